@@ -174,15 +174,10 @@ const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const
 export type Signal = keyof typeof exitCodes
 
 /** Calls `handle` at every SIGHUP. Without a handler SIGHUP ends the process. */
-export const onHangup = (handle: () => void): Effect.Effect<void, never, Scope.Scope> =>
+export const onHangup = (handle: () => void): Effect.Effect<unknown, never, Scope.Scope> =>
   Effect.acquireRelease(
-    Effect.sync(() => {
-      process.on("SIGHUP", handle)
-    }),
-    () =>
-      Effect.sync(() => {
-        process.off("SIGHUP", handle)
-      }),
+    Effect.sync(() => process.on("SIGHUP", handle)),
+    () => Effect.sync(() => process.off("SIGHUP", handle)),
   )
 
 /**

@@ -42,11 +42,9 @@ export const as =
     )
 
 /** The last of its type stays known after its scope: what it left behind may still fail. */
-export const register = (owner: Owner): Effect.Effect<void, never, Scope.Scope> =>
+export const register = (owner: Owner): Effect.Effect<unknown, never, Scope.Scope> =>
   Effect.acquireRelease(
-    Effect.sync(() => {
-      owners.add(owner)
-    }),
+    Effect.sync(() => owners.add(owner)),
     () =>
       Effect.sync(() => {
         const isLast = !owners.values().some((other) => other !== owner && other.type === owner.type)

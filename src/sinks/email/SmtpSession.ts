@@ -100,12 +100,10 @@ export const open = Effect.fnUntraced(function* (
       }),
   )
   // An error without a listener ends the process.
-  connection.on("error", () => {
+  const close = () => {
     isOpen = false
-  })
-  connection.on("end", () => {
-    isOpen = false
-  })
+  }
+  connection.on("error", close).on("end", close)
 
   const call = <A>(start: (done: (error?: Error | null, value?: A) => void) => void): Effect.Effect<A, SmtpError> =>
     Effect.callback((resume) => {

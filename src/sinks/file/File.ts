@@ -21,8 +21,6 @@ import { codeOf } from "../../runtime/ErrorCode.ts"
 import { type Failures, misconfigured, passed, type Sink, type SinkError, type SinkType, unavailable } from "../Sink.ts"
 import * as LogFile from "./LogFile.ts"
 
-// --- config ------------------------------------------------------------------
-
 export const FileConfig = Schema.Struct({
   path: text("The file; its directory is made if need be", { examples: ["./data/events.ndjson"], ownFile: true }),
   rotate: Schema.Struct({
@@ -40,36 +38,10 @@ export type FileConfig = typeof FileConfig.Type
 /** The largest batch. */
 const batch = { maxEvents: 1_024, maxBytes: 4 * 1024 * 1024, linger: 20, isAwaited: true }
 
-// --- encode ------------------------------------------------------------------
+const lineFeed = Buffer.of(LogFile.lineFeed)
 
-/** One buffer serves all batches: each is written before the next is encoded. */
-class Lines {
-  #buffer = Buffer.allocUnsafe(256 * 1024)
-  #length = 0
-
-  /** The batch's lines; valid until the next call. */
-  encode(entries: ReadonlyArray<Entry>): Uint8Array {
-    this.#length = 0
-    for (const { event } of entries) {
-      const line = Raw.line(event)
-      this.#reserve(line.length + 1)
-      this.#buffer.set(line, this.#length)
-      this.#length += line.length
-      this.#buffer[this.#length++] = LogFile.lineFeed
-    }
-    return this.#buffer.subarray(0, this.#length)
-  }
-
-  #reserve(more: number): void {
-    const needed = this.#length + more
-    if (needed <= this.#buffer.length) return
-    const larger = Buffer.allocUnsafe(Math.max(needed, this.#buffer.length * 2))
-    larger.set(this.#buffer.subarray(0, this.#length))
-    this.#buffer = larger
-  }
-}
-
-// --- send --------------------------------------------------------------------
+const encode = (entries: ReadonlyArray<Entry>): Uint8Array =>
+  Buffer.concat(entries.flatMap(({ event }) => [Raw.line(event), lineFeed]))
 
 /** By path: a write at a time, also where a reload puts another sink in the place of one whose write stands still. */
 const locks = new Map<string, Semaphore.Semaphore>()
@@ -85,14 +57,13 @@ const lockOf = (path: string): Semaphore.Semaphore => {
 const make = Effect.fnUntraced(function* (config: FileConfig): Effect.fn.Return<Sink, never, Scope.Scope> {
   const clock = yield* Clock.Clock
   const oneAtATime = lockOf(resolve(config.path))
-  const lines = new Lines()
   const file = new LogFile.LogFile(config.path, config.rotate)
   // Not waited for: a file system that stands still must not hold up whoever closes the sink.
   yield* Effect.addFinalizer(() => Effect.forkDetach(oneAtATime.withPermit(Effect.promise(() => file.close()))))
 
   const append = (entries: ReadonlyArray<Entry>): Effect.Effect<Failures, SinkError> =>
     Effect.tryPromise({
-      try: () => file.append(lines.encode(entries), clock.currentTimeMillisUnsafe()),
+      try: () => file.append(encode(entries), clock.currentTimeMillisUnsafe()),
       catch: (error) => classify(config.path, error),
     }).pipe(
       Effect.tapError(() => Effect.promise(() => file.undo())),
@@ -118,8 +89,6 @@ const make = Effect.fnUntraced(function* (config: FileConfig): Effect.fn.Return<
     check: Effect.tryPromise({ try: () => LogFile.check(config.path), catch: (error) => classify(config.path, error) }),
   }
 })
-
-// --- classify ----------------------------------------------------------------
 
 const faults: Readonly<Record<string, string>> = {
   EACCES: "the relay's user may not write there; change the owner, or the path",

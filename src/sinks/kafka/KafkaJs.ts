@@ -46,28 +46,14 @@ interface Connected {
   readonly disconnect: () => Promise<void>
 }
 
-const saslOptions = ({ mechanism, username, password }: NonNullable<ClientOptions["sasl"]>): SASLOptions => {
-  switch (mechanism) {
-    case "PLAIN":
-      return { mechanism: "plain", username, password }
-    case "SCRAM-SHA-256":
-      return { mechanism: "scram-sha-256", username, password }
-    case "SCRAM-SHA-512":
-      return { mechanism: "scram-sha-512", username, password }
-  }
-}
-
 const settings = (options: ClientOptions): KafkaConfig => ({
   clientId: options.clientId,
   brokers: [...options.brokers],
-  ...(options.tls !== undefined && {
-    ssl: {
-      ...(options.tls.ca !== undefined && { ca: [options.tls.ca] }),
-      ...(options.tls.cert !== undefined && { cert: options.tls.cert }),
-      ...(options.tls.key !== undefined && { key: options.tls.key }),
-    },
+  ...(options.tls !== undefined && { ssl: options.tls }),
+  ...(options.sasl !== undefined && {
+    // The library has the names in small letters.
+    sasl: { ...options.sasl, mechanism: options.sasl.mechanism.toLowerCase() } as SASLOptions,
   }),
-  ...(options.sasl !== undefined && { sasl: saslOptions(options.sasl) }),
   requestTimeout: options.requestTimeout,
   connectionTimeout: options.requestTimeout,
   authenticationTimeout: options.requestTimeout,

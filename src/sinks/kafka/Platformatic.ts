@@ -123,17 +123,10 @@ export const make = Effect.fnUntraced(function* (
       ),
     largestBatch: (name) =>
       Effect.map(
-        asAdmin((admin) =>
-          admin.describeConfigs({
-            resources: [
-              {
-                resourceType: ConfigResourceTypes.TOPIC,
-                resourceName: name,
-                configurationKeys: ["max.message.bytes"],
-              },
-            ],
-          }),
-        ),
+        asAdmin((admin) => {
+          const topic = { resourceType: ConfigResourceTypes.TOPIC, resourceName: name }
+          return admin.describeConfigs({ resources: [{ ...topic, configurationKeys: ["max.message.bytes"] }] })
+        }),
         ([one]) => Number(one?.configs[0]?.value ?? Number.POSITIVE_INFINITY),
       ),
     mayWrite: (name) =>
