@@ -1,64 +1,41 @@
 /**
  * Waits for a commit, with a timeout. Requests of one commit share the journal's
- * promise and one deadline, and one sweep checks all deadlines: a timer for each
- * request, or a fiber for each commit, would cost more than everything else that
- * is done for a request.
+ * promise, and so one fiber waits for all of them.
  */
-import { Clock, Duration, Effect, Exit, type Scope } from "effect"
+import { Clock, Effect, Exit } from "effect"
 import { type AppendExit, unavailable } from "../journal/Journal.ts"
 import { type Counters, observeCommit } from "./Counters.ts"
 
-/** Waits at most about `timeout` milliseconds from the commit's first event. After that the outcome is unknown. */
+/** Waits at most `timeout` milliseconds from the commit's first event. After that the outcome is unknown. */
 export type CommitWait = (commit: Promise<AppendExit>, timeout: number) => Promise<AppendExit>
 
 const overdue: AppendExit = Exit.fail(unavailable("the commit took longer than commitTimeout"))
 
-/** How often deadlines are checked; a wait may end so much late. */
-const sweepEvery = Duration.millis(100)
-
-interface Pending {
-  readonly commit: Promise<AppendExit>
-  readonly bounded: Promise<AppendExit>
-  readonly deadline: number
-  readonly expire: () => void
-}
-
-export const make = Effect.fnUntraced(function* (
-  commits: Counters["commits"],
-): Effect.fn.Return<CommitWait, never, Scope.Scope> {
+/** Makes a wait that notes how long each commit took. */
+export const make = Effect.fnUntraced(function* (commits: Counters["commits"]): Effect.fn.Return<CommitWait> {
   const clock = yield* Clock.Clock
-  const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
+  const run = Effect.runPromiseWith(yield* Effect.context<never>())
   /** The newest commit by timeout: the webhooks of a config have few different timeouts. */
-  const newest = new Map<number, Pending>()
-  const waiting = new Set<Pending>()
+  const newest = new Map<number, { readonly commit: Promise<AppendExit>; readonly bounded: Promise<AppendExit> }>()
+  const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e9
 
-  const sweep = Effect.sync(() => {
-    const time = now()
-    for (const pending of waiting) if (pending.deadline <= time) pending.expire()
-  })
-  yield* Effect.forkScoped(Effect.forever(Effect.delay(sweep, sweepEvery)))
-
-  const bound = (commit: Promise<AppendExit>, timeout: number): Pending => {
+  const bound = Effect.fnUntraced(function* (commit: Promise<AppendExit>, timeout: number) {
     const start = now()
-    const { promise, resolve } = Promise.withResolvers<AppendExit>()
-    const end = (exit: AppendExit): void => {
-      if (!waiting.delete(pending)) return
-      observeCommit(commits, (now() - start) / 1_000)
-      resolve(exit)
-    }
-    const pending: Pending = { commit, bounded: promise, deadline: start + timeout, expire: () => end(overdue) }
-    waiting.add(pending)
     // The journal's promise never rejects.
-    commit.then(end)
-    return pending
-  }
+    const exit = yield* Effect.timeoutOrElse(
+      Effect.promise(() => commit),
+      { duration: timeout, orElse: () => Effect.succeed(overdue) },
+    )
+    observeCommit(commits, now() - start)
+    return exit
+  })
 
   return (commit, timeout) => {
-    let pending = newest.get(timeout)
-    if (pending?.commit !== commit) {
-      pending = bound(commit, timeout)
-      newest.set(timeout, pending)
+    let known = newest.get(timeout)
+    if (known?.commit !== commit) {
+      known = { commit, bounded: run(bound(commit, timeout)) }
+      newest.set(timeout, known)
     }
-    return pending.bounded
+    return known.bounded
   }
 })
