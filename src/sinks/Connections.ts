@@ -4,7 +4,7 @@
  * **Guarantee.** A connection that has ended is not used. One whose use failed or
  * was interrupted is not used again.
  */
-import { Effect, Exit, Pool, RcRef, type Scope } from "effect"
+import { type Duration, Effect, Exit, Pool, RcRef, type Scope } from "effect"
 
 /** A connection that knows whether it is open. */
 interface Connection {
@@ -43,7 +43,7 @@ const most = 1_000
 /** A connection for each use at a time; one that was idle for `timeToLive` is closed. */
 export const pooled = <C extends Connection, E>(
   open: Effect.Effect<C, E, Scope.Scope>,
-  timeToLive: "20 seconds" | "10 minutes",
+  timeToLive: Duration.Input,
 ): Effect.Effect<Use<C, E>, never, Scope.Scope> =>
   Effect.map(Pool.makeWithTTL({ acquire: open, min: 0, max: most, timeToLive }), (pool) =>
     using(Pool.get(pool), (connection) => Pool.invalidate(pool, connection)),

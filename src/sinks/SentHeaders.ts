@@ -3,6 +3,12 @@ import type { Entry } from "../event/Entry.ts"
 import { type Header, identity, provenance } from "../formats/MessageHeaders.ts"
 import * as Template from "../formats/Template.ts"
 
+/** The part of a config that shapes headers; the values of its own are templates. */
+interface Shape {
+  readonly format: "raw" | "cloudevents"
+  readonly headers: Readonly<Record<string, string>>
+}
+
 /** What differs from broker to broker. */
 interface Broker {
   /** Whether a value may be any text, or must fit into a header of one line. */
@@ -23,17 +29,11 @@ const set = (headers: Array<Header>, header: Header): void => {
 }
 
 /** Makes the headers of an event. The function that is returned throws what a template throws. */
-export const compile = (
-  {
-    format,
-    headers: given,
-  }: { readonly format: "raw" | "cloudevents"; readonly headers: Readonly<Record<string, string>> },
-  { values, raw, cloudEvent }: Broker,
-) => {
-  const own = Object.entries(given).map(([name, value]) => [name, Template.compile(value, values)] as const)
+export const compile = (config: Shape, { values, raw, cloudEvent }: Broker) => {
+  const own = Object.entries(config.headers).map(([name, value]) => [name, Template.compile(value, values)] as const)
   const fit = values === "header" ? Template.escapeHeader : undefined
   return (entry: Entry): ReadonlyArray<Header> => {
-    const headers = format === "raw" ? [...raw, ...identity(entry, fit)] : [...cloudEvent(entry)]
+    const headers = config.format === "raw" ? [...raw, ...identity(entry, fit)] : [...cloudEvent(entry)]
     headers.push(...provenance(entry, fit))
     for (const [name, value] of own) set(headers, [name, value.render(entry)])
     return headers
