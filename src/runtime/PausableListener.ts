@@ -24,7 +24,7 @@ export interface PausableListener {
   readonly close: (force: boolean) => Promise<void>
 }
 
-/** What each listener that is opened needs to know. */
+/** The options of each listener that is opened. */
 export interface ListenerOptions {
   readonly address: Address
   readonly sharesPort: boolean
@@ -50,11 +50,11 @@ type Listen = (options: ListenerOptions) => RetirableListener
 /** The listeners at one address: the one that accepts, and those before it that still have a socket or connections. */
 class Listeners {
   readonly #listen: Listen
-  /** Those that still have connections, as far as is known. */
+  /** The listeners that still have connections, as far as is known. */
   readonly all = new Set<RetirableListener>()
   areAllKnown = true
   accepting: RetirableListener | undefined
-  /** Those that still have their sockets, as the kernel counts them (`SharedPort.prefer`). */
+  /** The listeners that still have their sockets, as the kernel counts them (`SharedPort.prefer`). */
   sharing: Array<RetirableListener> = []
 
   constructor(listen: Listen) {

@@ -3,7 +3,7 @@ import type { Address } from "../config/Address.ts"
 import type { HmacFactory } from "../event/Signature.ts"
 import type { Handler } from "./RequestGuard.ts"
 
-/** What a runtime needs to listen. */
+/** The options of a listener. */
 export interface ListenOptions {
   readonly address: Address
   /** PEM texts. */

@@ -28,7 +28,7 @@ const platform: Platform = "Deno" in globalThis ? DenoPlatform.make() : BunPlatf
 /** `name` and `version` of the runtime, whether this is a compiled binary, its fastest HMAC, and the C library. */
 export const { name, version, isCompiled, hmac, libc } = platform
 
-/** What an HTTP server needs. */
+/** The options of an HTTP server. */
 export interface ServeOptions {
   readonly address: Address
   /** The key of the config that names the address, for messages. */

@@ -19,7 +19,7 @@ export const CertificatesConfig = Schema.Struct({
 }).annotate({ together: ["certificate", "key"], certificates: true })
 export type CertificatesConfig = typeof CertificatesConfig.Type
 
-/** What to do about a server's certificate that `failure` is wrong with; `key` of the config names the server. */
+/** Says what to do about a server's certificate that `failure` is wrong with; `key` of the config names the server. */
 export const untrusted = (failure: string, key: string): string =>
   `its certificate can't be trusted (${failure}): name its authority with "tls": { "ca": … }, renew it, or correct the host in "${key}"`
 

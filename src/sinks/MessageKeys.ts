@@ -3,7 +3,7 @@ import { Effect, Schema } from "effect"
 import * as Address from "../config/Address.ts"
 import { oneOf, templateOr } from "../config/schema/Keys.ts"
 
-/** What is wrong with a text that is no host and port; `thing` is what the config calls it. */
+/** Says what is wrong with a text that is no host and port; `thing` is what the config calls it. */
 export const hostProblem =
   (thing: string, example: string) =>
   (text: string): string | undefined => {
@@ -46,7 +46,7 @@ export const headers = (problem: (headers: Headers) => Schema.FilterIssue | unde
     .check(Schema.makeFilter(problem))
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({})))
 
-/** What the body and the headers are. */
+/** The key for the format of the body and the headers. */
 export const format = oneOf(
   "The signed bytes both times; with `cloudevents` the headers are those of CloudEvents 1.0",
   ["raw", "cloudevents"],

@@ -9,7 +9,7 @@ interface Shape {
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** What differs from broker to broker. */
+/** The differences between brokers. */
 interface Broker {
   /** Whether a value may be any text, or must fit into a header of one line. */
   readonly values: "text" | "header"

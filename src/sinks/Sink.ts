@@ -56,7 +56,7 @@ export class SinkError extends Schema.TaggedError<SinkError>()("SinkError", { re
   }
 }
 
-/** What an error may have beside its message: see `said`. */
+/** The fields that an error may have beside its message: see `said`. */
 interface More {
   readonly answer?: Redacted.Redacted<string>
   readonly code?: number
@@ -134,7 +134,7 @@ export interface Limits {
   readonly maxBody: number
 }
 
-/** What an event or a batch would be sent as, as a JSON object with the sink's own keys. */
+/** Shows an event or a batch as it would be sent: a JSON object with the sink's own keys. */
 export type Preview = Readonly<Record<string, unknown>>
 /** Stands in a {@link Preview} where a secret is. */
 export const masked = "***"

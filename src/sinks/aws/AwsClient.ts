@@ -26,7 +26,7 @@ export type Ask<Client> = <A>(
   request: (client: Client, options: { readonly abortSignal: AbortSignal }) => Promise<A>,
 ) => Effect.Effect<A, SinkError>
 
-/** What all types of sinks over AWS's SDK have in common. */
+/** The traits of all types of sinks over AWS's SDK. */
 export const traits = { libraries: ["@aws-sdk/", "@aws/", "@smithy/"], concurrency: 8 } as const
 
 const credentialsOf = Effect.fnUntraced(function* ({ credentials, role }: Identity) {

@@ -59,7 +59,7 @@ export const oneIdentity = Schema.makeFilter(
       : undefined,
 )
 
-/** What a message is, where it is a text. */
+/** The key for the format of a message that is a text. */
 export const format = oneOf(
   "`raw`: the signed bytes. `cloudevents`: one JSON document, CloudEvents 1.0",
   ["raw", "cloudevents"],

@@ -109,7 +109,7 @@ export const encoder = ({ format, key, isFifo }: Shape): ((entry: Entry, index: 
   }
 }
 
-/** What an entry of a request has beside its text, as the SDK takes it. The id is the event's index in the lane's batch. */
+/** Makes all that an entry of a request has beside its text, as the SDK takes it. The id is the event's index in the lane's batch. */
 export const entryOf = ({ index, attributes, fifo }: Message) => ({
   Id: String(index),
   MessageAttributes: Object.fromEntries(

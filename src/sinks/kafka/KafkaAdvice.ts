@@ -1,4 +1,4 @@
-/** What will fail for some events although the cluster can be reached: brokers that can't be, topics, their limits. */
+/** Finds what will fail for some events although the cluster can be reached: brokers that can't be, topics, their limits. */
 import { Effect, type Scope } from "effect"
 import type { KafkaClient, KafkaError } from "./KafkaClient.ts"
 import type { KafkaTopics } from "./KafkaTopics.ts"

@@ -57,7 +57,7 @@ export interface KafkaRecord {
 export const compressions = ["none", "gzip", "snappy", "lz4", "zstd"] as const
 export const mechanisms = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] as const
 
-/** What a client library needs to connect. */
+/** The options by which a client library connects. */
 export interface ClientOptions {
   readonly clientId: string
   /** The address, such as `127.0.0.1:9092`. */

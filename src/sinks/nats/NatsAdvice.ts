@@ -1,4 +1,4 @@
-/** What will fail for some events although the server can be reached: subjects without a stream, rights, limits. */
+/** Finds what will fail for some events although the server can be reached: subjects without a stream, rights, limits. */
 import { Effect } from "effect"
 import type { SinkError } from "../Sink.ts"
 import type { Connection } from "./NatsConnection.ts"
