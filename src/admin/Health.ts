@@ -12,6 +12,7 @@ import { refusalProblems } from "./RefusalProblems.ts"
 import { secretProblems } from "./SecretProblems.ts"
 import { byLevel, type Level, levelOf, type State, type StatusProblem } from "./StatusProblem.ts"
 
+/** The page may import this room, and not the journal. */
 export { takeoverAfter }
 
 /** The relay's level, which decides the exit code, and its problems. */
