@@ -65,6 +65,7 @@ export interface KeptText {
   replace(text: string): Effect.Effect<void>
 }
 
+/** What operators ask of a journal, and change in it. */
 export class Archive extends Context.Service<
   Archive,
   {
@@ -93,8 +94,8 @@ export class Archive extends Context.Service<
     /** Dead letters, newest first: at most `limit` and at most some megabytes; empty at the end. */
     deadLetters(query: DeadLetterQuery): Effect.Effect<ReadonlyArray<StoredDeadLetter>, JournalError>
     /**
-     * Appends dead letters again for their lane and removes them, in one
-     * transaction; succeeds with their number. Those of the quarantine are routed
+     * Appends dead letters again for their lane, and removes each in the
+     * transaction that appends it; succeeds with their number. Those of the quarantine are routed
      * by `reroute`: they are appended as deliveries, not as replays, or stay. Ids
      * that are not dead letters any more are passed over.
      */

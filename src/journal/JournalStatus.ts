@@ -3,7 +3,7 @@
 /** In percent of a journal's largest size: an operator is told when its bytes pass one. */
 export const fillingMarks = [95, 80, 50] as const
 
-/** Where a figure is over all streams, it counts those of other relays as they last reported them. */
+/** A journal's condition. Figures over all streams count those of other relays as these reported them last. */
 export interface JournalStatus {
   /** `unavailable` while its server does not answer; `red` until a person acknowledges it: events were lost, or a file was set aside. */
   readonly health: "starting" | "ok" | "unavailable" | "full" | "broken" | "red"

@@ -25,6 +25,7 @@ export interface KnownSink extends Pick<OpenOptions, "renamedFrom" | "exclusive"
   readonly name: string
 }
 
+/** A stream, as the lanes over it use it. */
 export interface Log {
   /**
    * Entries above `after`, ascending, at most `limit` and at most some
