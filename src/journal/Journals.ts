@@ -92,4 +92,4 @@ export const check = (config: JournalConfig): Effect.Effect<Checked | undefined,
   }).pipe(Effect.scoped)
 
 /** The work on a journal's file, for `relay journal`. */
-export const maintenance = () => import("./sqlite/file/Maintenance.ts")
+export const maintenance = () => import("./sqlite/maintenance/Maintenance.ts")

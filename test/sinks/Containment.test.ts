@@ -47,6 +47,6 @@ describe("an error that nobody caught", () => {
   test("belongs to nobody where a journal is part of it, whatever the context", () => {
     expect(culprits(stack("node_modules/pg/lib/client.js"), kafka, known)).toEqual([])
     expect(culprits(stack("node_modules/pg-protocol/dist/parser.js", library), kafka, known)).toEqual([])
-    expect(culprits(stack("src/journal/sqlite/Engine.ts", library), kafka, known)).toEqual([])
+    expect(culprits(stack("src/journal/sqlite/commit/Engine.ts", library), kafka, known)).toEqual([])
   })
 })

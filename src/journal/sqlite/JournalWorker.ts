@@ -15,7 +15,7 @@ import { fdatasyncSync, openSync } from "node:fs"
 import { DatabaseSync } from "node:sqlite"
 import { parentPort, Worker, workerData } from "node:worker_threads"
 import type { EventPage, EventQuery } from "../EventQuery.ts"
-import { errorCode, isCorrupt, isFinal, words } from "./file/SqliteErrors.ts"
+import { errorCode, isCorrupt, isFinal, words } from "./rows/SqliteErrors.ts"
 import { Index } from "./search/Index.ts"
 import type { Search } from "./search/Search.ts"
 

@@ -8,8 +8,8 @@ export const Sqlite: JournalType<SqliteConfig> = {
   ofFile: (path) => Schema.decodeUnknownSync(SqliteConfig)(path === undefined ? {} : { path }),
   copying: async () => {
     const [{ source }, { target }] = await Promise.all([
-      import("./file/SqliteCopySource.ts"),
-      import("./file/SqliteCopyTarget.ts"),
+      import("./copy/SqliteCopySource.ts"),
+      import("./copy/SqliteCopyTarget.ts"),
     ])
     return { source, target }
   },

@@ -98,14 +98,14 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     line: "damaged-journal",
     gone: "what was imported is not noted",
-    file: journal("sqlite/Import"),
+    file: journal("sqlite/operations/Import"),
     find: "      note.run(journal, sequence, JSON.stringify([...before(sequence)]))\n",
     replace: "",
   },
   {
     line: "damaged-journal",
     gone: "a damaged first page is not mended in a copy",
-    file: journal("sqlite/file/Repair"),
+    file: journal("sqlite/maintenance/Repair"),
     find: "  (file, directory) => replaceStart(file, directory, usualPage),\n",
     replace: "",
   },
@@ -119,7 +119,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     line: "damaged-journal",
     gone: "a cursor's checksum is not compared",
-    file: journal("sqlite/CursorRows"),
+    file: journal("sqlite/rows/CursorRows"),
     find: "crc !== checksum(row.name, row.sequence, row.settled)",
     replace: "false",
   },

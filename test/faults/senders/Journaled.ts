@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { Effect } from "effect"
-import * as Maintenance from "../../../src/journal/sqlite/file/Maintenance.ts"
+import * as Maintenance from "../../../src/journal/sqlite/maintenance/Maintenance.ts"
 
 export interface Journaled {
   readonly body: Uint8Array

@@ -13,8 +13,8 @@ import { hasProperty } from "effect/Predicate"
 import * as FileLock from "../../../runtime/FileLock.ts"
 import * as Holders from "../../../runtime/Holders.ts"
 import { unavailable } from "../../JournalError.ts"
+import { isBusy, isCorrupt, words } from "../rows/SqliteErrors.ts"
 import { lockOf } from "../SqliteConfig.ts"
-import { isBusy, isCorrupt, words } from "./SqliteErrors.ts"
 import { classify } from "./SqliteFailure.ts"
 
 /** Why the journal's directory can't be used, and what to do. */

@@ -2,7 +2,7 @@
 import type { DatabaseSync } from "node:sqlite"
 import * as Holders from "../../../runtime/Holders.ts"
 import { broken, full, JournalError, locked, unavailable } from "../../JournalError.ts"
-import { errorCode, isBusy, isCorrupt, isFull, primary, words } from "./SqliteErrors.ts"
+import { errorCode, isBusy, isCorrupt, isFull, primary, words } from "../rows/SqliteErrors.ts"
 import { causeOf } from "./WriteProbe.ts"
 
 /** Read-only, or not to be opened. */

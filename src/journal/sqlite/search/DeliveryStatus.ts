@@ -3,7 +3,7 @@ import type { DatabaseSync } from "node:sqlite"
 import type { DeliveryStatus, FoundEvent } from "../../EventQuery.ts"
 import { type Attempt, attemptsOf, type Cursor } from "../../Settlement.ts"
 import { bucketOf, type Ended, endedStatus, findDelivery, linksOf } from "../../stream/OutcomeRecord.ts"
-import { bytes, int, list, type Row, text, tolerant } from "../Rows.ts"
+import { bytes, int, list, type Row, text, tolerant } from "../rows/Rows.ts"
 
 /** Whether a lane with this cursor has passed a sequence. */
 export const isPassed = ({ sequence, settled }: Cursor, at: number): boolean =>

@@ -11,7 +11,7 @@
  * after a start it is read from the table of events.
  */
 import type { DatabaseSync } from "node:sqlite"
-import { bytes, int } from "../Rows.ts"
+import { bytes, int } from "../rows/Rows.ts"
 
 export type Direction = "down" | "up"
 

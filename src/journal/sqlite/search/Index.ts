@@ -22,8 +22,8 @@ import { DatabaseSync } from "node:sqlite"
 import type { EventQuery, Kind, Match } from "../../EventQuery.ts"
 import { keyWidth, notDelivered } from "../../stream/CommitBatch.ts"
 import { hashOf, indexFields } from "../../stream/Record.ts"
-import { isFull, transactions } from "../file/SqliteErrors.ts"
-import { bytes, int, list, type Row, release, text, tolerant } from "../Rows.ts"
+import { bytes, int, list, type Row, release, text, tolerant } from "../rows/Rows.ts"
+import { isFull, transactions } from "../rows/SqliteErrors.ts"
 import { type Direction, IdBlocks, schema as idSchema, type Range } from "./IdBlocks.ts"
 
 /** Another one when the tables change, or how hashes are made. */

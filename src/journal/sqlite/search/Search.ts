@@ -15,7 +15,7 @@ import * as EventPages from "../../EventPages.ts"
 import { type EventPage, type EventQuery, type FoundEvent, type Match, matchOf } from "../../EventQuery.ts"
 import { type JournalError, refused } from "../../JournalError.ts"
 import { decodeOne, decodeRow, decodeStored, type Stored } from "../../stream/Record.ts"
-import { bytes } from "../Rows.ts"
+import { bytes } from "../rows/Rows.ts"
 import { DeliveryStatuses } from "./DeliveryStatus.ts"
 import type { Index } from "./Index.ts"
 

@@ -14,11 +14,11 @@ import {
 import { basename, dirname } from "node:path"
 import process from "node:process"
 import { Exit } from "effect"
-import { Engine } from "../../../../src/journal/sqlite/Engine.ts"
+import { Engine } from "../../../../src/journal/sqlite/commit/Engine.ts"
 import { open } from "../../../../src/journal/sqlite/file/Store.ts"
 import { causeOf } from "../../../../src/journal/sqlite/file/WriteProbe.ts"
+import { scan } from "../../../../src/journal/sqlite/operations/StartupScan.ts"
 import type { SqliteConfig } from "../../../../src/journal/sqlite/SqliteConfig.ts"
-import { scan } from "../../../../src/journal/sqlite/StartupScan.ts"
 import { event } from "../../samples.ts"
 import { options } from "../../temporary.ts"
 
@@ -215,7 +215,7 @@ describe("a write that fails", () => {
     const at = options()
     await session(at, (engine) => fill(engine, 50).then(() => {}))
     const script = `
-      import { Engine } from ${source("Engine")}
+      import { Engine } from ${source("commit/Engine")}
       import { open } from ${source("file/Store")}
       const store = open(process.argv[1])
       const engine = new Engine(store, ${JSON.stringify({ ...at, duplicates: { count: 10, age: 1_000 } })})

@@ -1,0 +1,307 @@
+/**
+ * Which deliveries were seen before: (webhook name, event id), or the body
+ * itself where there is no id, within a window by age and count.
+ *
+ * **Guarantee.** Within the window a delivery with the same key and the same
+ * bytes is found. The same key with different bytes is not a duplicate: only its
+ * sender knows what it means, so it is kept and marked as altered. Beyond the
+ * window nothing is found. Hostile senders (many bodies under one id, ids with
+ * equal hashes) cost no more than others.
+ *
+ * **Gotcha.** Keys are 64-bit hashes and stand beside a checksum of the body:
+ * a false hit needs both to collide.
+ *
+ * A ring in order of arrival (16 bytes an entry) and an open-addressed index
+ * into it; both are plain typed arrays, so that no collection looks at their
+ * entries. They start small and double up to the window: the collector counts
+ * their size, and the larger it is the more garbage it waits for. The newest entry of a key
+ * is the key's anchor and is in the index by its key, all others by key and
+ * body: so each is found at once, and no more is kept than one place an entry.
+ */
+import { randomInt } from "node:crypto"
+import type { Event } from "../../../event/Event.ts"
+import { hashInto } from "../../stream/DuplicateKey.ts"
+
+export type Found = "new" | "pending" | "seen"
+
+/** Fields of a ring entry. */
+const hi = 0
+const lo = 1
+const body = 2
+const at = 3
+const width = 4
+
+/** In place of a time: the event is lost, so a repetition is no duplicate. */
+const lost = 0xffff_ffff
+
+/** Entries that there is room for at first. */
+const initialCapacity = 64
+
+/** Spreads every bit of a number over all of them (the end of MurmurHash3). */
+const mixed = (value: number): number => {
+  let bits = Math.imul(value ^ (value >>> 16), 0x85ebca6b)
+  bits = Math.imul(bits ^ (bits >>> 13), 0xc2b2ae35)
+  return bits ^ (bits >>> 16)
+}
+
+export class Duplicates {
+  /** Whether what `find` last called new has the key of another that is known, with other bytes. */
+  isAltered = false
+  /** The key that `find` last looked for; `add` keeps it. */
+  keyHi = 0
+  keyLo = 0
+
+  /** The entry with number n is at n modulo the capacity. */
+  #ring: Uint32Array
+  /** Ring position plus one; negative where it is indexed by key and body; zero is empty. */
+  #index: Int32Array
+  #mask: number
+  /** Random at each start: no sender can know which ids collide. */
+  readonly #seedLo = randomInt(2 ** 32)
+  readonly #seedHi = randomInt(2 ** 32)
+  readonly #seedBody = randomInt(2 ** 32)
+  /** Entries are numbered: `oldest <= n < next` are in the window, those from `pending` on are not committed. */
+  #oldest = 0
+  #pending = 0
+  #next = 0
+  /** For each pending entry, the number of the anchor that it replaced, or -1. */
+  readonly #displaced: Array<number> = []
+
+  /** The free slot where the search for a missing anchor ended. */
+  #vacant = 0
+
+  #capacity = initialCapacity
+  readonly #maxCapacity: number
+  readonly #ageSeconds: number
+
+  /** `age` in milliseconds. The count has a floor, so that one commit always fits. */
+  constructor(options: { readonly count: number; readonly age: number }) {
+    this.#maxCapacity = Math.max(1024, Math.ceil(options.count))
+    this.#ageSeconds = Math.max(0, Math.ceil(options.age / 1000))
+    this.#ring = new Uint32Array(this.#capacity * width)
+    this.#index = new Int32Array(this.#capacity * 2)
+    this.#mask = this.#index.length - 1
+  }
+
+  /** How many are remembered. */
+  get size(): number {
+    return this.#next - this.#oldest
+  }
+
+  /** Looks a delivery up. */
+  find(event: Event, bodyCrc: number): Found {
+    hashInto(this, event)
+    this.isAltered = false
+    const anchor = this.#anchorOf(this.keyHi, this.keyLo)
+    if (anchor < 0) return "new"
+    const position = this.#locate(anchor, bodyCrc, event.receivedAt)
+    if (position >= 0) return this.#isPending(position) ? "pending" : "seen"
+    this.isAltered = !this.#expired(anchor, event.receivedAt)
+    return "new"
+  }
+
+  /** Remembers what `find` just looked for, as part of the commit to come. */
+  add(bodyCrc: number, receivedAt: number): void {
+    this.#insert(this.keyHi, this.keyLo, bodyCrc, receivedAt)
+  }
+
+  /** Remembers what the log holds, at start. */
+  restore(keyHi: number, keyLo: number, bodyCrc: number, receivedAt: number): void {
+    this.#insert(keyHi, keyLo, bodyCrc, receivedAt)
+    this.commit()
+  }
+
+  /** Its event is lost: sent again, it is new. */
+  forget(keyHi: number, keyLo: number, bodyCrc: number): void {
+    const anchor = this.#anchorOf(keyHi, keyLo)
+    const position = anchor < 0 ? -1 : this.#locate(anchor, bodyCrc, 0)
+    if (position >= 0) this.#ring[position * width + at] = lost
+  }
+
+  /** All that was added is on disk. */
+  commit(): void {
+    this.#pending = this.#next
+    this.#displaced.length = 0
+  }
+
+  /** Forgets all that was added, because it is not on disk. */
+  rollback(): void {
+    while (this.#next > this.#pending) {
+      this.#next--
+      const position = this.#next % this.#capacity
+      const before = this.#displaced.pop() ?? -1
+      if (before < this.#oldest) {
+        this.#remove(position)
+      } else {
+        const anchor = before % this.#capacity
+        this.#free(this.#slotOf(-anchor - 1))
+        this.#index[this.#slotOf(position + 1)] = anchor + 1
+      }
+    }
+  }
+
+  #insert(keyHi: number, keyLo: number, bodyCrc: number, receivedAt: number): void {
+    // Two at a time, so the expired leave faster than new ones come, and no call pays for all of them.
+    for (let i = 0; i < 2 && this.#oldest < this.#pending; i++) {
+      if (!this.#expired(this.#oldest % this.#capacity, receivedAt)) break
+      this.#forgetOldest()
+    }
+    if (this.size === this.#capacity) {
+      if (this.#capacity < this.#maxCapacity) this.#grow()
+      else this.#forgetOldest()
+    }
+    const position = this.#next % this.#capacity
+    const anchor = this.#anchorOf(keyHi, keyLo)
+    this.#ring[position * width + hi] = keyHi
+    this.#ring[position * width + lo] = keyLo
+    this.#ring[position * width + body] = bodyCrc
+    this.#ring[position * width + at] = Math.floor(receivedAt / 1000)
+    if (anchor < 0) {
+      this.#displaced.push(-1)
+      this.#index[this.#vacant] = position + 1
+    } else {
+      // Never older than the one before: when an anchor has expired, so has all of its key.
+      const before = this.#ring[anchor * width + at] ?? 0
+      if (before !== lost) this.#ring[position * width + at] = Math.max(before, Math.floor(receivedAt / 1000))
+      this.#displaced.push(this.#next - ((position - anchor + this.#capacity) % this.#capacity))
+      this.#index[this.#slotOf(anchor + 1)] = position + 1
+      this.#place(-anchor - 1)
+    }
+    this.#next++
+  }
+
+  /** Doubles the room, at most to the window: the last time takes some 20 ms for a million. */
+  #grow(): void {
+    const capacity = this.#capacity
+    this.#capacity = Math.min(capacity * 2, this.#maxCapacity)
+    // One after the other, so that the old ring is garbage when the index is made: a collection that finds both
+    // old and both new lets the heap grow by as much again.
+    this.#growRing(capacity)
+    this.#growIndex(capacity)
+  }
+
+  #growRing(capacity: number): void {
+    const ring = this.#ring
+    this.#ring = new Uint32Array(this.#capacity * width)
+    // Run by run, since either ring may end within.
+    const first = this.#oldest % capacity
+    const from = this.#oldest % this.#capacity
+    for (let moved = 0; moved < capacity; ) {
+      const [old, now] = [(first + moved) % capacity, (from + moved) % this.#capacity]
+      const length = Math.min(capacity - moved, capacity - old, this.#capacity - now)
+      this.#ring.set(ring.subarray(old * width, (old + length) * width), now * width)
+      moved += length
+    }
+  }
+
+  #growIndex(capacity: number): void {
+    const index = this.#index
+    this.#index = new Int32Array(2 ** Math.ceil(Math.log2(this.#capacity * 2)))
+    this.#mask = this.#index.length - 1
+    const first = this.#oldest % capacity
+    const from = this.#oldest % this.#capacity
+    for (const value of index) {
+      if (value === 0) continue
+      const position = (from + ((Math.abs(value) - 1 - first + capacity) % capacity)) % this.#capacity
+      this.#place(value > 0 ? position + 1 : -position - 1)
+    }
+  }
+
+  #expired(position: number, now: number): boolean {
+    const seconds = this.#ring[position * width + at] ?? 0
+    return seconds === lost || Math.floor(now / 1000) - seconds > this.#ageSeconds
+  }
+
+  #isPending(position: number): boolean {
+    const ahead = (position - (this.#pending % this.#capacity) + this.#capacity) % this.#capacity
+    return ahead < this.#next - this.#pending
+  }
+
+  #forgetOldest(): void {
+    this.#remove(this.#oldest % this.#capacity)
+    this.#oldest++
+    if (this.#pending < this.#oldest) this.#pending = this.#oldest
+  }
+
+  /** The anchor of a key: the ring position of its newest entry; -1 when there is none. */
+  #anchorOf(keyHi: number, keyLo: number): number {
+    for (let slot = this.#keyHash(keyHi, keyLo) & this.#mask; ; slot = (slot + 1) & this.#mask) {
+      const value = this.#index[slot] ?? 0
+      if (value === 0) {
+        this.#vacant = slot
+        return -1
+      }
+      const field = (value - 1) * width
+      if (value > 0 && this.#ring[field + lo] === keyLo && this.#ring[field + hi] === keyHi) return value - 1
+    }
+  }
+
+  /** The ring position of the anchor's key with this body; -1 when there is none that counts. */
+  #locate(anchor: number, bodyCrc: number, now: number): number {
+    const own = anchor * width
+    if (this.#ring[own + body] === bodyCrc && !this.#expired(anchor, now)) return anchor
+    const keyHi = this.#ring[own + hi] ?? 0
+    const keyLo = this.#ring[own + lo] ?? 0
+    for (let slot = this.#pairHash(keyHi, keyLo, bodyCrc) & this.#mask; ; slot = (slot + 1) & this.#mask) {
+      const value = this.#index[slot] ?? 0
+      if (value === 0) return -1
+      const field = (-value - 1) * width
+      if (value > 0 || this.#ring[field + body] !== bodyCrc) continue
+      if (this.#ring[field + lo] !== keyLo || this.#ring[field + hi] !== keyHi) continue
+      if (!this.#expired(-value - 1, now)) return -value - 1
+    }
+  }
+
+  /** Takes a position out of the index. An anchor is the last of its key then: the others were older. */
+  #remove(position: number): void {
+    const field = position * width
+    const isAnchor = this.#anchorOf(this.#ring[field + hi] ?? 0, this.#ring[field + lo] ?? 0) === position
+    this.#free(this.#slotOf(isAnchor ? position + 1 : -position - 1))
+  }
+
+  #place(value: number): void {
+    let slot = this.#homeOf(value)
+    while (this.#index[slot] !== 0) slot = (slot + 1) & this.#mask
+    this.#index[slot] = value
+  }
+
+  #slotOf(value: number): number {
+    let slot = this.#homeOf(value)
+    while (this.#index[slot] !== value) slot = (slot + 1) & this.#mask
+    return slot
+  }
+
+  /** Empties a slot and closes the gap, so that probing meets no deleted slots. */
+  #free(from: number): void {
+    let slot = from
+    let gap = from
+    for (;;) {
+      slot = (slot + 1) & this.#mask
+      const moved = this.#index[slot] ?? 0
+      if (moved === 0) break
+      // It may move back only if its home is not between the gap and itself.
+      if (((slot - this.#homeOf(moved)) & this.#mask) >= ((slot - gap) & this.#mask)) {
+        this.#index[gap] = moved
+        gap = slot
+      }
+    }
+    this.#index[gap] = 0
+  }
+
+  /** The place where the search for an index entry's event begins. */
+  #homeOf(value: number): number {
+    const field = (Math.abs(value) - 1) * width
+    const keyHi = this.#ring[field + hi] ?? 0
+    const keyLo = this.#ring[field + lo] ?? 0
+    const hash = value > 0 ? this.#keyHash(keyHi, keyLo) : this.#pairHash(keyHi, keyLo, this.#ring[field + body] ?? 0)
+    return hash & this.#mask
+  }
+
+  #keyHash(keyHi: number, keyLo: number): number {
+    return mixed(mixed(keyLo ^ this.#seedLo) + (keyHi ^ this.#seedHi))
+  }
+
+  #pairHash(keyHi: number, keyLo: number, bodyCrc: number): number {
+    return mixed(this.#keyHash(keyHi, keyLo) + (bodyCrc ^ this.#seedBody))
+  }
+}

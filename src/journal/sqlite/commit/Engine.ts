@@ -1,0 +1,400 @@
+/**
+ * The core of the journal on SQLite: group commits of events and settlements,
+ * and the state in memory beside the file. Plain code, because every event
+ * passes here; `SqliteJournal.ts` makes it a service.
+ *
+ * **Guarantee.** An exit says "appended" only after the fsync of the commit that
+ * holds the event. Memory follows the disk: counts, recent entries and
+ * duplicates change after the commit, never before.
+ *
+ * **Gotcha.** Once broken it stays broken: a commit after a failed fsync would
+ * "succeed". So a failure after COMMIT breaks it too, or its sequences would be
+ * used twice.
+ */
+import { Duration, Exit } from "effect"
+import type { Entry } from "../../../event/Entry.ts"
+import type { Event } from "../../../event/Event.ts"
+import type { AppendExit, Appended, SettleExit } from "../../Journal.ts"
+import { broken, full, type JournalBroken, type JournalError, unavailable } from "../../JournalError.ts"
+import type { RefusedSettlement, Settlement } from "../../Settlement.ts"
+import { Backlog } from "../../stream/Backlog.ts"
+import { CommitBatch } from "../../stream/CommitBatch.ts"
+import { CommitScheduler } from "../../stream/CommitScheduler.ts"
+import type { DuplicateKey } from "../../stream/DuplicateKey.ts"
+import { HeadWaiters } from "../../stream/HeadWaiters.ts"
+import { asDuplicate, type Copies, duplicate, type Reappended } from "../../stream/Reappended.ts"
+import { bodyChecksum, Origin } from "../../stream/Record.ts"
+import { whatFills } from "../../stream/WhatFills.ts"
+import { Checkpoints } from "../file/Checkpoints.ts"
+import { Space } from "../file/Space.ts"
+import { classify } from "../file/SqliteFailure.ts"
+import type { Store } from "../file/Store.ts"
+import { LogRows } from "../rows/LogRows.ts"
+import { PendingEvents } from "../rows/PendingEvents.ts"
+import { isCorrupt, transactions } from "../rows/SqliteErrors.ts"
+import type { SqliteConfig } from "../SqliteConfig.ts"
+import { Alarm } from "./Alarm.ts"
+import { CommitTasks, type Task } from "./CommitTasks.ts"
+import { Duplicates } from "./Duplicates.ts"
+import { ForeignLock, isLocked } from "./ForeignLock.ts"
+import { type Committed, LaneStore } from "./LaneStore.ts"
+import { LogReader } from "./LogReader.ts"
+import { Losses } from "./Losses.ts"
+
+const appended: AppendExit = Exit.succeed("appended")
+
+export class Engine {
+  readonly log: LogRows
+  readonly pending: PendingEvents
+  readonly lanes: LaneStore
+  readonly space: Space
+  readonly duplicates: Duplicates
+  readonly losses: Losses
+  readonly checkpoints: Checkpoints
+  readonly counters = { appended: 0, duplicates: 0, altered: 0, commits: 0, commitMillis: 0 }
+  head: number
+  readonly alarm: Alarm
+  readonly waiting = new HeadWaiters()
+  brokenBy: JournalBroken | undefined
+  onBroken: (error: JournalBroken) => void = () => {}
+
+  readonly store: Store
+  readonly #transact: <A>(work: () => A) => A
+  readonly #reader: LogReader
+  readonly #batch = new CommitBatch()
+  readonly #tasks = new CommitTasks()
+  readonly #scheduler = new CommitScheduler(
+    () => this.flush(),
+    () => this.#batch.entries.length,
+  )
+  readonly locked: ForeignLock
+  /** Refuses everything: starting, stopped, broken. */
+  #refusal: Exit.Exit<never, JournalError> | undefined
+
+  constructor(store: Store, options: SqliteConfig) {
+    this.store = store
+    this.#transact = transactions(store.db)
+    this.locked = new ForeignLock(store.db, () => this.flush(true))
+    this.alarm = new Alarm(store.db)
+    this.head = store.head
+    this.#batch.first = this.head + 1
+    this.log = new LogRows(store.db, (from, to, why) => {
+      this.raiseAlarm(Losses.ofEvents(store.path, from, to, why))
+      this.losses.found(from, to)
+    })
+    this.pending = new PendingEvents(store.db, (sequence, sinks, key) => {
+      this.log.damaged(sequence)
+      if (this.losses.isPending(sequence, sinks)) this.losses.foundCopy(sequence, key)
+    })
+    this.#reader = new LogReader(this.log, this.pending)
+    this.lanes = new LaneStore(
+      store,
+      (sequence) => this.#reader.find(sequence),
+      (lane, sequence, key) => {
+        this.raiseAlarm(Losses.ofCopy(lane, sequence))
+        this.losses.foundCopy(sequence, key)
+      },
+    )
+    this.lanes.onMoved = (from, to) => this.pending.moved(from, to)
+    this.lanes.onDropped = () => this.pending.dropped()
+    const { count, age } = options.duplicates
+    this.duplicates = new Duplicates({ count, age: Duration.toMillis(age) })
+    this.losses = new Losses(store.db, this, (store) => this.#storeSoon(store))
+    this.space = new Space(store, options)
+    this.space.whatFills = () => whatFills(this.lanes.backlogs.values(), options.maxSize)
+    this.checkpoints = new Checkpoints(store.db, this.space, (error) => this.failed(error))
+    for (const problem of store.problems) this.raiseAlarm(problem)
+    this.#refusal = Exit.fail(unavailable(`The journal ${store.path} is starting: it reads what it holds. Try again.`))
+  }
+
+  /** The start is over: appends are taken from now on. */
+  ready(): void {
+    if (this.brokenBy !== undefined) return
+    this.#refusal = undefined
+    this.locked.ready()
+  }
+
+  get isStarting(): boolean {
+    return this.#refusal !== undefined && this.brokenBy === undefined
+  }
+
+  appendUnsafe(event: Event, sinks: ReadonlyArray<string>): AppendExit | Promise<AppendExit> {
+    const result = this.#offer(event, sinks)
+    if (typeof result !== "string") return result
+    const promise = this.#batch.promise
+    this.#schedule()
+    return result === "appended" ? promise : promise.then(asDuplicate)
+  }
+
+  /** Appends with a callback, for callers without a turn of the event loop; the exit when it is known at once. */
+  append(event: Event, sinks: ReadonlyArray<string>, done: (exit: AppendExit) => void): AppendExit | undefined {
+    const result = this.#offer(event, sinks)
+    if (typeof result !== "string") return result
+    this.#batch.onDone(result === "appended" ? done : (exit) => done(asDuplicate(exit)))
+    this.#schedule()
+    return undefined
+  }
+
+  /** Adds an event to the open batch; the exit when it is known at once. */
+  #offer(event: Event, sinks: ReadonlyArray<string>): AppendExit | Appended {
+    if (this.#refusal !== undefined) return this.#refusal
+    const bodyCrc = bodyChecksum(event)
+    const found = this.duplicates.find(event, bodyCrc)
+    if (found !== "new") {
+      this.counters.duplicates++
+      return found === "seen" ? duplicate : "duplicate"
+    }
+    if (this.space.refusal !== undefined) return this.space.refusal
+    if (this.locked.failure !== undefined && this.#batch.isFull) return Exit.fail(this.locked.failure)
+    for (const sink of sinks) {
+      const backlog = this.lanes.backlogs.get(sink)
+      const why = backlog?.whyFull(event.webhook) ?? ""
+      if (why !== "") return Exit.fail(full("backlog", why))
+    }
+    this.#addDelivery(event, sinks, bodyCrc)
+    return "appended"
+  }
+
+  /** Adds a delivery that `duplicates.find` has just found to be new. */
+  #addDelivery(event: Event, sinks: ReadonlyArray<string>, bodyCrc: number): void {
+    const { isAltered, keyHi: hi, keyLo: lo } = this.duplicates
+    this.duplicates.add(bodyCrc, event.receivedAt)
+    if (isAltered) this.counters.altered++
+    this.#add(isAltered ? { ...event, altered: true } : event, sinks, Origin.delivered, { hi, lo, bodyCrc })
+  }
+
+  #add(event: Event, sinks: ReadonlyArray<string>, origin: Origin, key: DuplicateKey): void {
+    for (const sink of sinks) {
+      if (this.lanes.backlogs.has(sink)) continue
+      // Nobody has opened this lane yet: it begins here, so that its events are not pruned.
+      const cursor = { sequence: this.#batch.first + this.#batch.entries.length - 1, settled: [] }
+      this.lanes.backlogs.set(sink, new Backlog(sink, cursor))
+      this.#batch.newLanes.push(sink)
+    }
+    this.#batch.add(event, sinks, origin, key)
+  }
+
+  #schedule(): void {
+    if (this.#batch.isFull) this.flush()
+    else this.#scheduler.joined()
+  }
+
+  /** Commits the open batch and the tasks that wait, in one transaction; later where another process holds the file. */
+  flush(isRetry = false): void {
+    this.#scheduler.flushed()
+    if (this.locked.failure !== undefined && !isRetry) return
+    const tasks = this.#tasks.take()
+    if (this.brokenBy !== undefined) return
+    const isIdle = this.#batch.isEmpty && tasks.length === 0
+    let failure = isIdle ? undefined : this.#commit(tasks)
+    if (failure !== undefined && isLocked(failure)) {
+      this.#tasks.putBack(tasks)
+      this.locked.found(failure)
+      return
+    }
+    this.locked.released()
+    if (failure === undefined) return
+    // Settlements that can't be stored must not fail the events: each alone.
+    const isPassing = failure.reason._tag === "JournalUnavailable"
+    if (isPassing && tasks.length > 0 && !this.#batch.isEmpty) failure = this.#commit([])
+    const hadEvents = !this.#batch.isEmpty
+    if (failure !== undefined) this.#abandon(failure)
+    // Settlements must not fail with the events that found no room: the ballast was deleted for them.
+    const again = failure === undefined || hadEvents || failure.reason._tag === "JournalFull"
+    const exit = tasks.length > 0 && again && this.brokenBy === undefined ? this.#commit(tasks) : failure
+    if (exit !== undefined) for (const task of tasks) task.done(Exit.fail(exit))
+  }
+
+  /** Commits what waits, or throws where another process holds the file: what follows must come after it. */
+  #flushAll(): void {
+    this.flush(true)
+    this.locked.require()
+    if (this.brokenBy !== undefined) throw broken(this.brokenBy.message)
+  }
+
+  #commit(tasks: ReadonlyArray<Task>): JournalError | undefined {
+    const batch = this.#batch
+    const started = performance.now()
+    let committed: ReadonlyArray<Committed>
+    try {
+      this.store.requireUnchanged()
+      committed = this.#transact(() => {
+        if (!batch.isEmpty) this.log.insert(batch)
+        for (const lane of batch.newLanes) this.lanes.insert(lane, this.lanes.backlogs.get(lane)?.cursor.sequence ?? 0)
+        return tasks.map((task) => task.apply())
+      })
+    } catch (error) {
+      return this.failed(error)
+    }
+    const count = batch.entries.length
+    try {
+      this.store.requireUnchanged()
+      this.head += count
+      if (count > 0) this.store.reached(this.head)
+      this.duplicates.commit()
+      for (const entry of batch.entries) {
+        const { body, webhook } = entry.event
+        for (const sink of entry.sinks) this.lanes.backlogs.get(sink)?.routed(entry.sequence, body.length, webhook)
+      }
+      this.#reader.push(batch.entries)
+      for (const apply of committed) apply()
+      this.space.wrote(batch.size)
+    } catch (error) {
+      return this.breakDown(classify(this.store.path, error).message)
+    }
+    this.counters.appended += count
+    this.counters.commits++
+    const ended = performance.now()
+    this.#scheduler.committed(count, ended)
+    this.counters.commitMillis += ended - started
+    batch.finish(appended, this.head + 1)
+    for (const task of tasks) task.done(Exit.void)
+    if (count > 0) this.waiting.reached(this.head)
+    return undefined
+  }
+
+  /** The open batch is not on disk: its keys and sequences are free again. */
+  #abandon(failure: JournalError): void {
+    this.duplicates.rollback()
+    for (const lane of this.#batch.newLanes) this.lanes.backlogs.delete(lane)
+    this.#batch.finish(Exit.fail(failure), this.head + 1)
+  }
+
+  /** Runs `work` in a transaction of its own, after the open batch. */
+  exclusively<A>(work: () => { readonly result: A; readonly committed?: Committed }): A {
+    this.#flushAll()
+    try {
+      const { result, committed } = this.#transact(work)
+      committed?.()
+      return result
+    } catch (error) {
+      throw this.failed(error)
+    }
+  }
+
+  /** Appends entries again (replays, moves) and runs `work` with the sequence of the first, in one commit: at most a row of them. */
+  appendWith(entries: ReadonlyArray<Reappended>, origin: Origin, work: (first: number) => Committed): void {
+    this.#commitWith(
+      () => work(this.#batch.first),
+      () => {
+        for (const { event, sinks } of entries)
+          this.#add(event, sinks, origin, { hi: 0, lo: 0, bodyCrc: bodyChecksum(event) })
+      },
+    )
+  }
+
+  /** Appends deliveries that could not be routed before; those that were received again since get no sequence. */
+  deliverWith(entries: ReadonlyArray<Reappended>, work: (copies: Copies) => Committed): void {
+    const copies: Array<number | undefined> = []
+    this.#commitWith(
+      () => work(copies),
+      () => {
+        for (const { event, sinks } of entries) {
+          const bodyCrc = bodyChecksum(event)
+          const isNew = this.duplicates.find(event, bodyCrc) === "new"
+          copies.push(isNew ? this.#batch.first + this.#batch.entries.length : undefined)
+          if (isNew) this.#addDelivery(event, sinks, bodyCrc)
+        }
+      },
+    )
+  }
+
+  #commitWith(work: () => Committed, add: () => void): void {
+    this.#flushAll()
+    add()
+    const failure = this.#commit([{ apply: work, done: () => {} }])
+    if (failure === undefined) return
+    this.#abandon(failure)
+    throw failure
+  }
+
+  settle(settlements: ReadonlyArray<Settlement>, done: (exit: SettleExit) => void): void {
+    let refused: Array<RefusedSettlement> = []
+    const apply = () => {
+      refused = []
+      return this.lanes.settleEach(settlements, refused)
+    }
+    this.#enqueue(apply, (exit) => done(Exit.map(exit, () => refused)))
+  }
+
+  #enqueue(apply: () => Committed, done: (exit: Exit.Exit<void, JournalError>) => void): void {
+    if (this.brokenBy !== undefined) {
+      done(Exit.fail(broken(this.brokenBy.message)))
+    } else {
+      this.#tasks.add({ apply, done })
+      this.#scheduler.settling()
+    }
+  }
+
+  /** Entries above `after`, at most `limit`: recent ones from memory, else some megabytes at a time. */
+  read(after: number, limit: number, reader?: string): ReadonlyArray<Entry> {
+    const recent = this.brokenBy === undefined ? this.#reader.readRecent(after, limit, reader) : undefined
+    return recent ?? this.guard(() => (after >= this.head ? [] : this.#reader.read(after, limit, reader)))
+  }
+
+  /** Runs a read, with its errors classified. */
+  guard<A>(work: () => A): A {
+    if (this.brokenBy !== undefined) throw broken(this.brokenBy.message)
+    try {
+      return work()
+    } catch (error) {
+      throw this.failed(error)
+    }
+  }
+
+  /** Checks the file and the disk: a few times a second. */
+  inspect(): void {
+    this.store.requireUnchanged()
+    this.space.look()
+    this.checkpoints.runOwn(this.counters.commits)
+  }
+
+  /** The journal is `red` until a person acknowledges this, across restarts. */
+  raiseAlarm(message: string): void {
+    if (this.alarm.add(message)) this.#storeSoon(() => this.alarm.store())
+  }
+
+  /** With the next commit. */
+  #storeSoon(work: () => void): void {
+    const apply = () => {
+      work()
+      return () => {}
+    }
+    this.#enqueue(apply, () => {})
+  }
+
+  acknowledge(): void {
+    this.exclusively(() => ({ result: undefined, committed: this.alarm.clear() }))
+  }
+
+  /** Classifies an error, and breaks the journal when it is final. */
+  failed(error: unknown): JournalError {
+    const failure = classify(this.store.path, error)
+    if (failure.reason._tag === "JournalFull") this.space.foundFull(failure.message)
+    return failure.reason._tag === "JournalBroken" ? this.breakDown(failure.message, error) : failure
+  }
+
+  /** Refuses everything from now on. */
+  breakDown(message: string, error?: unknown): JournalError {
+    const failure = broken(message)
+    if (this.brokenBy !== undefined || failure.reason._tag !== "JournalBroken") return failure
+    this.brokenBy = failure.reason
+    this.#refusal = Exit.fail(failure)
+    if (isCorrupt(error)) this.store.mark.damaged()
+    this.#batch.finish(this.#refusal, this.head + 1)
+    this.#tasks.fail(this.#refusal)
+    this.onBroken(failure.reason)
+    return failure
+  }
+
+  /** Commits the open batch and refuses everything after it. */
+  stop(): void {
+    this.locked.last()
+    this.flush(true)
+    const { failure } = this.locked
+    if (failure !== undefined) this.#abandon(failure)
+    if (failure !== undefined) this.#tasks.fail(Exit.fail(failure))
+    this.locked.released()
+    this.#refusal ??= Exit.fail(unavailable(`The journal ${this.store.path} is closed: the relay stops.`))
+  }
+}

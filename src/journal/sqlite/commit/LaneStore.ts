@@ -1,0 +1,332 @@
+/**
+ * The lanes: their cursors, retries and dead letters on disk, and their counts
+ * in memory.
+ *
+ * Every change is made inside a transaction of the caller's. It returns what to
+ * do to the counts once that is committed, so a change that is rolled back is
+ * never seen.
+ */
+import type { Entry } from "../../../event/Entry.ts"
+import { JournalError } from "../../JournalError.ts"
+import type { LaneInfo, RetryEntries } from "../../LaneInfo.ts"
+import type { Attempt, Cursor, RefusedSettlement, RetryChange, Settlement } from "../../Settlement.ts"
+import { Backlog } from "../../stream/Backlog.ts"
+import type { Ended } from "../../stream/OutcomeRecord.ts"
+import { decode } from "../../stream/Record.ts"
+import { WebhookBytes } from "../../stream/WebhookBytes.ts"
+import { savepoints } from "../file/SqliteFailure.ts"
+import type { Store } from "../file/Store.ts"
+import { CursorRows, type FoundLanes } from "../rows/CursorRows.ts"
+import { type DeadLetterChange, DeadLetters, type OnUnreadable } from "../rows/DeadLetters.ts"
+import { OutcomeRows } from "../rows/OutcomeRows.ts"
+import { Retries } from "../rows/Retries.ts"
+
+/** Bodies that are read at a time, about. */
+export const readBytes = 4 * 1024 * 1024
+
+/** Applied to the counts in memory after the commit. */
+export type Committed = () => void
+
+/** Why something leaves a lane, as it is recorded; `copy` is what it was appended again as. */
+export interface Removal {
+  readonly at: number
+  readonly by: string
+  readonly copy?: number
+}
+
+/** Many of them as one. */
+export const allOf = (committed: ReadonlyArray<Committed>): Committed => {
+  return () => {
+    for (const apply of committed) apply()
+  }
+}
+
+export class LaneStore {
+  readonly backlogs = new Map<string, Backlog>()
+  /** The lanes as they were found at the start. */
+  readonly found: FoundLanes
+  readonly retries: Retries
+  readonly deadLetters: DeadLetters
+  readonly outcomes: OutcomeRows
+  /** A lane's cursor moved. */
+  onMoved: (from: Cursor, to: Cursor) => void = () => {}
+  onDropped: () => void = () => {}
+
+  readonly #cursors: CursorRows
+  readonly #isolate: <A>(work: () => A) => A | JournalError
+  readonly #find: (sequence: number) => Entry | undefined
+  readonly #onUnreadable: OnUnreadable
+
+  /** `find` reads an entry of the log. */
+  constructor(
+    { db, path }: Pick<Store, "db" | "path">,
+    find: (sequence: number) => Entry | undefined,
+    onUnreadable: OnUnreadable,
+  ) {
+    this.#find = find
+    this.#onUnreadable = onUnreadable
+    this.#cursors = new CursorRows(db)
+    this.#isolate = savepoints(db, path)
+    this.found = this.#cursors.find()
+    if (!this.found.isListed && !this.found.damaged) this.#cursors.list()
+    this.retries = new Retries(db)
+    this.outcomes = new OutcomeRows(db)
+    this.deadLetters = new DeadLetters(db, onUnreadable)
+    for (const { name, cursor, paused, pausedFor } of this.found.rows) {
+      const backlog = new Backlog(name, cursor)
+      backlog.paused = paused
+      backlog.pausedFor = pausedFor
+      this.backlogs.set(name, backlog)
+    }
+    this.#loadCounts()
+  }
+
+  /** Counts retries and dead letters; what is in the log is counted by who reads it. */
+  #loadCounts(): void {
+    for (const { lane, sequence } of this.retries.keys()) this.backlogs.get(lane)?.retrying.add(sequence)
+    for (const backlog of this.backlogs.values()) {
+      backlog.deadLetters = 0
+      backlog.letterBytes = new WebhookBytes()
+    }
+    for (const { lane, ...counts } of this.deadLetters.counts()) this.#countDeadLetters(lane, counts)
+  }
+
+  #countDeadLetters(lane: string, { letters, bytes, webhook }: DeadLetterChange): void {
+    const backlog = this.backlogs.get(lane)
+    if (backlog === undefined) return
+    backlog.deadLetters += letters
+    backlog.letterBytes.add(webhook, bytes)
+  }
+
+  /** Lanes whose cursor is damaged start again after `sequence`. */
+  repairCursors(sequence: number): Committed {
+    this.#cursors.repair(this.found, sequence)
+    return () => {
+      for (const name of this.found.lost) this.backlogs.set(name, new Backlog(name, { sequence, settled: [] }))
+      this.#loadCounts()
+    }
+  }
+
+  /** Names of unknown lanes that dead letters are kept under: the disk has altered them. */
+  unknownDeadLetterLanes(): ReadonlyArray<string> {
+    return this.deadLetters
+      .counts()
+      .map(({ lane }) => lane)
+      .filter((lane) => !this.backlogs.has(lane))
+  }
+
+  /** Retries of unknown lanes: the disk has altered the name, so nobody can send them. */
+  unknownRetries(): ReadonlyArray<{ readonly lane: string; readonly sequence: number }> {
+    return this.retries.keys().filter(({ lane }) => !this.backlogs.has(lane))
+  }
+
+  /** Removes a retry that can't be sent, and reports it. */
+  loseRetry(lane: string, sequence: number): Committed {
+    this.#onUnreadable(lane, sequence, this.retries.duplicateKey(lane, sequence))
+    this.retries.delete(lane, sequence)
+    return () => this.backlogs.get(lane)?.retrying.delete(sequence)
+  }
+
+  /** Adds a lane; one that is there stays as it is. */
+  insert(name: string, cursor: number): void {
+    this.#cursors.insert(name, cursor)
+  }
+
+  setPaused(name: string, paused: boolean): Committed {
+    this.#cursors.setPaused(name, paused)
+    return () => {
+      const backlog = this.backlogs.get(name)
+      if (backlog !== undefined) backlog.paused = paused
+    }
+  }
+
+  /** Applies settlements, each by itself; those that can't be stored are put into `refused`. */
+  settleEach(settlements: ReadonlyArray<Settlement>, refused: Array<RefusedSettlement>): Committed {
+    const committed: Array<Committed> = []
+    for (const settlement of settlements) {
+      const result = this.#isolate(() => this.settle(settlement))
+      if (result instanceof JournalError) refused.push({ lane: settlement.lane, error: result })
+      else committed.push(result)
+    }
+    return allOf(committed)
+  }
+
+  /** Applies a lane's settlement; that of a lane that was dropped meanwhile is ignored. */
+  settle(settlement: Settlement): Committed {
+    const backlog = this.backlogs.get(settlement.lane)
+    if (backlog === undefined) return () => {}
+    const lane = settlement.lane
+    const retrying = settlement.retry.filter((change) => this.#putRetry(lane, change))
+    const ended: Array<number> = [...settlement.endRetry]
+    this.outcomes.delivered(lane, settlement.delivered)
+    for (const { sequence, at, took, code, attempts: tries, ...since } of settlement.late) {
+      const attempts = this.retries.attempts(lane, sequence, since)
+      const note = { tries, took, ...(code !== undefined && { code }), attempts }
+      this.outcomes.ended({ sequence, lane, at, outcome: "delivered", note })
+    }
+    for (const sequence of settlement.endRetry) this.retries.delete(lane, sequence)
+    const changes: Array<DeadLetterChange> = []
+    for (const item of settlement.deadLetter) {
+      const record = this.retries.record(lane, item.sequence)
+      const attempts = this.retries.attempts(lane, item.sequence, item)
+      ended.push(item.sequence)
+      const entry = record === undefined ? this.#find(item.sequence) : decode(record, item.sequence)
+      if (entry === undefined) this.#onUnreadable(lane, item.sequence, this.retries.duplicateKey(lane, item.sequence))
+      if (record !== undefined) this.retries.delete(lane, item.sequence)
+      if (entry !== undefined) changes.push(this.deadLetters.put(lane, entry, item.at, attempts))
+    }
+    // A cursor never moves back: what was settled stays settled.
+    const cursor = settlement.cursor.sequence < backlog.cursor.sequence ? backlog.cursor : settlement.cursor
+    this.#cursors.move(lane, cursor, settlement.pausedFor)
+    return () => {
+      for (const { sequence } of retrying) backlog.retrying.add(sequence)
+      for (const sequence of ended) backlog.retrying.delete(sequence)
+      for (const change of changes) this.#countDeadLetters(lane, change)
+      backlog.pausedFor = settlement.pausedFor
+      this.onMoved(backlog.cursor, cursor)
+      backlog.settle(cursor)
+    }
+  }
+
+  #putRetry(lane: string, change: RetryChange): boolean {
+    if (!this.backlogs.get(lane)?.retrying.has(change.sequence)) {
+      const entry = this.#find(change.sequence)
+      if (entry === undefined) {
+        this.#onUnreadable(lane, change.sequence)
+        return false
+      }
+      this.retries.putRecord(lane, entry)
+    }
+    this.retries.put(lane, change)
+    return true
+  }
+
+  /** Adds a dead letter of another journal. */
+  addDeadLetter(lane: string, entry: Entry, at: number, attempts: ReadonlyArray<Attempt>): Committed {
+    const change = this.deadLetters.put(lane, entry, at, attempts)
+    return () => this.#countDeadLetters(lane, change)
+  }
+
+  info(backlog: Backlog): LaneInfo {
+    return {
+      name: backlog.lane,
+      cursor: backlog.cursor,
+      retrying: backlog.retrying.size,
+      deadLetters: backlog.deadLetters,
+      deadLetterBytes: backlog.letterBytes.total,
+      backlog: backlog.size,
+      oldest: backlog.oldest,
+      paused: backlog.paused,
+    }
+  }
+
+  /** A retry or a dead letter of any lane. */
+  find(sequence: number): Entry | undefined {
+    for (const lane of this.backlogs.keys()) {
+      const record = this.retries.record(lane, sequence)
+      const entry = record === undefined ? undefined : decode(record, sequence)
+      if (entry !== undefined) return entry
+    }
+    return this.deadLetters.find(sequence)
+  }
+
+  /** Events that can't be read are among the lost; the caller removes them. */
+  readRetries(lane: string, sequences: ReadonlyArray<number>): RetryEntries {
+    const entries: Array<Entry> = []
+    const lost: Array<number> = []
+    let size = 0
+    for (const sequence of sequences) {
+      if (size >= readBytes) break
+      const record = this.retries.record(lane, sequence)
+      if (record === undefined) continue
+      const entry = decode(record, sequence)
+      if (entry === undefined) lost.push(sequence)
+      else {
+        entries.push(entry)
+        size += entry.event.body.length
+      }
+    }
+    return { entries, lost }
+  }
+
+  /** Removes a dead letter; `undefined` when there is none. */
+  removeDeadLetter(id: string, why: Removal): Committed | undefined {
+    const deleted = this.deadLetters.deleteById(id)
+    if (deleted !== undefined) {
+      const { lane, sequence, at: deadAt, attempts } = deleted
+      this.#leaves(sequence, lane, why, { deadAt, attempts })
+    }
+    return deleted && (() => this.#countDeadLetters(deleted.lane, { ...deleted, letters: -1, bytes: -deleted.bytes }))
+  }
+
+  /** Takes one retry out of a lane, into another if one is given; `undefined` when none is left. */
+  takeRetry(from: string, why: Removal, to?: string): Committed | undefined {
+    const sequence = this.retries.next(from)
+    if (sequence === undefined) return undefined
+    const attempts = this.retries.attempts(from, sequence, { refunded: 0, failed: [] })
+    this.#leaves(sequence, from, why, { attempts: to === undefined ? attempts : [] }, to)
+    const pausedFor = (lane: string | undefined): number => this.backlogs.get(lane ?? "")?.pausedFor ?? 0
+    // One of the two is enough if both lanes have the event.
+    const moved = to !== undefined && this.retries.move(from, to, sequence, pausedFor(from) - pausedFor(to))
+    if (!moved) this.retries.delete(from, sequence)
+    return () => {
+      this.backlogs.get(from)?.retrying.delete(sequence)
+      if (moved) this.backlogs.get(to)?.retrying.add(sequence)
+    }
+  }
+
+  /** Ends a dead letter, or moves it. */
+  takeDeadLetter(from: string, why: Removal, to?: string): Committed | undefined {
+    const next = this.deadLetters.next(from)
+    if (next === undefined) return undefined
+    const { sequence, bytes, webhook, at: deadAt, attempts } = next
+    this.#leaves(sequence, from, why, { deadAt, attempts: to === undefined ? attempts : [] }, to)
+    const moved = to !== undefined && this.deadLetters.move(from, to, sequence)
+    if (!moved) this.deadLetters.delete(from, sequence)
+    return () => {
+      this.#countDeadLetters(from, { letters: -1, bytes: -bytes, webhook })
+      if (moved) this.#countDeadLetters(to, { letters: 1, bytes, webhook })
+    }
+  }
+
+  /** Records what leaves a lane without being delivered: where it goes to another, the attempts go with it. */
+  #leaves(sequence: number, lane: string, { at, by, copy }: Removal, what: Ended["note"], to?: string): void {
+    const outcome = to !== undefined ? "moved" : copy !== undefined ? "replayed" : "dropped"
+    const note = { by, ...what, ...(to !== undefined && { to }) }
+    this.outcomes.ended({ sequence, lane, at, outcome, ...(copy !== undefined && { copy }), note })
+  }
+
+  /** Records that an event of the log goes to another lane as a copy. */
+  movesTo(sequence: number, lane: string, { at, by, copy }: Removal, to: string): void {
+    this.outcomes.ended({ sequence, lane, at, outcome: "moved", ...(copy !== undefined && { copy }), note: { by, to } })
+  }
+
+  /** Removes a lane that holds only what waits in the log, up to `head`. */
+  drop(name: string, { at, by }: Removal, head: number): Committed {
+    const from = this.backlogs.get(name)?.cursor.sequence ?? head
+    if (from < head) {
+      this.outcomes.ended({ sequence: from + 1, last: head, lane: name, at, outcome: "laneRemoved", note: { by } })
+    }
+    this.#cursors.delete(name)
+    return () => {
+      this.backlogs.delete(name)
+      this.onDropped()
+    }
+  }
+
+  /** Sequences from `from` to `to` that any lane waits for, ascending. */
+  pendingWithin(from: number, to: number): ReadonlyArray<number> {
+    const found = new Set<number>()
+    for (const backlog of this.backlogs.values()) {
+      for (const sequence of backlog.pendingWithin(from, to)) found.add(sequence)
+    }
+    return [...found].sort((a, b) => a - b)
+  }
+
+  /** The lowest cursor: no lane waits for anything up to it. */
+  get passed(): number {
+    let lowest = Number.POSITIVE_INFINITY
+    for (const backlog of this.backlogs.values()) lowest = Math.min(lowest, backlog.cursor.sequence)
+    return lowest
+  }
+}

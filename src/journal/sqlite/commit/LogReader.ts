@@ -1,0 +1,45 @@
+/** Reads entries wherever they are: recent ones in memory, then the log, and older ones among the pending events. */
+import type { Entry } from "../../../event/Entry.ts"
+import { RecentEntries } from "../../stream/RecentEntries.ts"
+import type { LogRows } from "../rows/LogRows.ts"
+import type { PendingEvents } from "../rows/PendingEvents.ts"
+
+/** Bytes of bodies that one read returns from the disk, about. */
+const readBytes = 8 * 1024 * 1024
+
+export class LogReader {
+  readonly #recent = new RecentEntries()
+  readonly #log: LogRows
+  readonly #pending: PendingEvents
+
+  constructor(log: LogRows, pending: PendingEvents) {
+    this.#log = log
+    this.#pending = pending
+  }
+
+  /** Entries were committed. */
+  push(entries: ReadonlyArray<Entry>): void {
+    this.#recent.push(entries)
+  }
+
+  find(sequence: number): Entry | undefined {
+    return this.#recent.get(sequence) ?? this.#pending.find(sequence) ?? this.#log.find(sequence)
+  }
+
+  /** Entries above `after` from memory; `undefined` when they are older. */
+  readRecent(after: number, limit: number, reader?: string): ReadonlyArray<Entry> | undefined {
+    return after + 1 >= this.#recent.first ? this.#recent.read(after, limit, reader) : undefined
+  }
+
+  /** Entries above `after` from the disk, some megabytes at a time. */
+  read(after: number, limit: number, reader?: string): ReadonlyArray<Entry> {
+    return this.#recent.taken(this.#readOld(after, limit), reader)
+  }
+
+  #readOld(after: number, limit: number): ReadonlyArray<Entry> {
+    if (after >= this.#pending.last) return this.#log.read(after, limit, readBytes)
+    const older = this.#pending.read(after, limit, readBytes)
+    const room = readBytes - older.reduce((bytes, { event }) => bytes + event.body.length, 0)
+    return older.concat(this.#log.read(this.#pending.last, limit - older.length, room))
+  }
+}

@@ -1,0 +1,207 @@
+/**
+ * `relay journal check`, `backup` and `salvage`.
+ *
+ * `check` and `backup` only read, and work while a relay runs on the journal.
+ * `salvage` reads a damaged file and writes what it can as lines of JSON; it
+ * changes nothing in the file.
+ */
+import { closeSync, existsSync, fsyncSync, openSync, rmSync, statSync, writeSync } from "node:fs"
+import { dirname } from "node:path"
+import { DatabaseSync } from "node:sqlite"
+import { Effect } from "effect"
+import * as FileIdentity from "../../../runtime/FileIdentity.ts"
+import { MaintenanceError } from "../../JournalError.ts"
+import { decode, decodeRow } from "../../stream/Record.ts"
+import { integrity } from "../file/Reindex.ts"
+import { current, version } from "../rows/Migrations.ts"
+import { bytes, int } from "../rows/Rows.ts"
+import { words } from "../rows/SqliteErrors.ts"
+import { filesBeside } from "../SqliteConfig.ts"
+import { isThere } from "./Repair.ts"
+import * as Salvage from "./Salvage.ts"
+
+export { items } from "./ImportSource.ts"
+export { NewerJournal } from "./Salvage.ts"
+
+type Range = readonly [from: number, to: number]
+
+export interface CheckReport {
+  readonly path: string
+  /** Nothing is damaged, and nothing is missing that was not reported as lost. */
+  readonly sound: boolean
+  readonly schema: number
+  readonly head: number
+  readonly events: number
+  readonly rows: number
+  readonly lanes: number
+  readonly retrying: number
+  readonly deadLetters: number
+  /** Sequences whose bytes are not what was written. */
+  readonly damaged: ReadonlyArray<number>
+  /** Ranges of sequences whose rows are missing between others, both ends included. */
+  readonly missing: ReadonlyArray<Range>
+  /** Losses that the relay knows and has reported: what a backup did not have, for example. */
+  readonly lost: ReadonlyArray<Range>
+  /** The words of SQLite's own check; empty when it finds nothing. */
+  readonly sqlite: ReadonlyArray<string>
+}
+
+export interface SalvageReport extends Salvage.SalvageResult {
+  readonly from: string
+  readonly to: string
+  /** Lines written. */
+  readonly events: number
+}
+
+const noneAt = (path: string): string =>
+  `There is no journal at ${path}: the relay makes it when it starts, or it is elsewhere.`
+
+/** Opens a journal to read from; the scope closes it. */
+const openReadOnly = (path: string) =>
+  Effect.acquireRelease(
+    Effect.suspend(() => {
+      if (!existsSync(path))
+        return new MaintenanceError({
+          message: noneAt(path),
+        })
+      // SQLite would take it for a new one, and delete the write-ahead log beside it.
+      if (statSync(path).size === 0) {
+        return new MaintenanceError({
+          message: `${path} is empty: \`relay journal salvage\` gets out what its write-ahead log holds.`,
+        })
+      }
+      try {
+        const db = new DatabaseSync(path, { readOnly: true })
+        db.prepare("PRAGMA busy_timeout = 5000").get()
+        const found = version(db)
+        if (found >= 1 && found <= current) return Effect.succeed(db)
+        db.close()
+        return new MaintenanceError({
+          message:
+            found === 0
+              ? `${path} is not a journal of the relay, or an empty one: correct the path.`
+              : `${path} was written by a newer relay (schema ${found}; this one knows ${current}). Use that one.`,
+        })
+      } catch (error) {
+        return new MaintenanceError({
+          message: `${path} can't be read as a journal (${words(error)}): correct the path, or \`relay journal salvage\` it.`,
+        })
+      }
+    }),
+    (db) => Effect.sync(() => db.close()),
+  )
+
+const attempt = <A>(what: string, work: () => A): Effect.Effect<A, MaintenanceError> =>
+  Effect.try({ try: work, catch: (error) => new MaintenanceError({ message: `${what}: ${words(error)}.` }) })
+
+/** Reads the whole journal: every record's checksum, the sequences' continuity, and SQLite's own check. */
+export const check = (path: string): Effect.Effect<CheckReport, MaintenanceError> =>
+  Effect.gen(function* () {
+    const db = yield* openReadOnly(path)
+    return yield* attempt(`The journal ${path} can't be read to its end`, (): CheckReport => {
+      const count = (table: string): number => int(db.prepare(`SELECT count(*) AS n FROM ${table}`).get()?.n)
+      const sqlite = integrity(db, "20").filter((text) => text !== "ok")
+      const damaged: Array<number> = []
+      const missing: Array<Range> = []
+      const lost: Array<Range> = []
+      const reported = db.prepare("SELECT 1 FROM hole WHERE first <= ? AND last >= ?")
+      let events = 0
+      let rows = 0
+      let next: number | undefined
+      for (const row of db.prepare("SELECT first, count, bytes FROM log ORDER BY first").iterate()) {
+        const first = int(row.first)
+        const decoded = decodeRow(bytes(row.bytes), first, int(row.count))
+        if (next !== undefined && first > next) {
+          const isKnown = reported.get(next, first - 1) !== undefined
+          const ranges = isKnown ? lost : missing
+          ranges.push([next, first - 1])
+        }
+        damaged.push(...decoded.damaged)
+        events += decoded.stored.length
+        rows++
+        next = first + int(row.count)
+      }
+      const kept = Salvage.tablesOf(db)
+      for (const table of kept) {
+        for (const row of db.prepare(`SELECT sequence, record FROM ${table}`).iterate()) {
+          if (decode(bytes(row.record), int(row.sequence)) === undefined) damaged.push(int(row.sequence))
+        }
+      }
+      return {
+        path,
+        sound: damaged.length === 0 && missing.length === 0 && sqlite.length === 0,
+        schema: version(db),
+        head:
+          next === undefined
+            ? int(db.prepare("SELECT value FROM meta WHERE key = 'base'").get()?.value ?? 0)
+            : next - 1,
+        events,
+        rows,
+        lanes: count("lane"),
+        retrying: count("retry_record"),
+        deadLetters: count("dead"),
+        damaged,
+        missing,
+        lost,
+        sqlite,
+      }
+    })
+  }).pipe(Effect.scoped)
+
+/** What is written is a new file, and none that the journal is made of: its next start would read that. */
+const requireFree = (path: string, to: string, what: string): Effect.Effect<void, MaintenanceError> => {
+  if (existsSync(to)) return new MaintenanceError({ message: `${to} exists already; ${what} never overwrites.` })
+  const isOwn = ["", ...filesBeside].some((suffix) => FileIdentity.of(path + suffix) === FileIdentity.of(to))
+  return isOwn ? new MaintenanceError({ message: `${to} is a file of the journal's own: name another.` }) : Effect.void
+}
+
+/** Writes a consistent copy of the journal to `to`, also while a relay runs on it; its size in bytes. */
+export const backup = (path: string, to: string): Effect.Effect<{ readonly bytes: number }, MaintenanceError> =>
+  Effect.gen(function* () {
+    const db = yield* openReadOnly(path)
+    yield* requireFree(path, to, "a backup")
+    return yield* attempt(`The journal ${path} could not be copied to ${to}`, () => {
+      // Made first, and for its owner only: SQLite would leave that to the umask.
+      const fd = openSync(to, "wx", 0o600)
+      try {
+        db.prepare("VACUUM INTO ?").run(to)
+        fsyncSync(fd)
+      } finally {
+        closeSync(fd)
+      }
+      const pages = db.prepare("PRAGMA page_count").get()?.page_count
+      const free = db.prepare("PRAGMA freelist_count").get()?.freelist_count
+      return { bytes: (int(pages) - int(free)) * int(db.prepare("PRAGMA page_size").get()?.page_size) }
+    })
+  }).pipe(Effect.scoped)
+
+/** Writes every event that can still be read from the journal at `path` to `to`, one JSON object a line. */
+export const salvage = (path: string, to: string): Effect.Effect<SalvageReport, MaintenanceError> =>
+  Effect.gen(function* () {
+    if (!isThere(path)) return yield* new MaintenanceError({ message: noneAt(path) })
+    yield* requireFree(path, to, "salvage")
+    const report = yield* attempt(`What was salvaged from ${path} could not be written to ${to}`, () => {
+      const fd = openSync(to, "wx", 0o600)
+      try {
+        const lines = Salvage.lines(path, dirname(to))
+        let events = 0
+        let next = lines.next()
+        for (; next.done !== true; next = lines.next()) {
+          writeSync(fd, `${JSON.stringify(next.value)}\n`)
+          events++
+        }
+        fsyncSync(fd)
+        return { from: path, to, events, ...next.value }
+      } catch (error) {
+        rmSync(to, { force: true })
+        throw error instanceof Salvage.NewerJournal ? new Error(newer(path)) : error
+      } finally {
+        closeSync(fd)
+      }
+    })
+    if (report.events > 0 || !report.repaired) return report
+    rmSync(to, { force: true })
+    return yield* new MaintenanceError({ message: `Nothing in ${path} can be read as a journal of the relay.` })
+  })
+
+const newer = (path: string): string => `${path} was written by a newer relay; salvage it with that one`

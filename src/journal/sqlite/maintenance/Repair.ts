@@ -1,0 +1,147 @@
+/**
+ * Opens a damaged journal for reading. A file that SQLite refuses is copied, and
+ * the copy is repaired: its header, which also says how long the file is, or its
+ * whole first page is replaced by that of a new journal, whose tables begin on
+ * the same pages.
+ */
+import {
+  closeSync,
+  copyFileSync,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  readSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeSync,
+} from "node:fs"
+import { join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
+import { current, migrate, version } from "../rows/Migrations.ts"
+
+interface Readable {
+  /** `undefined` where not even a repaired copy can be opened. */
+  readonly db: DatabaseSync | undefined
+  /** It is the file itself, not a copy. */
+  readonly isOriginal: boolean
+  readonly close: () => void
+}
+
+const headerBytes = 100
+const usualPage = 32_768
+
+/** A version this far above is damage, not that of a newer relay. */
+const damagedFrom = 1_000
+
+/** Whether a newer relay wrote it, whose tables this one does not know. */
+export const isNewer = (db: DatabaseSync): boolean => version(db) > current && version(db) < current + damagedFrom
+
+/** Whether the tables can be asked. */
+const isReadable = (db: DatabaseSync): boolean => {
+  const found = version(db)
+  if (isNewer(db)) return true
+  if (found < 1 || found > current) return false
+  for (const table of ["meta", "lane", "log"]) db.prepare(`SELECT * FROM ${table}`)
+  return true
+}
+
+const tryOpen = (path: string, readOnly: boolean): DatabaseSync | undefined => {
+  let db: DatabaseSync | undefined
+  try {
+    db = new DatabaseSync(path, { readOnly })
+    db.prepare("PRAGMA busy_timeout = 5000").get()
+    if (isReadable(db)) return db
+  } catch {
+    // A repaired copy may open.
+  }
+  db?.close()
+  return undefined
+}
+
+/** The first page of a journal that has just been made. */
+const newPage = (directory: string): Buffer => {
+  const path = join(directory, "new.db")
+  const db = new DatabaseSync(path)
+  db.prepare(`PRAGMA page_size = ${usualPage}`).run()
+  migrate(db, path)
+  db.close()
+  const bytes = readFileSync(path)
+  rmSync(path)
+  return bytes.subarray(0, usualPage)
+}
+
+const headerOf = (file: string): Buffer => {
+  const header = Buffer.alloc(headerBytes)
+  if (!existsSync(file)) return header
+  const fd = openSync(file, "r")
+  try {
+    readSync(fd, header, 0, headerBytes, 0)
+  } finally {
+    closeSync(fd)
+  }
+  return header
+}
+
+const isHeader = (bytes: Buffer): boolean => bytes.subarray(0, 16).toString("latin1") === "SQLite format 3\0"
+
+/** How a copy is repaired: the smallest change first. */
+const repairs: ReadonlyArray<(file: string, directory: string) => void> = [
+  (file, directory) => replaceStart(file, directory, headerBytes),
+  (file, directory) => replaceStart(file, directory, usualPage),
+]
+
+const replaceStart = (file: string, directory: string, length: number): void => {
+  const size = statSync(file, { throwIfNoEntry: false })?.size ?? 0
+  const pages = Math.max(1, Math.ceil(size / usualPage))
+  const first = newPage(directory)
+  // In WAL mode, with so many pages and no free ones; the change counter makes the number valid.
+  first.writeUInt16BE(0x0202, 18)
+  first.writeUInt32BE(pages, 28)
+  first.fill(0, 32, 40)
+  first.copy(first, 92, 24, 28)
+  const fd = openSync(file, size === 0 ? "w" : "r+", 0o600)
+  try {
+    writeSync(fd, first, 0, length, 0)
+  } finally {
+    closeSync(fd)
+  }
+  truncateSync(file, pages * usualPage)
+}
+
+/** Whether anything of a journal is there: its file, or only the write-ahead log of one that was deleted. */
+export const isThere = (path: string): boolean => existsSync(path) || existsSync(`${path}-wal`)
+
+/** Opens the journal at `path`; copies are made in `directory`, and deleted when it is closed. */
+export const openReadable = (path: string, directory: string): Readable => {
+  // SQLite, asked for an empty file, deletes the write-ahead log beside it.
+  const original = isHeader(headerOf(path)) ? tryOpen(path, true) : undefined
+  if (original !== undefined) return { db: original, isOriginal: true, close: () => original.close() }
+  const work = mkdtempSync(join(directory, ".relay-salvage-"))
+  const remove = () => rmSync(work, { recursive: true, force: true })
+  try {
+    for (const [index, repair] of repairs.entries()) {
+      // Without the write-ahead log as well: a damaged one can spoil a sound file.
+      for (const suffixes of [["", "-wal"], [""]]) {
+        const copy = join(work, `${index}-${suffixes.length}.db`)
+        for (const suffix of suffixes) if (existsSync(path + suffix)) copyFileSync(path + suffix, copy + suffix)
+        repair(copy, work)
+        const db = tryOpen(copy, false)
+        if (db === undefined) {
+          for (const suffix of ["", "-wal", "-shm"]) rmSync(copy + suffix, { force: true })
+          continue
+        }
+        const close = () => {
+          db.close()
+          remove()
+        }
+        return { db, isOriginal: false, close }
+      }
+    }
+    return { db: undefined, isOriginal: false, close: remove }
+  } catch (error) {
+    remove()
+    throw error
+  }
+}

@@ -1,0 +1,230 @@
+/**
+ * Reads what is left in a damaged journal: through SQLite as far as possible,
+ * skipping the parts that it can't read; then page by page. The file is never
+ * changed.
+ *
+ * A line says which lanes had not settled an event, so that `journal import`
+ * can append it for them.
+ */
+import { randomBytes } from "node:crypto"
+import type { DatabaseSync } from "node:sqlite"
+import type { Entry } from "../../../event/Entry.ts"
+import type { Event } from "../../../event/Event.ts"
+import type { Attempt, Cursor } from "../../Settlement.ts"
+import { decode, decodeAll, decodeRow } from "../../stream/Record.ts"
+import { CursorRows } from "../rows/CursorRows.ts"
+import { meta } from "../rows/Meta.ts"
+import { bytes, int, list, type Row, tolerant } from "../rows/Rows.ts"
+import { isPassed } from "../search/DeliveryStatus.ts"
+import * as Pages from "./Pages.ts"
+import { isNewer, openReadable } from "./Repair.ts"
+
+/** Tables with one record per row: events that a lane still needs. */
+const keptTables = ["dead", "retry_record", "owed"] as const
+
+/** A line of a salvaged file. */
+export interface SalvagedLine extends Omit<Event, "body"> {
+  /** The random id of its journal: the same event is imported once. */
+  readonly journal: string
+  readonly in: "log" | "dead" | "retrying" | "owed"
+  /** The lanes that had not settled it; for `retrying` and `dead` the lane itself. */
+  readonly pending: ReadonlyArray<string>
+  readonly sequence: number
+  readonly sinks: ReadonlyArray<string>
+  readonly replayed: boolean
+  readonly bodyBase64: string
+  /** A dead letter tells since when, in epoch milliseconds, and what was tried. */
+  readonly at?: number
+  readonly attempts?: ReadonlyArray<Attempt>
+}
+
+export interface SalvageResult {
+  /** Sequences of which only a damaged record was found. */
+  readonly damaged: ReadonlyArray<number>
+  /** How many parts of the file could not be read. */
+  readonly unreadable: number
+  /** Events that were found in the pages alone, past SQLite. */
+  readonly fromPages: number
+  /** SQLite refused the file: a repaired copy was read. */
+  readonly repaired: boolean
+}
+
+/** The tables of {@link keptTables} that the file has. */
+export const tablesOf = (db: DatabaseSync): ReadonlyArray<(typeof keptTables)[number]> =>
+  keptTables.filter((table) => tolerant(() => db.prepare(`SELECT record FROM ${table}`)) !== undefined)
+
+/** A table's rows by rowid; `undefined` once for each part that can't be read. */
+const rowsOf = function* (db: DatabaseSync, table: string): Generator<Row | undefined> {
+  const after = tolerant(() =>
+    db.prepare(`SELECT rowid AS place, * FROM ${table} WHERE rowid >= ? ORDER BY rowid LIMIT 1`),
+  )
+  if (after === undefined) return yield undefined
+  const last = tolerant(() => int(db.prepare(`SELECT max(rowid) AS last FROM ${table}`).get()?.last ?? 0)) ?? 2 ** 40
+  let next = 0
+  let step = 1
+  while (next <= last) {
+    const found = tolerant(() => ({ row: after.get(next) }))
+    if (found === undefined) {
+      if (step === 1) yield undefined
+      next += step
+      step *= 2
+      continue
+    }
+    if (found.row === undefined) return
+    yield found.row
+    next = int(found.row.place) + 1
+    step = 1
+  }
+}
+
+const cursorsOf = (db: DatabaseSync): ReadonlyMap<string, Cursor> => {
+  const sound = tolerant(() => new CursorRows(db).find().rows.map(({ name, cursor }) => [name, cursor] as const))
+  // The list of names may be damaged where the cursors can be read.
+  const rows = sound ?? tolerant(() => db.prepare("SELECT name, cursor, settled FROM lane").all().map(unchecked)) ?? []
+  return new Map(rows)
+}
+
+const unchecked = ({ name, cursor, settled }: Row) =>
+  [String(name), { sequence: int(cursor), settled: JSON.parse(String(settled)) as Cursor["settled"] }] as const
+
+export class NewerJournal extends Error {}
+
+class Salvage {
+  readonly damaged = new Set<number>()
+  unreadable = 0
+  fromPages = 0
+  readonly #seen = new Set<string>()
+  readonly #identity: string
+  readonly #cursors: ReadonlyMap<string, Cursor>
+  readonly #path: string
+  readonly #onProgress: (share: number) => void
+  readonly #db: DatabaseSync | undefined
+
+  constructor(path: string, db: DatabaseSync | undefined, onProgress: (share: number) => void) {
+    this.#path = path
+    this.#onProgress = onProgress
+    this.#db = db
+    // If it can't be read, the events count as those of a journal that was never imported.
+    this.#identity = tolerant(() => db && meta(db, "identity")) ?? randomBytes(16).toString("hex")
+    this.#cursors = db === undefined ? new Map() : cursorsOf(db)
+  }
+
+  /** Lanes that have not settled it, as far as their cursors can be read. */
+  #pending({ sequence, sinks }: Entry): ReadonlyArray<string> {
+    return sinks.filter((sink) => {
+      const cursor = this.#cursors.get(sink)
+      return cursor === undefined || !isPassed(cursor, sequence)
+    })
+  }
+
+  #line(place: SalvagedLine["in"], pending: ReadonlyArray<string>, entry: Entry, row?: Row): SalvagedLine {
+    for (const lane of pending) this.#seen.add(`${entry.sequence} ${lane}`)
+    this.#seen.add(String(entry.sequence))
+    const { body, ...facts } = entry.event
+    return {
+      journal: this.#identity,
+      in: place,
+      pending,
+      sequence: entry.sequence,
+      ...facts,
+      sinks: entry.sinks,
+      replayed: entry.replayed,
+      bodyBase64: Buffer.from(body).toString("base64"),
+      ...(place === "dead" && { at: int(row?.at ?? 0), attempts: list<Attempt>(row?.attempts) }),
+    }
+  }
+
+  /** Pending events, retries and dead letters first: they are older than those in the log. */
+  *lines(): Generator<SalvagedLine> {
+    if (this.#db !== undefined) {
+      for (const table of tablesOf(this.#db)) yield* this.#kept(this.#db, table)
+      yield* this.#log(this.#db)
+    }
+    yield* this.#pages()
+  }
+
+  *#kept(db: DatabaseSync, table: (typeof keptTables)[number]): Generator<SalvagedLine> {
+    for (const row of rowsOf(db, table)) {
+      if (row === undefined) {
+        this.unreadable++
+        continue
+      }
+      const entry = decode(bytes(row.record), int(row.sequence))
+      if (entry === undefined) this.damaged.add(int(row.sequence))
+      else
+        yield this.#line(
+          table === "retry_record" ? "retrying" : table,
+          "lane" in row ? [String(row.lane)] : this.#pending(entry),
+          entry,
+          row,
+        )
+    }
+  }
+
+  *#log(db: DatabaseSync): Generator<SalvagedLine> {
+    const ends = tolerant(() => db.prepare("SELECT min(first) AS first, max(first) AS last FROM log").get())
+    for (const row of rowsOf(db, "log")) {
+      this.#onProgress(
+        (int(row?.first ?? 0) - int(ends?.first ?? 0)) / Math.max(1, int(ends?.last ?? 0) - int(ends?.first ?? 0)),
+      )
+      if (row === undefined) {
+        this.unreadable++
+        continue
+      }
+      const decoded = decodeRow(bytes(row.bytes), int(row.first), int(row.count))
+      for (const sequence of decoded.damaged) this.damaged.add(sequence)
+      for (const { entry } of decoded.stored) yield this.#line("log", this.#pending(entry), entry)
+    }
+  }
+
+  /**
+   * Reads the pages themselves. They still hold pruned rows of the log: only
+   * those that a lane waits for count. Deleted rows of the other tables can't be
+   * told from lost ones: they count only where the tables could not be read to
+   * their end.
+   */
+  *#pages(): Generator<SalvagedLine> {
+    const isWhole = this.#db !== undefined && this.unreadable === 0
+    for (const { columns } of Pages.rows(this.#path)) {
+      const [lane, , at] = columns
+      const entries = columns.flatMap((column) => (column instanceof Uint8Array ? decodeAll(column) : []))
+      for (const entry of entries) {
+        const isOutsideLog = typeof lane === "string"
+        if (isOutsideLog ? isWhole : this.#seen.has(String(entry.sequence))) continue
+        const pending = (isOutsideLog ? [lane] : this.#pending(entry)).filter(
+          (lane) => !this.#seen.has(`${entry.sequence} ${lane}`),
+        )
+        if (pending.length === 0) continue
+        this.fromPages++
+        this.damaged.delete(entry.sequence)
+        const isDead = isOutsideLog && typeof at === "number"
+        yield this.#line(isDead ? "dead" : isOutsideLog ? "retrying" : "log", pending, entry, {
+          at: typeof at === "number" ? at : null,
+          attempts: isDead ? String(columns[5]) : null,
+        })
+      }
+    }
+  }
+}
+
+/**
+ * Every event that can be read from the journal at `path`; repaired copies are
+ * made in `directory`. `onProgress` is called with the share of the log that was
+ * read, from 0 to 1.
+ */
+export const lines = function* (
+  path: string,
+  directory: string,
+  onProgress: (share: number) => void = () => {},
+): Generator<SalvagedLine, SalvageResult> {
+  const readable = openReadable(path, directory)
+  try {
+    if (readable.db !== undefined && isNewer(readable.db)) throw new NewerJournal()
+    const salvage = new Salvage(path, readable.db, onProgress)
+    yield* salvage.lines()
+    const { damaged, unreadable, fromPages } = salvage
+    return { damaged: [...damaged].sort((a, b) => a - b), unreadable, fromPages, repaired: !readable.isOriginal }
+  } finally {
+    readable.close()
+  }
+}

@@ -1,0 +1,64 @@
+/**
+ * Prunes the log: the oldest rows are deleted when they are older than the
+ * retention, or when room is needed.
+ *
+ * **Guarantee.** An event that a lane still waits for is copied to the pending
+ * events in the same transaction, so a lane keeps only its own events on disk.
+ */
+import type { Engine } from "../commit/Engine.ts"
+import { setMeta } from "../rows/Meta.ts"
+
+/** Milliseconds of the event loop that one slice may take. */
+const budget = 2
+
+/**
+ * Deletes whole rows, oldest first, in one short transaction; whether there may
+ * be more. `before` is in epoch milliseconds: rows received earlier go by age.
+ */
+export const prune = (engine: Engine, before: number): boolean => {
+  const oldest = () => {
+    const row = engine.log.oldestRow()
+    // The last row stays: it says where the log had come to.
+    if (row === undefined || row.last >= engine.head) return undefined
+    return row.receivedTo < before || engine.space.isTight ? row : undefined
+  }
+  if (oldest() === undefined) return false
+  const started = performance.now()
+  return engine.exclusively(() => {
+    let row = oldest()
+    const from = row?.first ?? 0
+    let pruned = 0
+    let kept = 0
+    while (row !== undefined) {
+      const { first, last } = row
+      for (const stored of engine.log.stored(first, engine.lanes.pendingWithin(first, last))) {
+        engine.pending.add(stored)
+        kept = stored.entry.sequence
+      }
+      engine.log.delete(first)
+      engine.space.count()
+      pruned = last
+      row = oldest()
+      // At least one row, however long the transaction took to begin.
+      if (performance.now() - started >= budget) break
+    }
+    if (pruned > 0) engine.lanes.outcomes.pruned(from, pruned + 1)
+    if (pruned > 0) setMeta(engine.store.db, "pruned", String(pruned))
+    return {
+      result: row !== undefined,
+      committed: () => {
+        engine.pending.last = Math.max(engine.pending.last, kept)
+      },
+    }
+  })
+}
+
+/** Removes some pending events that no lane waits for any more; whether there may be more. */
+export const sweep = (engine: Engine): boolean => {
+  if (!engine.pending.mayRemove) return false
+  engine.exclusively(() => {
+    const swept = engine.pending.sweep(engine.lanes.backlogs, budget)
+    return { result: undefined, committed: () => engine.pending.swept(swept) }
+  })
+  return engine.pending.mayRemove
+}

@@ -1,0 +1,137 @@
+/**
+ * Loads the state in memory at the start: the duplicates and each lane's
+ * backlog. In slices, because the relay is up meanwhile; appends are refused
+ * until it is done.
+ */
+import { Duration } from "effect"
+import { keyWidth, notDelivered } from "../../stream/CommitBatch.ts"
+import type { Engine } from "../commit/Engine.ts"
+import { allOf, type Committed } from "../commit/LaneStore.ts"
+import type { RowKeys } from "../rows/LogRows.ts"
+import { meta } from "../rows/Meta.ts"
+import type { SqliteConfig } from "../SqliteConfig.ts"
+
+const rowsASlice = 64
+
+/** Each step reads one slice of the log, oldest first; the last one makes the journal ready. */
+export const scan = function* (engine: Engine, options: SqliteConfig, now: number): Generator<void> {
+  repairCursors(engine)
+  yield* loadPending(engine)
+  const windowStart = engine.log.rowStart(engine.head - options.duplicates.count + 1)
+  const keysSince = now - Duration.toMillis(options.duplicates.age)
+  const passed = Math.min(Math.max(engine.lanes.passed, pruned(engine)), engine.head)
+  // A row's first sequence, so that the row that holds the lowest cursor is read too.
+  let after = Math.min(windowStart, engine.log.rowStart(passed + 1)) - 1
+  let expected: number | undefined
+  for (;;) {
+    const rows = engine.log.keysOf(after, rowsASlice)
+    for (const row of rows) {
+      const due = expected ?? passed + 1
+      if (row.first > due) engine.log.missing(due, row.first - 1)
+      expected = row.first + row.count
+      loadRow(engine, row, windowStart, keysSince)
+      after = row.first
+    }
+    if (rows.length < rowsASlice) break
+    yield
+  }
+  removeUnknownRetries(engine)
+  reportUnknownDeadLetters(engine)
+  for (const backlog of engine.lanes.backlogs.values()) backlog.recount()
+  engine.ready()
+  forgetOutcomes(engine)
+}
+
+/** Outcomes of events that were kept beyond the log, and are not any more. */
+const forgetOutcomes = (engine: Engine): void => {
+  const first = engine.log.oldestRow()?.first
+  if (first === undefined || first <= 1) return
+  engine.exclusively(() => {
+    engine.lanes.outcomes.pruned(0, first)
+    return { result: undefined }
+  })
+}
+
+/** Lanes whose cursor is damaged start again at the oldest event that is kept. */
+const repairCursors = (engine: Engine): void => {
+  const { damaged, lost } = engine.lanes.found
+  if (!damaged) return
+  withAlarm(engine, () => {
+    for (const name of lost) {
+      engine.raiseAlarm(
+        `The place of lane ${name} in the journal was damaged: it begins again at the oldest event that is kept, so some are sent twice.`,
+      )
+    }
+    if (lost.length === 0) engine.raiseAlarm("The place of a lane that is not known was damaged in the journal.")
+    return [engine.lanes.repairCursors((engine.pending.first ?? engine.log.oldestRow()?.first ?? engine.head + 1) - 1)]
+  })
+}
+
+/** The log was pruned up to here: what lanes waited for is among the pending events. */
+const pruned = ({ store }: Engine): number => {
+  const sequence = Number(meta(store.db, "pruned") ?? 0)
+  return Number.isSafeInteger(sequence) ? sequence : 0
+}
+
+const loadPending = function* (engine: Engine): Generator<void> {
+  let after = 0
+  for (;;) {
+    const rows = engine.pending.sinks(after)
+    for (const [sequence, sinks] of rows) {
+      for (const sink of sinks) engine.lanes.backlogs.get(sink)?.routed(sequence)
+      after = sequence
+    }
+    if (rows.length === 0) return
+    yield
+  }
+}
+
+/** Retries of an unknown lane can't be sent: they are removed and reported. */
+const removeUnknownRetries = (engine: Engine): void => {
+  const unknown = engine.lanes.unknownRetries()
+  if (unknown.length === 0) return
+  withAlarm(engine, () => unknown.map(({ lane, sequence }) => engine.lanes.loseRetry(lane, sequence)))
+}
+
+/** Dead letters of an unknown lane are kept, and reported. */
+const reportUnknownDeadLetters = (engine: Engine): void => {
+  for (const lane of engine.lanes.unknownDeadLetterLanes()) {
+    engine.raiseAlarm(
+      `Dead letters stand under ${JSON.stringify(lane)}, which is no lane that the journal knows: its name can't be read as it was written. \`relay dlq list\` shows them.`,
+    )
+  }
+}
+
+/** In one transaction with the alarm that it raises. */
+const withAlarm = (engine: Engine, work: () => ReadonlyArray<Committed>): void =>
+  engine.exclusively(() => {
+    const committed = work()
+    engine.alarm.store()
+    return { result: undefined, committed: allOf(committed) }
+  })
+
+const loadRow = (engine: Engine, row: RowKeys, windowStart: number, keysSince: number): void => {
+  const remembered = row.first >= windowStart && row.receivedTo >= keysSince
+  const isPending = [...engine.lanes.backlogs.values()].some(
+    (backlog) => backlog.cursor.sequence < row.first + row.count - 1,
+  )
+  if (!remembered && !isPending) return
+  for (let index = 0; index < row.count; index++) {
+    const at = index * keyWidth
+    if (at + keyWidth > row.keys.length) break
+    const route = row.keys.readUInt32LE(at + 12)
+    const delivered = (route & notDelivered) === 0 && !engine.losses.has(row.first + index)
+    if (remembered && delivered) {
+      engine.duplicates.restore(
+        row.keys.readUInt32LE(at),
+        row.keys.readUInt32LE(at + 4),
+        row.keys.readUInt32LE(at + 8),
+        row.receivedTo,
+      )
+    }
+    if (!isPending) continue
+    for (const sink of row.routes[route & ~notDelivered] ?? []) {
+      engine.lanes.backlogs.get(sink)?.routed(row.first + index)
+    }
+  }
+}

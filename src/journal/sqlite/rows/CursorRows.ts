@@ -1,0 +1,124 @@
+/**
+ * The lanes' cursors on disk: one row per lane with a checksum, and a list of
+ * all names.
+ *
+ * **Guarantee.** A damaged cursor is never used, and a lane whose row is missing
+ * is noticed: either would skip events silently. Such a lane is reported as lost
+ * and starts again at the oldest event that is kept: it sends some events twice
+ * and skips none.
+ */
+import type { DatabaseSync } from "node:sqlite"
+import { crc32 } from "node:zlib"
+import type { Cursor } from "../../Settlement.ts"
+import { meta, setMeta } from "./Meta.ts"
+import { tolerant } from "./Rows.ts"
+
+interface LaneRow {
+  readonly name: string
+  readonly cursor: Cursor
+  readonly paused: boolean
+  /** Milliseconds. */
+  readonly pausedFor: number
+}
+
+export interface FoundLanes {
+  readonly rows: ReadonlyArray<LaneRow>
+  /** Lanes whose rows are damaged or missing. */
+  readonly lost: ReadonlyArray<string>
+  /** A row is damaged or missing: see `repair`. */
+  readonly damaged: boolean
+  /** There is a list of names, and it is not damaged. */
+  readonly isListed: boolean
+}
+
+const checksum = (name: string, sequence: number, settled: string): number =>
+  crc32(JSON.stringify([name, sequence, settled]))
+
+const listed = (names: ReadonlyArray<string>): string => {
+  const text = JSON.stringify(names)
+  return `${crc32(text)} ${text}`
+}
+
+const rangesOf = (settled: string) => tolerant(() => JSON.parse(settled) as Cursor["settled"])
+
+/** The names of a list; `undefined` when there is none, or it is damaged. */
+const namesOf = (list: string | undefined): ReadonlyArray<string> | undefined => {
+  const [, crc, text] = /^(\d+) (.*)$/s.exec(list ?? "") ?? []
+  return text !== undefined && Number(crc) === crc32(text) ? (JSON.parse(text) as ReadonlyArray<string>) : undefined
+}
+
+export class CursorRows {
+  readonly #db: DatabaseSync
+  readonly #sql
+
+  constructor(db: DatabaseSync) {
+    this.#db = db
+    this.#sql = {
+      all: db.prepare("SELECT name, cursor, settled, paused, paused_for, crc FROM lane ORDER BY name"),
+      names: db.prepare("SELECT name FROM lane ORDER BY name"),
+      insert: db.prepare(
+        "INSERT OR IGNORE INTO lane (name, cursor, settled, paused, paused_for, crc) VALUES (?, ?, ?, ?, ?, ?)",
+      ),
+      move: db.prepare("UPDATE lane SET cursor = ?, settled = ?, crc = ?, paused_for = ? WHERE name = ?"),
+      pause: db.prepare("UPDATE lane SET paused = ? WHERE name = ?"),
+      delete: db.prepare("DELETE FROM lane WHERE name = ?"),
+      deleteAll: db.prepare("DELETE FROM lane"),
+    }
+  }
+
+  find(): FoundLanes {
+    const rows: Array<LaneRow> = []
+    let damaged = false
+    for (const { name, cursor, settled, paused, paused_for, crc } of this.#sql.all.all()) {
+      const row = { name: String(name), sequence: Number(cursor), settled: String(settled) }
+      const ranges = rangesOf(row.settled)
+      if (ranges === undefined || crc !== checksum(row.name, row.sequence, row.settled)) {
+        damaged = true
+        continue
+      }
+      const at = { sequence: row.sequence, settled: ranges }
+      rows.push({ name: row.name, cursor: at, paused: paused === 1, pausedFor: Number(paused_for) })
+    }
+    const known = new Set(rows.map(({ name }) => name))
+    const names = namesOf(meta(this.#db, "lanes"))
+    const lost = (names ?? []).filter((name) => !known.has(name))
+    return { rows, lost, damaged: damaged || lost.length > 0, isListed: names !== undefined }
+  }
+
+  /** Keeps the rows that were found, and starts the lost lanes after `sequence`. Within a transaction of the caller's. */
+  repair({ rows, lost }: FoundLanes, sequence: number): void {
+    this.#sql.deleteAll.run()
+    for (const row of rows) this.#put(row)
+    for (const name of lost) this.#put({ name, cursor: { sequence, settled: [] }, paused: false, pausedFor: 0 })
+    this.list()
+  }
+
+  insert(name: string, sequence: number): void {
+    this.#put({ name, cursor: { sequence, settled: [] }, paused: false, pausedFor: 0 })
+    this.list()
+  }
+
+  move(name: string, { sequence, settled }: Cursor, pausedFor: number): void {
+    const ranges = JSON.stringify(settled)
+    this.#sql.move.run(sequence, ranges, checksum(name, sequence, ranges), pausedFor, name)
+  }
+
+  setPaused(name: string, paused: boolean): void {
+    this.#sql.pause.run(paused ? 1 : 0, name)
+  }
+
+  delete(name: string): void {
+    this.#sql.delete.run(name)
+    this.list()
+  }
+
+  #put({ name, cursor: { sequence, settled }, paused, pausedFor }: LaneRow): void {
+    const ranges = JSON.stringify(settled)
+    this.#sql.insert.run(name, sequence, ranges, paused ? 1 : 0, pausedFor, checksum(name, sequence, ranges))
+  }
+
+  /** Writes the list of names: with each change, and where an older relay did not. */
+  list(): void {
+    setMeta(this.#db, "lanes", listed(this.#sql.names.all().map(({ name }) => String(name))))
+  }
+}

@@ -1,0 +1,172 @@
+/** Dead letters on disk. Every change is made inside a transaction of the caller's. */
+import type { DatabaseSync, SQLOutputValue } from "node:sqlite"
+import type { Entry } from "../../../event/Entry.ts"
+import * as Pattern from "../../../routing/Pattern.ts"
+import type { DeadLetterQuery, StoredDeadLetter } from "../../LaneInfo.ts"
+import type { Attempt } from "../../Settlement.ts"
+import { type DuplicateKey, decodeKey, encodeKey } from "../../stream/DuplicateKey.ts"
+import { decode, encode } from "../../stream/Record.ts"
+import { bytes, int, list, type Row, text } from "./Rows.ts"
+
+/** How many dead letters of a webhook there are more, and bytes of them. */
+export interface DeadLetterChange {
+  readonly webhook: string
+  readonly letters: number
+  readonly bytes: number
+}
+
+/** A dead letter that was deleted. */
+export interface DeletedLetter extends DeadLetterChange {
+  readonly at: number
+  readonly attempts: ReadonlyArray<Attempt>
+}
+
+/** A record is not what was written; its duplicate key, where there is one. */
+export type OnUnreadable = (lane: string, sequence: number, key?: DuplicateKey) => void
+
+const deletedOf = (row: Row): DeletedLetter => ({
+  webhook: text(row.webhook),
+  letters: 1,
+  bytes: int(row.size),
+  at: int(row.at),
+  attempts: list(row.attempts),
+})
+
+/** Splits `lake:42`; `undefined` when the text is no id of a dead letter. */
+const parseId = (id: string | undefined): { readonly lane: string; readonly sequence: number } | undefined => {
+  const match = /^(.+):([1-9][0-9]{0,15})$/.exec(id ?? "")
+  return match === null ? undefined : { lane: match[1] ?? "", sequence: Number(match[2]) }
+}
+
+/** A function for SQL: a query has one pattern, and calls it for row after row. */
+const typeMatches = () => {
+  let pattern = Pattern.make("**")
+  return (source: SQLOutputValue, type: SQLOutputValue): number => {
+    if (pattern.source !== source) pattern = Pattern.make(text(source))
+    return pattern.matches(text(type)) ? 1 : 0
+  }
+}
+
+export class DeadLetters {
+  readonly #sql
+  readonly #onUnreadable: OnUnreadable
+
+  constructor(db: DatabaseSync, onUnreadable: OnUnreadable) {
+    this.#onUnreadable = onUnreadable
+    db.function("type_matches", typeMatches())
+    this.#sql = {
+      counts: db.prepare("SELECT lane, webhook, count(*) AS count, sum(size) AS size FROM dead GROUP BY lane, webhook"),
+      put: db.prepare(
+        `INSERT INTO dead (lane, sequence, at, type, size, attempts, duplicate_key, record, webhook)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      ),
+      duplicateKey: db.prepare("SELECT duplicate_key FROM dead WHERE lane = ? AND sequence = ?"),
+      delete: db.prepare("DELETE FROM dead WHERE lane = ? AND sequence = ? RETURNING size, webhook, at, attempts"),
+      next: db.prepare(
+        "SELECT sequence, size, webhook, at, attempts FROM dead WHERE lane = ? ORDER BY sequence LIMIT 1",
+      ),
+      find: db.prepare("SELECT record FROM dead WHERE sequence = ?"),
+      get: db.prepare("SELECT lane, sequence, at, attempts, record FROM dead WHERE lane = ? AND sequence = ?"),
+      query: db.prepare(
+        `SELECT lane, sequence, at, attempts, record FROM dead
+         WHERE (?1 IS NULL OR lane = ?1) AND (?2 IS NULL OR type_matches(?2, type))
+           AND (?3 IS NULL OR sequence < ?3 OR (sequence = ?3 AND lane < ?4))
+         ORDER BY sequence DESC, lane DESC LIMIT ?5`,
+      ),
+      move: db.prepare("UPDATE OR IGNORE dead SET lane = ? WHERE lane = ? AND sequence = ?"),
+    }
+  }
+
+  counts(): ReadonlyArray<DeadLetterChange & { readonly lane: string }> {
+    return this.#sql.counts.all().map((row) => ({
+      lane: text(row.lane),
+      webhook: text(row.webhook),
+      letters: int(row.count),
+      bytes: int(row.size),
+    }))
+  }
+
+  /** Puts a dead letter in the place of the one that was there, if any. */
+  put(lane: string, entry: Entry, at: number, attempts: ReadonlyArray<Attempt>): DeadLetterChange {
+    const record = encode(entry)
+    const before = this.delete(lane, entry.sequence)
+    const { sequence, event } = entry
+    const tried = JSON.stringify(attempts)
+    const size = record.length + Buffer.byteLength(tried)
+    this.#sql.put.run(lane, sequence, at, event.type, size, tried, encodeKey(entry), record, event.webhook)
+    return { webhook: event.webhook, letters: 1 - (before?.letters ?? 0), bytes: size - (before?.bytes ?? 0) }
+  }
+
+  /** Returns the letter that was deleted; `undefined` when there was none. */
+  delete(lane: string, sequence: number): DeletedLetter | undefined {
+    const row = this.#sql.delete.all(lane, sequence)[0]
+    return row && deletedOf(row)
+  }
+
+  /** Deletes by id. */
+  deleteById(id: string): (DeletedLetter & { readonly lane: string; readonly sequence: number }) | undefined {
+    const parsed = parseId(id)
+    const deleted = parsed && this.delete(parsed.lane, parsed.sequence)
+    return parsed && deleted && { ...parsed, ...deleted }
+  }
+
+  /** A lane's dead letter with the lowest sequence; `undefined` when there is none. */
+  next(lane: string): (DeletedLetter & { readonly sequence: number }) | undefined {
+    const row = this.#sql.next.get(lane)
+    return row && { sequence: int(row.sequence), ...deletedOf(row) }
+  }
+
+  /** False when `to` has the same event already. */
+  move(from: string, to: string, sequence: number): boolean {
+    return int(this.#sql.move.run(to, from, sequence).changes) > 0
+  }
+
+  /** Newest first, until their bodies have `maxBytes`. */
+  query(query: DeadLetterQuery, maxBytes: number): ReadonlyArray<StoredDeadLetter> {
+    const before = parseId(query.before)
+    const letters: Array<StoredDeadLetter> = []
+    let size = 0
+    const rows = this.#sql.query.iterate(
+      query.lane ?? null,
+      query.type ?? null,
+      before?.sequence ?? null,
+      before?.lane ?? null,
+      query.limit,
+    )
+    for (const row of rows) {
+      const letter = this.#read(row)
+      if (letter === undefined) continue
+      letters.push(letter)
+      size += letter.entry.event.body.length
+      if (size >= maxBytes) break
+    }
+    return letters
+  }
+
+  /** The dead letter of an id; `undefined` when there is none, or when it can't be read. */
+  get(id: string): StoredDeadLetter | undefined {
+    const parsed = parseId(id)
+    const row = parsed && this.#sql.get.get(parsed.lane, parsed.sequence)
+    return row && this.#read(row)
+  }
+
+  /** The entry of a dead letter of any lane. */
+  find(sequence: number): Entry | undefined {
+    for (const row of this.#sql.find.all(sequence)) {
+      const entry = decode(bytes(row.record), sequence)
+      if (entry !== undefined) return entry
+    }
+    return undefined
+  }
+
+  #read(row: Row): StoredDeadLetter | undefined {
+    const lane = text(row.lane)
+    const sequence = int(row.sequence)
+    const entry = decode(bytes(row.record), sequence)
+    if (entry === undefined) {
+      this.#onUnreadable(lane, sequence, decodeKey(this.#sql.duplicateKey.get(lane, sequence)?.duplicate_key))
+      return undefined
+    }
+    return { id: `${lane}:${sequence}`, lane, sequence, at: int(row.at), attempts: list(row.attempts), entry }
+  }
+}

@@ -1,0 +1,56 @@
+/**
+ * How events ended at their lanes, on disk: see `OutcomeRecord.ts`.
+ *
+ * Every change is made inside a transaction of the caller's. Rows are deleted with
+ * the log; those of events that are kept beyond it (pending, retries, dead
+ * letters) stay as long as these, at most until the next start.
+ */
+import type { DatabaseSync } from "node:sqlite"
+import type { DeliveredRange } from "../../Settlement.ts"
+import { bucketOf, type Ended, encodeRanges, span } from "../../stream/OutcomeRecord.ts"
+
+/** Tables that hold events outside of the log; that of retries is ordered by lane. */
+const keptIn = ["dead", "owed", "lane CROSS JOIN retry_record ON retry_record.lane = lane.name"]
+
+/** Whether an event between two sequences is kept outside of the log. */
+const isAnyKept = (from: string, to: string): string =>
+  keptIn.map((table) => `EXISTS (SELECT 1 FROM ${table} WHERE sequence BETWEEN ${from} AND ${to})`).join(" OR ")
+
+export class OutcomeRows {
+  readonly #sql
+
+  constructor(db: DatabaseSync) {
+    this.#sql = {
+      delivered: db.prepare(
+        `INSERT INTO outcome (bucket, lane, bytes) VALUES (?, ?, ?)
+         ON CONFLICT (bucket, lane) DO UPDATE SET bytes = CAST(bytes || excluded.bytes AS BLOB)`,
+      ),
+      ended: db.prepare(
+        "INSERT INTO ended (sequence, lane, at, outcome, last, copy, note) VALUES (?, ?, ?, ?, ?, ?, ?)",
+      ),
+      prune: db.prepare(
+        `DELETE FROM outcome WHERE bucket >= ?1 AND bucket < ?2
+           AND NOT (${isAnyKept(`bucket * ${span}`, `bucket * ${span} + ${span - 1}`)})`,
+      ),
+      pruneEnded: db.prepare(
+        `DELETE FROM ended WHERE sequence >= ?1 AND sequence < ?2 AND ifnull(last, 0) < ?2 AND ifnull(copy, 0) < ?2
+           AND NOT (${isAnyKept("ended.sequence", "ended.sequence")})`,
+      ),
+    }
+  }
+
+  delivered(lane: string, ranges: ReadonlyArray<DeliveredRange>): void {
+    if (ranges.length === 0) return
+    for (const [bucket, bytes] of encodeRanges(ranges)) this.#sql.delivered.run(bucket, lane, bytes)
+  }
+
+  ended({ sequence, lane, at, outcome, last, copy, note }: Ended): void {
+    this.#sql.ended.run(sequence, lane, Math.round(at), outcome, last ?? null, copy ?? null, JSON.stringify(note))
+  }
+
+  /** The log was pruned from one sequence up to another, which is excluded. */
+  pruned(from: number, to: number): void {
+    this.#sql.prune.run(bucketOf(from), bucketOf(to))
+    this.#sql.pruneEnded.run(from, to)
+  }
+}

@@ -1,0 +1,109 @@
+/**
+ * Events that wait for a retry, on disk. When an event is due changes often, its
+ * record never does: each has a table of its own.
+ *
+ * Every change is made inside a transaction of the caller's.
+ */
+import type { DatabaseSync } from "node:sqlite"
+import type { Entry } from "../../../event/Entry.ts"
+import type { Retry } from "../../LaneInfo.ts"
+import { type Attempt, keptAttempts, type RetryChange, type Tries } from "../../Settlement.ts"
+import { type DuplicateKey, decodeKey, encodeKey } from "../../stream/DuplicateKey.ts"
+import { encode } from "../../stream/Record.ts"
+import { bytes, int, list, text } from "./Rows.ts"
+
+export class Retries {
+  readonly #sql
+
+  constructor(db: DatabaseSync) {
+    this.#sql = {
+      keys: db.prepare("SELECT lane, sequence FROM retry_record"),
+      ofLane: db.prepare(
+        `SELECT sequence, ifnull(key, '') AS key, ifnull(due, 0) AS due, ifnull(delay, 0) AS delay,
+           ifnull(first_attempt_at, 0) AS first_attempt_at, ifnull(tried, 0) AS tried,
+           CASE WHEN json_valid(attempts) THEN ifnull(attempts ->> '$[#-1].reason', '') ELSE '' END AS last_failure
+         FROM retry_record LEFT JOIN retry USING (lane, sequence) WHERE lane = ? ORDER BY sequence`,
+      ),
+      record: db.prepare("SELECT record FROM retry_record WHERE lane = ? AND sequence = ?"),
+      attempts: db.prepare("SELECT attempts FROM retry WHERE lane = ? AND sequence = ?"),
+      duplicateKey: db.prepare("SELECT duplicate_key FROM retry_record WHERE lane = ? AND sequence = ?"),
+      putRecord: db.prepare(
+        "INSERT OR IGNORE INTO retry_record (lane, sequence, duplicate_key, record) VALUES (?, ?, ?, ?)",
+      ),
+      put: db.prepare(
+        `INSERT OR REPLACE INTO retry (lane, sequence, key, due, delay, first_attempt_at, tried, attempts)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+      ),
+      deleteRecord: db.prepare("DELETE FROM retry_record WHERE lane = ? AND sequence = ?"),
+      delete: db.prepare("DELETE FROM retry WHERE lane = ? AND sequence = ?"),
+      next: db.prepare("SELECT sequence FROM retry_record WHERE lane = ? ORDER BY sequence LIMIT 1"),
+      moveRecord: db.prepare("UPDATE OR IGNORE retry_record SET lane = ? WHERE lane = ? AND sequence = ?"),
+      move: db.prepare(
+        `UPDATE OR REPLACE retry SET lane = ?,
+           first_attempt_at = CASE first_attempt_at WHEN 0 THEN 0 ELSE max(first_attempt_at + ?, 1) END
+         WHERE lane = ? AND sequence = ?`,
+      ),
+    }
+  }
+
+  keys(): ReadonlyArray<{ readonly lane: string; readonly sequence: number }> {
+    return this.#sql.keys.all().map((row) => ({ lane: text(row.lane), sequence: int(row.sequence) }))
+  }
+
+  /** The retries of a lane, by sequence. */
+  ofLane(lane: string): ReadonlyArray<Retry> {
+    return this.#sql.ofLane.all(lane).map((row) => ({
+      sequence: int(row.sequence),
+      key: text(row.key),
+      due: int(row.due),
+      delay: int(row.delay),
+      firstAttemptAt: int(row.first_attempt_at),
+      tried: int(row.tried),
+      lastFailure: text(row.last_failure),
+    }))
+  }
+
+  /** The bytes of an event; `undefined` when it waits for no retry. */
+  record(lane: string, sequence: number): Uint8Array | undefined {
+    const row = this.#sql.record.get(lane, sequence)
+    return row === undefined ? undefined : bytes(row.record)
+  }
+
+  /** By which an event that can't be read is taken when it is sent again. */
+  duplicateKey(lane: string, sequence: number): DuplicateKey | undefined {
+    return decodeKey(this.#sql.duplicateKey.get(lane, sequence)?.duplicate_key)
+  }
+
+  /** The attempts to keep of an event, with those that failed since. */
+  attempts(lane: string, sequence: number, tries: Tries): ReadonlyArray<Attempt> {
+    return keptAttempts(list(this.#sql.attempts.get(lane, sequence)?.attempts), tries)
+  }
+
+  putRecord(lane: string, entry: Entry): void {
+    this.#sql.putRecord.run(lane, entry.sequence, encodeKey(entry), encode(entry))
+  }
+
+  put(lane: string, change: RetryChange): void {
+    const { sequence, key, due, delay, firstAttemptAt, tried } = change
+    const attempts = JSON.stringify(this.attempts(lane, sequence, change))
+    this.#sql.put.run(lane, sequence, key, due, delay, firstAttemptAt, tried, attempts)
+  }
+
+  delete(lane: string, sequence: number): void {
+    this.#sql.deleteRecord.run(lane, sequence)
+    this.#sql.delete.run(lane, sequence)
+  }
+
+  /** The lowest sequence of a lane's retries; `undefined` when there is none. */
+  next(lane: string): number | undefined {
+    const row = this.#sql.next.get(lane)
+    return row === undefined ? undefined : int(row.sequence)
+  }
+
+  /** Moves a retry, its first attempt later by `paused` milliseconds; false when `to` has the same event already. */
+  move(from: string, to: string, sequence: number, paused: number): boolean {
+    if (int(this.#sql.moveRecord.run(to, from, sequence).changes) === 0) return false
+    this.#sql.move.run(to, paused, from, sequence)
+    return true
+  }
+}

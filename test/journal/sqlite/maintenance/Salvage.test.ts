@@ -1,0 +1,174 @@
+/** What can be read of a journal whose file SQLite refuses, in part or as a whole. */
+import { describe, expect } from "bun:test"
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs"
+import { dirname, join } from "node:path"
+import { Duration, Effect } from "effect"
+import { Engine } from "../../../../src/journal/sqlite/commit/Engine.ts"
+import { open } from "../../../../src/journal/sqlite/file/Store.ts"
+import { items, salvage } from "../../../../src/journal/sqlite/maintenance/Maintenance.ts"
+import * as Salvage from "../../../../src/journal/sqlite/maintenance/Salvage.ts"
+import { scan } from "../../../../src/journal/sqlite/operations/StartupScan.ts"
+import * as SqliteJournal from "../../../../src/journal/sqlite/SqliteJournal.ts"
+import { it } from "../../../lib/effect.ts"
+import { event, letter, retrying, settlement } from "../../samples.ts"
+import { options } from "../../temporary.ts"
+import { whole } from "../../whole.ts"
+
+const size = (index: number): number => (index % 10 === 0 ? 70_000 : 900)
+const body = (index: number): Uint8Array => new Uint8Array(size(index)).fill(33 + (index % 90))
+const count = 600
+
+/** Six hundred events for lake, of which 1 to 100 are settled, 50 waits for a retry and 60 a dead letter; some are long. */
+const filled = Effect.gen(function* () {
+  // Nothing is pruned meanwhile: the events are from 1970.
+  const at = { ...options(), retention: Duration.infinity }
+  const live = options()
+  yield* Effect.flatMap(whole, (journal) =>
+    Effect.gen(function* () {
+      yield* journal.openLane("lake")
+      for (let from = 1; from <= count; from += 20) {
+        const turn = Array.from({ length: 20 }, (_, index) => from + index)
+        yield* Effect.forEach(
+          turn,
+          (index) => journal.append(event(`evt_${index}`, { body: body(index), problem: "none" }), ["lake"]),
+          { concurrency: "unbounded", discard: true },
+        )
+      }
+      yield* journal.settle([settlement("lake", 100, { retry: [retrying(50)], deadLetter: [letter(60)] })])
+      // As kill -9 leaves it: with its write-ahead log.
+      cpSync(dirname(at.path), dirname(live.path), { recursive: true })
+    }),
+  ).pipe(Effect.provide(SqliteJournal.layer(at)))
+  return { closed: at.path, killed: live.path }
+})
+
+/** Files with their sizes, without those that SQLite makes to read: an index in memory, and an empty log. */
+const filesBeside = (path: string) =>
+  readdirSync(dirname(path))
+    .map((name) => `${name} ${statSync(join(dirname(path), name)).size}`)
+    .filter((file) => !/-shm|-wal 0$/.test(file))
+
+const read = (path: string) => {
+  const before = filesBeside(path)
+  const contents = () => (existsSync(path) ? readFileSync(path).toString("base64") : "")
+  const bytes = contents()
+  const lines = Salvage.lines(path, dirname(path))
+  const found: Array<Salvage.SalvagedLine> = []
+  let next = lines.next()
+  for (; next.done !== true; next = lines.next()) found.push(next.value)
+  // Neither it nor anything beside it is changed.
+  expect(contents() === bytes).toBe(true)
+  expect(filesBeside(path)).toEqual(before)
+  const undelivered = found.filter(({ pending }) => pending.length > 0)
+  for (const { sequence, bodyBase64, id } of found) {
+    expect(id).toBe(`evt_${sequence}`)
+    expect(Buffer.from(bodyBase64, "base64").equals(body(sequence))).toBe(true)
+  }
+  return { found, undelivered, report: next.value }
+}
+
+const all = [50, 60, ...Array.from({ length: count - 100 }, (_, index) => 101 + index)]
+const sequences = (lines: ReadonlyArray<Salvage.SalvagedLine>) =>
+  [...new Set(lines.map(({ sequence }) => sequence))].sort((a, b) => a - b)
+
+describe("salvage", () => {
+  it.live("finds everything in a sound journal, closed or killed, and which of it is undelivered", () =>
+    Effect.gen(function* () {
+      const { closed, killed } = yield* filled
+      for (const path of [closed, killed]) {
+        const { found, undelivered, report } = read(path)
+        expect(report).toEqual({ damaged: [], unreadable: 0, fromPages: 0, repaired: false })
+        expect(found).toHaveLength(count + 2)
+        expect(sequences(undelivered)).toEqual(all)
+        expect(undelivered.find((line) => line.in === "dead")).toMatchObject({ sequence: 60, at: 9, problem: "none" })
+        expect(undelivered.find((line) => line.in === "dead")?.attempts).toHaveLength(1)
+      }
+    }),
+  )
+
+  for (const [what, harm] of [
+    ["header is zeroed", (file: Buffer) => void file.fill(0, 0, 100)],
+    ["magic bytes are missing", (file: Buffer) => void file.write("garbage", 0)],
+    ["page size is another", (file: Buffer) => void file.writeUInt16BE(4_096, 16)],
+    ["version is damaged", (file: Buffer) => void file.writeUInt32BE(1 << 24, 60)],
+    ["first page is zeroed", (file: Buffer) => void file.fill(0, 0, 32_768)],
+    ["first page is noise", (file: Buffer) => void file.fill(0xa5, 0, 32_768)],
+  ] as const) {
+    it.live(`gets all out of a file whose ${what}`, () =>
+      Effect.gen(function* () {
+        const { closed } = yield* filled
+        const file = readFileSync(closed)
+        harm(file)
+        writeFileSync(closed, file)
+        const { undelivered, report } = read(closed)
+        expect(report.repaired).toBe(true)
+        expect(sequences(undelivered)).toEqual(all)
+        expect(undelivered.filter((line) => line.in !== "log").map((line) => [line.in, line.sequence])).toEqual([
+          ["dead", 60],
+          ["retrying", 50],
+        ])
+      }),
+    )
+  }
+
+  it.live("gets what is there out of a file that was cut off, wherever", () =>
+    Effect.gen(function* () {
+      const { closed } = yield* filled
+      const whole = statSync(closed).size
+      let before = 0
+      for (const share of [0.2, 0.4, 0.6, 0.8, 0.95]) {
+        const cut = `${closed}.${share}`
+        copyFileSync(closed, cut)
+        truncateSync(cut, Math.floor(whole * share))
+        const { undelivered } = read(cut)
+        const got = sequences(undelivered).length
+        expect(got).toBeGreaterThanOrEqual(before)
+        before = got
+        // Only what was cut off is missing: events are stored in the order they came.
+        expect(got).toBeGreaterThan((share - 0.35) * count)
+      }
+      expect(before).toBeGreaterThan(0.65 * count)
+    }),
+  )
+
+  it.live("gets the log's events out of a write-ahead log alone, and past a flipped bit in it", () =>
+    Effect.promise(async () => {
+      // Without checkpoints: all of it lies in the log.
+      const at = options()
+      const engine = new Engine(open(at.path), at)
+      for (const _ of scan(engine, at, Date.now()));
+      for (let index = 1; index <= 100; index++) {
+        await engine.appendUnsafe(event(`evt_${index}`, { body: body(index) }), ["lake"])
+      }
+      const killed = options().path
+      cpSync(dirname(at.path), dirname(killed), { recursive: true })
+      engine.stop()
+      engine.store.close()
+      const wal = readFileSync(`${killed}-wal`)
+      const place = wal.indexOf(Buffer.from(body(51)))
+      wal.writeUInt8((wal[place] ?? 0) ^ 4, place)
+      writeFileSync(`${killed}-wal`, wal)
+      const { undelivered, report } = read(killed)
+      expect(report.fromPages).toBeGreaterThan(0)
+      expect(sequences(undelivered).length).toBeGreaterThan(75)
+      truncateSync(killed, 0)
+      expect(sequences(read(killed).undelivered).length).toBeGreaterThan(75)
+      rmSync(killed)
+      expect(sequences(read(killed).undelivered).length).toBeGreaterThan(75)
+      const to = `${killed}.ndjson`
+      const { events } = await Effect.runPromise(salvage(killed, to))
+      expect(events).toBeGreaterThan(75)
+      expect([...items(killed)]).toHaveLength(events)
+    }),
+  )
+})

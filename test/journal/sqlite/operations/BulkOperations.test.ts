@@ -1,0 +1,74 @@
+import { describe, expect, test } from "bun:test"
+import { Effect, Fiber } from "effect"
+import { Engine } from "../../../../src/journal/sqlite/commit/Engine.ts"
+import { open } from "../../../../src/journal/sqlite/file/Store.ts"
+import { replay } from "../../../../src/journal/sqlite/operations/BulkOperations.ts"
+import { scan } from "../../../../src/journal/sqlite/operations/StartupScan.ts"
+import * as SqliteJournal from "../../../../src/journal/sqlite/SqliteJournal.ts"
+import { Origin } from "../../../../src/journal/stream/Record.ts"
+import { it } from "../../../lib/effect.ts"
+import { event, letter, retrying, settlement, waiting } from "../../samples.ts"
+import { options } from "../../temporary.ts"
+import { whole } from "../../whole.ts"
+import { appendAll } from "../session.ts"
+
+describe("a replay", () => {
+  it.live("takes a slice of what it is given, and reads entries of many rows, in whatever order", () =>
+    Effect.gen(function* () {
+      const journal = yield* whole
+      const body = new Uint8Array(300_000)
+      // One commit each, and so a row each.
+      for (let number = 0; number < 8; number++) yield* journal.append(event(`evt_${number}`, { body }), ["lake"])
+      const targets = [8, 1, 7, 2, 6].map((sequence) => ({ sequence, sinks: ["lake"] }))
+      expect(yield* journal.replay(targets)).toEqual({ done: 4, gone: [] })
+      expect((yield* journal.read(8, 9)).map((entry) => entry.event.id)).toEqual(["evt_7", "evt_0", "evt_6", "evt_1"])
+    }).pipe(Effect.provide(SqliteJournal.layer(options()))),
+  )
+})
+
+test("a replay finds retries, dead letters and pending events that the log was pruned of", async () => {
+  const at = options()
+  const engine = new Engine(open(at.path), at)
+  for (const _ of scan(engine, at, Date.now()));
+  const ids = ["a", "b", "c", "d"]
+  engine.appendWith(
+    ids.map((id) => ({ event: event(id), sinks: ["lake"] })),
+    Origin.delivered,
+    () => () => {},
+  )
+  const change = { cursor: { sequence: 2, settled: [] }, retry: [retrying(1)], deadLetter: [letter(2)] }
+  await new Promise((done) => engine.settle([settlement("lake", 2, change)], done))
+  engine.appendWith([{ event: event("last"), sinks: [] }], Origin.delivered, () => () => {})
+  const { first } = engine.log.oldestRow() ?? { first: 0 }
+  engine.exclusively(() => {
+    for (const stored of engine.log.stored(first, [3])) engine.pending.add(stored)
+    engine.log.delete(first)
+    return {
+      result: undefined,
+      committed: () => {
+        engine.pending.last = 3
+      },
+    }
+  })
+  const targets = [1, 2, 3, 4].map((sequence) => ({ sequence, sinks: ["audit"] }))
+  expect(replay(engine, targets, { at: 1, by: "the page" })).toEqual({ done: 4, gone: [4] })
+  expect(engine.read(5, 9).map(({ event }) => event.id)).toEqual(["a", "b", "c"])
+  engine.stop()
+  engine.store.close()
+})
+
+describe("a lane that moves", () => {
+  it.live("has its retries moved before later events of their keys, also when the move is cut short", () =>
+    Effect.gen(function* () {
+      const journal = yield* whole
+      yield* journal.openLane("new")
+      yield* appendAll(journal, ["a", "b", "c"], ["old"])
+      yield* journal.settle([settlement("old", 1, { retry: [retrying(1, "acct_1")] })])
+      // It ends after its first slice.
+      yield* Fiber.interrupt(yield* Effect.forkChild(journal.moveLane("old", "new"), { startImmediately: true }))
+      expect((yield* journal.openLane("new")).retries).toEqual([waiting(1, "acct_1")])
+      yield* journal.openLane("new", { renamedFrom: "old" })
+      expect((yield* journal.read(3, 10)).map((entry) => entry.event.id)).toEqual(["b", "c"])
+    }).pipe(Effect.provide(SqliteJournal.layer(options()))),
+  )
+})
