@@ -16,15 +16,16 @@ import type { Archive, JournalStatus } from "../Archive.ts"
 import type { EventQuery } from "../EventQuery.ts"
 import type { Appended, Journal } from "../Journal.ts"
 import { type JournalBroken, JournalError } from "../JournalError.ts"
-import { Operator } from "../Operator.ts"
 import type { RefusedSettlement } from "../Settlement.ts"
-import { Backlog } from "../stream/Backlog.ts"
+import type { Backlog } from "../stream/Backlog.ts"
+import { type Removal, removal } from "../stream/Removal.ts"
+import { readBytes } from "../stream/Slices.ts"
 import * as WallClock from "../WallClock.ts"
 import { servicesOf, type WholeJournal } from "../WholeJournal.ts"
 import { WorkerEntrypoint } from "../WorkerEntrypoint.ts"
 import { Engine } from "./commit/Engine.ts"
 import { isLocked } from "./commit/ForeignLock.ts"
-import { allOf, type Removal, readBytes } from "./commit/LaneStore.ts"
+import { allOf } from "./commit/LaneStore.ts"
 import { maxLogBytes } from "./file/Checkpoints.ts"
 import { classify } from "./file/SqliteFailure.ts"
 import { open } from "./file/Store.ts"
@@ -192,14 +193,9 @@ const make = Effect.fnUntraced(function* (
   const openOne = (name: string) =>
     patient(() => {
       engine.flush()
-      const known = engine.lanes.backlogs.get(name)
-      const backlog = known ?? new Backlog(name, { sequence: engine.head, settled: [] })
-      if (known === undefined) {
-        engine.exclusively(() => {
-          engine.lanes.insert(name, engine.head)
-          return { result: undefined, committed: () => engine.lanes.backlogs.set(name, backlog) }
-        })
-      }
+      const { backlogs } = engine.lanes
+      if (!backlogs.has(name)) engine.apply(() => engine.lanes.begin(name, engine.head))
+      const backlog = backlogs.get(name) as Backlog
       opened.add(name)
       const { pausedFor } = backlog
       const retries = engine.guard(() => engine.lanes.retries.ofLane(name))
@@ -207,11 +203,11 @@ const make = Effect.fnUntraced(function* (
     })
 
   const setPaused = (lane: string, paused: boolean) =>
-    patient(() => engine.exclusively(() => ({ result: undefined, committed: engine.lanes.setPaused(lane, paused) })))
+    patient(() => engine.apply(() => engine.lanes.setPaused(lane, paused)))
 
   /** An operation that is recorded with who asked for it, and when. */
   const byOperator = <A>(work: (why: Removal) => Effect.Effect<A, JournalError>): Effect.Effect<A, JournalError> =>
-    Effect.flatMap(Operator, (by) => Effect.suspend(() => work({ at: now(), by })))
+    Effect.flatMap(removal, work)
 
   const dropLane = (name: string) =>
     byOperator((why) => sliced(engine, () => BulkOperations.dropLane(engine, name, why)))
@@ -236,10 +232,7 @@ const make = Effect.fnUntraced(function* (
     patient(() => {
       const read = engine.guard(() => engine.lanes.readRetries(lane, sequences))
       if (read.lost.length > 0) {
-        engine.exclusively(() => {
-          const committed = read.lost.map((sequence) => engine.lanes.loseRetry(lane, sequence))
-          return { result: undefined, committed: allOf(committed) }
-        })
+        engine.apply(() => allOf(read.lost.map((sequence) => engine.lanes.loseRetry(lane, sequence))))
       }
       return read
     })

@@ -6,6 +6,7 @@
  * is committed is counted.
  */
 import type { Cursor } from "../Settlement.ts"
+import { isPassed } from "./Cursors.ts"
 import { WebhookBytes } from "./WebhookBytes.ts"
 
 export class Backlog {
@@ -167,7 +168,6 @@ export class Backlog {
 
   /** Whether the lane has yet to settle `sequence`, if it is routed to it. */
   isPending(sequence: number): boolean {
-    if (sequence <= this.cursor.sequence) return false
-    return !this.cursor.settled.some(([from, to]) => from <= sequence && sequence <= to)
+    return !isPassed(this.cursor, sequence)
   }
 }

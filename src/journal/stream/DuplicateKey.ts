@@ -36,25 +36,29 @@ export const hashInto = (key: { keyHi: number; keyLo: number }, event: Event): v
   key.keyHi = (b ^ (b >>> 15)) >>> 0
 }
 
-/** The key to keep beside the copied record of an entry; none of a replay, which is no delivery. */
-export const encodeKey = ({ event, replayed }: Entry): Uint8Array | null => {
-  if (replayed) return null
-  const key = { keyHi: 0, keyLo: 0 }
-  hashInto(key, event)
-  const bytes = Buffer.alloc(width)
-  bytes.writeUInt32LE(key.keyHi, 0)
-  bytes.writeUInt32LE(key.keyLo, 4)
-  bytes.writeUInt32LE(bodyChecksum(event), 8)
-  return bytes
-}
-
 export interface DuplicateKey {
   readonly hi: number
   readonly lo: number
   readonly bodyCrc: number
 }
 
-/** `undefined` where there is none: of a replay, and of what an older relay wrote. */
+/** The key of a delivery. */
+export const keyOf = (event: Event): DuplicateKey => {
+  const hash = { keyHi: 0, keyLo: 0 }
+  hashInto(hash, event)
+  return { hi: hash.keyHi, lo: hash.keyLo, bodyCrc: bodyChecksum(event) }
+}
+
+/** The key to keep next to the copied record of an entry; none of a replay, which is no delivery. */
+export const encodeKey = ({ event, replayed }: Entry): Uint8Array | null => {
+  if (replayed) return null
+  const { hi, lo, bodyCrc } = keyOf(event)
+  const bytes = Buffer.alloc(width)
+  for (const [index, value] of [hi, lo, bodyCrc].entries()) bytes.writeUInt32LE(value, index * 4)
+  return bytes
+}
+
+/** Reads such a key; `undefined` when there is none. */
 export const decodeKey = (value: unknown): DuplicateKey | undefined => {
   if (!(value instanceof Uint8Array) || value.length !== width) return undefined
   const bytes = Buffer.from(value.buffer, value.byteOffset, width)

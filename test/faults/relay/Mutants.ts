@@ -99,7 +99,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     line: "damaged-journal",
     gone: "what was imported is not noted",
     file: journal("sqlite/operations/Import"),
-    find: "      note.run(journal, sequence, JSON.stringify([...before(sequence)]))\n",
+    find: "      for (const { sequence } of chosen) note.run(journal, sequence, JSON.stringify([...(lanesOf.get(sequence) ?? [])]))\n",
     replace: "",
   },
   {

@@ -14,8 +14,8 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     line,
     gone: "an event that was refused is told as a dead letter, and not as delivered",
-    file: "src/journal/sqlite/search/DeliveryStatus.ts",
-    find: "return held.get(sink) ?? endedStatus(",
+    file: "src/journal/stream/SearchResult.ts",
+    find: "return held.get(lane) ?? endedStatus(",
     replace: "return endedStatus(",
   },
   {

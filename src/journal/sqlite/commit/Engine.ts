@@ -272,6 +272,11 @@ export class Engine {
     }
   }
 
+  /** As `exclusively`, for a change without a result. */
+  apply(change: () => Committed): void {
+    this.exclusively(() => ({ result: undefined, committed: change() }))
+  }
+
   /** Appends entries again (replays, moves) and runs `work` with the sequence of the first, in one commit: at most a row of them. */
   appendWith(entries: ReadonlyArray<Reappended>, origin: Origin, work: (first: number) => Committed): void {
     this.#commitWith(
@@ -364,7 +369,7 @@ export class Engine {
   }
 
   acknowledge(): void {
-    this.exclusively(() => ({ result: undefined, committed: this.alarm.clear() }))
+    this.apply(() => this.alarm.clear())
   }
 
   /** Classifies an error, and breaks the journal when it is final. */

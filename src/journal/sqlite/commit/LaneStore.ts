@@ -7,12 +7,16 @@
  * never seen.
  */
 import type { Entry } from "../../../event/Entry.ts"
+import * as DeadLetterId from "../../DeadLetterId.ts"
 import { JournalError } from "../../JournalError.ts"
 import type { LaneInfo, RetryEntries } from "../../LaneInfo.ts"
-import type { Attempt, Cursor, RefusedSettlement, RetryChange, Settlement } from "../../Settlement.ts"
+import type { Cursor, RefusedSettlement, Settlement } from "../../Settlement.ts"
 import { Backlog } from "../../stream/Backlog.ts"
+import { type LetterToPut, later, rowsOf } from "../../stream/Cursors.ts"
 import type { Ended } from "../../stream/OutcomeRecord.ts"
 import { decode } from "../../stream/Record.ts"
+import type { Removal } from "../../stream/Removal.ts"
+import { readBytes } from "../../stream/Slices.ts"
 import { WebhookBytes } from "../../stream/WebhookBytes.ts"
 import { savepoints } from "../file/SqliteFailure.ts"
 import type { Store } from "../file/Store.ts"
@@ -21,18 +25,8 @@ import { type DeadLetterChange, DeadLetters, type OnUnreadable } from "../rows/D
 import { OutcomeRows } from "../rows/OutcomeRows.ts"
 import { Retries } from "../rows/Retries.ts"
 
-/** Bodies that are read at a time, about. */
-export const readBytes = 4 * 1024 * 1024
-
 /** Applied to the counts in memory after the commit. */
 export type Committed = () => void
-
-/** Why something leaves a lane, as it is recorded; `copy` is what it was appended again as. */
-export interface Removal {
-  readonly at: number
-  readonly by: string
-  readonly copy?: number
-}
 
 /** Many of them as one. */
 export const allOf = (committed: ReadonlyArray<Committed>): Committed => {
@@ -73,9 +67,8 @@ export class LaneStore {
     this.outcomes = new OutcomeRows(db)
     this.deadLetters = new DeadLetters(db, onUnreadable)
     for (const { name, cursor, paused, pausedFor } of this.found.rows) {
-      const backlog = new Backlog(name, cursor)
+      const backlog = new Backlog(name, cursor, pausedFor)
       backlog.paused = paused
-      backlog.pausedFor = pausedFor
       this.backlogs.set(name, backlog)
     }
     this.#loadCounts()
@@ -122,14 +115,24 @@ export class LaneStore {
 
   /** Removes a retry that can't be sent, and reports it. */
   loseRetry(lane: string, sequence: number): Committed {
-    this.#onUnreadable(lane, sequence, this.retries.duplicateKey(lane, sequence))
+    this.#lose(lane, sequence)
     this.retries.delete(lane, sequence)
     return () => this.backlogs.get(lane)?.retrying.delete(sequence)
   }
 
-  /** Adds a lane; one that is there stays as it is. */
+  #lose(lane: string, sequence: number): void {
+    this.#onUnreadable(lane, sequence, this.retries.duplicateKey(lane, sequence))
+  }
+
+  /** Stores a lane that is in memory already; one that is stored stays as it is. */
   insert(name: string, cursor: number): void {
     this.#cursors.insert(name, cursor)
+  }
+
+  /** Begins a lane behind `sequence`. */
+  begin(name: string, sequence: number): Committed {
+    this.insert(name, sequence)
+    return () => this.backlogs.set(name, new Backlog(name, { sequence, settled: [] }))
   }
 
   setPaused(name: string, paused: boolean): Committed {
@@ -153,58 +156,32 @@ export class LaneStore {
 
   /** Applies a lane's settlement; that of a lane that was dropped meanwhile is ignored. */
   settle(settlement: Settlement): Committed {
-    const backlog = this.backlogs.get(settlement.lane)
+    const { lane, delivered, pausedFor } = settlement
+    const backlog = this.backlogs.get(lane)
     if (backlog === undefined) return () => {}
-    const lane = settlement.lane
-    const retrying = settlement.retry.filter((change) => this.#putRetry(lane, change))
-    const ended: Array<number> = [...settlement.endRetry]
-    this.outcomes.delivered(lane, settlement.delivered)
-    for (const { sequence, at, took, code, attempts: tries, ...since } of settlement.late) {
-      const attempts = this.retries.attempts(lane, sequence, since)
-      const note = { tries, took, ...(code !== undefined && { code }), attempts }
-      this.outcomes.ended({ sequence, lane, at, outcome: "delivered", note })
-    }
-    for (const sequence of settlement.endRetry) this.retries.delete(lane, sequence)
-    const changes: Array<DeadLetterChange> = []
-    for (const item of settlement.deadLetter) {
-      const record = this.retries.record(lane, item.sequence)
-      const attempts = this.retries.attempts(lane, item.sequence, item)
-      ended.push(item.sequence)
-      const entry = record === undefined ? this.#find(item.sequence) : decode(record, item.sequence)
-      if (entry === undefined) this.#onUnreadable(lane, item.sequence, this.retries.duplicateKey(lane, item.sequence))
-      if (record !== undefined) this.retries.delete(lane, item.sequence)
-      if (entry !== undefined) changes.push(this.deadLetters.put(lane, entry, item.at, attempts))
-    }
-    // A cursor never moves back: what was settled stays settled.
-    const cursor = settlement.cursor.sequence < backlog.cursor.sequence ? backlog.cursor : settlement.cursor
-    this.#cursors.move(lane, cursor, settlement.pausedFor)
+    const rows = rowsOf(settlement, (sequence) => this.retries.kept(lane, sequence), this.#find)
+    for (const sequence of rows.lost) this.#lose(lane, sequence)
+    for (const retry of rows.retries) this.retries.put(retry)
+    for (const sequence of rows.ends) this.retries.delete(lane, sequence)
+    for (const end of rows.late) this.outcomes.ended(end)
+    const changes = rows.letters.map((letter) => this.deadLetters.put(letter))
+    this.outcomes.delivered(lane, delivered)
+    const cursor = later(backlog.cursor, settlement.cursor)
+    this.#cursors.move(lane, cursor, pausedFor)
     return () => {
-      for (const { sequence } of retrying) backlog.retrying.add(sequence)
-      for (const sequence of ended) backlog.retrying.delete(sequence)
+      for (const { change } of rows.retries) backlog.retrying.add(change.sequence)
+      for (const sequence of rows.ends) backlog.retrying.delete(sequence)
       for (const change of changes) this.#countDeadLetters(lane, change)
-      backlog.pausedFor = settlement.pausedFor
+      backlog.pausedFor = pausedFor
       this.onMoved(backlog.cursor, cursor)
       backlog.settle(cursor)
     }
   }
 
-  #putRetry(lane: string, change: RetryChange): boolean {
-    if (!this.backlogs.get(lane)?.retrying.has(change.sequence)) {
-      const entry = this.#find(change.sequence)
-      if (entry === undefined) {
-        this.#onUnreadable(lane, change.sequence)
-        return false
-      }
-      this.retries.putRecord(lane, entry)
-    }
-    this.retries.put(lane, change)
-    return true
-  }
-
   /** Adds a dead letter of another journal. */
-  addDeadLetter(lane: string, entry: Entry, at: number, attempts: ReadonlyArray<Attempt>): Committed {
-    const change = this.deadLetters.put(lane, entry, at, attempts)
-    return () => this.#countDeadLetters(lane, change)
+  addDeadLetter(letter: LetterToPut): Committed {
+    const change = this.deadLetters.put(letter)
+    return () => this.#countDeadLetters(letter.lane, change)
   }
 
   info(backlog: Backlog): LaneInfo {
@@ -223,8 +200,7 @@ export class LaneStore {
   /** A retry or a dead letter of any lane. */
   find(sequence: number): Entry | undefined {
     for (const lane of this.backlogs.keys()) {
-      const record = this.retries.record(lane, sequence)
-      const entry = record === undefined ? undefined : decode(record, sequence)
+      const entry = this.retries.kept(lane, sequence)?.entry()
       if (entry !== undefined) return entry
     }
     return this.deadLetters.find(sequence)
@@ -249,56 +225,55 @@ export class LaneStore {
     return { entries, lost }
   }
 
-  /** Removes a dead letter; `undefined` when there is none. */
-  removeDeadLetter(id: string, why: Removal): Committed | undefined {
-    const deleted = this.deadLetters.deleteById(id)
-    if (deleted !== undefined) {
-      const { lane, sequence, at: deadAt, attempts } = deleted
-      this.#leaves(sequence, lane, why, { deadAt, attempts })
-    }
-    return deleted && (() => this.#countDeadLetters(deleted.lane, { ...deleted, letters: -1, bytes: -deleted.bytes }))
+  /** Removes a dead letter, which may have been appended again as `copy`; `undefined` when there is none. */
+  removeDeadLetter(id: string, why: Removal, copy?: number): Committed | undefined {
+    const key = DeadLetterId.parse(id)
+    const deleted = key && this.deadLetters.delete(key.lane, key.sequence)
+    if (key === undefined || deleted === undefined) return undefined
+    const { at: deadAt, attempts } = deleted
+    this.#leaves(key, why, { deadAt, attempts }, { copy })
+    return () => this.#countDeadLetters(key.lane, { ...deleted, letters: -1, bytes: -deleted.bytes })
   }
 
   /** Takes one retry out of a lane, into another if one is given; `undefined` when none is left. */
-  takeRetry(from: string, why: Removal, to?: string): Committed | undefined {
-    const sequence = this.retries.next(from)
+  takeRetry(lane: string, why: Removal, to?: string): Committed | undefined {
+    const sequence = this.retries.next(lane)
     if (sequence === undefined) return undefined
-    const attempts = this.retries.attempts(from, sequence, { refunded: 0, failed: [] })
-    this.#leaves(sequence, from, why, { attempts: to === undefined ? attempts : [] }, to)
+    this.#leaves({ lane, sequence }, why, { attempts: this.retries.kept(lane, sequence)?.attempts ?? [] }, { to })
     const pausedFor = (lane: string | undefined): number => this.backlogs.get(lane ?? "")?.pausedFor ?? 0
     // One of the two is enough if both lanes have the event.
-    const moved = to !== undefined && this.retries.move(from, to, sequence, pausedFor(from) - pausedFor(to))
-    if (!moved) this.retries.delete(from, sequence)
+    const moved = to !== undefined && this.retries.move(lane, to, sequence, pausedFor(lane) - pausedFor(to))
+    if (!moved) this.retries.delete(lane, sequence)
     return () => {
-      this.backlogs.get(from)?.retrying.delete(sequence)
+      this.backlogs.get(lane)?.retrying.delete(sequence)
       if (moved) this.backlogs.get(to)?.retrying.add(sequence)
     }
   }
 
   /** Ends a dead letter, or moves it. */
-  takeDeadLetter(from: string, why: Removal, to?: string): Committed | undefined {
-    const next = this.deadLetters.next(from)
+  takeDeadLetter(lane: string, why: Removal, to?: string): Committed | undefined {
+    const next = this.deadLetters.next(lane)
     if (next === undefined) return undefined
     const { sequence, bytes, webhook, at: deadAt, attempts } = next
-    this.#leaves(sequence, from, why, { deadAt, attempts: to === undefined ? attempts : [] }, to)
-    const moved = to !== undefined && this.deadLetters.move(from, to, sequence)
-    if (!moved) this.deadLetters.delete(from, sequence)
+    this.#leaves({ lane, sequence }, why, { deadAt, attempts }, { to })
+    const moved = to !== undefined && this.deadLetters.move(lane, to, sequence)
+    if (!moved) this.deadLetters.delete(lane, sequence)
     return () => {
-      this.#countDeadLetters(from, { letters: -1, bytes: -bytes, webhook })
+      this.#countDeadLetters(lane, { letters: -1, bytes: -bytes, webhook })
       if (moved) this.#countDeadLetters(to, { letters: 1, bytes, webhook })
     }
   }
 
-  /** Records what leaves a lane without being delivered: where it goes to another, the attempts go with it. */
-  #leaves(sequence: number, lane: string, { at, by, copy }: Removal, what: Ended["note"], to?: string): void {
+  /** Records what leaves a lane without being delivered. When it goes to another lane, the attempts go with it. */
+  #leaves(
+    { lane, sequence }: DeadLetterId.DeadLetterKey,
+    { at, by }: Removal,
+    what: Ended["note"],
+    { copy, to }: { readonly copy?: number | undefined; readonly to?: string | undefined },
+  ): void {
     const outcome = to !== undefined ? "moved" : copy !== undefined ? "replayed" : "dropped"
-    const note = { by, ...what, ...(to !== undefined && { to }) }
+    const note = { by, ...what, ...(to !== undefined && { to, attempts: [] }) }
     this.outcomes.ended({ sequence, lane, at, outcome, ...(copy !== undefined && { copy }), note })
-  }
-
-  /** Records that an event of the log goes to another lane as a copy. */
-  movesTo(sequence: number, lane: string, { at, by, copy }: Removal, to: string): void {
-    this.outcomes.ended({ sequence, lane, at, outcome: "moved", ...(copy !== undefined && { copy }), note: { by, to } })
   }
 
   /** Removes a lane that holds only what waits in the log, up to `head`. */

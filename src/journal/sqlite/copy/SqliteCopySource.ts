@@ -11,10 +11,10 @@ import { JournalLock } from "../file/JournalLock.ts"
 import { CursorRows } from "../rows/CursorRows.ts"
 import { meta } from "../rows/Meta.ts"
 import { migrate } from "../rows/Migrations.ts"
+import { endedOf } from "../rows/OutcomeRows.ts"
 import { bytes, int, list, text } from "../rows/Rows.ts"
 import { words } from "../rows/SqliteErrors.ts"
 import type { SqliteConfig } from "../SqliteConfig.ts"
-import { endedOf } from "../search/DeliveryStatus.ts"
 
 /** Rows that are read at a time. */
 const page = 64

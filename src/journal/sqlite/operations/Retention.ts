@@ -56,9 +56,9 @@ export const prune = (engine: Engine, before: number): boolean => {
 /** Removes some pending events that no lane waits for any more; whether there may be more. */
 export const sweep = (engine: Engine): boolean => {
   if (!engine.pending.mayRemove) return false
-  engine.exclusively(() => {
+  engine.apply(() => {
     const swept = engine.pending.sweep(engine.lanes.backlogs, budget)
-    return { result: undefined, committed: () => engine.pending.swept(swept) }
+    return () => engine.pending.swept(swept)
   })
   return engine.pending.mayRemove
 }

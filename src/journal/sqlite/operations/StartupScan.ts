@@ -46,9 +46,9 @@ export const scan = function* (engine: Engine, options: SqliteConfig, now: numbe
 const forgetOutcomes = (engine: Engine): void => {
   const first = engine.log.oldestRow()?.first
   if (first === undefined || first <= 1) return
-  engine.exclusively(() => {
+  engine.apply(() => {
     engine.lanes.outcomes.pruned(0, first)
-    return { result: undefined }
+    return () => {}
   })
 }
 
@@ -104,10 +104,10 @@ const reportUnknownDeadLetters = (engine: Engine): void => {
 
 /** In one transaction with the alarm that it raises. */
 const withAlarm = (engine: Engine, work: () => ReadonlyArray<Committed>): void =>
-  engine.exclusively(() => {
+  engine.apply(() => {
     const committed = work()
     engine.alarm.store()
-    return { result: undefined, committed: allOf(committed) }
+    return allOf(committed)
   })
 
 const loadRow = (engine: Engine, row: RowKeys, windowStart: number, keysSince: number): void => {

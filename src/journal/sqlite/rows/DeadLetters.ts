@@ -2,8 +2,10 @@
 import type { DatabaseSync, SQLOutputValue } from "node:sqlite"
 import type { Entry } from "../../../event/Entry.ts"
 import * as Pattern from "../../../routing/Pattern.ts"
+import * as DeadLetterId from "../../DeadLetterId.ts"
 import type { DeadLetterQuery, StoredDeadLetter } from "../../LaneInfo.ts"
 import type { Attempt } from "../../Settlement.ts"
+import type { LetterToPut } from "../../stream/Cursors.ts"
 import { type DuplicateKey, decodeKey, encodeKey } from "../../stream/DuplicateKey.ts"
 import { decode, encode } from "../../stream/Record.ts"
 import { bytes, int, list, type Row, text } from "./Rows.ts"
@@ -31,12 +33,6 @@ const deletedOf = (row: Row): DeletedLetter => ({
   at: int(row.at),
   attempts: list(row.attempts),
 })
-
-/** Splits `lake:42`; `undefined` when the text is no id of a dead letter. */
-const parseId = (id: string | undefined): { readonly lane: string; readonly sequence: number } | undefined => {
-  const match = /^(.+):([1-9][0-9]{0,15})$/.exec(id ?? "")
-  return match === null ? undefined : { lane: match[1] ?? "", sequence: Number(match[2]) }
-}
 
 /** A function for SQL: a query has one pattern, and calls it for row after row. */
 const typeMatches = () => {
@@ -87,7 +83,7 @@ export class DeadLetters {
   }
 
   /** Puts a dead letter in the place of the one that was there, if any. */
-  put(lane: string, entry: Entry, at: number, attempts: ReadonlyArray<Attempt>): DeadLetterChange {
+  put({ lane, at, attempts, entry }: LetterToPut): DeadLetterChange {
     const record = encode(entry)
     const before = this.delete(lane, entry.sequence)
     const { sequence, event } = entry
@@ -103,13 +99,6 @@ export class DeadLetters {
     return row && deletedOf(row)
   }
 
-  /** Deletes by id. */
-  deleteById(id: string): (DeletedLetter & { readonly lane: string; readonly sequence: number }) | undefined {
-    const parsed = parseId(id)
-    const deleted = parsed && this.delete(parsed.lane, parsed.sequence)
-    return parsed && deleted && { ...parsed, ...deleted }
-  }
-
   /** A lane's dead letter with the lowest sequence; `undefined` when there is none. */
   next(lane: string): (DeletedLetter & { readonly sequence: number }) | undefined {
     const row = this.#sql.next.get(lane)
@@ -123,7 +112,7 @@ export class DeadLetters {
 
   /** Newest first, until their bodies have `maxBytes`. */
   query(query: DeadLetterQuery, maxBytes: number): ReadonlyArray<StoredDeadLetter> {
-    const before = parseId(query.before)
+    const before = DeadLetterId.parse(query.before)
     const letters: Array<StoredDeadLetter> = []
     let size = 0
     const rows = this.#sql.query.iterate(
@@ -145,7 +134,7 @@ export class DeadLetters {
 
   /** The dead letter of an id; `undefined` when there is none, or when it can't be read. */
   get(id: string): StoredDeadLetter | undefined {
-    const parsed = parseId(id)
+    const parsed = DeadLetterId.parse(id)
     const row = parsed && this.#sql.get.get(parsed.lane, parsed.sequence)
     return row && this.#read(row)
   }
@@ -167,6 +156,6 @@ export class DeadLetters {
       this.#onUnreadable(lane, sequence, decodeKey(this.#sql.duplicateKey.get(lane, sequence)?.duplicate_key))
       return undefined
     }
-    return { id: `${lane}:${sequence}`, lane, sequence, at: int(row.at), attempts: list(row.attempts), entry }
+    return { id: DeadLetterId.of(lane, sequence), lane, sequence, at: int(row.at), attempts: list(row.attempts), entry }
   }
 }

@@ -8,6 +8,7 @@
 import type { DatabaseSync } from "node:sqlite"
 import type { DeliveredRange } from "../../Settlement.ts"
 import { bucketOf, type Ended, encodeRanges, span } from "../../stream/OutcomeRecord.ts"
+import { int, type Row, text, tolerant } from "./Rows.ts"
 
 /** Tables that hold events outside of the log; that of retries is ordered by lane. */
 const keptIn = ["dead", "owed", "lane CROSS JOIN retry_record ON retry_record.lane = lane.name"]
@@ -15,6 +16,17 @@ const keptIn = ["dead", "owed", "lane CROSS JOIN retry_record ON retry_record.la
 /** Whether an event between two sequences is kept outside of the log. */
 const isAnyKept = (from: string, to: string): string =>
   keptIn.map((table) => `EXISTS (SELECT 1 FROM ${table} WHERE sequence BETWEEN ${from} AND ${to})`).join(" OR ")
+
+/** A row of `ended`. */
+export const endedOf = ({ sequence, lane, at, outcome, last, copy, note }: Row): Ended => ({
+  sequence: int(sequence),
+  lane: text(lane),
+  at: int(at),
+  outcome: text(outcome) as Ended["outcome"],
+  ...(last !== null && { last: int(last) }),
+  ...(copy !== null && { copy: int(copy) }),
+  note: tolerant((): Ended["note"] => JSON.parse(text(note))) ?? {},
+})
 
 export class OutcomeRows {
   readonly #sql

@@ -5,11 +5,10 @@
  * Every change is made inside a transaction of the caller's.
  */
 import type { DatabaseSync } from "node:sqlite"
-import type { Entry } from "../../../event/Entry.ts"
 import type { Retry } from "../../LaneInfo.ts"
-import { type Attempt, keptAttempts, type RetryChange, type Tries } from "../../Settlement.ts"
+import type { KeptRetry, RetryToPut } from "../../stream/Cursors.ts"
 import { type DuplicateKey, decodeKey, encodeKey } from "../../stream/DuplicateKey.ts"
-import { encode } from "../../stream/Record.ts"
+import { decode, encode } from "../../stream/Record.ts"
 import { bytes, int, list, text } from "./Rows.ts"
 
 export class Retries {
@@ -25,7 +24,9 @@ export class Retries {
          FROM retry_record LEFT JOIN retry USING (lane, sequence) WHERE lane = ? ORDER BY sequence`,
       ),
       record: db.prepare("SELECT record FROM retry_record WHERE lane = ? AND sequence = ?"),
-      attempts: db.prepare("SELECT attempts FROM retry WHERE lane = ? AND sequence = ?"),
+      kept: db.prepare(
+        "SELECT attempts FROM retry_record LEFT JOIN retry USING (lane, sequence) WHERE lane = ? AND sequence = ?",
+      ),
       duplicateKey: db.prepare("SELECT duplicate_key FROM retry_record WHERE lane = ? AND sequence = ?"),
       putRecord: db.prepare(
         "INSERT OR IGNORE INTO retry_record (lane, sequence, duplicate_key, record) VALUES (?, ?, ?, ?)",
@@ -69,24 +70,23 @@ export class Retries {
     return row === undefined ? undefined : bytes(row.record)
   }
 
-  /** By which an event that can't be read is taken when it is sent again. */
+  /** The key of an event that can't be read, so that it is no duplicate when it is sent again. */
   duplicateKey(lane: string, sequence: number): DuplicateKey | undefined {
     return decodeKey(this.#sql.duplicateKey.get(lane, sequence)?.duplicate_key)
   }
 
-  /** The attempts to keep of an event, with those that failed since. */
-  attempts(lane: string, sequence: number, tries: Tries): ReadonlyArray<Attempt> {
-    return keptAttempts(list(this.#sql.attempts.get(lane, sequence)?.attempts), tries)
+  /** A retry with the attempts that are stored; `undefined` when the event waits for none. */
+  kept(lane: string, sequence: number): KeptRetry | undefined {
+    const row = this.#sql.kept.get(lane, sequence)
+    if (row === undefined) return undefined
+    const entry = () => decode(this.record(lane, sequence) ?? new Uint8Array(), sequence)
+    return { attempts: list(row.attempts), entry }
   }
 
-  putRecord(lane: string, entry: Entry): void {
-    this.#sql.putRecord.run(lane, entry.sequence, encodeKey(entry), encode(entry))
-  }
-
-  put(lane: string, change: RetryChange): void {
+  put({ lane, change, attempts, entry }: RetryToPut): void {
+    if (entry !== undefined) this.#sql.putRecord.run(lane, entry.sequence, encodeKey(entry), encode(entry))
     const { sequence, key, due, delay, firstAttemptAt, tried } = change
-    const attempts = JSON.stringify(this.attempts(lane, sequence, change))
-    this.#sql.put.run(lane, sequence, key, due, delay, firstAttemptAt, tried, attempts)
+    this.#sql.put.run(lane, sequence, key, due, delay, firstAttemptAt, tried, JSON.stringify(attempts))
   }
 
   delete(lane: string, sequence: number): void {

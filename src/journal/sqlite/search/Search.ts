@@ -15,6 +15,7 @@ import * as EventPages from "../../EventPages.ts"
 import { type EventPage, type EventQuery, type FoundEvent, type Match, matchOf } from "../../EventQuery.ts"
 import { type JournalError, refused } from "../../JournalError.ts"
 import { decodeOne, decodeRow, decodeStored, type Stored } from "../../stream/Record.ts"
+import { foundEvent, pageTimeout } from "../../stream/SearchResult.ts"
 import { bytes } from "../rows/Rows.ts"
 import { DeliveryStatuses } from "./DeliveryStatus.ts"
 import type { Index } from "./Index.ts"
@@ -50,9 +51,6 @@ const placesIn = ({ bytes, first, last }: RowBytes, { lowest, highest }: Range):
 /** Whether no event of a row has the query's id: a header has it as JSON. Decoding takes ten times as long. */
 const isWithout = ({ bytes }: RowBytes, { id }: EventQuery): boolean =>
   id !== undefined && !Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes(JSON.stringify(id))
-
-/** By `Record.Origin`. */
-const origins = ["delivered", "replayed", "moved"] as const
 
 export class Search {
   readonly #index: Index | undefined
@@ -119,10 +117,7 @@ export class Search {
     if (!match.event(sequence, entry.event, sinks)) return undefined
     const found = this.#deliveries.of(sequence, sinks)
     if (!match.deliveries(found.deliveries)) return undefined
-    const { body, ...event } = entry.event
-    const namesOne = query.id !== undefined || query.sequence !== undefined
-    const place = String(sequence)
-    return { sequence, place, origin: origins[origin], event, ...(namesOne && { body }), ...found }
+    return foundEvent({ entry, origin }, String(sequence), query, found)
   }
 
   #places(query: EventQuery, match: Match): Generator<Place> {
@@ -269,9 +264,6 @@ export class Search {
     return decodeStored(bytes(this.#deliveries.record(sequence)), sequence)
   }
 }
-
-/** Milliseconds that a page may take. */
-const pageTimeout = 150
 
 /** The text of a sequence. */
 const isPlace = (place: string): boolean => /^[0-9]{0,16}$/.test(place)

@@ -1,0 +1,89 @@
+/**
+ * When a cursor may pass an event, and what becomes of the event then.
+ *
+ * **Guarantee.** The transaction that moves a cursor past an event that was not
+ * delivered stores the event as a retry or a dead letter. One that can't be read
+ * is reported as lost. A cursor never moves back.
+ */
+import type { Entry } from "../../event/Entry.ts"
+import { type Attempt, type Cursor, keptAttempts, type RetryChange, type Settlement } from "../Settlement.ts"
+import type { Ended } from "./OutcomeRecord.ts"
+
+/** Whether a lane with this cursor has settled a sequence, if it is routed to it. */
+export const isPassed = ({ sequence, settled }: Cursor, at: number): boolean =>
+  at <= sequence || settled.some(([from, to]) => from <= at && at <= to)
+
+/** The later of two cursors of a lane: what was settled stays settled. */
+export const later = (before: Cursor | undefined, cursor: Cursor): Cursor =>
+  before !== undefined && cursor.sequence < before.sequence ? before : cursor
+
+/** A retry as the journal has it before a settlement. */
+export interface KeptRetry {
+  readonly attempts: ReadonlyArray<Attempt>
+  /** Decodes its record; `undefined` where that is damaged. */
+  readonly entry: () => Entry | undefined
+}
+
+/** A retry to store. */
+export interface RetryToPut {
+  readonly lane: string
+  readonly change: RetryChange
+  readonly attempts: ReadonlyArray<Attempt>
+  /** Given when the journal has no record of the event yet. */
+  readonly entry?: Entry | undefined
+}
+
+/** A dead letter to store. */
+export interface LetterToPut {
+  readonly lane: string
+  /** Epoch milliseconds. */
+  readonly at: number
+  readonly attempts: ReadonlyArray<Attempt>
+  readonly entry: Entry
+}
+
+/** The rows that a settlement writes and deletes, besides the cursor and the delivered ranges. */
+export interface SettlementRows {
+  readonly retries: ReadonlyArray<RetryToPut>
+  readonly letters: ReadonlyArray<LetterToPut>
+  /** Sequences whose retries end, whether the journal has one or not. */
+  readonly ends: ReadonlyArray<number>
+  /** Sequences of events that can't be read. */
+  readonly lost: ReadonlyArray<number>
+  readonly late: ReadonlyArray<Ended>
+}
+
+/** Works out a settlement's rows. `keptOf` finds the lane's retry of a sequence, `find` an entry of the log. */
+export const rowsOf = (
+  { lane, retry, endRetry, deadLetter, late }: Settlement,
+  keptOf: (sequence: number) => KeptRetry | undefined,
+  find: (sequence: number) => Entry | undefined,
+): SettlementRows => {
+  const lost: Array<number> = []
+  const retries = retry.flatMap((change) => {
+    const kept = keptOf(change.sequence)
+    const entry = kept === undefined ? find(change.sequence) : undefined
+    if (kept === undefined && entry === undefined) {
+      lost.push(change.sequence)
+      return []
+    }
+    return { lane, change, attempts: keptAttempts(kept?.attempts ?? [], change), entry }
+  })
+  const letters = deadLetter.flatMap(({ sequence, at, ...tries }) => {
+    const kept = keptOf(sequence)
+    const entry = kept === undefined ? find(sequence) : kept.entry()
+    if (entry === undefined) lost.push(sequence)
+    return entry === undefined ? [] : { lane, at, entry, attempts: keptAttempts(kept?.attempts ?? [], tries) }
+  })
+  return {
+    retries,
+    letters,
+    ends: [...endRetry, ...deadLetter.map(({ sequence }) => sequence)],
+    lost,
+    late: late.map(({ sequence, at, took, code, attempts: tries, ...since }) => {
+      const attempts = keptAttempts(keptOf(sequence)?.attempts ?? [], since)
+      const note = { tries, took, ...(code !== undefined && { code }), attempts }
+      return { sequence, lane, at, outcome: "delivered", note }
+    }),
+  }
+}

@@ -1,0 +1,85 @@
+/** What a search tells of an event: how it came into the log, and its state at each of its lanes. */
+import type { DeliveryStatus, EventQuery, FoundEvent } from "../EventQuery.ts"
+import { type Attempt, attemptsOf, type Cursor, type Delivery } from "../Settlement.ts"
+import { isPassed } from "./Cursors.ts"
+import { type Ended, endedStatus, linksOf } from "./OutcomeRecord.ts"
+import type { Stored } from "./Record.ts"
+
+/** Milliseconds that a page of a search may take. */
+export const pageTimeout = 150
+
+/** By {@link Origin}. */
+const origins = ["delivered", "replayed", "moved"] as const
+
+/** An event's state at its lanes, and its copies. */
+export type LaneStates = Pick<FoundEvent, "deliveries" | "copyOf" | "copies">
+
+/** The state at a lane that holds the event as a retry (`due`) or as a dead letter (`at`), in epoch milliseconds. */
+export const heldStatus = (
+  sink: string,
+  when: { readonly due: number } | { readonly at: number },
+  attempts: ReadonlyArray<Attempt>,
+): DeliveryStatus => ({
+  sink,
+  outcome: "due" in when ? "retrying" : "dead",
+  ...when,
+  tries: attemptsOf(attempts),
+  attempts,
+})
+
+/** A journal's knowledge of an event's lanes. */
+export interface LaneFacts {
+  /** The states at lanes that hold the event as a retry or a dead letter. */
+  readonly held: ReadonlyMap<string, DeliveryStatus>
+  /** The records of how events ended, the oldest first; those of other events are ignored. */
+  readonly ended: ReadonlyArray<Ended>
+  /** `undefined` when there is no such lane. */
+  readonly cursorOf: (lane: string) => Cursor | undefined
+  /** The newest delivery by a first attempt that is recorded under one of a lane's names. */
+  readonly deliveryOf: (isName: (name: string) => boolean) => Delivery | undefined
+  /** The lane that the event belongs to when it is routed to a name; empty when that lane was removed. */
+  readonly laneOf?: (name: string) => string
+}
+
+/** The event's states at the lanes that it was routed to, and at others that it was moved to. */
+export const laneStates = (
+  sequence: number,
+  sinks: ReadonlyArray<string>,
+  { held, ended, cursorOf, deliveryOf, laneOf = (name) => name }: LaneFacts,
+): LaneStates => {
+  const own = ended.filter(
+    (one) => one.copy === sequence || (one.sequence <= sequence && sequence <= (one.last ?? one.sequence)),
+  )
+  // An event of a lane that was removed is told under the name that it was routed to.
+  const lanes = [...new Set(sinks.map((sink) => laneOf(sink) || sink))]
+  const routed = lanes.map((lane) => {
+    const cursor = sinks.some((sink) => laneOf(sink) === lane) ? cursorOf(lane) : undefined
+    const place = { exists: cursor !== undefined, isPassed: cursor !== undefined && isPassed(cursor, sequence) }
+    // A lane that was renamed since has its records under the name that it had.
+    const isName = (name: string) => name === lane || laneOf(name) === lane
+    const records = own.filter((one) => isName(one.lane) && one.copy !== sequence)
+    return held.get(lane) ?? endedStatus(lane, place, records, deliveryOf(isName))
+  })
+  const moved = [...held.values()].filter(({ sink }) => !lanes.includes(sink))
+  const told = new Set([...lanes, ...held.keys()])
+  const left = own.filter(
+    (one) =>
+      one.sequence === sequence && one.last === undefined && one.lane !== "" && !told.has(laneOf(one.lane) || one.lane),
+  )
+  const elsewhere = [...Map.groupBy(left, ({ lane }) => lane)].map(([lane, records]) =>
+    endedStatus(lane, { exists: false, isPassed: true }, records, undefined),
+  )
+  return { deliveries: [...routed, ...moved, ...elsewhere], ...linksOf(sequence, own) }
+}
+
+/** The event as a search gives it; with its body when the query names one event. */
+export const foundEvent = (
+  { entry, origin }: Stored,
+  place: string,
+  { id, sequence }: EventQuery,
+  states: LaneStates,
+): FoundEvent => {
+  const { body, ...event } = entry.event
+  const namesOne = id !== undefined || sequence !== undefined
+  return { sequence: entry.sequence, place, origin: origins[origin], event, ...(namesOne && { body }), ...states }
+}
