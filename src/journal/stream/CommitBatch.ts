@@ -36,6 +36,11 @@ export class CommitBatch {
     return this.entries.length === 0
   }
 
+  /** The sequence of the event that is added next. */
+  get next(): number {
+    return this.first + this.entries.length
+  }
+
   get isFull(): boolean {
     return this.entries.length >= maxEvents || this.#writer.length >= maxBytes
   }

@@ -9,17 +9,16 @@ import { Effect } from "effect"
 import { type JournalError, unavailable } from "../../JournalError.ts"
 import type { Cursor } from "../../Settlement.ts"
 import type { Backlog } from "../../stream/Backlog.ts"
+import { moved, moveSlice, slice } from "../../stream/BulkSlices.ts"
 import type { Ended } from "../../stream/OutcomeRecord.ts"
-import { type Reappended, toMove } from "../../stream/Reappended.ts"
 import { Origin } from "../../stream/Record.ts"
+import { removal } from "../../stream/Removal.ts"
 import type { Queries } from "../connection/Database.ts"
 import { refusing } from "../connection/DatabaseRefusal.ts"
 import { remove } from "../lanes/LaneMoves.ts"
 import type { StreamState } from "../lanes/StreamState.ts"
 import * as OutcomeTables from "../tables/OutcomeTables.ts"
 import type { StreamWriter } from "./StreamWriter.ts"
-
-const slice = { entries: 256, bytes: 1024 * 1024 }
 
 /**
  * Appends again for another lane what a lane holds that was renamed to it, and
@@ -37,29 +36,15 @@ export const empty = Effect.fnUntraced(function* (
   yield* stream.reach(end)
   let count = 0
   while (source.cursor.sequence < end) {
-    const again: Array<Reappended & { readonly sequence: number }> = []
-    let last = end
-    let size = 0
-    for (const entry of yield* stream.read(source.cursor.sequence, slice.entries)) {
-      const { sequence, event, sinks } = entry
-      if (sequence > end) break
-      last = sequence
-      if (!sinks.includes(from) || !source.isPending(sequence)) continue
-      again.push({ event: toMove(entry), sinks: [to], sequence })
-      size += event.body.length
-      if (size >= slice.bytes) break
-    }
-    const cursor = { sequence: last, settled: source.cursor.settled.filter(([, to]) => to > last) }
+    const entries = yield* stream.read(source.cursor.sequence, slice.entries)
+    const { again, cursor } = moveSlice(entries, source, to, end)
     const advance = (queries: Queries, ended: ReadonlyArray<Ended> = []) =>
       store(queries, stream, source, cursor, ended)
-    const { at, by } = yield* OutcomeTables.removal
-    const moved = (first: number) =>
-      again.map(({ sequence }, index) => ({
-        ...{ sequence, lane: from, at, outcome: "moved" as const, copy: first + index },
-        note: { by, to },
-      }))
+    const why = yield* removal
     if (again.length > 0) {
-      yield* writer.reappend(again, Origin.moved, (queries, first) => advance(queries, moved(first)))
+      yield* writer.reappend(again, Origin.moved, (queries, first) =>
+        advance(queries, moved(again, first, why, from, to)),
+      )
     } else yield* refusing(advance(stream.owner.db))
     source.settle(cursor)
     count += again.length

@@ -7,9 +7,9 @@ import type { Event } from "../../../event/Event.ts"
 import type { AppendExit, Appended } from "../../Journal.ts"
 import { full, type JournalError, unavailable } from "../../JournalError.ts"
 import type { KnownSink } from "../../StreamLog.ts"
-import { type DuplicateKey, hashInto } from "../../stream/DuplicateKey.ts"
+import { keyOf } from "../../stream/DuplicateKey.ts"
 import { asDuplicate, type Reappended } from "../../stream/Reappended.ts"
-import { bodyChecksum, Origin } from "../../stream/Record.ts"
+import { Origin } from "../../stream/Record.ts"
 import { KnownRows, markOf } from "../tables/KnownRows.ts"
 import { place, voided } from "../tables/StreamRows.ts"
 import { Appends, type CommitExit, exitOf } from "./Appends.ts"
@@ -20,12 +20,6 @@ const tooSlow: AppendExit = Exit.fail(unavailable("PostgreSQL does not keep up w
 /** Between two streams, as after a failover. */
 export const noStream = unavailable("This relay has no stream to write: it takes one. Try again.")
 const withoutStream: AppendExit = Exit.fail(noStream)
-
-export const keyOf = (event: Event): DuplicateKey => {
-  const hash = { keyHi: 0, keyLo: 0 }
-  hashInto(hash, event)
-  return { hi: hash.keyHi, lo: hash.keyLo, bodyCrc: bodyChecksum(event) }
-}
 
 export interface WriterOptions extends Omit<CommitsOptions, "formerNames"> {
   /** How many events wait for a sink in the shared stream. */

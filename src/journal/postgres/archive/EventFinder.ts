@@ -8,10 +8,17 @@
 import { Effect } from "effect"
 import { type DeliveryStatus, type EventPage, type EventQuery, type FoundEvent, matchOf } from "../../EventQuery.ts"
 import { type JournalError, refused } from "../../JournalError.ts"
-import { type Attempt, attemptsOf, type Cursor } from "../../Settlement.ts"
 import { maxEvents } from "../../stream/CommitBatch.ts"
-import { bucketOf, endedStatus, findDelivery, linksOf } from "../../stream/OutcomeRecord.ts"
+import { bucketOf, findDelivery } from "../../stream/OutcomeRecord.ts"
 import { decodeStored, type Stored } from "../../stream/Record.ts"
+import {
+  foundEvent,
+  heldStatus,
+  type LaneFacts,
+  type LaneStates,
+  laneStates,
+  pageTimeout,
+} from "../../stream/SearchResult.ts"
 import type { Database } from "../connection/Database.ts"
 import { refusing } from "../connection/DatabaseRefusal.ts"
 import { LaneNames, nothingStored, type StoredLanes } from "../tables/LaneNames.ts"
@@ -21,9 +28,6 @@ import { columns, idOf, type StreamRow, storedOf } from "../tables/StreamRows.ts
 
 /** Rows, or kept events, that are looked through at a time. */
 const atOnce = 64
-/** Milliseconds that a page may take. */
-const timeout = 150
-const origins = ["delivered", "replayed", "moved"] as const
 
 /** The place of a search: in a row of the log after an entry, or among what the log was pruned of, which comes first. */
 interface At {
@@ -93,11 +97,10 @@ export class EventFinder {
     let at = start === undefined || start === "" ? (isForward ? oldest : newest) : yield* parse(start)
     const through = query.through === undefined ? newest : query.through === "" ? oldest : yield* parse(query.through)
     const match = matchOf(query)
-    const namesOne = query.id !== undefined || query.sequence !== undefined
     const events: Array<FoundEvent> = []
     let looked = 0
     let lookedTo = 0
-    const deadline = this.#now() + timeout
+    const deadline = this.#now() + pageTimeout
     for (;;) {
       const { candidates, next } = yield* this.#look(query, at, isForward)
       const wanted = candidates.filter(({ at }) => !isForward || compare(at, through) <= 0)
@@ -109,15 +112,7 @@ export class EventFinder {
         at = place
         const states = deliveries.get(entry.sequence)
         if (states === undefined || !match.deliveries(states.deliveries)) continue
-        const { body, ...event } = entry.event
-        events.push({
-          sequence: entry.sequence,
-          place: textOf(place),
-          origin: origins[origin],
-          event,
-          ...(namesOne && { body }),
-          ...states,
-        })
+        events.push(foundEvent({ entry, origin }, textOf(place), query, states))
         if (events.length >= query.limit) return { events, looked, lookedTo, next: textOf(place) }
       }
       if (next === undefined || wanted.length < candidates.length) return { events, looked, lookedTo }
@@ -207,7 +202,7 @@ export class EventFinder {
 
   /** The state of events at their sinks, and in lanes that hold them because they were moved there. */
   #deliveries = Effect.fnUntraced(function* (this: EventFinder, found: ReadonlyArray<Candidate>) {
-    const states = new Map<number, Pick<FoundEvent, "deliveries" | "copyOf" | "copies">>()
+    const states = new Map<number, LaneStates>()
     if (found.length === 0) return states
     const sequences = found.map(({ entry }) => entry.sequence)
     const { rows } = yield* refusing(
@@ -247,59 +242,30 @@ export class EventFinder {
       const own = held.get(sequence) ?? new Map<string, DeliveryStatus>()
       held.set(sequence, own.set(status.sink, status))
     }
-    const tried = (text: string) => {
-      const attempts: ReadonlyArray<Attempt> = JSON.parse(text)
-      return { tries: attemptsOf(attempts), attempts }
+    for (const { lane, sequence, due, attempts } of retries ?? []) {
+      hold(sequence, heldStatus(lane, { due }, JSON.parse(attempts)))
     }
-    for (const { lane: sink, sequence, due, attempts } of retries ?? []) {
-      hold(sequence, { sink, outcome: "retrying", due, ...tried(attempts) })
-    }
-    for (const { lane: sink, sequence, at, attempts } of letters ?? []) {
-      hold(sequence, { sink, outcome: "dead", at, ...tried(attempts) })
+    for (const { lane, sequence, at, attempts } of letters ?? []) {
+      hold(sequence, heldStatus(lane, { at }, JSON.parse(attempts)))
     }
     for (const { entry } of found) {
       const { sequence, sinks } = entry
-      const own = held.get(sequence) ?? new Map<string, DeliveryStatus>()
-      const mine = all.filter(
-        (one) => one.copy === sequence || (one.sequence <= sequence && sequence <= (one.last ?? one.sequence)),
-      )
       const names = LaneNames.of(places?.[streamOf(sequence)] ?? nothingStored)
-      // An event of a lane that was removed is told under the name that it was routed to.
-      const lanes = [...new Set(sinks.map((sink) => names.laneOf(sink, sequence) || sink))]
-      const routed = lanes.map((sink): DeliveryStatus => {
-        const cursor = sinks.some((name) => names.laneOf(name, sequence) === sink) ? names.places.get(sink) : undefined
-        const lane = { exists: cursor !== undefined, isPassed: cursor !== undefined && isPassed(cursor, sequence) }
-        // A lane that was renamed since has its records under the name that it had.
-        const isIts = (name: string) => name === sink || names.laneOf(name, sequence) === sink
-        const records = mine.filter((one) => isIts(one.lane) && one.copy !== sequence)
-        const bytes = (delivered ?? []).flatMap((row) =>
-          row.bucket === bucketOf(sequence) && isIts(row.lane) ? [Buffer.from(row.bytes, "base64")] : [],
-        )
-        const found = bytes.flatMap((row) => findDelivery(row, sequence) ?? []).sort((a, b) => a.at - b.at)
-        return own.get(sink) ?? endedStatus(sink, lane, records, found.at(-1))
-      })
-      const elsewhere = [...own.values()].filter(({ sink }) => !lanes.includes(sink))
-      const told = new Set([...lanes, ...elsewhere.map(({ sink }) => sink)])
-      const left = mine.filter(
-        (one) =>
-          one.sequence === sequence &&
-          one.last === undefined &&
-          one.lane !== "" &&
-          !told.has(names.laneOf(one.lane, sequence) || one.lane),
-      )
-      const gone = [...new Set(left.map(({ lane }) => lane))].map((sink) =>
-        endedStatus(
-          sink,
-          { exists: false, isPassed: true },
-          left.filter(({ lane }) => lane === sink),
-          undefined,
-        ),
-      )
-      states.set(sequence, { deliveries: [...routed, ...elsewhere, ...gone], ...linksOf(sequence, mine) })
+      const rows = (delivered ?? []).filter(({ bucket }) => bucket === bucketOf(sequence))
+      const facts: LaneFacts = {
+        held: held.get(sequence) ?? new Map(),
+        ended: all,
+        cursorOf: (lane) => names.places.get(lane),
+        deliveryOf: (isName) =>
+          rows
+            .filter(({ lane }) => isName(lane))
+            .flatMap(({ bytes }) => findDelivery(Buffer.from(bytes, "base64"), sequence) ?? [])
+            .sort((a, b) => a.at - b.at)
+            .at(-1),
+        laneOf: (name) => names.laneOf(name, sequence),
+      }
+      states.set(sequence, laneStates(sequence, sinks, facts))
     }
     return states
   })
 }
-
-const isPassed = ({ sequence, settled }: Cursor, at: number): boolean =>
-  at <= sequence || settled.some(([from, to]) => from <= at && at <= to)

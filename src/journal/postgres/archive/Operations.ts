@@ -8,23 +8,24 @@
  * each operation says how many.
  */
 import { Effect } from "effect"
-import { quarantine } from "../../../event/Event.ts"
 import * as Pattern from "../../../routing/Pattern.ts"
 import type { ImportCounts, ReplayCounts, ReplayTarget, Reroute, UndeliveredEvent } from "../../Archive.ts"
+import * as DeadLetterId from "../../DeadLetterId.ts"
 import { type JournalError, unavailable } from "../../JournalError.ts"
 import type { DeadLetterQuery, StoredDeadLetter } from "../../LaneInfo.ts"
-import { type Reappended, toReplay } from "../../stream/Reappended.ts"
+import { copied, replaySlice, slice, splitLetters } from "../../stream/BulkSlices.ts"
+import { keyOf } from "../../stream/DuplicateKey.ts"
+import { addCounts, chooseImports, importedLetters, mayBeReceived } from "../../stream/ImportChoice.ts"
+import type { Reappended } from "../../stream/Reappended.ts"
 import { Origin } from "../../stream/Record.ts"
-import { keyOf, type StreamWriter } from "../append/StreamWriter.ts"
+import { type Removal, removal } from "../../stream/Removal.ts"
+import type { StreamWriter } from "../append/StreamWriter.ts"
 import type { Database, Queries } from "../connection/Database.ts"
 import { refusing } from "../connection/DatabaseRefusal.ts"
 import * as LaneTables from "../tables/LaneTables.ts"
 import * as OutcomeTables from "../tables/OutcomeTables.ts"
 import { readBytes } from "../tables/StreamRows.ts"
 import * as KeptEntries from "./KeptEntries.ts"
-
-/** A slice has at most so many dead letters, so many bytes of bodies, or so many entries. */
-const slice = { letters: 64, bytes: 1024 * 1024, entries: 256 }
 
 /** The dead letters that the third and fourth parameter name. */
 const isAsked = "(t.lane, t.sequence) IN (SELECT * FROM unnest($3::text[], $4::bigint[]))"
@@ -53,7 +54,7 @@ export class Operations {
   readonly deadLetters = Effect.fnUntraced(function* (this: Operations, query: DeadLetterQuery) {
     const matches = query.type === undefined ? undefined : Pattern.make(query.type)
     const letters: Array<StoredDeadLetter> = []
-    let before = LaneTables.parseId(query.before)
+    let before = DeadLetterId.parse(query.before)
     for (let size = 0; letters.length < query.limit && size < readBytes; ) {
       const { rows } = yield* refusing(
         this.#db.query<LaneTables.LetterRow & { type: string }>(
@@ -82,7 +83,7 @@ export class Operations {
   })
 
   #lettersOf(ids: ReadonlyArray<string>) {
-    const keys = ids.flatMap((id) => LaneTables.parseId(id) ?? [])
+    const keys = ids.flatMap((id) => DeadLetterId.parse(id) ?? [])
     return Effect.map(
       refusing(
         this.#db.query<LaneTables.LetterRow>(
@@ -100,7 +101,7 @@ export class Operations {
   #remove = Effect.fnUntraced(function* (
     queries: Queries,
     gone: ReadonlyArray<{ readonly letter: StoredDeadLetter }>,
-    why: OutcomeTables.Removal,
+    why: Removal,
     /** The sequence of the first one's copy; the others follow it. */
     first?: number,
   ) {
@@ -128,21 +129,11 @@ export class Operations {
     reroute: Reroute | undefined,
   ) {
     let count = 0
-    const why = yield* OutcomeTables.removal
+    const why = yield* removal
     const wanted = [...new Set(ids)]
     for (let next = 0; next < wanted.length; next += slice.letters) {
       const letters = yield* this.#lettersOf(wanted.slice(next, next + slice.letters))
-      const again: Array<Reappended & { readonly letter: StoredDeadLetter }> = []
-      const routed: Array<Reappended & { readonly letter: StoredDeadLetter }> = []
-      for (const letter of letters) {
-        const { entry, lane } = letter
-        if (lane !== quarantine || reroute === undefined) {
-          again.push({ letter, event: toReplay(entry.event), sinks: [lane] })
-        } else {
-          const found = reroute(entry.event)
-          if (found !== undefined) routed.push({ letter, ...found })
-        }
-      }
+      const { again, routed } = splitLetters(letters, reroute)
       for (const part of this.#parts(again)) {
         yield* this.#writer.reappend(part, Origin.replayed, (queries, first) => this.#remove(queries, part, why, first))
       }
@@ -164,7 +155,10 @@ export class Operations {
   })
 
   /** The deliveries that the database has seen. */
-  #known = Effect.fnUntraced(function* <A extends Reappended>(this: Operations, entries: ReadonlyArray<A>) {
+  #known = Effect.fnUntraced(function* <A extends Pick<Reappended, "event">>(
+    this: Operations,
+    entries: ReadonlyArray<A>,
+  ) {
     if (entries.length === 0) return new Set<A>()
     const keys = entries.map(({ event }) => keyOf(event))
     const { rows } = yield* refusing(
@@ -179,8 +173,8 @@ export class Operations {
 
   /** One round trip. */
   readonly dropDeadLetters = Effect.fnUntraced(function* (this: Operations, ids: ReadonlyArray<string>) {
-    const why = yield* OutcomeTables.removal
-    const keys = ids.flatMap((id) => LaneTables.parseId(id) ?? [])
+    const why = yield* removal
+    const keys = ids.flatMap((id) => DeadLetterId.parse(id) ?? [])
     const { count } = yield* refusing(
       this.#db.query(OutcomeTables.takenFrom("dead", isAsked, "'dropped'"), [
         ...OutcomeTables.removalParams(why),
@@ -207,26 +201,15 @@ export class Operations {
       this.#db,
       together.map(({ sequence }) => sequence),
     )
-    const again: Array<Reappended & { readonly sequence: number }> = []
-    const gone: Array<number> = []
-    let done = 0
-    for (let size = 0; done < found.done && size < slice.bytes; done++) {
-      const { sequence, sinks } = together[done] as ReplayTarget
-      const event = found.entries.get(sequence)?.event
-      if (event === undefined) gone.push(sequence)
-      else again.push({ event: toReplay(event), sinks, sequence })
-      size += event?.body.length ?? 0
-    }
+    const { done, again, gone } = replaySlice(
+      together.slice(0, found.done),
+      (sequence) => found.entries.get(sequence),
+      slice.entries,
+    )
     if (again.length === 0) return { done, gone }
-    const { at, by } = yield* OutcomeTables.removal
+    const why = yield* removal
     yield* this.#writer.reappend(again, Origin.replayed, (queries, start) =>
-      OutcomeTables.putEnded(
-        queries,
-        again.map(({ sequence }, index) => ({
-          ...{ sequence, lane: "", at, outcome: "copied" as const, copy: start + index },
-          note: { by },
-        })),
-      ),
+      OutcomeTables.putEnded(queries, copied(again, start, why)),
     )
     return { done, gone }
   })
@@ -264,26 +247,13 @@ export class Operations {
         [journal, part.map(({ sequence }) => sequence)],
       ),
     )
-    const lanesOf = new Map(rows.map(({ sequence, lanes }) => [sequence, new Set(lanes)]))
-    const received = yield* this.#known(
-      part
-        .filter(({ dead, replayed, event }) => dead === undefined && !replayed && event.problem === undefined)
-        .map((one) => ({ ...one, sinks: one.pending, one })),
+    const importedFor = new Map(rows.map(({ sequence, lanes }) => [sequence, lanes]))
+    const received = yield* this.#known(part.filter(mayBeReceived))
+    const { chosen, lanesOf, known } = chooseImports(
+      part,
+      (sequence) => importedFor.get(sequence) ?? [],
+      (one) => received.has(one),
     )
-    const isReceived = new Set([...received].map(({ one }) => one))
-    let known = 0
-    const chosen: Array<UndeliveredEvent & Reappended> = []
-    for (const one of part) {
-      const lanes = lanesOf.get(one.sequence) ?? new Set<string>()
-      lanesOf.set(one.sequence, lanes)
-      const pending = one.pending.filter((lane) => !lanes.has(lane))
-      const isKnown = pending.length === 0 || isReceived.has(one)
-      known += isKnown ? one.pending.length : one.pending.length - pending.length
-      if (isKnown) continue
-      for (const lane of pending) lanes.add(lane)
-      // A dead letter is appended too, to get a sequence; no lane sends it from there.
-      chosen.push({ ...one, pending, sinks: one.dead === undefined ? pending : [] })
-    }
     const counts = { pending: 0, deadLetters: 0, known }
     for (const group of this.#parts(chosen)) {
       const stored = yield* this.#writer.reappend(group, Origin.moved, (queries, first) =>
@@ -293,11 +263,11 @@ export class Operations {
              ON CONFLICT (journal, sequence) DO UPDATE SET lanes = excluded.lanes`,
             [journal, ...notesOf(group, lanesOf)],
           )
-          yield* LaneTables.putLetters(queries, lettersOf(group, first))
+          yield* LaneTables.putLetters(queries, importedLetters(group, first))
         }),
       )
       if (stored.first === 0) continue
-      for (const { dead, pending } of group) counts[dead === undefined ? "pending" : "deadLetters"] += pending.length
+      addCounts(counts, group)
     }
     if (counts.deadLetters > 0) this.#recount()
     return counts
@@ -309,14 +279,3 @@ const notesOf = (group: ReadonlyArray<UndeliveredEvent>, lanesOf: ReadonlyMap<nu
   const sequences = [...new Set(group.map(({ sequence }) => sequence))]
   return [sequences, sequences.map((sequence) => JSON.stringify([...(lanesOf.get(sequence) ?? [])]))] as const
 }
-
-const lettersOf = (group: ReadonlyArray<UndeliveredEvent>, first: number): ReadonlyArray<LaneTables.LetterToPut> =>
-  group.flatMap(({ event, pending, dead }, index) =>
-    dead === undefined
-      ? []
-      : pending.map((lane) => ({
-          lane,
-          ...dead,
-          entry: { sequence: first + index, event, sinks: [lane], replayed: false },
-        })),
-  )

@@ -19,11 +19,11 @@ import {
   type CopyTarget,
   each,
 } from "../../JournalCopy.ts"
+import { keyOf } from "../../stream/DuplicateKey.ts"
 import { bucketOf } from "../../stream/OutcomeRecord.ts"
 import { Origin, type Stored } from "../../stream/Record.ts"
 import { keysOf, rowOf } from "../append/Commits.ts"
 import { Group } from "../append/Group.ts"
-import { keyOf } from "../append/StreamWriter.ts"
 import type { Database, Queries } from "../connection/Database.ts"
 import * as PooledDatabase from "../connection/PooledDatabase.ts"
 import type { PostgresConfig } from "../connection/PostgresConfig.ts"

@@ -8,6 +8,7 @@
 import { Effect } from "effect"
 import { type JournalError, unavailable } from "../../JournalError.ts"
 import { Backlog } from "../../stream/Backlog.ts"
+import { removal } from "../../stream/Removal.ts"
 import type { Queries } from "../connection/Database.ts"
 import type { Opened, Opening } from "../tables/LaneNames.ts"
 import * as OutcomeTables from "../tables/OutcomeTables.ts"
@@ -24,7 +25,7 @@ const moveKept = Effect.fnUntraced(function* (
   pausedLonger: number,
   isRenamed: boolean,
 ) {
-  const { at, by } = yield* OutcomeTables.removal
+  const { at, by } = yield* removal
   const range = [from, floorOf(id), ceilingOf(id)]
   const within = "lane = $1 AND sequence > $2 AND sequence < $3"
   const move = (table: string, set: string, params: ReadonlyArray<unknown>) =>
@@ -114,7 +115,7 @@ const openInMemory = (stream: StreamState, name: string, { renamed, moving }: Op
 export const remove = (stream: StreamState, name: string): Effect.Effect<number, JournalError> =>
   change(stream, (before, head, queries) =>
     Effect.gen(function* () {
-      const why = yield* OutcomeTables.removal
+      const why = yield* removal
       const params = [...OutcomeTables.removalParams(why), name, floorOf(stream.id), ceilingOf(stream.id)]
       const within = "t.lane = $3 AND t.sequence > $4 AND t.sequence < $5"
       yield* queries.query(OutcomeTables.takenFrom("retry", within, "'dropped'"), params)

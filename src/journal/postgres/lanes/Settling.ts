@@ -5,7 +5,9 @@
 import { Effect } from "effect"
 import type { Entry } from "../../../event/Entry.ts"
 import { type JournalError, unavailable } from "../../JournalError.ts"
-import { type Cursor, keptAttempts, type RefusedSettlement, type Settlement } from "../../Settlement.ts"
+import type { Cursor, RefusedSettlement, Settlement } from "../../Settlement.ts"
+import { type LetterToPut, later, type RetryToPut, rowsOf } from "../../stream/Cursors.ts"
+import type { Ended } from "../../stream/OutcomeRecord.ts"
 import type { Queries } from "../connection/Database.ts"
 import { refusing } from "../connection/DatabaseRefusal.ts"
 import * as LaneTables from "../tables/LaneTables.ts"
@@ -31,7 +33,7 @@ export const settle = Effect.fnUntraced(function* (
     else refused.push({ lane, error: unavailable(`A number of what the lane ${lane} settled is not whole.`) })
   }
   if (known.length === 0) return refused
-  const cursors = new Map(known.map((one) => [one.lane, cursorOf(stream, one)]))
+  const cursors = new Map(known.map((one) => [one.lane, later(stream.backlogs.get(one.lane)?.cursor, one.cursor)]))
   const isPlain = known.every(
     (one) => one.retry.length + one.endRetry.length + one.deadLetter.length + one.late.length === 0,
   )
@@ -51,12 +53,6 @@ export const settle = Effect.fnUntraced(function* (
   }
   return refused
 })
-
-/** A cursor never moves back: what was settled stays settled. */
-const cursorOf = (stream: StreamState, { lane, cursor }: Settlement): Cursor => {
-  const before = stream.backlogs.get(lane)?.cursor
-  return before !== undefined && cursor.sequence < before.sequence ? before : cursor
-}
 
 const placesOf = (settlements: ReadonlyArray<Settlement>, cursors: ReadonlyMap<string, Cursor>): string =>
   JSON.stringify(
@@ -106,34 +102,29 @@ const storeAll = Effect.fnUntraced(function* (
   const unkept = changes.flatMap(({ lane, sequence }) => (isKept(lane, sequence) === undefined ? [sequence] : []))
   const found: ReadonlyMap<number, Entry> = yield* stream.find(queries, unkept)
   const lost = new Set<string>()
-  const puts: Array<LaneTables.RetryToPut> = []
-  const letters: Array<LaneTables.LetterToPut> = []
+  const puts: Array<RetryToPut> = []
+  const letters: Array<LetterToPut> = []
   const ends: Array<{ readonly lane: string; readonly sequence: number }> = []
-  const lose = (lane: string, sequence: number) => {
-    lost.add(`${lane}:${sequence}`)
-    stream.owner.damaged(sequence)
-  }
-  for (const { lane, retry, endRetry, deadLetter } of settlements) {
-    for (const change of retry) {
-      const before = isKept(lane, change.sequence)
-      const entry = found.get(change.sequence)
-      if (before === undefined && entry === undefined) lose(lane, change.sequence)
-      else puts.push({ lane, change, attempts: keptAttempts(before?.attempts ?? [], change), entry })
-    }
-    for (const sequence of endRetry) ends.push({ lane, sequence })
-    for (const letter of deadLetter) {
-      const { sequence, at } = letter
-      const before = isKept(lane, sequence)
-      const entry = before === undefined ? found.get(sequence) : before.entry()
-      ends.push({ lane, sequence })
-      if (entry === undefined) lose(lane, sequence)
-      else letters.push({ lane, at, entry, attempts: keptAttempts(before?.attempts ?? [], letter) })
+  const ended: Array<Ended> = []
+  for (const settlement of settlements) {
+    const { lane } = settlement
+    const rows = rowsOf(
+      settlement,
+      (sequence) => isKept(lane, sequence),
+      (sequence) => found.get(sequence),
+    )
+    puts.push(...rows.retries)
+    letters.push(...rows.letters)
+    ended.push(...rows.late)
+    for (const sequence of rows.ends) ends.push({ lane, sequence })
+    for (const sequence of rows.lost) {
+      lost.add(`${lane}:${sequence}`)
+      stream.owner.damaged(sequence)
     }
   }
   yield* LaneTables.putRetries(queries, puts)
   yield* LaneTables.endRetries(queries, ends)
   yield* LaneTables.putLetters(queries, letters)
-  const ended = OutcomeTables.lateOf(settlements, (lane, sequence) => isKept(lane, sequence)?.attempts ?? [])
   yield* queries.query(
     `WITH ${OutcomeTables.addDelivered("$3::bigint[], $4::text[], $5::bytea[]")},
        late AS (

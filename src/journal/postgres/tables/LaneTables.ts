@@ -1,8 +1,9 @@
 /** A lane in the database: its cursor in the row of its stream's progress, its retries and its dead letters. */
 import { Effect } from "effect"
-import type { Entry } from "../../../event/Entry.ts"
+import * as DeadLetterId from "../../DeadLetterId.ts"
 import type { Retry, StoredDeadLetter } from "../../LaneInfo.ts"
-import type { Attempt, RetryChange, Wait } from "../../Settlement.ts"
+import type { Attempt, Wait } from "../../Settlement.ts"
+import type { LetterToPut, RetryToPut } from "../../stream/Cursors.ts"
 import { decode, encode } from "../../stream/Record.ts"
 import { WebhookBytes } from "../../stream/WebhookBytes.ts"
 import type { Queries } from "../connection/Database.ts"
@@ -67,14 +68,6 @@ export const keptRetries = Effect.fnUntraced(function* (db: Queries, keys: Reado
   )
 })
 
-export interface RetryToPut {
-  readonly lane: string
-  readonly change: RetryChange
-  readonly attempts: ReadonlyArray<Attempt>
-  /** Absent where its record is there already. */
-  readonly entry?: Entry | undefined
-}
-
 const noBytes = Buffer.alloc(0)
 
 /** Stores retries that are new or changed. */
@@ -109,13 +102,6 @@ export const endRetries = (db: Queries, ends: ReadonlyArray<LaneRow>) =>
         placesOf(ends),
       )
 
-export interface LetterToPut {
-  readonly lane: string
-  readonly at: number
-  readonly attempts: ReadonlyArray<Attempt>
-  readonly entry: Entry
-}
-
 /** Stores dead letters, in the place of those that were there. */
 export const putLetters = (db: Queries, letters: ReadonlyArray<LetterToPut>) =>
   letters.length === 0
@@ -148,13 +134,7 @@ export interface LetterRow extends LaneRow {
 /** `undefined` where the record is not what was written. */
 export const letterOf = ({ lane, sequence, at, attempts, record }: LetterRow): StoredDeadLetter | undefined => {
   const entry = decode(record, sequence)
-  return entry && { id: `${lane}:${sequence}`, lane, sequence, at, attempts: attemptsOf(attempts), entry }
-}
-
-/** Splits `lake:42`; `undefined` when the text is no id of a dead letter. */
-export const parseId = (id: string | undefined): { readonly lane: string; readonly sequence: number } | undefined => {
-  const match = /^(.+):([1-9][0-9]{0,15})$/.exec(id ?? "")
-  return match === null ? undefined : { lane: match[1] ?? "", sequence: Number(match[2]) }
+  return entry && { id: DeadLetterId.of(lane, sequence), lane, sequence, at, attempts: attemptsOf(attempts), entry }
 }
 
 /** How many dead letters lanes have in a stream, and their bytes by webhook. */

@@ -2,22 +2,12 @@
  * How events ended at their lanes, in the database: see `OutcomeRecord.ts`. Each
  * statement is part of one that is needed anyway, or of its transaction.
  */
-import { Clock, Effect } from "effect"
-import { Operator } from "../../Operator.ts"
-import { type Attempt, keptAttempts, type Settlement } from "../../Settlement.ts"
+import { Effect } from "effect"
+import type { Settlement } from "../../Settlement.ts"
 import { type Ended, encodeRanges, span } from "../../stream/OutcomeRecord.ts"
+import type { Removal } from "../../stream/Removal.ts"
 import type { Queries } from "../connection/Database.ts"
 import { unnested } from "./Unnested.ts"
-
-/** The name of the client that removes something, and the time. */
-export interface Removal {
-  readonly at: number
-  readonly by: string
-}
-
-export const removal: Effect.Effect<Removal> = Effect.gen(function* () {
-  return { at: yield* Clock.currentTimeMillis, by: yield* Operator }
-})
 
 /** The rows that settlements add to, as three parameters: `unnest($bucket::bigint[], $lane::text[], $bytes::bytea[])`. */
 export const deliveredRows = (settlements: ReadonlyArray<Settlement>): ReadonlyArray<ReadonlyArray<unknown>> => {
@@ -76,24 +66,6 @@ export const putEnded = (queries: Queries, ended: ReadonlyArray<Ended>) =>
     : Effect.asVoid(
         queries.query(`INSERT INTO ended (${endedColumns}) SELECT * FROM unnest(${endedTypes(1)})`, endedRows(ended)),
       )
-
-/** Events that were delivered late, with the attempts that were kept of them. */
-export const lateOf = (
-  settlements: ReadonlyArray<Settlement>,
-  keptOf: (lane: string, sequence: number) => ReadonlyArray<Attempt>,
-): ReadonlyArray<Ended> =>
-  settlements.flatMap(({ lane, late }) =>
-    late.map(({ sequence, at, took, code, attempts: tries, ...since }): Ended => {
-      const attempts = keptAttempts(keptOf(lane, sequence), since)
-      return {
-        sequence,
-        lane,
-        at,
-        outcome: "delivered",
-        note: { tries, took, ...(code !== undefined && { code }), attempts },
-      }
-    }),
-  )
 
 /**
  * Deletes rows of `dead` or `retry` and records what became of them, in one

@@ -37,7 +37,7 @@ import { Alarm } from "./Alarm.ts"
 import { CommitTasks, type Task } from "./CommitTasks.ts"
 import { Duplicates } from "./Duplicates.ts"
 import { ForeignLock, isLocked } from "./ForeignLock.ts"
-import { type Committed, LaneStore } from "./LaneStore.ts"
+import { type Committed, LaneStore, nothing } from "./LaneStore.ts"
 import { LogReader } from "./LogReader.ts"
 import { Losses } from "./Losses.ts"
 
@@ -167,7 +167,7 @@ export class Engine {
     for (const sink of sinks) {
       if (this.lanes.backlogs.has(sink)) continue
       // Nobody has opened this lane yet: it begins here, so that its events are not pruned.
-      const cursor = { sequence: this.#batch.first + this.#batch.entries.length - 1, settled: [] }
+      const cursor = { sequence: this.#batch.next - 1, settled: [] }
       this.lanes.backlogs.set(sink, new Backlog(sink, cursor))
       this.#batch.newLanes.push(sink)
     }
@@ -277,37 +277,36 @@ export class Engine {
     this.exclusively(() => ({ result: undefined, committed: change() }))
   }
 
-  /** Appends entries again (replays, moves) and runs `work` with the sequence of the first, in one commit: at most a row of them. */
-  appendWith(entries: ReadonlyArray<Reappended>, origin: Origin, work: (first: number) => Committed): void {
-    this.#commitWith(
-      () => work(this.#batch.first),
-      () => {
-        for (const { event, sinks } of entries)
-          this.#add(event, sinks, origin, { hi: 0, lo: 0, bodyCrc: bodyChecksum(event) })
-      },
-    )
+  /** Appends entries again and runs `work` with the new sequences, in one commit: at most a row of them. */
+  appendWith(entries: ReadonlyArray<Reappended>, origin: Origin, work: (copies: Copies) => Committed): void {
+    const add = ({ event, sinks }: Reappended, bodyCrc: number): boolean => {
+      this.#add(event, sinks, origin, { hi: 0, lo: 0, bodyCrc })
+      return true
+    }
+    this.#commitWith(entries, add, work)
   }
 
   /** Appends deliveries that could not be routed before; those that were received again since get no sequence. */
   deliverWith(entries: ReadonlyArray<Reappended>, work: (copies: Copies) => Committed): void {
-    const copies: Array<number | undefined> = []
-    this.#commitWith(
-      () => work(copies),
-      () => {
-        for (const { event, sinks } of entries) {
-          const bodyCrc = bodyChecksum(event)
-          const isNew = this.duplicates.find(event, bodyCrc) === "new"
-          copies.push(isNew ? this.#batch.first + this.#batch.entries.length : undefined)
-          if (isNew) this.#addDelivery(event, sinks, bodyCrc)
-        }
-      },
-    )
+    const add = ({ event, sinks }: Reappended, bodyCrc: number): boolean => {
+      const isNew = this.duplicates.find(event, bodyCrc) === "new"
+      if (isNew) this.#addDelivery(event, sinks, bodyCrc)
+      return isNew
+    }
+    this.#commitWith(entries, add, work)
   }
 
-  #commitWith(work: () => Committed, add: () => void): void {
+  #commitWith(
+    entries: ReadonlyArray<Reappended>,
+    add: (entry: Reappended, bodyCrc: number) => boolean,
+    work: (copies: Copies) => Committed,
+  ): void {
     this.#flushAll()
-    add()
-    const failure = this.#commit([{ apply: work, done: () => {} }])
+    const copies = entries.map((entry) => {
+      const sequence = this.#batch.next
+      return add(entry, bodyChecksum(entry.event)) ? sequence : undefined
+    })
+    const failure = this.#commit([{ apply: () => work(copies), done: nothing }])
     if (failure === undefined) return
     this.#abandon(failure)
     throw failure
@@ -323,9 +322,8 @@ export class Engine {
   }
 
   #enqueue(apply: () => Committed, done: (exit: Exit.Exit<void, JournalError>) => void): void {
-    if (this.brokenBy !== undefined) {
-      done(Exit.fail(broken(this.brokenBy.message)))
-    } else {
+    if (this.brokenBy !== undefined) done(Exit.fail(broken(this.brokenBy.message)))
+    else {
       this.#tasks.add({ apply, done })
       this.#scheduler.settling()
     }
@@ -363,9 +361,9 @@ export class Engine {
   #storeSoon(work: () => void): void {
     const apply = () => {
       work()
-      return () => {}
+      return nothing
     }
-    this.#enqueue(apply, () => {})
+    this.#enqueue(apply, nothing)
   }
 
   acknowledge(): void {
@@ -397,8 +395,10 @@ export class Engine {
     this.locked.last()
     this.flush(true)
     const { failure } = this.locked
-    if (failure !== undefined) this.#abandon(failure)
-    if (failure !== undefined) this.#tasks.fail(Exit.fail(failure))
+    if (failure !== undefined) {
+      this.#abandon(failure)
+      this.#tasks.fail(Exit.fail(failure))
+    }
     this.locked.released()
     this.#refusal ??= Exit.fail(unavailable(`The journal ${this.store.path} is closed: the relay stops.`))
   }

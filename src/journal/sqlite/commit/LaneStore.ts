@@ -12,11 +12,11 @@ import { JournalError } from "../../JournalError.ts"
 import type { LaneInfo, RetryEntries } from "../../LaneInfo.ts"
 import type { Cursor, RefusedSettlement, Settlement } from "../../Settlement.ts"
 import { Backlog } from "../../stream/Backlog.ts"
+import { readBytes } from "../../stream/BulkSlices.ts"
 import { type LetterToPut, later, rowsOf } from "../../stream/Cursors.ts"
 import type { Ended } from "../../stream/OutcomeRecord.ts"
 import { decode } from "../../stream/Record.ts"
 import type { Removal } from "../../stream/Removal.ts"
-import { readBytes } from "../../stream/Slices.ts"
 import { WebhookBytes } from "../../stream/WebhookBytes.ts"
 import { savepoints } from "../file/SqliteFailure.ts"
 import type { Store } from "../file/Store.ts"
@@ -27,6 +27,8 @@ import { Retries } from "../rows/Retries.ts"
 
 /** Applied to the counts in memory after the commit. */
 export type Committed = () => void
+
+export const nothing: Committed = () => {}
 
 /** Many of them as one. */
 export const allOf = (committed: ReadonlyArray<Committed>): Committed => {
@@ -158,7 +160,7 @@ export class LaneStore {
   settle(settlement: Settlement): Committed {
     const { lane, delivered, pausedFor } = settlement
     const backlog = this.backlogs.get(lane)
-    if (backlog === undefined) return () => {}
+    if (backlog === undefined) return nothing
     const rows = rowsOf(settlement, (sequence) => this.retries.kept(lane, sequence), this.#find)
     for (const sequence of rows.lost) this.#lose(lane, sequence)
     for (const retry of rows.retries) this.retries.put(retry)

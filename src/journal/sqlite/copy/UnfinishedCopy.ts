@@ -10,8 +10,8 @@ import { chmodSync, existsSync, rmSync } from "node:fs"
 import { DatabaseSync } from "node:sqlite"
 import type { CopySource } from "../../JournalCopy.ts"
 import { CommitBatch } from "../../stream/CommitBatch.ts"
-import { hashInto } from "../../stream/DuplicateKey.ts"
-import { bodyChecksum, type Stored } from "../../stream/Record.ts"
+import { keyOf } from "../../stream/DuplicateKey.ts"
+import type { Stored } from "../../stream/Record.ts"
 import { CursorRows } from "../rows/CursorRows.ts"
 import { meta, setMeta } from "../rows/Meta.ts"
 import { migrate } from "../rows/Migrations.ts"
@@ -105,10 +105,8 @@ export class UnfinishedCopy {
   add(stream: number, { entry, origin }: Stored): number {
     const { event, sinks, sequence } = entry
     const { position } = this
-    const hashed = { keyHi: 0, keyLo: 0 }
-    hashInto(hashed, event)
     if (this.#batch.isEmpty) this.#batch.clear(position.next)
-    this.#batch.add(event, sinks, origin, { hi: hashed.keyHi, lo: hashed.keyLo, bodyCrc: bodyChecksum(event) })
+    this.#batch.add(event, sinks, origin, keyOf(event))
     this.#setPlace.run(position.next, stream, sequence)
     if (this.#batch.isFull) this.#flush()
     return position.next++

@@ -1,20 +1,19 @@
 /**
  * Operations on many events: replays, and lanes that are moved or dropped. Each
- * step of a generator is one slice, in one transaction: see `Slices.ts`.
+ * step of a generator is one slice, in one transaction: see `BulkSlices.ts`.
  */
 import type { ReplayCounts, ReplayTarget, Reroute } from "../../Archive.ts"
 import { unavailable } from "../../JournalError.ts"
 import type { StoredDeadLetter } from "../../LaneInfo.ts"
+import { copied, moved, moveSlice, replaySlice, slice, splitLetters } from "../../stream/BulkSlices.ts"
+import type { Copies } from "../../stream/Reappended.ts"
 import { Origin } from "../../stream/Record.ts"
 import type { Removal } from "../../stream/Removal.ts"
-import { copied, moved, moveSlice, replaySlice, slice, splitLetters } from "../../stream/Slices.ts"
 import type { Engine } from "../commit/Engine.ts"
-import { allOf, type Committed } from "../commit/LaneStore.ts"
+import { allOf, type Committed, nothing } from "../commit/LaneStore.ts"
 
 /** Milliseconds that a slice of many small changes may take. */
 const budget = 2
-
-const nothing = (): void => {}
 
 /** Appends dead letters again and removes them; how many. */
 export const replayDeadLetters = function* (
@@ -36,10 +35,10 @@ export const replayDeadLetters = function* (
     if (letters.length === 0) continue
     engine.space.requireRoom(`${count} dead letters were replayed, the others stay.`)
     const { again, routed } = splitLetters(letters, reroute)
-    const remove = (some: typeof again, copyOf: (index: number) => number | undefined): Committed =>
-      allOf(some.map(({ letter }, at) => engine.lanes.removeDeadLetter(letter.id, why, copyOf(at)) ?? nothing))
-    if (again.length > 0) engine.appendWith(again, Origin.replayed, (first) => remove(again, (index) => first + index))
-    if (routed.length > 0) engine.deliverWith(routed, (copies) => remove(routed, (index) => copies[index]))
+    const remove = (some: typeof again, copies: Copies): Committed =>
+      allOf(some.map(({ letter }, at) => engine.lanes.removeDeadLetter(letter.id, why, copies[at]) ?? nothing))
+    if (again.length > 0) engine.appendWith(again, Origin.replayed, (copies) => remove(again, copies))
+    if (routed.length > 0) engine.deliverWith(routed, (copies) => remove(routed, copies))
     count += again.length + routed.length
     yield
   }
@@ -101,7 +100,7 @@ export const replay = (engine: Engine, targets: ReadonlyArray<ReplayTarget>, why
     engine.guard(() => engine.pending.find(sequence) ?? logged(sequence) ?? engine.lanes.find(sequence))
   const { done, again, gone } = replaySlice(targets, find, slice.letters)
   if (again.length > 0) {
-    engine.appendWith(again, Origin.replayed, (first) => {
+    engine.appendWith(again, Origin.replayed, ([first = 0]) => {
       for (const one of copied(again, first, why)) engine.lanes.outcomes.ended(one)
       return nothing
     })
@@ -125,7 +124,7 @@ export const moveLane = function* (engine: Engine, from: string, to: string, why
     const nothingElse = { retry: [], endRetry: [], deadLetter: [], delivered: [], late: [] }
     const advance = () => engine.lanes.settle({ lane: from, cursor, ...nothingElse, pausedFor })
     if (again.length > 0) {
-      engine.appendWith(again, Origin.moved, (first) => {
+      engine.appendWith(again, Origin.moved, ([first = 0]) => {
         for (const one of moved(again, first, why, from, to)) engine.lanes.outcomes.ended(one)
         return advance()
       })

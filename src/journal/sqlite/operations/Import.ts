@@ -8,9 +8,9 @@
  */
 import type { ImportCounts, UndeliveredEvent } from "../../Archive.ts"
 import { unavailable } from "../../JournalError.ts"
+import { slice } from "../../stream/BulkSlices.ts"
 import { addCounts, chooseImports, importedLetters } from "../../stream/ImportChoice.ts"
 import { bodyChecksum, Origin } from "../../stream/Record.ts"
-import { slice } from "../../stream/Slices.ts"
 import type { Engine } from "../commit/Engine.ts"
 import { allOf } from "../commit/LaneStore.ts"
 import { meta } from "../rows/Meta.ts"
@@ -55,7 +55,7 @@ export const importEvents = (
     const { chosen, lanesOf, known } = chooseImports(part, importedFor, isReceived)
     counts.known += known
     if (chosen.length === 0) continue
-    engine.appendWith(chosen, Origin.moved, (first) => {
+    engine.appendWith(chosen, Origin.moved, ([first = 0]) => {
       for (const { sequence } of chosen) note.run(journal, sequence, JSON.stringify([...(lanesOf.get(sequence) ?? [])]))
       return allOf(importedLetters(chosen, first).map((letter) => engine.lanes.addDeadLetter(letter)))
     })

@@ -6,7 +6,7 @@
 import { Duration } from "effect"
 import { keyWidth, notDelivered } from "../../stream/CommitBatch.ts"
 import type { Engine } from "../commit/Engine.ts"
-import { allOf, type Committed } from "../commit/LaneStore.ts"
+import { allOf, type Committed, nothing } from "../commit/LaneStore.ts"
 import type { RowKeys } from "../rows/LogRows.ts"
 import { meta } from "../rows/Meta.ts"
 import type { SqliteConfig } from "../SqliteConfig.ts"
@@ -48,7 +48,7 @@ const forgetOutcomes = (engine: Engine): void => {
   if (first === undefined || first <= 1) return
   engine.apply(() => {
     engine.lanes.outcomes.pruned(0, first)
-    return () => {}
+    return nothing
   })
 }
 
