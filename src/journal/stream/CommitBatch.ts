@@ -3,17 +3,13 @@ import type { Entry } from "../../event/Entry.ts"
 import type { Event } from "../../event/Event.ts"
 import type { AppendExit } from "../Journal.ts"
 import type { DuplicateKey } from "./DuplicateKey.ts"
-import { type Origin, Writer } from "./Record.ts"
+import { Origin, Writer } from "./Record.ts"
+import { keyWidth, putKey } from "./RowKeys.ts"
 
 /** A commit takes at most this much; a body above it goes alone. */
 const maxBytes = 1024 * 1024
 /** A row of a log holds at most so many events. */
 export const maxEvents = 512
-
-/** Bytes of an event in the row's `keys`: both hashes, body checksum, route. */
-export const keyWidth = 16
-/** Set in the route of an entry that is not a delivery: it is no part of the duplicates. */
-export const notDelivered = 0x80000000
 
 export class CommitBatch {
   first = 1
@@ -53,14 +49,10 @@ export class CommitBatch {
     const index = this.entries.length
     const sequence = this.first + index
     this.#writer.add(sequence, event, sinks, origin, key.bodyCrc)
-    const at = index * keyWidth
-    this.#keyBuffer.writeUInt32LE(key.hi, at)
-    this.#keyBuffer.writeUInt32LE(key.lo, at + 4)
-    this.#keyBuffer.writeUInt32LE(key.bodyCrc, at + 8)
-    this.#keyBuffer.writeUInt32LE((this.#routeOf(sinks) | (origin === 0 ? 0 : notDelivered)) >>> 0, at + 12)
+    putKey(this.#keyBuffer, index, key, this.#routeOf(sinks), origin === Origin.delivered)
     if (event.receivedAt < this.receivedFrom) this.receivedFrom = event.receivedAt
     if (event.receivedAt > this.receivedTo) this.receivedTo = event.receivedAt
-    this.entries.push({ sequence, event, sinks, replayed: origin === 1 || event.replay !== undefined })
+    this.entries.push({ sequence, event, sinks, replayed: origin === Origin.replayed || event.replay !== undefined })
   }
 
   routes(): string {

@@ -54,8 +54,8 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     gone: "an operator's pause goes along with a new name",
-    file: "src/journal/sqlite/SqliteJournal.ts",
-    find: "if (engine.lanes.backlogs.get(from)?.paused === true) yield* setPaused(name, true)",
+    file: "src/journal/sqlite/service/SqliteLanes.ts",
+    find: "if (engine.lanes.backlogs.get(from)?.paused === true) yield* setPaused(engine, name, true)",
     replace: "void from",
     line: "attacks-operations",
   },

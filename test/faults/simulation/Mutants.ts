@@ -86,7 +86,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     gone: "a sink's move to its new name continues where it was interrupted",
-    file: "src/journal/sqlite/SqliteJournal.ts",
+    file: "src/journal/sqlite/service/SqliteLanes.ts",
     find: "renamedFrom !== name && engine.lanes.backlogs.has(renamedFrom)",
     replace: "!engine.lanes.backlogs.has(name) && engine.lanes.backlogs.has(renamedFrom)",
     line,
@@ -94,8 +94,8 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "the duplicates of before a restart are known after it",
     file: "src/journal/sqlite/operations/StartupScan.ts",
-    find: "if (remembered && delivered) {",
-    replace: "if (remembered && !delivered) {",
+    find: "if (remembered && delivered) engine",
+    replace: "if (remembered && !delivered) engine",
     line,
   },
   {
@@ -142,7 +142,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     gone: "a pause goes along when a reload renames a sink",
-    file: "src/journal/sqlite/SqliteJournal.ts",
+    file: "src/journal/sqlite/service/SqliteLanes.ts",
     find: "if (engine.lanes.backlogs.get(from)?.paused === true)",
     replace: "if (!engine.lanes.backlogs.has(from))",
     line,

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import type { JournalError } from "../../JournalError.ts"
 import type { Cursor } from "../../Settlement.ts"
 import { Backlog } from "../../stream/Backlog.ts"
-import { keyWidth, notDelivered } from "../../stream/CommitBatch.ts"
+import { keyAt } from "../../stream/RowKeys.ts"
 import type { Queries } from "../connection/Database.ts"
 import { answered, type KnownRow, mark } from "../tables/KnownRows.ts"
 import { LaneNames, nothingStored, type StoredLanes } from "../tables/LaneNames.ts"
@@ -110,9 +110,9 @@ const addRow = ({ names, backlogs }: StreamState, { first, count, routes, keys, 
   const lists = JSON.parse(routes) as ReadonlyArray<ReadonlyArray<string>>
   const view = Buffer.from(keys.buffer, keys.byteOffset, keys.byteLength)
   for (let place = 0; place < count; place++) {
-    if (voids.includes(place)) continue
-    const route = view.readUInt32LE(place * keyWidth + 12)
+    const key = voids.includes(place) ? undefined : keyAt(view, place)
+    if (key === undefined) continue
     const sequence = first + place
-    for (const lane of names.lanesOf(lists[route & ~notDelivered] ?? [], sequence)) backlogs.get(lane)?.routed(sequence)
+    for (const lane of names.lanesOf(lists[key.route] ?? [], sequence)) backlogs.get(lane)?.routed(sequence)
   }
 }

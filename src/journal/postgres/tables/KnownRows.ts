@@ -4,7 +4,7 @@
  * older than any that is there is not lost.
  */
 import { Effect } from "effect"
-import { keyWidth } from "../../stream/CommitBatch.ts"
+import { keyWidth } from "../../stream/RowKeys.ts"
 import type { Queries } from "../connection/Database.ts"
 
 /** Rows that are remembered at least. */

@@ -20,7 +20,7 @@
  */
 import { randomInt } from "node:crypto"
 import type { Event } from "../../../event/Event.ts"
-import { hashInto } from "../../stream/DuplicateKey.ts"
+import { type DuplicateKey, hashInto } from "../../stream/DuplicateKey.ts"
 
 export type Found = "new" | "pending" | "seen"
 
@@ -106,14 +106,14 @@ export class Duplicates {
   }
 
   /** Remembers what the log holds, at start. */
-  restore(keyHi: number, keyLo: number, bodyCrc: number, receivedAt: number): void {
-    this.#insert(keyHi, keyLo, bodyCrc, receivedAt)
+  restore({ hi, lo, bodyCrc }: DuplicateKey, receivedAt: number): void {
+    this.#insert(hi, lo, bodyCrc, receivedAt)
     this.commit()
   }
 
   /** Its event is lost: sent again, it is new. */
-  forget(keyHi: number, keyLo: number, bodyCrc: number): void {
-    const anchor = this.#anchorOf(keyHi, keyLo)
+  forget({ hi, lo, bodyCrc }: DuplicateKey): void {
+    const anchor = this.#anchorOf(hi, lo)
     const position = anchor < 0 ? -1 : this.#locate(anchor, bodyCrc, 0)
     if (position >= 0) this.#ring[position * width + at] = lost
   }

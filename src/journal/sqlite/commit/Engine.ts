@@ -78,28 +78,19 @@ export class Engine {
     this.alarm = new Alarm(store.db)
     this.head = store.head
     this.#batch.first = this.head + 1
-    this.log = new LogRows(store.db, (from, to, why) => {
-      this.raiseAlarm(Losses.ofEvents(store.path, from, to, why))
-      this.losses.found(from, to)
-    })
-    this.pending = new PendingEvents(store.db, (sequence, sinks, key) => {
-      this.log.damaged(sequence)
-      if (this.losses.isPending(sequence, sinks)) this.losses.foundCopy(sequence, key)
-    })
+    this.log = new LogRows(store.db, (from, to, why) => this.losses.ofLog(from, to, why))
+    this.pending = new PendingEvents(store.db, (sequence, sinks, key) => this.losses.ofPending(sequence, sinks, key))
     this.#reader = new LogReader(this.log, this.pending)
     this.lanes = new LaneStore(
       store,
       (sequence) => this.#reader.find(sequence),
-      (lane, sequence, key) => {
-        this.raiseAlarm(Losses.ofCopy(lane, sequence))
-        this.losses.foundCopy(sequence, key)
-      },
+      (lane, sequence, key) => this.losses.ofLane(lane, sequence, key),
     )
     this.lanes.onMoved = (from, to) => this.pending.moved(from, to)
     this.lanes.onDropped = () => this.pending.dropped()
     const { count, age } = options.duplicates
     this.duplicates = new Duplicates({ count, age: Duration.toMillis(age) })
-    this.losses = new Losses(store.db, this, (store) => this.#storeSoon(store))
+    this.losses = new Losses(this, (store) => this.#storeSoon(store))
     this.space = new Space(store, options)
     this.space.whatFills = () => whatFills(this.lanes.backlogs.values(), options.maxSize)
     this.checkpoints = new Checkpoints(store.db, this.space, (error) => this.failed(error))

@@ -37,6 +37,18 @@ export const allOf = (committed: ReadonlyArray<Committed>): Committed => {
   }
 }
 
+/** What the service tells of a lane. */
+export const infoOf = (backlog: Backlog): LaneInfo => ({
+  name: backlog.lane,
+  cursor: backlog.cursor,
+  retrying: backlog.retrying.size,
+  deadLetters: backlog.deadLetters,
+  deadLetterBytes: backlog.letterBytes.total,
+  backlog: backlog.size,
+  oldest: backlog.oldest,
+  paused: backlog.paused,
+})
+
 export class LaneStore {
   readonly backlogs = new Map<string, Backlog>()
   /** The lanes as they were found at the start. */
@@ -186,17 +198,9 @@ export class LaneStore {
     return () => this.#countDeadLetters(letter.lane, change)
   }
 
-  info(backlog: Backlog): LaneInfo {
-    return {
-      name: backlog.lane,
-      cursor: backlog.cursor,
-      retrying: backlog.retrying.size,
-      deadLetters: backlog.deadLetters,
-      deadLetterBytes: backlog.letterBytes.total,
-      backlog: backlog.size,
-      oldest: backlog.oldest,
-      paused: backlog.paused,
-    }
+  /** All lanes by name. */
+  list(): ReadonlyArray<LaneInfo> {
+    return [...this.backlogs.values()].map(infoOf).sort((a, b) => (a.name < b.name ? -1 : 1))
   }
 
   /** A retry or a dead letter of any lane. */

@@ -4,7 +4,7 @@
  * until it is done.
  */
 import { Duration } from "effect"
-import { keyWidth, notDelivered } from "../../stream/CommitBatch.ts"
+import { keyAt } from "../../stream/RowKeys.ts"
 import type { Engine } from "../commit/Engine.ts"
 import { allOf, type Committed, nothing } from "../commit/LaneStore.ts"
 import type { RowKeys } from "../rows/LogRows.ts"
@@ -117,20 +117,12 @@ const loadRow = (engine: Engine, row: RowKeys, windowStart: number, keysSince: n
   )
   if (!remembered && !isPending) return
   for (let index = 0; index < row.count; index++) {
-    const at = index * keyWidth
-    if (at + keyWidth > row.keys.length) break
-    const route = row.keys.readUInt32LE(at + 12)
-    const delivered = (route & notDelivered) === 0 && !engine.losses.has(row.first + index)
-    if (remembered && delivered) {
-      engine.duplicates.restore(
-        row.keys.readUInt32LE(at),
-        row.keys.readUInt32LE(at + 4),
-        row.keys.readUInt32LE(at + 8),
-        row.receivedTo,
-      )
-    }
+    const key = keyAt(row.keys, index)
+    if (key === undefined) break
+    const delivered = key.isDelivery && !engine.losses.has(row.first + index)
+    if (remembered && delivered) engine.duplicates.restore(key, row.receivedTo)
     if (!isPending) continue
-    for (const sink of row.routes[route & ~notDelivered] ?? []) {
+    for (const sink of row.routes[key.route] ?? []) {
       engine.lanes.backlogs.get(sink)?.routed(row.first + index)
     }
   }

@@ -20,8 +20,8 @@
 import { chmodSync, rmSync } from "node:fs"
 import { DatabaseSync } from "node:sqlite"
 import type { EventQuery, Kind, Match } from "../../EventQuery.ts"
-import { keyWidth, notDelivered } from "../../stream/CommitBatch.ts"
 import { hashOf, indexFields } from "../../stream/Record.ts"
+import { keyAt } from "../../stream/RowKeys.ts"
 import { bytes, int, list, type Row, release, text, tolerant } from "../rows/Rows.ts"
 import { isFull, transactions } from "../rows/SqliteErrors.ts"
 import { type Direction, IdBlocks, schema as idSchema, type Range } from "./IdBlocks.ts"
@@ -220,9 +220,9 @@ export class Index {
     const keys = Buffer.from(bytes(row.keys))
     const first = int(row.first)
     indexFields(bytes(row.bytes), int(row.count), (index, fields) => {
-      const key = index * keyWidth + 12
-      if (key + 4 > keys.length) return
-      const route = keys.readUInt32LE(key) & ~notDelivered
+      const key = keyAt(keys, index)
+      if (key === undefined) return
+      const { route } = key
       const codes = this.#codesOf(names[route] ?? "[]", fields.webhook)
       let code = codes.get(fields.type)
       if (code === undefined) {

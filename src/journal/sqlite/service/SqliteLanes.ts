@@ -1,0 +1,101 @@
+/** The journal's lanes: opened and read by delivery, paused, moved and dropped by operators. */
+import { Effect } from "effect"
+import type { JournalError } from "../../JournalError.ts"
+import type { OpenedLane } from "../../LaneInfo.ts"
+import type { Backlog } from "../../stream/Backlog.ts"
+import { removal } from "../../stream/Removal.ts"
+import type { WholeJournal } from "../../WholeJournal.ts"
+import type { Engine } from "../commit/Engine.ts"
+import { allOf, infoOf } from "../commit/LaneStore.ts"
+import * as BulkOperations from "../operations/BulkOperations.ts"
+import { attempt, patient, type Started, sliced } from "./EngineEffects.ts"
+
+type Lanes = Pick<
+  WholeJournal,
+  "lanes" | "openLane" | "limitBacklog" | "setPaused" | "moveLane" | "dropLane" | "readRetries"
+>
+
+/** Opens a lane at its cursor; a new one at the head. */
+const open = (engine: Engine, name: string): Effect.Effect<OpenedLane, JournalError> =>
+  patient(() => {
+    engine.flush()
+    const { lanes } = engine
+    if (!lanes.backlogs.has(name)) engine.apply(() => lanes.begin(name, engine.head))
+    const backlog = lanes.backlogs.get(name) as Backlog
+    const retries = engine.guard(() => lanes.retries.ofLane(name))
+    return { ...infoOf(backlog), pausedFor: backlog.pausedFor, retries }
+  })
+
+const setPaused = (engine: Engine, lane: string, paused: boolean) =>
+  patient(() => engine.apply(() => engine.lanes.setPaused(lane, paused)))
+
+const drop = (engine: Engine, name: string) =>
+  Effect.flatMap(removal, (why) => sliced(engine, () => BulkOperations.dropLane(engine, name, why)))
+
+const move = (engine: Engine, from: string, to: string) =>
+  Effect.flatMap(removal, (why) => sliced(engine, () => BulkOperations.moveLane(engine, from, to, why)))
+
+/** Reads retries; those that can't be read are removed. */
+const readRetries = (engine: Engine, lane: string, sequences: ReadonlyArray<number>) =>
+  patient(() => {
+    const read = engine.guard(() => engine.lanes.readRetries(lane, sequences))
+    if (read.lost.length > 0) {
+      engine.apply(() => allOf(read.lost.map((sequence) => engine.lanes.loseRetry(lane, sequence))))
+    }
+    return read
+  })
+
+const limit = (engine: Engine, lane: string, max = Number.POSITIVE_INFINITY, maxBytes = Number.POSITIVE_INFINITY) => {
+  const backlog = engine.lanes.backlogs.get(lane)
+  if (backlog !== undefined) Object.assign(backlog, { max, maxBytes })
+}
+
+export const lanesOf = (engine: Engine, started: Started): Lanes => {
+  /** Lanes that have a sink: the others are not listed any more once they are empty. */
+  const opened = new Set<string>()
+
+  const openOne = (name: string) => Effect.tap(open(engine, name), () => Effect.sync(() => opened.add(name)))
+
+  const moveLane = Effect.fnUntraced(function* (from: string, to: string) {
+    const moved = yield* move(engine, from, to)
+    if (!opened.has(from) && from !== to) yield* drop(engine, from)
+    return moved
+  })
+
+  /** A renamed sink stays paused, and nothing is left of the lane that it had. */
+  const adopt = Effect.fnUntraced(function* (from: string, name: string) {
+    yield* openOne(name)
+    if (engine.lanes.backlogs.get(from)?.paused === true) yield* setPaused(engine, name, true)
+    opened.delete(from)
+    yield* moveLane(from, name)
+    return yield* openOne(name)
+  })
+
+  const openLane: Lanes["openLane"] = (name, { renamedFrom } = {}) =>
+    Effect.suspend(() =>
+      renamedFrom !== undefined && renamedFrom !== name && engine.lanes.backlogs.has(renamedFrom)
+        ? adopt(renamedFrom, name)
+        : openOne(name),
+    )
+
+  const dropLane = (name: string) =>
+    Effect.suspend(() => {
+      opened.delete(name)
+      return drop(engine, name)
+    })
+
+  return {
+    lanes: started(
+      attempt(() => {
+        engine.flush()
+        return engine.lanes.list()
+      }),
+    ),
+    openLane: (name, options) => started(openLane(name, options)),
+    limitBacklog: (lane, max, maxBytes) => started(Effect.sync(() => limit(engine, lane, max, maxBytes))),
+    setPaused: (lane, paused) => started(setPaused(engine, lane, paused)),
+    moveLane: (from, to) => started(moveLane(from, to)),
+    dropLane: (name) => started(dropLane(name)),
+    readRetries: (lane, sequences) => readRetries(engine, lane, sequences),
+  }
+}

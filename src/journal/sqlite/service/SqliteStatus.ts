@@ -1,0 +1,36 @@
+/** What the journal reports of itself. */
+import type { JournalStatus } from "../../JournalStatus.ts"
+import type { WallClock } from "../../WallClock.ts"
+import type { Engine } from "../commit/Engine.ts"
+import type { SqliteConfig } from "../SqliteConfig.ts"
+
+/** The worst that is so. */
+const healthOf = ({ brokenBy, isStarting, space, locked, alarm }: Engine): JournalStatus["health"] => {
+  if (brokenBy !== undefined) return "broken"
+  if (isStarting) return "starting"
+  if (space.refusal !== undefined) return "full"
+  if (locked.message !== "") return "unavailable"
+  return alarm.message === "" ? "ok" : "red"
+}
+
+export const statusOf = (engine: Engine, { path, maxSize }: SqliteConfig, wallClock: WallClock): JournalStatus => {
+  const { usedBytes, walBytes, freeDiskBytes, filling, message } = engine.space
+  const { brokenBy, alarm, head } = engine
+  const clockMessage = wallClock.trusted()
+    ? ""
+    : `The wall clock was set by ${Math.round(wallClock.drift() / 1000)} s: nothing is deleted by age until it agrees again or the relay restarts.`
+  return {
+    health: healthOf(engine),
+    message: [brokenBy?.message ?? "", message, engine.locked.message, alarm.message, clockMessage]
+      .filter((text) => text !== "")
+      .join("\n"),
+    alarm: { lines: alarm.message === "" ? [] : alarm.message.split("\n"), since: alarm.since },
+    head,
+    first: brokenBy === undefined ? (engine.log.oldestRow()?.first ?? head + 1) : 0,
+    usedBytes,
+    maxBytes: maxSize,
+    filling,
+    counters: { ...engine.counters },
+    engine: { path, walBytes, freeDiskBytes },
+  }
+}

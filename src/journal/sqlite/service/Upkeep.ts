@@ -1,0 +1,42 @@
+/** Checks room and age, prunes the log, and starts the worker once there is work for it. */
+import { Clock, Duration, Effect, Latch } from "effect"
+import type { WallClock } from "../../WallClock.ts"
+import type { Engine } from "../commit/Engine.ts"
+import { maxLogBytes } from "../file/Checkpoints.ts"
+import { prune, sweep } from "../operations/Retention.ts"
+
+/** How often room and age are checked, in milliseconds; sooner while there is more to prune, or room gets tight. */
+const inspectEvery = 250
+const pruneAgainAfter = 20
+
+/** Runs until it is interrupted, or the journal breaks. */
+export const upkeep = Effect.fnUntraced(function* (
+  engine: Engine,
+  retention: Duration.Duration,
+  wallClock: WallClock,
+  needWorker: () => void,
+): Effect.fn.Return<never> {
+  const clock = yield* Clock.Clock
+  const tight = Latch.makeUnsafe(false)
+  engine.space.onTight = () => tight.openUnsafe()
+  const inspect = Effect.suspend(() => {
+    if (engine.brokenBy !== undefined) return Effect.never
+    let more = false
+    try {
+      engine.inspect()
+      // With the first commit, or where pruning or an operation on a lane has made the write-ahead log long.
+      if (engine.counters.commits > 0 || engine.space.walBytes > maxLogBytes) needWorker()
+      if (!engine.isStarting) {
+        const before = wallClock.trusted() ? clock.currentTimeMillisUnsafe() - Duration.toMillis(retention) : 0
+        const swept = sweep(engine)
+        more = prune(engine, before) || swept
+      }
+    } catch (error) {
+      engine.failed(error)
+    }
+    tight.closeUnsafe()
+    const idle = Effect.raceFirst(tight.await, Effect.sleep(inspectEvery - pruneAgainAfter))
+    return Effect.andThen(Effect.sleep(pruneAgainAfter), more ? Effect.void : idle)
+  })
+  return yield* Effect.forever(inspect)
+})

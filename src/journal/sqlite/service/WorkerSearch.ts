@@ -1,0 +1,51 @@
+/**
+ * The worker, once something needs it, and searches: by the worker, or on the
+ * event loop where there is none.
+ */
+import { Effect, type Scope } from "effect"
+import type { EventPage, EventQuery } from "../../EventQuery.ts"
+import type { JournalError } from "../../JournalError.ts"
+import { WorkerEntrypoint } from "../../WorkerEntrypoint.ts"
+import type { Engine } from "../commit/Engine.ts"
+import * as JournalWorker from "../JournalWorker.ts"
+import * as Search from "../search/Search.ts"
+import { attempt, macrotask } from "./EngineEffects.ts"
+
+/** Milliseconds that a search may hold the event loop, where there is no worker. */
+const searchSlice = 5
+
+export interface WorkerSearch {
+  /** Starts the worker, unless it runs. It takes 6 MB, so an idle relay has none. */
+  readonly need: () => JournalWorker.JournalWorker | undefined
+  readonly page: (query: EventQuery) => Effect.Effect<EventPage, JournalError>
+}
+
+export const make = Effect.fnUntraced(function* (
+  engine: Engine,
+): Effect.fn.Return<WorkerSearch, JournalError, Scope.Scope> {
+  const entry = yield* WorkerEntrypoint
+  let worker: JournalWorker.JournalWorker | undefined
+  const need = (): JournalWorker.JournalWorker | undefined => {
+    if (entry === undefined) return undefined
+    worker ??= JournalWorker.start(entry, engine.store.path, {
+      checkpoint: (frames) => {
+        if (engine.brokenBy === undefined) engine.checkpoints.reported(frames)
+      },
+      failure: (message, code) => engine.checkpoints.failed(message, code),
+    })
+    return worker
+  }
+  yield* Effect.addFinalizer(() => (worker === undefined ? Effect.void : Effect.promise(worker.stop)))
+  engine.checkpoints.isOwn = entry === undefined
+  const own = yield* attempt(() => engine.guard(() => new Search.Search(engine.store.db)))
+  const look = Effect.fnUntraced(function* (query: EventQuery) {
+    const page = yield* Effect.tryPromise({
+      try: async () => engine.guard(() => need()?.search(query)),
+      catch: (error) => engine.failed(error),
+    })
+    if (page !== undefined) return page
+    yield* macrotask
+    return yield* attempt(() => engine.guard(() => own.look(query, searchSlice)))
+  })
+  return { need, page: (query) => Search.page(query, look) }
+})

@@ -1,0 +1,42 @@
+/** The keys of a row's events, 16 bytes each: both hashes and the body's checksum of the duplicate key, and the route. */
+import type { DuplicateKey } from "./DuplicateKey.ts"
+
+/** Bytes of an event's key. */
+export const keyWidth = 16
+/** Set in the route of an entry that is not a delivery: it is no part of the duplicates. */
+const notDelivered = 0x80000000
+
+export interface RowKey extends DuplicateKey {
+  /** The index of the event's sinks in the row's routes. */
+  readonly route: number
+  readonly isDelivery: boolean
+}
+
+/** Writes the key of the event at `index` of a row. */
+export const putKey = (
+  keys: Buffer,
+  index: number,
+  { hi, lo, bodyCrc }: DuplicateKey,
+  route: number,
+  isDelivery: boolean,
+): void => {
+  const at = index * keyWidth
+  keys.writeUInt32LE(hi, at)
+  keys.writeUInt32LE(lo, at + 4)
+  keys.writeUInt32LE(bodyCrc, at + 8)
+  keys.writeUInt32LE((route | (isDelivery ? 0 : notDelivered)) >>> 0, at + 12)
+}
+
+/** Reads the key of the event at `index` of a row; `undefined` where the keys were cut short. */
+export const keyAt = (keys: Buffer, index: number): RowKey | undefined => {
+  const at = index * keyWidth
+  if (at + keyWidth > keys.length) return undefined
+  const route = keys.readUInt32LE(at + 12)
+  return {
+    hi: keys.readUInt32LE(at),
+    lo: keys.readUInt32LE(at + 4),
+    bodyCrc: keys.readUInt32LE(at + 8),
+    route: (route & ~notDelivered) >>> 0,
+    isDelivery: (route & notDelivered) === 0,
+  }
+}
