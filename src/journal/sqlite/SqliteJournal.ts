@@ -22,10 +22,10 @@ import type { Engine } from "./commit/Engine.ts"
 import { hourOf, type SqliteConfig } from "./SqliteConfig.ts"
 import { attempt, type Started } from "./service/EngineEffects.ts"
 import { openEngine, start } from "./service/OpenEngine.ts"
+import { keepRoom } from "./service/RoomAndAge.ts"
 import { eventsOf } from "./service/SqliteArchive.ts"
 import { lanesOf } from "./service/SqliteLanes.ts"
 import { statusOf } from "./service/SqliteStatus.ts"
-import { upkeep } from "./service/Upkeep.ts"
 import * as WorkerSearch from "./service/WorkerSearch.ts"
 
 type Log = Pick<WholeJournal, "appendUnsafe" | "append" | "read" | "settle" | "head" | "awaitBeyond" | "mayStart">
@@ -63,7 +63,7 @@ const make = Effect.fnUntraced(function* (
   const broken = Deferred.makeUnsafe<never, JournalBroken>()
   const ready = yield* start(engine, options, (error) => Deferred.doneUnsafe(broken, Effect.fail(error)))
   const search = yield* WorkerSearch.make(engine)
-  yield* Effect.forkScoped(upkeep(engine, options.retention, wallClock, search.need))
+  yield* Effect.forkScoped(keepRoom(engine, options.retention, wallClock, search.need))
   return {
     ...logOf(engine, ready.whenOpen),
     ...lanesOf(engine, ready.whenOpen),

@@ -127,8 +127,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     line: "damaged-journal",
     gone: "nobody reads how far the journal had come",
     file: journal("sqlite/file/Store"),
-    find: "const before = readMark(",
-    replace: "const before = ((_: string): undefined => undefined)(",
+    find: "expected: readMark(",
+    replace: "expected: ((_: string): undefined => undefined)(",
   },
   {
     line: "file-taken-away",

@@ -38,7 +38,7 @@ test("slices of a move take all that a lane waits for, once and in order, and le
     )
     const moved: Array<number> = []
     while (source.cursor.sequence < end) {
-      const read = log.slice(source.cursor.sequence, source.cursor.sequence + 7)
+      const read = log.slice(source.cursor.sequence, source.cursor.sequence + head)
       const { again, cursor } = BulkSlices.moveSlice(read, source, "mail", end)
       expect(cursor.sequence).toBeGreaterThan(source.cursor.sequence)
       expect(bytesOf(again.slice(0, -1))).toBeLessThan(BulkSlices.slice.bytes)

@@ -1,7 +1,8 @@
 /** Reads a SQLite journal for a copy. It holds the relay's lock, so that no relay writes to it meanwhile. */
 import { existsSync } from "node:fs"
-import { DatabaseSync, type StatementSync } from "node:sqlite"
+import { DatabaseSync } from "node:sqlite"
 import { Effect } from "effect"
+import type { Entry } from "../../../event/Entry.ts"
 import { type After, type CopiedStream, type CopySource, soundPages } from "../../JournalCopy.ts"
 import { JournalError, MaintenanceError } from "../../JournalError.ts"
 import type { Attempt } from "../../Settlement.ts"
@@ -12,17 +13,25 @@ import { CursorRows } from "../rows/CursorRows.ts"
 import { meta } from "../rows/Meta.ts"
 import { migrate } from "../rows/Migrations.ts"
 import { endedOf } from "../rows/OutcomeRows.ts"
-import { bytes, int, list, text } from "../rows/Rows.ts"
+import { waitOf } from "../rows/Retries.ts"
+import { bytes, int, list, type Row, text } from "../rows/Rows.ts"
 import { words } from "../rows/SqliteErrors.ts"
 import type { SqliteConfig } from "../SqliteConfig.ts"
 
 /** Rows that are read at a time. */
 const page = 64
 
-const failure = (path: string) => (error: unknown) =>
-  error instanceof JournalError || error instanceof MaintenanceError
-    ? new MaintenanceError({ message: error.message })
-    : new MaintenanceError({ message: `The journal ${path} can't be read (${words(error)}).` })
+/** Runs work on the file at a path; `verb` is what can't be done with it when the work throws. */
+export const attemptOn =
+  (path: string, verb: "read" | "written") =>
+  <A>(work: () => A): Effect.Effect<A, MaintenanceError> =>
+    Effect.try({
+      try: work,
+      catch: (error) =>
+        error instanceof JournalError || error instanceof MaintenanceError
+          ? new MaintenanceError({ message: error.message })
+          : new MaintenanceError({ message: `The journal ${path} can't be ${verb} (${words(error)}).` }),
+    })
 
 const open = (path: string): DatabaseSync => {
   const db = new DatabaseSync(path)
@@ -32,10 +41,11 @@ const open = (path: string): DatabaseSync => {
   return db
 }
 
+/** The journal in a file as a source; fails when a relay runs on it. */
 export const source = ({ path }: SqliteConfig) =>
   Effect.gen(function* () {
     if (!existsSync(path)) return yield* new MaintenanceError({ message: `There is no journal at ${path}.` })
-    const attempt = <A>(work: () => A) => Effect.try({ try: work, catch: failure(path) })
+    const attempt = attemptOn(path, "read")
     const lock = yield* Effect.acquireRelease(
       attempt(() => new JournalLock(path)),
       (lock) => Effect.sync(() => lock.close()),
@@ -45,48 +55,52 @@ export const source = ({ path }: SqliteConfig) =>
       attempt(() => open(path)),
       (db) => Effect.sync(() => db.close()),
     )
-    return yield* attempt(() => read(db, path))
+    return yield* attempt(() => sourceOf(new Reader(db, path)))
   })
 
-const read = (db: DatabaseSync, path: string): CopySource => {
-  const attempt = <A>(work: () => A) => Effect.try({ try: work, catch: failure(path) })
-  const { rows: lanes } = new CursorRows(db).find()
-  const number = (sql: string): number => int(db.prepare(sql).get()?.n ?? 0)
-  const firstOfLog = number("SELECT min(first) AS n FROM log")
-  const last = Math.max(number("SELECT max(first + count - 1) AS n FROM log"), int(meta(db, "base") ?? 0))
-  const owed = db.prepare("SELECT sequence, record FROM owed WHERE sequence > ? ORDER BY sequence LIMIT ?")
-  const log = db.prepare(
-    "SELECT first, count, bytes FROM log WHERE first >= coalesce((SELECT max(first) FROM log WHERE first <= ?1), ?1) ORDER BY first LIMIT ?2",
-  )
-  const retries = db.prepare(
-    `SELECT lane, sequence, key, due, delay, first_attempt_at, tried, attempts, record
-     FROM retry JOIN retry_record USING (lane, sequence) WHERE (lane, sequence) > (?, ?) ORDER BY lane, sequence LIMIT ?`,
-  )
-  const letters = db.prepare(
-    "SELECT lane, sequence, at, attempts, record FROM dead WHERE (lane, sequence) > (?, ?) ORDER BY lane, sequence LIMIT ?",
-  )
-  const imports = db.prepare(
-    "SELECT journal, sequence, lanes FROM imported WHERE (journal, sequence) > (?, ?) ORDER BY journal, sequence LIMIT ?",
-  )
-  const outcomes = db.prepare("SELECT bucket, lane, bytes FROM outcome WHERE bucket BETWEEN ? AND ?")
-  const ends = db.prepare("SELECT * FROM ended WHERE id > ? ORDER BY id LIMIT ?")
-  let damaged = 0
-  const sound = <A>(found: A | undefined): ReadonlyArray<A> => {
-    if (found === undefined) damaged += 1
-    return found === undefined ? [] : [found]
+class Reader {
+  readonly db: DatabaseSync
+  readonly path: string
+  readonly attempt
+  /** Records that could not be read. */
+  damaged = 0
+  readonly #firstOfLog: number
+  readonly #owed
+  readonly #log
+
+  constructor(db: DatabaseSync, path: string) {
+    this.db = db
+    this.path = path
+    this.attempt = attemptOn(path, "read")
+    this.#firstOfLog = this.number("SELECT min(first) AS n FROM log")
+    this.#owed = db.prepare("SELECT sequence, record FROM owed WHERE sequence > ? ORDER BY sequence LIMIT ?")
+    this.#log = db.prepare(
+      "SELECT first, count, bytes FROM log WHERE first >= coalesce((SELECT max(first) FROM log WHERE first <= ?1), ?1) ORDER BY first LIMIT ?2",
+    )
   }
-  const events = (after: number): ReadonlyArray<Stored> => {
+
+  number(sql: string): number {
+    return int(this.db.prepare(sql).get()?.n ?? 0)
+  }
+
+  sound<A>(found: A | undefined): ReadonlyArray<A> {
+    if (found !== undefined) return [found]
+    this.damaged += 1
+    return []
+  }
+
+  events(after: number): ReadonlyArray<Stored> {
     // Events that the log was pruned of while a lane waited for them lie below the log.
-    const pruned = owed
+    const pruned = this.#owed
       .all(after, page)
-      .filter(({ sequence }) => firstOfLog === 0 || int(sequence) < firstOfLog)
-      .flatMap(({ sequence, record }) => sound(decodeStored(bytes(record), int(sequence))))
+      .filter(({ sequence }) => this.#firstOfLog === 0 || int(sequence) < this.#firstOfLog)
+      .flatMap(({ sequence, record }) => this.sound(decodeStored(bytes(record), int(sequence))))
     if (pruned.length > 0) return pruned
     for (let from = after; ; ) {
-      const rows = log.all(from + 1, page)
+      const rows = this.#log.all(from + 1, page)
       const stored = rows.flatMap((row) => {
         const decoded = decodeRow(bytes(row.bytes), int(row.first), int(row.count))
-        damaged += decoded.damaged.filter((sequence) => sequence > from).length
+        this.damaged += decoded.damaged.filter((sequence) => sequence > from).length
         return decoded.stored.filter(({ entry }) => entry.sequence > after)
       })
       const end = rows.at(-1)
@@ -97,39 +111,48 @@ const read = (db: DatabaseSync, path: string): CopySource => {
       from = next
     }
   }
-  /** Rows of a lane's own, in pages. */
-  const paged = (statement: StatementSync) => (after: After) =>
-    attempt(() =>
-      statement
-        .all(after.lane, after.sequence, page)
-        .map((row) => ({ lane: text(row.lane), sequence: int(row.sequence), row })),
+
+  /** Pages of a table of lanes' own, by lane and sequence, with their entries. */
+  kept<A>(
+    sql: string,
+    decoded: (row: Row, entry: Entry) => A,
+  ): (after: After) => Effect.Effect<ReadonlyArray<A>, MaintenanceError> {
+    const statement = this.db.prepare(`${sql} WHERE (lane, sequence) > (?, ?) ORDER BY lane, sequence LIMIT ?`)
+    const read = ({ lane, sequence }: After) =>
+      this.attempt(() =>
+        statement.all(lane, sequence, page).map((row) => ({ lane: text(row.lane), sequence: int(row.sequence), row })),
+      )
+    return soundPages(read, ({ sequence, row }) =>
+      this.sound(decode(bytes(row.record), sequence)).map((entry) => decoded(row, entry)),
     )
+  }
+}
+
+const sourceOf = (reader: Reader): CopySource => {
+  const { db, path, attempt } = reader
+  const { rows: lanes } = new CursorRows(db).find()
+  const imports = db.prepare(
+    "SELECT journal, sequence, lanes FROM imported WHERE (journal, sequence) > (?, ?) ORDER BY journal, sequence LIMIT ?",
+  )
+  const outcomes = db.prepare("SELECT bucket, lane, bytes FROM outcome WHERE bucket BETWEEN ? AND ?")
+  const ends = db.prepare("SELECT * FROM ended WHERE id > ? ORDER BY id LIMIT ?")
   const stream: CopiedStream = {
     name: meta(db, "identity") ?? path,
-    last,
+    last: Math.max(reader.number("SELECT max(first + count - 1) AS n FROM log"), int(meta(db, "base") ?? 0)),
     lanes: lanes.map(({ name, cursor, pausedFor }) => ({ name, cursor, pausedFor })),
-    events: (after) => attempt(() => events(after)),
-    retries: soundPages(paged(retries), ({ lane, sequence, row }) =>
-      sound(decode(bytes(row.record), sequence)).map((entry) => ({
-        lane,
-        sequence,
-        key: text(row.key),
-        due: int(row.due),
-        delay: int(row.delay),
-        firstAttemptAt: int(row.first_attempt_at),
-        tried: int(row.tried),
-        attempts: list<Attempt>(row.attempts),
-        entry,
-      })),
-    ),
-    letters: soundPages(paged(letters), ({ lane, sequence, row }) =>
-      sound(decode(bytes(row.record), sequence)).map((entry) => ({
-        lane,
-        at: int(row.at),
-        attempts: list<Attempt>(row.attempts),
-        entry,
-      })),
-    ),
+    events: (after) => attempt(() => reader.events(after)),
+    retries: reader.kept("SELECT * FROM retry JOIN retry_record USING (lane, sequence)", (row, entry) => ({
+      lane: text(row.lane),
+      ...waitOf(row),
+      attempts: list<Attempt>(row.attempts),
+      entry,
+    })),
+    letters: reader.kept("SELECT * FROM dead", (row, entry) => ({
+      lane: text(row.lane),
+      at: int(row.at),
+      attempts: list<Attempt>(row.attempts),
+      entry,
+    })),
     outcomes: (from, to) =>
       attempt(() =>
         outcomes
@@ -155,6 +178,6 @@ const read = (db: DatabaseSync, path: string): CopySource => {
           lanes: list<string>(row.lanes),
         })),
       ),
-    damaged: () => damaged,
+    damaged: () => reader.damaged,
   }
 }

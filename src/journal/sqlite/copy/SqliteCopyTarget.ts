@@ -9,25 +9,17 @@ import { existsSync, renameSync, rmSync } from "node:fs"
 import { Effect } from "effect"
 import type { Entry } from "../../../event/Entry.ts"
 import { type CopiedOutcomes, type CopySource, type CopyTarget, each } from "../../JournalCopy.ts"
-import { JournalError, MaintenanceError } from "../../JournalError.ts"
+import { MaintenanceError } from "../../JournalError.ts"
 import type { Cursor, Delivery } from "../../Settlement.ts"
 import { isPassed } from "../../stream/Cursors.ts"
-import { encodeKey } from "../../stream/DuplicateKey.ts"
 import { bucketOf, findDelivery } from "../../stream/OutcomeRecord.ts"
-import { encode, Origin } from "../../stream/Record.ts"
+import { Origin } from "../../stream/Record.ts"
 import { JournalLock } from "../file/JournalLock.ts"
-import { words } from "../rows/SqliteErrors.ts"
+import { DeadLetters } from "../rows/DeadLetters.ts"
+import { Retries } from "../rows/Retries.ts"
 import { lockOf, type SqliteConfig } from "../SqliteConfig.ts"
+import { attemptOn } from "./SqliteCopySource.ts"
 import { UnfinishedCopy } from "./UnfinishedCopy.ts"
-
-const attempt = <A>(path: string, work: () => A) =>
-  Effect.try({
-    try: work,
-    catch: (error) =>
-      error instanceof JournalError || error instanceof MaintenanceError
-        ? new MaintenanceError({ message: error.message })
-        : new MaintenanceError({ message: `The journal ${path} can't be written (${words(error)}).` }),
-  })
 
 /** Lanes that have not settled an event. */
 const pendingOf = (cursors: ReadonlyMap<string, Cursor>, { sequence, sinks }: Entry): ReadonlyArray<string> =>
@@ -112,13 +104,8 @@ const putEvents = Effect.fnUntraced(function* (
 const putKept = Effect.fnUntraced(function* (copy: UnfinishedCopy, source: CopySource, write: Write) {
   const { db } = copy
   const counts = { retries: 0, deadLetters: 0 }
-  const retry = db.prepare(
-    "INSERT INTO retry (lane, sequence, key, due, delay, first_attempt_at, tried, attempts) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-  )
-  const record = db.prepare("INSERT INTO retry_record (lane, sequence, record, duplicate_key) VALUES (?, ?, ?, ?)")
-  const dead = db.prepare(
-    "INSERT INTO dead (lane, sequence, at, type, size, attempts, record, duplicate_key, webhook) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-  )
+  const retryRows = new Retries(db)
+  const letterRows = new DeadLetters(db, () => {})
   for (const [index, stream] of source.streams.entries()) {
     /** One that the log was pruned of is appended too, to get a sequence; no lane sends it from there. */
     const placed = (entry: Entry): Entry => ({
@@ -129,21 +116,17 @@ const putKept = Effect.fnUntraced(function* (copy: UnfinishedCopy, source: CopyS
     })
     yield* each.retry(stream.retries, (some) =>
       write(() => {
-        for (const { lane, entry, key, due, delay, firstAttemptAt, tried, attempts } of some) {
+        for (const { lane, entry, attempts, ...wait } of some) {
           const own = placed(entry)
-          retry.run(lane, own.sequence, key, due, delay, firstAttemptAt, tried, JSON.stringify(attempts))
-          record.run(lane, own.sequence, encode(own), encodeKey(own))
+          const change = { ...wait, sequence: own.sequence, refunded: 0, failed: [] }
+          retryRows.put({ lane, change, attempts, entry: own })
         }
         counts.retries += some.length
       }),
     )
     yield* each.letter(stream.letters, (some) =>
       write(() => {
-        for (const { lane, entry, at, attempts } of some) {
-          const own = placed(entry)
-          const [{ type, webhook }, bytes, tries] = [own.event, encode(own), JSON.stringify(attempts)]
-          dead.run(lane, own.sequence, at, type, bytes.length, tries, bytes, encodeKey(own), webhook)
-        }
+        for (const letter of some) letterRows.put({ ...letter, entry: placed(letter.entry) })
         counts.deadLetters += some.length
       }),
     )
@@ -181,7 +164,7 @@ export const target = ({ path }: SqliteConfig): Effect.Effect<CopyTarget, Mainte
   Effect.succeed({
     put: (source, onProgress) =>
       Effect.gen(function* () {
-        const write: Write = (work) => attempt(path, work)
+        const write: Write = attemptOn(path, "written")
         yield* write(() => requireAbsent(path))
         const unfinished = `${path}.copying`
         // Two copies at a time would take turns in one file.

@@ -13,6 +13,7 @@ import { CommitBatch } from "../../stream/CommitBatch.ts"
 import { keyOf } from "../../stream/DuplicateKey.ts"
 import type { Stored } from "../../stream/Record.ts"
 import { CursorRows } from "../rows/CursorRows.ts"
+import { LogRows } from "../rows/LogRows.ts"
 import { meta, setMeta } from "../rows/Meta.ts"
 import { migrate } from "../rows/Migrations.ts"
 import { OutcomeRows } from "../rows/OutcomeRows.ts"
@@ -67,7 +68,7 @@ export class UnfinishedCopy {
   readonly #path: string
   readonly #batch = new CommitBatch()
   readonly #lanes: ReadonlyMap<string, Array<[number, number]>>
-  readonly #insert
+  readonly #log: LogRows
   readonly #note
   readonly #setPlace
   readonly #place
@@ -82,9 +83,7 @@ export class UnfinishedCopy {
     this.#lanes = new Map(this.position.settled)
     this.outcomes = new OutcomeRows(this.db)
     this.transaction = transactions(this.db)
-    this.#insert = this.db.prepare(
-      "INSERT INTO log (first, count, received_from, received_to, routes, keys, bytes) VALUES (?, ?, ?, ?, ?, ?, ?)",
-    )
+    this.#log = new LogRows(this.db, () => {})
     this.#note = this.db.prepare("INSERT OR IGNORE INTO copied (stream, sequence) VALUES (?, ?)")
     this.#setPlace = this.db.prepare("UPDATE copied SET place = ? WHERE stream = ? AND sequence = ?")
     this.#place = this.db.prepare("SELECT place FROM copied WHERE stream = ? AND sequence = ?")
@@ -148,8 +147,7 @@ export class UnfinishedCopy {
   #flush(): void {
     const batch = this.#batch
     if (batch.isEmpty) return
-    const { first, entries, receivedFrom, receivedTo } = batch
-    this.#insert.run(first, entries.length, receivedFrom, receivedTo, batch.routes(), batch.keys(), batch.bytes())
+    this.#log.insert(batch)
     batch.clear(0)
   }
 

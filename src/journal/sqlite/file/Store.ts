@@ -179,79 +179,128 @@ const openError = (path: string, error: unknown): JournalError => {
     : classified
 }
 
-const openLocked = (path: string, lock: JournalLock, traces: ReadonlyArray<string>): Store => {
-  const problems: Array<string> = []
-  const before = readMark(`${path}-mark`)
-  let expected: HighWaterMark | undefined = before
-  const startNew = (problem: string): void => {
-    const aside = setAside(path)
-    const kept = existsSync(aside) || existsSync(`${aside}-wal`)
-    const from =
-      expected === undefined ? "at event 1: how far the old one had come is not known" : `after event ${expected.head}`
-    problems.push(
-      `${problem} A new journal was begun ${from}; what was pending in the old one was not delivered.${
-        kept ? ` The old file is ${aside}: \`relay journal import\` delivers what it still owes.` : ""
-      }`,
-    )
-    expected = expected === undefined ? undefined : { ...expected, identity: "" }
-  }
+/** A journal while it is opened. */
+interface Opening {
+  readonly path: string
+  readonly problems: Array<string>
+  /** The mark of the file that was there; with an empty identity once another file was begun. */
+  expected: HighWaterMark | undefined
+}
 
+/** Moves the file out of the way, so that a new one begins after the last known sequence. */
+const startNew = (opening: Opening, problem: string): void => {
+  const { path, problems, expected } = opening
+  const aside = setAside(path)
+  const kept = existsSync(aside) || existsSync(`${aside}-wal`)
+  const from =
+    expected === undefined ? "at event 1: how far the old one had come is not known" : `after event ${expected.head}`
+  problems.push(
+    `${problem} A new journal was begun ${from}; what was pending in the old one was not delivered.${
+      kept ? ` The old file is ${aside}: \`relay journal import\` delivers what it still owes.` : ""
+    }`,
+  )
+  if (expected !== undefined) opening.expected = { ...expected, identity: "" }
+}
+
+/** Opens the file, or a new one when it is missing or damaged. */
+const openOrStartNew = (opening: Opening, traces: ReadonlyArray<string>): Sound => {
+  const { path, problems, expected: before } = opening
   const there = statSync(path, { throwIfNoEntry: false })
   const isMissing = there === undefined || there.size === 0
-  if (isMissing && before !== undefined) startNew(`The journal ${path} was deleted or emptied.`)
+  if (isMissing && before !== undefined) startNew(opening, `The journal ${path} was deleted or emptied.`)
   else if (isMissing && (there !== undefined || traces.length > 0)) {
     startNew(
+      opening,
       `The journal ${path} is gone, or empty, and so is the mark beside it, but it was there before: ${traces.length === 0 ? path : traces.join(", ")} is left of it. Bring the journal back from a backup or from where it was moved to, or \`relay journal import\` what is left of it.`,
     )
   }
-
   const checkAll = !isMissing && before?.damaged === true
-  let opened: ReturnType<typeof openWithRetries>
   try {
-    opened = openWithRetries(path, checkAll)
+    const { sound, passed } = openWithRetries(path, checkAll)
+    if (problems.length === 0 && (checkAll || passed !== undefined)) {
+      problems.push(
+        `The journal ${path} could not be read ${checkAll ? "while it was in use" : `at first (${passed})`}, and is sound: all of it was read again, and nothing is lost. The disk failed for a moment: look at the kernel's log.`,
+      )
+    }
+    return sound
   } catch (error) {
     if (!isCorrupt(error)) throw error
-    startNew(`The journal ${path} is damaged (${words(error)}).`)
-    opened = openWithRetries(path, false)
+    startNew(opening, `The journal ${path} is damaged (${words(error)}).`)
+    return openWithRetries(path, false).sound
   }
-  const { db, reindexed } = opened.sound
+}
+
+/** The file's identity, which a new one is given. */
+const identityOf = (db: DatabaseSync, opening: Opening): string => {
+  const { path, problems, expected } = opening
+  const known = meta(db, "identity")
+  if (known === undefined) {
+    const identity = randomBytes(16).toString("hex")
+    setMeta(db, "identity", identity)
+    return identity
+  }
+  if (expected !== undefined && expected.identity !== known) {
+    problems.push(
+      `The journal ${path} is not the file that was there before. It is used as it is; if it was put there by mistake, stop the relay and bring the old one back.`,
+    )
+    opening.expected = undefined
+  }
+  return known
+}
+
+/** The highest sequence that was ever on disk. What is missing below it is reported as lost. */
+const headOf = (db: DatabaseSync, { path, problems, expected }: Opening): number => {
+  const found = lastSequence(db)
+  const cursors = new CursorRows(db).find().rows.map(({ cursor }) => cursor.sequence)
+  const head = Math.max(found, expected?.head ?? 0, ...cursors)
+  if (head === found) return head
+  // Sequences that may have been answered for are never given out again: a lane's cursor may stand above them.
+  setMeta(db, "base", String(head))
+  if (problems.length === 0 && expected?.identity !== "") {
+    db.prepare("INSERT OR REPLACE INTO hole (first, last) VALUES (?, ?)").run(found + 1, head)
+    problems.push(
+      `The journal ${path} ends at event ${found}, but ${head} was on disk before: events ${found + 1} to ${head} are lost. An older copy of the file, or damage to its write-ahead log, does this.`,
+    )
+  }
+  return head
+}
+
+/** Notices that a file was deleted, replaced or cut off since it was opened. */
+const watching = (path: string, mark: HighWaterMarkFile, index: WalIndex): (() => void) => {
+  let size = 0
+  const files = [
+    { file: path, inode: statSync(path).ino, leastBytes: () => size },
+    { file: `${path}-wal`, inode: statSync(`${path}-wal`).ino, leastBytes: () => index.requiredBytes() },
+  ]
+  const changed = (): string | undefined => {
+    for (const known of files) {
+      const found = statSync(known.file, { throwIfNoEntry: false })
+      if (found === undefined) return `The file ${known.file} was deleted while the relay was running on it.`
+      if (found.ino !== known.inode) return `The file ${known.file} was replaced while the relay was running on it.`
+      // Read after the file's size: who empties the log says so in the index first.
+      if (found.size < known.leastBytes()) {
+        mark.damaged()
+        return `The file ${known.file} was cut off while the relay was running on it.`
+      }
+      if (known.file === path) size = found.size
+    }
+    return undefined
+  }
+  return () => {
+    const what = changed()
+    if (what !== undefined) throw broken(`${what} What came last may be lost, so the relay stops.`)
+  }
+}
+
+const openLocked = (path: string, lock: JournalLock, traces: ReadonlyArray<string>): Store => {
+  const opening: Opening = { path, problems: [], expected: readMark(`${path}-mark`) }
+  const { problems } = opening
+  const { db, reindexed } = openOrStartNew(opening, traces)
   try {
     // The file may be a new one.
     lock.holdFile()
-  } catch (error) {
-    db.close()
-    throw error
-  }
-  if (problems.length === 0 && (checkAll || opened.passed !== undefined)) {
-    problems.push(
-      `The journal ${path} could not be read ${checkAll ? "while it was in use" : `at first (${opened.passed})`}, and is sound: all of it was read again, and nothing is lost. The disk failed for a moment: look at the kernel's log.`,
-    )
-  }
-
-  try {
-    let identity = meta(db, "identity")
-    if (identity === undefined) {
-      identity = randomBytes(16).toString("hex")
-      setMeta(db, "identity", identity)
-    } else if (expected !== undefined && expected.identity !== identity) {
-      problems.push(
-        `The journal ${path} is not the file that was there before. It is used as it is; if it was put there by mistake, stop the relay and bring the old one back.`,
-      )
-      expected = undefined
-    }
-    const found = lastSequence(db)
-    const cursors = new CursorRows(db).find().rows.map(({ cursor }) => cursor.sequence)
-    const head = Math.max(found, expected?.head ?? 0, ...cursors)
-    if (head > found) {
-      // Sequences that may have been answered for are never given out again: a lane's cursor may stand above them.
-      setMeta(db, "base", String(head))
-      if (problems.length === 0 && expected?.identity !== "") {
-        db.prepare("INSERT OR REPLACE INTO hole (first, last) VALUES (?, ?)").run(found + 1, head)
-        problems.push(
-          `The journal ${path} ends at event ${found}, but ${head} was on disk before: events ${found + 1} to ${head} are lost. An older copy of the file, or damage to its write-ahead log, does this.`,
-        )
-      }
-    }
+    const identity = identityOf(db, opening)
+    const head = headOf(db, opening)
     for (const table of reindexed) {
       problems.push(
         `An index of the journal ${path} was damaged (table ${table}). It was built anew from what the table holds; check the disk.`,
@@ -259,29 +308,7 @@ const openLocked = (path: string, lock: JournalLock, traces: ReadonlyArray<strin
     }
     const mark = new HighWaterMarkFile(`${path}-mark`, { identity, head, damaged: false })
     const index = new WalIndex(path)
-    let size = 0
-    const files = [
-      { file: path, inode: statSync(path).ino, leastBytes: () => size },
-      { file: `${path}-wal`, inode: statSync(`${path}-wal`).ino, leastBytes: () => index.requiredBytes() },
-    ]
-    const changed = (): string | undefined => {
-      for (const known of files) {
-        const found = statSync(known.file, { throwIfNoEntry: false })
-        if (found === undefined) return `The file ${known.file} was deleted while the relay was running on it.`
-        if (found.ino !== known.inode) return `The file ${known.file} was replaced while the relay was running on it.`
-        // Read after the file's size: who empties the log says so in the index first.
-        if (found.size < known.leastBytes()) {
-          mark.damaged()
-          return `The file ${known.file} was cut off while the relay was running on it.`
-        }
-        if (known.file === path) size = found.size
-      }
-      return undefined
-    }
-    const requireUnchanged = (): void => {
-      const what = changed()
-      if (what !== undefined) throw broken(`${what} What came last may be lost, so the relay stops.`)
-    }
+    const requireUnchanged = watching(path, mark, index)
     const reached = (sequence: number): void => {
       try {
         mark.reached(sequence)

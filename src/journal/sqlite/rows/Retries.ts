@@ -6,10 +6,21 @@
  */
 import type { DatabaseSync } from "node:sqlite"
 import type { Retry } from "../../LaneInfo.ts"
+import type { Wait } from "../../Settlement.ts"
 import type { KeptRetry, RetryToPut } from "../../stream/Cursors.ts"
 import { type DuplicateKey, decodeKey, encodeKey } from "../../stream/DuplicateKey.ts"
 import { decode, encode } from "../../stream/Record.ts"
-import { bytes, int, list, text } from "./Rows.ts"
+import { bytes, int, list, type Row, text } from "./Rows.ts"
+
+/** When a row's event is tried again. */
+export const waitOf = (row: Row): Wait => ({
+  sequence: int(row.sequence),
+  key: text(row.key),
+  due: int(row.due),
+  delay: int(row.delay),
+  firstAttemptAt: int(row.first_attempt_at),
+  tried: int(row.tried),
+})
 
 export class Retries {
   readonly #sql
@@ -53,15 +64,7 @@ export class Retries {
 
   /** The retries of a lane, by sequence. */
   ofLane(lane: string): ReadonlyArray<Retry> {
-    return this.#sql.ofLane.all(lane).map((row) => ({
-      sequence: int(row.sequence),
-      key: text(row.key),
-      due: int(row.due),
-      delay: int(row.delay),
-      firstAttemptAt: int(row.first_attempt_at),
-      tried: int(row.tried),
-      lastFailure: text(row.last_failure),
-    }))
+    return this.#sql.ofLane.all(lane).map((row) => ({ ...waitOf(row), lastFailure: text(row.last_failure) }))
   }
 
   /** The bytes of an event; `undefined` when it waits for no retry. */

@@ -10,7 +10,7 @@ const inspectEvery = 250
 const pruneAgainAfter = 20
 
 /** Runs until it is interrupted, or the journal breaks. */
-export const upkeep = Effect.fnUntraced(function* (
+export const keepRoom = Effect.fnUntraced(function* (
   engine: Engine,
   retention: Duration.Duration,
   wallClock: WallClock,
