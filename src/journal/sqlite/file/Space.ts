@@ -30,6 +30,8 @@ const mebibytes = (bytes: number): string => `${Math.floor(bytes / 1024 / 1024)}
 export class Space {
   /** The answer to appends while there is no room. */
   refusal: AppendExit | undefined
+  /** Why there is no room; empty when there is. */
+  message = ""
   usedBytes = 0
   freeDiskBytes = Number.POSITIVE_INFINITY
   walBytes = 0
@@ -156,28 +158,17 @@ export class Space {
       this.#refuse("disk", this.#room < this.#minFree ? left : this.#failure)
     } else {
       this.refusal = undefined
+      this.message = ""
     }
   }
 
   #refuse(cause: "maxSize" | "disk", message: string): void {
     this.refusal = Exit.fail(full(cause, message))
+    this.message = message
   }
 
   /** Fails where there is no room for appends; `soFar` says what was done. */
   requireRoom(soFar: string): void {
     if (this.refusal !== undefined) throw unavailable(`${this.message} ${soFar}`)
   }
-
-  /** Why there is no room; empty when there is. */
-  get message(): string {
-    return this.refusal === undefined || Exit.isSuccess(this.refusal) ? "" : describe(this.refusal)
-  }
-}
-
-const describe = (exit: AppendExit): string => {
-  const failure = Exit.match(exit, {
-    onSuccess: () => undefined,
-    onFailure: (cause) => cause.reasons.find((reason) => reason._tag === "Fail"),
-  })
-  return failure?._tag === "Fail" ? failure.error.message : ""
 }

@@ -86,7 +86,8 @@ const openOrCreate = (path: string, identity: string): DatabaseSync => {
   }
 }
 
-interface Candidates {
+/** What the index names of a range. */
+export interface Candidates {
   /** In the order of the search. */
   readonly sequences: ReadonlyArray<number>
   /** Everything up to here was searched, or down to here. */

@@ -18,7 +18,7 @@ import { decodeOne, decodeRow, decodeStored, type Stored } from "../../stream/Re
 import { foundEvent, pageTimeout } from "../../stream/SearchResult.ts"
 import { bytes } from "../rows/Rows.ts"
 import { DeliveryStatuses } from "./DeliveryStatus.ts"
-import type { Index } from "./Index.ts"
+import type { Candidates, Index } from "./Index.ts"
 
 /** How far the search has come, and the event there. */
 interface Place {
@@ -169,14 +169,8 @@ export class Search {
     while (next >= lowest) {
       const candidates = this.#index?.candidates(query, match, { lowest, highest: next, direction: "down" })
       if (candidates !== undefined) {
-        const { end } = candidates
-        for (const at of candidates.sequences) {
-          const stored = this.#read(at)
-          yield { at, passed: next + 1 - at, receivedAt: stored?.entry.event.receivedAt ?? 0, stored }
-          next = at - 1
-        }
-        if (next >= end) yield { at: end, passed: next + 1 - end, receivedAt: candidates.receivedAt }
-        next = end - 1
+        yield* this.#named(candidates, next, -1)
+        next = candidates.end - 1
         continue
       }
       const through = this.#index?.through ?? 0
@@ -197,14 +191,8 @@ export class Search {
     while (next <= highest) {
       const candidates = this.#index?.candidates(query, match, { lowest: next, highest, direction: "up" })
       if (candidates !== undefined) {
-        const { end } = candidates
-        for (const at of candidates.sequences) {
-          const stored = this.#read(at)
-          yield { at, passed: at + 1 - next, receivedAt: stored?.entry.event.receivedAt ?? 0, stored }
-          next = at + 1
-        }
-        if (next <= end) yield { at: end, passed: end + 1 - next, receivedAt: candidates.receivedAt }
-        next = end + 1
+        yield* this.#named(candidates, next, 1)
+        next = candidates.end + 1
         continue
       }
       const row = this.#rowFrom(next)
@@ -214,6 +202,18 @@ export class Search {
       else yield* placesIn(row, range)
       next = row.last + 1
     }
+  }
+
+  /** The events that the index names, from `next` up or down to where it has looked. */
+  *#named({ sequences, end, receivedAt }: Candidates, next: number, step: 1 | -1): Generator<Place> {
+    let from = next
+    for (const at of sequences) {
+      const stored = this.#read(at)
+      yield { at, passed: (at - from) * step + 1, receivedAt: stored?.entry.event.receivedAt ?? 0, stored }
+      from = at + step
+    }
+    const left = (end - from) * step + 1
+    if (left > 0) yield { at: end, passed: left, receivedAt }
   }
 
   /** That a search has passed a range of a row, and is at one end of it. */
