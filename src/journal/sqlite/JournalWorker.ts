@@ -156,6 +156,7 @@ export const runWorker = (): void => {
   report("listening")
 }
 
+/** A worker that was started. */
 export interface JournalWorker {
   /** Searches for a moment; rejects with SQLite's error. `undefined` when the worker has ended. */
   readonly search: (query: EventQuery) => Promise<EventPage | undefined>

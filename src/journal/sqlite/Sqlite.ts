@@ -3,6 +3,7 @@ import { Schema } from "effect"
 import type { JournalType } from "../JournalType.ts"
 import { lockOf, SqliteConfig } from "./SqliteConfig.ts"
 
+/** The type as `Journals.ts` lists it. */
 export const Sqlite: JournalType<SqliteConfig> = {
   config: SqliteConfig,
   ofFile: (path) => Schema.decodeUnknownSync(SqliteConfig)(path === undefined ? {} : { path }),

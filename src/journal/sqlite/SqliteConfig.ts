@@ -21,6 +21,7 @@ export const filesBeside = [
   "-index-shm",
 ]
 
+/** Sizes are in bytes, the retention and the age are durations. */
 export const SqliteConfig = Schema.Struct({
   path: textOr("The journal's file; its directory is made when it is missing", "./data/journal.db", {
     ownFile: true,

@@ -9,6 +9,7 @@ import type { Cursor } from "../Settlement.ts"
 import { isPassed } from "./Cursors.ts"
 import { WebhookBytes } from "./WebhookBytes.ts"
 
+/** The backlog of one lane in one stream. */
 export class Backlog {
   readonly lane: string
   cursor: Cursor

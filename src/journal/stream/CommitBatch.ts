@@ -11,6 +11,7 @@ const maxBytes = 1024 * 1024
 /** A row of a log holds at most so many events. */
 export const maxEvents = 512
 
+/** A batch, which is filled again after each commit. */
 export class CommitBatch {
   first = 1
   readonly entries: Array<Entry> = []

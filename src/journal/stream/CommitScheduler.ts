@@ -19,6 +19,7 @@ const oneByOne = 2
 /** A settlement waits this long for a batch to share its fsync with, in milliseconds. */
 const settleDelay = 5
 
+/** Calls `flush` when it is time; `open` counts the events of the open batch. */
 export class CommitScheduler {
   readonly #flush: () => void
   /** Events in the open batch. */

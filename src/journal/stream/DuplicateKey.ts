@@ -36,6 +36,7 @@ export const hashInto = (key: { keyHi: number; keyLo: number }, event: Event): v
   key.keyHi = (b ^ (b >>> 15)) >>> 0
 }
 
+/** Unsigned 32-bit numbers: both hashes, and the CRC-32 of the body. */
 export interface DuplicateKey {
   readonly hi: number
   readonly lo: number

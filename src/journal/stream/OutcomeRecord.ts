@@ -16,6 +16,7 @@ import { type Attempt, attemptsOf, type DeliveredRange, type Delivery } from "..
 export const span = 128
 const timeFollows = 128
 
+/** The row of outcomes that a sequence is in. */
 export const bucketOf = (sequence: number): number => Math.floor(sequence / span)
 
 const put = (bytes: Array<number>, value: number): void => {
@@ -91,6 +92,7 @@ export interface Ended {
   readonly note: EndedNote
 }
 
+/** What is known of an end: times in epoch milliseconds, `took` in milliseconds. */
 export interface EndedNote {
   readonly by?: string
   readonly to?: string

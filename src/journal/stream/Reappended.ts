@@ -4,6 +4,7 @@ import type { Entry } from "../../event/Entry.ts"
 import type { Event } from "../../event/Event.ts"
 import type { AppendExit } from "../Journal.ts"
 
+/** An event to append, and its sinks. */
 export interface Reappended {
   readonly event: Event
   readonly sinks: ReadonlyArray<string>
@@ -19,7 +20,9 @@ export const toReplay = (event: Event): Event => {
   return replay === undefined ? event : own
 }
 
+/** The answer to a delivery that was stored before. */
 export const duplicate: AppendExit = Exit.succeed("duplicate")
+/** The answer to a delivery whose equal waits for the commit that ended so. */
 export const asDuplicate = (exit: AppendExit): AppendExit => (Exit.isSuccess(exit) ? duplicate : exit)
 
 /** The new sequence of each entry; none where it was received again since. */

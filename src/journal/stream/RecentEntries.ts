@@ -13,6 +13,7 @@ const max = { bytes: 4 * 1024 * 1024, entries: 4096 }
 /** About the memory that an entry takes. */
 const sizeOf = ({ event }: Entry): number => event.body.length + 512
 
+/** The newest entries of one log. */
 export class RecentEntries {
   /** Always this array: one that was replaced would keep what it held until a full collection. */
   readonly #entries: Array<Entry> = []

@@ -15,6 +15,7 @@ import type { Event } from "../../event/Event.ts"
 
 /** How an entry came into the log. */
 export const Origin = { delivered: 0, replayed: 1, moved: 2 } as const
+/** The number that a record has. */
 export type Origin = (typeof Origin)[keyof typeof Origin]
 
 /** An entry with what only the journal needs to know of it. */
@@ -62,6 +63,7 @@ const rare = (header: Header): Pick<Event, "problem" | "trace" | "altered" | "re
 
 const frame = 16
 
+/** The CRC-32 of the signed bytes. */
 export const bodyChecksum = (event: Event): number => crc32(event.body)
 
 /** Collects records in one growing buffer, which it uses again after `clear`. */
@@ -285,6 +287,7 @@ export const decodeStored = (bytes: Uint8Array, sequence: number): Stored | unde
 /** A retry or dead letter is written likewise, without its origin. */
 export const decode = (bytes: Uint8Array, sequence: number): Entry | undefined => decodeStored(bytes, sequence)?.entry
 
+/** A row of the log, decoded. */
 export interface Decoded {
   readonly stored: ReadonlyArray<Stored>
   /** Sequences whose bytes are not what was written. */

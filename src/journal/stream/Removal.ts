@@ -2,6 +2,7 @@
 import { Clock, Effect } from "effect"
 import { Operator } from "../Operator.ts"
 
+/** The facts of a removal that are recorded. */
 export interface Removal {
   /** Epoch milliseconds. */
   readonly at: number

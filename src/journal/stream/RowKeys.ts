@@ -6,6 +6,7 @@ export const keyWidth = 16
 /** Set in the route of an entry that is not a delivery: it is no part of the duplicates. */
 const notDelivered = 0x80000000
 
+/** The key of an event, as a row has it. */
 export interface RowKey extends DuplicateKey {
   /** The index of the event's sinks in the row's routes. */
   readonly route: number

@@ -4,6 +4,7 @@ import { meta, setMeta } from "../rows/Meta.ts"
 
 const maxLines = 20
 
+/** The alarm of an open journal. */
 export class Alarm {
   /** One line per loss; empty when there is none. */
   message: string

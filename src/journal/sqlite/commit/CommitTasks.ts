@@ -3,11 +3,13 @@ import type { Exit } from "effect"
 import type { JournalError } from "../../JournalError.ts"
 import type { Committed } from "./LaneStore.ts"
 
+/** `apply` runs in the transaction, the function that it returns after the commit, and `done` last. */
 export interface Task {
   readonly apply: () => Committed
   readonly done: (exit: Exit.Exit<void, JournalError>) => void
 }
 
+/** The tasks that wait, in order. */
 export class CommitTasks {
   #waiting: Array<Task> = []
 

@@ -22,6 +22,7 @@ import { randomInt } from "node:crypto"
 import type { Event } from "../../../event/Event.ts"
 import { type DuplicateKey, hashInto } from "../../stream/DuplicateKey.ts"
 
+/** `pending` is in the open batch, `seen` is committed. */
 export type Found = "new" | "pending" | "seen"
 
 /** Fields of a ring entry. */
@@ -44,6 +45,7 @@ const mixed = (value: number): number => {
   return bits ^ (bits >>> 16)
 }
 
+/** The window of deliveries in memory. */
 export class Duplicates {
   /** Whether what `find` last called new has the key of another that is known, with other bytes. */
   isAltered = false

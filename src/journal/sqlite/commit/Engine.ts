@@ -43,6 +43,7 @@ import { Losses } from "./Losses.ts"
 
 const appended: AppendExit = Exit.succeed("appended")
 
+/** The journal on an open store. Its methods throw `JournalError`, but for appends and settlements, which give it in an exit. */
 export class Engine {
   readonly log: LogRows
   readonly pending: PendingEvents

@@ -14,9 +14,11 @@ const saidAfter = 1_000
 /** Milliseconds that the last commit of all waits. */
 const patience = 2_000
 
+/** Whether an operation failed because another process holds the file. */
 export const isLocked = ({ reason }: JournalError): boolean =>
   reason._tag === "JournalUnavailable" && reason.isLocked === true
 
+/** The lock of another process; `retry` commits again. */
 export class ForeignLock {
   /** Why nothing is committed; `undefined` where no other process is known to hold the file. */
   failure: JournalError | undefined

@@ -28,6 +28,7 @@ import { Retries } from "../rows/Retries.ts"
 /** Applied to the counts in memory after the commit. */
 export type Committed = () => void
 
+/** No count changes. */
 export const nothing: Committed = () => {}
 
 /** Many of them as one. */
@@ -49,6 +50,7 @@ export const infoOf = (backlog: Backlog): LaneInfo => ({
   paused: backlog.paused,
 })
 
+/** The lanes of an open journal. Its methods throw SQLite's errors. */
 export class LaneStore {
   readonly backlogs = new Map<string, Backlog>()
   /** The lanes as they were found at the start. */

@@ -7,6 +7,7 @@ import type { PendingEvents } from "../rows/PendingEvents.ts"
 /** Bytes of bodies that one read returns from the disk, about. */
 const readBytes = 8 * 1024 * 1024
 
+/** Finds and reads entries by their sequences. */
 export class LogReader {
   readonly #recent = new RecentEntries()
   readonly #log: LogRows

@@ -21,6 +21,7 @@ interface Concerned {
   raiseAlarm(message: string): void
 }
 
+/** Reports losses and keeps them; `storeSoon` runs work with the next commit. */
 export class Losses {
   readonly #engine: Concerned
   readonly #known: Array<readonly [from: number, to: number]>

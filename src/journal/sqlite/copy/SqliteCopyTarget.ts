@@ -160,6 +160,7 @@ const requireAbsent = (path: string): void => {
   throw new MaintenanceError({ message: `There is a journal at ${path}: a copy is written into a new file.` })
 }
 
+/** A new journal at the config's path as the target of a copy; it fails when there is one already. */
 export const target = ({ path }: SqliteConfig): Effect.Effect<CopyTarget, MaintenanceError> =>
   Effect.succeed({
     put: (source, onProgress) =>

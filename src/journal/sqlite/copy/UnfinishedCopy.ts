@@ -58,6 +58,7 @@ const startOf = (source: CopySource): Position => {
 
 const key = "copy"
 
+/** A copy that is being written. Throws SQLite's errors. */
 export class UnfinishedCopy {
   readonly position: Position
   /** Events that an earlier try has copied. */

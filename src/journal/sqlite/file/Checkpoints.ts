@@ -11,6 +11,7 @@ import type { Space } from "./Space.ts"
 /** Above this many bytes of log the writer checkpoints itself: 2 to 3 ms. */
 export const maxLogBytes = 16 * 1024 * 1024
 
+/** The checkpoints of the connection that writes; `onError` takes SQLite's errors. */
 export class Checkpoints {
   /** No worker makes them. */
   isOwn = true

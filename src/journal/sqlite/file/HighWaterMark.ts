@@ -9,6 +9,7 @@
  */
 import { closeSync, constants, openSync, readFileSync, writeSync } from "node:fs"
 
+/** What the mark says. */
 export interface HighWaterMark {
   /** The random id that the journal's file also holds. */
   readonly identity: string

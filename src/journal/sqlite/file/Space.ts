@@ -27,6 +27,7 @@ const tightUntil = 0.8
 
 const mebibytes = (bytes: number): string => `${Math.floor(bytes / 1024 / 1024)} MiB`
 
+/** Measures a journal. Sizes are in bytes. */
 export class Space {
   /** The answer to appends while there is no room. */
   refusal: AppendExit | undefined

@@ -26,6 +26,7 @@ import { integrity, malformed, reindexDamaged } from "./Reindex.ts"
 import { classify } from "./SqliteFailure.ts"
 import { WalIndex } from "./WalIndex.ts"
 
+/** An open journal. A file that is not what it was is reported by a `JournalBroken`. */
 export interface Store {
   readonly path: string
   readonly db: DatabaseSync

@@ -18,6 +18,7 @@ const framesAt = 16
 const logHeaderBytes = 32
 const frameHeaderBytes = 24
 
+/** Reads the index of the journal at a path, which must be open in SQLite. Throws the system's errors. */
 export class WalIndex {
   readonly #fd: number
   readonly #bytes = Buffer.alloc(2 * headerBytes)

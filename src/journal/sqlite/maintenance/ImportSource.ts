@@ -5,6 +5,7 @@ import { tolerant } from "../rows/Rows.ts"
 import { isThere } from "./Repair.ts"
 import * as Salvage from "./Salvage.ts"
 
+/** One event of the file. */
 export interface Item {
   /** The entry that `journal salvage` writes; `undefined` where a line or a record can't be read. */
   readonly line: unknown

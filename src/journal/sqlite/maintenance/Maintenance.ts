@@ -25,6 +25,7 @@ export { NewerJournal } from "./Salvage.ts"
 
 type Range = readonly [from: number, to: number]
 
+/** What `check` found. */
 export interface CheckReport {
   readonly path: string
   /** Nothing is damaged, and nothing is missing that was not reported as lost. */
@@ -46,6 +47,7 @@ export interface CheckReport {
   readonly sqlite: ReadonlyArray<string>
 }
 
+/** What `salvage` wrote, and how much was lost. */
 export interface SalvageReport extends Salvage.SalvageResult {
   readonly from: string
   readonly to: string

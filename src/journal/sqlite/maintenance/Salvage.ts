@@ -38,6 +38,7 @@ export interface SalvagedLine extends Omit<Event, "body"> {
   readonly attempts?: ReadonlyArray<Attempt>
 }
 
+/** How much was lost. */
 export interface SalvageResult {
   /** Sequences of which only a damaged record was found. */
   readonly damaged: ReadonlyArray<number>
@@ -87,6 +88,7 @@ const cursorsOf = (db: DatabaseSync): ReadonlyMap<string, Cursor> => {
 const unchecked = ({ name, cursor, settled }: Row) =>
   [String(name), { sequence: int(cursor), settled: JSON.parse(String(settled)) as Cursor["settled"] }] as const
 
+/** A newer relay wrote the journal: this one does not know its tables. */
 export class NewerJournal extends Error {}
 
 class Salvage {

@@ -21,6 +21,7 @@ interface LaneRow {
   readonly pausedFor: number
 }
 
+/** The lanes as their rows say. */
 export interface FoundLanes {
   readonly rows: ReadonlyArray<LaneRow>
   /** Lanes whose rows are damaged or missing. */
@@ -47,6 +48,7 @@ const namesOf = (list: string | undefined): ReadonlyArray<string> | undefined =>
   return text !== undefined && Number(crc) === crc32(text) ? (JSON.parse(text) as ReadonlyArray<string>) : undefined
 }
 
+/** The table `lane`, and the list of names in `meta`. */
 export class CursorRows {
   readonly #db: DatabaseSync
   readonly #sql
@@ -117,7 +119,7 @@ export class CursorRows {
     this.#sql.insert.run(name, sequence, ranges, paused ? 1 : 0, pausedFor, checksum(name, sequence, ranges))
   }
 
-  /** Writes the list of names: with each change, and where an older relay did not. */
+  /** Writes the list of names: with each change, and at the start where there is none. */
   list(): void {
     setMeta(this.#db, "lanes", listed(this.#sql.names.all().map(({ name }) => String(name))))
   }

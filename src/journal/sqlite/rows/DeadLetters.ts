@@ -43,6 +43,7 @@ const typeMatches = () => {
   }
 }
 
+/** The table `dead`. */
 export class DeadLetters {
   readonly #sql
   readonly #onUnreadable: OnUnreadable

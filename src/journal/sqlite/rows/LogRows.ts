@@ -42,6 +42,7 @@ export const ranges = (numbers: ReadonlyArray<number>): ReadonlyArray<readonly [
   return found
 }
 
+/** The table `log`. */
 export class LogRows {
   #cache: ReadonlyArray<LogRow> = []
   readonly #reported = new Set<number>()

@@ -28,6 +28,7 @@ export const endedOf = ({ sequence, lane, at, outcome, last, copy, note }: Row):
   note: tolerant((): Ended["note"] => JSON.parse(text(note))) ?? {},
 })
 
+/** The tables `outcome` and `ended`. */
 export class OutcomeRows {
   readonly #sql
 

@@ -20,6 +20,7 @@ type OnLost = (sequence: number, sinks: ReadonlyArray<string> | undefined, key: 
 /** Rows that are read at a time. */
 const slice = 256
 
+/** The table `owed`. */
 export class PendingEvents {
   /** The highest sequence that it holds, or held since the start; 0 when it never held any. */
   last: number

@@ -22,6 +22,7 @@ export const waitOf = (row: Row): Wait => ({
   tried: int(row.tried),
 })
 
+/** The tables `retry` and `retry_record`. */
 export class Retries {
   readonly #sql
 

@@ -1,6 +1,7 @@
 /** Columns of SQLite's rows, as the types that the tables have. */
 import type { SQLOutputValue } from "node:sqlite"
 
+/** A row as `node:sqlite` gives it. */
 export type Row = Record<string, SQLOutputValue>
 
 export const int = (value: unknown): number => Number(value)

@@ -18,11 +18,13 @@ export const errorCode = (error: unknown): number =>
     ? error.errcode
     : 0
 
+/** The message of an error. */
 export const words = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
 /** The file is damaged, or is no database. */
 export const isCorrupt = (error: unknown): boolean => [11, 26].includes(primary(errorCode(error)))
 
+/** Another connection or process holds a lock. */
 export const isBusy = (error: unknown): boolean => [5, 6].includes(primary(errorCode(error)))
 
 /** 13 is a full disk; 778 (a failed write) is what a file size limit or a quota looks like. */

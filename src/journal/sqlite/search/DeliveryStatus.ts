@@ -7,6 +7,7 @@ import { heldStatus, type LaneStates, laneStates } from "../../stream/SearchResu
 import { endedOf } from "../rows/OutcomeRows.ts"
 import { bytes, int, list, text } from "../rows/Rows.ts"
 
+/** Reads states within a transaction of the caller's, after `load`. */
 export class DeliveryStatuses {
   #cursors = new Map<string, Cursor>()
   readonly #sql

@@ -13,6 +13,7 @@
 import type { DatabaseSync } from "node:sqlite"
 import { bytes, int } from "../rows/Rows.ts"
 
+/** Newest first, or oldest first. */
 export type Direction = "down" | "up"
 
 /** Sequences, both ends included; none where the end is below the beginning. */
@@ -23,6 +24,7 @@ export interface Range {
 
 /** Sequences of a block: a place has 16 bits. */
 export const blockSize = 65_536
+/** How many parts the hashes are in. */
 export const parts = 256
 /** More than there are. */
 const maxBlocks = 2 ** 40
@@ -50,6 +52,7 @@ const indexesOf = (array: Int32Array | Uint16Array, value: number): Array<number
   return indexes
 }
 
+/** The blocks of an index. Changes are part of a transaction of the caller's. */
 export class IdBlocks {
   readonly #sql
   /** The block that fills. */

@@ -102,6 +102,7 @@ const cut = ({ from, to }: Range, direction: Direction): Range =>
     ? { from: Math.max(from, to + 1 - step.searched), to }
     : { from, to: Math.min(to, from - 1 + step.searched) }
 
+/** The index of a journal; used by one thread. */
 export class Index {
   readonly #log
   readonly #db: DatabaseSync

@@ -52,6 +52,7 @@ const placesIn = ({ bytes, first, last }: RowBytes, { lowest, highest }: Range):
 const isWithout = ({ bytes }: RowBytes, { id }: EventQuery): boolean =>
   id !== undefined && !Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes(JSON.stringify(id))
 
+/** Searches by one connection; without an `index` it reads the log itself. Throws SQLite's errors. */
 export class Search {
   readonly #index: Index | undefined
   readonly #deliveries: DeliveryStatuses

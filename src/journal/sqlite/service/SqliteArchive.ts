@@ -15,6 +15,7 @@ type Events = Pick<
   "deadLetters" | "replayDeadLetters" | "dropDeadLetters" | "replay" | "import" | "events" | "end" | "acknowledge"
 >
 
+/** The part of the archive that concerns events. */
 export const eventsOf = (engine: Engine, started: Started, search: WorkerSearch): Events => {
   const byOperator = <A>(work: (why: Removal) => Effect.Effect<A, JournalError>) =>
     started(Effect.flatMap(removal, work))

@@ -50,6 +50,7 @@ const limit = (engine: Engine, lane: string, max = Number.POSITIVE_INFINITY, max
   if (backlog !== undefined) Object.assign(backlog, { max, maxBytes })
 }
 
+/** The part of the journal and the archive that concerns lanes. */
 export const lanesOf = (engine: Engine, started: Started): Lanes => {
   /** Lanes that have a sink: the others are not listed any more once they are empty. */
   const opened = new Set<string>()

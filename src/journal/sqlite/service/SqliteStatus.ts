@@ -13,6 +13,7 @@ const healthOf = ({ brokenBy, isStarting, space, locked, alarm }: Engine): Journ
   return alarm.message === "" ? "ok" : "red"
 }
 
+/** The status now, from memory but for the log's oldest row. */
 export const statusOf = (engine: Engine, { path, maxSize }: SqliteConfig, wallClock: WallClock): JournalStatus => {
   const { usedBytes, walBytes, freeDiskBytes, filling, message } = engine.space
   const { brokenBy, alarm, head } = engine

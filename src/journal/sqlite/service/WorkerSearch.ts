@@ -14,12 +14,14 @@ import { attempt, macrotask } from "./EngineEffects.ts"
 /** Milliseconds that a search may hold the event loop, where there is no worker. */
 const searchSlice = 5
 
+/** The worker and the searches of an engine. */
 export interface WorkerSearch {
   /** Starts the worker, unless it runs. It takes 6 MB, so an idle relay has none. */
   readonly need: () => JournalWorker.JournalWorker | undefined
   readonly page: (query: EventQuery) => Effect.Effect<EventPage, JournalError>
 }
 
+/** Ends the worker with the scope. */
 export const make = Effect.fnUntraced(function* (
   engine: Engine,
 ): Effect.fn.Return<WorkerSearch, JournalError, Scope.Scope> {
