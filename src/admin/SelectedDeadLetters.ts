@@ -1,6 +1,7 @@
 /** The dead letters that a selection means, read page by page: none of the reads holds the journal for long. */
 import { Effect, Option, Stream } from "effect"
 import type { Archive } from "../journal/Archive.ts"
+import * as DeadLetterId from "../journal/DeadLetterId.ts"
 import type { Filter, Selection } from "./Api.ts"
 
 /** A selection is read and changed in steps of this many. */
@@ -8,8 +9,8 @@ const step = 500
 
 /** The id just above `id`: the page before it begins with `id` itself. */
 const justAbove = (id: string): { readonly lane: string; readonly before: string } | undefined => {
-  const [, lane, sequence] = /^(.+):([0-9]{1,15})$/.exec(id) ?? []
-  return lane === undefined ? undefined : { lane, before: `${lane}:${Number(sequence) + 1}` }
+  const key = DeadLetterId.parse(id)
+  return key && { lane: key.lane, before: DeadLetterId.of(key.lane, key.sequence + 1) }
 }
 
 export const of = (archive: Archive["Service"]) => {

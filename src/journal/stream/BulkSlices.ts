@@ -1,5 +1,5 @@
 /**
- * What goes into one slice of an operator's change: replays, dead letters, moves.
+ * The slices of an operator's change: of replays, dead letters, moves.
  *
  * A change of many events is made in slices, each in one transaction, so that
  * the relay answers in between. After a crash the slices that were committed

@@ -92,7 +92,7 @@ export interface Ended {
   readonly note: EndedNote
 }
 
-/** What is known of an end: times in epoch milliseconds, `took` in milliseconds. */
+/** The details of an end: times in epoch milliseconds, `took` in milliseconds. */
 export interface EndedNote {
   readonly by?: string
   readonly to?: string

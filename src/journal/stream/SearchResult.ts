@@ -1,4 +1,4 @@
-/** What a search tells of an event: how it came into the log, and its state at each of its lanes. */
+/** The result of a search for an event: how it came into the log, and its state at each of its lanes. */
 import type { DeliveryStatus, EventQuery, FoundEvent } from "../EventQuery.ts"
 import { type Attempt, attemptsOf, type Cursor, type Delivery } from "../Settlement.ts"
 import { isPassed } from "./Cursors.ts"

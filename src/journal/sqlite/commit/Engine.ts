@@ -264,7 +264,7 @@ export class Engine {
     }
   }
 
-  /** As `exclusively`, for a change without a result. */
+  /** Runs a change in a transaction of its own, after the open batch. */
   apply(change: () => Committed): void {
     this.exclusively(() => ({ result: undefined, committed: change() }))
   }

@@ -38,7 +38,7 @@ export const allOf = (committed: ReadonlyArray<Committed>): Committed => {
   }
 }
 
-/** What the service tells of a lane. */
+/** Describes a lane for the service. */
 export const infoOf = (backlog: Backlog): LaneInfo => ({
   name: backlog.lane,
   cursor: backlog.cursor,

@@ -9,7 +9,7 @@
  */
 import { closeSync, constants, openSync, readFileSync, writeSync } from "node:fs"
 
-/** What the mark says. */
+/** The content of the mark. */
 export interface HighWaterMark {
   /** The random id that the journal's file also holds. */
   readonly identity: string

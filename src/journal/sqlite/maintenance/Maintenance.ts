@@ -25,7 +25,7 @@ export { NewerJournal } from "./Salvage.ts"
 
 type Range = readonly [from: number, to: number]
 
-/** What `check` found. */
+/** The findings of `check`. */
 export interface CheckReport {
   readonly path: string
   /** Nothing is damaged, and nothing is missing that was not reported as lost. */
@@ -47,7 +47,7 @@ export interface CheckReport {
   readonly sqlite: ReadonlyArray<string>
 }
 
-/** What `salvage` wrote, and how much was lost. */
+/** The counts of `salvage`: lines written, and losses. */
 export interface SalvageReport extends Salvage.SalvageResult {
   readonly from: string
   readonly to: string

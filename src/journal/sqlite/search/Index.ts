@@ -86,7 +86,7 @@ const openOrCreate = (path: string, identity: string): DatabaseSync => {
   }
 }
 
-/** What the index names of a range. */
+/** The events of a range that the index names. */
 export interface Candidates {
   /** In the order of the search. */
   readonly sequences: ReadonlyArray<number>

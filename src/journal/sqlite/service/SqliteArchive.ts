@@ -1,4 +1,4 @@
-/** What operators ask of a journal's events: dead letters, replays, imports, searches. */
+/** The archive's operations on events: dead letters, replays, imports, searches. */
 import { Effect } from "effect"
 import type { JournalError } from "../../JournalError.ts"
 import { readBytes } from "../../stream/BulkSlices.ts"

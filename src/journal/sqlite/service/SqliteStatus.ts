@@ -1,4 +1,4 @@
-/** What the journal reports of itself. */
+/** The journal's report on itself. */
 import type { JournalStatus } from "../../JournalStatus.ts"
 import type { WallClock } from "../../WallClock.ts"
 import type { Engine } from "../commit/Engine.ts"
