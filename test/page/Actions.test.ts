@@ -76,8 +76,8 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     await site.deliver({ id: "evt_wanted", type: "client.updated" })
     await page.getByRole("link", { name: "evt_wanted" }).waitFor()
     expect(await page.getByText("evt_other").count()).toBe(0)
-    await button("Hold").click()
-    await says("Held.")
+    await button("Pause").click()
+    await says("Paused.")
   })
 
   test("pauses a sink and resumes it, after asking, by the keyboard", async () => {

@@ -20,6 +20,9 @@ export class Refusal extends Error {
   }
 }
 
+/** What a failed call says to people. */
+export const problemOf = (error: unknown): string => (error instanceof Refusal ? error.message : String(error))
+
 type Query = Readonly<Record<string, string | number | undefined>>
 
 const urlOf = (path: string, query: Query): string => {
@@ -89,8 +92,10 @@ export interface EventQuery {
   readonly type?: string
   readonly account?: string
   readonly webhook?: string
-  readonly since?: number
-  readonly until?: number
+  readonly since: number | undefined
+  readonly until: number | undefined
+  readonly deliveredAfter: number | undefined
+  readonly attemptsOver?: string
   readonly outcome?: string
   readonly before?: string
 }

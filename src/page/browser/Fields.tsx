@@ -1,15 +1,50 @@
-/** Fields of forms. */
+/** Forms: their fields, what was put in, and those that choose events. */
+import type { ComponentChildren } from "preact"
+import { useState } from "preact/hooks"
+import type { Status } from "../../admin/Api.ts"
 import { eventTypes, relayEventTypes } from "../../event/EventType.ts"
 import { plain } from "../../formats/Terminal.ts"
 
-interface Field {
-  readonly label: string
+interface Input {
   readonly value: string
   readonly onChange: (value: string) => void
+}
+
+interface Field extends Input {
+  readonly label: string
   readonly placeholder?: string
 }
 
-const bare = { spellcheck: false, autocomplete: "off" } as const
+/** What was put in; `field` gives what a field of it needs. */
+export const useForm = <A extends Readonly<Record<string, string>>>(initial: A) => {
+  const [form, setForm] = useState(initial)
+  const field = (key: keyof A): Input => ({
+    value: form[key] ?? "",
+    onChange: (value) => setForm((now) => ({ ...now, [key]: value })),
+  })
+  return { form, field }
+}
+
+/** Fields in a line, and what is done with them. */
+export const Filters = ({
+  onSubmit,
+  children,
+}: {
+  readonly onSubmit?: () => void
+  readonly children: ComponentChildren
+}) => (
+  <form
+    class="filters"
+    onSubmit={(event) => {
+      event.preventDefault()
+      onSubmit?.()
+    }}
+  >
+    {children}
+  </form>
+)
+
+const bare = { spellcheck: false, autocomplete: "off", autocapitalize: "off" } as const
 
 export const TextField = ({ label, value, onChange, placeholder = "" }: Field) => (
   <label class="field">
@@ -27,17 +62,19 @@ export const MomentField = ({ label, value, onChange }: Field) => (
 )
 
 /** An event type, or a pattern of them, with those of the catalogue to choose from. */
-export const TypeField = (field: Field) => (
+export const TypeField = ({
+  label = "Type",
+  value,
+  onChange,
+  placeholder = "appointment.**",
+}: Partial<Field> & Input) => (
   <label class="field wide">
-    <span>{field.label}</span>
+    <span>{label}</span>
     <input
-      value={field.value}
+      {...bare}
+      {...{ value, placeholder }}
       list="event-types"
-      placeholder={field.placeholder ?? ""}
-      spellcheck={false}
-      autocomplete="off"
-      autocapitalize="off"
-      onInput={(event) => field.onChange(event.currentTarget.value)}
+      onInput={(event) => onChange(event.currentTarget.value)}
     />
   </label>
 )
@@ -70,8 +107,34 @@ export const Choice = ({
   </label>
 )
 
+export const webhooksOf = ({ webhooks }: Status): ReadonlyArray<string> => webhooks.map(({ name }) => name)
+
+/** No event is chosen by any of the fields. */
+export const anyEvent = { id: "", type: "", account: "", webhook: "", outcome: "", since: "", until: "" }
+
+/** The fields that choose events. */
+export const EventFields = ({
+  field,
+  webhooks,
+  outcomes,
+}: {
+  readonly field: (key: keyof typeof anyEvent) => Input
+  readonly webhooks: ReadonlyArray<string>
+  readonly outcomes: ReadonlyArray<string>
+}) => (
+  <>
+    <TextField label="Id" {...field("id")} placeholder="evt_… or seq_…" />
+    <TypeField {...field("type")} />
+    <TextField label="Account" {...field("account")} />
+    <Choice label="Webhook" {...field("webhook")} of={webhooks} />
+    <Choice label="Outcome" {...field("outcome")} of={outcomes} />
+    <MomentField label="Received from" {...field("since")} />
+    <MomentField label="Received before" {...field("until")} />
+  </>
+)
+
 /** Epoch milliseconds of what was put into a `datetime-local`, in the viewer's zone. */
-export const momentOf = (text: string): number | undefined => {
+export const momentOf = (text = ""): number | undefined => {
   const at = new Date(text).getTime()
   return Number.isNaN(at) ? undefined : at
 }

@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks"
 import type { History, Totals } from "../../admin/Api.ts"
 import { Moment, number } from "./Shown.tsx"
+import { type Column, Table } from "./Table.tsx"
 
 const minute = 60_000
 /** The graph shows at least this span, so that the first minutes are more than a line at the edge. */
@@ -115,9 +116,16 @@ const Panel = ({
   )
 }
 
+type Sums = { readonly at: number } & Record<Series, number>
+
+const columns: ReadonlyArray<Column<Sums>> = [
+  { title: "Five minutes to", cell: ({ at }) => <Moment at={at} /> },
+  ...series.map((of) => ({ title: words[of], kind: "amount", cell: (row: Sums) => number(row[of]) })),
+]
+
 /** Twelve rows of five minutes, for those who can't see the graph. */
-const rows = ({ at, ...counts }: History) => {
-  const found: Array<{ readonly at: number } & Record<Series, number>> = []
+const rows = ({ at, ...counts }: History): ReadonlyArray<Sums> => {
+  const found: Array<Sums> = []
   for (let end = at.length; end > 0; end -= 30) {
     const sum = (of: Series) => counts[of].slice(Math.max(0, end - 30), end).reduce((all, count) => all + count, 0)
     found.push({
@@ -187,34 +195,7 @@ export const Graph = ({ history, totals, now }: Plot & { readonly totals: Totals
       </div>
       <details class="as-table">
         <summary>As a table</summary>
-        <div class="scroll">
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">Five minutes to</th>
-                {series.map((of) => (
-                  <th key={of} scope="col" class="amount">
-                    {words[of]}
-                  </th>
-                ))}
-              </tr>
-            </thead>
-            <tbody>
-              {rows(history).map((row) => (
-                <tr key={row.at}>
-                  <th scope="row">
-                    <Moment at={row.at} />
-                  </th>
-                  {series.map((of) => (
-                    <td key={of} class="amount">
-                      {number(row[of])}
-                    </td>
-                  ))}
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table rows={rows(history)} columns={columns} keyOf={({ at }) => at} hasHeading />
       </details>
     </figure>
   )

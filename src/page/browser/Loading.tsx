@@ -1,6 +1,6 @@
 /** Something that is asked for once, or again: what came, and what went wrong. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks"
-import { Refusal } from "./AdminCalls.ts"
+import { problemOf } from "./AdminCalls.ts"
 import { Text } from "./Shown.tsx"
 
 export interface Loaded<A> {
@@ -28,8 +28,7 @@ export const useLoaded = <A,>(key: string, ask: () => Promise<A>): Loaded<A> => 
         if (mine === asked.current) setState({ value, problem: "", isBusy: false })
       },
       (error: unknown) => {
-        const problem = error instanceof Refusal ? error.message : String(error)
-        if (mine === asked.current) setState((before) => ({ ...before, problem, isBusy: false }))
+        if (mine === asked.current) setState((before) => ({ ...before, problem: problemOf(error), isBusy: false }))
       },
     )
   }, [])

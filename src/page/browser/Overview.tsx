@@ -1,9 +1,8 @@
 /** At a glance: what needs somebody, the last hour, sinks, webhooks, routes, journal. */
 import { Fragment } from "preact"
-import type { Lane, Status, Webhook } from "../../admin/Api.ts"
+import type { Status, Webhook } from "../../admin/Api.ts"
 import { health } from "../../admin/Health.ts"
 import { levelOf, type StatusProblem } from "../../admin/StatusProblem.ts"
-import { quarantine } from "../../event/Event.ts"
 import { span } from "../../formats/Amounts.ts"
 import { plain } from "../../formats/Terminal.ts"
 import { admin } from "./AdminCalls.ts"
@@ -13,16 +12,12 @@ import { linkTo } from "./Location.ts"
 import { acknowledge, reload } from "./RelayActions.tsx"
 import { history } from "./RelayLink.ts"
 import { Relays } from "./Relays.tsx"
-import { Ago, Block, Moment, millis, Nothing, number, Pill, size, Text, type Tone } from "./Shown.tsx"
-import { SinkActions } from "./SinkActions.tsx"
+import { RouteCount } from "./RouteExplainer.tsx"
+import { Ago, Block, Moment, Nothing, number, Pill, size, Text } from "./Shown.tsx"
+import { SinkActions, sinksOf } from "./SinkActions.tsx"
+import { SinkTable } from "./SinkTable.tsx"
 
 const toneOfLevel = { critical: "bad", warning: "warn", note: "quiet" } as const
-
-const toneOf = ({ condition, deadLetters, backlog }: Lane): Tone => {
-  if (["misconfigured", "blocked", "stalled", "failed"].includes(condition)) return "bad"
-  if (condition === "orphaned") return backlog > 0 ? "bad" : "quiet"
-  return condition === "running" && deadLetters === 0 ? "good" : "warn"
-}
 
 const ProblemCard = ({ problem, status }: { readonly problem: StatusProblem; readonly status: Status }) => {
   const { name, lines, action, state } = problem
@@ -70,105 +65,6 @@ const ProblemCard = ({ problem, status }: { readonly problem: StatusProblem; rea
         )}
       </div>
     </li>
-  )
-}
-
-/** Sinks that the config has. */
-export const sinksOf = ({ lanes }: Status): ReadonlyArray<string> =>
-  lanes.flatMap(({ name, condition }) => (name === quarantine || condition === "orphaned" ? [] : name))
-
-const SinkRow = ({ lane, status }: { readonly lane: Lane; readonly status: Status }) => {
-  const { name, type, condition, backlog, retrying, deadLetters, oldestAt, p99, nextAttemptAt, lastFailure } = lane
-  return (
-    <tr>
-      <th scope="row">
-        <Text of={name} /> <small>{type}</small>
-      </th>
-      <td data-label="State">
-        <Pill tone={toneOf(lane)}>{condition}</Pill>
-      </td>
-      <td data-label="Backlog" class="amount">
-        {number(backlog)}
-        {retrying > 0 && <small> ({number(retrying)} retrying)</small>}
-      </td>
-      <td data-label="Oldest" class={oldestAt === 0 ? "amount blank" : "amount"}>
-        {oldestAt === 0 ? "–" : span(status.now - oldestAt)}
-      </td>
-      <td data-label="p99" class="amount" title="99 of 100 attempts of the last five minutes ended within">
-        {p99 === undefined ? "–" : millis(p99)}
-      </td>
-      <td data-label="Dead letters" class="amount">
-        {deadLetters === 0 ? "0" : <a href={linkTo("dead-letters", "", { sink: name })}>{number(deadLetters)}</a>}
-      </td>
-      <td data-label="Last failure" class={lastFailure === undefined ? "words blank" : "words"}>
-        {lastFailure === undefined ? (
-          "–"
-        ) : (
-          <>
-            <Text of={lastFailure.message} max={120} />{" "}
-            <small>
-              <Ago at={lastFailure.at} now={status.now} />
-            </small>
-          </>
-        )}
-      </td>
-      <td data-label="Next try" class={nextAttemptAt === undefined ? "amount blank" : "amount"}>
-        {nextAttemptAt === undefined ? (
-          "–"
-        ) : nextAttemptAt - status.now < 1_000 ? (
-          "now"
-        ) : (
-          <Ago at={nextAttemptAt} now={status.now} />
-        )}
-      </td>
-      <td class="actions-cell">{name !== quarantine && <SinkActions lane={lane} sinks={sinksOf(status)} />}</td>
-    </tr>
-  )
-}
-
-const Sinks = ({ status }: { readonly status: Status }) => {
-  const order: ReadonlyArray<Tone> = ["bad", "warn", "good", "quiet"]
-  const lanes = status.lanes
-    .filter(({ name, backlog, deadLetters }) => name !== quarantine || backlog + deadLetters > 0)
-    .toSorted((a, b) => order.indexOf(toneOf(a)) - order.indexOf(toneOf(b)) || a.name.localeCompare(b.name))
-  return (
-    <section aria-labelledby="sinks">
-      <h2 id="sinks">Sinks</h2>
-      <div class="scroll">
-        <table class="cards">
-          <thead>
-            <tr>
-              <th scope="col">Sink</th>
-              <th scope="col">State</th>
-              <th scope="col" class="amount">
-                Backlog
-              </th>
-              <th scope="col" class="amount">
-                Oldest
-              </th>
-              <th scope="col" class="amount">
-                p99
-              </th>
-              <th scope="col" class="amount">
-                Dead letters
-              </th>
-              <th scope="col">Last failure</th>
-              <th scope="col" class="amount">
-                Next try
-              </th>
-              <th scope="col">
-                <span class="unseen">Actions</span>
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {lanes.map((lane) => (
-              <SinkRow key={lane.name} lane={lane} status={status} />
-            ))}
-          </tbody>
-        </table>
-      </div>
-    </section>
   )
 }
 
@@ -231,9 +127,8 @@ const WebhookCard = ({ webhook, status }: { readonly webhook: Webhook | undefine
 }
 
 const RouteCounts = () => {
-  const { value, problem } = useLoaded("routes", admin.routes)
-  const most = Math.max(1, ...(value ?? []).map(({ count }) => count))
-  const areAny = value?.some(({ count }) => count > 0) === true
+  const { value: routes = [], problem } = useLoaded("routes", admin.routes)
+  const most = Math.max(1, ...routes.map(({ count }) => count))
   return (
     <section aria-labelledby="routes">
       <h2 id="routes">
@@ -244,29 +139,28 @@ const RouteCounts = () => {
       </h2>
       <Problem of={problem} />
       <ul class="bars">
-        {value?.map(({ name, count, to, where }) => (
-          <li key={name} class={count === 0 ? "none" : ""}>
-            <span class="name">
-              <Text of={name} />{" "}
-              <small>
-                → <Text of={to.join(", ")} />
-              </small>
-            </span>
-            <meter
-              min={0}
-              max={most}
-              value={count}
-              aria-label={`${plain(name)}: ${number(count)} events since the start`}
-            />
-            <span class="amount">
-              {count === 0 ? (
-                <Pill tone={areAny ? "warn" : "quiet"}>none yet</Pill>
-              ) : (
-                `${Object.keys(where).length > 0 ? "≤ " : ""}${number(count)}`
-              )}
-            </span>
-          </li>
-        ))}
+        {routes.map((route) => {
+          const { name, count, to } = route
+          return (
+            <li key={name} class={count === 0 ? "none" : ""}>
+              <span class="name">
+                <Text of={name} />{" "}
+                <small>
+                  → <Text of={to.join(", ")} />
+                </small>
+              </span>
+              <meter
+                min={0}
+                max={most}
+                value={count}
+                aria-label={`${plain(name)}: ${number(count)} events since the start`}
+              />
+              <span class="amount">
+                <RouteCount {...{ route, routes }} />
+              </span>
+            </li>
+          )
+        })}
       </ul>
       <p class="quiet">Deliveries since the start; with ≤, a route's condition took some of these.</p>
     </section>
@@ -360,7 +254,7 @@ export const Overview = ({ status }: { readonly status: Status }) => {
         <h2 id="hour">The last hour{status.fleet === undefined ? "" : ", of this relay"}</h2>
         <Graph history={history.value ?? noHistory} totals={status.totals} now={status.now} />
       </section>
-      <Sinks status={status} />
+      <SinkTable status={status} />
       {status.fleet !== undefined && <Relays fleet={status.fleet} />}
       <div class="columns">
         <section aria-labelledby="webhooks">

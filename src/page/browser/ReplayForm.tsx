@@ -3,19 +3,19 @@ import { useEffect, useState } from "preact/hooks"
 import type { Replay, ReplayEvents, ReplayRequest, Status } from "../../admin/Api.ts"
 import { count } from "../../formats/Amounts.ts"
 import { plain } from "../../formats/Terminal.ts"
-import { admin, Refusal } from "./AdminCalls.ts"
+import { admin, problemOf } from "./AdminCalls.ts"
 import { confirm } from "./Confirm.tsx"
-import { Choice, MomentField, momentOf, TextField, TypeField } from "./Fields.tsx"
+import { anyEvent, Choice, EventFields, Filters, momentOf, useForm, webhooksOf } from "./Fields.tsx"
 import { Problem, useLoaded } from "./Loading.tsx"
 import { place } from "./Location.ts"
-import { sinksOf } from "./Overview.tsx"
 import { status as latest } from "./RelayLink.ts"
 import { Moment, Nothing, number, Pill, Text, TypeName } from "./Shown.tsx"
+import { sinksOf } from "./SinkActions.tsx"
 
 const outcomes = ["delivered", "pending", "retrying", "dead", "unrouted"] as const
 const everyMillis = 500
 
-const empty = { id: "", type: "", account: "", webhook: "", outcome: "", since: "", until: "", sink: "" }
+const empty = { ...anyEvent, sink: "" }
 
 const requestOf = (form: typeof empty): ReplayRequest => {
   const since = momentOf(form.since)
@@ -154,10 +154,9 @@ const ReplayRow = ({ replay, onChange }: { readonly replay: Replay; readonly onC
 
 export const ReplayForm = ({ status }: { readonly status: Status }) => {
   const { id = "" } = place.value.query
-  const [form, setForm] = useState({ ...empty, id })
+  const { form, field } = useForm({ ...empty, id })
   const [problem, setProblem] = useState("")
   const list = useLoaded("replays", admin.replays)
-  const set = (key: keyof typeof form) => (value: string) => setForm((now) => ({ ...now, [key]: value }))
   const isRunning = list.value?.some(({ endedAt }) => endedAt === undefined) === true
   // Each answer asks for the next
   useEffect(() => {
@@ -168,35 +167,22 @@ export const ReplayForm = ({ status }: { readonly status: Status }) => {
   const { startedAt } = latest.value ?? status
   // A restart forgets them
   useEffect(list.again, [startedAt])
-  const dryRun = (event: SubmitEvent) => {
-    event.preventDefault()
+  const dryRun = () => {
     setProblem("")
-    admin.startReplay({ ...requestOf(form), dryRun: true }).then(list.again, (error: unknown) => {
-      setProblem(error instanceof Refusal ? error.message : String(error))
-    })
+    const started = admin.startReplay({ ...requestOf(form), dryRun: true })
+    started.then(list.again, (error: unknown) => setProblem(problemOf(error)))
   }
   return (
     <section aria-labelledby="replay">
       <h1 id="replay">Replay</h1>
       <p class="quiet">Sends events that the journal holds again. A dry run counts them first and sends nothing.</p>
-      <form class="filters" onSubmit={dryRun}>
-        <TextField label="Id" value={form.id} onChange={set("id")} placeholder="evt_… or seq_…" />
-        <TypeField label="Types" value={form.type} onChange={set("type")} placeholder="appointment.**" />
-        <TextField label="Account" value={form.account} onChange={set("account")} />
-        <Choice
-          label="Webhook"
-          value={form.webhook}
-          of={status.webhooks.map(({ name }) => name)}
-          onChange={set("webhook")}
-        />
-        <Choice label="Outcome" value={form.outcome} of={outcomes} onChange={set("outcome")} />
-        <MomentField label="Received from" value={form.since} onChange={set("since")} />
-        <MomentField label="Received before" value={form.until} onChange={set("until")} />
-        <Choice label="To" value={form.sink} of={sinksOf(status)} any="those of its routing" onChange={set("sink")} />
+      <Filters onSubmit={dryRun}>
+        <EventFields {...{ field, outcomes }} webhooks={webhooksOf(status)} />
+        <Choice label="To" {...field("sink")} of={sinksOf(status)} any="those of its routing" />
         <button type="submit" class="primary">
           Dry run
         </button>
-      </form>
+      </Filters>
       <Problem of={problem} />
       <Problem of={list.problem} />
       {list.value?.length === 0 && <Nothing>No replay since the start.</Nothing>}

@@ -1,10 +1,11 @@
 /** Which sinks a type goes to and why, as it is typed; and the routes in force. */
 import { useEffect, useState } from "preact/hooks"
-import type { Status, TypeReport } from "../../admin/Api.ts"
-import { admin, Refusal } from "./AdminCalls.ts"
-import { Choice, TypeField } from "./Fields.tsx"
+import type { Route, Status, TypeReport } from "../../admin/Api.ts"
+import { admin, problemOf } from "./AdminCalls.ts"
+import { Choice, Filters, TypeField, webhooksOf } from "./Fields.tsx"
 import { Problem, useLoaded } from "./Loading.tsx"
 import { number, Pill, Text } from "./Shown.tsx"
+import { type Column, Table } from "./Table.tsx"
 import { Verdicts } from "./Verdicts.tsx"
 
 const pause = 120
@@ -37,68 +38,55 @@ const Answer = ({ report }: { readonly report: TypeReport }) => {
   )
 }
 
+const columnsOf = (routes: ReadonlyArray<Route>): ReadonlyArray<Column<Route>> => [
+  { title: "Route", cell: ({ name }) => <Text of={name} /> },
+  {
+    title: "Patterns",
+    kind: "code",
+    cell: ({ match, except }) => (
+      <>
+        <Text of={match.join(", ")} />
+        {except.length > 0 && (
+          <>
+            {" "}
+            except <Text of={except.join(", ")} />
+          </>
+        )}
+      </>
+    ),
+  },
+  {
+    title: "Conditions",
+    kind: "code",
+    cell: ({ webhook, where }) => {
+      const conditions = Object.entries(where).map(([pointer, values]) => `${pointer}: ${JSON.stringify(values)}`)
+      const all = webhook === undefined ? conditions : [`webhook ${webhook}`, ...conditions]
+      return all.length === 0
+        ? undefined
+        : all.map((one) => (
+            <div key={one}>
+              <Text of={one} />
+            </div>
+          ))
+    },
+  },
+  { title: "Sinks", cell: ({ to }) => <Text of={to.join(", ")} /> },
+  { title: "Since the start", kind: "amount", cell: (route) => <RouteCount {...{ route, routes }} /> },
+]
+
+/** Events that a route took; amber where others took some and it took none. */
+export const RouteCount = ({ route, routes }: { readonly route: Route; readonly routes: ReadonlyArray<Route> }) => {
+  const { count, where } = route
+  if (count > 0) return <>{`${Object.keys(where).length > 0 ? "≤ " : ""}${number(count)}`}</>
+  return <Pill tone={routes.some((one) => one.count > 0) ? "warn" : "quiet"}>none yet</Pill>
+}
+
 const Routes = () => {
-  const { value, problem } = useLoaded("routes", admin.routes)
-  const areAny = value?.some(({ count }) => count > 0) === true
+  const { value = [], problem } = useLoaded("routes", admin.routes)
   return (
     <>
       <Problem of={problem} />
-      <div class="scroll">
-        <table class="cards">
-          <thead>
-            <tr>
-              <th scope="col">Route</th>
-              <th scope="col">Patterns</th>
-              <th scope="col">Conditions</th>
-              <th scope="col">Sinks</th>
-              <th scope="col" class="amount">
-                Since the start
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {value?.map(({ name, match, except, webhook, where, to, count }) => (
-              <tr key={name}>
-                <th scope="row">
-                  <Text of={name} />
-                </th>
-                <td data-label="Patterns" class="code">
-                  <Text of={match.join(", ")} />
-                  {except.length > 0 && (
-                    <>
-                      {" "}
-                      except <Text of={except.join(", ")} />
-                    </>
-                  )}
-                </td>
-                <td data-label="Conditions" class="code">
-                  {webhook !== undefined && (
-                    <>
-                      webhook <Text of={webhook} />{" "}
-                    </>
-                  )}
-                  {Object.entries(where).map(([pointer, values]) => (
-                    <div key={pointer}>
-                      <Text of={`${pointer}: ${JSON.stringify(values)}`} />
-                    </div>
-                  ))}
-                  {webhook === undefined && Object.keys(where).length === 0 && "–"}
-                </td>
-                <td data-label="Sinks">
-                  <Text of={to.join(", ")} />
-                </td>
-                <td data-label="Since the start" class="amount">
-                  {count === 0 ? (
-                    <Pill tone={areAny ? "warn" : "quiet"}>none yet</Pill>
-                  ) : (
-                    `${Object.keys(where).length > 0 ? "≤ " : ""}${number(count)}`
-                  )}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table rows={value} columns={columnsOf(value)} keyOf={({ name }) => name} hasHeading />
     </>
   )
 }
@@ -120,7 +108,7 @@ export const RouteExplainer = ({ status }: { readonly status: Status }) => {
           setProblem("")
         },
         (error: unknown) => {
-          if (!abort.signal.aborted) setProblem(error instanceof Refusal ? error.message : String(error))
+          if (!abort.signal.aborted) setProblem(problemOf(error))
         },
       )
     }, pause)
@@ -132,20 +120,15 @@ export const RouteExplainer = ({ status }: { readonly status: Status }) => {
   return (
     <section aria-labelledby="explain">
       <h1 id="explain">Routes</h1>
-      <form class="filters" onSubmit={(event) => event.preventDefault()}>
+      <Filters>
         <TypeField
           label="Where would this type go?"
           value={type}
           onChange={setType}
           placeholder="appointment.created"
         />
-        <Choice
-          label="By the webhook"
-          value={webhook}
-          of={status.webhooks.map(({ name }) => name)}
-          onChange={setWebhook}
-        />
-      </form>
+        <Choice label="By the webhook" value={webhook} of={webhooksOf(status)} onChange={setWebhook} />
+      </Filters>
       <Problem of={problem} />
       {report === undefined ? <Routes key={loadedAt} /> : <Answer report={report} />}
     </section>

@@ -8,6 +8,7 @@
 import type { ComponentChildren } from "preact"
 import { bytes, span } from "../../formats/Amounts.ts"
 import { plain } from "../../formats/Terminal.ts"
+import { linkTo } from "./Location.ts"
 
 /** Code units of a text in a list; all of it is in what the list leads to. */
 const longest = 300
@@ -19,8 +20,24 @@ export const Text = ({ of, max = longest }: { readonly of: string; readonly max?
 }
 
 /** An event's type; a delivery that was not understood has none. */
-export const TypeName = ({ of, max = longest }: { readonly of: string; readonly max?: number }) => (
-  <Text of={of === "" ? "(no type)" : of} max={max} />
+export const TypeName = ({
+  of,
+  max = longest,
+  isStrong = false,
+}: {
+  readonly of: string
+  readonly max?: number
+  readonly isStrong?: boolean
+}) => {
+  const name = <Text of={of === "" ? "(no type)" : of} max={max} />
+  return isStrong ? <strong>{name}</strong> : name
+}
+
+/** The way to an event, by its sequence; a delivery that was not understood has no id. */
+export const EventLink = ({ id, sequence }: { readonly id: string; readonly sequence: number | string }) => (
+  <a href={linkTo("event", `seq_${sequence}`)}>
+    <Text of={id === "" ? `seq_${sequence}` : id} max={60} />
+  </a>
 )
 
 /** Text of several lines, such as JSON; as long as it is, so that nothing scrolls but the page. */

@@ -1,5 +1,6 @@
 /** An operator does these things with a sink's lane, each after a question. */
-import type { Lane } from "../../admin/Api.ts"
+import type { Lane, Status } from "../../admin/Api.ts"
+import { quarantine } from "../../event/Event.ts"
 import { count } from "../../formats/Amounts.ts"
 import { plain } from "../../formats/Terminal.ts"
 import { admin } from "./AdminCalls.ts"
@@ -82,6 +83,10 @@ const drop = ({ name, backlog, deadLetters }: Lane): void =>
     isDangerous: true,
     act: async () => `${plain(name)} is dropped, with ${count((await admin.drop(name)).count, "event")}.`,
   })
+
+/** Sinks that the config has. */
+export const sinksOf = ({ lanes }: Status): ReadonlyArray<string> =>
+  lanes.flatMap(({ name, condition }) => (name === quarantine || condition === "orphaned" ? [] : name))
 
 /** `sinks`: those that a removed sink's events can go to. */
 export const SinkActions = ({ lane, sinks }: { readonly lane: Lane; readonly sinks: ReadonlyArray<string> }) => {

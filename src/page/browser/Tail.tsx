@@ -1,17 +1,17 @@
 /** The view shows what comes in, as it comes: accepted events and refused requests. */
 import { signal } from "@preact/signals"
-import { Component } from "preact"
 import { useEffect, useState } from "preact/hooks"
 import type { Status, TapLine, Tapped } from "../../admin/Api.ts"
 import type { TappedRefusal } from "../../admin/RefusedRequest.ts"
 import { quarantine } from "../../event/Event.ts"
 import { admin, Refusal } from "./AdminCalls.ts"
-import { Choice, TypeField } from "./Fields.tsx"
+import { Choice, Filters, TypeField, useForm, webhooksOf } from "./Fields.tsx"
 import { Problem } from "./Loading.tsx"
 import { linkTo } from "./Location.ts"
-import { sinksOf } from "./Overview.tsx"
 import { link } from "./RelayLink.ts"
 import { Moment, Nothing, number, Pill, Text, TypeName } from "./Shown.tsx"
+import { sinksOf } from "./SinkActions.tsx"
+import { type Column, Table } from "./Table.tsx"
 
 /** Rows that are kept; older ones are in the journal. */
 const most = 200
@@ -49,78 +49,43 @@ const clear = (): void => {
   skipped.value = 0
 }
 
-const drawn = (row: Row) =>
-  "refused" in row ? (
-    <tr class="refused">
-      <td>
-        <Moment at={row.at} />
-      </td>
-      <td>
+const columns: ReadonlyArray<Column<Row>> = [
+  { title: "Time", cell: ({ at }) => <Moment at={at} /> },
+  {
+    title: "Type",
+    cell: (row) =>
+      "refused" in row ? (
         <Pill tone="warn">refused {row.status}</Pill>
-      </td>
-      <td class="words" colSpan={3}>
-        <Text of={row.what} />
-        {row.detail !== "" && (
-          <>
-            {" "}
-            · <Text of={row.detail} max={120} />
-          </>
-        )}
-        {row.webhook !== "" && (
-          <small>
-            {" "}
-            <Text of={row.webhook} />
-          </small>
-        )}
-      </td>
-    </tr>
-  ) : (
-    <tr>
-      <td>
-        <Moment at={row.at} />
-      </td>
-      <td>
-        <strong>
-          <TypeName of={row.type} max={80} />
-        </strong>{" "}
-        {row.replayed && <Pill tone="quiet">replayed</Pill>}
-      </td>
-      <td>
-        {row.id === "" ? (
-          "(no id)"
-        ) : (
-          <a href={linkTo("event", row.id)}>
-            <Text of={row.id} max={60} />
-          </a>
-        )}
-      </td>
-      <td>
-        <Text of={row.account} max={60} />
-      </td>
-      <td>
-        {row.sinks.length === 0 ? (
-          <Pill tone="warn">to no sink</Pill>
-        ) : (
-          <>
-            → <Text of={row.sinks.join(", ")} max={80} />
-          </>
-        )}
-      </td>
-    </tr>
-  )
-
-/** It never changes, so drawing costs only what is new. */
-class TapRow extends Component<{ readonly row: Row }> {
-  override shouldComponentUpdate(): boolean {
-    return false
-  }
-  render() {
-    return drawn(this.props.row)
-  }
-}
+      ) : (
+        <>
+          <TypeName of={row.type} max={80} isStrong /> {row.replayed && <Pill tone="quiet">replayed</Pill>}
+        </>
+      ),
+  },
+  {
+    title: "Event",
+    cell: (row) => {
+      if ("refused" in row) return <Text of={row.detail === "" ? row.what : `${row.what} · ${row.detail}`} max={240} />
+      if (row.id === "") return "(no id)"
+      return (
+        <a href={linkTo("event", row.id)}>
+          <Text of={row.id} max={60} />
+        </a>
+      )
+    },
+  },
+  { title: "Account", cell: (row) => ("refused" in row ? undefined : <Text of={row.account} max={60} />) },
+  {
+    title: "Sinks",
+    cell: (row) => {
+      if ("refused" in row) return row.webhook === "" ? undefined : <small>to {<Text of={row.webhook} />}</small>
+      return row.sinks.length === 0 ? <Pill tone="warn">to no sink</Pill> : <Text of={row.sinks.join(", ")} max={80} />
+    },
+  },
+]
 
 export const Tail = ({ status }: { readonly status: Status }) => {
-  const [filter, setFilter] = useState({ type: "", webhook: "", sink: "" })
+  const { form: filter, field } = useForm({ type: "", webhook: "", sink: "" })
   const [isPaused, setPaused] = useState(false)
   const [problem, setProblem] = useState("")
   const isLive = link.value === "live"
@@ -145,26 +110,20 @@ export const Tail = ({ status }: { readonly status: Status }) => {
       abort.abort()
     }
   }, [filter, isPaused, isLive])
-  const set = (key: keyof typeof filter) => (value: string) => setFilter((before) => ({ ...before, [key]: value }))
   return (
     <section aria-labelledby="tail">
       <h1 id="tail">Live</h1>
-      <form class="filters" onSubmit={(event) => event.preventDefault()}>
-        <TypeField label="Type" value={filter.type} onChange={set("type")} placeholder="appointment.**" />
-        <Choice
-          label="Webhook"
-          value={filter.webhook}
-          of={status.webhooks.map(({ name }) => name)}
-          onChange={set("webhook")}
-        />
-        <Choice label="Sink" value={filter.sink} of={[...sinksOf(status), quarantine]} onChange={set("sink")} />
+      <Filters>
+        <TypeField {...field("type")} />
+        <Choice label="Webhook" {...field("webhook")} of={webhooksOf(status)} />
+        <Choice label="Sink" {...field("sink")} of={[...sinksOf(status), quarantine]} />
         <button type="button" aria-pressed={isPaused} onClick={() => setPaused(!isPaused)}>
-          {isPaused ? "Go on" : "Hold"}
+          {isPaused ? "Resume" : "Pause"}
         </button>
-      </form>
+      </Filters>
       <Problem of={problem} />
       <p class="quiet" role="status">
-        {isPaused ? "Held." : "Listening; at most 100 a second are shown."}
+        {isPaused ? "Paused." : "Listening; at most 100 a second are shown."}
         {skipped.value > 0 && ` ${number(skipped.value)} more were not.`}
       </p>
       {rows.value.length === 0 ? (
@@ -172,24 +131,13 @@ export const Tail = ({ status }: { readonly status: Status }) => {
           Nothing yet. <code>relay trigger appointment.created</code> sends one.
         </Nothing>
       ) : (
-        <div class="scroll">
-          <table class="tail">
-            <thead>
-              <tr>
-                <th scope="col">Time</th>
-                <th scope="col">Type</th>
-                <th scope="col">Event</th>
-                <th scope="col">Account</th>
-                <th scope="col">Sinks</th>
-              </tr>
-            </thead>
-            <tbody>
-              {rows.value.map((row) => (
-                <TapRow key={row.key} row={row} />
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table
+          rows={rows.value}
+          columns={columns}
+          keyOf={({ key }) => key}
+          classOf={(row) => ("refused" in row ? "refused" : "")}
+          kind="tail"
+        />
       )}
     </section>
   )

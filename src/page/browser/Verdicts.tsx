@@ -1,40 +1,25 @@
 /** The table says of each route whether it takes an event or a type, and why. */
 import type { EventReport } from "../../admin/Api.ts"
 import { Pill, Text, type Tone } from "./Shown.tsx"
+import { type Column, Table } from "./Table.tsx"
 
 type Verdict = EventReport["routes"][number]
 
 const tones: Partial<Record<Verdict["verdict"], Tone>> = { matches: "good", resolves: "good", "matches when": "warn" }
 
+const columns: ReadonlyArray<Column<Verdict>> = [
+  { title: "Route", cell: ({ route }) => <Text of={route} /> },
+  { title: "Verdict", cell: ({ verdict }) => <Pill tone={tones[verdict] ?? "quiet"}>{verdict}</Pill> },
+  { title: "Because of", kind: "code", cell: ({ because }) => <Text of={because} /> },
+  { title: "Sinks", cell: ({ sinks }) => <Text of={sinks.join(", ")} /> },
+]
+
 export const Verdicts = ({ routes }: { readonly routes: ReadonlyArray<Verdict> }) => (
-  <div class="scroll">
-    <table class="cards">
-      <thead>
-        <tr>
-          <th scope="col">Route</th>
-          <th scope="col">Verdict</th>
-          <th scope="col">Because of</th>
-          <th scope="col">Sinks</th>
-        </tr>
-      </thead>
-      <tbody>
-        {routes.map(({ route, sinks, verdict, because }) => (
-          <tr key={route} class={tones[verdict] === undefined ? "faded" : ""}>
-            <th scope="row">
-              <Text of={route} />
-            </th>
-            <td data-label="Verdict">
-              <Pill tone={tones[verdict] ?? "quiet"}>{verdict}</Pill>
-            </td>
-            <td data-label="Because of" class="code">
-              <Text of={because} />
-            </td>
-            <td data-label="Sinks">
-              <Text of={sinks.join(", ")} />
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
-  </div>
+  <Table
+    rows={routes}
+    columns={columns}
+    keyOf={({ route }) => route}
+    classOf={({ verdict }) => (tones[verdict] === undefined ? "faded" : "")}
+    hasHeading
+  />
 )

@@ -1,0 +1,95 @@
+/** The sinks, the worst first: how each lane is, what waits, and what failed last. */
+import type { Lane, Status } from "../../admin/Api.ts"
+import { quarantine } from "../../event/Event.ts"
+import { span } from "../../formats/Amounts.ts"
+import { linkTo } from "./Location.ts"
+import { Ago, millis, number, Pill, Text, type Tone } from "./Shown.tsx"
+import { SinkActions, sinksOf } from "./SinkActions.tsx"
+import { type Column, Table } from "./Table.tsx"
+
+const toneOf = ({ condition, deadLetters, backlog }: Lane): Tone => {
+  if (["misconfigured", "blocked", "stalled", "failed"].includes(condition)) return "bad"
+  if (condition === "orphaned") return backlog > 0 ? "bad" : "quiet"
+  return condition === "running" && deadLetters === 0 ? "good" : "warn"
+}
+const order: ReadonlyArray<Tone> = ["bad", "warn", "good", "quiet"]
+
+const columnsOf = (status: Status): ReadonlyArray<Column<Lane>> => [
+  {
+    title: "Sink",
+    cell: ({ name, type }) => (
+      <>
+        <Text of={name} /> <small>{type}</small>
+      </>
+    ),
+  },
+  { title: "State", cell: (lane) => <Pill tone={toneOf(lane)}>{lane.condition}</Pill> },
+  {
+    title: "Backlog",
+    kind: "amount",
+    cell: ({ backlog, retrying }) => (
+      <>
+        {number(backlog)}
+        {retrying > 0 && <small> ({number(retrying)} retrying)</small>}
+      </>
+    ),
+  },
+  {
+    title: "Oldest",
+    kind: "amount",
+    cell: ({ oldestAt }) => (oldestAt === 0 ? undefined : span(status.now - oldestAt)),
+  },
+  {
+    title: "p99",
+    kind: "amount",
+    cell: ({ p99 }) =>
+      p99 === undefined ? undefined : (
+        <span title="99 of 100 attempts of the last five minutes ended within">{millis(p99)}</span>
+      ),
+  },
+  {
+    title: "Dead letters",
+    kind: "amount",
+    cell: ({ name, deadLetters }) =>
+      deadLetters === 0 ? "0" : <a href={linkTo("dead-letters", "", { sink: name })}>{number(deadLetters)}</a>,
+  },
+  {
+    title: "Last failure",
+    kind: "words",
+    cell: ({ lastFailure }) =>
+      lastFailure === undefined ? undefined : (
+        <>
+          <Text of={lastFailure.message} max={120} />{" "}
+          <small>
+            <Ago at={lastFailure.at} now={status.now} />
+          </small>
+        </>
+      ),
+  },
+  {
+    title: "Next try",
+    kind: "amount",
+    cell: ({ nextAttemptAt }) => {
+      if (nextAttemptAt === undefined) return undefined
+      return nextAttemptAt - status.now < 1_000 ? "now" : <Ago at={nextAttemptAt} now={status.now} />
+    },
+  },
+  {
+    title: "Actions",
+    kind: "actions-cell",
+    isUntitled: true,
+    cell: (lane) => (lane.name === quarantine ? "" : <SinkActions lane={lane} sinks={sinksOf(status)} />),
+  },
+]
+
+export const SinkTable = ({ status }: { readonly status: Status }) => {
+  const lanes = status.lanes
+    .filter(({ name, backlog, deadLetters }) => name !== quarantine || backlog + deadLetters > 0)
+    .toSorted((a, b) => order.indexOf(toneOf(a)) - order.indexOf(toneOf(b)) || a.name.localeCompare(b.name))
+  return (
+    <section aria-labelledby="sinks">
+      <h2 id="sinks">Sinks</h2>
+      <Table rows={lanes} columns={columnsOf(status)} keyOf={({ name }) => name} hasHeading />
+    </section>
+  )
+}
