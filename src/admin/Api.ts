@@ -231,6 +231,14 @@ export const TapLine = Schema.Struct({
   skipped: Schema.Int,
 })
 
+/** What a tap has to say since the last question. */
+export const Tap = Schema.Struct({
+  ...TapLine.fields,
+  /** The position to ask with next. */
+  next: Schema.Struct({ sequence: Schema.Int, refusals: Schema.Int }),
+})
+export type Tap = typeof Tap.Type
+
 export const Count = Schema.Struct({ count: Schema.Int })
 
 /** The result of a replay of dead letters. */
@@ -247,21 +255,30 @@ export class SchemaErrors extends HttpApiMiddleware.Service<SchemaErrors>()("rel
 
 const name = { name: Schema.String }
 
+const tapFilter = {
+  /** A pattern of event types. */
+  type: Schema.optionalKey(Schema.String),
+  webhook: Schema.optionalKey(Schema.String),
+  sink: Schema.optionalKey(Schema.String),
+}
+const tapPosition = Schema.optionalKey(
+  Schema.FiniteFromString.check(Schema.isBetween({ minimum: 0, maximum: 2 ** 53 })),
+)
+
 /** The relay as a whole. 503: the journal can't answer now. */
 export class Relay extends HttpApiGroup.make("relay", { topLevel: true }).add(
   HttpApiEndpoint.get("status", "/status", { success: Status, error: Unavailable }),
-  /** The status each second, as server-sent events; none in a second in which the journal can't be read. */
-  HttpApiEndpoint.get("live", "/live", { success: HttpApiSchema.StreamSse({ data: Status }), error: TooMany }),
   HttpApiEndpoint.get("history", "/history", { success: History }),
   HttpApiEndpoint.get("tap", "/tap", {
-    query: {
-      /** A pattern of event types. */
-      type: optional(Schema.String),
-      webhook: optional(Schema.String),
-      sink: optional(Schema.String),
-    },
+    query: tapFilter,
     success: HttpApiSchema.StreamNdjson({ schema: TapLine }),
     error: [NotFound, Refused, TooMany],
+  }),
+  /** The same by questions in place of a stream: what is new behind the `next` of the answer before; without it, nothing yet. */
+  HttpApiEndpoint.get("tapSince", "/tap/since", {
+    query: { ...tapFilter, sequence: tapPosition, refusals: tapPosition },
+    success: Tap,
+    error: [NotFound, Refused],
   }),
   HttpApiEndpoint.post("reload", "/reload", { success: Reloaded, error: [Invalid, Refused, Unavailable] }),
   HttpApiEndpoint.post("import", "/journal/import", {

@@ -1,11 +1,11 @@
 /**
- * Counts the live streams that are open: each costs work every second for as
- * long as its reader stays, and a page that nobody closes stays for weeks.
+ * Counts the live streams that are open: each costs work for as long as its
+ * reader stays, and nobody may close it for weeks.
  */
 import { Effect, Stream } from "effect"
 import { TooMany } from "./ApiErrors.ts"
 
-/** Open streams at a time: `status --watch`, `tap`, and two for each open page. */
+/** Maximum of open streams. */
 export const most = 64
 
 export const make = () => {
@@ -25,7 +25,7 @@ export const make = () => {
       if (open < most) return Effect.map(stream, (one) => Stream.unwrap(Effect.as(counting, one)))
       return Effect.fail(
         new TooMany({
-          message: `${most} live streams are open, as many as the relay serves: close pages that show it, and commands that follow it (\`relay status --watch\`, \`relay tap\`)`,
+          message: `${most} live streams are open, as many as the relay serves: close commands that follow it (\`relay tap\`)`,
         }),
       )
     })

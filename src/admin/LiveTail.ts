@@ -1,6 +1,8 @@
 /**
  * Incoming events, live: a filtered reader at the head of the journal. Refused
- * requests come with them.
+ * requests come with them. `relay tap` reads a stream that goes on; the page
+ * asks again and again, because a browser opens six connections to a host at
+ * most, and each stream would keep one.
  *
  * **Guarantee.** No body and no signature is shown. It costs an accepted event
  * nothing, because it reads the journal and not ingest. A slow reader delays
@@ -21,8 +23,8 @@ export interface Filter {
   readonly sink?: string
 }
 
-/** Events and refusals shown per second; more are only counted. */
-const shownPerSecond = 100
+/** Events and refusals shown per second, or to one question; more are only counted. */
+export const shownPerSecond = 100
 /** How often the journal is read at most. */
 const every = Duration.millis(100)
 /** How often a line without events is sent, so that the connection is not taken for dead. */
@@ -66,54 +68,82 @@ const passes = ({ match, webhook, sink }: Filter) => {
 
 const nothing = { events: [], refused: [], skipped: 0 }
 
+/** Up to where a tap has shown: the newest entry, and how many refusals there were. */
+export interface Position {
+  readonly sequence: number
+  readonly refusals: number
+}
+
+/** A refused request has no type, and goes to no sink. */
+const showsRefusals = ({ match, sink }: Filter): boolean => match === undefined && sink === undefined
+
+const newest = (recent: RecentRefusals) =>
+  Effect.map(
+    Effect.flatMap(Journal, ({ head }) => head),
+    (sequence): Position => ({ sequence, refusals: recent.total() }),
+  )
+
+/** The news behind a position, and the next position: of the news at most `most` are shown, and the others are counted. */
+const newsAfter = Effect.fnUntraced(function* (
+  filter: Filter,
+  recent: RecentRefusals,
+  { sequence, refusals }: Position,
+  most: number,
+) {
+  const journal = yield* Journal
+  const isWanted = passes(filter)
+  const next = yield* newest(recent)
+  const events: Array<Api.Tapped> = []
+  const refused: Array<TappedRefusal> = []
+  let at = Math.max(Math.min(sequence, next.sequence), next.sequence - maxLag)
+  let skipped = Math.max(0, at - sequence)
+  const show = (add: () => void) => {
+    if (events.length + refused.length >= most) skipped += 1
+    else add()
+  }
+  while (at < next.sequence) {
+    // The journal reports its own errors.
+    const entries = yield* Effect.orElseSucceed(journal.read(at, atOnce), () => [])
+    if (entries.length === 0) break
+    for (const entry of entries) {
+      at = entry.sequence
+      if (isWanted(entry)) show(() => events.push(tapped(entry)))
+    }
+  }
+  if (showsRefusals(filter)) {
+    // The count begins anew with the relay.
+    const seen = Math.min(refusals, next.refusals)
+    const fresh = recent.since(seen)
+    skipped += next.refusals - seen - fresh.length
+    for (const one of fresh) {
+      if (filter.webhook === undefined || filter.webhook === one.webhook) show(() => refused.push(tappedRefusal(one)))
+    }
+  }
+  return { news: { events, refused, skipped }, next: { sequence: at, refusals: next.refusals } }
+})
+
+/** What is new behind `after`, for a reader that asks again and again; without a position, from now on. */
+export const since = Effect.fnUntraced(function* (filter: Filter, recent: RecentRefusals, after?: Position) {
+  if (after === undefined) return { news: nothing, next: yield* newest(recent) }
+  return yield* newsAfter(filter, recent, after, shownPerSecond)
+})
+
 /** From now on. The first line has no events: it says that the tap has begun. */
 export const make = Effect.fnUntraced(function* (filter: Filter, recent: RecentRefusals) {
   const journal = yield* Journal
   const clock = yield* Clock.Clock
   const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
-  const isWanted = passes(filter)
-  // A refused request has no type, and goes to no sink.
-  const showsRefusals = filter.match === undefined && filter.sink === undefined
-  let position = yield* journal.head
-  let seen = recent.total()
+  let position = yield* newest(recent)
   let allowance = shownPerSecond
   let refilledAt = now()
 
-  /** The events that are new since the last read. */
   const readNew = Effect.gen(function* () {
-    const head = yield* journal.head
-    const missed = Math.max(0, head - maxLag - position)
-    position += missed
     allowance = Math.min(shownPerSecond, allowance + ((now() - refilledAt) / 1_000) * shownPerSecond)
     refilledAt = now()
-    const events: Array<Api.Tapped> = []
-    const refused: Array<TappedRefusal> = []
-    let skipped = missed
-    const show = (add: () => void) => {
-      if (allowance < 1) skipped += 1
-      else {
-        allowance -= 1
-        add()
-      }
-    }
-    while (position < head) {
-      // The journal reports its own errors.
-      const entries = yield* Effect.orElseSucceed(journal.read(position, atOnce), () => [])
-      if (entries.length === 0) break
-      for (const entry of entries) {
-        position = entry.sequence
-        if (isWanted(entry)) show(() => events.push(tapped(entry)))
-      }
-    }
-    if (showsRefusals) {
-      const fresh = recent.since(seen)
-      skipped += recent.total() - seen - fresh.length
-      seen = recent.total()
-      for (const one of fresh) {
-        if (filter.webhook === undefined || filter.webhook === one.webhook) show(() => refused.push(tappedRefusal(one)))
-      }
-    }
-    return { events, refused, skipped }
+    const { news, next } = yield* newsAfter(filter, recent, position, Math.floor(allowance))
+    allowance -= news.events.length + news.refused.length
+    position = next
+    return news
   })
 
   const next = Effect.gen(function* () {
@@ -121,8 +151,8 @@ export const make = Effect.fnUntraced(function* (filter: Filter, recent: RecentR
       yield* Effect.sleep(every)
       yield* Effect.timeoutOption(
         Effect.suspend(() => {
-          const accepted = journal.awaitBeyond(position)
-          return showsRefusals ? Effect.raceFirst(accepted, recent.awaitBeyond(seen)) : accepted
+          const accepted = journal.awaitBeyond(position.sequence)
+          return showsRefusals(filter) ? Effect.raceFirst(accepted, recent.awaitBeyond(position.refusals)) : accepted
         }),
         Duration.millis(Math.max(0, end - now())),
       )
@@ -130,6 +160,6 @@ export const make = Effect.fnUntraced(function* (filter: Filter, recent: RecentR
       if (news.events.length + news.refused.length + news.skipped > 0) return news
     }
     return nothing
-  })
+  }).pipe(Effect.provideService(Journal, journal))
   return Stream.concat(Stream.succeed(nothing), Stream.fromEffectRepeat(next))
 })

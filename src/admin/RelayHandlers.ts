@@ -1,5 +1,5 @@
 /** Status and history, import, live tail and reload. */
-import { Effect, Option, Schedule, Stream } from "effect"
+import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { ActiveConfig } from "../ActiveConfig.ts"
 import { ownWebhook } from "../delivery/RelayEvents.ts"
@@ -16,6 +16,12 @@ import * as LiveStreams from "./LiveStreams.ts"
 import * as LiveTail from "./LiveTail.ts"
 import { noSink, noWebhook, requirePatterns, unavailable } from "./Refusals.ts"
 import { RelayStatus } from "./RelayStatus.ts"
+
+interface TapFilter {
+  readonly type?: string
+  readonly webhook?: string
+  readonly sink?: string
+}
 
 /** The event, with the sinks among these that are owed it. */
 const owedOf = (
@@ -41,7 +47,18 @@ export const layer = HttpApiBuilder.group(
     const history = yield* History
     const { status } = yield* RelayStatus
     const limited = LiveStreams.make()
-    const everySecond = Stream.fromEffectSchedule(Effect.option(status), Schedule.fixed("1 second"))
+
+    /** What is tapped; fails where there is no such webhook or sink. */
+    const tapped = Effect.fnUntraced(function* ({ type, ...filter }: TapFilter) {
+      const { webhooks, sinks } = active.current.config
+      const { webhook, sink } = filter
+      const known = (names: ReadonlyArray<{ readonly name: string }>, name: string | undefined) =>
+        name === undefined || names.some((one) => one.name === name)
+      yield* requirePatterns(type)
+      if (!known([...webhooks, { name: ownWebhook }], webhook)) return yield* noWebhook(webhook)
+      if (!known([...sinks, { name: quarantine }], sink)) return yield* noSink(sink)
+      return { ...filter, ...(type !== undefined && { match: Pattern.make(type) }) }
+    })
 
     /** Events of another journal that are owed to sinks of this config. */
     const importEvents = Effect.fnUntraced(function* (events: ReadonlyArray<Kept>) {
@@ -63,26 +80,20 @@ export const layer = HttpApiBuilder.group(
 
     return handlers.handleAll({
       status: () => Effect.mapError(status, unavailable),
-      live: () =>
-        limited(
-          Effect.succeed(
-            Stream.flatMap(everySecond, Option.match({ onNone: () => Stream.empty, onSome: Stream.succeed })),
-          ),
-        ),
       history: () => history.report,
       import: ({ payload: { events } }) => importEvents(events),
       acknowledge: () => Effect.mapError(archive.acknowledge, unavailable),
       tap: Effect.fnUntraced(
-        function* ({ query: { type, ...filter } }) {
-          const { webhooks, sinks } = active.current.config
-          const { webhook, sink } = filter
-          const known = (names: ReadonlyArray<{ readonly name: string }>, name: string | undefined) =>
-            name === undefined || names.some((one) => one.name === name)
-          yield* requirePatterns(type)
-          if (!known([...webhooks, { name: ownWebhook }], webhook)) return yield* noWebhook(webhook)
-          if (!known([...sinks, { name: quarantine }], sink)) return yield* noSink(sink)
-          const match = type === undefined ? {} : { match: Pattern.make(type) }
-          return yield* limited(LiveTail.make({ ...filter, ...match }, ingest.refusals))
+        function* ({ query }) {
+          return yield* limited(LiveTail.make(yield* tapped(query), ingest.refusals))
+        },
+        Effect.provideService(Journal, journal),
+      ),
+      tapSince: Effect.fnUntraced(
+        function* ({ query: { sequence, refusals, ...query } }) {
+          const after = sequence === undefined || refusals === undefined ? undefined : { sequence, refusals }
+          const { news, next } = yield* LiveTail.since(yield* tapped(query), ingest.refusals, after)
+          return { ...news, next }
         },
         Effect.provideService(Journal, journal),
       ),

@@ -1,7 +1,7 @@
 import { describe, expect } from "bun:test"
 import { Clock, Effect, Exit, Fiber, Latch, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import type { TapLine } from "../../src/admin/Api.ts"
+import type { Tap, TapLine } from "../../src/admin/Api.ts"
 import * as LiveTail from "../../src/admin/LiveTail.ts"
 import type { Event } from "../../src/event/Event.ts"
 import type { RefusalReason } from "../../src/ingest/Answers.ts"
@@ -11,7 +11,7 @@ import * as MemoryJournal from "../journal/MemoryJournal.ts"
 import { event } from "../journal/samples.ts"
 import { whole } from "../journal/whole.ts"
 import { it } from "../lib/effect.ts"
-import { start, text } from "./fixture.ts"
+import { json, start, text } from "./fixture.ts"
 
 type Line = typeof TapLine.Type
 
@@ -208,6 +208,34 @@ describe("a tap over the admin API", () => {
       expect(JSON.parse(line)).toMatchObject({ events: [{ id: "evt_1", sinks: ["lake"] }], skipped: 0 })
       expect(line).not.toMatch(/Ada|sha256/)
       yield* Effect.promise(() => reader.cancel())
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("is asked again and again: each answer has what is new since the one before", () =>
+    Effect.gen(function* () {
+      const { ask, journal } = yield* start({
+        refused: [{ webhook: "", reason: "method", requestId: "1", detail: "" }],
+      })
+      const since = (next: Tap["next"] | undefined) => {
+        const query = new URLSearchParams(next && { sequence: `${next.sequence}`, refusals: `${next.refusals}` })
+        return Effect.map(Effect.flatMap(ask(`/api/v1/tap/since?${query}`), json), (tap) => tap as Tap)
+      }
+      yield* journal.append(event("evt_before"), ["lake"])
+      const { next, ...begun } = yield* since(undefined)
+      expect([begun, next]).toEqual([
+        { events: [], refused: [], skipped: 0 },
+        { sequence: 1, refusals: 1 },
+      ])
+      for (let n = 1; n <= 102; n++) yield* journal.append(event(`evt_${n}`), ["lake"])
+      const found = yield* since(next)
+      expect([found.events[0]?.id, found.events.length, found.skipped]).toEqual(["evt_1", 100, 2])
+      expect(yield* since(found.next)).toEqual({ events: [], refused: [], skipped: 0, next: found.next })
+      // What began before the relay's last start, and on another journal.
+      expect(yield* since({ sequence: 9_999, refusals: 9_999 })).toMatchObject({ skipped: 0, next: found.next })
+      const { refused } = yield* since({ sequence: 0, refusals: 0 })
+      expect(refused).toEqual([])
+      const none = yield* since({ sequence: 102, refusals: 0 })
+      expect(none).toMatchObject({ events: [{ id: "evt_102" }], refused: [{ refused: "method" }] })
     }).pipe(Effect.orDie),
   )
 

@@ -297,15 +297,24 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
   test("acknowledges what the journal lost, after repeating it", async () => {
     const status = JSON.parse(await site.run("status", "--json"))
     const journal = { ...status.journal, health: "red", message: "3 events were lost\nby a damaged page" }
-    const body = `data: ${JSON.stringify({ ...status, journal })}\n\n`
-    await page.route("**/api/v1/live", (route) => route.fulfill({ contentType: "text/event-stream", body }))
+    await page.route("**/api/v1/status", (route) => route.fulfill({ json: { ...status, journal } }))
     await show("")
     await button("Acknowledge…").click()
     const asked = page.waitForResponse(/journal\/acknowledge$/)
     expect(await yes("Acknowledge")).toContain("3 events were lost")
     expect((await asked).ok()).toBe(true)
-    await page.unroute("**/api/v1/live")
+    await page.unroute("**/api/v1/status")
   })
+
+  test("works in more tabs than a browser opens connections to a host, all of them live", async () => {
+    const tabs = await Promise.all(Array.from({ length: 8 }, () => browser.newPage()))
+    await Promise.all(tabs.map((tab) => tab.goto(`${site.url}/#/live`)))
+    for (const tab of tabs) await tab.getByText("Listening").waitFor()
+    await page.waitForTimeout(1_000)
+    await site.deliver({ id: "evt_tabs", type: "block.created" })
+    for (const tab of tabs) await tab.getByRole("link", { name: "evt_tabs" }).waitFor()
+    await Promise.all(tabs.map((tab) => tab.close()))
+  }, 60_000)
 
   test("says that the relay is silent when it hangs, and goes on with it", async () => {
     await show("")

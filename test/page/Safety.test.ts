@@ -108,11 +108,10 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
       relay(hostile, { configHash: "beef" }),
       relay("three", { age: 90_000 }),
     ]
-    await page.route("**/api/v1/live", async (route) => {
-      const status = JSON.parse(await site.run("status", "--json"))
-      const body = `data: ${JSON.stringify({ ...status, fleet: { relays, unowned: [7] } })}\n\n`
-      await route.fulfill({ contentType: "text/event-stream", body })
-    })
+    const status = JSON.parse(await site.run("status", "--json"))
+    await page.route("**/api/v1/status", (route) =>
+      route.fulfill({ json: { ...status, fleet: { relays, unowned: [7] } } }),
+    )
     await page.goto(site.url)
     await page.getByRole("row", { name: /one this one.*1 and the shared one/ }).waitFor()
     await page.getByRole("row", { name: /beef another/ }).waitFor()

@@ -74,18 +74,10 @@ const post = async <A = unknown>(path: string, body?: unknown): Promise<A> => {
   return JSON.parse(text === "" ? "null" : text)
 }
 
-/** The lines of an answer that goes on. */
-async function* linesOf(path: string, query: Query, abort: AbortSignal): AsyncGenerator<string> {
-  const { body } = await ask("GET", urlOf(path, query), undefined, abort)
-  const reader = body?.pipeThrough(new TextDecoderStream()).getReader()
-  let rest = ""
-  for (;;) {
-    const { done, value } = (await reader?.read()) ?? { done: true, value: "" }
-    if (done) return
-    const lines = `${rest}${value}`.split("\n")
-    rest = lines.pop() ?? ""
-    yield* lines
-  }
+interface TapQuery {
+  readonly type: string
+  readonly webhook: string
+  readonly sink: string
 }
 
 export interface EventQuery {
@@ -103,17 +95,10 @@ export interface EventQuery {
 const lane = (name: string, what: string): string => `/lanes/${encodeURIComponent(name)}/${what}`
 
 export const admin = {
-  /** The status each second. Not by `EventSource`: that can send no token. */
-  async *live(abort: AbortSignal): AsyncGenerator<Api.Status> {
-    for await (const line of linesOf("/live", {}, abort)) if (line.startsWith("data:")) yield JSON.parse(line.slice(5))
-  },
-  async *tap(
-    query: { readonly type: string; readonly webhook: string; readonly sink: string },
-    abort: AbortSignal,
-  ): AsyncGenerator<typeof Api.TapLine.Type> {
-    for await (const line of linesOf("/tap", query, abort)) if (line !== "") yield JSON.parse(line)
-  },
-  status: () => get<Api.Status>("/status"),
+  /** What is new since the last answer; without one, nothing yet. */
+  tap: (query: TapQuery, last: Api.Tap | undefined, abort: AbortSignal) =>
+    get<Api.Tap>("/tap/since", { ...query, ...last?.next }, abort),
+  status: (abort?: AbortSignal) => get<Api.Status>("/status", {}, abort),
   history: () => get<Api.History>("/history"),
   reload: () => post<typeof Api.Reloaded.Type>("/reload"),
   acknowledge: () => post("/journal/acknowledge"),

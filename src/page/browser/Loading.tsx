@@ -1,6 +1,7 @@
 /** Something that is asked for once, or again: what came, and what went wrong. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks"
 import { problemOf } from "./AdminCalls.ts"
+import { connections } from "./RelayLink.ts"
 import { Text } from "./Shown.tsx"
 
 export interface Loaded<A> {
@@ -10,7 +11,7 @@ export interface Loaded<A> {
   readonly again: () => void
 }
 
-/** Asks whenever `key` changes; an answer to an older question is dropped. */
+/** Asks whenever `key` changes or the relay answers again; an answer to an older question is dropped. */
 export const useLoaded = <A,>(key: string, ask: () => Promise<A>): Loaded<A> => {
   const [state, setState] = useState<{ readonly value?: A; readonly problem: string; readonly isBusy: boolean }>({
     problem: "",
@@ -38,7 +39,7 @@ export const useLoaded = <A,>(key: string, ask: () => Promise<A>): Loaded<A> => 
     return () => {
       asked.current += 1
     }
-  }, [key])
+  }, [key, connections.value])
   return { value: state.value, problem: state.problem, isBusy: state.isBusy, again }
 }
 

@@ -1,10 +1,12 @@
 /**
- * The status as it comes, and whether it still does.
+ * The status, asked for each second, and whether the relay still answers.
  *
- * What was heard last stays on the page while the relay is away, marked as old.
- * It is asked again until it answers.
+ * It is asked for anew each time and not streamed: a browser opens six
+ * connections to a host at most, so a stream for each tab would leave none to
+ * the seventh. What was heard last stays on the page while the relay is
+ * unavailable, marked as old.
  */
-import { signal } from "@preact/signals"
+import { batch, signal } from "@preact/signals"
 import type { History, Status } from "../../admin/Api.ts"
 import { admin, Refusal, token } from "./AdminCalls.ts"
 import { say } from "./Messages.ts"
@@ -18,79 +20,78 @@ export const status = signal<Status | undefined>(undefined)
 export const history = signal<History | undefined>(undefined)
 /** Epoch milliseconds by this machine's clock when the relay was last heard. */
 export const heardAt = signal(0)
+/** Counts how often the relay answered again: what failed meanwhile is asked for anew. */
+export const connections = signal(0)
 /** The relay became another version than the one that this page came with. */
 export const isOutdated = signal(false)
 
-/** A status comes each second; after so long without one the connection is given up. */
-const silence = 5_000
-const longestWait = 5_000
+const every = 1_000
 const historyEvery = 10_000
+/** After so long without an answer the relay counts as silent. */
+const silence = 5_000
 
 let ownVersion = ""
-
-const wait = (millis: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, millis))
+let historyAt = 0
 
 const take = (next: Status): void => {
   const before = status.peek()
-  if (before !== undefined && before.startedAt !== next.startedAt) {
-    say("The relay has restarted.")
-    void renewHistory()
-  }
+  const isRestarted = before !== undefined && before.startedAt !== next.startedAt
+  if (isRestarted) say("The relay has restarted.")
   if (ownVersion === "") ownVersion = next.version
-  isOutdated.value = next.version !== ownVersion
-  status.value = next
-  heardAt.value = Date.now()
-  linkProblem.value = ""
-  link.value = "live"
-}
-
-const listen = async (): Promise<void> => {
-  const abort = new AbortController()
-  let timer = setTimeout(() => abort.abort(), silence)
-  try {
-    for await (const next of admin.live(abort.signal)) {
-      clearTimeout(timer)
-      timer = setTimeout(() => abort.abort(), silence)
-      take(next)
-    }
-    throw new Refusal(0, "the relay has closed the connection")
-  } catch (error) {
-    if (error instanceof Refusal && error.status === 401) {
-      link.value = "locked"
-      return
-    }
-    link.value = "away"
-    linkProblem.value = error instanceof Refusal ? error.message : "the relay is silent"
-  } finally {
-    clearTimeout(timer)
-    abort.abort()
-  }
+  batch(() => {
+    isOutdated.value = next.version !== ownVersion
+    status.value = next
+    heardAt.value = Date.now()
+    linkProblem.value = ""
+    if (link.peek() !== "live") connections.value += 1
+    link.value = "live"
+  })
+  if (isRestarted || (!document.hidden && Date.now() - historyAt >= historyEvery)) void renewHistory()
 }
 
 const renewHistory = async (): Promise<void> => {
+  historyAt = Date.now()
   const found = await admin.history().catch(() => undefined)
   if (found !== undefined) history.value = found
 }
 
-/** Until the tab is closed. */
-export const connect = async (): Promise<never> => {
-  setInterval(() => {
-    if (link.peek() === "live" && !document.hidden) void renewHistory()
-  }, historyEvery)
-  for (let failures = 0; ; failures++) {
-    const since = Date.now()
-    await Promise.all([listen(), link.peek() === "locked" ? undefined : renewHistory()])
-    if (Date.now() - since > longestWait) failures = 0
-    if (link.peek() === "locked") await unlocked()
-    else await wait(Math.min(longestWait, 500 * 2 ** failures))
+const ask = async (): Promise<void> => {
+  try {
+    take(await admin.status(AbortSignal.timeout(silence)))
+  } catch (error) {
+    const isLocked = error instanceof Refusal && error.status === 401
+    batch(() => {
+      link.value = isLocked ? "locked" : "away"
+      linkProblem.value = error instanceof Refusal ? error.message : "the relay is silent"
+    })
   }
 }
+
+/** A browser slows the timers of a hidden tab down; one that is looked at again asks immediately. */
+const pause = (): Promise<void> =>
+  new Promise((resolve) => {
+    const go = () => {
+      clearTimeout(timer)
+      removeEventListener("visibilitychange", go)
+      resolve()
+    }
+    const timer = setTimeout(go, every)
+    addEventListener("visibilitychange", go)
+  })
 
 let wake = (): void => {}
 const unlocked = (): Promise<void> =>
   new Promise((resolve) => {
     wake = resolve
   })
+
+/** Until the tab is closed. */
+export const connect = async (): Promise<never> => {
+  for (;;) {
+    await ask()
+    await (link.peek() === "locked" ? unlocked() : pause())
+  }
+}
 
 /** Tries a token that was typed in. */
 export const unlock = (text: string): void => {

@@ -1,10 +1,10 @@
 /** The view shows what comes in, as it comes: accepted events and refused requests. */
 import { signal } from "@preact/signals"
 import { useEffect, useState } from "preact/hooks"
-import type { Status, TapLine, Tapped } from "../../admin/Api.ts"
+import type { Status, Tap, Tapped } from "../../admin/Api.ts"
 import type { TappedRefusal } from "../../admin/RefusedRequest.ts"
 import { quarantine } from "../../event/Event.ts"
-import { admin, Refusal } from "./AdminCalls.ts"
+import { admin, problemOf } from "./AdminCalls.ts"
 import { Choice, Filters, TypeField, useForm, webhooksOf } from "./Fields.tsx"
 import { Problem } from "./Loading.tsx"
 import { linkTo } from "./Location.ts"
@@ -15,36 +15,31 @@ import { type Column, Table } from "./Table.tsx"
 
 /** Rows that are kept; older ones are in the journal. */
 const most = 200
-/** How often they are drawn at most, in milliseconds. */
-const every = 250
+/** How often the relay is asked, and how long a filter rests before it is, in milliseconds. */
+const every = 500
+const typing = 250
 let keys = 0
 
 type Row = (Tapped | TappedRefusal) & { readonly key: number }
 
 const rows = signal<ReadonlyArray<Row>>([])
 const skipped = signal(0)
-let waiting: Array<Tapped | TappedRefusal> = []
 
-const take = ({ events, refused, skipped: missed }: typeof TapLine.Type): void => {
+const wait = (millis: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, millis))
+
+const draw = ({ events, refused, skipped: missed }: Tap): void => {
   if (missed > 0) skipped.value += missed
-  waiting.push(...events, ...refused)
-}
-
-const draw = (): void => {
-  if (waiting.length === 0) return
-  const added = waiting
+  if (events.length + refused.length === 0) return
+  const added = [...events, ...refused]
     .toSorted((a, b) => b.at - a.at)
-    .slice(0, most)
     .map((one) => {
       keys += 1
       return { ...one, key: keys }
     })
-  waiting = []
   rows.value = [...added, ...rows.value].slice(0, most)
 }
 
 const clear = (): void => {
-  waiting = []
   rows.value = []
   skipped.value = 0
 }
@@ -96,19 +91,15 @@ export const Tail = ({ status }: { readonly status: Status }) => {
     const abort = new AbortController()
     const follow = async () => {
       // A pattern is typed letter by letter.
-      await new Promise((resolve) => setTimeout(resolve, 250))
-      if (abort.signal.aborted) return
+      await wait(typing)
       setProblem("")
-      for await (const line of admin.tap(filter, abort.signal)) take(line)
+      for (let last: Tap | undefined; !abort.signal.aborted; await wait(every)) {
+        last = await admin.tap(filter, last, abort.signal)
+        draw(last)
+      }
     }
-    follow().catch((error: unknown) => {
-      if (!abort.signal.aborted && error instanceof Refusal) setProblem(error.message)
-    })
-    const timer = setInterval(draw, every)
-    return () => {
-      clearInterval(timer)
-      abort.abort()
-    }
+    follow().catch((error: unknown) => !abort.signal.aborted && setProblem(problemOf(error)))
+    return () => abort.abort()
   }, [filter, isPaused, isLive])
   return (
     <section aria-labelledby="tail">
@@ -123,7 +114,7 @@ export const Tail = ({ status }: { readonly status: Status }) => {
       </Filters>
       <Problem of={problem} />
       <p class="quiet" role="status">
-        {isPaused ? "Paused." : "Listening; at most 100 a second are shown."}
+        {isPaused ? "Paused." : "Listening; at most 200 a second are shown."}
         {skipped.value > 0 && ` ${number(skipped.value)} more were not.`}
       </p>
       {rows.value.length === 0 ? (
