@@ -1,9 +1,11 @@
 /** Every action of the page, in a real browser on the compiled relay. What is asserted was done is asked of the relay. */
-import { afterAll, afterEach, beforeAll, expect, test } from "bun:test"
+import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from "bun:test"
 import type { Browser, Page } from "playwright-core"
 import { suiteUnless } from "../lib/lacking.ts"
 import { openChromium, reasonToSkip } from "../parts/Chromium.ts"
 import { personal, type Site, startSite } from "./site.ts"
+
+setDefaultTimeout(30_000)
 
 suiteUnless(reasonToSkip(), "the page in Chromium", () => {
   let browser: Browser
@@ -21,7 +23,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
   afterAll(async () => {
     await browser?.close()
     await site?.stop()
-  }, 30_000)
+  })
   // A policy that is broken, a bug: the console says it.
   afterEach(() => {
     expect(faults.filter((text) => !text.includes("Failed to load resource"))).toEqual([])
@@ -64,14 +66,13 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
   test("shows a delivery as it comes, and a refused request", async () => {
     await show("live")
     await says("Listening")
-    await page.waitForTimeout(600)
     await site.deliver({ id: "evt_live", type: "block.created" })
     await site.deliverUnsigned("/hooks")
     await page.getByRole("link", { name: "evt_live" }).waitFor()
     await says("refused 401")
     await page.getByRole("combobox", { name: "Type" }).fill("client.*")
     await says("Nothing yet")
-    await page.waitForTimeout(600)
+    await says("Listening")
     await site.deliver({ id: "evt_other", type: "block.created" })
     await site.deliver({ id: "evt_wanted", type: "client.updated" })
     await page.getByRole("link", { name: "evt_wanted" }).waitFor()
@@ -93,10 +94,22 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     expect(await yes("Pause")).toContain("relay lanes pause lake")
     await lane("lake", ({ condition }) => condition === "paused")
     await site.deliver({ id: "evt_kept", type: "appointment.created" })
+    await page.getByRole("row", { name: /^lake http paused 1/ }).waitFor()
     await button("Resume lake").first().click()
     expect(await yes("Resume")).toContain("1 event will be sent")
     await lane("lake", ({ condition, backlog }) => condition === "running" && backlog === 0)
     expect(site.received).toContain("/lake")
+  })
+
+  test("closes a question with the view that asked it", async () => {
+    await show("")
+    await button("Pause lake").click()
+    await page.getByRole("dialog").waitFor()
+    await page.evaluate("location.hash = '#/events'")
+    await page.getByRole("dialog").waitFor({ state: "detached" })
+    await page.goBack()
+    await button("Pause lake").waitFor()
+    expect(await page.getByRole("dialog").count()).toBe(0)
   })
 
   test("retries a sink now that is away, and says what to do about it", async () => {
@@ -179,7 +192,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     const told = async () => (await page.evaluate("document.body.textContent")) as string
     expect(await told()).not.toContain("Lovelace")
     await button("Show personal data…").click()
-    await yes("Show it")
+    expect(await yes("Show it")).toMatch(/relay explain seq_\d+ --reveal/)
     await says(/not Ada Lovelace/)
     await button("Mask personal data").click()
     await page.getByText(/not Ada Lovelace/).waitFor({ state: "detached" })
@@ -273,6 +286,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     await says(/Reloaded: sink old removed/)
     await button("Move old").first().click()
     await page.getByRole("dialog").getByLabel("To the sink").selectOption("lake")
+    await says("relay lanes move old lake")
     expect(await yes("Move 2 events")).toContain("2 events will be sent to another sink")
     await says("2 events moved to lake.")
     expect(await laneOf("old")).toBeUndefined()
@@ -307,14 +321,15 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
   })
 
   test("works in more tabs than a browser opens connections to a host, all of them live", async () => {
-    const tabs = await Promise.all(Array.from({ length: 8 }, () => browser.newPage()))
+    // Tabs of one context share its connections.
+    const context = await browser.newContext()
+    const tabs = await Promise.all(Array.from({ length: 8 }, () => context.newPage()))
     await Promise.all(tabs.map((tab) => tab.goto(`${site.url}/#/live`)))
     for (const tab of tabs) await tab.getByText("Listening").waitFor()
-    await page.waitForTimeout(1_000)
     await site.deliver({ id: "evt_tabs", type: "block.created" })
     for (const tab of tabs) await tab.getByRole("link", { name: "evt_tabs" }).waitFor()
-    await Promise.all(tabs.map((tab) => tab.close()))
-  }, 60_000)
+    await context.close()
+  })
 
   test("says that the relay is silent when it hangs, and goes on with it", async () => {
     await show("")
@@ -322,18 +337,33 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     site.freeze()
     await says("the relay is silent")
     await page.locator("main.stale").waitFor()
+    expect(await page.title()).toBe("Disconnected · All is well · relay")
     site.thaw()
     await page.locator("main:not(.stale)").waitFor()
-  }, 30_000)
+    expect(await page.title()).toBe("All is well · relay")
+  })
+
+  test("shows no error of a time without the relay once it answers again", async () => {
+    await show("")
+    await says("Live")
+    await page.route("**/api/**", (route) => route.abort())
+    await page.getByRole("link", { name: "Events" }).click()
+    // The connection's, and that of the view.
+    await page.getByRole("alert").nth(1).waitFor()
+    await page.unroute("**/api/**")
+    await page.locator("main:not(.stale)").waitFor()
+    await page.getByRole("alert").first().waitFor({ state: "detached" })
+    await page.getByRole("table").waitFor()
+  })
 
   test("stays right when the relay restarts: what is shown is marked as old, and then is new", async () => {
     await show("")
     await says("Live")
-    const restarted = site.restart()
-    await says("Not connected")
-    await page.locator("main.stale").waitFor()
-    await restarted
+    await site.restart(async () => {
+      await says("Not connected")
+      await page.locator("main.stale").waitFor()
+    })
     await page.locator("main:not(.stale)").waitFor()
     await says("The relay has restarted.")
-  }, 30_000)
+  })
 })

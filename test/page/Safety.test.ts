@@ -1,5 +1,5 @@
 /** What the page must hold against: readers of screens, hostile content, other sites, a token, and its weight. */
-import { afterAll, beforeAll, expect, test } from "bun:test"
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { createRequire } from "node:module"
 import type { Browser, Page } from "playwright-core"
@@ -10,6 +10,8 @@ import { hostile, personal, type Site, startSite, token } from "./site.ts"
 /** axe-core, as text to run in the page. */
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8")
 const views = ["", "live", "events", "event/evt_1", "dead-letters", "replay", "routes"]
+
+setDefaultTimeout(30_000)
 
 suiteUnless(reasonToSkip(), "the page in Chromium", () => {
   let browser: Browser
@@ -160,6 +162,8 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     const guarded = await startSite({ token })
     const page = await openPage()
     await page.goto(guarded.url)
+    await page.getByText("nothing is stored in the browser").waitFor()
+    expect(await text(page, "document.activeElement.type")).toBe("password")
     await page.getByLabel("Admin token").fill("a-wrong-token-of-somebody-else-000")
     await page.getByRole("button", { name: "Continue" }).click()
     await page.getByText("This is not the token.").waitFor()

@@ -33,7 +33,8 @@ export interface Site {
   readonly deliverUnsigned: (path: string) => Promise<number>
   /** A command, to its end; stdout. */
   readonly run: (...args: ReadonlyArray<string>) => Promise<string>
-  readonly restart: () => Promise<void>
+  /** Kills the relay and starts it again; `meanwhile` runs between. */
+  readonly restart: (meanwhile: () => Promise<void>) => Promise<void>
   /** It hangs, and goes on. */
   readonly freeze: () => void
   readonly thaw: () => void
@@ -116,8 +117,9 @@ export const startSite = async (options: SiteOptions = {}): Promise<Site> => {
         })
       ).status,
     run: async (...args) => (await relay([...args, "-c", file], { cwd })).stdout,
-    restart: async () => {
+    restart: async (meanwhile) => {
       await running.kill()
+      await meanwhile()
       running = await startRelay(file, { cwd })
     },
     freeze: () => running.signal("SIGSTOP"),

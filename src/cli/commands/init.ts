@@ -2,10 +2,11 @@
 import { Effect, FileSystem, Option, Path } from "effect"
 import { Command } from "effect/cli"
 import unit from "../../../config/deploy/relay.service" with { type: "text" }
+import { quoted } from "../../formats/Shell.ts"
 import { io } from "../support/CommandError.ts"
 import { Config, Json, toggle } from "../support/flags.ts"
 import { plain, print, printJson } from "../support/output.ts"
-import { lazily, Program, quoted } from "../support/Program.ts"
+import { lazily, Program } from "../support/Program.ts"
 
 /** It lies next to the config, whose `$schema` names it. */
 const schemaFile = "relay.schema.json"

@@ -1,6 +1,7 @@
 /** Facts about the program that commands need: its version, its environment and how it was started. */
 import { Context, Effect } from "effect"
 import manifest from "../../../package.json" with { type: "json" }
+import { quoted } from "../../formats/Shell.ts"
 import type { Started } from "../../runtime/Process.ts"
 
 export const version: string = manifest.version
@@ -18,10 +19,6 @@ export class Program extends Context.Service<
 
 /** The path relative to `cwd`, where it is below. */
 const fromHere = (path: string, cwd: string): string => (path.startsWith(`${cwd}/`) ? path.slice(cwd.length + 1) : path)
-
-/** Quoted for a shell where necessary. */
-export const quoted = (text: string): string =>
-  /^[A-Za-z0-9_./:=@%+,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
 
 /** The command that starts the program from the same directory, so that printed commands can be pasted. */
 export const commandOf = ({ isCompiled, runtime, runtimeVersion, execPath, main, cwd, env }: Started): string => {

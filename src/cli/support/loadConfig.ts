@@ -2,10 +2,11 @@
 import { Effect, FileSystem, Option } from "effect"
 import type { Loaded } from "../../config/load/Load.ts"
 import { ReadFiles, readerOf } from "../../config/load/ReadFile.ts"
+import { quoted } from "../../formats/Shell.ts"
 import * as FileIdentity from "../../runtime/FileIdentity.ts"
 import { Config } from "./flags.ts"
 import { marked, paintMessages, plain, say, table } from "./output.ts"
-import { lazily, Program, quoted } from "./Program.ts"
+import { lazily, Program } from "./Program.ts"
 
 const loading = Effect.fnUntraced(function* (mayLack: boolean) {
   const file = yield* Config

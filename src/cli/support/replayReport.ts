@@ -1,11 +1,12 @@
 /** A replay as the command line follows and reports it. */
 import { Effect, Option } from "effect"
 import type { Replay } from "../../admin/Api.ts"
+import { replayWords } from "../../admin/ReplayCommand.ts"
+import { line } from "../../formats/Shell.ts"
 import { ask } from "./adminClient.ts"
 import { unreachable } from "./CommandError.ts"
 import { nameOf } from "./eventReport.ts"
 import { count, instant, plain, say, table } from "./output.ts"
-import { quoted } from "./Program.ts"
 import { progressBar } from "./progressBar.ts"
 
 export const hasEnded = ({ endedAt }: Replay): boolean => endedAt !== undefined
@@ -111,17 +112,6 @@ export const commandLine = (
   { events, to }: Pick<Replay, "events" | "to">,
   more: Partial<Replay["events"]> = {},
 ): string => {
-  const { id, types = [], since, until, ...filters } = { ...events, ...more }
-  const time = (name: string, at: number | undefined) => (at === undefined ? [] : [name, instant(at)])
-  const words = [
-    "replay",
-    ...(id === undefined ? [] : [id]),
-    ...(to === "routed" ? ["--routed"] : ["--sink", to.sink]),
-    ...types.flatMap((type) => ["--type", type]),
-    ...time("--since", since),
-    ...time("--until", until),
-    ...Object.entries(filters).flatMap(([name, value]) => [`--${name}`, String(value)]),
-    ...Option.match(file, { onNone: () => [], onSome: (file) => ["-c", file] }),
-  ]
-  return `${command} ${words.map((word) => quoted(plain(word))).join(" ")}`
+  const words = replayWords({ events: { ...events, ...more }, to })
+  return `${command} ${line(...words, ...Option.match(file, { onNone: () => [], onSome: (file) => ["-c", file] }))}`
 }

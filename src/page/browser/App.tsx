@@ -45,11 +45,12 @@ const headline = (now: Status): { readonly tone: string; readonly text: string }
   return { tone: "bad", text: `${critical} critical${warnings === 0 ? "" : `, ${warned}`}` }
 }
 
-/** The tab says it too. */
+/** The tab says it too: how many problems there are or were, and that the relay does not answer. */
 effect(() => {
   const now = status.value
-  const said = now === undefined || link.value !== "live" ? "" : headline(now).text
-  document.title = said === "" ? "relay" : `${said} · relay`
+  const found = now === undefined ? "" : headline(now).text
+  const said = link.value === "locked" ? [] : [...(link.value === "away" ? ["Disconnected"] : []), found]
+  document.title = [...said.filter((text) => text !== ""), "relay"].join(" · ")
 })
 
 const LinkState = () => {

@@ -2,8 +2,10 @@
 import { signal } from "@preact/signals"
 import type { ComponentChildren } from "preact"
 import { useEffect, useRef } from "preact/hooks"
-import { Refusal } from "./AdminCalls.ts"
+import { problemOf, Refusal } from "./AdminCalls.ts"
+import { place } from "./Location.ts"
 import { say } from "./Messages.ts"
+import { askNow, link } from "./RelayLink.ts"
 import { Text } from "./Shown.tsx"
 
 export interface Question {
@@ -11,7 +13,7 @@ export interface Question {
   /** It says what will happen. */
   readonly what: ComponentChildren
   /** This command does the same. */
-  readonly command?: string
+  readonly command: ComponentChildren
   readonly yes: string
   readonly isDangerous?: boolean
   /** Does it; gives what to say when it is done. */
@@ -28,17 +30,22 @@ export const confirm = (asked: Question): void => {
 }
 
 const close = (): void => {
-  if (!isBusy.peek()) question.value = undefined
+  question.value = undefined
 }
+// It belongs to the view that asked.
+place.subscribe(close)
+link.subscribe((now) => now === "locked" && close())
 
 /** Whether it could be done. */
-const answerYes = async ({ act }: Question): Promise<boolean> => {
+const answerYes = async (asked: Question): Promise<boolean> => {
   isBusy.value = true
   try {
-    say(await act())
+    say(await asked.act())
+    askNow()
     return true
   } catch (error) {
-    problem.value = error instanceof Refusal ? error : new Refusal(0, String(error))
+    if (question.peek() === asked) problem.value = error instanceof Refusal ? error : new Refusal(0, String(error))
+    else say(problemOf(error), true)
     return false
   } finally {
     isBusy.value = false
@@ -67,11 +74,9 @@ export const ConfirmDialog = () => {
     >
       <h2 id="confirm-title">{title}</h2>
       <div id="confirm-what">{what}</div>
-      {command !== undefined && (
-        <p class="command">
-          <span>On the command line:</span> <code>{command}</code>
-        </p>
-      )}
+      <p class="command">
+        <span>On the command line:</span> <code>{command}</code>
+      </p>
       {problem.value !== undefined && (
         <div class="problem" role="alert">
           <p>

@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks"
 import type { Selection, Status } from "../../admin/Api.ts"
 import { quarantine } from "../../event/Event.ts"
-import { plain } from "../../formats/Terminal.ts"
+import { relayCommand } from "../../formats/Shell.ts"
 import { admin, problemOf } from "./AdminCalls.ts"
 import { changes, confirmDrop, confirmReplay } from "./DeadLetterActions.tsx"
 import { DeadLetterTable } from "./DeadLetterTable.tsx"
@@ -34,15 +34,12 @@ const amountOf = async (selection: Selection): Promise<number | string> => {
   return length === counted ? `${number(counted)} or more` : length
 }
 
-/** What the command line is told for the same selection. */
-const wordsOf = (selection: Selection): string => {
-  if ("ids" in selection) return selection.ids.map(plain).join(" ")
+/** The words by which the command line has the same selection. */
+const wordsOf = (selection: Selection): ReadonlyArray<string> => {
+  if ("ids" in selection) return selection.ids
   const { lane, type } = selection
-  const words = [
-    ...(lane === undefined ? [] : [`--sink ${plain(lane)}`]),
-    ...(type === undefined ? [] : [`--type '${plain(type)}'`]),
-  ]
-  return words.length === 0 ? "--all" : words.join(" ")
+  if (lane === undefined && type === undefined) return ["--all"]
+  return [...(lane === undefined ? [] : ["--sink", lane]), ...(type === undefined ? [] : ["--type", type])]
 }
 
 export const DeadLetterList = ({ status }: { readonly status: Status }) => {
@@ -60,9 +57,9 @@ export const DeadLetterList = ({ status }: { readonly status: Status }) => {
   const to = (next: Readonly<Record<string, string>>) => linkTo("dead-letters", "", { sink, type, ...next })
   const selection = selectionOf([...chosen], sink, type)
   const isFiltered = sink !== "" || type !== ""
-  const ask = (question: typeof confirmReplay, command: string) => () => {
+  const ask = (question: typeof confirmReplay, what: string) => () => {
     amountOf(selection).then(
-      (amount) => question(selection, amount, `${command} ${wordsOf(selection)}`),
+      (amount) => question(selection, amount, relayCommand("dlq", what, ...wordsOf(selection))),
       (error: unknown) => say(problemOf(error), true),
     )
   }
@@ -81,10 +78,10 @@ export const DeadLetterList = ({ status }: { readonly status: Status }) => {
         <TypeField value={pattern} onChange={setPattern} />
         <button type="submit">Filter</button>
         <span class="spring" />
-        <button type="button" class="primary" disabled={isEmpty} onClick={ask(confirmReplay, "relay dlq replay")}>
+        <button type="button" class="primary" disabled={isEmpty} onClick={ask(confirmReplay, "replay")}>
           Replay {which}…
         </button>
-        <button type="button" class="danger" disabled={isEmpty} onClick={ask(confirmDrop, "relay dlq drop")}>
+        <button type="button" class="danger" disabled={isEmpty} onClick={ask(confirmDrop, "drop")}>
           Delete {which}…
         </button>
       </Filters>

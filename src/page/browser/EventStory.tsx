@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks"
 import type { EventReport, Status } from "../../admin/Api.ts"
 import { quarantine } from "../../event/Event.ts"
+import { relayCommand } from "../../formats/Shell.ts"
 import { plain } from "../../formats/Terminal.ts"
 import { admin } from "./AdminCalls.ts"
 import { confirm } from "./Confirm.tsx"
@@ -90,7 +91,7 @@ const AtSink = ({
               confirmReplay(
                 { ids: [`${sink.sink}:${sequence}`] },
                 1,
-                `relay dlq replay ${plain(sink.sink)}:${sequence}`,
+                relayCommand("dlq", "replay", `${sink.sink}:${sequence}`),
               )
             }
           >
@@ -214,11 +215,11 @@ const Report = ({ report, isRevealed }: { readonly report: EventReport; readonly
   )
 }
 
-const reveal = (onYes: () => void): void =>
+const reveal = (id: string, onYes: () => void): void =>
   confirm({
     title: "Show personal data?",
     what: <p>What the event holds is shown unmasked, answers of receivers included, until you leave it.</p>,
-    command: "relay explain ID --reveal",
+    command: relayCommand("explain", id, "--reveal"),
     yes: "Show it",
     act: async () => {
       onYes()
@@ -243,7 +244,7 @@ export const EventStory = ({ id }: { readonly id: string; readonly status: Statu
             Mask personal data
           </button>
         ) : (
-          <button type="button" onClick={() => reveal(() => setRevealed(true))}>
+          <button type="button" onClick={() => reveal(id, () => setRevealed(true))}>
             Show personal data…
           </button>
         )}

@@ -115,16 +115,18 @@ export const anyEvent = { id: "", type: "", account: "", webhook: "", outcome: "
 /** The fields that choose events. */
 export const EventFields = ({
   field,
+  typeLabel = "Type",
   webhooks,
   outcomes,
 }: {
   readonly field: (key: keyof typeof anyEvent) => Input
+  readonly typeLabel?: string
   readonly webhooks: ReadonlyArray<string>
   readonly outcomes: ReadonlyArray<string>
 }) => (
   <>
     <TextField label="Id" {...field("id")} placeholder="evt_… or seq_…" />
-    <TypeField {...field("type")} />
+    <TypeField label={typeLabel} {...field("type")} />
     <TextField label="Account" {...field("account")} />
     <Choice label="Webhook" {...field("webhook")} of={webhooks} />
     <Choice label="Outcome" {...field("outcome")} of={outcomes} />

@@ -67,29 +67,24 @@ const ask = async (): Promise<void> => {
   }
 }
 
-/** A browser slows the timers of a hidden tab down; one that is looked at again asks immediately. */
+let wake = (): void => {}
+/** Asks for the status now, such as after a change. */
+export const askNow = (): void => wake()
+// A browser slows the timers of a hidden tab down.
+addEventListener("visibilitychange", askNow)
+
+/** Until it is time to ask again; without the token, until one is typed in. */
 const pause = (): Promise<void> =>
   new Promise((resolve) => {
-    const go = () => {
-      clearTimeout(timer)
-      removeEventListener("visibilitychange", go)
-      resolve()
-    }
-    const timer = setTimeout(go, every)
-    addEventListener("visibilitychange", go)
-  })
-
-let wake = (): void => {}
-const unlocked = (): Promise<void> =>
-  new Promise((resolve) => {
     wake = resolve
+    if (link.peek() !== "locked") setTimeout(resolve, every)
   })
 
 /** Until the tab is closed. */
 export const connect = async (): Promise<never> => {
   for (;;) {
     await ask()
-    await (link.peek() === "locked" ? unlocked() : pause())
+    await pause()
   }
 }
 
@@ -97,5 +92,5 @@ export const connect = async (): Promise<never> => {
 export const unlock = (text: string): void => {
   token.value = text
   link.value = "connecting"
-  wake()
+  askNow()
 }

@@ -1,14 +1,16 @@
 /** Replays: a dry run says what would be sent, then it is sent. */
 import { useEffect, useState } from "preact/hooks"
 import type { Replay, ReplayEvents, ReplayRequest, Status } from "../../admin/Api.ts"
+import { replayWords } from "../../admin/ReplayCommand.ts"
 import { count } from "../../formats/Amounts.ts"
+import { relayCommand } from "../../formats/Shell.ts"
 import { plain } from "../../formats/Terminal.ts"
 import { admin, problemOf } from "./AdminCalls.ts"
 import { confirm } from "./Confirm.tsx"
 import { anyEvent, Choice, EventFields, Filters, momentOf, useForm, webhooksOf } from "./Fields.tsx"
 import { Problem, useLoaded } from "./Loading.tsx"
 import { place } from "./Location.ts"
-import { status as latest } from "./RelayLink.ts"
+import { connections, status as latest } from "./RelayLink.ts"
 import { Moment, Nothing, number, Pill, Text, TypeName } from "./Shown.tsx"
 import { sinksOf } from "./SinkActions.tsx"
 
@@ -88,6 +90,7 @@ const send = (dry: Replay, onStarted: () => void): void =>
         <Summary replay={dry} />
       </>
     ),
+    command: relayCommand(...replayWords(dry)),
     yes: `Send ${number(dry.count)}`,
     act: async () => {
       await admin.startReplay({ events: dry.events, to: dry.to })
@@ -100,6 +103,7 @@ const cancel = ({ id, count: done }: Replay, onDone: () => void): void =>
   confirm({
     title: "Cancel the replay?",
     what: <p>{count(done, "event")} are queued already and will be delivered; no others will be.</p>,
+    command: relayCommand("replay", "cancel", id),
     yes: "Cancel the replay",
     isDangerous: true,
     act: async () => {
@@ -167,6 +171,7 @@ export const ReplayForm = ({ status }: { readonly status: Status }) => {
   const { startedAt } = latest.value ?? status
   // A restart forgets them
   useEffect(list.again, [startedAt])
+  useEffect(() => setProblem(""), [connections.value])
   const dryRun = () => {
     setProblem("")
     const started = admin.startReplay({ ...requestOf(form), dryRun: true })
@@ -177,7 +182,7 @@ export const ReplayForm = ({ status }: { readonly status: Status }) => {
       <h1 id="replay">Replay</h1>
       <p class="quiet">Sends events that the journal holds again. A dry run counts them first and sends nothing.</p>
       <Filters onSubmit={dryRun}>
-        <EventFields {...{ field, outcomes }} webhooks={webhooksOf(status)} />
+        <EventFields typeLabel="Types" {...{ field, outcomes }} webhooks={webhooksOf(status)} />
         <Choice label="To" {...field("sink")} of={sinksOf(status)} any="those of its routing" />
         <button type="submit" class="primary">
           Dry run

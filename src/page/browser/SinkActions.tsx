@@ -1,7 +1,9 @@
 /** An operator does these things with a sink's lane, each after a question. */
+import { signal } from "@preact/signals"
 import type { Lane, Status } from "../../admin/Api.ts"
 import { quarantine } from "../../event/Event.ts"
 import { count } from "../../formats/Amounts.ts"
+import { relayCommand } from "../../formats/Shell.ts"
 import { plain } from "../../formats/Terminal.ts"
 import { admin } from "./AdminCalls.ts"
 import { confirm } from "./Confirm.tsx"
@@ -16,7 +18,7 @@ const pause = ({ name, backlog }: Lane): void =>
         kept.
       </p>
     ),
-    command: `relay lanes pause ${plain(name)}`,
+    command: relayCommand("lanes", "pause", name),
     yes: "Pause",
     act: async () => {
       await admin.pause(name)
@@ -31,7 +33,7 @@ const resume = ({ name, backlog, condition }: Lane): void =>
     what: (
       <p>{backlog === 0 ? "Nothing waits for it." : `${count(backlog, "event")} will be sent to it from now on.`}</p>
     ),
-    command: `relay lanes resume ${plain(name)}`,
+    command: relayCommand("lanes", "resume", name),
     yes: condition === "waiting" || condition === "misconfigured" ? "Retry now" : "Resume",
     act: async () => {
       await admin.resume(name)
@@ -40,7 +42,8 @@ const resume = ({ name, backlog, condition }: Lane): void =>
   })
 
 const move = ({ name, backlog, deadLetters }: Lane, sinks: ReadonlyArray<string>): void => {
-  let to = sinks[0] ?? ""
+  const to = signal(sinks[0] ?? "")
+  const Command = () => <>{relayCommand("lanes", "move", name, to.value)}</>
   confirm({
     title: `Move what waits for ${plain(name)}?`,
     what: (
@@ -53,19 +56,21 @@ const move = ({ name, backlog, deadLetters }: Lane, sinks: ReadonlyArray<string>
           <span>To the sink</span>
           <select
             onChange={(event) => {
-              to = event.currentTarget.value
+              to.value = event.currentTarget.value
             }}
           >
             {sinks.map((sink) => (
-              <option key={sink}>{plain(sink)}</option>
+              <option key={sink} value={sink}>
+                {plain(sink)}
+              </option>
             ))}
           </select>
         </label>
       </>
     ),
-    command: `relay lanes move ${plain(name)} TO`,
+    command: <Command />,
     yes: `Move ${count(backlog, "event")}`,
-    act: async () => `${count((await admin.move(name, to)).count, "event")} moved to ${plain(to)}.`,
+    act: async () => `${count((await admin.move(name, to.value)).count, "event")} moved to ${plain(to.value)}.`,
   })
 }
 
@@ -78,7 +83,7 @@ const drop = ({ name, backlog, deadLetters }: Lane): void =>
         will never be delivered there. This can't be undone.
       </p>
     ),
-    command: `relay lanes drop ${plain(name)}`,
+    command: relayCommand("lanes", "drop", name),
     yes: `Drop ${number(backlog)}`,
     isDangerous: true,
     act: async () => `${plain(name)} is dropped, with ${count((await admin.drop(name)).count, "event")}.`,

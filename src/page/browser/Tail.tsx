@@ -24,10 +24,13 @@ type Row = (Tapped | TappedRefusal) & { readonly key: number }
 
 const rows = signal<ReadonlyArray<Row>>([])
 const skipped = signal(0)
+/** The relay has answered since the filter changed: what comes from now on is shown. */
+const isListening = signal(false)
 
 const wait = (millis: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, millis))
 
 const draw = ({ events, refused, skipped: missed }: Tap): void => {
+  isListening.value = true
   if (missed > 0) skipped.value += missed
   if (events.length + refused.length === 0) return
   const added = [...events, ...refused]
@@ -41,6 +44,7 @@ const draw = ({ events, refused, skipped: missed }: Tap): void => {
 
 const clear = (): void => {
   rows.value = []
+  isListening.value = false
   skipped.value = 0
 }
 
@@ -114,7 +118,7 @@ export const Tail = ({ status }: { readonly status: Status }) => {
       </Filters>
       <Problem of={problem} />
       <p class="quiet" role="status">
-        {isPaused ? "Paused." : "Listening; at most 200 a second are shown."}
+        {isPaused ? "Paused." : isListening.value ? "Listening; at most 200 a second are shown." : "Connecting…"}
         {skipped.value > 0 && ` ${number(skipped.value)} more were not.`}
       </p>
       {rows.value.length === 0 ? (

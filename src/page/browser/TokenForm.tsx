@@ -1,10 +1,12 @@
 /** Asks for the token of the admin API. It is kept in memory alone. */
-import { useState } from "preact/hooks"
+import { useEffect, useRef, useState } from "preact/hooks"
 import { token } from "./AdminCalls.ts"
 import { unlock } from "./RelayLink.ts"
 
 export const TokenForm = () => {
   const [text, setText] = useState("")
+  const input = useRef<HTMLInputElement>(null)
+  useEffect(() => input.current?.focus(), [])
   const wasWrong = token.value !== ""
   return (
     <main id="main" class="token">
@@ -18,6 +20,7 @@ export const TokenForm = () => {
         <label class="field">
           <span>Admin token</span>
           <input
+            ref={input}
             type="password"
             value={text}
             autocomplete="off"
@@ -34,7 +37,8 @@ export const TokenForm = () => {
           Continue
         </button>
         <p id="token-help" class="quiet">
-          <code>admin.token</code> of the config. It stays in this tab’s memory and is forgotten when the tab is closed.
+          <code>admin.token</code> of the config. This tab keeps it in memory alone and forgets it when it is closed or
+          loaded again; nothing is stored in the browser.
         </p>
       </form>
     </main>

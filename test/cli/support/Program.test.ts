@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test"
-import { commandOf, quoted } from "../../../src/cli/support/Program.ts"
+import { commandOf } from "../../../src/cli/support/Program.ts"
+import { quoted } from "../../../src/formats/Shell.ts"
 
 const started = {
   isCompiled: false,
