@@ -55,6 +55,8 @@ export const Lane = Schema.Struct({
   type: Schema.String,
   condition: Schema.Literals(laneConditions),
   message: Schema.String,
+  /** Whether it sends digests: the events of one that is not sent yet count as `retrying`. */
+  digest: Schema.optionalKey(Schema.Literal(true)),
   /** Events routed to it and not settled, those that wait for a retry included. */
   backlog: Schema.Int,
   retrying: Schema.Int,

@@ -1,7 +1,7 @@
 /** The status as the admin API gives it. */
 import { Clock, Context, Effect, Layer, Struct } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
-import type { Webhook } from "../config/Config.ts"
+import type { RelayConfig, Webhook } from "../config/Config.ts"
 import { type LaneStatus, Lanes } from "../delivery/Lanes.ts"
 import { refusals } from "../ingest/Answers.ts"
 import type { Counters } from "../ingest/Counters.ts"
@@ -35,10 +35,11 @@ const refusalsOf = (counted: Counted): Refusals => {
   return { ...counted, status: answer.status, what, advice }
 }
 
-const laneOf = (lane: LaneStatus, p99: number | undefined): Api.Lane => {
+const laneOf = (lane: LaneStatus, p99: number | undefined, sinks: RelayConfig["sinks"]): Api.Lane => {
   const { nextAttemptAt, lastFailure } = lane
   return {
     ...Struct.pick(lane, ["name", "type", "condition", "message", "backlog", "retrying", "deadLetters", "oldestAt"]),
+    ...(sinks.some(({ name, digest }) => name === lane.name && digest !== undefined) && { digest: true }),
     ...(p99 !== undefined && { p99 }),
     ...(nextAttemptAt !== 0 && { nextAttemptAt }),
     ...(lastFailure !== undefined && { lastFailure }),
@@ -65,7 +66,7 @@ export class RelayStatus extends Context.Service<
       const status = Effect.gen(function* () {
         const { health, message, engine, head, first, usedBytes, maxBytes, filling } = yield* archive.status
         const known = yield* lanes.status
-        const own = known.map((lane) => laneOf(lane, history.p99(lane)))
+        const own = known.map((lane) => laneOf(lane, history.p99(lane), active.current.config.sinks))
         const fleet = archive.fleet && (yield* archive.fleet.status)
         return {
           ...info,

@@ -47,7 +47,8 @@ const atSink = (delivery: DeliveryStatus): ReadonlyArray<Step> => {
   if (deadAt !== undefined) steps.push({ at: deadAt, sink, what: "became a dead letter" })
   const end = ends(delivery)
   if (end !== undefined) steps.push({ ...(at !== undefined && { at }), sink, what: end })
-  if (outcome === "retrying" && due !== undefined) steps.push({ at: due, sink, what: "next attempt" })
+  if (outcome === "retrying" && due !== undefined)
+    steps.push({ at: due, sink, what: attempts.length === 0 ? "first attempt" : "next attempt" })
   if (outcome === "pending") steps.push({ sink, what: "waits for its first attempt" })
   if (outcome === "unrecorded") steps.push({ sink, what: "settled; how is not recorded" })
   return steps

@@ -1,10 +1,10 @@
 import { describe, expect } from "bun:test"
-import { Effect, Logger, Schema } from "effect"
-import { DeadLetterInFull } from "../../src/admin/Api.ts"
+import { Duration, Effect, Logger, Schema } from "effect"
+import { DeadLetterInFull, type Status } from "../../src/admin/Api.ts"
 import { most as mostStreams } from "../../src/admin/LiveStreams.ts"
 import { event, settlement } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"
-import { json, lane, start, text } from "./fixture.ts"
+import { config, json, lane, start, text } from "./fixture.ts"
 
 const letters = Effect.fnUntraced(function* (admin: Effect.Success<ReturnType<typeof start>>, count: number) {
   const { journal } = admin
@@ -141,6 +141,23 @@ describe("the admin API", () => {
         totals: { received: 0, refused: 0 },
         lanes: [{ name: "lake", nextAttemptAt: 7, lastFailure: { at: 5, message: "refused" } }],
       })
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("says which lanes send digests", () =>
+    Effect.gen(function* () {
+      const [lake] = config().sinks
+      if (lake === undefined) return expect.unreachable()
+      const digest = { wait: Duration.minutes(5), maxEvents: 10 }
+      const { ask } = yield* start({
+        lanes: [lane("lake"), lane("chat")],
+        config: { sinks: [lake, { ...lake, name: "chat", digest }] },
+      })
+      const { lanes } = (yield* json(yield* ask("/api/v1/status"))) as Status
+      expect(lanes.map(({ name, digest }) => [name, digest])).toEqual([
+        ["lake", undefined],
+        ["chat", true],
+      ])
     }).pipe(Effect.orDie),
   )
 

@@ -18,6 +18,7 @@ import { RouteExplainer } from "./RouteExplainer.tsx"
 import { number, Text } from "./Shown.tsx"
 import { Tail } from "./Tail.tsx"
 import { TokenForm } from "./TokenForm.tsx"
+import { isUtc, switchZone } from "./Zone.ts"
 
 const views = [
   ["", "Overview"],
@@ -81,6 +82,9 @@ const Header = () => {
         </span>
         <span class="spring" />
         <LinkState />
+        <button type="button" class="small" aria-pressed={isUtc.value} onClick={switchZone}>
+          Times in UTC
+        </button>
       </div>
       <nav aria-label="Views">
         {views.map(([name, title]) => (

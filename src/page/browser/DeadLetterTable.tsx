@@ -11,6 +11,7 @@ const columns: ReadonlyArray<Column<DeadLetter>> = [
   { title: "Sink", cell: ({ lane }) => <Text of={lane} /> },
   { title: "Type", cell: ({ type }) => <TypeName of={type} max={80} isStrong /> },
   { title: "Event", cell: (letter) => <EventLink id={letter.eventId} sequence={sequenceOf(letter)} /> },
+  { title: "Account", cell: ({ accountId }) => (accountId === "" ? undefined : <Text of={accountId} max={60} />) },
   { title: "Attempts", kind: "amount", cell: ({ attempts }) => attempts.length },
   { title: "Why", kind: "words", cell: ({ attempts }) => <Text of={attempts.at(-1)?.message ?? "–"} max={160} /> },
 ]

@@ -4,7 +4,7 @@ import { admin } from "./AdminCalls.ts"
 import { anyEvent, EventFields, Filters, MomentField, momentOf, TextField, useForm, webhooksOf } from "./Fields.tsx"
 import { Problem, useLoaded } from "./Loading.tsx"
 import { go, linkTo, place } from "./Location.ts"
-import { Outcome } from "./Outcome.tsx"
+import { Outcomes } from "./Outcome.tsx"
 import { EventLink, Moment, Nothing, number, Text, TypeName } from "./Shown.tsx"
 import { type Column, Pager, Table } from "./Table.tsx"
 
@@ -28,12 +28,7 @@ const columns: ReadonlyArray<Column<Event>> = [
   {
     title: "Sinks",
     kind: "outcomes",
-    cell: ({ sinks }) =>
-      sinks.length === 0 ? (
-        <Outcome of="unrouted" />
-      ) : (
-        sinks.map(({ sink, outcome }) => <Outcome key={sink} of={outcome} at={sink} />)
-      ),
+    cell: ({ sinks }) => <Outcomes of={sinks} />,
   },
 ]
 

@@ -83,7 +83,7 @@ const AtSink = ({
         <h3>
           <Text of={sink.sink} />
         </h3>
-        <Outcome of={outcome} />
+        <Outcome of={sink} />
         {outcome === "dead" && (
           <button
             type="button"

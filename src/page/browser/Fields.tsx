@@ -4,6 +4,7 @@ import { useState } from "preact/hooks"
 import type { Status } from "../../admin/Api.ts"
 import { eventTypes, relayEventTypes } from "../../event/EventType.ts"
 import { plain } from "../../formats/Terminal.ts"
+import { fromField, toField, zone } from "./Zone.ts"
 
 interface Input {
   readonly value: string
@@ -53,11 +54,17 @@ export const TextField = ({ label, value, onChange, placeholder = "" }: Field) =
   </label>
 )
 
-/** A moment in the viewer's zone. */
+/** An instant, put in by the zone that is shown. */
 export const MomentField = ({ label, value, onChange }: Field) => (
   <label class="field">
-    <span>{label}</span>
-    <input type="datetime-local" value={value} onInput={(event) => onChange(event.currentTarget.value)} />
+    <span>
+      {label} ({zone()})
+    </span>
+    <input
+      type="datetime-local"
+      value={toField(value)}
+      onInput={(event) => onChange(fromField(event.currentTarget.value))}
+    />
   </label>
 )
 
@@ -135,7 +142,7 @@ export const EventFields = ({
   </>
 )
 
-/** Epoch milliseconds of what was put into a `datetime-local`, in the viewer's zone. */
+/** Epoch milliseconds of an instant. */
 export const momentOf = (text = ""): number | undefined => {
   const at = new Date(text).getTime()
   return Number.isNaN(at) ? undefined : at

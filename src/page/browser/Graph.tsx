@@ -30,6 +30,12 @@ const spanOf = ({ history, now }: Plot): number => {
   return minute * (spans.find((minutes) => held <= minutes * minute) ?? 60)
 }
 
+/** `The last 15 minutes`: what the graph shows. */
+export const spanShown = (plot: Plot): string => {
+  const minutes = spanOf(plot) / minute
+  return minutes === 60 ? "The last hour" : `The last ${minutes} minutes`
+}
+
 /** Seconds that a step took. */
 const seconds = ({ at }: History, index: number): number =>
   index === 0 ? 10 : Math.max(1, ((at[index] ?? 0) - (at[index - 1] ?? 0)) / 1_000)

@@ -1,16 +1,17 @@
 /** The state of an event at a sink, in words and a colour. */
+import type { Event } from "../../admin/Api.ts"
+import { status } from "./RelayLink.ts"
 import { Pill, Text, type Tone } from "./Shown.tsx"
+
+type Delivery = Pick<Event["sinks"][number], "sink" | "outcome" | "attempts">
 
 const tones: Readonly<Record<string, Tone>> = {
   delivered: "good",
-  pending: "quiet",
   retrying: "warn",
   dead: "bad",
   unrouted: "warn",
   dropped: "bad",
   replayed: "warn",
-  moved: "quiet",
-  laneRemoved: "quiet",
   unrecorded: "warn",
 }
 const words: Readonly<Record<string, string>> = {
@@ -19,8 +20,26 @@ const words: Readonly<Record<string, string>> = {
   unrecorded: "not recorded",
 }
 
-export const Outcome = ({ of, at = "" }: { readonly of: string; readonly at?: string }) => (
+/** What waits and was never tried is not retried: its digest collects, or an event of its key is before it. */
+const stateOf = ({ sink, outcome, attempts }: Delivery): string => {
+  if (outcome !== "retrying" || attempts.length > 0) return outcome
+  return status.peek()?.lanes.find(({ name }) => name === sink)?.digest === true ? "collecting" : "waiting"
+}
+
+const StatePill = ({ of }: { readonly of: string }) => <Pill tone={tones[of] ?? "quiet"}>{words[of] ?? of}</Pill>
+
+export const Outcome = ({ of, isNamed = false }: { readonly of: Delivery; readonly isNamed?: boolean }) => (
   <span class="outcome">
-    {at !== "" && <Text of={at} max={60} />} <Pill tone={tones[of] ?? "quiet"}>{words[of] ?? of}</Pill>
+    {isNamed && <Text of={of.sink} max={60} />} <StatePill of={stateOf(of)} />
   </span>
+)
+
+/** The outcomes at all sinks that an event was routed to. */
+export const Outcomes = ({ of }: { readonly of: ReadonlyArray<Delivery> }) => (
+  <>
+    {of.length === 0 && <StatePill of="unrouted" />}
+    {of.map((one) => (
+      <Outcome key={one.sink} of={one} isNamed />
+    ))}
+  </>
 )

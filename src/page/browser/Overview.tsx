@@ -6,7 +6,7 @@ import { levelOf, type StatusProblem } from "../../admin/StatusProblem.ts"
 import { span } from "../../formats/Amounts.ts"
 import { plain } from "../../formats/Terminal.ts"
 import { admin } from "./AdminCalls.ts"
-import { Graph } from "./Graph.tsx"
+import { Graph, spanShown } from "./Graph.tsx"
 import { Problem, useLoaded } from "./Loading.tsx"
 import { linkTo } from "./Location.ts"
 import { acknowledge, reload } from "./RelayActions.tsx"
@@ -235,6 +235,7 @@ const noHistory = { since: 0, at: [], received: [], delivered: [], refused: [], 
 
 export const Overview = ({ status }: { readonly status: Status }) => {
   const { problems } = health(status)
+  const counted = history.value ?? noHistory
   return (
     <>
       <h1 class="unseen">Overview</h1>
@@ -251,8 +252,11 @@ export const Overview = ({ status }: { readonly status: Status }) => {
         </section>
       )}
       <section aria-labelledby="hour">
-        <h2 id="hour">The last hour{status.fleet === undefined ? "" : ", of this relay"}</h2>
-        <Graph history={history.value ?? noHistory} totals={status.totals} now={status.now} />
+        <h2 id="hour">
+          {spanShown({ history: counted, now: status.now })}
+          {status.fleet === undefined ? "" : ", of this relay"}
+        </h2>
+        <Graph history={counted} totals={status.totals} now={status.now} />
       </section>
       <SinkTable status={status} />
       {status.fleet !== undefined && <Relays fleet={status.fleet} />}

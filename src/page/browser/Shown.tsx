@@ -6,17 +6,18 @@
  * direction are replaced, so none reverses what stands beside it.
  */
 import type { ComponentChildren } from "preact"
-import { bytes, span } from "../../formats/Amounts.ts"
+import { bytes, instant, span } from "../../formats/Amounts.ts"
 import { plain } from "../../formats/Terminal.ts"
 import { linkTo } from "./Location.ts"
+import { shown } from "./Zone.ts"
 
 /** Code units of a text in a list; all of it is in what the list leads to. */
 const longest = 300
 
 /** Text from outside, in a line. */
 export const Text = ({ of, max = longest }: { readonly of: string; readonly max?: number }) => {
-  const shown = plain(of.slice(0, max))
-  return <bdi>{of.length > max ? `${shown}…` : shown}</bdi>
+  const text = plain(of.slice(0, max))
+  return <bdi>{of.length > max ? `${text}…` : text}</bdi>
 }
 
 /** An event's type; a delivery that was not understood has none. */
@@ -47,29 +48,23 @@ export const Block = ({ of, label }: { readonly of: string; readonly label: stri
   </section>
 )
 
-const near = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" })
-const far = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" })
-
-const isToday = (at: Date): boolean => at.toDateString() === new Date().toDateString()
-
-/** In the viewer's zone, with UTC when it is pointed at. */
+/** With its zone, by the switch; the exact instant in UTC when it is pointed at. */
 export const Moment = ({ at, exact = false }: { readonly at: number; readonly exact?: boolean }) => {
   const date = new Date(at)
   if (Number.isNaN(date.getTime())) return <>–</>
-  const utc = date.toISOString()
   return (
-    <time dateTime={utc} title={`${utc.replace("T", " ").replace("Z", "")} UTC`}>
-      {isToday(date) && !exact ? near.format(date) : far.format(date)}
+    <time dateTime={instant(at)} title={instant(at)}>
+      {shown(date, exact)}
     </time>
   )
 }
 
 /** `3 min ago`, by the relay's clock. */
 export const Ago = ({ at, now }: { readonly at: number; readonly now: number }) => {
-  if (Number.isNaN(new Date(at).getTime())) return <>–</>
-  const utc = new Date(at).toISOString()
+  const date = new Date(at)
+  if (Number.isNaN(date.getTime())) return <>–</>
   return (
-    <time dateTime={utc} title={`${far.format(at)} (${utc.replace("T", " ").replace("Z", "")} UTC)`}>
+    <time dateTime={instant(at)} title={shown(date, true)}>
       {at > now ? `in ${span(at - now)}` : `${span(now - at)} ago`}
     </time>
   )

@@ -1,5 +1,7 @@
 /** The sinks, the worst first: how each lane is, what waits, and what failed last. */
 import type { Lane, Status } from "../../admin/Api.ts"
+import { laneLevel } from "../../admin/Health.ts"
+import { byLevel } from "../../admin/StatusProblem.ts"
 import { quarantine } from "../../event/Event.ts"
 import { span } from "../../formats/Amounts.ts"
 import { linkTo } from "./Location.ts"
@@ -7,12 +9,12 @@ import { Ago, millis, number, Pill, Text, type Tone } from "./Shown.tsx"
 import { SinkActions, sinksOf } from "./SinkActions.tsx"
 import { type Column, Table } from "./Table.tsx"
 
-const toneOf = ({ condition, deadLetters, backlog }: Lane): Tone => {
+/** The colour of a lane's condition alone: what it left behind has a column of its own. */
+export const toneOf = ({ condition, backlog }: Lane): Tone => {
   if (["misconfigured", "blocked", "stalled", "failed"].includes(condition)) return "bad"
   if (condition === "orphaned") return backlog > 0 ? "bad" : "quiet"
-  return condition === "running" && deadLetters === 0 ? "good" : "warn"
+  return condition === "running" ? "good" : "warn"
 }
-const order: ReadonlyArray<Tone> = ["bad", "warn", "good", "quiet"]
 
 const columnsOf = (status: Status): ReadonlyArray<Column<Lane>> => [
   {
@@ -27,10 +29,15 @@ const columnsOf = (status: Status): ReadonlyArray<Column<Lane>> => [
   {
     title: "Backlog",
     kind: "amount",
-    cell: ({ backlog, retrying }) => (
+    cell: ({ backlog, retrying, digest, message }) => (
       <>
         {number(backlog)}
-        {retrying > 0 && <small> ({number(retrying)} retrying)</small>}
+        {retrying > 0 && (
+          <small>
+            {" "}
+            ({number(retrying)} {digest === true && message === "" ? "collecting" : "retrying"})
+          </small>
+        )}
       </>
     ),
   },
@@ -51,7 +58,13 @@ const columnsOf = (status: Status): ReadonlyArray<Column<Lane>> => [
     title: "Dead letters",
     kind: "amount",
     cell: ({ name, deadLetters }) =>
-      deadLetters === 0 ? "0" : <a href={linkTo("dead-letters", "", { sink: name })}>{number(deadLetters)}</a>,
+      deadLetters === 0 ? (
+        "0"
+      ) : (
+        <a href={linkTo("dead-letters", "", { sink: name })}>
+          <Pill tone="warn">{number(deadLetters)}</Pill>
+        </a>
+      ),
   },
   {
     title: "Last failure",
@@ -67,7 +80,7 @@ const columnsOf = (status: Status): ReadonlyArray<Column<Lane>> => [
       ),
   },
   {
-    title: "Next try",
+    title: "Next attempt",
     kind: "amount",
     cell: ({ nextAttemptAt }) => {
       if (nextAttemptAt === undefined) return undefined
@@ -85,7 +98,7 @@ const columnsOf = (status: Status): ReadonlyArray<Column<Lane>> => [
 export const SinkTable = ({ status }: { readonly status: Status }) => {
   const lanes = status.lanes
     .filter(({ name, backlog, deadLetters }) => name !== quarantine || backlog + deadLetters > 0)
-    .toSorted((a, b) => order.indexOf(toneOf(a)) - order.indexOf(toneOf(b)) || a.name.localeCompare(b.name))
+    .toSorted((a, b) => byLevel(laneLevel(a), laneLevel(b)) || a.name.localeCompare(b.name))
   return (
     <section aria-labelledby="sinks">
       <h2 id="sinks">Sinks</h2>
