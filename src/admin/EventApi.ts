@@ -37,6 +37,14 @@ export const Step = Schema.Struct({
   at: optional(EpochMillis),
   sink: optional(Schema.String),
   what: Schema.String,
+  /** For an attempt: the milliseconds that it took, the answer's code, and whether it delivered the event. */
+  attempt: Schema.optionalKey(
+    Schema.Struct({
+      took: Schema.optionalKey(Schema.Finite),
+      code: Schema.optionalKey(Schema.Int),
+      delivered: Schema.Boolean,
+    }),
+  ),
 })
 export type Step = typeof Step.Type
 

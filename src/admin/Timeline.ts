@@ -6,8 +6,18 @@ const seq = (sequence: number): string => `seq_${sequence}`
 
 const byOf = (by: string | undefined): string => (by === undefined || by === "" ? "" : ` by ${by}`)
 
-/** How long an attempt took, and what code answered it. */
-const measured = ({ took, code }: { readonly took?: number; readonly code?: number }): string => {
+interface Measured {
+  readonly took?: number
+  readonly code?: number
+}
+
+const measuresOf = ({ took, code }: Measured): Measured => ({
+  ...(took !== undefined && { took }),
+  ...(code !== undefined && { code }),
+})
+
+/** ` (12 ms, answered 422)`: how long an attempt took, and what code answered it; empty where neither is known. */
+export const measured = ({ took, code }: Measured = {}): string => {
   const parts = [...(took === undefined ? [] : [`${took} ms`]), ...(code === undefined ? [] : [`answered ${code}`])]
   return parts.length === 0 ? "" : ` (${parts.join(", ")})`
 }
@@ -16,7 +26,7 @@ const ends = (delivery: DeliveryStatus): string | undefined => {
   const { outcome, tries, by, copy, to } = delivery
   switch (outcome) {
     case "delivered":
-      return `delivered by attempt ${tries ?? 1}${measured(delivery)}`
+      return `delivered by attempt ${tries ?? 1}`
     case "dead":
       return "became a dead letter"
     case "dropped":
@@ -42,11 +52,15 @@ const atSink = (delivery: DeliveryStatus): ReadonlyArray<Step> => {
     what:
       attempt.number === undefined && attempt.took === undefined
         ? `${reason}: ${message}`
-        : `attempt ${attempt.number ?? index + 1} failed${measured(attempt)}: ${message}`,
+        : `attempt ${attempt.number ?? index + 1} failed: ${message}`,
+    attempt: { ...measuresOf(attempt), delivered: false },
   }))
   if (deadAt !== undefined) steps.push({ at: deadAt, sink, what: "became a dead letter" })
   const end = ends(delivery)
-  if (end !== undefined) steps.push({ ...(at !== undefined && { at }), sink, what: end })
+  if (end !== undefined) {
+    const attempt = outcome === "delivered" ? { attempt: { ...measuresOf(delivery), delivered: true } } : {}
+    steps.push({ ...(at !== undefined && { at }), sink, what: end, ...attempt })
+  }
   if (outcome === "retrying" && due !== undefined)
     steps.push({ at: due, sink, what: attempts.length === 0 ? "first attempt" : "next attempt" })
   if (outcome === "pending") steps.push({ sink, what: "waits for its first attempt" })

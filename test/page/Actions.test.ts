@@ -187,7 +187,10 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     await says("dead letter")
     await says("matches")
     await says("verified by the secret main")
-    await page.getByText("What it would be sent, personal data masked").first().click()
+    await page.getByRole("heading", { level: 1, name: "evt_story" }).waitFor()
+    await page.getByRole("row", { name: /crm attempt 1 failed.* ms 422/ }).waitFor()
+    await page.getByRole("row", { name: /audit delivered by attempt 1/ }).waitFor()
+    await says(/Masked: .*object\.name/)
     await says("***")
     const told = async () => (await page.evaluate("document.body.textContent")) as string
     expect(await told()).not.toContain("Lovelace")
@@ -200,6 +203,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     site.answers.delete("/crm")
     await button("Replay…").click()
     await yes("Replay")
+    await says(/replayed as seq_\d+ by the page/)
     await lane("crm", ({ deadLetters }) => deadLetters === 0)
   })
 
@@ -213,7 +217,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     await page.getByText("client.updated").first().waitFor({ state: "detached" })
     await page.getByLabel("Id").fill("evt_kept")
     await button("Search").click()
-    await page.getByRole("heading", { name: "Event evt_kept" }).waitFor()
+    await page.getByRole("heading", { level: 1, name: "evt_kept" }).waitFor()
     await says("appointment.created")
   })
 

@@ -116,7 +116,12 @@ const everyView = async () => {
   const guarded = await startSite({ token })
   for (const colorScheme of themes) {
     for (const width of [375, 1440, 1920]) {
-      const page = await browser.newPage({ colorScheme, viewport: { width, height: 900 }, reducedMotion: "reduce" })
+      const page = await browser.newPage({
+        colorScheme,
+        viewport: { width, height: 900 },
+        reducedMotion: "reduce",
+        timezoneId: "Europe/Berlin",
+      })
       const shoot = (name: string) =>
         page.screenshot({ path: join(folder, `${name}.${width}.${colorScheme}.png`), fullPage: true })
       for (const [name, { view, act }] of Object.entries(views)) {

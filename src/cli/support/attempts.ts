@@ -1,5 +1,5 @@
 /** Failed attempts as rows of a table, each with what the receiver answered. */
-import { mask } from "../../event/Masked.ts"
+import { mask } from "../../event/Mask.ts"
 import { instant } from "../../formats/Amounts.ts"
 import type { Attempt } from "../../journal/Journal.ts"
 

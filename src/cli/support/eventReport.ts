@@ -1,6 +1,7 @@
 /** `relay explain EVENT_ID`: everything the running relay knows about an event. */
 import { Effect, Option } from "effect"
 import type { EventReport, EventReports } from "../../admin/Api.ts"
+import { measured } from "../../admin/Timeline.ts"
 import { reached } from "../../routing/Explanation.ts"
 import { ask } from "./adminClient.ts"
 import { attemptRows } from "./attempts.ts"
@@ -18,7 +19,11 @@ const waitsOf = ({ sinks }: EventReport): ReadonlyArray<string> =>
   sinks.flatMap(({ sink, lane }) => (lane === undefined ? [] : [plain(`the sink ${sink} is ${lane}`)]))
 
 const timelineRows = ({ timeline }: EventReport): ReadonlyArray<ReadonlyArray<string>> =>
-  timeline.map(({ at, sink, what }) => [at === undefined ? "-" : instant(at), sink ?? "-", what])
+  timeline.map(({ at, sink, what, attempt }) => [
+    at === undefined ? "-" : instant(at),
+    sink ?? "-",
+    `${what}${measured(attempt)}`,
+  ])
 
 const answers = ({ sinks }: EventReport): ReadonlyArray<string> => {
   const rows = sinks.flatMap(({ sink, attempts }) =>

@@ -9,7 +9,7 @@ const sequenceOf = ({ id }: DeadLetter): string => id.slice(id.lastIndexOf(":") 
 const columns: ReadonlyArray<Column<DeadLetter>> = [
   { title: "Since", cell: ({ at }) => <Moment at={at} /> },
   { title: "Sink", cell: ({ lane }) => <Text of={lane} /> },
-  { title: "Type", cell: ({ type }) => <TypeName of={type} max={80} isStrong /> },
+  { title: "Type", kind: "name", cell: ({ type }) => <TypeName of={type} max={80} isStrong /> },
   { title: "Event", cell: (letter) => <EventLink id={letter.eventId} sequence={sequenceOf(letter)} /> },
   { title: "Account", cell: ({ accountId }) => (accountId === "" ? undefined : <Text of={accountId} max={60} />) },
   { title: "Attempts", kind: "amount", cell: ({ attempts }) => attempts.length },

@@ -15,7 +15,7 @@ const outcomes = [
 
 const columns: ReadonlyArray<Column<Event>> = [
   { title: "Received", cell: ({ receivedAt }) => <Moment at={receivedAt} /> },
-  { title: "Type", cell: ({ type }) => <TypeName of={type} max={80} isStrong /> },
+  { title: "Type", kind: "name", cell: ({ type }) => <TypeName of={type} max={80} isStrong /> },
   {
     title: "Event",
     cell: ({ id, sequence, origin }) => (

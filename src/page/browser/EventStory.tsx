@@ -2,15 +2,18 @@
 import { useState } from "preact/hooks"
 import type { EventReport, Status } from "../../admin/Api.ts"
 import { quarantine } from "../../event/Event.ts"
+import { mask } from "../../event/Mask.ts"
 import { relayCommand } from "../../formats/Shell.ts"
 import { plain } from "../../formats/Terminal.ts"
 import { admin } from "./AdminCalls.ts"
+import { AttemptTimeline } from "./AttemptTimeline.tsx"
 import { confirm } from "./Confirm.tsx"
-import { confirmReplay } from "./DeadLetterActions.tsx"
+import { changes, confirmReplay } from "./DeadLetterActions.tsx"
 import { Problem, useLoaded } from "./Loading.tsx"
 import { linkTo } from "./Location.ts"
+import { MaskedBlock, masksIn } from "./Masks.tsx"
 import { Outcome } from "./Outcome.tsx"
-import { Block, Moment, Nothing, number, Text, TypeName } from "./Shown.tsx"
+import { Moment, millis, Nothing, number, Pill, Text, TypeName } from "./Shown.tsx"
 import { Verdicts } from "./Verdicts.tsx"
 
 type Sink = EventReport["sinks"][number]
@@ -20,63 +23,90 @@ const written = (payload: unknown): string => (typeof payload === "string" ? pay
 
 const origins = { delivered: "Received", replayed: "Replay; received", moved: "Moved; received" } as const
 
-const Attempts = ({ sink }: { readonly sink: Sink }) => (
-  <ol class="attempts">
-    {sink.attempts.map(({ at, reason, message, answer }, index) => (
-      <li key={`${at} ${index}`}>
-        <Moment at={at} /> <strong>{reason}</strong>
-        <p>
-          <Text of={message} max={2_000} />
-        </p>
-        {answer !== undefined && answer !== "" && (
-          <Block of={answer} label={`The answer of ${sink.sink} to attempt ${index + 1}`} />
-        )}
-      </li>
-    ))}
-  </ol>
-)
-
-/** A sequence leads to its event. */
-const Linked = ({ of }: { readonly of: string }) => {
-  const [before = "", sequence, after = ""] = of.split(/\b(seq_[0-9]+)\b/)
-  if (sequence === undefined) return <Text of={of} max={2_000} />
-  return (
-    <>
-      <Text of={before} max={2_000} />
-      <a href={linkTo("event", sequence)}>{sequence}</a>
-      <Text of={after} max={2_000} />
-    </>
+/** The names of what is masked, so that nobody takes a mask for a value. */
+const Masked = ({ paths }: { readonly paths: ReadonlyArray<string> }) =>
+  paths.length === 0 ? null : (
+    <p class="quiet">
+      Masked: <Text of={paths.join(", ")} max={600} />
+    </p>
   )
-}
 
-const Timeline = ({ steps }: { readonly steps: EventReport["timeline"] }) => (
-  <ol class="attempts" aria-label="What happened">
-    {steps.map(({ at, sink, what }, index) => (
-      <li key={`${at} ${index}`}>
-        {at !== undefined && <Moment at={at} exact />}{" "}
-        {sink !== undefined && (
-          <strong>
-            <Text of={sink} />
-          </strong>
-        )}
-        <p>
-          <Linked of={what} />
-        </p>
-      </li>
-    ))}
-  </ol>
+/** What a sink is sent. */
+const Sent = ({ sink: { sink, payload, note } }: { readonly sink: Sink }) => (
+  <div>
+    <h4>Sent, as the config in force renders it</h4>
+    {payload !== undefined && (
+      <>
+        <Masked paths={masksIn(payload)} />
+        <MaskedBlock of={written(payload)} label={`What ${plain(sink)} is sent`} />
+      </>
+    )}
+    {note !== undefined && (
+      <p class="quiet">
+        <Text of={note} />
+      </p>
+    )}
+  </div>
 )
 
-const AtSink = ({
-  sink,
-  sequence,
-  isRevealed,
+/** The answers to the attempts that failed, and the code of the one that delivered. */
+const Answered = ({ sink: { sink, attempts, outcome, at, code, took, tries } }: { readonly sink: Sink }) => (
+  <div>
+    <h4>Answered</h4>
+    {attempts.length === 0 && outcome !== "delivered" && <p class="quiet">Nothing yet.</p>}
+    <ol class="attempts">
+      {attempts.map(({ at, number, took, code, message, answer = "" }, index) => (
+        <li key={`${at} ${index}`}>
+          <AttemptLine {...{ at, took, code }} number={number ?? index + 1} />
+          <p>
+            <Text of={message} max={2_000} />
+          </p>
+          {answer !== "" && (
+            <>
+              {answer.includes(mask) && <Masked paths={["the answer, which may repeat what was sent"]} />}
+              <MaskedBlock of={answer} label={`The answer of ${plain(sink)} to attempt ${number ?? index + 1}`} />
+            </>
+          )}
+        </li>
+      ))}
+      {outcome === "delivered" && (
+        <li>
+          <AttemptLine {...{ at, took, code }} number={tries ?? 1} isGood />
+        </li>
+      )}
+    </ol>
+  </div>
+)
+
+const AttemptLine = ({
+  at,
+  number,
+  took,
+  code,
+  isGood = false,
 }: {
-  readonly sink: Sink
-  readonly sequence: number
-  readonly isRevealed: boolean
-}) => {
-  const { outcome, due, at, lane, payload, note } = sink
+  readonly at: number | undefined
+  readonly number: number
+  readonly took: number | undefined
+  readonly code: number | undefined
+  readonly isGood?: boolean
+}) => (
+  <p class="attempt">
+    <strong>Attempt {number}</strong>
+    {code !== undefined && <Pill tone={isGood ? "good" : "bad"}>{code}</Pill>}
+    {isGood && code === undefined && <Pill tone="good">accepted</Pill>}
+    {took !== undefined && <span>{millis(took)}</span>}
+    {at !== undefined && (
+      <span class="quiet">
+        <Moment at={at} />
+      </span>
+    )}
+  </p>
+)
+
+const AtSink = ({ sink, sequence }: { readonly sink: Sink; readonly sequence: number }) => {
+  const { outcome, due, at, lane, attempts } = sink
+  const id = `${sink.sink}:${sequence}`
   return (
     <li class="card">
       <div class="heading">
@@ -84,136 +114,108 @@ const AtSink = ({
           <Text of={sink.sink} />
         </h3>
         <Outcome of={sink} />
+        {due !== undefined && outcome === "retrying" && (
+          <span>
+            {attempts.length === 0 ? "first" : "next"} attempt at <Moment at={due} />
+          </span>
+        )}
+        {at !== undefined && outcome === "dead" && (
+          <span>
+            since <Moment at={at} />
+          </span>
+        )}
         {outcome === "dead" && (
-          <button
-            type="button"
-            onClick={() =>
-              confirmReplay(
-                { ids: [`${sink.sink}:${sequence}`] },
-                1,
-                relayCommand("dlq", "replay", `${sink.sink}:${sequence}`),
-              )
-            }
-          >
+          <button type="button" onClick={() => confirmReplay({ ids: [id] }, 1, relayCommand("dlq", "replay", id))}>
             Replay…
           </button>
         )}
       </div>
-      {due !== undefined && outcome === "retrying" && (
-        <p>
-          Next attempt at <Moment at={due} />
-        </p>
-      )}
-      {at !== undefined && outcome === "dead" && (
-        <p>
-          Dead letter since <Moment at={at} />
-        </p>
-      )}
       {lane !== undefined && (
         <p>
           The sink is <Text of={lane} max={1_000} />
         </p>
       )}
-      {sink.attempts.length > 0 && <Attempts sink={sink} />}
-      {note !== undefined && (
-        <p class="quiet">
-          <Text of={note} />
-        </p>
-      )}
-      {payload !== undefined && (
-        <details open={isRevealed}>
-          <summary>What it would be sent{isRevealed ? "" : ", personal data masked"}</summary>
-          <Block of={written(payload)} label={`What ${plain(sink.sink)} would be sent`} />
-        </details>
-      )}
+      <div class="sides">
+        <Sent sink={sink} />
+        <Answered sink={sink} />
+      </div>
     </li>
   )
 }
 
-const Report = ({ report, isRevealed }: { readonly report: EventReport; readonly isRevealed: boolean }) => {
-  const { sequence, id, type, accountId, webhook, webhookId, receivedAt, origin, size, signature, secret, problem } =
-    report
-  const others = report.sinks.filter(({ sink }) => sink !== quarantine)
+const Facts = ({ report }: { readonly report: EventReport }) => {
+  const { sequence, type, accountId, webhook, webhookId, receivedAt, origin, size, signature, secret, problem } = report
   return (
-    <article>
-      <h2>
-        <TypeName of={type} />
-      </h2>
-      <dl>
-        <dt>Event</dt>
-        <dd>
-          <Text of={id === "" ? "–" : id} max={500} />
-        </dd>
-        <dt>Account</dt>
-        <dd>
-          {accountId === "" ? (
-            "–"
-          ) : (
-            <a href={linkTo("events", "", { account: accountId })}>
-              <Text of={accountId} />
-            </a>
-          )}
-        </dd>
-        <dt>{origins[origin]}</dt>
-        <dd>
-          <Moment at={receivedAt} exact /> by <Text of={webhook} />
-          {webhookId !== "" && (
-            <>
-              {" "}
-              (<Text of={webhookId} />)
-            </>
-          )}
-        </dd>
-        <dt>Stored as</dt>
-        <dd>
-          seq_{sequence}, {number(size)} bytes
-        </dd>
-        <dt>Signature</dt>
-        <dd class="code">
-          {signature === "" ? (
-            "none, it is the relay’s own event"
-          ) : (
-            <>
-              <Text of={signature} />{" "}
-              <small>
-                verified by the secret <Text of={secret} />
-              </small>
-            </>
-          )}
-        </dd>
-        {problem !== undefined && (
+    <dl>
+      <dt>Type</dt>
+      <dd>
+        <TypeName of={type} isStrong />
+      </dd>
+      <dt>Account</dt>
+      <dd>
+        {accountId === "" ? (
+          "–"
+        ) : (
+          <a href={linkTo("events", "", { account: accountId })}>
+            <Text of={accountId} />
+          </a>
+        )}
+      </dd>
+      <dt>{origins[origin]}</dt>
+      <dd>
+        <Moment at={receivedAt} exact /> by <Text of={webhookId === "" ? webhook : `${webhook} (${webhookId})`} />
+      </dd>
+      <dt>Stored as</dt>
+      <dd>
+        seq_{sequence}, {number(size)} bytes
+      </dd>
+      <dt>Signature</dt>
+      <dd>
+        {signature === "" ? (
+          "none, it is the relay’s own event"
+        ) : (
           <>
-            <dt>Quarantined</dt>
-            <dd>
-              <Text of={problem} max={1_000} />
-            </dd>
+            <span class="code">
+              <Text of={signature} />
+            </span>{" "}
+            <small>
+              verified by the secret <Text of={secret} />
+            </small>
           </>
         )}
-      </dl>
-      <h3>What happened</h3>
-      <Timeline steps={report.timeline} />
-      {report.sinks.length === 0 && <Nothing>No route took it.</Nothing>}
-      <ul class="sinks">
-        {report.sinks.map((sink) => (
-          <AtSink key={sink.sink} {...{ sink, sequence, isRevealed }} />
-        ))}
-      </ul>
-      {report.routes.length > 0 && (
+      </dd>
+      {problem !== undefined && (
         <>
-          <h3>What the routes in force say</h3>
-          <Verdicts routes={report.routes} />
+          <dt>Quarantined</dt>
+          <dd>
+            <Text of={problem} max={1_000} />
+          </dd>
         </>
       )}
-      {others.length > 0 && (
-        <p>
-          <a class="button" href={linkTo("replay", "", { id: `seq_${sequence}` })}>
-            Replay this event…
-          </a>
-        </p>
-      )}
-    </article>
+    </dl>
   )
 }
+
+const Report = ({ report }: { readonly report: EventReport }) => (
+  <article>
+    <Facts report={report} />
+    <h2>What happened</h2>
+    <AttemptTimeline report={report} />
+    {report.sinks.length === 0 && <Nothing>No route took it.</Nothing>}
+    <h2>At each sink</h2>
+    <ul class="sinks">
+      {report.sinks.map((sink) => (
+        <AtSink key={sink.sink} sink={sink} sequence={report.sequence} />
+      ))}
+    </ul>
+    {report.routes.length > 0 && (
+      <>
+        <h2>What the routes in force say</h2>
+        <Verdicts routes={report.routes} />
+      </>
+    )}
+  </article>
+)
 
 const reveal = (id: string, onYes: () => void): void =>
   confirm({
@@ -227,37 +229,65 @@ const reveal = (id: string, onYes: () => void): void =>
     },
   })
 
+/** What is done with all that was found, or with the event alone. */
+const Actions = ({
+  id,
+  events,
+  isRevealed,
+  onReveal,
+  again,
+}: {
+  readonly id: string
+  readonly events: ReadonlyArray<EventReport>
+  readonly isRevealed: boolean
+  readonly onReveal: (isRevealed: boolean) => void
+  readonly again: () => void
+}) => (
+  <>
+    {events.some(({ sinks }) => sinks.some(({ sink }) => sink !== quarantine)) && (
+      <a class="button primary" href={linkTo("replay", "", { id: `seq_${events[0]?.sequence}` })}>
+        Replay this event…
+      </a>
+    )}
+    {isRevealed ? (
+      <button type="button" onClick={() => onReveal(false)}>
+        Mask personal data
+      </button>
+    ) : (
+      <button type="button" onClick={() => reveal(id, () => onReveal(true))}>
+        Show personal data…
+      </button>
+    )}
+    <button type="button" onClick={again}>
+      Refresh
+    </button>
+  </>
+)
+
 export const EventStory = ({ id }: { readonly id: string; readonly status: Status }) => {
   const [isRevealed, setRevealed] = useState(false)
-  const { value, problem, isBusy, again } = useLoaded(`${id} ${isRevealed}`, () => admin.explain(id, isRevealed))
+  const { value, problem, isBusy, again } = useLoaded(`${id} ${isRevealed} ${changes.value}`, () =>
+    admin.explain(id, isRevealed),
+  )
+  const events = value?.events ?? []
+  const [first] = events
   return (
     <section aria-labelledby="story" aria-busy={isBusy}>
       <div class="heading">
         <h1 id="story">
-          Event <Text of={id} max={80} />
+          <Text of={first === undefined || first.id === "" ? id : first.id} max={120} />
         </h1>
-        <button type="button" onClick={again}>
-          Look again
-        </button>
-        {isRevealed ? (
-          <button type="button" onClick={() => setRevealed(false)}>
-            Mask personal data
-          </button>
-        ) : (
-          <button type="button" onClick={() => reveal(id, () => setRevealed(true))}>
-            Show personal data…
-          </button>
-        )}
+        <Actions {...{ id, events, isRevealed, again }} onReveal={setRevealed} />
       </div>
       <Problem of={problem} />
-      {value?.events.map((report) => (
-        <Report key={report.sequence} {...{ report, isRevealed }} />
+      {events.map((report) => (
+        <Report key={report.sequence} report={report} />
       ))}
-      {value?.events.length === 0 && (
+      {value !== undefined && first === undefined && (
         <Nothing>
           {value.next === undefined
             ? `The journal holds no such event; ${number(value.looked)} were looked at.`
-            : `Not found so far: older events are still being indexed. Look again in a minute.`}
+            : `Not found so far: older events are still being indexed. Ask again in a minute.`}
         </Nothing>
       )}
     </section>

@@ -42,9 +42,17 @@ export const EventLink = ({ id, sequence }: { readonly id: string; readonly sequ
 )
 
 /** Text of several lines, such as JSON; as long as it is, so that nothing scrolls but the page. */
-export const Block = ({ of, label }: { readonly of: string; readonly label: string }) => (
+export const Block = ({
+  of = "",
+  label,
+  children,
+}: {
+  readonly of?: string
+  readonly label: string
+  readonly children?: ComponentChildren
+}) => (
   <section class="block" aria-label={label}>
-    <pre>{of.split("\n").map(plain).join("\n")}</pre>
+    <pre>{children ?? of.split("\n").map(plain).join("\n")}</pre>
   </section>
 )
 

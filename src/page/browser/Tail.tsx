@@ -52,6 +52,7 @@ const columns: ReadonlyArray<Column<Row>> = [
   { title: "Time", cell: ({ at }) => <Moment at={at} /> },
   {
     title: "Type",
+    kind: "name",
     cell: (row) =>
       "refused" in row ? (
         <Pill tone="warn">refused {row.status}</Pill>

@@ -151,7 +151,12 @@ describe("relay explain EVENT_ID", () => {
       expect(found.timeline).toEqual([
         { at: noon, what: "received by webhook scheduling, verified by the secret current" },
         { at: noon, what: "routed to lake" },
-        { at: noon + 9, sink: "lake", what: "delivered by attempt 1 (7 ms, answered 200)" },
+        {
+          at: noon + 9,
+          sink: "lake",
+          what: "delivered by attempt 1",
+          attempt: { took: 7, code: 200, delivered: true },
+        },
       ])
       expect((yield* ask("events", "--attempts-over", "0")).stdout).toContain("lake retrying")
       expect((yield* ask("explain", "seq_3")).stdout).toMatch(/quarantined +the body is not JSON/)

@@ -1,0 +1,2 @@
+/** This text stands where a value was masked. */
+export const mask = "***"
