@@ -1,16 +1,34 @@
 /** Which sinks a type goes to and why, as it is typed; and the routes in force. */
 import { useEffect, useState } from "preact/hooks"
 import type { Route, Status, TypeReport } from "../../admin/Api.ts"
+import { nearestType } from "../../event/NearestType.ts"
 import { admin, problemOf } from "./AdminCalls.ts"
 import { Choice, Filters, TypeField, webhooksOf } from "./Fields.tsx"
 import { Problem, useLoaded } from "./Loading.tsx"
+import { connections } from "./RelayLink.ts"
 import { number, Pill, Text } from "./Shown.tsx"
 import { type Column, Table } from "./Table.tsx"
 import { Verdicts } from "./Verdicts.tsx"
 
 const pause = 120
 
-const Answer = ({ report }: { readonly report: TypeReport }) => {
+/** The hint that the command line gives as well. */
+const DidYouMean = ({ type, onChoose }: { readonly type: string; readonly onChoose: (type: string) => void }) => {
+  const near = nearestType(type)
+  if (near === undefined) return null
+  return (
+    <>
+      {" "}
+      Did you mean {near.isBelow && "one of its own, such as "}
+      <button type="button" class="small" onClick={() => onChoose(near.type)}>
+        {near.type}
+      </button>
+      ?
+    </>
+  )
+}
+
+const Answer = ({ report, onChoose }: { readonly report: TypeReport; readonly onChoose: (type: string) => void }) => {
   const { type, isKnown, sinks, conditional, routes } = report
   return (
     <div aria-live="polite">
@@ -32,7 +50,12 @@ const Answer = ({ report }: { readonly report: TypeReport }) => {
           </>
         )}
       </p>
-      {!isKnown && <p class="advice">It is not in the sender’s catalogue.</p>}
+      {!isKnown && (
+        <p class="advice">
+          It is not in the sender’s catalogue.
+          <DidYouMean {...{ type, onChoose }} />
+        </p>
+      )}
       <Verdicts routes={routes} />
     </div>
   )
@@ -116,7 +139,7 @@ export const RouteExplainer = ({ status }: { readonly status: Status }) => {
       clearTimeout(timer)
       abort.abort()
     }
-  }, [type, webhook, loadedAt])
+  }, [type, webhook, loadedAt, connections.value])
   return (
     <section aria-labelledby="explain">
       <h1 id="explain">Routes</h1>
@@ -130,7 +153,7 @@ export const RouteExplainer = ({ status }: { readonly status: Status }) => {
         <Choice label="By the webhook" value={webhook} of={webhooksOf(status)} onChange={setWebhook} />
       </Filters>
       <Problem of={problem} />
-      {report === undefined ? <Routes key={loadedAt} /> : <Answer report={report} />}
+      {report === undefined ? <Routes key={loadedAt} /> : <Answer report={report} onChoose={setType} />}
     </section>
   )
 }
