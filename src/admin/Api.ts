@@ -15,17 +15,19 @@ import { Explanation } from "../routing/Explanation.ts"
 import { BadRequest, Invalid, NotFound, Refused, TooMany, Unavailable } from "./ApiErrors.ts"
 import { DeliveryStatus, Event } from "./EventApi.ts"
 import { Fleet } from "./FleetApi.ts"
-import { History, Hour, Totals } from "./HistoryApi.ts"
+import { History, Hour, LaneHistory, Totals } from "./HistoryApi.ts"
 import { Attempt, Imported, Kept } from "./ImportLine.ts"
-import { Refusals, TappedRefusal } from "./RefusedRequest.ts"
+import { Refusals } from "./RefusedRequest.ts"
 import { DeadLettersPreview, Outcome, Replays, Stayed } from "./ReplayApi.ts"
 import { Routes } from "./RoutesApi.ts"
+import { Tap, TapLine, tapFilter, tapPosition } from "./TapApi.ts"
 
 export * from "./ApiErrors.ts"
 export * from "./EventApi.ts"
 export * from "./HistoryApi.ts"
 export * from "./ReplayApi.ts"
 export * from "./RoutesApi.ts"
+export { type Tap, TapLine, Tapped } from "./TapApi.ts"
 
 const optional = Schema.optionalKey
 const EpochMillisFromString = Schema.FiniteFromString.annotate({ description: "Epoch milliseconds" })
@@ -212,35 +214,6 @@ export const Reloaded = Schema.Struct({
   warnings: Schema.Array(Diagnostic),
 })
 
-/** An accepted event without its payload. */
-export const Tapped = Schema.Struct({
-  /** When it was received. */
-  at: EpochMillis,
-  id: Schema.String,
-  type: Schema.String,
-  account: Schema.String,
-  webhook: Schema.String,
-  sinks: Schema.Array(Schema.String),
-  replayed: Schema.Boolean,
-})
-export type Tapped = typeof Tapped.Type
-
-/** A line of a tap. An empty one says only that the connection is alive. */
-export const TapLine = Schema.Struct({
-  events: Schema.Array(Tapped),
-  refused: Schema.Array(TappedRefusal),
-  /** Events and refusals that are not shown: more than a hundred a second, or missed by a slow reader. */
-  skipped: Schema.Int,
-})
-
-/** What a tap has to say since the last question. */
-export const Tap = Schema.Struct({
-  ...TapLine.fields,
-  /** The position to ask with next. */
-  next: Schema.Struct({ sequence: Schema.Int, refusals: Schema.Int }),
-})
-export type Tap = typeof Tap.Type
-
 export const Count = Schema.Struct({ count: Schema.Int })
 
 /** The result of a replay of dead letters. */
@@ -256,16 +229,6 @@ export class SchemaErrors extends HttpApiMiddleware.Service<SchemaErrors>()("rel
 }) {}
 
 const name = { name: Schema.String }
-
-const tapFilter = {
-  /** A pattern of event types. */
-  type: Schema.optionalKey(Schema.String),
-  webhook: Schema.optionalKey(Schema.String),
-  sink: Schema.optionalKey(Schema.String),
-}
-const tapPosition = Schema.optionalKey(
-  Schema.FiniteFromString.check(Schema.isBetween({ minimum: 0, maximum: 2 ** 53 })),
-)
 
 /** The relay as a whole. 503: the journal can't answer now. */
 export class Relay extends HttpApiGroup.make("relay", { topLevel: true }).add(
@@ -293,6 +256,11 @@ export class Relay extends HttpApiGroup.make("relay", { topLevel: true }).add(
 
 /** Changes of lanes. `move` and `drop` are for lanes without a sink in the config; others get a 409. */
 export class Lanes extends HttpApiGroup.make("lanes").add(
+  HttpApiEndpoint.get("history", "/lanes/:name/history", {
+    params: name,
+    success: LaneHistory,
+    error: [NotFound, Unavailable],
+  }),
   HttpApiEndpoint.post("pause", "/lanes/:name/pause", { params: name, error: [NotFound, Unavailable] }),
   HttpApiEndpoint.post("resume", "/lanes/:name/resume", { params: name, error: [NotFound, Unavailable] }),
   HttpApiEndpoint.post("move", "/lanes/:name/move", {

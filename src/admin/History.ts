@@ -9,18 +9,19 @@
  * **Gotcha.** A crash loses the counts of the last ten seconds, and a stop those
  * of the attempts that end while the relay drains.
  */
-import { Clock, Context, Effect, Layer, Option, Schedule, Schema } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Option, Schedule, Schema } from "effect"
 import { sumAll } from "effect/Number"
 import { type LaneStatus, Lanes } from "../delivery/Lanes.ts"
-import { durationBuckets } from "../delivery/lane/AttemptStats.ts"
 import type { EpochMillis, Millis } from "../event/Quantities.ts"
 import type { Counters } from "../ingest/Counters.ts"
 import { Ingest } from "../ingest/Ingest.ts"
 import { Archive } from "../journal/Archive.ts"
-import { type Hour, History as Report, type Totals } from "./HistoryApi.ts"
+import { type Hour, type LaneHistory, History as Report, type Totals } from "./HistoryApi.ts"
+import { LaneSteps, more } from "./LaneSteps.ts"
+import { percentile99 } from "./Percentile.ts"
 import { RelayInfo } from "./RelayInfo.ts"
 
-const every = "10 seconds"
+const every = Duration.seconds(10)
 const hour = 3_600_000
 /** Steps over which a percentile is taken: five minutes. */
 const recent = 30
@@ -47,25 +48,6 @@ export const totalsOf = ({ webhooks }: Counters, attempts: ReadonlyArray<LaneSta
   }
   return totals
 }
-
-/** The time under which 99 of 100 stayed, linear within the bucket; `undefined` of none. */
-export const percentile99 = (counts: ReadonlyArray<number>): Millis | undefined => {
-  const all = sumAll(counts)
-  if (all === 0) return undefined
-  let below = 0
-  for (const [index, bound] of durationBuckets.entries()) {
-    const count = counts[index] ?? 0
-    const from = durationBuckets[index - 1] ?? 0
-    if (below + count >= all * 0.99) {
-      return Math.round(1_000 * (from + ((bound - from) * (all * 0.99 - below)) / count))
-    }
-    below += count
-  }
-  return 1_000 * Math.max(...durationBuckets)
-}
-
-/** How much more it is; a count that begins anew counts whole. */
-const more = (now: number, before: number): number => (now >= before ? now - before : now)
 
 /** The counts of a step, and when it ended. */
 interface Step extends Totals {
@@ -119,6 +101,8 @@ export class History extends Context.Service<
     readonly hour: Effect.Effect<Hour>
     /** The time within which 99 of 100 of the sink's last attempts ended. */
     readonly p99: (lane: LaneStatus) => Millis | undefined
+    /** What a lane did in the last hour. */
+    readonly lane: (name: string) => LaneHistory
   }
 >()("relay/admin/History") {
   static readonly layer = Layer.effect(
@@ -136,6 +120,7 @@ export class History extends Context.Service<
       const total = () => totalsOf(counters, lanes.counted())
       let last: Totals = each(() => 0)
       const durations: Array<Durations> = []
+      const laneSteps = new LaneSteps((yield* RelayInfo).startedAt, hour / Duration.toMillis(every))
 
       const sample = Effect.gen(function* () {
         const now = yield* lanes.status
@@ -143,6 +128,7 @@ export class History extends Context.Service<
         const step = stepOf(yield* Clock.currentTimeMillis, counted, last)
         last = counted
         kept.add(step)
+        laneSteps.add(step.at, now)
         durations.push(new Map(now.map(({ name, durations: { counts } }) => [name, [...counts]])))
         if (durations.length > recent + 1) durations.shift()
         if (names.some((of) => step[of] > 0)) yield* stored.replace(Schema.encodeSync(Stored)(kept.report))
@@ -153,6 +139,7 @@ export class History extends Context.Service<
 
       return History.of({
         report: Effect.sync(() => kept.report),
+        lane: (name) => laneSteps.report(name),
         hour: Effect.gen(function* () {
           const at = yield* Clock.currentTimeMillis
           kept.forget(at)

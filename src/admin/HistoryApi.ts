@@ -1,6 +1,6 @@
 /** The part of the admin API that tells what was counted: since the start, and over the last hour. */
 import { Schema } from "effect"
-import { EpochMillis } from "../event/Quantities.ts"
+import { EpochMillis, Millis } from "../event/Quantities.ts"
 
 /** Counts of deliveries and attempts. */
 export const Totals = Schema.Struct({
@@ -35,3 +35,19 @@ export const History = Schema.Struct({
   failed: Schema.Array(Schema.Int),
 })
 export type History = typeof History.Type
+
+/** A lane at this relay over the last hour, in the steps of {@link History} since the relay's start. */
+export const LaneHistory = Schema.Struct({
+  /** When the first step began. */
+  since: EpochMillis,
+  /** When each step ended. */
+  at: Schema.Array(EpochMillis),
+  /** Events that the sink took, and events with which an attempt failed. */
+  delivered: Schema.Array(Schema.Int),
+  failed: Schema.Array(Schema.Int),
+  /** Events that were routed to it and not settled, at the end of each step. */
+  backlog: Schema.Array(Schema.Int),
+  /** The time within which 99 of 100 attempts of the step ended; null in a step without attempts. */
+  p99: Schema.Array(Schema.NullOr(Millis)),
+})
+export type LaneHistory = typeof LaneHistory.Type

@@ -1,8 +1,9 @@
-/** Pausing, resuming, moving and dropping lanes. */
+/** A lane over the last hour; pausing, resuming, moving and dropping lanes. */
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Lanes } from "../delivery/Lanes.ts"
 import * as Api from "./Api.ts"
+import { History } from "./History.ts"
 import { noLane, unavailable } from "./Refusals.ts"
 
 export const layer = HttpApiBuilder.group(
@@ -10,6 +11,7 @@ export const layer = HttpApiBuilder.group(
   "lanes",
   Effect.fn(function* (handlers) {
     const lanes = yield* Lanes
+    const history = yield* History
     const requireLane = Effect.fnUntraced(function* (name: string) {
       const states = yield* Effect.mapError(lanes.status, unavailable)
       if (!states.some((lane) => lane.name === name)) return yield* noLane(name)
@@ -27,6 +29,7 @@ export const layer = HttpApiBuilder.group(
         }),
       )
     return handlers.handleAll({
+      history: ({ params: { name } }) => Effect.as(requireLane(name), history.lane(name)),
       pause: ({ params: { name } }) => switched(name, lanes.pause(name)),
       resume: ({ params: { name } }) => switched(name, lanes.resume(name)),
       move: Effect.fnUntraced(function* ({ params: { name }, payload: { to } }) {

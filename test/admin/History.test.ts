@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test"
 import { Effect, Layer } from "effect"
 import { TestClock } from "effect/testing"
-import { History, percentile99 } from "../../src/admin/History.ts"
+import { History } from "../../src/admin/History.ts"
+import { percentile99 } from "../../src/admin/Percentile.ts"
 import { RelayInfo } from "../../src/admin/RelayInfo.ts"
 import { type LaneStatus, Lanes } from "../../src/delivery/Lanes.ts"
 import * as Counters from "../../src/ingest/Counters.ts"
@@ -24,7 +25,7 @@ const history = Effect.fnUntraced(function* (journal: Layer.Layer<Archive> = Mem
       counted: () => lanes.map(({ attempts }) => attempts),
     }),
   )
-  const { report, hour, p99 } = yield* Effect.provide(
+  const { report, hour, p99, lane } = yield* Effect.provide(
     History,
     yield* Layer.build(Layer.provide(History.layer, counted)),
   )
@@ -34,7 +35,7 @@ const history = Effect.fnUntraced(function* (journal: Layer.Layer<Archive> = Mem
       status,
       count + (counters.webhooks.get("scheduling")?.answers.get(status) ?? 0),
     )
-  return { report, hour, p99, lanes, answer }
+  return { report, hour, p99, laneReport: lane, lanes, answer }
 })
 
 describe("the history", () => {
@@ -55,6 +56,45 @@ describe("the history", () => {
         refused: [2, 0],
         failed: [3, 0],
       })
+    }),
+  )
+
+  it.effect("has of each lane what was delivered, failed and waiting, and how long attempts took", () =>
+    Effect.gen(function* () {
+      const { laneReport, lanes } = yield* history()
+      expect(laneReport("lake").at).toEqual([])
+      lanes.push(
+        lane("lake", { attempts: { delivered: 4, SinkUnavailable: 3 }, backlog: 9, durations: { counts: [], sum: 0 } }),
+      )
+      yield* TestClock.adjust("10 seconds")
+      lanes[0] = lane("lake", {
+        attempts: { delivered: 10, SinkUnavailable: 3 },
+        backlog: 2,
+        durations: { counts: [100], sum: 0 },
+      })
+      yield* TestClock.adjust("10 seconds")
+      expect(laneReport("lake")).toEqual({
+        since: 0,
+        at: [10_000, 20_000],
+        delivered: [4, 6],
+        failed: [3, 0],
+        backlog: [9, 2],
+        p99: [null, 5],
+      })
+      lanes.length = 0
+      yield* TestClock.adjust("10 seconds")
+      expect(laneReport("lake").at).toEqual([])
+    }),
+  )
+
+  it.effect("keeps an hour of a lane and no more", () =>
+    Effect.gen(function* () {
+      const { laneReport, lanes } = yield* history()
+      lanes.push(lane("lake"))
+      yield* TestClock.adjust("90 minutes")
+      const found = laneReport("lake")
+      expect([found.at.length, found.p99.length, found.at.at(-1)]).toEqual([360, 360, 90 * 60_000])
+      expect(found.at[0]).toBe(found.since + 10_000)
     }),
   )
 

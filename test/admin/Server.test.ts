@@ -144,6 +144,17 @@ describe("the admin API", () => {
     }).pipe(Effect.orDie),
   )
 
+  it.live("has the steps of a lane's last hour, and none of a lane that there is not", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* start()
+      expect(yield* json(yield* ask("/api/v1/lanes/lake/history"))).toEqual({
+        since: expect.any(Number),
+        ...{ at: [], delivered: [], failed: [], backlog: [], p99: [] },
+      })
+      expect((yield* ask("/api/v1/lanes/nobody/history")).status).toBe(404)
+    }).pipe(Effect.orDie),
+  )
+
   it.live("says which lanes send digests", () =>
     Effect.gen(function* () {
       const [lake] = config().sinks

@@ -63,6 +63,38 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     await page.getByRole("img", { name: /deliveries accepted/ }).waitFor()
   })
 
+  test("shows all times in UTC after one switch, as the command line does, and remembers it", async () => {
+    const context = await browser.newContext({ timezoneId: "Asia/Kolkata" })
+    const far = await context.newPage()
+    await site.deliver({ id: "evt_when", type: "block.created" })
+    await far.goto(`${site.url}/#/events`)
+    const times = async () =>
+      (await far.locator("time").allTextContents()).map((text) => text.match(/(GMT.*|UTC)$/)?.[0])
+    const label = (zone: string) => far.getByLabel(`Received from (${zone})`)
+    await label("GMT+5:30").fill("2026-01-02T05:30")
+    await far.getByRole("link", { name: "evt_when" }).waitFor()
+    expect(new Set(await times())).toEqual(new Set(["GMT+5:30"]))
+    await far.getByRole("button", { name: "Times in UTC" }).click()
+    expect(await label("UTC").inputValue()).toBe("2026-01-02T00:00")
+    expect(new Set(await times())).toEqual(new Set(["UTC"]))
+    await far.reload()
+    await far.getByRole("link", { name: "evt_when" }).waitFor()
+    expect(new Set(await times())).toEqual(new Set(["UTC"]))
+    await context.close()
+  })
+
+  test("shows a sink over time: its rate, how long attempts take, and its backlog", async () => {
+    await show("")
+    await page.getByRole("link", { name: "audit" }).first().click()
+    await page.getByRole("heading", { level: 1, name: "audit file" }).waitFor()
+    for (const name of [/events delivered and 0 failed per second/, /99 of 100 attempts/, /a backlog of up to/]) {
+      await page.getByRole("img", { name }).waitFor()
+    }
+    await says("running")
+    await show("sink/nobody")
+    await says("There is no such sink.")
+  })
+
   test("shows a delivery as it comes, and a refused request", async () => {
     await show("live")
     await says("Listening")
@@ -267,6 +299,9 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     await page.getByText("audit, crm").waitFor()
     await page.getByRole("combobox").first().fill("client.creatd")
     await says("not in the sender’s catalogue")
+    await button("client.created").click()
+    await page.getByText("not in the sender’s catalogue").waitFor({ state: "detached" })
+    await says("client.created →")
   })
 
   test("reloads the config, or says why it stays; moves and drops what a removed sink leaves", async () => {

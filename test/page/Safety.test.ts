@@ -9,7 +9,7 @@ import { hostile, personal, type Site, startSite, token } from "./site.ts"
 
 /** axe-core, as text to run in the page. */
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8")
-const views = ["", "live", "events", "event/evt_1", "dead-letters", "replay", "routes"]
+const views = ["", "live", "events", "event/evt_1", "dead-letters", "replay", "routes", "sink/crm"]
 
 setDefaultTimeout(30_000)
 

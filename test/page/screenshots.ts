@@ -94,6 +94,7 @@ const views: Readonly<Record<string, { readonly view: string; readonly act?: (pa
     },
   },
   "dead-letters": { view: "dead-letters" },
+  sink: { view: "sink/lake" },
   question: {
     view: "dead-letters",
     act: (page) => page.getByRole("button", { name: /^Replay all/ }).click(),

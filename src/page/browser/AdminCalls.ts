@@ -102,6 +102,7 @@ export const admin = {
   history: () => get<Api.History>("/history"),
   reload: () => post<typeof Api.Reloaded.Type>("/reload"),
   acknowledge: () => post("/journal/acknowledge"),
+  laneHistory: (name: string) => get<Api.LaneHistory>(lane(name, "history")),
   pause: (name: string) => post(lane(name, "pause")),
   resume: (name: string) => post(lane(name, "resume")),
   move: (name: string, to: string) => post<typeof Api.Count.Type>(lane(name, "move"), { to }),

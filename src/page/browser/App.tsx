@@ -16,6 +16,7 @@ import { heardAt, isOutdated, link, linkProblem, status } from "./RelayLink.ts"
 import { ReplayForm } from "./ReplayForm.tsx"
 import { RouteExplainer } from "./RouteExplainer.tsx"
 import { number, Text } from "./Shown.tsx"
+import { SinkView } from "./SinkView.tsx"
 import { Tail } from "./Tail.tsx"
 import { TokenForm } from "./TokenForm.tsx"
 import { isUtc, switchZone } from "./Zone.ts"
@@ -107,6 +108,8 @@ const View = ({ now }: { readonly now: Status }) => {
       return <EventSearch key={JSON.stringify(query)} status={now} />
     case "event":
       return <EventStory key={of} id={of} status={now} />
+    case "sink":
+      return <SinkView key={of} name={of} status={now} />
     case "dead-letters":
       return <DeadLetterList status={now} />
     case "replay":

@@ -43,7 +43,7 @@ export const useLoaded = <A,>(key: string, ask: () => Promise<A>): Loaded<A> => 
   return { value: state.value, problem: state.problem, isBusy: state.isBusy, again }
 }
 
-export const Problem = ({ of }: { readonly of: string }) =>
+export const Problem = ({ of = "" }: { readonly of?: string | undefined }) =>
   of === "" ? null : (
     <p class="problem" role="alert">
       <Text of={of} max={2_000} />

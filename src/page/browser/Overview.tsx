@@ -6,7 +6,8 @@ import { levelOf, type StatusProblem } from "../../admin/StatusProblem.ts"
 import { span } from "../../formats/Amounts.ts"
 import { plain } from "../../formats/Terminal.ts"
 import { admin } from "./AdminCalls.ts"
-import { Graph, spanShown } from "./Graph.tsx"
+import { spanShown } from "./Chart.tsx"
+import { Graph } from "./Graph.tsx"
 import { Problem, useLoaded } from "./Loading.tsx"
 import { linkTo } from "./Location.ts"
 import { acknowledge, reload } from "./RelayActions.tsx"
@@ -62,6 +63,11 @@ const ProblemCard = ({ problem, status }: { readonly problem: StatusProblem; rea
         )}
         {lane !== undefined && state.startsWith("sink-") && state !== "sink-failing" && (
           <SinkActions lane={lane} sinks={sinksOf(status)} />
+        )}
+        {lane !== undefined && (
+          <a class="button" href={linkTo("sink", name)}>
+            Charts
+          </a>
         )}
       </div>
     </li>
@@ -253,7 +259,7 @@ export const Overview = ({ status }: { readonly status: Status }) => {
       )}
       <section aria-labelledby="hour">
         <h2 id="hour">
-          {spanShown({ history: counted, now: status.now })}
+          {spanShown({ ...counted, now: status.now })}
           {status.fleet === undefined ? "" : ", of this relay"}
         </h2>
         <Graph history={counted} totals={status.totals} now={status.now} />

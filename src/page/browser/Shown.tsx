@@ -79,6 +79,10 @@ export const Ago = ({ at, now }: { readonly at: number; readonly now: number }) 
 }
 
 export const number = (amount: number): string => amount.toLocaleString("en-US")
+/** Few digits: `0.4`, `12`, `1,234`. */
+export const perSecond = (value: number): string =>
+  value === 0 ? "0" : value < 10 ? value.toFixed(1) : number(Math.round(value))
+
 export const size = (amount: number): string => bytes(amount)
 
 /** Milliseconds in the unit that fits. */

@@ -21,7 +21,10 @@ const columnsOf = (status: Status): ReadonlyArray<Column<Lane>> => [
     title: "Sink",
     cell: ({ name, type }) => (
       <>
-        <Text of={name} /> <small>{type}</small>
+        <a href={linkTo("sink", name)}>
+          <Text of={name} />
+        </a>{" "}
+        <small>{type}</small>
       </>
     ),
   },

@@ -71,7 +71,7 @@ export const Table = <Row,>(props: TableProps<Row>) => {
         <thead>
           <tr>
             {columns.map(({ title, kind = "", isUntitled = false }) => (
-              <th key={title} scope="col" class={kind}>
+              <th key={title} scope="col" class={kind === "code" ? "" : kind}>
                 {isUntitled ? <span class="unseen">{title}</span> : title}
               </th>
             ))}
