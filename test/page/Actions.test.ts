@@ -359,6 +359,26 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     await page.unroute("**/api/v1/status")
   })
 
+  test("calls a digest that waits collecting, and not retrying", async () => {
+    const config = site.config()
+    const sinks = config.sinks as Record<string, object>
+    const routes = config.routes as ReadonlyArray<object>
+    site.writeConfig({
+      ...config,
+      sinks: { ...sinks, chat: { ...sinks.lake, digest: { wait: "10 minutes" } } },
+      routes: [...routes, { name: "providers", match: "provider.*", to: ["chat"] }],
+    })
+    await site.run("reload")
+    await site.deliver({ id: "evt_collected", type: "provider.created" })
+    await show("events?type=provider.*")
+    await page.getByRole("row", { name: /chat collecting/ }).waitFor()
+    await show("")
+    await page.getByRole("row", { name: /^chat http running 1 \(1 collecting\)/ }).waitFor()
+    site.writeConfig(config)
+    await site.run("reload")
+    await site.run("lanes", "drop", "chat", "--yes")
+  })
+
   test("works in more tabs than a browser opens connections to a host, all of them live", async () => {
     // Tabs of one context share its connections.
     const context = await browser.newContext()

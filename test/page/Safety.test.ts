@@ -13,6 +13,13 @@ const views = ["", "live", "events", "event/evt_1", "dead-letters", "replay", "r
 
 setDefaultTimeout(30_000)
 
+/** The tabs that can't be reached without scrolling. */
+const hidden = `[...document.querySelectorAll("nav[aria-label=Views] a")]
+  .filter((tab) => tab.getBoundingClientRect().right > innerWidth).map((tab) => tab.textContent)`
+/** Times, ids and types in tables that are broken into lines. */
+const broken = `[...document.querySelectorAll("td time, td a bdi, td strong bdi")]
+  .filter((one) => one.getClientRects().length > 1).map((one) => one.textContent)`
+
 suiteUnless(reasonToSkip(), "the page in Chromium", () => {
   let browser: Browser
   let site: Site
@@ -53,7 +60,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
 
   for (const colorScheme of ["light", "dark"] as const) {
     test(`has no violation that axe knows, in ${colorScheme} colours, wide and narrow`, async () => {
-      for (const width of [1440, 390]) {
+      for (const width of [1920, 1440, 375]) {
         const page = await openPage({
           colorScheme,
           viewport: { width, height: 900 },
@@ -69,6 +76,8 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
           )
           expect([view, width, found]).toEqual([view, width, []])
           expect([view, await page.evaluate("document.documentElement.scrollWidth - innerWidth")]).toEqual([view, 0])
+          expect([view, await page.evaluate(hidden)]).toEqual([view, []])
+          if (width > 1000) expect([view, await page.evaluate(broken)]).toEqual([view, []])
         }
         await page.close()
       }

@@ -67,7 +67,7 @@ const Header = () => {
   const isAway = link.value !== "live"
   const { tone, text } =
     now === undefined || isAway
-      ? { tone: "quiet", text: isAway && now !== undefined ? "Last heard" : "" }
+      ? { tone: "quiet", text: isAway && now !== undefined ? "Last known" : "" }
       : headline(now)
   const { view } = place.value
   const shown = view === "event" ? "events" : view
@@ -148,7 +148,7 @@ export const App = () => {
         {isAway && linkProblem.value !== "" && (
           <p class="banner" role="alert">
             <Text of={linkProblem.value} max={500} />; trying again.
-            {now !== undefined && " What you see is what was heard last."}
+            {now !== undefined && " The page shows the last known state."}
           </p>
         )}
         {isOutdated.value && (

@@ -66,13 +66,13 @@ export const EventSearch = ({ status }: { readonly status: Status }) => {
       {value !== undefined && value.events.length > 0 && (
         <Table rows={value.events} keyOf={({ sequence }) => sequence} {...{ columns, isBusy }} />
       )}
-      {value?.events.length === 0 && <Nothing>No such event among {number(value.looked)} looked at.</Nothing>}
+      {value?.events.length === 0 && <Nothing>No match in {number(value.looked)} events searched.</Nothing>}
       {value !== undefined && (
         <Pager
           newest={before === "" ? undefined : linkTo("events", "", { ...query, before: undefined })}
           older={value.next && linkTo("events", "", { ...query, before: value.next })}
         >
-          {number(value.looked)} looked at
+          {number(value.looked)} searched
           {value.lookedTo > 0 && (
             <>
               , back to <Moment at={value.lookedTo} exact />

@@ -286,7 +286,7 @@ export const EventStory = ({ id }: { readonly id: string; readonly status: Statu
       {value !== undefined && first === undefined && (
         <Nothing>
           {value.next === undefined
-            ? `The journal holds no such event; ${number(value.looked)} were looked at.`
+            ? `The journal holds no such event; ${number(value.looked)} were searched.`
             : `Not found so far: older events are still being indexed. Ask again in a minute.`}
         </Nothing>
       )}

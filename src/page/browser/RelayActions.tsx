@@ -32,7 +32,7 @@ export const acknowledge = (message: string): void =>
         {message.split("\n").map((line) => (
           <p key={line}>{plain(line)}</p>
         ))}
-        <p>Nothing is mended by it; the alarm goes off again with the next loss.</p>
+        <p>This clears the alarm and repairs nothing; the next loss raises it again.</p>
       </>
     ),
     command: "relay journal acknowledge",

@@ -62,7 +62,7 @@ const Summary = ({ replay }: { readonly replay: Replay }) => {
       )}
       {(others > 0 || groups.length > 12) && <p class="quiet">and others</p>}
       {undelivered > 0 && (
-        <p class="advice">{number(undelivered)} of these the sink has not got yet: it will get them twice.</p>
+        <p class="advice">{number(undelivered)} of these are undelivered: the sink will receive them twice.</p>
       )}
       {left.map(([key, words]) => (
         <p key={key} class="quiet">
@@ -71,7 +71,7 @@ const Summary = ({ replay }: { readonly replay: Replay }) => {
       ))}
       {removedSinks.map(({ sink, count: many }) => (
         <p key={sink} class="quiet">
-          Left out: {number(many)} for <Text of={sink} />, which the config does not have any more.
+          Left out: {number(many)} for <Text of={sink} />, which the config no longer has.
         </p>
       ))}
     </>

@@ -45,7 +45,7 @@ const move = ({ name, backlog, deadLetters }: Lane, sinks: ReadonlyArray<string>
   const to = signal(sinks[0] ?? "")
   const Command = () => <>{relayCommand("lanes", "move", name, to.value)}</>
   confirm({
-    title: `Move what waits for ${plain(name)}?`,
+    title: `Move the backlog of ${plain(name)}?`,
     what: (
       <>
         <p>
@@ -76,7 +76,7 @@ const move = ({ name, backlog, deadLetters }: Lane, sinks: ReadonlyArray<string>
 
 const drop = ({ name, backlog, deadLetters }: Lane): void =>
   confirm({
-    title: `Drop what waits for ${plain(name)}?`,
+    title: `Drop the backlog of ${plain(name)}?`,
     what: (
       <p>
         {count(backlog, "event")} {deadLetters > 0 && `and ${count(deadLetters, "dead letter")} `}
