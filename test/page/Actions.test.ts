@@ -363,9 +363,10 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     const config = site.config()
     const sinks = config.sinks as Record<string, object>
     const routes = config.routes as ReadonlyArray<object>
+    const digest = { format: "template", body: "{{count}} events", digest: { wait: "10 minutes" } }
     site.writeConfig({
       ...config,
-      sinks: { ...sinks, chat: { ...sinks.lake, digest: { wait: "10 minutes" } } },
+      sinks: { ...sinks, chat: { ...sinks.lake, ...digest } },
       routes: [...routes, { name: "providers", match: "provider.*", to: ["chat"] }],
     })
     await site.run("reload")
@@ -376,7 +377,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     await page.getByRole("row", { name: /^chat http running 1 \(1 collecting\)/ }).waitFor()
     site.writeConfig(config)
     await site.run("reload")
-    await site.run("lanes", "drop", "chat", "--yes")
+    await site.run("lanes", "drop", "chat")
   })
 
   test("works in more tabs than a browser opens connections to a host, all of them live", async () => {
