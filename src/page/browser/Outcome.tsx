@@ -20,7 +20,7 @@ const words: Readonly<Record<string, string>> = {
   unrecorded: "not recorded",
 }
 
-/** What waits and was never tried is not retried: its digest collects, or an event of its key is before it. */
+/** An event without a failed attempt is not retried: its digest collects, or it waits for its sink or for one before it. */
 const stateOf = ({ sink, outcome, attempts }: Delivery): string => {
   if (outcome !== "retrying" || attempts.length > 0) return outcome
   return status.peek()?.lanes.find(({ name }) => name === sink)?.digest === true ? "collecting" : "waiting"
