@@ -239,7 +239,7 @@ export class Relay extends HttpApiGroup.make("relay", { topLevel: true }).add(
     success: HttpApiSchema.StreamNdjson({ schema: TapLine }),
     error: [NotFound, Refused, TooMany],
   }),
-  /** The same by questions in place of a stream: what is new behind the `next` of the answer before; without it, nothing yet. */
+  /** Answers with the news behind the `next` of the answer before, for a reader that asks again and again; the first answer has none. */
   HttpApiEndpoint.get("tapSince", "/tap/since", {
     query: { ...tapFilter, sequence: tapPosition, refusals: tapPosition },
     success: Tap,

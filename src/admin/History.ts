@@ -101,7 +101,7 @@ export class History extends Context.Service<
     readonly hour: Effect.Effect<Hour>
     /** The time within which 99 of 100 of the sink's last attempts ended. */
     readonly p99: (lane: LaneStatus) => Millis | undefined
-    /** What a lane did in the last hour. */
+    /** The steps of a lane in the last hour. */
     readonly lane: (name: string) => LaneHistory
   }
 >()("relay/admin/History") {

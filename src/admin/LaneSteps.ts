@@ -1,6 +1,6 @@
 /**
- * What each lane did in the steps of the last hour, for its charts. It is kept
- * in memory alone, and its size is fixed: a lane has 360 steps at most.
+ * The steps of each lane in the last hour, for its charts. They are kept
+ * in memory alone, and their number is fixed: a lane has 360 at most.
  */
 import type { LaneStatus } from "../delivery/LaneStatus.ts"
 import type { EpochMillis, Millis } from "../event/Quantities.ts"

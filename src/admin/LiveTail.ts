@@ -122,7 +122,7 @@ const newsAfter = Effect.fnUntraced(function* (
   return { news: { events, refused, skipped }, next: { sequence: at, refusals: next.refusals } }
 })
 
-/** What is new behind `after`, for a reader that asks again and again; without a position, from now on. */
+/** The news behind `after`, for a reader that asks again and again; without a position, none and where to begin. */
 export const since = Effect.fnUntraced(function* (filter: Filter, recent: RecentRefusals, after?: Position) {
   if (after === undefined) return { news: nothing, next: yield* newest(recent) }
   return yield* newsAfter(filter, recent, after, shownPerSecond)

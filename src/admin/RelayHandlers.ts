@@ -48,7 +48,7 @@ export const layer = HttpApiBuilder.group(
     const { status } = yield* RelayStatus
     const limited = LiveStreams.make()
 
-    /** What is tapped; fails where there is no such webhook or sink. */
+    /** The filter of a tap; fails where there is no such webhook or sink. */
     const tapped = Effect.fnUntraced(function* ({ type, ...filter }: TapFilter) {
       const { webhooks, sinks } = active.current.config
       const { webhook, sink } = filter

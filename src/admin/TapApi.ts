@@ -36,7 +36,7 @@ export const TapLine = Schema.Struct({
   skipped: Schema.Int,
 })
 
-/** What a tap has to say since the last question. */
+/** The news of a tap since the last question. */
 export const Tap = Schema.Struct({
   ...TapLine.fields,
   /** The position to ask with next. */

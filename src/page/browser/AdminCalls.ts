@@ -20,7 +20,7 @@ export class Refusal extends Error {
   }
 }
 
-/** What a failed call says to people. */
+/** The message of a failed call, for people. */
 export const problemOf = (error: unknown): string => (error instanceof Refusal ? error.message : String(error))
 
 type Query = Readonly<Record<string, string | number | undefined>>
@@ -95,7 +95,7 @@ export interface EventQuery {
 const lane = (name: string, what: string): string => `/lanes/${encodeURIComponent(name)}/${what}`
 
 export const admin = {
-  /** What is new since the last answer; without one, nothing yet. */
+  /** The news since the last answer; without one, none yet. */
   tap: (query: TapQuery, last: Api.Tap | undefined, abort: AbortSignal) =>
     get<Api.Tap>("/tap/since", { ...query, ...last?.next }, abort),
   status: (abort?: AbortSignal) => get<Api.Status>("/status", {}, abort),

@@ -21,7 +21,7 @@ const counted = 1_000
 const countOf = ({ lanes }: Status, sink: string): number =>
   lanes.reduce((sum, { name, deadLetters }) => sum + (sink === "" || name === sink ? deadLetters : 0), 0)
 
-/** Those that are chosen, or all that the filter shows. */
+/** Selects the dead letters that are chosen, or all that the filter shows. */
 const selectionOf = ([first, ...rest]: ReadonlyArray<string>, sink: string, type: string): Selection =>
   first === undefined ? { ...(sink !== "" && { lane: sink }), ...(type !== "" && { type }) } : { ids: [first, ...rest] }
 

@@ -31,7 +31,7 @@ const Masked = ({ paths }: { readonly paths: ReadonlyArray<string> }) =>
     </p>
   )
 
-/** What a sink is sent. */
+/** The request or message that a sink is sent. */
 const Sent = ({ sink: { sink, payload, note } }: { readonly sink: Sink }) => (
   <div>
     <h4>Sent, as the config in force renders it</h4>
@@ -229,7 +229,7 @@ const reveal = (id: string, onYes: () => void): void =>
     },
   })
 
-/** What is done with all that was found, or with the event alone. */
+/** The buttons beside the title. */
 const Actions = ({
   id,
   events,

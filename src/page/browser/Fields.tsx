@@ -16,7 +16,7 @@ interface Field extends Input {
   readonly placeholder?: string
 }
 
-/** What was put in; `field` gives what a field of it needs. */
+/** The state of a form; `field` gives the properties that bind an input to it. */
 export const useForm = <A extends Readonly<Record<string, string>>>(initial: A) => {
   const [form, setForm] = useState(initial)
   const field = (key: keyof A): Input => ({

@@ -1,4 +1,4 @@
-/** What is masked of a text or a value: it is marked, and named by the paths that lead to it. */
+/** Masked parts of texts and values: they are marked, and named by the paths that lead to them. */
 import { Fragment } from "preact"
 import { mask } from "../../event/Mask.ts"
 import { plain } from "../../formats/Terminal.ts"
@@ -26,7 +26,7 @@ export const masksIn = (value: unknown, path = ""): ReadonlyArray<string> => {
   return typeof value === "string" && value.includes(mask) ? [path] : []
 }
 
-/** As {@link Block}, with what is masked marked. */
+/** A {@link Block} in which masks are marked. */
 export const MaskedBlock = ({ of, label }: { readonly of: string; readonly label: string }) => (
   <Block label={label}>
     {of.split(mask).map((part, index) => (

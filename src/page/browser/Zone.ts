@@ -49,7 +49,7 @@ export const zone = (): string =>
 const minute = 60_000
 const offset = (date: Date): number => (isUtc.value ? 0 : date.getTimezoneOffset() * minute)
 
-/** What a `datetime-local` shows of an instant; nothing of what is none. */
+/** The value of a `datetime-local` for an instant; empty where the text is none. */
 export const toField = (text: string): string => {
   const date = new Date(text)
   return Number.isNaN(date.getTime()) ? "" : instant(date.getTime() - offset(date)).slice(0, 16)
