@@ -24,9 +24,6 @@ const openTimeout = Duration.seconds(5)
 /** How often opening a lane is retried. */
 const openEvery = Duration.seconds(1)
 
-/** A change may touch hundreds of lanes, and each takes about a millisecond. */
-const ownTurn = Slices.turnstile()
-
 const isNotFenced = ({ reason }: JournalError): boolean => reason._tag !== "JournalFenced"
 
 /** Nothing where another relay has taken the stream: whoever owns it next opens its lanes. */
@@ -47,6 +44,8 @@ const isSame = (a: LaneConfig, b: LaneConfig): boolean => {
 /** What changes over one stream. */
 interface Plan {
   readonly lanes: RunningLanes
+  /** Waits for a turn of the event loop: a change may touch hundreds of lanes, and each takes about a millisecond. */
+  readonly ownTurn: Effect.Effect<void>
   /** The lanes that the journal has. */
   readonly known: ReadonlySet<string>
   /** The lane that a renamed sink takes over, or what is left of it when that was interrupted. */
@@ -59,6 +58,7 @@ const planOf = Effect.fnUntraced(function* (
   lanes: RunningLanes,
   specs: ReadonlyArray<LaneSpec>,
   names: ReadonlySet<string>,
+  ownTurn: Effect.Effect<void>,
 ): Effect.fn.Return<Plan, JournalError> {
   const known = new Set((yield* lanes.log.lanes).map(({ name }) => name))
   const former = ({ renamedFrom }: LaneConfig) =>
@@ -67,11 +67,11 @@ const planOf = Effect.fnUntraced(function* (
     const lane = lanes.get(config.name)
     return lane === undefined || !isSame(lane.config, config) || former(config) !== undefined
   })
-  return { lanes, known, former, touched }
+  return { lanes, ownTurn, known, former, touched }
 })
 
 /** Opens a new or changed sink, and holds it open until the scope closes; `failure` is why it can't be opened. */
-const prepare = Effect.fnUntraced(function* (lanes: RunningLanes, spec: LaneSpec) {
+const prepare = Effect.fnUntraced(function* ({ lanes, ownTurn }: Plan, spec: LaneSpec) {
   yield* ownTurn
   const isOpen = yield* lanes.isOpen(spec)
   const { scope, ensureOpen } = yield* lanes.acquire(spec)
@@ -84,7 +84,7 @@ const prepare = Effect.fnUntraced(function* (lanes: RunningLanes, spec: LaneSpec
 })
 
 /** Opens the lanes that the journal does not have yet. One that is to be renamed takes what is appended under its new name. */
-const openNew = ({ lanes, known, former, touched }: Plan, specs: ReadonlyArray<LaneSpec>) =>
+const openNew = ({ lanes, ownTurn, known, former, touched }: Plan, specs: ReadonlyArray<LaneSpec>) =>
   Effect.forEach(
     touched.filter(({ config }) => !known.has(config.name) && former(config) === undefined),
     ({ config }) => Effect.andThen(ownTurn, unlessFenced(lanes.log.openLane(config.name, openOptions(config, specs)))),
@@ -93,7 +93,7 @@ const openNew = ({ lanes, known, former, touched }: Plan, specs: ReadonlyArray<L
 
 /** Replaces the lane of a sink, under its new name if it was renamed. */
 const replace = Effect.fnUntraced(function* (
-  { lanes, former }: Plan,
+  { lanes, ownTurn, former }: Plan,
   spec: LaneSpec,
   specs: ReadonlyArray<LaneSpec>,
   note: (text: string) => void,
@@ -122,7 +122,7 @@ const replace = Effect.fnUntraced(function* (
 })
 
 /** Ends the lane of a sink that has left the config. */
-const remove = ({ lanes }: Plan, name: string) =>
+const remove = ({ lanes, ownTurn }: Plan, name: string) =>
   lanes.log
     .limitBacklog(name, undefined)
     .pipe(Effect.andThen(lanes.catchUp(name)), Effect.andThen(ownTurn), Effect.andThen(lanes.retire(name)))
@@ -135,9 +135,10 @@ export const change = Effect.fn("Lanes.change")(function* (
   swap: Effect.Effect<void>,
 ) {
   const names = new Set([quarantine, ...specs.map(({ config }) => config.name)])
-  const plans = yield* Effect.forEach(streams, (lanes) => planOf(lanes, specs, names))
+  const ownTurn = Slices.turnstile()
+  const plans = yield* Effect.forEach(streams, (lanes) => planOf(lanes, specs, names, ownTurn))
   const touched = specs.filter((spec) => plans.some((plan) => plan.touched.includes(spec)))
-  const [first] = streams
+  const [first] = plans
   const prepared =
     first === undefined
       ? []
