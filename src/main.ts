@@ -8,7 +8,7 @@
 import { isMainThread } from "./runtime/Thread.ts"
 
 if (isMainThread) {
-  const { start } = await import("./cli/support/start.ts")
+  const { start } = await import("./cli/start.ts")
   await start(new URL(import.meta.url))
 } else {
   const { runWorker } = await import("./journal/Worker.ts")

@@ -162,7 +162,7 @@ describe("ARCHITECTURE.md", () => {
 
 describe("what is loaded", () => {
   test("with the command line is no command, and nothing that only commands need", () => {
-    const loaded = [...loadedWith("src/cli/support/start.ts")].filter((file) => file.startsWith("src/"))
+    const loaded = [...loadedWith("src/cli/start.ts")].filter((file) => file.startsWith("src/"))
     expect(loaded).toContain("src/cli/Commands.ts")
     expect(loaded.filter((file) => file.startsWith("src/cli/commands/"))).toEqual([])
     expect([...new Set(loaded.map(roomOf))].sort()).toEqual(["cli", "config", "event", "formats", "runtime"])

@@ -8,15 +8,15 @@
  * of all, and the exit code says that it was a bug.
  */
 import { Console, Effect, Fiber } from "effect"
-import { onCrash } from "../../runtime/Crash.ts"
-import * as Environment from "../../runtime/Environment.ts"
-import * as Process from "../../runtime/Process.ts"
-import { drainDeadline } from "../../runtime/Runtime.ts"
-import { run } from "../Cli.ts"
-import { exitCodes } from "./CommandError.ts"
-import { bug, report } from "./exitReport.ts"
-import { painted, screen } from "./output.ts"
-import { commandOf, Program } from "./Program.ts"
+import { onCrash } from "../runtime/Crash.ts"
+import * as Environment from "../runtime/Environment.ts"
+import * as Process from "../runtime/Process.ts"
+import { drainDeadline } from "../runtime/Runtime.ts"
+import { run } from "./Cli.ts"
+import { exitCodes } from "./support/CommandError.ts"
+import { bug, report } from "./support/exitReport.ts"
+import { painted, screen } from "./support/output.ts"
+import { commandOf, Program } from "./support/Program.ts"
 
 /** `entry` is the main module's URL. Ends the process. */
 export const start = async (entry: URL): Promise<never> => {
