@@ -1,0 +1,47 @@
+/** The page on responses and the code agree: each answer has its row, with the reasons that lead to it and the wait that it asks for. */
+import { describe, expect, test } from "bun:test"
+import { type Refusal, reasons, refusals } from "../../src/ingest/Answers.ts"
+import { closing } from "../../src/runtime/Problem.ts"
+import { readPage } from "../lib/docs.ts"
+
+const page = readPage("config/reference/responses.md")
+const rows = [...page.matchAll(/^\| (\d{3}) \| (.*?) \| (.*?) \| .*? \| (.*) \|$/gm)].map(
+  ([, status, title, named = "", advice = ""]) => ({
+    status: Number(status),
+    title: title ?? "",
+    reasons: [...named.matchAll(/`(\w+)`/g)].map(([, reason = ""]) => reason),
+    retryAfter: /after (\d+) seconds? \(`Retry-After`\)/.exec(advice)?.[1],
+  }),
+)
+
+const all: Readonly<Record<string, Refusal>> = refusals
+const answerOf = (reason: string) => all[reason]?.answer
+
+describe("the page on responses", () => {
+  test("has each reason in one row, with its status, title and Retry-After", () => {
+    const said = rows.flatMap(({ reasons, ...row }) => reasons.map((reason) => [reason, row] as const))
+    expect(said.map(([reason]) => reason).toSorted()).toEqual([...reasons].toSorted())
+    for (const [reason, row] of said) {
+      const answer = answerOf(reason)
+      const wanted = { status: answer?.status, title: answer?.title, retryAfter: answer?.headers?.["retry-after"] }
+      expect<unknown>({ reason, ...row }).toEqual({ reason, ...wanted })
+    }
+  })
+
+  test("has one row for what is accepted, and no two that a sender can't tell apart", () => {
+    expect(rows.filter(({ reasons }) => reasons.length === 0).map(({ status }) => status)).toEqual([202])
+    const seen = rows.map(({ status, title }) => `${status} ${title}`)
+    expect(new Set(seen).size).toBe(seen.length)
+  })
+
+  test("names the answers that close the connection", () => {
+    const sentence = /^After (.*?), the relay closes the\s+connection/ms.exec(page)?.[1] ?? ""
+    const named = rows.filter(({ status, reasons }) =>
+      status === 503 ? reasons.some((reason) => sentence.includes(`\`${reason}\``)) : sentence.includes(String(status)),
+    )
+    const closed = rows.filter(({ reasons }) =>
+      reasons.some((reason) => answerOf(reason)?.headers?.connection === closing.connection),
+    )
+    expect(named).toEqual(closed)
+  })
+})
