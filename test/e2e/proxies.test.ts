@@ -1,0 +1,197 @@
+/**
+ * The configs of `config/deploy/proxies.md`, in the programs that they are for.
+ * Only addresses and the paths of certificates are replaced.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { spawnSync } from "node:child_process"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { lacking as lacksOpenssl, makeAuthority } from "../lib/authority.ts"
+import { readPage } from "../lib/docs.ts"
+import { suiteUnless } from "../lib/lacking.ts"
+import { freePort } from "../lib/port.ts"
+import { ServerProcess } from "../parts/ServerProcess.ts"
+import { envelope, headers, startTarget, type Target } from "./http/fixture.ts"
+
+const page = readPage("config/deploy/proxies.md")
+
+interface Proxy {
+  readonly program: string
+  readonly version: string
+  /** Its config, made whole for a process that is not the machine's own. */
+  readonly complete: (config: string, directory: string) => string
+  readonly check: (file: string) => ReadonlyArray<string>
+  readonly run: (file: string) => readonly [string, ...ReadonlyArray<string>]
+  /** It asks for `/readyz`. */
+  readonly looks: boolean
+}
+
+const proxies: Readonly<Record<string, Proxy>> = {
+  nginx: {
+    program: "nginx",
+    version: "-v",
+    complete: (config, directory) => {
+      const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map((name) => `${name}_temp_path ${directory}/${name};`)
+        .join("\n")
+      return `pid ${directory}/pid;\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n${temporary}\n${config}\n}\n`
+    },
+    check: (file) => ["nginx", "-t", "-c", file],
+    run: (file) => ["nginx", "-c", file, "-g", "daemon off;"],
+    looks: false,
+  },
+  caddy: {
+    program: "caddy",
+    version: "version",
+    complete: (config) => config.replace("{\n", "{\n\tadmin off\n\tauto_https disable_redirects\n"),
+    check: (file) => ["caddy", "validate", "--adapter", "caddyfile", "--config", file],
+    run: (file) => ["caddy", "run", "--adapter", "caddyfile", "--config", file],
+    looks: true,
+  },
+  haproxy: {
+    program: "haproxy",
+    version: "-v",
+    complete: (config) => config,
+    check: (file) => ["haproxy", "-c", "-f", file],
+    run: (file) => ["haproxy", "-db", "-f", file],
+    looks: true,
+  },
+}
+
+/** Why it can't be tested; `undefined` where it can. */
+const reasonToSkip = ({ program, version }: Proxy): string | undefined => {
+  if (spawnSync(program, [version], { stdio: "ignore" }).status !== 0)
+    return `it needs ${program}: apt-get install ${program}`
+  if (lacksOpenssl !== undefined) return lacksOpenssl
+  return process.env.RELAY_PARTS === "1" ? undefined : `RELAY_PARTS=1 bun test runs it with ${program}`
+}
+
+const block = (name: string): string =>
+  new RegExp(`^\`\`\`${name === "caddy" ? "caddyfile" : name}\n(.*?)^\`\`\``, "ms").exec(page)?.[1] ?? ""
+
+for (const [name, proxy] of Object.entries(proxies)) {
+  suiteUnless(reasonToSkip(proxy), `the relay behind ${name}`, () => {
+    const home = mkdtempSync(join(tmpdir(), "relay-behind-"))
+    const file = join(home, "config")
+    const env = { ...process.env, HOME: home, XDG_DATA_HOME: home, XDG_CONFIG_HOME: home }
+    let target: Target
+    let own: ServerProcess
+    let url = ""
+    let isReady = true
+    let stopHealth = () => {}
+
+    const send = (
+      body: string,
+      changes: Readonly<Record<string, string | undefined>> = {},
+      path = "/hooks/scheduling",
+    ) =>
+      fetch(`${url}${path}`, {
+        method: "POST",
+        body,
+        headers: headers(body, changes),
+        tls: { rejectUnauthorized: false },
+      })
+
+    /** Sends until a status is the answer; what comes between depends on when the proxy looks. */
+    const sendUntil = async (status: number): Promise<void> => {
+      while ((await send(envelope())).status !== status) await Bun.sleep(50)
+    }
+
+    beforeAll(async () => {
+      target = await startTarget()
+      const relay = JSON.parse(readFileSync(join(target.directory, "relay.config.json"), "utf8"))
+      // Its health is the relay's own, unless a test says that it is not ready.
+      const health = Bun.serve({
+        hostname: "127.0.0.1",
+        port: 0,
+        fetch: ({ url, headers, method }) =>
+          isReady
+            ? fetch(`http://${relay.admin.listen}${new URL(url).pathname}`, { headers, method })
+            : new Response(null, { status: 503 }),
+      })
+      stopHealth = () => void health.stop(true)
+      const { pem } = makeAuthority(home).issue("hooks.example.com", "DNS:hooks.example.com")
+      for (const [path, text] of Object.entries({ fullchain: pem.cert, key: pem.key, relay: pem.cert + pem.key }))
+        writeFileSync(join(home, `${path}.pem`), text)
+      const port = await freePort()
+      url = `https://127.0.0.1:${port}`
+      const config = block(name)
+        .replaceAll("/etc/ssl/relay/", `${home}/`)
+        .replace("hooks.example.com {", `${url} {\n\tbind 127.0.0.1`)
+        .replace("listen 443", `listen 127.0.0.1:${port}`)
+        .replace("bind :443", `bind 127.0.0.1:${port}`)
+        .replace("127.0.0.1:8080", `127.0.0.1:${target.port}`)
+        .replace("port 9080", `port ${health.port}`)
+      writeFileSync(file, proxy.complete(config, home))
+      own = new ServerProcess({
+        name,
+        home,
+        command: proxy.run(file),
+        env,
+        isUp: () =>
+          send("", {}, "/").then(
+            () => true,
+            () => false,
+          ),
+      })
+      await own.start()
+    })
+    afterAll(async () => {
+      await own?.stop()
+      await target?.stop()
+      stopHealth()
+      rmSync(home, { recursive: true, force: true })
+    })
+
+    test("has a config that the program itself finds right", () => {
+      const [program = "", ...args] = proxy.check(file)
+      const { status, stdout, stderr } = spawnSync(program, args, { encoding: "utf8", env })
+      expect([status, status === 0 ? "" : stdout + stderr]).toEqual([0, ""])
+      expect(stdout + stderr).not.toMatch(/\[warn/i)
+    })
+
+    test("gets each delivery byte by byte, small and large", async () => {
+      const small = envelope("appointment.created", { note: "Zoë  日本 %2F \\u00e9 \r\n" }).replace("{", "{ \r\n\t")
+      const large = envelope("appointment.created", { note: "x".repeat(200 * 1024) })
+      for (const body of [small, large]) {
+        expect((await send(body)).status).toBe(202)
+        expect(await target.keeps(body)).toBe(true)
+      }
+    })
+
+    test("refuses as it would alone, with its own problem", async () => {
+      const body = envelope()
+      const large = envelope("appointment.created", { note: "x".repeat(300 * 1024) })
+      const answers = [
+        await send(body, { "x-service-signature": undefined }),
+        await send(large),
+        await send(body, { "content-type": "text/plain" }),
+        await send(body, {}, "/hooks/unknown"),
+      ]
+      expect(answers.map(({ status }) => status)).toEqual([401, 413, 415, 404])
+      for (const answer of answers) expect(answer.headers.get("content-type")).toBe("application/problem+json")
+    })
+
+    test("is not asked for other paths", async () => {
+      const answer = await send(envelope(), {}, "/api/v1/status")
+      expect(answer.status).toBe(404)
+      expect(answer.headers.get("content-type")).not.toBe("application/problem+json")
+    })
+
+    if (proxy.looks) {
+      test("gets no delivery while /readyz says no, and gets them again after it", async () => {
+        isReady = false
+        await sendUntil(503)
+        isReady = true
+        await sendUntil(202)
+      })
+    }
+  })
+}
+
+describe("the page on proxies", () => {
+  test("has a config for each of them", () => {
+    for (const name of Object.keys(proxies)) expect(block(name)).toContain("/hooks/")
+  })
+})
