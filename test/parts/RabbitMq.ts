@@ -44,6 +44,9 @@ export const users = {
 /** A queue that is there as soon as the broker answers, and what it is bound to. */
 export const bound = { queue: "bound", exchange: "amq.topic", key: "bound.#" }
 
+/** What `limited` may do: no more than `config/reference/rights.md` asks for. */
+export const rights = { configure: "^$", write: "^amq\\.topic$", read: "^$" }
+
 const salted = (password: string): string => {
   const salt = Buffer.from("salt")
   const hash = createHash("sha256")
@@ -65,7 +68,7 @@ const definitions = () => {
     users: ["guest", "relay", "reader", "limited", "client"].map(user),
     vhosts: [{ name: "/" }, { name: "a/b" }, { name: "closed" }],
     permissions: [
-      ...["guest", "relay", "client", "limited"].map((user) => ({
+      ...["guest", "relay", "client"].map((user) => ({
         user,
         vhost: "/",
         configure: all,
@@ -73,6 +76,7 @@ const definitions = () => {
         read: all,
       })),
       ...["relay", "client"].map((user) => ({ user, vhost: "a/b", configure: all, write: all, read: all })),
+      { user: "limited", vhost: "/", ...rights },
       { user: "reader", vhost: "/", configure: "", write: "", read: all },
     ],
     queues: [{ name: bound.queue, vhost: "/", durable: true, auto_delete: false, arguments: {} }],

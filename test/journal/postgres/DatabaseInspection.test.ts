@@ -5,6 +5,7 @@ import * as PooledDatabase from "../../../src/journal/postgres/connection/Pooled
 import { PostgresConfig } from "../../../src/journal/postgres/connection/PostgresConfig.ts"
 import { inspect, survival } from "../../../src/journal/postgres/DatabaseInspection.ts"
 import { latest, migrate } from "../../../src/journal/postgres/tables/DatabaseSchema.ts"
+import { readPage } from "../../lib/docs.ts"
 import { it } from "../../lib/effect.ts"
 import { suiteUnless } from "../../lib/lacking.ts"
 import { type Postgres, reasonToSkip, sharedPostgres, user } from "../../parts/Postgres.ts"
@@ -57,6 +58,16 @@ suiteUnless(reasonToSkip(), "what validate and doctor say of the journal on Post
       expect(worst(yield* looked("inspected", asLooker()))[0]).toContain("start one relay as its owner")
       yield* database.query("UPDATE meta SET value = $1 WHERE key = 'version'", [String(latest + 1)])
       expect(worst(yield* looked("inspected"))[0]).toContain("a newer relay wrote")
+    }),
+  )
+
+  it.live("finds the rights of config/reference/rights.md enough", () =>
+    Effect.gen(function* () {
+      const database = yield* openDatabase(server.url, { schema: "granted" })
+      yield* migrate(database, "granted")
+      const [, grants = ""] = /^```sql\n(.*?)^```/ms.exec(readPage("config/reference/rights.md")) ?? []
+      yield* sql(grants.replaceAll("SCHEMA relay", "SCHEMA granted").replaceAll("relay_runtime", "looker"))
+      expect(worst(yield* looked("granted", asLooker()))).toEqual([])
     }),
   )
 

@@ -6,6 +6,7 @@ import { join } from "node:path"
 import { connect, credsAuthenticator, nkeys } from "@nats-io/transport-node"
 import { Effect } from "effect"
 import { type Authority, makeAuthority } from "../../lib/authority.ts"
+import { readPage } from "../../lib/docs.ts"
 import { it } from "../../lib/effect.ts"
 import { isModern, type NatsServer, startNats } from "../../parts/Nats.ts"
 import { makeOperator } from "../../parts/natsOperator.ts"
@@ -88,6 +89,31 @@ withNats("the NATS sink's logins and certificates", () => {
           auth: { token: password },
         }))
         expect((yield* sink.send([entry(1)])).size).toBe(0)
+      }),
+    )
+
+    it.live("has enough with the rights of config/reference/rights.md", () =>
+      Effect.gen(function* () {
+        const permissions = /^permissions: .*?^}/ms.exec(readPage("config/reference/rights.md"))?.[0]
+        const own = yield* Effect.acquireRelease(
+          Effect.promise(() =>
+            startNats(`authorization { users: [
+              { user: admin, password: "${password}" }
+              { user: relay, password: "${password}", ${permissions} }
+            ] }`),
+          ),
+          (own) => Effect.promise(own.stop),
+        )
+        const { received } = yield* streamOn(() => own, admin)({ subjects: ["appointments.>"] })
+        const opened = (subject: string) =>
+          openNats(() => ({ servers: [own.server], auth: { username: "relay", password }, subject }))
+        const sink = yield* opened("appointments.created")
+        yield* sink.check
+        expect(yield* sink.advise?.({ maxBody: 10_000 }) ?? Effect.succeed(["none"])).toEqual([])
+        expect((yield* sink.send([entry(1)])).size).toBe(0)
+        expect(yield* Effect.promise(() => received(1))).toHaveLength(1)
+        // A stream that is looked for and missing is only told to a user who may look.
+        expect((yield* reasonOf((yield* opened("others.created")).check))?._tag).toBe("SinkMisconfigured")
       }),
     )
 

@@ -2,8 +2,9 @@ import { expect } from "bun:test"
 import { Effect } from "effect"
 import type { Event } from "../../../src/event/Event.ts"
 import { canary, entry } from "../../contract/sinkEntries.ts"
+import { readPage } from "../../lib/docs.ts"
 import { it } from "../../lib/effect.ts"
-import { largest, users } from "../../parts/RabbitMq.ts"
+import { largest, rights, users } from "../../parts/RabbitMq.ts"
 import { follow, makeExchange, makeQueue } from "../../parts/RabbitQueues.ts"
 import { openRabbitMq, withRabbit } from "./rabbitMqSink.ts"
 
@@ -25,6 +26,28 @@ withRabbit("the RabbitMQ sink against a real broker", (rabbit) => {
     all.map(({ content }) => JSON.parse(content.toString()).id)
   const ofKey = (sequence: number, accountId: string, more: Partial<Event> = {}) =>
     entry(sequence, { accountId, ...more })
+
+  it.live("a user who may only write to the exchange has enough, as config/reference/rights.md says", () =>
+    Effect.gen(function* () {
+      const [, configure, write, read] =
+        /set_permissions -p \/ relay '(.*)' '(.*)' '(.*)'/.exec(readPage("config/reference/rights.md")) ?? []
+      expect([configure, write, read]).toEqual([
+        rights.configure,
+        rights.write.replace("amq\\.topic", "bookings"),
+        rights.read,
+      ])
+      const queue = yield* makeQueue(url(), { exchange: "amq.topic" })
+      const limited = rabbit().url(users.limited)
+      const sink = yield* openRabbitMq(() => ({
+        url: limited,
+        exchange: "amq.topic",
+        routingKey: "appointment.created",
+      }))
+      yield* sink.check
+      expect((yield* sink.send([entry(1)])).size).toBe(0)
+      expect(yield* (yield* follow(url(), queue))(1)).toHaveLength(1)
+    }),
+  )
 
   it.live("a message is persistent, has its type and its idempotency key, and the headers of its format", () =>
     Effect.gen(function* () {
