@@ -1,5 +1,6 @@
 /** The page on responses and the code agree: each answer has its row, with the reasons that lead to it and the wait that it asks for. */
 import { describe, expect, test } from "bun:test"
+import { maxInFlight } from "../../src/config/Config.ts"
 import { type Refusal, reasons, refusals } from "../../src/ingest/Answers.ts"
 import { closing } from "../../src/runtime/Problem.ts"
 import { readPage } from "../lib/docs.ts"
@@ -32,6 +33,14 @@ describe("the page on responses", () => {
     expect(rows.filter(({ reasons }) => reasons.length === 0).map(({ status }) => status)).toEqual([202])
     const seen = rows.map(({ status, title }) => `${status} ${title}`)
     expect(new Set(seen).size).toBe(seen.length)
+  })
+
+  test("tells the limits of bodies as they are in the code", () => {
+    const ingest = readPage("src/ingest/Ingest.ts")
+    const [, body] = /const bodyDeadline = Duration.seconds\((\d+)\)/.exec(ingest) ?? []
+    const [, firstByte] = /const firstByteDeadline = Duration.seconds\((\d+)\)/.exec(ingest) ?? []
+    expect(page).toContain(`more than ${body} seconds, or its first byte more than ${firstByte} |`)
+    expect(page).toContain(`More than ${maxInFlight / 1024 / 1024} MiB of bodies`)
   })
 
   test("names the answers that close the connection", () => {

@@ -194,4 +194,31 @@ describe("the page on proxies", () => {
   test("has a config for each of them", () => {
     for (const name of Object.keys(proxies)) expect(block(name)).toContain("/hooks/")
   })
+
+  test("tells the relay's limits as they are, and each config keeps to them", () => {
+    const webhooks = readPage("config/reference/webhooks.md")
+    const defaultOf = (key: string) => new RegExp(`${key}\` \\| \\w+ \\| \`(.*?)\``).exec(webhooks)?.[1] ?? ""
+    const seconds = (file: string, pattern: RegExp) => Number(pattern.exec(readPage(file))?.[1])
+    const idle = seconds("src/runtime/Runtime.ts", /const idleTimeout = (\d+)/)
+    const body = seconds("src/ingest/Ingest.ts", /const bodyDeadline = Duration.seconds\((\d+)\)/)
+    const firstByte = seconds("src/ingest/Ingest.ts", /const firstByteDeadline = Duration.seconds\((\d+)\)/)
+    const commit = defaultOf("commitTimeout")
+    const rows = [...page.matchAll(/^\| (body|time of .*?|idle connection) \| (.*?) \|/gm)].map(([, , said]) => said)
+    expect(rows).toEqual([
+      `[\`maxBody\`](../reference/webhooks.md), ${defaultOf("maxBody")}`,
+      `${body} seconds, ${firstByte} for the first byte`,
+      `\`commitTimeout\`, ${commit}`,
+      `${idle} seconds`,
+    ])
+    const limits = (pattern: RegExp) => [...page.matchAll(pattern)].map(([, limit]) => Number(limit))
+    const sizes = limits(/(?:client_max_body_size|client_body_buffer_size|max_size) (\d+)(?:m;|MiB)/g)
+    const idles = limits(/(?:keepalive_timeout|keepalive|timeout http-keep-alive) (\d+)s/g)
+    const responses = limits(/(?:proxy_read_timeout|response_header_timeout|timeout server) (\d+)s/g)
+    const bodies = limits(/(?:client_body_timeout|read_body|timeout client) (\d+)s/g)
+    for (const found of [sizes, idles, responses, bodies]) expect(found).toHaveLength(3)
+    expect(Math.min(...sizes)).toBeGreaterThan(Number.parseInt(defaultOf("maxBody"), 10))
+    expect(Math.max(...idles)).toBeLessThan(idle)
+    expect(Math.min(...responses)).toBeGreaterThan(Number.parseInt(commit, 10))
+    expect(Math.max(...bodies)).toBeLessThanOrEqual(body)
+  })
 })
