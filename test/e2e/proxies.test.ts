@@ -38,7 +38,8 @@ const proxies: Readonly<Record<string, Proxy>> = {
       return `pid ${directory}/pid;\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n${temporary}\n${config}\n}\n`
     },
     check: (file) => ["nginx", "-t", "-c", file],
-    run: (file) => ["nginx", "-c", file, "-g", "daemon off;"],
+    // A master that is killed leaves its workers behind.
+    run: (file) => ["nginx", "-c", file, "-g", "daemon off; master_process off;"],
     looks: false,
   },
   caddy: {
