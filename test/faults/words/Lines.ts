@@ -16,22 +16,6 @@ const get = async <A>(world: World, path: string): Promise<A> =>
 const run = async <A>(world: World, ...words: ReadonlyArray<string>): Promise<A> =>
   JSON.parse((await world.subject.run(...words, "--json")).said) as A
 
-/** The first status of the stream that the page listens to. */
-const streamed = async (world: World): Promise<Status> => {
-  const over = new AbortController()
-  const response = await fetch(`http://${world.subject.admin}/api/v1/live`, { signal: over.signal })
-  let text = ""
-  for await (const chunk of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
-    text += chunk
-    const [, data] = /^data: ?(.*)\r?\n/m.exec(text) ?? []
-    if (data !== undefined) {
-      over.abort()
-      return JSON.parse(data) as Status
-    }
-  }
-  throw new Error("the stream ended without a status")
-}
-
 interface Page {
   readonly events: ReadonlyArray<Event>
 }
@@ -65,7 +49,7 @@ const compared = async (world: World, by: number): Promise<Statements> => {
   if (by === 0) lanes(say, "relay status", (await run<Status>(world, "status")).lanes)
   if (by === 1) lanes(say, "relay lanes list", await run<ReadonlyArray<Lane>>(world, "lanes", "list"))
   if (by === 2) table(say, (await world.subject.run("lanes", "list")).said)
-  if (by === 3) lanes(say, "live", (await streamed(world)).lanes)
+  if (by === 3) lanes(say, "status --json", (await run<Status>(world, "status")).lanes)
   if (by > 3) await commanded(say, by, explained)
   return say
 }

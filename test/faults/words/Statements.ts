@@ -52,7 +52,7 @@ export const conditionsOf = (place: Place): ReadonlyArray<Lane["condition"]> => 
 /** A lane without a sink stays until an operator drops it; one that holds nothing need not be told of. */
 const isListed = (place: Place): boolean => place.isInConfig || place.owed + place.deadLetters.length > 0
 
-/** The lanes, as `status`, `lanes list`, the page's stream and the API tell of them. */
+/** The lanes, as `status`, `lanes list` and the API tell of them. */
 export const lanes = (say: Statements, from: string, told: ReadonlyArray<Lane>): void => {
   const { places, quarantined } = say.world
   for (const place of places) {
