@@ -1,9 +1,10 @@
 /** The command line: its commands, their help, and how a mistake in it is reported. */
 import { Console, Effect, Logger } from "effect"
-import { CliConfig, CliOutput, Command, GlobalFlag } from "effect/cli"
+import { CliConfig, CliOutput, Command, GlobalFlag, type HelpDoc, TerminalCapabilities } from "effect/cli"
 import { nearest } from "../event/Nearest.ts"
 import { commands } from "./Commands.ts"
 import { Config, Json } from "./support/flags.ts"
+import { Columns, folded } from "./support/layout.ts"
 import { type Paint, paintMessages } from "./support/output.ts"
 import { lazily, version } from "./support/Program.ts"
 
@@ -34,13 +35,21 @@ const flagMeant = (option: string, suggestions: ReadonlyArray<string>): string =
   return suggestions.length > 0 || near === undefined ? "" : `: did you mean ${near}?`
 }
 
+/** The library's help, within the terminal's width. */
+const formatter = Effect.gen(function* () {
+  const { canColor } = yield* TerminalCapabilities.TerminalCapabilities
+  const { stdout, stderr } = yield* Columns
+  const whole = CliOutput.defaultFormatter({ colors: canColor })
+  const width = Math.min(stdout, stderr)
+  return { ...whole, formatHelpDoc: (doc: HelpDoc.HelpDoc) => folded(whole.formatHelpDoc(doc), width) }
+})
+
 /** Help that was asked for goes to stdout; a mistake prints a short message and the usage to stderr. */
 const presenter = (style: Paint): CliOutput.Presenter => ({
   present: Effect.fnUntraced(function* (event) {
     if (event._tag !== "InvalidInvocation") {
       if (event._tag === "Help" && event.reason === "Implicit") {
-        const formatter = CliOutput.defaultFormatter()
-        return yield* Console.error(formatter.formatHelpDoc(event.helpDoc))
+        return yield* Console.error((yield* formatter).formatHelpDoc(event.helpDoc))
       }
       return yield* CliOutput.defaultPresenter.present(event)
     }
@@ -68,6 +77,7 @@ export const run = Effect.fnUntraced(function* (args: ReadonlyArray<string>) {
   const command = yield* relay(args)
   return yield* Command.runWith(command, { version })(args).pipe(
     Effect.provideService(CliConfig.CliConfig, { builtIns }),
+    Effect.provideService(CliOutput.Formatter, yield* formatter),
     Effect.provideService(CliOutput.Presenter, presenter(style)),
     Effect.provideService(Logger.LogToStderr, true),
   )

@@ -15,6 +15,7 @@ import { drainDeadline } from "../runtime/Runtime.ts"
 import { run } from "./Cli.ts"
 import { exitCodes } from "./support/CommandError.ts"
 import { bug, report } from "./support/exitReport.ts"
+import { Columns } from "./support/layout.ts"
 import { painted, screen } from "./support/output.ts"
 import { commandOf, Program } from "./support/Program.ts"
 
@@ -39,10 +40,12 @@ export const start = async (entry: URL): Promise<never> => {
   }
   Environment.goDirect()
   const program = Program.of({ entry, env: started.env, command: commandOf(started) })
+  const columns = Process.columns()
   const fiber = Effect.runFork(
     run(Process.args()).pipe(
       Effect.provide(Process.services),
       Effect.provideService(Program, program),
+      Effect.provideService(Columns, columns),
       Effect.provideService(Console.Console, console),
     ),
   )
@@ -54,7 +57,7 @@ export const start = async (entry: URL): Promise<never> => {
   }
   const exit = await Effect.runPromise(Fiber.await(fiber))
   if (isBug) return Process.exit(exitCodes.bug)
-  const { code, message } = report(exit, debug, style)
+  const { code, message } = report(exit, debug, style, columns.stderr)
   if (message !== "") console.error(message)
   return Process.exit(code)
 }

@@ -44,6 +44,11 @@ export const services = Layer.mergeAll(
 
 /** Whether a person reads the log on a terminal. */
 export const stderrIsTerminal = (): boolean => isatty(2)
+/** The columns of the terminals; `Infinity` where a stream is none. */
+export const columns = () => ({
+  stdout: process.stdout.columns || Number.POSITIVE_INFINITY,
+  stderr: process.stderr.columns || Number.POSITIVE_INFINITY,
+})
 /** The command line's arguments, without the program. */
 export const args = (): ReadonlyArray<string> => process.argv.slice(2)
 /** Ends the process at once. */

@@ -6,6 +6,7 @@ import { join } from "node:path"
 import { Console, Effect } from "effect"
 import { run } from "../../src/cli/Cli.ts"
 import { report } from "../../src/cli/support/exitReport.ts"
+import { Columns } from "../../src/cli/support/layout.ts"
 import { Program } from "../../src/cli/support/Program.ts"
 import { services } from "../../src/runtime/Process.ts"
 
@@ -24,9 +25,14 @@ export interface Finished {
 
 export interface Surroundings {
   readonly env?: Readonly<Record<string, string>>
+  /** Of the terminal; without them there is none. */
+  readonly columns?: number
 }
 
-export const cli = async (args: ReadonlyArray<string>, { env = {} }: Surroundings = {}): Promise<Finished> => {
+export const cli = async (
+  args: ReadonlyArray<string>,
+  { env = {}, columns = Number.POSITIVE_INFINITY }: Surroundings = {},
+): Promise<Finished> => {
   const printed = { stdout: "", stderr: "" }
   const into =
     (stream: keyof typeof printed) =>
@@ -39,10 +45,11 @@ export const cli = async (args: ReadonlyArray<string>, { env = {} }: Surrounding
     run(args).pipe(
       Effect.provide(services),
       Effect.provideService(Program, program),
+      Effect.provideService(Columns, { stdout: columns, stderr: columns }),
       Effect.provideService(Console.Console, console),
     ),
   )
-  const { code, message } = report(exit, false)
+  const { code, message } = report(exit, false, undefined, columns)
   if (message !== "") printed.stderr += `${message}\n`
   return { code, ...printed }
 }

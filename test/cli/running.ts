@@ -20,5 +20,5 @@ export const runningIn = (directory: string) =>
     // Only the admin part can be read: the rest is out of this user's reach.
     writeFileSync(file, JSON.stringify({ admin: section, webhooks: { a: { secrets: "file:/nonexistent" } } }))
     const ask = (...args: ReadonlyArray<string>) => Effect.promise(() => cli([...args, "-c", file]))
-    return { ...admin, ask }
+    return { ...admin, ask, file }
   })

@@ -7,7 +7,19 @@ import { ask } from "../support/adminClient.ts"
 import { attemptRows } from "../support/attempts.ts"
 import { failed, usage } from "../support/CommandError.ts"
 import { given, Json, limit, text, toggle, type } from "../support/flags.ts"
-import { count, instant, plain, print, printDone, printJson, say, table } from "../support/output.ts"
+import {
+  count,
+  headedTable,
+  instant,
+  plain,
+  print,
+  printDone,
+  printJson,
+  printWhole,
+  say,
+  table,
+  width,
+} from "../support/output.ts"
 import { withProgressBar } from "../support/progressBar.ts"
 import { preview } from "../support/replayReport.ts"
 
@@ -55,7 +67,7 @@ const list = Command.make(
     if (yield* Json) return yield* printJson(letters)
     if (letters.length === 0) return yield* say("no dead letters")
     yield* print(
-      table([
+      headedTable(yield* width, [
         ["ID", "TYPE", "EVENT", "AT", "ATTEMPTS", "WHY"],
         ...letters.map((letter) => [
           letter.id,
@@ -100,7 +112,7 @@ const show = Command.make(
       yield* print(`It is in quarantine. Once the config accepts it: relay dlq replay ${plain(letter.id)}`)
     }
     yield* print("")
-    yield* print(Buffer.from(letter.body, "base64").toString("utf8").split("\n").map(plain).join("\n"))
+    yield* printWhole(Buffer.from(letter.body, "base64").toString("utf8").split("\n").map(plain).join("\n"))
   }),
 ).pipe(Command.withDescription("Show one dead letter: every attempt with the answer to it, and the payload"))
 
@@ -124,7 +136,7 @@ const dryRun = Effect.fnUntraced(function* (payload: Selection) {
   if (yield* Json) return yield* printJson(found)
   yield* print(`dry run, nothing was sent: ${count(found.count, "dead letter")} would be queued for delivery again`)
   yield* printStayed(found.stayed)
-  if (found.count > 0) yield* print(preview(found))
+  if (found.count > 0) yield* print(preview(found, yield* width))
   yield* refuseAbsent(payload, found.count + sumOf(found.stayed))
 })
 

@@ -5,7 +5,7 @@ import { type Event, outcomes } from "../../admin/Api.ts"
 import { ask } from "../support/adminClient.ts"
 import { nameOf } from "../support/eventReport.ts"
 import { account, given, Json, limit, since, text, type, until, webhook } from "../support/flags.ts"
-import { count, instant, plain, print, printJson, say, table } from "../support/output.ts"
+import { count, headedTable, instant, plain, print, printJson, say, width } from "../support/output.ts"
 import { timesOf } from "../support/parseTime.ts"
 
 const stateOf = ({ sink, outcome, at, tries = 0, copy }: Event["sinks"][number]): string => {
@@ -57,7 +57,12 @@ export const events = Command.make(
     const page = yield* ask((client) => client.events.list({ query }))
     if (yield* Json) return yield* printJson(page)
     if (page.events.length > 0) {
-      yield* print(table([["RECEIVED", "EVENT", "TYPE", "ACCOUNT", "WEBHOOK", "SINKS"], ...page.events.map(row)]))
+      yield* print(
+        headedTable(yield* width, [
+          ["RECEIVED", "EVENT", "TYPE", "ACCOUNT", "WEBHOOK", "SINKS"],
+          ...page.events.map(row),
+        ]),
+      )
     }
     const found = page.events.length === 0 ? "no match in " : ""
     const looked = `${found}${count(page.looked, "event")} searched`

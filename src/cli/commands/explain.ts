@@ -13,7 +13,7 @@ import { usage } from "../support/CommandError.ts"
 import { explainEvent } from "../support/eventReport.ts"
 import { Json, text, toggle } from "../support/flags.ts"
 import { loadForCheck } from "../support/loadConfig.ts"
-import { paint, plain, print, printJson, say } from "../support/output.ts"
+import { paint, plain, print, printJson, printWhole, say, width } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
 import { fixedBody, payloadOf } from "../support/previewPayload.ts"
 import { routesTable } from "../support/routesTable.ts"
@@ -33,7 +33,7 @@ const printPayload = Effect.fnUntraced(function* (config: RelayConfig, sink: str
   const { sinkTypes } = yield* lazily(() => import("../../sinks/SinkTypes.ts"))
   const payload = payloadOf(lane, sinkTypes[lane.type], webhook, fixedBody(type))
   if (payload === undefined) return yield* usage(`a ${lane.type} sink can't show what it would be sent`)
-  yield* print(payload.split("\n").map(plain).join("\n"))
+  yield* printWhole(payload.split("\n").map(plain).join("\n"))
 })
 
 interface Asked {
@@ -60,7 +60,7 @@ const explainType = Effect.fnUntraced(function* (type: string, { webhook, payloa
     yield* say(`${plain(type)} is not in the sender's catalogue${suggestType(type)}`)
   }
   const style = yield* paint
-  yield* print(routesTable(explanations))
+  yield* print(routesTable(explanations, yield* width))
   const always = style("bold", `→ ${sinks.join(", ") || "no sink"}`)
   const maybe = conditional.length === 0 ? "" : `, and possibly ${conditional.join(", ")}`
   yield* print(`\n${plain(type)} ${always}${maybe}`)

@@ -5,7 +5,7 @@ import unit from "../../../config/deploy/relay.service" with { type: "text" }
 import { quoted } from "../../formats/Shell.ts"
 import { io } from "../support/CommandError.ts"
 import { Config, Json, toggle } from "../support/flags.ts"
-import { plain, print, printJson } from "../support/output.ts"
+import { plain, print, printJson, printWhole } from "../support/output.ts"
 import { lazily, Program } from "../support/Program.ts"
 
 /** It lies next to the config, whose `$schema` names it. */
@@ -30,7 +30,7 @@ export const init = Command.make(
     systemd: toggle("systemd", "Print a systemd unit instead"),
   },
   Effect.fn(function* ({ systemd }) {
-    if (systemd) return yield* print(unit.trimEnd())
+    if (systemd) return yield* printWhole(unit.trimEnd())
     const fs = yield* FileSystem.FileSystem
     const path = yield* Path.Path
     const { command } = yield* Program

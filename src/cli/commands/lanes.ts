@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { Argument, Command } from "effect/cli"
 import { ask } from "../support/adminClient.ts"
 import { Json } from "../support/flags.ts"
-import { count, print, printDone, printJson } from "../support/output.ts"
+import { count, print, printDone, printJson, width } from "../support/output.ts"
 import { lanesTable } from "../support/statusReport.ts"
 
 const name = Argument.String("name").pipe(Argument.withDescription("The lane: its sink's name"))
@@ -14,7 +14,7 @@ const list = Command.make(
   Effect.fn(function* () {
     const { lanes, now } = yield* ask((client) => client.status())
     if (yield* Json) yield* printJson(lanes)
-    else yield* print(lanesTable(lanes, now))
+    else yield* print(lanesTable(lanes, now, yield* width))
   }),
 ).pipe(Command.withDescription("List the lanes, worst first"))
 

@@ -5,7 +5,18 @@ import { outcomes, type Replay, type ReplayRequest } from "../../admin/Api.ts"
 import { ask } from "../support/adminClient.ts"
 import { failed, usage } from "../support/CommandError.ts"
 import { account, Config, given, Json, since, text, toggle, until, webhook } from "../support/flags.ts"
-import { count, instant, plain, print, printDone, printJson, say, table } from "../support/output.ts"
+import {
+  count,
+  headedTable,
+  instant,
+  plain,
+  print,
+  printDone,
+  printJson,
+  say,
+  sayWhole,
+  width,
+} from "../support/output.ts"
 import { lazily, Program } from "../support/Program.ts"
 import { timesOf } from "../support/parseTime.ts"
 import { commandLine, followed, hasEnded, notes, preview, queued } from "../support/replayReport.ts"
@@ -69,7 +80,7 @@ const requestOf = Effect.fnUntraced(function* (flags: Flags) {
 
 const printDryRun = Effect.fnUntraced(function* (replay: Replay) {
   yield* print(`dry run, nothing was sent: ${queued(replay)}`)
-  if (replay.count > 0) yield* print(preview(replay))
+  if (replay.count > 0) yield* print(preview(replay, yield* width))
 })
 
 /** The result of a replay that has ended. */
@@ -89,7 +100,7 @@ const printEnd = Effect.fnUntraced(function* (replay: Replay) {
   }
   if (isFinished) {
     return replay.dryRun && replay.count > 0
-      ? yield* say(`\nto send them: ${commandLine(command, file, replay)}`)
+      ? yield* sayWhole(`\nto send them: ${commandLine(command, file, replay)}`)
       : undefined
   }
   const sent = replay.dryRun ? "nothing was sent" : `${count(replay.count, "event")} queued again until then`
@@ -108,7 +119,7 @@ const list = Command.make(
     if (yield* Json) return yield* printJson(replays)
     if (replays.length === 0) return yield* say("no replay since the relay started")
     yield* print(
-      table([
+      headedTable(yield* width, [
         ["ID", "STATE", "DONE", "EVENTS", "TO", "STARTED"],
         ...replays.map((replay) => [
           replay.id,

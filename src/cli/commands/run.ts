@@ -18,7 +18,7 @@ import { io } from "../support/CommandError.ts"
 import { toggle } from "../support/flags.ts"
 import { configFlag, loadConfig, loadQuietly } from "../support/loadConfig.ts"
 import * as Logging from "../support/logging.ts"
-import { plain, say, table } from "../support/output.ts"
+import { plain, say, sayWhole, table } from "../support/output.ts"
 import { lazily, Program, version } from "../support/Program.ts"
 
 export interface Opening {
@@ -102,7 +102,7 @@ const serve = Effect.fnUntraced(function* (json: boolean, triggered: Latch.Latch
       Effect.annotateLogs({ deliveries: Address.format(deliveries), admin: Address.format(admin) }),
       logged,
     )
-  else yield* say(opening({ config, file, command, configFlag: yield* configFlag, deliveries, admin }))
+  else yield* sayWhole(opening({ config, file, command, configFlag: yield* configFlag, deliveries, admin }))
   const broken = Effect.catchTag(Context.get(context, Journal).broken, "JournalBroken", ({ message }) =>
     Effect.fail(io(`the journal is broken, so the relay exits: ${message}`)),
   )

@@ -1,7 +1,7 @@
 /** `relay schema`: the JSON Schema of the config, for editors and checks. */
 import { Effect } from "effect"
 import { Command } from "effect/cli"
-import { print } from "../support/output.ts"
+import { printWhole } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
 
 export const schema = Command.make(
@@ -13,7 +13,7 @@ export const schema = Command.make(
       lazily(() => import("../../sinks/SinkTypes.ts")),
       lazily(() => import("../../journal/Journals.ts")),
     ])
-    yield* print(jsonSchemaText({ sinkTypes, journalTypes }).trimEnd())
+    yield* printWhole(jsonSchemaText({ sinkTypes, journalTypes }).trimEnd())
   }),
 ).pipe(
   Command.withExamples([

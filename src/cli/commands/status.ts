@@ -15,7 +15,7 @@ import { checkJournal } from "../support/checkJournal.ts"
 import { withDeadline } from "../support/deadline.ts"
 import { Json, toggle } from "../support/flags.ts"
 import { loadJournal } from "../support/loadConfig.ts"
-import { paint, plain, print, printJson } from "../support/output.ts"
+import { paint, plain, print, printJson, width } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
 import { render } from "../support/statusReport.ts"
 
@@ -33,7 +33,7 @@ const printStatus = Effect.gen(function* () {
   if (yield* Json) {
     const shown = problems.map((problem) => ({ level: levelOf(problem), ...problem }))
     yield* printJson({ level, problems: shown, ...found })
-  } else yield* print(render(found, yield* paint))
+  } else yield* print(render(found, yield* paint, yield* width))
   return level
 })
 

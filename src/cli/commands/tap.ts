@@ -6,7 +6,7 @@ import type { TappedRefusal } from "../../admin/RefusedRequest.ts"
 import { ask } from "../support/adminClient.ts"
 import { unreachable } from "../support/CommandError.ts"
 import { given, Json, text, type, webhook } from "../support/flags.ts"
-import { instant, type Paint, paint, plain, print, say, toJson } from "../support/output.ts"
+import { instant, type Paint, paint, plain, print, printWhole, say, toJson } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
 
 export const line = ({ at, id, type, account, webhook, sinks, replayed }: Tapped, style: Paint): string => {
@@ -34,7 +34,7 @@ export const tap = Command.make(
     const style = yield* paint
     const { firstSignal } = yield* lazily(() => import("../../runtime/Runtime.ts"))
     const show = (one: Tapped | TappedRefusal) =>
-      print(json ? toJson(one) : "refused" in one ? refusalLine(one, style) : line(one, style))
+      json ? printWhole(toJson(one)) : print("refused" in one ? refusalLine(one, style) : line(one, style))
     const greet = json
       ? Effect.void
       : say(style("dim", "accepted events and refused requests, at most 100 a second; Ctrl-C to stop"))

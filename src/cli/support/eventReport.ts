@@ -7,7 +7,20 @@ import { ask } from "./adminClient.ts"
 import { attemptRows } from "./attempts.ts"
 import { failed, usage } from "./CommandError.ts"
 import { Json } from "./flags.ts"
-import { count, instant, type Paint, paint, plain, print, printJson, say, table, toJson } from "./output.ts"
+import {
+  count,
+  headedTable,
+  instant,
+  type Paint,
+  paint,
+  plain,
+  print,
+  printJson,
+  say,
+  table,
+  toJson,
+  width,
+} from "./output.ts"
 import { routesTable } from "./routesTable.ts"
 
 /** An event's id, or its sequence if it has none. */
@@ -25,14 +38,14 @@ const timelineRows = ({ timeline }: EventReport): ReadonlyArray<ReadonlyArray<st
     `${what}${measured(attempt)}`,
   ])
 
-const answers = ({ sinks }: EventReport): ReadonlyArray<string> => {
+const answers = ({ sinks }: EventReport, width: number): ReadonlyArray<string> => {
   const rows = sinks.flatMap(({ sink, attempts }) =>
     attemptRows(
       sink,
       attempts.filter(({ answer = "" }) => answer !== ""),
     ),
   )
-  return rows.length === 0 ? [] : ["", table([["SINK", "ANSWERS TO FAILED ATTEMPTS"], ...rows])]
+  return rows.length === 0 ? [] : ["", headedTable(width, [["SINK", "ANSWERS TO FAILED ATTEMPTS"], ...rows])]
 }
 
 const origins = { delivered: "received", replayed: "replay of what was received", moved: "moved; received" } as const
@@ -70,16 +83,16 @@ const payloads = ({ sinks }: EventReport, style: Paint, reveal: boolean): Readon
   })
 }
 
-export const render = (report: EventReport, style: Paint, reveal: boolean): string =>
+export const render = (report: EventReport, style: Paint, reveal: boolean, width: number): string =>
   [
     style("bold", plain(nameOf(report))),
     table(facts(report)),
     "",
-    ...(report.origin === "delivered" && report.routes.length > 0 ? [routesTable(report.routes), ""] : []),
+    ...(report.origin === "delivered" && report.routes.length > 0 ? [routesTable(report.routes, width), ""] : []),
     ...(report.origin === "delivered" ? [plain(routing(report)), ""] : []),
-    table([["TIME", "SINK", "WHAT HAPPENED"], ...timelineRows(report)]),
+    headedTable(width, [["TIME", "SINK", "WHAT HAPPENED"], ...timelineRows(report)]),
     ...waitsOf(report),
-    ...answers(report),
+    ...answers(report, width),
     ...payloads(report, style, reveal),
   ].join("\n")
 
@@ -116,6 +129,7 @@ export const explainEvent = Effect.fnUntraced(function* (id: string, { webhook, 
   }
   if (yield* Json) return yield* printJson({ ...found, events })
   const style = yield* paint
-  yield* print(events.map((report) => render(report, style, reveal)).join("\n\n"))
+  const columns = yield* width
+  yield* print(events.map((report) => render(report, style, reveal, columns)).join("\n\n"))
   if (note !== "") yield* say(`\n${note}`)
 })

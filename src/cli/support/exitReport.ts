@@ -5,6 +5,7 @@ import { type ConfigError, render } from "../../config/diagnostics/Diagnostic.ts
 import type { JournalError } from "../../journal/Journal.ts"
 import type { ServeError } from "../../runtime/Runtime.ts"
 import { type CommandError, exitCodes } from "./CommandError.ts"
+import { folded } from "./layout.ts"
 import { marked, type Paint, painted } from "./output.ts"
 
 export type Failure = CommandError | ConfigError | JournalError | ServeError | CliError.CliError
@@ -43,10 +44,21 @@ const messageOf = (failure: Failure, style: Paint): string => {
   return failure.message === "" ? "" : style("red", `relay: ${failure.message}`)
 }
 
-export const report = (exit: Exit.Exit<void, Failure>, debug: boolean, style: Paint = painted(false)): Report => {
+const reportOf = (exit: Exit.Exit<void, Failure>, debug: boolean, style: Paint): Report => {
   if (Exit.isSuccess(exit)) return { code: 0, message: "" }
   const failure = Cause.findError(exit.cause)
   if (Result.isSuccess(failure)) return { code: codeOf(failure.success), message: messageOf(failure.success, style) }
   if (Cause.hasInterruptsOnly(exit.cause)) return { code: 130, message: "" }
   return { code: exitCodes.bug, message: style("red", bug(Cause.squash(exit.cause), debug)) }
+}
+
+/** For a terminal of `width` columns. */
+export const report = (
+  exit: Exit.Exit<void, Failure>,
+  debug: boolean,
+  style: Paint = painted(false),
+  width: number = Number.POSITIVE_INFINITY,
+): Report => {
+  const { code, message } = reportOf(exit, debug, style)
+  return { code, message: folded(message, width) }
 }

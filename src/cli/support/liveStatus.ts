@@ -13,7 +13,8 @@ import { quarantine } from "../../event/Event.ts"
 import { screened } from "../../formats/Terminal.ts"
 import { ask } from "./adminClient.ts"
 import { Json } from "./flags.ts"
-import { count, paint, plain, print, toJson } from "./output.ts"
+import { folded } from "./layout.ts"
+import { count, paint, plain, print, printWhole, toJson } from "./output.ts"
 import { lazily } from "./Program.ts"
 import { render } from "./statusReport.ts"
 
@@ -67,7 +68,7 @@ const redrawn = (text: string, rows: number): string => {
 
 const onTerminal = Effect.gen(function* () {
   const style = yield* paint
-  const { display, rows } = yield* Terminal.Terminal
+  const { columns, display, rows } = yield* Terminal.Terminal
   const shown = { text: "" }
   yield* Effect.acquireRelease(Effect.ignore(display(enter)), () =>
     Effect.andThen(Effect.ignore(display(leave)), print(shown.text)),
@@ -75,10 +76,14 @@ const onTerminal = Effect.gen(function* () {
   let before: Status | undefined
   const draw = Effect.gen(function* () {
     const { status, message } = yield* poll
-    shown.text = status === undefined ? message : render(status, style)
+    // Each time: the terminal may have another size by now.
+    const width = (yield* columns) || Number.POSITIVE_INFINITY
+    shown.text = status === undefined ? message : render(status, style, width)
     const below = status === undefined ? "Ctrl-C to stop" : footer(status, before)
     before = status
-    yield* Effect.ignore(display(redrawn(screened(`${shown.text}\n\n${style("dim", below)}`), yield* rows)))
+    yield* Effect.ignore(
+      display(redrawn(screened(folded(`${shown.text}\n\n${style("dim", below)}`, width)), yield* rows)),
+    )
   })
   return yield* Effect.forever(Effect.andThen(draw, Effect.sleep(every)))
 })
@@ -88,7 +93,7 @@ const onPipe = Effect.fnUntraced(function* (json: boolean) {
   const printChange = Effect.gen(function* () {
     const { status, message } = yield* poll
     if (json)
-      return yield* print(
+      return yield* printWhole(
         toJson(status === undefined ? { level: "unknown", message } : { level: health(status).level, ...status }),
       )
     const line = status === undefined ? message.replaceAll(/\s+/g, " ") : summary(status)

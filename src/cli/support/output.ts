@@ -3,9 +3,11 @@ import { Console, Effect, Stdio } from "effect"
 import { TerminalCapabilities } from "effect/cli"
 import { escaped, plain, screened } from "../../formats/Terminal.ts"
 import { Json } from "./flags.ts"
+import { Columns, folded } from "./layout.ts"
 import { Program } from "./Program.ts"
 
 export { bytes, count, fromNow, instant, span } from "../../formats/Amounts.ts"
+export { headedTable, table } from "./layout.ts"
 export { plain }
 
 /** A console that removes control characters from everything printed, logs and help included. */
@@ -28,37 +30,23 @@ export const screen = (console: Console.Console): Console.Console => {
 }
 
 /** To stdout: data, which a script may read. */
-export const print = (text: string): Effect.Effect<void> => Console.log(text)
+export const print = (text: string): Effect.Effect<void> =>
+  Effect.flatMap(Columns, ({ stdout }) => Console.log(folded(text, stdout)))
 /** To stderr: messages. */
-export const say = (text: string): Effect.Effect<void> => Console.error(text)
+export const say = (text: string): Effect.Effect<void> =>
+  Effect.flatMap(Columns, ({ stderr }) => Console.error(folded(text, stderr)))
+/** Files, payloads and commands, which are copied: a terminal breaks their lines, and its copy has them whole. */
+export const printWhole = (text: string): Effect.Effect<void> => Console.log(text)
+export const sayWhole = (text: string): Effect.Effect<void> => Console.error(text)
+/** The columns that tables on stdout have. */
+export const width = Effect.map(Columns, ({ stdout }) => stdout)
 export const toJson = (value: unknown, indent = 0): string => escaped(JSON.stringify(value, null, indent))
-export const printJson = (value: unknown): Effect.Effect<void> => print(toJson(value, 2))
+export const printJson = (value: unknown): Effect.Effect<void> => printWhole(toJson(value, 2))
 
 /** Reports what was done: JSON for a script, a sentence otherwise. */
 export const printDone = Effect.fnUntraced(function* (done: object, sentence: string) {
   yield* (yield* Json) ? printJson(done) : print(plain(sentence))
 })
-
-/** Aligned columns. None is cut: a name must be complete to be typed. */
-export const table = (rows: ReadonlyArray<ReadonlyArray<string>>, indent = "  "): string => {
-  const clean = rows.map((row) => row.map(plain))
-  const widths: Array<number> = []
-  for (const row of clean) {
-    row.forEach((cell, column) => {
-      widths[column] = Math.max(widths[column] ?? 0, cell.length)
-    })
-  }
-  return clean
-    .map(
-      (row) =>
-        indent +
-        row
-          .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-          .join("  ")
-          .trimEnd(),
-    )
-    .join("\n")
-}
 
 const codes = { red: 31, green: 32, yellow: 33, bold: 1, dim: 2 } as const
 export type Paint = (style: keyof typeof codes, text: string) => string

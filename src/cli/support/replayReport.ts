@@ -6,7 +6,7 @@ import { line } from "../../formats/Shell.ts"
 import { ask } from "./adminClient.ts"
 import { unreachable } from "./CommandError.ts"
 import { nameOf } from "./eventReport.ts"
-import { count, instant, plain, say, table } from "./output.ts"
+import { count, headedTable, instant, plain, say } from "./output.ts"
 import { progressBar } from "./progressBar.ts"
 
 export const hasEnded = ({ endedAt }: Replay): boolean => endedAt !== undefined
@@ -20,7 +20,10 @@ export const queued = ({ count: events, dryRun, to }: Replay): string => {
 }
 
 /** Shows what would be sent, as two tables: how many by type and sink, and the first of them. */
-export const preview = ({ groups, others, first }: Pick<Replay, "groups" | "others" | "first">): string => {
+export const preview = (
+  { groups, others, first }: Pick<Replay, "groups" | "others" | "first">,
+  width: number,
+): string => {
   const amount = (number: number) => number.toLocaleString("en-US")
   const rows = groups.map(({ type, sink, count }) => [type || "-", sink, amount(count)])
   const rest = others === 0 ? [] : [["others", "", amount(others)]]
@@ -30,8 +33,8 @@ export const preview = ({ groups, others, first }: Pick<Replay, "groups" | "othe
     accountId || "-",
     instant(receivedAt),
   ])
-  const counted = table([["TYPE", "SINK", "EVENTS"], ...rows, ...rest])
-  return `\n${counted}\n\n${table([["FIRST", "TYPE", "ACCOUNT", "RECEIVED"], ...shown])}`
+  const counted = headedTable(width, [["TYPE", "SINK", "EVENTS"], ...rows, ...rest])
+  return `\n${counted}\n\n${headedTable(width, [["FIRST", "TYPE", "ACCOUNT", "RECEIVED"], ...shown])}`
 }
 
 const every = "250 millis"

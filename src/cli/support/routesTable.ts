@@ -1,6 +1,6 @@
 /** Which routes match an event, and why, as a table. */
 import type { Explanation } from "../../routing/Explanation.ts"
-import { table } from "./output.ts"
+import { headedTable } from "./output.ts"
 
 const describe = ({ verdict, because }: Explanation): readonly [verdict: string, because: string] => {
   switch (verdict) {
@@ -21,8 +21,8 @@ const describe = ({ verdict, because }: Explanation): readonly [verdict: string,
   }
 }
 
-export const routesTable = (explanations: ReadonlyArray<Explanation>): string =>
-  table([
+export const routesTable = (explanations: ReadonlyArray<Explanation>, width: number): string =>
+  headedTable(width, [
     ["ROUTE", "VERDICT", "WHY", "SINKS"],
     ...explanations.map((explanation) => [explanation.route, ...describe(explanation), explanation.sinks.join(", ")]),
   ])

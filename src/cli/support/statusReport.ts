@@ -3,7 +3,7 @@ import type { Lane, Status } from "../../admin/Api.ts"
 import { health, laneLevel } from "../../admin/Health.ts"
 import { byLevel, type Level, levelOf, type StatusProblem } from "../../admin/StatusProblem.ts"
 import { quarantine } from "../../event/Event.ts"
-import { bytes, count, type Paint, plain, span, table } from "./output.ts"
+import { bytes, count, headedTable, type Paint, plain, span } from "./output.ts"
 import { certificatesTable, fleetTable, secretsTable } from "./statusTables.ts"
 
 /** Worst first, then by name; the quarantine shows when it holds something. */
@@ -14,19 +14,26 @@ const ordered = (lanes: ReadonlyArray<Lane>): ReadonlyArray<Lane> =>
 
 const age = ({ oldestAt }: Lane, now: number): string => (oldestAt === 0 ? "-" : span(now - oldestAt))
 
-export const lanesTable = (lanes: ReadonlyArray<Lane>, now: number): string =>
-  table([
-    ["SINK", "TYPE", "STATE", "BACKLOG", "OLDEST", "RETRYING", "DEAD LETTERS"],
-    ...ordered(lanes).map((lane) => [
-      lane.name,
-      lane.type || "-",
-      lane.condition,
-      String(lane.backlog),
-      age(lane, now),
-      String(lane.retrying),
-      String(lane.deadLetters),
-    ]),
-  ])
+/** The columns that a narrow terminal goes without, the first one first. */
+const spare = ["TYPE", "OLDEST", "RETRYING"]
+
+export const lanesTable = (lanes: ReadonlyArray<Lane>, now: number, width: number): string =>
+  headedTable(
+    width,
+    [
+      ["SINK", "TYPE", "STATE", "BACKLOG", "OLDEST", "RETRYING", "DEAD LETTERS"],
+      ...ordered(lanes).map((lane) => [
+        lane.name,
+        lane.type || "-",
+        lane.condition,
+        String(lane.backlog),
+        age(lane, now),
+        String(lane.retrying),
+        String(lane.deadLetters),
+      ]),
+    ],
+    spare,
+  )
 
 /** Says from when on it counts, where that is less than the hour. */
 const hourLine = ({ hour, now, fleet }: Status): string => {
@@ -48,7 +55,7 @@ const shown = (problem: StatusProblem, style: Paint): string => {
   ].join("\n")
 }
 
-export const render = (status: Status, style: Paint): string => {
+export const render = (status: Status, style: Paint, width: number): string => {
   const { version, configFile, startedAt, now, draining, journal, lanes } = status
   const asOf = journal.answeredAt === undefined ? "" : `, as of ${span(now - journal.answeredAt)} ago`
   const filling = journal.filling > 0 ? ` (${journal.filling} % full)` : ""
@@ -59,10 +66,10 @@ export const render = (status: Status, style: Paint): string => {
     hourLine(status),
     ...status.work.map(({ what, share }) => `in progress: ${plain(what)}, ${Math.floor(share * 100)} %`),
     "",
-    lanesTable(lanes, now),
-    ...(status.fleet === undefined ? [] : ["", fleetTable(status.fleet)]),
+    lanesTable(lanes, now, width),
+    ...(status.fleet === undefined ? [] : ["", fleetTable(status.fleet, width)]),
     "",
-    secretsTable(status),
-    ...(status.certificates.length === 0 ? [] : ["", certificatesTable(status)]),
+    secretsTable(status, width),
+    ...(status.certificates.length === 0 ? [] : ["", certificatesTable(status, width)]),
   ].join("\n")
 }

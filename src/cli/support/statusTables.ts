@@ -2,15 +2,15 @@
 import type { Status } from "../../admin/Api.ts"
 import type { Fleet } from "../../admin/FleetApi.ts"
 import { lastSigned } from "../../admin/SecretProblems.ts"
-import { fromNow, span, table } from "./output.ts"
+import { fromNow, headedTable, span } from "./output.ts"
 
 const streams = ({ streams, shared }: Fleet["relays"][number]): string => {
   const own = streams.length - (shared ? 1 : 0)
   return shared ? `${own} and the shared one` : String(own)
 }
 
-export const fleetTable = ({ relays }: Fleet): string =>
-  table([
+export const fleetTable = ({ relays }: Fleet, width: number): string =>
+  headedTable(width, [
     ["RELAY", "VERSION", "CONFIG", "ADMIN", "STREAMS", "WAITING", "LAST SEEN"],
     ...relays.map((relay) => [
       `${relay.name}${relay.isSelf ? " (this one)" : ""}`,
@@ -23,8 +23,8 @@ export const fleetTable = ({ relays }: Fleet): string =>
     ]),
   ])
 
-export const secretsTable = ({ webhooks, now }: Status): string =>
-  table([
+export const secretsTable = ({ webhooks, now }: Status, width: number): string =>
+  headedTable(width, [
     ["WEBHOOK", "SECRET", "LAST SIGNED", "EXPIRES"],
     ...webhooks.flatMap(({ name, secrets }) =>
       secrets.map((secret) => {
@@ -34,8 +34,8 @@ export const secretsTable = ({ webhooks, now }: Status): string =>
     ),
   ])
 
-export const certificatesTable = ({ certificates, now }: Status): string =>
-  table([
+export const certificatesTable = ({ certificates, now }: Status, width: number): string =>
+  headedTable(width, [
     ["CERTIFICATE", "SUBJECT", "EXPIRES"],
     ...certificates.map(({ key, subject, notAfter }) => [key, subject, fromNow(notAfter, now)]),
   ])

@@ -216,7 +216,7 @@ describe("relay explain EVENT_ID", () => {
       routes: [],
       timeline: [{ at: noon, what: "received by webhook relay" }],
     }
-    const text = render(report, painted(false), false)
+    const text = render(report, painted(false), false, 200)
     expect(text).toContain("none, it is the relay's own event")
     expect(text).toContain("no route matched when it was accepted")
   })

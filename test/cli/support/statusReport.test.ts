@@ -55,7 +55,7 @@ const status = (lanes: ReadonlyArray<Lane>, journal: Partial<Status["journal"]> 
 })
 
 const uncoloured = (_: string, text: string) => text
-const rendered = (found: Status) => render(found, uncoloured)
+const rendered = (found: Status) => render(found, uncoloured, Number.POSITIVE_INFINITY)
 
 describe("status", () => {
   test("is critical where nothing passes until a person acts, a warning where it can wait", () => {
