@@ -36,11 +36,10 @@ const flagMeant = (option: string, suggestions: ReadonlyArray<string>): string =
 }
 
 /** The library's help, within the terminal's width. */
-const formatter = Effect.gen(function* () {
+const formatter = Effect.fnUntraced(function* (stream: "stdout" | "stderr") {
   const { canColor } = yield* TerminalCapabilities.TerminalCapabilities
-  const { stdout, stderr } = yield* Columns
-  const whole = CliOutput.defaultFormatter({ colors: canColor })
-  const width = Math.min(stdout, stderr)
+  const { [stream]: width } = yield* Columns
+  const whole = CliOutput.defaultFormatter({ colors: canColor && stream === "stdout" })
   return { ...whole, formatHelpDoc: (doc: HelpDoc.HelpDoc) => folded(whole.formatHelpDoc(doc), width) }
 })
 
@@ -49,7 +48,7 @@ const presenter = (style: Paint): CliOutput.Presenter => ({
   present: Effect.fnUntraced(function* (event) {
     if (event._tag !== "InvalidInvocation") {
       if (event._tag === "Help" && event.reason === "Implicit") {
-        return yield* Console.error((yield* formatter).formatHelpDoc(event.helpDoc))
+        return yield* Console.error((yield* formatter("stderr")).formatHelpDoc(event.helpDoc))
       }
       return yield* CliOutput.defaultPresenter.present(event)
     }
@@ -77,7 +76,7 @@ export const run = Effect.fnUntraced(function* (args: ReadonlyArray<string>) {
   const command = yield* relay(args)
   return yield* Command.runWith(command, { version })(args).pipe(
     Effect.provideService(CliConfig.CliConfig, { builtIns }),
-    Effect.provideService(CliOutput.Formatter, yield* formatter),
+    Effect.provideService(CliOutput.Formatter, yield* formatter("stdout")),
     Effect.provideService(CliOutput.Presenter, presenter(style)),
     Effect.provideService(Logger.LogToStderr, true),
   )

@@ -1,5 +1,5 @@
 /** Where the files of the relay lie on a Linux that has it installed, and what stands in them. */
-import { readFileSync } from "node:fs"
+import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { jsonSchemaText } from "../../src/config/schema/JsonSchema.ts"
 import { journalTypes } from "../../src/journal/Journals.ts"
@@ -30,6 +30,19 @@ export const unitOf = (unit: string): string =>
   )
 
 const schema = "/usr/share/relay/relay.schema.json"
+const docs = "/usr/share/doc/relay"
+
+/** The reference and the operations pages, which link each other by their places below config/. */
+const pagesOf = (root: string): ReadonlyArray<InstalledFile> =>
+  ["reference", "operations"].flatMap((folder) =>
+    readdirSync(join(root, "config", folder), { recursive: true, encoding: "utf8" })
+      .filter((name) => name.endsWith(".md"))
+      .toSorted()
+      .map((name) => ({
+        path: join(docs, folder, name),
+        content: readFileSync(join(root, "config", folder, name)),
+      })),
+  )
 
 /** All but the program itself. `zsh` is where the system's zsh looks for completions. */
 export const filesOf = (root: string, { manual, completions }: Help, zsh: string): ReadonlyArray<InstalledFile> => {
@@ -37,7 +50,14 @@ export const filesOf = (root: string, { manual, completions }: Help, zsh: string
   return [
     {
       path: "/etc/relay/relay.config.json",
-      content: replaced(read("config/deploy/packaged.json"), ["./relay.schema.json", schema]),
+      content: replaced(
+        read("config/deploy/packaged.json"),
+        ["../relay.schema.json", schema],
+        [
+          "config/README.md explains every key.",
+          `\`man relay\` has the commands, and\n// ${docs}/reference/README.md explains every key.`,
+        ],
+      ),
       isConfig: true,
     },
     { path: schema, content: jsonSchemaText({ sinkTypes, journalTypes }) },
@@ -46,7 +66,8 @@ export const filesOf = (root: string, { manual, completions }: Help, zsh: string
     { path: "/usr/share/bash-completion/completions/relay", content: completions.bash },
     { path: join(zsh, "_relay"), content: completions.zsh },
     { path: "/usr/share/fish/vendor_completions.d/relay.fish", content: completions.fish },
-    { path: "/usr/share/doc/relay/copyright", content: read("LICENSE") },
-    { path: "/usr/share/doc/relay/CHANGELOG.md", content: read("CHANGELOG.md") },
+    { path: join(docs, "copyright"), content: read("LICENSE") },
+    { path: join(docs, "CHANGELOG.md"), content: read("CHANGELOG.md") },
+    ...pagesOf(root),
   ]
 }

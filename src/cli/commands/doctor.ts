@@ -17,7 +17,7 @@ import { holding } from "../support/doctor/journalFindings.ts"
 import { ports } from "../support/doctor/portFindings.ts"
 import { secrets } from "../support/doctor/secretFindings.ts"
 import { Json } from "../support/flags.ts"
-import { loadQuietly } from "../support/loadConfig.ts"
+import { lacks, loadForHost } from "../support/loadConfig.ts"
 import { count, type Paint, paint, plain, print, printJson, table } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
 
@@ -55,14 +55,15 @@ export const doctor = Command.make(
   "doctor",
   {},
   Effect.fn(function* () {
-    const { file: name, config, warnings, certificateFaults } = yield* loadQuietly
+    const loaded = yield* loadForHost
+    const { file: name, config, warnings, certificateFaults, absent } = loaded
     const { fileOf } = yield* lazily(() => import("../../journal/Journals.ts"))
     const journalFile = fileOf(config.journal)
     const [reached, ofClients, ofJournal, ofDisk, ofClock, { findings: ofPorts, runs }, now] = yield* Effect.all(
       [
-        checkSinks(config),
-        clients(config.clients),
-        checkJournal(config.journal),
+        checkSinks({ ...config, sinks: config.sinks.filter(({ name }) => !lacks(loaded, "sinks", name)) }),
+        clients(lacks(loaded, "clients") ? undefined : config.clients),
+        lacks(loaded, "journal") ? Effect.succeed([]) : checkJournal(config.journal),
         journalFile === undefined ? Effect.succeed([]) : disk(journalFile),
         clock,
         ports(config),
@@ -72,6 +73,9 @@ export const doctor = Command.make(
     )
     const found = [
       file(name, warnings.length),
+      ...absent.map(({ key, message }) =>
+        finder("secret", key)("warning", `${message}, so what needs it is not checked`),
+      ),
       ...reached.flatMap(sink),
       ...ofClients,
       ...ofJournal.map(({ verdict, message }) => finder("journal", config.journal.type)(verdict, message)),

@@ -107,7 +107,7 @@ const printEnd = Effect.fnUntraced(function* (replay: Replay) {
   const why = replay.message === "" ? "" : `: ${plain(replay.message)}`
   const rest = commandLine(command, file, replay, replay.reached === "" ? {} : { after: replay.reached })
   return yield* failed(
-    `${replay.state} at ${Math.floor(replay.share * 100)} %, ${sent}${why}${replay.dryRun ? "" : `\n  to send the rest: ${rest}`}`,
+    `${replay.state} at ${Math.floor(replay.share * 100)} %, ${sent}${why}${replay.dryRun ? "" : `\n  to send the rest: \`${rest}\``}`,
   )
 })
 

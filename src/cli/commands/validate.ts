@@ -6,7 +6,7 @@ import { failed } from "../support/CommandError.ts"
 import { checkJournal, checkJournalFile } from "../support/checkJournal.ts"
 import { checkSinks } from "../support/checkSinks.ts"
 import { Json, toggle } from "../support/flags.ts"
-import { absentIn, loadLacking, loadQuietly, sayAbsent, sayWarnings } from "../support/loadConfig.ts"
+import { absentIn, lacks, loadForHost, loadLacking, sayAbsent, sayWarnings } from "../support/loadConfig.ts"
 import { count, paintMessages, plain, print, printJson, say, table } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
 
@@ -22,7 +22,7 @@ export const validate = Command.make(
   Effect.fn(function* ({ offline, strict }) {
     const json = yield* Json
     const { embeddedName, requireCertificates, unwritten } = yield* lazily(() => import("../../config/load/Load.ts"))
-    const loading = Effect.flatMap(offline ? loadLacking : loadQuietly, requireCertificates).pipe(
+    const loading = Effect.flatMap(offline ? loadLacking : loadForHost, requireCertificates).pipe(
       Effect.filterOrFail(
         ({ file }) => file !== embeddedName,
         () => unwritten,
@@ -32,10 +32,12 @@ export const validate = Command.make(
       json ? printJson({ ok: false, file: error.file, diagnostics: toJson(error.diagnostics) }) : Effect.void,
     )
     const { file, config, warnings } = loaded
-    const reached = offline ? [] : yield* checkSinks(config)
-    const looked = offline
-      ? []
-      : [...(yield* checkJournal(config.journal)), ...(yield* checkJournalFile(config.journal))]
+    const sinks = config.sinks.filter(({ name }) => !lacks(loaded, "sinks", name))
+    const reached = offline ? [] : yield* checkSinks({ ...config, sinks })
+    const looked =
+      offline || lacks(loaded, "journal")
+        ? []
+        : [...(yield* checkJournal(config.journal)), ...(yield* checkJournalFile(config.journal))]
     const wrong = looked.filter(({ verdict }) => verdict === "wrong")
     const away = reached.filter((sink) => !sink.ok).map(({ sink }) => sink)
     const advised = reached.filter(({ advice }) => advice.length > 0).map(({ sink }) => sink)
@@ -68,8 +70,10 @@ export const validate = Command.make(
       return yield* failed(`the config is valid, but these sinks can't be reached: ${away.join(", ")}`)
     }
     if (!ok) return yield* failed("the config is valid, but with --strict its warnings are errors")
+    const amount = sinks.length === config.sinks.length ? "all" : `${sinks.length} of them`
+    const checked = offline ? "" : `, ${amount} reached`
     yield* print(
-      `${plain(file)}: valid, ${count(config.webhooks.length, "webhook")}, ${count(config.routes.length, "route")}, ${count(config.sinks.length, "sink")}${offline ? "" : ", all reached"}`,
+      `${plain(file)}: valid, ${count(config.webhooks.length, "webhook")}, ${count(config.routes.length, "route")}, ${count(config.sinks.length, "sink")}${checked}`,
     )
   }),
 ).pipe(

@@ -20,9 +20,11 @@ interface Asked {
   /** The source of the address, for messages. */
   readonly config: string
   readonly hasToken: boolean
+  /** Whether the token is a credential of the service, which this command can't read. */
+  readonly lacksToken: boolean
 }
 
-const toCommandError = (error: Answered | Unexpected, { url, config, hasToken }: Asked): CommandError => {
+const toCommandError = (error: Answered | Unexpected, { url, config, hasToken, lacksToken }: Asked): CommandError => {
   switch (error._tag) {
     case "Invalid":
       return misconfigured(`the relay keeps its current config:\n\n${error.message}`)
@@ -39,6 +41,10 @@ const toCommandError = (error: Answered | Unexpected, { url, config, hasToken }:
         )
       }
       const status = error.response?.status
+      if (status === 401 && lacksToken)
+        return unreachable(
+          `the relay at ${url} wants a token, and admin.token of ${config} can't be read here: it is a credential of the service\n  Set CREDENTIALS_DIRECTORY to the directory that holds it, as a user who may read it.`,
+        )
       if (status === 401)
         return unreachable(
           `the relay at ${url} ${hasToken ? `rejects the token of ${config}` : `wants a token, and ${config} has none`} (admin.token)`,
@@ -62,13 +68,12 @@ export const ask = Effect.fnUntraced(function* <A, E extends Answered | Unexpect
   const file = Option.getOrUndefined(yield* Config)
   const { env } = yield* Program
   const readFile = readerOf(yield* FileSystem.FileSystem)
-  const [{ loadAdmin, defaultFile }, { make, urlOf }] = yield* Effect.all([
+  const [{ loadAdmin }, { make, urlOf }] = yield* Effect.all([
     lazily(() => import("../../config/load/Load.ts")),
     lazily(() => import("../../admin/AdminClient.ts")),
   ])
-  const admin = yield* loadAdmin(file, { env, readFile })
-  const config = file ?? `${defaultFile} (or, without one, the embedded defaults)`
-  const asked = { url: urlOf(admin), config, hasToken: admin.token !== undefined }
+  const { file: config, admin, lacksToken } = yield* loadAdmin(file, { env, readFile })
+  const asked = { url: urlOf(admin), config, hasToken: admin.token !== undefined, lacksToken }
   const client = yield* make(admin)
   return yield* Effect.mapError(call(client), (error) => toCommandError(error, asked))
 })

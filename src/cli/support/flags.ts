@@ -30,9 +30,11 @@ export const limit = Flag.Int("limit").pipe(
 )
 
 export const Config = GlobalFlag.Setting("config")({
-  flag: text("config", "FILE", "The config (default: relay.config.json here, else the embedded defaults)").pipe(
-    Flag.withAlias("c"),
-  ),
+  flag: text(
+    "config",
+    "FILE",
+    "The config (default: relay.config.json here, else /etc/relay/relay.config.json, else the embedded defaults)",
+  ).pipe(Flag.withAlias("c")),
 })
 
 export const Json = GlobalFlag.Setting("json")({ flag: toggle("json", "Print JSON instead of text") })

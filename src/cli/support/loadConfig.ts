@@ -8,7 +8,7 @@ import { Config } from "./flags.ts"
 import { marked, paintMessages, plain, say, table } from "./output.ts"
 import { lazily, Program } from "./Program.ts"
 
-const loading = Effect.fnUntraced(function* (mayLack: boolean) {
+const loading = Effect.fnUntraced(function* (mayLack: boolean | "credentials") {
   const file = yield* Config
   const { env } = yield* Program
   const files = yield* ReadFiles
@@ -28,6 +28,13 @@ export const loadQuietly = loading(false)
 
 /** Loads the config even if secrets are absent, for checks that don't need them. */
 export const loadLacking = loading(true)
+
+/** Loads the config even if this process can't read the service's credentials, for checks of the rest. */
+export const loadForHost = loading("credentials")
+
+/** Whether a part of the config, such as `["sinks", "lake"]`, has a value that is absent here. */
+export const lacks = ({ absent }: Pick<Loaded, "absent">, ...part: ReadonlyArray<string>): boolean =>
+  absent.some(({ path }) => part.every((key, index) => path[index] === key))
 
 export const sayWarnings = Effect.fnUntraced(function* ({ warnings }: Pick<Loaded, "warnings">) {
   const { render } = yield* lazily(() => import("../../config/diagnostics/Diagnostic.ts"))

@@ -18,7 +18,7 @@ import { largest } from "./ReadFile.ts"
 import { decodeText, type Environment, mayBeElsewhere, reasonOf } from "./References.ts"
 
 interface Options extends Environment, Types {
-  readonly mayLack?: boolean
+  readonly mayLack?: boolean | "credentials"
   readonly now: EpochMillis
   /** Whether the value at a path is unknown: a text stands for it, or it was reported. */
   readonly isUnknown: (path: Path) => boolean

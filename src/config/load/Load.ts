@@ -5,7 +5,7 @@
  * place, key and hint, in a `ConfigError`; a config that loads is complete, and
  * its secrets are `Redacted`.
  */
-import { Clock, Duration, Effect, type Schema } from "effect"
+import { Clock, Duration, Effect, identity, type Schema } from "effect"
 import { isObject as isFields } from "effect/Predicate"
 import type { Condition } from "../../routing/Condition.ts"
 import type { Certificate } from "../Certificate.ts"
@@ -22,13 +22,24 @@ import { mayBeShown, type Types, typeOf } from "../schema/ConfiguredTypes.ts"
 import { journalSchema } from "../schema/JournalSchema.ts"
 import * as CertificateFiles from "./CertificateFiles.ts"
 import { embedded } from "./Defaults.ts"
-import { decodeText, type Environment, reasonOf, referencesIn, resolve } from "./References.ts"
+import {
+  decodeText,
+  type Environment,
+  isCredential,
+  reasonOf,
+  referencesIn,
+  resolve,
+  type StandIn,
+} from "./References.ts"
 import * as Slices from "./Slices.ts"
 import { standIns } from "./StandIns.ts"
 
 export interface LoadOptions extends Environment, Types, FileIdentity {
-  /** Whether a check goes on without the variables and files that are absent. Such a config is never run. */
-  readonly mayLack?: boolean
+  /**
+   * Whether a check goes on without the variables and files that are absent, or
+   * without the credentials of the service alone. Such a config is never run.
+   */
+  readonly mayLack?: boolean | "credentials"
 }
 
 /** A certificate that is of no use. */
@@ -60,6 +71,8 @@ export interface Loaded {
 
 /** The config's name if no other is given. */
 export const defaultFile = "relay.config.json"
+/** The config of a relay that a package installed: it is the default where the directory has none. */
+export const installedFile = "/etc/relay/relay.config.json"
 
 /** The name of the embedded config in messages. */
 export const embeddedName = "the embedded defaults"
@@ -266,7 +279,11 @@ const build = Effect.fnUntraced(function* (file: string, text: string, options: 
   if (!isFields(source.value)) {
     return yield* fail([error([], "a config is an object: { … }", "`relay init` writes a config to start from")])
   }
-  const standIn = options.mayLack === true ? standIns(source.value, options) : undefined
+  const standsFor = standIns(source.value, options)
+  const standIn: StandIn = (read, path, written) =>
+    options.mayLack === true || (options.mayLack === "credentials" && isCredential(written, options.env))
+      ? standsFor(read, path, written)
+      : undefined
   const { value: resolved, findings: unresolved, absent, hide } = yield* resolve(source.value, [], options, standIn)
   const unknown = [...unresolved, ...absent]
   const now = yield* Clock.currentTimeMillis
@@ -332,10 +349,19 @@ export const load = Effect.fn("Config.load")(function* (file: string, options: L
   return text === undefined ? yield* missing(file) : yield* build(file, text, options)
 })
 
-/** Loads `relay.config.json` of the working directory, or where there is none the embedded defaults. */
+/** The default config: of the working directory, else the installed one, else the embedded one. */
+const readDefault = Effect.fnUntraced(function* (options: Environment) {
+  for (const file of [defaultFile, installedFile]) {
+    const text = yield* read(file, options)
+    if (text !== undefined) return { file, text }
+  }
+  return { file: embeddedName, text: embedded }
+})
+
+/** Loads `relay.config.json` of the working directory; without one, the installed config or the embedded defaults. */
 export const loadOrEmbedded = Effect.fn("Config.loadOrEmbedded")(function* (options: LoadOptions) {
-  const text = yield* read(defaultFile, options)
-  return yield* text === undefined ? build(embeddedName, embedded, options) : build(defaultFile, text, options)
+  const { file, text } = yield* readDefault(options)
+  return yield* build(file, text, options)
 })
 
 /** One part of the file, of which nothing else is resolved or checked. Without a file it is as in {@link loadOrEmbedded}. */
@@ -344,30 +370,47 @@ const loadPart = Effect.fnUntraced(function* <A>(
   key: string,
   decodePart: (value: unknown) => Decoded<A>,
   options: Environment & Partial<Types>,
+  prepared: (written: unknown) => unknown = identity,
 ) {
-  const name = file ?? defaultFile
-  const text = (yield* read(name, options)) ?? (file === undefined ? embedded : yield* missing(name))
+  const named = file === undefined ? yield* readDefault(options) : { file, text: yield* read(file, options) }
+  const { file: name, text = yield* missing(name) } = named
   const source = parse(name, text, mayBeShown({ sinkTypes: {}, journalTypes: {}, ...options }))
   const fail = (findings: ReadonlyArray<Finding>) =>
     new ConfigError({ file: name, diagnostics: located(source, findings) })
   if (!isFields(source.value)) return yield* fail([])
-  const { value, findings, hide } = yield* resolve(source.value[key] ?? {}, [key], options)
+  const { value, findings, hide } = yield* resolve(prepared(source.value[key] ?? {}), [key], options)
   const decoded = decodePart(value ?? {})
-  if (decoded.value !== undefined && findings.length === 0) return decoded.value
+  if (decoded.value !== undefined && findings.length === 0) return { file: name, value: decoded.value }
   const wrong = decoded.findings.filter((finding) => !isReported(findings, finding))
   return yield* fail([...findings, ...wrong].map(hide))
 })
 
+const hasCredential = (admin: unknown, { env }: Environment): boolean => {
+  const { token } = fields(admin)
+  return typeof token === "string" && isCredential(token, env)
+}
+
 /**
  * The address and token of the admin API, and nothing else: `relay status` may
- * be run by a user who can't read the signing secrets.
+ * be run by a user who can't read the signing secrets. A token that is a
+ * credential of the service is left out, and `lacksToken` says so.
  */
-export const loadAdmin = Effect.fn("Config.loadAdmin")((file: string | undefined, options: Environment) =>
-  loadPart(file, "admin", (value) => decode(Admin, value, ["admin"]), options),
-)
+export const loadAdmin = Effect.fn("Config.loadAdmin")(function* (file: string | undefined, options: Environment) {
+  let lacksToken = false
+  const withoutCredential = (admin: unknown): unknown => {
+    lacksToken = hasCredential(admin, options)
+    const { token: _, ...rest } = fields(admin)
+    return lacksToken ? rest : admin
+  }
+  const read = yield* loadPart(file, "admin", (value) => decode(Admin, value, ["admin"]), options, withoutCredential)
+  return { file: read.file, admin: read.value, lacksToken }
+})
 
 /** The journal, and nothing else: work on its file must not fail because of a secret, or of a sink. */
 export const loadJournal = Effect.fn("Config.loadJournal")(
   (file: string | undefined, options: Environment & Pick<Types, "journalTypes">) =>
-    loadPart(file, "journal", (value) => journalOf(value, options), options),
+    Effect.map(
+      loadPart(file, "journal", (value) => journalOf(value, options), options),
+      ({ value }) => value,
+    ),
 )

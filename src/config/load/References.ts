@@ -115,11 +115,15 @@ export const referencesIn = (written: unknown): string => {
   return all.map(withoutDefaults).join(" and ")
 }
 
+/** Whether the text is a credential of the relay's service, of which only its own process may know the directory. */
+export const isCredential = (written: string, env: Environment["env"]): boolean =>
+  written.includes("${CREDENTIALS_DIRECTORY}") && env.CREDENTIALS_DIRECTORY === undefined
+
 /** A shorter text occurs in messages by chance, and is not a secret. */
 const shortestHidden = 4
 
 /** A text for one of which something is absent, made of the text with words in its place; `undefined` where none would do. */
-export type StandIn = (text: string, path: Path) => string | undefined
+export type StandIn = (text: string, path: Path, written: string) => string | undefined
 
 /**
  * Resolves every text below `value`. A text that can't be resolved is left out,
@@ -204,9 +208,11 @@ export const resolve = Effect.fnUntraced(function* (
       return undefined
     }
     if (absent.length === 0) return keep(read, written)
-    const text = standIn(read, path)
-    const into = text === undefined ? findings : absences
-    into.push(...absent)
+    const text = standIn(read, path, written)
+    if (text === undefined) findings.push(...absent)
+    else if (isCredential(written, environment.env)) {
+      absences.push(error(path, "can't be read here: it is a credential of the service"))
+    } else absences.push(...absent)
     return text
   })
 

@@ -165,7 +165,7 @@ describe("replay", () => {
         1,
         expect.stringContaining("cancelled at 0 %, 2 events queued again until then\n"),
       ])
-      expect(stderr).toContain("to send the rest: relay replay --sink lake --through 9 --after 2 -c ")
+      expect(stderr).toContain("to send the rest: `relay replay --sink lake --through 9 --after 2 -c ")
       yield* journal.settle([settlement("lake", yield* journal.head)])
       const cancelled = yield* Effect.forkChild(ask("replay", "--sink", "lake", "--after", "2"), {
         startImmediately: true,

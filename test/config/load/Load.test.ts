@@ -490,6 +490,17 @@ describe("a file that can't be read", () => {
     }),
   )
 
+  it.effect("is the installed one where the directory has none", () =>
+    Effect.gen(function* () {
+      const files = { "/etc/relay/relay.config.json": config({ admin: { listen: "127.0.0.1:9999" } }) }
+      expect((yield* loadOrEmbedded(options(files))).file).toBe("/etc/relay/relay.config.json")
+      const both = { ...files, "relay.config.json": config({}) }
+      expect((yield* loadOrEmbedded(options(both))).file).toBe("relay.config.json")
+      const { file, admin } = yield* loadAdmin(undefined, options(files))
+      expect([file, admin.listen.port]).toEqual(["/etc/relay/relay.config.json", 9999])
+    }),
+  )
+
   it.effect("gives way to the embedded defaults only when it isn't there and wasn't named", () =>
     Effect.gen(function* () {
       const loaded = yield* loadOrEmbedded(options())
@@ -509,7 +520,7 @@ describe("the admin API's address", () => {
         admin: { listen: "127.0.0.1:9999", token: "${TOKEN}" },
         webhooks: { w: { path: "/", secrets: [{ name: "a", value: "file:/not/for/you" }] } },
       })
-      const admin = yield* loadAdmin("a.json", options({ "a.json": text }, { TOKEN: "open sesame" }))
+      const { admin } = yield* loadAdmin("a.json", options({ "a.json": text }, { TOKEN: "open sesame" }))
       expect(admin.listen).toEqual({ host: "127.0.0.1", port: 9999 })
       expect(admin.token === undefined ? "" : Redacted.value(admin.token)).toBe("open sesame")
       const unset = yield* Effect.flip(loadAdmin("a.json", options({ "a.json": text })))
@@ -519,7 +530,7 @@ describe("the admin API's address", () => {
 
   it.effect("is the embedded one where no file is named and none is there", () =>
     Effect.gen(function* () {
-      expect((yield* loadAdmin(undefined, options())).listen.port).toBe(9080)
+      expect((yield* loadAdmin(undefined, options())).admin.listen.port).toBe(9080)
       const named = yield* Effect.result(loadAdmin("b.json", options()))
       expect(Result.isFailure(named)).toBe(true)
     }),

@@ -25,7 +25,7 @@ export const references: Theme = {
     { name: "a file that is not there", config: secret('§"file:secret"'), command: strict },
     {
       name: "a file in a directory of a variable that is not set",
-      config: secret('§"file:${CREDENTIALS_DIRECTORY}/secret"'),
+      config: secret('§"file:${SECRETS_DIRECTORY}/secret"'),
       command: strict,
     },
     { name: "a file that is a directory", config: secret('§"file:secrets"'), files: { secrets: null } },

@@ -1,0 +1,64 @@
+/** A config whose secrets are credentials of the service, as a package installs it, read by another process. */
+import { describe, expect, test } from "bun:test"
+import { join } from "node:path"
+import { Effect, Redacted } from "effect"
+import { it } from "../../lib/effect.ts"
+import { configsIn } from "../configs.ts"
+import { cli, temporary } from "../harness.ts"
+import { runningIn } from "../running.ts"
+
+const directory = temporary()
+const config = configsIn(directory)
+const running = runningIn(directory)
+const credential = (name: string) => `file:\${CREDENTIALS_DIRECTORY}/${name}`
+const told = "can't be read here: it is a credential of the service"
+
+const packaged = () => {
+  const path = join(directory, "audit.ndjson")
+  return config({
+    admin: { listen: "127.0.0.1:2", token: credential("admin-token") },
+    webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: credential("scheduling") }] } },
+    sinks: { audit: { type: "file", path }, oncall: { type: "http", url: credential("oncall-url") } },
+    routes: [{ name: "everything", match: "**", to: ["audit", "oncall"] }],
+  })
+}
+
+describe("where the service's credentials can't be read", () => {
+  test("validate checks the rest, and says what it leaves out", async () => {
+    const { code, stdout, stderr } = await cli(["validate", "-c", packaged()])
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/audit +reached/)])
+    expect(stdout).toContain("2 sinks, 1 of them reached")
+    expect(stdout).not.toContain("oncall")
+    for (const key of ["webhooks.scheduling.secrets[0].value", "sinks.oncall.url", "admin.token"]) {
+      expect(stderr).toMatch(new RegExp(`${RegExp.escape(key)} +${told}`))
+    }
+    expect(stderr).not.toContain("is not set")
+  })
+
+  test("doctor checks the rest too", async () => {
+    const { stdout } = await cli(["doctor", "-c", packaged()])
+    expect(stdout).toMatch(
+      new RegExp(`warning +secret +sinks\\.oncall\\.url +${told}, so what needs it is not checked`),
+    )
+    expect(stdout).toMatch(/ok +sink +audit +reached/)
+    expect(stdout).not.toMatch(/sink +oncall/)
+  })
+
+  test("a variable that is not set is an error as before, and so is a credential that is not there", async () => {
+    const lacking = config({ sinks: { audit: { type: "http", url: "${NOWHERE}" }, screen: { type: "console" } } })
+    expect((await cli(["validate", "-c", lacking])).code).toBe(78)
+    const env = { CREDENTIALS_DIRECTORY: directory }
+    const absent = await cli(["validate", "-c", packaged()], { env })
+    expect([absent.code, absent.stderr]).toEqual([78, expect.stringContaining("there is no such file")])
+  })
+
+  it.live("status needs no secret, and says so of a token that the relay wants", () =>
+    Effect.gen(function* () {
+      const open = yield* (yield* running({}, credential("admin-token"))).ask("status")
+      expect([open.stderr, open.stdout]).toEqual(["", expect.stringContaining("lake")])
+      const admin = { listen: { host: "127.0.0.1", port: 9080 }, token: Redacted.make("the-right-token") }
+      const guarded = yield* (yield* running({ admin }, credential("admin-token"))).ask("status")
+      expect([guarded.code, guarded.stderr]).toEqual([69, expect.stringContaining(told)])
+    }).pipe(Effect.orDie),
+  )
+})
