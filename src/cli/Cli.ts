@@ -8,11 +8,13 @@ import { Columns, folded } from "./support/layout.ts"
 import { type Paint, paintMessages } from "./support/output.ts"
 import { lazily, version } from "./support/Program.ts"
 
+const isForCompletions = (args: ReadonlyArray<string>): boolean => args.some((arg) => arg.startsWith("--completions"))
+
 /** Loads the commands that the arguments name, and all of them for completions. */
 const listed = (args: ReadonlyArray<string>) =>
   Promise.all(
     Object.entries(commands).map(([name, { description, load }]) =>
-      args.includes(name) || args.some((arg) => arg.startsWith("--completions"))
+      args.includes(name) || isForCompletions(args)
         ? load()
         : Command.make(name).pipe(Command.withDescription(description)),
     ),
@@ -69,13 +71,21 @@ const presenter = (style: Paint): CliOutput.Presenter => ({
 })
 
 /** Without `--wizard`: choices are made in the config. */
-const builtIns = [GlobalFlag.Help, GlobalFlag.Version, GlobalFlag.Completions, GlobalFlag.LogLevel]
+const builtIns = Effect.fnUntraced(function* (args: ReadonlyArray<string>) {
+  const { Help, Version, Completions, LogLevel } = GlobalFlag
+  if (!isForCompletions(args)) return [Help, Version, Completions, LogLevel]
+  const { withConfigValues } = yield* lazily(() => import("./support/completions.ts"))
+  return [Help, Version, withConfigValues(Completions), LogLevel]
+})
 
 export const run = Effect.fnUntraced(function* (args: ReadonlyArray<string>) {
+  if (args[0] === "__complete") {
+    return yield* (yield* lazily(() => import("./support/completions.ts"))).complete(args.slice(1))
+  }
   const style = yield* paintMessages
   const command = yield* relay(args)
   return yield* Command.runWith(command, { version })(args).pipe(
-    Effect.provideService(CliConfig.CliConfig, { builtIns }),
+    Effect.provideService(CliConfig.CliConfig, { builtIns: yield* builtIns(args) }),
     Effect.provideService(CliOutput.Formatter, yield* formatter("stdout")),
     Effect.provideService(CliOutput.Presenter, presenter(style)),
     Effect.provideService(Logger.LogToStderr, true),

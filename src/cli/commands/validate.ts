@@ -21,7 +21,10 @@ export const validate = Command.make(
   },
   Effect.fn(function* ({ offline, strict }) {
     const json = yield* Json
-    const { embeddedName, requireCertificates, unwritten } = yield* lazily(() => import("../../config/load/Load.ts"))
+    const [{ requireCertificates }, { embeddedName, unwritten }] = yield* Effect.all([
+      lazily(() => import("../../config/load/Load.ts")),
+      lazily(() => import("../../config/load/ConfigText.ts")),
+    ])
     const loading = Effect.flatMap(offline ? loadLacking : loadForHost, requireCertificates).pipe(
       Effect.filterOrFail(
         ({ file }) => file !== embeddedName,

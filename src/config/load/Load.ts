@@ -21,16 +21,8 @@ import { Admin, ConfigFile, Delivery, deliveryKey, Lane, Route } from "../schema
 import { mayBeShown, type Types, typeOf } from "../schema/ConfiguredTypes.ts"
 import { journalSchema } from "../schema/JournalSchema.ts"
 import * as CertificateFiles from "./CertificateFiles.ts"
-import { embedded } from "./Defaults.ts"
-import {
-  decodeText,
-  type Environment,
-  isCredential,
-  reasonOf,
-  referencesIn,
-  resolve,
-  type StandIn,
-} from "./References.ts"
+import { missing, read, readDefault } from "./ConfigText.ts"
+import { type Environment, isCredential, referencesIn, resolve, type StandIn } from "./References.ts"
 import * as Slices from "./Slices.ts"
 import { standIns } from "./StandIns.ts"
 
@@ -68,44 +60,6 @@ export interface Loaded {
   /** Empty unless `mayLack`: an absent value is an error then. */
   readonly absent: ReadonlyArray<Absent>
 }
-
-/** The config's name if no other is given. */
-export const defaultFile = "relay.config.json"
-/** The config of a relay that a package installed: it is the default where the directory has none. */
-export const installedFile = "/etc/relay/relay.config.json"
-
-/** The name of the embedded config in messages. */
-export const embeddedName = "the embedded defaults"
-
-const failed = (file: string, message: string, hint: string): ConfigError =>
-  new ConfigError({ file, diagnostics: [{ severity: "error", file, line: 0, column: 0, key: "", message, hint }] })
-
-const missing = (file: string): ConfigError =>
-  failed(file, "there is no such file", "`relay init` writes a config to start from; `--config PATH` chooses another")
-
-/** A check of the embedded defaults says nothing of what will run, so a missing config is a mistake. */
-export const unwritten: ConfigError = failed(
-  defaultFile,
-  "there is no such file here: `relay run` would use the embedded defaults, whose signing secret is public",
-  "`relay init` writes a config to start from; `--config PATH` chooses another",
-)
-
-/** The file's text; `undefined` only if there is no such file. */
-const read = Effect.fnUntraced(function* (
-  file: string,
-  { readFile }: Environment,
-): Effect.fn.Return<string | undefined, ConfigError> {
-  const bytes = yield* readFile(file).pipe(
-    Effect.catch((cause) =>
-      cause.reason._tag === "NotFound"
-        ? Effect.succeed(undefined)
-        : Effect.fail(failed(file, reasonOf(cause), "`--config PATH` chooses another file")),
-    ),
-  )
-  const text = bytes === undefined ? "" : decodeText(bytes)
-  if (text === undefined) return yield* failed(file, "this is not UTF-8 text", "save it as UTF-8")
-  return bytes === undefined ? undefined : text
-})
 
 const pick = (value: Readonly<Record<string, unknown>>, keys: ReadonlyArray<string>) =>
   Object.fromEntries(Object.entries(value).filter(([key]) => keys.includes(key)))
@@ -347,15 +301,6 @@ export const warningsOf = ({ warnings, certificateFaults }: Loaded): ReadonlyArr
 export const load = Effect.fn("Config.load")(function* (file: string, options: LoadOptions) {
   const text = yield* read(file, options)
   return text === undefined ? yield* missing(file) : yield* build(file, text, options)
-})
-
-/** The default config: of the working directory, else the installed one, else the embedded one. */
-const readDefault = Effect.fnUntraced(function* (options: Environment) {
-  for (const file of [defaultFile, installedFile]) {
-    const text = yield* read(file, options)
-    if (text !== undefined) return { file, text }
-  }
-  return { file: embeddedName, text: embedded }
 })
 
 /** Loads `relay.config.json` of the working directory; without one, the installed config or the embedded defaults. */

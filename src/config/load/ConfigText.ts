@@ -1,0 +1,52 @@
+/** Finds the config and reads its text: the file that is named, or the default one. */
+import { Effect } from "effect"
+import { ConfigError } from "../diagnostics/Diagnostic.ts"
+import { embedded } from "./Defaults.ts"
+import { decodeText, type Environment, reasonOf } from "./References.ts"
+
+/** The config's name if no other is given. */
+export const defaultFile = "relay.config.json"
+/** The config of a relay that a package installed: it is the default where the directory has none. */
+export const installedFile = "/etc/relay/relay.config.json"
+
+/** The name of the embedded config in messages. */
+export const embeddedName = "the embedded defaults"
+
+const failed = (file: string, message: string, hint: string): ConfigError =>
+  new ConfigError({ file, diagnostics: [{ severity: "error", file, line: 0, column: 0, key: "", message, hint }] })
+
+export const missing = (file: string): ConfigError =>
+  failed(file, "there is no such file", "`relay init` writes a config to start from; `--config PATH` chooses another")
+
+/** A check of the embedded defaults says nothing of what will run, so a missing config is a mistake. */
+export const unwritten: ConfigError = failed(
+  defaultFile,
+  "there is no such file here: `relay run` would use the embedded defaults, whose signing secret is public",
+  "`relay init` writes a config to start from; `--config PATH` chooses another",
+)
+
+/** The file's text; `undefined` only if there is no such file. */
+export const read = Effect.fnUntraced(function* (
+  file: string,
+  { readFile }: Environment,
+): Effect.fn.Return<string | undefined, ConfigError> {
+  const bytes = yield* readFile(file).pipe(
+    Effect.catch((cause) =>
+      cause.reason._tag === "NotFound"
+        ? Effect.succeed(undefined)
+        : Effect.fail(failed(file, reasonOf(cause), "`--config PATH` chooses another file")),
+    ),
+  )
+  const text = bytes === undefined ? "" : decodeText(bytes)
+  if (text === undefined) return yield* failed(file, "this is not UTF-8 text", "save it as UTF-8")
+  return bytes === undefined ? undefined : text
+})
+
+/** The default config: of the working directory, else the installed one, else the embedded one. */
+export const readDefault = Effect.fnUntraced(function* (options: Environment) {
+  for (const file of [defaultFile, installedFile]) {
+    const text = yield* read(file, options)
+    if (text !== undefined) return { file, text }
+  }
+  return { file: embeddedName, text: embedded }
+})
