@@ -1,6 +1,6 @@
 /**
- * `bun run release`: everything that goes out, in `dist/release`. What can't be
- * made here is said, with the reason.
+ * `bun run release [--only PART]`: everything that goes out, in `dist/release`.
+ * What can't be made here is said first, with the reason.
  */
 import { mkdirSync, rmSync, writeFileSync } from "node:fs"
 import { join, relative, resolve } from "node:path"
@@ -11,6 +11,7 @@ import { helpOf } from "./Help.ts"
 import * as LinuxPackages from "./LinuxPackages.ts"
 import * as Npm from "./Npm.ts"
 import * as Oci from "./Oci.ts"
+import { type Part, planOf } from "./Plan.ts"
 import * as Sbom from "./Sbom.ts"
 import * as Tarballs from "./Tarballs.ts"
 import { compile, native, targets } from "./Targets.ts"
@@ -19,51 +20,82 @@ import { versionOf } from "./Version.ts"
 const root = resolve(import.meta.dir, "../..")
 const into = join(root, "dist/release")
 const compiled = join(root, "dist/targets")
-const version = versionOf(root)
-rmSync(into, { recursive: true, force: true })
-mkdirSync(into, { recursive: true })
+
+const plan = () => {
+  try {
+    return planOf(process.argv.slice(2))
+  } catch (error) {
+    console.error(`release: ${error instanceof Error ? error.message : error}`)
+    return process.exit(1)
+  }
+}
+const { made, skipped } = plan()
+for (const { part, why } of skipped) console.warn(`left out: ${part}: ${why}`)
+const makes = (part: Part): boolean => made.includes(part)
+const formats = (["deb", "rpm"] as const).filter(makes)
+
+/** Tarballs are for every target, packages and the image for those that have a package. */
+const compiledFor = targets.filter(
+  ({ packaged }) => makes("tarballs") || (packaged !== undefined && (formats.length > 0 || makes("image"))),
+)
+const withPackage = compiledFor.filter(({ packaged }) => packaged !== undefined)
+const tarballs = makes("tarballs") ? compiledFor : []
+const single = (["npm", "image", "sbom"] as const).filter(makes)
+const total = compiledFor.length + tarballs.length + withPackage.length * formats.length + single.length
+
+const started = performance.now()
+let begun = 0
+const step = <A>(what: string, make: () => Promise<A>): Promise<A> => {
+  begun++
+  console.log(`[${begun}/${total}] ${what}`)
+  return make()
+}
 
 /** Two at a time: each compresses a hundred megabytes. */
 const each = <A, B>(all: ReadonlyArray<A>, make: (one: A) => Promise<B>): Promise<ReadonlyArray<B>> =>
   Effect.runPromise(Effect.forEach(all, (one) => Effect.promise(() => make(one)), { concurrency: 2 }))
 
-const built = await each(targets, async (target) => ({
-  target,
-  binary: await compile(root, target, compiled),
-}))
+const version = versionOf(root)
+rmSync(into, { recursive: true, force: true })
+mkdirSync(into, { recursive: true })
+
+const built = await each(compiledFor, (target) =>
+  step(`compile for ${target.name}`, async () => ({ target, binary: await compile(root, target, compiled) })),
+)
 const own = built.find(({ target }) => target === native())
 const help = await helpOf(own === undefined ? [process.execPath, join(root, "src/main.ts")] : [own.binary], version)
 const release = { root, version, help, into }
 
-await each(built, (one) => Tarballs.make({ ...release, ...one }))
-const skipped = LinuxPackages.reasonToSkip()
-if (skipped !== undefined) console.warn(`skipped: .deb and .rpm: ${skipped}`)
-else {
-  const packages = built.flatMap(({ target: { packaged }, binary }) =>
-    packaged === undefined ? [] : (["deb", "rpm"] as const).map((format) => ({ format, packaged, binary })),
-  )
-  await each(packages, ({ format, packaged, binary }) => LinuxPackages.make(format, packaged, { ...release, binary }))
-}
-
-await Npm.make(release)
-
-const noImage = DebianBase.reasonToSkip()
-if (noImage !== undefined) console.warn(`skipped: the container image: ${noImage}`)
-else {
-  const platforms = await each(
-    built.flatMap(({ target: { packaged }, binary }) => (packaged === undefined ? [] : [{ packaged, binary }])),
-    async ({ packaged: { debian: architecture }, binary }) => ({
+await each(tarballs.length > 0 ? built : [], (one) =>
+  step(`tarball for ${one.target.name}`, () => Tarballs.make({ ...release, ...one })),
+)
+const binaries = built.flatMap(({ target: { packaged }, binary }) =>
+  packaged === undefined ? [] : [{ packaged, binary }],
+)
+await each(
+  binaries.flatMap((one) => formats.map((format) => ({ ...one, format }))),
+  ({ format, packaged, binary }) =>
+    step(`.${format} for ${packaged.debian}`, () => LinuxPackages.make(format, packaged, { ...release, binary })),
+)
+if (makes("npm")) await step("npm package", () => Npm.make(release))
+if (makes("image")) {
+  await step("container image", async () => {
+    const platforms = await each(binaries, async ({ packaged: { debian: architecture }, binary }) => ({
       architecture,
       binary,
       base: await DebianBase.fetchBase(architecture),
-    }),
-  )
-  await Oci.make(root, version, platforms, into)
+    }))
+    await Oci.make(root, version, platforms, into)
+  })
 }
-rmSync(compiled, { recursive: true })
-
-const sbom = Sbom.make(root, Bun.version, version.time)
-writeFileSync(join(into, "relay.cdx.json"), `${JSON.stringify(sbom, null, 2)}\n`)
+rmSync(compiled, { recursive: true, force: true })
+if (makes("sbom")) {
+  await step("bill of materials", async () => {
+    const sbom = Sbom.make(root, Bun.version, version.time)
+    writeFileSync(join(into, "relay.cdx.json"), `${JSON.stringify(sbom, null, 2)}\n`)
+  })
+}
 const checksums = Checksums.make(into)
 writeFileSync(join(into, Checksums.file), checksums)
-console.log(`${checksums}relay ${version.version} is in ${relative(process.cwd(), into)}`)
+const seconds = Math.round((performance.now() - started) / 1_000)
+console.log(`${checksums}relay ${version.version} is in ${relative(process.cwd(), into)}, made in ${seconds} s`)
