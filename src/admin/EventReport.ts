@@ -73,7 +73,6 @@ export const reportsOf = (
   found: ReadonlyArray<FoundEvent>,
   { config, lanes, reveal }: { config: RelayConfig; lanes: ReadonlyArray<LaneStatus>; reveal: boolean },
 ): ReadonlyArray<Api.EventReport> => {
-  // Without webhooks it resolves nothing beforehand.
   const router = Router.of(config)
   const hasDelivery = found.some(({ origin }) => origin === "delivered")
   return found.map((one) => {
