@@ -315,12 +315,17 @@ class Play {
         const failures = new Map<number, SinkError>()
         for (const [index, { event }] of entries.entries()) {
           if (fails) failures.set(index, failed("simulated"))
-          else if (sink === "plain" && this.operators.rejects(event.id)) failures.set(index, rejected("simulated"))
+          else if (sink === "plain" && this.#rejects(event.id)) failures.set(index, rejected("simulated"))
           else this.#came(sink, event.id, event.accountId)
         }
         return failures as Failures
       })
     return { batch: { maxEvents: 4, maxBytes: 1_000_000 }, send, check: Effect.void }
+  }
+
+  /** Operators look after the dead letters of one database. */
+  #rejects(id: string): boolean {
+    return this.shards.length === 1 && this.operators.rejects(id)
   }
 
   #began(name: string, { parts }: Life, index: number, entries: ReadonlyArray<Entry>): void {

@@ -15,7 +15,7 @@ const accounts = "CREATE TABLE account (name text PRIMARY KEY, shard int NOT NUL
 const refused = ({ message }: DatabaseError): JournalError => unavailable(message)
 
 /** What a standby has of the journal. */
-const tables = ["stream", "member", "log", "seen", "progress", "retry", "dead", "sink"]
+const tables = "stream member log seen progress retry dead outcome ended imported hour sink meta".split(" ")
 
 /** One database: a schema of its own, on the server of the tests. */
 export class Shard {
