@@ -5,7 +5,7 @@ import type { Entry } from "../event/Entry.ts"
 import type { KnownSink, OpenOptions } from "../journal/Journal.ts"
 import type { Sink, SinkError } from "../sinks/Sink.ts"
 
-/** What a lane is made of. */
+/** The parts of a lane that the config decides. */
 export interface LaneSpec {
   readonly config: LaneConfig
   /** Opens the sink; it closes with the scope. */

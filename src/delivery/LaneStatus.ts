@@ -19,7 +19,7 @@ export const laneConditions = [
 /** `orphaned`: its sink was removed or renamed in the config. */
 export type LaneCondition = (typeof laneConditions)[number]
 
-/** What a sink's lanes do now, and what the journal has for them. */
+/** The state of a sink's lanes over all streams, and the counts that the journal has for them. */
 export interface LaneStatus {
   /** The sink's name. */
   readonly name: string

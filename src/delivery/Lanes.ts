@@ -24,7 +24,7 @@ export type { LaneCondition, LaneStatus } from "./LaneStatus.ts"
 export { LaneInUse } from "./OrphanedLanes.ts"
 export { SinkUnusable } from "./SinkChanges.ts"
 
-/** What the lanes are made of at the start. */
+/** The sinks and limits with which the lanes start. */
 export interface LanesOptions {
   /** A sink each, without the quarantine. */
   readonly specs: ReadonlyArray<LaneSpec>

@@ -11,7 +11,7 @@ import type { StreamLanes } from "./StreamLanes.ts"
 /** A lane whose sink is in the config can't be moved or dropped: its sink would miss the events. */
 export class LaneInUse extends Schema.TaggedError<LaneInUse>()("LaneInUse", { message: Schema.String }) {}
 
-/** What an operator can do about the backlog of such a lane. */
+/** Tells an operator of the backlog of an orphaned lane, and what to do about it. */
 export const unclaimed = ({ name, backlog }: LaneInfo): string =>
   `${backlog === 1 ? "1 event waits" : `${backlog} events wait`} for the sink ${name}, which is not in the config: \`relay lanes move ${name} TO\` moves the backlog to another sink, \`relay lanes drop ${name}\` gives it up, or a sink takes it over with "renamedFrom"`
 
@@ -30,7 +30,7 @@ interface Age {
 }
 
 export const make = (archive: Archive["Service"], streams: StreamLanes) => {
-  /** Of the oldest events. Each is read once: nothing delivers it. */
+  /** The ages of the oldest events. Each is read once: nothing delivers it. */
   const ages = new WeakMap<Log, Map<string, Age>>()
   const isOrphaned = (name: string) => streams.of(name).length === 0
   const refuseInUse = Effect.fnUntraced(function* (name: string) {
@@ -67,7 +67,7 @@ export const make = (archive: Archive["Service"], streams: StreamLanes) => {
     }),
     /** When the oldest event of all streams was received, in epoch milliseconds; 0 when there is none. */
     oldestAt: (name: string): number => earliest(streams.logs().map((log) => ages.get(log)?.get(name)?.at ?? 0)),
-    /** As `Lanes.move`. */
+    /** Implements `Lanes.move`. */
     move: Effect.fnUntraced(function* (from: string, to: string) {
       yield* refuseInUse(from)
       // The target's settlements must be on disk, or it would adopt it again after the move.
@@ -78,7 +78,7 @@ export const make = (archive: Archive["Service"], streams: StreamLanes) => {
       // Also when the move fails half way: the retries that were moved would never be sent.
       return yield* Effect.ensuring(moveBacklog(from, to), Effect.ignore(adopt))
     }),
-    /** As `Lanes.drop`. */
+    /** Implements `Lanes.drop`. */
     drop: (name: string) => Effect.andThen(refuseInUse(name), archive.dropLane(name)),
   }
 }

@@ -50,7 +50,7 @@ export const spec = (limits?: QuarantineLimits): LaneSpec => ({
   key: () => "",
 })
 
-/** Who dropped a delivery that was too old, in its story. */
+/** The name that the story of a delivery gives for what dropped it because of its age. */
 const expiry = 'the relay, for "quarantine.maxAge"'
 /** How many letters are deleted at a time. */
 const page = 100

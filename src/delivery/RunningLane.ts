@@ -20,7 +20,7 @@ export interface Options extends Pick<Lane.LaneOptions, "log" | "events" | "stat
   readonly acquired: AcquiredSink
   /** How long attempts in flight may take when it ends. */
   readonly grace: Duration.Duration
-  /** As in `ProgressStore.ts`. */
+  /** Stores the progress: see `ProgressStore.ts`. */
   readonly settle: Effect.Effect<ReadonlySet<Lane.Lane>>
 }
 

@@ -41,7 +41,7 @@ const isSame = (a: LaneConfig, b: LaneConfig): boolean => {
   return Equal.equals(rest, others)
 }
 
-/** What changes over one stream. */
+/** The changes to the lanes of one stream. */
 interface Plan {
   readonly lanes: RunningLanes
   /** Waits for a turn of the event loop: a change may touch hundreds of lanes, and each takes about a millisecond. */

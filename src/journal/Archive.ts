@@ -65,7 +65,7 @@ export interface KeptText {
   replace(text: string): Effect.Effect<void>
 }
 
-/** What operators ask of a journal, and change in it. */
+/** The operations by which operators search a journal and change what it holds. */
 export class Archive extends Context.Service<
   Archive,
   {

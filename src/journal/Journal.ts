@@ -34,7 +34,7 @@ export type AppendExit = Exit.Exit<Appended, JournalError>
 /** The settlements that failed alone. */
 export type SettleExit = Exit.Exit<ReadonlyArray<RefusedSettlement>, JournalError>
 
-/** What ingest and delivery need of a journal. */
+/** The operations that ingest and delivery need of a journal. */
 export class Journal extends Context.Service<
   Journal,
   /** The stream that this relay writes; `lanes` are those of all streams. */

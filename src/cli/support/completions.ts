@@ -116,7 +116,7 @@ const script = (shell: Completions.Shell, descriptor: Completions.CommandDescrip
   return `${lines.slice(0, end)}${define}${lines.slice(end)}`
 }
 
-/** As the library's flag, with the config's values. */
+/** The library's flag, whose scripts also complete the config's values. */
 export const withConfigValues = (flag: typeof GlobalFlag.Completions): typeof GlobalFlag.Completions => ({
   ...flag,
   run: (shell, { command }) =>

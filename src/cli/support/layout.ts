@@ -15,7 +15,7 @@ const lengthOf = (text: string): number => text.replace(colours, "").length
 /** A command in backticks is one word: nobody may paste half of it. */
 const words = /( *)((?:`[^`]*`|\S)+)/g
 
-/** Where the lines go on that follow the first: below the last cell of a table's row if that is in the left half. */
+/** The indent of the lines that follow the first: below the last cell of a table's row if that is in the left half. */
 const hangOf = (line: string, width: number): number => {
   const cells = [...line.matchAll(/\S {2,}(?=\S)/g)].map(({ 0: gap, index }) => index + gap.length)
   return cells.findLast((start) => start <= width / 2) ?? line.search(/\S/) + 2

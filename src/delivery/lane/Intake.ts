@@ -23,7 +23,7 @@ interface Parts {
   readonly config: LaneConfig
   readonly events: LaneEvents
   readonly log: Log
-  /** As in `LaneSpec`. */
+  /** The order key: see `LaneSpec`. */
   readonly key: (entry: Entry) => string
   readonly clock: LaneClock
   readonly progress: Progress

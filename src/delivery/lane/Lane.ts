@@ -53,7 +53,7 @@ export interface LaneOptions {
   readonly sink: Sink
   /** Starts an attempt, so that what comes of it is the sink's. See `LazySink.ts`. */
   readonly within: <A>(run: () => A) => A
-  /** As in `LaneSpec`. */
+  /** The order key: see `LaneSpec`. */
   readonly key: (entry: Entry) => string
   readonly log: Log
   readonly state: OpenedLane

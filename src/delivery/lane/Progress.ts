@@ -41,7 +41,7 @@ export class Progress {
   readonly #window: Window
   readonly #changes: Changes
   #bytes = 0
-  /** As the journal counted last, and what was added since. */
+  /** The journal's last count, and what was added since. */
   deadLetterBytes: number
   /** Events that have ended, delivered or dead: all, those in the settlement that is being stored, and those on disk. */
   #ended = 0

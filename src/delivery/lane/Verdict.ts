@@ -29,7 +29,7 @@ export type Suspicion =
   | "wasAtFault"
 
 /**
- * What becomes of the event, and whom the failure counts against.
+ * The end of an event's attempt, and whom the failure counts against.
  *
  * A `Retried` event is charged an attempt: it waits for the next one, or is a
  * dead letter if this was its last. A `Returned` event goes back into the queue

@@ -156,6 +156,6 @@ const look = Effect.fnUntraced(function* (config: PostgresConfig) {
   ]
 }, Effect.scoped)
 
-/** What was looked at and found, in the order of the report. It never fails: an error is a finding. */
+/** The findings, in the order of the report. It never fails: an error is a finding. */
 export const inspect = (config: PostgresConfig): Effect.Effect<Findings> =>
   Effect.catch(look(config), ({ message }: DatabaseError) => Effect.succeed([wrong(message)]))

@@ -89,7 +89,7 @@ const leave = (model: ChannelModel): Promise<void> =>
   })
 
 const [product, version] = userAgent.split("/")
-/** As the broker shows them. The library would say of itself that it runs on Node. */
+/** The broker shows these. The library would say of itself that it runs on Node. */
 const clientProperties = { connection_name: "relay", product, version, platform: undefined, information: undefined }
 
 /** A connection, and what ends it at once with all that is not yet written. */

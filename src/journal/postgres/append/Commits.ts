@@ -81,7 +81,7 @@ export const rowOf = ({ batch }: Group): ReadonlyArray<unknown> => [
 /** The statements of the same transaction, given the sequence that the group's first event has. */
 export type Also = (queries: Queries, first: number) => Effect.Effect<void, DatabaseError | JournalError>
 
-/** The same, given the row that the statement answered. */
+/** Work in the same transaction, given the row that the statement answered. */
 type After = (queries: Queries, row: Row) => Effect.Effect<void, DatabaseError | JournalError>
 
 const sleep = (millis: number) => new Promise<void>((resolve) => setTimeout(resolve, millis))

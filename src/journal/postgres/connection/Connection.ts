@@ -314,7 +314,7 @@ export const rollback = "ROLLBACK"
 const moved = ({ name }: Server): DatabaseError =>
   errorAt(name, "unavailable", "the pooler leads to another server since one was promoted")
 
-/** What the library's types leave out. */
+/** The fields that the library's types leave out. */
 interface Internals {
   /** The process that serves the connection, as the server named it when it let the relay in. */
   readonly processID: number | null

@@ -20,7 +20,7 @@
 import type { Effect, Result } from "effect"
 import type { DatabaseError } from "./DatabaseError.ts"
 
-/** What a statement answered. */
+/** The answer to a statement. */
 export interface Answer<Row> {
   /** int8 is a number, bytea bytes, jsonb parsed, int[] an array of numbers. */
   readonly rows: ReadonlyArray<Row>
@@ -38,7 +38,7 @@ export interface QueryOptions {
 /** The values of `$1`, `$2`, …: bytes are a Buffer, an array is PostgreSQL's, and JSON is its text. */
 export type Params = ReadonlyArray<unknown>
 
-/** Where statements can be sent: the pool, or a transaction. */
+/** The pool or a transaction: statements can be sent to either. */
 export interface Queries {
   query<Row = Record<string, unknown>>(
     sql: string,

@@ -34,7 +34,7 @@ export const databaseError = (
   { code = "", isLost = false }: { readonly code?: string; readonly isLost?: boolean } = {},
 ): DatabaseError => new DatabaseError({ reason, message, code, isLost })
 
-/** The same of a server, whose name goes before the words. */
+/** An error of a server, whose name goes before the words. */
 export const errorAt = (
   at: string,
   reason: DatabaseError["reason"],

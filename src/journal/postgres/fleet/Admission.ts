@@ -41,7 +41,7 @@ export const make = ({ fleet, silence, isClosed }: Member, trouble: WriteTrouble
       return refusal && Exit.fail(refusal)
     },
 
-    /** The same for `status`: it also says when there is no stream to write, and reports silence before appends are refused. */
+    /** Decides for `status`: it also says when there is no stream to write, and reports silence before appends are refused. */
     health: (): Pick<JournalStatus, "message"> & { readonly health: "ok" | "full" | "unavailable" } => {
       const unanswered = silence.message
       if (unanswered !== "") return { health: "unavailable", message: unanswered }

@@ -27,7 +27,7 @@ const leaveWithin = 3_000
 /** Milliseconds after which a relay that gives no sign of life is not listed any more. */
 const forgetAfter = 3_600_000
 
-/** What the fleet needs of this relay. */
+/** The parts of this relay that the fleet needs. */
 export interface FleetOptions {
   readonly db: Database
   readonly name: string

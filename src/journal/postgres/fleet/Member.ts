@@ -19,7 +19,7 @@ const drainWithin = Duration.seconds(3)
 const pollEvery = 25
 const pollIdly = 1_000
 
-/** What joining needs: the database, this relay's name, and whom to tell of losses and of another relay with the name. */
+/** The needs of joining: the database, this relay's name, and whom to tell of losses and of another relay with the name. */
 export interface MemberOptions extends Pick<Fleet.FleetOptions, "db" | "name" | "onReplaced"> {
   readonly alarm: RedAlarm
 }

@@ -79,7 +79,7 @@ export interface News {
   readonly rows: ReadonlyArray<{ readonly first: number; readonly mark: string }>
 }
 
-/** What a beat says of this relay. */
+/** The description of this relay that a heartbeat carries. */
 export interface Self {
   readonly name: string
   readonly instance: string

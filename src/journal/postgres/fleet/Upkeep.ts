@@ -1,4 +1,4 @@
-/** What a relay does for the streams that it owns, as long as it runs: it deletes what is old, and counts dead letters. */
+/** A relay keeps the streams that it owns in order as long as it runs: it deletes what is old, and counts dead letters. */
 import { Clock, Duration, Effect } from "effect"
 import type { Database } from "../connection/Database.ts"
 import * as Housekeeping from "../lanes/Housekeeping.ts"

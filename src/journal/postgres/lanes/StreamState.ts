@@ -51,7 +51,7 @@ export interface Owner {
   readonly damaged: (sequence: number) => void
 }
 
-/** What this relay knows of a stream: its lanes, its newest entries, and whether it still has it. */
+/** This relay's knowledge of a stream: its lanes, its newest entries, and whether it still has it. */
 export class StreamState {
   readonly id: number
   readonly epoch: number

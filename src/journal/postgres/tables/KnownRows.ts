@@ -15,7 +15,7 @@ export const mark = `encode(substr(keys, 1, ${keyWidth}), 'hex')`
 /** The mark of a row that is being appended. */
 export const markOf = (keys: Uint8Array): string => Buffer.from(keys.buffer, keys.byteOffset, keyWidth).toString("hex")
 
-/** Those of the rows whose first sequences a parameter names that are there, as JSON, in SQL. */
+/** SQL that finds which rows of the log exist, of those whose first sequences a parameter names, as JSON. */
 export const thereOf = (parameter: string): string =>
   `(SELECT coalesce(json_agg(json_build_object('first', first, 'mark', ${mark})), '[]')
     FROM log WHERE first = ANY(${parameter}::bigint[]))`

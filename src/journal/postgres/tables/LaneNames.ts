@@ -48,7 +48,7 @@ export interface Opening {
   readonly isConfigured: (name: string) => boolean
 }
 
-/** What opening a lane changes. */
+/** The changes that opening a lane makes. */
 export interface Opened {
   readonly lanes: LaneNames
   /** The lane that has its name now. */

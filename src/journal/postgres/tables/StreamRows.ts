@@ -37,7 +37,7 @@ export const place = (entry: Entry, first: number): void => {
   own.sequence += first
 }
 
-/** The same entries, with what is known of those that are void or altered. */
+/** Marks the entries of a row that are void or altered. */
 export const voided = (
   entries: ReadonlyArray<Entry>,
   row: Pick<StreamRow, "first" | "void" | "altered">,

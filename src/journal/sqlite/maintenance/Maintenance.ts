@@ -150,7 +150,7 @@ export const check = (path: string): Effect.Effect<CheckReport, MaintenanceError
     })
   }).pipe(Effect.scoped)
 
-/** What is written is a new file, and none that the journal is made of: its next start would read that. */
+/** Requires a new file, and none that the journal is made of: its next start would read that. */
 const requireFree = (path: string, to: string, what: string): Effect.Effect<void, MaintenanceError> => {
   if (existsSync(to)) return new MaintenanceError({ message: `${to} exists already; ${what} never overwrites.` })
   const isOwn = ["", ...filesBeside].some((suffix) => FileIdentity.of(path + suffix) === FileIdentity.of(to))
