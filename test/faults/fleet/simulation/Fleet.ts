@@ -526,9 +526,11 @@ class Play {
     await shard.remember()
     this.time.after(this.draw.int(100, 3_000), () => {
       this.time.asked += 1
-      void cut().finally(() => {
-        this.time.asked -= 1
-      })
+      void cut()
+        .catch((error: unknown) => this.broken.add(`the simulation could not fail over: ${error}`))
+        .finally(() => {
+          this.time.asked -= 1
+        })
     })
   }
 

@@ -72,7 +72,10 @@ export class Shard {
   /** Another server takes writes from now on: one with all that there is, or with what was kept. */
   promote(isBehind: boolean): Promise<void> {
     this.#timeline += 1
-    const restore = tables.flatMap((table) => [`DELETE FROM ${table}`, `INSERT INTO ${table} TABLE behind_${table}`])
+    const restore = tables.flatMap((table) => [
+      `DELETE FROM ${table}`,
+      `INSERT INTO ${table} OVERRIDING SYSTEM VALUE TABLE behind_${table}`,
+    ])
     return this.#run([
       "BEGIN",
       `LOCK TABLE ${tables.join(", ")} IN ACCESS EXCLUSIVE MODE`,
