@@ -46,6 +46,8 @@ export const prune = Effect.fnUntraced(function* (
   }
   if (old.length > 0) {
     const firsts = old.map(({ first }) => first)
+    // Before they are deleted: the answer may not come, and nothing of them is lost.
+    stream.known.pruned(firsts)
     yield* db.query(
       `WITH gone AS (
          DELETE FROM log WHERE first = ANY($3::bigint[]) AND EXISTS (SELECT FROM stream WHERE ${isOwned})
@@ -55,7 +57,6 @@ export const prune = Effect.fnUntraced(function* (
        ON CONFLICT (key) DO UPDATE SET value = meta.value::bigint + excluded.value::bigint`,
       [stream.id, stream.epoch, firsts, voidKey(stream.id)],
     )
-    stream.known.pruned(firsts)
     stream.kept -= old.reduce((sum, row) => sum + row.count - row.void, 0)
     stream.bytes -= old.reduce((sum, { bytes }) => sum + bytes, 0)
   }
