@@ -72,7 +72,7 @@ describe("the README", () => {
     expect(table).toEqual(known)
     for (const line of ours) expect(known).toContain(line.split(" ")[0])
     for (const [, file = ""] of shown.matchAll(/ -c (\S+)$/gm)) expect(existsSync(join(root, file))).toBe(true)
-  }, 20_000)
+  })
 
   test("shows its claims by scripts, and parts of them, that there are", () => {
     const claims = [...readme.matchAll(/^- \*\*.*: `bun run ([a-z]+)(?: --only ([a-z-]+))?(?: --[a-z]+)?`$/gm)]
@@ -100,5 +100,5 @@ describe("the README", () => {
       "explain appointment.meeting.create_failed": 0,
       status: 69,
     })
-  }, 20_000)
+  })
 })

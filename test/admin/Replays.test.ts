@@ -12,6 +12,7 @@ import { event, letter, retrying, settlement } from "../journal/samples.ts"
 import { whole } from "../journal/whole.ts"
 import { it } from "../lib/effect.ts"
 import { seeded } from "../lib/seeded.ts"
+import { tries } from "../lib/tries.ts"
 import { config, json, start } from "./fixture.ts"
 
 const [lake] = config().sinks
@@ -71,7 +72,7 @@ describe("a replay", () => {
         yield* journal.append(event(`evt_${n % 650}`, facts), pick(routes))
       }
       yield* journal.replay([1, 2, 3].map((sequence) => ({ sequence, sinks: ["lake"] })))
-      for (let round = 0; round < 25; round++) {
+      for (let round = 0; round < tries(25); round++) {
         const request = {
           to: pick(["routed", { sink: "audit" }] as const),
           events: {

@@ -63,7 +63,7 @@ describe("a dead letter", () => {
       yield* pass("500 millis")
       dies(501)
       expect(announced).toEqual([])
-      yield* pass("1 minute")
+      yield* pass("20 seconds")
       expect(announced.map(({ facts }) => facts)).toEqual([
         {
           sink: "sink",
@@ -84,7 +84,7 @@ describe("a dead letter", () => {
         dies(sequence)
         yield* pass("1 second")
       }
-      yield* pass("1 minute")
+      yield* pass("20 seconds")
       expect(counts().reduce((sum: number, count) => sum + Number(count), 0)).toBe(35)
       const times = announced.map(({ at }) => at)
       expect(times.length).toBe(5)
@@ -104,7 +104,7 @@ describe("a dead letter", () => {
       dies(3)
       yield* stop
       expect(counts()).toEqual([1, 2])
-      yield* pass("1 minute")
+      yield* pass("20 seconds")
       expect(counts()).toEqual([1, 2])
     }),
   )
@@ -140,7 +140,7 @@ describe("a dead letter", () => {
       const { dies, announce, counts } = yield* announcing
       dies(1)
       announce("sink", () => {}).deadLettered(entry(2), "Defect", "a bug")
-      yield* pass("1 minute")
+      yield* pass("20 seconds")
       expect(counts()).toEqual([2])
     }),
   )

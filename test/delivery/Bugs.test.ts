@@ -125,7 +125,7 @@ describe("a batch that dies of a bug", () => {
         const sink = dying([3, 17], maxEvents, how)
         return Effect.gen(function* () {
           yield* append(40, ["sink"], (n) => `acct_${n % 4}`)
-          yield* pass("3 minutes")
+          yield* pass("1 minute")
           const dead = (yield* letters("sink")).toSorted((a, b) => a.sequence - b.sequence)
           expect(dead.map(({ sequence, attempts }) => [sequence, attempts.map(({ reason }) => reason)])).toEqual([
             [3, ["Defect", "Defect", "Defect"]],
@@ -142,7 +142,7 @@ describe("a batch that dies of a bug", () => {
     const sink = dying(range(1, 500), 10)
     return Effect.gen(function* () {
       yield* append(500, ["sink"])
-      yield* pass("3 minutes")
+      yield* pass("1 minute")
       expect((yield* letters("sink")).length).toBeLessThan(40)
       expect(yield* statusOf("sink")).toMatchObject({ condition: "blocked" })
     }).pipe(Effect.provide(relay([spec("sink", sink.sink)])))
@@ -180,7 +180,7 @@ describe("a lane that a bug ends", () => {
       return Effect.gen(function* () {
         const seen = new Set<string>()
         yield* append(30, ["sink"], (n) => `acct_${n % 4}`)
-        for (let i = 0; i < 600; i++) {
+        for (let i = 0; i < 300; i++) {
           yield* pass("100 millis")
           seen.add((yield* statusOf("sink"))?.condition ?? "")
         }
@@ -213,7 +213,7 @@ describe("a lane that a bug ends", () => {
     }
     return Effect.gen(function* () {
       yield* append(10, ["sink", "other"])
-      yield* pass("5 minutes")
+      yield* pass("2 minutes")
       expect(other.delivered.length).toBe(10)
       expect(log.errors.length).toBeGreaterThan(5)
       expect(log.errors.length).toBeLessThan(15)
@@ -242,7 +242,7 @@ describe("a lane that a bug ends", () => {
     }
     return Effect.gen(function* () {
       yield* append(12, ["sink"], (n) => `acct_${n % 3}`)
-      yield* pass("2 minutes")
+      yield* pass("30 seconds")
       expect(sorted([...new Set(sink.delivered)])).toEqual(range(1, 12))
       expect(yield* statusOf("sink")).toMatchObject({ condition: "running", backlog: 0, retrying: 0 })
     }).pipe(Effect.provide(relay([{ ...spec("sink", sink.sink), config: buggy }])))

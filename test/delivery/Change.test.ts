@@ -299,7 +299,7 @@ describe("a change of sinks", () => {
       yield* append(1, ["away"])
       yield* pass("1 second")
       isAway = false
-      yield* pass("2 minutes")
+      yield* pass("45 seconds")
       expect(up.delivered).toEqual([1])
     }).pipe(Effect.provide(running([])))
   })
@@ -314,7 +314,7 @@ describe("a change of sinks", () => {
       yield* append(2, ["sink"])
       yield* pass("1 second")
       yield* pause("sink")
-      yield* pass("2 minutes")
+      yield* pass("45 seconds")
       yield* change([counted("sink", sink.sink, "after", overrides)])
       yield* resume("sink")
       yield* pass("31 seconds")

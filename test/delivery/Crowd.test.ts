@@ -19,12 +19,12 @@ describe("an event that fails for ever", () => {
     const sink = scripted((entry) => (entry.event.accountId === "bad" && !healed ? failed : "pass"))
     return Effect.gen(function* () {
       yield* append(25, ["sink"], () => "bad")
-      yield* pass("1 minute")
+      yield* pass("30 seconds")
       yield* append(5, ["sink"], () => "good")
-      yield* pass("1 minute")
+      yield* pass("30 seconds")
       expect(sink.delivered).toEqual(range(26, 30))
       healed = true
-      yield* pass("1 minute")
+      yield* pass("30 seconds")
       expect(sink.delivered).toEqual([...range(26, 30), ...range(1, 25)])
       expect(yield* letters("sink")).toEqual([])
     }).pipe(Effect.provide(relay([narrow(sink.sink)])))
@@ -35,9 +35,9 @@ describe("an event that fails for ever", () => {
     const digest = { wait: Duration.seconds(2), maxEvents: 3 }
     return Effect.gen(function* () {
       yield* append(25, ["sink"], () => "bad")
-      yield* pass("1 minute")
+      yield* pass("30 seconds")
       yield* append(3, ["sink"], () => "good")
-      yield* pass("1 minute")
+      yield* pass("30 seconds")
       expect(sink.delivered).toEqual(range(26, 28))
       expect(yield* letters("sink")).toEqual([])
     }).pipe(Effect.provide(relay([narrow(sink.sink, { order: "none", digest })])))
@@ -53,10 +53,10 @@ describe("an event that fails for ever", () => {
       yield* pass("10 seconds")
       up = false
       yield* append(5, ["sink"], (n) => `acct_${n}`)
-      yield* pass("10 minutes")
+      yield* pass("1 minute")
       expect(sink.delivered).toEqual([])
       up = true
-      yield* pass("2 minutes")
+      yield* pass("30 seconds")
       expect(sorted(sink.delivered)).toEqual(range(41, 45))
       expect(yield* statusOf("sink")).toMatchObject({ condition: "running", backlog: 40 })
       expect(yield* letters("sink")).toEqual([])
@@ -69,9 +69,9 @@ describe("events without an order", () => {
     const sink = scripted((entry) => (entry.sequence <= 4 ? failed : "pass"))
     return Effect.gen(function* () {
       yield* append(8, ["sink"])
-      yield* pass("1 minute")
+      yield* pass("30 seconds")
       yield* append(4, ["sink"])
-      yield* pass("1 minute")
+      yield* pass("30 seconds")
       expect(sorted(sink.delivered)).toEqual(range(5, 8))
       expect(yield* letters("sink")).toEqual([])
     }).pipe(Effect.provide(relay([narrow(sink.sink, { order: "none" })])))

@@ -88,12 +88,12 @@ describe("a lane", () => {
     const overrides = {
       delivery: {
         ...spec("", sink.sink).config.delivery,
-        retry: { maxAge: Duration.minutes(2), initial: Duration.seconds(1), max: Duration.seconds(10) },
+        retry: { maxAge: Duration.seconds(40), initial: Duration.seconds(1), max: Duration.seconds(5) },
       },
     }
     return Effect.gen(function* () {
       yield* append(1, ["sink"])
-      for (let second = 0; second < 150; second += 5) {
+      for (let second = 0; second < 60; second += 5) {
         yield* append(1, ["sink"])
         yield* pass("5 seconds")
       }
@@ -111,7 +111,7 @@ describe("a lane", () => {
       const sink = scripted(() => (up ? "pass" : away))
       return Effect.gen(function* () {
         yield* append(20, ["sink"])
-        yield* pass("2 minutes")
+        yield* pass("45 seconds")
         expect(yield* statusOf("sink")).toMatchObject({ condition: "waiting", backlog: 20, retrying: 0 })
         up = true
         yield* pass("30 seconds")
@@ -137,10 +137,10 @@ describe("a lane", () => {
     }
     return Effect.gen(function* () {
       yield* append(30, ["sink"])
-      yield* pass("1 minute")
+      yield* pass("30 seconds")
       expect(yield* letters("sink")).toEqual([])
       up = true
-      yield* pass("2 minutes")
+      yield* pass("45 seconds")
       expect([...new Set(sink.delivered)].length).toBe(30)
     }).pipe(Effect.provide(relay([spec("sink", sink.sink, overrides)])))
   })
@@ -150,7 +150,7 @@ describe("a lane", () => {
     const sink = scripted(() => (up ? "pass" : away))
     return Effect.gen(function* () {
       yield* append(20, ["sink"], (n) => `acct_${n % 4}`)
-      yield* pass("2 minutes")
+      yield* pass("45 seconds")
       up = true
       yield* pass("30 seconds")
       expect(sink.delivered.length).toBe(20)
@@ -192,7 +192,7 @@ describe("a lane", () => {
     const sink = scripted(() => rejected)
     return Effect.gen(function* () {
       yield* append(500, ["sink"])
-      yield* pass("1 minute")
+      yield* pass("30 seconds")
       expect((yield* letters("sink")).length).toBeLessThan(30)
       expect(yield* statusOf("sink")).toMatchObject({ condition: "blocked" })
     }).pipe(Effect.provide(relay([spec("sink", sink.sink)])))
@@ -202,7 +202,7 @@ describe("a lane", () => {
     const sink = scripted((entry, attempt) => (entry.sequence === 1 && attempt <= 3 ? failed : "pass"))
     return Effect.gen(function* () {
       yield* append(12, ["sink"], (n) => `acct_${n % 3}`)
-      yield* pass("2 minutes")
+      yield* pass("45 seconds")
       expect(sink.delivered.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 12 }, (_, index) => index + 1))
       for (const key of [0, 1, 2]) {
         const ofKey = sink.delivered.filter((sequence) => sequence % 3 === key)
@@ -216,7 +216,7 @@ describe("a lane", () => {
     const sink = scripted((entry) => (entry.sequence === 1 ? rejected : "pass"))
     return Effect.gen(function* () {
       yield* append(3, ["sink"])
-      yield* pass("1 minute")
+      yield* pass("30 seconds")
       expect(sink.delivered).toEqual([2, 3])
     }).pipe(Effect.provide(relay([spec("sink", sink.sink, { order: "key" })])))
   })
@@ -442,7 +442,7 @@ describe("a lane", () => {
       yield* append(1, ["sink"])
       yield* pass("2 seconds")
       yield* append(5, ["sink"])
-      yield* pass("1 minute")
+      yield* pass("30 seconds")
       const journal = yield* whole
       const own = (yield* journal.read(0, 100)).filter((entry) => entry.event.webhook === "relay")
       expect(own.map((entry) => [entry.event.type, entry.sinks])).toEqual([

@@ -40,11 +40,11 @@ const kinds = { open: {} as Started, guarded: {} as Started }
 beforeAll(async () => {
   kinds.open = await start("open", false)
   kinds.guarded = await start("guarded", true)
-}, 20_000)
+})
 afterAll(async () => {
   await Promise.all(Object.values(kinds).map(({ running }) => running.kill()))
   rmSync(cwd, { recursive: true })
-}, 20_000)
+})
 
 /** The status of a request by its very bytes: a client would see to its own Host. */
 const ask = (
@@ -111,11 +111,11 @@ describe("the admin API on loopback", () => {
       expect(JSON.parse(stdout).lanes.find(({ name }: { name: string }) => name === "audit").condition).toBe("running")
       expect((await relay(["lanes", "pause", "audit", "-c", started.file], { cwd })).code).toBe(0)
     }
-  }, 20_000)
+  })
 })
 
 test("beyond loopback the admin API does not start without a token", async () => {
   const file = await write("beyond", { listen: `0.0.0.0:${await freePort()}` })
   const { code, stderr } = await relay(["run", "-c", file], { cwd })
   expect([code, stderr]).toEqual([78, expect.stringContaining("has no token")])
-}, 20_000)
+})

@@ -7,15 +7,16 @@ import { join } from "node:path"
 import { freePort } from "../lib/port.ts"
 import { relayBinary } from "../lib/programs.ts"
 import { command, startRelay } from "../lib/relay.ts"
+import { onEach } from "../lib/tries.ts"
 
 const cwd = mkdtempSync(join(tmpdir(), "relay-descriptors-"))
 afterAll(() => rmSync(cwd, { recursive: true }))
 
-const programs: ReadonlyArray<readonly [string, ReadonlyArray<string>]> = [
-  ["Bun", command(undefined, "bun")],
-  ["Deno", command(undefined, "deno")],
-  ["the binary", command(relayBinary())],
-]
+const programs = onEach<ReadonlyArray<string>>({
+  Bun: command(undefined, "bun"),
+  Deno: command(undefined, "deno"),
+  "the binary": command(relayBinary()),
+})
 
 /** Asks until an answer begins so; what came last where none did in ten seconds. */
 const answers = async (url: string, begins: string): Promise<string> => {

@@ -63,7 +63,7 @@ suiteUnless(reasonToSkip(), "two relays on one PostgreSQL behind a load balancer
     expect(received.toSorted()).toEqual(ordered.toSorted())
     expect(audited().toSorted()).toEqual(others.toSorted())
     expect(fleet.members.map(({ audit }) => readFileSync(audit, "utf8") === "")).toEqual([false, false])
-  }, 30_000)
+  })
 
   test("deliver what a relay on a file still owed, once its journal is copied", async () => {
     const file = options()
@@ -99,7 +99,7 @@ suiteUnless(reasonToSkip(), "two relays on one PostgreSQL behind a load balancer
       stdout: "postgres: sound\n  22 events, 0 events waiting for a retry, 0 dead letters, 3 lanes\n",
       stderr: "",
     })
-  }, 30_000)
+  })
 
   test("take a password that was changed by a reload, and refuse no delivery", async () => {
     const { database } = fleet
@@ -135,7 +135,7 @@ suiteUnless(reasonToSkip(), "two relays on one PostgreSQL behind a load balancer
       await started.kill()
       rmSync(cwd, { recursive: true })
     }
-  }, 30_000)
+  })
 
   const asked = process.env.RELAY_PARTS === "1"
   test.skipIf(!asked)(

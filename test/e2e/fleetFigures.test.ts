@@ -149,7 +149,7 @@ suiteUnless(lacking, "the status of two relays on one PostgreSQL", () => {
       )
       expect(health(await statusOf(member))).toEqual({ level: "ok", problems: [] })
     }
-  }, 30_000)
+  })
 
   test("says what the tables hold, from either", async () => {
     await fetch(`${at(0).admin}/api/v1/lanes/audit/pause`, { method: "POST" })
@@ -168,7 +168,7 @@ suiteUnless(lacking, "the status of two relays on one PostgreSQL", () => {
     const figures = await agreeSoon(at(0), database())
     expect(figures).toMatchObject({ accepted: 58, lanes: { audit: { backlog: 18 }, backoffice: { backlog: 37 } } })
     expect(await agreeSoon(at(1), database())).toEqual(figures)
-  }, 30_000)
+  })
 
   test("says it also while a relay is killed, and another takes over its streams", async () => {
     const before = await agreeSoon(at(1), database())

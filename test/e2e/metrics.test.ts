@@ -327,4 +327,4 @@ test("every counter agrees with what was sent", async () => {
   // The file and the quarantine take events in batches, HTTP one by one.
   expect(counts).toMatchObject({ "count sink=flaky": 4, "count sink=picky": 3, "count sink=full": 0 })
   await running.kill()
-}, 30_000)
+})

@@ -85,7 +85,7 @@ test("what was in quarantine is delivered by `dlq replay` or sent again, as the 
     await running.kill()
     await sink.stop(true)
   }
-}, 30_000)
+})
 
 test("a flood of signed bodies that are no JSON costs no other delivery, and the status says which it was", async () => {
   const [deliveries, admin] = [await freePort(), await freePort()]

@@ -115,7 +115,7 @@ describe.concurrent("relay reload", () => {
     const lanes = JSON.parse((await ask("lanes", "list", "--json")).stdout)
     const states = lanes.map((lane: { name: string; condition: string }) => `${lane.name} ${lane.condition}`)
     expect(states).toEqual(["_quarantine running", "three running", "two orphaned", "uno running"])
-  }, 20_000)
+  })
 
   test("rotates a secret without a gap", async () => {
     const [old, fresh] = [
@@ -136,7 +136,7 @@ describe.concurrent("relay reload", () => {
       statuses.push(await send(deliveries, `evt_${statuses.length}`, signedWith.value))
     }
     expect(statuses).toEqual([202, 202, 202, 401])
-  }, 20_000)
+  })
 
   test("of a wrong config, or of what only a restart changes, keeps the old one and says why", async () => {
     const { write, reload, post, ask, metrics, deliveries, process } = await start({ sinks: sinks("kept") })
@@ -163,7 +163,7 @@ describe.concurrent("relay reload", () => {
     expect(await (await post()).json()).toMatchObject({ changes: [], notes: [] })
     expect(await metrics()).toContain("relay_config_last_reload_successful 1")
     expect(process.stderr()).toMatch(/the active config stays: only a restart changes listen \(\S+:\d+\), so nothing/)
-  }, 20_000)
+  })
 
   test("does not disturb what is under way: an attempt, nor a delivery whose body is still coming", async () => {
     let release = (): void => {}
@@ -204,7 +204,7 @@ describe.concurrent("relay reload", () => {
     while (seen.length < 3) await Bun.sleep(5)
     expect(seen.toSorted()).toEqual(["evt_between", "evt_half", "evt_slow"])
     await sink.stop(true)
-  }, 20_000)
+  })
 
   test("is what SIGHUP does, and what --watch does when another file takes the config's name", async () => {
     const { process, write, replace, deliveries } = await start({ sinks: sinks("first") }, ["--watch"])
@@ -219,5 +219,5 @@ describe.concurrent("relay reload", () => {
     await other.process.prints("+ sink fourth; - sink third")
     write({ sinks: { wrong: {} } })
     await process.prints("the active config stays")
-  }, 20_000)
+  })
 })

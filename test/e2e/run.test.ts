@@ -63,7 +63,7 @@ describe("relay run", () => {
     expect(await running.kill("SIGTERM")).toBe(0)
     expect(typesIn("audit.ndjson")).toEqual(["appointment.created", "appointment.meeting.create_failed"])
     expect(typesIn("trouble.ndjson")).toEqual(["appointment.meeting.create_failed"])
-  }, 20_000)
+  })
 
   test("says what a stop waits for and until when, and ends at once on a second signal, with that signal's code", async () => {
     let asked = (): void => {}
@@ -90,7 +90,7 @@ describe("relay run", () => {
     expect(await running.kill("SIGINT")).toBe(130)
     expect(running.stderr()).toMatch(/SIGINT again: exiting immediately; everything accepted is on disk/)
     await sink.stop(true)
-  }, 20_000)
+  })
 
   test("does not start where another relay listens, or where the config is wrong, and says why", async () => {
     const config = await write("taken.json", files)
@@ -103,7 +103,7 @@ describe("relay run", () => {
     writeFileSync(join(cwd, "wrong.json"), '{ "listen": 1 }')
     const wrong = await relay(["run", "-c", "wrong.json"], { cwd })
     expect([wrong.code, wrong.stdout]).toEqual([78, ""])
-  }, 20_000)
+  })
 
   test("refuses a tampered delivery, and reports it on status", async () => {
     const config = await write("tamper.json", files)
@@ -114,5 +114,5 @@ describe("relay run", () => {
     expect(status.code).toBe(0)
     expect(JSON.parse(status.stdout)).toMatchObject({ level: "warning", journal: { health: "ok", head: 0 } })
     await running.kill()
-  }, 20_000)
+  })
 })

@@ -88,7 +88,7 @@ describe.skipIf(!hasPython)("a service manager hears", () => {
       for (let beats = 0; beats < 3; beats++) expect(await message()).toBe("WATCHDOG=1\nSTATUS=journal ok; 1 sink")
       expect(await running.kill("SIGTERM")).toBe(0)
       expect(await pastBeats(message)).toMatch(/^STOPPING=1\nSTATUS=draining, until \S+Z at the latest$/)
-    }, 20_000)
+    })
   }
 
   test("that a reload begins, by its own clock, and that it has ended", async () => {
@@ -103,7 +103,7 @@ describe.skipIf(!hasPython)("a service manager hears", () => {
     expect(Number(now) - Number(micros)).toBeWithin(0, 60_000_000)
     expect(await pastBeats(message)).toBe("READY=1")
     await running.kill("SIGTERM")
-  }, 20_000)
+  })
 
   test("nothing of a watchdog that is meant for another process", async () => {
     const path = join(cwd, "other.sock")
@@ -115,7 +115,7 @@ describe.skipIf(!hasPython)("a service manager hears", () => {
     expect(await message()).toStartWith("WATCHDOG=1")
     await running.kill("SIGTERM")
     expect(await pastBeats(message)).toStartWith("STOPPING=1")
-  }, 20_000)
+  })
 })
 
 describe("a relay that can't be heard", () => {
@@ -124,7 +124,7 @@ describe("a relay that can't be heard", () => {
       const running = await startRelay(config, { cwd, env: { NOTIFY_SOCKET, WATCHDOG_USEC: "100000" } })
       expect(await running.kill("SIGTERM")).toBe(0)
     }
-  }, 20_000)
+  })
 })
 
 describe("the log of a service", () => {
@@ -141,7 +141,7 @@ describe("the log of a service", () => {
       expect.stringMatching(/^INFO SIGTERM: draining, until \S+Z at the latest; a second signal exits immediately$/),
       "INFO drained, everything accepted is on disk",
     ])
-  }, 20_000)
+  })
 })
 
 describe("the unit", () => {

@@ -55,4 +55,4 @@ test("by no command, from a type, an account, a file's name or a config", async 
   expect(all.map(({ stdout, stderr }) => stdout + stderr).join("")).toContain("a\ufffdb")
   const events = JSON.parse(all[2]?.stdout ?? "") as { readonly events: ReadonlyArray<{ readonly type: string }> }
   expect(events.events.map(({ type }) => type)).toEqual([`client.${turned}`])
-}, 30_000)
+})

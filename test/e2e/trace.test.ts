@@ -152,7 +152,7 @@ describe.concurrent("a trace", () => {
     expect(logs.slice(0, 2).map(({ body }) => body)).toEqual([expect.stringContaining("has expired"), "started"])
     expect(logs.flatMap(({ attributes }) => Object.keys(attributes))).not.toContain("effect.fiberId")
     expect(JSON.stringify([spans, logs])).not.toContain(secret)
-  }, 20_000)
+  })
 
   test("goes through the journal: what is sent after a restart belongs to it, each attempt by itself", async () => {
     const { spans, wrong, url, stop } = collector()
@@ -164,14 +164,16 @@ describe.concurrent("a trace", () => {
     expect(await deliver()).toBe(202)
     await lake.until(1)
     await first.kill("SIGTERM")
+    // On a busy machine the first relay may have tried again before it ended.
+    const tried = lake.got.length
     status = 200
     const second = await startRelay(file, { cwd })
-    await lake.until(2)
+    await lake.until(tried + 1)
     await second.kill("SIGTERM")
     expect(wrong).toEqual([])
     const [server] = named(spans, "POST /hooks/scheduling")
     const sends = named(spans, "send lake")
-    expect(sends.map((span) => span.status)).toEqual(["error", "ok"])
+    expect(sends.map((span) => span.status)).toEqual([...Array.from({ length: tried }, () => "error" as const), "ok"])
     expect(sends[0]?.attributes["error.type"]).toBe("DeliveryFailed")
     for (const span of sends) {
       expect(span).toMatchObject({ traceId: server?.traceId, parentSpanId: server?.spanId })
@@ -180,7 +182,7 @@ describe.concurrent("a trace", () => {
     expect(lake.got.map((headers) => headers.get("traceparent"))).toEqual(
       sends.map((span) => `00-${server?.traceId}-${span.spanId}-01`),
     )
-  }, 20_000)
+  })
 
   test("is not begun at a sample rate of 0, and one that is not sampled is only passed on", async () => {
     const { spans, url, stop } = collector()
@@ -196,7 +198,7 @@ describe.concurrent("a trace", () => {
     expect(lake.got.map((headers) => headers.get("traceparent")).filter((value) => value !== null)).toEqual([
       unsampled.traceparent,
     ])
-  }, 20_000)
+  })
 
   test("is nothing that the relay knows of unless the config asks for it", async () => {
     const lake = receiver(() => 200)
@@ -206,7 +208,7 @@ describe.concurrent("a trace", () => {
     await lake.until(1)
     await running.kill("SIGTERM")
     expect(lake.got[0]?.get("traceparent")).toBeNull()
-  }, 20_000)
+  })
 })
 
 describe.concurrent("a collector that hangs", () => {
@@ -225,5 +227,5 @@ describe.concurrent("a collector that hangs", () => {
     for (let n = 0; n < 50; n++) expect(await deliver()).toBe(202)
     await lake.until(50)
     expect(await running.kill("SIGTERM")).toBe(0)
-  }, 20_000)
+  })
 })

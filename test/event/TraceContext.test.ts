@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test"
 import { contextOf, spanOf, stateOf, traceHeaders } from "../../src/event/TraceContext.ts"
 import { event } from "../journal/samples.ts"
 import { seeded } from "../lib/seeded.ts"
+import { tries } from "../lib/tries.ts"
 
 const trace = "0af7651916cd43dd8448eb211c80319c"
 const span = "b7ad6b7169203331"
@@ -37,8 +38,8 @@ describe("a traceparent", () => {
     }
   })
 
-  test("comes back as it was written (300 seeds)", () => {
-    for (let seed = 1; seed <= 300; seed++) {
+  test(`comes back as it was written (${tries(300)} seeds)`, () => {
+    for (let seed = 1; seed <= tries(300); seed++) {
       const random = seeded(seed)
       const hex = (length: number) =>
         Array.from({ length }, () => "123456789abcdef"[Math.floor(random() * 15)]).join("")

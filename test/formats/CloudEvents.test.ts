@@ -6,6 +6,7 @@ import type { Event } from "../../src/event/Event.ts"
 import { idempotencyKey } from "../../src/event/IdempotencyKey.ts"
 import * as CloudEvents from "../../src/formats/CloudEvents.ts"
 import { seeded } from "../lib/seeded.ts"
+import { tries } from "../lib/tries.ts"
 import { entry } from "../sinks/samples.ts"
 
 /** One event out of an answer that might hold a batch of them. */
@@ -117,7 +118,7 @@ describe("CloudEvents", () => {
       Array.from({ length: 1 + Math.floor(random() * 8) }, () => alphabet[Math.floor(random() * alphabet.length)]).join(
         "",
       )
-    for (let round = 0; round < 500; round++) {
+    for (let round = 0; round < tries(500); round++) {
       const one = entry(7, {
         id: `e${text()}`,
         type: `t${text()}`,

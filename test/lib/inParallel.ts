@@ -1,26 +1,41 @@
 /**
- * Has `bun test`, where nothing else is asked for, run files side by side: the
- * runner can, and takes that by a flag alone, not from bunfig.toml. It takes
- * half the time then, for most tests wait for a process, a disk or a clock.
- * With any argument, with the parts of RELAY_PARTS, which take a machine for
- * themselves, and where the arguments can't be read, nothing changes.
+ * Starts `bun test` again with what the runner takes by a flag alone, not from
+ * bunfig.toml: a minute for each test, because a busy machine is slow and a test
+ * that hangs is still reported. Where nothing else is asked for, files run side
+ * by side: it takes half the time then, for most tests wait for a process, a
+ * disk or a clock. Files that are named, and the parts of RELAY_PARTS, which take
+ * a machine for themselves, run one after the other. Where the arguments can't
+ * be read, nothing changes.
  */
 import { spawnSync } from "node:child_process"
 import { existsSync, readFileSync } from "node:fs"
 import { availableParallelism } from "node:os"
 import process from "node:process"
 import { relayBinary } from "./programs.ts"
+import { fewTries } from "./tries.ts"
 
 /** On Linux. The runner keeps its flags out of `process.argv`. */
 const own = "/proc/self/cmdline"
 const words = existsSync(own) ? readFileSync(own, "utf8").split("\0").slice(1, -1) : []
 
-if (words.join(" ") === "test" && process.env.RELAY_PARTS !== "1") {
+/** A run with a limit is started as it should be: by `.ci/run`, or by this file, whose workers have it in their environment. */
+const isStarted = process.env.RELAY_RUNNER === "started" || words.some((word) => word.startsWith("--timeout"))
+
+if (words[0] === "test" && !isStarted) {
+  const isPlain = words.length === 1 && process.env.RELAY_PARTS !== "1"
   // Once, and not by each of them at the same time.
-  if ((process.env.RELAY_UNDER ?? "binary") === "binary" && process.env.RELAY_BINARY === undefined) relayBinary()
-  const workers = Math.min(availableParallelism(), 4)
-  // A busy machine is slow; a test that hangs is still reported.
-  const args = ["test", `--parallel=${workers}`, "--no-isolate", "--timeout=30000"]
-  const { status } = spawnSync(process.execPath, args, { stdio: "inherit" })
+  if (isPlain && (process.env.RELAY_UNDER ?? "binary") === "binary" && process.env.RELAY_BINARY === undefined)
+    relayBinary()
+  // One more than there are cores: some wait.
+  const workers = Math.min(availableParallelism() + 1, 4)
+  const sideBySide = isPlain ? [`--parallel=${workers}`, "--no-isolate"] : []
+  const { status } = spawnSync(process.execPath, ["test", "--timeout=60000", ...sideBySide, ...words.slice(1)], {
+    stdio: "inherit",
+    env: { ...process.env, RELAY_RUNNER: "started", ...(isPlain && fewTries) },
+  })
+  if (isPlain)
+    console.warn(
+      "properties and seeded histories tried a fifth of their cases; RELAY_PARTS=1 or a file's name tries all",
+    )
   process.exit(status ?? 1)
 }

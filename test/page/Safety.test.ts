@@ -43,7 +43,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
   afterAll(async () => {
     await browser?.close()
     await site?.stop()
-  }, 30_000)
+  })
 
   const text = async (page: Page, expression: string) => String(await page.evaluate(expression))
   const openPage = async (options: Parameters<Browser["newPage"]>[0] = {}) => {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import * as Condition from "../../src/routing/Condition.ts"
 import { seeded } from "../lib/seeded.ts"
+import { tries } from "../lib/tries.ts"
 import { holds, randomCondition } from "./oracle.ts"
 
 const values = [
@@ -28,7 +29,7 @@ const values = [
 describe("a condition", () => {
   test("holds for what a naive reader says, and is decided by its witnesses", () => {
     const random = seeded(23)
-    for (let round = 0; round < 3_000; round++) {
+    for (let round = 0; round < tries(3_000); round++) {
       const condition = randomCondition(random)
       const made = Condition.make(condition)
       const said = values.map((value) => made(value))

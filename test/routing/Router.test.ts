@@ -5,6 +5,7 @@ import type { Envelope } from "../../src/event/Envelope.ts"
 import { eventTypes, relayEventTypes } from "../../src/event/EventType.ts"
 import * as Router from "../../src/routing/Router.ts"
 import { seeded } from "../lib/seeded.ts"
+import { tries } from "../lib/tries.ts"
 import { holds, matches, randomCondition } from "./oracle.ts"
 
 const envelope = (type: string, account = "acct_1", object: Record<string, unknown> = {}): Envelope => ({
@@ -148,7 +149,7 @@ describe("against the naive router", () => {
       to: [pick(["a", "b", "c", "d"]), ...some(2, () => pick(["a", "b", "c", "d"]))],
       ...(random() < 0.3 ? { webhook: pick(["one", "two"]) } : {}),
     })
-    for (let round = 0; round < 150; round++) {
+    for (let round = 0; round < tries(150); round++) {
       const routes = Array.from({ length: Math.floor(random() * 12) }, (_, index) => randomRoute(index))
       const router = Router.make(routes)
       for (let n = 0; n < 40; n++) {

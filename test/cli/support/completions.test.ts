@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test"
 import { chmodSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { eventTypes } from "../../../src/event/EventType.ts"
-import { root } from "../../lib/programs.ts"
+import { relayBinary } from "../../lib/programs.ts"
 import { configsIn } from "../configs.ts"
 import { cli, temporary } from "../harness.ts"
 
@@ -11,7 +11,7 @@ const directory = temporary()
 const config = configsIn(directory)
 
 const program = join(directory, "relay")
-writeFileSync(program, `#!/bin/sh\nexec ${process.execPath} ${join(root, "src/main.ts")} "$@"\n`)
+writeFileSync(program, `#!/bin/sh\nexec ${relayBinary()} "$@"\n`)
 chmodSync(program, 0o755)
 
 /** What bash offers after these words, the last of which is being typed. */

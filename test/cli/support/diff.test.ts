@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { diff } from "../../../src/cli/support/diff.ts"
 import { seeded } from "../../lib/seeded.ts"
+import { tries } from "../../lib/tries.ts"
 
 const text = (lines: ReadonlyArray<string>) => lines.join("\n")
 const one = ["{", '  "a": 1,', '  "b": 2,', '  "c": 3,', '  "d": 4,', '  "e": 5', "}"]
@@ -30,7 +31,7 @@ describe("a diff", () => {
   test("names each line once, and applied to the one text gives the other", () => {
     const random = seeded(5)
     const lines = () => Array.from({ length: Math.floor(random() * 12) }, () => "abc"[Math.floor(random() * 3)] ?? "")
-    for (let round = 0; round < 1_000; round++) {
+    for (let round = 0; round < tries(1_000); round++) {
       const [a, b] = [lines(), lines()]
       const found = diff(text(a), text(b))
       const changes = (sign: string) => found.filter((line) => line.startsWith(sign)).map((line) => line.slice(2))

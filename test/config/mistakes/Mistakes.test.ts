@@ -3,25 +3,27 @@ import { describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { parse } from "../../../src/config/diagnostics/Source.ts"
 import { canary } from "../../cli/configs.ts"
+import { sample, tries } from "../../lib/tries.ts"
 import { golden, makeAll, markdown } from "./table.ts"
 
-const all = await makeAll()
+const all = await makeAll((mistakes) => sample(mistakes))
 const told = all.flatMap(([, told]) => told)
+const isWhole = tries(5) === 5
 
-/** The blocks of a table, by their headings. */
-const blocks = (table: string): ReadonlyArray<string> => table.split(/^(?=#)/m)
+/** The mistakes of a table, by their headings. */
+const rows = (table: string): ReadonlyArray<string> => table.split(/^(?=#)/m).filter((block) => block.startsWith("###"))
 
 describe("what is said to mistakes", () => {
   test("is what mistakes.md shows; if not, and it is better now: bun test/config/mistakes/table.ts", () => {
     const [shown, made] = [readFileSync(golden, "utf8"), markdown(all)]
-    const written = new Set(blocks(shown))
-    expect(blocks(made).filter((block) => !written.has(block))).toEqual([])
-    expect(shown).toBe(made)
+    const written = new Set(rows(`${shown}\n`))
+    expect(rows(`${made}\n`).filter((row) => !written.has(row))).toEqual([])
+    if (isWhole) expect(shown).toBe(made)
   })
 
   test("points at the mistake, where it is one of the config", () => {
     const placed = told.filter(({ mistake }) => mistake.config?.includes("§") === true)
-    expect(placed.length).toBeGreaterThan(200)
+    expect(placed.length).toBeGreaterThan(tries(200))
     const places = placed.map(({ mistake: { name, config = "" }, text }) => {
       const before = config.slice(0, config.indexOf("§"))
       const [, line, column] = /^relay\.config\.json:(\d+):(\d+): /m.exec(text) ?? []
@@ -49,7 +51,7 @@ describe("what is said to mistakes", () => {
   test("is told of 150 mistakes and more, each by a name of its own", () => {
     const names = all.flatMap(([title, told]) => told.map(({ mistake }) => `${title}: ${mistake.name}`))
     expect(new Set(names).size).toBe(names.length)
-    expect(names.length).toBeGreaterThan(150)
+    expect(names.length).toBeGreaterThan(tries(150))
   })
 })
 

@@ -70,8 +70,10 @@ const inDirectory = Effect.acquireRelease(
     }),
 )
 
-/** Makes all mistakes, one after the other. */
-export const makeAll = (): Promise<All> =>
+/** Makes mistakes of every theme, one after the other: all of them, or those that `draw` takes. */
+export const makeAll = (
+  draw: (mistakes: ReadonlyArray<Mistake>) => ReadonlyArray<Mistake> = (mistakes) => mistakes,
+): Promise<All> =>
   Effect.runPromise(
     Effect.gen(function* () {
       const { root } = yield* inDirectory
@@ -84,7 +86,7 @@ export const makeAll = (): Promise<All> =>
       ]
       return yield* Effect.forEach(themes, ({ title, mistakes }) =>
         Effect.map(
-          Effect.forEach(mistakes, (mistake) => Effect.promise(() => make(mistake, root, addresses))),
+          Effect.forEach(draw(mistakes), (mistake) => Effect.promise(() => make(mistake, root, addresses))),
           (told) => [title, told] as const,
         ),
       )

@@ -24,7 +24,7 @@ import * as Raw from "./Raw.ts"
 let target: Target
 beforeAll(async () => {
   target = await startTarget()
-}, 20_000)
+})
 afterAll(() => target.stop())
 
 const post = (body: string | Uint8Array<ArrayBuffer>, changes: Changes = {}, path?: string): Promise<Response> =>
@@ -358,7 +358,7 @@ describe("draining", () => {
     underWay.destroy()
     waiting.destroy()
     await own.stop()
-  }, 30_000)
+  })
 
   test("is cut short by a second signal", async () => {
     const own = await startTarget()
@@ -370,7 +370,7 @@ describe("draining", () => {
     expect(await own.relay.kill("SIGTERM")).toBe(143)
     stalled.destroy()
     await own.stop()
-  }, 30_000)
+  })
 })
 
 describe("TLS", () => {
@@ -393,5 +393,5 @@ describe("TLS", () => {
     expect((await plain.ended()).statuses).not.toContain(202)
     plain.destroy()
     await own.stop()
-  }, 30_000)
+  })
 })

@@ -18,7 +18,7 @@ const rate = 200
 /** Seconds; `away` in windows of `window`, so many times over. */
 const times = {
   long: { window: 10, there: 120, away: 600, turns: 1, drain: 300 },
-  normal: { window: 4, there: 4, away: 4, turns: 3, drain: 60 },
+  normal: { window: 4, there: 4, away: 4, turns: 2, drain: 60 },
 }
 /** Events that come as fast as they are taken before memory is looked at. */
 const warmth = 20_000

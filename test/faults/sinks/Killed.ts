@@ -6,7 +6,7 @@ import type { Line, Options, Outcome } from "../Line.ts"
 import { Subject } from "../relay/Subject.ts"
 import { numberOf } from "../relay/Traffic.ts"
 
-const rounds = { long: 50, normal: 5 }
+const rounds = { long: 50, normal: 3 }
 const rate = 200
 const pause = 300
 

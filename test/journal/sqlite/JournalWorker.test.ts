@@ -94,8 +94,7 @@ describe("JournalWorker", () => {
       failure: () => {},
     })
     try {
-      const page = await Promise.race([journalWorker.search({ limit: 1 }), Bun.sleep(2_000)])
-      expect(page).toMatchObject({ events: [] })
+      expect(await journalWorker.search({ limit: 1 })).toMatchObject({ events: [] })
     } finally {
       await journalWorker.stop()
       engine.stop()
@@ -127,11 +126,11 @@ describe("JournalWorker", () => {
 
   it.effect("or when pruning alone has filled the log: what a lane waits for is copied", () =>
     Effect.gen(function* () {
-      const at = options({ retention: Duration.hours(1) })
+      const at = options({ retention: Duration.minutes(5) })
       yield* session(at, (journal) =>
         Effect.forEach(ids(300), (id) => journal.append(event(id, { body: new Uint8Array(100_000) }), ["lake"])),
       )
-      yield* startsWith(() => TestClock.adjust(Duration.hours(1)), at)
+      yield* startsWith(() => TestClock.adjust(Duration.minutes(6)), at)
     }),
   )
 })

@@ -6,6 +6,7 @@ import { DatabaseSync } from "node:sqlite"
 import { Effect, Fiber } from "effect"
 import { journalContract } from "../../contract/journalContract.ts"
 import { it } from "../../lib/effect.ts"
+import { tries } from "../../lib/tries.ts"
 import { event, healthOf, settlement } from "../samples.ts"
 import { createSqlite, options } from "../temporary.ts"
 import { appendAll, failure, session } from "./session.ts"
@@ -61,8 +62,8 @@ describe("SqliteJournal across restarts", () => {
       Effect.gen(function* () {
         const at = options()
         let kept: ReadonlyArray<string> = []
-        for (let round = 0; round < 4; round++) {
-          const acknowledged = yield* appendUntilKilled(at.path, `r${round}`, 400 + round * 300)
+        for (let round = 0; round < tries(10); round++) {
+          const acknowledged = yield* appendUntilKilled(at.path, `r${round}`, 400 + (round % 4) * 300)
           kept = [...kept, ...acknowledged]
         }
         yield* session(at, (journal) =>

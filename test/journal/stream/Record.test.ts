@@ -11,6 +11,7 @@ import {
   Writer,
 } from "../../../src/journal/stream/Record.ts"
 import { seeded } from "../../lib/seeded.ts"
+import { tries } from "../../lib/tries.ts"
 import { event } from "../samples.ts"
 
 const text = (random: () => number): string =>
@@ -41,8 +42,8 @@ const row = (random: () => number, count: number) => {
 }
 
 describe("Record", () => {
-  test("gives back any event as it was (300 seeds)", () => {
-    for (let seed = 1; seed <= 300; seed++) {
+  test(`gives back any event as it was (${tries(300)} seeds)`, () => {
+    for (let seed = 1; seed <= tries(300); seed++) {
       const random = seeded(seed)
       const own = randomEvent(random)
       const entry = {
@@ -56,7 +57,7 @@ describe("Record", () => {
   })
 
   test("returns nothing that was altered, and everything else up to a broken length (500 flips)", () => {
-    for (let seed = 1; seed <= 500; seed++) {
+    for (let seed = 1; seed <= tries(500); seed++) {
       const random = seeded(seed)
       const { events, bytes } = row(random, 5)
       const at = Math.floor(random() * bytes.length)
@@ -97,8 +98,8 @@ describe("Record", () => {
     }
   })
 
-  test("passes over a row with the same facts as a reader of it (300 seeds)", () => {
-    for (let seed = 1; seed <= 300; seed++) {
+  test(`passes over a row with the same facts as a reader of it (${tries(300)} seeds)`, () => {
+    for (let seed = 1; seed <= tries(300); seed++) {
       const { events, bytes } = row(seeded(seed), 5)
       const found: Array<unknown> = []
       indexFields(bytes, 5, (index, { id, type, account, webhook, kind }) => {
@@ -118,7 +119,7 @@ describe("Record", () => {
   })
 
   test("passes over a damaged row without a word (500 flips)", () => {
-    for (let seed = 1; seed <= 500; seed++) {
+    for (let seed = 1; seed <= tries(500); seed++) {
       const random = seeded(seed)
       const { bytes } = row(random, 5)
       const at = Math.floor(random() * bytes.length)

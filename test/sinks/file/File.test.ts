@@ -21,6 +21,7 @@ import { directory } from "../../lib/directory.ts"
 import { it } from "../../lib/effect.ts"
 import { bodies as linesOf } from "../../lib/lines.ts"
 import { seeded } from "../../lib/seeded.ts"
+import { tries } from "../../lib/tries.ts"
 import { preview } from "../preview.ts"
 import { entries, entry, envelope, reasonOf } from "../samples.ts"
 
@@ -97,41 +98,43 @@ describe("a file", () => {
     }),
   )
 
-  it.live("that is longer than what is read of it loses no line, whatever its end is made of (200 seeds)", () =>
-    Effect.gen(function* () {
-      const root = yield* directory
-      for (let seed = 1; seed <= 200; seed++) {
-        const path = join(root, `${seed}.ndjson`)
-        const random = seeded(seed)
-        const below = (limit: number) => Math.floor(random() * limit)
-        const valid: Array<string> = []
-        // One in forty is longer than the window.
-        const start = seed % 40 === 0 ? 9_000 : 3
-        for (let index = 0; index < start; index++) valid.push(JSON.stringify({ index, x: "ü".repeat(500) }))
-        const parts = valid.map((line) => `${line}\n`)
-        for (let index = below(12); index >= 0; index--) {
-          const line = JSON.stringify({ index, text: "a{}\\n".repeat(below(300)) })
-          const torn = line.slice(0, below(line.length))
-          const harm = below(5)
-          if (harm === 0) parts.push(`${torn}${"\0".repeat(1 + below(9_000))}\n`)
-          else if (harm === 1) parts.push(`${"\0".repeat(1 + below(9_000))}\n`)
-          else if (harm === 2) parts.push(`${torn}\n`)
-          else {
-            parts.push(`${line}\n`)
-            valid.push(line)
+  it.live(
+    `that is longer than what is read of it loses no line, whatever its end is made of (${tries(200)} seeds)`,
+    () =>
+      Effect.gen(function* () {
+        const root = yield* directory
+        for (let seed = 1; seed <= tries(200); seed++) {
+          const path = join(root, `${seed}.ndjson`)
+          const random = seeded(seed)
+          const below = (limit: number) => Math.floor(random() * limit)
+          const valid: Array<string> = []
+          // One in forty is longer than the window.
+          const start = seed % 40 === 0 ? 9_000 : 3
+          for (let index = 0; index < start; index++) valid.push(JSON.stringify({ index, x: "ü".repeat(500) }))
+          const parts = valid.map((line) => `${line}\n`)
+          for (let index = below(12); index >= 0; index--) {
+            const line = JSON.stringify({ index, text: "a{}\\n".repeat(below(300)) })
+            const torn = line.slice(0, below(line.length))
+            const harm = below(5)
+            if (harm === 0) parts.push(`${torn}${"\0".repeat(1 + below(9_000))}\n`)
+            else if (harm === 1) parts.push(`${"\0".repeat(1 + below(9_000))}\n`)
+            else if (harm === 2) parts.push(`${torn}\n`)
+            else {
+              parts.push(`${line}\n`)
+              valid.push(line)
+            }
           }
+          if (below(2) === 0) parts.push("\0".repeat(below(100)))
+          writeFileSync(path, parts.join(""))
+          yield* (yield* open({ path })).send(entries(1))
+          const text = readFileSync(path, "utf8")
+          expect(text.endsWith("\n")).toBe(true)
+          const found = text.trimEnd().split("\n")
+          expect(found.map((line) => line.trim()).filter((line) => line !== "")).toEqual([...valid, ...expected(1, 1)])
+          for (const line of found) if (line.trim() !== "") JSON.parse(line)
+          rmSync(path)
         }
-        if (below(2) === 0) parts.push("\0".repeat(below(100)))
-        writeFileSync(path, parts.join(""))
-        yield* (yield* open({ path })).send(entries(1))
-        const text = readFileSync(path, "utf8")
-        expect(text.endsWith("\n")).toBe(true)
-        const found = text.trimEnd().split("\n")
-        expect(found.map((line) => line.trim()).filter((line) => line !== "")).toEqual([...valid, ...expected(1, 1)])
-        for (const line of found) if (line.trim() !== "") JSON.parse(line)
-        rmSync(path)
-      }
-    }),
+      }),
   )
 
   it.live("of JSON that is no file of lines is never mended, also where one of its lines could be an event", () =>

@@ -4,6 +4,7 @@ import { compressionsAlgorithms, createRecordsBatch, NumericMap, Reader, readRec
 import type { KafkaRecord } from "../../../src/sinks/kafka/KafkaClient.ts"
 import { compressed, RecordBatches } from "../../../src/sinks/kafka/RecordBatch.ts"
 import { seeded } from "../../lib/seeded.ts"
+import { tries } from "../../lib/tries.ts"
 
 const random = seeded(18)
 const upTo = (most: number): number => Math.floor(random() * (most + 1))
@@ -47,7 +48,7 @@ const theirs = (records: ReadonlyArray<KafkaRecord>, sequence: number): Buffer =
 
 test("batches are the bytes that the client library makes, however long their parts are", () => {
   const written = new RecordBatches()
-  for (let round = 0; round < 20; round++) {
+  for (let round = 0; round < tries(20); round++) {
     written.reset()
     // Several stand beside each other until the next reset.
     const both = [records(1 + upTo(40)), records(1 + upTo(200))].map((some) => ({

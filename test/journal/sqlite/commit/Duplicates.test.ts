@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { Duplicates } from "../../../../src/journal/sqlite/commit/Duplicates.ts"
 import { seeded } from "../../../lib/seeded.ts"
+import { tries } from "../../../lib/tries.ts"
 import { event } from "../../samples.ts"
 
 const hour = 3_600_000
@@ -13,8 +14,8 @@ const offer = (duplicates: Duplicates, id: string, body: number, receivedAt: num
 }
 
 describe("Duplicates", () => {
-  test("agree with a plain list, whatever comes, commits and fails (200 seeds)", () => {
-    for (let seed = 1; seed <= 200; seed++) {
+  test(`agree with a plain list, whatever comes, commits and fails (${tries(200)} seeds)`, () => {
+    for (let seed = 1; seed <= tries(200); seed++) {
       const random = seeded(seed)
       const bodies = seed % 2 === 0 ? 2 : 50
       const duplicates = new Duplicates({ count: 1024, age: hour })
@@ -54,8 +55,8 @@ describe("Duplicates", () => {
     for (let index = 4_000; index < 5_000; index++) expect(duplicates.find(event(`evt_${index}`), 1)).toBe("new")
   })
 
-  test("agree with a plain list of their count while few ids come with many bodies (20 seeds)", () => {
-    for (let seed = 1; seed <= 20; seed++) {
+  test(`agree with a plain list of their count while few ids come with many bodies (${tries(20)} seeds)`, () => {
+    for (let seed = 1; seed <= tries(20); seed++) {
       const random = seeded(seed)
       const duplicates = new Duplicates({ count: 1024, age: hour })
       let kept: Array<{ id: string; body: number }> = []

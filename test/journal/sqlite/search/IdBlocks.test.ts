@@ -3,6 +3,7 @@ import { DatabaseSync } from "node:sqlite"
 import { blockSize, type Direction, IdBlocks, parts, schema } from "../../../../src/journal/sqlite/search/IdBlocks.ts"
 import { hashOf } from "../../../../src/journal/stream/Record.ts"
 import { seeded } from "../../../lib/seeded.ts"
+import { tries } from "../../../lib/tries.ts"
 
 const opened = () => {
   const db = new DatabaseSync(":memory:")
@@ -96,7 +97,7 @@ test("find what a list finds: over starts, failed transactions and pruning, in b
       return [at, hash()] as const
     })
   }
-  for (let round = 0; round < 400; round++) {
+  for (let round = 0; round < tries(400); round++) {
     const what = upTo(8)
     if (what === 0) model.restart()
     else if (what === 1) model.fail(events())
@@ -120,7 +121,7 @@ test("find what a list finds: over starts, failed transactions and pruning, in b
       expect(found.length).toBeLessThanOrEqual(limit)
     }
   }
-  expect(next).toBeGreaterThan(20 * blockSize)
+  expect(next).toBeGreaterThan(tries(20) * blockSize)
 })
 
 test("name few events in vain", () => {
