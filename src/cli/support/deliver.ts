@@ -1,9 +1,9 @@
 /** Sends sample deliveries as the sender does: signed over the raw bytes, with the webhook's header names. */
 import { Clock, Duration, Effect } from "effect"
 import { FetchHttpClient, HttpBody, HttpClient, HttpClientRequest } from "effect/http"
+import { sample } from "../../event/SampleEvent.ts"
 import { type Hmac, sign } from "../../event/Signature.ts"
 import type { Fetch } from "../../runtime/HttpTransport.ts"
-import { sample } from "./sampleEvent.ts"
 
 export interface Delivery {
   readonly url: string

@@ -4,8 +4,8 @@ import { render } from "../../admin/PayloadPreviews.ts"
 import type { LaneConfig } from "../../config/Config.ts"
 import type { Entry } from "../../event/Entry.ts"
 import * as Envelope from "../../event/Envelope.ts"
+import { sample } from "../../event/SampleEvent.ts"
 import type { AnySinkType } from "../../sinks/Sink.ts"
-import { sample } from "./sampleEvent.ts"
 
 /** A fixed time for samples, so that golden files don't change. */
 const fixedTime = Date.UTC(2026, 0, 15, 12)

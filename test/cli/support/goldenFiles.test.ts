@@ -3,7 +3,7 @@ import { afterAll, describe, expect, test } from "bun:test"
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
-import { sample } from "../../../src/cli/support/sampleEvent.ts"
+import { sample } from "../../../src/event/SampleEvent.ts"
 import { cli } from "../harness.ts"
 
 const root = mkdtempSync(join(tmpdir(), "relay-golden-"))

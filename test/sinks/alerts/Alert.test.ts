@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { Redacted } from "effect"
-import { sample } from "../../../src/cli/support/sampleEvent.ts"
 import { eventTypes, relayEventTypes } from "../../../src/event/EventType.ts"
+import { sample } from "../../../src/event/SampleEvent.ts"
 import * as Alert from "../../../src/sinks/alerts/Alert.ts"
 import * as Discord from "../../../src/sinks/alerts/discord/Discord.ts"
 import * as PagerDuty from "../../../src/sinks/alerts/pagerduty/PagerDuty.ts"

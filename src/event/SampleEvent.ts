@@ -6,9 +6,9 @@
  * invented: use them to try routes and sinks, not to derive a schema. Client
  * objects have their four redacted fields null, as the interface states.
  */
-import type { Envelope } from "../../event/Envelope.ts"
-import { isRelayEvent, resource } from "../../event/EventType.ts"
-import type { EpochMillis } from "../../event/Quantities.ts"
+import type { Envelope } from "./Envelope.ts"
+import { isRelayEvent, resource } from "./EventType.ts"
+import type { EpochMillis } from "./Quantities.ts"
 
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test"
 import { Result } from "effect"
-import { sample, timestamp } from "../../../src/cli/support/sampleEvent.ts"
-import { decode, unredactedFields } from "../../../src/event/Envelope.ts"
-import { eventTypes } from "../../../src/event/EventType.ts"
+import { decode, unredactedFields } from "../../src/event/Envelope.ts"
+import { eventTypes } from "../../src/event/EventType.ts"
+import { sample, timestamp } from "../../src/event/SampleEvent.ts"
 
 const now = Date.UTC(2026, 10, 21, 3, 4, 5, 678)
 const bytesOf = (value: unknown) => new TextEncoder().encode(JSON.stringify(value))
