@@ -2,11 +2,12 @@
 import { Console, Effect, Logger } from "effect"
 import { CliConfig, CliOutput, Command, GlobalFlag, type HelpDoc, TerminalCapabilities } from "effect/cli"
 import { nearest } from "../event/Nearest.ts"
+import { relayVersion } from "../runtime/Version.ts"
 import { commands } from "./Commands.ts"
 import { Config, Json } from "./support/flags.ts"
 import { Columns, folded } from "./support/layout.ts"
 import { type Paint, paintMessages } from "./support/output.ts"
-import { lazily, version } from "./support/Program.ts"
+import { lazily } from "./support/Program.ts"
 
 const isForCompletions = (args: ReadonlyArray<string>): boolean => args.some((arg) => arg.startsWith("--completions"))
 
@@ -84,7 +85,7 @@ export const run = Effect.fnUntraced(function* (args: ReadonlyArray<string>) {
   }
   const style = yield* paintMessages
   const command = yield* relay(args)
-  return yield* Command.runWith(command, { version })(args).pipe(
+  return yield* Command.runWith(command, { version: relayVersion })(args).pipe(
     Effect.provideService(CliConfig.CliConfig, { builtIns: yield* builtIns(args) }),
     Effect.provideService(CliOutput.Formatter, yield* formatter("stdout")),
     Effect.provideService(CliOutput.Presenter, presenter(style)),

@@ -4,10 +4,10 @@
  * with the same names for failures on both runtimes.
  */
 import { Effect, type Scope } from "effect"
-import manifest from "../../package.json" with { type: "json" }
+import { relayVersion } from "./Version.ts"
 
 /** The relay's name and version, for the `User-Agent` of every request that it sends. */
-export const userAgent = `relay/${manifest.version}`
+export const userAgent = `relay/${relayVersion}`
 
 /** PEM texts. */
 export interface Certificates {

@@ -14,12 +14,13 @@ import type { RelayConfig } from "../../config/Config.ts"
 import { logDiagnostics } from "../../config/diagnostics/Diagnostic.ts"
 import { ReadFiles } from "../../config/load/ReadFile.ts"
 import * as Router from "../../routing/Router.ts"
+import { relayVersion } from "../../runtime/Version.ts"
 import { io } from "../support/CommandError.ts"
 import { toggle } from "../support/flags.ts"
 import { configFlag, loadConfig, loadQuietly } from "../support/loadConfig.ts"
 import * as Logging from "../support/logging.ts"
 import { plain, say, sayWhole, table } from "../support/output.ts"
-import { lazily, Program, version } from "../support/Program.ts"
+import { lazily, Program } from "../support/Program.ts"
 
 export interface Opening {
   readonly config: RelayConfig
@@ -53,7 +54,7 @@ export const opening = (facts: Opening): string => {
   const sinks = (names: ReadonlyArray<string>) => names.map((name) => `${name} (${types.get(name) ?? "?"})`).join(", ")
   const except = (patterns: ReadonlyArray<string>) => (patterns.length === 0 ? "" : ` except ${patterns.join(", ")}`)
   return [
-    `relay ${version} with ${plain(file)}`,
+    `relay ${relayVersion} with ${plain(file)}`,
     "",
     "listens",
     table([
@@ -91,7 +92,7 @@ const serve = Effect.fnUntraced(function* (json: boolean, triggered: Latch.Latch
     lazily(() => import("../support/notifySystemd.ts")),
   ])
   const load = Effect.provideContext(loadQuietly, yield* Effect.context<Effect.Services<typeof loadQuietly>>())
-  const context = yield* Layer.build(Relay.layer(loaded, { version, entry, load }))
+  const context = yield* Layer.build(Relay.layer(loaded, { version: relayVersion, entry, load }))
   // From here on the log goes to the collector too, where the config names one.
   const logged = Effect.provideContext(context)
   if (json) yield* logged(logDiagnostics(warningsOf(loaded)))

@@ -1,10 +1,7 @@
-/** Facts about the program that commands need: its version, its environment and how it was started. */
+/** Facts about the program that commands need: its environment and how it was started. */
 import { Context, Effect } from "effect"
-import manifest from "../../../package.json" with { type: "json" }
 import { quoted } from "../../formats/Shell.ts"
 import type { Started } from "../../runtime/Process.ts"
-
-export const version: string = manifest.version
 
 export class Program extends Context.Service<
   Program,
