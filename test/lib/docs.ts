@@ -20,6 +20,13 @@ export const operations = [
   ...[...index.matchAll(/^- \[.*?\]\((\w+\.md)\)/gm)].map(([, name = ""]) => readPage(`config/operations/${name}`)),
 ].join("\n")
 
+/** The commands of each procedure on these pages, by the heading above it. */
+export const procedures: ReadonlyMap<string, string> = new Map(
+  [...operations.matchAll(/^##? (.+)\n(?:(?!^##? ).*\n)*?```sh\n((?:(?!```).*\n)*)```$/gm)].map(
+    ([, title = "", lines = ""]) => [title, lines],
+  ),
+)
+
 /** Every config that is shown in the docs, but for the default. */
 export const exampleConfigs: ReadonlyArray<string> = [
   "config/deploy/packaged.json",

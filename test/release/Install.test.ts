@@ -153,8 +153,31 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
     trigger()
     await until(() => there(archive) && archived().length === 1)
     const modes = ["/var/lib/relay", "/var/lib/relay/journal.db", archive].map(owned)
-    expect(modes).toEqual(["700 relay", "600 relay", "600 relay"])
+    expect(modes).toEqual(["750 relay", "600 relay", "600 relay"])
     expect(status()).toMatchObject({ level: "ok", version: manifest.version, configFile: config })
+  })
+
+  test("it is looked after by a member of its group, who can read no secret and no event", () => {
+    const as = (...command: ReadonlyArray<string>) =>
+      machine.run("setpriv", "--reuid=oncall", "--regid=oncall", "--init-groups", ...command)
+    run("useradd", "--user-group", "--groups", "relay", "oncall")
+    try {
+      for (const command of ["validate", "doctor", "status", "lanes list", "dlq list"]) {
+        const { code, stdout, stderr } = as("relay", ...command.split(" "))
+        expect({ command, code, said: code === 0 ? "" : stdout + stderr }).toEqual({ command, code: 0, said: "" })
+      }
+      for (const command of ["validate", "doctor"]) run("relay", command)
+      expect(as("relay", "doctor").stdout).toMatch(/held by the running relay/)
+      for (const path of ["/etc/relay/secrets/scheduling", "/var/lib/relay/journal.db", archive]) {
+        expect([path, as("cat", path).code]).toEqual([path, 1])
+      }
+      // What can't be checked by a member is wrong for a stranger.
+      const stranger = machine.run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "relay", "doctor")
+      expect(stranger.code).toBe(1)
+      expect(stranger.stdout).toContain("can't be written (permission denied)")
+    } finally {
+      run("userdel", "oncall")
+    }
   })
 
   test("it is upgraded under load: nothing is lost, and the config stays as it was edited", async () => {

@@ -107,18 +107,20 @@ describe("the changelog", () => {
   })
 })
 
-test("the packages' unit is the relay's own but for the program and the user", () => {
+test("the packages' unit is the relay's own but for the program, the user and what its group may see", () => {
   const unit = readFileSync(join(root, "config/deploy/relay.service"), "utf8")
   const own = unit.split("\n").filter((line) => line !== "" && !line.startsWith("#"))
   const packaged = unitOf(unit).split("\n")
   expect(own.filter((line) => !packaged.includes(line))).toEqual([
     "ExecStart=/usr/local/bin/relay run -c /etc/relay/relay.config.json",
     "DynamicUser=yes",
+    "StateDirectoryMode=0700",
   ])
   expect(packaged.filter((line) => line !== "" && !line.startsWith("#") && !own.includes(line))).toEqual([
     "ExecStart=/usr/bin/relay run -c /etc/relay/relay.config.json",
     "User=relay",
     "Group=relay",
+    "StateDirectoryMode=0750",
   ])
   expect(() => unitOf(unit.replace("DynamicUser=yes\n", ""))).toThrow("is not there to be replaced")
 })

@@ -18,6 +18,7 @@ import type { Entry } from "../../event/Entry.ts"
 import * as DisplayBytes from "../../formats/DisplayBytes.ts"
 import * as Raw from "../../formats/Raw.ts"
 import { codeOf } from "../../runtime/ErrorCode.ts"
+import * as FileOwner from "../../runtime/FileOwner.ts"
 import { type Failures, misconfigured, passed, type Sink, type SinkError, type SinkType, unavailable } from "../Sink.ts"
 import * as LogFile from "./LogFile.ts"
 
@@ -82,11 +83,21 @@ const make = Effect.fnUntraced(function* (config: FileConfig): Effect.fn.Return<
     ).pipe(Effect.annotateLogs({ file: config.path }))
   })
 
+  const { path } = config
+  const checked = Effect.tryPromise({ try: () => LogFile.check(path), catch: (error) => error })
+  /** Only the relay's user can tell. */
+  const isUnknown = (error: unknown) => codeOf(error) === "EACCES" && FileOwner.isOfServiceUser(path)
+
   return {
     batch,
     // Uninterruptible, because the next write must know where the file ends.
     send: (entries) => oneAtATime.withPermit(Effect.uninterruptible(Effect.ensuring(append(entries), logRepaired))),
-    check: Effect.tryPromise({ try: () => LogFile.check(config.path), catch: (error) => classify(config.path, error) }),
+    check: Effect.catch(checked, (error) => (isUnknown(error) ? Effect.void : Effect.fail(classify(path, error)))),
+    advise: () =>
+      Effect.match(checked, {
+        onSuccess: () => [],
+        onFailure: (error) => (isUnknown(error) ? [`${path} ${FileOwner.unchecked}`] : []),
+      }),
   }
 })
 

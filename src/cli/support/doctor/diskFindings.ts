@@ -2,6 +2,7 @@
 import { Duration, Effect, FileSystem, Option, Path, type PlatformError, Result } from "effect"
 import type { Bytes, Millis } from "../../../event/Quantities.ts"
 import type { JournalFile } from "../../../journal/JournalType.ts"
+import * as FileOwner from "../../../runtime/FileOwner.ts"
 import { withDeadline } from "../deadline.ts"
 import { bytes } from "../output.ts"
 import { lazily } from "../Program.ts"
@@ -75,14 +76,23 @@ const check = Effect.fnUntraced(function* ({ path: journal, maxSize, minFree }: 
   const nearest = yield* nearestExisting(directory)
   const at = finder("disk", directory)
   const shown = (yield* Path.Path).resolve(directory) === nearest ? directory : nearest
-  const writing = yield* Effect.match(timeSync(nearest), {
-    onSuccess: (took) => at(...sync(took)),
-    onFailure: (error) => at(...refused(`the journal's directory ${shown}`, error)),
+  const isUnknown = ({ reason }: PlatformError.PlatformError) =>
+    reason._tag === "PermissionDenied" && FileOwner.isOfServiceUser(nearest)
+  const written = yield* Effect.result(timeSync(nearest))
+  const writing = Result.match(written, {
+    onSuccess: sync,
+    onFailure: (error): readonly [Verdict, string] =>
+      isUnknown(error)
+        ? ["warning", `${shown} ${FileOwner.unchecked}`]
+        : refused(`the journal's directory ${shown}`, error),
   })
-  const own = (yield* Effect.forEach(beside, (suffix) => mayWrite(journal + suffix))).flat()
+  const own =
+    Result.isFailure(written) && isUnknown(written.failure)
+      ? []
+      : (yield* Effect.forEach(beside, (suffix) => mayWrite(journal + suffix))).flat()
   const used = (yield* sizeOf(journal)) + (yield* sizeOf(`${journal}-wal`))
   return [
-    writing,
+    at(...writing),
     ...own.map((found) => at(...found)),
     at(...room({ free: yield* freeBytes(nearest), used, maxSize, minFree })),
   ]
