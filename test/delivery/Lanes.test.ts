@@ -4,7 +4,7 @@ import { Lanes } from "../../src/delivery/Lanes.ts"
 import type { Entry } from "../../src/event/Entry.ts"
 import { unavailable } from "../../src/journal/Journal.ts"
 import type * as Router from "../../src/routing/Router.ts"
-import { type Sink, SinkMisconfigured, SinkThrottled } from "../../src/sinks/Sink.ts"
+import { allSent, type Sink, SinkError, SinkMisconfigured, SinkThrottled } from "../../src/sinks/Sink.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
 import { whole } from "../journal/whole.ts"
 import { it } from "../lib/effect.ts"
@@ -229,6 +229,30 @@ describe("a lane", () => {
       expect(sink.delivered.length).toBe(90)
       expect((yield* letters("sink")).length).toBe(10)
     }).pipe(Effect.provide(relay([spec("sink", sink.sink)])))
+  })
+
+  it.effect("one event by which batches fail as a whole is a dead letter alone, and the others arrive", () => {
+    const delivered = new Set<number>()
+    const sink: Sink = {
+      batch: { maxEvents: 100, maxBytes: 1_000_000 },
+      check: Effect.void,
+      send: (batch) =>
+        Effect.suspend(() => {
+          if (batch.some(({ sequence }) => sequence === 7)) return Effect.fail(new SinkError({ reason: failed }))
+          for (const { sequence } of batch) delivered.add(sequence)
+          return Effect.succeed(allSent)
+        }),
+    }
+    const { delivery } = spec("", sink).config
+    // All are due again at the same time.
+    const retry = { ...delivery.retry, maxAttempts: 1, initial: Duration.millis(1), max: Duration.millis(1) }
+    const overrides = { delivery: { ...delivery, retry } }
+    return Effect.gen(function* () {
+      yield* append(50, ["sink"])
+      yield* pass("2 minutes")
+      expect(delivered.size).toBe(49)
+      expect((yield* letters("sink")).map(({ entry }) => entry.sequence)).toEqual([7])
+    }).pipe(Effect.provide(relay([spec("sink", sink, overrides)])))
   })
 
   it.effect("an operator pauses a lane and resumes it", () => {

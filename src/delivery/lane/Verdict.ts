@@ -69,6 +69,8 @@ export const verdictOf = (
     case "DeliveryRejected":
       return { _tag: "Rejected", failure }
     case "DeliveryFailed":
+      // Any of them may be why, so none is charged before it has failed by itself.
+      if (failedTogether) return { _tag: "Returned", against: "sink", failure, isolated: true }
       return { _tag: "Retried", against: "both", failure }
     case "Interrupted":
       return { _tag: "Returned", against: "nobody", isolated: false }

@@ -74,9 +74,16 @@ const policy: ReadonlyArray<Row> = [
   {
     name: "an event that failed is retried, and the circuit breaker counts it as well",
     failure: ["DeliveryFailed"],
-    of: "any",
+    of: [...answeredOneByOne, ...digests],
     suspicion: "any",
     verdict: "Retried against both",
+  },
+  {
+    name: "in a batch that failed as a whole none is charged, and each goes by itself: one of them may be why",
+    failure: ["DeliveryFailed"],
+    of: shared,
+    suspicion: "any",
+    verdict: "Returned against sink, isolated",
   },
   {
     name: "an attempt that the relay broke off costs nobody anything",

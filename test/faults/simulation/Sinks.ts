@@ -108,7 +108,13 @@ export class SimulatedSink {
       this.#drops.set(sequence, tries)
       if (tries.length > triesInSecond) this.#oracle.fail(`${this.name} is asked to take #${sequence} all the time`)
     }
-    return this.#fail(batch, new SinkUnavailable({ message: "simulated: the connection was dropped" }))
+    const isAnswered = batch.length > 1 && dropping.some(({ event }) => crc32(event.body, 4) % 2 === 0)
+    return this.#fail(
+      batch,
+      isAnswered
+        ? new DeliveryFailed({ message: "simulated: an answer about all of the batch" })
+        : new SinkUnavailable({ message: "simulated: the connection was dropped" }),
+    )
   }
 
   #behaviour(now: number): Behaviour {
