@@ -69,11 +69,11 @@ export class Lanes extends Context.Service<
 const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: LanesOptions) {
   const journal = yield* Journal
   const archive = yield* Archive
-  const streams = yield* StreamLanes.make(grace)
-  const orphans = OrphanedLanes.make(archive, streams)
-  const unserved = new UnservedLanes()
   /** Changes of the lanes are made one after the other: during one a lane may be retired and not yet started again. */
   const oneChange = yield* Semaphore.make(1)
+  const streams = yield* StreamLanes.make(grace, oneChange)
+  const orphans = OrphanedLanes.make(archive, streams)
+  const unserved = new UnservedLanes()
   const quarantined = Quarantine.spec(limits)
   let current = [...specs, quarantined]
 
@@ -85,7 +85,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
   if (journal.streams !== undefined) {
     const isServed = (log: Log, sink: string) =>
       streams.has(log, sink) || !current.some(({ config }) => config.name === sink)
-    yield* Effect.forkScoped(streams.keepUp(journal.streams, () => current, oneChange))
+    yield* Effect.forkScoped(streams.keepUp(journal.streams, () => current))
     yield* Effect.forkScoped(unserved.looking(journal.streams, isServed))
   }
 

@@ -72,9 +72,7 @@ export const make = (archive: Archive["Service"], streams: StreamLanes) => {
       yield* refuseInUse(from)
       // The target's settlements must be on disk, or it would adopt it again after the move.
       for (const lanes of streams.all()) yield* lanes.settle
-      const adopt = Effect.forEach(streams.all(), (lanes) =>
-        Effect.map(lanes.log.openLane(to), (opened) => lanes.get(to)?.adopt(opened)),
-      )
+      const adopt = Effect.forEach(streams.all(), (lanes) => lanes.reopen(to))
       // Also when the move fails half way: the retries that were moved would never be sent.
       return yield* Effect.ensuring(moveBacklog(from, to), Effect.ignore(adopt))
     }),

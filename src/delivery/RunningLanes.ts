@@ -7,8 +7,8 @@
  * it ended. When another relay has taken the stream nothing more is told: what
  * these lanes decided since is that relay's to decide.
  */
-import { Clock, type Context, Duration, Effect, Exit, FiberMap, Scope } from "effect"
-import type { Log, OpenedLane } from "../journal/Journal.ts"
+import { Clock, type Context, Duration, Effect, Exit, FiberMap, Scope, type Semaphore } from "effect"
+import { isNotFenced, type Log, type OpenedLane, type OpenOptions } from "../journal/Journal.ts"
 import * as WallClock from "../journal/WallClock.ts"
 import type { Announce } from "./Announcements.ts"
 import * as LaneCounts from "./LaneCounts.ts"
@@ -22,6 +22,8 @@ import type { AcquiredSink, Pool } from "./SinkPool.ts"
 /** How long a lane that is to be removed may still send, and how often it is asked whether it has caught up. */
 const catchUpTimeout = Duration.seconds(2)
 const pollEvery = Duration.millis(25)
+/** How often a lane tries again to adopt another one. */
+const adoptEvery = Duration.seconds(1)
 
 export interface RunningLanesOptions {
   readonly log: Log
@@ -31,6 +33,8 @@ export interface RunningLanesOptions {
   readonly grace: Duration.Duration
   /** How a sink's attempts are counted, in all streams together. */
   readonly stats: (sink: string) => AttemptStats
+  /** Changes of lanes are made one after the other. */
+  readonly oneChange: Semaphore.Semaphore
 }
 
 /** Says which attempts the stop waits for. */
@@ -43,7 +47,8 @@ const sayInFlight = (lanes: ReadonlyArray<Lane>, grace: Duration.Duration): Effe
   )
 }
 
-export const make = Effect.fnUntraced(function* ({ log, pool, announce, grace, stats }: RunningLanesOptions) {
+export const make = Effect.fnUntraced(function* (given: RunningLanesOptions) {
+  const { log, pool, announce, grace, stats, oneChange } = given
   const context = yield* Effect.context<never>()
   const wallClock = WallClock.make(yield* Clock.Clock)
   const running = new Map<string, RunningLane.RunningLane>()
@@ -58,6 +63,7 @@ export const make = Effect.fnUntraced(function* ({ log, pool, announce, grace, s
     return Effect.andThen(sayInFlight(lanes(), grace), ends)
   })
   const pumps = yield* FiberMap.make<string>()
+  const adopting = yield* FiberMap.make<string>()
   yield* Effect.forkScoped(keepSettling)
   yield* Effect.forkScoped(LaneCounts.looking(log, lanes))
 
@@ -82,6 +88,25 @@ export const make = Effect.fnUntraced(function* ({ log, pool, announce, grace, s
     running.set(name, one)
     yield* FiberMap.run(pumps, name, one.run)
   })
+
+  /** Outlives its caller, and so takes nothing of the caller's context. */
+  const apart = <A, E>(effect: Effect.Effect<A, E>) =>
+    Effect.updateContext(effect, (_: Context.Context<never>) => context)
+
+  const reopen = (name: string, options?: OpenOptions) =>
+    Effect.map(log.openLane(name, options), (opened) => running.get(name)?.current().adopt(opened))
+
+  const adoptLater = (name: string, options: OpenOptions) => {
+    const adopt = Effect.andThen(settle, reopen(name, options)).pipe(
+      oneChange.withPermit,
+      Effect.delay(adoptEvery),
+      Effect.retry({ while: isNotFenced }),
+      Effect.andThen(Effect.logInfo(`sink ${name}: nothing is left under its former name ${options.renamedFrom}`)),
+      Effect.annotateLogs({ sink: name }),
+      Effect.ignore,
+    )
+    return apart(FiberMap.run(adopting, name, adopt))
+  }
 
   const retire = Effect.fnUntraced(function* (name: string) {
     const one = running.get(name)
@@ -109,11 +134,16 @@ export const make = Effect.fnUntraced(function* ({ log, pool, announce, grace, s
     isOpen: pool.isOpen,
     /** Acquires a sink for a lane, which closes with the lane. */
     acquire,
-    /** Starts a lane. It outlives its caller, and so takes nothing of the caller's context. */
-    start: (...lane: Parameters<typeof startInside>) =>
-      Effect.updateContext(startInside(...lane), (_: Context.Context<never>) => context),
+    /** Starts a lane. */
+    start: (...lane: Parameters<typeof startInside>) => apart(startInside(...lane)),
     /** Ends a lane: it starts nothing, attempts in flight end, their outcomes are stored. Its sink closes, unless another lane has it. */
     retire,
+    /** Opens a lane once more, and gives it the retries that came to it from another. All that it decided must be settled. */
+    reopen,
+    /** Has a lane that runs adopt its former one, each second until the journal does it, or a change decides anew. */
+    adoptLater,
+    /** A change decides anew what each lane adopts. */
+    adoptNothing: FiberMap.clear(adopting),
     /** Lets a lane whose sink works send its backlog, as far as that is soon done. */
     catchUp,
     settle,

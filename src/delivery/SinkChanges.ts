@@ -10,7 +10,7 @@ import type { LaneConfig } from "../config/Config.ts"
 import * as Slices from "../config/load/Slices.ts"
 import { quarantine } from "../event/Event.ts"
 import type { Archive } from "../journal/Archive.ts"
-import type { Journal, JournalError } from "../journal/Journal.ts"
+import { isNotFenced, type Journal, type JournalError, type OpenOptions } from "../journal/Journal.ts"
 import type { SinkError } from "../sinks/Sink.ts"
 import { knownSinks, type LaneSpec, openOptions } from "./LaneSpec.ts"
 import { unclaimed } from "./OrphanedLanes.ts"
@@ -22,9 +22,11 @@ export class SinkUnusable extends Schema.TaggedError<SinkUnusable>()("SinkUnusab
 /** How long a reload waits for a new sink to open. One that takes longer is away, and its lane waits. */
 const openTimeout = Duration.seconds(5)
 /** How often opening a lane is retried. */
-const openEvery = Duration.seconds(1)
+const openEvery = Schedule.spaced(Duration.seconds(1))
+/** How often a rename is retried before its lane starts without its backlog, which costs the order of the events. */
+const renameRetries = 3
 
-const isNotFenced = ({ reason }: JournalError): boolean => reason._tag !== "JournalFenced"
+const isUnavailable = ({ reason }: JournalError): boolean => reason._tag === "JournalUnavailable"
 
 /** Nothing where another relay has taken the stream: whoever owns it next opens its lanes. */
 const unlessFenced = <A>(open: Effect.Effect<A, JournalError>): Effect.Effect<Option.Option<A>, JournalError> =>
@@ -91,6 +93,18 @@ const openNew = ({ lanes, ownTurn, known, former, touched }: Plan, specs: Readon
     { discard: true },
   )
 
+/** Opens a lane that has the backlog of its former name as well; if only that can't be had, `failure` says why. */
+const openRenamed = ({ log }: RunningLanes, name: string, options: OpenOptions) => {
+  const { renamedFrom: _, ...alone } = options
+  return log.openLane(name, options).pipe(
+    Effect.retry({ schedule: openEvery, times: renameRetries, while: isUnavailable }),
+    Effect.map((state) => ({ state, failure: "" })),
+    Effect.catchIf(isNotFenced, ({ message }) =>
+      Effect.map(log.openLane(name, alone), (state) => ({ state, failure: message })),
+    ),
+  )
+}
+
 /** Replaces the lane of a sink, under its new name if it was renamed. */
 const replace = Effect.fnUntraced(function* (
   { lanes, ownTurn, former }: Plan,
@@ -98,28 +112,43 @@ const replace = Effect.fnUntraced(function* (
   specs: ReadonlyArray<LaneSpec>,
   note: (text: string) => void,
 ) {
-  const { log } = lanes
   const { name } = spec.config
-  const options = openOptions(spec.config, specs)
   const renamedFrom = former(spec.config)
+  const options = { ...openOptions(spec.config, specs), renamedFrom }
   yield* ownTurn
   yield* lanes.retire(name)
-  if (renamedFrom !== undefined) {
-    yield* lanes.retire(renamedFrom)
-    yield* Effect.catch(log.openLane(name, { ...options, renamedFrom }), ({ message }) =>
-      Effect.sync(() =>
-        note(
-          `the backlog of ${renamedFrom} could not all be moved to ${name}: ${message} The next reload or start continues.`,
-        ),
-      ),
-    )
-  }
+  if (renamedFrom !== undefined) yield* lanes.retire(renamedFrom)
   yield* ownTurn
   // It was open a moment ago: a failure here is temporary, or ends the relay.
-  const schedule = Schedule.spaced(openEvery)
-  const state = yield* unlessFenced(Effect.retry(log.openLane(name, options), { schedule, while: isNotFenced }))
-  if (Option.isSome(state)) yield* lanes.start(spec, state.value, yield* lanes.acquire(spec))
+  const opening = Effect.retry(openRenamed(lanes, name, options), { schedule: openEvery, while: isNotFenced })
+  const opened = Option.getOrUndefined(yield* unlessFenced(opening))
+  if (opened === undefined) return
+  yield* lanes.start(spec, opened.state, yield* lanes.acquire(spec))
+  if (opened.failure === "") return
+  note(
+    `the backlog of ${renamedFrom} could not all be moved to ${name}, which is tried again each second: ${opened.failure}`,
+  )
+  yield* lanes.adoptLater(name, options)
 })
+
+/** Runs work while the lanes of some specs don't run, and starts them again in any case. */
+export const whileStopped = <A>(
+  streams: ReadonlyArray<RunningLanes>,
+  specs: ReadonlyArray<LaneSpec>,
+  all: ReadonlyArray<LaneSpec>,
+  work: Effect.Effect<A, JournalError>,
+): Effect.Effect<A, JournalError> => {
+  const each = <E>(use: (lanes: RunningLanes, spec: LaneSpec) => Effect.Effect<void, E>) =>
+    Effect.forEach(
+      streams.flatMap((lanes) => specs.map((spec) => ({ lanes, spec }))),
+      ({ lanes, spec }) => use(lanes, spec),
+      { concurrency: "unbounded", discard: true },
+    )
+  const unchanged = { ownTurn: Effect.void, known: new Set<string>(), former: () => undefined, touched: [] }
+  const stop = each((lanes, spec) => lanes.retire(spec.config.name))
+  const start = each((lanes, spec) => replace({ lanes, ...unchanged }, spec, all, () => {}))
+  return Effect.ensuring(Effect.andThen(stop, work), Effect.orDie(start))
+}
 
 /** Ends the lane of a sink that has left the config. */
 const remove = ({ lanes, ownTurn }: Plan, name: string) =>
@@ -163,18 +192,20 @@ export const change = Effect.fn("Lanes.change")(function* (
   const notes = prepared.flatMap(({ spec, failure }) =>
     failure === undefined ? [] : [`the sink ${spec.config.name} can't be reached, its lane waits: ${failure.message}`],
   )
-  const carryOut = (plan: Plan) => {
+  const carryOut = Effect.fnUntraced(function* (plan: Plan) {
+    yield* plan.lanes.adoptNothing
     const renamed = new Set(plan.touched.map(({ config }) => plan.former(config)))
     const removed = plan.lanes.names().filter((name) => !names.has(name) && !renamed.has(name))
-    return Effect.all(
+    yield* Effect.all(
       [
         ...plan.touched.map((spec) => replace(plan, spec, specs, (text) => notes.push(text))),
         ...removed.map((name) => remove(plan, name)),
       ],
       { concurrency: "unbounded", discard: true },
     )
-  }
+  })
   yield* Effect.ensuring(Effect.forEach(plans, carryOut, { concurrency: "unbounded", discard: true }), release)
   const left = yield* Effect.orElseSucceed(archive.lanes, () => [])
-  return notes.concat(left.filter(({ name, backlog }) => !names.has(name) && backlog > 0).map(unclaimed))
+  const claimed = new Set([...names, ...specs.map(({ config }) => config.renamedFrom)])
+  return notes.concat(left.filter(({ name, backlog }) => !claimed.has(name) && backlog > 0).map(unclaimed))
 })

@@ -19,8 +19,11 @@ interface Running {
   readonly scope: Scope.Closeable
 }
 
-/** `grace` is how long attempts in flight may take when a lane is retired, or the relay stops. */
-export const make = Effect.fnUntraced(function* (grace: Duration.Duration) {
+/**
+ * `grace` is how long attempts in flight may take when a lane is retired, or the
+ * relay stops. `oneChange` has changes of the lanes made one after the other.
+ */
+export const make = Effect.fnUntraced(function* (grace: Duration.Duration, oneChange: Semaphore.Semaphore) {
   const announce = yield* Announcements.make
   const pool = yield* SinkPool.make
   const running = new Map<Log, Running>()
@@ -49,7 +52,7 @@ export const make = Effect.fnUntraced(function* (grace: Duration.Duration) {
     specs: ReadonlyArray<LaneSpec>,
   ): Effect.fn.Return<void, JournalError> {
     const scope = yield* Scope.make()
-    const lanes = yield* Scope.provide(RunningLanes.make({ log, pool, announce, grace, stats }), scope)
+    const lanes = yield* Scope.provide(RunningLanes.make({ log, pool, announce, grace, stats, oneChange }), scope)
     running.set(log, { lanes, scope })
     yield* Effect.gen(function* () {
       const open = yield* Effect.forEach(specs, (spec) =>
@@ -78,7 +81,7 @@ export const make = Effect.fnUntraced(function* (grace: Duration.Duration) {
   return {
     follow,
     /** Keeps up with the streams that the relay owns, for ever; each time as one change. */
-    keepUp: (owned: Streams, specs: () => ReadonlyArray<LaneSpec>, oneChange: Semaphore.Semaphore) =>
+    keepUp: (owned: Streams, specs: () => ReadonlyArray<LaneSpec>) =>
       Effect.gen(function* () {
         const logs = SubscriptionRef.getUnsafe(owned)
         const isDone = yield* oneChange.withPermit(Effect.suspend(() => followAll(logs, specs())))

@@ -33,6 +33,9 @@ export class JournalError extends Schema.TaggedError<JournalError>()("JournalErr
   }
 }
 
+/** Whether the same may be tried again: no other relay has the stream. */
+export const isNotFenced = ({ reason }: JournalError): boolean => reason._tag !== "JournalFenced"
+
 export const full = (cause: JournalFull["cause"], message: string): JournalError =>
   new JournalError({ reason: new JournalFull({ cause, message }) })
 

@@ -3,7 +3,7 @@ import { Duration, Effect, Fiber, Latch, Layer } from "effect"
 import type { LaneConfig } from "../../src/config/Config.ts"
 import { type LaneSpec, Lanes } from "../../src/delivery/Lanes.ts"
 import { RelayEvents } from "../../src/delivery/RelayEvents.ts"
-import { Journal } from "../../src/journal/Journal.ts"
+import { fenced, Journal, type JournalError, unavailable } from "../../src/journal/Journal.ts"
 import { allSent, type Sink, SinkError, SinkMisconfigured, SinkUnavailable } from "../../src/sinks/Sink.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
 import { activeConfig } from "../lib/activeConfig.ts"
@@ -56,6 +56,24 @@ const lanes = (specs: ReadonlyArray<LaneSpec>) =>
     Layer.provide(Layer.provide(RelayEvents.layer, activeConfig())),
   )
 const running = (specs: ReadonlyArray<LaneSpec>) => Layer.provideMerge(lanes(specs), MemoryJournal.layer)
+
+/** A journal that makes no rename while it is told to refuse them; how often it was asked for one. */
+const renames = () => {
+  let failure: JournalError | undefined
+  let asked = 0
+  const journal = MemoryJournal.layerWith((memory) => ({
+    openLane: (name, options) =>
+      Effect.suspend(() => {
+        if (options?.renamedFrom === undefined) return memory.openLane(name, options)
+        asked += 1
+        return failure === undefined ? memory.openLane(name, options) : Effect.fail(failure)
+      }),
+  }))
+  const refuse = (why: JournalError | undefined) => {
+    failure = why
+  }
+  return { journal, refuse, asked: () => asked }
+}
 
 /** Changes the lanes while time passes; the result, and whether the swap was made. */
 const change = (specs: ReadonlyArray<LaneSpec>, during: Effect.Effect<void, never, Lanes | Journal> = Effect.void) =>
@@ -254,6 +272,72 @@ describe("a change of sinks", () => {
       expect([before.seen.closed, after.seen.opened]).toEqual([0, 0])
       expect(yield* names).toEqual(["after"])
     }).pipe(Effect.provide(running([before])))
+  })
+
+  it.effect("tries a rename that the journal can't make again each second, beside the lane that runs", () => {
+    const { journal, refuse } = renames()
+    const sink = scripted(() => "pass")
+    const before = counted("before", sink.sink, "same")
+    const after = counted("after", sink.sink, "same", { renamedFrom: "before" })
+    return Effect.gen(function* () {
+      const { pause } = yield* Lanes
+      yield* pause("before")
+      yield* append(3, ["before"])
+      refuse(unavailable("not now"))
+      const { result } = yield* change([after], Effect.orDie(append(1, ["after"])))
+      expect(result).toMatchObject({
+        success: [
+          expect.stringContaining("of before could not all be moved to after, which is tried again each second"),
+        ],
+      })
+      expect(sink.delivered).toEqual([4])
+      refuse(undefined)
+      yield* pass("1 second")
+      yield* (yield* Lanes).resume("after")
+      yield* pass("1 second")
+      expect([sink.delivered.length, yield* names]).toEqual([4, ["after"]])
+      expect(yield* statusOf("after")).toMatchObject({ backlog: 0, condition: "running" })
+    }).pipe(Effect.provide(Layer.provideMerge(lanes([before]), journal)))
+  })
+
+  for (const [how, next] of [
+    ["removes the lane again", ["before"]],
+    ["has a sink of either name", ["before", "after"]],
+  ] as const) {
+    it.effect(`ends the retries of an older rename, as one that ${how}`, () => {
+      const { journal, refuse, asked } = renames()
+      const sinks = { before: scripted(() => "pass"), after: scripted(() => "pass") }
+      const specs = (names: ReadonlyArray<keyof typeof sinks>, overrides: Partial<LaneConfig> = {}) =>
+        names.map((name) => counted(name, sinks[name].sink, name, overrides))
+      return Effect.gen(function* () {
+        const { pause, resume } = yield* Lanes
+        yield* pause("before")
+        yield* append(3, ["before"])
+        refuse(unavailable("not now"))
+        yield* change(specs(["after"], { renamedFrom: "before" }))
+        yield* change(specs(next))
+        refuse(undefined)
+        const tries = asked()
+        yield* resume("before")
+        yield* pass("1 minute")
+        expect([sinks.before.delivered, sinks.after.delivered, asked()]).toEqual([[1, 2, 3], [], tries])
+      }).pipe(Effect.provide(Layer.provideMerge(lanes(specs(["before"])), journal)))
+    })
+  }
+
+  it.effect("ends the retries of a rename when another relay has taken the stream", () => {
+    const { journal, refuse, asked } = renames()
+    const sink = scripted(() => "pass")
+    return Effect.gen(function* () {
+      yield* append(3, ["before"])
+      refuse(unavailable("not now"))
+      yield* change([counted("after", sink.sink, "same", { renamedFrom: "before" })])
+      refuse(fenced("another relay has it"))
+      yield* pass("2 seconds")
+      const tries = asked()
+      yield* pass("1 minute")
+      expect(asked()).toBe(tries)
+    }).pipe(Effect.provide(Layer.provideMerge(lanes([]), journal)))
   })
 
   it.effect("is refused as a whole when a new sink's config is wrong", () => {

@@ -95,8 +95,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     line,
     gone: "a reload does not wait for a stream that was lost",
     file: "src/delivery/SinkChanges.ts",
-    find: "schedule, while: isNotFenced",
-    replace: "schedule",
-    seed: 1,
+    find: "schedule: openEvery, while: isNotFenced",
+    replace: "schedule: openEvery",
+    seed: 3,
   },
 ]
