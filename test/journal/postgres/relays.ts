@@ -22,7 +22,7 @@ export interface Relay {
   readonly journal: WholeJournal
   readonly freeze: () => void
   readonly thaw: () => void
-  /** What it asks the database fails so, until it does not. */
+  /** What it asks the database fails so, until it does not; `lost`: transactions are committed, and nobody hears of it. */
   readonly fails: (how: keyof typeof failures | undefined) => void
   /** As at SIGTERM. */
   readonly stop: Effect.Effect<void>
@@ -41,6 +41,7 @@ const failures = {
   away: databaseError("unavailable", "PostgreSQL at db: nothing listens there", { code: "ECONNREFUSED" }),
   diskFull: databaseError("unavailable", "PostgreSQL at db: the server's disk is full", { code: diskFull }),
   readOnly: databaseError("unavailable", "PostgreSQL at db: the server takes no writes", { code: readOnly }),
+  lost: databaseError("unavailable", "PostgreSQL at db: the connection was lost", { isLost: true }),
 } satisfies Record<string, DatabaseError>
 
 /** With a full disk, reads and beats go on. */
@@ -48,7 +49,10 @@ const writes = /^\s*(INSERT|UPDATE|DELETE|WITH owned)/
 
 const freezable = (db: Database) => {
   let failure: DatabaseError | undefined
-  const failureOf = (sql: string) => (failure === failures.away || writes.test(sql) ? failure : undefined)
+  const failureOf = (sql: string) => {
+    if (failure === failures.lost) return undefined
+    return failure === failures.away || writes.test(sql) ? failure : undefined
+  }
   const failing = <A, E>(sql: string, query: Effect.Effect<A, E>) =>
     Effect.suspend((): Effect.Effect<A, E | DatabaseError> => {
       const failure = failureOf(sql)
@@ -70,7 +74,7 @@ const freezable = (db: Database) => {
               query: <Row>(...all: Parameters<Database["query"]>) => failing(all[0], queries.query<Row>(...all)),
             }),
           ),
-        ),
+        ).pipe(Effect.flatMap((answer) => (failure === failures.lost ? Effect.fail(failure) : Effect.succeed(answer)))),
       ),
     queryUnsafe: async <Row>(...all: Parameters<Database["queryUnsafe"]>) => {
       await thawed

@@ -5,7 +5,8 @@
  * overlaps: an event lies before it or after it, and the names that the change
  * stores say whose it is in either case. A relay that changes a stream of another
  * relay begins a new epoch of it, so the owner reads the stream anew before it
- * stores anything more.
+ * stores anything more. So does the relay itself where it did not hear whether its
+ * change was committed.
  */
 import { Effect } from "effect"
 import { type JournalError, unavailable } from "../../JournalError.ts"
@@ -43,6 +44,7 @@ export const alsoName = (stream: StreamState, sink: string, former: string): Eff
 const changeNow = <A>(stream: StreamState, decide: Decide<A>): Effect.Effect<A, JournalError> => {
   const { db } = stream.owner
   const [floor, ceiling] = [floorOf(stream.id), ceilingOf(stream.id)]
+  let mayBeDone = false
   const transaction = db.transact((queries) =>
     Effect.gen(function* () {
       // Appends to the shared stream hold this lock, and those to any other lock its row.
@@ -60,6 +62,7 @@ const changeNow = <A>(stream: StreamState, decide: Decide<A>): Effect.Effect<A, 
       if (found === undefined) return yield* unavailable(`The database has no stream ${stream.id} any more.`)
       const before = LaneNames.of(found)
       const decided = yield* decide(before, found.head, queries)
+      mayBeDone = true
       if (decided.lanes === before) return { ...decided, after: before }
       const after = decided.lanes.since(found.first)
       const { lanes, names, past } = after.stored
@@ -74,9 +77,13 @@ const changeNow = <A>(stream: StreamState, decide: Decide<A>): Effect.Effect<A, 
       return { ...decided, after }
     }),
   )
-  return Effect.map(refusing(transaction), ({ after, value, inMemory }) => {
-    stream.names = after
-    inMemory(stream)
-    return value
-  })
+  return refusing(transaction).pipe(
+    Effect.map(({ after, value, inMemory }) => {
+      stream.names = after
+      inMemory(stream)
+      return value
+    }),
+    // Where the answer to the commit was lost the database may have the change, and memory has not: it is read anew.
+    Effect.tapError(() => Effect.sync(() => mayBeDone && stream.lost())),
+  )
 }
