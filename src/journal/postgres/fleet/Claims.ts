@@ -1,4 +1,4 @@
-/** The claims of a relay that joins: its name, and a stream to write. */
+/** The claims of a relay: its name, a stream to write, and streams of relays that are gone. */
 import { Effect } from "effect"
 import { type JournalError, unavailable } from "../../JournalError.ts"
 import type { Database } from "../connection/Database.ts"
@@ -12,6 +12,15 @@ const lookEvery = 500
 const nameIsTaken = (name: string): JournalError =>
   unavailable(
     `Another relay on this database is called ${name}, and lives: give each a name of its own by "journal": { "name": … }.`,
+  )
+
+/** Gives a name to this relay: one that nobody has, or that only the relay `before` has. */
+export const putName = (db: Database, name: string, instance: string, before: string | null) =>
+  db.query(
+    `INSERT INTO member AS m (name, instance) VALUES ($1, $2)
+     ON CONFLICT (name) DO UPDATE SET instance = $2, beat = m.beat % ${taking} + 1, report = '{}'
+     WHERE m.instance = $3`,
+    [name, instance, before],
   )
 
 /**
@@ -35,14 +44,7 @@ export const claimName = Effect.fnUntraced(function* (
     const isGone = now.instance === before.instance && now.beat % taking === before.beat % taking
     if (!isGone) return yield* nameIsTaken(name)
   }
-  const { count } = yield* refusing(
-    db.query(
-      `INSERT INTO member AS m (name, instance) VALUES ($1, $2)
-       ON CONFLICT (name) DO UPDATE SET instance = $2, beat = m.beat % ${taking} + 1, report = '{}'
-       WHERE m.instance = $3`,
-      [name, instance, before?.instance ?? ""],
-    ),
-  )
+  const { count } = yield* refusing(putName(db, name, instance, before?.instance ?? null))
   if (count === 0) return yield* nameIsTaken(name)
 })
 

@@ -18,7 +18,7 @@ import { load } from "../lanes/StreamLoading.ts"
 import { isOwned, type Owner } from "../lanes/StreamState.ts"
 import type { KnownRow } from "../tables/KnownRows.ts"
 import { sharedStream } from "../tables/Sequences.ts"
-import { claimName, claimStream } from "./Claims.ts"
+import { claimName, claimStream, putName } from "./Claims.ts"
 import * as Membership from "./Membership.ts"
 import { nobody, reportOf } from "./SelfReport.ts"
 
@@ -70,6 +70,8 @@ export class Fleet {
   readonly counters = { takeovers: 0, fenced: 0 }
   /** When the last beat that was answered was sent: steady and wall clock. */
   #sent = { at: Number.NEGATIVE_INFINITY, wall: 0 }
+  /** The timeline on which it took its name back last: once on each, because another relay may want it too. */
+  #rejoined = 0
   /** How often others have taken streams from this relay. */
   #takings = 0
   readonly #noted = new Map<string, { readonly paused: boolean; readonly at: number }>()
@@ -231,9 +233,13 @@ export class Fleet {
     }
   }
 
-  /** The row of this relay's name is another relay's, or a failover lost it. */
-  #nameless({ instance }: Membership.News): Effect.Effect<void> {
-    if (instance === null) return Effect.ignore(Membership.rejoin(this.#options.db, this.name, this.#instance))
+  /** The row of this relay's name is another relay's; or a failover lost it, or gave it back to an earlier process. */
+  #nameless({ instance, timeline }: Membership.News): Effect.Effect<void> {
+    const isPromoted = timeline !== this.news.timeline && timeline !== this.#rejoined
+    if (instance === null || isPromoted) {
+      this.#rejoined = timeline
+      return Effect.ignore(putName(this.#options.db, this.name, this.#instance, instance))
+    }
     return Effect.sync(() =>
       this.#options.onReplaced(
         `Another relay has taken the name ${this.name}: give each a name of its own by "journal": { "name": … }.`,

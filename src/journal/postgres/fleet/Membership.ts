@@ -115,10 +115,6 @@ export const beat = (
     { name: "beat", timeout: beatTimeout },
   )
 
-/** Claims a name that no relay has any more: a failover lost the row. */
-export const rejoin = (db: Database, name: string, instance: string) =>
-  db.query("INSERT INTO member (name, instance) VALUES ($1, $2) ON CONFLICT DO NOTHING", [name, instance])
-
 /** How long owners have been seen to stand still. */
 export class Stillness {
   readonly #seen = new Map<number, { readonly sign: string; readonly since: number }>()

@@ -329,7 +329,7 @@ suiteUnless(reasonToSkip(), "relays on one database", () => {
     }).pipe(Effect.scoped),
   )
 
-  it.effect("go on where a failover lost the row of a relay's name", () =>
+  it.effect("go on where a failover lost the row of a relay's name, or gave it back to an earlier process", () =>
     Effect.gen(function* () {
       const { start, sql, promote } = yield* relays
       const { journal } = yield* start("a")
@@ -337,6 +337,10 @@ suiteUnless(reasonToSkip(), "relays on one database", () => {
       yield* promote(2)
       yield* seconds(3)
       expect(yield* journal.append(event("one"), ["lake"])).toBe("appended")
+      yield* sql("UPDATE relay.member SET instance = 'earlier'")
+      yield* promote(3)
+      yield* seconds(3)
+      expect(yield* journal.append(event("two"), ["lake"])).toBe("appended")
     }).pipe(Effect.scoped),
   )
 
