@@ -34,7 +34,7 @@ export const journalSql = `SELECT
   (SELECT coalesce(sum(head), 0) FROM (
      SELECT max(first + count - 1) % 4398046511104 AS head FROM relay.log GROUP BY first / 4398046511104) AS stream)
    - (SELECT coalesce(sum(cardinality(void)), 0) FROM relay.log)
-   - (SELECT coalesce(sum(value::bigint), 0) FROM relay.meta WHERE key LIKE 'void:%') AS accepted,
+   - (SELECT coalesce(sum(void), 0) FROM relay.pruned) AS accepted,
   (SELECT coalesce(sum(count - cardinality(void)), 0) FROM relay.log) AS kept,
   (SELECT coalesce(sum(octet_length(bytes) + octet_length(keys)), 0) FROM relay.log) AS bytes`
 

@@ -108,13 +108,36 @@ export const relays = Effect.gen(function* () {
   const { url, sql } = yield* Effect.promise(sharedPostgres)
   const all = yield* Effect.scope
   const ask = (text: string) => Effect.promise(() => sql(text.replaceAll("relay.", `${schema}.`), "relay"))
+  const tables = Effect.map(
+    ask(`SELECT tablename FROM pg_tables WHERE schemaname = '${schema}' AND tablename NOT LIKE 'behind%'`),
+    (rows) => rows.map(({ tablename }) => String(tablename)),
+  )
   return {
     schema,
     sql: ask,
-    /** As where a standby was promoted: statements meet a server of another timeline from now on. */
-    promote: (timeline: number) =>
+    /** Keeps what a standby has that gets nothing more. */
+    remember: Effect.flatMap(tables, (all) =>
       ask(
-        `CREATE OR REPLACE FUNCTION relay.timeline() RETURNS bigint LANGUAGE sql STABLE AS 'SELECT ${timeline}::bigint'`,
+        all
+          .map(
+            (table) =>
+              `DROP TABLE IF EXISTS relay.behind_${table}; CREATE TABLE relay.behind_${table} AS TABLE relay.${table}`,
+          )
+          .join(";"),
+      ),
+    ),
+    /** As where a standby was promoted that has all, or what was remembered: statements meet another timeline from now on. */
+    promote: (timeline: number, isBehind = false) =>
+      Effect.flatMap(tables, (all) =>
+        ask(
+          [
+            ...(isBehind ? all : []).map(
+              (table) =>
+                `DELETE FROM relay.${table}; INSERT INTO relay.${table} OVERRIDING SYSTEM VALUE TABLE relay.behind_${table}`,
+            ),
+            `CREATE OR REPLACE FUNCTION relay.timeline() RETURNS bigint LANGUAGE sql STABLE AS 'SELECT ${timeline}::bigint'`,
+          ].join(";"),
+        ),
       ),
     start: Effect.fnUntraced(function* (name: string, retention = Duration.days(36_525)) {
       const scope = yield* Scope.fork(all)

@@ -47,9 +47,9 @@ const ownSql = `WITH owned AS MATERIALIZED (SELECT id FROM stream WHERE ${isOwne
     FROM owned, void, altered WHERE $8::int > cardinality(void.places) ON CONFLICT DO NOTHING RETURNING first
   )
 SELECT (SELECT count(*) FROM owned) > 0 AS owned, coalesce((SELECT first FROM stored), 0) AS first,
-  (SELECT places FROM void) AS void, (SELECT places FROM altered) AS altered`
+  timeline() AS timeline, (SELECT places FROM void) AS void, (SELECT places FROM altered) AS altered`
 
-const sharedSql = `SELECT owned, first, void, altered
+const sharedSql = `SELECT owned, first, timeline, void, altered
   FROM append_shared($1::int[], $2::int[], $3::int[], $4::int[], $5::int, $6::bigint, $7::bigint, $8::text, $9::bytea,
     $10::bytea, $11::bytea, $12::text[], $13::jsonb)`
 
@@ -200,7 +200,7 @@ export class Commits {
     for (;;) {
       const result = await this.#options.db.queryUnsafe<Row>(
         "append",
-        "SELECT true AS owned, first, void, altered FROM log WHERE first = $1",
+        "SELECT true AS owned, first, timeline, void, altered FROM log WHERE first = $1",
         [first],
         { timeout },
       )

@@ -8,6 +8,8 @@ import { Origin } from "../../stream/Record.ts"
 export interface Stored {
   /** The sequence of its first event; 0 when all were known already, and nothing was stored. */
   readonly first: number
+  /** The timeline of the server that stored it. */
+  readonly timeline: number
   readonly void: ReadonlyArray<number>
   /** Their id came before with other bytes. */
   readonly altered: ReadonlyArray<number>

@@ -10,7 +10,7 @@ import type { KnownSink } from "../../StreamLog.ts"
 import { keyOf } from "../../stream/DuplicateKey.ts"
 import { asDuplicate, type Reappended } from "../../stream/Reappended.ts"
 import { Origin } from "../../stream/Record.ts"
-import { KnownRows, markOf } from "../tables/KnownRows.ts"
+import { type KnownRows, markOf } from "../tables/KnownRows.ts"
 import { place, voided } from "../tables/StreamRows.ts"
 import { Appends, type CommitExit, exitOf } from "./Appends.ts"
 import { type Also, Commits, type CommitsOptions } from "./Commits.ts"
@@ -22,6 +22,8 @@ export const noStream = unavailable("This relay has no stream to write: it takes
 const withoutStream: AppendExit = Exit.fail(noStream)
 
 export interface WriterOptions extends Omit<CommitsOptions, "formerNames"> {
+  /** Learns of this relay's appends to the shared stream. */
+  readonly toShared: KnownRows
   /** How many events wait for a sink in the shared stream. */
   readonly waitingInShared: (sink: string) => number
 }
@@ -31,9 +33,6 @@ export class StreamWriter {
   readonly counters = { appended: 0, duplicates: 0, altered: 0, commits: 0, commitMillis: 0 }
   /** Why nothing is appended; `undefined` when it is. */
   refusal: () => AppendExit | undefined = () => undefined
-
-  /** This relay's appends to the shared stream: its owner may not have read the newest yet. */
-  readonly toShared = new KnownRows()
 
   readonly #options: WriterOptions
   readonly #commits: Commits
@@ -155,15 +154,15 @@ export class StreamWriter {
   }
 
   #stored(group: Group, stored: Stored, millis: number, isShared: boolean): void {
-    const { first, void: voids } = stored
+    const { first, timeline, void: voids } = stored
     const { batch, keys } = group
     const { entries } = batch
     const isAltered = (place: number) => entries[place]?.event.altered === true && keys.places.includes(place)
     const altered = entries.keys().filter((place) => isAltered(place))
     const appended = entries.length - voids.length
     if (first > 0) {
-      const row = { first, events: appended, mark: markOf(batch.keys()) }
-      if (isShared) this.toShared.push(row, performance.now())
+      const row = { first, timeline, events: appended, mark: markOf(batch.keys()) }
+      if (isShared) this.#options.toShared.push(row)
       else {
         for (const entry of entries) place(entry, first)
         this.#options.own()?.push(voided(entries, stored), row, entries.length, batch.size)

@@ -16,8 +16,8 @@ import { refusing } from "../connection/DatabaseRefusal.ts"
 import { OwnedStream } from "../lanes/OwnedStream.ts"
 import { load } from "../lanes/StreamLoading.ts"
 import { isOwned, type Owner } from "../lanes/StreamState.ts"
-import type { KnownRow } from "../tables/KnownRows.ts"
-import { sharedStream } from "../tables/Sequences.ts"
+import { type KnownRow, type KnownRows, type OwnStream, placed } from "../tables/KnownRows.ts"
+import { floorOf, sharedStream } from "../tables/Sequences.ts"
 import { claimName, claimStream, putName } from "./Claims.ts"
 import * as Membership from "./Membership.ts"
 import { nobody, reportOf } from "./SelfReport.ts"
@@ -32,10 +32,10 @@ export interface FleetOptions {
   readonly db: Database
   readonly name: string
   readonly owner: Omit<Owner, "db" | "isAlive" | "now" | "isPaused">
-  /** A stream is this relay's no more: a failover may have lost some of what it knew to be there. */
-  readonly onLost: (stream: OwnedStream) => void
-  /** Another relay has taken the shared stream, or another server was promoted: it may have lost some of that stream. */
-  readonly onSharedTaken: () => void
+  /** This relay's appends to the shared stream: its owner may not have read the newest yet. */
+  readonly toShared: KnownRows
+  /** A failover may have lost some of these rows: they are of a stream that is this relay's no more, or of the shared one. */
+  readonly onLost: (known: KnownRows, own?: OwnStream) => void
   /** Nothing goes on: another relay has this one's name. */
   readonly onReplaced: (message: string) => void
 }
@@ -65,7 +65,7 @@ export class Fleet {
     members: [],
     sinks: [],
     alarm: null,
-    rows: [],
+    lost: [],
   }
   readonly counters = { takeovers: 0, fenced: 0 }
   /** When the last beat that was answered was sent: steady and wall clock. */
@@ -197,8 +197,10 @@ export class Fleet {
   /** A sign of life, and what is new. */
   readonly beat: Effect.Effect<void> = Effect.suspend(() => {
     const sent = { at: this.now(), wall: this.#clock.currentTimeMillisUnsafe() }
+    const { toShared, onLost } = this.#options
     const asked = new Map(this.streams.map((stream) => [stream, stream.known.unconfirmed]))
-    const rows = [...asked.values()].flat().map(({ first }) => first)
+    const appended = toShared.unconfirmed
+    const rows = [...asked.values(), appended].flat()
     return Effect.flatMap(
       Effect.promise(() => Membership.beat(this.#options.db, this.#self, rows)),
       (result) => {
@@ -206,7 +208,9 @@ export class Fleet {
         if (news === undefined) return Effect.void
         if (news.beat === null) return this.#nameless(news)
         this.#hear(news, news.beat, sent)
-        for (const [stream, rows] of asked) this.#check(stream, rows)
+        const lost = placed(rows, news.lost)
+        for (const [stream, rows] of asked) this.#check(stream, rows, lost)
+        if (!toShared.confirm(appended, lost)) onLost(toShared)
         this.#wake.openUnsafe()
         return Effect.void
       },
@@ -219,12 +223,8 @@ export class Fleet {
     const isTaken = takings > this.#takings
     this.#takings = takings
     if (!isTaken) this.#sent = sent
-    const epochIn = ({ streams }: Membership.News) => streams.find(({ id }) => id === sharedStream)?.epoch
-    const before = epochIn(this.news)
-    const isPromoted = before !== undefined && news.timeline !== this.news.timeline
+    if (news.timeline !== this.news.timeline) for (const stream of this.streams) stream.lost()
     this.news = news
-    if (isPromoted || (before !== undefined && before !== epochIn(news))) this.#options.onSharedTaken()
-    if (isPromoted) for (const stream of this.streams) stream.lost()
     const now = this.now()
     this.#stillness.saw(news, sent.at, now)
     for (const { name, instance, beat } of news.members) {
@@ -248,20 +248,10 @@ export class Fleet {
   }
 
   /** Whether a stream is still this relay's, and the rows that it should have there. */
-  #check(stream: OwnedStream, rows: ReadonlyArray<KnownRow>): void {
-    if (stream.isLost) return
+  #check(stream: OwnedStream, rows: ReadonlyArray<KnownRow>, lost: ReadonlySet<KnownRow>): void {
     const row = this.news.streams.find(({ id }) => id === stream.id)
-    if (row?.epoch !== stream.epoch) {
-      stream.lost()
-      return
-    }
-    const there = new Map(this.news.rows.map(({ first, mark }) => [first, mark]))
-    if (rows.every(({ first, mark }) => there.get(first) === mark)) {
-      stream.known.confirmed = rows.at(-1)?.first ?? stream.known.confirmed
-      return
-    }
-    // It is read anew: what others appended since may have the numbers of what is lost.
-    stream.lost()
+    // Where rows are lost it is read anew: what others appended since may have their numbers.
+    if (row?.epoch !== stream.epoch || !stream.known.confirm(rows, lost)) stream.lost()
   }
 
   readonly #keepBeating = Effect.suspend(() => {
@@ -281,7 +271,8 @@ export class Fleet {
     stream.onLost = () => {
       this.counters.fenced += 1
       if (this.own === stream) this.own = undefined
-      this.#options.onLost(stream)
+      const { id, known, accepted } = stream
+      if (id !== sharedStream) this.#options.onLost(known, { floor: floorOf(id), accepted })
       this.#wake.openUnsafe()
     }
     return this.#set(this.own === stream ? [stream, ...this.streams] : [...this.streams, stream])

@@ -7,8 +7,8 @@ import { Clock, Duration, Effect, type Scope, Semaphore } from "effect"
 import type { JournalError } from "../../JournalError.ts"
 import { empty } from "../append/LaneEmptying.ts"
 import { StreamWriter } from "../append/StreamWriter.ts"
-import type { KnownRows } from "../tables/KnownRows.ts"
-import { floorOf, sharedStream } from "../tables/Sequences.ts"
+import { KnownRows } from "../tables/KnownRows.ts"
+import { sharedStream } from "../tables/Sequences.ts"
 import * as Fleet from "./Fleet.ts"
 import type { RedAlarm } from "./RedAlarm.ts"
 import { Silence } from "./Silence.ts"
@@ -40,6 +40,7 @@ export const join = Effect.fnUntraced(function* ({
 }: MemberOptions): Effect.fn.Return<Member, JournalError, Scope.Scope> {
   const { db } = options
   const clock = yield* Clock.Clock
+  const scope = yield* Effect.scope
   const run = Effect.runForkWith(yield* Effect.context<never>())
   /** One at a time reads the shared stream into memory, or changes its lanes. */
   const oneOfShared = yield* Semaphore.make(1)
@@ -62,18 +63,19 @@ export const join = Effect.fnUntraced(function* ({
       run(alarm.raiseDamaged(sequence))
     },
   }
-  const lost = (known: KnownRows, floor?: number) => {
-    if (!isClosed) run(alarm.raiseMissing(known, floor))
-  }
+  // Each relay reports what is lost of its own appends to the shared stream.
+  const toShared = new KnownRows()
   const fleet: Fleet.Fleet = yield* Fleet.make({
     ...options,
     owner,
-    // Each relay reports what is missing of its own appends to the shared stream.
-    onLost: ({ id, known }) => (id === sharedStream ? lost(writer.toShared) : lost(known, floorOf(id))),
-    onSharedTaken: () => lost(writer.toShared),
+    toShared,
+    onLost: (known, own) => {
+      run(Effect.forkIn(alarm.raiseLost(known, own), scope))
+    },
   })
   const writer = new StreamWriter({
     db,
+    toShared,
     own: () => fleet.own,
     isClosed: () => isClosed,
     waitingInShared: (sink) => fleet.waitingInShared(sink),

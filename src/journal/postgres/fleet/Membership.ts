@@ -17,7 +17,7 @@ import type { Result } from "effect"
 import { type LaneReport, type StreamReport, takeoverAfter } from "../../FleetStatus.ts"
 import type { Answer, Database } from "../connection/Database.ts"
 import type { DatabaseError } from "../connection/DatabaseError.ts"
-import { thereOf } from "../tables/KnownRows.ts"
+import { type KnownRow, lostParams, lostPlaces } from "../tables/KnownRows.ts"
 
 /** Milliseconds, as all below. */
 export const beatEvery = 1_000
@@ -75,8 +75,8 @@ export interface News {
   readonly members: ReadonlyArray<MemberRow>
   readonly sinks: ReadonlyArray<SinkRow>
   readonly alarm: string | null
-  /** The rows that were asked for and are there. */
-  readonly rows: ReadonlyArray<{ readonly first: number; readonly mark: string }>
+  /** The places of rows that are lost, among those that were asked for. */
+  readonly lost: ReadonlyArray<number>
 }
 
 /** The description of this relay that a heartbeat carries. */
@@ -97,21 +97,29 @@ const beatSql = `WITH relaxed AS MATERIALIZED (SELECT set_config('synchronous_co
   )
 SELECT (SELECT beat FROM me) AS beat, (SELECT instance FROM member WHERE name = $1) AS instance, timeline() AS timeline,
   (SELECT coalesce(json_agg(s), '[]') FROM stream AS s) AS streams,
-  ${thereOf("$7")} AS rows,
+  ${lostPlaces(7)} AS lost,
   (SELECT coalesce(json_agg(m), '[]') FROM member AS m) AS members,
   (SELECT coalesce(json_agg(k), '[]') FROM sink AS k) AS sinks,
   (SELECT value FROM meta WHERE key = 'alarm') AS alarm`
 
-/** Asks whether rows are there as well, by their first sequences. */
+/** Asks whether rows are lost as well. */
 export const beat = (
   db: Database,
   self: Self,
-  rows: ReadonlyArray<number>,
+  rows: ReadonlyArray<KnownRow>,
 ): Promise<Result.Result<Answer<News>, DatabaseError>> =>
   db.queryUnsafe<News>(
     "beat",
     beatSql,
-    [self.name, self.instance, self.version, self.configHash, self.address, JSON.stringify(self.report), rows],
+    [
+      self.name,
+      self.instance,
+      self.version,
+      self.configHash,
+      self.address,
+      JSON.stringify(self.report),
+      ...lostParams(rows),
+    ],
     { name: "beat", timeout: beatTimeout },
   )
 

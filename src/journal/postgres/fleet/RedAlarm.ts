@@ -4,7 +4,7 @@
  */
 import { Effect, Schedule } from "effect"
 import type { Database } from "../connection/Database.ts"
-import type { KnownRows } from "../tables/KnownRows.ts"
+import type { KnownRows, OwnStream } from "../tables/KnownRows.ts"
 
 interface Raised {
   readonly lines: ReadonlyArray<string>
@@ -79,15 +79,15 @@ export const make = (db: Database, { wall, steady }: Clocks) => {
     raiseDamaged: (sequence: number) =>
       raise(`Event ${sequence} can't be read as it was written: it is not delivered; the sender may send it again.`),
 
-    /** Says what a failover lost of known rows; with the `floor` of a stream that this relay alone wrote, all of it. */
-    raiseMissing: (known: KnownRows, floor?: number): Effect.Effect<void> =>
-      known.takeMissing(db, floor).pipe(
-        Effect.retry({ times: 10, schedule: Schedule.spaced("1 second") }),
-        Effect.flatMap(({ events, from, isAll }) =>
+    /** Says what a failover lost of known rows, once the database answers. */
+    raiseLost: (known: KnownRows, own?: OwnStream): Effect.Effect<void> =>
+      known.takeLost(db, own).pipe(
+        Effect.retry(Schedule.spaced("1 second")),
+        Effect.flatMap(({ events, from, isPart }) =>
           events === 0
             ? Effect.void
             : raise(
-                `The database lost ${isAll ? "at least " : ""}${events} events that were answered, from seq_${from} on, by a failover to a server that did not have them. Those that had not been delivered by then never will be, unless the sender sends them again.`,
+                `The database lost ${isPart ? "at least " : ""}${events} events that were answered, from seq_${from} on, by a failover to a server that did not have them. Those that had not been delivered by then never will be, unless the sender sends them again.`,
               ),
         ),
         Effect.ignore,

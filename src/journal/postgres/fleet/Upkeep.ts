@@ -9,8 +9,6 @@ import type { Member } from "./Member.ts"
 /** How often old rows are looked for, and duplicates forgotten. */
 const pruneEvery = Duration.seconds(1)
 const forgetEvery = Duration.seconds(60)
-/** Milliseconds: how far back a failover is looked for among what was appended to the shared stream, while the database answers. */
-const remembersShared = 60_000
 
 /** The bounds of what the journal keeps. */
 export interface UpkeepOptions {
@@ -23,7 +21,7 @@ export interface UpkeepOptions {
 /** Runs until the scope closes. */
 export const run = Effect.fnUntraced(function* (
   db: Database,
-  { fleet, writer }: Member,
+  { fleet }: Member,
   report: FleetReport,
   { retention, maxSize, duplicates }: UpkeepOptions,
 ) {
@@ -36,7 +34,6 @@ export const run = Effect.fnUntraced(function* (
       if (stream.names.isMoving) yield* fleet.owner.exclusively(stream, loadPlaces(stream, db))
       while (yield* Housekeeping.prune(stream, before, tooMany)) yield* Effect.sleep(20)
     }
-    writer.toShared.forget(performance.now() - remembersShared)
   })
   const forget = Effect.suspend(() =>
     fleet.shared === undefined

@@ -6,7 +6,7 @@ import { Effect } from "effect"
 import type { Database } from "../connection/Database.ts"
 import type { DatabaseError } from "../connection/DatabaseError.ts"
 import { pruneOutcomes } from "../tables/OutcomeTables.ts"
-import { floorOf, voidKey } from "../tables/Sequences.ts"
+import { floorOf } from "../tables/Sequences.ts"
 import type { OwnedStream } from "./OwnedStream.ts"
 import { isOwned } from "./StreamState.ts"
 
@@ -46,16 +46,15 @@ export const prune = Effect.fnUntraced(function* (
   }
   if (old.length > 0) {
     const firsts = old.map(({ first }) => first)
-    // Before they are deleted: the answer may not come, and nothing of them is lost.
-    stream.known.pruned(firsts)
     yield* db.query(
       `WITH gone AS (
          DELETE FROM log WHERE first = ANY($3::bigint[]) AND EXISTS (SELECT FROM stream WHERE ${isOwned})
-         RETURNING first, count, cardinality(void) AS void
+         RETURNING first, count, timeline, cardinality(void) AS void
        ), ${pruneOutcomes}
-       INSERT INTO meta SELECT $4, sum(void) FROM gone HAVING sum(void) > 0
-       ON CONFLICT (key) DO UPDATE SET value = meta.value::bigint + excluded.value::bigint`,
-      [stream.id, stream.epoch, firsts, voidKey(stream.id)],
+       INSERT INTO pruned AS p SELECT $1, timeline, max(first + count - 1), sum(void) FROM gone GROUP BY timeline
+       ON CONFLICT (stream, timeline) DO UPDATE
+       SET last = greatest(p.last, excluded.last), void = p.void + excluded.void`,
+      [stream.id, stream.epoch, firsts],
     )
     stream.kept -= old.reduce((sum, row) => sum + row.count - row.void, 0)
     stream.bytes -= old.reduce((sum, { bytes }) => sum + bytes, 0)

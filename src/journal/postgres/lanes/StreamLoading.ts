@@ -5,9 +5,9 @@ import type { Cursor } from "../../Settlement.ts"
 import { Backlog } from "../../stream/Backlog.ts"
 import { keyAt } from "../../stream/RowKeys.ts"
 import type { Queries } from "../connection/Database.ts"
-import { answered, type KnownRow, mark } from "../tables/KnownRows.ts"
+import { type KnownRow, knownColumns } from "../tables/KnownRows.ts"
 import { LaneNames, nothingStored, type StoredLanes } from "../tables/LaneNames.ts"
-import { ceilingOf, floorOf, rangeOf, voidKey } from "../tables/Sequences.ts"
+import { ceilingOf, floorOf, rangeOf } from "../tables/Sequences.ts"
 import { holding } from "../tables/StreamRows.ts"
 import type { StreamState } from "./StreamState.ts"
 
@@ -29,21 +29,19 @@ const loadAll = Effect.fnUntraced(function* (stream: StreamState, queries: Queri
   const { rows: heads } = yield* queries.query<{ head: number | null; kept: number; void: number; bytes: number }>(
     `SELECT max(first + count - 1) AS head, coalesce(sum(count - cardinality(void)), 0)::bigint AS kept,
        coalesce(sum(cardinality(void)), 0)::bigint
-         + coalesce((SELECT value::bigint FROM meta WHERE key = $3), 0) AS void,
+         + coalesce((SELECT sum(void) FROM pruned WHERE stream = $3), 0)::bigint AS void,
        coalesce(sum(octet_length(bytes) + octet_length(keys)), 0)::bigint AS bytes
      FROM log WHERE first > $1 AND first < $2`,
-    [...range, voidKey(stream.id)],
+    [...range, stream.id],
   )
   stream.end = heads[0]?.head ?? floorOf(stream.id)
   stream.kept = heads[0]?.kept ?? 0
   stream.void = heads[0]?.void ?? 0
   stream.bytes = heads[0]?.bytes ?? 0
   const { rows: newest } = yield* queries.query<KnownRow>(
-    `SELECT first, ${answered} AS events, ${mark} AS mark FROM log
-     WHERE first > $1 AND first < $2 ORDER BY first DESC LIMIT 1`,
+    `SELECT ${knownColumns} FROM log WHERE first > $1 AND first < $2 ORDER BY first DESC LIMIT 1`,
     range,
   )
-  stream.known.clear()
   for (const row of newest) stream.known.push(row)
   yield* loadPlaces(stream, queries)
   const { rows: retries } = yield* queries.query<{ lane: string; sequence: number }>(

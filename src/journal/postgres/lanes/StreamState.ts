@@ -18,7 +18,7 @@ import { keyWidth } from "../../stream/RowKeys.ts"
 import type { Database, Queries } from "../connection/Database.ts"
 import type { DatabaseError } from "../connection/DatabaseError.ts"
 import { refusing } from "../connection/DatabaseRefusal.ts"
-import { answered, type KnownRow, KnownRows, mark } from "../tables/KnownRows.ts"
+import { type KnownRow, KnownRows, knownColumns } from "../tables/KnownRows.ts"
 import { LaneNames, nothingStored, type Place } from "../tables/LaneNames.ts"
 import * as LaneTables from "../tables/LaneTables.ts"
 import { ceilingOf, floorOf } from "../tables/Sequences.ts"
@@ -225,7 +225,7 @@ export class StreamState {
     const { db, damaged } = this.owner
     return Effect.map(
       db.query<StreamRow & KnownRow>(
-        `SELECT ${columns}, ${answered} AS events, ${mark} AS mark FROM log
+        `SELECT ${columns}, ${knownColumns} FROM log
          WHERE first > $3 AND first < $4 AND EXISTS (SELECT FROM stream WHERE ${isOwned})
          ORDER BY first LIMIT ${rowsAtOnce}`,
         [this.id, this.epoch, this.end, ceilingOf(this.id)],

@@ -45,9 +45,13 @@ const steps: ReadonlyArray<string> = [
    CREATE TABLE log (
      first bigint PRIMARY KEY, count int NOT NULL, received_from bigint NOT NULL, received_to bigint NOT NULL,
      routes text NOT NULL, keys bytea NOT NULL, ids bytea NOT NULL, void int[] NOT NULL, altered int[] NOT NULL,
-     bytes bytea NOT NULL);
+     bytes bytea NOT NULL, timeline bigint NOT NULL DEFAULT timeline());
    CREATE INDEX log_received ON log (received_to, first);
    ALTER TABLE log ALTER keys SET STORAGE EXTERNAL, ALTER bytes SET STORAGE EXTERNAL;
+
+   -- Up to which sequence a stream's rows of a timeline were deleted, and how many numbers of duplicates they had.
+   CREATE TABLE pruned (
+     stream int, timeline bigint, last bigint NOT NULL, void bigint NOT NULL, PRIMARY KEY (stream, timeline));
 
    CREATE TABLE seen (
      lo int, hi int, crc int, at bigint NOT NULL, sequence bigint NOT NULL, PRIMARY KEY (lo, hi, crc));
@@ -91,7 +95,7 @@ const steps: ReadonlyArray<string> = [
    CREATE TABLE sink (name text PRIMARY KEY, paused boolean NOT NULL DEFAULT false);
 
    CREATE FUNCTION append_shared(a_lo int[], a_hi int[], a_crc int[], a_place int[], a_count int, a_from bigint, a_to bigint, a_routes text, a_keys bytea, a_ids bytea, a_bytes bytea, a_lanes text[], a_former jsonb)
-   RETURNS TABLE (owned boolean, first bigint, void int[], altered int[]) LANGUAGE plpgsql AS $body$
+   RETURNS TABLE (owned boolean, first bigint, timeline bigint, void int[], altered int[]) LANGUAGE plpgsql AS $body$
    #variable_conflict use_column
    DECLARE head bigint;
    BEGIN
@@ -130,7 +134,7 @@ const steps: ReadonlyArray<string> = [
          SELECT head + 1, a_count, a_from, a_to, a_routes, a_keys, a_ids, void.places, altered.places, a_bytes FROM void, altered
          WHERE a_count > cardinality(void.places) RETURNING log.first
        )
-     SELECT true, coalesce((SELECT stored.first FROM stored), 0), void.places, altered.places FROM void, altered;
+     SELECT true, coalesce((SELECT stored.first FROM stored), 0), timeline(), void.places, altered.places FROM void, altered;
    END $body$;`,
 ]
 

@@ -1,73 +1,119 @@
 /**
- * The newest rows that a relay knows to be in the database, by which it is seen
- * that a failover lost some. Rows are pruned as well, the oldest first: what is
- * older than any that is there is not lost.
+ * The newest rows that a relay knows to have been stored, by which it finds what
+ * a failover lost.
+ *
+ * **Guarantee.** A failover loses the newest rows of a timeline, and the table
+ * `pruned` says up to where each timeline's rows were deleted since. So a known
+ * row that is not there is lost if it is above that, and pruned otherwise. Where a
+ * server does not say its timeline, all are of timeline 0, and a row that is lost
+ * may pass for one that was pruned.
  */
 import { Effect } from "effect"
 import { keyWidth } from "../../stream/RowKeys.ts"
 import type { Queries } from "../connection/Database.ts"
+import { floorOf } from "./Sequences.ts"
+import { unnested } from "./Unnested.ts"
 
 /** Rows that are remembered at least. */
 const remembered = 1_024
 
-/** The mark that tells a row from another with the same sequences, in SQL: the first of its keys. */
-export const mark = `encode(substr(keys, 1, ${keyWidth}), 'hex')`
-/** The mark of a row that is being appended. */
+/** The mark of a row that is being appended: the first of its keys, which tells it from another with the same sequences. */
 export const markOf = (keys: Uint8Array): string => Buffer.from(keys.buffer, keys.byteOffset, keyWidth).toString("hex")
 
-/** SQL that finds which rows of the log exist, of those whose first sequences a parameter names, as JSON. */
-export const thereOf = (parameter: string): string =>
-  `(SELECT coalesce(json_agg(json_build_object('first', first, 'mark', ${mark})), '[]')
-    FROM log WHERE first = ANY(${parameter}::bigint[]))`
+const mark = `encode(substr(keys, 1, ${keyWidth}), 'hex')`
+/** The columns of a {@link KnownRow}. */
+export const knownColumns = `first, timeline, count - cardinality(void) AS events, ${mark} AS mark`
 
-/** How many events of a row were answered as new, in SQL. */
-export const answered = "count - cardinality(void)"
-
-/** A row that is in the database, as far as this relay knows. */
+/** A row that was stored, as far as this relay knows. */
 export interface KnownRow {
   readonly first: number
+  /** The timeline of the server that stored it. */
+  readonly timeline: number
   /** Events of the row that were answered as new. */
   readonly events: number
   readonly mark: string
 }
 
+/** SQL that finds those of the rows of {@link lostParams} that are lost, with their places. */
+const lostRows = (parameter: number): string =>
+  `SELECT first, timeline, place
+    FROM unnest($${parameter}::bigint[], $${parameter + 1}::bigint[], $${parameter + 2}::text[])
+      WITH ORDINALITY AS known(first, timeline, mark, place)
+    WHERE NOT EXISTS (
+      SELECT FROM log WHERE first = known.first AND timeline = known.timeline AND ${mark} = known.mark
+    ) AND NOT EXISTS (
+      SELECT FROM pruned
+      WHERE stream = known.first / ${floorOf(1)} AND timeline = known.timeline AND last >= known.first
+    )`
+/** The same, as a JSON array of the places. */
+export const lostPlaces = (parameter: number): string =>
+  `(SELECT coalesce(json_agg(place), '[]') FROM (${lostRows(parameter)}) AS lost)`
+export const lostParams = (rows: ReadonlyArray<KnownRow>) =>
+  unnested(3, rows, ({ first, timeline, mark }) => [first, timeline, mark])
+/** The rows of these places. */
+export const placed = (rows: ReadonlyArray<KnownRow>, places: ReadonlyArray<number>): ReadonlySet<KnownRow> =>
+  new Set(places.flatMap((place) => rows[place - 1] ?? []))
+
+/** Whether a row was not appended after the loss, in the place of what was lost. A dump of another cluster has timelines above the server's. */
+const isBefore = (table: string): string => `(${table}.timeline <= oldest.timeline OR ${table}.timeline > timeline())`
+
+/**
+ * Finds the rows of a stream with the floor `$4` that are lost, and what is left of the stream below them: its last
+ * sequence, and how many events had been answered by then.
+ */
+const lossSql = `WITH lost AS MATERIALIZED (${lostRows(1)}),
+  oldest AS (SELECT first, timeline FROM lost ORDER BY place LIMIT 1),
+  kept AS (
+    SELECT max(log.first + count - 1) AS last, sum(cardinality(void)) AS void FROM log, oldest
+    WHERE log.first > $4::bigint AND log.first < oldest.first AND ${isBefore("log")}
+  ),
+  gone AS (
+    SELECT max(last) AS last, sum(void) AS void FROM pruned, oldest
+    WHERE stream = $4::bigint / ${floorOf(1)} AND last < oldest.first AND ${isBefore("pruned")}
+  ),
+  below AS (SELECT greatest($4::bigint, kept.last, gone.last) AS last FROM kept, gone)
+  SELECT (SELECT coalesce(json_agg(place), '[]') FROM lost) AS places, below.last,
+    (below.last - $4::bigint - coalesce(kept.void, 0) - coalesce(gone.void, 0))::bigint AS accepted
+  FROM below, kept, gone`
+
+interface Loss {
+  readonly places: ReadonlyArray<number>
+  readonly last: number
+  readonly accepted: number
+}
+
+/** A stream that one relay alone writes, as that relay knows it. */
+export interface OwnStream {
+  readonly floor: number
+  /** Events that were appended since it began. */
+  readonly accepted: number
+}
+
 /** The losses of a failover. */
-export interface Missing {
+export interface Lost {
   readonly events: number
   /** The first sequence of them. */
   readonly from: number
-  /** Nothing that is known is there: more may be missing. */
-  readonly isAll: boolean
+  /** More may be lost: this relay has forgotten what it knew before. */
+  readonly isPart: boolean
 }
 
-const nothing: Missing = { events: 0, from: 0, isAll: false }
+const eventsOf = (rows: ReadonlyArray<KnownRow>): number => rows.reduce((sum, { events }) => sum + events, 0)
+
+const nothing: Lost = { events: 0, from: 0, isPart: false }
 
 /** Rows of a stream, the oldest first. */
 export class KnownRows {
-  #rows: Array<KnownRow & { readonly at: number }> = []
-  /** The first sequence of the row up to which the database was asked for them. */
-  confirmed = 0
+  #rows: Array<KnownRow> = []
+  /** The newest row of which the database said that it is not lost. */
+  #confirmed: KnownRow | undefined
+  #hasForgotten = false
 
-  /** `at` is when it became known, in milliseconds of any clock. */
-  push({ first, events, mark }: KnownRow, at = 0): void {
-    this.#rows.push({ first, events, mark, at })
-    if (this.#rows.length > 2 * remembered) this.#rows.splice(0, remembered)
-  }
-
-  /** Nothing is known any more. */
-  clear(): void {
-    this.#rows = []
-  }
-
-  /** Forgets rows that were pruned. */
-  pruned(firsts: ReadonlyArray<number>): void {
-    const gone = new Set(firsts)
-    this.#rows = this.#rows.filter(({ first }) => !gone.has(first))
-  }
-
-  /** Forgets what became known before `at`: it may be pruned. */
-  forget(at: number): void {
-    this.#rows = this.#rows.filter((row) => row.at >= at)
+  push({ first, timeline, events, mark }: KnownRow): void {
+    this.#rows.push({ first, timeline, events, mark })
+    if (this.#rows.length <= 2 * remembered) return
+    this.#rows.splice(0, remembered)
+    this.#hasForgotten = true
   }
 
   /**
@@ -75,38 +121,35 @@ export class KnownRows {
    * appended after it must not hide that.
    */
   get unconfirmed(): ReadonlyArray<KnownRow> {
-    const from = this.#rows.findLastIndex(({ first }) => first <= this.confirmed)
+    const from = this.#confirmed === undefined ? 0 : this.#rows.lastIndexOf(this.#confirmed)
     return this.#rows.slice(Math.max(0, from))
   }
 
+  /** The database was asked for rows: false where it has lost some. */
+  confirm(rows: ReadonlyArray<KnownRow>, lost: ReadonlySet<KnownRow>): boolean {
+    if (rows.some((row) => lost.has(row))) return false
+    this.#confirmed = rows.at(-1) ?? this.#confirmed
+    return true
+  }
+
   /**
-   * Finds the rows that are known and that the database does not have, and forgets them. One round trip.
-   * With the `floor` of a stream that this relay alone writes, events before the oldest known row count too.
+   * Finds the rows that are lost, and forgets them. One round trip. Of a stream of this relay's own, all that is lost
+   * counts, known row by row or not.
    */
-  takeMissing(db: Queries, floor?: number) {
+  takeLost(db: Queries, own?: OwnStream) {
     const rows = [...this.#rows]
-    const [first] = rows
-    if (first === undefined) return Effect.succeed(nothing)
-    return Effect.map(
-      db.query<{ head: number; there: ReadonlyArray<Pick<KnownRow, "first" | "mark">> }>(
-        `SELECT (SELECT coalesce(max(first + count - 1), $2) FROM log WHERE first > $2 AND first < $3) AS head,
-           ${thereOf("$1")} AS there`,
-        [rows.map(({ first }) => first), floor ?? 0, first.first],
-      ),
-      ({ rows: [answer] }): Missing => {
-        const { head, there } = answer ?? { head: 0, there: [] }
-        const marks = new Map(there.map(({ first, mark }) => [first, mark]))
-        const isThere = ({ first, mark }: KnownRow) => marks.get(first) === mark
-        const oldest = rows.findIndex(isThere)
-        const gone = rows.slice(oldest + 1).filter((row) => !isThere(row))
-        this.#rows = this.#rows.filter((row) => !gone.includes(row))
-        const before = oldest === -1 && floor !== undefined ? first.first - 1 - head : 0
-        return {
-          events: gone.reduce((sum, { events }) => sum + events, before),
-          from: before > 0 ? head + 1 : (gone[0]?.first ?? 0),
-          isAll: oldest === -1 && floor === undefined,
-        }
-      },
-    )
+    if (rows.length === 0) return Effect.succeed(nothing)
+    return Effect.map(db.query<Loss>(lossSql, [...lostParams(rows), own?.floor ?? 0]), ({ rows: [answer] }): Lost => {
+      const all = placed(rows, answer?.places ?? [])
+      const lost = this.#rows.filter((row) => all.has(row))
+      const [first] = lost
+      if (answer === undefined || first === undefined) return nothing
+      // Where a server does not say its timeline, this relay may have appended more before it heard of the loss.
+      const later = rows.slice(rows.indexOf(first)).filter((row) => !all.has(row))
+      this.#rows = this.#rows.filter((row) => !all.has(row))
+      return own === undefined
+        ? { events: eventsOf(lost), from: first.first, isPart: this.#hasForgotten && lost.length === rows.length }
+        : { events: own.accepted - answer.accepted - eventsOf(later), from: answer.last + 1, isPart: false }
+    })
   }
 }

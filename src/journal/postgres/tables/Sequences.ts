@@ -1,6 +1,7 @@
 /**
  * How sequences tell streams apart: `stream · 2^42 + n`, with n from 1. So those
- * of stream 0 are 1, 2, 3, …, and a number is enough to find an event.
+ * of stream 0 are 1, 2, 3, …, and a number is enough to find an event. And how
+ * epochs tell timelines apart.
  */
 
 const width = 2 ** 42
@@ -23,8 +24,8 @@ export const rangeOf = (stream: number): readonly [floor: number, ceiling: numbe
 /** The stream that an event is in. */
 export const streamOf = (sequence: number): number => Math.floor(sequence / width)
 
+/** The timeline of the server on which an epoch of a stream began. */
+export const timelineOf = (epoch: number): number => Math.floor(epoch / 2 ** 32)
+
 /** 2^53 is the last whole number that is exact. */
 export const maxStreams = 2 ** 11
-
-/** The key of `meta` that counts a stream's sequences of duplicates in rows that were deleted since. */
-export const voidKey = (stream: number): string => `void:${stream}`

@@ -1,35 +1,10 @@
 import { expect } from "bun:test"
 import { Duration, Effect } from "effect"
-import type { Queries } from "../../../../src/journal/postgres/connection/Database.ts"
-import { databaseError } from "../../../../src/journal/postgres/connection/DatabaseError.ts"
-import { prune } from "../../../../src/journal/postgres/lanes/Housekeeping.ts"
-import type { OwnedStream } from "../../../../src/journal/postgres/lanes/OwnedStream.ts"
-import { KnownRows } from "../../../../src/journal/postgres/tables/KnownRows.ts"
 import { it } from "../../../lib/effect.ts"
 import { suiteUnless } from "../../../lib/lacking.ts"
 import { reasonToSkip } from "../../../parts/Postgres.ts"
 import { event, settlement } from "../../samples.ts"
 import { relays, seconds } from "../relays.ts"
-
-const rowAt = (first: number) => ({ first, count: 1, received_to: 0, void: 0, bytes: 1 })
-
-it.effect("rows whose deletion was never answered are not taken for lost", () =>
-  Effect.gen(function* () {
-    const known = new KnownRows()
-    for (const first of [1, 2, 3, 4]) known.push({ first, events: 1, mark: "" })
-    known.confirmed = 4
-    const lost = databaseError("unavailable", "the connection was lost", { isLost: true })
-    const query = (sql: string) =>
-      sql.includes("DELETE") ? Effect.fail(lost) : Effect.succeed({ rows: [1, 2, 3].map(rowAt), count: 3 })
-    // A lane waits for the first.
-    const isPending = (first: number) => first === 1
-    const stream = { id: 0, epoch: 1, prunedTo: 0, kept: 4, bytes: 4, owner: { db: { query } }, known, isPending }
-    expect(yield* Effect.flip(prune(stream as unknown as OwnedStream, 1_000, 0))).toBe(lost)
-    const there = [1, 4].map((first) => ({ first, mark: "" }))
-    const answering = { query: () => Effect.succeed({ rows: [{ head: 0, there }], count: 1 }) } as unknown as Queries
-    expect(yield* known.takeMissing(answering)).toMatchObject({ events: 0 })
-  }),
-)
 
 suiteUnless(reasonToSkip(), "what a relay keeps in the database", () => {
   it.effect("rows are deleted when they are old and every lane has passed them, but for the newest", () =>
