@@ -8,7 +8,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     line: "fleet-late-commit",
     gone: "a relay whose signs of life are not answered begins no attempt",
     file: postgres("lanes/StreamState"),
-    find: "return !this.isLost && this.owner.isAlive() && this.owner.now() >= this.notBefore",
+    find: "return !this.isLost && this.owner.isAlive() && this.owner.askedAt() >= this.notBefore",
     replace: "return true",
   },
   {

@@ -4,7 +4,8 @@ import { type JournalError, unavailable } from "../../JournalError.ts"
 import type { Database } from "../connection/Database.ts"
 import { refusing } from "../connection/DatabaseRefusal.ts"
 import { maxStreams, sharedStream } from "../tables/Sequences.ts"
-import { lease, taking } from "./Membership.ts"
+import type { Taken } from "./Handover.ts"
+import { lease, type MemberRow, type StreamRow, taking } from "./Membership.ts"
 
 /** How often a relay of the same name is looked at before it is believed to be gone, in milliseconds. */
 const lookEvery = 500
@@ -49,9 +50,7 @@ export const claimName = Effect.fnUntraced(function* (
 })
 
 /** A stream that was claimed. */
-export interface Claimed {
-  readonly id: number
-  readonly epoch: number
+export interface Claimed extends Taken {
   /** The living relay that delivers what is left in it, as far as is known. */
   readonly before: string | null
 }
@@ -66,11 +65,12 @@ export const claimStream = Effect.fnUntraced(function* (
       const take = (where: string) =>
         queries.query<Claimed>(
           `WITH found AS MATERIALIZED (
-             SELECT id, CASE WHEN spare THEN NULL ELSE owner END AS owner FROM stream
+             SELECT id, epoch AS former, CASE WHEN spare THEN NULL ELSE owner END AS owner FROM stream
              WHERE id <> ${sharedStream} AND ${where} ORDER BY id LIMIT 1 FOR UPDATE
            )
            UPDATE stream SET home = $1, owner = $1, epoch = next_epoch(epoch), spare = false FROM found
-           WHERE stream.id = found.id RETURNING stream.id, stream.epoch, found.owner AS before`,
+           WHERE stream.id = found.id
+           RETURNING stream.id, stream.epoch, found.former, found.owner AS before`,
           [name],
         )
       const home = (yield* take("home = $1")).rows[0] ?? (yield* take("spare")).rows[0]
@@ -78,7 +78,7 @@ export const claimStream = Effect.fnUntraced(function* (
       const { rows } = yield* queries.query<Claimed>(
         `INSERT INTO stream (id, home, owner, epoch)
          SELECT min(id), $1, $1, next_epoch(0) FROM generate_series(0, ${maxStreams - 1}) AS free(id)
-         WHERE NOT EXISTS (SELECT FROM stream WHERE stream.id = free.id) RETURNING id, epoch, NULL AS before`,
+         WHERE NOT EXISTS (SELECT FROM stream WHERE stream.id = free.id) RETURNING id, epoch, 0 AS former, NULL AS before`,
         [name],
       )
       return rows[0]
@@ -86,4 +86,34 @@ export const claimStream = Effect.fnUntraced(function* (
   )
   const claimed = yield* refusing(Effect.retry(claim, { times: 5 }))
   return claimed ?? (yield* unavailable("The database has no stream left for another relay."))
+})
+
+/**
+ * Takes a stream that nobody has, or whose owner gives no sign of life: `before`,
+ * of which this relay knows the last one. Gives the new epoch, and `undefined`
+ * where another relay was first or the owner goes on.
+ */
+export const takeStream = Effect.fnUntraced(function* (
+  db: Database,
+  name: string,
+  { id, epoch }: StreamRow,
+  before: MemberRow | undefined,
+): Effect.fn.Return<number | undefined, JournalError> {
+  const take = db.transact((queries) =>
+    Effect.gen(function* () {
+      if (before !== undefined) {
+        const { count } = yield* queries.query(
+          `UPDATE member SET beat = beat + ${taking} WHERE name = $1 AND instance = $2 AND beat % ${taking} = $3`,
+          [before.name, before.instance, before.beat % taking],
+        )
+        if (count === 0) return undefined
+      }
+      const { rows } = yield* queries.query<{ epoch: number }>(
+        "UPDATE stream SET owner = $1, epoch = next_epoch(epoch), spare = false WHERE id = $2 AND epoch = $3 RETURNING epoch",
+        [name, id, epoch],
+      )
+      return rows[0]?.epoch
+    }),
+  )
+  return yield* refusing(take)
 })

@@ -17,8 +17,9 @@ import { OwnedStream } from "../lanes/OwnedStream.ts"
 import { load } from "../lanes/StreamLoading.ts"
 import { isOwned, type Owner } from "../lanes/StreamState.ts"
 import { type KnownRow, type KnownRows, type OwnStream, placed } from "../tables/KnownRows.ts"
-import { floorOf, sharedStream } from "../tables/Sequences.ts"
-import { claimName, claimStream, putName } from "./Claims.ts"
+import { floorOf, sharedStream, timelineOf } from "../tables/Sequences.ts"
+import { claimName, claimStream, putName, takeStream } from "./Claims.ts"
+import { Handover, type Taken } from "./Handover.ts"
 import * as Membership from "./Membership.ts"
 import { nobody, reportOf } from "./SelfReport.ts"
 
@@ -31,7 +32,7 @@ const forgetAfter = 3_600_000
 export interface FleetOptions {
   readonly db: Database
   readonly name: string
-  readonly owner: Omit<Owner, "db" | "isAlive" | "now" | "isPaused">
+  readonly owner: Omit<Owner, "db" | "isAlive" | "askedAt" | "now" | "isPaused">
   /** This relay's appends to the shared stream: its owner may not have read the newest yet. */
   readonly toShared: KnownRows
   /** A failover may have lost some of these rows: they are of a stream that is this relay's no more, or of the shared one. */
@@ -47,6 +48,7 @@ export class Fleet {
   readonly #random: () => number
   readonly #instance = crypto.randomUUID()
   readonly #stillness = new Membership.Stillness()
+  readonly #handover = new Handover()
   readonly owner: Owner
   readonly name: string
   /** This relay's identity, for the others: asked anew at each beat. */
@@ -87,6 +89,7 @@ export class Fleet {
       ...options.owner,
       db: options.db,
       isAlive: () => this.isAlive,
+      askedAt: () => this.#sent.at,
       now: () => this.now(),
       isPaused: (sink) => this.isPaused(sink),
     }
@@ -169,15 +172,28 @@ export class Fleet {
 
   get #claim(): Effect.Effect<void, JournalError> {
     return Effect.gen({ self: this }, function* () {
-      const { id, epoch, before } = yield* claimStream(this.#options.db, this.name)
-      const stream = new OwnedStream(this.owner, id, epoch)
-      yield* load(stream)
+      const isOthers = (owner: string | null) => owner !== null && owner !== this.name
+      const home = this.news.streams.find(({ home }) => home === this.name)
+      if (home !== undefined && isOthers(home.owner)) this.#handover.fromLiving(home.id, this.now())
+      const claimed = yield* claimStream(this.#options.db, this.name)
       // Its owner lives, and learns of this by its next sign of life: until then it may deliver.
-      if (before !== null && before !== this.name) stream.notBefore = this.now() + Membership.lease
+      if (isOthers(claimed.before)) this.#handover.fromLiving(claimed.id, this.now())
+      const stream = yield* this.#read(claimed)
       this.own = stream
       yield* this.#hold(stream)
     })
   }
+
+  /** Reads a stream that was taken. */
+  readonly #read = Effect.fnUntraced(function* (
+    this: Fleet,
+    taken: Taken,
+  ): Effect.fn.Return<OwnedStream, JournalError> {
+    const stream = new OwnedStream(this.owner, taken.id, taken.epoch)
+    stream.notBefore = this.#handover.after(taken, this.now())
+    yield* load(stream)
+    return stream
+  })
 
   /** Gives everything back, for others to take at once. */
   get leave(): Effect.Effect<void> {
@@ -222,7 +238,10 @@ export class Fleet {
     // Another relay takes from this one at this moment: the next answer says what.
     const isTaken = takings > this.#takings
     this.#takings = takings
-    if (!isTaken) this.#sent = sent
+    if (!isTaken) {
+      this.#sent = sent
+      this.#handover.heard({ timeline: news.timeline, at: sent.at, streams: this.#heldBy(news) })
+    }
     if (news.timeline !== this.news.timeline) for (const stream of this.streams) stream.lost()
     this.news = news
     const now = this.now()
@@ -231,6 +250,15 @@ export class Fleet {
       const sign = `${instance} ${beat}`
       if (this.#seenAt.get(name)?.sign !== sign) this.#seenAt.set(name, { sign, at: now })
     }
+  }
+
+  /** The streams that are this relay's by what it was told. */
+  #heldBy({ streams, timeline }: Membership.News): ReadonlySet<number> {
+    const epochs = new Map(streams.map(({ id, epoch }) => [id, epoch]))
+    const own = this.streams.filter(
+      ({ id, epoch, isLost }) => !isLost && epochs.get(id) === epoch && timelineOf(epoch) === timeline,
+    )
+    return new Set(own.map(({ id }) => id))
   }
 
   /** The row of this relay's name is another relay's; or a failover lost it, or gave it back to an earlier process. */
@@ -319,32 +347,13 @@ export class Fleet {
   })
 
   /** False where another relay was first. */
-  readonly #take = Effect.fnUntraced(function* (this: Fleet, { id, epoch, owner }: Membership.StreamRow) {
+  readonly #take = Effect.fnUntraced(function* (this: Fleet, row: Membership.StreamRow) {
+    const { id, epoch, owner } = row
     const { db, name } = this.#options
     const before = owner === name ? undefined : this.news.members.find((member) => member.name === owner)
-    const taken = yield* refusing(
-      db.transact((queries) =>
-        Effect.gen(function* () {
-          if (before !== undefined) {
-            const { count } = yield* queries.query(
-              `UPDATE member SET beat = beat + ${Membership.taking}
-               WHERE name = $1 AND instance = $2 AND beat % ${Membership.taking} = $3`,
-              [before.name, before.instance, before.beat % Membership.taking],
-            )
-            // It goes on.
-            if (count === 0) return undefined
-          }
-          const { rows } = yield* queries.query<{ epoch: number }>(
-            "UPDATE stream SET owner = $1, epoch = next_epoch(epoch), spare = false WHERE id = $2 AND epoch = $3 RETURNING epoch",
-            [name, id, epoch],
-          )
-          return rows[0]
-        }),
-      ),
-    )
+    const taken = yield* takeStream(db, name, row, before)
     if (taken === undefined) return false
-    const stream = new OwnedStream(this.owner, id, taken.epoch)
-    yield* load(stream)
+    const stream = yield* this.#read({ id, epoch: taken, former: epoch })
     if (owner !== null && owner !== name) this.counters.takeovers += 1
     yield* this.#hold(stream)
     yield* Effect.logInfo(

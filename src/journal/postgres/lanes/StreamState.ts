@@ -37,10 +37,12 @@ export const isOwned = "id = $1 AND epoch = $2 AND epoch >> 32 = timeline()"
 /** The parts of its owner that a stream needs. */
 export interface Owner {
   readonly db: Database
-  /** Whether this relay's last sign of life is young enough that no other can have taken its streams. */
-  readonly isAlive: () => boolean
   /** Milliseconds of a steady clock. */
   readonly now: () => number
+  /** Whether this relay's last sign of life is young enough that no other can have taken its streams. */
+  readonly isAlive: () => boolean
+  /** When the last sign of life was sent that was answered, in milliseconds of the clock. */
+  readonly askedAt: () => number
   readonly isPaused: (sink: string) => boolean
   readonly opened: (sink: string, options: OpenOptions) => Effect.Effect<void, JournalError>
   /** Moves what a lane still holds that a sink had under its former name. */
@@ -77,7 +79,7 @@ export class StreamState {
   isLost = false
   /** Why the progress of its lanes could not be stored last; empty when it could. */
   trouble = ""
-  /** Nothing is delivered before this, in milliseconds of the owner's clock. */
+  /** Nothing is delivered before a sign of life was answered that was sent then or later, in milliseconds of the owner's clock. */
   notBefore = Number.NEGATIVE_INFINITY
   onLost: () => void = () => {}
 
@@ -105,7 +107,7 @@ export class StreamState {
   // --- ownership -------------------------------------------------------------
 
   mayStart(): boolean {
-    return !this.isLost && this.owner.isAlive() && this.owner.now() >= this.notBefore
+    return !this.isLost && this.owner.isAlive() && this.owner.askedAt() >= this.notBefore
   }
 
   /** Another relay has it. */

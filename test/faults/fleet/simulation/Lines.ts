@@ -55,7 +55,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     line,
     gone: "a relay asks whether a stream is still its own before each attempt",
     file: postgres("lanes/StreamState"),
-    find: "return !this.isLost && this.owner.isAlive() && this.owner.now() >= this.notBefore",
+    find: "return !this.isLost && this.owner.isAlive() && this.owner.askedAt() >= this.notBefore",
     replace: "return true",
     seed: 1,
   },

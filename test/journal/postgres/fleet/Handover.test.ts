@@ -1,0 +1,77 @@
+/** Who may deliver a stream: also while relays don't know yet that another has it. */
+import { expect } from "bun:test"
+import { Effect, SubscriptionRef } from "effect"
+import type { OwnedStream } from "../../../../src/journal/postgres/lanes/OwnedStream.ts"
+import { sharedStream } from "../../../../src/journal/postgres/tables/Sequences.ts"
+import { it } from "../../../lib/effect.ts"
+import { suiteUnless } from "../../../lib/lacking.ts"
+import { reasonToSkip } from "../../../parts/Postgres.ts"
+import { type Relay, relays, seconds } from "../relays.ts"
+
+/** The streams that a relay may deliver now. */
+const delivering = ({ journal }: Relay): ReadonlyArray<number> => {
+  const streams = journal.streams === undefined ? [] : SubscriptionRef.getUnsafe(journal.streams)
+  return (streams as ReadonlyArray<OwnedStream>).filter((stream) => stream.mayStart()).map(({ id }) => id)
+}
+
+/** Lets time pass until a relay may deliver streams; at no moment does another deliver them too. */
+const until = Effect.fnUntraced(function* (relay: Relay, streams: ReadonlyArray<number>, other: Relay) {
+  for (;;) {
+    const mine = delivering(relay)
+    const both = delivering(other).filter((id) => mine.includes(id))
+    expect(both).toEqual([])
+    if (streams.every((id) => mine.includes(id))) return
+    yield* seconds(0.5)
+  }
+})
+
+/** The first stream is of the relay `a`, which stood still, and another has taken it and the shared one over. */
+const takenOver = Effect.gen(function* () {
+  const all = yield* relays
+  const [a, b] = [yield* all.start("a"), yield* all.start("b")]
+  yield* seconds(2)
+  expect(delivering(a)).toEqual([0, sharedStream])
+  const before = yield* all.sql("SELECT id, epoch::text FROM relay.stream WHERE id < 2")
+  a.freeze()
+  yield* until(b, [0, sharedStream], a)
+  return { ...all, a, b, before }
+})
+
+suiteUnless(reasonToSkip(), "a stream that changes hands", () => {
+  it.effect("is delivered by one relay where a promoted server names an owner of before", () =>
+    Effect.gen(function* () {
+      const { a, b, before, sql, promote } = yield* takenOver
+      for (const { id, epoch } of before)
+        yield* sql(`UPDATE relay.stream SET owner = 'a', epoch = ${epoch} WHERE id = ${id}`)
+      yield* promote(2)
+      // It has not heard of the promotion, and may go on for its lease.
+      b.freeze()
+      a.thaw()
+      yield* until(a, [0, sharedStream], b)
+    }).pipe(Effect.scoped),
+  )
+
+  it.effect("is delivered by one relay where its owner of before did not hear that it has it again", () =>
+    Effect.gen(function* () {
+      const { a, b } = yield* takenOver
+      a.fails("lost")
+      a.thaw()
+      yield* seconds(0.5)
+      b.freeze()
+      yield* seconds(1)
+      a.fails(undefined)
+      yield* until(a, [0], b)
+    }).pipe(Effect.scoped),
+  )
+
+  it.effect("is delivered on at once by the relay that had it until the promotion", () =>
+    Effect.gen(function* () {
+      const { start, promote } = yield* relays
+      const a = yield* start("a")
+      yield* seconds(2)
+      yield* promote(2)
+      yield* seconds(2)
+      expect(delivering(a)).toEqual([0, sharedStream])
+    }).pipe(Effect.scoped),
+  )
+})
