@@ -60,7 +60,8 @@ export const make = Effect.fnUntraced(function* (
   writer.refusal = admission.refusal
   yield* Upkeep.run(db, member, report, options)
   const count = Effect.suspend(() => Effect.forEach(fleet.streams, ({ counted }) => counted, { discard: true }))
-  for (const task of [admission.measure(report), trouble.probe(db), alarm.store, count]) {
+  const keepAlarm = Effect.suspend(() => alarm.heard(fleet.news.alarm, fleet.now() - fleet.beatAge))
+  for (const task of [admission.measure(report), trouble.probe(db), keepAlarm, count]) {
     yield* Effect.forkScoped(Effect.forever(Effect.andThen(task, Effect.sleep(beatEvery))))
   }
 

@@ -139,12 +139,17 @@ export const relays = Effect.gen(function* () {
           ].join(";"),
         ),
       ),
-    start: Effect.fnUntraced(function* (name: string, retention = Duration.days(36_525)) {
+    /** `over` may change what the relay asks its database. */
+    start: Effect.fnUntraced(function* (
+      name: string,
+      retention = Duration.days(36_525),
+      over: (db: Database) => Database = (db) => db,
+    ) {
       const scope = yield* Scope.fork(all)
       return yield* Effect.gen(function* () {
         const opened = yield* openDatabase(url, { schema })
         yield* Effect.mapError(DatabaseSchema.migrate(opened, schema), ({ message }) => unavailable(message))
-        const { db, freeze, thaw, fails } = freezable(opened)
+        const { db, freeze, thaw, fails } = freezable(over(opened))
         const journal = yield* PostgresJournal.make(db, {
           name,
           retention,

@@ -1,6 +1,9 @@
 /**
  * Losses that no person has acknowledged, for all relays: the journal is red
  * until one relay is told that they were seen.
+ *
+ * **Guarantee.** A relay keeps the lines that it raised until the database says
+ * that they were acknowledged. A failover that loses them finds them stored again.
  */
 import { Effect, Schedule } from "effect"
 import type { Database } from "../connection/Database.ts"
@@ -10,16 +13,19 @@ interface Raised {
   readonly lines: ReadonlyArray<string>
   /** Epoch milliseconds. */
   readonly since: number
+  /** How often it was acknowledged: by that a relay tells lines that were seen from lines that a failover lost. */
+  readonly cleared: number
 }
 
+/** A line that this relay has raised. */
 interface Own {
   /** Epoch milliseconds. */
   readonly at: number
-  /** Steady milliseconds; `undefined` until the database has it. */
-  readonly storedAt: number | undefined
+  /** When the database took it, in steady milliseconds, and how often the alarm had been acknowledged when it was last there. */
+  readonly stored?: { readonly at: number; readonly cleared: number }
 }
 
-const nothing: Raised = { lines: [], since: 0 }
+const nothing: Raised = { lines: [], since: 0, cleared: 0 }
 const parsed = (text: string | null): Raised => (text === null ? nothing : JSON.parse(text))
 
 export interface Clocks {
@@ -34,48 +40,66 @@ export interface RedAlarm extends ReturnType<typeof make> {}
 export const make = (db: Database, { wall, steady }: Clocks) => {
   /** Lines that this relay has raised: one that a person acknowledged is not raised again. */
   const said = new Set<string>()
-  /** Own lines that the last heartbeat may not have seen in the database. */
+  /** Those of them that nobody is known to have acknowledged. */
   const all = new Map<string, Own>()
   let clearedAt = Number.NEGATIVE_INFINITY
 
   const add = Effect.fnUntraced(function* (own: ReadonlyArray<readonly [string, Own]>) {
-    const since = Math.min(...own.map(([, { at }]) => at))
-    yield* db.transact((queries) =>
+    const cleared = yield* db.transact((queries) =>
       Effect.gen(function* () {
-        yield* queries.query("INSERT INTO meta VALUES ('alarm', $1) ON CONFLICT DO NOTHING", [
-          JSON.stringify({ lines: [], since } satisfies Raised),
-        ])
+        yield* queries.query("INSERT INTO meta VALUES ('alarm', $1) ON CONFLICT DO NOTHING", [JSON.stringify(nothing)])
         const { rows } = yield* queries.query<{ value: string }>(
           "SELECT value FROM meta WHERE key = 'alarm' FOR UPDATE",
         )
         const before = parsed(rows[0]?.value ?? null)
         const lines = [...new Set([...before.lines, ...own.map(([line]) => line)])]
+        const since = before.lines.length > 0 ? before.since : Math.min(...own.map(([, { at }]) => at))
         yield* queries.query("UPDATE meta SET value = $1 WHERE key = 'alarm'", [
-          JSON.stringify({ ...before, lines } satisfies Raised),
+          JSON.stringify({ ...before, lines, since } satisfies Raised),
         ])
+        return before.cleared
       }),
     )
-    const storedAt = steady()
-    for (const [line, { at }] of own) if (all.has(line)) all.set(line, { at, storedAt })
+    const stored = { at: steady(), cleared }
+    for (const [line, { at }] of own) if (all.has(line)) all.set(line, { at, stored })
   })
 
-  /** Stores the lines that the database does not have yet, where it answers. */
+  /** Stores the lines that the database does not have, where it answers. */
   const store: Effect.Effect<void> = Effect.suspend(() => {
-    const own = [...all].filter(([, { storedAt }]) => storedAt === undefined)
+    const own = [...all].filter(([, { stored }]) => stored === undefined)
     return own.length === 0 ? Effect.void : Effect.ignore(add(own))
   })
+
+  /** Notes which own lines were acknowledged, and which a failover has lost; gives the alarm as the database has it. */
+  const note = (value: string | null, askedAt: number): Raised => {
+    const raised = askedAt > clearedAt ? parsed(value) : nothing
+    const { lines, cleared } = raised
+    for (const [line, { at, stored }] of all) {
+      if (stored === undefined || stored.at >= askedAt) continue
+      if (lines.includes(line)) all.set(line, { at, stored: { ...stored, cleared } })
+      else if (cleared > stored.cleared) all.delete(line)
+      else all.set(line, { at })
+    }
+    return raised
+  }
 
   /** Raises each line once, and keeps it until the database takes it. */
   const raise = (line: string): Effect.Effect<void> =>
     Effect.suspend(() => {
       if (said.has(line)) return Effect.void
       said.add(line)
-      all.set(line, { at: wall(), storedAt: undefined })
+      all.set(line, { at: wall() })
       return store
     })
 
   return {
-    store,
+    /** The database had this when it was asked at `askedAt`, in steady milliseconds: what it lacks is stored. */
+    heard: (value: string | null, askedAt: number): Effect.Effect<void> =>
+      Effect.suspend(() => {
+        note(value, askedAt)
+        return store
+      }),
+
     raiseDamaged: (sequence: number) =>
       raise(`Event ${sequence} can't be read as it was written: it is not delivered; the sender may send it again.`),
 
@@ -93,22 +117,29 @@ export const make = (db: Database, { wall, steady }: Clocks) => {
         Effect.ignore,
       ),
 
-    /** The alarm: `stored` is what the database said when it was asked at `askedAt`, in steady milliseconds. */
-    state: (stored: string | null, askedAt: number): Raised => {
-      const { lines, since } = askedAt > clearedAt ? parsed(stored) : nothing
-      const own = [...all].filter(([, { storedAt }]) => storedAt === undefined || storedAt >= askedAt)
+    /** The alarm: `value` is what the database had when it was asked at `askedAt`. */
+    state: (value: string | null, askedAt: number): Pick<Raised, "lines" | "since"> => {
+      const { lines, since } = note(value, askedAt)
+      const own = [...all]
       return {
         lines: [...new Set([...lines, ...own.map(([line]) => line)])],
-        since: since > 0 ? since : (own[0]?.[1].at ?? 0),
+        since: lines.length > 0 ? since : (own[0]?.[1].at ?? 0),
       }
     },
 
     /** A person has seen it: it ends at every relay with that relay's next sign of life. */
     clear: Effect.suspend(() =>
-      Effect.map(db.query("DELETE FROM meta WHERE key = 'alarm'"), () => {
-        all.clear()
-        clearedAt = steady()
-      }),
+      Effect.map(
+        db.query(
+          `INSERT INTO meta AS m VALUES ('alarm', $1) ON CONFLICT (key) DO UPDATE
+           SET value = jsonb_set($1::jsonb, '{cleared}', to_jsonb((m.value::jsonb ->> 'cleared')::int + 1))::text`,
+          [JSON.stringify({ ...nothing, cleared: 1 } satisfies Raised)],
+        ),
+        () => {
+          all.clear()
+          clearedAt = steady()
+        },
+      ),
     ),
   }
 }
