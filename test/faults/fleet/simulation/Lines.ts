@@ -16,6 +16,7 @@ const fleets = (name: string, fault: string, databases: number, seeds: { normal:
     if (lacking !== undefined) return skipped(lacking)
     const postgres = await makePostgres()
     const broken: Array<string> = []
+    const reports: Array<string> = []
     let [rounds, acknowledged, lost, repeated, takeovers, meanwhile] = [0, 0, 0, 0, 0, 0]
     let [renames, promotions, operations] = [0, 0, 0]
     for (; rounds < (long ? seeds.long : seeds.normal) && broken.length < reported; rounds++) {
@@ -29,6 +30,7 @@ const fleets = (name: string, fault: string, databases: number, seeds: { normal:
       promotions += verdict.promotions
       operations += verdict.operations
       for (const text of verdict.broken) broken.push(`seed ${seed + rounds}: ${text}`)
+      for (const text of verdict.reports) reports.push(`seed ${seed + rounds}, ${text}`)
       if (verdict.lost > 0) broken.push(`seed ${seed + rounds}: ${verdict.lost} lost`)
     }
     await postgres.stop()
@@ -39,7 +41,7 @@ const fleets = (name: string, fault: string, databases: number, seeds: { normal:
       notes.push(`${meanwhile} acknowledged while another database was away`)
       if (meanwhile === 0) broken.push("nothing was acknowledged while another database was away")
     }
-    return { rounds, acknowledged, lost, duplicates: repeated, broken, notes }
+    return { rounds, acknowledged, lost, duplicates: repeated, broken, notes: [...notes, ...reports] }
   },
 })
 
@@ -57,7 +59,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     file: postgres("lanes/StreamState"),
     find: "return !this.isLost && this.owner.isAlive() && this.owner.askedAt() >= this.notBefore",
     replace: "return true",
-    seed: 1,
+    seed: 5,
   },
   {
     line,
@@ -73,7 +75,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     file: postgres("append/Commits"),
     find: "isOwned} FOR SHARE)",
     replace: 'isOwned.replaceAll("epoch", "$2::bigint")} FOR SHARE)',
-    seed: 1,
+    seed: 3,
   },
   {
     line,

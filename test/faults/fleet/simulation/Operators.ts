@@ -221,7 +221,8 @@ export class Operators {
       case "unrecorded":
         return !isDead
       case "laneRemoved":
-        return sink !== guest || this.#dropped.has(id)
+        // An event may have arrived before the lane was removed, and its relay have crashed before it stored that.
+        return sink !== guest || this.#dropped.has(id) || this.#stage.arrivedAt(sink, id) > 0
       default:
         return false
     }

@@ -15,7 +15,17 @@ const accounts = "CREATE TABLE account (name text PRIMARY KEY, shard int NOT NUL
 const refused = ({ message }: DatabaseError): JournalError => unavailable(message)
 
 /** What a standby has of the journal. */
-const tables = "stream member log seen progress retry dead outcome ended imported hour sink meta".split(" ")
+const tables = "stream member log pruned seen progress retry dead outcome ended imported hour sink meta".split(" ")
+
+const deadlock = "40P01"
+
+/** The lanes of a stream. */
+export interface StreamLanes {
+  readonly stream: number
+  readonly owner: string | null
+  readonly lanes: ReadonlyArray<string>
+  readonly names: Readonly<Record<string, { readonly to: string }>>
+}
 
 /** One database: a schema of its own, on the server of the tests. */
 export class Shard {
@@ -85,12 +95,38 @@ export class Shard {
     ])
   }
 
+  /** The streams, with their lanes and the other names of these, as `progress` has them or the same table of a standby. */
+  lanes(progress: string): Promise<ReadonlyArray<StreamLanes>> {
+    return this.#with(async (client) => {
+      const { rows } = await client.query(
+        `SELECT stream, owner, ARRAY(SELECT jsonb_object_keys(lanes)) AS lanes, names
+         FROM ${progress} JOIN stream ON id = stream ORDER BY stream`,
+      )
+      return rows as ReadonlyArray<StreamLanes>
+    })
+  }
+
   async #run(statements: ReadonlyArray<string>): Promise<void> {
+    const run = () =>
+      this.#with(async (client) => {
+        for (const statement of statements) await client.query(statement)
+      })
+    for (;;) {
+      try {
+        return await run()
+      } catch (error) {
+        // Relays lock tables in another order: of two that wait for each other PostgreSQL ends one.
+        if (!(error instanceof pg.DatabaseError) || error.code !== deadlock) throw error
+      }
+    }
+  }
+
+  async #with<A>(work: (client: pg.Client) => Promise<A>): Promise<A> {
     const client = new pg.Client({ connectionString: this.#url })
     await client.connect()
     try {
       await client.query(`SET search_path = ${this.#schema}; SET lock_timeout = 0`)
-      for (const statement of statements) await client.query(statement)
+      return await work(client)
     } finally {
       await client.end()
     }
