@@ -26,7 +26,7 @@ export const read = <E, R>(
   Effect.gen(function* () {
     const all = { pending: 0, deadLetters: 0, known: 0, damaged: 0 }
     const strange = new Map<string, number>()
-    const { items, NewerJournal } = yield* lazily(maintenance)
+    const { items } = yield* lazily(maintenance)
     const source = yield* Effect.acquireRelease(
       Effect.sync(() => items(path)),
       (source) => Effect.sync(() => source.return(undefined)),
@@ -35,13 +35,11 @@ export const read = <E, R>(
       try: () => source.next(),
       catch: (error) => {
         const why =
-          error instanceof NewerJournal
-            ? "a newer relay wrote it"
-            : Predicate.hasProperty(error, "code") && error.code === "ENOENT"
-              ? "there is no such file"
-              : error instanceof Error
-                ? error.message
-                : "unknown error"
+          Predicate.hasProperty(error, "code") && error.code === "ENOENT"
+            ? "there is no such file"
+            : error instanceof Error
+              ? error.message
+              : "unknown error"
         return io(`${path} can't be read: ${why}.`)
       },
     })

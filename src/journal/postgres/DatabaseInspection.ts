@@ -8,7 +8,7 @@ import type { Queries } from "./connection/Database.ts"
 import type { DatabaseError } from "./connection/DatabaseError.ts"
 import * as PooledDatabase from "./connection/PooledDatabase.ts"
 import type { PostgresConfig } from "./connection/PostgresConfig.ts"
-import { latest, versionOf } from "./tables/DatabaseSchema.ts"
+import { find, latest } from "./tables/DatabaseSchema.ts"
 
 type Findings = ReadonlyArray<Inspected>
 
@@ -120,10 +120,8 @@ const schema = Effect.fnUntraced(function* (queries: Queries, name: string) {
       `the user may not read and write ${names}: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ${name} TO <the relay's user>`,
     )
   }
-  const version = yield* versionOf(queries)
-  if (version > latest) {
-    return wrong(`a newer relay wrote the schema ${name} (version ${version}, and this relay knows ${latest})`)
-  }
+  const { version, refusal } = yield* find(queries, name)
+  if (refusal !== undefined) return wrong(refusal)
   if (version < latest && !found.mayCreateTables) {
     return wrong(
       `the schema ${name} has version ${version} and must have ${latest}, and the user may not change it: start one relay as its owner`,

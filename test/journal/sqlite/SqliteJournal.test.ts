@@ -4,6 +4,8 @@ import { copyFileSync, readdirSync, rmSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { Effect, Fiber } from "effect"
+import { backup, check, salvage } from "../../../src/journal/sqlite/maintenance/Maintenance.ts"
+import { relayVersion } from "../../../src/runtime/Version.ts"
 import { journalContract } from "../../contract/journalContract.ts"
 import { it } from "../../lib/effect.ts"
 import { tries } from "../../lib/tries.ts"
@@ -113,11 +115,31 @@ describe("SqliteJournal and other processes", () => {
     Effect.gen(function* () {
       const at = options()
       yield* session(at, () => Effect.void)
-      const db = new DatabaseSync(at.path)
-      db.exec("PRAGMA user_version = 99")
-      db.close()
-      const refused = yield* failure(session(at, () => Effect.void))
-      expect(refused.message).toContain("newer relay (schema 99")
+      const write = (sql: string) => {
+        const db = new DatabaseSync(at.path)
+        db.exec(sql)
+        db.close()
+      }
+      const refusals = Effect.all([
+        Effect.flip(session(at, () => Effect.void)),
+        Effect.flip(check(at.path)),
+        Effect.flip(backup(at.path, `${at.path}.copy`)),
+        Effect.flip(salvage(at.path, `${at.path}.ndjson`)),
+      ])
+      write("PRAGMA user_version = 99; UPDATE meta SET value = '9.9.9-rc.1' WHERE key = 'writer'")
+      for (const { message } of yield* refusals) {
+        expect(message).toContain(
+          `relay 9.9.9-rc.1 wrote the journal ${at.path}, which is too new for this relay (${relayVersion}): run relay 9.9.9-rc.1 or later, or restore a backup from before the upgrade.`,
+        )
+      }
+      // What the relay itself never writes there is shown to nobody.
+      for (const other of ["SET value = '9 \u001b[2J'", `SET value = '${relayVersion}'`, "SET key = 'author'"]) {
+        write(`UPDATE meta ${other} WHERE key = 'writer'`)
+        for (const { message } of yield* refusals) {
+          expect(message).toContain(`a newer relay wrote the journal ${at.path}, which is too new`)
+          expect(message).toContain("run that version, or restore")
+        }
+      }
       expect(readdirSync(dirname(at.path)).filter((name) => name.endsWith(".damaged"))).toEqual([])
     }),
   )

@@ -6,7 +6,7 @@ import type { Queries } from "../connection/Database.ts"
 import * as PooledDatabase from "../connection/PooledDatabase.ts"
 import type { PostgresConfig } from "../connection/PostgresConfig.ts"
 import { beatEvery } from "../fleet/Membership.ts"
-import { latest, versionOf } from "../tables/DatabaseSchema.ts"
+import { find, latest } from "../tables/DatabaseSchema.ts"
 import { LaneNames, nothingStored, type StoredLanes } from "../tables/LaneNames.ts"
 import { floorOf, streamOf } from "../tables/Sequences.ts"
 import * as StreamSource from "./StreamSource.ts"
@@ -31,10 +31,10 @@ const requireQuiet = Effect.fnUntraced(function* (read: StreamSource.ReadRows) {
 })
 
 const requireLatest = Effect.fnUntraced(function* (queries: Queries, schema: string) {
-  const version = yield* failing(versionOf(queries))
+  const { version, refusal } = yield* failing(find(queries, schema))
   if (version === latest) return
-  const message = `The schema ${schema} has version ${version}, and this relay reads ${latest}: start it on the journal once.`
-  return yield* new MaintenanceError({ message })
+  const older = `The schema ${schema} has version ${version}, and this relay reads ${latest}: start it on the journal once`
+  return yield* new MaintenanceError({ message: `${refusal ?? older}.` })
 })
 
 /** The journal of a config, whose database stays open until the scope closes. */

@@ -6,14 +6,21 @@
  * what stands in it. A step that has shipped is never changed: the next one
  * changes what it made.
  *
+ * **Guarantee.** A relay that runs goes on while the next version takes the step:
+ * a step adds tables, columns with a default and functions, and keeps what the
+ * version before reads and writes. What that version alone used is removed by a
+ * step of the version after.
+ *
  * A relay that finds the schema as it knows it needs no right to change it.
  */
-import { Effect } from "effect"
+import { Effect, Schedule } from "effect"
+import { relayVersion } from "../../../runtime/Version.ts"
+import { newerJournal } from "../../NewerJournal.ts"
 import type { Database, Queries } from "../connection/Database.ts"
 import { type DatabaseError, databaseError } from "../connection/DatabaseError.ts"
 
 /** Names without a schema: the session's `search_path` is the journal's own. */
-const steps: ReadonlyArray<string> = [
+export const steps: ReadonlyArray<string> = [
   `CREATE TABLE meta (key text PRIMARY KEY, value text NOT NULL);
    INSERT INTO meta VALUES ('identity', gen_random_uuid()::text);
 
@@ -141,26 +148,36 @@ const steps: ReadonlyArray<string> = [
 /** The version that this relay reads and writes. */
 export const latest = steps.length
 
-/** The version of the schema; 0 where there is none yet. */
-export const versionOf = (queries: Queries): Effect.Effect<number, DatabaseError> =>
+/** The schema that a database has. */
+export interface FoundSchema {
+  /** 0 where there is none yet. */
+  readonly version: number
+  /** Set where a newer relay wrote it: why this one can't use it. */
+  readonly refusal?: string
+}
+
+/** Reads the version of the schema that is on the search path. */
+export const find = (queries: Queries, schema: string): Effect.Effect<FoundSchema, DatabaseError> =>
   Effect.gen(function* () {
     const { rows } = yield* queries.query(
       "SELECT 1 FROM pg_tables WHERE schemaname = current_schema AND tablename = 'meta'",
     )
-    if (rows.length === 0) return 0
-    const found = yield* queries.query<{ readonly value: string }>("SELECT value FROM meta WHERE key = 'version'")
-    return Number(found.rows[0]?.value ?? 0)
+    if (rows.length === 0) return { version: 0 }
+    const found = yield* queries.query<{ readonly key: string; readonly value: string }>(
+      "SELECT key, value FROM meta WHERE key IN ('version', 'writer')",
+    )
+    const facts = new Map(found.rows.map(({ key, value }) => [key, value]))
+    const version = Number(facts.get("version") ?? 0)
+    if (version <= latest) return { version }
+    return { version, refusal: newerJournal(`the schema ${schema}`, facts.get("writer")) }
   })
 
-const refuseNewer = (version: number): Effect.Effect<void, DatabaseError> =>
-  version <= latest
-    ? Effect.void
-    : Effect.fail(
-        databaseError(
-          "misconfigured",
-          `a newer relay wrote this schema: it has version ${version}, and this relay knows ${latest}; run that version of the relay here too`,
-        ),
-      )
+/** The version of the schema; fails where a newer relay wrote it. */
+const usable = Effect.fnUntraced(function* (queries: Queries, schema: string) {
+  const { version, refusal } = yield* find(queries, schema)
+  if (refusal !== undefined) return yield* Effect.fail(databaseError("misconfigured", refusal))
+  return version
+})
 
 /** Brings the schema to the version that this relay knows, and makes it where there is none. */
 export const migrate = (
@@ -169,10 +186,25 @@ export const migrate = (
   { to = steps }: { readonly to?: ReadonlyArray<string> } = {},
 ): Effect.Effect<void, DatabaseError> =>
   Effect.gen(function* () {
-    const found = yield* versionOf(database)
-    if (found >= to.length) return yield* refuseNewer(found)
-    return yield* database.transact((transaction) => advance(transaction, schema, to))
-  })
+    if ((yield* usable(database, schema)) >= to.length) return
+    yield* Effect.retry(
+      database.transact((transaction) => advance(transaction, schema, to)),
+      { while: isInUse, times: 30, schedule: Schedule.jittered(Schedule.spaced("2 seconds")) },
+    )
+  }).pipe(Effect.mapError((error) => (isInUse(error) ? inUse(schema, error) : error)))
+
+/** Relays that run wait behind a step that waits for a table, so it gives way: before the server looks for deadlocks. */
+const longestWait = "500ms"
+
+/** A step gave way to another transaction. */
+const isInUse = ({ reason }: DatabaseError): boolean => reason === "conflict"
+
+const inUse = (schema: string, { message, code }: DatabaseError): DatabaseError =>
+  databaseError(
+    "unavailable",
+    `the schema ${schema} can't be brought up to date while other transactions hold its tables, as pg_dump does: start the relay again when they have ended (${message})`,
+    { code },
+  )
 
 const advance = Effect.fnUntraced(function* (transaction: Queries, schema: string, to: ReadonlyArray<string>) {
   // Held to the end of the transaction: who waits here finds the work done.
@@ -180,9 +212,10 @@ const advance = Effect.fnUntraced(function* (transaction: Queries, schema: strin
   const { rows } = yield* transaction.query("SELECT 1 FROM pg_namespace WHERE nspname = $1", [schema])
   // Not IF NOT EXISTS: that wants the right to create although there is nothing to do.
   if (rows.length === 0) yield* transaction.query(`CREATE SCHEMA "${schema.replaceAll('"', '""')}"`)
-  const from = yield* versionOf(transaction)
-  yield* refuseNewer(from)
+  const from = yield* usable(transaction, schema)
+  yield* transaction.query(`SET LOCAL lock_timeout = '${longestWait}'`)
   for (const step of to.slice(from)) yield* transaction.query(step)
-  const version = "INSERT INTO meta VALUES ('version', $1) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
-  yield* transaction.query(version, [String(to.length)])
+  const facts =
+    "INSERT INTO meta VALUES ('version', $1), ('writer', $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+  if (from < to.length) yield* transaction.query(facts, [String(to.length), relayVersion])
 })

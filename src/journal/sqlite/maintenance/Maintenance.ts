@@ -13,7 +13,7 @@ import * as FileIdentity from "../../../runtime/FileIdentity.ts"
 import { MaintenanceError } from "../../JournalError.ts"
 import { decode, decodeRow } from "../../stream/Record.ts"
 import { integrity } from "../file/Reindex.ts"
-import { current, version } from "../rows/Migrations.ts"
+import { current, refusal, version } from "../rows/Migrations.ts"
 import { bytes, int } from "../rows/Rows.ts"
 import { words } from "../rows/SqliteErrors.ts"
 import { filesBeside } from "../SqliteConfig.ts"
@@ -21,7 +21,6 @@ import { isThere } from "./Repair.ts"
 import * as Salvage from "./Salvage.ts"
 
 export { items } from "./ImportSource.ts"
-export { NewerJournal } from "./Salvage.ts"
 
 type Range = readonly [from: number, to: number]
 
@@ -77,13 +76,12 @@ const openReadOnly = (path: string) =>
         db.prepare("PRAGMA busy_timeout = 5000").get()
         const found = version(db)
         if (found >= 1 && found <= current) return Effect.succeed(db)
+        const message =
+          found === 0
+            ? `${path} is not a journal of the relay, or an empty one: correct the path.`
+            : `${refusal(db, path)}.`
         db.close()
-        return new MaintenanceError({
-          message:
-            found === 0
-              ? `${path} is not a journal of the relay, or an empty one: correct the path.`
-              : `${path} was written by a newer relay (schema ${found}; this one knows ${current}). Use that one.`,
-        })
+        return new MaintenanceError({ message })
       } catch (error) {
         return new MaintenanceError({
           message: `${path} can't be read as a journal (${words(error)}): correct the path, or \`relay journal salvage\` it.`,
@@ -196,7 +194,7 @@ export const salvage = (path: string, to: string): Effect.Effect<SalvageReport, 
         return { from: path, to, events, ...next.value }
       } catch (error) {
         rmSync(to, { force: true })
-        throw error instanceof Salvage.NewerJournal ? new Error(newer(path)) : error
+        throw error
       } finally {
         closeSync(fd)
       }
@@ -205,5 +203,3 @@ export const salvage = (path: string, to: string): Effect.Effect<SalvageReport, 
     rmSync(to, { force: true })
     return yield* new MaintenanceError({ message: `Nothing in ${path} can be read as a journal of the relay.` })
   })
-
-const newer = (path: string): string => `${path} was written by a newer relay; salvage it with that one`

@@ -15,6 +15,7 @@ import { isPassed } from "../../stream/Cursors.ts"
 import { decode, decodeAll, decodeRow } from "../../stream/Record.ts"
 import { CursorRows } from "../rows/CursorRows.ts"
 import { meta } from "../rows/Meta.ts"
+import { refusal } from "../rows/Migrations.ts"
 import { bytes, int, list, type Row, tolerant } from "../rows/Rows.ts"
 import * as Pages from "./Pages.ts"
 import { isNewer, openReadable } from "./Repair.ts"
@@ -87,9 +88,6 @@ const cursorsOf = (db: DatabaseSync): ReadonlyMap<string, Cursor> => {
 
 const unchecked = ({ name, cursor, settled }: Row) =>
   [String(name), { sequence: int(cursor), settled: JSON.parse(String(settled)) as Cursor["settled"] }] as const
-
-/** A newer relay wrote the journal: this one does not know its tables. */
-export class NewerJournal extends Error {}
 
 class Salvage {
   readonly damaged = new Set<number>()
@@ -221,7 +219,7 @@ export const lines = function* (
 ): Generator<SalvagedLine, SalvageResult> {
   const readable = openReadable(path, directory)
   try {
-    if (readable.db !== undefined && isNewer(readable.db)) throw new NewerJournal()
+    if (readable.db !== undefined && isNewer(readable.db)) throw new Error(refusal(readable.db, path))
     const salvage = new Salvage(path, readable.db, onProgress)
     yield* salvage.lines()
     const { damaged, unreadable, fromPages } = salvage

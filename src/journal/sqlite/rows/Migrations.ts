@@ -1,11 +1,15 @@
 /**
  * The journal's schema, as the list of steps that lead to it.
  *
- * The version is `PRAGMA user_version`. A released step is never edited: a
- * change is a new step. An older relay refuses a newer file.
+ * The version is `PRAGMA user_version`, and `writer` in `meta` is the relay that
+ * brought the file there. A released step is never edited: a change is a new
+ * step. An older relay refuses a newer file.
  */
 import type { DatabaseSync } from "node:sqlite"
+import { relayVersion } from "../../../runtime/Version.ts"
 import { broken } from "../../JournalError.ts"
+import { newerJournal } from "../../NewerJournal.ts"
+import { meta, setMeta } from "./Meta.ts"
 import { transactions } from "./SqliteErrors.ts"
 
 const steps: ReadonlyArray<ReadonlyArray<string>> = [
@@ -72,17 +76,27 @@ export const current = steps.length
 /** The schema version of an open file; 0 when it is new. */
 export const version = (db: DatabaseSync): number => Number(db.prepare("PRAGMA user_version").get()?.user_version ?? 0)
 
+/** The relay that wrote the schema; `undefined` where nothing says so. */
+const writer = (db: DatabaseSync): string | undefined => {
+  try {
+    return meta(db, "writer")
+  } catch {
+    // A newer relay may have another table, or none.
+    return undefined
+  }
+}
+
+/** Why this relay can't use the file: a newer one wrote it. */
+export const refusal = (db: DatabaseSync, path: string): string => newerJournal(`the journal ${path}`, writer(db))
+
 /** Brings an open file to the current version, in one transaction; throws a JournalError when it is newer. */
 export const migrate = (db: DatabaseSync, path: string): void => {
   const found = version(db)
-  if (found > current) {
-    throw broken(
-      `The journal ${path} was written by a newer relay (schema ${found}; this one knows ${current}). Start that relay again, or give this one its own "journal.path".`,
-    )
-  }
+  if (found > current) throw broken(`${refusal(db, path)}.`)
   if (found === current) return
   transactions(db)(() => {
     for (const step of steps.slice(found)) for (const statement of step) db.prepare(statement).run()
+    setMeta(db, "writer", relayVersion)
     db.prepare(`PRAGMA user_version = ${current}`).run()
   })
 }
