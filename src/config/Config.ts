@@ -5,6 +5,7 @@
  */
 import type { Duration, Redacted } from "effect"
 import type { Bytes, EpochMillis } from "../event/Quantities.ts"
+import type * as Template from "../formats/Template.ts"
 import type { Route } from "../routing/Router.ts"
 import type { Address } from "./Address.ts"
 import type { Certificate } from "./Certificate.ts"
@@ -69,7 +70,7 @@ export interface LaneConfig {
   readonly concurrency: number
   readonly order: "none" | "key"
   /** The template of the key by which events are ordered or put into digests, e.g. `{{account_id}}`. */
-  readonly key: string
+  readonly key: Template.Text
   /** Events of one key within the window are sent as one message. */
   readonly digest?: { readonly wait: Duration.Duration; readonly maxEvents: number }
   /** Client details are added to its events; what to do where they can't be had. */

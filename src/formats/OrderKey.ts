@@ -11,7 +11,7 @@ const nothing = "-"
 
 /** The part of a lane that decides about keys. */
 interface Grouped {
-  readonly key: string
+  readonly key: Template.Text
   readonly digest?: unknown
   readonly resolves?: boolean
 }

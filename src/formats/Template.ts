@@ -6,6 +6,9 @@
  * A value is escaped for its place, because it comes from outside and must not
  * begin another header, path or topic. A missing value is an empty text.
  * Templates without a pointer never parse a body; others parse it once per event.
+ *
+ * A JMESPath expression may stand in place of a text or a body. Its root is the
+ * envelope, and each name above is one of its variables: `$received_at`.
  */
 import { Result } from "effect"
 import type { Entry } from "../event/Entry.ts"
@@ -14,10 +17,14 @@ import { resource } from "../event/EventType.ts"
 import { nearest } from "../event/Nearest.ts"
 import * as Numbers from "../event/Numbers.ts"
 import * as Pointer from "../event/Pointer.ts"
+import * as Jmespath from "./jmespath/Jmespath.ts"
 import * as Rendering from "./Rendering.ts"
 
 /** The place where the text is used, which decides how values are escaped. `json` is the inside of a JSON string. */
 export type Place = "text" | "json" | "url" | "header" | "topic"
+
+/** A text with placeholders, or an expression of which the result is the text. */
+export type Text = string | Jmespath.Shape
 
 export interface Template {
   /**
@@ -72,6 +79,14 @@ const digestFields: Readonly<Record<string, Field>> = {
 }
 
 const fields: Readonly<Record<string, Field>> = { ...eventFields, ...digestFields }
+
+/** The variables of expressions. `$events` are the envelopes of a digest. */
+const variables: Readonly<Record<string, Field>> = {
+  ...fields,
+  events: ({ group }) => group.map((entry) => lazyEnvelope(entry)() ?? null),
+}
+/** The names of the variables that an expression has. */
+export const variableNames: ReadonlySet<string> = new Set(Object.keys(variables))
 
 const placeholder = /\{\{([^{}]*)\}\}/g
 
@@ -172,9 +187,19 @@ const escapes: Readonly<Record<Place, (value: string) => string>> = {
 
 type Maker<A> = (source: Source) => A
 
+/** The result of an expression, whose place in the config is `at`; `use` says as what. */
+const expression = ({ jmespath }: Jmespath.Shape, at: string, use: "text" | "json"): Maker<string> => {
+  const compiled = Jmespath.compile(jmespath, at, variableNames)
+  return (source) => compiled[use](source.envelope(), (name) => variables[name]?.(source))
+}
+
 /** A text without placeholders comes back as it is. */
-const compileText = (text: string, place: Place): string | Maker<string> => {
+const compileText = (text: Text, place: Place, at = "key"): string | Maker<string> => {
   const escaped = escapes[place]
+  if (typeof text !== "string") {
+    const result = expression(text, `${at}.jmespath`, "text")
+    return (source) => escaped(result(source))
+  }
   const parts: Array<string | Field> = []
   let end = 0
   for (const match of text.matchAll(placeholder)) {
@@ -222,11 +247,16 @@ const template = (make: string | Maker<string>): Template => ({
       : (entry, group = [entry]) => make({ entry, group, envelope: lazyEnvelope(entry) }),
 })
 
-/** Compiles a template whose result is a string for `place`. A text without a {@link problem} always compiles. */
-export const compile = (text: string, place: Place = "text"): Template => template(compileText(text, place))
+/**
+ * Compiles a template whose result is a string for `place`; `at` is the key that it stands at. A text without
+ * a {@link problem} always compiles.
+ */
+export const compile = (text: Text, place: Place = "text", at?: string): Template =>
+  template(compileText(text, place, at))
 
-/** Compiles a JSON value whose strings, not its keys, may hold placeholders; renders JSON. */
+/** Compiles an expression, or a JSON value whose strings, not its keys, may hold placeholders; renders JSON. */
 export const compileBody = (value: unknown): Template => {
+  if (Jmespath.isShape(value)) return template(expression(value, "body.jmespath", "json"))
   const make = compileValue(value)
   return template((source) => JSON.stringify(make(source)))
 }

@@ -7,6 +7,7 @@ import type { Webhook } from "../config/Config.ts"
 import * as Envelope from "../event/Envelope.ts"
 import { type Event, quarantine } from "../event/Event.ts"
 import { isKnown, isRelayEvent } from "../event/EventType.ts"
+import { attempt } from "../formats/Rendering.ts"
 import type { RoutingTable } from "../routing/RoutingTable.ts"
 import { type More, refusals } from "./Answers.ts"
 
@@ -49,7 +50,9 @@ export const decide = (received: Received, webhook: Webhook, { router }: Routing
     if (isRelayEvent(type)) return quarantinedFor("event types that begin with relay. are the relay's own", event)
     if (webhook.unknownTypes === "quarantine") return quarantinedFor("the event type is not in the catalogue", event)
   }
-  return { event, sinks: router.route(webhook.name, envelope), unredacted: Envelope.unredactedFields(envelope) }
+  const routed = attempt(() => router.route(webhook.name, envelope))
+  if (Result.isFailure(routed)) return quarantinedFor(routed.failure.message, event)
+  return { event, sinks: routed.success, unredacted: Envelope.unredactedFields(envelope) }
 }
 
 /** The decision on a quarantined event: where it goes, or why it `stays`, in words. */

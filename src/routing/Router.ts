@@ -9,10 +9,13 @@
  * A sink that resolves alerts gets the event that ends a failure by the routes of
  * the failure, without a route of its own.
  */
+import { Result } from "effect"
 import type { Envelope } from "../event/Envelope.ts"
 import { eventTypes, relayEventTypes } from "../event/EventType.ts"
 import * as Pointer from "../event/Pointer.ts"
 import { failureEndedBy } from "../event/Recovery.ts"
+import * as Jmespath from "../formats/jmespath/Jmespath.ts"
+import { attempt } from "../formats/Rendering.ts"
 import * as Condition from "./Condition.ts"
 import type { Explanation } from "./Explanation.ts"
 import * as Pattern from "./Pattern.ts"
@@ -26,12 +29,14 @@ export interface Route {
   readonly webhook?: string
   /** Conditions by JSON Pointers into the envelope; all must hold. */
   readonly where: Readonly<Record<string, Condition.Condition>>
+  /** An expression over the envelope that must hold too. */
+  readonly jmespath?: string
   readonly to: ReadonlyArray<string>
 }
 
 export interface Router {
   /**
-   * The sinks of an event: in the order of the config, those of routes with a
+   * Throws `Unrenderable` where an expression of a `where` fails. The sinks of an event: in the order of the config, those of routes with a
    * `where` last. The same array for the same answer wherever no `where` decides.
    */
   readonly route: (webhook: string, envelope: Envelope) => ReadonlyArray<string>
@@ -85,11 +90,21 @@ const compile = (route: Route, patternOf: (source: string) => Pattern.Pattern): 
   route,
   match: route.match.map(patternOf),
   except: route.except.map(patternOf),
-  fields: Object.entries(route.where).map(([pointer, condition]) => ({
-    pointer: Pointer.parse(pointer) ?? [],
-    holds: Condition.make(condition),
-    text: `${pointer} ${Condition.describe(condition)}`,
-  })),
+  fields: [
+    ...Object.entries(route.where).map(([pointer, condition]) => ({
+      pointer: Pointer.parse(pointer) ?? [],
+      holds: Condition.make(condition),
+      text: `${pointer} ${Condition.describe(condition)}`,
+    })),
+    ...(route.jmespath === undefined ? [] : [expressionOf(route.name, route.jmespath)]),
+  ],
+})
+
+/** An expression is a condition on the whole envelope. It is the last, so that the others spare it events. */
+const expressionOf = (route: string, text: string): Field => ({
+  pointer: [],
+  holds: Jmespath.compile(text, `"where.jmespath" of the route ${route}`).holds,
+  text: `jmespath ${text}`,
 })
 
 const takes = (compiled: Compiled, webhook: string, type: string): boolean =>
@@ -173,7 +188,9 @@ export const make = (routes: ReadonlyArray<Route>, resolving: ReadonlySet<string
     if (compiled.fields.length === 0) return say("matches", pattern.source)
     const where = compiled.fields.map((_) => _.text).join(" and ")
     if (envelope === undefined) return say("matches when", where)
-    const field = failing(compiled, envelope)
+    const found = attempt(() => failing(compiled, envelope))
+    if (Result.isFailure(found)) return say("where differs", `${found.failure.message}: such an event is quarantined`)
+    const field = found.success
     if (field === undefined) return say("matches", `${pattern.source} where ${where}`)
     return say("where differs", `${field.text}${absent(field, envelope)}`)
   }

@@ -1,7 +1,7 @@
 /** The keys that the configs of message brokers share. */
 import { Effect, Schema } from "effect"
 import * as Address from "../config/Address.ts"
-import { oneOf, templateOr } from "../config/schema/Keys.ts"
+import { oneOf, textOrShapeOr } from "../config/schema/Keys.ts"
 
 /** Says what is wrong with a text that is no host and port; `thing` is what the config calls it. */
 export const hostProblem =
@@ -35,7 +35,7 @@ export const hosts = (thing: string, example: string, description: string, none:
 }
 
 /** The template of the key by which `order` keeps events apart. The lane reads it too. */
-export const key = templateOr("A template over the envelope: what `order` keeps apart", "{{account_id}}")
+export const key = textOrShapeOr("A template over the envelope: what `order` keeps apart", "{{account_id}}")
 
 type Headers = Readonly<Record<string, string>>
 

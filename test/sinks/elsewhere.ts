@@ -7,6 +7,7 @@ import process from "node:process"
 import { createInterface } from "node:readline"
 import { Cause, Effect, Exit, Fiber, Schema, Scope } from "effect"
 import type { Entry } from "../../src/event/Entry.ts"
+import * as Jmespath from "../../src/formats/jmespath/Jmespath.ts"
 import { type Limits, type Sink, SinkError } from "../../src/sinks/Sink.ts"
 import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
 
@@ -31,6 +32,8 @@ const calls = new Map<number, Fiber.Fiber<unknown, SinkError>>()
 const open = Effect.fnUntraced(function* (number: number, type: string, config: unknown) {
   const sinkType = sinkTypes[type]
   if (sinkType === undefined) return yield* Effect.die(`no sink type ${type}`)
+  // As loading a config with an expression does.
+  yield* Jmespath.load
   const scope = yield* Scope.make()
   const decoded = Schema.decodeUnknownSync(sinkType.config)(config)
   const sink = yield* Effect.onError(Scope.provide(sinkType.open(decoded), scope), (cause) =>

@@ -132,8 +132,14 @@ const maskOf = ({ kind, offset, end }: Token, text: string): string => {
   return foreignEnd(text, offset) === end ? `${text[offset]}…${text[end - 1]}` : "…"
 }
 
-/** The first line of `span`, masked, and the position of `span` in it. */
-export const excerpt = (text: string, tokens: ReadonlyArray<Token>, span: Span, showsValue: boolean): Excerpt => {
+/** The first line of `span`, masked, and the position of `span` in it; where it is shown, of its character at `inside`. */
+export const excerpt = (
+  text: string,
+  tokens: ReadonlyArray<Token>,
+  span: Span,
+  showsValue: boolean,
+  inside = 0,
+): Excerpt => {
   const start = text.lastIndexOf("\n", span.offset - 1) + 1
   const newline = text.indexOf("\n", span.offset)
   const end = newline === -1 ? text.length : newline
@@ -150,6 +156,7 @@ export const excerpt = (text: string, tokens: ReadonlyArray<Token>, span: Span, 
       isComment(one.kind) || one.kind === token.lineBreak ? "" : text.slice(one.offset, Math.min(one.end, end))
     const shown = hides ? maskOf(one, text) : written.replaceAll(/[\t\r]/g, " ")
     if (about) underline = { start: line.length, length: shown.length }
+    if (isAt && inside > 0 && !hides) underline = { start: line.length + inside, length: 1 }
     line += shown
   }
   const trimmed = line.trimEnd()

@@ -20,6 +20,8 @@ export interface Finding {
   readonly at: "key" | "value"
   readonly message: string
   readonly hint?: string
+  /** The character of the text at the path that it is about, from 0: no more is underlined, where the file has that text. */
+  readonly within?: { readonly text: string; readonly offset: number }
 }
 
 const finder =
@@ -81,6 +83,17 @@ const toValue = (node: Node): unknown => {
   )
 }
 
+/** How far from its opening quote a character of a text stands in the file, where escapes are longer. */
+const insideOf = (file: string, { offset, length }: Span, character: number): number => {
+  const written = file.slice(offset + 1, offset + length - 1)
+  let end = 0
+  for (const { 0: one } of written.matchAll(/\\u[0-9A-Fa-f]{4}|\\?./gs)) {
+    if (character-- <= 0) break
+    end += one.length
+  }
+  return 1 + end
+}
+
 /** The deepest nesting of a config. */
 const deepest = 100
 
@@ -96,16 +109,23 @@ export const parse = (file: string, text: string, mayBeShown: (path: Path, confi
     const line = firstBeyond(starts.length, (index) => (starts[index] ?? 0) > offset)
     return { line, column: offset - (starts[line - 1] ?? 0) + 1 }
   }
-  const diagnose = (span: Span, key: string, message: string, hint?: string, showsValue = false): Diagnostic => {
+  const diagnose = (
+    span: Span,
+    key: string,
+    message: string,
+    hint?: string,
+    showsValue = false,
+    inside = 0,
+  ): Diagnostic => {
     tokens ??= tokensOf(text)
     return {
       severity: "error",
       file,
-      ...place(span.offset),
+      ...place(span.offset + inside),
       key,
       message,
       ...(hint === undefined ? {} : { hint }),
-      excerpt: excerpt(text, tokens, span, showsValue),
+      excerpt: excerpt(text, tokens, span, showsValue, inside),
     }
   }
 
@@ -153,7 +173,7 @@ export const parse = (file: string, text: string, mayBeShown: (path: Path, confi
     file,
     value: errors.length > 0 ? undefined : value,
     problems,
-    locate: ({ severity, path, at, message, hint }) => {
+    locate: ({ severity, path, at, message, hint, within }) => {
       const found = nodeAt(root, path)
       const node = at === "key" ? (found?.parent?.children?.[0] ?? found) : found
       // A missing key is shown at the object that should have it.
@@ -167,7 +187,8 @@ export const parse = (file: string, text: string, mayBeShown: (path: Path, confi
       }
       const span = node ?? { offset: 0, length: 1 }
       const shows = at === "key" || mayBeShown(path, value)
-      return { ...diagnose(span, formatPath(path), message, hint, shows), severity }
+      const inside = within !== undefined && within.text === node?.value ? insideOf(text, span, within.offset) : 0
+      return { ...diagnose(span, formatPath(path), message, hint, shows, inside), severity }
     },
   }
 }

@@ -7,6 +7,7 @@
  */
 import { Clock, Duration, Effect, identity, type Schema } from "effect"
 import { isObject as isFields } from "effect/Predicate"
+import * as Jmespath from "../../formats/jmespath/Jmespath.ts"
 import type { Condition } from "../../routing/Condition.ts"
 import type { Certificate } from "../Certificate.ts"
 import type { JournalConfig, LaneConfig, RelayConfig, Webhook } from "../Config.ts"
@@ -183,8 +184,9 @@ const assemble = (
     }),
   ),
   sinks,
-  routes: file.routes.map(({ match, except, where, to, ...route }) => ({
+  routes: file.routes.map(({ match, except, where: { jmespath, ...where }, to, ...route }) => ({
     ...route,
+    ...(typeof jmespath === "string" && { jmespath }),
     match: listOf(match),
     except: listOf(except),
     where: Object.fromEntries(Object.entries(where).map(([pointer, condition]) => [pointer, conditionOf(condition)])),
@@ -228,6 +230,7 @@ const decodeFile = Effect.fnUntraced(function* (root: Readonly<Record<string, un
 const build = Effect.fnUntraced(function* (file: string, text: string, options: LoadOptions) {
   const source = parse(file, text, mayBeShown(options))
   const fail = (findings: ReadonlyArray<Finding>) => new ConfigError({ file, diagnostics: located(source, findings) })
+  if (text.includes('"jmespath"')) yield* Jmespath.load
   yield* Slices.breath
   if (source.value === undefined) return yield* fail([])
   if (!isFields(source.value)) {

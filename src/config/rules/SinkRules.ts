@@ -1,5 +1,6 @@
 /** Rules for sinks, and for the client details that they ask for. */
 import * as Pointer from "../../event/Pointer.ts"
+import * as Jmespath from "../../formats/jmespath/Jmespath.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Pattern from "../../routing/Pattern.ts"
 import { error, errorAtKey, type Finding, formatPath, type Path, warning, warningAtKey } from "../diagnostics/Source.ts"
@@ -7,11 +8,13 @@ import { type Fields, fields } from "../Fields.ts"
 import { type Types, visitSinks, writtenJournal } from "../schema/ConfiguredTypes.ts"
 import { headerNamePattern } from "../schema/Keys.ts"
 import { ownFiles, traitOf } from "../schema/Traits.ts"
-import { deepTexts, nameRules, repeated, type Text, texts } from "./Shape.ts"
+import { deepTexts, nameRules, repeated, texts } from "./Shape.ts"
+import { shapeRules } from "./ShapeRules.ts"
 import { listeners, ownAddressRules, serviceRules } from "./UrlRules.ts"
 
-const templateRules = (texts: ReadonlyArray<Text>): ReadonlyArray<Finding> =>
-  texts.flatMap(({ path, text }) => {
+const templateRules = (value: unknown, path: Path): ReadonlyArray<Finding> => {
+  if (Jmespath.isShape(value)) return shapeRules(value, path)
+  return deepTexts(value, path).flatMap(({ path, text }) => {
     const problem = Template.problem(text)
     if (problem !== undefined) return [error(path, problem)]
     const unfilled = Template.unfilled(text)
@@ -19,6 +22,7 @@ const templateRules = (texts: ReadonlyArray<Text>): ReadonlyArray<Finding> =>
       ? []
       : [warning(path, `{${unfilled}} is not filled in`, `a placeholder has two braces: {{${unfilled}}}`)]
   })
+}
 
 const headerRules = (headers: Fields, at: Path): ReadonlyArray<Finding> =>
   Object.keys(headers).flatMap((header) =>
@@ -44,7 +48,7 @@ const traitRules = (root: Fields, types: Types): ReadonlyArray<Finding> => {
     if (traitOf(schema, "postsTo") === true) found.push(...ownAddressRules(value, path, own))
     const hosts = traitOf(schema, "hosts")
     if (hosts !== undefined) found.push(...serviceRules(value, path, hosts))
-    if (traitOf(schema, "template") === true) found.push(...templateRules(deepTexts(value, path)))
+    if (traitOf(schema, "template") === true) found.push(...templateRules(value, path))
     if (traitOf(schema, "headerNames") === true) found.push(...headerRules(fields(value), path))
     found.push(...togetherRules(traitOf(schema, "together") ?? [], fields(value), path))
   })

@@ -9,6 +9,7 @@ import { didYouMean } from "../diagnostics/Issues.ts"
 import { error, errorAtKey, type Finding, type Path, warning, warningAtKey } from "../diagnostics/Source.ts"
 import { type Fields, fields } from "../Fields.ts"
 import { texts } from "./Shape.ts"
+import { conditionRules as expressionRules } from "./ShapeRules.ts"
 
 const pointerHint = "`~0` stands for `~` and `~1` for `/`; nothing else follows a `~`"
 
@@ -144,6 +145,7 @@ export const whereRules = (route: Fields, path: Path): ReadonlyArray<Finding> =>
   const isOwn = patterns.length > 0 && patterns.every(({ text }) => text.startsWith("relay."))
   const found = where.flatMap(([pointer, condition]) => {
     const at = [...path, "where", pointer]
+    if (pointer === "jmespath") return expressionRules(condition, at)
     if (Pointer.parse(pointer) !== undefined) return conditionRules(pointer, condition, at)
     const hint = pointer.startsWith("/") ? pointerHint : `did you mean "/${pointer.replaceAll(".", "/")}"?`
     return [errorAtKey(at, "this is no JSON Pointer", hint)]

@@ -9,7 +9,7 @@
  */
 import { Effect, Schema } from "effect"
 import * as HttpUrlProblem from "./HttpUrlProblem.ts"
-import { count, countOr, flag, headerName, oneOf, secret, Text, templateOr, text, textOr } from "./Keys.ts"
+import { count, countOr, flag, headerName, oneOf, secret, Text, text, textOr, textOrShapeOr } from "./Keys.ts"
 import { Units } from "./Units.ts"
 import { Where } from "./Where.ts"
 
@@ -238,7 +238,7 @@ export const Lane = Schema.Struct({
   delivery: Delivery.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   concurrency: Schema.optionalKey(count("Maximum batches in flight; the default depends on the type", 1, 1_000)),
   order: oneOf("`key`: events of one key in order of arrival; `none`: as fast as possible", ["none", "key"], "none"),
-  key: templateOr(
+  key: textOrShapeOr(
     "Template of the key, over the envelope; `order` keeps the events of one key in order",
     "{{account_id}}",
   ),

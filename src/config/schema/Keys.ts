@@ -25,9 +25,27 @@ export const text = (description: string, more: More = {}) => Text.annotate({ de
 /** A text that is filled in from an event. */
 export const template = (description: string, more: More = {}) => text(description, { template: true, ...more })
 
+/** A JMESPath expression, in place of a text or a body. */
+export const Shape = Schema.Struct({
+  jmespath: text("A JMESPath expression over the envelope"),
+})
+
+/** A text that is filled in from an event, or the result of an expression. */
+const shapeable = Schema.Union([Text, Shape])
+const orExpression = { template: true, shown: true, expected: 'text, or { "jmespath": "…" }' }
+
+/** {@link shapeable} with its description. */
+export const textOrShape = (description: string) => shapeable.annotate({ description, ...orExpression })
+
 /** A text with a default. */
 export const textOr = (description: string, value: string, more: More = {}) =>
   text(description, { default: value, ...more }).pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))
+
+/** {@link shapeable} with a default. */
+export const textOrShapeOr = (description: string, value: string) =>
+  shapeable
+    .annotate({ description, default: value, ...orExpression })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))
 
 export const templateOr = (description: string, value: string) => textOr(description, value, { template: true })
 

@@ -40,5 +40,5 @@ export const Where = Schema.Record(
   Schema.Union([...values, Schema.Struct({ ...tests, not: Schema.optionalKey(Not) })]).annotate({ expected }),
 ).annotate({
   description:
-    "JSON Pointers into the envelope, each with a value, a list of values of which it is one, or conditions that all hold",
+    "JSON Pointers into the envelope, each with a value, a list of values of which it is one, or conditions that all hold; `jmespath` with an expression that holds",
 })

@@ -1,7 +1,7 @@
 /** The keys that the configs of AWS's services share: where a service is, what signs the requests, how batches fill. */
 import { Effect, Schema } from "effect"
 import { linger } from "../../config/schema/BatchKeys.ts"
-import { oneOf, secret, templateOr, text } from "../../config/schema/Keys.ts"
+import { oneOf, secret, text, textOrShapeOr } from "../../config/schema/Keys.ts"
 
 /** The address of a service, if it is not the one of AWS. */
 export const endpoint = (service: string) =>
@@ -68,7 +68,7 @@ export const format = oneOf(
 
 /** The template of the order key, and of the message group of a FIFO `thing`. The lane reads it too. */
 export const key = (thing: string) =>
-  templateOr(
+  textOrShapeOr(
     `A template over the envelope: what \`order\` keeps apart, and the group on a FIFO ${thing}`,
     "{{account_id}}",
   )

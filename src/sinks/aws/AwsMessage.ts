@@ -31,7 +31,7 @@ export interface Message extends Sized {
 export interface Shape {
   readonly format: "raw" | "cloudevents"
   /** The template of the message group with FIFO. */
-  readonly key: string
+  readonly key: Template.Text
   readonly isFifo: boolean
 }
 

@@ -1,7 +1,7 @@
 /** The config of an email sink. */
 import { Effect, Schema } from "effect"
 import * as Address from "../../config/Address.ts"
-import { oneOf, secret, template, text } from "../../config/schema/Keys.ts"
+import { oneOf, secret, template, text, textOrShape } from "../../config/schema/Keys.ts"
 import { keys } from "../alerts/AlertService.ts"
 import * as Certificates from "../Certificates.ts"
 import * as MessageKeys from "../MessageKeys.ts"
@@ -72,10 +72,10 @@ export const EmailConfig = Schema.Struct({
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed([]))),
   replyTo: Schema.optionalKey(mailboxKey("Address for answers, when not `from`")),
   subject: Schema.optionalKey(
-    template("The subject; may hold placeholders. By default the failure in words, or the type, and the account"),
+    textOrShape("The subject; may hold placeholders. By default the failure in words, or the type, and the account"),
   ),
   text: Schema.optionalKey(
-    template("The mail's text; may hold placeholders. By default type, account, object, event and time"),
+    textOrShape("The mail's text; may hold placeholders. By default type, account, object, event and time"),
   ),
   thread: Schema.optionalKey(
     template("Mails of the same text here are one thread. By default the type, the account and the object"),

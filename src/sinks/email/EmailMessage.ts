@@ -60,7 +60,8 @@ const hash = (parts: ReadonlyArray<string>): string =>
 export const composer = (config: EmailConfig): ((entries: Entries) => Mail) => {
   const { from, to, cc, thread, objectId, details, resolve } = config
   const alertOf = Alert.compile({ objectId, details, resolve, ...(thread !== undefined && { dedupKey: thread }) })
-  const [subject, text] = [config.subject, config.text].map((given) => given && Template.compile(given))
+  const subject = config.subject && Template.compile(config.subject, "text", "subject")
+  const text = config.text && Template.compile(config.text, "text", "text")
   const domain = mailboxOf(from)?.address.replace(/^.*@/, "") ?? ""
   const host = URL.canParse(`http://${domain}`) ? new URL(`http://${domain}`).hostname : domain
   const id = (kind: string, parts: ReadonlyArray<string>) => `<${kind}.${hash(parts)}@${host}>`

@@ -1,6 +1,6 @@
 /** The config of an HTTP sink; alert services share some of its keys. */
 import { Effect, Schema } from "effect"
-import { flag, headerName, oneOf } from "../../config/schema/Keys.ts"
+import { flag, headerName, oneOf, Shape } from "../../config/schema/Keys.ts"
 import * as Certificates from "../Certificates.ts"
 import { OAuthConfig } from "./AccessTokens.ts"
 import * as HttpAnswer from "./HttpAnswer.ts"
@@ -58,7 +58,7 @@ export const HttpConfig = Schema.Struct({
     }),
   ),
   body: Schema.optionalKey(
-    Schema.Json.annotate({
+    Schema.Union([Shape, Schema.Json]).annotate({
       template: true,
       description: "For `format: template`: any JSON whose strings may hold placeholders",
     }),

@@ -61,6 +61,11 @@ export const routes: Theme = {
       name: "a condition that is none of those that there are",
       config: route('"where": { "/account_id": { §"in": ["x"] } }'),
     },
+    {
+      name: "an expression that compares with one sign",
+      config: route('"where": { "jmespath": "data.object.kind §= `1`" }'),
+    },
+    { name: "a condition by an expression that is no text", config: route('"where": { "jmespath": §["id"] }') },
     { name: "conditions of a field as a list", config: route('"where": { "/account_id": [§{ "prefix": "acct_" }] }') },
     { name: "a prefix that is a number", config: route('"where": { "/account_id": { "prefix": §5 } }') },
     { name: "whether a field exists, as text", config: route('"where": { "/data/object/x": { "exists": §"yes" } }') },

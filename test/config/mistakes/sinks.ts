@@ -72,6 +72,36 @@ export const sinks: Theme = {
       name: "a bad placeholder deep in a body",
       config: http('"format": "template", "body": { "text": ["ok {{type}}", §"{{typ}}"] }'),
     },
+    {
+      name: "an expression with a word too many",
+      config: http('"format": "template", "body": { "jmespath": "{id: id, \\"of\\": data.type §data.object}" }'),
+    },
+    {
+      name: "an expression that ends too early",
+      config: http('"format": "template", "body": { "jmespath": "data.object.[id, start_at§" }'),
+    },
+    {
+      name: "a mistyped function of an expression",
+      config: file('"key": { "jmespath": "§uper(data.object.id)" }'),
+    },
+    {
+      name: "a number of an expression without its backticks",
+      config: file('"key": { "jmespath": "data.object.id == §5" }'),
+    },
+    {
+      name: "a variable that expressions do not have",
+      config: file('"key": { "jmespath": "join(\'/\', [§$webhok, id])" }'),
+    },
+    {
+      name: "an expression that fails for every event type",
+      config: http('"format": "template", "body": { "jmespath": §"sum(data.object.lines[].price)" }'),
+    },
+    {
+      name: "an expression from a file that is wrong",
+      config: file('"key": { "jmespath": §"file:key.jmespath" }'),
+      files: { "key.jmespath": "data.\n  object..id" },
+    },
+    { name: "an expression that is no text", config: file('"key": { "jmespath": §5 }') },
     { name: "headers as a list", config: http('"headers": §["authorization: Bearer x"]') },
     { name: "a header's name with a blank", config: http('"headers": { §"x header": "y" }') },
     { name: "a header that the relay writes", config: http('"headers": { "content-length": §"3" }') },

@@ -8,6 +8,7 @@
 import type { Line, Options, Outcome } from "../Line.ts"
 import { Configs } from "./fuzz/Configs.ts"
 import { Deliveries } from "./fuzz/Deliveries.ts"
+import { Expressions } from "./fuzz/Expressions.ts"
 import { Json } from "./fuzz/Json.ts"
 import { Patterns } from "./fuzz/Patterns.ts"
 import { type Found, type Fuzz, make } from "./fuzz/Random.ts"
@@ -41,7 +42,7 @@ const run = async (fuzz: Fuzz, { long, seed }: Options): Promise<Outcome> => {
   return { rounds: done, acknowledged: 0, lost: 0, duplicates: 0, broken, notes }
 }
 
-export const lines: ReadonlyArray<Line> = [Deliveries, Json, Patterns, Templates, Configs].map((fuzz) => ({
+export const lines: ReadonlyArray<Line> = [Deliveries, Json, Patterns, Templates, Expressions, Configs].map((fuzz) => ({
   name: fuzz.name,
   fault: fuzz.fault,
   run: (options) => run(fuzz, options),

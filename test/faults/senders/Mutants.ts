@@ -174,6 +174,20 @@ export const mutants: ReadonlyArray<Mutant> = [
   mutant("fuzz-patterns", "a brace may hold one choice", pattern, "if (!choice)", "if (false)"),
   escapeOf("header", "header: escapeHeader"),
   escapeOf("url", "url: escapeUrl"),
+  mutant(
+    "fuzz-expressions",
+    "a wrong expression throws where it is compiled",
+    "src/formats/jmespath/Jmespath.ts",
+    "wrong === undefined ? compiled(text, known)",
+    "wrong !== text ? compiled(text, known)",
+  ),
+  mutant(
+    "fuzz-expressions",
+    "an object of the event passes for an expression",
+    "src/formats/jmespath/Evaluator.ts",
+    "object !== undefined && Object.hasOwn(object, name)",
+    "object !== undefined",
+  ),
   mutant("fuzz-templates", "dots climb out of a path", template, "/^\\.+$/.test(value)", "false"),
   mutant("fuzz-templates", "half a character is not mended", template, "odd.toWellFormed()", "odd"),
   mutant(

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Effect, Fiber, Redacted, type Scope } from "effect"
+import * as Jmespath from "../../../src/formats/jmespath/Jmespath.ts"
 import type { Reason, Sink, SinkError } from "../../../src/sinks/Sink.ts"
 import { lacking, makeAuthority } from "../../lib/authority.ts"
 import { it } from "../../lib/effect.ts"
@@ -45,6 +46,7 @@ const typed = (sequence: number, type: string, object: unknown = { id: `cal_${se
 
 describe("a mail", () => {
   beforeAll(startThere, 60_000)
+  beforeAll(() => Effect.runPromise(Jmespath.load))
 
   test(
     "goes to every address, from the one that is given, and asks programs not to answer",
@@ -122,6 +124,23 @@ describe("a mail", () => {
         )
       }),
     { config: { subject: "{{count}} × {{type}}", text: "Grüße 🙂\n.\n{{events}}" } },
+  )
+
+  test(
+    "is what expressions make of a digest, whose events they see",
+    (sink, smtp) =>
+      Effect.gen(function* () {
+        yield* sink.send(entries(2))
+        const { mail } = last(smtp)
+        expect(mail.subject).toBe("2 of appointment.created")
+        expect(mail.text).toBe("evt_1, evt_2; the last is apt_2\n")
+      }),
+    {
+      config: {
+        subject: { jmespath: "join(' ', [to_string($count), 'of', data.type])" },
+        text: { jmespath: "join('', [join(', ', $events[].id), '; the last is ', data.object.id])" },
+      },
+    },
   )
 
   test(

@@ -6,6 +6,7 @@ import { Effect, Fiber, Result, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import type { Entry } from "../../../src/event/Entry.ts"
 import { hmacSha256, verify } from "../../../src/event/Signature.ts"
+import * as Jmespath from "../../../src/formats/jmespath/Jmespath.ts"
 import { Http } from "../../../src/sinks/http/Http.ts"
 import { HttpConfig } from "../../../src/sinks/http/HttpConfig.ts"
 import type { Reason } from "../../../src/sinks/Sink.ts"
@@ -105,6 +106,29 @@ describe("a request", () => {
       })
       expect(request.headers).not.toHaveProperty("x-service-signature")
     }),
+  )
+
+  it.live(
+    "is what an expression makes; an event for which it fails is rejected with the place, and others are sent",
+    () =>
+      Effect.gen(function* () {
+        yield* Jmespath.load
+        const config = {
+          format: "template",
+          body: { jmespath: "{id: data.object.id, big: upper(data.object.id)}" },
+        } as const
+        const { request, reason } = yield* sendTo(ok, config)
+        expect(reason).toBeUndefined()
+        expect(text(request)).toBe('{"id":"apt_1","big":"APT_1"}')
+        const failing = entry(2, { body: bytes(JSON.stringify(envelope(2, { id: 4_242 }))) })
+        const failed = yield* sendTo(ok, config, { event: failing })
+        expect(failed.requests).toEqual([])
+        expect(failed.reason).toMatchObject({
+          _tag: "DeliveryRejected",
+          message:
+            "the expression at body.jmespath fails: upper() at character 27 takes a string as argument 1, and got number",
+        })
+      }),
   )
 
   for (const mode of [undefined, "binary", "structured"] as const) {

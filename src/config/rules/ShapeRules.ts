@@ -1,0 +1,132 @@
+/**
+ * Rules for JMESPath expressions: what is wrong with one whatever the event, and
+ * which event types it makes nothing of.
+ *
+ * **Gotcha.** The sender publishes no schema of its objects, and the relay's
+ * samples of them are invented, so what fails for a sample is a warning. A test of
+ * the config with an `object` of the type is taken instead.
+ */
+import { Result } from "effect"
+import type { Entry } from "../../event/Entry.ts"
+import { eventTypes, isRelayEvent, relayEventTypes } from "../../event/EventType.ts"
+import * as SampleEvent from "../../event/SampleEvent.ts"
+import * as Jmespath from "../../formats/jmespath/Jmespath.ts"
+import * as Rendering from "../../formats/Rendering.ts"
+import * as Template from "../../formats/Template.ts"
+import * as Pattern from "../../routing/Pattern.ts"
+import { error, type Finding, type Path, warning } from "../diagnostics/Source.ts"
+import { type Fields, fields, items } from "../Fields.ts"
+import { type Types, visitSinks } from "../schema/ConfiguredTypes.ts"
+import { traitOf } from "../schema/Traits.ts"
+import { type Text, texts } from "./Shape.ts"
+
+const found = ({ text, path }: Text, known?: ReadonlySet<string>): ReadonlyArray<Finding> => {
+  const problem = Jmespath.problem(text, known)
+  if (problem === undefined) return []
+  return [{ ...error(path, problem.message, problem.hint), within: { text, offset: problem.offset } }]
+}
+
+/** Says what is wrong with the expression of a body or a key. */
+export const shapeRules = ({ jmespath: text }: Jmespath.Shape, path: Path): ReadonlyArray<Finding> =>
+  found({ text, path: [...path, "jmespath"] }, Template.variableNames)
+
+/** Says what is wrong with the expression of a `where`, which has no variables. */
+export const conditionRules = (value: unknown, path: Path): ReadonlyArray<Finding> =>
+  typeof value === "string"
+    ? found({ text: value, path })
+    : [error(path, "an expression is text", 'such as "length(data.object.id) > `3`"')]
+
+/** A moment like any other. */
+const at = Date.UTC(2026, 0, 15, 12)
+
+/** An event of each type: with the objects that tests give for it, or with the relay's own. */
+const samplesOf = (root: Fields, types: ReadonlyArray<string>): ReadonlyArray<Entry> =>
+  types.flatMap((type) => {
+    const given = items(root.tests).flatMap((test) => {
+      const { event, object } = fields(test)
+      return event === type && object !== undefined ? [fields(object)] : []
+    })
+    return (given.length === 0 ? [undefined] : given).map((object): Entry => {
+      const envelope = SampleEvent.sample(type, at, { isFixed: true, object })
+      return {
+        sequence: 1,
+        sinks: [],
+        replayed: false,
+        event: {
+          id: envelope.id,
+          type,
+          accountId: envelope.account_id,
+          webhook: isRelayEvent(type) ? "relay" : "sample",
+          webhookId: "",
+          signature: "",
+          secret: "",
+          receivedAt: at,
+          body: new TextEncoder().encode(JSON.stringify(envelope)),
+        },
+      }
+    })
+  })
+
+const shown = 5
+
+const unmade = (path: Path, entries: ReadonlyArray<Entry>, what: string): Finding => {
+  const types = [...new Set(entries.map(({ event }) => event.type))]
+  const more = types.length - shown
+  const named = `${types.slice(0, shown).join(", ")}${more > 0 ? ` and ${more} more` : ""}`
+  const hint = 'the sample is the relay\'s own: give the real "object" in a test of the type, or narrow the route'
+  return warning(path, `with a sample of ${named} the expression ${what}`, hint)
+}
+
+const matching = (patterns: unknown): ReadonlyArray<string> =>
+  texts(patterns, []).flatMap(({ text }) =>
+    Pattern.problem(text) === undefined ? [...eventTypes, ...relayEventTypes].filter(Pattern.make(text).matches) : [],
+  )
+
+const typesOf = (route: Fields): ReadonlyArray<string> => {
+  const excepted = new Set(matching(route.except))
+  return matching(route.match).filter((type) => !excepted.has(type))
+}
+
+/** The types that routes send to a sink. */
+const typesTo = (sink: string, root: Fields): ReadonlyArray<string> => [
+  ...new Set(
+    items(root.routes)
+      .map(fields)
+      .flatMap((route) => (texts(route.to, []).some(({ text }) => text === sink) ? typesOf(route) : [])),
+  ),
+]
+
+/** Why an expression makes nothing of an event; `undefined` where it makes something. */
+const nothingOf = (template: Template.Template, entry: Entry): string | undefined => {
+  const made = Rendering.attempt(() => template.render(entry))
+  // Its place is that of the finding.
+  if (Result.isFailure(made)) return `fails: ${made.failure.message.replace(/^.*? fails: /, "")}`
+  return made.success === "null" || made.success === "" ? "makes nothing, only null" : undefined
+}
+
+/** Conditions that fail for an event that their route matches. */
+const conditionSamples = (root: Fields): ReadonlyArray<Finding> =>
+  items(root.routes).flatMap((value, index) => {
+    const route = fields(value)
+    const path = ["routes", index, "where", "jmespath"]
+    const text = fields(route.where).jmespath
+    if (typeof text !== "string" || conditionRules(text, path).length > 0) return []
+    const { holds } = Jmespath.compile(text, "")
+    const failing = samplesOf(root, typesOf(route)).filter(({ event }) =>
+      Result.isFailure(Rendering.attempt(() => holds(JSON.parse(Buffer.from(event.body).toString("utf8"))))),
+    )
+    return failing.length === 0 ? [] : [unmade(path, failing, "fails, and such an event is quarantined")]
+  })
+
+/** Expressions that make nothing of an event that is routed to their sink. */
+export const sampleRules = (root: Fields, types: Types): ReadonlyArray<Finding> => {
+  const all: Array<Finding> = [...conditionSamples(root)]
+  visitSinks(root, types, (schema, value, path) => {
+    if (traitOf(schema, "template") !== true || !Jmespath.isShape(value) || shapeRules(value, path).length > 0) return
+    const template = path.at(-1) === "body" ? Template.compileBody(value) : Template.compile(value)
+    const entries = samplesOf(root, typesTo(String(path[1]), root))
+    const byReason = Map.groupBy(entries, (entry) => nothingOf(template, entry))
+    for (const [why, wrong] of byReason) if (why !== undefined) all.push(unmade([...path, "jmespath"], wrong, why))
+  })
+  return all
+}
