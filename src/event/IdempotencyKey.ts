@@ -39,3 +39,12 @@ export const idempotencyKey = ({ sequence, event, replayed }: Entry): string => 
 /** The key of events that are sent as one. A digest is retried with the same events, so it has a key of its own. */
 export const groupKey = ([first, ...others]: readonly [Entry, ...ReadonlyArray<Entry>]): string =>
   others.length === 0 ? idempotencyKey(first) : `${idempotencyKey(first)}:digest:${others.length + 1}`
+
+/**
+ * The key of a batch: a hash of its events' keys, so that it is equal for each
+ * attempt with the same events, and for no others.
+ */
+export const batchKey = ([first, ...others]: readonly [Entry, ...ReadonlyArray<Entry>]): string => {
+  if (others.length === 0) return idempotencyKey(first)
+  return `batch:${sha256([first, ...others].map(idempotencyKey).join(" "))}`
+}

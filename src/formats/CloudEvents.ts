@@ -75,6 +75,8 @@ export const binary = (
   ...Object.entries(attributes(entry)).map(([name, value]) => [`${prefix}${name}`, escaped(value)] as const),
 ]
 
+/** An array of documents of the structured mode. */
+export const batchedType = "application/cloudevents-batch+json; charset=utf-8"
 export const structuredType = "application/cloudevents+json; charset=utf-8"
 
 /** The document of the structured mode; `extensions` are attributes beside its own. */

@@ -112,11 +112,11 @@ const httpSink = Effect.fnUntraced(function* (setup: Setup, name: string, ...of:
   return { url, delivered: Effect.andThen(sink.alive, received) }
 })
 
-/** A relay whose only sink is an HTTP server in a process of its own. */
-export const relayToHttp = Effect.fnUntraced(function* (setup: Setup, name: string) {
+/** A relay whose only sink is an HTTP server in a process of its own; `more` is what its config says besides. */
+export const relayToHttp = Effect.fnUntraced(function* (setup: Setup, name: string, more?: object) {
   const { url, delivered } = yield* httpSink(setup, name)
-  const target = yield* relay(setup, name, { sinks: { http: { type: "http", url } }, routes: everything("http") })
-  return { ...target, delivered }
+  const sinks = { http: { type: "http", url, ...more } }
+  return { ...(yield* relay(setup, name, { sinks, routes: everything("http") })), delivered }
 })
 
 /** The same with its journal elsewhere, and a sink that refuses each so-manieth attempt. */

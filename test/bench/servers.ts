@@ -10,7 +10,8 @@
  * - `forwarder` keeps nothing, and answers once the URL TO has taken the bytes.
  * - `producer` keeps nothing, and sends to TOPIC of the broker TO, by the client
  *   that the relay uses; it answers before that.
- * - `sink` counts what it gets, and answers a GET with the count. It refuses every TOth, where that is given.
+ * - `sink` counts the requests that it gets, or the lines of NDJSON, and answers a GET with the count. It refuses every
+ *   TOth request, where that is given.
  */
 import { timingSafeEqual } from "node:crypto"
 import { DatabaseSync } from "node:sqlite"
@@ -113,15 +114,17 @@ const producing = (broker: string, topic: string): Take => {
   }
 }
 
+const linesIn = (body: Uint8Array): number => body.reduce((lines, byte) => (byte === 0x0a ? lines + 1 : lines), 0)
+
 const sink = (): Handler => {
   let received = 0
   let asked = 0
   return async (request) => {
     if (request.method !== "POST") return new Response(String(received))
-    await request.bytes()
+    const body = await request.bytes()
     asked += 1
     if (asked % Number(to || Number.POSITIVE_INFINITY) === 0) return new Response(null, { status: 500 })
-    received += 1
+    received += request.headers.get("content-type") === "application/x-ndjson" ? linesIn(body) : 1
     return new Response()
   }
 }

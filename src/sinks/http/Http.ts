@@ -1,12 +1,12 @@
 /**
- * The HTTP sink: one request per event or digest. The alert services are presets
+ * The HTTP sink: one request per event, digest or batch. The alert services are presets
  * over it: each brings its {@link Service}, and this is what sends.
  *
  * **Guarantee.** A 2xx is the only success. Redirects are not followed, at most
  * 64 KiB of an answer are read, and nothing of the URL but its origin is shown:
  * for many services the URL is the secret.
  */
-import { Clock, Effect, Redacted, type Scope } from "effect"
+import { Clock, Duration, Effect, Redacted, type Scope } from "effect"
 import * as Template from "../../formats/Template.ts"
 import { drain } from "../../runtime/HttpDrain.ts"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
@@ -15,7 +15,8 @@ import { asOneMessage, type Entries } from "../Rendered.ts"
 import { type Failures, type Reason, type Sink, SinkError, type SinkType, sentWith } from "../Sink.ts"
 import * as AccessTokens from "./AccessTokens.ts"
 import * as HttpAnswer from "./HttpAnswer.ts"
-import { HttpConfig } from "./HttpConfig.ts"
+import { inHalves } from "./HttpBatch.ts"
+import { HttpConfig, isBatched, usualBatch } from "./HttpConfig.ts"
 import { batchOf, bearing, type Encoded, encoder, payloadOf, preview, type Service } from "./HttpRequest.ts"
 import { keeper } from "./KeptAnswer.ts"
 
@@ -88,8 +89,8 @@ export const make = Effect.fnUntraced(function* (
   }
 
   return {
-    batch: { maxEvents: 1, maxBytes: Number.POSITIVE_INFINITY },
-    send: asOneMessage(encode, deliver),
+    batch: limitsOf(config),
+    send: isBatched(config) ? inHalves((entries) => deliver(encode(entries))) : asOneMessage(encode, deliver),
     // Any answer of the receiver will do: many refuse HEAD.
     check: Effect.andThen(
       tokens?.current ?? Effect.void,
@@ -100,6 +101,12 @@ export const make = Effect.fnUntraced(function* (
     ),
   }
 })
+
+const limitsOf = (config: HttpConfig): Sink["batch"] => {
+  if (!isBatched(config)) return { maxEvents: 1, maxBytes: Number.POSITIVE_INFINITY }
+  const { maxEvents, maxBytes, linger } = config.batch ?? usualBatch
+  return { maxEvents, maxBytes, linger: Duration.toMillis(linger) }
+}
 
 const probe = { method: "HEAD", headers: { "user-agent": HttpTransport.userAgent } }
 

@@ -1,6 +1,8 @@
 /** The config of an HTTP sink; alert services share some of its keys. */
-import { Effect, Schema } from "effect"
+import { Effect, Redacted, Schema } from "effect"
+import { fields as batch } from "../../config/schema/BatchKeys.ts"
 import { flag, headerName, oneOf, Shape } from "../../config/schema/Keys.ts"
+import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
 import { OAuthConfig } from "./AccessTokens.ts"
 import * as HttpAnswer from "./HttpAnswer.ts"
@@ -15,9 +17,33 @@ interface Whole {
   readonly format: string
   readonly body?: unknown
   readonly mode?: string
-  readonly headers: Readonly<Record<string, unknown>>
+  readonly batch?: unknown
+  readonly url: Redacted.Redacted<string>
+  readonly headers: Readonly<Record<string, Redacted.Redacted<string>>>
   readonly oauth?: OAuthConfig
 }
+
+/** Whether a request holds a batch. */
+export const isBatched = ({ format, mode }: Pick<Whole, "format" | "mode">): boolean =>
+  format === "json" || format === "ndjson" || mode === "batched"
+
+/** Says what of a config does not go with a batch. */
+const batchProblem = (config: Whole): Schema.FilterIssue | undefined => {
+  if (!isBatched(config)) {
+    if (config.batch === undefined) return undefined
+    const issue = 'a "batch" needs "format": "json" or "ndjson", or "cloudevents" with "mode": "batched"'
+    return { path: ["batch"], issue }
+  }
+  const isFilled = (text: Redacted.Redacted<string>) => Template.hasPlaceholder(Redacted.value(text))
+  const issue = "a batch holds several events, so nothing here can be filled in from one of them"
+  if (isFilled(config.url)) return { path: ["url"], issue }
+  const header = Object.entries(config.headers).find(([, value]) => isFilled(value))
+  return header === undefined ? undefined : { path: ["headers", header[0]], issue }
+}
+
+const BatchConfig = Schema.Struct(batch("Events in a request at most", 100))
+/** How the batches of a config fill that says nothing of it. */
+export const usualBatch = Schema.decodeSync(BatchConfig)({})
 
 export const HttpConfig = Schema.Struct({
   url: url({
@@ -47,20 +73,24 @@ export const HttpConfig = Schema.Struct({
     )
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   format: oneOf(
-    "`raw`: the signed bytes. `cloudevents`: as CloudEvents 1.0. `template`: `body`, filled in",
-    ["raw", "cloudevents", "template"],
+    "`raw`: the signed bytes. `cloudevents`: as CloudEvents 1.0. `template`: `body`, filled in. `json`: the bodies of a batch as an array. `ndjson`: one a line",
+    ["raw", "cloudevents", "template", "json", "ndjson"],
     "raw",
   ),
   mode: Schema.optionalKey(
-    Schema.Literals(["binary", "structured"]).annotate({
+    Schema.Literals(["binary", "structured", "batched"]).annotate({
       description:
-        "For `format: cloudevents`: `binary`, the usual one, is the signed bytes with attributes as headers; `structured` is one JSON document",
+        "For `format: cloudevents`: `binary`, the usual one, is the signed bytes with attributes as headers; `structured` is one JSON document; `batched` is an array of them",
     }),
+  ),
+  batch: Schema.optionalKey(
+    BatchConfig.annotate({ description: "How batches fill, for `json`, `ndjson` and batched CloudEvents" }),
   ),
   body: Schema.optionalKey(
     Schema.Union([Shape, Schema.Json]).annotate({
       template: true,
-      description: "For `format: template`: any JSON whose strings may hold placeholders",
+      description:
+        'For `format: template`: any JSON whose strings may hold placeholders, or `{ "jmespath": "…" }`, an expression that makes it',
     }),
   ),
   forward: Schema.Struct({
@@ -92,7 +122,8 @@ export const HttpConfig = Schema.Struct({
   ),
   tls: Schema.optionalKey(Certificates.CertificatesConfig.annotate({ description: "Certificates of one's own" })),
 }).check(
-  Schema.makeFilter(({ format, body, mode, headers, oauth }: Whole) => {
+  Schema.makeFilter((config: Whole) => {
+    const { format, body, mode, headers, oauth } = config
     if (format === "template" && body === undefined) {
       return { path: ["body"], issue: '"format": "template" needs a "body" to fill in' }
     }
@@ -104,7 +135,7 @@ export const HttpConfig = Schema.Struct({
     }
     const own = oauth && Object.keys(headers).find((name) => name.toLowerCase() === "authorization")
     if (own !== undefined) return { path: ["headers", own], issue: 'with "oauth" this header carries its token' }
-    return undefined
+    return batchProblem(config)
   }),
 )
 export type HttpConfig = typeof HttpConfig.Type

@@ -6,7 +6,7 @@
  */
 import { Array as Arr, Redacted } from "effect"
 import type { Entry } from "../../event/Entry.ts"
-import { groupKey } from "../../event/IdempotencyKey.ts"
+import { batchKey, groupKey } from "../../event/IdempotencyKey.ts"
 import { traceHeaders } from "../../event/TraceContext.ts"
 import * as CloudEvents from "../../formats/CloudEvents.ts"
 import * as DisplayBytes from "../../formats/DisplayBytes.ts"
@@ -15,7 +15,8 @@ import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import type { Entries } from "../Rendered.ts"
 import { masked, type Preview } from "../Sink.ts"
 import type * as HttpAnswer from "./HttpAnswer.ts"
-import type { HttpConfig } from "./HttpConfig.ts"
+import { bodyOf } from "./HttpBatch.ts"
+import { type HttpConfig, isBatched } from "./HttpConfig.ts"
 import { previewed, signer } from "./HttpSignature.ts"
 
 export interface Encoded {
@@ -56,7 +57,15 @@ const identify = ({ event }: Entry, headers: HeaderFields): void => {
   if (event.type !== "") headers["x-relay-event-type"] = Template.escapeHeader(event.type)
 }
 
-export const payloadOf = ({ format, mode, body, forward }: HttpConfig, preset?: Template.Template): Payload => {
+export const payloadOf = (config: HttpConfig, preset?: Template.Template): Payload => {
+  const { format, mode, body, forward } = config
+  if (isBatched(config)) {
+    const batched = bodyOf(config)
+    return ({ entries }, headers) => {
+      headers["content-type"] = batched.type
+      return batched.body(entries)
+    }
+  }
   const template = preset ?? (format === "template" ? Template.compileBody(body) : undefined)
   if (template !== undefined) {
     return ({ entry, entries }, headers) => {
@@ -95,6 +104,8 @@ type Encoder = (batch: Batch, now: number) => Rendered
 export const encoder = (config: HttpConfig, payload: Payload): Encoder => {
   const url = Template.compile(Redacted.value(config.url), "url")
   const sign = config.sign && signer(config.sign)
+  const isBatch = isBatched(config)
+  const keyOf = isBatch ? batchKey : groupKey
   const given: HeaderFields = {}
   const rendered: Array<readonly [name: string, value: Template.Template]> = []
   for (const [name, value] of Object.entries(config.headers)) {
@@ -104,7 +115,7 @@ export const encoder = (config: HttpConfig, payload: Payload): Encoder => {
   }
   return (batch, now) => {
     const { entry, entries } = batch
-    const id = groupKey(entries)
+    const id = keyOf(entries)
     const headers: HeaderFields = {
       "content-type": "application/json",
       "user-agent": HttpTransport.userAgent,
@@ -114,7 +125,10 @@ export const encoder = (config: HttpConfig, payload: Payload): Encoder => {
     const bytes = payload(batch, headers) as Uint8Array<ArrayBuffer>
     const signature = sign?.(bytes, { id, at: now }) ?? {}
     Object.assign(headers, signature)
-    for (const [name, value] of traceHeaders(entry.event)) headers[name] = value
+    // The events of a batch may be of several traces.
+    if (!isBatch || entries.length === 1) {
+      for (const [name, value] of traceHeaders(entry.event)) headers[name] = value
+    }
     Object.assign(headers, given)
     for (const [name, value] of rendered) headers[name] = value.render(entry, entries)
     const init = { method: config.method, headers, body: bytes }

@@ -55,6 +55,15 @@ export const http: Theme = {
       config: sign(`"scheme": "github", "secret": §["one", "two"]`),
     },
     { name: "no secrets", config: sign('"scheme": "stripe", "secret": §[]') },
+    { name: "a batch of a format that sends one event", config: sink('"batch": §{ "maxEvents": 50 }') },
+    {
+      name: "a batch whose address is one event's",
+      config: sink('"format": "json"').replace(/"url": "[^"]*"/, '"url": §"https://example.com/{{id}}"'),
+    },
+    {
+      name: "a batch with a header of one event's",
+      config: sink('"format": "ndjson", "headers": { "x-account": §"{{account_id}}" }'),
+    },
     { name: "answers kept, in words", config: sink('"keepAnswers": §"no"') },
     { name: "a certificate and a key that don't belong together", config: tls('"cert.pem"', '§"another.pem"'), files },
     { name: "a certificate and a key that are swapped", config: tls('§"key.pem"', '"cert.pem"'), files },

@@ -1,5 +1,5 @@
 /** RELAY_UNDER runs it under another runtime, or in a binary. */
-import { beforeAll } from "bun:test"
+import { beforeAll, expect } from "bun:test"
 import { Effect } from "effect"
 import { Http } from "../../../src/sinks/http/Http.ts"
 import type { HttpConfig } from "../../../src/sinks/http/HttpConfig.ts"
@@ -21,10 +21,10 @@ const open = (written: Written) => openThere("http", Http, () => ({ ...written }
 
 beforeAll(startThere, 300_000)
 
-/** A receiver that keeps the bodies of what is posted to it, as `signed` reads the signed bytes out of them. */
+/** A receiver that keeps the bodies of what is posted to it, as `signed` reads the signed bytes out of each request. */
 const receiver = (
   more: Partial<Written> = {},
-  signed: (body: Uint8Array) => Uint8Array = (body) => body,
+  signed: (body: Uint8Array) => ReadonlyArray<Uint8Array> = (body) => [body],
   authorization: RegExp = /^Bearer canary-3f9a1c$/,
 ): SinkContract["make"] =>
   Effect.gen(function* () {
@@ -35,7 +35,7 @@ const receiver = (
         response.writeHead(401).end()
         return
       }
-      if (method === "POST") bodies.push(signed(body))
+      if (method === "POST") bodies.push(...signed(body))
       for (const waiter of wake.splice(0)) waiter()
       response.writeHead(204).end()
     })
@@ -105,9 +105,55 @@ sinkContract("the HTTP sink", {
 sinkContract("the HTTP sink, CloudEvents", { make: receiver({ format: "cloudevents" }), wrong: [] })
 
 sinkContract("the HTTP sink, structured CloudEvents", {
-  make: receiver({ format: "cloudevents", mode: "structured" }, dataOf),
+  make: receiver({ format: "cloudevents", mode: "structured" }, (body) => [dataOf(body)]),
   wrong: [],
 })
+
+/** The documents of an array as they stand there, each with the bytes of its strings and numbers. */
+const documentsOf = (body: Uint8Array): ReadonlyArray<Uint8Array> => {
+  const array = Buffer.from(body)
+  expect(Array.isArray(JSON.parse(array.toString()))).toBe(true)
+  const documents: Array<Uint8Array> = []
+  let [depth, from, inString] = [0, 1, false]
+  for (let at = 1; at < array.length; at++) {
+    const byte = String.fromCharCode(array[at] ?? 0)
+    if (inString && byte === "\\") at += 1
+    else if (byte === '"') inString = !inString
+    else if (!inString && "[{".includes(byte)) depth += 1
+    else if (!inString && depth > 0 && "]}".includes(byte)) depth -= 1
+    else if (!inString && depth === 0 && ",]".includes(byte)) {
+      documents.push(array.subarray(from, at))
+      from = at + 1
+    }
+  }
+  return documents
+}
+
+/** The signed bytes in a value or line of the `raw` format. */
+const ofRaw = (value: Uint8Array): Uint8Array => {
+  if (!Buffer.from(value).toString().startsWith('{"relay_base64":')) return value
+  return Buffer.from(JSON.parse(Buffer.from(value).toString()).relay_base64, "base64")
+}
+
+const linesOf = (body: Uint8Array): ReadonlyArray<Uint8Array> => {
+  const lines = Buffer.from(body).toString("utf8").split("\n")
+  expect(lines.pop()).toBe("")
+  return lines.map((line) => ofRaw(Buffer.from(line)))
+}
+
+const batch = { maxEvents: 7, linger: "1 millis" }
+
+sinkContract("the HTTP sink, batches of CloudEvents", {
+  make: receiver({ format: "cloudevents", mode: "batched", batch }, (body) => documentsOf(body).map(dataOf)),
+  wrong: [],
+})
+
+sinkContract("the HTTP sink, arrays of JSON", {
+  make: receiver({ format: "json", batch }, (body) => documentsOf(body).map(ofRaw)),
+  wrong: [],
+})
+
+sinkContract("the HTTP sink, lines of JSON", { make: receiver({ format: "ndjson", batch }, linesOf), wrong: [] })
 
 const oauth = (tokenUrl: string, clientSecret = client.secret) => ({
   headers: {},
