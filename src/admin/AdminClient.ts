@@ -3,22 +3,23 @@ import { Effect, Redacted } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientRequest } from "effect/http"
 import { HttpApiClient } from "effect/http-api"
 import * as Address from "../config/Address.ts"
-import type { RelayConfig } from "../config/Config.ts"
+import { type AdminConfig, tokensOf } from "../config/Config.ts"
 import { goDirect } from "../runtime/Environment.ts"
 import { userAgent } from "../runtime/HttpTransport.ts"
 import { Api } from "./Api.ts"
 
 /** The URL by which this machine reaches the admin API. */
-export const urlOf = ({ listen }: RelayConfig["admin"]): string => `http://${Address.format(Address.reachable(listen))}`
+export const urlOf = ({ listen }: AdminConfig): string => `http://${Address.format(Address.reachable(listen))}`
 
-/** A client of the admin API, with the token of the config. */
-export const make = (admin: RelayConfig["admin"]) => {
+/** A client of the admin API, with the first token of the config. */
+export const make = (admin: AdminConfig) => {
+  const [token] = tokensOf(admin)
   goDirect([new URL(urlOf(admin)).hostname])
   return HttpApiClient.make(Api, {
     baseUrl: urlOf(admin),
     transformClient: HttpClient.mapRequest((request) => {
       const own = HttpClientRequest.setHeader(request, "user-agent", userAgent)
-      return admin.token === undefined ? own : HttpClientRequest.bearerToken(own, Redacted.value(admin.token))
+      return token === undefined ? own : HttpClientRequest.bearerToken(own, Redacted.value(token.value))
     }),
   }).pipe(Effect.provide(FetchHttpClient.layer))
 }

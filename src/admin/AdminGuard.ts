@@ -4,12 +4,13 @@
  * It listens on loopback, but any page in a browser on the same machine can send
  * requests there. So the Host must be the relay's (against DNS rebinding), a
  * change must not come from a page of another site nor be what a bare form
- * sends, and where there is a token it is required. `/healthz` and `/readyz` are
+ * sends, and where there are tokens one is required. What its role allows is
+ * checked by endpoint, in `Authorization.ts`. `/healthz` and `/readyz` are
  * open: a load balancer has no token, and comes by a name of its own.
  */
 import { Redacted } from "effect"
 import { isLoopback, isWildcard } from "../config/Address.ts"
-import type { RelayConfig } from "../config/Config.ts"
+import { type AdminConfig, type Role, tokensOf } from "../config/Config.ts"
 import { hmacSha256 } from "../event/Signature.ts"
 import type * as Problem from "../runtime/Problem.ts"
 
@@ -25,7 +26,7 @@ const foreign: Problem.Problem = {
 const unauthorized: Problem.Problem = {
   status: 401,
   title: "The admin token is missing or wrong",
-  detail: "send the config's admin.token as a bearer token",
+  detail: "send admin.token of the config, or one of admin.tokens, as a bearer token",
   headers: { "www-authenticate": "Bearer" },
 }
 
@@ -48,32 +49,55 @@ const isAddress = (name: string): boolean => /^[0-9.]+$/.test(name) || name.incl
 const blind = hmacSha256(crypto.randomUUID())
 const encoder = new TextEncoder()
 const blinded = (text: string): string => Buffer.from(blind(encoder.encode(text))).toString("hex")
-const same = (a: string, b: string): boolean => blinded(a) === blinded(b)
 
-/** Checks a request: the refusal, or `undefined` where it may pass. */
-export const make = ({ listen, token }: RelayConfig["admin"]) => {
+/** The name and role that a request has, and why it is refused, if it is. */
+export interface Admitted {
+  readonly name: string
+  readonly role: Role
+  readonly problem?: Problem.Problem
+}
+
+/**
+ * Whoever needs no token. Without one the admin API listens on loopback alone,
+ * so this is a user of this machine, and the peer's address would say no more.
+ */
+const local: Admitted = { name: "local", role: "operate" }
+
+/** Checks requests: who asks, and whether the request may pass. */
+export const make = (admin: AdminConfig) => {
+  const { listen } = admin
+  const tokens = tokensOf(admin).map(({ name, role, value }) => ({
+    name,
+    role,
+    blinded: blinded(Redacted.value(value)),
+  }))
   // An address can't be rebound, a name can: beyond loopback any address will do.
   const ours = (name: string): boolean =>
     isLoopback({ host: name }) || name === listen.host.toLowerCase() || (isWildcard(listen) && isAddress(name))
 
-  return ({ method, url, headers }: Request): Problem.Problem | undefined => {
+  const holderOf = (authorization: string) => {
+    if (!authorization.startsWith("Bearer ")) return undefined
+    const given = blinded(authorization.slice("Bearer ".length))
+    return tokens.find((token) => token.blinded === given)
+  }
+
+  return ({ method, url, headers }: Request): Admitted => {
     const name = nameOf(headers.get("host") ?? "")
-    const authorization = headers.get("authorization") ?? ""
-    const tokenFits =
-      token !== undefined &&
-      authorization.startsWith("Bearer ") &&
-      same(authorization.slice("Bearer ".length), Redacted.value(token))
+    const holder = holderOf(headers.get("authorization") ?? "")
+    const { name: caller, role } = holder ?? local
+    const admitted = { name: caller, role }
+    const refused = (problem: Problem.Problem): Admitted => ({ ...admitted, problem })
     const isOpen = reads.has(method) && open.has(new URL(url).pathname)
     // A client that knows the token may come by any name.
-    if (!isOpen && !ours(name) && !tokenFits) return misdirected
+    if (!isOpen && !ours(name) && holder === undefined) return refused(misdirected)
     if (!reads.has(method)) {
       const site = headers.get("sec-fetch-site")
-      if (site !== null && site !== "same-origin" && site !== "none") return foreign
+      if (site !== null && site !== "same-origin" && site !== "none") return refused(foreign)
       const origin = headers.get("origin")
-      if (form.test(headers.get("content-type") ?? "")) return foreign
-      if (origin !== null && !(URL.canParse(origin) && new URL(origin).host === headers.get("host"))) return foreign
+      if (form.test(headers.get("content-type") ?? "")) return refused(foreign)
+      if (origin !== null && !(URL.canParse(origin) && new URL(origin).host === headers.get("host")))
+        return refused(foreign)
     }
-    if (token === undefined || tokenFits || isOpen) return undefined
-    return unauthorized
+    return tokens.length === 0 || holder !== undefined || isOpen ? admitted : refused(unauthorized)
   }
 }

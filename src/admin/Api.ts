@@ -7,12 +7,14 @@
  */
 import { Schema } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiMiddleware, HttpApiSchema, OpenApi } from "effect/http-api"
+import { roles } from "../config/Config.ts"
 import { Diagnostic } from "../config/diagnostics/Diagnostic.ts"
 import { laneConditions } from "../delivery/LaneStatus.ts"
 import { Bytes, EpochMillis, Millis } from "../event/Quantities.ts"
 import { Difference } from "../reload/Difference.ts"
 import { Explanation } from "../routing/Explanation.ts"
-import { BadRequest, Invalid, NotFound, Refused, TooMany, Unavailable } from "./ApiErrors.ts"
+import { BadRequest, Forbidden, Invalid, NotFound, Refused, TooMany, Unavailable } from "./ApiErrors.ts"
+import { audit } from "./AuditApi.ts"
 import { DeliveryStatus, Event } from "./EventApi.ts"
 import { Fleet } from "./FleetApi.ts"
 import { History, Hour, LaneHistory, Totals } from "./HistoryApi.ts"
@@ -23,6 +25,7 @@ import { Routes } from "./RoutesApi.ts"
 import { Tap, TapLine, tapFilter, tapPosition } from "./TapApi.ts"
 
 export * from "./ApiErrors.ts"
+export { AuditPage, AuditRecord } from "./AuditApi.ts"
 export * from "./EventApi.ts"
 export * from "./HistoryApi.ts"
 export * from "./ReplayApi.ts"
@@ -114,6 +117,8 @@ export const Status = Schema.Struct({
   startedAt: EpochMillis,
   /** The relay's clock: ages count from it. */
   now: EpochMillis,
+  /** The caller has this name and role, by the token that was sent. */
+  caller: Schema.Struct({ name: Schema.String, role: Schema.Literals(roles) }),
   draining: Schema.Boolean,
   /** Why no delivery can be accepted now; empty when it can. */
   notReady: Schema.String,
@@ -228,6 +233,11 @@ export class SchemaErrors extends HttpApiMiddleware.Service<SchemaErrors>()("rel
   error: BadRequest,
 }) {}
 
+/** Lets only those change something whose role allows it, and records what they do. */
+export class Authorization extends HttpApiMiddleware.Service<Authorization>()("relay/admin/Authorization", {
+  error: Forbidden,
+}) {}
+
 const name = { name: Schema.String }
 
 /** The relay as a whole. 503: the journal can't answer now. */
@@ -245,7 +255,11 @@ export class Relay extends HttpApiGroup.make("relay", { topLevel: true }).add(
     success: Tap,
     error: [NotFound, Refused],
   }),
-  HttpApiEndpoint.post("reload", "/reload", { success: Reloaded, error: [Invalid, Refused, Unavailable] }),
+  audit,
+  HttpApiEndpoint.post("reload", "/reload", {
+    success: Reloaded,
+    error: [Invalid, Refused, Unavailable],
+  }),
   HttpApiEndpoint.post("import", "/journal/import", {
     payload: Schema.Struct({ events: Schema.Array(Kept) }),
     success: Imported,
@@ -261,8 +275,14 @@ export class Lanes extends HttpApiGroup.make("lanes").add(
     success: LaneHistory,
     error: [NotFound, Unavailable],
   }),
-  HttpApiEndpoint.post("pause", "/lanes/:name/pause", { params: name, error: [NotFound, Unavailable] }),
-  HttpApiEndpoint.post("resume", "/lanes/:name/resume", { params: name, error: [NotFound, Unavailable] }),
+  HttpApiEndpoint.post("pause", "/lanes/:name/pause", {
+    params: name,
+    error: [NotFound, Unavailable],
+  }),
+  HttpApiEndpoint.post("resume", "/lanes/:name/resume", {
+    params: name,
+    error: [NotFound, Unavailable],
+  }),
   HttpApiEndpoint.post("move", "/lanes/:name/move", {
     params: name,
     payload: Schema.Struct({ to: Schema.String }),
@@ -351,6 +371,7 @@ export class Api extends HttpApi.make("relay-admin")
   .add(Replays)
   .add(Routes)
   .prefix("/api/v1")
+  .middleware(Authorization)
   .middleware(SchemaErrors)
   // A misspelt field must not count as one that is left out: in a filter that means "all of them".
   .annotate(HttpApi.PayloadParseOptions, { onExcessProperty: "error" })

@@ -1,11 +1,25 @@
 /** The errors that the admin API answers with, and their HTTP statuses. */
 import { Schema } from "effect"
+import { roles } from "../config/Config.ts"
 import { Diagnostic } from "../config/diagnostics/Diagnostic.ts"
 
 const message = { message: Schema.String }
 
 /** 400: the request does not match the schema. */
 export class BadRequest extends Schema.TaggedError<BadRequest>()("BadRequest", message, { httpApiStatus: 400 }) {}
+
+/** 403: the token's role does not allow it. */
+export class Forbidden extends Schema.TaggedError<Forbidden>()(
+  "Forbidden",
+  {
+    ...message,
+    /** The name of the token that was sent. */
+    token: Schema.String,
+    /** The role that is needed. */
+    needs: Schema.Literals(roles),
+  },
+  { httpApiStatus: 403 },
+) {}
 
 /** 404: no lane, dead letter, sink, webhook or replay has this name. */
 export class NotFound extends Schema.TaggedError<NotFound>()("NotFound", message, { httpApiStatus: 404 }) {}

@@ -20,7 +20,7 @@ export const DeliveryStatus = Schema.Struct({
   code: optional(Schema.Int),
   /** When it became a dead letter, if it was one. */
   deadAt: optional(EpochMillis),
-  /** The origin of a drop, replay or move: the page, the command line, the admin API, or the relay itself. */
+  /** The origin of a drop, replay or move: the page, the command line, the admin API, or the relay itself; with a named token `ada (the page)`. */
   by: optional(Schema.String),
   /** The sequence that it was appended again as. */
   copy: optional(Schema.Int),

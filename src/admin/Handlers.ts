@@ -2,6 +2,7 @@
 import { Effect, Layer } from "effect"
 import { HttpApiBuilder, HttpApiMiddleware } from "effect/http-api"
 import * as Api from "./Api.ts"
+import * as Authorization from "./Authorization.ts"
 import * as DeadLetterHandlers from "./DeadLetterHandlers.ts"
 import * as EventHandlers from "./EventHandlers.ts"
 import { History } from "./History.ts"
@@ -34,5 +35,5 @@ export const layer = HttpApiBuilder.layer(Api.Api, { openapiPath: "/openapi.json
   Layer.provide(RelayStatus.layer),
   Layer.provide(History.layer),
   Layer.provide(Work.layer),
-  Layer.provide(schemaErrors),
+  Layer.provide([schemaErrors, Authorization.layer]),
 )

@@ -82,6 +82,12 @@ export const layer = HttpApiBuilder.group(
       status: () => Effect.mapError(status, unavailable),
       history: () => history.report,
       import: ({ payload: { events } }) => importEvents(events),
+      audit: Effect.fnUntraced(function* ({ query: { limit = 50, ...query } }) {
+        const records = yield* Effect.mapError(archive.audit.list({ ...query, limit: limit + 1 }), unavailable)
+        const shown = records.slice(0, limit)
+        const last = records.length > limit ? shown.at(-1) : undefined
+        return { records: shown, ...(last !== undefined && { next: last.id }) }
+      }),
       acknowledge: () => Effect.mapError(archive.acknowledge, unavailable),
       tap: Effect.fnUntraced(
         function* ({ query }) {

@@ -11,6 +11,7 @@ import { Archive } from "../journal/Archive.ts"
 import type { JournalError } from "../journal/Journal.ts"
 import { Reload } from "../reload/Reload.ts"
 import type * as Api from "./Api.ts"
+import { Caller } from "./Caller.ts"
 import { fleetOf, withOthers } from "./FleetReports.ts"
 import { History, totalsOf } from "./History.ts"
 import { notReady } from "./Readiness.ts"
@@ -71,6 +72,7 @@ export class RelayStatus extends Context.Service<
         return {
           ...info,
           now: yield* Clock.currentTimeMillis,
+          caller: Struct.pick(yield* Caller, ["name", "role"]),
           draining: yield* ingest.draining,
           notReady: yield* Effect.provideContext(notReady, services),
           journal: { health, message, ...engine, head, tail: first, usedBytes, maxBytes, filling },

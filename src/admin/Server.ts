@@ -20,6 +20,7 @@ import * as Problem from "../runtime/Problem.ts"
 import type { Handler } from "../runtime/RequestGuard.ts"
 import * as AdminGuard from "./AdminGuard.ts"
 import { bodyProblem } from "./BodyLimit.ts"
+import { Caller, operatorOf } from "./Caller.ts"
 import * as Handlers from "./Handlers.ts"
 import * as Metrics from "./Metrics.ts"
 import { contentType } from "./MetricsText.ts"
@@ -51,8 +52,8 @@ const probes = HttpRouter.use(
   }),
 )
 
-/** The name that is recorded with what a client drops, replays or moves. A token is everybody's, so it names nobody. */
-const operatorOf = ({ headers }: Request): string => {
+/** The program that asks. */
+const clientOf = ({ headers }: Request): string => {
   if (headers.has("sec-fetch-site")) return "the page"
   return headers.get("user-agent") === userAgent ? "the command line" : "the admin API"
 }
@@ -68,7 +69,7 @@ const logging = Effect.gen(function* () {
 export const handler = Effect.gen(function* () {
   const { admin } = (yield* ActiveConfig).current.config
   const services = yield* Effect.context<ActiveConfig | Archive | Ingest | Journal | Lanes | RelayInfo | Reload>()
-  const refusal = AdminGuard.make(admin)
+  const admit = AdminGuard.make(admin)
   const app = Layer.mergeAll(Handlers.layer, probes).pipe(
     Layer.provide(HttpServer.layerServices),
     Layer.provide(
@@ -81,10 +82,11 @@ export const handler = Effect.gen(function* () {
   )
   const log = yield* logging
   const handle: Handler = (request) => {
-    const problem = refusal(request) ?? bodyProblem(request)
-    return problem === undefined
-      ? router.handler(request, Context.add(log, Operator, operatorOf(request)))
-      : Problem.toResponse(problem)
+    const { name, role, problem = bodyProblem(request) } = admit(request)
+    if (problem !== undefined) return Problem.toResponse(problem)
+    const caller = { name, role, by: clientOf(request) }
+    const known = Context.add(Context.add(log, Caller, caller), Operator, operatorOf(caller))
+    return router.handler(request, known)
   }
   return handle
 })

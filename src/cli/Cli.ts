@@ -4,7 +4,7 @@ import { CliConfig, CliOutput, Command, GlobalFlag, type HelpDoc, TerminalCapabi
 import { nearest } from "../event/Nearest.ts"
 import { relayVersion } from "../runtime/Version.ts"
 import { commands } from "./Commands.ts"
-import { Config, Json } from "./support/flags.ts"
+import { As, Config, Json } from "./support/flags.ts"
 import { Columns, folded } from "./support/layout.ts"
 import { type Paint, paintMessages } from "./support/output.ts"
 import { lazily } from "./support/Program.ts"
@@ -27,13 +27,13 @@ const relay = Effect.fnUntraced(function* (args: ReadonlyArray<string>) {
       "Receives a scheduling service's webhooks, stores each on disk before it answers, and relays them to sinks by event type.",
     ),
     Command.withSubcommands(yield* lazily(() => listed(args))),
-    Command.withGlobalFlags([Config, Json]),
+    Command.withGlobalFlags([Config, As, Json]),
   )
 })
 
 /** A flag that was cut short, where one begins with it and the library knows of none. */
 const flagMeant = (option: string, suggestions: ReadonlyArray<string>): string => {
-  const all = ["--config", "--json", "--help", "--version", "--log-level", "--completions"]
+  const all = ["--config", "--as", "--json", "--help", "--version", "--log-level", "--completions"]
   const near = all.find((flag) => option.length > 3 && flag.startsWith(option)) ?? nearest(option, all)
   return suggestions.length > 0 || near === undefined ? "" : `: did you mean ${near}?`
 }

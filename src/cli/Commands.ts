@@ -11,6 +11,10 @@ const command = <Name extends string, Input, Context, E, R>(
 })
 
 export const commands = {
+  audit: command(
+    "List what operators changed, newest first: who, when, and how it ended",
+    async () => (await import("./commands/audit.ts")).audit,
+  ),
   dlq: command(
     "List dead letters, send them again, or delete them",
     async () => (await import("./commands/dlq.ts")).dlq,

@@ -121,12 +121,36 @@ export interface QuarantineConfig {
   readonly maxAge?: Duration.Duration
 }
 
+/** A token of the admin API allows this: `read` sees everything, and `operate` also changes it. */
+export const roles = ["read", "operate"] as const
+export type Role = (typeof roles)[number]
+
+export interface AdminToken {
+  readonly name: string
+  readonly role: Role
+  readonly value: Redacted.Redacted<string>
+}
+
+/** The admin API has one token for all, or several with names, or none. */
+export interface AdminConfig {
+  readonly listen: Address
+  readonly token?: Redacted.Redacted<string>
+  readonly tokens?: ReadonlyArray<AdminToken>
+}
+
+/** The name of the one token for all. */
+export const onlyToken = "admin"
+
+/** The tokens of the admin API; empty where it asks for none. */
+export const tokensOf = ({ token, tokens = [] }: AdminConfig): ReadonlyArray<AdminToken> =>
+  token === undefined ? tokens : [{ name: onlyToken, role: "operate", value: token }]
+
 export interface RelayConfig {
   readonly listen: Address
   readonly tls?: Tls
   /** All that are in use, and can be read. */
   readonly certificates: ReadonlyArray<Certificate>
-  readonly admin: { readonly listen: Address; readonly token?: Redacted.Redacted<string> }
+  readonly admin: AdminConfig
   readonly telemetry: { readonly otlp?: Otlp }
   readonly clients?: ClientsConfig
   readonly journal: JournalConfig

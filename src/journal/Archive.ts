@@ -11,6 +11,7 @@
  */
 import { Context, type Effect } from "effect"
 import type { Event } from "../event/Event.ts"
+import type { AuditLog } from "./AuditLog.ts"
 import type { EventPage, EventQuery } from "./EventQuery.ts"
 import type { Fleet } from "./FleetStatus.ts"
 import type { JournalError } from "./JournalError.ts"
@@ -75,6 +76,8 @@ export class Archive extends Context.Service<
     readonly acknowledge: Effect.Effect<void, JournalError>
     /** This relay's counts of the last hour. */
     readonly hour: KeptText
+    /** The operations by which operators changed something. */
+    readonly audit: AuditLog
     /** The relays on this journal; absent where there can be but one. */
     readonly fleet?: Fleet
 

@@ -8,6 +8,7 @@
  */
 import { Effect, type Scope } from "effect"
 import type { Entry } from "../event/Entry.ts"
+import type { AuditRecord, Operation } from "./AuditLog.ts"
 import type { MaintenanceError } from "./JournalError.ts"
 import type { Attempt, Cursor, Wait } from "./Settlement.ts"
 import type { Ended } from "./stream/OutcomeRecord.ts"
@@ -87,6 +88,8 @@ export interface CopySource {
   readonly paused: ReadonlyArray<string>
   /** The events that it was brought back from others, so that none of it is again: by journal and sequence; empty at the end. */
   readonly imported: (after: Pick<CopiedImport, "journal" | "sequence">) => Read<CopiedImport>
+  /** The operations of operators above an id; empty at the end. */
+  readonly audit: (after: number) => Read<AuditRecord>
   /** The number of events read so far whose bytes are not what was written. */
   readonly damaged: () => number
 }
@@ -125,16 +128,31 @@ const eachPage =
 
 const start: After = { lane: "", sequence: 0 }
 
-/** Pages through what a stream keeps: its events, its lanes' retries and dead letters, how events ended; and through all imports. */
+/** Pages through what a stream keeps: its events, its lanes' retries and dead letters, how events ended; through all imports, and through the audit log. */
 export const each = {
   event: (after: number) => eachPage(after, ({ entry }: Stored) => entry.sequence),
   retry: eachPage(start, ({ lane, sequence }: CopiedRetry): After => ({ lane, sequence })),
   letter: eachPage(start, ({ lane, entry }: CopiedLetter): After => ({ lane, sequence: entry.sequence })),
   end: eachPage(0, ({ id }: CopiedEnd) => id),
+  record: eachPage(0, ({ id }: AuditRecord) => id),
   import: eachPage<CopiedImport, Pick<CopiedImport, "journal" | "sequence">>(
     { journal: "", sequence: 0 },
     (one) => one,
   ),
+}
+
+/** The source with one more operation in its audit log: the copy itself. */
+export const withOperation = (source: CopySource, operation: Operation): CopySource => {
+  let isGiven = false
+  const last = (after: number): ReadonlyArray<AuditRecord> => {
+    if (isGiven) return []
+    isGiven = true
+    return [{ ...operation, relay: "", id: after + 1 }]
+  }
+  return {
+    ...source,
+    audit: (after) => Effect.map(source.audit(after), (some) => (some.length > 0 ? some : last(after))),
+  }
 }
 
 /** Reads on where nothing of a page is sound: an empty one is the end. */

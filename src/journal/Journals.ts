@@ -2,8 +2,9 @@
 import { Effect, Layer, Predicate } from "effect"
 import type { JournalConfig } from "../config/Config.ts"
 import type { Archive } from "./Archive.ts"
+import type { Operation } from "./AuditLog.ts"
 import type { Journal } from "./Journal.ts"
-import { type Checked, type CopyCounts, type Copying, check as checkSource } from "./JournalCopy.ts"
+import { type Checked, type CopyCounts, type Copying, check as checkSource, withOperation } from "./JournalCopy.ts"
 import { type JournalError, MaintenanceError, unavailable } from "./JournalError.ts"
 import type { Inspected, JournalFile, JournalType } from "./JournalType.ts"
 import { Postgres } from "./postgres/Postgres.ts"
@@ -63,10 +64,11 @@ export const ofFile = (type: string, path: string | undefined): JournalConfig | 
   return Predicate.isObject(keys) ? { ...keys, type } : undefined
 }
 
-/** Copies all that one journal keeps into another of another type. */
+/** Copies all that one journal keeps into another of another type, whose audit log then has the copy itself too. */
 export const copy = (
   from: JournalConfig,
   to: JournalConfig,
+  operation: Operation,
   onProgress: (share: number) => Effect.Effect<void>,
 ): Effect.Effect<CopyCounts & { readonly damaged: number }, MaintenanceError> =>
   Effect.gen(function* () {
@@ -78,7 +80,7 @@ export const copy = (
     const [reading, writing] = [yield* copyingOf(from), yield* copyingOf(to)]
     const source = yield* reading.source(from)
     const target = yield* writing.target(to)
-    const counts = yield* target.put(source, onProgress)
+    const counts = yield* target.put(withOperation(source, operation), onProgress)
     return { ...counts, damaged: source.damaged() }
   }).pipe(Effect.scoped)
 

@@ -18,6 +18,8 @@ import * as Slices from "../config/load/Slices.ts"
 import { LaneSpecs } from "../delivery/LaneSpecs.ts"
 import { Lanes } from "../delivery/Lanes.ts"
 import type { EpochMillis } from "../event/Quantities.ts"
+import { Archive } from "../journal/Archive.ts"
+import { storeEnd } from "../journal/AuditLog.ts"
 import { liveKeys } from "../journal/Journals.ts"
 import { ListenerTls } from "../runtime/ListenerTls.ts"
 import { Notify } from "../runtime/Notify.ts"
@@ -68,13 +70,17 @@ export class Reload extends Context.Service<
     Layer.effect(Reload, make(load, faults))
 }
 
+/** The caller of a reload that no request asked for: a user of this machine, by one of the two triggers of `Watch.ts`. */
+const byTrigger = { who: "local", by: "SIGHUP or --watch", what: "reload", on: "" }
+
 /** Reloads each time that the latch is opened. The log says why one was refused. */
-export const reloadWhen = (triggered: Latch.Latch): Effect.Effect<never, never, Reload> =>
+export const reloadWhen = (triggered: Latch.Latch): Effect.Effect<never, never, Reload | Archive> =>
   Effect.forever(
     Effect.gen(function* () {
       yield* triggered.await
       yield* triggered.close
-      yield* Effect.ignore((yield* Reload).reload)
+      const { audit } = yield* Archive
+      yield* Effect.ignore(Effect.onExit((yield* Reload).reload, storeEnd(audit, byTrigger)))
     }),
   )
 

@@ -10,8 +10,8 @@ const request = (headers: Record<string, string>, method = "GET", path = "/api/v
   new Request(`http://127.0.0.1:9080${path}`, { method, headers: { host: "127.0.0.1:9080", ...headers } })
 
 describe("the admin API's guard", () => {
-  const refusal = Guard.make({ listen: loopback })
-  const status = (headers: Record<string, string>, method?: string) => refusal(request(headers, method))?.status
+  const admit = Guard.make({ listen: loopback })
+  const status = (headers: Record<string, string>, method?: string) => admit(request(headers, method)).problem?.status
 
   test("lets in the names of this machine, with a port or without", () => {
     for (const host of ["127.0.0.1:9080", "localhost:9080", "LocalHost", "[::1]:9080", "127.9.9.9"]) {
@@ -35,21 +35,21 @@ describe("the admin API's guard", () => {
   test("beyond loopback takes any address, and no other name", () => {
     const open = Guard.make({ listen: everywhere, token })
     const bearer = { authorization: "Bearer a-token" }
-    expect(open(request({ host: "10.1.2.3:9080", ...bearer }))).toBeUndefined()
-    expect(open(request({ host: "10.1.2.3:9080" }))?.status).toBe(401)
-    expect(open(request({ host: "evil.example" }))?.status).toBe(421)
+    expect(open(request({ host: "10.1.2.3:9080", ...bearer })).problem).toBeUndefined()
+    expect(open(request({ host: "10.1.2.3:9080" })).problem?.status).toBe(401)
+    expect(open(request({ host: "evil.example" })).problem?.status).toBe(421)
   })
 
   test("lets who knows the token come by any name", () => {
     const open = Guard.make({ listen: everywhere, token })
-    expect(open(request({ host: "relay.internal", authorization: "Bearer a-token" }))).toBeUndefined()
+    expect(open(request({ host: "relay.internal", authorization: "Bearer a-token" })).problem).toBeUndefined()
   })
 
   test("lets a probe come by any name: that of a pod, or of a service", () => {
     const open = Guard.make({ listen: everywhere, token })
     for (const path of ["/healthz", "/readyz"]) {
-      expect(open(request({ host: "relay-0.relay.prod.svc.cluster.local:9080" }, "GET", path))).toBeUndefined()
-      expect(open(request({ host: "relay-0.relay" }, "POST", path))?.status).toBe(421)
+      expect(open(request({ host: "relay-0.relay.prod.svc.cluster.local:9080" }, "GET", path)).problem).toBeUndefined()
+      expect(open(request({ host: "relay-0.relay" }, "POST", path)).problem?.status).toBe(421)
     }
   })
 
@@ -70,7 +70,7 @@ describe("the admin API's guard", () => {
   test("asks for the whole token, and leaves the probes open", () => {
     const guarded = Guard.make({ listen: loopback, token })
     const code = (authorization?: string, path?: string) =>
-      guarded(request(authorization === undefined ? {} : { authorization }, "GET", path))?.status
+      guarded(request(authorization === undefined ? {} : { authorization }, "GET", path)).problem?.status
     for (const wrong of [
       undefined,
       "",
@@ -88,5 +88,23 @@ describe("the admin API's guard", () => {
     expect(code(undefined, "/readyz")).toBeUndefined()
     expect(code(undefined, "/metrics")).toBe(401)
     expect(code(undefined, "/healthz/../metrics")).toBe(401)
+  })
+
+  test("knows the holder of each token, and nobody by a part of one or by two", () => {
+    const make = (index: number) => ({
+      name: `holder${index}`,
+      role: index % 2 === 0 ? ("read" as const) : ("operate" as const),
+      value: Redacted.make(`token-${index}-${"x".repeat(index)}`),
+    })
+    const tokens = Array.from({ length: 20 }, (_, index) => make(index))
+    const admit = Guard.make({ listen: loopback, tokens })
+    for (const { name, role, value } of tokens) {
+      const text = Redacted.value(value)
+      expect(admit(request({ authorization: `Bearer ${text}` }))).toEqual({ name, role })
+      for (const wrong of [text.slice(1), text.slice(0, -1), `${text} `.repeat(2), `${text}-`, text.toUpperCase()]) {
+        expect(admit(request({ authorization: `Bearer ${wrong}` })).problem?.status).toBe(401)
+      }
+    }
+    expect(admit(request({})).problem?.status).toBe(401)
   })
 })

@@ -8,6 +8,7 @@ import type * as Counters from "../../src/ingest/Counters.ts"
 import { Ingest } from "../../src/ingest/Ingest.ts"
 import type { RecentRefusals } from "../../src/ingest/RecentRefusals.ts"
 import type { JournalStatus } from "../../src/journal/Archive.ts"
+import type { AuditLog } from "../../src/journal/AuditLog.ts"
 import type { FleetStatus } from "../../src/journal/FleetStatus.ts"
 import { Reload } from "../../src/reload/Reload.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
@@ -56,6 +57,8 @@ export interface Setup {
   readonly lanes?: ReadonlyArray<LaneStatus>
   /** Over what the journal says of itself. */
   readonly status?: Partial<JournalStatus>
+  /** Over the journal's audit log. */
+  readonly audit?: Partial<AuditLog>
   /** Other relays on the journal. */
   readonly fleet?: FleetStatus
   readonly draining?: boolean
@@ -98,6 +101,7 @@ export const start = Effect.fnUntraced(function* (setup: Setup = {}) {
   )
   const journal = MemoryJournal.layerWith((memory) => ({
     status: Effect.map(memory.status, (status) => ({ ...status, ...setup.status })),
+    audit: { ...memory.audit, ...setup.audit },
     ...(setup.fleet && { fleet: { status: Effect.succeed(setup.fleet), introduce: () => Effect.void } }),
   }))
   const active = activeConfig({ ...config(setup.admin), ...setup.config })

@@ -9,14 +9,15 @@ let files = 0
 
 /** Its configs are written into the directory. */
 export const runningIn = (directory: string) =>
-  Effect.fnUntraced(function* (setup: Setup = {}, token?: string) {
+  Effect.fnUntraced(function* (setup: Setup = {}, given?: string | { readonly tokens: unknown }) {
     const admin = yield* start(setup)
     const server = yield* Effect.acquireRelease(
       Effect.sync(() => Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: admin.handle })),
       (server) => Effect.promise(() => server.stop(true)),
     )
     const file = join(directory, `running-${files++}.json`)
-    const section = { listen: `127.0.0.1:${server.port}`, ...(token === undefined ? {} : { token }) }
+    const keys = typeof given === "string" ? { token: given } : given
+    const section = { listen: `127.0.0.1:${server.port}`, ...keys }
     // Only the admin part can be read: the rest is out of this user's reach.
     writeFileSync(file, JSON.stringify({ admin: section, webhooks: { a: { secrets: "file:/nonexistent" } } }))
     const ask = (...args: ReadonlyArray<string>) => Effect.promise(() => cli([...args, "-c", file]))

@@ -4,6 +4,7 @@
  *
  * Tests use only the contract, so they hold for every engine.
  */
+import { auditContract } from "./journal/auditContract.ts"
 import { deadLettersContract } from "./journal/deadLettersContract.ts"
 import { duplicatesContract } from "./journal/duplicatesContract.ts"
 import { durabilityContract } from "./journal/durabilityContract.ts"
@@ -21,5 +22,6 @@ export const journalContract = (name: string, create: Create): void => {
   movedLanesContract(name, create)
   deadLettersContract(name, create)
   importContract(name, create)
+  auditContract(name, create)
   durabilityContract(name, create)
 }

@@ -154,6 +154,10 @@ test("no secret and nobody's data is in a log, a metric, an answer or a crash", 
   ]
   const printed = await Promise.all(commands.map((args) => relay([...args, "-c", config], { cwd })))
   for (const { stdout, stderr } of printed) said.push(stdout, stderr)
+  for (const args of [["lanes", "pause", "sns"], ["replay", "--routed", "--all"], ["audit"], ["audit", "--json"]]) {
+    const { stdout, stderr } = await relay([...args, "-c", config], { cwd })
+    said.push(stdout, stderr)
+  }
   // A dead letter is shown with its payload and the answers, in which the person stands, and no credential.
   const letters = await relay(["dlq", "list", "--sink", "refused", "--json", "-c", config], { cwd })
   const { attempts } = JSON.parse(
@@ -164,6 +168,7 @@ test("no secret and nobody's data is in a log, a metric, an answer or a crash", 
   said.push(JSON.stringify(attempts).replaceAll(person, ""))
   expect(said.join("\n")).toContain("relay_dead_letters")
   expect(said.join("\n")).toContain("what http would be sent")
+  expect(said.join("\n")).toMatch(/admin +the command line +lanes pause +sns +done/)
   expect(said.join("\n")).toContain("the body is not JSON")
   for (const name of services) said.push(readFileSync(join(cwd, `golden/${name}.json`), "utf8"))
   // An alert names the event and its client by their ids, and nobody by name.

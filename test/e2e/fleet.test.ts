@@ -1,9 +1,10 @@
 /** The example of config/examples/fleet.json, whole: a PostgreSQL, two relays and a load balancer, of which one relay is killed. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { tmpdir, userInfo } from "node:os"
 import { join } from "node:path"
 import { Effect } from "effect"
+import type { AuditPage } from "../../src/admin/Api.ts"
 import { event, settlement } from "../journal/samples.ts"
 import { session } from "../journal/sqlite/session.ts"
 import { options } from "../journal/temporary.ts"
@@ -88,6 +89,15 @@ suiteUnless(reasonToSkip(), "two relays on one PostgreSQL behind a load balancer
       stdout: expect.stringMatching(/^2 events copied, 0 events waiting for a retry, 0 dead letters$/m),
       stderr: "",
     })
+    const paused = await fetch(`${fleet.members[1]?.admin}/api/v1/lanes/audit/resume`, { method: "POST" })
+    expect(paused.status).toBe(204)
+    for (const { admin } of fleet.members) {
+      const { records } = (await (await fetch(`${admin}/api/v1/audit`)).json()) as AuditPage
+      expect(records).toMatchObject([
+        { who: "local", by: "the admin API", what: "lanes resume", on: "audit", relay: "relay-2" },
+        { who: `user ${userInfo().username}`, by: "the command line", what: "journal copy", on: "from sqlite" },
+      ])
+    }
     await until(() => received.includes(owed))
     expect([received.includes("evt_sent"), audited().includes(owed)]).toEqual([false, false])
     const checked = await relay(["journal", "check", "-c", join(root, "config/examples/fleet.json")], {

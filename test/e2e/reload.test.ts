@@ -217,6 +217,10 @@ describe.concurrent("relay reload", () => {
     other.write({ sinks: sinks("fourth") })
     other.process.signal("SIGHUP")
     await other.process.prints("+ sink fourth; - sink third")
+    const recorded = async () => JSON.parse((await other.ask("audit", "--json")).stdout).records
+    // The log has it sooner than the journal.
+    while ((await recorded()).length === 0) await Bun.sleep(20)
+    expect(await recorded()).toMatchObject([{ who: "local", by: "SIGHUP or --watch", what: "reload", result: "done" }])
     write({ sinks: { wrong: {} } })
     await process.prints("the active config stays")
   })

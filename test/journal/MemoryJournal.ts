@@ -9,6 +9,7 @@ import { Clock, Effect, Exit, Layer } from "effect"
 import type { Entry } from "../../src/event/Entry.ts"
 import { type Event, quarantine } from "../../src/event/Event.ts"
 import type { Archive } from "../../src/journal/Archive.ts"
+import { type AuditRecord, kept } from "../../src/journal/AuditLog.ts"
 import { type DeliveryStatus, type FoundEvent, matchOf } from "../../src/journal/EventQuery.ts"
 import type { AppendExit, Journal } from "../../src/journal/Journal.ts"
 import { full, refused, unavailable } from "../../src/journal/JournalError.ts"
@@ -68,6 +69,7 @@ const make = (): WholeJournal => {
   const waiting = new Set<{ readonly after: number; readonly wake: () => void }>()
   const counters = { appended: 0, duplicates: 0, altered: 0, commits: 0, commitMillis: 0 }
   let hour: string | undefined
+  const audit: Array<AuditRecord> = []
 
   const newLane = (): Lane => ({
     cursor: { sequence: log.length, settled: [] },
@@ -474,6 +476,26 @@ const make = (): WholeJournal => {
         Effect.sync(() => {
           hour = text
         }),
+    },
+    audit: {
+      record: (operation) =>
+        Effect.sync(() => {
+          audit.push({ ...operation, id: (audit.at(-1)?.id ?? 0) + 1, relay: "" })
+          const isRefused = ({ result }: AuditRecord) => result === "refused"
+          const newest = [
+            ...audit.filter(isRefused).slice(-kept.records),
+            ...audit.filter((one) => !isRefused(one)).slice(-kept.records),
+          ]
+          const kepts = newest.filter(({ at }) => at >= operation.at - kept.age)
+          audit.splice(0, audit.length, ...kepts.sort((a, b) => a.id - b.id))
+        }),
+      list: ({ since = 0, before = Number.POSITIVE_INFINITY, limit }) =>
+        Effect.sync(() =>
+          audit
+            .filter(({ at, id }) => at >= since && id < before)
+            .reverse()
+            .slice(0, limit),
+        ),
     },
     broken: Effect.never,
     acknowledge: Effect.void,

@@ -85,7 +85,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
 
   test("shows a sink over time: its rate, how long attempts take, and its backlog", async () => {
     await show("")
-    await page.getByRole("link", { name: "audit" }).first().click()
+    await page.getByRole("link", { name: "audit", exact: true }).first().click()
     await page.getByRole("heading", { level: 1, name: "audit file" }).waitFor()
     for (const name of [/events delivered and 0 failed per second/, /99 of 100 attempts/, /a backlog of up to/]) {
       await page.getByRole("img", { name }).waitFor()

@@ -9,7 +9,7 @@ import { hostile, personal, type Site, startSite, token } from "./site.ts"
 
 /** axe-core, as text to run in the page. */
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8")
-const views = ["", "live", "events", "event/evt_1", "dead-letters", "replay", "routes", "sink/crm"]
+const views = ["", "live", "events", "event/evt_1", "dead-letters", "replay", "routes", "audit", "sink/crm"]
 
 setDefaultTimeout(30_000)
 
@@ -168,7 +168,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
   })
 
   test("asks for the token, and keeps it nowhere but in memory", async () => {
-    const guarded = await startSite({ token })
+    const guarded = await startSite({ admin: { token } })
     const page = await openPage()
     await page.goto(guarded.url)
     await page.getByText("nothing is stored in the browser").waitFor()
@@ -188,5 +188,48 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     await page.getByLabel("Admin token").waitFor()
     await page.close()
     await guarded.stop()
-  }, 30_000)
+  })
+
+  test("lets a token with the role read see what others did, and change nothing", async () => {
+    const own = "the-token-of-a-screen-on-the-wall"
+    const tokens = [
+      { name: "ada", role: "operate", value: token },
+      { name: "screen", role: "read", value: own },
+    ]
+    const guarded = await startSite({ admin: { tokens } })
+    await guarded.run("lanes", "pause", "lake")
+    const page = await openPage()
+    const unlock = async (text: string) => {
+      await page.goto(guarded.url)
+      await page.reload()
+      await page.getByLabel("Admin token").fill(text)
+      await page.getByRole("button", { name: "Continue" }).click()
+      await page.getByRole("button", { name: "Resume lake" }).first().waitFor()
+    }
+    await unlock(own)
+    await page.getByText("screen may only read", { exact: true }).waitFor()
+    await page.getByRole("button", { name: "Resume lake" }).first().click()
+    await page.getByText("This needs one with the role operate").waitFor()
+    expect(await page.getByRole("button", { name: "Resume", exact: true }).isDisabled()).toBe(true)
+    await page.getByRole("button", { name: "Cancel" }).click()
+    await page.getByRole("link", { name: "Replay" }).click()
+    expect(await page.getByRole("button", { name: "Dry run" }).isDisabled()).toBe(true)
+    await page.getByRole("link", { name: "Audit" }).click()
+    const row = page.getByRole("row").filter({ hasText: "lanes pause" })
+    await row.waitFor()
+    expect((await row.getByRole("cell").allTextContents()).slice(1)).toEqual([
+      "ada",
+      "the command line",
+      "lanes pause",
+      "lake",
+      "done ",
+    ])
+    await unlock(token)
+    expect(await page.getByText("may only read").count()).toBe(0)
+    await page.getByRole("button", { name: "Resume lake" }).first().click()
+    await page.getByRole("button", { name: "Resume", exact: true }).click()
+    await page.getByText("lake is resumed.").waitFor()
+    await page.close()
+    await guarded.stop()
+  })
 })

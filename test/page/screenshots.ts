@@ -101,6 +101,7 @@ const views: Readonly<Record<string, { readonly view: string; readonly act?: (pa
   },
   replay: { view: "replay" },
   routes: { view: "routes" },
+  audit: { view: "audit" },
   explained: {
     view: "routes",
     act: async (page) => {
@@ -114,7 +115,7 @@ const everyView = async () => {
   mkdirSync(folder, { recursive: true })
   await traffic(40)
   await site.run("replay", "--routed", "--type", "client.*", "--dry-run")
-  const guarded = await startSite({ token })
+  const guarded = await startSite({ admin: { token } })
   for (const colorScheme of themes) {
     for (const width of [375, 1440, 1920]) {
       const page = await browser.newPage({

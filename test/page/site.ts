@@ -42,7 +42,8 @@ export interface Site {
 }
 
 export interface SiteOptions {
-  readonly token?: string
+  /** Beside its address. */
+  readonly admin?: { readonly token: string } | { readonly tokens: ReadonlyArray<object> }
 }
 
 export const startSite = async (options: SiteOptions = {}): Promise<Site> => {
@@ -67,7 +68,7 @@ export const startSite = async (options: SiteOptions = {}): Promise<Site> => {
   })
   const original = {
     listen: `127.0.0.1:${port}`,
-    admin: { listen: `127.0.0.1:${admin}`, ...(options.token !== undefined && { token: options.token }) },
+    admin: { listen: `127.0.0.1:${admin}`, ...options.admin },
     journal: { path: join(cwd, "journal.db"), minFree: "1 MiB" },
     webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: secret }] } },
     sinks: {

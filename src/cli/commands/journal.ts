@@ -1,5 +1,5 @@
 /** `relay journal …`: check, back up and restore the journal. */
-import { Effect, Option } from "effect"
+import { Clock, Effect, Option } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import type { Imported } from "../../admin/ImportLine.ts"
 import type { Checked } from "../../journal/JournalCopy.ts"
@@ -186,7 +186,17 @@ const copy = Command.make(
       said = share
       return print(`${Math.floor(share * 100)} % of the events`)
     }
-    const counts = yield* copy(source, target, (share) =>
+    const { localUser } = yield* lazily(() => import("../../runtime/Process.ts"))
+    const operation = {
+      at: yield* Clock.currentTimeMillis,
+      who: `user ${localUser()}`,
+      by: "the command line",
+      what: "journal copy",
+      on: `from ${from}`,
+      result: "done",
+      note: "",
+    } as const
+    const counts = yield* copy(source, target, operation, (share) =>
       Effect.suspend(() => show(`copy from ${from} to ${to}`, share, inWords(share))),
     ).pipe(asIoError, erasedAfter)
     if (yield* Json) return yield* printJson({ from, to, ...counts })

@@ -5,13 +5,15 @@
 import { Effect, FileSystem, Option } from "effect"
 import type { HttpClientError } from "effect/http"
 import type { Client } from "../../admin/AdminClient.ts"
-import type { BadRequest, Invalid, NotFound, Refused, TooMany, Unavailable } from "../../admin/Api.ts"
+import type { BadRequest, Forbidden, Invalid, NotFound, Refused, TooMany, Unavailable } from "../../admin/Api.ts"
+import { onlyToken, tokensOf } from "../../config/Config.ts"
 import { readerOf } from "../../config/load/ReadFile.ts"
 import { type CommandError, failed, misconfigured, unreachable } from "./CommandError.ts"
-import { Config } from "./flags.ts"
+import { As, Config } from "./flags.ts"
+import { plain } from "./output.ts"
 import { lazily, Program } from "./Program.ts"
 
-type Answered = BadRequest | Invalid | NotFound | Refused | TooMany | Unavailable
+type Answered = BadRequest | Forbidden | Invalid | NotFound | Refused | TooMany | Unavailable
 /** An answer that is not of the API: another program or another version listens there. */
 type Unexpected = HttpClientError.HttpClientError | { readonly _tag: "SchemaError" | "HttpBodyError" }
 
@@ -19,16 +21,25 @@ interface Asked {
   readonly url: string
   /** The source of the address, for messages. */
   readonly config: string
-  readonly hasToken: boolean
+  /** The name of the token that was sent. */
+  readonly token: string | undefined
   /** Whether the token is a credential of the service, which this command can't read. */
   readonly lacksToken: boolean
 }
 
-const toCommandError = (error: Answered | Unexpected, { url, config, hasToken, lacksToken }: Asked): CommandError => {
+const rejection = (config: string, token: string | undefined): string => {
+  if (token === undefined) return `wants a token, and ${config} has none (admin.token)`
+  return token === onlyToken
+    ? `rejects the token of ${config} (admin.token)`
+    : `rejects the token ${plain(token)} of ${config} (admin.tokens)`
+}
+
+const toCommandError = (error: Answered | Unexpected, { url, config, token, lacksToken }: Asked): CommandError => {
   switch (error._tag) {
     case "Invalid":
       return misconfigured(`the relay keeps its current config:\n\n${error.message}`)
     case "BadRequest":
+    case "Forbidden":
     case "NotFound":
     case "Refused":
     case "TooMany":
@@ -43,12 +54,9 @@ const toCommandError = (error: Answered | Unexpected, { url, config, hasToken, l
       const status = error.response?.status
       if (status === 401 && lacksToken)
         return unreachable(
-          `the relay at ${url} wants a token, and admin.token of ${config} can't be read here: it is a credential of the service\n  Set CREDENTIALS_DIRECTORY to the directory that holds it, as a user who may read it.`,
+          `the relay at ${url} wants a token, and that of ${config} can't be read here: it is a credential of the service\n  Set CREDENTIALS_DIRECTORY to the directory that holds it, as a user who may read it.`,
         )
-      if (status === 401)
-        return unreachable(
-          `the relay at ${url} ${hasToken ? `rejects the token of ${config}` : `wants a token, and ${config} has none`} (admin.token)`,
-        )
+      if (status === 401) return unreachable(`the relay at ${url} ${rejection(config, token)}`)
       if (status !== undefined)
         return unreachable(
           `${url} answers ${status}, so it is not the admin API of a relay\n  The address is admin.listen of ${config}; \`--config\` chooses another.`,
@@ -72,8 +80,14 @@ export const ask = Effect.fnUntraced(function* <A, E extends Answered | Unexpect
     lazily(() => import("../../config/load/Load.ts")),
     lazily(() => import("../../admin/AdminClient.ts")),
   ])
-  const { file: config, admin, lacksToken } = yield* loadAdmin(file, { env, readFile })
-  const asked = { url: urlOf(admin), config, hasToken: admin.token !== undefined, lacksToken }
+  const as = Option.getOrUndefined(yield* As)
+  const { file: config, admin, lacksToken, names } = yield* loadAdmin(file, { env, readFile, as })
+  if (as !== undefined && !names.includes(as)) {
+    const has = names.length === 0 ? "it has none" : `it has ${names.join(", ")}`
+    return yield* misconfigured(`${config} has no admin token called ${plain(as)}: ${has}`)
+  }
+  const [token] = tokensOf(admin)
+  const asked = { url: urlOf(admin), config, token: token?.name, lacksToken }
   const client = yield* make(admin)
   return yield* Effect.mapError(call(client), (error) => toCommandError(error, asked))
 })

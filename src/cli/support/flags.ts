@@ -1,4 +1,4 @@
-/** Flags: the two that every command takes, before or after its name, and the forms that commands share. */
+/** Flags: the three that every command takes, before or after its name, and the forms that commands share. */
 import { type Option, Record, Schema } from "effect"
 import { Flag, GlobalFlag } from "effect/cli"
 
@@ -35,6 +35,10 @@ export const Config = GlobalFlag.Setting("config")({
     "FILE",
     "The config (default: relay.config.json here, else /etc/relay/relay.config.json, else the embedded defaults)",
   ).pipe(Flag.withAlias("c")),
+})
+
+export const As = GlobalFlag.Setting("as")({
+  flag: text("as", "NAME", "Ask the relay with this token of admin.tokens (default: the first that can be read)"),
 })
 
 export const Json = GlobalFlag.Setting("json")({ flag: toggle("json", "Print JSON instead of text") })

@@ -10,7 +10,7 @@ import { isObject as isFields } from "effect/Predicate"
 import * as Jmespath from "../../formats/jmespath/Jmespath.ts"
 import type { Condition } from "../../routing/Condition.ts"
 import type { Certificate } from "../Certificate.ts"
-import type { JournalConfig, LaneConfig, RelayConfig, Webhook } from "../Config.ts"
+import type { AdminConfig, JournalConfig, LaneConfig, RelayConfig, Webhook } from "../Config.ts"
 import { ConfigError, type Diagnostic } from "../diagnostics/Diagnostic.ts"
 import { type Decoded, decode, didYouMean, keysOf } from "../diagnostics/Issues.ts"
 import { error, errorAtKey, type Finding, formatPath, type Path, parse, type Source } from "../diagnostics/Source.ts"
@@ -26,6 +26,7 @@ import { missing, read, readDefault } from "./ConfigText.ts"
 import { type Environment, isCredential, referencesIn, resolve, type StandIn } from "./References.ts"
 import * as Slices from "./Slices.ts"
 import { standIns } from "./StandIns.ts"
+import { type WrittenToken, writtenTokens } from "./WrittenTokens.ts"
 
 export interface LoadOptions extends Environment, Types, FileIdentity {
   /**
@@ -333,25 +334,37 @@ const loadPart = Effect.fnUntraced(function* <A>(
   return yield* fail([...findings, ...wrong].map(hide))
 })
 
-const hasCredential = (admin: unknown, { env }: Environment): boolean => {
-  const { token } = fields(admin)
-  return typeof token === "string" && isCredential(token, env)
-}
-
 /**
- * The address and token of the admin API, and nothing else: `relay status` may
- * be run by a user who can't read the signing secrets. A token that is a
- * credential of the service is left out, and `lacksToken` says so.
+ * The address of the admin API and one of its tokens, and nothing else: `relay
+ * status` may be run by a user who can't read the signing secrets, nor the
+ * tokens of others. It is the token called `as`, or else the first that is no
+ * credential of the service. Where all are, there is none and `lacksToken` says so.
  */
-export const loadAdmin = Effect.fn("Config.loadAdmin")(function* (file: string | undefined, options: Environment) {
-  let lacksToken = false
-  const withoutCredential = (admin: unknown): unknown => {
-    lacksToken = hasCredential(admin, options)
-    const { token: _, ...rest } = fields(admin)
-    return lacksToken ? rest : admin
+export const loadAdmin = Effect.fn("Config.loadAdmin")(function* (
+  file: string | undefined,
+  { as, ...options }: Environment & { readonly as?: string | undefined },
+) {
+  let all: ReadonlyArray<WrittenToken> = []
+  let wanted: ReadonlyArray<WrittenToken> = []
+  let chosen: WrittenToken | undefined
+  const withOne = (admin: unknown): unknown => {
+    all = writtenTokens(admin)
+    wanted = all.filter(({ name }) => as === undefined || name === as)
+    chosen = wanted.find(({ value }) => typeof value !== "string" || !isCredential(value, options.env))
+    if (chosen !== undefined || all.length === 0) return chosen?.alone ?? admin
+    const { token: _, tokens: __, ...rest } = fields(admin)
+    return rest
   }
-  const read = yield* loadPart(file, "admin", (value) => decode(Admin, value, ["admin"]), options, withoutCredential)
-  return { file: read.file, admin: read.value, lacksToken }
+  const read = yield* loadPart(file, "admin", (value) => decode(Admin, value, ["admin"]), options, withOne)
+  const { tokens, ...rest } = read.value
+  const mine = tokens?.filter(({ name }) => name === chosen?.name)
+  const admin: AdminConfig = { ...rest, ...(mine !== undefined && { tokens: mine }) }
+  return {
+    file: read.file,
+    admin,
+    lacksToken: wanted.length > 0 && chosen === undefined,
+    names: all.map(({ name }) => String(name)),
+  }
 })
 
 /** The journal, and nothing else: work on its file must not fail because of a secret, or of a sink. */

@@ -11,8 +11,10 @@ import type { Finding } from "../diagnostics/Source.ts"
 import { fields } from "../Fields.ts"
 import type { Types } from "../schema/ConfiguredTypes.ts"
 import { idleRules, routeRules, testRules } from "./RouteRules.ts"
+import { sampleRules } from "./ShapeRules.ts"
 import { clientRules, type FileIdentity, fileRules, sinkRules } from "./SinkRules.ts"
 import { textRules } from "./TextRules.ts"
+import { tokenRules } from "./TokenRules.ts"
 import { listenRules, webhookRules } from "./WebhookRules.ts"
 
 /** The rules one after the other, none of which takes long: they find what is wrong on the config as it is written, and on what its references give. */
@@ -25,8 +27,9 @@ export const steps = (
   const root = fields(resolved)
   return [
     ...textRules(written, root, types),
-    () => [...listenRules(root), ...webhookRules(root, now)],
+    () => [...listenRules(root), ...tokenRules(root), ...webhookRules(root, now)],
     () => sinkRules(root, types),
+    () => sampleRules(root, types),
     () => fileRules(root, types),
     ...routeRules(root),
     () => [...testRules(root), ...clientRules(root)],

@@ -1,5 +1,5 @@
 /** Helpers of the rules: the texts, duplicates and names of a config's resolved JSON. */
-import { errorAtKey, type Finding } from "../diagnostics/Source.ts"
+import { errorAtKey, type Finding, warning } from "../diagnostics/Source.ts"
 import { fields, type Path } from "../Fields.ts"
 
 export interface Text {
@@ -34,12 +34,24 @@ export const repeated = <A extends { readonly path: Path }>(
   })
 }
 
+/** Fewer bytes can be guessed. */
+const shortestSecret = 16
+
+/** A secret that can be guessed, or that was cut off. A finding tells no more of it than that it is short. */
+export const weakRules = (value: unknown, path: Path, what: string): ReadonlyArray<Finding> => {
+  if (typeof value !== "string" || value === "" || Buffer.byteLength(value) >= shortestSecret) return []
+  const hint = "check that it is complete; `openssl rand -hex 32` makes a longer one"
+  return [warning(path, `${what} of fewer than ${shortestSecret} bytes can be guessed`, hint)]
+}
+
+export const isName = (name: string): boolean => /^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$/.test(name)
+
 /** Names are used in metrics, in the ids of dead letters (`sink:42`) and on the command line. */
 export const nameRules = (name: string, at: Path, what: string): ReadonlyArray<Finding> => {
   if (name.startsWith("_")) {
     return [errorAtKey(at, `a ${what}'s name can't begin with "_"`, "such names are the relay's own, like _quarantine")]
   }
-  return /^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$/.test(name)
+  return isName(name)
     ? []
     : [errorAtKey(at, `this is no name for a ${what}`, "letters, digits, `_`, `-` and `.`, at most 100")]
 }

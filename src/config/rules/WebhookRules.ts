@@ -7,7 +7,7 @@ import { developmentSecret, maxInFlight } from "../Config.ts"
 import { error, errorAtKey, type Finding, formatPath, type Path, warning, warningAtKey } from "../diagnostics/Source.ts"
 import { type Fields, fields, items } from "../Fields.ts"
 import { usual } from "../schema/ConfigFile.ts"
-import { nameRules, repeated, type Text, texts } from "./Shape.ts"
+import { nameRules, repeated, type Text, texts, weakRules } from "./Shape.ts"
 import { listeners } from "./UrlRules.ts"
 
 /** Whether a text can be a webhook id: a header must hold it. */
@@ -106,16 +106,6 @@ export const webhookRules = (root: Fields, now: EpochMillis): ReadonlyArray<Find
   return [...sharedSecrets(webhooks), ...each, ...sharedPaths(webhooks)]
 }
 
-/** Fewer bytes can be guessed. */
-const shortestSecret = 16
-
-/** A secret that can be guessed, or that was cut off. A finding tells no more of it than that it is short. */
-const weakRules = (value: unknown, path: Path, what: string): ReadonlyArray<Finding> => {
-  if (typeof value !== "string" || value === "" || Buffer.byteLength(value) >= shortestSecret) return []
-  const hint = "check that it is complete; `openssl rand -hex 32` makes a longer one"
-  return [warning(path, `${what} of fewer than ${shortestSecret} bytes can be guessed`, hint)]
-}
-
 const secretRules = (secrets: ReadonlyArray<Fields>, at: Path, now: EpochMillis): ReadonlyArray<Finding> => {
   const named = secrets.flatMap(({ name }, index) => texts(name, [...at, index, "name"]))
   const twice = repeated(named, ({ text }) => text).map(([again]) =>
@@ -138,17 +128,17 @@ const secretRules = (secrets: ReadonlyArray<Fields>, at: Path, now: EpochMillis)
 }
 
 export const listenRules = (root: Fields): ReadonlyArray<Finding> => {
-  const { token } = fields(root.admin)
+  const { token, tokens } = fields(root.admin)
   const [listen, adminListen] = listeners(root)
-  const found: Array<Finding> = [...weakRules(token, ["admin", "token"], "a token")]
+  const found: Array<Finding> = []
   if (listen !== undefined && !isLoopback(listen) && root.tls === undefined) {
     const hint = 'set "tls", or keep it behind a proxy that does TLS'
     found.push(warning(["listen"], "the receiver listens beyond this machine without TLS", hint))
   }
   if (adminListen === undefined) return found
   const at: Path = ["admin", "listen"]
-  if (!isLoopback(adminListen) && token === undefined) {
-    const hint = 'set "admin.token", or listen on 127.0.0.1'
+  if (!isLoopback(adminListen) && token === undefined && tokens === undefined) {
+    const hint = 'set "admin.token" or "admin.tokens", or listen on 127.0.0.1'
     found.push(error(at, "the admin API listens beyond this machine and has no token", hint))
   } else if (!isLoopback(adminListen)) {
     const hint = "anyone on the way can read its token"

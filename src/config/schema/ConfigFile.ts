@@ -8,6 +8,7 @@
  * message.
  */
 import { Effect, Schema } from "effect"
+import { roles } from "../Config.ts"
 import * as HttpUrlProblem from "./HttpUrlProblem.ts"
 import { count, countOr, flag, headerName, oneOf, secret, Text, text, textOr, textOrShapeOr } from "./Keys.ts"
 import { Units } from "./Units.ts"
@@ -29,10 +30,33 @@ const Tls = Schema.Struct({
   key: secret("PEM file of the private key, or the PEM text itself"),
 }).annotate({ description: "Serve HTTPS with these files; without it the listener speaks HTTP" })
 
+const AdminToken = Schema.Struct({
+  name: text("Who has this token: the audit log and refusals name it"),
+  role: Schema.Literals(roles).annotate({
+    description: "`read` may see everything, `operate` may also change it",
+    shown: true,
+  }),
+  value: secret("The token itself: `file:PATH` or `${VAR}` keep it out of this file"),
+}).annotate({ description: "One token", hidden: true })
+
 /** The part of the file that the command line reads alone, to ask a running relay. */
 export const Admin = Schema.Struct({
   listen: Units.address.or(usual.adminListen, "Address of the admin API; `status`, `lanes`, `dlq` and `replay` use it"),
-  token: Schema.optionalKey(secret("Bearer token of the admin API; required when it listens beyond loopback")),
+  token: Schema.optionalKey(
+    secret(
+      "Bearer token of the admin API, for all who use it; one of the two is required when it listens beyond loopback",
+    ),
+  ),
+  tokens: Schema.optionalKey(
+    Schema.Array(AdminToken)
+      .check(
+        Schema.isMinLength(1, {
+          expected: "at least one token",
+          message: "without a token nobody can use the admin API: add one, or leave `tokens` out",
+        }),
+      )
+      .annotate({ description: "Tokens with a name and a role, instead of `token`" }),
+  ),
 }).annotate({ description: "The admin API and its page: status, lanes, dead letters, replay, health and metrics" })
 
 const isHttpUrl = Schema.makeFilter((url: string) => HttpUrlProblem.problemOf(url) ?? true, {

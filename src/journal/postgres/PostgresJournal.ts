@@ -13,6 +13,7 @@ import { JournalBroken, type JournalError } from "../JournalError.ts"
 import { totals } from "../LaneTotals.ts"
 import type { WholeJournal } from "../WholeJournal.ts"
 import { noStream } from "./append/StreamWriter.ts"
+import * as AuditTable from "./archive/AuditTable.ts"
 import { EventFinder } from "./archive/EventFinder.ts"
 import * as LaneOperations from "./archive/LaneOperations.ts"
 import { Operations } from "./archive/Operations.ts"
@@ -68,6 +69,7 @@ export const make = Effect.fnUntraced(function* (
   const operations = new Operations(db, writer, () => {
     for (const stream of fleet.streams) stream.recount()
   })
+  const audit = AuditTable.make(db, options.name)
   const finder = new EventFinder(db, () => fleet.now())
   /** The stream that this relay writes; it fails between two. */
   const own = Effect.suspend(() => (fleet.own === undefined ? Effect.fail(noStream) : Effect.succeed(fleet.own)))
@@ -90,6 +92,10 @@ export const make = Effect.fnUntraced(function* (
     status: PostgresStatus.make(member, report, admission, alarm, options.maxSize),
     acknowledge: askingAgain(refusing(alarm.clear)),
     hour: HourCounts.make(db, options.name),
+    audit: {
+      record: (operation) => asking(audit.record(operation)),
+      list: (query) => askingAgain(audit.list(query)),
+    },
     fleet: {
       status: Effect.sync(report.status),
       introduce: (self) =>

@@ -24,6 +24,7 @@ import { attempt, type Started } from "./service/EngineEffects.ts"
 import { openEngine, start } from "./service/OpenEngine.ts"
 import { keepRoom } from "./service/RoomAndAge.ts"
 import { eventsOf } from "./service/SqliteArchive.ts"
+import { auditOf } from "./service/SqliteAudit.ts"
 import { lanesOf } from "./service/SqliteLanes.ts"
 import { statusOf } from "./service/SqliteStatus.ts"
 import * as WorkerSearch from "./service/WorkerSearch.ts"
@@ -70,6 +71,7 @@ const make = Effect.fnUntraced(function* (
     ...eventsOf(engine, ready.whenOpen, search),
     status: Effect.sync(() => statusOf(engine, options, wallClock)),
     hour: StateFile.at(hourOf(options.path)),
+    audit: auditOf(engine),
     broken: Deferred.await(broken),
   }
 })

@@ -123,6 +123,7 @@ export const admin = {
   replay: (id: string) => get<Api.Replay>(`/replays/${encodeURIComponent(id)}`),
   startReplay: (request: Api.ReplayRequest) => post<Api.Replay>("/replays", request),
   cancelReplay: (id: string) => post<Api.Replay>(`/replays/${encodeURIComponent(id)}/cancel`),
+  audit: (before: string) => get<Api.AuditPage>("/audit", { before }),
   routes: () => get<ReadonlyArray<Api.Route>>("/routes"),
   explainType: (type: string, webhook: string, abort: AbortSignal) =>
     get<Api.TypeReport>("/routes/explain", { type, webhook }, abort),

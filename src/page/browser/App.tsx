@@ -4,6 +4,7 @@ import type { Status } from "../../admin/Api.ts"
 import { health } from "../../admin/Health.ts"
 import { levelOf } from "../../admin/StatusProblem.ts"
 import { span } from "../../formats/Amounts.ts"
+import { AuditLog } from "./AuditLog.tsx"
 import { ConfirmDialog } from "./Confirm.tsx"
 import { DeadLetterList } from "./DeadLetterList.tsx"
 import { EventSearch } from "./EventSearch.tsx"
@@ -12,7 +13,7 @@ import { EventTypes } from "./Fields.tsx"
 import { linkTo, place } from "./Location.ts"
 import { dismiss, messages } from "./Messages.ts"
 import { Overview } from "./Overview.tsx"
-import { heardAt, isOutdated, link, linkProblem, status } from "./RelayLink.ts"
+import { heardAt, isOutdated, isReadOnly, link, linkProblem, status } from "./RelayLink.ts"
 import { ReplayForm } from "./ReplayForm.tsx"
 import { RouteExplainer } from "./RouteExplainer.tsx"
 import { number, Text } from "./Shown.tsx"
@@ -28,6 +29,7 @@ const views = [
   ["dead-letters", "Dead letters"],
   ["replay", "Replay"],
   ["routes", "Routes"],
+  ["audit", "Audit"],
 ] as const
 
 /** Seconds by this machine's clock, for how old is what is shown. */
@@ -82,6 +84,7 @@ const Header = () => {
           {text}
         </span>
         <span class="spring" />
+        {isReadOnly.value && <span class="link">{now?.caller.name} may only read</span>}
         <LinkState />
         <button type="button" class="small" aria-pressed={isUtc.value} onClick={switchZone}>
           Times in UTC
@@ -114,6 +117,8 @@ const View = ({ now }: { readonly now: Status }) => {
       return <DeadLetterList status={now} />
     case "replay":
       return <ReplayForm key={JSON.stringify(query)} status={now} />
+    case "audit":
+      return <AuditLog key={JSON.stringify(query)} />
     case "routes":
       return <RouteExplainer status={now} />
     default:

@@ -5,7 +5,7 @@ import { useEffect, useRef } from "preact/hooks"
 import { problemOf, Refusal } from "./AdminCalls.ts"
 import { place } from "./Location.ts"
 import { say } from "./Messages.ts"
-import { askNow, link } from "./RelayLink.ts"
+import { askNow, isReadOnly, link, status } from "./RelayLink.ts"
 import { Text } from "./Shown.tsx"
 
 export interface Question {
@@ -89,6 +89,11 @@ export const ConfirmDialog = () => {
           ))}
         </div>
       )}
+      {isReadOnly.value && (
+        <p class="advice">
+          The token <Text of={status.value?.caller.name ?? ""} /> may only read. This needs one with the role operate.
+        </p>
+      )}
       <div class="actions">
         <button type="button" onClick={() => dialog.current?.close()} disabled={isBusy.value}>
           Cancel
@@ -96,7 +101,7 @@ export const ConfirmDialog = () => {
         <button
           type="button"
           class={isDangerous ? "danger" : "primary"}
-          disabled={isBusy.value}
+          disabled={isBusy.value || isReadOnly.value}
           onClick={() => void onYes(asked)}
         >
           {isBusy.value ? "Working…" : yes}

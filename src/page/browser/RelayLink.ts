@@ -6,7 +6,7 @@
  * the seventh. What was heard last stays on the page while the relay is
  * unavailable, marked as old.
  */
-import { batch, signal } from "@preact/signals"
+import { batch, computed, signal } from "@preact/signals"
 import type { History, Status } from "../../admin/Api.ts"
 import { admin, Refusal, token } from "./AdminCalls.ts"
 import { say } from "./Messages.ts"
@@ -17,6 +17,8 @@ export const link = signal<Link>("connecting")
 /** Why, where it is away. */
 export const linkProblem = signal("")
 export const status = signal<Status | undefined>(undefined)
+/** Whether the token changes nothing. */
+export const isReadOnly = computed(() => status.value?.caller.role === "read")
 export const history = signal<History | undefined>(undefined)
 /** Epoch milliseconds by this machine's clock when the relay was last heard. */
 export const heardAt = signal(0)

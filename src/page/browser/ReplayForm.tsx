@@ -10,7 +10,7 @@ import { confirm } from "./Confirm.tsx"
 import { anyEvent, Choice, EventFields, Filters, momentOf, useForm, webhooksOf } from "./Fields.tsx"
 import { Problem, useLoaded } from "./Loading.tsx"
 import { place } from "./Location.ts"
-import { connections, status as latest } from "./RelayLink.ts"
+import { connections, isReadOnly, status as latest } from "./RelayLink.ts"
 import { Moment, Nothing, number, Pill, Text, TypeName } from "./Shown.tsx"
 import { sinksOf } from "./SinkActions.tsx"
 
@@ -184,7 +184,7 @@ export const ReplayForm = ({ status }: { readonly status: Status }) => {
       <Filters onSubmit={dryRun}>
         <EventFields typeLabel="Types" {...{ field, outcomes }} webhooks={webhooksOf(status)} />
         <Choice label="To" {...field("sink")} of={sinksOf(status)} any="those of its routing" />
-        <button type="submit" class="primary">
+        <button type="submit" class="primary" disabled={isReadOnly.value}>
           Dry run
         </button>
       </Filters>

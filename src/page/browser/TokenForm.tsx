@@ -37,8 +37,8 @@ export const TokenForm = () => {
           Continue
         </button>
         <p id="token-help" class="quiet">
-          <code>admin.token</code> of the config. This tab keeps it in memory alone and forgets it when it is closed or
-          loaded again; nothing is stored in the browser.
+          <code>admin.token</code> of the config, or one of <code>admin.tokens</code>. This tab keeps it in memory alone
+          and forgets it when it is closed or loaded again; nothing is stored in the browser.
         </p>
       </form>
     </main>

@@ -20,6 +20,40 @@ describe("asking a running relay", () => {
     }).pipe(Effect.orDie),
   )
 
+  it.live("with --as, that token of the config is sent, and with its role read it changes nothing", () =>
+    Effect.gen(function* () {
+      const tokens = [
+        { name: "ada", role: "operate", value: "the-token-of-ada" },
+        { name: "screen", role: "read", value: "the-token-of-the-screen" },
+      ] as const
+      const known = tokens.map(({ value, ...one }) => ({ ...one, value: Redacted.make(value) }))
+      const { ask, told } = yield* running({ admin: { tokens: known } }, { tokens })
+      expect((yield* ask("lanes", "list", "--as", "screen")).code).toBe(0)
+      expect(yield* ask("lanes", "pause", "lake", "--as", "screen")).toEqual({
+        code: 1,
+        stdout: "",
+        stderr: "relay: the token screen has the role read and can't change anything: use one with the role operate\n",
+      })
+      expect(yield* told).toEqual([])
+      expect((yield* ask("lanes", "pause", "lake")).code).toBe(0)
+      const nobody = yield* ask("status", "--as", "nobody")
+      expect([nobody.code, nobody.stderr]).toEqual([
+        78,
+        expect.stringContaining("has no admin token called nobody: it has ada, screen"),
+      ])
+      const { stdout } = yield* ask("audit", "--as", "screen")
+      expect(stdout.split("\n")[0]).toMatch(/^ *TIME +WHO +BY +WHAT +ON +RESULT$/)
+      expect(stdout).toMatch(/ada +the command line +lanes pause +lake +done\n/)
+      expect(stdout).toMatch(/screen +the command line +lanes pause +lake +refused: the token screen/)
+      const changed = known.map((one) => ({ ...one, value: Redacted.make("another") }))
+      const other = yield* (yield* running({ admin: { tokens: changed } }, { tokens })).ask("status")
+      expect([other.code, other.stderr]).toEqual([
+        69,
+        expect.stringMatching(/rejects the token ada of .*\(admin\.tokens\)/),
+      ])
+    }).pipe(Effect.orDie),
+  )
+
   it.live("another program on the address is no relay", () =>
     Effect.gen(function* () {
       const server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => Response.json({ hello: "world" }) })

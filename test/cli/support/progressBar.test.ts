@@ -4,7 +4,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Effect, Latch, Terminal } from "effect"
 import { CliConfig, Command, TerminalCapabilities } from "effect/cli"
-import { Config, Json } from "../../../src/cli/support/flags.ts"
+import { As, Config, Json } from "../../../src/cli/support/flags.ts"
 import { Program } from "../../../src/cli/support/Program.ts"
 import { bar, withProgressBar } from "../../../src/cli/support/progressBar.ts"
 import { services } from "../../../src/runtime/Process.ts"
@@ -43,7 +43,7 @@ const drawn = (args: ReadonlyArray<string>, canAnimate: boolean) =>
         }),
     })
     const command = Command.make("wait", {}, () => withProgressBar("it", done.await)).pipe(
-      Command.withGlobalFlags([Config, Json]),
+      Command.withGlobalFlags([Config, As, Json]),
     )
     yield* Command.runWith(command, { version: "0" })(["-c", file, ...args]).pipe(
       Effect.provideService(CliConfig.CliConfig, { builtIns: [] }),

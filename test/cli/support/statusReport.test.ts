@@ -21,6 +21,7 @@ const status = (lanes: ReadonlyArray<Lane>, journal: Partial<Status["journal"]> 
   configFile: "relay.config.json",
   startedAt: 0,
   now: 300_000,
+  caller: { name: "local", role: "operate" },
   draining: false,
   notReady: "",
   config: { loadedAt: 0, refusal: "" },

@@ -301,6 +301,70 @@ describe("what is allowed and probably not meant", () => {
   )
 })
 
+describe("the tokens of the admin API", () => {
+  const long = (name: string) => `${name}-${"x".repeat(16)}`
+  const token = (name: string, more: object = {}) => ({ name, role: "read", value: long(name), ...more })
+  const found = (admin: object) =>
+    Effect.map(failure(config({ admin })), ({ diagnostics, message }) => ({
+      message,
+      all: diagnostics.map(({ key, message }) => [key, message]),
+    }))
+
+  it.effect("have names, roles and texts of their own", () =>
+    Effect.gen(function* () {
+      const loaded = yield* loadText(
+        config({ admin: { tokens: [token("ada", { role: "operate" }), token("screen")] } }),
+      )
+      expect(loaded.config.admin.tokens?.map(({ name, role }) => [name, role])).toEqual([
+        ["ada", "operate"],
+        ["screen", "read"],
+      ])
+      expect(loaded.warnings).toEqual([])
+    }),
+  )
+
+  it.effect("of one name or one text are found, and no text is shown", () =>
+    Effect.gen(function* () {
+      const twice = {
+        tokens: [token("ada"), token("screen", { value: long("ada") }), token("ada", { value: long("b") })],
+      }
+      const { all, message } = yield* found(twice)
+      expect(all).toEqual([
+        ["admin.tokens[1].value", "another token is the same text"],
+        ["admin.tokens[2].name", "another token has the same name"],
+      ])
+      expect(message).not.toContain("xxxx")
+    }),
+  )
+
+  it.effect("are not an empty list, nor beside the one token, nor of another role or a name that is taken", () =>
+    Effect.gen(function* () {
+      expect((yield* found({ tokens: [] })).all).toEqual([
+        ["admin.tokens", expect.stringContaining("without a token nobody can use")],
+      ])
+      expect((yield* found({ token: long("one"), tokens: [token("ada")] })).all).toEqual([
+        ["admin.token", '"token" and "tokens" can\'t be combined'],
+      ])
+      expect((yield* found({ tokens: [token("ada", { role: "write" })] })).all).toEqual([
+        ["admin.tokens[0].role", 'expected "read" or "operate"'],
+      ])
+      for (const name of ["local", "admin", "user root", "a\nb"]) {
+        expect((yield* found({ tokens: [token("x", { name })] })).all).toEqual([
+          ["admin.tokens[0].name", expect.any(String)],
+        ])
+      }
+    }),
+  )
+
+  it.effect("let the admin API listen beyond this machine, and are warned of when they can be guessed", () =>
+    Effect.gen(function* () {
+      const tokens = [token("ada"), token("screen", { value: "x" })]
+      const loaded = yield* loadText(config({ admin: { listen: "0.0.0.0:9080", tokens } }))
+      expect(loaded.warnings.map(({ key }) => key)).toEqual(["admin.listen", "admin.tokens[1].value"])
+    }),
+  )
+})
+
 describe("a config that is right", () => {
   it.effect("gets every default", () =>
     Effect.gen(function* () {
@@ -531,6 +595,33 @@ describe("the admin API's address", () => {
       expect(admin.token === undefined ? "" : Redacted.value(admin.token)).toBe("open sesame")
       const unset = yield* Effect.flip(loadAdmin("a.json", options({ "a.json": text })))
       expect(unset.diagnostics.map(({ key }) => key)).toEqual(["admin.token"])
+    }),
+  )
+
+  it.effect("comes with the token that is asked for, and reads no other", () =>
+    Effect.gen(function* () {
+      const tokens = [
+        { name: "service", role: "operate", value: "file:${CREDENTIALS_DIRECTORY}/service" },
+        { name: "ada", role: "operate", value: "file:/home/ada/token" },
+        { name: "screen", role: "read", value: "file:/home/screen/token" },
+      ]
+      const files = { "a.json": config({ admin: { tokens } }), "/home/screen/token": "the-screen" }
+      const load = (as: string | undefined, more: Readonly<Record<string, string>> = {}) =>
+        loadAdmin("a.json", { ...options({ ...files, ...more }), as })
+      const names = ["service", "ada", "screen"]
+      const own = yield* load("screen")
+      expect(own).toMatchObject({ lacksToken: false, names })
+      expect(own.admin.tokens?.map(({ name, value }) => [name, Redacted.value(value)])).toEqual([
+        ["screen", "the-screen"],
+      ])
+      // The first that is no credential, which this user can't read.
+      const unread = yield* Effect.flip(load(undefined))
+      expect(unread.diagnostics.map(({ key }) => key)).toEqual(["admin.tokens[1].value"])
+      const first = yield* load(undefined, { "/home/ada/token": "ada" })
+      expect(first.admin.tokens?.map(({ name }) => name)).toEqual(["ada"])
+      expect(yield* load("service")).toMatchObject({ lacksToken: true, names })
+      expect(yield* load("nobody")).toMatchObject({ lacksToken: false, names })
+      expect((yield* load("nobody")).admin.tokens).toBeUndefined()
     }),
   )
 

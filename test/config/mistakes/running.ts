@@ -4,6 +4,14 @@ import { config, type Theme } from "./Mistake.ts"
 
 const asked = (token = canary): string => config({ admin: `{ "listen": "{relay}", "token": "${token}" }` })
 
+/** With the token of a screen, whose role is `read`. */
+const screen = (...command: ReadonlyArray<string>) => ({
+  config: config({
+    admin: `{ "listen": "{relay}", "tokens": [{ "name": "screen", "role": "read", "value": "${canary}-2" }] }`,
+  }),
+  command,
+})
+
 const ask = (name: string, ...command: ReadonlyArray<string>) => ({ name, config: asked(), command })
 
 export const running: Theme = {
@@ -11,6 +19,8 @@ export const running: Theme = {
   mistakes: [
     { name: "another token than the relay's", config: asked("another"), command: ["status"] },
     { name: "no token", config: config({ admin: '{ "listen": "{relay}" }' }), command: ["status"] },
+    { name: "a lane is paused with a token that may only read", ...screen("lanes", "pause", "lake") },
+    { name: "a token of another name is to be sent", ...screen("status", "--as", "scren") },
     ask("an unknown lane is paused", "lanes", "pause", "nope"),
     ask("a lane is moved to a sink that there is not", "lanes", "move", "old", "nope"),
     ask("an id that is no dead letter's", "dlq", "show", "lake"),

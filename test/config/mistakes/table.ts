@@ -78,7 +78,14 @@ export const makeAll = (
     Effect.gen(function* () {
       const { root } = yield* inDirectory
       const other = yield* serving(() => new Response("no such page", { status: 404 }))
-      const relay = yield* start({ admin: { token: Redacted.make(canary) } })
+      const relay = yield* start({
+        admin: {
+          tokens: [
+            { name: "ada", role: "operate", value: Redacted.make(canary) },
+            { name: "screen", role: "read", value: Redacted.make(`${canary}-2`) },
+          ],
+        },
+      })
       const admin = yield* serving(relay.handle)
       const addresses: Addresses = [
         ["{taken}", `127.0.0.1:${other.port}`, "127.0.0.1:8080"],

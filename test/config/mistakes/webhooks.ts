@@ -1,8 +1,13 @@
 /** Webhooks and the two listeners. */
+import { canary } from "../../cli/configs.ts"
 import { config, secretsOf, type Theme, webhook, webhookWith } from "./Mistake.ts"
 
 const secrets = '"secrets": [{ "name": "a", "value": "a-long-signing-secret-b" }]'
 const withPath = (path: string): string => webhook(`"path": §"${path}", ${secrets}`)
+
+const token = (name: string, role = "read", more = ""): string =>
+  `{ "name": "${name}", "role": "${role}", "value": "${canary}${more}" }`
+const tokens = (list: string): string => config({ admin: `{ "tokens": ${list} }` })
 
 export const webhooks: Theme = {
   title: "Webhooks and listeners",
@@ -75,6 +80,24 @@ export const webhooks: Theme = {
       name: "the admin API beyond this machine without a token",
       config: config({ admin: '{ "listen": §"0.0.0.0:9080" }' }),
     },
+    { name: "no token in the list", config: tokens("§[]") },
+    {
+      name: "one token for all beside a list",
+      config: config({ admin: `{ "token": §"${canary}", "tokens": [${token("ada")}] }` }),
+    },
+    {
+      name: "two tokens of one name",
+      config: tokens(`[${token("ada")}, ${token("ada", "read", "-2").replace('"ada"', '§"ada"')}]`),
+    },
+    {
+      name: "two tokens of one text",
+      config: tokens(`[${token("ada")}, ${token("screen").replace(`"${canary}`, `§"${canary}`)}]`),
+    },
+    {
+      name: "a token that is called as another is",
+      config: tokens(`[${token("admin").replace('"admin"', '§"admin"')}]`),
+    },
+    { name: "a token with another role", config: tokens(`[${token("ada", "write").replace('"write"', '§"write"')}]`) },
     { name: "one address for both listeners", config: config({ admin: '{ "listen": §"127.0.0.1:8080" }' }) },
   ],
 }

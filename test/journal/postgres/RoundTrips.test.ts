@@ -4,6 +4,7 @@ import { unavailable } from "../../../src/journal/Journal.ts"
 import * as PostgresJournal from "../../../src/journal/postgres/PostgresJournal.ts"
 import * as DatabaseSchema from "../../../src/journal/postgres/tables/DatabaseSchema.ts"
 import type { WholeJournal } from "../../../src/journal/WholeJournal.ts"
+import { operation } from "../../contract/journal/auditContract.ts"
 import { it } from "../../lib/effect.ts"
 import { suiteUnless } from "../../lib/lacking.ts"
 import { makeDelayProxy } from "../../parts/DelayProxy.ts"
@@ -144,6 +145,20 @@ const cases: ReadonlyArray<Case> = [
     most: 512,
     given: received,
     act: (journal) => journal.setPaused("lake", true),
+  },
+  {
+    operation: "audit.record",
+    roundTrips: 1,
+    most: 512,
+    given: received,
+    act: (journal) => journal.audit.record(operation()),
+  },
+  {
+    operation: "audit.list",
+    roundTrips: 1,
+    most: 512,
+    given: received,
+    act: (journal, count) => journal.audit.list({ limit: count }),
   },
 ]
 

@@ -1,5 +1,6 @@
 /** Reads the journal of a database: for a copy, while no relay uses it; or to check it. */
 import { Effect } from "effect"
+import type { AuditRecord } from "../../AuditLog.ts"
 import type { CopiedImport, CopySource } from "../../JournalCopy.ts"
 import { MaintenanceError } from "../../JournalError.ts"
 import type { Queries } from "../connection/Database.ts"
@@ -79,6 +80,8 @@ export const source = Effect.fnUntraced(function* (config: PostgresConfig, use: 
          ORDER BY journal, sequence LIMIT $3`,
         [journal, sequence, StreamSource.page],
       ),
+    audit: (after) =>
+      read<AuditRecord>("SELECT * FROM audit WHERE id > $1 ORDER BY id LIMIT $2", [after, StreamSource.page]),
     damaged: () => damaged,
   } satisfies CopySource
 })

@@ -24,6 +24,7 @@ import { bucketOf } from "../../stream/OutcomeRecord.ts"
 import { Origin, type Stored } from "../../stream/Record.ts"
 import { keysOf, rowOf } from "../append/Commits.ts"
 import { Group } from "../append/Group.ts"
+import * as AuditTable from "../archive/AuditTable.ts"
 import type { Database, Queries } from "../connection/Database.ts"
 import * as PooledDatabase from "../connection/PooledDatabase.ts"
 import type { PostgresConfig } from "../connection/PostgresConfig.ts"
@@ -214,6 +215,8 @@ const put = Effect.fnUntraced(function* (
         JSON.stringify(Object.fromEntries(places)),
       ])
       yield* queries.query("INSERT INTO stream (id) VALUES ($1)", [stream])
+      // Once, because a copy that is made again finds this stream done.
+      if (from === source.streams[0]) yield* each.record(source.audit, (some) => AuditTable.put(queries, some))
       yield* note(queries, from.name, { stream, isDone: true })
     }),
   )

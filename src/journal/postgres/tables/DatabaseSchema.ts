@@ -96,6 +96,11 @@ export const steps: ReadonlyArray<string> = [
    CREATE TABLE imported (
      journal text, sequence bigint, lanes jsonb NOT NULL, PRIMARY KEY (journal, sequence));
 
+   -- What operators changed: see "AuditLog.ts".
+   CREATE TABLE audit (
+     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, at bigint NOT NULL, who text NOT NULL, "by" text NOT NULL,
+     what text NOT NULL, "on" text NOT NULL, result text NOT NULL, note text NOT NULL, relay text NOT NULL);
+
    -- The counts of each relay's last hour, as a text of its own.
    CREATE TABLE hour (relay text PRIMARY KEY, at timestamptz NOT NULL, counts text NOT NULL);
 

@@ -9,6 +9,7 @@ import type { Attempt } from "../../Settlement.ts"
 import { bucketOf } from "../../stream/OutcomeRecord.ts"
 import { decode, decodeRow, decodeStored, type Stored } from "../../stream/Record.ts"
 import { JournalLock } from "../file/JournalLock.ts"
+import { auditOf } from "../rows/AuditRows.ts"
 import { CursorRows } from "../rows/CursorRows.ts"
 import { meta } from "../rows/Meta.ts"
 import { migrate } from "../rows/Migrations.ts"
@@ -136,6 +137,7 @@ const sourceOf = (reader: Reader): CopySource => {
   )
   const outcomes = db.prepare("SELECT bucket, lane, bytes FROM outcome WHERE bucket BETWEEN ? AND ?")
   const ends = db.prepare("SELECT * FROM ended WHERE id > ? ORDER BY id LIMIT ?")
+  const audit = db.prepare("SELECT * FROM audit WHERE id > ? ORDER BY id LIMIT ?")
   const stream: CopiedStream = {
     name: meta(db, "identity") ?? path,
     last: Math.max(reader.number("SELECT max(first + count - 1) AS n FROM log"), int(meta(db, "base") ?? 0)),
@@ -178,6 +180,7 @@ const sourceOf = (reader: Reader): CopySource => {
           lanes: list<string>(row.lanes),
         })),
       ),
+    audit: (after) => attempt(() => audit.all(after, page).map(auditOf)),
     damaged: () => reader.damaged,
   }
 }

@@ -15,6 +15,7 @@ import { isPassed } from "../../stream/Cursors.ts"
 import { bucketOf, findDelivery } from "../../stream/OutcomeRecord.ts"
 import { Origin } from "../../stream/Record.ts"
 import { JournalLock } from "../file/JournalLock.ts"
+import { AuditRows } from "../rows/AuditRows.ts"
 import { DeadLetters } from "../rows/DeadLetters.ts"
 import { Retries } from "../rows/Retries.ts"
 import { lockOf, type SqliteConfig } from "../SqliteConfig.ts"
@@ -100,7 +101,7 @@ const putEvents = Effect.fnUntraced(function* (
   }
 })
 
-/** Retries, dead letters and imports; in the transaction that completes the copy. */
+/** Retries, dead letters, imports and the audit log; in the transaction that completes the copy. */
 const putKept = Effect.fnUntraced(function* (copy: UnfinishedCopy, source: CopySource, write: Write) {
   const { db } = copy
   const counts = { retries: 0, deadLetters: 0 }
@@ -150,6 +151,12 @@ const putKept = Effect.fnUntraced(function* (copy: UnfinishedCopy, source: CopyS
   yield* each.import(source.imported, (some) =>
     write(() => {
       for (const { journal, sequence, lanes } of some) imported.run(journal, sequence, JSON.stringify(lanes))
+    }),
+  )
+  const audit = new AuditRows(db)
+  yield* each.record(source.audit, (some) =>
+    write(() => {
+      for (const record of some) audit.add(record, record.relay)
     }),
   )
   return counts

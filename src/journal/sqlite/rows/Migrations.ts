@@ -67,6 +67,10 @@ const steps: ReadonlyArray<ReadonlyArray<string>> = [
     `CREATE TABLE imported (
       journal TEXT NOT NULL, sequence INTEGER NOT NULL, lanes TEXT NOT NULL, PRIMARY KEY (journal, sequence)
     ) STRICT, WITHOUT ROWID`,
+    // What operators changed: see "AuditLog.ts".
+    `CREATE TABLE audit (
+      id INTEGER PRIMARY KEY, at INTEGER NOT NULL, who TEXT NOT NULL, "by" TEXT NOT NULL, what TEXT NOT NULL,
+      "on" TEXT NOT NULL, result TEXT NOT NULL, note TEXT NOT NULL, relay TEXT NOT NULL) STRICT`,
   ],
 ]
 

@@ -15,7 +15,9 @@ const accounts = "CREATE TABLE account (name text PRIMARY KEY, shard int NOT NUL
 const refused = ({ message }: DatabaseError): JournalError => unavailable(message)
 
 /** What a standby has of the journal. */
-const tables = "stream member log pruned seen progress retry dead outcome ended imported hour sink meta".split(" ")
+const tables = "stream member log pruned seen progress retry dead outcome ended imported audit hour sink meta".split(
+  " ",
+)
 
 const deadlock = "40P01"
 

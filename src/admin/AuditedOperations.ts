@@ -1,0 +1,68 @@
+/** The operations of the admin API that the audit log records, and what it is told of each. */
+import { count } from "../formats/Amounts.ts"
+import type { ReplayRequest } from "./ReplayApi.ts"
+import { replayWords } from "./ReplayCommand.ts"
+
+/** The audit log says this of an operation. */
+interface Told<Asked, Answer> {
+  /** Names and selectors, from the request's `params` and `payload`: no secret and nothing of an event's object. */
+  readonly on?: (asked: Asked) => string
+  /** Tells the outcome. */
+  readonly note?: (answer: Answer) => string
+  /** Whether requests like this one are not recorded, such as a dry run. */
+  readonly isLeftOut?: (asked: Asked) => boolean
+  /** Requests that follow each other are parts of one operation. */
+  readonly inParts?: boolean
+}
+
+export type Operation = Told<unknown, unknown> & {
+  /** The words of the command that does the same. */
+  readonly what: string
+}
+
+const operation = <Asked, Answer>(what: string, told: Told<Asked, Answer> = {}) => ({ what, ...told }) as Operation
+
+interface Named {
+  readonly params: { readonly name: string }
+}
+interface Selected {
+  readonly payload: { readonly ids?: ReadonlyArray<string>; readonly lane?: string; readonly type?: string }
+}
+interface Counted {
+  readonly count: number
+}
+
+const named = ({ params }: Named): string => params.name
+const selected = ({ payload: { ids, lane, type } }: Selected): string => {
+  if (ids !== undefined) return ids.join(" ")
+  if (lane === undefined && type === undefined) return "--all"
+  return [...(lane === undefined ? [] : ["--sink", lane]), ...(type === undefined ? [] : ["--type", type])].join(" ")
+}
+const events = (answer: Counted): string => count(answer.count, "event")
+const letters = (answer: Counted): string => count(answer.count, "dead letter")
+
+/** The operations by their group and endpoint. One of the API that is not here is not recorded. */
+export const operations: Readonly<Record<string, Operation>> = {
+  "relay.reload": operation("reload"),
+  "relay.import": operation("journal import", {
+    on: ({ payload: { events } }: { payload: { events: ReadonlyArray<{ journal: string }> } }) =>
+      [...new Set(events.map(({ journal }) => `journal ${journal}`))].join(" "),
+    inParts: true,
+  }),
+  "relay.acknowledge": operation("journal acknowledge"),
+  "lanes.pause": operation("lanes pause", { on: named }),
+  "lanes.resume": operation("lanes resume", { on: named }),
+  "lanes.move": operation("lanes move", {
+    on: ({ params, payload }: Named & { payload: { to: string } }) => `${params.name} ${payload.to}`,
+    note: events,
+  }),
+  "lanes.drop": operation("lanes drop", { on: named, note: events }),
+  "deadLetters.replay": operation("dlq replay", { on: selected, note: letters }),
+  "deadLetters.drop": operation("dlq drop", { on: selected, note: letters }),
+  "replays.start": operation("replay", {
+    on: ({ payload }: { payload: ReplayRequest }) => replayWords(payload).slice(1).join(" "),
+    note: ({ id }: { id: string }) => `started as ${id}`,
+    isLeftOut: ({ payload }: { payload: ReplayRequest }) => payload.dryRun === true,
+  }),
+  "replays.cancel": operation("replay cancel", { on: ({ params }: { params: { id: string } }) => params.id }),
+}

@@ -1,0 +1,90 @@
+/**
+ * Checks that a token's role allows a request, and records what was done with it.
+ *
+ * A request that is no GET needs the role `operate`. `AuditedOperations.ts` says what
+ * the audit log is told of one that changes something; it is recorded however it
+ * ends. A request that does not match the schema is no operation.
+ */
+import { Cause, Clock, Effect, type Exit, Layer, Option } from "effect"
+import { HttpRouter, HttpServerRequest, type HttpServerResponse } from "effect/http"
+import { HttpApiError } from "effect/http-api"
+import { Archive } from "../journal/Archive.ts"
+import * as AuditLog from "../journal/AuditLog.ts"
+import { Authorization, Forbidden } from "./Api.ts"
+import { operations } from "./AuditedOperations.ts"
+import { Caller, type CallerFacts } from "./Caller.ts"
+
+/** A part that follows within this time belongs to the operation before it. */
+const pause = 60_000
+
+const forbidden = ({ name }: CallerFacts) =>
+  new Forbidden({
+    message: `the token ${name} has the role read and can't change anything: use one with the role operate`,
+    token: name,
+    needs: "operate",
+  })
+
+/** The request as its endpoint declares it: it was decoded before, so it has this form. */
+const askedOf = Effect.gen(function* () {
+  const { params } = yield* HttpRouter.RouteContext
+  const request = yield* HttpServerRequest.HttpServerRequest
+  const payload = yield* Effect.orElseSucceed(request.json, () => ({}))
+  return { params, payload }
+})
+
+const answerOf = ({ body }: HttpServerResponse.HttpServerResponse): unknown =>
+  body._tag === "Uint8Array" ? JSON.parse(new TextDecoder().decode(body.body)) : {}
+
+const isUndecoded = <E>(exit: Exit.Exit<unknown, E>): boolean =>
+  exit._tag === "Failure" && Option.exists(Cause.findErrorOption(exit.cause), HttpApiError.HttpApiSchemaError.is)
+
+export const layer: Layer.Layer<Authorization, never, Archive> = Layer.effect(
+  Authorization,
+  Effect.gen(function* () {
+    const { audit } = yield* Archive
+    let last = { part: "", at: 0 }
+
+    /** Whether this goes on with the operation that was recorded last. */
+    const isContinued = Effect.fnUntraced(function* (part: string) {
+      const at = yield* Clock.currentTimeMillis
+      const continues = last.part === part && at - last.at < pause
+      last = { part, at }
+      return continues
+    })
+
+    return (handled, { group, endpoint }) =>
+      Effect.gen(function* () {
+        if (endpoint.method === "GET") return yield* handled
+        const caller = yield* Caller
+        const told = operations[`${group.identifier}.${endpoint.identifier}`]
+        const { params } = yield* HttpRouter.RouteContext
+        const operation = { who: caller.name, by: caller.by, what: told?.what ?? "" }
+        if (caller.role === "read") {
+          const error = forbidden(caller)
+          const refused = {
+            ...operation,
+            on: Object.values(params).join(" "),
+            result: "refused",
+            note: error.message,
+          } as const
+          if (told !== undefined) yield* AuditLog.store(audit, { at: yield* Clock.currentTimeMillis, ...refused })
+          return yield* error
+        }
+        if (told === undefined) return yield* handled
+        const { on = () => "", note = () => "", isLeftOut = () => false, inParts = false } = told
+        return yield* Effect.onExit(
+          handled,
+          Effect.fnUntraced(function* (exit) {
+            if (isUndecoded(exit)) return
+            const asked = yield* askedOf
+            const done = { ...operation, on: on(asked) }
+            if (isLeftOut(asked)) return
+            if (inParts && (yield* isContinued(JSON.stringify([done, exit._tag])))) return
+            yield* AuditLog.storeEnd(audit, done, (answer: HttpServerResponse.HttpServerResponse) =>
+              note(answerOf(answer)),
+            )(exit)
+          }),
+        )
+      })
+  }),
+)

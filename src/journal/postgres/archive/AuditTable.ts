@@ -1,0 +1,53 @@
+/** The audit log of all relays, in the table `audit`. One round trip each. */
+import { Effect } from "effect"
+import { type AuditLog, type AuditQuery, type AuditRecord, kept, type Operation } from "../../AuditLog.ts"
+import type { Queries } from "../connection/Database.ts"
+import { refusing } from "../connection/DatabaseRefusal.ts"
+import { unnested } from "../tables/Unnested.ts"
+
+type Stored = Omit<AuditRecord, "id">
+
+/** Also removes what is kept no longer: of one statement, the deletion does not see what the insertion adds. */
+const insert = `WITH old AS (
+    DELETE FROM audit WHERE at < $9 OR (result = 'refused') = ($6 = 'refused') AND id <= (
+      SELECT id FROM audit WHERE (result = 'refused') = ($6 = 'refused') ORDER BY id DESC LIMIT 1 OFFSET ${kept.records - 1})
+  )
+  INSERT INTO audit (at, who, "by", what, "on", result, note, relay)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
+
+const columnsOf = ({ at, who, by, what, on, result, note, relay }: Stored) => [
+  Math.round(at),
+  who,
+  by,
+  what,
+  on,
+  result,
+  note,
+  relay,
+]
+
+/** `relay`: the name of the one that is asked. */
+export const make = (db: Queries, relay: string) =>
+  ({
+    record: (operation: Operation) =>
+      Effect.asVoid(refusing(db.query(insert, [...columnsOf({ ...operation, relay }), operation.at - kept.age]))),
+    list: ({ since = 0, before = Number.MAX_SAFE_INTEGER, limit }: AuditQuery) =>
+      Effect.map(
+        refusing(
+          db.query<AuditRecord>("SELECT * FROM audit WHERE at >= $1 AND id < $2 ORDER BY id DESC LIMIT $3", [
+            Math.ceil(since),
+            before,
+            limit,
+          ]),
+        ),
+        ({ rows }) => rows,
+      ),
+  }) satisfies AuditLog
+
+/** Records of another journal, in their order. */
+export const put = (db: Queries, some: ReadonlyArray<Stored>) =>
+  db.query(
+    `INSERT INTO audit (at, who, "by", what, "on", result, note, relay)
+     SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])`,
+    unnested(8, some, columnsOf),
+  )

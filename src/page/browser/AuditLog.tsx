@@ -1,0 +1,60 @@
+/** Shows who changed what: the operations of the audit log, newest first. */
+import type { AuditRecord } from "../../admin/Api.ts"
+import { admin } from "./AdminCalls.ts"
+import { Problem, useLoaded } from "./Loading.tsx"
+import { linkTo, place } from "./Location.ts"
+import { Moment, Nothing, Pill, Text } from "./Shown.tsx"
+import { type Column, Pager, Table } from "./Table.tsx"
+
+const tones = { done: "good", refused: "warn", failed: "bad" } as const
+
+const columns: ReadonlyArray<Column<AuditRecord>> = [
+  { title: "Time", cell: ({ at }) => <Moment at={at} /> },
+  { title: "Who", cell: ({ who }) => <Text of={who} max={100} /> },
+  {
+    title: "By",
+    cell: ({ by, relay }) => (
+      <>
+        {by}
+        {relay !== "" && (
+          <>
+            , at <Text of={relay} max={100} />
+          </>
+        )}
+      </>
+    ),
+  },
+  { title: "What", cell: ({ what }) => what },
+  { title: "On", kind: "words", cell: ({ on }) => (on === "" ? undefined : <Text of={on} max={160} />) },
+  {
+    title: "Result",
+    kind: "words",
+    cell: ({ result, note }) => (
+      <>
+        <Pill tone={tones[result]}>{result}</Pill> <Text of={note} max={160} />
+      </>
+    ),
+  },
+]
+
+export const AuditLog = () => {
+  const { before = "" } = place.value.query
+  const { value, problem, isBusy } = useLoaded(before, () => admin.audit(before))
+  return (
+    <section aria-labelledby="audit">
+      <h1 id="audit">Audit</h1>
+      <p class="quiet">What was changed by the admin API, the command line or this page.</p>
+      <Problem of={problem} />
+      {value !== undefined && value.records.length > 0 && (
+        <Table rows={value.records} keyOf={({ id }) => id} {...{ columns, isBusy }} />
+      )}
+      {value?.records.length === 0 && <Nothing>No operation is recorded.</Nothing>}
+      <Pager
+        newest={before === "" ? undefined : linkTo("audit")}
+        older={value?.next === undefined ? undefined : linkTo("audit", "", { before: String(value.next) })}
+      >
+        {before === "" ? "The newest" : "Older operations"}
+      </Pager>
+    </section>
+  )
+}
