@@ -1,0 +1,37 @@
+/** What a relay finds in a journal: each event's timeline, the dead letters and the lanes. */
+import { Effect } from "effect"
+import { timelineOf } from "../../../src/admin/Timeline.ts"
+import { collect } from "../../../src/journal/EventPages.ts"
+import { attemptsOf } from "../../../src/journal/Settlement.ts"
+import type { WholeJournal } from "../../../src/journal/WholeJournal.ts"
+import { secondDay } from "./History.ts"
+
+/** In the words of the timeline, whatever the sequences are. Times are seconds after the second day began. */
+export const accountOf = Effect.fnUntraced(function* (journal: WholeJournal) {
+  const { events } = yield* collect({ limit: 100, after: "" }, journal.events)
+  const nameOf = new Map(events.map(({ sequence, event, origin }) => [`seq_${sequence}`, `${event.id} (${origin})`]))
+  // A rename appends the lane's events again on SQLite, and leaves them where they are on PostgreSQL.
+  const told = events.filter(({ event }) => event.id !== "renamed")
+  const stories = told.map((found) => {
+    const lines = timelineOf(found).map(({ at, sink, what, attempt }) => {
+      const time = at === undefined ? "" : `${(at - secondDay) / 1_000} s: `
+      const measured = attempt === undefined ? "" : ` in ${attempt.took} ms, ${attempt.code}`
+      return `${time}${sink === undefined ? "" : `${sink}: `}${what}${measured}`
+    })
+    return `${found.event.id}${found.event.altered ? ", altered" : ""}\n${lines.map((line) => `  ${line}\n`).join("")}`
+  })
+  const letters = yield* journal.deadLetters({ limit: 100 })
+  const lanes = yield* journal.lanes
+  return {
+    events: stories
+      .map((story) => story.replaceAll(/seq_\d+/g, (sequence) => nameOf.get(sequence) ?? "one that is not kept"))
+      .sort(),
+    letters: letters.map(({ lane, attempts, entry }) => `${lane}: ${entry.event.id}, ${attemptsOf(attempts)}`).sort(),
+    lanes: lanes
+      .map(
+        ({ name, backlog, retrying, deadLetters, paused }) =>
+          `${name}: ${backlog}, ${retrying} retrying, ${deadLetters} dead${paused ? ", paused" : ""}`,
+      )
+      .sort(),
+  }
+})
