@@ -15,6 +15,7 @@ import { Difference } from "../reload/Difference.ts"
 import { Explanation } from "../routing/Explanation.ts"
 import { BadRequest, Forbidden, Invalid, NotFound, Refused, TooMany, Unavailable } from "./ApiErrors.ts"
 import { audit } from "./AuditApi.ts"
+import { Erasure, ErasureRequest } from "./ErasureApi.ts"
 import { DeliveryStatus, Event } from "./EventApi.ts"
 import { Fleet } from "./FleetApi.ts"
 import { History, Hour, LaneHistory, Totals } from "./HistoryApi.ts"
@@ -26,6 +27,7 @@ import { Tap, TapLine, tapFilter, tapPosition } from "./TapApi.ts"
 
 export * from "./ApiErrors.ts"
 export { AuditPage, AuditRecord } from "./AuditApi.ts"
+export * from "./ErasureApi.ts"
 export * from "./EventApi.ts"
 export * from "./HistoryApi.ts"
 export * from "./ReplayApi.ts"
@@ -151,6 +153,8 @@ export const DeadLetter = Schema.Struct({
   accountId: Schema.String,
   webhook: Schema.String,
   receivedAt: EpochMillis,
+  /** When its body, signature and answers were erased: it can't be replayed. */
+  erased: optional(EpochMillis),
   /** When it became a dead letter. */
   at: EpochMillis,
   attempts: Schema.Array(Attempt),
@@ -225,6 +229,8 @@ export const Count = Schema.Struct({ count: Schema.Int })
 export const Replayed = Schema.Struct({
   count: Schema.Int,
   stayed: Stayed,
+  /** Left out, because their bodies were erased. */
+  erased: Schema.Int,
 })
 export type Replayed = typeof Replayed.Type
 
@@ -330,7 +336,7 @@ export class DeadLetters extends HttpApiGroup.make("deadLetters").add(
   }),
 ) {}
 
-/** Events of the journal, newest first. */
+/** Events of the journal, newest first; and erasing them. */
 export class Events extends HttpApiGroup.make("events").add(
   HttpApiEndpoint.get("list", "/events", {
     query: {
@@ -360,6 +366,12 @@ export class Events extends HttpApiGroup.make("events").add(
     query: { reveal: optional(Schema.Literal("true")) },
     success: EventReports,
     error: Unavailable,
+  }),
+  /** Overwrites bodies, answers and signatures. Answers when it is done. */
+  HttpApiEndpoint.post("erase", "/events/erase", {
+    payload: ErasureRequest,
+    success: Erasure,
+    error: [Refused, Unavailable],
   }),
 ) {}
 

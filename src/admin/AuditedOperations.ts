@@ -1,5 +1,6 @@
 /** The operations of the admin API that the audit log records, and what it is told of each. */
 import { count } from "../formats/Amounts.ts"
+import type { Erasure, ErasureRequest } from "./ErasureApi.ts"
 import type { ReplayRequest } from "./ReplayApi.ts"
 import { replayWords } from "./ReplayCommand.ts"
 
@@ -18,6 +19,15 @@ interface Told<Asked, Answer> {
 export type Operation = Told<unknown, unknown> & {
   /** The words of the command that does the same. */
   readonly what: string
+}
+
+/** An erasure is also made without the API, on a journal's file. */
+export const erasure = {
+  what: "events erase",
+  on: ({ payload: { account, event = "" } }: { payload: ErasureRequest }) =>
+    account === undefined ? `--event ${event}` : `--account ${account}`,
+  note: ({ count: erased, undelivered }: Erasure) => `${erased} erased, ${undelivered} left undelivered`,
+  isLeftOut: ({ payload }: { payload: ErasureRequest }) => payload.dryRun === true,
 }
 
 const operation = <Asked, Answer>(what: string, told: Told<Asked, Answer> = {}) => ({ what, ...told }) as Operation
@@ -59,6 +69,7 @@ export const operations: Readonly<Record<string, Operation>> = {
   "lanes.drop": operation("lanes drop", { on: named, note: events }),
   "deadLetters.replay": operation("dlq replay", { on: selected, note: letters }),
   "deadLetters.drop": operation("dlq drop", { on: selected, note: letters }),
+  "events.erase": operation(erasure.what, erasure),
   "replays.start": operation("replay", {
     on: ({ payload }: { payload: ReplayRequest }) => replayWords(payload).slice(1).join(" "),
     note: ({ id }: { id: string }) => `started as ${id}`,

@@ -20,6 +20,7 @@ const inFull = ({ id, lane, at, attempts, entry: { event } }: StoredDeadLetter):
   accountId: event.accountId,
   webhook: event.webhook,
   receivedAt: event.receivedAt,
+  ...(event.erased !== undefined && { erased: event.erased.at }),
   at,
   attempts,
 })
@@ -102,21 +103,30 @@ export const layer = HttpApiBuilder.group(
         yield* requireKnown("ids" in payload ? {} : payload)
         const summary = new Summary()
         const { reroute, stayed } = routing()
+        let erased = 0
         const count = ({ lane, sequence, entry: { event } }: StoredDeadLetter) => {
+          if (event.erased !== undefined) {
+            erased += 1
+            return
+          }
           const sinks = lane === quarantine ? reroute(event)?.sinks : [lane]
           if (sinks !== undefined) summary.sent({ sequence, event, deliveries: [] }, sinks)
         }
         const counting = Stream.runForEach(all(payload), (letter) => Effect.sync(() => count(letter)))
         yield* Effect.mapError(counting, unavailable)
         const { count: found, groups, others, first } = summary.counts
-        return { count: found, groups, others, first, stayed: stayed() }
+        return { count: found, groups, others, first, stayed: stayed(), erased }
       }),
       replay: Effect.fnUntraced(function* ({ payload }) {
         const { reroute, stayed } = routing()
+        const counting = Stream.runCount(
+          Stream.filter(all(payload), ({ entry: { event } }) => event.erased !== undefined),
+        )
         const { count } = yield* changed("replay of dead letters", payload, (ids) =>
           archive.replayDeadLetters(ids, reroute),
         )
-        return { count, stayed: stayed() }
+        // Those stay, and so are found afterwards.
+        return { count, stayed: stayed(), erased: yield* Effect.mapError(counting, unavailable) }
       }),
       drop: ({ payload }) => changed("drop of dead letters", payload, archive.dropDeadLetters),
     })

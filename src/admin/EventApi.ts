@@ -58,6 +58,8 @@ export const Event = Schema.Struct({
   accountId: Schema.String,
   webhook: Schema.String,
   receivedAt: EpochMillis,
+  /** When its body, signature and answers were erased. */
+  erased: optional(EpochMillis),
   sinks: Schema.Array(DeliveryStatus),
   copyOf: optional(CopyLink),
   copies: optional(Schema.Array(CopyLink)),

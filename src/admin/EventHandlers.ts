@@ -1,4 +1,4 @@
-/** Listing events, and explaining one. */
+/** Listing events, explaining one, and erasing them. */
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { ActiveConfig } from "../ActiveConfig.ts"
@@ -7,9 +7,11 @@ import type { Millis } from "../event/Quantities.ts"
 import { Archive } from "../journal/Archive.ts"
 import { collect } from "../journal/EventPages.ts"
 import * as Api from "./Api.ts"
+import { erase } from "./ErasureRun.ts"
 import { readings } from "./EventName.ts"
 import { eventOf, reportsOf } from "./EventReport.ts"
 import { refusedOr, requirePatterns, unavailable } from "./Refusals.ts"
+import { Work } from "./Work.ts"
 
 /** One id has the event and its copies; no more of them are shown. */
 const maxCopies = 20
@@ -22,6 +24,7 @@ export const layer = HttpApiBuilder.group(
   Effect.fn(function* (handlers) {
     const archive = yield* Archive
     const lanes = yield* Lanes
+    const work = yield* Work
     const active = yield* ActiveConfig
     return handlers.handleAll({
       list: Effect.fnUntraced(function* ({ query: { type, limit = 50, ...query } }) {
@@ -44,6 +47,15 @@ export const layer = HttpApiBuilder.group(
         }
         const events = [...(page?.events ?? []), ...more]
         return { looked: 0, lookedTo: 0, ...page, events: reportsOf(events, context) }
+      }),
+      erase: Effect.fnUntraced(function* ({ payload }) {
+        if ((payload.account === undefined) === (payload.event === undefined)) {
+          return yield* new Api.Refused({ message: "name either an account or an event" })
+        }
+        const { whileStopped } = lanes
+        const what = payload.dryRun === true ? "dry run of an erasure" : "erasure"
+        const erasing = work.track(what, () => erase({ archive, whileStopped }, payload))
+        return yield* Effect.mapError(erasing, refusedOr)
       }),
     })
   }),

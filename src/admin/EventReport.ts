@@ -8,8 +8,9 @@ import type { LaneStatus } from "../delivery/Lanes.ts"
 import { ownWebhook } from "../delivery/RelayEvents.ts"
 import type { Entry } from "../event/Entry.ts"
 import * as Envelope from "../event/Envelope.ts"
-import { quarantine } from "../event/Event.ts"
+import { type Erased, quarantine } from "../event/Event.ts"
 import * as Masked from "../event/Masked.ts"
+import { instant } from "../formats/Amounts.ts"
 import type { FoundEvent } from "../journal/Archive.ts"
 import { takes } from "../routing/Explanation.ts"
 import * as Router from "../routing/Router.ts"
@@ -29,6 +30,7 @@ export const eventOf = (found: FoundEvent, routes?: ReadonlyArray<string>): Api.
     accountId: event.accountId,
     webhook: event.webhook,
     receivedAt: event.receivedAt,
+    ...(event.erased !== undefined && { erased: event.erased.at }),
     sinks: deliveries.map((delivery) => ({ ...delivery, attempts: Answers.without(delivery.attempts) })),
     ...(copyOf !== undefined && { copyOf }),
     ...(copies !== undefined && { copies }),
@@ -38,7 +40,7 @@ export const eventOf = (found: FoundEvent, routes?: ReadonlyArray<string>): Api.
 
 /** The event as it may be shown; `undefined` when nothing of its body may. */
 const shownEntry = ({ sequence, origin, event, body, deliveries }: FoundEvent, reveal: boolean): Entry | undefined => {
-  if (body === undefined) return undefined
+  if (body === undefined || event.erased !== undefined) return undefined
   // The relay's own events hold nobody's data.
   const shown = reveal || event.webhook === ownWebhook ? body : Masked.body(body)
   const sinks = deliveries.map(({ sink }) => sink)
@@ -47,8 +49,9 @@ const shownEntry = ({ sequence, origin, event, body, deliveries }: FoundEvent, r
 
 type Payload = Pick<Api.EventReport["sinks"][number], "payload" | "note">
 
-const payloadOf = (config: RelayConfig, sink: string, entry: Entry | undefined): Payload => {
+const payloadOf = (config: RelayConfig, sink: string, entry: Entry | undefined, erased?: Erased): Payload => {
   if (sink === quarantine) return {}
+  if (erased !== undefined) return { note: `its body was erased on ${instant(erased.at)}` }
   const lane = config.sinks.find(({ name }) => name === sink)
   if (lane === undefined) return { note: "no sink in the config has this name" }
   if (entry === undefined) return { note: "its body is no envelope, so it can't be shown without personal data" }
@@ -85,7 +88,7 @@ export const reportsOf = (
         ...delivery,
         attempts: reveal ? delivery.attempts : Answers.masked(delivery.attempts),
         ...(lane !== "" && { lane }),
-        ...(isRendered && payloadOf(config, delivery.sink, entry)),
+        ...(isRendered && payloadOf(config, delivery.sink, entry, event.erased)),
       }
     })
     const routes = routesOf(router, one)

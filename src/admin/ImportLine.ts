@@ -43,6 +43,10 @@ export const Kept = Schema.Struct({
   secret: Schema.String,
   problem: Schema.optionalKey(Schema.String),
   trace: Schema.optionalKey(Trace),
+  /** Its body was erased. */
+  erased: Schema.optionalKey(
+    Schema.Struct({ at: DateMillis, key: Schema.Tuple([Schema.Int, Schema.Int, Schema.Int]) }),
+  ),
   replayed: Schema.Boolean,
   bodyBase64: Schema.String.check(Schema.isBase64()),
   /** Only a dead letter has this. */

@@ -83,7 +83,7 @@ const Counted = Schema.Struct({
 })
 
 /** The effect that a replay of dead letters would have. */
-export const DeadLettersPreview = Schema.Struct({ ...Counted.fields, stayed: Stayed })
+export const DeadLettersPreview = Schema.Struct({ ...Counted.fields, stayed: Stayed, erased: Schema.Int })
 export type DeadLettersPreview = typeof DeadLettersPreview.Type
 
 /** A replay or dry run, while it runs and after its end. */
@@ -112,6 +112,8 @@ export const Replay = Schema.Struct({
     copies: Schema.Int,
     /** In quarantine: dead letters of `_quarantine`. */
     quarantined: Schema.Int,
+    /** Their bodies were erased. */
+    erased: Schema.Int,
     /** Routed to no sink of the config. */
     unrouted: Schema.Int,
     /** Pruned after they were found, or unreadable. */

@@ -186,6 +186,7 @@ export class ReplayRun {
 
   #unfit({ origin, event }: FoundEvent): LeftOut | undefined {
     if (origin !== "delivered" && this.#query.sequence === undefined) return "copies"
+    if (event.erased !== undefined) return "erased"
     return event.problem === undefined ? undefined : "quarantined"
   }
 

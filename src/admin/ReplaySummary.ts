@@ -12,7 +12,7 @@ export class Summary {
   #count = 0
   #undelivered = 0
   #others = 0
-  readonly #leftOut: Record<LeftOut, number> = { copies: 0, quarantined: 0, unrouted: 0, gone: 0 }
+  readonly #leftOut: Record<LeftOut, number> = { copies: 0, quarantined: 0, erased: 0, unrouted: 0, gone: 0 }
   /** Counts by sink, by type. */
   readonly #groups = new Map<string, Map<string, number>>()
   #groupsInAll = 0

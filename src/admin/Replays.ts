@@ -1,8 +1,10 @@
 /** The replays that run in this relay, and the last that ended. */
 import { Clock, Context, Effect, Fiber, Layer } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
+import { instant } from "../formats/Amounts.ts"
 import { Archive } from "../journal/Archive.ts"
 import { NotFound, Refused, type Replay, type ReplayRequest, type Unavailable } from "./Api.ts"
+import { readings } from "./EventName.ts"
 import { noSink, requirePatterns, unavailable } from "./Refusals.ts"
 import { ReplayRun } from "./ReplayRun.ts"
 import { Work } from "./Work.ts"
@@ -49,6 +51,16 @@ export class Replays extends Context.Service<
         }
         if (to === "routed" && events.outcome === "unrouted") {
           return yield* new Refused({ message: "events with the outcome unrouted went to no sink: name one" })
+        }
+        if (events.id !== undefined) {
+          const named = Effect.forEach(readings(events.id), (reading) => archive.events({ ...reading, limit: 1 }))
+          const found = (yield* Effect.mapError(named, unavailable)).flatMap(({ events }) => events)
+          const erased = found.map(({ event }) => event.erased)
+          if (erased[0] !== undefined && erased.every((one) => one !== undefined)) {
+            return yield* new Refused({
+              message: `the body of ${events.id} was erased on ${instant(erased[0].at)}: it can't be sent again`,
+            })
+          }
         }
         if (running.length >= most.running) {
           return yield* new Refused({ message: `${most.running} replays are running: wait for one or cancel it` })

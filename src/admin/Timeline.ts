@@ -22,7 +22,7 @@ export const measured = ({ took, code }: Measured = {}): string => {
   return parts.length === 0 ? "" : ` (${parts.join(", ")})`
 }
 
-const ends = (delivery: DeliveryStatus): string | undefined => {
+const ends = (delivery: DeliveryStatus, erasedAt: number | undefined): string | undefined => {
   const { outcome, tries, by, copy, to } = delivery
   switch (outcome) {
     case "delivered":
@@ -30,7 +30,8 @@ const ends = (delivery: DeliveryStatus): string | undefined => {
     case "dead":
       return "became a dead letter"
     case "dropped":
-      return `dropped${byOf(by)}`
+      // An erasure that gives up what waits does both at once.
+      return delivery.at === erasedAt ? `given up${byOf(by)}, to be erased` : `dropped${byOf(by)}`
     case "replayed":
       return copy === undefined
         ? `replayed${byOf(by)}; it had been received again`
@@ -44,7 +45,7 @@ const ends = (delivery: DeliveryStatus): string | undefined => {
   }
 }
 
-const atSink = (delivery: DeliveryStatus): ReadonlyArray<Step> => {
+const atSink = (delivery: DeliveryStatus, erasedAt: number | undefined): ReadonlyArray<Step> => {
   const { sink, outcome, at, due, deadAt, attempts } = delivery
   const steps: Array<Step> = attempts.map(({ at, reason, message, ...attempt }, index) => ({
     at,
@@ -56,7 +57,7 @@ const atSink = (delivery: DeliveryStatus): ReadonlyArray<Step> => {
     attempt: { ...measuresOf(attempt), delivered: false },
   }))
   if (deadAt !== undefined) steps.push({ at: deadAt, sink, what: "became a dead letter" })
-  const end = ends(delivery)
+  const end = ends(delivery, erasedAt)
   if (end !== undefined) {
     const attempt = outcome === "delivered" ? { attempt: { ...measuresOf(delivery), delivered: true } } : {}
     steps.push({ ...(at !== undefined && { at }), sink, what: end, ...attempt })
@@ -73,7 +74,7 @@ export const timelineOf = (
   { event, origin, deliveries, copyOf, copies = [] }: FoundEvent,
   routes: ReadonlyArray<string> = [],
 ): ReadonlyArray<Step> => {
-  const { receivedAt, webhook, secret, problem } = event
+  const { receivedAt, webhook, secret, problem, erased } = event
   const verified = secret === "" ? "" : `, verified by the secret ${secret}`
   const copied = origin === "moved" ? "moved" : "replayed"
   const sinks = deliveries.map(({ sink }) => sink).join(", ")
@@ -86,10 +87,11 @@ export const timelineOf = (
       : [{ at: copyOf.at, what: `${copied} from ${seq(copyOf.sequence)}${byOf(copyOf.by)}` }]),
     ...(copyOf === undefined && origin !== "delivered" ? [{ what: `${copied} from an event that is not kept` }] : []),
     { at: copyOf?.at ?? receivedAt, what: sinks === "" ? "no route matched" : `routed to ${sinks}${by}` },
-    ...deliveries.flatMap(atSink),
+    ...deliveries.flatMap((delivery) => atSink(delivery, erased?.at)),
     ...copies
       .filter(({ sequence }) => !deliveries.some(({ copy }) => copy === sequence))
       .map(({ sequence, at, by }) => ({ at, what: `replayed as ${seq(sequence)}${byOf(by)}` })),
+    ...(erased === undefined ? [] : [{ at: erased.at, what: "erased: body, signature and answers are gone" }]),
   ]
   // A step without a time stays in its place: a wait is the last.
   const end = Number.POSITIVE_INFINITY

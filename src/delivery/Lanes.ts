@@ -50,6 +50,8 @@ export class Lanes extends Context.Service<
     move(from: string, to: string): Effect.Effect<number, JournalError | LaneInUse>
     /** Gives up the backlog of an orphaned lane and removes the lane; gives the number of events. */
     drop(name: string): Effect.Effect<number, JournalError | LaneInUse>
+    /** Runs work while these lanes don't run; then they read anew what waits for them. Attempts in flight end first. */
+    whileStopped<A>(names: ReadonlyArray<string>, work: Effect.Effect<A, JournalError>): Effect.Effect<A, JournalError>
     /**
      * Changes to other specs. `swap` puts their routes in force; an error means
      * that it was not run and nothing has changed. Gives what the operator
@@ -120,6 +122,17 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
     resume: (name) => oneChange.withPermit(setPaused(name, false)),
     move: (from, to) => oneChange.withPermit(orphans.move(from, to)),
     drop: (name) => oneChange.withPermit(orphans.drop(name)),
+    whileStopped: (names, work) =>
+      oneChange.withPermit(
+        Effect.suspend(() =>
+          SinkChanges.whileStopped(
+            streams.all(),
+            current.filter(({ config }) => names.includes(config.name)),
+            current,
+            work,
+          ),
+        ),
+      ),
     change: (specs, swap) => {
       const swapAll = Effect.andThen(
         swap,

@@ -5,6 +5,13 @@
 import type { EpochMillis } from "./Quantities.ts"
 import type { TraceContext } from "./TraceContext.ts"
 
+/** This is left of a body that was erased. */
+export interface Erased {
+  readonly at: EpochMillis
+  /** The delivery's duplicate key, as three 32-bit numbers: it can't be computed without the body. */
+  readonly key: readonly [hi: number, lo: number, bodyCrc: number]
+}
+
 export interface Event {
   /** Envelope `id`; empty when the body is no envelope. */
   readonly id: string
@@ -27,6 +34,8 @@ export interface Event {
   readonly altered?: boolean
   /** Set by the journal: it was moved, and keeps the idempotency key of the replay with this sequence. */
   readonly replay?: number
+  /** Set by the journal once it was erased: body, signature, trace and the words of `problem` are gone. */
+  readonly erased?: Erased
   /** The trace that it belongs to; absent when it is not traced. */
   readonly trace?: TraceContext
   /** The exact bytes that were signed. Never changed, never re-encoded. */

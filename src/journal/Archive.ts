@@ -32,7 +32,7 @@ export interface ReplayTarget {
 export interface ReplayCounts {
   /** The number of targets that are done, from the first one on. */
   readonly done: number
-  /** The targets that are no longer kept, or can't be read: nothing was appended. */
+  /** The targets that are no longer kept, were erased, or can't be read: nothing was appended. */
   readonly gone: ReadonlyArray<number>
 }
 
@@ -57,6 +57,14 @@ export interface ImportCounts {
   readonly deadLetters: number
   /** Imported before, or received again since. */
   readonly known: number
+}
+
+/** How a part of an erasure went. */
+export interface ErasedEvents {
+  /** Erased now. */
+  readonly erased: ReadonlyArray<number>
+  /** Not erased, because these lanes have yet to deliver them. */
+  readonly undelivered: ReadonlyArray<{ readonly sequence: number; readonly lanes: ReadonlyArray<string> }>
 }
 
 /** A text of this relay that its next start reads. It is replaced whole, and a failure costs no more than the text. */
@@ -117,6 +125,16 @@ export class Archive extends Context.Service<
     readonly end: Effect.Effect<string, JournalError>
     /** Appends entries again as replays, in one commit: as many of the first as have a megabyte, at least one. Ascending targets are read quickest. */
     replay(targets: ReadonlyArray<ReplayTarget>): Effect.Effect<ReplayCounts, JournalError>
+    /**
+     * Overwrites bodies, answers and signatures of events, a few hundred at a
+     * time, wherever they are kept; ids, types, times, outcomes and what makes
+     * the next delivery a duplicate stay. An event that a lane has yet to
+     * deliver is left as it is, unless `giveUp` ends it there first, as dropped:
+     * then no such lane may run. Each event is whole or erased at any time.
+     */
+    erase(sequences: ReadonlyArray<number>, giveUp: boolean): Effect.Effect<ErasedEvents, JournalError>
+    /** Has the storage overwrite what `erase` has replaced, as far as it can; succeeds with what it does not reach, in sentences. */
+    readonly scrub: Effect.Effect<ReadonlyArray<string>, JournalError>
     /**
      * Imports undelivered events of the journal with this id: appended for just
      * those lanes, dead letters as dead letters. Each event once per lane,

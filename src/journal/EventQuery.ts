@@ -71,6 +71,8 @@ export interface EventQuery {
   readonly deliveredAfter?: number
   /** With more attempts than that at one sink. Of several such conditions all hold at the same sink. */
   readonly attemptsOver?: number
+  /** Also entries that a relay stored in vain, because another one had the event: they have its bytes. */
+  readonly duplicates?: boolean
   /** The end of the page before: its `next`. Only the journal that said it knows what it means. */
   readonly before?: string
   /** A page oldest first begins after this: empty for the first page. */

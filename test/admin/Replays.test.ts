@@ -127,7 +127,7 @@ describe("a replay", () => {
       const done = yield* run({ events: {}, to: "routed" }, sinks)
       expect(yield* above(6)).toEqual(["a", "b", "c", "d"].map((id) => [id, "pond", true] as const))
       expect(done.removedSinks).toEqual([{ sink: "audit", count: 4 }])
-      expect(done.leftOut).toEqual({ copies: 0, quarantined: 1, unrouted: 1, gone: 0 })
+      expect(done.leftOut).toEqual({ copies: 0, quarantined: 1, erased: 0, unrouted: 1, gone: 0 })
     }).pipe(Effect.provide(memory)),
   )
 

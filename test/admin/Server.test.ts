@@ -287,7 +287,7 @@ describe("the admin API", () => {
       const count = (path: string, body: unknown) =>
         Effect.flatMap(admin.post(`/api/v1/dead-letters/${path}`, body), json)
       expect(yield* count("drop", { ids: ["lake:1", "lake:9999"] })).toEqual({ count: 1 })
-      expect(yield* count("replay", { type: "block.*" })).toEqual({ count: 601, stayed: [] })
+      expect(yield* count("replay", { type: "block.*" })).toEqual({ count: 601, stayed: [], erased: 0 })
       expect(yield* count("drop", {})).toEqual({ count: 601 })
       expect(yield* admin.journal.deadLetters({ limit: 10 })).toEqual([])
     }).pipe(Effect.orDie),

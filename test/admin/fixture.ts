@@ -89,6 +89,7 @@ export const start = Effect.fnUntraced(function* (setup: Setup = {}) {
       resume: (name) => Effect.as(tell(`resume ${name}`), exists(name)),
       move: (from, to) => Effect.tap(orphan(from), () => tell(`move ${from} ${to}`)),
       drop: (name) => Effect.tap(orphan(name), () => tell(`drop ${name}`)),
+      whileStopped: (_, work) => work,
       change: () => Effect.succeed([]),
     }),
   )

@@ -8,6 +8,7 @@ import { auditContract } from "./journal/auditContract.ts"
 import { deadLettersContract } from "./journal/deadLettersContract.ts"
 import { duplicatesContract } from "./journal/duplicatesContract.ts"
 import { durabilityContract } from "./journal/durabilityContract.ts"
+import { erasureContract } from "./journal/erasureContract.ts"
 import { importContract } from "./journal/importContract.ts"
 import { lanesContract } from "./journal/lanesContract.ts"
 import { logContract } from "./journal/logContract.ts"
@@ -23,5 +24,6 @@ export const journalContract = (name: string, create: Create): void => {
   deadLettersContract(name, create)
   importContract(name, create)
   auditContract(name, create)
+  erasureContract(name, create)
   durabilityContract(name, create)
 }

@@ -360,6 +360,33 @@ describe("a lane", () => {
     }).pipe(Effect.provide(cut))
   })
 
+  for (const [state, after] of [
+    ["retrying", "2 seconds"],
+    ["retrying, which is not stored yet", "1 millis"],
+    ["waiting for the sink", "2 seconds"],
+  ] as const) {
+    it.effect(`what is erased while it is ${state} is never sent, and all else is`, () => {
+      let isBack = false
+      const sink = scripted(() => (isBack ? "pass" : state === "waiting for the sink" ? away : failed))
+      return Effect.gen(function* () {
+        const lanes = yield* Lanes
+        const journal = yield* whole
+        yield* append(5, ["sink"])
+        yield* pass(after)
+        const erasing = lanes.whileStopped(["sink", "no lane"], journal.erase([2, 3], true))
+        expect((yield* erasing).erased).toEqual([2, 3])
+        expect(yield* statusOf("sink")).toMatchObject({ backlog: 3 })
+        isBack = true
+        yield* pass("60 seconds")
+        expect(sink.delivered.toSorted()).toEqual([1, 4, 5])
+        expect(yield* statusOf("sink")).toMatchObject({ condition: "running", backlog: 0, deadLetters: 0 })
+        yield* append(1, ["sink"])
+        yield* pass("2 seconds")
+        expect(sink.delivered.length).toBe(4)
+      }).pipe(Effect.provide(relay([spec("sink", sink.sink)])))
+    })
+  }
+
   it.effect("by choice a full backlog sends the oldest to the dead letters and keeps the newest", () => {
     const sink = scripted(() => away)
     const overrides = { backlog: { max: 10, whenFull: "deadLetter" as const } }

@@ -116,7 +116,14 @@ suiteUnless(leftOut, "the operations page's procedures", () => {
     await delivered(5)
     expect(new Set(received).size).toBe(5)
     expect(await sh("relay status --exit-code")).toStartWith("relay ")
-  }, 60_000)
+    // What was sent is settled a moment later, and what is not can't be erased.
+    while ((await sh("relay events --outcome pending")) !== "") await Bun.sleep(10)
+    const account = (title: string) => sh(procedure(title).replaceAll("acct_1", "acct_sample"))
+    const erasing = await account("Erasing events")
+    expect(erasing).toContain("dry run, nothing was erased: 5 events would be erased\n5 events erased\nnot reached: ")
+    expect(erasing.match(/ lake delivered .*\(erased \S+\)\n/g)?.length).toBe(5)
+    expect(await account("What it does not reach")).toContain("0 events erased\n  5 events erased before\n")
+  }, 180_000)
 })
 
 suiteUnless(leftOut, "a single command on the operations page", () => {

@@ -4,7 +4,7 @@ import { join } from "node:path"
 import { Effect, Schema } from "effect"
 import { collect } from "../../src/journal/EventPages.ts"
 import type { JournalError } from "../../src/journal/Journal.ts"
-import { type CopySource, check } from "../../src/journal/JournalCopy.ts"
+import { type CopySource, check, withOperation } from "../../src/journal/JournalCopy.ts"
 import { MaintenanceError } from "../../src/journal/JournalError.ts"
 import { PostgresConfig } from "../../src/journal/postgres/connection/PostgresConfig.ts"
 import * as PostgresCopySource from "../../src/journal/postgres/copy/PostgresCopySource.ts"
@@ -14,6 +14,7 @@ import * as SqliteCopySource from "../../src/journal/sqlite/copy/SqliteCopySourc
 import * as SqliteCopyTarget from "../../src/journal/sqlite/copy/SqliteCopyTarget.ts"
 import type { SqliteConfig } from "../../src/journal/sqlite/SqliteConfig.ts"
 import type { WholeJournal } from "../../src/journal/WholeJournal.ts"
+import { operation } from "../contract/journal/auditContract.ts"
 import { it } from "../lib/effect.ts"
 import { suiteUnless } from "../lib/lacking.ts"
 import { type Postgres, reasonToSkip, sharedPostgres } from "../parts/Postgres.ts"
@@ -49,11 +50,15 @@ const account = (journal: WholeJournal) =>
         id: entry.event.id,
         body: Buffer.from(entry.event.body).toString(),
       })),
+      audit: (yield* journal.audit.list({ limit: 1_000 })).map(({ id: _, ...record }) => record),
       lanes: lanes
         .map(({ name, backlog, retrying, deadLetters, paused }) => ({ name, backlog, retrying, deadLetters, paused }))
         .toSorted((a, b) => a.name.localeCompare(b.name)),
     }
   })
+
+/** More than a page of a copy. */
+const operations = 70
 
 /** What another journal owed. */
 const another = { sequence: 9, event: event("another"), replayed: false, pending: ["lake"] }
@@ -73,6 +78,7 @@ const fill = (journal: WholeJournal) =>
     yield* journal.replayDeadLetters(["lake:1"])
     yield* journal.setPaused("audit", true)
     expect(yield* journal.import("another", [another])).toMatchObject({ pending: 1 })
+    for (let index = 0; index < operations; index++) yield* journal.audit.record(operation({ on: `lake${index}` }))
   })
 
 /** A source that gives some events at a time, and breaks after one in a pass over it. */
@@ -187,6 +193,54 @@ suiteUnless(reasonToSkip(), "a journal's copy", () => {
     30_000,
   )
 
+  it.live("is the newest operation of the audit log where it went", () =>
+    Effect.gen(function* () {
+      const [file, there, back] = [options(), inDatabase(), options()]
+      yield* session(file, fill)
+      yield* toPostgres(file, there, (source) => withOperation(source, operation({ on: "there" })))
+      const add = (source: CopySource) => withOperation(source, operation({ on: "back" }))
+      yield* toSqlite(there, back, add)
+      const records = yield* session(back, ({ audit }) => audit.list({ limit: 3 }))
+      expect(records.map(({ on }) => on)).toEqual(["back", "there", `lake${operations - 1}`])
+    }),
+  )
+
+  it.live(
+    "has what was erased as it was: nobody reads it, and its redelivery is a duplicate",
+    () =>
+      Effect.gen(function* () {
+        const [file, there, back] = [options(), inDatabase(), options()]
+        const letters = { deadLetter: [letter(1), letter(2)] }
+        const nameless = { ...event(""), body: new TextEncoder().encode("nobody") }
+        const before = yield* session(file, (journal) =>
+          Effect.gen(function* () {
+            yield* journal.openLane("lake")
+            for (const one of [event("a"), nameless, event("b")]) yield* journal.append(one, ["lake"])
+            yield* journal.settle([settlement("lake", 3, letters)])
+            expect((yield* journal.erase([1, 2, 3], false)).erased).toEqual([1, 2, 3])
+            return yield* account(journal)
+          }),
+        )
+        const look = (journal: WholeJournal) =>
+          Effect.gen(function* () {
+            const { events } = yield* collect({ limit: 10 }, journal.events)
+            expect(events.map(({ event }) => [event.signature, event.erased?.at === undefined])).toEqual(
+              events.map(() => ["", false]),
+            )
+            for (const one of [event("a"), nameless, event("b")]) {
+              expect(yield* journal.append(one, ["lake"])).toBe("duplicate")
+            }
+            return yield* account(journal)
+          })
+        yield* toPostgres(file, there)
+        const between = yield* onPostgres(there, (journal) => Effect.andThen(adopted(journal, 0), look(journal)))
+        expect(between).toEqual(before)
+        yield* toSqlite(there, back)
+        expect(yield* session(back, look)).toEqual(before)
+      }),
+    30_000,
+  )
+
   it.live("goes on where it was interrupted, and is not made twice", () =>
     Effect.gen(function* () {
       const [file, there] = [options(), inDatabase()]
@@ -201,7 +255,10 @@ suiteUnless(reasonToSkip(), "a journal's copy", () => {
         ),
       ).toBe(0)
       expect(yield* toPostgres(file, there)).toMatchObject({ events: 6, known: 3 })
-      expect(yield* toPostgres(file, there)).toEqual({ events: 0, retries: 0, deadLetters: 0, known: 9 })
+      const twice = toPostgres(file, there, (source) => withOperation(source, operation({ on: "twice" })))
+      expect(yield* twice).toEqual({ events: 0, retries: 0, deadLetters: 0, known: 9 })
+      const records = yield* onPostgres(there, ({ audit }) => audit.list({ limit: 1_000 }))
+      expect(records.length).toBe(operations)
     }),
   )
 

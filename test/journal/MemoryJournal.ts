@@ -25,6 +25,8 @@ import {
   type Settlement,
   type Tries,
 } from "../../src/journal/Settlement.ts"
+import { settledAt } from "../../src/journal/stream/Cursors.ts"
+import { erasedEvent, sendable, withoutAnswers } from "../../src/journal/stream/Erasure.ts"
 import { type Ended, endedStatus, linksOf } from "../../src/journal/stream/OutcomeRecord.ts"
 import { toMove, toReplay } from "../../src/journal/stream/Reappended.ts"
 import { bodyChecksum } from "../../src/journal/stream/Record.ts"
@@ -254,7 +256,7 @@ const make = (): WholeJournal => {
   return {
     appendUnsafe,
     append: (event, sinks) => Effect.suspend(() => appendUnsafe(event, sinks)),
-    read: (after, limit) => Effect.sync(() => log.slice(after, after + limit)),
+    read: (after, limit) => Effect.sync(() => log.slice(after, after + limit).map(sendable)),
     settle: (settlements) =>
       Effect.sync(() => {
         const refused: Array<RefusedSettlement> = []
@@ -368,7 +370,7 @@ const make = (): WholeJournal => {
       byOperator((why) =>
         Effect.sync(() => {
           let count = 0
-          const found = letters().filter((letter) => ids.includes(letter.id))
+          const found = letters().filter(({ id, entry }) => ids.includes(id) && entry.event.erased === undefined)
           for (const { lane, sequence, entry } of found.reverse()) {
             if (lane === quarantine && reroute !== undefined) {
               const routed = reroute(entry.event)
@@ -401,7 +403,7 @@ const make = (): WholeJournal => {
           const gone: Array<number> = []
           for (const { sequence, sinks } of targets) {
             const entry = log[sequence - 1]
-            if (entry === undefined) gone.push(sequence)
+            if (entry === undefined || entry.event.erased !== undefined) gone.push(sequence)
             else {
               put(entry.event, sinks, "replayed")
               leaves("copied", "", sequence, why, { copy: log.length })
@@ -410,6 +412,47 @@ const make = (): WholeJournal => {
           return { done: targets.length, gone }
         }),
       ),
+    erase: (sequences, giveUp) =>
+      byOperator((why) =>
+        Effect.sync(() => {
+          const erased: Array<number> = []
+          const undelivered: Array<{ readonly sequence: number; readonly lanes: ReadonlyArray<string> }> = []
+          const forget = (entry: Entry): Entry => ({ ...entry, event: erasedEvent(entry.event, why.at) })
+          for (const sequence of sequences) {
+            const waits = [...lanes].filter(
+              ([name, lane]) =>
+                lane.retrying.has(sequence) || pending(name, lane).some((entry) => entry.sequence === sequence),
+            )
+            if (waits.length > 0 && !giveUp) {
+              undelivered.push({ sequence, lanes: waits.map(([name]) => name) })
+              continue
+            }
+            for (const [name, lane] of waits) {
+              leaves("dropped", name, sequence, why, { note: noteOf(lane, sequence) })
+              lane.retrying.delete(sequence)
+              lane.cursor = settledAt(lane.cursor, sequence)
+            }
+            const entry = log[sequence - 1]
+            if (entry !== undefined && entry.event.erased === undefined) {
+              log[sequence - 1] = forget(entry)
+              erased.push(sequence)
+            }
+            for (const { dead } of lanes.values()) {
+              const letter = dead.get(sequence)
+              if (letter === undefined) continue
+              const attempts = withoutAnswers(letter.attempts)
+              dead.set(sequence, { ...letter, entry: forget(letter.entry), attempts })
+            }
+            for (const [index, one] of ended.entries()) {
+              if (one.sequence !== sequence && one.copy !== sequence) continue
+              const attempts = one.note.attempts && { attempts: withoutAnswers(one.note.attempts) }
+              ended[index] = { ...one, note: { ...one.note, ...attempts } }
+            }
+          }
+          return { erased, undelivered }
+        }),
+      ),
+    scrub: Effect.succeed([]),
     import: (journal, events) =>
       Effect.sync(() => {
         const counts = { pending: 0, deadLetters: 0, known: 0 }

@@ -239,6 +239,28 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     await lane("crm", ({ deadLetters }) => deadLetters === 0)
   })
 
+  test("shows an erased event as erased, and offers no replay of it", async () => {
+    site.answers.set("/crm", () => new Response(`not ${personal}`, { status: 422 }))
+    await site.deliver({ id: "evt_erased", type: "client.updated", account: "acct_8", object: { name: personal } })
+    await lane("crm", ({ deadLetters }) => deadLetters === 1)
+    // The other sinks have it, and the journal knows a moment later.
+    while (
+      JSON.parse(await site.run("events", "--account", "acct_8", "--outcome", "pending", "--json")).events.length > 0
+    )
+      await Bun.sleep(50)
+    await site.run("events", "erase", "--account", "acct_8")
+    await show("events?account=acct_8")
+    await page.getByRole("row", { name: /evt_erased erased/ }).waitFor()
+    await page.getByRole("link", { name: "evt_erased" }).click()
+    await says("body, signature and answers are gone")
+    await says(/its body was erased on/)
+    expect(await page.getByText(/Replay(…| this)/).count()).toBe(0)
+    site.answers.delete("/crm")
+    await show("dead-letters")
+    await page.getByRole("row", { name: /evt_erased erased/ }).waitFor()
+    await site.run("dlq", "drop", "--all")
+  })
+
   test("finds events by type and outcome, and one by its id", async () => {
     await show("events")
     await page.getByRole("combobox", { name: "Type" }).fill("block.*")

@@ -112,6 +112,7 @@ const show = Command.make(
       yield* print(`It is in quarantine. Once the config accepts it: relay dlq replay ${plain(letter.id)}`)
     }
     yield* print("")
+    if (letter.erased !== undefined) return yield* print(`Its body was erased on ${instant(letter.erased)}.`)
     yield* printWhole(Buffer.from(letter.body, "base64").toString("utf8").split("\n").map(plain).join("\n"))
   }),
 ).pipe(Command.withDescription("Show one dead letter: every attempt with the answer to it, and the payload"))
@@ -129,6 +130,10 @@ const printStayed = Effect.fnUntraced(function* (stayed: Replayed["stayed"]) {
     yield* print(`${count(number, "dead letter")} still in quarantine: ${plain(why)}`)
   }
 })
+const printErased = (erased: number) =>
+  erased === 0
+    ? Effect.void
+    : print(`${count(erased, "dead letter")} left out: their bodies were erased; \`relay explain\` says when`)
 const sumOf = (stayed: Replayed["stayed"]) => stayed.reduce((sum, { count }) => sum + count, 0)
 
 const dryRun = Effect.fnUntraced(function* (payload: Selection) {
@@ -136,8 +141,9 @@ const dryRun = Effect.fnUntraced(function* (payload: Selection) {
   if (yield* Json) return yield* printJson(found)
   yield* print(`dry run, nothing was sent: ${count(found.count, "dead letter")} would be queued for delivery again`)
   yield* printStayed(found.stayed)
+  yield* printErased(found.erased)
   if (found.count > 0) yield* print(preview(found, yield* width))
-  yield* refuseAbsent(payload, found.count + sumOf(found.stayed))
+  yield* refuseAbsent(payload, found.count + found.erased + sumOf(found.stayed))
 })
 
 const replay = Command.make(
@@ -154,8 +160,9 @@ const replay = Command.make(
     else {
       yield* print(`${count(replayed.count, "dead letter")} queued for delivery again`)
       yield* printStayed(replayed.stayed)
+      yield* printErased(replayed.erased)
     }
-    yield* refuseAbsent(payload, replayed.count + sumOf(replayed.stayed))
+    yield* refuseAbsent(payload, replayed.count + replayed.erased + sumOf(replayed.stayed))
   }),
 ).pipe(
   Command.withDescription(

@@ -1,12 +1,15 @@
-/** `relay events`: the events in the journal, and the outcome of each at each sink. */
+/** `relay events`: the events in the journal, and the outcome of each at each sink; and erasing them. */
 import { Effect } from "effect"
 import { Command, Flag } from "effect/cli"
-import { type Event, outcomes } from "../../admin/Api.ts"
+import { type Erasure, type ErasureRequest, type Event, outcomes } from "../../admin/Api.ts"
 import { ask } from "../support/adminClient.ts"
+import { failed, usage } from "../support/CommandError.ts"
 import { nameOf } from "../support/eventReport.ts"
-import { account, given, Json, limit, since, text, type, until, webhook } from "../support/flags.ts"
+import { account, given, Json, limit, since, text, toggle, type, until, webhook } from "../support/flags.ts"
 import { count, headedTable, instant, plain, print, printJson, say, width } from "../support/output.ts"
+import { lazily } from "../support/Program.ts"
 import { timesOf } from "../support/parseTime.ts"
+import { withProgressBar } from "../support/progressBar.ts"
 
 const stateOf = ({ sink, outcome, at, tries = 0, copy }: Event["sinks"][number]): string => {
   const when = outcome === "delivered" && at !== undefined ? ` ${instant(at)}` : ""
@@ -15,7 +18,7 @@ const stateOf = ({ sink, outcome, at, tries = 0, copy }: Event["sinks"][number])
 }
 
 const row = (event: Event): ReadonlyArray<string> => {
-  const { receivedAt, type, accountId, webhook, origin, sinks, copyOf } = event
+  const { receivedAt, type, accountId, webhook, origin, sinks, copyOf, erased } = event
   return [
     instant(receivedAt),
     nameOf(event),
@@ -27,9 +30,79 @@ const row = (event: Event): ReadonlyArray<string> => {
         ? []
         : [copyOf === undefined ? `${origin}:` : `${origin} from seq_${copyOf.sequence}:`]),
       sinks.length === 0 ? "unrouted" : sinks.map(stateOf).join(", "),
+      ...(erased === undefined ? [] : [`(erased ${instant(erased)})`]),
     ].join(" "),
   ]
 }
+
+const erasedLines = (erasure: Erasure, isDry: boolean): ReadonlyArray<string> => {
+  const { count: events, deadLetters, givenUp, before, notReached } = erasure
+  const note = (amount: number, text: string) => (amount === 0 ? [] : [`  ${text}`])
+  return [
+    `${isDry ? "dry run, nothing was erased: " : ""}${count(events, "event")} ${isDry ? "would be " : ""}erased`,
+    ...note(deadLetters, `${count(deadLetters, "dead letter")} among them: what is erased can't be replayed`),
+    ...note(givenUp, `${count(givenUp, "event")} among them given up: a sink had yet to get what was erased`),
+    ...note(before, `${count(before, "event")} erased before`),
+    ...notReached.map((place) => `not reached: ${plain(place)}`),
+  ]
+}
+
+const refuseUndelivered = ({ undelivered, first }: Erasure) => {
+  if (undelivered === 0) return Effect.void
+  const shown = first.map(
+    ({ id, sequence, sinks }) => `\n  ${plain(id === "" ? `seq_${sequence}` : id)} for ${plain(sinks.join(", "))}`,
+  )
+  const others = undelivered - first.length
+  const more = others === 0 ? "" : `\n  and ${count(others, "other")}`
+  return failed(
+    `${count(undelivered, "event")} not erased, because sinks have yet to get them; repeat the command later, or give them up with --give-up:${shown.join("")}${more}`,
+  )
+}
+
+/** Without a relay: on the journal's file, which is rewritten afterwards. */
+const offline = (request: ErasureRequest) =>
+  Effect.flatMap(
+    lazily(() => import("../support/eraseOffline.ts")),
+    ({ eraseOffline }) => eraseOffline(request),
+  )
+
+const erase = Command.make(
+  "erase",
+  {
+    account: text("account", "ID", "All events of this account that the journal has when the command begins"),
+    event: text("event", "ID", "The event with this id or place in the log (seq_42), and its copies"),
+    dryRun: toggle("dry-run", "Count what would be erased, and erase nothing"),
+    giveUp: toggle("give-up", "Also erase what sinks have yet to get: it is not delivered any more"),
+    offline: toggle(
+      "offline",
+      "Work on the journal's file while no relay runs, and rewrite the file without its free space",
+    ),
+  },
+  Effect.fn(function* ({ account, event, dryRun, giveUp, offline: isOffline }) {
+    const selected = given({ account, event })
+    if (Object.keys(selected).length !== 1) return yield* usage("name what to erase: --account ID, or --event ID")
+    if (Object.values(selected).includes("")) return yield* usage("the id is empty")
+    const payload: ErasureRequest = { ...selected, ...(dryRun && { dryRun }), ...(giveUp && { giveUp }) }
+    const erasure = yield* isOffline
+      ? offline(payload)
+      : withProgressBar(
+          "erasure",
+          ask((client) => client.events.erase({ payload })),
+        )
+    if (yield* Json) yield* printJson(erasure)
+    else yield* print(erasedLines(erasure, dryRun).join("\n"))
+    yield* refuseUndelivered(erasure)
+    if (erasure.count + erasure.before + erasure.undelivered === 0) {
+      return yield* failed(
+        `the journal holds no event of ${plain(selected.account ?? selected.event ?? "")}; \`relay events\` lists those that it has`,
+      )
+    }
+  }),
+).pipe(
+  Command.withDescription(
+    "Overwrite the bodies, answers and signatures of an account's events, or of one event, and keep id, type, time and outcome",
+  ),
+)
 
 export const events = Command.make(
   "events",
@@ -71,6 +144,7 @@ export const events = Command.make(
     else if (page.events.length === 0) yield* say(`${looked}${back}: the journal holds no others`)
   }),
 ).pipe(
+  Command.withSubcommands([erase]),
   Command.withExamples([
     { command: "relay events --outcome dead", description: "Events that are dead letters of a sink" },
     {
@@ -78,5 +152,6 @@ export const events = Command.make(
       description: "An account's appointments of two days",
     },
     { command: "relay events --outcome unrouted", description: "Events that no route matches" },
+    { command: "relay events erase --account acct_1 --dry-run", description: "Count what an erasure would overwrite" },
   ]),
 )

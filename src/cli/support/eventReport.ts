@@ -58,9 +58,12 @@ const facts = (report: EventReport): ReadonlyArray<ReadonlyArray<string>> => [
     `${instant(report.receivedAt)} by webhook ${report.webhook}${report.webhookId === "" ? "" : ` (${report.webhookId})`}`,
   ],
   ["stored as", `seq_${report.sequence}, ${count(report.size, "byte")}`],
-  report.signature === ""
+  ...(report.erased === undefined
+    ? []
+    : [["erased", `${instant(report.erased)}: body, signature and answers are gone`]]),
+  report.signature === "" && report.erased === undefined
     ? ["signature", "none, it is the relay's own event"]
-    : ["signature", `${report.signature}, verified by the secret ${report.secret}`],
+    : ["signature", `${report.signature || "erased"}, verified by the secret ${report.secret}`],
   ...(report.problem === undefined ? [] : [["quarantined", report.problem]]),
 ]
 

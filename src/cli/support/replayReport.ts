@@ -96,6 +96,7 @@ export const notes = ({ leftOut, removedSinks, undelivered, dryRun, to, events }
       `left out: copies that replays, moves or imports made${events.id === undefined ? "" : "; `relay events` shows their places in the log, and `relay replay seq_N` sends one"}`,
     ),
     ...note(leftOut.quarantined, "event", "left out: in quarantine; `relay dlq replay` routes them again"),
+    ...note(leftOut.erased, "event", "left out: their bodies were erased; `relay explain` says when"),
     ...note(
       leftOut.unrouted,
       "event",

@@ -14,6 +14,7 @@ import { totals } from "../LaneTotals.ts"
 import type { WholeJournal } from "../WholeJournal.ts"
 import { noStream } from "./append/StreamWriter.ts"
 import * as AuditTable from "./archive/AuditTable.ts"
+import * as EventErasing from "./archive/EventErasing.ts"
 import { EventFinder } from "./archive/EventFinder.ts"
 import * as LaneOperations from "./archive/LaneOperations.ts"
 import { Operations } from "./archive/Operations.ts"
@@ -116,6 +117,8 @@ export const make = Effect.fnUntraced(function* (
     events: (query) => askingAgain(finder.page(query)),
     end: askingAgain(finder.end),
     replay: (targets) => asking(operations.replay(targets)),
+    erase: (sequences, giveUp) => asking(EventErasing.erase(member, sequences, giveUp)),
+    scrub: asking(EventErasing.scrub(db)),
     import: (journal, events) => asking(operations.import(journal, events)),
   }
 })

@@ -32,7 +32,7 @@ export interface AgainLetter extends Reappended {
 
 /**
  * Splits dead letters: `again` are replays, for their lane; `routed` are deliveries of the quarantine that can be
- * routed now, which keep their idempotency key. A delivery that can't be routed yet is in neither.
+ * routed now, which keep their idempotency key. A delivery that can't be routed yet is in neither, nor what was erased.
  */
 export const splitLetters = (
   letters: ReadonlyArray<StoredDeadLetter>,
@@ -42,6 +42,7 @@ export const splitLetters = (
   const routed: Array<AgainLetter> = []
   for (const letter of letters) {
     const { entry, lane } = letter
+    if (entry.event.erased !== undefined) continue
     if (lane !== quarantine || reroute === undefined) {
       again.push({ letter, event: toReplay(entry.event), sinks: [lane] })
     } else {
@@ -65,7 +66,7 @@ export const replaySlice = (
   for (const { sequence, sinks } of targets) {
     if (again.length >= most || size >= slice.bytes) break
     const event = find(sequence)?.event
-    if (event === undefined) gone.push(sequence)
+    if (event === undefined || event.erased !== undefined) gone.push(sequence)
     else again.push({ event: toReplay(event), sinks, sequence })
     size += event?.body.length ?? 0
     done++

@@ -13,6 +13,18 @@ import type { Ended } from "./OutcomeRecord.ts"
 export const isPassed = ({ sequence, settled }: Cursor, at: number): boolean =>
   at <= sequence || settled.some(([from, to]) => from <= at && at <= to)
 
+/** The cursor once one more sequence above it is settled. */
+export const settledAt = (cursor: Cursor, at: number): Cursor => {
+  if (isPassed(cursor, at)) return cursor
+  const isBeside = ([from, to]: readonly [number, number]) => to === at - 1 || from === at + 1
+  const beside = cursor.settled.filter(isBeside)
+  const range = [Math.min(at, ...beside.map(([from]) => from)), Math.max(at, ...beside.map(([, to]) => to))] as const
+  const settled = [...cursor.settled.filter((one) => !isBeside(one)), range].sort(([a], [b]) => a - b)
+  const [first] = settled
+  if (first === undefined || first[0] !== cursor.sequence + 1) return { ...cursor, settled }
+  return { ...cursor, sequence: first[1], settled: settled.slice(1) }
+}
+
 /** The later of two cursors of a lane: what was settled stays settled. */
 export const later = (before: Cursor | undefined, cursor: Cursor): Cursor =>
   before !== undefined && cursor.sequence < before.sequence ? before : cursor

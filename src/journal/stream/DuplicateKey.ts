@@ -16,6 +16,10 @@ const width = 12
 
 /** Two 32-bit multiplicative hashes over webhook name and id, mixed at the end. */
 export const hashInto = (key: { keyHi: number; keyLo: number }, event: Event): void => {
+  if (event.erased !== undefined) {
+    ;[key.keyHi, key.keyLo] = event.erased.key
+    return
+  }
   const id = event.id === "" ? createHash("sha256").update(event.body).digest("base64") : event.id
   let a = 0x9e3779b9 ^ id.length
   let b = 0x85ebca6b ^ event.webhook.length

@@ -50,6 +50,16 @@ export class RecentEntries {
     return sequence < this.first ? undefined : this.#entries[sequence - this.first]
   }
 
+  /** Replaces an entry, if it is here. */
+  replace(sequence: number, by: (entry: Entry) => Entry): void {
+    const index = sequence - this.first
+    const entry = index >= 0 ? this.#entries[index] : undefined
+    if (entry === undefined) return
+    const replaced = by(entry)
+    this.#entries[index] = replaced
+    this.#bytes += sizeOf(replaced) - sizeOf(entry)
+  }
+
   /** Entries above `after`, at most `limit`; only to be asked when `after + 1 >= first`. */
   read(after: number, limit: number, reader?: string): ReadonlyArray<Entry> {
     const from = after + 1 - this.first

@@ -11,7 +11,7 @@
  */
 import { crc32 } from "node:zlib"
 import type { Entry } from "../../event/Entry.ts"
-import type { Event } from "../../event/Event.ts"
+import type { Erased, Event } from "../../event/Event.ts"
 
 /** How an entry came into the log. */
 export const Origin = { delivered: 0, replayed: 1, moved: 2 } as const
@@ -41,7 +41,8 @@ type Header = [
   traceparent?: string,
   tracestate?: string,
   altered?: boolean,
-  replay?: number,
+  replay?: number | null,
+  erased?: readonly [at: number, ...key: Erased["key"]],
 ]
 
 const usualLength = 11
@@ -49,22 +50,23 @@ const usualLength = 11
 const filledLength = 15
 
 /** Few events have these. */
-const rare = (header: Header): Pick<Event, "problem" | "trace" | "altered" | "replay"> => {
-  const [, , , , , , , , , , , problem, traceparent, tracestate, altered, replay] = header
+const rare = (header: Header): Pick<Event, "problem" | "trace" | "altered" | "replay" | "erased"> => {
+  const [, , , , , , , , , , , problem, traceparent, tracestate, altered, replay, erased] = header
   const isFilled = header.length >= filledLength
   const isThere = (text: string | undefined): text is string => text !== undefined && !(isFilled && text === "")
   return {
     ...(typeof problem === "string" && { problem }),
     ...(isThere(traceparent) && { trace: { traceparent, ...(isThere(tracestate) && { tracestate }) } }),
     ...(altered === true && { altered }),
-    ...(replay !== undefined && { replay }),
+    ...(typeof replay === "number" && { replay }),
+    ...(erased !== undefined && { erased: { at: erased[0], key: [erased[1], erased[2], erased[3]] as const } }),
   }
 }
 
 const frame = 16
 
-/** The CRC-32 of the signed bytes. */
-export const bodyChecksum = (event: Event): number => crc32(event.body)
+/** The CRC-32 of the signed bytes, also once they were erased. */
+export const bodyChecksum = (event: Event): number => event.erased?.key[2] ?? crc32(event.body)
 
 /** Collects records in one growing buffer, which it uses again after `clear`. */
 export class Writer {
@@ -85,10 +87,11 @@ export class Writer {
       event.secret,
       sinks,
     ]
-    if (event.altered === true || event.replay !== undefined) {
-      const { problem = null, trace, altered = false, replay } = event
+    if (event.altered === true || event.replay !== undefined || event.erased !== undefined) {
+      const { problem = null, trace, altered = false, replay, erased } = event
       fields.push(problem, trace?.traceparent ?? "", trace?.tracestate ?? "", altered)
-      if (replay !== undefined) fields.push(replay)
+      if (replay !== undefined || erased !== undefined) fields.push(replay ?? null)
+      if (erased !== undefined) fields.push([erased.at, ...erased.key])
     } else if (event.trace !== undefined) {
       fields.push(event.problem ?? null, event.trace.traceparent)
       if (event.trace.tracestate !== undefined) fields.push(event.trace.tracestate)
@@ -100,7 +103,8 @@ export class Writer {
     const headerLength = buffer.write(header, start + frame)
     const end = start + frame + headerLength
     buffer.writeUInt32LE(headerLength + event.body.length, start + 4)
-    buffer.writeUInt32LE(bodyCrc, start + 8)
+    // The checksum that a record has is that of its bytes: none of an erased event.
+    buffer.writeUInt32LE(event.erased === undefined ? bodyCrc : 0, start + 8)
     buffer.writeUInt32LE(headerLength, start + 12)
     buffer.writeUInt32LE(crc32(buffer.subarray(start + 4, end)), start)
     buffer.set(event.body, end)
@@ -158,7 +162,7 @@ const decodeAt = (bytes: Buffer, offset: number, sequence?: number): { stored: S
         sequence: at,
         event: header.length === usualLength ? event : { ...event, ...rare(header) },
         sinks,
-        replayed: origin === Origin.replayed || header[15] !== undefined,
+        replayed: origin === Origin.replayed || typeof header[15] === "number",
       },
       origin,
     },
@@ -286,6 +290,21 @@ export const decodeStored = (bytes: Uint8Array, sequence: number): Stored | unde
 
 /** A retry or dead letter is written likewise, without its origin. */
 export const decode = (bytes: Uint8Array, sequence: number): Entry | undefined => decodeStored(bytes, sequence)?.entry
+
+/** The records of a row as they lie there, whether they can be read or not; what is behind the last stays with it. */
+export const splitRow = (row: Uint8Array, count: number): ReadonlyArray<Uint8Array> => {
+  const bytes = view(row)
+  const records: Array<Uint8Array> = []
+  let offset = 0
+  for (let index = 0; index < count; index++) {
+    const end = offset + frame <= bytes.length ? offset + frame + bytes.readUInt32LE(offset + 4) : bytes.length
+    const isLast = index === count - 1 || end >= bytes.length
+    records.push(bytes.subarray(offset, isLast ? bytes.length : end))
+    if (isLast) break
+    offset = end
+  }
+  return records
+}
 
 /** A row of the log, decoded. */
 export interface Decoded {

@@ -28,9 +28,11 @@ export const confirmReplay = (selection: Selection, amount: number | string, com
     command,
     yes: "Replay",
     act: async () => {
-      const { count: done, stayed } = await admin.replayDeadLetters(selection)
+      const { count: done, stayed, erased } = await admin.replayDeadLetters(selection)
       const left = stayed.map(({ why, count: many }) => ` ${many} stayed in quarantine: ${plain(why)}.`)
-      return changed(`${count(done, "dead letter")} queued again.${left.join("")}`)
+      return changed(
+        `${count(done, "dead letter")} queued again.${left.join("")}${erased === 0 ? "" : ` ${erased} left out, because erased.`}`,
+      )
     },
   })
 }

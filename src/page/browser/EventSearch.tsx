@@ -18,9 +18,10 @@ const columns: ReadonlyArray<Column<Event>> = [
   { title: "Type", kind: "name", cell: ({ type }) => <TypeName of={type} max={80} isStrong /> },
   {
     title: "Event",
-    cell: ({ id, sequence, origin }) => (
+    cell: ({ id, sequence, origin, erased }) => (
       <>
         <EventLink id={id} sequence={sequence} /> {origin !== "delivered" && <small>{origin}</small>}
+        {erased !== undefined && <small> erased</small>}
       </>
     ),
   },

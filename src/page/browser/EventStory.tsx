@@ -104,7 +104,15 @@ const AttemptLine = ({
   </p>
 )
 
-const AtSink = ({ sink, sequence }: { readonly sink: Sink; readonly sequence: number }) => {
+const AtSink = ({
+  sink,
+  sequence,
+  isErased,
+}: {
+  readonly sink: Sink
+  readonly sequence: number
+  readonly isErased: boolean
+}) => {
   const { outcome, due, at, lane, attempts } = sink
   const id = `${sink.sink}:${sequence}`
   return (
@@ -124,7 +132,7 @@ const AtSink = ({ sink, sequence }: { readonly sink: Sink; readonly sequence: nu
             since <Moment at={at} />
           </span>
         )}
-        {outcome === "dead" && (
+        {outcome === "dead" && !isErased && (
           <button type="button" onClick={() => confirmReplay({ ids: [id] }, 1, relayCommand("dlq", "replay", id))}>
             Replay…
           </button>
@@ -145,6 +153,7 @@ const AtSink = ({ sink, sequence }: { readonly sink: Sink; readonly sequence: nu
 
 const Facts = ({ report }: { readonly report: EventReport }) => {
   const { sequence, type, accountId, webhook, webhookId, receivedAt, origin, size, signature, secret, problem } = report
+  const { erased } = report
   return (
     <dl>
       <dt>Type</dt>
@@ -169,9 +178,19 @@ const Facts = ({ report }: { readonly report: EventReport }) => {
       <dd>
         seq_{sequence}, {number(size)} bytes
       </dd>
+      {erased !== undefined && (
+        <>
+          <dt>Erased</dt>
+          <dd>
+            <Moment at={erased} exact />: body, signature and answers are gone
+          </dd>
+        </>
+      )}
       <dt>Signature</dt>
       <dd>
-        {signature === "" ? (
+        {erased !== undefined ? (
+          "erased"
+        ) : signature === "" ? (
           "none, it is the relay’s own event"
         ) : (
           <>
@@ -205,7 +224,7 @@ const Report = ({ report }: { readonly report: EventReport }) => (
     <h2>At each sink</h2>
     <ul class="sinks">
       {report.sinks.map((sink) => (
-        <AtSink key={sink.sink} sink={sink} sequence={report.sequence} />
+        <AtSink key={sink.sink} sink={sink} sequence={report.sequence} isErased={report.erased !== undefined} />
       ))}
     </ul>
     {report.routes.length > 0 && (
@@ -244,7 +263,7 @@ const Actions = ({
   readonly again: () => void
 }) => (
   <>
-    {events.some(({ sinks }) => sinks.some(({ sink }) => sink !== quarantine)) && (
+    {events.some(({ sinks, erased }) => erased === undefined && sinks.some(({ sink }) => sink !== quarantine)) && (
       <a class="button primary" href={linkTo("replay", "", { id: `seq_${events[0]?.sequence}` })}>
         Replay this event…
       </a>

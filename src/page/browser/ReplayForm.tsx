@@ -42,6 +42,7 @@ const target = ({ to }: Pick<Replay, "to">): string =>
 const leftOutWords = {
   copies: "copies that earlier replays or moves made",
   quarantined: "in quarantine",
+  erased: "erased",
   unrouted: "routed to no sink of the config",
   gone: "no longer in the journal",
 } as const

@@ -90,6 +90,7 @@ describe("dlq", () => {
       })
       expect(JSON.parse((yield* ask("dlq", "replay", "--all", "--json")).stdout)).toEqual({
         count: 0,
+        erased: 0,
         stayed: [{ why, count: 2 }],
       })
     }).pipe(Effect.orDie),

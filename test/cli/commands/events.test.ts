@@ -1,13 +1,15 @@
 /** `events` and `explain EVENT_ID`, over HTTP, against the admin API on a journal in memory. */
 import { describe, expect, test } from "bun:test"
-import { writeFileSync } from "node:fs"
+import { readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { Effect } from "effect"
+import { Effect, Layer } from "effect"
 import type { EventReport } from "../../../src/admin/Api.ts"
 import { remark, render } from "../../../src/cli/support/eventReport.ts"
 import { painted } from "../../../src/cli/support/output.ts"
+import * as SqliteJournal from "../../../src/journal/sqlite/SqliteJournal.ts"
 import { lane, config as plainConfig, start } from "../../admin/fixture.ts"
-import { event, letter, retrying, settlement } from "../../journal/samples.ts"
+import { event, letter, optionsAt, retrying, settlement } from "../../journal/samples.ts"
+import { whole } from "../../journal/whole.ts"
 import { it } from "../../lib/effect.ts"
 import { cli, temporary } from "../harness.ts"
 
@@ -90,6 +92,85 @@ describe("relay events", () => {
         expect((yield* ask("events", ...wrong)).code).toBe(64)
       }
       expect((yield* ask("events", "--type", "a..b")).code).toBe(1)
+    }).pipe(Effect.orDie),
+  )
+})
+
+describe("relay events erase", () => {
+  it.live("erases, names what it leaves and what it can't reach, and is told by events and explain", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* running()
+      const dry = yield* ask("events", "erase", "--account", "acct_1", "--dry-run")
+      const left = "1 event not erased, because sinks have yet to get them; repeat the command later, or give them up"
+      expect([dry.code, dry.stdout]).toEqual([1, "dry run, nothing was erased: 1 event would be erased\n"])
+      expect(dry.stderr).toContain(`${left} with --give-up:\n  evt_2 for lake\n`)
+      expect((yield* ask("events")).stdout).not.toContain("erased")
+      const done = yield* ask("events", "erase", "--account", "acct_1", "--give-up")
+      expect([done.code, done.stderr]).toEqual([0, ""])
+      expect(done.stdout).toBe(
+        "2 events erased\n  1 event among them given up: a sink had yet to get what was erased\n",
+      )
+      expect((yield* ask("events")).stdout).toMatch(/evt_2 .* lake dropped \(erased 20\S+Z\)\n/)
+      const { stdout } = yield* ask("explain", "evt_2", "--reveal")
+      expect(stdout).toMatch(/erased +20\S+Z: body, signature and answers are gone\n/)
+      expect(stdout).toMatch(/given up by the command line, to be erased\n/)
+      expect(stdout).toMatch(/what lake would be sent: its body was erased on 20/)
+      expect(stdout).not.toContain(person)
+      const again = yield* ask("events", "erase", "--account", "acct_1", "--json")
+      expect(JSON.parse(again.stdout)).toMatchObject({ count: 0, before: 2, undelivered: 0 })
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("wants one selector, and finds an event that there is", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* running()
+      for (const wrong of [[], ["--account", "a", "--event", "b"], ["--account", ""]]) {
+        expect((yield* ask("events", "erase", ...wrong)).code).toBe(64)
+      }
+      const none = yield* ask("events", "erase", "--event", "evt_9")
+      expect([none.code, none.stderr]).toEqual([1, expect.stringContaining("the journal holds no event of evt_9")])
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("works on the file while no relay runs, and leaves no byte there", () =>
+    Effect.gen(function* () {
+      const at = optionsAt(join(directory, "offline", "journal.db"))
+      const fill = Effect.flatMap(whole, (journal) =>
+        Effect.gen(function* () {
+          for (const id of ["evt_1", "evt_2"]) yield* journal.append(event(id, { body, receivedAt: Date.now() }), [])
+        }),
+      )
+      yield* Effect.scoped(Effect.provide(fill, SqliteJournal.layer(at)))
+      const file = join(directory, "offline.json")
+      writeFileSync(file, JSON.stringify({ journal: { path: at.path } }))
+      const files = () => readdirSync(join(directory, "offline")).map((name) => join(directory, "offline", name))
+      const holding = () => files().filter((name) => readFileSync(name).includes(person))
+      expect(holding()).not.toEqual([])
+      const ask = (...args: ReadonlyArray<string>) =>
+        Effect.promise(() => cli(["events", "erase", "--account", "acct_1", "--offline", ...args, "-c", file]))
+      expect((yield* ask("--dry-run")).stdout).toBe("dry run, nothing was erased: 2 events would be erased\n")
+      expect(holding()).not.toEqual([])
+      const done = yield* ask()
+      expect([done.code, done.stderr]).toEqual([0, ""])
+      expect(done.stdout).toMatch(/^2 events erased\nnot reached: blocks of the disk .*\nnot reached: backups, /)
+      expect(holding()).toEqual([])
+      const recorded = Effect.flatMap(whole, ({ audit }) => audit.list({ limit: 9 }))
+      const records = yield* Effect.scoped(Effect.provide(recorded, SqliteJournal.layer(at)))
+      expect(records.map(({ who, what, on, note }) => [who, what, on, note])).toEqual([
+        [expect.stringMatching(/^user /), "events erase", "--account acct_1", "2 erased, 0 left undelivered"],
+      ])
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("leaves the file alone while a relay runs on it", () =>
+    Effect.gen(function* () {
+      const at = optionsAt(join(directory, "running", "journal.db"))
+      const file = join(directory, "running.json")
+      writeFileSync(file, JSON.stringify({ journal: { path: at.path } }))
+      yield* Layer.build(SqliteJournal.layer(at))
+      const asked = yield* Effect.promise(() => cli(["events", "erase", "--event", "a", "--offline", "-c", file]))
+      expect([asked.code, asked.stdout]).toEqual([74, ""])
+      expect(asked.stderr).toContain("relay")
     }).pipe(Effect.orDie),
   )
 })

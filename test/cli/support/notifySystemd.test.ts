@@ -33,6 +33,7 @@ const start = Effect.fnUntraced(function* (commits: WholeJournal["settle"] | und
       resume: none,
       move: none,
       drop: none,
+      whileStopped: none,
       change: none,
     }),
   )

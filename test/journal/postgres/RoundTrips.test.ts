@@ -96,10 +96,10 @@ const cases: ReadonlyArray<Case> = [
   },
   { operation: "dropLane", roundTrips: 7, most: 512, given: received, act: (journal) => journal.dropLane("lake") },
   // A transaction: the links between an event and its copy are stored with the copy.
-  { operation: "replay", roundTrips: 5, most: 256, given: received, act: replayed },
+  { operation: "replay", roundTrips: 7, most: 256, given: received, act: replayed },
   {
     operation: "replay, of what the log was pruned of",
-    roundTrips: 6,
+    roundTrips: 8,
     most: 256,
     given: (journal, count) => Effect.andThen(received(journal, count), failed(journal, count, "deadLetter")),
     act: replayed,
@@ -114,7 +114,7 @@ const cases: ReadonlyArray<Case> = [
   },
   {
     operation: "replayDeadLetters",
-    roundTrips: 5,
+    roundTrips: 7,
     most: 64,
     given: (journal, count) => Effect.andThen(received(journal, count), failed(journal, count, "deadLetter")),
     act: (journal, count) => journal.replayDeadLetters(ids(count)),
@@ -125,6 +125,13 @@ const cases: ReadonlyArray<Case> = [
     most: 256,
     given: (journal, count) => Effect.andThen(received(journal, count), failed(journal, count, "deadLetter")),
     act: (journal, count) => journal.dropDeadLetters(ids(count)),
+  },
+  {
+    operation: "erase",
+    roundTrips: 11,
+    most: 64,
+    given: (journal, count) => Effect.andThen(received(journal, count), failed(journal, count, "deadLetter")),
+    act: (journal, count) => journal.erase(sequences(count), false),
   },
   {
     operation: "import",

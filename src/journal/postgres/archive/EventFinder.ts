@@ -162,7 +162,9 @@ export class EventFinder {
           return { entry, origin, at: { receivedTo: row.received_to, first: row.first, place } }
         }),
       )
-      .filter((one) => one.entry.duplicate !== true && compare(one.at, at) * direction > 0)
+      .filter(
+        (one) => (query.duplicates === true || one.entry.duplicate !== true) && compare(one.at, at) * direction > 0,
+      )
       .sort((a, b) => compare(a.at, b.at) * direction)
     const last = rows.at(-1)
     if (rows.length < atOnce || last === undefined) return { candidates, next: undefined }

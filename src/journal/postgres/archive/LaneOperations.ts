@@ -15,15 +15,17 @@ const visit = ({ fleet }: Member, id: number, epoch = 0): Effect.Effect<StreamSt
   return Effect.as(load(visited), visited)
 }
 
+/** A stream, of this relay or another. */
+export const streamOf = (member: Member, id: number, epoch = 0): Effect.Effect<StreamState, JournalError> => {
+  const own = member.fleet.streams.find((stream) => stream.id === id && !stream.isLost)
+  return own === undefined ? visit(member, id, epoch) : Effect.succeed<StreamState>(own)
+}
+
 /** The streams of all relays that have the lane. */
 const holding = Effect.fnUntraced(function* (db: Database, member: Member, lane: string) {
-  const { fleet } = member
-  yield* LaneMoves.requireOrphaned(lane, fleet.relaysWith(lane))
+  yield* LaneMoves.requireOrphaned(lane, member.fleet.relaysWith(lane))
   const { rows } = yield* refusing(db.query<{ id: number; epoch: number }>("SELECT id, epoch FROM stream ORDER BY id"))
-  const streams = yield* Effect.forEach(rows, ({ id, epoch }) => {
-    const own = fleet.streams.find((stream) => stream.id === id && !stream.isLost)
-    return own === undefined ? visit(member, id, epoch) : Effect.succeed<StreamState>(own)
-  })
+  const streams = yield* Effect.forEach(rows, ({ id, epoch }) => streamOf(member, id, epoch))
   return streams.filter(({ backlogs }) => backlogs.has(lane))
 })
 

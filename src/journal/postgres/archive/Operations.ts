@@ -22,6 +22,7 @@ import { type Removal, removal } from "../../stream/Removal.ts"
 import type { StreamWriter } from "../append/StreamWriter.ts"
 import type { Database, Queries } from "../connection/Database.ts"
 import { refusing } from "../connection/DatabaseRefusal.ts"
+import * as Erasures from "../tables/Erasures.ts"
 import * as LaneTables from "../tables/LaneTables.ts"
 import * as OutcomeTables from "../tables/OutcomeTables.ts"
 import { readBytes } from "../tables/StreamRows.ts"
@@ -122,7 +123,7 @@ export class Operations {
     }
   })
 
-  /** Five round trips a slice; where some are routed anew, or go to both kinds of streams, some more. */
+  /** Seven round trips a slice; where some are routed anew, or go to both kinds of streams, some more. */
   readonly replayDeadLetters = Effect.fnUntraced(function* (
     this: Operations,
     ids: ReadonlyArray<string>,
@@ -132,10 +133,13 @@ export class Operations {
     const why = yield* removal
     const wanted = [...new Set(ids)]
     for (let next = 0; next < wanted.length; next += slice.letters) {
+      const erasures = yield* refusing(Erasures.counted(this.#db))
       const letters = yield* this.#lettersOf(wanted.slice(next, next + slice.letters))
       const { again, routed } = splitLetters(letters, reroute)
       for (const part of this.#parts(again)) {
-        yield* this.#writer.reappend(part, Origin.replayed, (queries, first) => this.#remove(queries, part, why, first))
+        yield* this.#writer.reappend(part, Origin.replayed, (queries, first) =>
+          Effect.andThen(Erasures.requireNoneSince(queries, erasures), this.#remove(queries, part, why, first)),
+        )
       }
       // A delivery that was never routed is no replay: it has the key of the delivery that it came with, and may have come again.
       const known = yield* this.#known(routed)
@@ -145,7 +149,10 @@ export class Operations {
         // Only one of two entries of the same delivery is appended, and which sequence is whose is not known.
         const isEach = new Set(part.map(({ event }) => JSON.stringify(keyOf(event)))).size === part.length
         yield* this.#writer.reappend(part, Origin.delivered, (queries, first) =>
-          this.#remove(queries, part, why, isEach ? first : undefined),
+          Effect.andThen(
+            Erasures.requireNoneSince(queries, erasures),
+            this.#remove(queries, part, why, isEach ? first : undefined),
+          ),
         )
       }
       count += again.length + routed.length
@@ -187,7 +194,7 @@ export class Operations {
 
   // --- replays ---------------------------------------------------------------
 
-  /** Five round trips, or six where the log was pruned of some. */
+  /** Seven round trips, or eight where the log was pruned of some. */
   readonly replay = Effect.fnUntraced(function* (
     this: Operations,
     targets: ReadonlyArray<ReplayTarget>,
@@ -197,6 +204,7 @@ export class Operations {
     const isShared = this.#writer.isShared(first.sinks)
     const other = targets.findIndex(({ sinks }) => this.#writer.isShared(sinks) !== isShared)
     const together = targets.slice(0, other < 0 ? slice.entries : Math.min(other, slice.entries))
+    const erasures = yield* refusing(Erasures.counted(this.#db))
     const found = yield* KeptEntries.find(
       this.#db,
       together.map(({ sequence }) => sequence),
@@ -209,7 +217,10 @@ export class Operations {
     if (again.length === 0) return { done, gone }
     const why = yield* removal
     yield* this.#writer.reappend(again, Origin.replayed, (queries, start) =>
-      OutcomeTables.putEnded(queries, copied(again, start, why)),
+      Effect.andThen(
+        Erasures.requireNoneSince(queries, erasures),
+        OutcomeTables.putEnded(queries, copied(again, start, why)),
+      ),
     )
     return { done, gone }
   })

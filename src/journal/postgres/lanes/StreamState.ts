@@ -12,6 +12,7 @@ import type { Event } from "../../../event/Event.ts"
 import { fenced, type JournalError } from "../../JournalError.ts"
 import type { OpenOptions } from "../../StreamLog.ts"
 import { Backlog } from "../../stream/Backlog.ts"
+import { sendable } from "../../stream/Erasure.ts"
 import { HeadWaiters } from "../../stream/HeadWaiters.ts"
 import { RecentEntries } from "../../stream/RecentEntries.ts"
 import { keyWidth } from "../../stream/RowKeys.ts"
@@ -87,7 +88,7 @@ export class StreamState {
   readonly waiting = new HeadWaiters()
   /** Counts the dead letters of its lanes. */
   readonly letters: LetterCounts
-  readonly #ahead = new ReadAhead((after) => Effect.runPromise(Effect.result(this.#part(after, partBytes))))
+  #ahead = this.#reading()
 
   constructor(owner: Owner, id: number, epoch: number, isVisited = false) {
     this.owner = owner
@@ -102,6 +103,16 @@ export class StreamState {
   /** Events that were appended since the stream began. */
   get accepted(): number {
     return this.end - floorOf(this.id) - this.void
+  }
+
+  #reading(): ReadAhead {
+    return new ReadAhead((after) => Effect.runPromise(Effect.result(this.#part(after, partBytes))))
+  }
+
+  /** Says that the log has changed since it was read. */
+  forgetEntries(): void {
+    this.recent = new RecentEntries()
+    this.#ahead = this.#reading()
   }
 
   // --- ownership -------------------------------------------------------------
@@ -193,7 +204,7 @@ export class StreamState {
     return Effect.map(refusing(this.rows(after, bytes)), (rows) => {
       const last = rows.at(-1)
       const to = last === undefined ? after : Math.min(last.first + last.count - 1, this.end)
-      const entries = rows.flatMap((row) => storedOf(row, this.owner.damaged)).map(({ entry }) => entry)
+      const entries = rows.flatMap((row) => storedOf(row, this.owner.damaged)).map(({ entry }) => sendable(entry))
       return { after, to, entries: entries.filter(({ sequence }) => sequence > after && sequence <= to) }
     })
   }

@@ -102,7 +102,7 @@ export const endRetries = (db: Queries, ends: ReadonlyArray<LaneRow>) =>
         placesOf(ends),
       )
 
-/** Stores dead letters, in the place of those that were there. */
+/** Stores dead letters, in the place of those that were there. What is stored a second time stays as it is: it may have been erased since. */
 export const putLetters = (db: Queries, letters: ReadonlyArray<LetterToPut>) =>
   letters.length === 0
     ? Effect.void
@@ -112,7 +112,8 @@ export const putLetters = (db: Queries, letters: ReadonlyArray<LetterToPut>) =>
          FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::bytea[], $7::text[])
            AS new(lane, sequence, at, type, attempts, record, webhook)
          ON CONFLICT (sequence, lane) DO UPDATE SET at = excluded.at, attempts = excluded.attempts,
-           size = excluded.size, record = excluded.record, webhook = excluded.webhook`,
+           size = excluded.size, record = excluded.record, webhook = excluded.webhook
+         WHERE dead.at <> excluded.at`,
         unnested(7, letters, ({ lane, at, attempts, entry }) => [
           lane,
           entry.sequence,

@@ -61,7 +61,7 @@ export class Engine {
 
   readonly store: Store
   readonly #transact: <A>(work: () => A) => A
-  readonly #reader: LogReader
+  readonly reader: LogReader
   readonly #batch = new CommitBatch()
   readonly #tasks = new CommitTasks()
   readonly #scheduler = new CommitScheduler(
@@ -81,10 +81,10 @@ export class Engine {
     this.#batch.first = this.head + 1
     this.log = new LogRows(store.db, (from, to, why) => this.losses.ofLog(from, to, why))
     this.pending = new PendingEvents(store.db, (sequence, sinks, key) => this.losses.ofPending(sequence, sinks, key))
-    this.#reader = new LogReader(this.log, this.pending)
+    this.reader = new LogReader(this.log, this.pending)
     this.lanes = new LaneStore(
       store,
-      (sequence) => this.#reader.find(sequence),
+      (sequence) => this.reader.find(sequence),
       (lane, sequence, key) => this.losses.ofLane(lane, sequence, key),
     )
     this.lanes.onMoved = (from, to) => this.pending.moved(from, to)
@@ -228,7 +228,7 @@ export class Engine {
         const { body, webhook } = entry.event
         for (const sink of entry.sinks) this.lanes.backlogs.get(sink)?.routed(entry.sequence, body.length, webhook)
       }
-      this.#reader.push(batch.entries)
+      this.reader.push(batch.entries)
       for (const apply of committed) apply()
       this.space.wrote(batch.size)
     } catch (error) {
@@ -323,8 +323,8 @@ export class Engine {
 
   /** Entries above `after`, at most `limit`: recent ones from memory, else some megabytes at a time. */
   read(after: number, limit: number, reader?: string): ReadonlyArray<Entry> {
-    const recent = this.brokenBy === undefined ? this.#reader.readRecent(after, limit, reader) : undefined
-    return recent ?? this.guard(() => (after >= this.head ? [] : this.#reader.read(after, limit, reader)))
+    const recent = this.brokenBy === undefined ? this.reader.readRecent(after, limit, reader) : undefined
+    return recent ?? this.guard(() => (after >= this.head ? [] : this.reader.read(after, limit, reader)))
   }
 
   /** Runs a read, with its errors classified. */

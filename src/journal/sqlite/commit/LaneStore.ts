@@ -13,7 +13,7 @@ import type { LaneInfo, RetryEntries } from "../../LaneInfo.ts"
 import type { Cursor, RefusedSettlement, Settlement } from "../../Settlement.ts"
 import { Backlog } from "../../stream/Backlog.ts"
 import { readBytes } from "../../stream/BulkSlices.ts"
-import { type LetterToPut, later, rowsOf } from "../../stream/Cursors.ts"
+import { type LetterToPut, later, rowsOf, settledAt } from "../../stream/Cursors.ts"
 import type { Ended } from "../../stream/OutcomeRecord.ts"
 import { decode } from "../../stream/Record.ts"
 import type { Removal } from "../../stream/Removal.ts"
@@ -282,6 +282,36 @@ export class LaneStore {
     const outcome = to !== undefined ? "moved" : copy !== undefined ? "replayed" : "dropped"
     const note = { by, ...what, ...(to !== undefined && { to, attempts: [] }) }
     this.outcomes.ended({ sequence, lane, at, outcome, ...(copy !== undefined && { copy }), note })
+  }
+
+  /** The lanes that have yet to deliver an event. */
+  waitingFor(sequence: number): ReadonlyArray<string> {
+    return [...this.backlogs.values()]
+      .filter(({ retrying }) => retrying.has(sequence))
+      .concat([...this.backlogs.values()].filter((lane) => lane.pendingWithin(sequence, sequence).length > 0))
+      .map(({ lane }) => lane)
+  }
+
+  /** Ends events at a lane that waits for them, as dropped. */
+  giveUp(lane: string, sequences: ReadonlyArray<number>, why: Removal): Committed {
+    const backlog = this.backlogs.get(lane)
+    if (backlog === undefined) return nothing
+    for (const sequence of sequences) {
+      this.#leaves({ lane, sequence }, why, { attempts: this.retries.kept(lane, sequence)?.attempts ?? [] }, {})
+      this.retries.delete(lane, sequence)
+    }
+    const cursor = sequences.reduce(settledAt, backlog.cursor)
+    this.#cursors.move(lane, cursor, backlog.pausedFor)
+    return () => {
+      for (const sequence of sequences) backlog.retrying.delete(sequence)
+      this.onMoved(backlog.cursor, cursor)
+      backlog.settle(cursor)
+    }
+  }
+
+  /** Counts a dead letter that was erased. */
+  resized({ lane, ...change }: DeadLetterChange & { readonly lane: string }): Committed {
+    return () => this.#countDeadLetters(lane, change)
   }
 
   /** Removes a lane that holds only what waits in the log, up to `head`. */

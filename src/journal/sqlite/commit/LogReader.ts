@@ -1,5 +1,6 @@
 /** Reads entries wherever they are: recent ones in memory, then the log, and older ones among the pending events. */
 import type { Entry } from "../../../event/Entry.ts"
+import { sendable } from "../../stream/Erasure.ts"
 import { RecentEntries } from "../../stream/RecentEntries.ts"
 import type { LogRows } from "../rows/LogRows.ts"
 import type { PendingEvents } from "../rows/PendingEvents.ts"
@@ -27,14 +28,20 @@ export class LogReader {
     return this.#recent.get(sequence) ?? this.#pending.find(sequence) ?? this.#log.find(sequence)
   }
 
+  /** Replaces an entry in memory, and has its row read anew. */
+  erase(sequence: number, by: (entry: Entry) => Entry): void {
+    this.#recent.replace(sequence, by)
+    this.#log.forget(sequence)
+  }
+
   /** Entries above `after` from memory; `undefined` when they are older. */
   readRecent(after: number, limit: number, reader?: string): ReadonlyArray<Entry> | undefined {
-    return after + 1 >= this.#recent.first ? this.#recent.read(after, limit, reader) : undefined
+    return after + 1 >= this.#recent.first ? this.#recent.read(after, limit, reader).map(sendable) : undefined
   }
 
   /** Entries above `after` from the disk, some megabytes at a time. */
   read(after: number, limit: number, reader?: string): ReadonlyArray<Entry> {
-    return this.#recent.taken(this.#readOld(after, limit), reader)
+    return this.#recent.taken(this.#readOld(after, limit).map(sendable), reader)
   }
 
   #readOld(after: number, limit: number): ReadonlyArray<Entry> {

@@ -15,6 +15,7 @@ export const maxLogBytes = 16 * 1024 * 1024
 export class Checkpoints {
   /** No worker makes them. */
   isOwn = true
+  readonly #db: DatabaseSync
   readonly #passive
   readonly #space: Space
   readonly #onError: (error: unknown) => void
@@ -22,6 +23,7 @@ export class Checkpoints {
   #commits = 0
 
   constructor(db: DatabaseSync, space: Space, onError: (error: unknown) => void) {
+    this.#db = db
     this.#passive = db.prepare("PRAGMA wal_checkpoint(PASSIVE)")
     this.#space = space
     this.#onError = onError
@@ -32,6 +34,18 @@ export class Checkpoints {
       this.#passive.get()
     } catch (error) {
       this.#onError(error)
+    }
+  }
+
+  /** Moves all of the log into the file and empties it; false while another process or a search reads from it. */
+  empty(): boolean {
+    const patience = Number(this.#db.prepare("PRAGMA busy_timeout").get()?.timeout)
+    // The event loop must not stand still for a reader.
+    this.#db.prepare("PRAGMA busy_timeout = 0").get()
+    try {
+      return this.#db.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get()?.busy === 0
+    } finally {
+      this.#db.prepare(`PRAGMA busy_timeout = ${patience}`).get()
     }
   }
 

@@ -1,5 +1,5 @@
 /**
- * `relay journal check`, `backup` and `salvage`.
+ * `relay journal check`, `backup` and `salvage`, and the end of `relay events erase --offline`.
  *
  * `check` and `backup` only read, and work while a relay runs on the journal.
  * `salvage` reads a damaged file and writes what it can as lines of JSON; it
@@ -12,6 +12,7 @@ import { Effect } from "effect"
 import * as FileIdentity from "../../../runtime/FileIdentity.ts"
 import { MaintenanceError } from "../../JournalError.ts"
 import { decode, decodeRow } from "../../stream/Record.ts"
+import { JournalLock } from "../file/JournalLock.ts"
 import { integrity } from "../file/Reindex.ts"
 import { current, refusal, version } from "../rows/Migrations.ts"
 import { bytes, int } from "../rows/Rows.ts"
@@ -174,6 +175,28 @@ export const backup = (path: string, to: string): Effect.Effect<{ readonly bytes
       return { bytes: (int(pages) - int(free)) * int(db.prepare("PRAGMA page_size").get()?.page_size) }
     })
   }).pipe(Effect.scoped)
+
+/**
+ * Rewrites the journal without the space that nothing uses any more, so that no copy of what was erased is left there.
+ * No relay may run on it.
+ */
+export const vacuum = (path: string): Effect.Effect<void, MaintenanceError> =>
+  attempt(`The journal ${path} could not be rewritten`, () => {
+    const lock = new JournalLock(path)
+    try {
+      lock.holdFile()
+      const db = new DatabaseSync(path)
+      try {
+        db.prepare("PRAGMA secure_delete = ON").get()
+        db.prepare("VACUUM").run()
+        db.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get()
+      } finally {
+        db.close()
+      }
+    } finally {
+      lock.close()
+    }
+  })
 
 /** Writes every event that can still be read from the journal at `path` to `to`, one JSON object a line. */
 export const salvage = (path: string, to: string): Effect.Effect<SalvageReport, MaintenanceError> =>

@@ -12,6 +12,7 @@ import type { Entry } from "../../../event/Entry.ts"
 import type { Event } from "../../../event/Event.ts"
 import type { Attempt, Cursor } from "../../Settlement.ts"
 import { isPassed } from "../../stream/Cursors.ts"
+import { sendable } from "../../stream/Erasure.ts"
 import { decode, decodeAll, decodeRow } from "../../stream/Record.ts"
 import { CursorRows } from "../rows/CursorRows.ts"
 import { meta } from "../rows/Meta.ts"
@@ -110,7 +111,8 @@ class Salvage {
   }
 
   /** Lanes that have not settled it, as far as their cursors can be read. */
-  #pending({ sequence, sinks }: Entry): ReadonlyArray<string> {
+  #pending(entry: Entry): ReadonlyArray<string> {
+    const { sequence, sinks } = sendable(entry)
     return sinks.filter((sink) => {
       const cursor = this.#cursors.get(sink)
       return cursor === undefined || !isPassed(cursor, sequence)

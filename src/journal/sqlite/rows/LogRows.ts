@@ -177,6 +177,11 @@ export class LogRows {
     this.#cache = this.#cache.filter((row) => row.first !== first)
   }
 
+  /** A row is not what it was. */
+  forget(sequence: number): void {
+    this.#cache = this.#cache.filter(({ first, last }) => sequence < first || last < sequence)
+  }
+
   /** Rows are missing; a loss that is known is not reported again. */
   missing(from: number, to: number): void {
     if (this.#sql.lossAt.get(from, to) !== undefined) return

@@ -1,0 +1,159 @@
+/**
+ * Erases the events of an account, or one event, with all their copies.
+ *
+ * It looks for them again until nothing more is found, because a replay may
+ * append a copy meanwhile.
+ *
+ * **Guarantee.** It ends while the sender goes on sending events of the account:
+ * it begins with what the log has at its start, and looks again only for what was
+ * received until then, which a copy tells like its original.
+ */
+import { Clock, Effect } from "effect"
+import type { Archive, EventQuery, FoundEvent } from "../journal/Archive.ts"
+import { nextQuery } from "../journal/EventPages.ts"
+import type { JournalError } from "../journal/Journal.ts"
+import type { Erasure, ErasureRequest } from "./ErasureApi.ts"
+import { readings } from "./EventName.ts"
+
+/** Events that are found at a time, and undelivered ones that are listed. */
+const pageSize = 256
+const maxListed = 10
+
+type Selector = Pick<EventQuery, "account" | "id" | "sequence" | "webhook">
+
+interface ErasingOptions {
+  readonly archive: Archive["Service"]
+  /** Runs work while the lanes of these names don't run, and has them read anew what waits for them. */
+  readonly whileStopped: <A>(
+    lanes: ReadonlyArray<string>,
+    work: Effect.Effect<A, JournalError>,
+  ) => Effect.Effect<A, JournalError>
+}
+
+const waitingAt = ({ deliveries }: FoundEvent): ReadonlyArray<string> =>
+  deliveries.filter(({ outcome }) => outcome === "pending" || outcome === "retrying").map(({ sink }) => sink)
+
+/** The other names of an event that was named by its place: its copies have the same id. */
+const alsoOf = ({ event: { id, webhook }, copies = [], copyOf }: FoundEvent): ReadonlyArray<Selector> => [
+  ...(id === "" ? [] : [{ id, webhook }]),
+  ...[...copies, ...(copyOf === undefined ? [] : [copyOf])].map(({ sequence }) => ({ sequence })),
+]
+
+class ErasureRun {
+  readonly #options: ErasingOptions
+  readonly #isDry: boolean
+  readonly #isGivingUp: boolean
+  readonly #erased = new Set<number>()
+  readonly #before = new Set<number>()
+  readonly #undelivered = new Map<number, Erasure["first"][number]>()
+  #deadLetters = 0
+  #givenUp = 0
+  /** When the newest event was received that is erased, or the command began: epoch milliseconds. */
+  newest: number
+
+  constructor(options: ErasingOptions, { dryRun = false, giveUp = false }: ErasureRequest, now: number) {
+    this.#options = options
+    this.#isDry = dryRun
+    this.#isGivingUp = giveUp
+    this.newest = now
+  }
+
+  /** Erases all that a query finds; the events that it found. */
+  readonly pass = Effect.fnUntraced(
+    { self: this },
+    function* (
+      this: ErasureRun,
+      first: Omit<EventQuery, "limit">,
+      onFound: (found: FoundEvent) => void,
+    ): Effect.fn.Return<void, JournalError> {
+      for (let query: EventQuery = { ...first, after: "", duplicates: true, limit: pageSize }; ; ) {
+        const page = yield* this.#options.archive.events(query)
+        for (const found of page.events) {
+          onFound(found)
+          if (found.event.erased !== undefined && !this.#erased.has(found.sequence)) this.#before.add(found.sequence)
+        }
+        const whole = page.events.filter(({ event }) => event.erased === undefined)
+        if (whole.length > 0) yield* this.#erase(whole)
+        if (page.next === undefined) return
+        query = nextQuery(query, page.next)
+      }
+    },
+  )
+
+  readonly #erase = Effect.fnUntraced(
+    { self: this },
+    function* (this: ErasureRun, events: ReadonlyArray<FoundEvent>): Effect.fn.Return<void, JournalError> {
+      const { archive, whileStopped } = this.#options
+      const lanes = [...new Set(events.flatMap(waitingAt))]
+      const sequences = events.map(({ sequence }) => sequence)
+      const { erased, undelivered } = this.#isDry
+        ? this.#wouldErase(events)
+        : this.#isGivingUp && lanes.length > 0
+          ? yield* whileStopped(lanes, archive.erase(sequences, true))
+          : yield* archive.erase(sequences, false)
+      const isErased = new Set(erased)
+      const left = new Map(undelivered.map((one) => [one.sequence, one.lanes]))
+      for (const found of events) {
+        const { sequence, event, deliveries } = found
+        const sinks = left.get(sequence)
+        if (sinks !== undefined) this.#undelivered.set(sequence, { sequence, id: event.id, sinks })
+        if (!isErased.has(sequence) || this.#erased.has(sequence)) continue
+        this.#erased.add(sequence)
+        this.#undelivered.delete(sequence)
+        if (deliveries.some(({ outcome }) => outcome === "dead")) this.#deadLetters++
+        if (waitingAt(found).length > 0) this.#givenUp++
+        this.newest = Math.max(this.newest, event.receivedAt)
+      }
+    },
+  )
+
+  #wouldErase(events: ReadonlyArray<FoundEvent>) {
+    const isLeft = (found: FoundEvent) => !this.#isGivingUp && waitingAt(found).length > 0
+    return {
+      erased: events.filter((found) => !isLeft(found)).map(({ sequence }) => sequence),
+      undelivered: events.filter(isLeft).map((found) => ({ sequence: found.sequence, lanes: waitingAt(found) })),
+    }
+  }
+
+  get count(): number {
+    return this.#erased.size
+  }
+
+  report(notReached: ReadonlyArray<string>): Erasure {
+    return {
+      count: this.#erased.size,
+      deadLetters: this.#deadLetters,
+      givenUp: this.#givenUp,
+      before: this.#before.size,
+      undelivered: this.#undelivered.size,
+      first: [...this.#undelivered.values()].slice(0, maxListed),
+      notReached,
+    }
+  }
+}
+
+/** Erases what a request names, or counts it. */
+export const erase = Effect.fnUntraced(function* (
+  options: ErasingOptions,
+  request: ErasureRequest,
+): Effect.fn.Return<Erasure, JournalError> {
+  const { archive } = options
+  const { account, event = "", dryRun = false } = request
+  const run = new ErasureRun(options, request, yield* Clock.currentTimeMillis)
+  const selectors = new Map<string, Selector>()
+  const select = (selector: Selector) => selectors.set(JSON.stringify(selector), selector)
+  for (const selector of account === undefined ? readings(event) : [{ account }]) select(selector)
+  const through = yield* archive.end
+  for (let isFirst = true; ; isFirst = false) {
+    const [names, count] = [selectors.size, run.count]
+    const limit = isFirst ? { through } : { until: run.newest + 1 }
+    for (const selector of [...selectors.values()]) {
+      yield* run.pass({ ...selector, ...limit }, (found) => {
+        if (selector.sequence !== undefined) for (const other of alsoOf(found)) select(other)
+      })
+    }
+    // Another look is for copies that a replay made during this one.
+    if (names === selectors.size && (dryRun || count === run.count)) break
+  }
+  return run.report(dryRun ? [] : yield* archive.scrub)
+})

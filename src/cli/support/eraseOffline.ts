@@ -1,0 +1,37 @@
+/** Erases events in the journal's file while no relay runs on it. */
+import { Effect } from "effect"
+import { erasure } from "../../admin/AuditedOperations.ts"
+import type { Erasure, ErasureRequest } from "../../admin/ErasureApi.ts"
+import { erase } from "../../admin/ErasureRun.ts"
+import { Archive } from "../../journal/Archive.ts"
+import { storeEnd } from "../../journal/AuditLog.ts"
+import * as Journals from "../../journal/Journals.ts"
+import { io } from "./CommandError.ts"
+import { loadJournal } from "./loadConfig.ts"
+import { lazily } from "./Program.ts"
+
+const asIoError = Effect.mapError(({ message }: { readonly message: string }) => io(message))
+
+/** The file is rewritten at the end, but for a dry run; so what lay in its free space is reached too. */
+export const eraseOffline = Effect.fnUntraced(function* (request: ErasureRequest) {
+  const config = yield* loadJournal
+  const path = Journals.fileOf(config)?.path
+  if (path === undefined) {
+    return yield* io(
+      "the journal of the config keeps no file: leave out --offline, and have its tables rewritten by `VACUUM FULL`",
+    )
+  }
+  const { localUser } = yield* lazily(() => import("../../runtime/Process.ts"))
+  const { what, on, note, isLeftOut } = erasure
+  const payload = { payload: request }
+  const operation = { who: `user ${localUser()}`, by: "the command line", what, on: on(payload) }
+  const erasing = Effect.flatMap(Archive, (archive) => {
+    const work = erase({ archive, whileStopped: (_, inside) => inside }, request)
+    return isLeftOut(payload) ? work : Effect.onExit(work, storeEnd(archive.audit, operation, note))
+  })
+  const erased: Erasure = yield* Effect.scoped(Effect.provide(erasing, Journals.layer(config))).pipe(asIoError)
+  if (request.dryRun === true) return erased
+  const { vacuum } = yield* lazily(Journals.maintenance)
+  yield* asIoError(vacuum(path))
+  return { ...erased, notReached: erased.notReached.filter((place) => !place.includes("--offline")) }
+})

@@ -1,0 +1,237 @@
+/**
+ * Erases events, some of a stream in a transaction that nothing of the stream
+ * overlaps: no append, no settlement. After a crash each event is whole or
+ * erased, and the erasure can be started again.
+ *
+ * Where a lane of another relay's stream gives up an event, that relay reads its
+ * stream anew, and so forgets what it had read (`LaneChange.ts`). What replays
+ * have read and not yet appended is refused by the count of erasures
+ * (`Erasures.ts`).
+ */
+import { Effect } from "effect"
+import type { EpochMillis } from "../../../event/Quantities.ts"
+import type { ErasedEvents } from "../../Archive.ts"
+import type { JournalError } from "../../JournalError.ts"
+import { isPassed, settledAt } from "../../stream/Cursors.ts"
+import { erasedAtOnce, erasedRecord, erasedRow, withoutAnswers } from "../../stream/Erasure.ts"
+import type { EndedNote } from "../../stream/OutcomeRecord.ts"
+import { type Removal, removal } from "../../stream/Removal.ts"
+import type { Database, Queries } from "../connection/Database.ts"
+import type { DatabaseError } from "../connection/DatabaseError.ts"
+import { refusing } from "../connection/DatabaseRefusal.ts"
+import type { Member } from "../fleet/Member.ts"
+import { change } from "../lanes/LaneChange.ts"
+import type { StreamState } from "../lanes/StreamState.ts"
+import * as Erasures from "../tables/Erasures.ts"
+import { LaneNames } from "../tables/LaneNames.ts"
+import * as LaneTables from "../tables/LaneTables.ts"
+import * as OutcomeTables from "../tables/OutcomeTables.ts"
+import { floorOf, streamOf } from "../tables/Sequences.ts"
+import { columns, type StreamRow, storedOf } from "../tables/StreamRows.ts"
+import { unnested } from "../tables/Unnested.ts"
+import * as LaneOperations from "./LaneOperations.ts"
+
+type Undelivered = ErasedEvents["undelivered"][number]
+
+/** The tables have this of some events. */
+interface Kept {
+  readonly rows: ReadonlyArray<StreamRow>
+  readonly letters: ReadonlyArray<LaneTables.LetterRow>
+  /** Lanes that have yet to deliver them, by sequence. */
+  readonly waiting: ReadonlyMap<number, ReadonlyArray<string>>
+}
+
+const keptOf = Effect.fnUntraced(function* (
+  queries: Queries,
+  stream: StreamState,
+  names: LaneNames,
+  sequences: ReadonlyArray<number>,
+): Effect.fn.Return<Kept, DatabaseError> {
+  const { rows } = yield* queries.query<StreamRow>(
+    `SELECT ${columns} FROM log WHERE first IN (
+       SELECT (SELECT max(first) FROM log WHERE first > $1 AND first <= asked) FROM unnest($2::bigint[]) AS asked)`,
+    [floorOf(stream.id), sequences],
+  )
+  const letters = yield* queries.query<LaneTables.LetterRow>(
+    "SELECT lane, sequence, at, attempts, record FROM dead WHERE sequence = ANY($1::bigint[])",
+    [sequences],
+  )
+  const retries = yield* queries.query<LaneTables.LaneRow>(
+    "SELECT lane, sequence FROM retry WHERE sequence = ANY($1::bigint[])",
+    [sequences],
+  )
+  const wanted = new Set(sequences)
+  const pending = rows
+    .flatMap((row) => storedOf(row, () => {}))
+    .filter(({ entry }) => wanted.has(entry.sequence))
+    .flatMap(({ entry: { sequence, sinks } }) =>
+      names.lanesOf(sinks, sequence).flatMap((lane) => {
+        const place = names.places.get(lane)
+        return place === undefined || isPassed(place, sequence) ? [] : [{ lane, sequence }]
+      }),
+    )
+  const waiting = Map.groupBy([...retries.rows, ...pending], ({ sequence }) => sequence)
+  return {
+    rows,
+    letters: letters.rows,
+    waiting: new Map([...waiting].map(([sequence, some]) => [sequence, some.map(({ lane }) => lane)])),
+  }
+})
+
+/** Ends events at the lanes that wait for them; the lanes' places once that is done. */
+const giveUp = Effect.fnUntraced(function* (
+  queries: Queries,
+  before: LaneNames,
+  { waiting }: Kept,
+  why: Removal,
+): Effect.fn.Return<LaneNames, DatabaseError> {
+  if (waiting.size === 0) return before
+  const all = [...waiting].flatMap(([sequence, lanes]) => lanes.map((lane) => ({ lane, sequence })))
+  const retries = yield* queries.query<LaneTables.LaneRow>(
+    `${OutcomeTables.takenFrom("retry", "t.sequence = ANY($3::bigint[])", "'dropped'")}, lane`,
+    [...OutcomeTables.removalParams(why), [...waiting.keys()]],
+  )
+  const isRetry = new Set(retries.rows.map(({ lane, sequence }) => `${lane}:${sequence}`))
+  yield* OutcomeTables.putEnded(
+    queries,
+    all
+      .filter(({ lane, sequence }) => !isRetry.has(`${lane}:${sequence}`))
+      .map((one) => ({ ...one, at: why.at, outcome: "dropped" as const, note: { by: why.by } })),
+  )
+  const places = new Map(before.places)
+  for (const { lane, sequence } of all) {
+    const place = places.get(lane)
+    if (place !== undefined) places.set(lane, { ...place, ...settledAt(place, sequence) })
+  }
+  // Another one also where no place moves: whoever owns the stream is to read it anew.
+  return new LaneNames(places, before.aliases, before.past)
+})
+
+/** Rewrites what has bytes of events; those that were erased now. */
+const overwrite = Effect.fnUntraced(function* (
+  queries: Queries,
+  { rows, letters }: Kept,
+  sequences: ReadonlySet<number>,
+  at: EpochMillis,
+): Effect.fn.Return<ReadonlyArray<number>, DatabaseError> {
+  const inRows = rows.flatMap((row) =>
+    storedOf(row, () => {}).flatMap(({ entry: { sequence, event } }) =>
+      sequences.has(sequence) && event.erased === undefined ? [{ sequence, row }] : [],
+    ),
+  )
+  const changed = [...Map.groupBy(inRows, ({ row }) => row)].map(([row, some]) => {
+    const places = new Set(some.map(({ sequence }) => sequence - row.first))
+    return { first: row.first, bytes: Buffer.from(erasedRow(row.bytes, 0, row.count, places, at)) }
+  })
+  yield* queries.query(
+    `UPDATE log SET bytes = new.bytes FROM unnest($1::bigint[], $2::bytea[]) AS new(first, bytes)
+     WHERE log.first = new.first`,
+    unnested(2, changed, ({ first, bytes }) => [first, bytes]),
+  )
+  const dead = letters.flatMap(({ lane, sequence, attempts, record }) => {
+    const erased = sequences.has(sequence) ? erasedRecord(record, sequence, at) : undefined
+    const kept = JSON.stringify(withoutAnswers(LaneTables.attemptsOf(attempts)))
+    return erased === undefined ? [] : [{ lane, sequence, attempts: kept, record: Buffer.from(erased) }]
+  })
+  yield* queries.query(
+    `UPDATE dead SET record = new.record, attempts = new.attempts, size = octet_length(new.record)
+     FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bytea[]) AS new(lane, sequence, attempts, record)
+     WHERE dead.lane = new.lane AND dead.sequence = new.sequence`,
+    unnested(4, dead, ({ lane, sequence, attempts, record }) => [lane, sequence, attempts, record]),
+  )
+  yield* forgetAnswers(queries, [...sequences])
+  return [...new Set([...inRows, ...dead].map(({ sequence }) => sequence))]
+})
+
+/** How they ended, and how events did whose copies they are: both may tell what was answered. */
+const forgetAnswers = Effect.fnUntraced(function* (queries: Queries, sequences: ReadonlyArray<number>) {
+  const { rows } = yield* queries.query<{ readonly id: number; readonly note: string }>(
+    "SELECT id, note FROM ended WHERE sequence = ANY($1::bigint[]) OR copy = ANY($1::bigint[])",
+    [sequences],
+  )
+  const notes = rows.flatMap(({ id, note }) => {
+    const told = JSON.parse(note) as EndedNote
+    if (told.attempts === undefined) return []
+    return [{ id, note: JSON.stringify({ ...told, attempts: withoutAnswers(told.attempts) }) }]
+  })
+  yield* queries.query(
+    "UPDATE ended SET note = new.note FROM unnest($1::bigint[], $2::text[]) AS new(id, note) WHERE ended.id = new.id",
+    unnested(2, notes, ({ id, note }) => [id, note]),
+  )
+})
+
+/** Some events of one stream, in one transaction. */
+const erasePart = (stream: StreamState, sequences: ReadonlyArray<number>, isGivingUp: boolean, why: Removal) =>
+  change(stream, (before, _, queries) =>
+    Effect.gen(function* () {
+      yield* Erasures.count(queries)
+      const kept = yield* keptOf(queries, stream, before, sequences)
+      const lanes = isGivingUp ? yield* giveUp(queries, before, kept, why) : before
+      const undelivered = sequences.flatMap((sequence): ReadonlyArray<Undelivered> => {
+        const lanes = kept.waiting.get(sequence)
+        return lanes === undefined ? [] : [{ sequence, lanes }]
+      })
+      const left = isGivingUp ? [] : undelivered
+      const isLeft = new Set(left.map(({ sequence }) => sequence))
+      const wanted = new Set(sequences.filter((sequence) => !isLeft.has(sequence)))
+      const erased = yield* overwrite(queries, kept, wanted, why.at)
+      // One that was a retry alone, because the log was pruned of it, is gone with that.
+      const isErased = new Set([...erased, ...(isGivingUp ? kept.waiting.keys() : [])])
+      return {
+        lanes,
+        value: { erased: sequences.filter((sequence) => isErased.has(sequence)), undelivered: left },
+        inMemory: (stream) => {
+          stream.forgetEntries()
+          stream.recount()
+          if (lanes === before) return
+          for (const { sequence, lanes: waiting } of undelivered) {
+            for (const lane of waiting) stream.backlogs.get(lane)?.retrying.delete(sequence)
+          }
+          for (const [lane, { pausedFor: _, ...cursor }] of lanes.places) stream.backlogs.get(lane)?.settle(cursor)
+        },
+      }
+    }),
+  )
+
+/** Eleven round trips for each 64 events of a stream, and two more where lanes give some up; another relay's stream is read first. */
+export const erase = Effect.fnUntraced(function* (
+  member: Member,
+  sequences: ReadonlyArray<number>,
+  isGivingUp: boolean,
+): Effect.fn.Return<ErasedEvents, JournalError> {
+  const why = yield* removal
+  const erased: Array<number> = []
+  const undelivered: Array<Undelivered> = []
+  for (const [id, own] of Map.groupBy(sequences, streamOf)) {
+    for (let next = 0; next < own.length; next += erasedAtOnce) {
+      const stream = yield* LaneOperations.streamOf(member, id)
+      const part = yield* erasePart(stream, own.slice(next, next + erasedAtOnce), isGivingUp, why)
+      erased.push(...part.erased)
+      undelivered.push(...part.undelivered)
+    }
+  }
+  return { erased, undelivered }
+})
+
+const tables = ["log", "dead", "retry", "ended"]
+
+/** Has PostgreSQL drop the versions of rows that were replaced, where the role may ask for that; what is not reached. */
+export const scrub = Effect.fnUntraced(function* (db: Database): Effect.fn.Return<ReadonlyArray<string>, JournalError> {
+  const { rows } = yield* refusing(
+    db.query<{ readonly may: boolean }>(
+      "SELECT bool_and(pg_has_role(relowner, 'USAGE')) AS may FROM pg_class WHERE oid = ANY($1::regclass[])",
+      [`{${tables.join(",")}}`],
+    ),
+  )
+  const mayVacuum = rows[0]?.may === true
+  // Not in a transaction, and one at a time: a table that is locked delays only itself.
+  if (mayVacuum) yield* Effect.forEach(tables, (table) => refusing(db.query(`VACUUM ${table}`)), { discard: true })
+  return [
+    mayVacuum
+      ? "free space of PostgreSQL's pages, until new rows fill it; `VACUUM FULL` of the journal's tables rewrites them"
+      : `former versions of rows: the relay's role may not vacuum the tables, so run \`VACUUM ${tables.join(", ")}\` as their owner`,
+    "PostgreSQL's write-ahead log and its archive, standbys until they have followed, and snapshots",
+    "backups, salvaged events and journals that were copied: delete them",
+    "what sinks have received, and the logs of other systems",
+  ]
+})

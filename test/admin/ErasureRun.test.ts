@@ -1,0 +1,121 @@
+/** Erasing events through the admin API. */
+import { describe, expect } from "bun:test"
+import { Effect, Layer, Schema } from "effect"
+import { Erasure, EventPage, EventReports } from "../../src/admin/Api.ts"
+import { erase } from "../../src/admin/ErasureRun.ts"
+import type { JournalError } from "../../src/journal/JournalError.ts"
+import * as MemoryJournal from "../journal/MemoryJournal.ts"
+import { event, letter, settlement } from "../journal/samples.ts"
+import { whole } from "../journal/whole.ts"
+import { it } from "../lib/effect.ts"
+import { json, start, text } from "./fixture.ts"
+
+const whileStopped = <A>(_: ReadonlyArray<string>, work: Effect.Effect<A, JournalError>) => work
+
+/** Five events of two accounts: `a` is a dead letter, `b` was replayed, `c` waits, `d` is another account's, the last has no id. */
+const kept = Effect.gen(function* () {
+  const admin = yield* start()
+  const { journal } = admin
+  yield* journal.openLane("lake")
+  for (const id of ["a", "b", "c"]) yield* journal.append(event(id), ["lake"])
+  yield* journal.append(event("d", { accountId: "acct_2" }), [])
+  yield* journal.append(event("", { accountId: "" }), [])
+  yield* journal.settle([settlement("lake", 2, { deadLetter: [letter(1)] })])
+  yield* journal.replay([{ sequence: 2, sinks: [] }])
+  const erase = (request: object) =>
+    Effect.flatMap(admin.post("/api/v1/events/erase", request), json).pipe(
+      Effect.map(Schema.decodeUnknownSync(Erasure)),
+    )
+  const erased = Effect.flatMap(admin.ask("/api/v1/events?limit=100"), json).pipe(
+    Effect.map(Schema.decodeUnknownSync(EventPage)),
+    Effect.map(({ events }) =>
+      events.flatMap(({ erased, sequence }) => (erased === undefined ? [] : [sequence])).sort(),
+    ),
+  )
+  return { ...admin, erase, erased }
+})
+
+describe("erasing events", () => {
+  it.live("erases an account's events with their copies, and says what it leaves and why", () =>
+    Effect.gen(function* () {
+      const { erase, erased } = yield* kept
+      const counts = { count: 3, deadLetters: 1, givenUp: 0, before: 0, undelivered: 1 }
+      const first = [{ sequence: 3, id: "c", sinks: ["lake"] }]
+      expect(yield* erase({ account: "acct_1", dryRun: true })).toEqual({ ...counts, first, notReached: [] })
+      expect(yield* erased).toEqual([])
+      expect(yield* erase({ account: "acct_1" })).toEqual({ ...counts, first, notReached: [] })
+      expect(yield* erased).toEqual([1, 2, 6])
+      expect(yield* erase({ account: "acct_1", giveUp: true })).toMatchObject({
+        ...{ count: 1, givenUp: 1, before: 3, undelivered: 0 },
+      })
+      expect(yield* erased).toEqual([1, 2, 3, 6])
+    }),
+  )
+
+  it.live("finds an event's copies from any of its names, and no other event", () =>
+    Effect.gen(function* () {
+      for (const name of ["b", "seq_2", "seq_6"]) {
+        const { erase, erased } = yield* kept
+        expect(yield* erase({ event: name })).toMatchObject({ count: 2, undelivered: 0 })
+        expect(yield* erased).toEqual([2, 6])
+      }
+      const { erase, erased, journal } = yield* kept
+      yield* journal.replay([{ sequence: 5, sinks: [] }])
+      expect(yield* erase({ event: "seq_7" })).toMatchObject({ count: 2 })
+      expect(yield* erased).toEqual([5, 7])
+    }),
+  )
+
+  it.live("wants one of an account and an event", () =>
+    Effect.gen(function* () {
+      const { post } = yield* kept
+      for (const request of [{}, { account: "acct_1", event: "a" }]) {
+        const response = yield* post("/api/v1/events/erase", request)
+        expect([response.status, yield* text(response)]).toEqual([409, expect.stringContaining("either an account or")])
+      }
+      expect((yield* post("/api/v1/events/erase", { account: "" })).status).toBe(400)
+    }),
+  )
+
+  it.live("is told by explain, and refused by replays with its date", () =>
+    Effect.gen(function* () {
+      const { erase, ask, post } = yield* kept
+      yield* erase({ account: "acct_1" })
+      const { events } = yield* Effect.flatMap(ask("/api/v1/events/a?reveal=true"), json).pipe(
+        Effect.map(Schema.decodeUnknownSync(EventReports)),
+      )
+      expect(events[0]).toMatchObject({ id: "a", size: 0, signature: "", erased: expect.any(Number) })
+      expect(events[0]?.timeline.at(-1)?.what).toBe("erased: body, signature and answers are gone")
+      expect(events[0]?.sinks[0]).toMatchObject({ outcome: "dead", note: expect.stringContaining("was erased on 20") })
+      const refused = yield* post("/api/v1/replays", { events: { id: "a" }, to: "routed" })
+      expect([refused.status, yield* text(refused)]).toEqual([409, expect.stringMatching(/of a was erased on 20/)])
+      const letters = yield* Effect.flatMap(post("/api/v1/dead-letters/replay", { ids: ["lake:1"] }), json)
+      expect(letters).toEqual({ count: 0, stayed: [], erased: 1 })
+    }),
+  )
+
+  it.live("ends while events of the account go on arriving, and finds a copy that is made meanwhile", () =>
+    Effect.gen(function* () {
+      let arrived = 0
+      const journal = MemoryJournal.layerWith((memory) => ({
+        // With each look three more arrive, and with the first three of them a copy of an event that was just erased.
+        events: (query) =>
+          Effect.gen(function* () {
+            const page = yield* memory.events(query)
+            for (let more = 0; more < 3; more++) {
+              arrived++
+              yield* memory.append(event(`late_${arrived}`, { receivedAt: Date.now() + 3_600_000 }), [])
+            }
+            if (arrived <= 9) yield* memory.append(event(`copy_${arrived}`, { receivedAt: 1_000 }), [])
+            return page
+          }),
+      }))
+      yield* Effect.gen(function* () {
+        const archive = yield* whole
+        for (const id of ["a", "b"]) yield* archive.append(event(id), [])
+        expect(yield* erase({ archive, whileStopped }, { account: "acct_1" })).toMatchObject({ count: 5 })
+        expect(arrived).toBe(15)
+      }).pipe(Effect.provide(Layer.fresh(journal)))
+    }),
+  )
+})

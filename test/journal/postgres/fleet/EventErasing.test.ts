@@ -1,0 +1,103 @@
+/** Erasing events that other relays have stored, deliver or replay. */
+import { beforeAll, expect } from "bun:test"
+import { Duration, Effect, SubscriptionRef } from "effect"
+import { erase } from "../../../../src/admin/ErasureRun.ts"
+import type { Event } from "../../../../src/event/Event.ts"
+import type { JournalError } from "../../../../src/journal/JournalError.ts"
+import { streamOf } from "../../../../src/journal/postgres/tables/Sequences.ts"
+import { it } from "../../../lib/effect.ts"
+import { suiteUnless } from "../../../lib/lacking.ts"
+import { reasonToSkip, sharedPostgres } from "../../../parts/Postgres.ts"
+import { event as old, retrying, settlement } from "../../samples.ts"
+import { type Relay, relays, seconds } from "../relays.ts"
+
+const marker = "Ann Example"
+const event = (id: string): Event => old(id, { body: new TextEncoder().encode(`{"id":"${id}","name":"${marker}"}`) })
+const whileStopped = <A>(_: ReadonlyArray<string>, work: Effect.Effect<A, JournalError>) => work
+
+const owned = ({ journal }: Relay) => (journal.streams === undefined ? [] : SubscriptionRef.getUnsafe(journal.streams))
+
+/** How many rows have the marker. */
+const holding = (sql: (text: string) => Effect.Effect<ReadonlyArray<Record<string, unknown>>>) =>
+  Effect.map(
+    sql(`SELECT (SELECT count(*) FROM relay.log WHERE position('${marker}'::bytea IN bytes) > 0)
+       + (SELECT count(*) FROM relay.retry WHERE position('${marker}'::bytea IN record) > 0)
+       + (SELECT count(*) FROM relay.dead WHERE position('${marker}'::bytea IN record) > 0)
+       + (SELECT count(*) FROM relay.ended WHERE position('Ann Example?' IN note) > 0) AS rows`),
+    ([found]) => Number(found?.rows),
+  )
+
+suiteUnless(reasonToSkip(), "erasing events of a fleet", () => {
+  beforeAll(async () => {
+    await sharedPostgres()
+  }, 60_000)
+
+  it.effect("reaches the streams of all relays, and what one stored in vain", () =>
+    Effect.gen(function* () {
+      const { start, sql } = yield* relays
+      const [a, b] = [yield* start("a"), yield* start("b")]
+      yield* a.journal.append(event("one"), [])
+      // One commit: the first is known by now, so only its bytes are stored.
+      yield* Effect.all([b.journal.append(event("one"), []), b.journal.append(event("two"), [])], {
+        concurrency: "unbounded",
+      })
+      yield* a.journal.replay([{ sequence: yield* a.journal.head, sinks: [] }])
+      expect(yield* holding(sql)).toBe(3)
+      const { count, undelivered } = yield* erase({ archive: b.journal, whileStopped }, { account: "acct_1" })
+      expect([count, undelivered]).toEqual([4, 0])
+      expect(yield* holding(sql)).toBe(0)
+      expect(yield* b.journal.append(event("one"), [])).toBe("duplicate")
+      expect(yield* a.journal.append(event("three"), [])).toBe("appended")
+    }).pipe(Effect.scoped),
+  )
+
+  it.effect("gives up what another relay delivers: that one reads its stream anew", () =>
+    Effect.gen(function* () {
+      const { start, sql } = yield* relays
+      const [a, b] = [yield* start("a"), yield* start("b")]
+      yield* a.journal.openLane("lake")
+      for (const id of ["one", "two", "three"]) yield* a.journal.append(event(id), ["lake"])
+      yield* a.journal.settle([settlement("lake", 1, { retry: [retrying(1)] })])
+      yield* seconds(2)
+      const before = owned(a).find((log) => (log as { id?: number }).id === streamOf(1))
+      expect(yield* b.journal.erase([1, 2, 3], false)).toMatchObject({ erased: [] })
+      expect(yield* b.journal.erase([1, 3], true)).toEqual({ erased: [1, 3], undelivered: [] })
+      // What it knew before is not stored: it would bring the bytes back.
+      const late = before?.settle([settlement("lake", 3, { retry: [retrying(3)] })]) ?? Effect.die("no stream")
+      expect((yield* Effect.flip(late)).reason._tag).toBe("JournalFenced")
+      yield* seconds(3)
+      const opened = yield* a.journal.openLane("lake")
+      expect(opened).toMatchObject({ backlog: 1, retries: [] })
+      const entries = yield* a.journal.read(1, 10)
+      expect(entries.map(({ event, sinks }) => [event.id, sinks])).toEqual([
+        ["two", ["lake"]],
+        ["three", []],
+      ])
+      const { events } = yield* b.journal.events({ limit: 10, after: "" })
+      expect(events.map(({ deliveries }) => deliveries[0]?.outcome)).toEqual(["dropped", "pending", "dropped"])
+      expect(yield* holding(sql)).toBe(1)
+    }).pipe(Effect.scoped),
+  )
+
+  it.effect("refuses a replay that had read the event before, so that no copy of it is left", () =>
+    Effect.gen(function* () {
+      const { start, sql } = yield* relays
+      const a = yield* start("a")
+      yield* a.journal.append(event("one"), [])
+      let meanwhile: Effect.Effect<unknown, JournalError> = Effect.void
+      const b = yield* start("b", Duration.days(36_525), (db) => ({
+        ...db,
+        // Between what the replay reads and the transaction that appends it.
+        transact: (work) => Effect.andThen(Effect.ignore(Effect.suspend(() => meanwhile)), db.transact(work)),
+      }))
+      meanwhile = Effect.suspend(() => {
+        meanwhile = Effect.void
+        return a.journal.erase([1], false)
+      })
+      const replay = b.journal.replay([{ sequence: 1, sinks: [] }])
+      expect((yield* Effect.flip(replay)).message).toContain("erased meanwhile")
+      expect(yield* holding(sql)).toBe(0)
+      expect(yield* replay).toEqual({ done: 1, gone: [1] })
+    }).pipe(Effect.scoped),
+  )
+})
