@@ -6,49 +6,19 @@
 import { describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { join, resolve } from "node:path"
-import { Effect } from "effect"
-import { add, observeCommit, ofWebhook } from "../../src/ingest/Counters.ts"
-import { lane, start, text } from "../admin/fixture.ts"
+import { exported } from "./exported.ts"
 
 const directory = resolve(import.meta.dir, "../../config/monitoring")
 const read = (file: string) => readFileSync(join(directory, file), "utf8")
 
-/** Every family that a relay exports, with its labels and, of a few labels, all values. */
-const exported = async () => {
-  const counted: NonNullable<Parameters<typeof start>[0]>["counted"] = (counters) => {
-    const webhook = ofWebhook(counters, "scheduling")
-    add(webhook.answers, 202)
-    add(webhook.signatureFailures, "expired")
-    add(webhook.events, "client.created")
-    add(webhook.unredacted, "email")
-    webhook.secretsLastUsed.set("main", 1)
-    observeCommit(counters.commits, 1)
-  }
-  const certificates = [{ key: "tls.certificate", subject: "a", notBefore: 0, notAfter: 1, fingerprint: "AA" }]
-  const body = await Effect.runPromise(
-    Effect.gen(function* () {
-      const { ask } = yield* start({
-        config: { certificates },
-        counted,
-        lanes: [lane("lake", { attempts: { delivered: 1 } })],
-      })
-      return yield* text(yield* ask("/metrics"))
-    }).pipe(Effect.scoped),
-  )
-  const series = new Map<string, Set<string>>()
-  const states = new Set<string>()
-  for (const line of body.trimEnd().split("\n")) {
-    const [, name = "", labels = ""] = /^([a-z_]+)(?:\{(.*)\})? /.exec(line) ?? []
-    if (line.startsWith("#")) continue
-    const keys = [...labels.matchAll(/([a-z]+)="((?:[^"\\]|\\.)*)"/g)]
-    // Prometheus adds these to everything that it scrapes.
-    series.set(name, new Set([...keys.map(([, key = ""]) => key), "instance", "job"]))
-    for (const [, key, value = ""] of keys) if (key === "state") states.add(value)
-  }
-  return { series, states }
+/** Every family that a relay exports, with its labels, and all states of a lane. */
+const series = new Map<string, Set<string>>()
+const states = new Set<string>()
+for (const { name, labels } of exported) {
+  // Prometheus adds these to everything that it scrapes.
+  series.set(name, new Set([...labels.map(([label]) => label), "instance", "job"]))
+  for (const [label, value] of labels) if (label === "state") states.add(value)
 }
-
-const { series, states } = await exported()
 
 const functions = [
   ..."sum max min by and or unless on rate increase delta histogram_quantile topk absent time".split(" "),

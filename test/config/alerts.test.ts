@@ -1,0 +1,237 @@
+/**
+ * The alert rules in Prometheus' own evaluation, by `promtool test rules`: each
+ * fires for its condition, once that has lasted long enough, and for nothing
+ * else. The series are those that a relay exports; a case changes a few of them.
+ */
+import { expect, test } from "bun:test"
+import { spawnSync } from "node:child_process"
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { readPage } from "../lib/docs.ts"
+import { suiteUnless } from "../lib/lacking.ts"
+import { root } from "../lib/programs.ts"
+import { temporaryDirectory } from "../lib/temporaryRoot.ts"
+import { exported, metrics } from "./exported.ts"
+
+const rules = "config/monitoring/alerts.rules.yml"
+
+/** The last minute before a change. A sample is a minute, and `*` the rest of the case. */
+const change = 10
+const steady = (value: number) => `${value}+0x*`
+/** A gauge that has another value from the change on. */
+const becomes = (before: number, after: number) => `${before}+0x${change} ${after}+0x*`
+/** A counter that rises each minute from the change on. */
+const rises = (by: number) => `0+0x${change} ${by}+${by}x*`
+/** A counter that rises once. */
+const once = becomes(0, 1)
+
+interface Case {
+  /** In the place of what a healthy relay exports. */
+  readonly series: Readonly<Record<string, string>>
+  /** At these minutes: the alerts that fire, and no others. */
+  readonly at: Readonly<Record<number, ReadonlyArray<string>>>
+}
+
+const hours = (count: number) => count * 3_600
+const days = (count: number) => hours(24 * count)
+const requests = (code: number) => `relay_webhook_requests_total{webhook="scheduling",code="${code}"}`
+const failures = (reason: string) => `relay_signature_failures_total{webhook="scheduling",reason="${reason}"}`
+const state = (name: string) => `relay_lane_state{sink="lake",state="${name}"}`
+const expires = 'relay_certificate_expiry_timestamp_seconds{certificate="tls.certificate"}'
+const begins = 'relay_certificate_start_timestamp_seconds{certificate="tls.certificate"}'
+const age = 'relay_lane_oldest_age_seconds{sink="lake"}'
+const backlog = 'relay_lane_backlog_events{sink="lake"}'
+const deadLetters = 'relay_dead_letters{sink="lake"}'
+
+/** A rule's `for` holds it back up to the minute before the last one. */
+const cases: Readonly<Record<string, Case>> = {
+  "a healthy relay": { series: {}, at: { 1: [], 60: [], 300: [] } },
+
+  "deliveries that get 503": {
+    series: { [requests(503)]: rises(1) },
+    at: { 15: [], 16: ["RelayRefusesDeliveries"] },
+  },
+  "one delivery that got a 503": { series: { [requests(503)]: once }, at: { 12: [], 16: [], 20: [] } },
+  "a relay that is not ready": {
+    series: { relay_ready: becomes(1, 0) },
+    at: { 10: [], 11: [], 12: ["RelayNotReady"] },
+  },
+  "an internal error": { series: { [requests(500)]: once }, at: { 10: [], 11: ["RelayBug"], 60: [] } },
+  "6 of 100 signatures that fail": {
+    series: { [requests(401)]: rises(6), [requests(202)]: rises(94), [failures("mismatch")]: rises(6) },
+    at: { 20: [], 21: ["RelaySignatureFailures"] },
+  },
+  "5 of 100 signatures that fail": {
+    series: { [requests(401)]: rises(5), [requests(202)]: rises(95), [failures("mismatch")]: rises(5) },
+    at: { 21: [], 60: [] },
+  },
+  "an expired secret in use": {
+    series: { [requests(202)]: rises(99), [failures("expired")]: rises(1) },
+    at: { 10: [], 11: ["RelayExpiredSecretInUse"] },
+  },
+  "a certificate of six hours, with a third of them left": {
+    series: { [begins]: steady(0), [expires]: steady(hours(6)) },
+    at: {
+      240: [],
+      300: [],
+      301: ["RelayCertificateExpiring"],
+      359: ["RelayCertificateExpiring"],
+      360: ["RelayCertificateExpired"],
+    },
+  },
+  "a certificate of a year, with two weeks left after two hours": {
+    series: { [begins]: steady(-days(351)), [expires]: steady(days(14) + hours(2)) },
+    at: { 120: [], 180: [], 181: ["RelayCertificateExpiring"] },
+  },
+  "a sink that is misconfigured": {
+    series: { [state("misconfigured")]: becomes(0, 1) },
+    at: { 15: [], 16: ["RelayLaneNeedsAPerson"] },
+  },
+  "a sink that is blocked": {
+    series: { [state("blocked")]: becomes(0, 1) },
+    at: { 15: [], 16: ["RelayLaneNeedsAPerson"] },
+  },
+  "a lane that failed": { series: { [state("failed")]: becomes(0, 1) }, at: { 10: [], 11: ["RelayLaneFailed"] } },
+  "a lane that stalls": { series: { [state("stalled")]: becomes(0, 1) }, at: { 10: [], 11: ["RelayLaneStalled"] } },
+  "a sink that is unavailable": {
+    series: { [state("waiting")]: becomes(0, 1) },
+    at: { 25: [], 26: ["RelayLaneAway"] },
+  },
+  "a sink that is paused": { series: { [state("paused")]: becomes(0, 1) }, at: { 70: [], 71: ["RelayLanePaused"] } },
+  "events of a sink that is not in the config": {
+    series: { [state("orphaned")]: becomes(0, 1), [backlog]: becomes(0, 3) },
+    at: { 25: [], 26: ["RelayLaneOrphaned"] },
+  },
+  "no events of a sink that is not in the config": {
+    series: { [state("orphaned")]: becomes(0, 1) },
+    at: { 26: [], 60: [] },
+  },
+  "a sink that is a quarter of an hour behind": {
+    series: { [age]: becomes(900, 901) },
+    at: { 20: [], 21: ["RelayLaneLags"] },
+  },
+  "a dead letter": {
+    series: { [deadLetters]: becomes(2, 3) },
+    at: { 10: [], 11: ["RelayDeadLetters"], 24: ["RelayDeadLetters"], 60: [] },
+  },
+  "dead letters that are replayed": { series: { [deadLetters]: becomes(3, 2) }, at: { 11: [], 20: [] } },
+  "a delivery in quarantine": {
+    series: { 'relay_quarantined_total{webhook="scheduling"}': once, 'relay_dead_letters{sink="_quarantine"}': once },
+    at: { 10: [], 11: ["RelayQuarantine"], 60: [] },
+  },
+  "an event that no route matches": {
+    series: { relay_events_unrouted_total: once },
+    at: { 10: [], 11: ["RelayUnrouted"], 120: [] },
+  },
+  "a name that the sender left": {
+    series: { 'relay_unredacted_fields_total{webhook="scheduling",field="first_name"}': once },
+    at: { 10: [], 11: ["RelayUnredacted"], 120: [] },
+  },
+  "a journal that is four fifths full": { series: { relay_journal_filling_ratio: steady(0.8) }, at: { 60: [] } },
+  "a journal that fills": {
+    series: { relay_journal_filling_ratio: becomes(0.8, 0.81) },
+    at: { 15: [], 16: ["RelayJournalFilling"] },
+  },
+  "a journal that is nearly full": {
+    series: { relay_journal_filling_ratio: becomes(0.8, 0.96) },
+    at: { 10: [], 11: ["RelayJournalNearlyFull"], 16: ["RelayJournalFilling", "RelayJournalNearlyFull"] },
+  },
+  "a journal that lost events": {
+    series: { relay_journal_red: becomes(0, 1) },
+    at: { 10: [], 11: ["RelayJournalRed"] },
+  },
+  "commits of more than half a second, 2 of 100": {
+    series: {
+      'relay_commit_duration_seconds_bucket{le="0.5"}': rises(98),
+      'relay_commit_duration_seconds_bucket{le="1"}': rises(100),
+      'relay_commit_duration_seconds_bucket{le="3"}': rises(100),
+      'relay_commit_duration_seconds_bucket{le="+Inf"}': rises(100),
+    },
+    at: { 20: [], 21: ["RelayCommitsSlow"] },
+  },
+  "commits of half a second": {
+    series: {
+      'relay_commit_duration_seconds_bucket{le="0.5"}': rises(100),
+      'relay_commit_duration_seconds_bucket{le="1"}': rises(100),
+      'relay_commit_duration_seconds_bucket{le="3"}': rises(100),
+      'relay_commit_duration_seconds_bucket{le="+Inf"}': rises(100),
+    },
+    at: { 21: [], 60: [] },
+  },
+  "a config that is refused": {
+    series: { relay_config_last_reload_successful: becomes(1, 0) },
+    at: { 15: [], 16: ["RelayReloadFailed"] },
+  },
+}
+
+/** It is about all relays at once. */
+const noRelay: Readonly<Record<string, Case>> = {
+  "no relay": { series: { relay_build_info: `1+0x${change} stale` }, at: { 12: [], 13: ["RelayDown"] } },
+}
+
+const selector = ({ name, labels }: (typeof exported)[number]): string =>
+  labels.length === 0 ? name : `${name}{${labels.map(([label, value]) => `${label}="${value}"`).join(",")}}`
+/** Its version aside, for which no rule asks. */
+const seriesOf = new Map(exported.map((one) => [one.name === "relay_build_info" ? one.name : selector(one), one]))
+/** What a healthy relay has; its clock begins with the test's. */
+const healthy: Readonly<Record<string, string>> = { [expires]: steady(days(90)), [begins]: steady(0) }
+
+const alerts = [...readPage(rules).matchAll(/- alert: (\w+)\n(?:.|\n)*?severity: (\w+)/g)]
+const severities = new Map(alerts.map(([, alert = "", severity = ""]) => [alert, severity]))
+
+/** A relay for each case. All series of `ALERTS` are compared, so an alert that is not named may not fire. */
+const seriesOfCase = ([instance, { series, at }]: readonly [string, Case]) => {
+  const changed: Readonly<Record<string, string>> = { ...healthy, ...series }
+  const last = String(Math.max(...Object.keys(at).map(Number)))
+  return [...seriesOf].map(([key, { name, labels, value }]) => ({
+    series: selector({ name, labels: [...labels, ["instance", instance], ["job", "relay"]], value }),
+    values: (changed[key] ?? steady(value)).replace("*", last),
+  }))
+}
+const expectedOfCase = ([instance, { at }]: readonly [string, Case]) =>
+  Object.entries(at).map(([minute, firing]) => ({
+    expr: `sum by (alertname, severity) (ALERTS{alertstate="firing", instance=~"${instance}|"})`,
+    eval_time: `${minute}m`,
+    exp_samples: firing.map((alert) => ({
+      labels: `{alertname="${alert}", severity="${severities.get(alert)}"}`,
+      value: 1,
+    })),
+  }))
+/** Relays that Prometheus scrapes at the same time. */
+const fleet = (cases: ReadonlyArray<readonly [string, Case]>) => ({
+  interval: "1m",
+  input_series: cases.flatMap(seriesOfCase),
+  promql_expr_test: cases.flatMap(expectedOfCase),
+})
+
+test("each alert has a case in which it fires, about series that a relay exports", () => {
+  const all = Object.values({ ...cases, ...noRelay })
+  const firing = new Set(all.flatMap(({ at }) => Object.values(at).flat()))
+  expect([...firing].toSorted()).toEqual([...severities.keys()].toSorted())
+  const changed = all.flatMap(({ series }) => Object.keys(series))
+  expect([...changed, ...Object.keys(healthy)].filter((key) => !seriesOf.has(key))).toEqual([])
+})
+
+const reasonToSkip = (): string | undefined => {
+  if (Bun.which("promtool") === null) return "it needs promtool (apt-get install prometheus)"
+  return process.env.RELAY_PARTS === "1" ? undefined : "RELAY_PARTS=1 bun test runs promtool"
+}
+
+suiteUnless(reasonToSkip(), "the alert rules in Prometheus", () => {
+  const promtool = (args: ReadonlyArray<string>, input = "") => {
+    const { status, stdout, stderr } = spawnSync("promtool", args, { cwd: root, input, encoding: "utf8" })
+    return { status, said: stdout + stderr }
+  }
+
+  test("fire each for its condition, when it has lasted, and no others", () => {
+    const file = join(temporaryDirectory("alerts-"), "alerts.test.yml")
+    const tests = [cases, noRelay].map((all) => fleet(Object.entries(all)))
+    writeFileSync(file, JSON.stringify({ rule_files: [join(root, rules)], evaluation_interval: "1m", tests }))
+    expect(promtool(["test", "rules", file])).toEqual({ status: 0, said: expect.stringContaining("SUCCESS") })
+  }, 60_000)
+
+  test("are read without a complaint, and so are the relay's metrics", () => {
+    expect(promtool(["check", "rules", rules])).toMatchObject({ status: 0 })
+    expect(promtool(["check", "metrics"], metrics)).toEqual({ status: 0, said: "" })
+  })
+})
