@@ -30,7 +30,7 @@ export const relay = (setup: Target.Setup, { url }: Postgres, name: string) =>
   Target.relayToFile(setup, name, undefined, { type: "postgres", url, name })
 
 /** CPU that the database has used so far, in microseconds. */
-const databaseMicros = ({ processes }: Postgres): number => {
+export const databaseMicros = ({ processes }: Postgres): number => {
   const [postmaster = 0, ...children] = processes()
   return [postmaster, ...children].reduce((sum, pid) => sum + cpuMicros(pid), endedChildrenMicros(postmaster))
 }

@@ -13,6 +13,7 @@ import * as Paced from "./Paced.ts"
 import * as Report from "./Report.ts"
 import * as Rounds from "./Rounds.ts"
 import { type Options as Rounded, saturate } from "./Saturate.ts"
+import { sizing } from "./Sizing.ts"
 import { start } from "./Start.ts"
 import * as Target from "./Target.ts"
 import { atLeast, atMost, complete } from "./Verdicts.ts"
@@ -200,4 +201,5 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   fleet,
   far,
   start,
+  sizing,
 }

@@ -4,6 +4,8 @@ import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { states } from "../../src/admin/StatusProblem.ts"
 import { runbooks } from "../../src/cli/commands/runbook.ts"
+import { rows } from "../bench/Sizing.ts"
+import { readPage } from "../lib/docs.ts"
 import { root } from "../lib/programs.ts"
 
 interface Rule {
@@ -57,6 +59,34 @@ describe("the operations page", () => {
   test("alerts wake a person for what is critical, or for what only they can see", () => {
     for (const { state, alert, severity } of linked) {
       expect([alert, severity]).toEqual([alert, levels[state] ?? severity])
+    }
+  })
+})
+
+describe("the page on sizing", () => {
+  const page = readPage("config/operations/sizing.md")
+
+  test("has the rows that its command prints", () => {
+    const [, table = ""] = /^\| \| SQLite \| PostgreSQL \|\n.*\n((?:\|.*\n)*)/m.exec(page) ?? []
+    expect(
+      table
+        .trimEnd()
+        .split("\n")
+        .map((line) => line.split(" | ")[0]?.slice(2)),
+    ).toEqual([...rows])
+  })
+
+  test("counts with the bytes an event that were measured", () => {
+    const measured = [...(/^\| bytes an event on disk \| (\d+) \| (\d+) \|$/m.exec(page) ?? [])].slice(1).map(Number)
+    const [, said = ""] = /at ([\d,]+) bytes an event/.exec(page) ?? []
+    const bytes = Number(said.replace(",", ""))
+    for (const one of measured) expect(Math.abs(one / bytes - 1)).toBeLessThan(0.1)
+    const lines = [...page.matchAll(/^\| (\d+) \| ([\d.]+) GB \| (\d+) (days|hours) \|$/gm)]
+    expect(lines.length).toBe(3)
+    for (const [, rate, week, time, unit] of lines) {
+      expect(Number(week)).toBeCloseTo((Number(rate) * bytes * 7 * 86_400) / 1e9, Number(rate) < 100 ? 1 : 0)
+      const seconds = (10 * 1024 ** 3) / bytes / Number(rate)
+      expect(Number(time)).toBe(Math.floor(seconds / (unit === "days" ? 86_400 : 3_600)))
     }
   })
 })
