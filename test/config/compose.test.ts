@@ -1,0 +1,74 @@
+/** The file for Docker Compose: it starts the image as that is built, and the config in it loads with the secrets that are mounted. */
+import { expect, test } from "bun:test"
+import { Effect } from "effect"
+import manifest from "../../package.json" with { type: "json" }
+import { load } from "../../src/config/load/Load.ts"
+import { journalTypes } from "../../src/journal/Journals.ts"
+import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
+import { readPage } from "../lib/docs.ts"
+import { it } from "../lib/effect.ts"
+import { readFile } from "./fixture.ts"
+
+interface Compose {
+  readonly services: {
+    readonly relay: {
+      readonly image: string
+      readonly stop_grace_period: string
+      readonly read_only: boolean
+      readonly ports: ReadonlyArray<string>
+      readonly configs: ReadonlyArray<{ readonly source: string; readonly target: string }>
+      readonly secrets: ReadonlyArray<string>
+      readonly volumes: ReadonlyArray<string>
+      readonly healthcheck: { readonly test: ReadonlyArray<string> }
+    }
+  }
+  readonly configs: Readonly<Record<string, { readonly content: string }>>
+  readonly secrets: Readonly<Record<string, { readonly file: string }>>
+  readonly volumes: object
+}
+
+const { services, configs, secrets, volumes } = Bun.YAML.parse(readPage("config/deploy/compose.yaml")) as Compose
+const { relay } = services
+const page = readPage("config/deploy/containers.md")
+const container = readPage("config/deploy/Containerfile")
+const inContainer = (pattern: RegExp): string => pattern.exec(container)?.[1] ?? ""
+
+test("the file for Compose starts the image as it is built, and waits for a drain", () => {
+  const [entry] = JSON.parse(inContainer(/^ENTRYPOINT (.*)$/m)) as ReadonlyArray<string>
+  const command = JSON.parse(inContainer(/^CMD (.*)$/m)) as ReadonlyArray<string>
+  expect(relay.configs.map(({ target }) => target)).toEqual([command.at(-1) ?? ""])
+  expect(relay.healthcheck.test).toEqual(["CMD", entry ?? "", "status", ...command.slice(1)])
+  const images = page.match(/\brelay:\d\S*/g) ?? []
+  expect(new Set([relay.image, ...images])).toEqual(new Set([`relay:${manifest.version}`]))
+  expect(Number.parseInt(relay.stop_grace_period, 10)).toBeGreaterThan(
+    Number(inContainer(/^# A drain takes (\d+) seconds/m)),
+  )
+  expect(relay.read_only).toBe(true)
+  const [volume = ""] = JSON.parse(inContainer(/^VOLUME (.*)$/m)) as ReadonlyArray<string>
+  expect(relay.volumes).toEqual(Object.keys(volumes).map((name) => `${name}:${volume}`))
+})
+
+test("the page for Compose creates each secret for the image's user", () => {
+  expect(relay.secrets).toEqual(Object.keys(secrets))
+  const user = inContainer(/^USER (\d+):/m)
+  for (const { file } of Object.values(secrets)) {
+    expect(page).toMatch(new RegExp(`install -m 400 -o ${user} \\S+ ${file.slice(2)}$`, "m"))
+  }
+})
+
+it.effect("the config for Compose loads with its secrets, and has its ports and its journal outside", () =>
+  Effect.gen(function* () {
+    const mounted = relay.secrets.map((name) => [`/run/secrets/${name}`, "a-secret-of-this-test"] as const)
+    const text = configs[relay.configs[0]?.source ?? ""]?.content ?? ""
+    // Compose would put a variable of its own in the place of one.
+    expect(text).not.toContain("$")
+    const read = readFile({ ...Object.fromEntries(mounted), "relay.config.json": text })
+    const { config, warnings } = yield* load("relay.config.json", { sinkTypes, journalTypes, env: {}, readFile: read })
+    // The page tells of both.
+    expect(warnings.map(({ key }) => key)).toEqual(["listen", "admin.listen"])
+    const ports = [config.listen.port, config.admin.listen.port]
+    expect(relay.ports).toEqual(ports.map((port) => `127.0.0.1:${port}:${port}`))
+    expect(ports.join(" ")).toBe(inContainer(/^EXPOSE (.*)$/m))
+    expect(String(Reflect.get(config.journal, "path"))).toStartWith("/data/")
+  }),
+)
