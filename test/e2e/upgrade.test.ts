@@ -26,6 +26,8 @@ beforeAll(async () => {
   before = stdout.trim().replace(/^relay v/, "")
 }, 60_000)
 afterAll(async () => {
+  // After a test that did not end: what its relays said.
+  for (const one of running) console.error(one.stdout() + one.stderr())
   await Promise.all([...running].map((one) => one.kill("SIGKILL")))
 })
 
@@ -67,10 +69,12 @@ const receivers = () => {
     open: () => {
       for (const one of all) one.answer = () => undefined
     },
-    /** Waits until the sinks have all that was accepted, as it was sent. */
-    haveAll: async (accepted: Iterable<number>) => {
+    /** Waits until the sinks have all that was accepted, as it was sent; `replay` replays the first one's dead letters. */
+    haveAll: async (accepted: Iterable<number>, replay: () => Promise<{ readonly code: number }>) => {
       const numbers = [...accepted]
       const plain = numbers.filter((number) => number % 4 !== 0)
+      // What was rejected last may be a dead letter only after a replay has looked for them.
+      while (live.missing(plain).length > 0) expect((await replay()).code).toBe(0)
       await Promise.all([arrived(live, plain), arrived(late, plain)])
       await arrived(
         ordered,
@@ -189,8 +193,7 @@ suiteUnless(leftOut, "an upgrade of a journal in a file, under load", () => {
     expect((await place.run(["journal", "import", "owed.ndjson"])).code).toBe(0)
     await load.end()
     sinks.open()
-    expect((await place.run(["dlq", "replay", "--sink", "live"])).code).toBe(0)
-    await sinks.haveAll(load.accepted)
+    await sinks.haveAll(load.accepted, () => place.run(["dlq", "replay", "--sink", "live"]))
     expect(await back.kill()).toBe(0)
     await sinks.close()
   }, 60_000)
@@ -256,8 +259,7 @@ suiteUnless(reasonToSkip(), "a rolling upgrade of relays on one PostgreSQL, unde
     expect((await a.run(["journal", "import", "owed.ndjson"])).code).toBe(0)
     await load.end()
     sinks.open()
-    expect((await a.run(["dlq", "replay", "--sink", "live"])).code).toBe(0)
-    await sinks.haveAll(load.accepted)
+    await sinks.haveAll(load.accepted, () => a.run(["dlq", "replay", "--sink", "live"]))
     for (const one of back) expect(await one.kill()).toBe(0)
     await sinks.close()
   }, 120_000)
