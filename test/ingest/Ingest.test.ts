@@ -107,7 +107,7 @@ describe("a request is refused", () => {
     ["with an empty signature", 401, { headers: { "x-service-signature": "" } }],
     ["with a malformed signature", 401, { headers: { "x-service-signature": "sha256=0" } }],
     ["with another secret's signature", 401, { secret: "whsec_other" }],
-    ["with a body over the limit, declared", 413, { headers: { "content-length": "100001" } }, { connection: "close" }],
+    ["with a body over the limit, declared", 413, { headers: { "content-length": "100001" } }],
   ]
   for (const [name, expected, options, headers] of cases) {
     it.effect(`${name} with ${expected}`, () =>
@@ -163,7 +163,8 @@ describe("a request is refused", () => {
       const over = delivery("x".repeat(100_001), { headers: { "content-length": null } })
       const response = yield* send(over)
       expect(response.status).toBe(413)
-      expect(response.headers.get("connection")).toBe("close")
+      // A proxy that is still writing when the connection is closed answers 502 in the place of this.
+      expect(response.headers.get("connection")).toBeNull()
       expect(counters.bytesInFlight).toBe(0)
     }),
   )

@@ -217,13 +217,17 @@ describe("refused", () => {
     expect((await post(envelope(), { "content-type": "application/json; charset=utf-8" })).status).toBe(202)
   })
 
-  test("with 413 a body over the limit, and the connection is closed", async () => {
+  test("with 413 a body over the limit, whose rest is not waited for, and takes the next delivery on the connection", async () => {
+    // Deno may close the connection by itself.
+    const isKept = process.env.RELAY_UNDER !== "deno"
     const large = envelope("client.created", { note: "n".repeat(257 * 1024) })
     const declared = await Raw.open(target.port)
     declared.write(rawDelivery("", ["Host: a", `Content-Length: ${Buffer.byteLength(large)}`]))
     const answer = await declared.answers(1)
     expect(answer.statuses).toEqual([413])
-    expect(answer.text.toLowerCase()).toContain("connection: close")
+    declared.write(large)
+    declared.write(rawDelivery(envelope()))
+    if (isKept) expect((await declared.answers(2)).statuses).toEqual([413, 202])
     declared.destroy()
 
     const chunked = await Raw.open(target.port)
@@ -231,7 +235,9 @@ describe("refused", () => {
     for (let sent = 0; sent < 300; sent += 50) chunked.write(chunk("x".repeat(50 * 1024)))
     const second = await chunked.answers(1)
     expect(second.statuses).toEqual([413])
-    expect(second.text.toLowerCase()).toContain("connection: close")
+    chunked.write(lastChunk)
+    chunked.write(rawDelivery(envelope()))
+    if (isKept) expect((await chunked.answers(2)).statuses).toEqual([413, 202])
     chunked.destroy()
     expect((await post(envelope())).status).toBe(202)
   })
