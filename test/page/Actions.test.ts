@@ -212,6 +212,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
       object: { id: "cli_1", name: personal },
     })
     await lane("crm", ({ deadLetters }) => deadLetters === 1)
+    await lane("audit", ({ backlog }) => backlog === 0)
     await show("events")
     await page.getByLabel("Account").fill("acct_9")
     await button("Search").click()
@@ -393,6 +394,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     })
     await site.run("reload")
     await site.deliver({ id: "evt_collected", type: "provider.created" })
+    while (!(await site.run("events", "--outcome", "retrying")).includes("evt_collected")) await Bun.sleep(100)
     await show("events?type=provider.*")
     await page.getByRole("row", { name: /chat collecting/ }).waitFor()
     await show("")
