@@ -115,7 +115,7 @@ const fail = (reason: Reason) => Effect.fail(new SinkError({ reason }))
 export const Http: SinkType<HttpConfig> = {
   config: HttpConfig,
   libraries: ["oauth4webapi"],
-  concurrency: 16,
+  concurrency: 64,
   messages: { composes: ({ format }) => format === "template", with: '"format": "template"' },
   open: (config) => make(config),
   preview: (config, batch) => preview(config, batch),
