@@ -6,7 +6,9 @@
 import { join } from "node:path"
 import { Duration, Effect, type Scope } from "effect"
 import { unavailable } from "../parts/Kafka.ts"
+import { missing as lackingPostgres } from "../parts/Postgres.ts"
 import { BenchError } from "./BenchError.ts"
+import * as Fleet from "./Fleet.ts"
 import * as Kafka from "./Kafka.ts"
 import * as Paced from "./Paced.ts"
 import * as Report from "./Report.ts"
@@ -16,9 +18,12 @@ import * as Target from "./Target.ts"
 import { memory } from "./Usage.ts"
 import * as Verdicts from "./Verdicts.ts"
 
+/** A relay to HTTP with its journal in a database; its CPU is that of both. */
+const postgres = "postgres"
+
 type Make = (options: Options, name: string) => Effect.Effect<Target.Target, BenchError, Scope.Scope>
 
-/** Those that need no broker, and those that do. */
+/** Those that need neither a broker nor a database, and those that do. */
 const rows: Readonly<Record<string, Make>> = {
   empty: (options, name) => Target.server(options, name, "empty"),
   bare: (options, name) => Target.server(options, name, "bare"),
@@ -27,6 +32,7 @@ const rows: Readonly<Record<string, Make>> = {
   file: Target.relayToFile,
   http: (options, name) => Target.relayToHttp(options, name),
   batches: (options, name) => Target.relayToHttp(options, name, { format: "ndjson", batch: { maxEvents: 100 } }),
+  [postgres]: Fleet.relayToHttp,
 }
 
 const kafkaRows = { producer: Kafka.producer, kafka: Kafka.relay }
@@ -34,7 +40,19 @@ const kafkaRows = { producer: Kafka.producer, kafka: Kafka.relay }
 const isKafka = (name: string): name is keyof typeof kafkaRows => Object.hasOwn(kafkaRows, name)
 
 /** In the order of the table. One that is named twice is measured twice, which shows the noise. */
-const usual = ["empty", "bare", "bare", "durable", "forwarder", "producer", "file", "http", "batches", "kafka"]
+const usual = [
+  "empty",
+  "bare",
+  "bare",
+  "durable",
+  "forwarder",
+  "producer",
+  "file",
+  "http",
+  "batches",
+  "kafka",
+  postgres,
+]
 
 const named = Effect.fnUntraced(function* (list: string | undefined) {
   const names = list?.split(",") ?? usual
@@ -42,11 +60,15 @@ const named = Effect.fnUntraced(function* (list: string | undefined) {
   if (unknown !== undefined) {
     return yield* new BenchError({ message: `--rows takes ${[...new Set(usual)].join(", ")}, not ${unknown}` })
   }
-  if (!names.some(isKafka)) return names
-  const missing = unavailable()
-  if (missing === undefined) return names
-  process.stderr.write(`without Kafka: ${missing}\n`)
-  return names.filter((name) => !isKafka(name))
+  const without = (part: string, missing: string | undefined, needs: (name: string) => boolean) => {
+    if (missing === undefined || !names.some(needs)) return new Set<string>()
+    process.stderr.write(`without ${part}: ${missing}\n`)
+    return new Set(names.filter(needs))
+  }
+  const left = without("Kafka", unavailable(), isKafka).union(
+    without("PostgreSQL", lackingPostgres(), (name) => name === postgres),
+  )
+  return names.filter((name) => !left.has(name))
 })
 
 /** How long the servers are left alone before their memory is read: at first, and at the end. */
@@ -122,7 +144,7 @@ const table = ({ subjects, idle, peak, settled }: Measured, load: string): strin
     figure(subject, "faults", 2),
   ])
   return Report.titled(
-    `What an event costs, ${load}; medians with their range; CPU of the server alone, until all was delivered`,
+    `What an event costs, ${load}; medians with their range; CPU of the server, with its database where it has one, until all was delivered`,
     [[...head, "idle MiB", "peak", "settled", "GCs/1000", "faults"], ...body],
   )
 }
@@ -144,7 +166,7 @@ const noise = ({ subjects }: Measured): ReadonlyArray<Report.Verdict> =>
 
 const verdicts = (measured: Measured, pace: number | undefined): ReadonlyArray<Report.Verdict> => {
   const { subjects, idle, peak } = measured
-  const { bare, durable, forwarder, file, http, batches, kafka } = subjects
+  const { bare, durable, forwarder, file, http, batches, kafka, postgres } = subjects
   const found: Array<Report.Verdict> = [...noise(measured)]
   const atMost = (
     what: "cpu" | "p99",
@@ -160,8 +182,16 @@ const verdicts = (measured: Measured, pace: number | undefined): ReadonlyArray<R
   atMost("cpu", http, forwarder, 1.6)
   atMost("cpu", batches, file, 1.15)
   atMost("cpu", kafka, bare, 1.8)
+  if (postgres !== undefined) {
+    const { median, min, max } = Rounds.of(postgres, "cpu")
+    found.push({
+      requirement: "on PostgreSQL to HTTP: CPU an event, with the database ≤ 200 µs",
+      measured: `${median.toFixed(0)} µs [${min.toFixed(0)}..${max.toFixed(0)}]`,
+      ok: median <= 200,
+    })
+  }
   if (pace === undefined) atMost("p99", file, durable, 1.2)
-  for (const relay of [file, http, batches, kafka]) {
+  for (const relay of [file, http, batches, kafka, postgres]) {
     if (relay === undefined) continue
     const { name } = relay.target
     found.push(

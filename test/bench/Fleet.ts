@@ -35,6 +35,13 @@ export const databaseMicros = ({ processes }: Postgres): number => {
   return [postmaster, ...children].reduce((sum, pid) => sum + cpuMicros(pid), endedChildrenMicros(postmaster))
 }
 
+/** A relay that sends to HTTP, with its journal in a database of its own. */
+export const relayToHttp = Effect.fnUntraced(function* (setup: Target.Setup, name: string) {
+  const postgres = yield* database
+  const target = yield* Target.relayToHttp(setup, name, undefined, { type: "postgres", url: postgres.url, name })
+  return { ...target, databaseMicros: () => databaseMicros(postgres) }
+})
+
 interface Round {
   /** CPU microseconds an event, until all were delivered. */
   readonly relays: number

@@ -35,7 +35,8 @@ export type Drive = (target: Target, round: number) => Effect.Effect<Load, Bench
 
 const measure = Effect.fnUntraced(function* (target: Target, load: Effect.Effect<Load, BenchError>) {
   const before = yield* target.delivered ?? Effect.succeed(0)
-  const cpuBefore = cpuMicros(target.pid)
+  const micros = () => cpuMicros(target.pid) + (target.databaseMicros?.() ?? 0)
+  const cpuBefore = micros()
   const faultsBefore = pageFaults(target.pid)
   const collectionsBefore = target.collections()
   const done = yield* load
@@ -43,7 +44,7 @@ const measure = Effect.fnUntraced(function* (target: Target, load: Effect.Effect
   const accepted = done.requests - done.refused
   const delivered = (yield* target.delivered ?? Effect.succeed(accepted)) - before
   const drained = (yield* awaitDelivered(target, before + accepted)) - before
-  const cpu = (cpuMicros(target.pid) - cpuBefore) / done.requests
+  const cpu = (micros() - cpuBefore) / done.requests
   const faults = (pageFaults(target.pid) - faultsBefore) / done.requests
   const collections = ((target.collections() - collectionsBefore) * 1000) / done.requests
   // A duplicate may come after the last event was counted.

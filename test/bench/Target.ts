@@ -13,6 +13,8 @@ export interface Target extends Child.Child {
   readonly port: number
   /** How many events its sink has, where it has one. Its load must be distinct. */
   readonly delivered?: Effect.Effect<number, BenchError>
+  /** CPU microseconds so far of the database that it has to itself; they count as its own. */
+  readonly databaseMicros?: () => number
 }
 
 export interface Relay extends Target {
@@ -113,10 +115,11 @@ const httpSink = Effect.fnUntraced(function* (setup: Setup, name: string, ...of:
 })
 
 /** A relay whose only sink is an HTTP server in a process of its own; `more` is what its config says besides. */
-export const relayToHttp = Effect.fnUntraced(function* (setup: Setup, name: string, more?: object) {
+export const relayToHttp = Effect.fnUntraced(function* (setup: Setup, name: string, more?: object, journal?: object) {
   const { url, delivered } = yield* httpSink(setup, name)
   const sinks = { http: { type: "http", url, ...more } }
-  return { ...(yield* relay(setup, name, { sinks, routes: everything("http") })), delivered }
+  const target = yield* relay(setup, name, { sinks, routes: everything("http"), ...(journal && { journal }) })
+  return { ...target, delivered }
 })
 
 /** The same with its journal elsewhere, and a sink that refuses each so-manieth attempt. */
