@@ -8,7 +8,7 @@ import { Receiver } from "./Traffic.ts"
 
 const rate = 1_000
 /** Seconds; the first share of it is warm-up, and a slope of a minute is noise. */
-const lasting = { long: 3_600, normal: 40 }
+const lasting = { long: 3_600, normal: 25 }
 const warmUp = 1 / 3
 const limits = { mebibytesAnHour: 32, descriptorsAnHour: 16, log: 64 }
 const mebibyte = 1024 * 1024
