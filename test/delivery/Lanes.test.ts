@@ -1,5 +1,5 @@
 import { describe, expect } from "bun:test"
-import { Duration, Effect, Fiber, Latch, Layer } from "effect"
+import { Clock, Duration, Effect, Fiber, Latch, Layer } from "effect"
 import { Lanes } from "../../src/delivery/Lanes.ts"
 import type { Entry } from "../../src/event/Entry.ts"
 import { unavailable } from "../../src/journal/Journal.ts"
@@ -32,6 +32,32 @@ describe("a lane", () => {
       expect(up.delivered.length).toBe(50)
       expect(stuck.delivered.length).toBe(0)
     }).pipe(Effect.provide(relay([spec("up", up.sink), spec("stuck", stuck.sink)])))
+  })
+
+  it.effect("with nothing left to send does not wake up: twenty cost no more than one", () => {
+    const sleepsOf = Effect.fnUntraced(function* (count: number) {
+      const clock = yield* Clock.Clock
+      let sleeps = 0
+      const sleep: typeof clock.sleep = (duration) => {
+        sleeps += 1
+        return clock.sleep(duration)
+      }
+      const names = Array.from({ length: count }, (_, index) => `sink${index}`)
+      yield* Effect.gen(function* () {
+        yield* append(3, names)
+        yield* pass("1 minute")
+        expect(yield* statusOf("sink0")).toMatchObject({ backlog: 0, retrying: 0 })
+        sleeps = 0
+        yield* pass("10 seconds")
+      }).pipe(
+        Effect.provide(relay(names.map((name) => spec(name, scripted((_, n) => (n < 3 ? failed : "pass")).sink)))),
+        Effect.provideService(Clock.Clock, { ...clock, sleep }),
+      )
+      return sleeps
+    })
+    return Effect.gen(function* () {
+      expect(yield* sleepsOf(20)).toBe(yield* sleepsOf(1))
+    })
   })
 
   it.effect("tries an event that failed again until it passes, and lets the others by", () => {

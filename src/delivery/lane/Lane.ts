@@ -12,7 +12,8 @@
  *
  * One fiber pumps: it reads, fills batches and starts attempts. Three things
  * wake it: a commit, an attempt that ends, and a tick that also enforces
- * deadlines. A timer or a race for each event would cost more than its delivery.
+ * deadlines. A timer or a race for each event would cost more than its delivery,
+ * and a lane with nothing to send has no tick.
  *
  * A lane that sends digests puts each event into the retry queue under its
  * group; when the group is due it goes to the sink in one batch.
@@ -82,6 +83,8 @@ export class Lane {
   readonly #intake: Intake
   readonly #outcome: Outcome
   readonly #wake = Latch.makeUnsafe(true)
+  /** Open while an event is in flight or waits, so that there is something to watch. */
+  readonly #timed = Latch.makeUnsafe(false)
   #launching = false
   #resting = false
   readonly #stall = new Stall()
@@ -239,6 +242,7 @@ export class Lane {
         this.#wake.closeUnsafe()
         if (this.#broken !== undefined) return yield* Effect.die(this.#broken.defect)
         const more = yield* this.#pump().pipe(Effect.catch(({ message }) => this.#rest(message)))
+        if (this.inFlight.size + this.#waiting > 0) this.#timed.openUnsafe()
         if (!more) yield* this.#wake.await
       }
     })
@@ -281,12 +285,18 @@ export class Lane {
     return Effect.forever(next)
   }
 
+  /** Events that this lane holds and has not in flight. */
+  get #waiting(): number {
+    return this.#queue.size + this.progress.retries.size
+  }
+
   get #keepTime(): Effect.Effect<never> {
     const look = Effect.sync(() => {
       this.endAttempts()
-      if (this.#queue.size + this.progress.retries.size > 0) this.#wake.openUnsafe()
+      if (this.#waiting > 0) this.#wake.openUnsafe()
+      else if (this.inFlight.size === 0) this.#timed.closeUnsafe()
     })
-    return Effect.forever(Effect.delay(look, tick))
+    return Effect.forever(Effect.andThen(this.#timed.await, Effect.delay(look, tick)))
   }
 
   // --- the pump ------------------------------------------------------------
