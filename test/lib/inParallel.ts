@@ -35,7 +35,7 @@ if (words[0] === "test" && !isStarted) {
   })
   if (isPlain)
     console.warn(
-      "properties and seeded histories tried a fifth of their cases; RELAY_PARTS=1 or a file's name tries all",
+      "properties and seeded histories tried a tenth of their cases; RELAY_PARTS=1 or a file's name tries all",
     )
   process.exit(status ?? 1)
 }

@@ -1,18 +1,18 @@
 /**
  * How many of its cases a property or a seeded history tries. A plain `bun test`
- * tries a fifth, so that it ends within a minute, and the binary alone where a
+ * tries a tenth, so that it ends within a minute, and the binary alone where a
  * test is of every runtime; with RELAY_PARTS=1, as in `.ci/run`, and for files
  * that are named, it tries all of them.
  */
 import process from "node:process"
 
 /** What `inParallel.ts` sets in a plain `bun test`. */
-export const fewTries = { RELAY_TRIES: "fifth" } as const
+export const fewTries = { RELAY_TRIES: "tenth" } as const
 
 const triesFew = process.env.RELAY_TRIES === fewTries.RELAY_TRIES
 
 /** At least one, so that each property is tried. */
-export const tries = (all: number): number => (triesFew ? Math.ceil(all / 5) : all)
+export const tries = (all: number): number => (triesFew ? Math.ceil(all / 10) : all)
 
 /** Why a plain run leaves out a rehearsal of seconds; for `suiteUnless`. */
 export const leftOut = triesFew

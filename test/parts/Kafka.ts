@@ -46,20 +46,22 @@ const lock = lockFile(release)
 /** Apache Kafka's jars, once `ensureJars` has ended. */
 export const jars = join(cache, `jars-${createHash("sha256").update(readFileSync(lock)).digest("hex").slice(0, 12)}`)
 
-const runs = (command: string, args: ReadonlyArray<string>): boolean =>
-  spawnSync(command, args, { stdio: "ignore" }).status === 0
+let found: boolean | undefined
+const hasJava = (): boolean => {
+  found ??= spawnSync("java", ["-version"], { stdio: "ignore" }).status === 0
+  return found
+}
 
 /** Why the broker's tests don't run, and how to run them; `undefined` when they do. They take a minute, so they wait to be asked. */
 export const reasonToSkip = (): string | undefined => {
   if (process.env.RELAY_PARTS === "1") return undefined
-  return runs("java", ["-version"])
+  return hasJava()
     ? "RELAY_PARTS=1 bun test runs it against Apache Kafka (fetched once, by Maven, into .cache)"
     : "it needs Java 17 or later and, once, Maven; then RELAY_PARTS=1 bun test runs it against Apache Kafka"
 }
 
 /** Why no broker can run here; `undefined` when one can. */
-export const unavailable = (): string | undefined =>
-  runs("java", ["-version"]) ? undefined : "Apache Kafka needs Java 17 or later"
+export const unavailable = (): string | undefined => (hasJava() ? undefined : "Apache Kafka needs Java 17 or later")
 
 const must = (command: string, args: ReadonlyArray<string>, hint: string): void => {
   const { status, stdout, stderr, error } = spawnSync(command, args, { encoding: "utf8" })

@@ -7,9 +7,12 @@ import { createHash } from "node:crypto"
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs"
 import { join, resolve } from "node:path"
 
-export const hasPython = (): boolean =>
-  spawnSync("python3", ["-c", "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))"], { stdio: "ignore" })
-    .status === 0
+const canMake = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))"
+let found: boolean | undefined
+export const hasPython = (): boolean => {
+  found ??= spawnSync("python3", ["-c", canMake], { stdio: "ignore" }).status === 0
+  return found
+}
 
 const must = (command: string, args: ReadonlyArray<string>): void => {
   const { status, stdout, stderr, error } = spawnSync(command, args, { encoding: "utf8" })

@@ -1,5 +1,5 @@
 /** A reload of a large config: deliveries wait for no more than a moment of it. */
-import { describe, expect } from "bun:test"
+import { expect } from "bun:test"
 import { Duration, Effect, Layer, Logger } from "effect"
 import { ActiveConfig } from "../../src/ActiveConfig.ts"
 import { type Loaded, load } from "../../src/config/load/Load.ts"
@@ -13,7 +13,9 @@ import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
 import { config, options } from "../config/fixture.ts"
 import { createSqlite } from "../journal/temporary.ts"
 import { it } from "../lib/effect.ts"
+import { suiteUnless } from "../lib/lacking.ts"
 import { longestStretch } from "../lib/stretch.ts"
+import { leftOut } from "../lib/tries.ts"
 
 /** A thousand routes to a hundred sinks, all other than those of another version. */
 const large = (version: number): string =>
@@ -52,7 +54,7 @@ const relay = ({ config }: Loaded, load: ReturnType<typeof loading>) =>
     Layer.provideMerge(ActiveConfig.layer(config, hmacSha256)),
   )
 
-describe("a reload of a thousand other routes to a hundred other sinks", () => {
+suiteUnless(leftOut, "a reload of a thousand other routes to a hundred other sinks", () => {
   it.live(
     "keeps what waits for less than 50 ms of work",
     () =>
