@@ -107,7 +107,7 @@ export class Lane {
     const progress = new Progress(options.state, config.name, time, config.digest?.maxEvents ?? 1)
     const breaker = new CircuitBreaker(config, random)
     const state = new LaneState(config.name, options.state.paused, breaker, time)
-    const rejections = config.name === quarantine ? undefined : new RejectionRate()
+    const rejections = config.name === quarantine ? undefined : new RejectionRate(config.concurrency)
     const [queue, suspects] = [this.#queue, this.#suspects]
     suspects.recall(options.state.retries)
     const all = { config, events, progress, suspects }

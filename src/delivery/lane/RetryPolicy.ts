@@ -108,7 +108,7 @@ export class RetryPolicy {
     const { rejections, config } = this.#parts
     if (rejections?.rejected() !== true) return
     this.#block(
-      `more than half of the last 20 events were rejected (${message}); correct the sink, then \`relay lanes resume ${config.name}\``,
+      `more than half of the last ${rejections.newest} events were rejected (${message}); correct the sink, then \`relay lanes resume ${config.name}\``,
     )
   }
 
