@@ -36,8 +36,8 @@ export interface Route {
 
 export interface Router {
   /**
-   * Throws `Unrenderable` where an expression of a `where` fails. The sinks of an event: in the order of the config, those of routes with a
-   * `where` last. The same array for the same answer wherever no `where` decides.
+   * The sinks of an event: in the order of the config, those of routes with a `where` last. The same array for the same
+   * answer wherever no `where` decides. Throws `Unrenderable` where an expression of a `where` fails.
    */
   readonly route: (webhook: string, envelope: Envelope) => ReadonlyArray<string>
   /** Routes an event that has no envelope to look into: `where` never holds. */
