@@ -39,6 +39,25 @@ describe("SqliteJournal and room", () => {
     }),
   )
 
+  it.effect("prunes what was delivered before it refuses an append, however fast a burst comes", () =>
+    Effect.gen(function* () {
+      const maxSize = 3_000_000
+      yield* session(options({ maxSize }), (journal) =>
+        Effect.gen(function* () {
+          yield* journal.openLane("lake")
+          // No time passes: nobody looks at the room in between.
+          for (let count = 1; count <= 60; count++) {
+            expect(yield* journal.append(large(`evt_${count}`), ["lake"])).toBe("appended")
+            yield* journal.settle([settlement("lake", count)])
+          }
+          const status = yield* journal.status
+          expect(status.first).toBeGreaterThan(30)
+          expect(status.usedBytes).toBeLessThan(maxSize)
+        }),
+      )
+    }),
+  )
+
   it.effect("names the quarantine first when that is what fills it", () =>
     Effect.gen(function* () {
       yield* session(options({ maxSize: 3_000_000 }), (journal) =>

@@ -130,6 +130,7 @@ export class Engine {
   /** Adds an event to the open batch; the exit when it is known at once. */
   #offer(event: Event, sinks: ReadonlyArray<string>): AppendExit | Appended {
     if (this.#refusal !== undefined) return this.#refusal
+    if (this.space.refusal !== undefined) this.space.makeRoom()
     const bodyCrc = bodyChecksum(event)
     const found = this.duplicates.find(event, bodyCrc)
     if (found !== "new") {

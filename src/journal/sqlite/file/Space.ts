@@ -43,6 +43,8 @@ export class Space {
   whatFills: () => string = () => ""
   /** A commit has made room tight: prune now. */
   onTight: () => void = () => {}
+  /** An append would be refused: prune before it is. */
+  onFull: () => void = () => {}
 
   readonly #store: Store
   readonly #maxSize: number
@@ -50,6 +52,8 @@ export class Space {
   readonly #ballast: string
   #hasBallast = false
   #diskWasFull = false
+  /** Something was written since the last append that found no room: more may be prunable by now. */
+  #worthPruning = false
   #wasFilling = false
   /** Why the last write failed. */
   #failure = ""
@@ -92,8 +96,16 @@ export class Space {
   /** A commit wrote about this much; `look` corrects the sum. */
   wrote(bytes: number): void {
     this.usedBytes += bytes
+    this.#worthPruning = true
     if (this.isTight) this.onTight()
     if (this.usedBytes >= this.#maxSize) this.#update()
+  }
+
+  /** A burst fills what room there is between two looks: prunes at once, but no more than once a commit. */
+  makeRoom(): void {
+    if (!this.#worthPruning) return
+    this.#worthPruning = false
+    this.onFull()
   }
 
   /** Counts used pages, without those that pruning has freed. */

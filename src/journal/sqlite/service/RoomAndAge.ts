@@ -19,6 +19,14 @@ export const keepRoom = Effect.fnUntraced(function* (
   const clock = yield* Clock.Clock
   const tight = Latch.makeUnsafe(false)
   engine.space.onTight = () => tight.openUnsafe()
+  engine.space.onFull = () => {
+    try {
+      prune(engine, 0)
+      engine.space.look()
+    } catch (error) {
+      engine.failed(error)
+    }
+  }
   const inspect = Effect.suspend(() => {
     if (engine.brokenBy !== undefined) return Effect.never
     let more = false
