@@ -18,7 +18,12 @@ export interface Target {
   readonly url: (path?: string) => string
   /** Bodies that reached the file sink, as text, in the order of the journal. */
   readonly kept: () => ReadonlyArray<string>
-  /** Waits until the file sink has a body; at most five seconds. */
+  /**
+   * Waits until the relay has read what was written to other connections before:
+   * it reads them in the order in which something came, and this asks on one of its own.
+   */
+  readonly hasRead: () => Promise<void>
+  /** Waits until the file sink has a body; at most fifty seconds. */
   readonly keeps: (body: string) => Promise<boolean>
   readonly stop: () => Promise<void>
 }
@@ -57,6 +62,7 @@ export const startTarget = async ({ tls, ...options }: TargetOptions = {}): Prom
   writeFileSync(file, JSON.stringify(config))
   const relay = await startRelay(file, { cwd, ...options })
 
+  const url = (path = "/hooks/scheduling") => `${tls === undefined ? "http" : "https"}://127.0.0.1:${port}${path}`
   const kept = () => {
     try {
       const lines = readFileSync(join(cwd, "events.ndjson"), "utf8").split("\n")
@@ -69,10 +75,13 @@ export const startTarget = async ({ tls, ...options }: TargetOptions = {}): Prom
     relay,
     directory: cwd,
     port,
-    url: (path = "/hooks/scheduling") => `${tls === undefined ? "http" : "https"}://127.0.0.1:${port}${path}`,
+    url,
+    hasRead: async () => {
+      await (await fetch(url(), { keepalive: false })).text()
+    },
     kept,
     keeps: async (body) => {
-      for (let tries = 0; tries < 250; tries++) {
+      for (let tries = 0; tries < 2_500; tries++) {
         if (kept().includes(body)) return true
         await new Promise((resolve) => setTimeout(resolve, 20))
       }

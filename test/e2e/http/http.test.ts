@@ -102,7 +102,7 @@ describe("accepted", () => {
     )
     for (const piece of [chunked.slice(0, 10), chunked.slice(10)]) {
       inChunks.write(chunk(piece))
-      await new Promise((resolve) => setTimeout(resolve, 50))
+      await target.hasRead()
     }
     inChunks.write(lastChunk)
     expect((await inChunks.answers(1)).statuses).toEqual([202])
@@ -113,7 +113,7 @@ describe("accepted", () => {
     const text = rawDelivery(envelope())
     for (let at = 0; at < text.length; at += 100) {
       slow.write(text.slice(at, at + 100))
-      await new Promise((resolve) => setTimeout(resolve, 20))
+      await target.hasRead()
     }
     expect((await slow.answers(1)).statuses).toEqual([202])
     slow.destroy()
@@ -317,7 +317,7 @@ describe("a connection that is not as it should be", () => {
     const body = envelope()
     const broken = await Raw.open(target.port)
     broken.write(rawDelivery(body).slice(0, -20))
-    await new Promise((resolve) => setTimeout(resolve, 50))
+    await target.hasRead()
     broken.destroy()
     expect((await post(body)).status).toBe(202)
     expect(await target.keeps(body)).toBe(true)
@@ -346,7 +346,7 @@ describe("draining", () => {
     const underWay = await Raw.open(own.port)
     const waiting = await Raw.open(own.port)
     underWay.write(text.slice(0, -30))
-    await new Promise((resolve) => setTimeout(resolve, 100))
+    await own.hasRead()
     own.relay.signal("SIGTERM")
     await own.relay.prints("draining")
     waiting.write(rawDelivery(envelope()))
@@ -367,7 +367,7 @@ describe("draining", () => {
     const own = await startTarget()
     const stalled = await Raw.open(own.port)
     stalled.write(rawDelivery(envelope()).slice(0, -30))
-    await new Promise((resolve) => setTimeout(resolve, 100))
+    await own.hasRead()
     own.relay.signal("SIGTERM")
     await own.relay.prints(/waiting for 1 request under way on 127\.0\.0\.1:\d+, for 8s at most/)
     expect(await own.relay.kill("SIGTERM")).toBe(143)
