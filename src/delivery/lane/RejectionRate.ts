@@ -4,8 +4,8 @@
  *
  * They are counted as they end. Where rejections are slower than deliveries, a
  * burst ends with all rejections that were in flight: so the lane looks at four
- * times as many events as may be in flight, and one of whose events a third are
- * rejected is not blocked, however slowly.
+ * times as many events as may be in flight, and a sink that rejects a third of
+ * its events is not blocked, however slowly.
  */
 const fewest = 20
 const placesToLookAt = 4
