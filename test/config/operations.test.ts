@@ -76,11 +76,12 @@ describe("the page on sizing", () => {
     ).toEqual([...rows])
   })
 
-  test("counts with the bytes an event that were measured", () => {
+  test("counts with the most bytes an event that were measured", () => {
     const measured = [...(/^\| bytes an event on disk \| (\d+) \| (\d+) \|$/m.exec(page) ?? [])].slice(1).map(Number)
     const [, said = ""] = /at ([\d,]+) bytes an event/.exec(page) ?? []
     const bytes = Number(said.replace(",", ""))
-    for (const one of measured) expect(Math.abs(one / bytes - 1)).toBeLessThan(0.1)
+    expect(measured.length).toBe(2)
+    expect(Math.abs(Math.max(...measured) / bytes - 1)).toBeLessThan(0.1)
     const lines = [...page.matchAll(/^\| (\d+) \| ([\d.]+) GB \| (\d+) (days|hours) \|$/gm)]
     expect(lines.length).toBe(3)
     for (const [, rate, week, time, unit] of lines) {
