@@ -7,7 +7,7 @@
  *   --quick          three short rounds: a smoke test of two minutes, its verdicts are noisy
  *   --rows A,B       these rows of the table; one that is named twice shows the noise
  *   --rate N         so many events a second, in the place of as many as each can take
- *   --binary PATH    the compiled relay instead of src/main.ts
+ *   --binary PATH    the compiled relay instead of src/main.ts: users run that, and its memory is smaller
  *   --rounds N --seconds N   instead of 5 rounds of 3 s
  *   --only NAME      in the place of the table: kept, drain, memory, routes, page, fleet, far, start, sizing
  *   --kept N         events in the journal of `kept`, instead of 2,000,000; 1.2 GB of disk a million
