@@ -35,6 +35,11 @@ export interface Log {
    */
   read(after: number, limit: number, reader?: string): Effect.Effect<ReadonlyArray<Entry>, JournalError>
   /**
+   * The end of the events above `after` that can't be read because they are damaged; `after` while the next can be read,
+   * or is still to come. A lane passes over them: at the end of the log it would read the same place for ever.
+   */
+  pastLost(after: number): Effect.Effect<number, JournalError>
+  /**
    * Makes lanes' progress durable, all in one commit; those that can't be
    * stored, which fail alone. With `JournalFenced` none is stored, now or later.
    */

@@ -426,6 +426,30 @@ describe("a lane", () => {
     }).pipe(Effect.provide(relay([spec("sink", sink.sink, overrides)])))
   })
 
+  it.effect("passes over damaged events at the end of the log, and does not read them all the time", () => {
+    const sink = scripted(() => "pass")
+    const reads = { empty: 0 }
+    const damaged = MemoryJournal.layerWith((journal) => ({
+      read: (after, limit) =>
+        Effect.map(journal.read(after, limit), (entries) => {
+          const whole = entries.filter(({ sequence }) => sequence < 3 || sequence > 5)
+          if (whole.length < entries.length) reads.empty += 1
+          return whole
+        }),
+      pastLost: (after) => Effect.map(journal.head, (head) => (after >= 2 && after < 5 && head === 5 ? head : after)),
+    }))
+    return Effect.gen(function* () {
+      yield* append(5, ["sink"])
+      yield* pass("1 second")
+      expect(sink.delivered).toEqual([1, 2])
+      expect(yield* statusOf("sink")).toMatchObject({ backlog: 0 })
+      expect(reads.empty).toBeLessThan(5)
+      yield* append(1, ["sink"])
+      yield* pass("1 second")
+      expect(sink.delivered).toEqual([1, 2, 6])
+    }).pipe(Effect.provide(lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(damaged))))
+  })
+
   it.effect("waits for a journal that can't be read, without asking it all the time, and continues when it can", () => {
     const sink = scripted(() => "pass")
     const asked = { times: 0 }

@@ -292,6 +292,7 @@ const make = (): WholeJournal => {
         }
         return refused
       }),
+    pastLost: Effect.succeed,
     head: Effect.sync(() => log.length),
     awaitBeyond: (after) =>
       Effect.callback<void>((resume) => {

@@ -79,6 +79,7 @@ export class Intake {
     const limit = this.hasRoom ? Math.min(readAtOnce, maxOpen - progress.open.events) : 0
     const entries = limit > 0 ? yield* log.read(progress.position, limit, config.name) : []
     if (limit > 0) this.unread = ""
+    if (limit > 0 && entries.length === 0) progress.pass(yield* log.pastLost(progress.position))
     const now = clock.now()
     for (const entry of entries) this.#take(entry, now)
     // Events that did not fit can be read once attempts have made room; without room it stays known that there is more.

@@ -156,6 +156,11 @@ export class Progress {
     return true
   }
 
+  /** Nothing up to `sequence` can be read any more. */
+  pass(sequence: number): void {
+    this.#window.skip(sequence)
+  }
+
   /**
    * Takes over events that the journal moved here from another lane, where they
    * waited for a retry. Those that this lane has just ended are left out: the

@@ -79,6 +79,7 @@ export const make = Effect.fnUntraced(function* (
     appendUnsafe: (event, sinks) => writer.appendUnsafe(event, sinks),
     append: (event, sinks) => writer.append(event, sinks),
     read: (after, limit, reader) => Effect.flatMap(own, (stream) => stream.read(after, limit, reader)),
+    pastLost: (after) => Effect.flatMap(own, (stream) => stream.pastLost(after)),
     settle: (settlements) => Effect.flatMap(own, (stream) => stream.settle(settlements)),
     head: Effect.sync(() => fleet.own?.end ?? 0),
     awaitBeyond: (after) => Effect.suspend(() => fleet.own?.awaitBeyond(after) ?? Effect.void),

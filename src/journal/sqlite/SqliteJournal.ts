@@ -29,7 +29,10 @@ import { lanesOf } from "./service/SqliteLanes.ts"
 import { statusOf } from "./service/SqliteStatus.ts"
 import * as WorkerSearch from "./service/WorkerSearch.ts"
 
-type Log = Pick<WholeJournal, "appendUnsafe" | "append" | "read" | "settle" | "head" | "awaitBeyond" | "mayStart">
+type Log = Pick<
+  WholeJournal,
+  "appendUnsafe" | "append" | "read" | "pastLost" | "settle" | "head" | "awaitBeyond" | "mayStart"
+>
 
 const logOf = (engine: Engine, started: Started): Log => ({
   appendUnsafe: (event, sinks) => engine.appendUnsafe(event, sinks),
@@ -39,6 +42,7 @@ const logOf = (engine: Engine, started: Started): Log => ({
       if (exit !== undefined) resume(exit)
     }),
   read: (after, limit, reader) => attempt(() => engine.read(after, limit, reader)),
+  pastLost: (after) => attempt(() => (after < engine.head && engine.read(after, 1).length === 0 ? engine.head : after)),
   settle: (settlements) =>
     started(
       Effect.callback<ReadonlyArray<RefusedSettlement>, JournalError>((resume) => {

@@ -17,7 +17,7 @@ import { isIn, named } from "./Named.ts"
 import { Subject } from "./Subject.ts"
 import { Ends, numberOf } from "./Traffic.ts"
 
-const mutations = { long: 1_000, normal: 38 }
+const mutations = { long: 1_000, normal: 40 }
 /** Every so many events `late` rejects one: its dead letters are in the journal too. */
 const rejectEvery = 7
 /** How often the relay is started: it may find the damage when it is up, end, and set the file aside at the next start. */

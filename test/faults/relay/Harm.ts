@@ -122,6 +122,9 @@ const harms: ReadonlyArray<Harm> = [
   },
   (journal) => query(journal, "UPDATE lane SET cursor = cursor + 100 WHERE name = 'late'"),
   (journal) => query(journal, "DELETE FROM log WHERE first = (SELECT max(first) FROM log)"),
+  // No later event takes the lanes past it.
+  (journal) =>
+    query(journal, "UPDATE log SET bytes = zeroblob(length(bytes)) WHERE first = (SELECT max(first) FROM log)"),
   (journal, _, random) => {
     const [table, place] = inTable(journal, random)
     const noise = Buffer.from(Array.from({ length: 16 }, () => below(random, 256)))

@@ -125,6 +125,13 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     line: "damaged-journal",
+    gone: "a lane does not pass over damaged events at the end of the log",
+    file: "src/delivery/lane/Intake.ts",
+    find: "progress.pass(yield* log.pastLost(progress.position))",
+    replace: "{}",
+  },
+  {
+    line: "damaged-journal",
     gone: "nobody reads how far the journal had come",
     file: journal("sqlite/file/Store"),
     find: "expected: readMark(",

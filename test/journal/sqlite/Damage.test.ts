@@ -188,6 +188,27 @@ describe("SqliteJournal and damage", () => {
     )
   }
 
+  it.live("passes over damaged events at the end of the log, and over nothing else", () =>
+    Effect.gen(function* () {
+      const at = options()
+      yield* session(at, (journal) =>
+        Effect.forEach(ids(4), (id) => Effect.andThen(journal.openLane("lake"), journal.append(event(id), ["lake"]))),
+      )
+      const db = new DatabaseSync(at.path)
+      db.exec("UPDATE log SET bytes = zeroblob(length(bytes)) WHERE first = 2 OR first = 4")
+      db.close()
+      yield* session(at, (journal) =>
+        Effect.gen(function* () {
+          expect(yield* read(journal)).toEqual(["evt_0", "evt_2"])
+          const places = yield* Effect.forEach([0, 1, 2, 3, 4], (after) => journal.pastLost(after))
+          expect(places).toEqual([0, 1, 2, 4, 4])
+          expect(yield* journal.append(event("new"), ["lake"])).toBe("appended")
+          expect(yield* journal.pastLost(3)).toBe(3)
+        }),
+      )
+    }),
+  )
+
   it.live("builds an index anew that the disk has damaged, and says so", () =>
     Effect.gen(function* () {
       const at = options()

@@ -200,6 +200,15 @@ export class StreamState {
     })
   }
 
+  /** Only rows that are there are passed over: what a server has lost may be written again under the same sequences. */
+  pastLost(after: number): Effect.Effect<number, JournalError> {
+    return Effect.suspend(() =>
+      this.isLost || after >= this.end
+        ? Effect.succeed(after)
+        : Effect.map(this.#part(after, 1), ({ to, entries }) => (entries.length === 0 ? to : after)),
+    )
+  }
+
   #part(after: number, bytes: number): Effect.Effect<Part, JournalError> {
     return Effect.map(refusing(this.rows(after, bytes)), (rows) => {
       const last = rows.at(-1)

@@ -32,6 +32,23 @@ suiteUnless(reasonToSkip(), "what a relay keeps in the database", () => {
     }).pipe(Effect.scoped),
   )
 
+  it.effect("damaged events at the end of a stream are passed over, and missing ones are not", () =>
+    Effect.gen(function* () {
+      const { start, sql } = yield* relays
+      const before = yield* start("a")
+      yield* before.journal.openLane("lake")
+      for (const id of ["a", "b", "c"]) yield* before.journal.append(event(id), ["lake"])
+      yield* before.stop
+      yield* sql("UPDATE relay.log SET bytes = decode(repeat('00', octet_length(bytes)), 'hex') WHERE first = 3")
+      const { journal } = yield* start("a")
+      expect((yield* journal.read(0, 9)).map(({ sequence }) => sequence)).toEqual([1, 2])
+      const places = Effect.forEach([0, 1, 2, 3], (after) => journal.pastLost(after))
+      expect(yield* places).toEqual([0, 1, 3, 3])
+      yield* sql("DELETE FROM relay.log WHERE first = 3")
+      expect(yield* places).toEqual([0, 1, 2, 3])
+    }).pipe(Effect.scoped),
+  )
+
   it.effect("deliveries are forgotten after the window, by the relay that delivers the shared stream", () =>
     Effect.gen(function* () {
       const { start, sql } = yield* relays
