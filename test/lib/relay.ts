@@ -8,6 +8,7 @@
  */
 import { resolve } from "node:path"
 import { denoBinary, relayBinary, root } from "./programs.ts"
+import { sendSignal } from "./signal.ts"
 
 export interface StartOptions {
   /** The working directory; the config's own paths are relative to it. */
@@ -136,7 +137,9 @@ export const startRelay = async (config: string, options: StartOptions): Promise
     stdout: () => printed.stdout,
     stderr: () => printed.stderr,
     prints,
-    signal: (signal) => child.kill(signal),
+    signal: (signal) => {
+      if (!ended) sendSignal(child.pid, signal)
+    },
     kill: async (signal = "SIGTERM") => {
       child.kill(signal)
       return exited

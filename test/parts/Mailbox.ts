@@ -6,6 +6,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { freePort } from "../lib/port.ts"
+import { sendSignal } from "../lib/signal.ts"
 
 export interface Mail {
   readonly messageId: string
@@ -48,7 +49,7 @@ export const makeMailbox = async (): Promise<Mailbox> => {
       if (done) throw new Error("the SMTP server of the tests ended")
     },
     kill,
-    signal: (signal) => child?.kill(signal),
+    signal: (signal) => child && sendSignal(child.pid, signal),
     mails: () =>
       existsSync(file)
         ? readFileSync(file, "utf8")

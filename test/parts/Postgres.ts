@@ -23,6 +23,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import pg from "pg"
 import { freePort } from "../lib/port.ts"
+import { sendSignal } from "../lib/signal.ts"
 import { type Authorities, certificatesIn, makeCertificates } from "./certificates.ts"
 import { binaries, initdb, type Release, runAs } from "./PostgresBinaries.ts"
 
@@ -140,13 +141,7 @@ const isAlive = (process: number): boolean => {
 }
 
 const signalAll = (postmaster: number, signal: NodeJS.Signals): void => {
-  for (const pid of processesOf(postmaster)) {
-    try {
-      process.kill(pid, signal)
-    } catch {
-      // It ended meanwhile.
-    }
-  }
+  for (const pid of processesOf(postmaster)) sendSignal(pid, signal)
 }
 
 const own = (path: string): void => {
@@ -241,7 +236,7 @@ const serverOf = ({ path, data, port, release, tls }: Home): Postgres => {
   const kill = async () => {
     const processes = processesOf(pid)
     await ended(() => {
-      process.kill(pid, "SIGSTOP")
+      sendSignal(pid, "SIGSTOP")
       signalAll(pid, "SIGKILL")
     })
     // Its children die after it, and hold its shared memory until then: it would not start again.
@@ -299,7 +294,11 @@ const serverOf = ({ path, data, port, release, tls }: Home): Postgres => {
     start,
     kill,
     shutdown: () => ended(() => process.kill(pid, "SIGINT")),
-    freeze: () => signalAll(pid, "SIGSTOP"),
+    freeze: () => {
+      // Its postmaster first: from then on there are no more of them.
+      sendSignal(pid, "SIGSTOP")
+      signalAll(pid, "SIGSTOP")
+    },
     thaw: () => signalAll(pid, "SIGCONT"),
     standby,
     promote: async () => {

@@ -7,6 +7,7 @@ import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
 import { rmSync } from "node:fs"
 import process from "node:process"
+import { sendSignal } from "../lib/signal.ts"
 
 export interface ServerOptions {
   /** As errors call it. */
@@ -58,7 +59,7 @@ export class ServerProcess {
     }
   }
 
-  readonly signal = (signal: NodeJS.Signals): void => void process.kill(this.pid, signal)
+  readonly signal = (signal: NodeJS.Signals): void => sendSignal(this.pid, signal)
 
   /** kill -9. */
   readonly kill = async (): Promise<void> => {

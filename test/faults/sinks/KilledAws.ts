@@ -4,6 +4,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import process from "node:process"
 import { freePort } from "../../lib/port.ts"
+import { sendSignal } from "../../lib/signal.ts"
 import type { Line, Options, Outcome } from "../Line.ts"
 import { bodyOf, numberOf } from "../relay/Traffic.ts"
 import { killed } from "./Killed.ts"
@@ -39,7 +40,7 @@ const toEndpoint = async (options: Options, sink: (url: string) => object): Prom
         endpoint = Bun.spawn(command, { stdout: "ignore", stderr: "inherit" })
         while (!(await answers())) await Bun.sleep(20)
       },
-      freeze: () => endpoint?.kill("SIGSTOP"),
+      freeze: () => endpoint && sendSignal(endpoint.pid, "SIGSTOP"),
       thaw: () => endpoint?.kill("SIGCONT"),
       arrived: () => (existsSync(file) ? readFileSync(file, "utf8").trimEnd().split("\n").map(arrival) : []),
       remove: async () => {

@@ -1,0 +1,36 @@
+/** Signals to a process that a test started. */
+import { existsSync, readdirSync, readFileSync } from "node:fs"
+import process from "node:process"
+
+/** Behind the program's name, which may hold spaces and brackets, stands the state. */
+const stands = (task: string): boolean => {
+  try {
+    return /\) [TtZX]/.test(readFileSync(`${task}/stat`, "utf8"))
+  } catch {
+    // It ended meanwhile.
+    return true
+  }
+}
+
+const tasksOf = (pid: number): ReadonlyArray<string> => {
+  try {
+    return readdirSync(`/proc/${pid}/task`).map((task) => `/proc/${pid}/task/${task}`)
+  } catch {
+    return []
+  }
+}
+
+/**
+ * Sends a signal to a process; to one that has ended it does nothing. SIGSTOP
+ * only asks, and a server on another core can answer a whole request before it
+ * stands: with it this returns when every thread stands, where /proc tells.
+ */
+export const sendSignal = (pid: number, signal: NodeJS.Signals): void => {
+  try {
+    process.kill(pid, signal)
+  } catch {
+    return
+  }
+  if (signal !== "SIGSTOP" || !existsSync("/proc")) return
+  while (!tasksOf(pid).every(stands)) Bun.sleepSync(1)
+}
