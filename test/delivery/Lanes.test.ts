@@ -472,6 +472,28 @@ describe("a lane", () => {
     }).pipe(Effect.provide(lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(unreadable))))
   })
 
+  it.effect("asks a journal that is far nothing more until it has answered", () => {
+    const sink = scripted(() => "pass")
+    const asked = { times: 0 }
+    const answered = Latch.makeUnsafe(false)
+    const far = MemoryJournal.layerWith((journal) => ({
+      read: (after, limit) => answered.whenOpen(journal.read(after, limit)),
+      awaitBeyond: (after) =>
+        Effect.suspend(() => {
+          asked.times += 1
+          return journal.awaitBeyond(after)
+        }),
+    }))
+    return Effect.gen(function* () {
+      yield* append(3, ["sink"])
+      yield* pass("1 second")
+      expect(asked.times).toBeLessThan(10)
+      answered.openUnsafe()
+      yield* pass("1 second")
+      expect(sink.delivered).toEqual([1, 2, 3])
+    }).pipe(Effect.provide(lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(far))))
+  })
+
   it.effect("says that an attempt has had its time which is waited for, and takes its end for what it is", () => {
     const disk = Latch.makeUnsafe(false)
     const { sink, delivered } = scripted(() => "pass", 10)

@@ -83,10 +83,11 @@ export class Lane {
   readonly #intake: Intake
   readonly #outcome: Outcome
   readonly #wake = Latch.makeUnsafe(true)
+  /** Open once the pump has done all that it was woken for last. */
+  readonly #pumped = Latch.makeUnsafe(false)
   /** Open while an event is in flight or waits, so that there is something to watch. */
   readonly #timed = Latch.makeUnsafe(false)
   #launching = false
-  #resting = false
   readonly #stall = new Stall()
   #fruitfulAttempts = 0
   /** Events that are not settled, as the journal counted last. */
@@ -243,7 +244,10 @@ export class Lane {
         if (this.#broken !== undefined) return yield* Effect.die(this.#broken.defect)
         const more = yield* this.#pump().pipe(Effect.catch(({ message }) => this.#rest(message)))
         if (this.inFlight.size + this.#waiting > 0) this.#timed.openUnsafe()
-        if (!more) yield* this.#wake.await
+        if (!more) {
+          this.#pumped.openUnsafe()
+          yield* this.#wake.await
+        }
       }
     })
     return Effect.raceFirst(pump, Effect.raceFirst(this.#follow, this.#keepTime))
@@ -252,9 +256,7 @@ export class Lane {
   /** The journal reports by itself what is wrong with it; a lane only tries again. */
   readonly #rest = Effect.fnUntraced(function* (this: Lane, why: string) {
     this.#intake.unread = why
-    this.#resting = true
     yield* Effect.sleep(journalWait)
-    this.#resting = false
     return true
   })
 
@@ -274,13 +276,17 @@ export class Lane {
 
   get #follow(): Effect.Effect<never> {
     const next = Effect.gen({ self: this }, function* () {
-      yield* this.#log.awaitBeyond(this.progress.position)
+      const { position } = this.progress
+      yield* this.#log.awaitBeyond(position)
+      this.#pumped.closeUnsafe()
       this.#wake.openUnsafe()
-      // A lane that lets batches fill need not hear of every commit. One that is full, or can't read,
-      // leaves its position where it is: look again later, not at once.
+      // Until these are read: the journal may be far.
+      yield* this.#pumped.await
+      // A lane that is full, or can't read, leaves its position where it is: look again later, not at once.
+      // One that lets batches fill need not hear of every commit.
       const { linger = 0 } = this.#sink.batch
-      if (this.#resting || !this.#intake.hasRoom) yield* Effect.sleep(tick)
-      else yield* linger > 0 ? Effect.sleep(Duration.millis(linger)) : Effect.yieldNow
+      if (this.progress.position === position) yield* Effect.sleep(tick)
+      else if (linger > 0) yield* Effect.sleep(Duration.millis(linger))
     })
     return Effect.forever(next)
   }
