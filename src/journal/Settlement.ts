@@ -71,9 +71,11 @@ export interface Tries {
 /** How many attempts of an event are kept: the first and the newest. */
 const maxAttempts = 10
 
-/** The attempts to keep, of those before and those since. */
+/** The attempts to keep, of those before and those since. One that is told again is there already: the answer to the first time was lost. */
 export const keptAttempts = (before: ReadonlyArray<Attempt>, { refunded, failed }: Tries): ReadonlyArray<Attempt> => {
-  const all = [...before.slice(0, Math.max(0, before.length - refunded)), ...failed]
+  const left = before.slice(0, Math.max(0, before.length - refunded))
+  const isKnown = (one: Attempt) => left.some(({ at, number }) => at === one.at && number === one.number)
+  const all = [...left, ...failed.filter((one) => one.number === undefined || !isKnown(one))]
   return all.length <= maxAttempts ? all : [...all.slice(0, 1), ...all.slice(1 - maxAttempts)]
 }
 

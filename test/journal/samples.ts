@@ -3,7 +3,7 @@
 import { Duration, Effect, Schedule } from "effect"
 import type { Event } from "../../src/event/Event.ts"
 import type { Attempt, Settlement } from "../../src/journal/Journal.ts"
-import { floorOf, streamOf } from "../../src/journal/postgres/tables/Sequences.ts"
+import { floorOf, streamOf } from "../../src/journal/Sequences.ts"
 import type { SqliteConfig } from "../../src/journal/sqlite/SqliteConfig.ts"
 import type { WholeJournal } from "../../src/journal/WholeJournal.ts"
 

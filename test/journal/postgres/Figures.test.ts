@@ -1,6 +1,6 @@
 import { expect } from "bun:test"
 import { Cause, Duration, Effect, Exit, Fiber } from "effect"
-import { floorOf, sharedStream, streamOf } from "../../../src/journal/postgres/tables/Sequences.ts"
+import { floorOf, sharedStream, streamOf } from "../../../src/journal/Sequences.ts"
 import type { WholeJournal } from "../../../src/journal/WholeJournal.ts"
 import { it } from "../../lib/effect.ts"
 import { suiteUnless } from "../../lib/lacking.ts"

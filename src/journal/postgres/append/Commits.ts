@@ -5,11 +5,13 @@
  * **Guarantee.** Nothing is stored under an epoch that has passed, or on a server
  * of another timeline than the epoch's: the statement locks the stream's row, so a
  * takeover waits for it, or it finds nothing. A group whose connection broke is
- * sent again as it was, until its fate is known: of the two, one stores it.
+ * sent again as it was, until its fate is known: of the two, one stores it, with
+ * all that goes with it. Where that stays unknown this relay leaves the stream,
+ * so that no sequence is given twice.
  */
 import { Effect, Exit, Result } from "effect"
 import { type JournalError, unavailable } from "../../JournalError.ts"
-import type { Answer, Database, Params, Queries } from "../connection/Database.ts"
+import type { Database, Params, Queries } from "../connection/Database.ts"
 import type { DatabaseError } from "../connection/DatabaseError.ts"
 import { mayRepeat, refusalOf } from "../connection/DatabaseRefusal.ts"
 import { alsoName } from "../lanes/LaneChange.ts"
@@ -53,9 +55,18 @@ const sharedSql = `SELECT owned, first, timeline, void, altered
   FROM append_shared($1::int[], $2::int[], $3::int[], $4::int[], $5::int, $6::bigint, $7::bigint, $8::text, $9::bytea,
     $10::bytea, $11::bytea, $12::text[], $13::jsonb)`
 
+/** What an earlier try may have stored. */
+const storedSql = "SELECT true AS owned, first, timeline, void, altered FROM log WHERE first = $1"
+
+/** `append_shared` holds this lock until its transaction ends, so who has it knows what came of those before. */
+const lockShared = "SELECT pg_advisory_xact_lock('log'::regclass::oid::bigint)"
+
 interface Row extends Stored {
   readonly owned: boolean
 }
+
+/** A try's answer, `undefined` where the database gave none. */
+type Sent = Result.Result<Row | undefined, DatabaseError | JournalError>
 
 const literal = (numbers: ReadonlyArray<number>): string => `{${numbers.join(",")}}`
 
@@ -80,9 +91,6 @@ export const rowOf = ({ batch }: Group): ReadonlyArray<unknown> => [
 
 /** The statements of the same transaction, given the sequence that the group's first event has. */
 export type Also = (queries: Queries, first: number) => Effect.Effect<void, DatabaseError | JournalError>
-
-/** Work in the same transaction, given the row that the statement answered. */
-type After = (queries: Queries, row: Row) => Effect.Effect<void, DatabaseError | JournalError>
 
 const sleep = (millis: number) => new Promise<void>((resolve) => setTimeout(resolve, millis))
 
@@ -113,21 +121,28 @@ export class Commits {
     if (Exit.isFailure(named)) return Exit.failCause(named.cause)
     const newLanes = stream.missingLanes(group.batch.entries, first)
     const params = [stream.id, stream.epoch, ...keysOf(group), first, ...rowOf(group)]
-    const after: After = Effect.fnUntraced(function* (queries, { owned }) {
-      if (!owned) return
-      yield* stream.insertLanes(queries, newLanes)
-      if (also !== undefined) yield* also(queries, first)
-    })
     const isPlain = newLanes.length === 0 && also === undefined
-    const exit = await this.#repeated(
-      () => this.#send({ sql: ownSql, name: "append" }, params, isPlain ? undefined : after),
-      () => this.#storedAt(first),
+    const within = (isAgain: boolean) =>
+      this.#transact((queries) =>
+        Effect.gen(function* () {
+          const row = (yield* queries.query<Row>(ownSql, params)).rows[0]
+          if (row === undefined || !row.owned) return row
+          const [earlier] = isAgain && row.first === 0 ? (yield* queries.query<Row>(storedSql, [first])).rows : []
+          if (earlier !== undefined) return earlier
+          yield* stream.insertLanes(queries, newLanes)
+          if (also !== undefined) yield* also(queries, first)
+          return row
+        }),
+      )
+    const exit = await this.#repeated(isPlain ? (isAgain) => this.#alone(params, first, isAgain) : within, () =>
+      stream.lost(),
     )
-    if (Exit.isSuccess(exit) && !exit.value.owned) {
-      stream.lost()
-      return between
-    }
-    return exit
+    if (Exit.isFailure(exit)) return exit
+    const { owned, first: at, void: voids } = exit.value
+    // Where nothing was stored although something is new, another row has its sequences.
+    if (owned && (at > 0 || voids.length === group.batch.entries.length)) return exit
+    stream.lost()
+    return between
   }
 
   /** A sink's events belong to the lane that it has under its former name, until that lane is renamed. */
@@ -149,63 +164,64 @@ export class Commits {
     const lanes = [...new Set(group.batch.entries.flatMap(({ sinks }) => sinks))]
     const renamed = lanes.flatMap((lane) => (formerNames.has(lane) ? [[lane, formerNames.get(lane)]] : []))
     const params = [...keysOf(group), ...rowOf(group), lanes, JSON.stringify(Object.fromEntries(renamed))]
-    const after: After | undefined = also && ((queries, { first }) => also(queries, first))
-    return this.#repeated(
-      () => this.#send({ sql: sharedSql, name: "append_shared" }, params, after),
-      async () => undefined,
-    )
-  }
-
-  /** One round trip; in a transaction where something is done after it. */
-  #send(
-    { sql, name }: { readonly sql: string; readonly name: string },
-    params: Params,
-    after: After | undefined,
-  ): Promise<Result.Result<Row | undefined, DatabaseError | JournalError>> {
-    const { db } = this.#options
-    const only = ({ rows }: Answer<Row>) => rows[0]
-    if (after === undefined) {
-      return db.queryUnsafe<Row>("append", sql, params, { name, timeout }).then(Result.map(only))
-    }
-    const work = (queries: Queries) =>
-      Effect.map(queries.query<Row>(sql, params), only).pipe(
-        Effect.tap((row) => (row === undefined ? Effect.void : after(queries, row))),
+    if (also === undefined) return this.#repeated(() => this.#ask(sharedSql, params, "append_shared"))
+    // What the last try was told before its commit: only then may it have stored it.
+    let earlier: Row | undefined
+    const within = () =>
+      this.#transact((queries) =>
+        Effect.gen(function* () {
+          if (earlier !== undefined) {
+            yield* queries.query(lockShared)
+            const { rows } = yield* queries.query<Row>(`${storedSql} AND bytes = $2`, [earlier.first, params[10]])
+            if (rows[0] !== undefined) return rows[0]
+          }
+          const [row] = (yield* queries.query<Row>(sharedSql, params)).rows
+          if (row !== undefined) yield* also(queries, row.first)
+          earlier = row
+          return row
+        }),
       )
-    return Effect.runPromise(Effect.result(db.transact(work)))
+    return this.#repeated(within)
   }
 
-  /** Until the fate of the group is known; `stored` looks for what an earlier try has stored. */
+  /** One round trip, on the connection that nothing else waits on; a second one where an earlier try may have stored it. */
+  async #alone(params: Params, first: number, isAgain: boolean): Promise<Sent> {
+    const sent = await this.#ask(ownSql, params, "append")
+    if (!isAgain || Result.isFailure(sent) || !sent.success?.owned || sent.success.first > 0) return sent
+    // Only this relay numbers this stream.
+    return Result.map(await this.#ask(storedSql, [first]), (earlier) => earlier ?? sent.success)
+  }
+
+  async #ask(sql: string, params: Params, name?: string): Promise<Result.Result<Row | undefined, DatabaseError>> {
+    const options = { timeout, ...(name !== undefined && { name }) }
+    return Result.map(await this.#options.db.queryUnsafe<Row>("append", sql, params, options), ({ rows }) => rows[0])
+  }
+
+  #transact(work: (queries: Queries) => Effect.Effect<Row | undefined, DatabaseError | JournalError>): Promise<Sent> {
+    return Effect.runPromise(Effect.result(this.#options.db.transact(work)))
+  }
+
+  /** Until the fate of the group is known, or nothing more can be done to know it: then `unknown` is called. */
   async #repeated(
-    send: () => Promise<Result.Result<Row | undefined, DatabaseError | JournalError>>,
-    stored: () => Promise<Row | undefined>,
+    send: (isAgain: boolean) => Promise<Sent>,
+    unknown: () => void = () => {},
   ): Promise<Exit.Exit<Row, JournalError>> {
+    let mayBeStored = false
     for (let isAgain = false; ; isAgain = true) {
-      const result = await send()
+      const result = await send(isAgain)
       if (Result.isSuccess(result)) {
         const row = result.success
-        if (row === undefined) return Exit.fail(unavailable("PostgreSQL answered an append with nothing."))
-        return Exit.succeed((isAgain && row.owned && row.first === 0 && (await stored())) || row)
+        return row === undefined
+          ? Exit.fail(unavailable("PostgreSQL answered an append with nothing."))
+          : Exit.succeed(row)
       }
       const { failure } = result
-      if (failure._tag === "JournalError") return Exit.fail(failure)
-      if (this.#options.isClosed() || !mayRepeat(result as Result.Result<Row, DatabaseError>)) {
-        return Exit.fail(refusalOf(failure))
+      const isOfDatabase = failure._tag === "DatabaseError"
+      mayBeStored ||= isOfDatabase && failure.isLost
+      if (!isOfDatabase || this.#options.isClosed() || !mayRepeat(failure)) {
+        if (mayBeStored) unknown()
+        return Exit.fail(isOfDatabase ? refusalOf(failure) : failure)
       }
-      await sleep(repeatAfter)
-    }
-  }
-
-  /** The row that an earlier try has stored: only this relay numbers this stream. */
-  async #storedAt(first: number): Promise<Row | undefined> {
-    for (;;) {
-      const result = await this.#options.db.queryUnsafe<Row>(
-        "append",
-        "SELECT true AS owned, first, timeline, void, altered FROM log WHERE first = $1",
-        [first],
-        { timeout },
-      )
-      if (Result.isSuccess(result)) return result.success.rows[0]
-      if (this.#options.isClosed() || !mayRepeat(result)) return undefined
       await sleep(repeatAfter)
     }
   }

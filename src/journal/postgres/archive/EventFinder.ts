@@ -8,6 +8,7 @@
 import { Effect } from "effect"
 import { type DeliveryStatus, type EventPage, type EventQuery, type FoundEvent, matchOf } from "../../EventQuery.ts"
 import { type JournalError, refused } from "../../JournalError.ts"
+import { streamOf } from "../../Sequences.ts"
 import { maxEvents } from "../../stream/CommitBatch.ts"
 import { bucketOf, findDelivery } from "../../stream/OutcomeRecord.ts"
 import { decodeStored, type Stored } from "../../stream/Record.ts"
@@ -23,7 +24,6 @@ import type { Database } from "../connection/Database.ts"
 import { refusing } from "../connection/DatabaseRefusal.ts"
 import { LaneNames, nothingStored, type StoredLanes } from "../tables/LaneNames.ts"
 import { type EndedRow, endedOf } from "../tables/OutcomeTables.ts"
-import { streamOf } from "../tables/Sequences.ts"
 import { columns, idOf, type StreamRow, storedOf } from "../tables/StreamRows.ts"
 
 /** Rows, or kept events, that are looked through at a time. */

@@ -4,10 +4,10 @@
  */
 import { Effect } from "effect"
 import type { Entry } from "../../../event/Entry.ts"
+import { floorOf, streamOf } from "../../Sequences.ts"
 import { decode } from "../../stream/Record.ts"
 import type { Queries } from "../connection/Database.ts"
 import { refusing } from "../connection/DatabaseRefusal.ts"
-import { floorOf, streamOf } from "../tables/Sequences.ts"
 import { readBytes, type StreamRow, storedOf } from "../tables/StreamRows.ts"
 
 /** Their bytes are absent where all before them are enough already. */

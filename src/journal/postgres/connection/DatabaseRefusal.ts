@@ -1,5 +1,5 @@
 /** The meaning of a database error for those who use the journal. */
-import { Effect, Result } from "effect"
+import { Effect } from "effect"
 import { full, type JournalError, unavailable } from "../../JournalError.ts"
 import { type DatabaseError, diskFull } from "./DatabaseError.ts"
 
@@ -14,7 +14,5 @@ export const refusing = <A, R>(
   Effect.mapError(effect, (error) => (error._tag === "DatabaseError" ? refusalOf(error) : error))
 
 /** Whether the same once more may do: nothing is known to have been stored, or another transaction was first. */
-export const mayRepeat = (result: Result.Result<unknown, DatabaseError>): boolean =>
-  Result.isFailure(result) &&
-  (result.failure.reason === "unavailable" || result.failure.reason === "conflict") &&
-  result.failure.code !== diskFull
+export const mayRepeat = ({ reason, code }: DatabaseError): boolean =>
+  (reason === "unavailable" || reason === "conflict") && code !== diskFull

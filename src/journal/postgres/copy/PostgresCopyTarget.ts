@@ -19,6 +19,7 @@ import {
   type CopyTarget,
   each,
 } from "../../JournalCopy.ts"
+import { ceilingOf, floorOf, maxStreams } from "../../Sequences.ts"
 import { keyOf } from "../../stream/DuplicateKey.ts"
 import { bucketOf } from "../../stream/OutcomeRecord.ts"
 import { Origin, type Stored } from "../../stream/Record.ts"
@@ -32,7 +33,6 @@ import { migrate } from "../tables/DatabaseSchema.ts"
 import type { Place } from "../tables/LaneNames.ts"
 import * as LaneTables from "../tables/LaneTables.ts"
 import { putEnded } from "../tables/OutcomeTables.ts"
-import { ceilingOf, floorOf, maxStreams } from "../tables/Sequences.ts"
 import { unnested } from "../tables/Unnested.ts"
 import { failing } from "./PostgresCopySource.ts"
 

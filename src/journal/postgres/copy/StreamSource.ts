@@ -2,12 +2,12 @@
 import { Effect } from "effect"
 import { type After, type CopiedOutcomes, type CopiedStream, soundPages } from "../../JournalCopy.ts"
 import type { MaintenanceError } from "../../JournalError.ts"
+import { rangeOf } from "../../Sequences.ts"
 import { bucketOf } from "../../stream/OutcomeRecord.ts"
 import { decode } from "../../stream/Record.ts"
 import type { LaneNames } from "../tables/LaneNames.ts"
 import * as LaneTables from "../tables/LaneTables.ts"
 import { type EndedRow, endedOf } from "../tables/OutcomeTables.ts"
-import { rangeOf } from "../tables/Sequences.ts"
 import { columns, holding, type StreamRow, storedOf } from "../tables/StreamRows.ts"
 
 /** Rows that are read at a time. */

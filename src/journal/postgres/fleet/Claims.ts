@@ -1,9 +1,9 @@
 /** The claims of a relay: its name, a stream to write, and streams of relays that are gone. */
 import { Effect } from "effect"
 import { type JournalError, unavailable } from "../../JournalError.ts"
+import { maxStreams, sharedStream } from "../../Sequences.ts"
 import type { Database } from "../connection/Database.ts"
 import { refusing } from "../connection/DatabaseRefusal.ts"
-import { maxStreams, sharedStream } from "../tables/Sequences.ts"
 import type { Taken } from "./Handover.ts"
 import { lease, type MemberRow, type StreamRow, taking } from "./Membership.ts"
 

@@ -5,8 +5,8 @@
  */
 import { type FleetStatus, type MemberStatus, type StreamReport, takeoverAfter } from "../../FleetStatus.ts"
 import type { LaneInfo } from "../../LaneInfo.ts"
+import { sharedStream } from "../../Sequences.ts"
 import type { OwnedStream } from "../lanes/OwnedStream.ts"
-import { sharedStream } from "../tables/Sequences.ts"
 import type { Fleet } from "./Fleet.ts"
 import type { MemberRow } from "./Membership.ts"
 import { countsOf } from "./SelfReport.ts"

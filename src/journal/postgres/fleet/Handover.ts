@@ -12,7 +12,7 @@
  * a lease has passed is not enough: a sign of life that was sent after it must have been
  * answered, so who took a stream just before a promotion hears of that one first.
  */
-import { timelineOf } from "../tables/Sequences.ts"
+import { timelineOf } from "../../Sequences.ts"
 import { lease } from "./Membership.ts"
 
 interface Held {

@@ -5,10 +5,10 @@
  */
 import { Clock, Duration, Effect, type Scope, Semaphore } from "effect"
 import type { JournalError } from "../../JournalError.ts"
+import { sharedStream } from "../../Sequences.ts"
 import { empty } from "../append/LaneEmptying.ts"
 import { StreamWriter } from "../append/StreamWriter.ts"
 import { KnownRows } from "../tables/KnownRows.ts"
-import { sharedStream } from "../tables/Sequences.ts"
 import * as Fleet from "./Fleet.ts"
 import type { RedAlarm } from "./RedAlarm.ts"
 import { Silence } from "./Silence.ts"

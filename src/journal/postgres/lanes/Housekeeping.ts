@@ -3,10 +3,10 @@
  * has passed, and whoever delivers the shared stream forgets old duplicates.
  */
 import { Effect } from "effect"
+import { floorOf } from "../../Sequences.ts"
 import type { Database } from "../connection/Database.ts"
 import type { DatabaseError } from "../connection/DatabaseError.ts"
 import { pruneOutcomes } from "../tables/OutcomeTables.ts"
-import { floorOf } from "../tables/Sequences.ts"
 import type { OwnedStream } from "./OwnedStream.ts"
 import { isOwned } from "./StreamState.ts"
 

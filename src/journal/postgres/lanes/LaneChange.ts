@@ -10,11 +10,11 @@
  */
 import { Effect } from "effect"
 import { type JournalError, unavailable } from "../../JournalError.ts"
+import { ceilingOf, floorOf, sharedStream } from "../../Sequences.ts"
 import type { Queries } from "../connection/Database.ts"
 import type { DatabaseError } from "../connection/DatabaseError.ts"
 import { refusing } from "../connection/DatabaseRefusal.ts"
 import { LaneNames, type StoredLanes } from "../tables/LaneNames.ts"
-import { ceilingOf, floorOf, sharedStream } from "../tables/Sequences.ts"
 import type { StreamState } from "./StreamState.ts"
 
 /** A change that was decided on. */

@@ -7,12 +7,12 @@
  */
 import { Effect } from "effect"
 import { type JournalError, unavailable } from "../../JournalError.ts"
+import { ceilingOf, floorOf } from "../../Sequences.ts"
 import { Backlog } from "../../stream/Backlog.ts"
 import { removal } from "../../stream/Removal.ts"
 import type { Queries } from "../connection/Database.ts"
 import type { Opened, Opening } from "../tables/LaneNames.ts"
 import * as OutcomeTables from "../tables/OutcomeTables.ts"
-import { ceilingOf, floorOf } from "../tables/Sequences.ts"
 import { change } from "./LaneChange.ts"
 import type { StreamState } from "./StreamState.ts"
 

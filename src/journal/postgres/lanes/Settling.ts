@@ -1,6 +1,9 @@
 /**
  * Stores what lanes settled: mostly their cursors alone, in one statement; with
  * retries or dead letters, in a transaction.
+ *
+ * **Guarantee.** A settlement whose answer was lost can be stored again, with
+ * what was settled since: what it stored is found, and stays as it is.
  */
 import { Effect } from "effect"
 import type { Entry } from "../../../event/Entry.ts"
@@ -101,7 +104,7 @@ const storeAll = Effect.fnUntraced(function* (
   const isKept = (lane: string, sequence: number) => kept.get(`${lane}:${sequence}`)
   const unkept = changes.flatMap(({ lane, sequence }) => (isKept(lane, sequence) === undefined ? [sequence] : []))
   const found: ReadonlyMap<number, Entry> = yield* stream.find(queries, unkept)
-  const lost = new Set<string>()
+  const unfound: Array<{ readonly lane: string; readonly sequence: number }> = []
   const puts: Array<RetryToPut> = []
   const letters: Array<LetterToPut> = []
   const ends: Array<{ readonly lane: string; readonly sequence: number }> = []
@@ -117,10 +120,14 @@ const storeAll = Effect.fnUntraced(function* (
     letters.push(...rows.letters)
     ended.push(...rows.late)
     for (const sequence of rows.ends) ends.push({ lane, sequence })
-    for (const sequence of rows.lost) {
-      lost.add(`${lane}:${sequence}`)
-      stream.owner.damaged(sequence)
-    }
+    for (const sequence of rows.lost) unfound.push({ lane, sequence })
+  }
+  const dead = yield* LaneTables.deadAmong(queries, unfound)
+  const lost = new Set<string>()
+  for (const { lane, sequence } of unfound) {
+    if (dead.has(`${lane}:${sequence}`)) continue
+    lost.add(`${lane}:${sequence}`)
+    stream.owner.damaged(sequence)
   }
   yield* LaneTables.putRetries(queries, puts)
   yield* LaneTables.endRetries(queries, ends)
@@ -128,7 +135,9 @@ const storeAll = Effect.fnUntraced(function* (
   yield* queries.query(
     `WITH ${OutcomeTables.addDelivered("$3::bigint[], $4::text[], $5::bytea[]")},
        late AS (
-         INSERT INTO ended (${OutcomeTables.endedColumns}) SELECT * FROM unnest(${OutcomeTables.endedTypes(6)}))
+         INSERT INTO ended (${OutcomeTables.endedColumns})
+         SELECT * FROM unnest(${OutcomeTables.endedTypes(6)}) AS new(${OutcomeTables.endedColumns}) WHERE NOT EXISTS (
+           SELECT FROM ended WHERE (sequence, lane, at, outcome) = (new.sequence, new.lane, new.at, new.outcome)))
      UPDATE progress SET lanes = lanes || ${ofLanes("$2")} WHERE stream = $1`,
     [
       stream.id,

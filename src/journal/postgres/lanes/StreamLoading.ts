@@ -1,13 +1,13 @@
 /** Reads into memory where a stream stands in the database. */
 import { Effect } from "effect"
 import type { JournalError } from "../../JournalError.ts"
+import { ceilingOf, floorOf, rangeOf } from "../../Sequences.ts"
 import type { Cursor } from "../../Settlement.ts"
 import { Backlog } from "../../stream/Backlog.ts"
 import { keyAt } from "../../stream/RowKeys.ts"
 import type { Queries } from "../connection/Database.ts"
 import { type KnownRow, knownColumns } from "../tables/KnownRows.ts"
 import { LaneNames, nothingStored, type StoredLanes } from "../tables/LaneNames.ts"
-import { ceilingOf, floorOf, rangeOf } from "../tables/Sequences.ts"
 import { holding } from "../tables/StreamRows.ts"
 import type { StreamState } from "./StreamState.ts"
 

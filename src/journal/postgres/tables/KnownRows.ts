@@ -9,9 +9,9 @@
  * may pass for one that was pruned.
  */
 import { Effect } from "effect"
+import { floorOf } from "../../Sequences.ts"
 import { keyWidth } from "../../stream/RowKeys.ts"
 import type { Queries } from "../connection/Database.ts"
-import { floorOf } from "./Sequences.ts"
 import { unnested } from "./Unnested.ts"
 
 /** Rows that are remembered at least. */

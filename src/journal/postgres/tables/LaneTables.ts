@@ -2,12 +2,12 @@
 import { Effect } from "effect"
 import * as DeadLetterId from "../../DeadLetterId.ts"
 import type { Retry, StoredDeadLetter } from "../../LaneInfo.ts"
+import { rangeOf } from "../../Sequences.ts"
 import type { Attempt, Wait } from "../../Settlement.ts"
 import type { LetterToPut, RetryToPut } from "../../stream/Cursors.ts"
 import { decode, encode } from "../../stream/Record.ts"
 import { WebhookBytes } from "../../stream/WebhookBytes.ts"
 import type { Queries } from "../connection/Database.ts"
-import { rangeOf } from "./Sequences.ts"
 import { unnested } from "./Unnested.ts"
 
 /** A place in these tables. */
@@ -66,6 +66,16 @@ export const keptRetries = Effect.fnUntraced(function* (db: Queries, keys: Reado
       { attempts: attemptsOf(attempts), entry: () => decode(record, sequence) },
     ]),
   )
+})
+
+/** Those of which there is a dead letter, as `lane:sequence`. No round trip for none. */
+export const deadAmong = Effect.fnUntraced(function* (db: Queries, keys: ReadonlyArray<LaneRow>) {
+  if (keys.length === 0) return new Set<string>()
+  const { rows } = yield* db.query<LaneRow>(
+    "SELECT lane, sequence FROM dead WHERE (lane, sequence) IN (SELECT * FROM unnest($1::text[], $2::bigint[]))",
+    placesOf(keys),
+  )
+  return new Set(rows.map(({ lane, sequence }) => `${lane}:${sequence}`))
 })
 
 const noBytes = Buffer.alloc(0)

@@ -1,7 +1,7 @@
 import { expect } from "bun:test"
 import { Cause, Effect, Exit, SubscriptionRef } from "effect"
 import type { Log } from "../../../../src/journal/Journal.ts"
-import { floorOf, sharedStream, streamOf } from "../../../../src/journal/postgres/tables/Sequences.ts"
+import { floorOf, sharedStream, streamOf } from "../../../../src/journal/Sequences.ts"
 import { it } from "../../../lib/effect.ts"
 import { suiteUnless } from "../../../lib/lacking.ts"
 import { reasonToSkip } from "../../../parts/Postgres.ts"

@@ -2,7 +2,7 @@
 import { expect } from "bun:test"
 import { Effect, SubscriptionRef } from "effect"
 import type { OwnedStream } from "../../../../src/journal/postgres/lanes/OwnedStream.ts"
-import { sharedStream } from "../../../../src/journal/postgres/tables/Sequences.ts"
+import { sharedStream } from "../../../../src/journal/Sequences.ts"
 import { it } from "../../../lib/effect.ts"
 import { suiteUnless } from "../../../lib/lacking.ts"
 import { reasonToSkip } from "../../../parts/Postgres.ts"
