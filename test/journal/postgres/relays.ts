@@ -139,11 +139,12 @@ export const relays = Effect.gen(function* () {
           ].join(";"),
         ),
       ),
-    /** `over` may change what the relay asks its database. */
+    /** `over` may change what the relay asks its database; `maxSize` is in bytes. */
     start: Effect.fnUntraced(function* (
       name: string,
       retention = Duration.days(36_525),
       over: (db: Database) => Database = (db) => db,
+      maxSize = 1024 ** 3,
     ) {
       const scope = yield* Scope.fork(all)
       return yield* Effect.gen(function* () {
@@ -153,7 +154,7 @@ export const relays = Effect.gen(function* () {
         const journal = yield* PostgresJournal.make(db, {
           name,
           retention,
-          maxSize: 1024 ** 3,
+          maxSize,
           duplicates: { age: Duration.hours(24), count: 10_000 },
         })
         // One that is frozen can't leave, and a test that ends does not wait for it.

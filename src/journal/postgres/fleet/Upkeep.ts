@@ -27,12 +27,12 @@ export const run = Effect.fnUntraced(function* (
 ) {
   const tidy = Effect.gen(function* () {
     const before = (yield* Clock.currentTimeMillis) - Duration.toMillis(retention)
-    const tooMany = report.usedBytes() - maxSize * 0.9
+    const tooMany = () => report.usedBytes() - maxSize * 0.9
     for (const stream of fleet.streams) {
       if (stream.isLost) continue
       // Another relay may be emptying one of its lanes.
       if (stream.names.isMoving) yield* fleet.owner.exclusively(stream, loadPlaces(stream, db))
-      while (yield* Housekeeping.prune(stream, before, tooMany)) yield* Effect.sleep(20)
+      while (yield* Housekeeping.prune(stream, before, tooMany())) yield* Effect.sleep(20)
     }
   })
   const forget = Effect.suspend(() =>

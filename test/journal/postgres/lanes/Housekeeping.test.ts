@@ -32,6 +32,25 @@ suiteUnless(reasonToSkip(), "what a relay keeps in the database", () => {
     }).pipe(Effect.scoped),
   )
 
+  it.effect("rows that are delivered make room when the journal is nearly full, no more of them than it takes", () =>
+    Effect.gen(function* () {
+      const { start } = yield* relays
+      const maxSize = 3_000_000
+      const { journal } = yield* start("a", undefined, undefined, maxSize)
+      yield* journal.openLane("lake")
+      const used = Effect.map(journal.status, ({ usedBytes }) => usedBytes)
+      let count = 0
+      for (; (yield* used) < 0.95 * maxSize; count++) {
+        yield* journal.append(event(`e${count}`, { body: Buffer.alloc(10_000, count) }), ["lake"])
+        if (count % 50 === 49) yield* seconds(1)
+      }
+      yield* journal.settle([settlement("lake", count)])
+      yield* seconds(5)
+      expect(yield* used).toBeLessThan(0.91 * maxSize)
+      expect(yield* used).toBeGreaterThan(0.85 * maxSize)
+    }).pipe(Effect.scoped),
+  )
+
   it.effect("damaged events at the end of a stream are passed over, and missing ones are not", () =>
     Effect.gen(function* () {
       const { start, sql } = yield* relays
