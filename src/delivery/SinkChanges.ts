@@ -174,9 +174,11 @@ export const change = Effect.fn("Lanes.change")(function* (
       : yield* Effect.forEach(touched, (spec) => prepare(first, spec), { concurrency: "unbounded" })
   const release = Effect.forEach(prepared, ({ scope }) => Scope.close(scope, Exit.void), { discard: true })
   const isNew = ({ config }: LaneSpec) => !plans.some(({ known }) => known.has(config.name))
+  // Another relay may have taken the same config, and events for these lanes: an empty one may stay.
+  const opened = archive.fleet === undefined ? touched.filter(isNew) : []
   const undo = Effect.andThen(
     release,
-    Effect.forEach(touched.filter(isNew), ({ config }) => Effect.ignore(archive.dropLane(config.name))),
+    Effect.forEach(opened, ({ config }) => Effect.ignore(archive.dropLane(config.name))),
   )
   const unusable = prepared.flatMap(({ spec, failure }) =>
     failure?.reason._tag === "SinkMisconfigured" ? [`sink ${spec.config.name}: ${failure.message}`] : [],
