@@ -143,17 +143,21 @@ const make = Effect.fnUntraced(function* (
       const what = `only a restart changes ${keys}, so nothing was changed`
       return yield* refused("restart", `${what}: restart the relay, or take the change back`)
     }
-    const change = (config: RelayConfig) => lanes.change(config.sinks.map(specs.of), active.replace(config))
     yield* Slices.breath
-    const notes = yield* Effect.catchTags(change(config), {
-      SinkUnusable: ({ message }) => Effect.fail(refused("sink", message)),
-      JournalError: ({ message }) => Effect.fail(refused("journal", message)),
-    })
-    if (config.tls !== undefined && !Equal.equals(before.tls, config.tls)) {
-      yield* Effect.catch(listener.renew(config.tls), ({ message }) =>
-        Effect.andThen(Effect.ignore(change(before)), Effect.fail(refused("listener", message))),
-      )
+    // Before the lanes: a certificate can be taken back, and events that were moved to a new name can't.
+    const newTls = Equal.equals(before.tls, config.tls) ? undefined : config.tls
+    if (newTls !== undefined) {
+      yield* Effect.mapError(listener.renew(newTls), ({ message }) => refused("listener", message))
     }
+    const takeBack = newTls === undefined || before.tls === undefined ? Effect.void : listener.renew(before.tls)
+    const lanesChanged = lanes.change(config.sinks.map(specs.of), active.replace(config))
+    const notes = yield* Effect.catchTags(
+      Effect.onError(lanesChanged, () => Effect.ignore(takeBack)),
+      {
+        SinkUnusable: ({ message }) => Effect.fail(refused("sink", message)),
+        JournalError: ({ message }) => Effect.fail(refused("journal", message)),
+      },
+    )
     faults = certificateFaults
     yield* Slices.breath
     const report: Report = { file, changes: Difference.between(before, config), notes, warnings: warningsOf(loaded) }
