@@ -11,6 +11,7 @@ import { Clock, Duration, Effect } from "effect"
 import { quarantine } from "../event/Event.ts"
 import type { Archive } from "../journal/Archive.ts"
 import { Operator } from "../journal/Operator.ts"
+import { floorOf, streamOf } from "../journal/Sequences.ts"
 import { rejected, type Sink } from "../sinks/Sink.ts"
 import type { LaneSpec } from "./LaneSpec.ts"
 
@@ -58,16 +59,24 @@ const expireEvery = Duration.minutes(10)
 
 const idOf = (sequence: number): string => `${quarantine}:${sequence}`
 
-/** The sequence from which on letters are younger than a time: they came in order. */
-const firstSince = Effect.fnUntraced(function* (archive: Archive["Service"], time: number) {
-  const newestBelow = (sequence: number) =>
-    Effect.map(archive.deadLetters({ lane: quarantine, before: idOf(sequence), limit: 1 }), ([letter]) => letter)
-  const [newest] = yield* archive.deadLetters({ lane: quarantine, limit: 1 })
-  let [low, high] = [1, (newest?.sequence ?? 0) + 1]
+const newestBelow = (archive: Archive["Service"], sequence?: number) =>
+  Effect.map(
+    archive.deadLetters({ lane: quarantine, limit: 1, ...(sequence !== undefined && { before: idOf(sequence) }) }),
+    ([letter]) => letter,
+  )
+
+/** The sequence above `low` from which on letters of one stream, up to `newest`, are younger than a time: they came in order. */
+const firstSince = Effect.fnUntraced(function* (
+  archive: Archive["Service"],
+  floor: number,
+  newest: number,
+  time: number,
+) {
+  let [low, high] = [floor + 1, newest + 1]
   while (low < high) {
     const middle = Math.ceil((low + high) / 2)
-    const letter = yield* newestBelow(middle)
-    if (letter === undefined || letter.at < time) low = middle
+    const letter = yield* newestBelow(archive, middle)
+    if (letter === undefined || letter.sequence <= floor || letter.at < time) low = middle
     else high = Math.min(letter.sequence, middle - 1)
   }
   return low
@@ -76,15 +85,19 @@ const firstSince = Effect.fnUntraced(function* (archive: Archive["Service"], tim
 /** Deletes what was put in quarantine before a time; how many. */
 export const expire = Effect.fnUntraced(function* (archive: Archive["Service"], time: number) {
   let deleted = 0
-  let before = yield* firstSince(archive, time)
-  for (;;) {
-    const letters = yield* archive.deadLetters({ lane: quarantine, before: idOf(before), limit: page })
-    const last = letters.at(-1)
-    if (last === undefined) return deleted
-    const old = letters.filter(({ at }) => at < time).map(({ id }) => id)
-    if (old.length > 0) deleted += yield* Effect.provideService(archive.dropDeadLetters(old), Operator, expiry)
-    before = last.sequence
+  let newest = yield* newestBelow(archive)
+  while (newest !== undefined) {
+    const floor = floorOf(streamOf(newest.sequence))
+    let before = yield* firstSince(archive, floor, newest.sequence, time)
+    while (before > floor) {
+      const letters = yield* archive.deadLetters({ lane: quarantine, before: idOf(before), limit: page })
+      const old = letters.filter(({ sequence, at }) => sequence > floor && at < time).map(({ id }) => id)
+      if (old.length > 0) deleted += yield* Effect.provideService(archive.dropDeadLetters(old), Operator, expiry)
+      before = letters.at(-1)?.sequence ?? floor
+    }
+    newest = yield* newestBelow(archive, floor + 1)
   }
+  return deleted
 })
 
 /** Deletes what is too old, for ever. */
