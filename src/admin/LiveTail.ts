@@ -13,6 +13,7 @@ import type { Entry } from "../event/Entry.ts"
 import { refusals } from "../ingest/Answers.ts"
 import type { RecentRefusals, Refused } from "../ingest/RecentRefusals.ts"
 import { Journal } from "../journal/Journal.ts"
+import { streamOf } from "../journal/Sequences.ts"
 import type { Pattern } from "../routing/Pattern.ts"
 import type * as Api from "./Api.ts"
 import type { TappedRefusal } from "./RefusedRequest.ts"
@@ -95,8 +96,10 @@ const newsAfter = Effect.fnUntraced(function* (
   const next = yield* newest(recent)
   const events: Array<Api.Tapped> = []
   const refused: Array<TappedRefusal> = []
-  let at = Math.max(Math.min(sequence, next.sequence), next.sequence - maxLag)
-  let skipped = Math.max(0, at - sequence)
+  // The relay may have another stream by now, which begins elsewhere.
+  const from = streamOf(sequence) === streamOf(next.sequence) ? sequence : next.sequence
+  let at = Math.max(Math.min(from, next.sequence), next.sequence - maxLag)
+  let skipped = Math.max(0, at - from)
   const show = (add: () => void) => {
     if (events.length + refused.length >= most) skipped += 1
     else add()

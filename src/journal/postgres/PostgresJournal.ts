@@ -72,6 +72,8 @@ export const make = Effect.fnUntraced(function* (
   })
   const audit = AuditTable.make(db, options.name)
   const finder = new EventFinder(db, () => fleet.now())
+  /** Of the stream that this relay writes, or wrote last. */
+  let head = 0
   /** The stream that this relay writes; it fails between two. */
   const own = Effect.suspend(() => (fleet.own === undefined ? Effect.fail(noStream) : Effect.succeed(fleet.own)))
 
@@ -81,7 +83,7 @@ export const make = Effect.fnUntraced(function* (
     read: (after, limit, reader) => Effect.flatMap(own, (stream) => stream.read(after, limit, reader)),
     pastLost: (after) => Effect.flatMap(own, (stream) => stream.pastLost(after)),
     settle: (settlements) => Effect.flatMap(own, (stream) => stream.settle(settlements)),
-    head: Effect.sync(() => fleet.own?.end ?? 0),
+    head: Effect.sync(() => (head = fleet.own?.end ?? head)),
     awaitBeyond: (after) => Effect.suspend(() => fleet.own?.awaitBeyond(after) ?? Effect.void),
     openLane: (name, openOptions) => Effect.flatMap(own, (stream) => stream.openLane(name, openOptions)),
     limitBacklog: (lane, ...limits) => Effect.suspend(() => fleet.own?.limitBacklog(lane, ...limits) ?? Effect.void),
