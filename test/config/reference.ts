@@ -3,12 +3,14 @@
  * row for each key with its type, default and meaning; and a page for each type of
  * sink, made of the `<type>.md` beside the sink's code and its table.
  * A table stands behind a mark, `<!-- keys: listen tls -->`; that of a type of
- * journal behind `<!-- journal: sqlite -->`.
+ * journal behind `<!-- journal: sqlite -->`, and the catalogue of event types behind
+ * `<!-- event types -->`.
  *
  * After a change of a schema or a note: bun test/config/reference.ts
  */
 import { readFileSync, writeFileSync } from "node:fs"
 import { jsonSchema, jsonSchemaText } from "../../src/config/schema/JsonSchema.ts"
+import { eventTypes } from "../../src/event/EventType.ts"
 import { journalTypes } from "../../src/journal/Journals.ts"
 import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
 import { pagesBelow, readPage } from "../lib/docs.ts"
@@ -107,6 +109,14 @@ const notesOf = (type: string): string => {
 const marked = (mark: string, rows: ReadonlyArray<string>): string =>
   `<!-- ${mark} -->\n\n${[...head, ...rows].join("\n")}\n`
 
+/** The event types, a row for each object that they are about: `appointment.meeting` is one. */
+const catalogue = (): string => {
+  const objectOf = (type: string) => type.slice(0, type.lastIndexOf("."))
+  const groups = Map.groupBy(eventTypes, objectOf)
+  const rows = [...groups].map(([object, types]) => `| ${code(object)} | ${types.map(code).join(", ")} |\n`)
+  return `<!-- event types -->\n\n| object | event types |\n|---|---|\n${rows.join("")}`
+}
+
 /** The pages of the reference by their paths, with their tables and the notes on sinks, as they are now. */
 export const renewed = (schema: object): ReadonlyMap<string, string> => {
   const [whole, everySink, ...types] = sections(schema)
@@ -128,7 +138,9 @@ export const renewed = (schema: object): ReadonlyMap<string, string> => {
     .filter((path) => !path.startsWith("config/reference/sinks/") || path.endsWith("README.md"))
     .map((path): [string, string] => [
       path,
-      withTables(readPage(path)).replace(/<!-- sink types -->\n\n*(?:- .*\n)*/, list),
+      withTables(readPage(path))
+        .replace(/<!-- sink types -->\n\n*(?:- .*\n)*/, list)
+        .replace(/<!-- event types -->\n\n*(?:\|.*\n)*/, catalogue()),
     ])
   return new Map([...written, ...generated])
 }
