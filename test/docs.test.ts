@@ -1,45 +1,25 @@
 /** The docs lead somewhere: every link names a file, and every anchor a heading. */
 import { describe, expect, test } from "bun:test"
-import { existsSync, readdirSync } from "node:fs"
-import { dirname, join } from "node:path"
+import { readdirSync, statSync } from "node:fs"
+import { join } from "node:path"
 import { pagesBelow, readPage } from "./lib/docs.ts"
+import { deadLinks, reachedFrom } from "./lib/links.ts"
 import { root } from "./lib/programs.ts"
 
 const pages = [...readdirSync(root).filter((name) => name.endsWith(".md")), ...pagesBelow("config")]
 
-/** The anchors of a page's headings, as GitHub makes them. */
-const anchorsOf = (path: string): ReadonlyArray<string> =>
-  [...readPage(path).matchAll(/^#+ (.+)$/gm)].map(([, title = ""]) =>
-    title
-      .toLowerCase()
-      .replaceAll(/[^\p{L}\p{N} _-]/gu, "")
-      .replaceAll(" ", "-"),
-  )
+const files = (path: string): string | undefined =>
+  statSync(join(root, path), { throwIfNoEntry: false })?.isFile() ? readPage(path) : undefined
 
 describe("the docs", () => {
   for (const page of pages) {
     test(`have no dead link in ${page}`, () => {
-      const links = [...readPage(page).matchAll(/\]\(([^)\s]+)\)|(?:src|srcset)="([^"]+)"/g)].map(
-        ([, link, image]) => link ?? image ?? "",
-      )
-      const dead = links.filter((link) => {
-        if (/^https?:/.test(link)) return false
-        const [file = "", anchor] = link.split("#")
-        const target = file === "" ? page : join(dirname(page), file)
-        if (!existsSync(join(root, target))) return true
-        return anchor !== undefined && !anchorsOf(target).includes(anchor)
-      })
-      expect(dead).toEqual([])
+      expect(deadLinks(page, files)).toEqual([])
     })
   }
 
   test("are all reached from the README", () => {
-    const reached = new Set(["README.md"])
-    for (const page of reached) {
-      for (const [, link = ""] of readPage(page).matchAll(/\]\(([^)#\s]+\.md)/g)) {
-        if (!/^https?:/.test(link)) reached.add(join(dirname(page), link))
-      }
-    }
+    const reached = reachedFrom("README.md", files)
     expect(pages.filter((page) => !reached.has(page))).toEqual([])
   })
 

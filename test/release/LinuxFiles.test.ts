@@ -1,12 +1,17 @@
 /** What a package installs, without making one. */
 import { expect, test } from "bun:test"
+import { existsSync } from "node:fs"
+import { join } from "node:path"
+import { readPage } from "../lib/docs.ts"
+import { deadLinks, linksOf, reachedFrom } from "../lib/links.ts"
 import { root } from "../lib/programs.ts"
 import { filesOf } from "./LinuxFiles.ts"
 
 const help = { manual: "", completions: { bash: "", zsh: "", fish: "" } }
 const files = filesOf(root, help, "/usr/share/zsh/vendor-completions")
-const textOf = (path: string): string =>
-  Buffer.from(files.find((file) => file.path === path)?.content ?? "").toString("utf8")
+const contents = new Map(files.map(({ path, content }) => [path, Buffer.from(content).toString("utf8")]))
+const textOf = (path: string): string => contents.get(path) ?? ""
+const pages = [...contents.keys()].filter((path) => path.endsWith(".md"))
 
 test("the installed config names only files that are installed", () => {
   const named = textOf("/etc/relay/relay.config.json").match(/\.?\/usr\/share\/[\w./-]*\w/g) ?? []
@@ -17,4 +22,22 @@ test("the installed config names only files that are installed", () => {
 test("every key and every runbook has its page", () => {
   expect(textOf("/usr/share/doc/relay/reference/sinks/kafka.md")).toStartWith("# ")
   expect(textOf("/usr/share/doc/relay/operations/runbooks.md")).toContain("sink-waiting")
+})
+
+test("no link of an installed page is dead, and all pages are reached from the first", () => {
+  const read = (path: string) => contents.get(path)
+  expect(pages.flatMap((page) => deadLinks(page, read).map((link) => `${page}: ${link}`))).toEqual([])
+  const reached = reachedFrom("/usr/share/doc/relay/README.md", read)
+  expect(pages.filter((page) => !reached.has(page))).toEqual([])
+})
+
+test("an installed page has every link of its source but one to a test, which is not installed", () => {
+  const sourceOf = (page: string) => page.replace("/usr/share/doc/relay/", "")
+  const dropped = pages.filter((page) => {
+    const path = sourceOf(page)
+    const source = readPage(existsSync(join(root, "config", path)) ? join("config", path) : path)
+    return linksOf(source).length !== linksOf(textOf(page)).length
+  })
+  expect(dropped.map(sourceOf)).toEqual(["SECURITY.md"])
+  expect(textOf("/usr/share/doc/relay/SECURITY.md")).toContain(", and a test searches all output for them.")
 })

@@ -1,6 +1,6 @@
 /** Where the files of the relay lie on a Linux that has it installed, and what stands in them. */
-import { readdirSync, readFileSync } from "node:fs"
-import { join } from "node:path"
+import { readdirSync, readFileSync, statSync } from "node:fs"
+import { dirname, join, relative } from "node:path"
 import { jsonSchemaText } from "../../src/config/schema/JsonSchema.ts"
 import { journalTypes } from "../../src/journal/Journals.ts"
 import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
@@ -34,26 +34,61 @@ export const unitOf = (unit: string): string =>
 const schema = "/usr/share/relay/relay.schema.json"
 const docs = "/usr/share/doc/relay"
 
-/** The reference and the operations pages, which link each other by their places below config/. */
-const pagesOf = (root: string): ReadonlyArray<InstalledFile> =>
-  ["reference", "operations"].flatMap((folder) =>
-    readdirSync(join(root, "config", folder), { recursive: true, encoding: "utf8" })
-      .filter((name) => name.endsWith(".md"))
-      .toSorted()
-      .map((name) => ({
-        path: join(docs, folder, name),
-        content: readFileSync(join(root, "config", folder, name)),
-      })),
-  )
+const packaged = "config/deploy/packaged.json"
+const unit = "config/deploy/relay.service"
+/** The default config, which the pages show too. */
+const fallback = "relay.config.json"
+
+/** The files that are installed elsewhere than among the docs. */
+const places: Readonly<Record<string, string>> = {
+  [packaged]: "/etc/relay/relay.config.json",
+  [unit]: "/usr/lib/systemd/system/relay.service",
+  "config/relay.schema.json": schema,
+}
+
+/** The repository's pages, and what they show: all below config/ but for images. */
+const documented = (root: string): ReadonlyArray<string> => [
+  "CHANGELOG.md",
+  "SECURITY.md",
+  fallback,
+  ...readdirSync(join(root, "config"), { recursive: true, encoding: "utf8" })
+    .toSorted()
+    .map((name) => join("config", name))
+    .filter((path) => !path.startsWith("config/images") && statSync(join(root, path)).isFile() && !(path in places)),
+]
+
+/** The place of a file of the repository: what is below config/ is directly below the docs. */
+const placeOf = (path: string): string => places[path] ?? join(docs, path.replace(/^config\//, ""))
+
+/** A page with links to where things are installed. What is not installed, such as a test, is only named. */
+const relinked = (page: string, text: string, installed: ReadonlySet<string>): string =>
+  text.replaceAll(/\[([^\]]+)\]\(((?!https?:)[^)#\s]+)(#[^)\s]*)?\)/g, (_, words: string, to: string, anchor = "") => {
+    const target = join(dirname(page), to)
+    if (!installed.has(target)) return words
+    return `[${words}](${relative(dirname(placeOf(page)), placeOf(target))}${anchor})`
+  })
+
+/** The pages, which link each other and the examples. */
+const pagesOf = (root: string): ReadonlyArray<InstalledFile> => {
+  const paths = documented(root)
+  const installed = new Set([...paths, ...Object.keys(places)])
+  return paths.map((path) => {
+    const text = readFileSync(join(root, path), "utf8")
+    const content = path.endsWith(".md")
+      ? relinked(path, text, installed)
+      : text.replace(/"\$schema": "[^"]*"/, `"$$schema": "${schema}"`)
+    return { path: placeOf(path), content }
+  })
+}
 
 /** All but the program itself. `zsh` is where the system's zsh looks for completions. */
 export const filesOf = (root: string, { manual, completions }: Help, zsh: string): ReadonlyArray<InstalledFile> => {
   const read = (path: string): string => readFileSync(join(root, path), "utf8")
   return [
     {
-      path: "/etc/relay/relay.config.json",
+      path: placeOf(packaged),
       content: replaced(
-        read("config/deploy/packaged.json"),
+        read(packaged),
         ["../relay.schema.json", schema],
         [
           "config/README.md explains every key.",
@@ -63,13 +98,12 @@ export const filesOf = (root: string, { manual, completions }: Help, zsh: string
       isConfig: true,
     },
     { path: schema, content: jsonSchemaText({ sinkTypes, journalTypes }) },
-    { path: "/usr/lib/systemd/system/relay.service", content: unitOf(read("config/deploy/relay.service")) },
+    { path: placeOf(unit), content: unitOf(read(unit)) },
     { path: "/usr/share/man/man1/relay.1.gz", content: Bun.gzipSync(manual, { level: 9 }) },
     { path: "/usr/share/bash-completion/completions/relay", content: completions.bash },
     { path: join(zsh, "_relay"), content: completions.zsh },
     { path: "/usr/share/fish/vendor_completions.d/relay.fish", content: completions.fish },
     { path: join(docs, "copyright"), content: read("LICENSE") },
-    { path: join(docs, "CHANGELOG.md"), content: read("CHANGELOG.md") },
     ...pagesOf(root),
   ]
 }

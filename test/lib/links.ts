@@ -1,0 +1,43 @@
+/** The links of Markdown pages, and those that lead nowhere. */
+import { dirname, join } from "node:path"
+
+/** The text of a file by its path; `undefined` where there is none. */
+export type Files = (path: string) => string | undefined
+
+const link = /\]\(([^)\s]+)\)|(?:src|srcset)="([^"]+)"/g
+
+export const linksOf = (text: string): ReadonlyArray<string> =>
+  [...text.matchAll(link)].map(([, link, image]) => link ?? image ?? "").filter((link) => !/^https?:/.test(link))
+
+/** Where a link of a page leads. */
+export const targetOf = (page: string, link: string): string => {
+  const [file = ""] = link.split("#")
+  return file === "" ? page : join(dirname(page), file)
+}
+
+/** The anchors of a page's headings, as GitHub makes them. */
+const anchorsOf = (text: string): ReadonlyArray<string> =>
+  [...text.matchAll(/^#+ (.+)$/gm)].map(([, title = ""]) =>
+    title
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N} _-]/gu, "")
+      .replaceAll(" ", "-"),
+  )
+
+/** The links of a page that name no file, or no heading of one. */
+export const deadLinks = (page: string, files: Files): ReadonlyArray<string> =>
+  linksOf(files(page) ?? "").filter((link) => {
+    const text = files(targetOf(page, link))
+    const [, anchor] = link.split("#")
+    return text === undefined || (anchor !== undefined && !anchorsOf(text).includes(anchor))
+  })
+
+/** The pages that are reached from one by links, itself among them. */
+export const reachedFrom = (page: string, files: Files): ReadonlySet<string> => {
+  const reached = new Set([page])
+  for (const one of reached) {
+    const targets = linksOf(files(one) ?? "").map((link) => targetOf(one, link))
+    for (const target of targets.filter((target) => target.endsWith(".md"))) reached.add(target)
+  }
+  return reached
+}
