@@ -15,7 +15,7 @@ const procedure = (title: string): string => procedures.get(title) ?? ""
 const machine = mkdtempSync(join(tmpdir(), "relay-operations-"))
 /** The places of a machine, below a directory of this test. */
 const places = { "/var/lib/relay": "state", "/etc/relay": "etc", "/usr/local/bin": "bin", "/var/backups": "backups" }
-for (const place of [...Object.values(places), "state/data"]) mkdirSync(join(machine, place))
+for (const place of Object.values(places)) mkdirSync(join(machine, place))
 const state = join(machine, "state")
 const config = join(machine, "etc/relay.config.json")
 const env = { PATH: `${join(machine, "bin")}:${process.env.PATH}`, HOME: machine, NO_COLOR: "1" }
@@ -66,7 +66,7 @@ const write = (sinks: ReadonlyArray<string>): void =>
     JSON.stringify({
       listen: `127.0.0.1:${port}`,
       admin: { listen: `127.0.0.1:${admin}` },
-      journal: { path: join(state, "data/journal.db") },
+      journal: { path: join(state, "journal.db") },
       webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: "a-secret-of-this-test" }] } },
       sinks: Object.fromEntries(
         sinks.map((name) => [
