@@ -147,8 +147,12 @@ suiteUnless(reasonToSkip(), "relays that Prometheus scrapes", () => {
     }
   }, 60_000)
 
-  test("are up by their token, and down with another", async () => {
-    const addresses = [await startOne("first", { token }), await startOne("second", { token })]
+  test("are up by a token that may only read, and down with another", async () => {
+    const tokens = [
+      { name: "ada", role: "operate", value: "a-token-that-may-change-something" },
+      { name: "prometheus", role: "read", value: token },
+    ]
+    const addresses = [await startOne("first", { tokens }), await startOne("second", { tokens })]
     const config = withToken.replace(/"relay-1.*?"(?=\])/, addresses.map((address) => `"${address}"`).join(", "))
     const [right, wrong] = [await startPrometheus(config, token), await startPrometheus(config, "another")]
     expect((await right.targets()).map(({ health, labels }) => [labels.instance, health]).toSorted()).toEqual(
