@@ -158,7 +158,7 @@ const Webhook = Schema.Struct({
     "route",
   ),
   undecodable: oneOf("Treatment of a signed body that is no envelope", ["quarantine", "reject"], "quarantine"),
-  respond: countOr("Status of an accepted delivery; a sender treats any other than 2xx as a failure", 202, 200, 299),
+  respond: countOr("Status of an accepted delivery, if the sender wants another 2xx", 202, 200, 299),
   maxBody: Units.bytes.or("1 MiB", "A larger body gets a 413"),
   commitTimeout: Units.duration.or("3 seconds", "A delivery that is not on disk by then gets a 503"),
   strictId: flag("Answer 404 to a webhook id that is not in `id`, instead of accepting it with a warning", false),
