@@ -2,6 +2,7 @@
 import { expect, test } from "bun:test"
 import { existsSync } from "node:fs"
 import { join } from "node:path"
+import { embedded } from "../../src/config/load/Defaults.ts"
 import { readPage } from "../lib/docs.ts"
 import { deadLinks, linksOf, reachedFrom } from "../lib/links.ts"
 import { root } from "../lib/programs.ts"
@@ -17,6 +18,13 @@ test("the installed config names only files that are installed", () => {
   const named = textOf("/etc/relay/relay.config.json").match(/\.?\/usr\/share\/[\w./-]*\w/g) ?? []
   expect(named.toSorted()).toEqual(["/usr/share/doc/relay/reference/README.md", "/usr/share/relay/relay.schema.json"])
   expect(files.map(({ path }) => path)).toEqual(expect.arrayContaining(named))
+})
+
+test("the default config names the reference where it is, in the source and in a package", () => {
+  const named = embedded.match(/[\w./-]*reference\/[\w./-]*\w/g) ?? []
+  expect(named).toEqual(["config/reference/README.md", "/usr/share/doc/relay/reference/README.md"])
+  expect(existsSync(join(root, named[0] ?? ""))).toBe(true)
+  expect(contents.has(named[1] ?? "")).toBe(true)
 })
 
 test("every key and every runbook has its page", () => {

@@ -91,7 +91,7 @@ export const filesOf = (root: string, { manual, completions }: Help, zsh: string
         read(packaged),
         ["../relay.schema.json", schema],
         [
-          "config/README.md explains every key.",
+          "config/reference/README.md explains every key.",
           `\`man relay\` has the commands, and\n// ${docs}/reference/README.md explains every key.`,
         ],
       ),
