@@ -4,10 +4,10 @@
  *
  * **Guarantee.** That of `ImportChoice.ts`: the commit that appends an event
  * also records it as imported, so neither a second import nor one after a crash
- * repeats it.
+ * repeats it. Of this journal's own file, or a copy of it, only what is lost
+ * here is imported: after a backup was restored that is what came since.
  */
 import type { ImportCounts, UndeliveredEvent } from "../../Archive.ts"
-import { unavailable } from "../../JournalError.ts"
 import { slice } from "../../stream/BulkSlices.ts"
 import { addCounts, chooseImports, importedLetters } from "../../stream/ImportChoice.ts"
 import { bodyChecksum, Origin } from "../../stream/Record.ts"
@@ -38,18 +38,16 @@ export const importEvents = (
   journal: string,
   events: ReadonlyArray<UndeliveredEvent>,
 ): ImportCounts => {
-  if (engine.guard(() => meta(engine.store.db, "identity")) === journal) {
-    throw unavailable(
-      `That is the journal that the relay runs on, or a copy of it: what it owes is on its way. Only what another journal owed can be imported.`,
-    )
-  }
   const { db } = engine.store
+  const isOwn = engine.guard(() => meta(db, "identity")) === journal
+  const missing = isOwn ? events.filter(({ sequence }) => engine.losses.has(sequence)) : events
   const notes = db.prepare("SELECT lanes FROM imported WHERE journal = ? AND sequence = ?")
   const note = db.prepare("INSERT OR REPLACE INTO imported (journal, sequence, lanes) VALUES (?, ?, ?)")
   const importedFor = (sequence: number) => list<string>(engine.guard(() => notes.get(journal, sequence)?.lanes))
   const isReceived = ({ event }: UndeliveredEvent) => engine.duplicates.find(event, bodyChecksum(event)) !== "new"
-  const counts = { pending: 0, deadLetters: 0, known: 0 }
-  for (const part of parts(events)) {
+  const owed = (some: ReadonlyArray<UndeliveredEvent>) => some.reduce((sum, { pending }) => sum + pending.length, 0)
+  const counts = { pending: 0, deadLetters: 0, known: owed(events) - owed(missing) }
+  for (const part of parts(missing)) {
     engine.space.requireRoom("What was imported stays; import the file again to go on.")
     engine.flush(true)
     const { chosen, lanesOf, known } = chooseImports(part, importedFor, isReceived)
