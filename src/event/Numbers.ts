@@ -20,7 +20,13 @@ const raw = JSON as unknown as Raw
 const mayBeLong = /(?:^|[:[,])\s*-?[0-9](?:[0-9.]{15}|[0-9.]*[eE](?:\+?[0-9]{2}|-[0-9]{3}))/
 
 /** The digits that count: without the sign, the point, the exponent, and zeros at either end. */
-const significant = (text: string): string => text.replace(/[eE].*$|[-.]/g, "").replace(/^0+|0+$/g, "")
+const significant = (text: string): string => {
+  const digits = text.replace(/[eE].*$|[-.]/g, "").replace(/^0+/, "")
+  // By a pattern this would take the square of a run of zeros in the middle.
+  let end = digits.length
+  while (digits[end - 1] === "0") end--
+  return digits.slice(0, end)
+}
 
 /** Whether the double is written with the digits of its source, so that it is the same number. */
 const isExact = (value: number, source: string): boolean =>

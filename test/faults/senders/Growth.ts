@@ -9,6 +9,7 @@
 import { Effect } from "effect"
 import { load } from "../../../src/config/load/Load.ts"
 import * as Envelope from "../../../src/event/Envelope.ts"
+import * as Numbers from "../../../src/event/Numbers.ts"
 import { hmacSha256, verify } from "../../../src/event/Signature.ts"
 import * as Template from "../../../src/formats/Template.ts"
 import { journalTypes } from "../../../src/journal/Journals.ts"
@@ -58,6 +59,7 @@ const works: ReadonlyArray<readonly [name: string, size: number, work: Work]> = 
   ["a body of brackets", 50_000, body((size) => "[".repeat(size))],
   ["a body of backslashes", 50_000, body((size) => `"${"\\".repeat(size)}`)],
   ["a body of digits", 20_000, body((size) => "9".repeat(size))],
+  ["a number of zeros", 20_000, (size) => Numbers.parse(`{"n":1.${"0".repeat(size)}1}`)],
   ["a nested object", 2_000, body((size) => `${'{"a":'.repeat(size)}1${"}".repeat(size)}`)],
   ["an object of many keys", 10_000, objects((size) => keyed(size, 0))],
   ["a long text", 100_000, objects((size) => ({ note: "n".repeat(size) }))],
