@@ -51,17 +51,18 @@ const Client = Schema.fromJsonString(
 )
 const decode = Schema.decodeUnknownEffect(Client)
 
-/** Waits so that requests are at least `interval` milliseconds apart. */
+/** Waits so that requests are at least `interval` milliseconds apart. Who is interrupted while it waits takes no turn. */
 const paced = (interval: number) => {
+  const turn = Semaphore.makeUnsafe(1)
   let next = 0
-  return Effect.flatMap(Clock.Clock, (clock) =>
-    Effect.suspend(() => {
-      const now = Number(clock.monotonicTimeNanosUnsafe()) / 1e6
-      const at = Math.max(now, next)
-      next = at + interval
-      return at > now ? Effect.sleep(Duration.millis(at - now)) : Effect.void
-    }),
-  )
+  return Effect.flatMap(Clock.Clock, (clock) => {
+    const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
+    const wait = Effect.suspend(() => Effect.sleep(Duration.millis(Math.max(0, next - now()))))
+    const take = Effect.sync(() => {
+      next = Math.max(now(), next) + interval
+    })
+    return turn.withPermit(Effect.andThen(wait, take))
+  })
 }
 
 /** Opens a cache over the sender's API, for the scope. */

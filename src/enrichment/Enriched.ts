@@ -82,13 +82,27 @@ export const over = (sink: Sink, clients: Clients, { events }: ClientsConfig, wi
     },
     send: (batch) => {
       const asked = new Set(Template.some(batch, shown))
-      return Effect.forEach(batch, (entry) => (asked.has(entry) ? enrich(entry) : Effect.succeed(entry)), {
-        concurrency: "unbounded",
-      }).pipe(
-        Effect.flatMap((enriched) => sink.send(enriched)),
-        Effect.map((failures) => new Map(Array.from(failures, ([index, error]) => [index, withoutAnswer(error)]))),
-        Effect.mapError(withoutAnswer),
-      )
+      return Effect.gen(function* () {
+        const results = yield* Effect.forEach(
+          batch,
+          (entry) => Effect.result(asked.has(entry) ? enrich(entry) : Effect.succeed(entry)),
+          { concurrency: "unbounded" },
+        )
+        const failures = new Map<number, SinkError>()
+        const kept: Array<readonly [index: number, entry: Entry]> = []
+        for (const [index, result] of results.entries()) {
+          if (Result.isSuccess(result)) kept.push([index, result.success])
+          // An event that will never have details costs only itself.
+          else if (result.failure.reason._tag === "DeliveryRejected") failures.set(index, result.failure)
+          else return yield* result.failure
+        }
+        const [first] = failures.values()
+        if (kept.length === 0 && first !== undefined) return yield* first
+        for (const [at, error] of yield* sink.send(kept.map(([, entry]) => entry))) {
+          failures.set(kept[at]?.[0] ?? at, withoutAnswer(error))
+        }
+        return failures
+      }).pipe(Effect.mapError(withoutAnswer))
     },
   }
 }

@@ -243,6 +243,45 @@ describe("an API that", () => {
     }),
   )
 
+  it.live("has no details of one client costs a digest only the event of that client", () =>
+    Effect.gen(function* () {
+      const { sink, sent } = yield* asking((request, response, raw) => {
+        const isKnown = !String(request.url).endsWith("cl_2")
+        answers(isKnown ? 200 : 404, details)(request, response, raw)
+      }, "deadLetter")
+      const failures = yield* sink.send([about(1, "cl_1"), about(2, "cl_2"), about(3, "cl_3")])
+      expect(Array.from(failures, ([index, { reason }]) => [index, reason._tag])).toEqual([[1, "DeliveryRejected"]])
+      expect(sent.map((text) => text.slice(0, 5))).toEqual(["evt_1", "evt_3"])
+    }),
+  )
+
+  it.effect("has its turns given to those that still wait, where it may be asked once a second", () =>
+    Effect.gen(function* () {
+      const rateLimit = { events: 1, per: Duration.seconds(1) }
+      const { sink, sent } = yield* asking(answers(200, details), "wait", {
+        rateLimit,
+        timeout: Duration.millis(1_500),
+      })
+      const answered = (count: number) =>
+        Effect.promise(async () => {
+          while (sent.length < count) await Bun.sleep(1)
+        })
+      const first = yield* Effect.forkChild(
+        Effect.forEach([1, 2, 3, 4], (n) => reasonOf(sink.send([about(n, `cl_${n}`)])), { concurrency: "unbounded" }),
+        { startImmediately: true },
+      )
+      yield* answered(1)
+      yield* TestClock.adjust("1 second")
+      yield* answered(2)
+      yield* TestClock.adjust("500 millis")
+      expect((yield* Fiber.join(first)).filter((reason) => reason !== undefined)).toHaveLength(2)
+      const next = yield* Effect.forkChild(sink.send([about(5, "cl_5")]), { startImmediately: true })
+      yield* TestClock.adjust("500 millis")
+      yield* Fiber.join(next)
+      expect(sent).toHaveLength(3)
+    }),
+  )
+
   it.live("is slow does not hold up a digest for longer than one event", () =>
     Effect.gen(function* () {
       const { sink, sent, paths } = yield* asking(() => {}, "deliver", {
