@@ -124,7 +124,10 @@ export class Budget {
       )
     }
     const [digits, others] = [Numbers.digitsOf(one), Numbers.digitsOf(other)]
-    return digits === undefined ? one === other : digits === others
+    if (digits === undefined && others === undefined) return one === other
+    // A `where` sees doubles, and the literal that it compares them with may have more digits.
+    if (digits === undefined) return one === Number(others)
+    return others === undefined ? Number(digits) === other : digits === others
   }
 
   /** Pays for writing a value as JSON, before it is written: parts that occur twice are written twice. */

@@ -85,6 +85,15 @@ describe("an expression", () => {
     }
   })
 
+  test("compares a double with a literal of more digits as doubles, as a condition must", () => {
+    const root = { id: Number("12345678901234567890"), exact: 0.5 }
+    const holds = (text: string) => Jmespath.compile(text, "").holds(root)
+    expect(holds("id == `12345678901234567890`")).toBe(true)
+    expect(holds("`12345678901234567890` != id")).toBe(false)
+    expect(holds("contains([id, exact], `12345678901234567890`)")).toBe(true)
+    expect(holds("id == `12345678901234999999`")).toBe(false)
+  })
+
   test("refuses to calculate with a number that it would round", () => {
     const root = Numbers.parse('{"id": 12345678901234567890, "small": 2}')
     expect(failure("id + `1`", root)).toContain("would round a number")
