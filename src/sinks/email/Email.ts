@@ -8,6 +8,7 @@
  * **Gotcha.** A server that takes a mail may still return it later: that goes to
  * `from`, and the relay hears nothing of it.
  */
+import { domainToASCII } from "node:url"
 import { Array as Arr, Clock, Effect, Redacted, type Scope } from "effect"
 import * as Address from "../../config/Address.ts"
 import * as Alert from "../alerts/Alert.ts"
@@ -22,7 +23,12 @@ import { composer, type Mail } from "./EmailMessage.ts"
 import * as SmtpSession from "./SmtpSession.ts"
 
 const seconds = 1_000
-const mailbox = (written: string): Mailbox => mailboxOf(written) ?? { name: "", address: "" }
+/** As SMTP has it: a domain of other letters in ASCII. */
+const mailbox = (written: string): Mailbox => {
+  const { name, address } = mailboxOf(written) ?? { name: "", address: "" }
+  const at = address.lastIndexOf("@") + 1
+  return { name, address: address.slice(0, at) + (domainToASCII(address.slice(at)) || address.slice(at)) }
+}
 
 const make = Effect.fnUntraced(function* (config: EmailConfig): Effect.fn.Return<Sink, SinkError, Scope.Scope> {
   const { server, security, auth, replyTo } = config

@@ -62,6 +62,7 @@ export const composer = (config: EmailConfig): ((entries: Entries) => Mail) => {
   const alertOf = Alert.compile({ objectId, details, resolve, ...(thread !== undefined && { dedupKey: thread }) })
   const subject = config.subject && Template.compile(config.subject, "text", "subject")
   const text = config.text && Template.compile(config.text, "text", "text")
+  const content = JSON.stringify([config.subject, config.text, objectId, details])
   const domain = mailboxOf(from)?.address.replace(/^.*@/, "") ?? ""
   const host = URL.canParse(`http://${domain}`) ? new URL(`http://${domain}`).hostname : domain
   const id = (kind: string, parts: ReadonlyArray<string>) => `<${kind}.${hash(parts)}@${host}>`
@@ -71,8 +72,8 @@ export const composer = (config: EmailConfig): ((entries: Entries) => Mail) => {
     return {
       subject: fit(subject ? subject.render(last, entries) : alert.summary, longestSubject),
       text: `${text ? harmless(text.render(last, entries)) : paragraphs(alert)}\n`,
-      // Ids are unique within a webhook only; and who gets mails of two sinks gets both.
-      messageId: id("relay", [last.event.webhook, groupKey(entries), ...to, "", ...cc]),
+      // Ids are unique within a webhook only; and who gets other mails of two sinks gets both.
+      messageId: id("relay", [last.event.webhook, groupKey(entries), ...to, "", ...cc, "", content]),
       thread: id("thread", [alert.key]),
     }
   }

@@ -48,6 +48,15 @@ describe("a mail", () => {
   beforeAll(startThere, 60_000)
   beforeAll(() => Effect.runPromise(Jmespath.load))
 
+  it.live("names a domain of other letters in ASCII", () =>
+    Effect.gen(function* () {
+      const { server, sent } = yield* greeting("8BITMIME")
+      const sink = yield* openEmail(() => ({ server, from: "relay@bücher.example" }))
+      yield* reasonOf(sink.send([entry(1)]))
+      expect(sent.join("")).toContain("MAIL FROM:<relay@xn--bcher-kva.example>")
+    }),
+  )
+
   test(
     "goes to every address, from the one that is given, and asks programs not to answer",
     (sink, smtp) =>
@@ -193,6 +202,17 @@ describe("ids of mails", () => {
       expect(one).toMatch(/^<relay\.[0-9a-f]{40}@example\.com>$/)
       expect(new Set([one, ...others]).size).toBe(4)
     }))
+
+  it.live("differ where two sinks mail other words to the same people", () =>
+    Effect.gen(function* () {
+      const smtp = yield* started()
+      for (const text of ["all of it {{/data}}", "please act"]) {
+        const sink = yield* openEmail(() => ({ server: smtp.server, text }))
+        yield* sink.send([entry(1)])
+      }
+      expect(new Set(smtp.taken.map(({ mail }) => mail.messageId)).size).toBe(2)
+    }),
+  )
 
   test("refer to one thread where the object is the same, and to none that they share elsewhere", (sink, smtp) =>
     Effect.gen(function* () {
