@@ -97,7 +97,8 @@ const make = Effect.fnUntraced(function* (config: EventBridgeConfig): Effect.fn.
   let lookedAt = Number.NEGATIVE_INFINITY
   const present = Effect.gen(function* () {
     const now = yield* Clock.currentTimeMillis
-    if (now - lookedAt < fresh) return
+    // The clock may have been set back.
+    if (Math.abs(now - lookedAt) < fresh) return
     yield* look
     lookedAt = now
   })

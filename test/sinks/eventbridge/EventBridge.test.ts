@@ -106,6 +106,19 @@ describe("a request of PutEvents", () => {
     }),
   )
 
+  it.effect("looks for the bus again after the clock was set back", () =>
+    Effect.gen(function* () {
+      const server = yield* awsServer()
+      const config = Schema.decodeUnknownSync(EventBridgeConfig)({ eventBusArn, credentials, endpoint: server.url })
+      const sink = yield* EventBridge.open(config)
+      yield* TestClock.setTime(10 * 3_600_000)
+      yield* sink.send(entries(1))
+      yield* TestClock.setTime(8 * 3_600_000)
+      yield* sink.send(entries(1))
+      expect(server.actions.filter((action) => action === "DescribeEventBus")).toHaveLength(2)
+    }),
+  )
+
   it.live("is made also where the relay may not look, and advice says what that means", () =>
     Effect.gen(function* () {
       const { server, sink } = yield* started({
