@@ -145,6 +145,9 @@ const make = Effect.gen(function* () {
         return refuse(name, signatureRefusals[authentic.reason])
       }
       const { webhook } = authentic.receiver
+      // Another webhook of its path may take more.
+      if (body.byteLength > webhook.maxBody)
+        return refuse(webhook.name, "tooLarge", sizeOf("tooLarge", body.byteLength))
       const webhookId = webhookIdOf(headers, webhook)
       if (webhook.ids.length > 0 && !webhook.ids.includes(webhookId)) {
         warn(`the webhook ${webhook.name} got a signed delivery under another webhook id than its own`, {

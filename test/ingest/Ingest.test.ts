@@ -451,6 +451,17 @@ describe("the webhook", () => {
     }),
   )
 
+  it.effect("has its own limit of a body, also where another of its path takes more", () =>
+    Effect.gen(function* () {
+      const { send, counters } = yield* start({ webhooks: [{ ...one, maxBody: 1_000 }, two] })
+      const long = envelope("appointment.created", { id: "x".repeat(5_000) })
+      const from = (secret: string) => delivery(long, { secret, headers: { "x-service-webhook-id": null } })
+      expect((yield* send(from("whsec_one"))).status).toBe(413)
+      expect((yield* send(from("whsec_two"))).status).toBe(202)
+      expect(counters.bytesInFlight).toBe(0)
+    }),
+  )
+
   it.effect("reads its own header names", () =>
     Effect.gen(function* () {
       const { send } = yield* start({
