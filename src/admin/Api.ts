@@ -190,6 +190,8 @@ export const EventReport = Schema.Struct({
       lane: optional(Schema.String),
       /** Rendered now, by the config in force. */
       payload: optional(Schema.Unknown),
+      /** The sink sends digests or batches: that of several events has another body and idempotency key. */
+      sentIn: optional(Schema.Literals(["digest", "batch"])),
       /** Why there is none. */
       note: optional(Schema.String),
     }),

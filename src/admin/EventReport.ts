@@ -3,7 +3,7 @@
  * accepted; routes and payloads are rendered now, by the config in force.
  */
 import { Option, Result } from "effect"
-import type { RelayConfig } from "../config/Config.ts"
+import type { LaneConfig, RelayConfig } from "../config/Config.ts"
 import type { LaneStatus } from "../delivery/Lanes.ts"
 import { ownWebhook } from "../delivery/RelayEvents.ts"
 import type { Entry } from "../event/Entry.ts"
@@ -47,7 +47,12 @@ const shownEntry = ({ sequence, origin, event, body, deliveries }: FoundEvent, r
   return shown && { sequence, event: { ...event, body: shown }, sinks, replayed: origin === "replayed" }
 }
 
-type Payload = Pick<Api.EventReport["sinks"][number], "payload" | "note">
+type Payload = Pick<Api.EventReport["sinks"][number], "payload" | "sentIn" | "note">
+
+const sentIn = ({ type, digest, config }: LaneConfig): Pick<Payload, "sentIn"> => {
+  if (digest !== undefined) return { sentIn: "digest" }
+  return sinkTypes[type]?.isBatched?.(config) === true ? { sentIn: "batch" } : {}
+}
 
 const payloadOf = (config: RelayConfig, sink: string, entry: Entry | undefined, erased?: Erased): Payload => {
   if (sink === quarantine) return {}
@@ -58,7 +63,7 @@ const payloadOf = (config: RelayConfig, sink: string, entry: Entry | undefined, 
   const rendered = Option.liftThrowable(render)(lane, sinkTypes[lane.type], entry)
   if (Option.isNone(rendered)) return { note: "it can't be rendered for this sink" }
   if (rendered.value === undefined) return { note: `a ${lane.type} sink can't say what it would be sent` }
-  return { payload: rendered.value }
+  return { payload: rendered.value, ...sentIn(lane) }
 }
 
 const laneOf = (lanes: ReadonlyArray<LaneStatus>, sink: string): string => {

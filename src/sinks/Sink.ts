@@ -149,6 +149,8 @@ export interface SinkType<Config> extends ConfiguredType<Config> {
    * kept in golden files.
    */
   preview(config: Config, batch: ReadonlyArray<Entry>): ReadonlyArray<Preview>
+  /** Whether the events of a batch go out in one message, whose body and idempotency key are the batch's. */
+  isBatched?(config: Config): boolean
   /** The packages that it sends by, as a stack trace names them; `@aws-sdk/` stands for all that begin so. See `Containment.ts`. */
   readonly libraries?: ReadonlyArray<string>
   /** The name of the system in OpenTelemetry's conventions, where they don't call it what the config does. */

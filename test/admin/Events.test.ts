@@ -1,8 +1,9 @@
 import { describe, expect } from "bun:test"
-import { Effect, Schema } from "effect"
+import { Duration, Effect, Schema } from "effect"
 import { EventPage, EventReports } from "../../src/admin/Api.ts"
 import type { RelayConfig } from "../../src/config/Config.ts"
 import { instant } from "../../src/formats/Amounts.ts"
+import { HttpConfig } from "../../src/sinks/http/HttpConfig.ts"
 import { answer, attempts, event, letter, retrying, settlement } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"
 import { json, lane, config as plainConfig, type Setup, start, text } from "./fixture.ts"
@@ -157,6 +158,29 @@ describe("events of the admin API", () => {
         line: { data: { object: { first_name: person } } },
       })
       expect(revealed.events[0]?.sinks.map(({ attempts }) => attempts[0]?.answer)).toEqual([answer, answer, undefined])
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("say of a sink that sends digests or batches that the message of several events is another", () =>
+    Effect.gen(function* () {
+      const [plain] = sinks
+      if (plain === undefined) throw new Error("there is no sink")
+      const batches = Schema.decodeUnknownSync(HttpConfig)({ url: "https://lake.example/", format: "ndjson" })
+      const grouping = [
+        { ...plain, name: "alone" },
+        { ...plain, name: "digests", digest: { wait: Duration.seconds(30), maxEvents: 9 } },
+        { ...plain, name: "batches", type: "http", config: batches },
+      ]
+      const { explain, journal } = yield* kept({ config: { ...config, sinks: grouping } })
+      const names = grouping.map(({ name }) => name)
+      for (const name of names) yield* journal.openLane(name)
+      yield* journal.append(event("evt_grouped", { type: "client.created", body }), names)
+      const { events } = yield* explain("evt_grouped")
+      expect(events[0]?.sinks.map(({ payload, sentIn }) => [payload !== undefined, sentIn])).toEqual([
+        [true, undefined],
+        [true, "digest"],
+        [true, "batch"],
+      ])
     }).pipe(Effect.orDie),
   )
 

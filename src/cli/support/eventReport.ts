@@ -78,11 +78,14 @@ const routing = ({ sinks, routes, type }: EventReport): string => {
 
 const payloads = ({ sinks }: EventReport, style: Paint, reveal: boolean): ReadonlyArray<string> => {
   const masked = reveal ? "" : "; personal data is masked, --reveal shows it"
-  return sinks.flatMap(({ sink, payload, note }) => {
+  return sinks.flatMap(({ sink, outcome, payload, sentIn, note }) => {
     if (payload === undefined && note === undefined) return []
-    const heading = style("bold", `what ${plain(sink)} would be sent`)
+    const isSent = outcome === "delivered" && sentIn === undefined
+    const heading = style("bold", `what ${plain(sink)} ${isSent ? "was" : "would be"} sent`)
     if (payload === undefined) return ["", `${heading}: ${plain(note ?? "")}`]
-    return ["", `${heading}, by the current config${masked}:`, toJson(payload, 2)]
+    const alone =
+      sentIn === undefined ? "" : `, of this event alone; a ${sentIn} of several has another body and idempotency key`
+    return ["", `${heading}, by the current config${alone}${masked}:`, toJson(payload, 2)]
   })
 }
 

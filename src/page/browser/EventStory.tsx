@@ -31,23 +31,32 @@ const Masked = ({ paths }: { readonly paths: ReadonlyArray<string> }) =>
     </p>
   )
 
+const sentHeading = ({ outcome, sentIn }: Sink): string => {
+  if (sentIn !== undefined) return "What would be sent of this event alone, by the active config"
+  return outcome === "delivered" ? "Sent, as the active config renders it" : "What would be sent, by the active config"
+}
+
 /** The request or message that a sink is sent. */
-const Sent = ({ sink: { sink, payload, note } }: { readonly sink: Sink }) => (
-  <div>
-    <h4>Sent, as the config in force renders it</h4>
-    {payload !== undefined && (
-      <>
-        <Masked paths={masksIn(payload)} />
-        <MaskedBlock of={written(payload)} label={`What ${plain(sink)} is sent`} />
-      </>
-    )}
-    {note !== undefined && (
-      <p class="quiet">
-        <Text of={note} />
-      </p>
-    )}
-  </div>
-)
+const Sent = ({ sink: one }: { readonly sink: Sink }) => {
+  const { sink, payload, sentIn, note } = one
+  return (
+    <div>
+      <h4>{sentHeading(one)}</h4>
+      {sentIn !== undefined && <p class="quiet">A {sentIn} of several events has another body and idempotency key.</p>}
+      {payload !== undefined && (
+        <>
+          <Masked paths={masksIn(payload)} />
+          <MaskedBlock of={written(payload)} label={`${plain(sink)}: ${sentHeading(one)}`} />
+        </>
+      )}
+      {note !== undefined && (
+        <p class="quiet">
+          <Text of={note} />
+        </p>
+      )}
+    </div>
+  )
+}
 
 /** The answers to the attempts that failed, and the code of the one that delivered. */
 const Answered = ({ sink: { sink, attempts, outcome, at, code, took, tries } }: { readonly sink: Sink }) => (

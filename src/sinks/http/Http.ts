@@ -119,4 +119,5 @@ export const Http: SinkType<HttpConfig> = {
   messages: { composes: ({ format }) => format === "template", with: '"format": "template"' },
   open: (config) => make(config),
   preview: (config, batch) => preview(config, batch),
+  isBatched,
 }

@@ -55,6 +55,24 @@ const running = Effect.fnUntraced(function* () {
   return { journal, ask }
 })
 
+/** The report on an event of the relay itself. */
+const own: EventReport = {
+  sequence: 1,
+  origin: "delivered",
+  id: "evt_relay_1",
+  type: "relay.lane_paused",
+  accountId: "",
+  webhook: "relay",
+  receivedAt: noon,
+  webhookId: "",
+  signature: "",
+  secret: "",
+  size: 9,
+  sinks: [],
+  routes: [],
+  timeline: [{ at: noon, what: "received by webhook relay" }],
+}
+
 describe("relay events", () => {
   it.live("lists what is kept, newest first, with what became of it", () =>
     Effect.gen(function* () {
@@ -273,6 +291,21 @@ describe("relay explain EVENT_ID", () => {
     }).pipe(Effect.orDie),
   )
 
+  test("says of each sink whether it was sent the message, and whether it is that of a digest", () => {
+    const at = { outcome: "delivered", attempts: [], payload: { line: 1 } } as const
+    const sinks: EventReport["sinks"] = [
+      { ...at, sink: "lake" },
+      { ...at, sink: "chat", sentIn: "digest" },
+      { ...at, sink: "crm", outcome: "pending" },
+    ]
+    const lines = render({ ...own, sinks }, painted(false), true, 200).split("\n")
+    expect(lines.filter((line) => line.startsWith("what "))).toEqual([
+      "what lake was sent, by the current config:",
+      "what chat would be sent, by the current config, of this event alone; a digest of several has another body and idempotency key:",
+      "what crm would be sent, by the current config:",
+    ])
+  })
+
   test("says when it has not looked at everything yet", () => {
     const page = { events: [], looked: 12_000, lookedTo: noon, next: "7" }
     expect(remark(page, "evt_1")).toBe(
@@ -281,23 +314,7 @@ describe("relay explain EVENT_ID", () => {
   })
 
   test("says that the relay's own event has no signature, and that no route took an event", () => {
-    const report: EventReport = {
-      sequence: 1,
-      origin: "delivered",
-      id: "evt_relay_1",
-      type: "relay.lane_paused",
-      accountId: "",
-      webhook: "relay",
-      receivedAt: noon,
-      webhookId: "",
-      signature: "",
-      secret: "",
-      size: 9,
-      sinks: [],
-      routes: [],
-      timeline: [{ at: noon, what: "received by webhook relay" }],
-    }
-    const text = render(report, painted(false), false, 200)
+    const text = render(own, painted(false), false, 200)
     expect(text).toContain("none, it is the relay's own event")
     expect(text).toContain("no route matched when it was accepted")
   })
