@@ -24,11 +24,12 @@ export class Summary {
     const { id, type, accountId, receivedAt } = event
     this.#count++
     if (this.#first.length < most.first) this.#first.push({ sequence, id, type, accountId, receivedAt, sinks })
-    for (const sink of sinks) {
-      this.#group(type, sink)
-      const outcome = found.deliveries.find((delivery) => delivery.sink === sink)?.outcome
-      if (outcome === "pending" || outcome === "retrying" || outcome === "dead") this.#undelivered++
-    }
+    for (const sink of sinks) this.#group(type, sink)
+    // A dead letter is kept until an operator replays it, so it does not arrive by itself as well.
+    const isWaiting = found.deliveries.some(
+      ({ sink, outcome }) => sinks.includes(sink) && (outcome === "pending" || outcome === "retrying"),
+    )
+    if (isWaiting) this.#undelivered++
   }
 
   leftOut(why: LeftOut): void {

@@ -84,11 +84,12 @@ export const followed = Effect.fnUntraced(function* (started: Replay) {
 /** Notes that are worth knowing next to the count. */
 export const notes = ({ leftOut, removedSinks, undelivered, dryRun, to, events }: Replay): ReadonlyArray<string> => {
   const note = (amount: number, word: string, text: string) => (amount === 0 ? [] : [`${count(amount, word)} ${text}`])
+  const [are, them] = undelivered === 1 ? ["is", "it"] : ["are", "them"]
   return [
     ...note(
       undelivered,
       "event",
-      `still pending, retrying or a dead letter at its sink, and ${dryRun ? "would arrive" : "arrives"} there twice`,
+      `${are} still pending or retrying at a sink, which ${dryRun ? "would receive" : "receives"} ${them} twice`,
     ),
     ...note(
       leftOut.copies,

@@ -63,7 +63,10 @@ const Summary = ({ replay }: { readonly replay: Replay }) => {
       )}
       {(others > 0 || groups.length > 12) && <p class="quiet">and others</p>}
       {undelivered > 0 && (
-        <p class="advice">{number(undelivered)} of these are undelivered: the sink will receive them twice.</p>
+        <p class="advice">
+          {number(undelivered)} of these {undelivered === 1 ? "is" : "are"} still pending or retrying at a sink, which
+          will receive {undelivered === 1 ? "it" : "them"} twice.
+        </p>
       )}
       {left.map(([key, words]) => (
         <p key={key} class="quiet">
@@ -103,7 +106,7 @@ const send = (dry: Replay, onStarted: () => void): void =>
 const cancel = ({ id, count: done }: Replay, onDone: () => void): void =>
   confirm({
     title: "Cancel the replay?",
-    what: <p>{count(done, "event")} are queued already and will be delivered; no others will be.</p>,
+    what: <p>{count(done, "event")} queued so far will be delivered; no others will be.</p>,
     command: relayCommand("replay", "cancel", id),
     yes: "Cancel the replay",
     isDangerous: true,

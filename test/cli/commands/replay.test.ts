@@ -25,7 +25,7 @@ describe("replay", () => {
       const sent = yield* between("2026-01-02", "2026-01-03")
       expect([sent.code, sent.stdout]).toEqual([
         0,
-        "1 event queued for lake again\n  1 event still pending, retrying or a dead letter at its sink, and arrives there twice\n",
+        "1 event queued for lake again\n  1 event is still pending or retrying at a sink, which receives it twice\n",
       ])
       expect((yield* between("2026-01-03", "2026-01-02")).code).toBe(64)
       expect((yield* ask("replay", "--sink", "nope", "--since", "1 day")).code).toBe(1)
@@ -76,7 +76,7 @@ describe("replay", () => {
           "  evt_1  appointment.created  acct 7   2026-01-02T00:00:00.000Z",
           "  evt_2  appointment.created  acct 7   2026-01-02T00:00:00.000Z",
           "  seq_3  appointment.created  acct 7   2026-01-02T00:00:00.000Z",
-          "  3 events still pending, retrying or a dead letter at its sink, and would arrive there twice",
+          "  3 events are still pending or retrying at a sink, which would receive them twice",
           "  1 event left out: routed to no sink of the config; --sink NAME sends them",
           "  3 events routed to old, which is no longer in the config",
           "",
