@@ -16,9 +16,23 @@ setDefaultTimeout(30_000)
 /** The tabs that can't be reached without scrolling. */
 const hidden = `[...document.querySelectorAll("nav[aria-label=Views] a")]
   .filter((tab) => tab.getBoundingClientRect().right > innerWidth).map((tab) => tab.textContent)`
-/** Times, ids and types in tables that are broken into lines. */
-const broken = `[...document.querySelectorAll("td time, td a bdi, td strong bdi")]
+/** Times, ids and types in tables that are broken into lines, though they are not long. */
+const broken = `[...document.querySelectorAll("td time, td a bdi:not(:has(wbr)), td strong bdi:not(:has(wbr))")]
   .filter((one) => one.getClientRects().length > 1).map((one) => one.textContent)`
+/** Words of long names in tables that are broken into lines. */
+const brokenWords = `[...document.querySelectorAll("table bdi:has(wbr)")].flatMap((one) => [...one.childNodes])
+  .filter((part) => {
+    const range = document.createRange()
+    range.selectNodeContents(part)
+    return part.textContent.length <= 24 && new Set([...range.getClientRects()].map(({ top }) => top)).size > 1
+  }).map((part) => part.textContent)`
+/** Outcomes and buttons in tables that can't be seen as a whole without scrolling. */
+const cut = `[...document.querySelectorAll(".scroll :is(.pill, button, time, .outcome, th bdi)")]
+  .filter((one) => {
+    const { left, right } = one.getBoundingClientRect()
+    const table = one.closest(".scroll").getBoundingClientRect()
+    return left < table.left || right > table.right || right > innerWidth
+  }).map((one) => one.textContent)`
 
 suiteUnless(reasonToSkip(), "the page in Chromium", () => {
   let browser: Browser
@@ -83,6 +97,47 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
       }
     }, 60_000)
   }
+
+  test("shows outcomes and buttons as a whole at usual widths, however long ids and names are", async () => {
+    const page = await openPage()
+    const sink = "analytics-warehouse-of-the-north-eu-01"
+    const id = "evt_relay_secret:scheduling:older:1796083200000:1209600000"
+    const type = "appointment.meeting.create_failed"
+    const long = (name: string) => (name === "crm" ? sink : name)
+    await page.route("**/api/v1/events?*", async (route) => {
+      const found = await (await route.fetch()).json()
+      const events = found.events.map((event: { sinks: ReadonlyArray<{ sink: string }> }) => ({
+        ...event,
+        ...{ id, type, accountId: "acct_8sZ2kQ4vB" },
+        sinks: event.sinks.map((one) => ({ ...one, sink: long(one.sink) })),
+      }))
+      await route.fulfill({ json: { ...found, events } })
+    })
+    await page.route("**/api/v1/dead-letters?*", async (route) => {
+      const found: ReadonlyArray<object> = await (await route.fetch()).json()
+      await route.fulfill({
+        json: found.map((one) => ({ ...one, lane: sink, type, eventId: id, accountId: "acct_1" })),
+      })
+    })
+    await page.route("**/api/v1/status", async (route) => {
+      const found = await (await route.fetch()).json()
+      const lanes = found.lanes.map((lane: { name: string }) => ({
+        ...lane,
+        ...{ name: long(lane.name), nextAttemptAt: found.now + 120_000, oldestAt: found.now - 7_200_000 },
+      }))
+      await route.fulfill({ json: { ...found, lanes } })
+    })
+    for (const width of [1024, 1280, 1440, 375]) {
+      await page.setViewportSize({ width, height: 900 })
+      for (const view of ["", "events", "dead-letters"]) {
+        await show(page, view)
+        await page.locator(".scroll:visible").first().waitFor()
+        expect([view, width, await page.evaluate(cut)]).toEqual([view, width, []])
+        expect([view, width, await page.evaluate(brokenWords)]).toEqual([view, width, []])
+      }
+    }
+    await page.close()
+  }, 60_000)
 
   test("shows hostile content as text in every view, and breaks no policy", async () => {
     const page = await openPage()

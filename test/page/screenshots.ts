@@ -1,7 +1,7 @@
 /**
  * Screenshots of a relay with some trouble. They need Chromium and dist/relay.
  *
- *   bun test/page/screenshots.ts            every view, light and dark, at 375, 1,440 and 1,920: dist/screenshots
+ *   bun test/page/screenshots.ts            every view, light and dark, at 375, 1,024, 1,440 and 1,920: dist/screenshots
  *   bun test/page/screenshots.ts --readme   the two of the README: config/images, after five minutes of traffic
  */
 import { mkdirSync } from "node:fs"
@@ -117,7 +117,7 @@ const everyView = async () => {
   await site.run("replay", "--routed", "--type", "client.*", "--dry-run")
   const guarded = await startSite({ admin: { token } })
   for (const colorScheme of themes) {
-    for (const width of [375, 1440, 1920]) {
+    for (const width of [375, 1024, 1440, 1920]) {
       const page = await browser.newPage({
         colorScheme,
         viewport: { width, height: 900 },

@@ -3,7 +3,7 @@ import type { EventReport } from "../../admin/Api.ts"
 import { span } from "../../formats/Amounts.ts"
 import { plain } from "../../formats/Terminal.ts"
 import { linkTo } from "./Location.ts"
-import { Moment, millis, Pill, Text } from "./Shown.tsx"
+import { Moment, millis, Name, Pill, Text } from "./Shown.tsx"
 import { type Column, Table } from "./Table.tsx"
 
 type Step = EventReport["timeline"][number]
@@ -36,7 +36,7 @@ const columnsOf = (receivedAt: number): ReadonlyArray<Column<Step>> => [
     kind: "amount",
     cell: ({ at }) => (at === undefined || at === receivedAt ? undefined : after(at, receivedAt)),
   },
-  { title: "Sink", cell: ({ sink }) => (sink === undefined ? undefined : <Text of={sink} />) },
+  { title: "Sink", cell: ({ sink }) => (sink === undefined ? undefined : <Name of={sink} max={300} />) },
   {
     title: "What happened",
     kind: "words",

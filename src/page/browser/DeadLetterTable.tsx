@@ -1,14 +1,14 @@
 /** A page of dead letters, of which some can be chosen. */
 import type { DeadLetter } from "../../admin/Api.ts"
 import { plain } from "../../formats/Terminal.ts"
-import { EventLink, Moment, Text, TypeName } from "./Shown.tsx"
+import { EventLink, Moment, Name, Text, TypeName } from "./Shown.tsx"
 import { type Column, Table } from "./Table.tsx"
 
 const sequenceOf = ({ id }: DeadLetter): string => id.slice(id.lastIndexOf(":") + 1)
 
 const columns: ReadonlyArray<Column<DeadLetter>> = [
   { title: "Since", cell: ({ at }) => <Moment at={at} /> },
-  { title: "Sink", cell: ({ lane }) => <Text of={lane} /> },
+  { title: "Sink", cell: ({ lane }) => <Name of={lane} /> },
   { title: "Type", kind: "name", cell: ({ type }) => <TypeName of={type} max={80} isStrong /> },
   {
     title: "Event",
@@ -19,7 +19,7 @@ const columns: ReadonlyArray<Column<DeadLetter>> = [
       </>
     ),
   },
-  { title: "Account", cell: ({ accountId }) => (accountId === "" ? undefined : <Text of={accountId} max={60} />) },
+  { title: "Account", cell: ({ accountId }) => (accountId === "" ? undefined : <Name of={accountId} />) },
   { title: "Attempts", kind: "amount", cell: ({ attempts }) => attempts.length },
   { title: "Why", kind: "words", cell: ({ attempts }) => <Text of={attempts.at(-1)?.message ?? "–"} max={160} /> },
 ]

@@ -5,7 +5,7 @@ import { anyEvent, EventFields, Filters, MomentField, momentOf, TextField, useFo
 import { Problem, useLoaded } from "./Loading.tsx"
 import { go, linkTo, place } from "./Location.ts"
 import { Outcomes } from "./Outcome.tsx"
-import { EventLink, Moment, Nothing, number, Text, TypeName } from "./Shown.tsx"
+import { EventLink, Moment, Name, Nothing, number, TypeName } from "./Shown.tsx"
 import { type Column, Pager, Table } from "./Table.tsx"
 
 const outcomes = [
@@ -25,7 +25,7 @@ const columns: ReadonlyArray<Column<Event>> = [
       </>
     ),
   },
-  { title: "Account", cell: ({ accountId }) => (accountId !== "" ? <Text of={accountId} max={60} /> : undefined) },
+  { title: "Account", cell: ({ accountId }) => (accountId !== "" ? <Name of={accountId} /> : undefined) },
   {
     title: "Sinks",
     kind: "outcomes",

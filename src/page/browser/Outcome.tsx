@@ -1,7 +1,7 @@
 /** The state of an event at a sink, in words and a colour. */
 import type { Event } from "../../admin/Api.ts"
 import { status } from "./RelayLink.ts"
-import { Pill, Text, type Tone } from "./Shown.tsx"
+import { Name, Pill, type Tone } from "./Shown.tsx"
 
 type Delivery = Pick<Event["sinks"][number], "sink" | "outcome" | "attempts">
 
@@ -30,7 +30,7 @@ const StatePill = ({ of }: { readonly of: string }) => <Pill tone={tones[of] ?? 
 
 export const Outcome = ({ of, isNamed = false }: { readonly of: Delivery; readonly isNamed?: boolean }) => (
   <span class="outcome">
-    {isNamed && <Text of={of.sink} max={60} />} <StatePill of={stateOf(of)} />
+    {isNamed && <Name of={of.sink} />} <StatePill of={stateOf(of)} />
   </span>
 )
 

@@ -6,7 +6,7 @@ import { admin, problemOf } from "./AdminCalls.ts"
 import { Choice, Filters, TypeField, webhooksOf } from "./Fields.tsx"
 import { Problem, useLoaded } from "./Loading.tsx"
 import { connections } from "./RelayLink.ts"
-import { number, Pill, Text } from "./Shown.tsx"
+import { Name, number, Pill, Text } from "./Shown.tsx"
 import { type Column, Table } from "./Table.tsx"
 import { Verdicts } from "./Verdicts.tsx"
 
@@ -62,7 +62,7 @@ const Answer = ({ report, onChoose }: { readonly report: TypeReport; readonly on
 }
 
 const columnsOf = (routes: ReadonlyArray<Route>): ReadonlyArray<Column<Route>> => [
-  { title: "Route", cell: ({ name }) => <Text of={name} /> },
+  { title: "Route", cell: ({ name }) => <Name of={name} max={300} /> },
   {
     title: "Patterns",
     kind: "code",
@@ -93,7 +93,7 @@ const columnsOf = (routes: ReadonlyArray<Route>): ReadonlyArray<Column<Route>> =
           ))
     },
   },
-  { title: "Sinks", cell: ({ to }) => <Text of={to.join(", ")} /> },
+  { title: "Sinks", cell: ({ to }) => <Name of={to.join(", ")} max={300} /> },
   { title: "Since the start", kind: "amount", cell: (route) => <RouteCount {...{ route, routes }} /> },
 ]
 

@@ -5,7 +5,7 @@
  * **Guarantee.** Text is put in as text. Control characters and marks of
  * direction are replaced, so none reverses what stands beside it.
  */
-import type { ComponentChildren } from "preact"
+import { type ComponentChildren, Fragment } from "preact"
 import { bytes, instant, span } from "../../formats/Amounts.ts"
 import { plain } from "../../formats/Terminal.ts"
 import { linkTo } from "./Location.ts"
@@ -20,6 +20,33 @@ export const Text = ({ of, max = longest }: { readonly of: string; readonly max?
   return <bdi>{of.length > max ? `${text}…` : text}</bdi>
 }
 
+/** The parts between which a name may be broken: after punctuation, and where none comes for long. */
+const partsOf = (name: string): ReadonlyArray<string> => name.match(/[^\s,_:./-]{1,24}[\s,_:./-]*|[\s,_:./-]+/gu) ?? []
+
+/** A name in a table: one with more than `whole` code units may take several lines, so that it widens no column. */
+export const Name = ({
+  of,
+  max = 60,
+  whole = 26,
+}: {
+  readonly of: string
+  readonly max?: number
+  readonly whole?: number
+}) => {
+  if (of.length <= whole) return <Text of={of} max={max} />
+  const shown = plain(of.slice(0, max))
+  return (
+    <bdi>
+      {partsOf(of.length > max ? `${shown}…` : shown).map((part, index) => (
+        <Fragment key={index}>
+          {index > 0 && <wbr />}
+          {part}
+        </Fragment>
+      ))}
+    </bdi>
+  )
+}
+
 /** An event's type; a delivery that was not understood has none. */
 export const TypeName = ({
   of,
@@ -30,14 +57,14 @@ export const TypeName = ({
   readonly max?: number
   readonly isStrong?: boolean
 }) => {
-  const name = <Text of={of === "" ? "(no type)" : of} max={max} />
+  const name = <Name of={of === "" ? "(no type)" : of} max={max} whole={44} />
   return isStrong ? <strong>{name}</strong> : name
 }
 
 /** The way to an event, by its sequence; a delivery that was not understood has no id. */
 export const EventLink = ({ id, sequence }: { readonly id: string; readonly sequence: number | string }) => (
   <a href={linkTo("event", `seq_${sequence}`)}>
-    <Text of={id === "" ? `seq_${sequence}` : id} max={60} />
+    <Name of={id === "" ? `seq_${sequence}` : id} />
   </a>
 )
 

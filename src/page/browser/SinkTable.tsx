@@ -5,7 +5,7 @@ import { byLevel } from "../../admin/StatusProblem.ts"
 import { quarantine } from "../../event/Event.ts"
 import { span } from "../../formats/Amounts.ts"
 import { linkTo } from "./Location.ts"
-import { Ago, millis, number, Pill, Text, type Tone } from "./Shown.tsx"
+import { Ago, millis, Name, number, Pill, Text, type Tone } from "./Shown.tsx"
 import { SinkActions, sinksOf } from "./SinkActions.tsx"
 import { type Column, Table } from "./Table.tsx"
 
@@ -22,7 +22,7 @@ const columnsOf = (status: Status): ReadonlyArray<Column<Lane>> => [
     cell: ({ name, type }) => (
       <>
         <a href={linkTo("sink", name)}>
-          <Text of={name} />
+          <Name of={name} max={300} />
         </a>{" "}
         <small>{type}</small>
       </>

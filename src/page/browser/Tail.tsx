@@ -9,7 +9,7 @@ import { Choice, Filters, TypeField, useForm, webhooksOf } from "./Fields.tsx"
 import { Problem } from "./Loading.tsx"
 import { linkTo } from "./Location.ts"
 import { link } from "./RelayLink.ts"
-import { Moment, Nothing, number, Pill, Text, TypeName } from "./Shown.tsx"
+import { Moment, Name, Nothing, number, Pill, Text, TypeName } from "./Shown.tsx"
 import { sinksOf } from "./SinkActions.tsx"
 import { type Column, Table } from "./Table.tsx"
 
@@ -69,17 +69,17 @@ const columns: ReadonlyArray<Column<Row>> = [
       if (row.id === "") return "(no id)"
       return (
         <a href={linkTo("event", row.id)}>
-          <Text of={row.id} max={60} />
+          <Name of={row.id} />
         </a>
       )
     },
   },
-  { title: "Account", cell: (row) => ("refused" in row ? undefined : <Text of={row.account} max={60} />) },
+  { title: "Account", cell: (row) => ("refused" in row ? undefined : <Name of={row.account} />) },
   {
     title: "Sinks",
     cell: (row) => {
       if ("refused" in row) return row.webhook === "" ? undefined : <small>to {<Text of={row.webhook} />}</small>
-      return row.sinks.length === 0 ? <Pill tone="warn">to no sink</Pill> : <Text of={row.sinks.join(", ")} max={80} />
+      return row.sinks.length === 0 ? <Pill tone="warn">to no sink</Pill> : <Name of={row.sinks.join(", ")} max={80} />
     },
   },
 ]

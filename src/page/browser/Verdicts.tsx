@@ -1,6 +1,6 @@
 /** The table says of each route whether it takes an event or a type, and why. */
 import type { EventReport } from "../../admin/Api.ts"
-import { Pill, Text, type Tone } from "./Shown.tsx"
+import { Name, Pill, Text, type Tone } from "./Shown.tsx"
 import { type Column, Table } from "./Table.tsx"
 
 type Verdict = EventReport["routes"][number]
@@ -8,10 +8,10 @@ type Verdict = EventReport["routes"][number]
 const tones: Partial<Record<Verdict["verdict"], Tone>> = { matches: "good", resolves: "good", "matches when": "warn" }
 
 const columns: ReadonlyArray<Column<Verdict>> = [
-  { title: "Route", cell: ({ route }) => <Text of={route} /> },
+  { title: "Route", cell: ({ route }) => <Name of={route} max={300} /> },
   { title: "Verdict", cell: ({ verdict }) => <Pill tone={tones[verdict] ?? "quiet"}>{verdict}</Pill> },
   { title: "Because of", kind: "code", cell: ({ because }) => <Text of={because} /> },
-  { title: "Sinks", cell: ({ sinks }) => <Text of={sinks.join(", ")} /> },
+  { title: "Sinks", cell: ({ sinks }) => <Name of={sinks.join(", ")} max={300} /> },
 ]
 
 export const Verdicts = ({ routes }: { readonly routes: ReadonlyArray<Verdict> }) => (
