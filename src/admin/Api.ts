@@ -62,11 +62,14 @@ export const Lane = Schema.Struct({
   type: Schema.String,
   condition: Schema.Literals(laneConditions),
   message: Schema.String,
-  /** Whether it sends digests: the events of one that is not sent yet count as `retrying`. */
+  /** Whether it sends digests. */
   digest: Schema.optionalKey(Schema.Literal(true)),
-  /** Events routed to it and not settled, those that wait for a retry included. */
+  /** Events routed to it and not settled, those that wait for a retry or for their digest included. */
   backlog: Schema.Int,
+  /** Events that wait for another attempt. After a digest failed, those of the next one may be among them. */
   retrying: Schema.Int,
+  /** Events of digests that no attempt was made to send; absent where there are none. */
+  collecting: optional(Schema.Int),
   deadLetters: Schema.Int,
   /** When the oldest event that is not settled was received; 0 when there is none. */
   oldestAt: EpochMillis,

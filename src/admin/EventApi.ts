@@ -10,6 +10,8 @@ const optional = Schema.optionalKey
 export const DeliveryStatus = Schema.Struct({
   sink: Schema.String,
   outcome: Schema.Literals(states),
+  /** With the outcome `retrying`: it is in a digest that no attempt was made to send. */
+  collecting: optional(Schema.Literal(true)),
   due: optional(EpochMillis),
   /** When it came to this, as far as it ended. */
   at: optional(EpochMillis),

@@ -31,7 +31,7 @@ export const layer = HttpApiBuilder.group(
         yield* requirePatterns(type)
         const found = archive.events({ ...query, ...(type !== undefined && { types: [type] }), limit })
         const page = yield* Effect.mapError(found, refusedOr)
-        return { ...page, events: page.events.map((found) => eventOf(found)) }
+        return { ...page, events: page.events.map((found) => eventOf(found, active.current.config)) }
       }),
       explain: Effect.fnUntraced(function* ({ params: { id }, query: { reveal } }) {
         const found = Effect.forEach(readings(id), (reading) =>

@@ -11,16 +11,22 @@ import * as Envelope from "../event/Envelope.ts"
 import { type Erased, quarantine } from "../event/Event.ts"
 import * as Masked from "../event/Masked.ts"
 import { instant } from "../formats/Amounts.ts"
-import type { FoundEvent } from "../journal/Archive.ts"
+import type { DeliveryStatus, FoundEvent } from "../journal/Archive.ts"
 import { takes } from "../routing/Explanation.ts"
 import * as Router from "../routing/Router.ts"
 import { sinkTypes } from "../sinks/SinkTypes.ts"
 import type * as Api from "./Api.ts"
 import * as Answers from "./AttemptAnswers.ts"
+import { isCollected } from "./Collecting.ts"
 import { render } from "./PayloadPreviews.ts"
 import { timelineOf } from "./Timeline.ts"
 
-export const eventOf = (found: FoundEvent, routes?: ReadonlyArray<string>): Api.Event => {
+const collectingOf = (
+  delivery: DeliveryStatus,
+  { sinks }: RelayConfig,
+): Pick<Api.Event["sinks"][number], "collecting"> => (isCollected(delivery, sinks) ? { collecting: true } : {})
+
+export const eventOf = (found: FoundEvent, config: RelayConfig, routes?: ReadonlyArray<string>): Api.Event => {
   const { sequence, origin, event, deliveries, copyOf, copies } = found
   return {
     sequence,
@@ -31,7 +37,11 @@ export const eventOf = (found: FoundEvent, routes?: ReadonlyArray<string>): Api.
     webhook: event.webhook,
     receivedAt: event.receivedAt,
     ...(event.erased !== undefined && { erased: event.erased.at }),
-    sinks: deliveries.map((delivery) => ({ ...delivery, attempts: Answers.without(delivery.attempts) })),
+    sinks: deliveries.map((delivery) => ({
+      ...delivery,
+      ...collectingOf(delivery, config),
+      attempts: Answers.without(delivery.attempts),
+    })),
     ...(copyOf !== undefined && { copyOf }),
     ...(copies !== undefined && { copies }),
     timeline: timelineOf(found, routes),
@@ -91,6 +101,7 @@ export const reportsOf = (
       const lane = delivery.outcome === "pending" || delivery.outcome === "retrying" ? laneOf(lanes, delivery.sink) : ""
       return {
         ...delivery,
+        ...collectingOf(delivery, config),
         attempts: reveal ? delivery.attempts : Answers.masked(delivery.attempts),
         ...(lane !== "" && { lane }),
         ...(isRendered && payloadOf(config, delivery.sink, entry, event.erased)),
@@ -99,7 +110,7 @@ export const reportsOf = (
     const routes = routesOf(router, one)
     const taking = routes.filter((route) => takes(route) && route.sinks.length > 0).map(({ route }) => route)
     return {
-      ...eventOf(one, taking),
+      ...eventOf(one, config, taking),
       webhookId: event.webhookId,
       signature: event.signature,
       secret: event.secret,

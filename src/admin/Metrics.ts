@@ -19,6 +19,7 @@ import { Archive, type JournalStatus } from "../journal/Archive.ts"
 import type { FleetStatus } from "../journal/FleetStatus.ts"
 import { Reload, type ReloadStatus } from "../reload/Reload.ts"
 import { reasons } from "../sinks/Sink.ts"
+import { isCollecting, sendsDigests } from "./Collecting.ts"
 import { counter, gauge, histogram, type Sample } from "./MetricsText.ts"
 import { notReady } from "./Readiness.ts"
 import { RelayInfo } from "./RelayInfo.ts"
@@ -118,15 +119,26 @@ const ofAttempts = (lanes: ReadonlyArray<LaneStatus>): ReadonlyArray<string> => 
   ]
 }
 
-type CountedByLane = "backlog" | "retrying" | "deadLetters" | "duplicateBound" | "bugs"
+type CountedByLane = "backlog" | "deadLetters" | "duplicateBound" | "bugs"
 
-const ofLanes = (lanes: ReadonlyArray<LaneStatus>, now: EpochMillis): ReadonlyArray<string> => {
+const ofLanes = (
+  lanes: ReadonlyArray<LaneStatus>,
+  sinks: RelayConfig["sinks"],
+  now: EpochMillis,
+): ReadonlyArray<string> => {
   const perLane = (counted: CountedByLane): ReadonlyArray<Sample> =>
     lanes.map((lane) => [{ sink: lane.name }, lane[counted]])
   return [
     counter("relay_sink_bugs_total", "How often a sink was closed for a bug in its client library", perLane("bugs")),
     gauge("relay_lane_backlog_events", `Events routed to a sink and not settled, ${own}`, perLane("backlog")),
-    gauge("relay_lane_retrying_events", `Events that wait for another attempt, ${own}`, perLane("retrying")),
+    gauge(
+      "relay_lane_retrying_events",
+      `Events that wait for another attempt, ${own}`,
+      lanes.map((lane) => [
+        { sink: lane.name },
+        sendsDigests(sinks, lane.name) && isCollecting(lane) ? 0 : lane.retrying,
+      ]),
+    ),
     gauge(
       "relay_lane_oldest_age_seconds",
       `Age of the oldest event that is not settled, ${own}`,
@@ -189,7 +201,7 @@ export const render = Effect.gen(function* () {
     ...ofWebhooks(counters, config.webhooks),
     ...ofCertificates(config.certificates),
     ...ofAttempts(lanes),
-    ...ofLanes(lanes, yield* Clock.currentTimeMillis),
+    ...ofLanes(lanes, config.sinks, yield* Clock.currentTimeMillis),
     ...ofJournal(status, fleet?.ownedBytes),
     ...(fleet === undefined ? [] : ofFleet(fleet)),
     ...ofConfig(yield* (yield* Reload).status),

@@ -12,6 +12,7 @@ import type { JournalError } from "../journal/Journal.ts"
 import { Reload } from "../reload/Reload.ts"
 import type * as Api from "./Api.ts"
 import { Caller } from "./Caller.ts"
+import { isCollecting, sendsDigests } from "./Collecting.ts"
 import { fleetOf, withOthers } from "./FleetReports.ts"
 import { History, totalsOf } from "./History.ts"
 import { notReady } from "./Readiness.ts"
@@ -40,12 +41,17 @@ const laneOf = (lane: LaneStatus, p99: number | undefined, sinks: RelayConfig["s
   const { nextAttemptAt, lastFailure } = lane
   return {
     ...Struct.pick(lane, ["name", "type", "condition", "message", "backlog", "retrying", "deadLetters", "oldestAt"]),
-    ...(sinks.some(({ name, digest }) => name === lane.name && digest !== undefined) && { digest: true }),
+    ...(sendsDigests(sinks, lane.name) && { digest: true }),
     ...(p99 !== undefined && { p99 }),
     ...(nextAttemptAt !== 0 && { nextAttemptAt }),
     ...(lastFailure !== undefined && { lastFailure }),
   }
 }
+
+const withCollecting = (lane: Api.Lane): Api.Lane =>
+  lane.digest === true && lane.retrying > 0 && isCollecting(lane)
+    ? { ...lane, retrying: 0, collecting: lane.retrying }
+    : lane
 
 export class RelayStatus extends Context.Service<
   RelayStatus,
@@ -83,7 +89,7 @@ export class RelayStatus extends Context.Service<
           webhooks: active.current.config.webhooks.map((webhook) => webhookOf(webhook, ingest.counters)),
           refusals: ingest.refusals.counted().map(refusalsOf),
           certificates: active.current.config.certificates,
-          lanes: fleet === undefined ? own : withOthers(own, fleet),
+          lanes: (fleet === undefined ? own : withOthers(own, fleet)).map(withCollecting),
           ...(fleet && { fleet: fleetOf(fleet) }),
         }
       })

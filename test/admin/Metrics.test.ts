@@ -1,9 +1,9 @@
 import { describe, expect } from "bun:test"
-import { Effect } from "effect"
+import { Duration, Effect } from "effect"
 import { add, observeCommit, ofWebhook } from "../../src/ingest/Counters.ts"
 import { webhook } from "../ingest/fixture.ts"
 import { it } from "../lib/effect.ts"
-import { lane, start, text } from "./fixture.ts"
+import { lane, config as plainConfig, start, text } from "./fixture.ts"
 
 const scrape = Effect.fnUntraced(function* (setup: Parameters<typeof start>[0]) {
   const { ask } = yield* start(setup)
@@ -104,6 +104,27 @@ describe("/metrics", () => {
         )
       }
       expect(new Set(families).size).toBe(families.length)
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("does not count what a digest collects as retrying, before an attempt failed", () =>
+    Effect.gen(function* () {
+      const [sink] = plainConfig().sinks
+      if (sink === undefined) throw new Error("there is no sink")
+      const sinks = [sink, { ...sink, name: "chat", digest: { wait: Duration.seconds(30), maxEvents: 9 } }]
+      const failed = (at: number) => ({ lastFailure: { at, message: "answered 500" } })
+      for (const [more, counted] of [
+        [{}, 0],
+        [{ condition: "paused" as const, message: "by an operator" }, 0],
+        [failed(1_000), 0],
+        [failed(3_000), 6],
+        [{ condition: "waiting" as const, message: "away" }, 6],
+      ] as const) {
+        const at = { retrying: 6, backlog: 6, oldestAt: 2_000, ...more }
+        const { body } = yield* scrape({ config: { sinks }, lanes: [lane("lake", at), lane("chat", at)] })
+        expect(body).toContain('relay_lane_retrying_events{sink="lake"} 6\n')
+        expect(body).toContain(`relay_lane_retrying_events{sink="chat"} ${counted}\n`)
+      }
     }).pipe(Effect.orDie),
   )
 

@@ -11,7 +11,8 @@ import { lazily } from "../support/Program.ts"
 import { timesOf } from "../support/parseTime.ts"
 import { withProgressBar } from "../support/progressBar.ts"
 
-const stateOf = ({ sink, outcome, at, tries = 0, copy }: Event["sinks"][number]): string => {
+const stateOf = ({ sink, outcome, collecting, at, tries = 0, copy }: Event["sinks"][number]): string => {
+  if (collecting === true) return `${sink} collecting`
   const when = outcome === "delivered" && at !== undefined ? ` ${instant(at)}` : ""
   const after = outcome === "delivered" && tries > 1 ? ` after ${tries} attempts` : ""
   return `${sink} ${outcome}${when}${after}${copy === undefined ? "" : ` as seq_${copy}`}`

@@ -1,9 +1,8 @@
 /** The state of an event at a sink, in words and a colour. */
 import type { Event } from "../../admin/Api.ts"
-import { status } from "./RelayLink.ts"
 import { Name, Pill, type Tone } from "./Shown.tsx"
 
-type Delivery = Pick<Event["sinks"][number], "sink" | "outcome" | "attempts">
+type Delivery = Pick<Event["sinks"][number], "sink" | "outcome" | "collecting" | "attempts">
 
 const tones: Readonly<Record<string, Tone>> = {
   delivered: "good",
@@ -21,9 +20,9 @@ const words: Readonly<Record<string, string>> = {
 }
 
 /** An event without a failed attempt is not retried: its digest collects, or it waits for its sink or for one before it. */
-const stateOf = ({ sink, outcome, attempts }: Delivery): string => {
+const stateOf = ({ outcome, collecting, attempts }: Delivery): string => {
   if (outcome !== "retrying" || attempts.length > 0) return outcome
-  return status.peek()?.lanes.find(({ name }) => name === sink)?.digest === true ? "collecting" : "waiting"
+  return collecting === true ? "collecting" : "waiting"
 }
 
 const StatePill = ({ of }: { readonly of: string }) => <Pill tone={tones[of] ?? "quiet"}>{words[of] ?? of}</Pill>

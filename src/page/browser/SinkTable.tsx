@@ -16,6 +16,15 @@ export const toneOf = ({ condition, backlog }: Lane): Tone => {
   return condition === "running" ? "good" : "warn"
 }
 
+/** The events that wait, and how many of them for another attempt or for their digest. */
+export const Backlog = ({ of: { backlog, retrying, collecting = 0 } }: { readonly of: Lane }) => (
+  <>
+    {number(backlog)}
+    {retrying > 0 && <small> ({number(retrying)} retrying)</small>}
+    {collecting > 0 && <small> ({number(collecting)} collecting)</small>}
+  </>
+)
+
 const columnsOf = (status: Status): ReadonlyArray<Column<Lane>> => [
   {
     title: "Sink",
@@ -32,17 +41,7 @@ const columnsOf = (status: Status): ReadonlyArray<Column<Lane>> => [
   {
     title: "Backlog",
     kind: "amount",
-    cell: ({ backlog, retrying, digest, message }) => (
-      <>
-        {number(backlog)}
-        {retrying > 0 && (
-          <small>
-            {" "}
-            ({number(retrying)} {digest === true && message === "" ? "collecting" : "retrying"})
-          </small>
-        )}
-      </>
-    ),
+    cell: (lane) => <Backlog of={lane} />,
   },
   {
     title: "Oldest",

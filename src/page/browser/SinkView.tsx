@@ -7,7 +7,7 @@ import { Problem, useLoaded } from "./Loading.tsx"
 import { linkTo } from "./Location.ts"
 import { Ago, millis, Nothing, number, Pill, perSecond, Text } from "./Shown.tsx"
 import { SinkActions, sinksOf } from "./SinkActions.tsx"
-import { toneOf } from "./SinkTable.tsx"
+import { Backlog, toneOf } from "./SinkTable.tsx"
 
 const every = 10_000
 
@@ -60,7 +60,7 @@ const Charts = ({ history, now }: { readonly history: LaneHistory; readonly now:
 }
 
 const Facts = ({ lane, now }: { readonly lane: Lane; readonly now: number }) => {
-  const { name, message, backlog, deadLetters, lastFailure, nextAttemptAt } = lane
+  const { name, message, deadLetters, lastFailure, nextAttemptAt } = lane
   return (
     <dl>
       {message !== "" && (
@@ -89,7 +89,9 @@ const Facts = ({ lane, now }: { readonly lane: Lane; readonly now: number }) => 
         </>
       )}
       <dt>Backlog</dt>
-      <dd>{number(backlog)}</dd>
+      <dd>
+        <Backlog of={lane} />
+      </dd>
       <dt>Dead letters</dt>
       <dd>
         {deadLetters === 0 ? "0" : <a href={linkTo("dead-letters", "", { sink: name })}>{number(deadLetters)}</a>}

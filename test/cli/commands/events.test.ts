@@ -2,12 +2,12 @@
 import { describe, expect, test } from "bun:test"
 import { readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { Effect, Layer } from "effect"
+import { Duration, Effect, Layer } from "effect"
 import type { EventReport } from "../../../src/admin/Api.ts"
 import { remark, render } from "../../../src/cli/support/eventReport.ts"
 import { painted } from "../../../src/cli/support/output.ts"
 import * as SqliteJournal from "../../../src/journal/sqlite/SqliteJournal.ts"
-import { lane, config as plainConfig, start } from "../../admin/fixture.ts"
+import { lane, config as plainConfig, type Setup, start } from "../../admin/fixture.ts"
 import { event, letter, optionsAt, retrying, settlement } from "../../journal/samples.ts"
 import { whole } from "../../journal/whole.ts"
 import { it } from "../../lib/effect.ts"
@@ -29,12 +29,13 @@ const body = new TextEncoder().encode(
 )
 
 /** A relay that keeps three events; the second is a client's, waiting for a retry. */
-const running = Effect.fnUntraced(function* () {
+const running = Effect.fnUntraced(function* (setup: Setup = {}) {
   const sinks = plainConfig().sinks.map((sink) => ({ ...sink, config: { path: "lake.ndjson" } }))
   const routes = [{ name: "clients", match: ["client.*"], except: [], where: {}, to: ["lake", "new"] }]
   const admin = yield* start({
     lanes: [lane("lake", { condition: "paused", message: "by a person" })],
     config: { sinks, routes },
+    ...setup,
   })
   const { journal } = admin
   yield* journal.openLane("lake")
@@ -87,6 +88,23 @@ describe("relay events", () => {
       ])
       const json = JSON.parse((yield* ask("events", "--json")).stdout)
       expect(json).toMatchObject({ looked: 3, events: [{ sequence: 3 }, { sequence: 2 }, { sequence: 1 }] })
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("says collecting of an event whose digest was not tried, and lists it not as retrying", () =>
+    Effect.gen(function* () {
+      const digest = { wait: Duration.seconds(30), maxEvents: 9 }
+      const sinks = plainConfig().sinks.map((sink) => ({ ...sink, digest, config: { path: "lake.ndjson" } }))
+      const queued = lane("lake", { backlog: 2, retrying: 2, oldestAt: noon })
+      const { ask, journal } = yield* running({ lanes: [queued], config: { sinks } })
+      yield* journal.append(event("evt_4", { receivedAt: noon }), ["lake"])
+      yield* journal.settle([settlement("lake", 4, { retry: [{ ...retrying(4), tried: 0, failed: [] }] })])
+      const { stdout } = yield* ask("events")
+      expect(stdout).toMatch(/evt_4 .* lake collecting\n/)
+      expect(stdout).toMatch(/evt_2 .* lake retrying\n/)
+      expect((yield* ask("lanes", "list")).stdout).toMatch(/lake +file +running +2 +.* 0 +0\n/)
+      const [found] = JSON.parse((yield* ask("lanes", "list", "--json")).stdout)
+      expect(found).toMatchObject({ backlog: 2, retrying: 0, collecting: 2 })
     }).pipe(Effect.orDie),
   )
 
