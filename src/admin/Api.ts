@@ -288,7 +288,7 @@ export class Lanes extends HttpApiGroup.make("lanes").add(
   }),
   HttpApiEndpoint.post("pause", "/lanes/:name/pause", {
     params: name,
-    error: [NotFound, Unavailable],
+    error: [NotFound, Refused, Unavailable],
   }),
   HttpApiEndpoint.post("resume", "/lanes/:name/resume", {
     params: name,

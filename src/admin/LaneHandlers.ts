@@ -2,9 +2,12 @@
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Lanes } from "../delivery/Lanes.ts"
+import { quarantine } from "../event/Event.ts"
 import * as Api from "./Api.ts"
 import { History } from "./History.ts"
 import { noLane, unavailable } from "./Refusals.ts"
+
+const quarantineStays = `${quarantine} can't be paused: it sends nothing, and what waited for it would not be listed as quarantined`
 
 export const layer = HttpApiBuilder.group(
   Api.Api,
@@ -30,7 +33,10 @@ export const layer = HttpApiBuilder.group(
       )
     return handlers.handleAll({
       history: ({ params: { name } }) => Effect.as(requireLane(name), history.lane(name)),
-      pause: ({ params: { name } }) => switched(name, lanes.pause(name)),
+      pause: ({ params: { name } }) =>
+        name === quarantine
+          ? Effect.fail(new Api.Refused({ message: quarantineStays }))
+          : switched(name, lanes.pause(name)),
       resume: ({ params: { name } }) => switched(name, lanes.resume(name)),
       move: Effect.fnUntraced(function* ({ params: { name }, payload: { to } }) {
         yield* requireLane(name)

@@ -220,6 +220,19 @@ describe("the admin API", () => {
     )
   })
 
+  it.live("does not pause the quarantine, and resumes one that is paused", () =>
+    Effect.gen(function* () {
+      const { post, told } = yield* start({ lanes: [lane("_quarantine", { condition: "paused" })] })
+      const refused = yield* post("/api/v1/lanes/_quarantine/pause")
+      expect([refused.status, yield* json(refused)]).toEqual([
+        409,
+        expect.objectContaining({ message: expect.stringContaining("_quarantine can't be paused: it sends nothing") }),
+      ])
+      expect((yield* post("/api/v1/lanes/_quarantine/resume")).status).toBe(204)
+      expect(yield* told).toEqual(["resume _quarantine"])
+    }).pipe(Effect.orDie),
+  )
+
   it.live("steers lanes, and says what there is not or can't be", () =>
     Effect.gen(function* () {
       const { post, told } = yield* start()

@@ -193,6 +193,10 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
 
   test("replays what is in quarantine, and says what stays there", async () => {
     await site.deliver({ id: "evt_quarantined", type: "relay.made_up" })
+    await show("sink/_quarantine")
+    await page.getByRole("heading", { level: 1, name: /^_quarantine/ }).waitFor()
+    await says("running")
+    expect(await button("Pause _quarantine").count()).toBe(0)
     await show("dead-letters?sink=_quarantine")
     await says("the relay's own")
     await button("Replay all of these…").click()

@@ -115,6 +115,8 @@ export const SinkActions = ({ lane, sinks }: { readonly lane: Lane; readonly sin
   }
   const isWaiting = lane.condition === "waiting" || lane.condition === "misconfigured"
   const isStopped = lane.condition === "paused" || lane.condition === "blocked"
+  // It sends nothing that could be paused.
+  if (lane.name === quarantine && !isStopped) return null
   return (
     <div class="row-actions">
       {isWaiting && (

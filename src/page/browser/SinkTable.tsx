@@ -93,7 +93,7 @@ const columnsOf = (status: Status): ReadonlyArray<Column<Lane>> => [
     title: "Actions",
     kind: "actions-cell",
     isUntitled: true,
-    cell: (lane) => (lane.name === quarantine ? "" : <SinkActions lane={lane} sinks={sinksOf(status)} />),
+    cell: (lane) => <SinkActions lane={lane} sinks={sinksOf(status)} />,
   },
 ]
 

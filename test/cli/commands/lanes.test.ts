@@ -19,6 +19,10 @@ describe("lanes", () => {
         code: 1,
         stderr: "relay: the sink lake is in the config\n",
       })
+      expect(yield* ask("lanes", "pause", "_quarantine")).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining("relay: _quarantine can't be paused"),
+      })
       expect((yield* ask("lanes", "resume", "nope")).stderr).toBe(
         "relay: there is no lane nope; `relay lanes list` shows them\n",
       )
