@@ -334,6 +334,25 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     await says("client.created →")
   })
 
+  test("does not warn of a route that takes only the relay's own events, which are not counted", async () => {
+    const route = { match: ["client.*"], except: [], where: {}, to: ["audit"], count: 0 }
+    const routes = [
+      { ...route, name: "busy", count: 7 },
+      { ...route, name: "idle" },
+      { ...route, name: "own", match: ["relay.*", "relay.dead_letter"] },
+      { ...route, name: "both", match: ["relay.*", "client.*"] },
+    ]
+    await page.route("**/api/v1/routes", (asked) => asked.fulfill({ json: routes }))
+    await show("routes")
+    await page.getByRole("row", { name: /^own/ }).waitFor()
+    const shown = await page.locator("tbody tr td:last-child").allTextContents()
+    expect(shown).toEqual(["7", "none yet", "–", "none yet"])
+    await show("")
+    await page.getByTitle("takes only the relay’s own events").waitFor()
+    expect(await page.getByRole("meter", { name: /events since the start/ }).count()).toBe(3)
+    await page.unroute("**/api/v1/routes")
+  })
+
   test("reloads the config, or says why it stays; moves and drops what a removed sink leaves", async () => {
     await site.run("lanes", "pause", "old")
     for (const number of [1, 2]) await site.deliver({ id: `evt_old${number}`, type: "service.created" })

@@ -13,7 +13,7 @@ import { linkTo } from "./Location.ts"
 import { acknowledge, reload } from "./RelayActions.tsx"
 import { history } from "./RelayLink.ts"
 import { Relays } from "./Relays.tsx"
-import { RouteCount } from "./RouteExplainer.tsx"
+import { isOwn, RouteCount } from "./RouteExplainer.tsx"
 import { Ago, Block, Moment, Nothing, number, Pill, size, Text } from "./Shown.tsx"
 import { SinkActions, sinksOf } from "./SinkActions.tsx"
 import { SinkTable } from "./SinkTable.tsx"
@@ -155,12 +155,16 @@ const RouteCounts = () => {
                   → <Text of={to.join(", ")} />
                 </small>
               </span>
-              <meter
-                min={0}
-                max={most}
-                value={count}
-                aria-label={`${plain(name)}: ${number(count)} events since the start`}
-              />
+              {isOwn(route) ? (
+                <span />
+              ) : (
+                <meter
+                  min={0}
+                  max={most}
+                  value={count}
+                  aria-label={`${plain(name)}: ${number(count)} events since the start`}
+                />
+              )}
               <span class="amount">
                 <RouteCount {...{ route, routes }} />
               </span>

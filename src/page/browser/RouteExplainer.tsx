@@ -1,6 +1,7 @@
 /** Which sinks a type goes to and why, as it is typed; and the routes in force. */
 import { useEffect, useState } from "preact/hooks"
 import type { Route, Status, TypeReport } from "../../admin/Api.ts"
+import { isRelayEvent } from "../../event/EventType.ts"
 import { nearestType } from "../../event/NearestType.ts"
 import { admin, problemOf } from "./AdminCalls.ts"
 import { Choice, Filters, TypeField, webhooksOf } from "./Fields.tsx"
@@ -97,9 +98,19 @@ const columnsOf = (routes: ReadonlyArray<Route>): ReadonlyArray<Column<Route>> =
   { title: "Since the start", kind: "amount", cell: (route) => <RouteCount {...{ route, routes }} /> },
 ]
 
+/** Whether a route takes only the relay's own events: deliveries alone are counted. */
+export const isOwn = ({ match }: Route): boolean => match.every(isRelayEvent)
+
 /** Events that a route took; amber where others took some and it took none. */
 export const RouteCount = ({ route, routes }: { readonly route: Route; readonly routes: ReadonlyArray<Route> }) => {
   const { count, where } = route
+  if (isOwn(route)) {
+    return (
+      <span class="quiet" title="It takes only the relay’s own events, which are not counted">
+        –
+      </span>
+    )
+  }
   if (count > 0) return <>{`${Object.keys(where).length > 0 ? "≤ " : ""}${number(count)}`}</>
   return <Pill tone={routes.some((one) => one.count > 0) ? "warn" : "quiet"}>none yet</Pill>
 }
