@@ -321,6 +321,21 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     await site.run("lanes", "resume", "lake")
   })
 
+  test("says of an empty audit log that it is, and nothing else", async () => {
+    await page.route("**/api/v1/audit*", (route) => route.fulfill({ json: { records: [] } }))
+    await show("audit")
+    await says("No operation is recorded.")
+    expect(await page.getByText("The newest").count()).toBe(0)
+    await page.unroute("**/api/v1/audit*")
+    await site.run("lanes", "pause", "old")
+    await site.run("lanes", "resume", "old")
+    await show("audit")
+    await says("The newest")
+    const [sentence, table] = [page.getByText("What was changed"), page.locator(".scroll")]
+    const [above, below] = [await sentence.boundingBox(), await table.boundingBox()]
+    expect((below?.y ?? 0) - (above?.y ?? 0) - (above?.height ?? 0)).toBeGreaterThanOrEqual(8)
+  })
+
   test("explains a type as it is typed", async () => {
     await show("routes")
     await says("since the start".replace("s", "S"))

@@ -49,12 +49,14 @@ export const AuditLog = () => {
         <Table rows={value.records} keyOf={({ id }) => id} {...{ columns, isBusy }} />
       )}
       {value?.records.length === 0 && <Nothing>No operation is recorded.</Nothing>}
-      <Pager
-        newest={before === "" ? undefined : linkTo("audit")}
-        older={value?.next === undefined ? undefined : linkTo("audit", "", { before: String(value.next) })}
-      >
-        {before === "" ? "The newest" : "Older operations"}
-      </Pager>
+      {(before !== "" || (value !== undefined && value.records.length > 0)) && (
+        <Pager
+          newest={before === "" ? undefined : linkTo("audit")}
+          older={value?.next === undefined ? undefined : linkTo("audit", "", { before: String(value.next) })}
+        >
+          {before === "" ? "The newest" : "Older operations"}
+        </Pager>
+      )}
     </section>
   )
 }
