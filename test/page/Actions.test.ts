@@ -336,6 +336,14 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     expect((below?.y ?? 0) - (above?.y ?? 0) - (above?.height ?? 0)).toBeGreaterThanOrEqual(8)
   })
 
+  test("says that there is no such view, and leads to the overview", async () => {
+    await show("nope")
+    await page.getByRole("heading", { level: 1, name: "No such view" }).waitFor()
+    await says("#/nope")
+    await page.getByRole("main").getByRole("link", { name: "Overview" }).click()
+    await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor()
+  })
+
   test("explains a type as it is typed", async () => {
     await show("routes")
     await says("since the start".replace("s", "S"))

@@ -102,6 +102,15 @@ const Header = () => {
   )
 }
 
+const Unknown = () => (
+  <section aria-labelledby="unknown">
+    <h1 id="unknown">No such view</h1>
+    <p class="quiet">
+      The page has no view <Text of={location.hash} max={120} />. Go to the <a href={linkTo("")}>Overview</a>.
+    </p>
+  </section>
+)
+
 const View = ({ now }: { readonly now: Status }) => {
   const { view, of, query } = place.value
   switch (view) {
@@ -121,8 +130,10 @@ const View = ({ now }: { readonly now: Status }) => {
       return <AuditLog key={JSON.stringify(query)} />
     case "routes":
       return <RouteExplainer status={now} />
-    default:
+    case "":
       return <Overview status={now} />
+    default:
+      return <Unknown />
   }
 }
 
