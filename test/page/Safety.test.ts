@@ -269,6 +269,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     await page.getByRole("button", { name: "Cancel" }).click()
     await page.getByRole("link", { name: "Replay" }).click()
     expect(await page.getByRole("button", { name: "Dry run" }).isDisabled()).toBe(true)
+    await page.getByText("The token screen may only read. This needs one with the role operate.").waitFor()
     await page.getByRole("link", { name: "Audit" }).click()
     const row = page.getByRole("row").filter({ hasText: "lanes pause" })
     await row.waitFor()

@@ -52,6 +52,14 @@ const answerYes = async (asked: Question): Promise<boolean> => {
   }
 }
 
+/** Says why a button is disabled for a token that may only read. */
+export const WhyReadOnly = () =>
+  isReadOnly.value ? (
+    <p class="advice">
+      The token <Text of={status.value?.caller.name ?? ""} /> may only read. This needs one with the role operate.
+    </p>
+  ) : null
+
 export const ConfirmDialog = () => {
   const dialog = useRef<HTMLDialogElement>(null)
   const asked = question.value
@@ -89,11 +97,7 @@ export const ConfirmDialog = () => {
           ))}
         </div>
       )}
-      {isReadOnly.value && (
-        <p class="advice">
-          The token <Text of={status.value?.caller.name ?? ""} /> may only read. This needs one with the role operate.
-        </p>
-      )}
+      <WhyReadOnly />
       <div class="actions">
         <button type="button" onClick={() => dialog.current?.close()} disabled={isBusy.value}>
           Cancel

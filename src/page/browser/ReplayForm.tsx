@@ -6,7 +6,7 @@ import { count } from "../../formats/Amounts.ts"
 import { relayCommand } from "../../formats/Shell.ts"
 import { plain } from "../../formats/Terminal.ts"
 import { admin, problemOf } from "./AdminCalls.ts"
-import { confirm } from "./Confirm.tsx"
+import { confirm, WhyReadOnly } from "./Confirm.tsx"
 import { anyEvent, Choice, EventFields, Filters, momentOf, useForm, webhooksOf } from "./Fields.tsx"
 import { Problem, useLoaded } from "./Loading.tsx"
 import { place } from "./Location.ts"
@@ -192,6 +192,7 @@ export const ReplayForm = ({ status }: { readonly status: Status }) => {
           Dry run
         </button>
       </Filters>
+      <WhyReadOnly />
       <Problem of={problem} />
       <Problem of={list.problem} />
       {list.value?.length === 0 && <Nothing>No replay since the start.</Nothing>}
