@@ -321,6 +321,27 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     await site.run("lanes", "resume", "lake")
   })
 
+  test("shows what messages have in backticks as code, wherever they are", async () => {
+    await site.run("lanes", "pause", "lake")
+    await site.deliver({ id: "evt_paused", type: "appointment.created" })
+    for (const view of ["", "sink/lake", "event/evt_paused"]) {
+      await show(view)
+      await page.locator("code", { hasText: "relay lanes resume lake" }).first().waitFor()
+      expect(await page.evaluate("document.body.innerText")).not.toContain("`")
+    }
+    await site.run("lanes", "resume", "lake")
+    await show("")
+    await button("Reload…").click()
+    await page.route("**/api/v1/reload", (route) =>
+      route.fulfill({ status: 409, json: { message: "compare `headers.signature`: it is `odd" } }),
+    )
+    await page.getByRole("dialog").getByRole("button", { name: "Reload" }).click()
+    const alert = page.getByRole("dialog").getByRole("alert")
+    await alert.locator("code", { hasText: /^headers\.signature$/ }).waitFor()
+    expect(await alert.textContent()).toBe("compare headers.signature: it is `odd")
+    await page.unroute("**/api/v1/reload")
+  })
+
   test("says of an empty audit log that it is, and nothing else", async () => {
     await page.route("**/api/v1/audit*", (route) => route.fulfill({ json: { records: [] } }))
     await show("audit")

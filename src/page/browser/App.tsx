@@ -16,7 +16,7 @@ import { Overview } from "./Overview.tsx"
 import { heardAt, isOutdated, isReadOnly, link, linkProblem, status } from "./RelayLink.ts"
 import { ReplayForm } from "./ReplayForm.tsx"
 import { RouteExplainer } from "./RouteExplainer.tsx"
-import { number, Text } from "./Shown.tsx"
+import { Message, number, Text } from "./Shown.tsx"
 import { SinkView } from "./SinkView.tsx"
 import { Tail } from "./Tail.tsx"
 import { TokenForm } from "./TokenForm.tsx"
@@ -141,7 +141,7 @@ const Messages = () => (
   <div class="messages" role="log" aria-live="polite" aria-label="Messages">
     {messages.value.map(({ id, text, isError }) => (
       <p key={id} class={isError ? "problem" : ""}>
-        <Text of={text} max={1_000} />
+        <Message of={text} max={1_000} />
         <button type="button" aria-label="Dismiss" onClick={() => dismiss(id)}>
           ×
         </button>
@@ -163,7 +163,7 @@ export const App = () => {
       <main id="main" tabIndex={-1} class={isAway && now !== undefined ? "stale" : ""}>
         {isAway && linkProblem.value !== "" && (
           <p class="banner" role="alert">
-            <Text of={linkProblem.value} max={500} />; trying again.
+            <Message of={linkProblem.value} max={500} />; trying again.
             {now !== undefined && " The page shows the last known state."}
           </p>
         )}

@@ -3,7 +3,7 @@ import type { EventReport } from "../../admin/Api.ts"
 import { span } from "../../formats/Amounts.ts"
 import { plain } from "../../formats/Terminal.ts"
 import { linkTo } from "./Location.ts"
-import { Moment, millis, Name, Pill, Text } from "./Shown.tsx"
+import { Message, Moment, millis, Name, Pill, Text } from "./Shown.tsx"
 import { type Column, Table } from "./Table.tsx"
 
 type Step = EventReport["timeline"][number]
@@ -11,12 +11,12 @@ type Step = EventReport["timeline"][number]
 /** A sequence leads to its event. */
 const Linked = ({ of }: { readonly of: string }) => {
   const [before = "", sequence, after = ""] = of.split(/\b(seq_[0-9]+)\b/)
-  if (sequence === undefined) return <Text of={of} max={2_000} />
+  if (sequence === undefined) return <Message of={of} max={2_000} />
   return (
     <>
-      <Text of={before} max={2_000} />
+      <Message of={before} max={2_000} />
       <a href={linkTo("event", sequence)}>{sequence}</a>
-      <Text of={after} max={2_000} />
+      <Message of={after} max={2_000} />
     </>
   )
 }

@@ -3,7 +3,7 @@ import type { AuditRecord } from "../../admin/Api.ts"
 import { admin } from "./AdminCalls.ts"
 import { Problem, useLoaded } from "./Loading.tsx"
 import { linkTo, place } from "./Location.ts"
-import { Moment, Nothing, Pill, Text } from "./Shown.tsx"
+import { Message, Moment, Nothing, Pill, Text } from "./Shown.tsx"
 import { type Column, Pager, Table } from "./Table.tsx"
 
 const tones = { done: "good", refused: "warn", failed: "bad" } as const
@@ -31,7 +31,7 @@ const columns: ReadonlyArray<Column<AuditRecord>> = [
     kind: "words",
     cell: ({ result, note }) => (
       <>
-        <Pill tone={tones[result]}>{result}</Pill> <Text of={note} max={160} />
+        <Pill tone={tones[result]}>{result}</Pill> <Message of={note} max={160} />
       </>
     ),
   },

@@ -6,7 +6,7 @@ import { problemOf, Refusal } from "./AdminCalls.ts"
 import { place } from "./Location.ts"
 import { say } from "./Messages.ts"
 import { askNow, isReadOnly, link, status } from "./RelayLink.ts"
-import { Text } from "./Shown.tsx"
+import { Message, Text } from "./Shown.tsx"
 
 export interface Question {
   readonly title: string
@@ -88,11 +88,11 @@ export const ConfirmDialog = () => {
       {problem.value !== undefined && (
         <div class="problem" role="alert">
           <p>
-            <Text of={problem.value.message} max={2_000} />
+            <Message of={problem.value.message} max={2_000} />
           </p>
           {problem.value.lines.slice(0, 10).map((line) => (
             <p key={line}>
-              <Text of={line} max={500} />
+              <Message of={line} max={500} />
             </p>
           ))}
         </div>

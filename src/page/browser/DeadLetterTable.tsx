@@ -1,7 +1,7 @@
 /** A page of dead letters, of which some can be chosen. */
 import type { DeadLetter } from "../../admin/Api.ts"
 import { plain } from "../../formats/Terminal.ts"
-import { EventLink, Moment, Name, Text, TypeName } from "./Shown.tsx"
+import { EventLink, Message, Moment, Name, TypeName } from "./Shown.tsx"
 import { type Column, Table } from "./Table.tsx"
 
 const sequenceOf = ({ id }: DeadLetter): string => id.slice(id.lastIndexOf(":") + 1)
@@ -21,7 +21,7 @@ const columns: ReadonlyArray<Column<DeadLetter>> = [
   },
   { title: "Account", cell: ({ accountId }) => (accountId === "" ? undefined : <Name of={accountId} />) },
   { title: "Attempts", kind: "amount", cell: ({ attempts }) => attempts.length },
-  { title: "Why", kind: "words", cell: ({ attempts }) => <Text of={attempts.at(-1)?.message ?? "–"} max={160} /> },
+  { title: "Why", kind: "words", cell: ({ attempts }) => <Message of={attempts.at(-1)?.message ?? "–"} max={160} /> },
 ]
 
 export const DeadLetterTable = ({

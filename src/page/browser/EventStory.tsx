@@ -13,7 +13,7 @@ import { Problem, useLoaded } from "./Loading.tsx"
 import { linkTo } from "./Location.ts"
 import { MaskedBlock, masksIn } from "./Masks.tsx"
 import { Outcome } from "./Outcome.tsx"
-import { Moment, millis, Nothing, number, Pill, Text, TypeName } from "./Shown.tsx"
+import { Message, Moment, millis, Nothing, number, Pill, Text, TypeName } from "./Shown.tsx"
 import { Verdicts } from "./Verdicts.tsx"
 
 type Sink = EventReport["sinks"][number]
@@ -51,7 +51,7 @@ const Sent = ({ sink: one }: { readonly sink: Sink }) => {
       )}
       {note !== undefined && (
         <p class="quiet">
-          <Text of={note} />
+          <Message of={note} />
         </p>
       )}
     </div>
@@ -68,7 +68,7 @@ const Answered = ({ sink: { sink, attempts, outcome, at, code, took, tries } }: 
         <li key={`${at} ${index}`}>
           <AttemptLine {...{ at, took, code }} number={number ?? index + 1} />
           <p>
-            <Text of={message} max={2_000} />
+            <Message of={message} max={2_000} />
           </p>
           {answer !== "" && (
             <>
@@ -149,7 +149,7 @@ const AtSink = ({
       </div>
       {lane !== undefined && (
         <p>
-          The sink is <Text of={lane} max={1_000} />
+          The sink is <Message of={lane} max={1_000} />
         </p>
       )}
       <div class="sides">
@@ -216,7 +216,7 @@ const Facts = ({ report }: { readonly report: EventReport }) => {
         <>
           <dt>Quarantined</dt>
           <dd>
-            <Text of={problem} max={1_000} />
+            <Message of={problem} max={1_000} />
           </dd>
         </>
       )}

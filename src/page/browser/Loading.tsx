@@ -2,7 +2,7 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks"
 import { problemOf } from "./AdminCalls.ts"
 import { connections } from "./RelayLink.ts"
-import { Text } from "./Shown.tsx"
+import { Message } from "./Shown.tsx"
 
 export interface Loaded<A> {
   readonly value: A | undefined
@@ -46,6 +46,6 @@ export const useLoaded = <A,>(key: string, ask: () => Promise<A>): Loaded<A> => 
 export const Problem = ({ of = "" }: { readonly of?: string | undefined }) =>
   of === "" ? null : (
     <p class="problem" role="alert">
-      <Text of={of} max={2_000} />
+      <Message of={of} max={2_000} />
     </p>
   )

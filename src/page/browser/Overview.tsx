@@ -14,7 +14,7 @@ import { acknowledge, reload } from "./RelayActions.tsx"
 import { history } from "./RelayLink.ts"
 import { Relays } from "./Relays.tsx"
 import { isOwn, RouteCount } from "./RouteExplainer.tsx"
-import { Ago, Block, Moment, Nothing, number, Pill, size, Text } from "./Shown.tsx"
+import { Ago, Block, Message, Moment, Nothing, number, Pill, size, Text } from "./Shown.tsx"
 import { SinkActions, sinksOf } from "./SinkActions.tsx"
 import { SinkTable } from "./SinkTable.tsx"
 
@@ -33,13 +33,22 @@ const ProblemCard = ({ problem, status }: { readonly problem: StatusProblem; rea
           <strong>
             <Text of={name} />
           </strong>{" "}
-          <Text of={first} max={1_000} />
+          <Message of={first} max={1_000} />
         </p>
-        {rest.length > 0 && <Block of={rest.join("\n")} label={`More about ${plain(name)}`} />}
+        {rest.length > 0 && (
+          <Block label={`More about ${plain(name)}`}>
+            {rest.map((line, index) => (
+              <Fragment key={index}>
+                {index > 0 && "\n"}
+                <Message of={line} max={10_000} />
+              </Fragment>
+            ))}
+          </Block>
+        )}
         <p class="advice">
           {action !== "" && (
             <>
-              What to do: <Text of={action} max={1_000} />.{" "}
+              What to do: <Message of={action} max={1_000} />.{" "}
             </>
           )}
           More: <code>relay runbook {state}</code>
@@ -110,7 +119,7 @@ const WebhookCard = ({ webhook, status }: { readonly webhook: Webhook | undefine
           {refusals.map(({ reason, count, what, status: code, lastAt, details }) => (
             <li key={reason}>
               <span>
-                <strong>{number(count)}</strong> refused with {code}: <Text of={what} />
+                <strong>{number(count)}</strong> refused with {code}: <Message of={what} />
                 {details.length > 0 && (
                   <small class="detail">
                     {details.slice(0, 3).map(({ detail, count: times }) => (

@@ -3,6 +3,7 @@ import { plain } from "../../formats/Terminal.ts"
 import { admin } from "./AdminCalls.ts"
 import { confirm } from "./Confirm.tsx"
 import { say } from "./Messages.ts"
+import { Message } from "./Shown.tsx"
 
 export const reload = (file: string): void =>
   confirm({
@@ -30,7 +31,9 @@ export const acknowledge = (message: string): void =>
       <>
         <p>The journal is red until somebody says that they know of it:</p>
         {message.split("\n").map((line) => (
-          <p key={line}>{plain(line)}</p>
+          <p key={line}>
+            <Message of={line} max={1_000} />
+          </p>
         ))}
         <p>This clears the alarm and repairs nothing; the next loss raises it again.</p>
       </>

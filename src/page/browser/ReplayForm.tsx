@@ -11,7 +11,7 @@ import { anyEvent, Choice, EventFields, Filters, momentOf, useForm, webhooksOf }
 import { Problem, useLoaded } from "./Loading.tsx"
 import { place } from "./Location.ts"
 import { connections, isReadOnly, status as latest } from "./RelayLink.ts"
-import { Moment, Nothing, number, Pill, Text, TypeName } from "./Shown.tsx"
+import { Message, Moment, Nothing, number, Pill, Text, TypeName } from "./Shown.tsx"
 import { sinksOf } from "./SinkActions.tsx"
 
 const outcomes = ["delivered", "pending", "retrying", "dead", "unrouted"] as const
@@ -151,7 +151,7 @@ const ReplayRow = ({ replay, onChange }: { readonly replay: Replay; readonly onC
         {count(events, "event")} {dryRun ? "would be sent" : "queued"}
         {message !== "" && (
           <>
-            ; <Text of={message} />
+            ; <Message of={message} />
           </>
         )}
       </p>

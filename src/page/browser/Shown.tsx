@@ -20,6 +20,13 @@ export const Text = ({ of, max = longest }: { readonly of: string; readonly max?
   return <bdi>{of.length > max ? `${text}…` : text}</bdi>
 }
 
+/** A message in a line: what it has in backticks is shown as code. */
+export const Message = ({ of, max = longest }: { readonly of: string; readonly max?: number }) => {
+  const text = plain(of.slice(0, max))
+  const parts = (of.length > max ? `${text}…` : text).split(/`([^`]+)`/)
+  return <bdi>{parts.map((part, index) => (index % 2 === 1 ? <code key={index}>{part}</code> : part))}</bdi>
+}
+
 /** The parts between which a name may be broken: after punctuation, and where none comes for long. */
 const partsOf = (name: string): ReadonlyArray<string> => name.match(/[^\s,_:./-]{1,24}[\s,_:./-]*|[\s,_:./-]+/gu) ?? []
 
@@ -69,17 +76,9 @@ export const EventLink = ({ id, sequence }: { readonly id: string; readonly sequ
 )
 
 /** Text of several lines, such as JSON; as long as it is, so that nothing scrolls but the page. */
-export const Block = ({
-  of = "",
-  label,
-  children,
-}: {
-  readonly of?: string
-  readonly label: string
-  readonly children?: ComponentChildren
-}) => (
+export const Block = ({ label, children }: { readonly label: string; readonly children: ComponentChildren }) => (
   <section class="block" aria-label={label}>
-    <pre>{children ?? of.split("\n").map(plain).join("\n")}</pre>
+    <pre>{children}</pre>
   </section>
 )
 

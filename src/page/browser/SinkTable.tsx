@@ -5,7 +5,7 @@ import { byLevel } from "../../admin/StatusProblem.ts"
 import { quarantine } from "../../event/Event.ts"
 import { span } from "../../formats/Amounts.ts"
 import { linkTo } from "./Location.ts"
-import { Ago, millis, Name, number, Pill, Text, type Tone } from "./Shown.tsx"
+import { Ago, Message, millis, Name, number, Pill, type Tone } from "./Shown.tsx"
 import { SinkActions, sinksOf } from "./SinkActions.tsx"
 import { type Column, Table } from "./Table.tsx"
 
@@ -74,7 +74,7 @@ const columnsOf = (status: Status): ReadonlyArray<Column<Lane>> => [
     cell: ({ lastFailure }) =>
       lastFailure === undefined ? undefined : (
         <>
-          <Text of={lastFailure.message} max={120} />{" "}
+          <Message of={lastFailure.message} max={120} />{" "}
           <small>
             <Ago at={lastFailure.at} now={status.now} />
           </small>

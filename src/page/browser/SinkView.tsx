@@ -5,7 +5,7 @@ import { admin } from "./AdminCalls.ts"
 import { Chart, Key, rates, spanShown } from "./Chart.tsx"
 import { Problem, useLoaded } from "./Loading.tsx"
 import { linkTo } from "./Location.ts"
-import { Ago, millis, Nothing, number, Pill, perSecond, Text } from "./Shown.tsx"
+import { Ago, Message, millis, Nothing, number, Pill, perSecond, Text } from "./Shown.tsx"
 import { SinkActions, sinksOf } from "./SinkActions.tsx"
 import { Backlog, toneOf } from "./SinkTable.tsx"
 
@@ -67,7 +67,7 @@ const Facts = ({ lane, now }: { readonly lane: Lane; readonly now: number }) => 
         <>
           <dt>Why</dt>
           <dd>
-            <Text of={message} max={1_000} />
+            <Message of={message} max={1_000} />
           </dd>
         </>
       )}
@@ -75,7 +75,7 @@ const Facts = ({ lane, now }: { readonly lane: Lane; readonly now: number }) => 
         <>
           <dt>Last failure</dt>
           <dd>
-            <Text of={lastFailure.message} max={1_000} />,{" "}
+            <Message of={lastFailure.message} max={1_000} />,{" "}
             <span class="quiet">
               <Ago at={lastFailure.at} now={now} />
             </span>

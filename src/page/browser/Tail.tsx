@@ -9,7 +9,7 @@ import { Choice, Filters, TypeField, useForm, webhooksOf } from "./Fields.tsx"
 import { Problem } from "./Loading.tsx"
 import { linkTo } from "./Location.ts"
 import { link } from "./RelayLink.ts"
-import { Moment, Name, Nothing, number, Pill, Text, TypeName } from "./Shown.tsx"
+import { Message, Moment, Name, Nothing, number, Pill, Text, TypeName } from "./Shown.tsx"
 import { sinksOf } from "./SinkActions.tsx"
 import { type Column, Table } from "./Table.tsx"
 
@@ -65,7 +65,8 @@ const columns: ReadonlyArray<Column<Row>> = [
   {
     title: "Event",
     cell: (row) => {
-      if ("refused" in row) return <Text of={row.detail === "" ? row.what : `${row.what} · ${row.detail}`} max={240} />
+      if ("refused" in row)
+        return <Message of={row.detail === "" ? row.what : `${row.what} · ${row.detail}`} max={240} />
       if (row.id === "") return "(no id)"
       return (
         <a href={linkTo("event", row.id)}>
