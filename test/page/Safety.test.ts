@@ -17,7 +17,7 @@ setDefaultTimeout(30_000)
 const hidden = `[...document.querySelectorAll("nav[aria-label=Views] a")]
   .filter((tab) => tab.getBoundingClientRect().right > innerWidth).map((tab) => tab.textContent)`
 /** Times, ids and types in tables that are broken into lines, though they are not long. */
-const broken = `[...document.querySelectorAll("td time, td a bdi:not(:has(wbr)), td strong bdi:not(:has(wbr))")]
+const broken = `[...document.querySelectorAll("td time:not(:has(wbr)), td time span, td a bdi:not(:has(wbr)), td strong bdi:not(:has(wbr))")]
   .filter((one) => one.getClientRects().length > 1).map((one) => one.textContent)`
 /** Words of long names in tables that are broken into lines. */
 const brokenWords = `[...document.querySelectorAll("table bdi:has(wbr)")].flatMap((one) => [...one.childNodes])
@@ -27,7 +27,7 @@ const brokenWords = `[...document.querySelectorAll("table bdi:has(wbr)")].flatMa
     return part.textContent.length <= 24 && new Set([...range.getClientRects()].map(({ top }) => top)).size > 1
   }).map((part) => part.textContent)`
 /** Outcomes and buttons in tables that can't be seen as a whole without scrolling. */
-const cut = `[...document.querySelectorAll(".scroll :is(.pill, button, time, .outcome, th bdi)")]
+const cut = `[...document.querySelectorAll(".scroll :is(.pill, button, time, .outcome, th bdi, td.words bdi)")]
   .filter((one) => {
     const { left, right } = one.getBoundingClientRect()
     const table = one.closest(".scroll").getBoundingClientRect()
@@ -99,16 +99,18 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
   }
 
   test("shows outcomes and buttons as a whole at usual widths, however long ids and names are", async () => {
-    const page = await openPage()
+    const page = await openPage({ timezoneId: "Asia/Kolkata" })
     const sink = "analytics-warehouse-of-the-north-eu-01"
     const id = "evt_relay_secret:scheduling:older:1796083200000:1209600000"
     const type = "appointment.meeting.create_failed"
+    // Shown with its date.
+    const old = Date.UTC(2025, 11, 28, 12)
     const long = (name: string) => (name === "crm" ? sink : name)
     await page.route("**/api/v1/events?*", async (route) => {
       const found = await (await route.fetch()).json()
       const events = found.events.map((event: { sinks: ReadonlyArray<{ sink: string }> }) => ({
         ...event,
-        ...{ id, type, accountId: "acct_8sZ2kQ4vB" },
+        ...{ id, type, accountId: "acct_8sZ2kQ4vB", receivedAt: old },
         sinks: event.sinks.map((one) => ({ ...one, sink: long(one.sink) })),
       }))
       await route.fulfill({ json: { ...found, events } })
@@ -116,7 +118,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     await page.route("**/api/v1/dead-letters?*", async (route) => {
       const found: ReadonlyArray<object> = await (await route.fetch()).json()
       await route.fulfill({
-        json: found.map((one) => ({ ...one, lane: sink, type, eventId: id, accountId: "acct_1" })),
+        json: found.map((one) => ({ ...one, lane: sink, type, eventId: id, accountId: "acct_8sZ2kQ4vB", at: old })),
       })
     })
     await page.route("**/api/v1/status", async (route) => {

@@ -86,9 +86,18 @@ export const Block = ({ label, children }: { readonly label: string; readonly ch
 export const Moment = ({ at, exact = false }: { readonly at: number; readonly exact?: boolean }) => {
   const date = new Date(at)
   if (Number.isNaN(date.getTime())) return <>–</>
+  const text = shown(date, exact)
+  const [, day, clock] = /^(.+?)\s+(\d+[:.]\d\d.*)$/.exec(text) ?? []
   return (
     <time dateTime={instant(at)} title={instant(at)}>
-      {shown(date, exact)}
+      {day === undefined ? (
+        text
+      ) : (
+        <>
+          <span>{day}</span> <wbr />
+          <span>{clock}</span>
+        </>
+      )}
     </time>
   )
 }
