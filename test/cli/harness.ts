@@ -29,10 +29,11 @@ export interface Surroundings {
   readonly columns?: number
 }
 
-export const cli = async (
+/** For a test with a clock of its own. */
+export const command = Effect.fnUntraced(function* (
   args: ReadonlyArray<string>,
   { env = {}, columns = Number.POSITIVE_INFINITY }: Surroundings = {},
-): Promise<Finished> => {
+): Effect.fn.Return<Finished> {
   const printed = { stdout: "", stderr: "" }
   const into =
     (stream: keyof typeof printed) =>
@@ -41,15 +42,17 @@ export const cli = async (
     }
   const console: Console.Console = { ...globalThis.console, log: into("stdout"), error: into("stderr") }
   const program = Program.of({ entry: new URL("../../src/main.ts", import.meta.url), command: "relay", env })
-  const exit = await Effect.runPromiseExit(
-    run(args).pipe(
-      Effect.provide(services),
-      Effect.provideService(Program, program),
-      Effect.provideService(Columns, { stdout: columns, stderr: columns }),
-      Effect.provideService(Console.Console, console),
-    ),
+  const exit = yield* run(args).pipe(
+    Effect.provide(services),
+    Effect.provideService(Program, program),
+    Effect.provideService(Columns, { stdout: columns, stderr: columns }),
+    Effect.provideService(Console.Console, console),
+    Effect.exit,
   )
   const { code, message } = report(exit, false, undefined, columns)
   if (message !== "") printed.stderr += `${message}\n`
   return { code, ...printed }
-}
+})
+
+export const cli = (args: ReadonlyArray<string>, surroundings: Surroundings = {}): Promise<Finished> =>
+  Effect.runPromise(command(args, surroundings))

@@ -2,6 +2,7 @@
 import { Effect } from "effect"
 import { Argument, Command } from "effect/cli"
 import { ask } from "../support/adminClient.ts"
+import { askStatus } from "../support/askStatus.ts"
 import { Json } from "../support/flags.ts"
 import { count, print, printDone, printJson, width } from "../support/output.ts"
 import { lanesTable } from "../support/statusReport.ts"
@@ -12,7 +13,7 @@ const list = Command.make(
   "list",
   {},
   Effect.fn(function* () {
-    const { lanes, now } = yield* ask((client) => client.status())
+    const { lanes, now } = yield* askStatus
     if (yield* Json) yield* printJson(lanes)
     else yield* print(lanesTable(lanes, now, yield* width))
   }),

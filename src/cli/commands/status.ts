@@ -9,26 +9,15 @@ import { Effect } from "effect"
 import { Command } from "effect/cli"
 import { health } from "../../admin/Health.ts"
 import { levelOf } from "../../admin/StatusProblem.ts"
-import { ask } from "../support/adminClient.ts"
-import { CommandError, failed, unreachable, usage } from "../support/CommandError.ts"
-import { checkJournal } from "../support/checkJournal.ts"
-import { withDeadline } from "../support/deadline.ts"
+import { askStatus } from "../support/askStatus.ts"
+import { CommandError, failed, usage } from "../support/CommandError.ts"
 import { Json, toggle } from "../support/flags.ts"
-import { loadJournal } from "../support/loadConfig.ts"
 import { paint, plain, print, printJson, width } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
 import { render } from "../support/statusReport.ts"
 
-/** Why the relay does not answer: its database may not, and then that hangs. */
-const unanswered = Effect.fnUntraced(function* (time: string) {
-  const looked = yield* Effect.flatMap(loadJournal, checkJournal).pipe(Effect.orElseSucceed(() => []))
-  const wrong = looked.filter(({ verdict }) => verdict === "wrong").map(({ message }) => message)
-  const why = wrong.length === 0 ? "it may hang" : `its journal can't be used: ${wrong.join("; ")}`
-  return yield* unreachable(`the relay does not answer within ${time}: ${why}`)
-})
-
 const printStatus = Effect.gen(function* () {
-  const found = yield* ask((client) => client.status()).pipe(withDeadline(unanswered))
+  const found = yield* askStatus
   const { level, problems } = health(found)
   if (yield* Json) {
     const shown = problems.map((problem) => ({ level: levelOf(problem), ...problem }))

@@ -1,5 +1,5 @@
 /** `relay trigger TYPE`: correctly signed samples of any event type, sent to a running relay. */
-import { Clock, Effect, Option, Redacted, Schema } from "effect"
+import { Clock, Duration, Effect, Option, Redacted, Schema } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import * as Address from "../../config/Address.ts"
 import type { RelayConfig, Webhook } from "../../config/Config.ts"
@@ -61,6 +61,9 @@ const summarize = (answers: ReadonlyArray<Answer>, millis: number) => {
   }
 }
 
+const unanswered = (url: string, patience: Duration.Duration): string =>
+  `what listens at ${url} does not answer within ${Duration.format(patience)}\n  A relay there hangs, or a firewall drops what is sent to it: \`relay status\` says whether the relay of this machine answers.`
+
 const positive = Schema.Finite.check(Schema.isGreaterThan(0, { expected: "a number above 0" }))
 
 export const trigger = Command.make(
@@ -107,7 +110,7 @@ export const trigger = Command.make(
     const started = yield* Clock.currentTimeMillis
     const secret = yield* secretOf(webhook, started)
     const url = Option.getOrElse(flags.url, () => urlOf(config, webhook))
-    const [{ deliver }, { distrust, fetchTrusting }, { failureOf }] = yield* Effect.all([
+    const [{ deliver, patience }, { distrust, fetchTrusting }, { failureOf }] = yield* Effect.all([
       lazily(() => import("../support/deliver.ts")),
       lazily(() => import("../support/receiverTls.ts")),
       lazily(() => import("../../runtime/HttpTransport.ts")),
@@ -128,12 +131,13 @@ export const trigger = Command.make(
         const due = started + (index * 1000) / flags.rate.value
         yield* Effect.sleep(Math.max(0, due - (yield* Clock.currentTimeMillis)))
       }
-      const answer = yield* Effect.mapError(deliver(delivery), (error) =>
-        unreachable(
+      const answer = yield* Effect.mapError(deliver(delivery), (error) => {
+        if (error._tag === "TimeoutError") return unreachable(unanswered(url, patience))
+        return unreachable(
           distrust(failureOf(error), url, Option.isNone(flags.url) ? subjectOf(config) : undefined) ??
             `no relay answers at ${url}\n  Is it running? \`relay run\` starts it. The address is from ${file}; \`--config\` or \`--url\` choose another.`,
-        ),
-      )
+        )
+      })
       if (!json && count <= listed) {
         yield* print(`${answer.status}  ${answer.eventId}${answer.detail === "" ? "" : `  ${plain(answer.detail)}`}`)
       }

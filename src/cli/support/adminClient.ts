@@ -10,6 +10,7 @@ import { onlyToken, tokensOf } from "../../config/Config.ts"
 import { readerOf } from "../../config/load/ReadFile.ts"
 import { type CommandError, failed, misconfigured, unreachable } from "./CommandError.ts"
 import { As, Config } from "./flags.ts"
+import { heartbeatOf, whileAlive } from "./liveness.ts"
 import { plain } from "./output.ts"
 import { lazily, Program } from "./Program.ts"
 
@@ -69,7 +70,7 @@ const toCommandError = (error: Answered | Unexpected, { url, config, token, lack
   )
 }
 
-/** Runs `call` with a client of the relay that the config names. */
+/** Runs `call` with a client of the relay that the config names, for as long as that relay is alive. */
 export const ask = Effect.fnUntraced(function* <A, E extends Answered | Unexpected>(
   call: (client: Client) => Effect.Effect<A, E>,
 ) {
@@ -89,5 +90,6 @@ export const ask = Effect.fnUntraced(function* <A, E extends Answered | Unexpect
   const [token] = tokensOf(admin)
   const asked = { url: urlOf(admin), config, token: token?.name, lacksToken }
   const client = yield* make(admin)
-  return yield* Effect.mapError(call(client), (error) => toCommandError(error, asked))
+  const answer = Effect.mapError(call(client), (error) => toCommandError(error, asked))
+  return yield* whileAlive(heartbeatOf(asked.url))(answer)
 })

@@ -28,6 +28,9 @@ export interface Answer {
   readonly millis: number
 }
 
+/** How long an answer may take: a webhook's `commitTimeout` may be several seconds. */
+export const patience = Duration.seconds(30)
+
 const encoder = new TextEncoder()
 
 /** The relay refuses with problem+json. */
@@ -71,5 +74,5 @@ export const deliver = Effect.fnUntraced(
     return answer
   },
   Effect.provide(FetchHttpClient.layer),
-  Effect.timeout(Duration.seconds(30)),
+  Effect.timeout(patience),
 )

@@ -11,7 +11,7 @@ import type { Status } from "../../admin/Api.ts"
 import { health } from "../../admin/Health.ts"
 import { quarantine } from "../../event/Event.ts"
 import { screened } from "../../formats/Terminal.ts"
-import { ask } from "./adminClient.ts"
+import { askStatus } from "./askStatus.ts"
 import { Json } from "./flags.ts"
 import { folded } from "./layout.ts"
 import { count, paint, plain, print, printWhole, toJson } from "./output.ts"
@@ -22,7 +22,7 @@ const every = "1 second"
 
 /** The status; or, where no relay answers, the message that says so. */
 const poll = Effect.gen(function* () {
-  const found = yield* Effect.result(ask((client) => client.status()))
+  const found = yield* Effect.result(askStatus)
   if (Result.isSuccess(found)) return { status: found.success, message: "" }
   const error = found.failure
   if (error._tag !== "CommandError" || error.reason !== "unreachable") return yield* error
