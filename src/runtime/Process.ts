@@ -1,5 +1,4 @@
 /** The process: how it was started, its services for Effect, and how it ends. */
-import { userInfo } from "node:os"
 import process from "node:process"
 import { isatty } from "node:tty"
 import * as NodeChildProcessSpawner from "@effect/platform-node-shared/NodeChildProcessSpawner"
@@ -52,13 +51,5 @@ export const columns = () => ({
 })
 /** The command line's arguments, without the program. */
 export const args = (): ReadonlyArray<string> => process.argv.slice(2)
-/** The name of the user who runs the process; its number where the system has no name for it. */
-export const localUser = (): string => {
-  try {
-    return userInfo().username
-  } catch {
-    return String(process.getuid?.() ?? "unknown")
-  }
-}
 /** Ends the process at once. */
 export const exit = (code: number): never => process.exit(code)

@@ -1,10 +1,11 @@
 /** The example of config/examples/fleet.json, whole: a PostgreSQL, two relays and a load balancer, of which one relay is killed. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir, userInfo } from "node:os"
+import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Effect } from "effect"
 import type { AuditPage } from "../../src/admin/Api.ts"
+import { localUser } from "../../src/runtime/LocalUser.ts"
 import { event, settlement } from "../journal/samples.ts"
 import { session } from "../journal/sqlite/session.ts"
 import { options } from "../journal/temporary.ts"
@@ -95,7 +96,7 @@ suiteUnless(reasonToSkip(), "two relays on one PostgreSQL behind a load balancer
       const { records } = (await (await fetch(`${admin}/api/v1/audit`)).json()) as AuditPage
       expect(records).toMatchObject([
         { who: "local", by: "the admin API", what: "lanes resume", on: "audit", relay: "relay-2" },
-        { who: `user ${userInfo().username}`, by: "the command line", what: "journal copy", on: "from sqlite" },
+        { who: `user ${localUser()}`, by: "the command line", what: "journal copy", on: "from sqlite" },
       ])
     }
     await until(() => received.includes(owed))

@@ -186,7 +186,7 @@ const copy = Command.make(
       said = share
       return print(`${Math.floor(share * 100)} % of the events`)
     }
-    const { localUser } = yield* lazily(() => import("../../runtime/Process.ts"))
+    const { localUser } = yield* lazily(() => import("../../runtime/LocalUser.ts"))
     const operation = {
       at: yield* Clock.currentTimeMillis,
       who: `user ${localUser()}`,

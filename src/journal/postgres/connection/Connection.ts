@@ -6,10 +6,10 @@
  * not answered in time takes the connection with it.
  */
 import { readFileSync } from "node:fs"
-import { userInfo } from "node:os"
 import type { Duplex } from "node:stream"
 import { Result } from "effect"
 import type { ClientConfig, CustomTypesConfig, Client as PgClient } from "pg"
+import { localUser } from "../../../runtime/LocalUser.ts"
 import type { Answer, Params, QueryOptions, Server } from "./Database.ts"
 import { type DatabaseError, databaseError, errorAt, lost, ofConnecting, ofServer, readOnly } from "./DatabaseError.ts"
 import type { DatabaseUrl, Host } from "./DatabaseUrl.ts"
@@ -78,7 +78,7 @@ const tlsOf = ({ url, tls }: ConnectionOptions): NonNullable<ClientConfig["ssl"]
 
 const clientConfig = (options: ConnectionOptions, { host, port, name }: Host, pg: Pg): ClientConfig => {
   const { url, password = url.password } = options
-  const user = url.user ?? userInfo().username
+  const user = url.user ?? localUser()
   return {
     host,
     port,
