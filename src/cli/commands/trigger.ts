@@ -8,7 +8,7 @@ import { hmacSha256 } from "../../event/Signature.ts"
 import { failed, unreachable, usage } from "../support/CommandError.ts"
 import type { Answer } from "../support/deliver.ts"
 import { Json, text, toggle } from "../support/flags.ts"
-import { loadConfig } from "../support/loadConfig.ts"
+import { loadAsService } from "../support/loadConfig.ts"
 import { count as counted, plain, print, printJson, say } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
 import { suggestType } from "../support/suggestType.ts"
@@ -99,7 +99,7 @@ export const trigger = Command.make(
   Effect.fn(function* (flags) {
     const { type, count, tamper } = flags
     const json = yield* Json
-    const { file, config } = yield* loadConfig
+    const { file, config } = yield* loadAsService
     if (!type.includes(".")) return yield* usage(`${plain(type)} is not an event type${suggestType(type)}`)
     if (!isKnown(type)) {
       const what = `${plain(type)} is not in the sender's catalogue${suggestType(type)}`

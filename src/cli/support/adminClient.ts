@@ -8,6 +8,7 @@ import type { Client } from "../../admin/AdminClient.ts"
 import type { BadRequest, Forbidden, Invalid, NotFound, Refused, TooMany, Unavailable } from "../../admin/Api.ts"
 import { onlyToken, tokensOf } from "../../config/Config.ts"
 import { readerOf } from "../../config/load/ReadFile.ts"
+import * as FileIdentity from "../../runtime/FileIdentity.ts"
 import { type CommandError, failed, misconfigured, unreachable } from "./CommandError.ts"
 import { As, Config } from "./flags.ts"
 import { heartbeatOf, whileAlive } from "./liveness.ts"
@@ -55,7 +56,7 @@ const toCommandError = (error: Answered | Unexpected, { url, config, token, lack
       const status = error.response?.status
       if (status === 401 && lacksToken)
         return unreachable(
-          `the relay at ${url} wants a token, and that of ${config} can't be read here: it is a credential of the service\n  Set CREDENTIALS_DIRECTORY to the directory that holds it, as a user who may read it.`,
+          `the relay at ${url} wants a token, and that of ${config} can't be read here: it is a credential of the service\n  Run this as root. If the unit loads it from another directory than /etc/relay/secrets, set CREDENTIALS_DIRECTORY to that.`,
         )
       if (status === 401) return unreachable(`the relay at ${url} ${rejection(config, token)}`)
       if (status !== undefined)
@@ -82,7 +83,8 @@ export const ask = Effect.fnUntraced(function* <A, E extends Answered | Unexpect
     lazily(() => import("../../admin/AdminClient.ts")),
   ])
   const as = Option.getOrUndefined(yield* As)
-  const { file: config, admin, lacksToken, names } = yield* loadAdmin(file, { env, readFile, as })
+  const options = { env, readFile, fileOf: FileIdentity.of, as }
+  const { file: config, admin, lacksToken, names } = yield* loadAdmin(file, options)
   if (as !== undefined && !names.includes(as)) {
     const has = names.length === 0 ? "it has none" : `it has ${names.join(", ")}`
     return yield* misconfigured(`${config} has no admin token called ${plain(as)}: ${has}`)

@@ -1,6 +1,6 @@
 /** Loads the config that the flags name. */
 import { Effect, FileSystem, Option } from "effect"
-import type { Loaded } from "../../config/load/Load.ts"
+import type { Loaded, LoadOptions } from "../../config/load/Load.ts"
 import { ReadFiles, readerOf } from "../../config/load/ReadFile.ts"
 import { quoted } from "../../formats/Shell.ts"
 import * as FileIdentity from "../../runtime/FileIdentity.ts"
@@ -8,7 +8,7 @@ import { Config } from "./flags.ts"
 import { marked, paintMessages, plain, say, table } from "./output.ts"
 import { lazily, Program } from "./Program.ts"
 
-const loading = Effect.fnUntraced(function* (mayLack: boolean | "credentials") {
+const loading = Effect.fnUntraced(function* (how: Pick<LoadOptions, "mayLack" | "readsInstalled">) {
   const file = yield* Config
   const { env } = yield* Program
   const files = yield* ReadFiles
@@ -19,18 +19,18 @@ const loading = Effect.fnUntraced(function* (mayLack: boolean | "credentials") {
     lazily(() => import("../../sinks/SinkTypes.ts")),
     lazily(() => import("../../journal/Journals.ts")),
   ])
-  const options = { env, readFile, sinkTypes, journalTypes, fileOf: FileIdentity.of, mayLack }
+  const options = { env, readFile, sinkTypes, journalTypes, fileOf: FileIdentity.of, ...how }
   return yield* Option.match(file, { onNone: () => loadOrEmbedded(options), onSome: (path) => load(path, options) })
 })
 
 /** Leaves the warnings to the caller. */
-export const loadQuietly = loading(false)
+export const loadQuietly = loading({})
 
 /** Loads the config even if secrets are absent, for checks that don't need them. */
-export const loadLacking = loading(true)
+export const loadLacking = loading({ mayLack: true })
 
 /** Loads the config even if this process can't read the service's credentials, for checks of the rest. */
-export const loadForHost = loading("credentials")
+export const loadForHost = loading({ mayLack: "credentials" })
 
 /** Whether a part of the config, such as `["sinks", "lake"]`, has a value that is absent here. */
 export const lacks = ({ absent }: Pick<Loaded, "absent">, ...part: ReadonlyArray<string>): boolean =>
@@ -48,6 +48,9 @@ const sayFaults = Effect.fnUntraced(function* (loaded: Loaded) {
 })
 
 export const loadConfig = Effect.tap(loadQuietly, sayFaults)
+
+/** Loads the config as the service of an installed relay does, for root. */
+export const loadAsService = Effect.tap(loading({ readsInstalled: true }), sayFaults)
 
 /** Prints to stderr which variables and files were absent. */
 export const sayAbsent = ({ file, absent }: Loaded): Effect.Effect<void> => {
@@ -77,5 +80,5 @@ export const loadJournal = Effect.gen(function* () {
     lazily(() => import("../../config/load/Load.ts")),
     lazily(() => import("../../journal/Journals.ts")),
   ])
-  return yield* loadJournal(file, { env, readFile, journalTypes })
+  return yield* loadJournal(file, { env, readFile, journalTypes, fileOf: FileIdentity.of })
 })

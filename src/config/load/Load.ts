@@ -5,7 +5,7 @@
  * place, key and hint, in a `ConfigError`; a config that loads is complete, and
  * its secrets are `Redacted`.
  */
-import { Clock, Duration, Effect, identity, type Schema } from "effect"
+import { Clock, Duration, Effect, Result, type Schema } from "effect"
 import { isObject as isFields } from "effect/Predicate"
 import * as Jmespath from "../../formats/jmespath/Jmespath.ts"
 import type { Condition } from "../../routing/Condition.ts"
@@ -23,10 +23,11 @@ import { mayBeShown, type Types, typeOf } from "../schema/ConfiguredTypes.ts"
 import { journalSchema } from "../schema/JournalSchema.ts"
 import * as CertificateFiles from "./CertificateFiles.ts"
 import { missing, read, readDefault } from "./ConfigText.ts"
+import { withInstalled } from "./Credentials.ts"
 import { type Environment, isCredential, referencesIn, resolve, type StandIn } from "./References.ts"
 import * as Slices from "./Slices.ts"
 import { standIns } from "./StandIns.ts"
-import { type WrittenToken, writtenTokens } from "./WrittenTokens.ts"
+import { writtenTokens } from "./WrittenTokens.ts"
 
 export interface LoadOptions extends Environment, Types, FileIdentity {
   /**
@@ -34,6 +35,8 @@ export interface LoadOptions extends Environment, Types, FileIdentity {
    * without the credentials of the service alone. Such a config is never run.
    */
   readonly mayLack?: boolean | "credentials"
+  /** Whether a command outside the service reads the credentials of an installed relay where they are kept. */
+  readonly readsInstalled?: boolean
 }
 
 /** A certificate that is of no use. */
@@ -228,7 +231,8 @@ const decodeFile = Effect.fnUntraced(function* (root: Readonly<Record<string, un
   return { value: { ...whole.value, routes: each.flatMap(({ value }) => value ?? []) }, findings }
 })
 
-const build = Effect.fnUntraced(function* (file: string, text: string, options: LoadOptions) {
+const build = Effect.fnUntraced(function* (file: string, text: string, given: LoadOptions) {
+  const options = given.readsInstalled === true ? withInstalled(file, given) : given
   const source = parse(file, text, mayBeShown(options))
   const fail = (findings: ReadonlyArray<Finding>) => new ConfigError({ file, diagnostics: located(source, findings) })
   if (text.includes('"jmespath"')) yield* Jmespath.load
@@ -313,65 +317,73 @@ export const loadOrEmbedded = Effect.fn("Config.loadOrEmbedded")(function* (opti
   return yield* build(file, text, options)
 })
 
-/** One part of the file, of which nothing else is resolved or checked. Without a file it is as in {@link loadOrEmbedded}. */
-const loadPart = Effect.fnUntraced(function* <A>(
-  file: string | undefined,
-  key: string,
-  decodePart: (value: unknown) => Decoded<A>,
-  options: Environment & Partial<Types>,
-  prepared: (written: unknown) => unknown = identity,
-) {
+/** The file, of which parts are read. Without one it is as in {@link loadOrEmbedded}. */
+const open = Effect.fnUntraced(function* (file: string | undefined, options: Environment & Partial<Types>) {
   const named = file === undefined ? yield* readDefault(options) : { file, text: yield* read(file, options) }
   const { file: name, text = yield* missing(name) } = named
   const source = parse(name, text, mayBeShown({ sinkTypes: {}, journalTypes: {}, ...options }))
-  const fail = (findings: ReadonlyArray<Finding>) =>
-    new ConfigError({ file: name, diagnostics: located(source, findings) })
-  if (!isFields(source.value)) return yield* fail([])
-  const { value, findings, hide } = yield* resolve(prepared(source.value[key] ?? {}), [key], options)
+  if (isFields(source.value)) return { file: name, source, root: source.value }
+  return yield* new ConfigError({ file: name, diagnostics: located(source, []) })
+})
+
+type Opened = Effect.Success<ReturnType<typeof open>>
+
+/** One part of the file, of which nothing else is resolved or checked. */
+const part = Effect.fnUntraced(function* <A>(
+  { file, source, root }: Opened,
+  key: string,
+  decodePart: (value: unknown) => Decoded<A>,
+  options: Environment & FileIdentity,
+  written: unknown = root[key] ?? {},
+) {
+  const { value, findings, hide } = yield* resolve(written, [key], withInstalled(file, options))
   const decoded = decodePart(value ?? {})
-  if (decoded.value !== undefined && findings.length === 0) return { file: name, value: decoded.value }
+  if (decoded.value !== undefined && findings.length === 0) return decoded.value
   const wrong = decoded.findings.filter((finding) => !isReported(findings, finding))
-  return yield* fail([...findings, ...wrong].map(hide))
+  return yield* new ConfigError({ file, diagnostics: located(source, [...findings, ...wrong].map(hide)) })
 })
 
 /**
  * The address of the admin API and one of its tokens, and nothing else: `relay
  * status` may be run by a user who can't read the signing secrets, nor the
- * tokens of others. It is the token called `as`, or else the first that is no
- * credential of the service. Where all are, there is none and `lacksToken` says so.
+ * tokens of others. It is the token called `as`, or else the first that can be
+ * read. Where none can, and all are credentials of the service, there is none
+ * and `lacksToken` says so.
  */
 export const loadAdmin = Effect.fn("Config.loadAdmin")(function* (
-  file: string | undefined,
-  { as, ...options }: Environment & { readonly as?: string | undefined },
+  given: string | undefined,
+  { as, ...options }: Environment & FileIdentity & { readonly as?: string | undefined },
 ) {
-  let all: ReadonlyArray<WrittenToken> = []
-  let wanted: ReadonlyArray<WrittenToken> = []
-  let chosen: WrittenToken | undefined
-  const withOne = (admin: unknown): unknown => {
-    all = writtenTokens(admin)
-    wanted = all.filter(({ name }) => as === undefined || name === as)
-    chosen = wanted.find(({ value }) => typeof value !== "string" || !isCredential(value, options.env))
-    if (chosen !== undefined || all.length === 0) return chosen?.alone ?? admin
-    const { token: _, tokens: __, ...rest } = fields(admin)
-    return rest
+  const opened = yield* open(given, options)
+  const { file, root } = opened
+  const all = writtenTokens(root.admin)
+  const names = all.map(({ name }) => String(name))
+  const wanted = all.filter(({ name }) => as === undefined || name === as)
+  const adminOf = (written?: unknown) =>
+    part(opened, "admin", (value) => decode(Admin, value, ["admin"]), options, written)
+  if (all.length === 0) return { file, names, lacksToken: false, admin: yield* adminOf() }
+  const refused: Array<ConfigError> = []
+  for (const { name, value, alone } of wanted) {
+    const read = yield* Effect.result(adminOf(alone))
+    if (Result.isSuccess(read)) {
+      const { tokens, ...rest } = read.success
+      const mine = tokens?.filter((token) => token.name === name)
+      return { file, names, lacksToken: false, admin: { ...rest, ...(mine !== undefined && { tokens: mine }) } }
+    }
+    // Of what only the service may read, the relay itself says whether it is needed.
+    if (typeof value !== "string" || !isCredential(value, options.env)) refused.push(read.failure)
   }
-  const read = yield* loadPart(file, "admin", (value) => decode(Admin, value, ["admin"]), options, withOne)
-  const { tokens, ...rest } = read.value
-  const mine = tokens?.filter(({ name }) => name === chosen?.name)
-  const admin: AdminConfig = { ...rest, ...(mine !== undefined && { tokens: mine }) }
-  return {
-    file: read.file,
-    admin,
-    lacksToken: wanted.length > 0 && chosen === undefined,
-    names: all.map(({ name }) => String(name)),
-  }
+  const [first] = refused
+  if (first !== undefined) return yield* first
+  const { token: _, tokens: __, ...rest } = fields(root.admin)
+  const admin: AdminConfig = yield* adminOf(rest)
+  return { file, names, lacksToken: wanted.length > 0, admin }
 })
 
 /** The journal, and nothing else: work on its file must not fail because of a secret, or of a sink. */
-export const loadJournal = Effect.fn("Config.loadJournal")(
-  (file: string | undefined, options: Environment & Pick<Types, "journalTypes">) =>
-    Effect.map(
-      loadPart(file, "journal", (value) => journalOf(value, options), options),
-      ({ value }) => value,
-    ),
-)
+export const loadJournal = Effect.fn("Config.loadJournal")(function* (
+  file: string | undefined,
+  options: Environment & FileIdentity & Pick<Types, "journalTypes">,
+) {
+  return yield* part(yield* open(file, options), "journal", (value) => journalOf(value, options), options)
+})

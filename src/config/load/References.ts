@@ -83,6 +83,9 @@ export const reasonOf = (cause: PlatformError.PlatformError): string => {
 const hintForFile = (file: string, written: string, reason: string): string => {
   if (/^\s/.test(file)) return 'no blank follows "file:"'
   if (file.startsWith("~")) return "`~` is a shell's: write the whole path, or ${HOME}"
+  if (reason.startsWith(denied) && written.includes("${CREDENTIALS_DIRECTORY}")) {
+    return "only root may read the credentials of the service: run this command as root"
+  }
   if (reason.startsWith(denied)) return "let the relay's user read it, or run this command as that user"
   if (reason !== "there is no such file") return "name a file that holds the value, as text"
   if (written.includes("${CREDENTIALS_DIRECTORY}")) {

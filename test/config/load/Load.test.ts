@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs"
 import { Duration, Effect, Redacted, Result } from "effect"
 import { TestClock } from "effect/testing"
 import { ConfigError, toJson } from "../../../src/config/diagnostics/Diagnostic.ts"
-import { load, loadAdmin, loadOrEmbedded } from "../../../src/config/load/Load.ts"
+import { type Loaded, load, loadAdmin, loadOrEmbedded } from "../../../src/config/load/Load.ts"
 import { it } from "../../lib/effect.ts"
 import { tries } from "../../lib/tries.ts"
 import { config, loadText, options } from "../fixture.ts"
@@ -571,6 +571,41 @@ describe("a file that can't be read", () => {
     }),
   )
 
+  it.effect("has its credentials in the directory of the packaged unit, for a command that may read them", () =>
+    Effect.gen(function* () {
+      const text = config({
+        admin: { token: "file:${CREDENTIALS_DIRECTORY}/admin-token" },
+        webhooks: { w: { path: "/", secrets: [{ name: "a", value: "file:${CREDENTIALS_DIRECTORY}/w" }] } },
+      })
+      const [installed, secrets] = ["/etc/relay/relay.config.json", "/etc/relay/secrets"]
+      const kept = { [`${secrets}/w`]: "signing", [`${secrets}/admin-token`]: "administering" }
+      const files = { [installed]: text, "relay.config.json": text, ...kept }
+      const secretOf = ({ config }: Loaded) =>
+        config.webhooks.map(({ secrets: [one] }) => one && Redacted.value(one.value))
+      const reads = { ...options(files), readsInstalled: true }
+      expect(secretOf(yield* load(installed, reads))).toEqual(["signing"])
+      const fileOf = (path: string) => path.replace("/here/", "/etc/relay/")
+      const linked = options({ ...files, "/here/relay.config.json": text })
+      expect(secretOf(yield* load("/here/relay.config.json", { ...linked, fileOf, readsInstalled: true }))).toEqual([
+        "signing",
+      ])
+      const { admin } = yield* loadAdmin(installed, options(files))
+      expect(admin.token && Redacted.value(admin.token)).toBe("administering")
+      // The relay itself, another config, and another directory that is named.
+      for (const [file, given, why] of [
+        [installed, options(files), "the variable CREDENTIALS_DIRECTORY is not set"],
+        ["relay.config.json", reads, "the variable CREDENTIALS_DIRECTORY is not set"],
+        [
+          installed,
+          { ...options(files, { CREDENTIALS_DIRECTORY: "/run" }), readsInstalled: true },
+          "there is no such file",
+        ],
+      ] as const) {
+        expect((yield* Effect.flip(load(file, given))).message).toContain(why)
+      }
+    }),
+  )
+
   it.effect("gives way to the embedded defaults only when it isn't there and wasn't named", () =>
     Effect.gen(function* () {
       const loaded = yield* loadOrEmbedded(options())
@@ -614,8 +649,9 @@ describe("the admin API's address", () => {
       expect(own.admin.tokens?.map(({ name, value }) => [name, Redacted.value(value)])).toEqual([
         ["screen", "the-screen"],
       ])
-      // The first that is no credential, which this user can't read.
-      const unread = yield* Effect.flip(load(undefined))
+      // The first that this user can read.
+      expect((yield* load(undefined)).admin.tokens?.map(({ name }) => name)).toEqual(["screen"])
+      const unread = yield* Effect.flip(loadAdmin("a.json", options({ "a.json": files["a.json"] })))
       expect(unread.diagnostics.map(({ key }) => key)).toEqual(["admin.tokens[1].value"])
       const first = yield* load(undefined, { "/home/ada/token": "ada" })
       expect(first.admin.tokens?.map(({ name }) => name)).toEqual(["ada"])
