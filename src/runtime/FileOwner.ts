@@ -1,13 +1,15 @@
 /** Tells whose file it is, for commands that an operator runs beside the relay's service. */
-import { statSync } from "node:fs"
+import { accessSync, constants, statSync } from "node:fs"
 import { dirname, resolve } from "node:path"
 import process from "node:process"
+import { codeOf } from "./ErrorCode.ts"
+import { userOf } from "./LocalUser.ts"
 
 /** The file at a path, or the nearest directory above it that can be examined. */
 const nearest = (path: string) => {
   for (let at = resolve(path); ; at = dirname(at)) {
     try {
-      return statSync(at)
+      return { at, ...statSync(at) }
     } catch {
       if (at === dirname(at)) return undefined
     }
@@ -23,6 +25,20 @@ export const isOfServiceUser = (path: string): boolean => {
   const found = nearest(path)
   if (found === undefined || found.uid === 0 || found.uid === process.geteuid?.()) return false
   return process.getegid?.() === found.gid || (process.getgroups?.() ?? []).includes(found.gid)
+}
+
+/** Why this process may not read a file, in sentences; `undefined` where it may, or none is there. */
+export const readDenial = (path: string): string | undefined => {
+  try {
+    accessSync(path, constants.R_OK)
+    return undefined
+  } catch (error) {
+    const found = codeOf(error) === "EACCES" ? nearest(path) : undefined
+    if (found === undefined) return undefined
+    const what = found.at === resolve(path) ? "it" : found.at
+    const mode = (found.mode & 0o7777).toString(8).padStart(4, "0")
+    return `permission denied; ${what} belongs to the user ${userOf(found.uid)} and has the mode ${mode}. Run this command as that user, or as root.`
+  }
 }
 
 /** The end of a sentence. */

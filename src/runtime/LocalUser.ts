@@ -13,6 +13,10 @@ export const nameIn = (passwd: string, uid: number): string | undefined =>
     .map((line) => line.split(":"))
     .find(([name, , number]) => name !== "" && number === String(uid))?.[0]
 
+/** The user of a number, for messages: its name, or else the number. */
+export const userOf = (uid: number): string =>
+  orUndefined(() => nameIn(readFileSync("/etc/passwd", "utf8"), uid)) ?? String(uid)
+
 const orUndefined = (look: () => string | undefined): string | undefined => {
   try {
     return look() || undefined

@@ -2,10 +2,12 @@
  * Reads what a journal, or a salvage of one, still owed, for `journal import`.
  * The command reads the file; the relay is sent events, never a path.
  */
-import { Effect, Option, Predicate, Schema } from "effect"
+import { Effect, Option, Schema } from "effect"
 import { type Imported, Kept } from "../../admin/ImportLine.ts"
 import { maintenance } from "../../journal/Journals.ts"
-import { type CommandError, io } from "./CommandError.ts"
+import { codeOf } from "../../runtime/ErrorCode.ts"
+import * as FileOwner from "../../runtime/FileOwner.ts"
+import { type CommandError, failed, io } from "./CommandError.ts"
 import { lazily } from "./Program.ts"
 
 /** The largest request: events, and bytes of their bodies. */
@@ -18,6 +20,15 @@ interface Report extends Imported {
 
 const decode = Schema.decodeUnknownOption(Kept)
 
+/** Of a file of which no event could be read: only a journal may have none. */
+const refuse = (path: string, isJournal: boolean, damaged: number) => {
+  if (isJournal && damaged === 0) return Effect.void
+  const records = "none of its records can be read"
+  if (isJournal) return failed(`${path} is a journal, but ${records}: import a backup or another copy of it`)
+  const why = damaged === 0 ? "" : `: ${records}`
+  return failed(`${path} is neither a journal nor a salvage of one${why}\n  Correct the path.`)
+}
+
 /** Sends what the file owed, in slices, and sums up the answers. */
 export const read = <E, R>(
   path: string,
@@ -29,23 +40,21 @@ export const read = <E, R>(
     const { items } = yield* lazily(maintenance)
     const source = yield* Effect.acquireRelease(
       Effect.sync(() => items(path)),
-      (source) => Effect.sync(() => source.return(undefined)),
+      (source) => Effect.sync(() => source.return(false)),
     )
     const next = Effect.try({
       try: () => source.next(),
       catch: (error) => {
-        const why =
-          Predicate.hasProperty(error, "code") && error.code === "ENOENT"
-            ? "there is no such file"
-            : error instanceof Error
-              ? error.message
-              : "unknown error"
-        return io(`${path} can't be read: ${why}.`)
+        if (codeOf(error) === "ENOENT") return io(`${path} can't be read: there is no such file.`)
+        const denial = FileOwner.readDenial(path)
+        if (denial !== undefined) return io(`${path} can't be read: ${denial}`)
+        return io(`${path} can't be read: ${error instanceof Error ? error.message : "unknown error"}.`)
       },
     })
     let events: Array<Kept> = []
     let bytes = 0
     let sofar = 0
+    let readable = 0
     const flush = Effect.fnUntraced(function* (share: number) {
       if (events.length === 0) return
       sofar += events.length
@@ -57,15 +66,18 @@ export const read = <E, R>(
       all.known += imported.known
       for (const { lane, count } of imported.strange) strange.set(lane, (strange.get(lane) ?? 0) + count)
     })
-    for (let one = yield* next; one.done !== true; one = yield* next) {
+    let one = yield* next
+    for (; one.done !== true; one = yield* next) {
       const { line, share } = one.value
       const kept = Option.getOrUndefined(decode(line))
       if (kept === undefined) all.damaged++
+      else readable++
       if (kept === undefined || kept.pending.length === 0) continue
       if (events.length >= slice.events || bytes + kept.bodyBase64.length > slice.bytes) yield* flush(share)
       events.push(kept)
       bytes += kept.bodyBase64.length
     }
     yield* flush(1)
+    if (readable === 0) yield* refuse(path, one.value, all.damaged)
     return { ...all, strange: [...strange].map(([lane, count]) => ({ lane, count })) }
   }).pipe(Effect.scoped)

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { appendFileSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
 import { Effect } from "effect"
 import * as SqliteJournal from "../../../src/journal/sqlite/SqliteJournal.ts"
 import { event, optionsAt, retrying, settlement } from "../../journal/samples.ts"
@@ -99,10 +100,10 @@ describe("journal", () => {
       const strange = odd.map((more) => JSON.stringify({ ...JSON.parse(sound ?? ""), ...more })).join("\n")
       const refused = join(directory, "strange.ndjson")
       writeFileSync(refused, strange)
-      expect(JSON.parse((yield* ask("journal", "import", refused, "--json")).stdout)).toMatchObject({
-        pending: 0,
-        deadLetters: 0,
-        damaged: odd.length,
+      expect(yield* ask("journal", "import", refused, "--json")).toEqual({
+        code: 1,
+        stdout: "",
+        stderr: `relay: ${refused} is neither a journal nor a salvage of one: none of its records can be read\n  Correct the path.\n`,
       })
       expect(JSON.parse((yield* ask("journal", "import", salvaged, "--json")).stdout)).toMatchObject({
         known: 52,
@@ -110,6 +111,42 @@ describe("journal", () => {
       })
       const { code, stderr } = yield* ask("journal", "import", join(directory, "nothing"))
       expect([code, stderr]).toEqual([74, expect.stringContaining("nothing can't be read")])
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("journal import refuses what is neither a journal nor a salvage, and takes a journal without events", () =>
+    Effect.gen(function* () {
+      const { ask, file } = yield* running()
+      const write = (name: string, text: string) => {
+        const path = join(directory, name)
+        writeFileSync(path, text)
+        return path
+      }
+      const database = join(directory, "foreign.db")
+      const db = new DatabaseSync(database)
+      db.prepare("CREATE TABLE lane (name TEXT)").run()
+      db.close()
+      for (const path of [
+        file,
+        database,
+        write("empty", ""),
+        write("hostname", "a-host\n"),
+        write("log", '{"a":1}\n{}\n'),
+      ]) {
+        const { code, stdout, stderr } = yield* ask("journal", "import", path, "--json")
+        expect([code, stdout, stderr]).toEqual([
+          1,
+          "",
+          expect.stringContaining(`${path} is neither a journal nor a salvage of one`),
+        ])
+      }
+      const sound = join(directory, "without-events", "journal.db")
+      yield* Effect.scoped(Effect.provide(Effect.void, SqliteJournal.layer(optionsAt(sound))))
+      expect(yield* ask("journal", "import", sound)).toEqual({
+        code: 0,
+        stdout: "0 events queued for delivery\n",
+        stderr: "",
+      })
     }).pipe(Effect.orDie),
   )
 

@@ -82,6 +82,11 @@ export const commandLine: Theme = {
     },
     { name: "journal import of what is not there", command: ["journal", "import", "journal.db"] },
     {
+      name: "journal import of a log",
+      command: ["journal", "import", "relay.log"],
+      files: { "relay.log": '{"a":1}\n' },
+    },
+    {
       name: "validate where a sink can't be reached",
       config: sink(`"type": "http", "url": "http://127.0.0.1:1/${canary}"`),
       command: ["validate"],

@@ -39,7 +39,7 @@ const fromLines = function* (fd: number): Generator<Item> {
   if (rest.length > 0) yield item(Buffer.concat(rest))
 }
 
-const fromJournal = function* (path: string): Generator<Item> {
+const fromJournal = function* (path: string): Generator<Item, boolean> {
   let share = 0
   const lines = Salvage.lines(path, dirname(path), (now) => {
     share = now
@@ -47,10 +47,11 @@ const fromJournal = function* (path: string): Generator<Item> {
   let next = lines.next()
   for (; next.done !== true; next = lines.next()) yield { line: next.value, share }
   for (let left = next.value.damaged.length; left > 0; left--) yield { line: undefined, share: 1 }
+  return !next.value.repaired
 }
 
-/** Throws the system's errors. */
-export const items = function* (path: string): Generator<Item> {
+/** Returns whether it is a journal that SQLite could open: then it is one, also without an event. Throws the system's errors. */
+export const items = function* (path: string): Generator<Item, boolean> {
   if (!existsSync(path) && isThere(path)) return yield* fromJournal(path)
   const fd = openSync(path, "r")
   let isText: boolean
@@ -62,5 +63,5 @@ export const items = function* (path: string): Generator<Item> {
   } finally {
     closeSync(fd)
   }
-  if (!isText) yield* fromJournal(path)
+  return isText ? false : yield* fromJournal(path)
 }

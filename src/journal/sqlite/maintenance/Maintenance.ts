@@ -10,6 +10,7 @@ import { dirname } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { Effect } from "effect"
 import * as FileIdentity from "../../../runtime/FileIdentity.ts"
+import * as FileOwner from "../../../runtime/FileOwner.ts"
 import { MaintenanceError } from "../../JournalError.ts"
 import { decode, decodeRow } from "../../stream/Record.ts"
 import { JournalLock } from "../file/JournalLock.ts"
@@ -58,6 +59,16 @@ export interface SalvageReport extends Salvage.SalvageResult {
 const noneAt = (path: string): string =>
   `There is no journal at ${path}: the relay makes it when it starts, or it is elsewhere.`
 
+/** Fails where this user may not read the journal: then nothing can be said of it. */
+const requireReadable = (path: string): Effect.Effect<void, MaintenanceError> =>
+  Effect.suspend(() => {
+    for (const file of ["", ...filesBeside].map((suffix) => path + suffix)) {
+      const denial = FileOwner.readDenial(file)
+      if (denial !== undefined) return new MaintenanceError({ message: `${file} can't be read: ${denial}` })
+    }
+    return Effect.void
+  })
+
 /** Opens a journal to read from; the scope closes it. */
 const openReadOnly = (path: string) =>
   Effect.acquireRelease(
@@ -98,6 +109,7 @@ const attempt = <A>(what: string, work: () => A): Effect.Effect<A, MaintenanceEr
 /** Reads the whole journal: every record's checksum, the sequences' continuity, and SQLite's own check. */
 export const check = (path: string): Effect.Effect<CheckReport, MaintenanceError> =>
   Effect.gen(function* () {
+    yield* requireReadable(path)
     const db = yield* openReadOnly(path)
     return yield* attempt(`The journal ${path} can't be read to its end`, (): CheckReport => {
       const count = (table: string): number => int(db.prepare(`SELECT count(*) AS n FROM ${table}`).get()?.n)
@@ -159,6 +171,7 @@ const requireFree = (path: string, to: string, what: string): Effect.Effect<void
 /** Writes a consistent copy of the journal to `to`, also while a relay runs on it; its size in bytes. */
 export const backup = (path: string, to: string): Effect.Effect<{ readonly bytes: number }, MaintenanceError> =>
   Effect.gen(function* () {
+    yield* requireReadable(path)
     const db = yield* openReadOnly(path)
     yield* requireFree(path, to, "a backup")
     return yield* attempt(`The journal ${path} could not be copied to ${to}`, () => {
@@ -201,6 +214,7 @@ export const vacuum = (path: string): Effect.Effect<void, MaintenanceError> =>
 /** Writes every event that can still be read from the journal at `path` to `to`, one JSON object a line. */
 export const salvage = (path: string, to: string): Effect.Effect<SalvageReport, MaintenanceError> =>
   Effect.gen(function* () {
+    yield* requireReadable(path)
     if (!isThere(path)) return yield* new MaintenanceError({ message: noneAt(path) })
     yield* requireFree(path, to, "salvage")
     const report = yield* attempt(`What was salvaged from ${path} could not be written to ${to}`, () => {

@@ -17,8 +17,10 @@ import {
   truncateSync,
   writeSync,
 } from "node:fs"
+import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
+import { codeOf } from "../../../runtime/ErrorCode.ts"
 import { current, migrate, version } from "../rows/Migrations.ts"
 
 interface Readable {
@@ -113,12 +115,25 @@ const replaceStart = (file: string, directory: string, length: number): void => 
 /** Whether anything of a journal is there: its file, or only the write-ahead log of one that was deleted. */
 export const isThere = (path: string): boolean => existsSync(path) || existsSync(`${path}-wal`)
 
-/** Opens the journal at `path`; copies are made in `directory`, and deleted when it is closed. */
+/** For copies, readable by this user alone. */
+const scratch = (directory: string): string => {
+  try {
+    return mkdtempSync(join(directory, ".relay-salvage-"))
+  } catch (error) {
+    if (!["EACCES", "EPERM", "EROFS"].includes(codeOf(error))) throw error
+    return mkdtempSync(join(tmpdir(), "relay-salvage-"))
+  }
+}
+
+/**
+ * Opens the journal at `path`. Copies are made in `directory`, or in that of the
+ * system where it can't be written, and deleted when it is closed.
+ */
 export const openReadable = (path: string, directory: string): Readable => {
   // SQLite, asked for an empty file, deletes the write-ahead log beside it.
   const original = isHeader(headerOf(path)) ? tryOpen(path, true) : undefined
   if (original !== undefined) return { db: original, isOriginal: true, close: () => original.close() }
-  const work = mkdtempSync(join(directory, ".relay-salvage-"))
+  const work = scratch(directory)
   const remove = () => rmSync(work, { recursive: true, force: true })
   try {
     for (const [index, repair] of repairs.entries()) {
