@@ -5,7 +5,7 @@ import { Lanes } from "../delivery/Lanes.ts"
 import { quarantine } from "../event/Event.ts"
 import * as Api from "./Api.ts"
 import { History } from "./History.ts"
-import { noLane, unavailable } from "./Refusals.ts"
+import { noLane, noSink, sinkRemoved, unavailable } from "./Refusals.ts"
 
 const quarantineStays = `${quarantine} can't be paused: it sends nothing, and what waited for it would not be listed as quarantined`
 
@@ -15,14 +15,17 @@ export const layer = HttpApiBuilder.group(
   Effect.fn(function* (handlers) {
     const lanes = yield* Lanes
     const history = yield* History
-    const requireLane = Effect.fnUntraced(function* (name: string) {
+    const isLane = Effect.fnUntraced(function* (name: string) {
       const states = yield* Effect.mapError(lanes.status, unavailable)
-      if (!states.some((lane) => lane.name === name)) return yield* noLane(name)
+      return states.some((lane) => lane.name === name)
     })
-    const switched = (name: string, change: ReturnType<typeof lanes.pause>) =>
-      Effect.flatMap(Effect.mapError(change, unavailable), (exists) =>
-        exists ? Effect.void : Effect.fail(noLane(name)),
-      )
+    const requireLane = Effect.fnUntraced(function* (name: string) {
+      if (!(yield* isLane(name))) return yield* noLane(name)
+    })
+    const switched = Effect.fnUntraced(function* (name: string, change: ReturnType<typeof lanes.pause>) {
+      if (yield* Effect.mapError(change, unavailable)) return
+      return yield* (yield* isLane(name)) ? sinkRemoved(name) : noLane(name)
+    })
     const counted = (change: ReturnType<typeof lanes.drop>) =>
       change.pipe(
         Effect.map((count) => ({ count })),
@@ -40,7 +43,7 @@ export const layer = HttpApiBuilder.group(
       resume: ({ params: { name } }) => switched(name, lanes.resume(name)),
       move: Effect.fnUntraced(function* ({ params: { name }, payload: { to } }) {
         yield* requireLane(name)
-        yield* requireLane(to)
+        if (!(yield* isLane(to))) return yield* noSink(to)
         if (name === to) return yield* new Api.Refused({ message: "a lane can't be moved to itself" })
         return yield* counted(lanes.move(name, to))
       }),

@@ -13,6 +13,12 @@ export const refusedOr = (error: JournalError) =>
 export const noLane = (name: string) =>
   new Api.NotFound({ message: `there is no lane ${name}; \`relay lanes list\` shows them` })
 
+/** Nothing is sent from such a lane, so there is nothing to pause. */
+export const sinkRemoved = (name: string) =>
+  new Api.NotFound({
+    message: `${name} has no sink in the config: move its events with \`relay lanes move ${name} TO\`, or drop them with \`relay lanes drop ${name}\``,
+  })
+
 export const noWebhook = (name: string | undefined) =>
   new Api.NotFound({ message: `there is no webhook ${name} in the config` })
 

@@ -75,7 +75,7 @@ export const start = Effect.fnUntraced(function* (setup: Setup = {}) {
   const told = yield* Ref.make<ReadonlyArray<string>>([])
   const tell = (words: string) => Ref.update(told, (before) => [...before, words])
   const statuses = setup.lanes ?? [lane("lake"), lane("old", { type: "", condition: "orphaned", backlog: 3 })]
-  const exists = (name: string) => statuses.some((status) => status.name === name)
+  const exists = (name: string) => statuses.some(({ name: one, condition }) => one === name && condition !== "orphaned")
   const orphan = (name: string) =>
     statuses.some((status) => status.name === name && status.condition === "orphaned")
       ? Effect.succeed(3)

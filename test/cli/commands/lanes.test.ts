@@ -26,6 +26,16 @@ describe("lanes", () => {
       expect((yield* ask("lanes", "resume", "nope")).stderr).toBe(
         "relay: there is no lane nope; `relay lanes list` shows them\n",
       )
+      for (const change of ["pause", "resume"]) {
+        expect(yield* ask("lanes", change, "old")).toMatchObject({
+          code: 1,
+          stderr:
+            "relay: old has no sink in the config: move its events with `relay lanes move old TO`, or drop them with `relay lanes drop old`\n",
+        })
+      }
+      expect((yield* ask("lanes", "move", "old", "nope")).stderr).toBe(
+        "relay: there is no sink nope in the config; `relay status` shows them\n",
+      )
     }).pipe(Effect.orDie),
   )
 })
