@@ -156,6 +156,7 @@ describe.concurrent("doctor", () => {
   it.live("asks the running relay, whose ports are held as they should be", () =>
     Effect.gen(function* () {
       const admin = yield* start({
+        status: { health: "red", message: "2 events were lost.\nThe file was damaged." },
         lanes: [
           lane("lake", { condition: "misconfigured", message: "it answers 401: check the credentials" }),
           lane("audit", { deadLetters: 3 }),
@@ -169,11 +170,15 @@ describe.concurrent("doctor", () => {
       const { code, of } = yield* Effect.promise(() => examine(file))
       expect(code).toBe(1)
       expect(of("relay")).toEqual([
+        finder("relay", "journal")(
+          "wrong",
+          "red. 2 events were lost. The file was damaged. What to do: relay journal check, then relay journal acknowledge",
+        ),
         finder("relay", "lake")(
           "wrong",
-          expect.stringMatching(/^misconfigured; .* check the credentials; fix the sink/),
+          expect.stringMatching(/^misconfigured; .* check the credentials\. What to do: fix the sink/),
         ),
-        finder("relay", "audit")("warning", "3 dead letters; relay dlq list --sink audit"),
+        finder("relay", "audit")("warning", "3 dead letters. What to do: relay dlq list --sink audit"),
         finder("relay", "status")("ok", expect.stringMatching(/ is up .* with 2 lanes/)),
       ])
       expect(of("port", "admin.listen")[0]).toMatchObject({
@@ -195,7 +200,7 @@ describe.concurrent("doctor", () => {
       const { of } = yield* Effect.promise(() => examine(file))
       expect(of("relay", "status")[0]).toMatchObject({
         verdict: "wrong",
-        message: expect.stringContaining("is not a relay"),
+        message: expect.stringMatching(/is not a relay of this version: .* version\. The address is admin\.listen of /),
       })
       expect(of("port", "admin.listen")[0]).toMatchObject({ verdict: "wrong" })
     }),

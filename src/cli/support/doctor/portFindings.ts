@@ -73,6 +73,13 @@ const ofConfig: ReadonlyArray<State> = [
   "certificate-expiring",
 ]
 
+/** Texts, some of which end as sentences do, in the one line that a finding has. */
+const sentences = (texts: ReadonlyArray<string>): string =>
+  texts
+    .map((text) => text.trim())
+    .filter((text) => text !== "")
+    .reduce((before, text) => `${before}${/[.!?:]$/.test(before) ? "" : "."} ${text[0]?.toUpperCase()}${text.slice(1)}`)
+
 /** The relay that answered, and its problems. */
 const relay = (status: Status, config: RelayConfig): Findings => {
   const { version, now, startedAt, lanes } = status
@@ -81,7 +88,7 @@ const relay = (status: Status, config: RelayConfig): Findings => {
   const found = problems.map((problem) =>
     finder("relay", problem.name)(
       levelOf(problem) === "critical" ? "wrong" : "warning",
-      [...problem.lines, problem.action].filter((_) => _ !== "").join("; "),
+      sentences([...problem.lines, ...(problem.action === "" ? [] : [`What to do: ${problem.action}`])]),
     ),
   )
   return [finder("relay", "status")("ok", summary), ...found, ...untaken(status, config)]
@@ -101,6 +108,6 @@ export const ports = Effect.fnUntraced(function* (config: RelayConfig) {
       ? [at("ok", `not running: nothing listens at ${Address.format(admin.listen)}`)]
       : Result.isSuccess(status)
         ? relay(status.success, config)
-        : [at("wrong", status.failure.message)]
+        : [at("wrong", sentences(status.failure.message.split("\n")))]
   return { findings: [...both, ...ofRelay], runs }
 })
