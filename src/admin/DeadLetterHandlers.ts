@@ -4,6 +4,7 @@ import { HttpApiBuilder } from "effect/http-api"
 import { type Event, quarantine } from "../event/Event.ts"
 import { Ingest } from "../ingest/Ingest.ts"
 import { Archive } from "../journal/Archive.ts"
+import * as DeadLetterId from "../journal/DeadLetterId.ts"
 import type { JournalError, StoredDeadLetter } from "../journal/Journal.ts"
 import * as Api from "./Api.ts"
 import * as Answers from "./AttemptAnswers.ts"
@@ -84,6 +85,11 @@ export const layer = HttpApiBuilder.group(
     return handlers.handleAll({
       list: Effect.fnUntraced(function* ({ query: { before, limit = 100, ...filter } }) {
         yield* requireKnown(filter)
+        if (before !== undefined && DeadLetterId.parse(before) === undefined) {
+          return yield* new Api.Refused({
+            message: `there is no place ${before}: it is the id that ended the page before`,
+          })
+        }
         return yield* pages(filter, limit, before).pipe(
           Stream.flatMap((page) => Stream.fromIterable(page.map(listed))),
           Stream.take(limit),

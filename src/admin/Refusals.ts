@@ -27,6 +27,9 @@ export const noSink = (name: string | undefined) =>
 
 /** Fails unless each that is given is a pattern of event types. */
 export const requirePatterns = (...types: ReadonlyArray<string | undefined>): Effect.Effect<void, Api.Refused> => {
-  const problem = types.flatMap((type) => (type === undefined ? [] : (Pattern.problem(type) ?? [])))[0]
-  return problem === undefined ? Effect.void : Effect.fail(new Api.Refused({ message: problem }))
+  for (const type of types) {
+    const problem = type === undefined ? undefined : Pattern.problem(type)
+    if (problem !== undefined) return Effect.fail(new Api.Refused({ message: `the type ${type}: ${problem}` }))
+  }
+  return Effect.void
 }

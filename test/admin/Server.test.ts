@@ -272,6 +272,8 @@ describe("the admin API", () => {
       expect(JSON.stringify(page)).not.toContain("body")
       const next = yield* json(yield* admin.ask("/api/v1/dead-letters?limit=2&before=lake:4"))
       expect(next).toMatchObject([{ id: "lake:3" }, { id: "lake:2" }])
+      const nowhere = yield* admin.ask("/api/v1/dead-letters?before=zzz")
+      expect([nowhere.status, yield* text(nowhere)]).toEqual([409, expect.stringContaining("there is no place zzz")])
       const typed = yield* json(yield* admin.ask("/api/v1/dead-letters?type=block.created"))
       expect(typed).toHaveLength(2)
       expect(yield* json(yield* admin.ask("/api/v1/dead-letters?type=block.*"))).toEqual(typed)

@@ -71,6 +71,24 @@ describe("every command", () => {
     }
   })
 
+  test("with a value that no relay accepts exits 64, and names flag and value", async () => {
+    const file = config()
+    for (const [args, told] of [
+      [["events", "--type", "a..b"], "--type a..b: a pattern has an empty segment"],
+      [["tap", "--type", "a..b"], "--type a..b: a pattern has an empty segment"],
+      [["dlq", "list", "--type", "a..b"], "--type a..b: a pattern has an empty segment"],
+      [["dlq", "drop", "--type", "a..b"], "--type a..b: a pattern has an empty segment"],
+      [["replay", "--routed", "--type", "a.b", "--type", "a..b"], "--type a..b: a pattern has an empty segment"],
+      [["dlq", "list", "--before", "zzz"], "--before zzz: give an id as `dlq list` shows it"],
+      [["journal", "copy", "--from", "foo", "--to", "bar"], "--from foo: the types of journals are sqlite, postgres"],
+      [["events", "erase", "--account", "a", "--event", "b"], "give only one of --account and --event"],
+      [["events", "erase"], "name what to erase"],
+    ] as const) {
+      const { code, stdout, stderr } = await cli([...args, "-c", file])
+      expect([args, code, stdout, stderr]).toEqual([args, 64, "", expect.stringContaining(told)])
+    }
+  })
+
   test("takes --config and --json before and after its name", async () => {
     const file = config()
     const [before, after] = [

@@ -75,8 +75,12 @@ describe("a command that stays", () => {
   })
 
   test("tap that is refused says why and nothing else", async () => {
-    const refused = await relay(["tap", "--type", "a..b", "-c", config], { cwd })
-    expect(refused).toEqual({ code: 1, stdout: "", stderr: "relay: a pattern has an empty segment between its dots\n" })
+    const refused = await relay(["tap", "--sink", "nope", "-c", config], { cwd })
+    expect(refused).toEqual({
+      code: 1,
+      stdout: "",
+      stderr: "relay: there is no sink nope in the config; `relay status` shows them\n",
+    })
   })
 
   test("tap shows what comes in as it comes in, and ends with 0", async () => {

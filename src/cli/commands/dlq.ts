@@ -1,8 +1,9 @@
 /** `relay dlq …`: events that could not be delivered, with the error of every attempt. */
-import { Effect, type Option } from "effect"
+import { Effect, Option } from "effect"
 import { Argument, Command } from "effect/cli"
 import type { Replayed, Selection } from "../../admin/Api.ts"
 import { quarantine } from "../../event/Event.ts"
+import * as DeadLetterId from "../../journal/DeadLetterId.ts"
 import { ask } from "../support/adminClient.ts"
 import { attemptRows } from "../support/attempts.ts"
 import { failed, usage } from "../support/CommandError.ts"
@@ -22,6 +23,7 @@ import {
 } from "../support/output.ts"
 import { withProgressBar } from "../support/progressBar.ts"
 import { preview } from "../support/replayReport.ts"
+import { requirePatterns } from "../support/requirePatterns.ts"
 
 const sink = text(
   "sink",
@@ -42,16 +44,19 @@ interface Filter {
 const filterOf = ({ sink, type }: Filter) => given({ lane: sink, type })
 
 /** Ids, a filter or `--all`: leaving all of them out never means everything. */
-export const selection = (chosen: Filter & { readonly id: ReadonlyArray<string>; readonly all: boolean }) => {
+export const selection = Effect.fnUntraced(function* (
+  chosen: Filter & { readonly id: ReadonlyArray<string>; readonly all: boolean },
+) {
+  yield* requirePatterns(Option.toArray(chosen.type))
   const filter = filterOf(chosen)
   const [first, ...rest] = chosen.id
   const filtered = Object.keys(filter).length > 0
   const ways = [first !== undefined, filtered, chosen.all].filter(Boolean).length
-  if (ways === 0) return Effect.fail(usage("name dead letters: give ids, --sink, --type or --all"))
-  if (ways > 1) return Effect.fail(usage("give only one of: ids, a filter (--sink, --type), --all"))
+  if (ways === 0) return yield* usage("name dead letters: give ids, --sink, --type or --all")
+  if (ways > 1) return yield* usage("give only one of: ids, a filter (--sink, --type), --all")
   const selected: Selection = first === undefined ? filter : { ids: [first, ...rest] }
-  return Effect.succeed(selected)
-}
+  return selected
+})
 
 const list = Command.make(
   "list",
@@ -62,6 +67,10 @@ const list = Command.make(
     before: text("before", "ID", "Only older than this one, for the next page"),
   },
   Effect.fn(function* ({ sink, type, limit, before }) {
+    yield* requirePatterns(Option.toArray(type))
+    if (Option.isSome(before) && DeadLetterId.parse(before.value) === undefined) {
+      return yield* usage(`--before ${plain(before.value)}: give an id as \`dlq list\` shows it, such as lake:42`)
+    }
     const query = { ...given({ lane: sink, type, before }), limit }
     const letters = yield* ask((client) => client.deadLetters.list({ query }))
     if (yield* Json) return yield* printJson(letters)

@@ -1,5 +1,5 @@
 /** `relay events`: the events in the journal, and the outcome of each at each sink; and erasing them. */
-import { Effect } from "effect"
+import { Effect, Option } from "effect"
 import { Command, Flag } from "effect/cli"
 import { type Erasure, type ErasureRequest, type Event, outcomes } from "../../admin/Api.ts"
 import { ask } from "../support/adminClient.ts"
@@ -10,6 +10,7 @@ import { count, headedTable, instant, plain, print, printJson, say, width } from
 import { lazily } from "../support/Program.ts"
 import { timesOf } from "../support/parseTime.ts"
 import { withProgressBar } from "../support/progressBar.ts"
+import { requirePatterns } from "../support/requirePatterns.ts"
 
 const stateOf = ({ sink, outcome, collecting, at, tries = 0, copy }: Event["sinks"][number]): string => {
   if (collecting === true) return `${sink} collecting`
@@ -81,7 +82,9 @@ const erase = Command.make(
   },
   Effect.fn(function* ({ account, event, dryRun, giveUp, offline: isOffline }) {
     const selected = given({ account, event })
-    if (Object.keys(selected).length !== 1) return yield* usage("name what to erase: --account ID, or --event ID")
+    const ways = Object.keys(selected).length
+    if (ways === 0) return yield* usage("name what to erase: --account ID, or --event ID")
+    if (ways > 1) return yield* usage("give only one of --account and --event")
     if (Object.values(selected).includes("")) return yield* usage("the id is empty")
     const payload: ErasureRequest = { ...selected, ...(dryRun && { dryRun }), ...(giveUp && { giveUp }) }
     const erasure = yield* isOffline
@@ -127,6 +130,7 @@ export const events = Command.make(
     before: text("before", "PLACE", "Only older than this place in the log, for the next page"),
   },
   Effect.fn(function* ({ since, until, deliveredAfter, limit, ...flags }) {
+    yield* requirePatterns(Option.toArray(flags.type))
     const query = { ...given(flags), ...(yield* timesOf({ since, until, deliveredAfter })), limit }
     const page = yield* ask((client) => client.events.list({ query }))
     if (yield* Json) return yield* printJson(page)

@@ -4,7 +4,7 @@ import { Argument, Command, Flag } from "effect/cli"
 import type { Imported } from "../../admin/ImportLine.ts"
 import type { Checked } from "../../journal/JournalCopy.ts"
 import { ask } from "../support/adminClient.ts"
-import { failed, io } from "../support/CommandError.ts"
+import { failed, io, usage } from "../support/CommandError.ts"
 import { Json } from "../support/flags.ts"
 import { loadJournal } from "../support/loadConfig.ts"
 import { bytes, count, plain, print, printDone, printJson, say } from "../support/output.ts"
@@ -168,16 +168,22 @@ const copy = Command.make(
   Effect.fn(function* ({ from, to, file }) {
     const { copy, journalTypes, ofFile } = yield* journals
     const named = yield* loadJournal
+    for (const [flag, type] of [
+      ["--from", from],
+      ["--to", to],
+    ] as const) {
+      if (Object.hasOwn(journalTypes, type)) continue
+      return yield* usage(`${flag} ${plain(type)}: the types of journals are ${Object.keys(journalTypes).join(", ")}`)
+    }
+    if (from === to) {
+      return yield* usage(`--from ${from} --to ${to}: a journal is copied into one of another type`)
+    }
     const configOf = (type: string) => {
-      if (!Object.hasOwn(journalTypes, type)) {
-        return failed(`there is no journal of the type ${plain(type)}: ${Object.keys(journalTypes).join(", ")}`)
-      }
       const other = type === named.type ? named : ofFile(type, Option.getOrUndefined(file))
       return other === undefined
         ? failed(`the config names no journal of the type ${plain(type)}: name the config that does with -c`)
         : Effect.succeed(other)
     }
-    if (from === to) return yield* failed("a journal is copied into one of another type")
     const [source, target] = [yield* configOf(from), yield* configOf(to)]
     const { show, erasedAfter } = yield* progressBar
     let said = 0

@@ -20,6 +20,7 @@ import {
 import { lazily, Program } from "../support/Program.ts"
 import { timesOf } from "../support/parseTime.ts"
 import { commandLine, followed, hasEnded, notes, preview, queued } from "../support/replayReport.ts"
+import { requirePatterns } from "../support/requirePatterns.ts"
 
 const flags = {
   event: Argument.String("event").pipe(
@@ -57,6 +58,7 @@ const requestOf = Effect.fnUntraced(function* (flags: Flags) {
   if (Option.isSome(sink) === routed) {
     return yield* usage("say where to: --sink NAME, or --routed for the sinks that each event was routed to")
   }
+  yield* requirePatterns(type)
   const [first, ...more] = type
   const events: ReplayRequest["events"] = {
     ...given({ id: event, account, webhook, outcome, after, through }),

@@ -1,5 +1,5 @@
 /** `relay tap`: follows accepted events, and refused requests, until Ctrl-C. */
-import { Effect, Stream } from "effect"
+import { Effect, Option, Stream } from "effect"
 import { Command } from "effect/cli"
 import type { Tapped } from "../../admin/Api.ts"
 import type { TappedRefusal } from "../../admin/RefusedRequest.ts"
@@ -8,6 +8,7 @@ import { unreachable } from "../support/CommandError.ts"
 import { given, Json, text, type, webhook } from "../support/flags.ts"
 import { instant, type Paint, paint, plain, print, printWhole, say, toJson } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
+import { requirePatterns } from "../support/requirePatterns.ts"
 
 export const line = ({ at, id, type, account, webhook, sinks, replayed }: Tapped, style: Paint): string => {
   const to = sinks.length === 0 ? style("yellow", "→ nowhere") : `→ ${sinks.map(plain).join(", ")}`
@@ -30,6 +31,7 @@ export const tap = Command.make(
     sink: text("sink", "NAME", "Only events that go to this sink"),
   },
   Effect.fn(function* (flags) {
+    yield* requirePatterns(Option.toArray(flags.type))
     const json = yield* Json
     const style = yield* paint
     const { firstSignal } = yield* lazily(() => import("../../runtime/Runtime.ts"))

@@ -127,7 +127,7 @@ describe("relay events", () => {
       ]) {
         expect((yield* ask("events", ...wrong)).code).toBe(64)
       }
-      expect((yield* ask("events", "--type", "a..b")).code).toBe(1)
+      expect((yield* ask("events", "--type", "a..b")).code).toBe(64)
     }).pipe(Effect.orDie),
   )
 })

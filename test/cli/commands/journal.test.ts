@@ -174,8 +174,8 @@ describe("journal", () => {
       const { code, stderr } = await copy(from, to)
       return [code, stderr]
     }
-    expect(await said("sqlite", "sqlite")).toEqual([1, expect.stringContaining("one of another type")])
-    expect(await said("sqlite", "kafka")).toEqual([1, expect.stringContaining("sqlite, postgres")])
+    expect(await said("sqlite", "sqlite")).toEqual([64, expect.stringContaining("one of another type")])
+    expect(await said("sqlite", "kafka")).toEqual([64, expect.stringContaining("sqlite, postgres")])
     expect(await said("sqlite", "postgres")).toEqual([1, expect.stringContaining("name the config that does with -c")])
   })
 })
