@@ -1,7 +1,8 @@
 /**
- * Completions in the shell. The library's script has the commands and flags; the
- * values that a config gives are asked for with `relay __complete KIND [-c FILE]`,
- * which prints them a line each, and nothing where there are none.
+ * Completions in the shell. The library's script has the commands, their flags and
+ * files; values of a config, or of the running relay, are asked for with
+ * `relay __complete KIND [-c FILE]`, which prints them a line each, and nothing
+ * where there are none.
  */
 import { Console, Effect, FileSystem, Option } from "effect"
 import { Completions, type GlobalFlag } from "effect/cli"
@@ -9,10 +10,11 @@ import { namesIn } from "../../config/load/ConfiguredNames.ts"
 import { readerOf } from "../../config/load/ReadFile.ts"
 import { quarantine } from "../../event/Event.ts"
 import { eventTypes, relayEventTypes } from "../../event/EventType.ts"
+import { As, Config } from "./flags.ts"
 import { print } from "./output.ts"
-import { Program } from "./Program.ts"
+import { lazily, Program } from "./Program.ts"
 
-type Kind = "types" | "sinks" | "lanes" | "webhooks"
+type Kind = "types" | "sinks" | "lanes" | "orphans" | "webhooks"
 
 /** Which values a flag takes, whatever its command. */
 const ofFlags: Readonly<Record<string, Kind>> = { type: "types", sink: "lanes", payload: "sinks", webhook: "webhooks" }
@@ -21,10 +23,24 @@ const ofFlags: Readonly<Record<string, Kind>> = { type: "types", sink: "lanes", 
 const ofArguments: Readonly<Record<string, Kind>> = {
   "explain type|event": "types",
   "trigger type": "types",
-  "lanes name": "sinks",
-  "lanes from": "sinks",
-  "lanes to": "sinks",
+  "lanes pause name": "sinks",
+  "lanes resume name": "sinks",
+  "lanes move from": "orphans",
+  "lanes move to": "sinks",
+  "lanes drop name": "orphans",
 }
+
+/** Flags whose value is a file; every positional argument of `journal` is one. */
+const filesOfFlags: ReadonlySet<string> = new Set(["config", "ca", "file"])
+const file = { _tag: "Path", pathType: "file" } as const
+
+/** The flags that every command takes, of which the library's descriptor says nothing. */
+const everywhere: ReadonlyArray<Completions.FlagDescriptor> = [
+  { name: "config", aliases: ["c"], description: "The config", type: file },
+  { name: "as", aliases: [], description: "The token to ask the relay with", type: { _tag: "String" } },
+  { name: "json", aliases: [], description: "Print JSON", type: { _tag: "Boolean" }, negation: false },
+  { name: "help", aliases: ["h"], description: "Show help", type: { _tag: "Boolean" }, negation: false },
+]
 
 /** Stands for the values in the library's script until the shell's way to ask for them replaces it. */
 const placeholder = (kind: Kind): string => `__relay_${kind}__`
@@ -35,15 +51,17 @@ const withValues = (
   command: string,
 ): Completions.CommandDescriptor => ({
   ...rest,
-  flags: flags.map((flag) => {
+  flags: [...flags, ...everywhere].map((flag) => {
     const kind = ofFlags[flag.name]
-    return kind === undefined ? flag : { ...flag, type: choice(kind) }
+    if (kind !== undefined) return { ...flag, type: choice(kind) }
+    return filesOfFlags.has(flag.name) ? { ...flag, type: file } : flag
   }),
   arguments: given.map((argument) => {
     const kind = ofArguments[`${command} ${argument.name}`]
-    return kind === undefined ? argument : { ...argument, type: choice(kind) }
+    if (kind !== undefined) return { ...argument, type: choice(kind) }
+    return command.startsWith("journal ") ? { ...argument, type: file } : argument
   }),
-  subcommands: subcommands.map((one) => withValues(one, command === "" ? one.name : command)),
+  subcommands: subcommands.map((one) => withValues(one, `${command} ${one.name}`.trim())),
 })
 
 /** How a shell asks: a function that it defines, and the placeholder with the quotes around it as it is replaced. */
@@ -101,7 +119,7 @@ end
   },
 } as const
 
-const kinds: ReadonlyArray<Kind> = ["types", "sinks", "lanes", "webhooks"]
+const kinds: ReadonlyArray<Kind> = ["types", "sinks", "lanes", "orphans", "webhooks"]
 
 /** The script for a shell. */
 const script = (shell: Completions.Shell, descriptor: Completions.CommandDescriptor): string => {
@@ -126,9 +144,24 @@ export const withConfigValues = (flag: typeof GlobalFlag.Completions): typeof Gl
     }),
 })
 
+/** The lanes without a sink, which the running relay alone knows; none where it does not answer soon. */
+const orphans = Effect.fnUntraced(
+  function* (file: string | undefined) {
+    const { ask } = yield* lazily(() => import("./adminClient.ts"))
+    const { lanes } = yield* ask((client) => client.status()).pipe(
+      Effect.provideService(Config, Option.fromUndefinedOr(file)),
+      Effect.provideService(As, Option.none()),
+    )
+    return lanes.filter(({ condition }) => condition === "orphaned").map(({ name }) => name)
+  },
+  Effect.timeout("2 seconds"),
+  Effect.orElseSucceed((): ReadonlyArray<string> => []),
+)
+
 /** The values of a kind; none of one that there is not. */
 const valuesOf = Effect.fnUntraced(function* (kind: string, file: string | undefined) {
   if (kind === "types") return [...eventTypes, ...relayEventTypes]
+  if (kind === "orphans") return yield* orphans(file)
   const part = kind === "webhooks" ? kind : "sinks"
   const { env } = yield* Program
   const names = yield* namesIn(part, file, { env, readFile: readerOf(yield* FileSystem.FileSystem) })

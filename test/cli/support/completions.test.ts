@@ -2,10 +2,13 @@
 import { describe, expect, test } from "bun:test"
 import { chmodSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { Effect } from "effect"
 import { eventTypes } from "../../../src/event/EventType.ts"
+import { it } from "../../lib/effect.ts"
 import { relayBinary } from "../../lib/programs.ts"
 import { configsIn } from "../configs.ts"
 import { cli, temporary } from "../harness.ts"
+import { runningIn } from "../running.ts"
 
 const directory = temporary()
 const config = configsIn(directory)
@@ -35,6 +38,8 @@ describe.skipIf(Bun.which("bash") === null)("bash", () => {
     const file = config()
     expect(await bashOffers("-c", file, "lanes", "pause", "")).toEqual(["audit", "screen"])
     expect(await bashOffers("-c", file, "lanes", "move", "old", "sc")).toEqual(["screen"])
+    // Those that the config has can't be dropped, and no relay runs that knows others.
+    expect(await bashOffers("-c", file, "lanes", "drop", "")).toEqual([""])
     expect(await bashOffers("dlq", "list", `--config=${file}`, "--sink", "")).toEqual([
       "audit",
       "screen",
@@ -44,6 +49,35 @@ describe.skipIf(Bun.which("bash") === null)("bash", () => {
     expect(await bashOffers("explain", "appointment.meeting.create_")).toEqual(
       eventTypes.filter((type) => type.startsWith("appointment.meeting.create_")),
     )
+  }, 60_000)
+
+  test("completes files where a file is wanted", async () => {
+    for (const name of ["reliable.json", "reliable.db"]) writeFileSync(join(directory, name), "{}")
+    const both = ["reliable.db", "reliable.json"]
+    for (const words of [
+      ["-c", "rel"],
+      ["status", "--config", "rel"],
+      ["journal", "import", "rel"],
+      ["journal", "check", "rel"],
+      ["journal", "copy", "--file", "rel"],
+      ["trigger", "client.created", "--ca", "rel"],
+    ]) {
+      const offered = await bashOffers(...words)
+      expect([words, offered.filter((one) => one !== "relay").toSorted()]).toEqual([words, both])
+    }
+  }, 60_000)
+
+  test("completes the flags that every command takes", async () => {
+    const everywhere = ["--config", "--as", "--json", "--help"]
+    expect(await bashOffers("lanes", "drop", "--")).toEqual(everywhere)
+    expect(await bashOffers("--")).toEqual(everywhere)
+    expect(await bashOffers("validate", "--json", "--")).toEqual([
+      "--offline",
+      "--strict",
+      "--config",
+      "--as",
+      "--help",
+    ])
   }, 60_000)
 
   test("offers nothing, and prints nothing, where the config can't be read", async () => {
@@ -65,6 +99,15 @@ describe("asked for values", () => {
     }
   })
 
+  it.live("it names lanes without a sink as the running relay knows them, and none without one", () =>
+    Effect.gen(function* () {
+      const { file } = yield* runningIn(directory)()
+      const found = yield* Effect.promise(() => asked("orphans", "-c", file))
+      expect(found).toEqual({ code: 0, stdout: "old\n", stderr: "" })
+      expect(yield* Effect.promise(() => asked("orphans", "-c", config()))).toEqual({ code: 0, stdout: "", stderr: "" })
+    }).pipe(Effect.orDie),
+  )
+
   test("each shell's script asks", async () => {
     for (const [shell, call] of [
       ["zsh", ": _relay_values webhooks"],
@@ -72,7 +115,7 @@ describe("asked for values", () => {
     ] as const) {
       const { stdout } = await cli(["--completions", shell])
       expect(stdout).toContain(call)
-      expect(stdout).not.toMatch(/__relay_(types|sinks|lanes|webhooks)__/)
+      expect(stdout).not.toMatch(/__relay_(types|sinks|lanes|orphans|webhooks)__/)
       expect(stdout).toContain("_relay_values")
     }
     expect((await cli(["--completions", "zsh"])).stdout).toStartWith("#compdef relay\n")
