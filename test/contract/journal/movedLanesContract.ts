@@ -1,9 +1,29 @@
 /** Lanes that are dropped, moved or renamed. */
 import { describe, expect } from "bun:test"
-import { Effect } from "effect"
+import { Effect, Fiber } from "effect"
 import { idempotencyKey } from "../../../src/event/IdempotencyKey.ts"
-import { letter, retrying, settlement, waiting } from "../../journal/samples.ts"
-import { appendAll, type Create, lane, testWith } from "./sessions.ts"
+import { event, letter, retrying, settlement, waiting } from "../../journal/samples.ts"
+import { appendAll, type Create, lane, type Service, testWith } from "./sessions.ts"
+
+/** More than are moved at once. */
+const many = 1_500
+
+/** A lane with events that wait, and two dead letters. */
+const fill = Effect.fnUntraced(function* (journal: Service, name: string) {
+  yield* Effect.forEach(
+    Array.from({ length: many }, (_, at) => `evt_${at}`),
+    (id) => journal.append(event(id), [name]),
+    {
+      concurrency: "unbounded",
+      discard: true,
+    },
+  )
+  yield* journal.settle([settlement(name, 2, { delivered: [], deadLetter: [letter(1), letter(2)] })])
+})
+
+/** How many events and dead letters all lanes hold. */
+const held = (journal: Service) =>
+  Effect.map(journal.lanes, (lanes) => lanes.reduce((sum, { backlog, deadLetters }) => sum + backlog + deadLetters, 0))
 
 export const movedLanesContract = (name: string, create: Create): void => {
   const test = testWith(create)
@@ -38,6 +58,31 @@ export const movedLanesContract = (name: string, create: Create): void => {
           ["c", ["new"], false],
           ["e", ["new"], false],
         ])
+      }))
+
+    test("loses no dead letter that is replayed into a lane while that is moved", (journal) =>
+      Effect.gen(function* () {
+        yield* journal.openLane("new")
+        yield* fill(journal, "old")
+        const move = yield* Effect.forkChild(journal.moveLane("old", "new"), { startImmediately: true })
+        yield* Effect.yieldNow
+        // It may be refused, because they have changed lanes by then.
+        yield* Effect.result(journal.replayDeadLetters(["old:1", "old:2"]))
+        yield* Fiber.join(move)
+        expect(yield* held(journal)).toBe(many)
+      }))
+
+    test("loses no event that is replayed into a lane while its sink is renamed", (journal) =>
+      Effect.gen(function* () {
+        yield* journal.openLane("old")
+        yield* fill(journal, "old")
+        const rename = yield* Effect.forkChild(journal.openLane("new", { renamedFrom: "old" }), {
+          startImmediately: true,
+        })
+        yield* Effect.yieldNow
+        yield* journal.replay([{ sequence: 1, sinks: ["old"] }])
+        yield* Fiber.join(rename)
+        expect(yield* held(journal)).toBe(many + 1)
       }))
 
     test("keeps the idempotency key of a replay that moves, and gives a replay of it another", (journal) =>

@@ -35,6 +35,18 @@ const drop = (engine: Engine, name: string) =>
 const move = (engine: Engine, from: string, to: string) =>
   Effect.flatMap(removal, (why) => sliced(engine, () => BulkOperations.moveLane(engine, from, to, why)))
 
+/** Removes a lane that holds nothing; whether it did: what it holds by now came while its events were moved. */
+const dropEmpty = (engine: Engine, name: string) =>
+  Effect.flatMap(removal, (why) =>
+    patient(() =>
+      engine.exclusively(() => {
+        const left = engine.lanes.backlogs.get(name)
+        if (left !== undefined && left.size + left.deadLetters > 0) return { result: false }
+        return { result: true, committed: engine.lanes.drop(name, why, engine.head) }
+      }),
+    ),
+  )
+
 /** Reads retries; those that can't be read are removed. */
 const readRetries = (engine: Engine, lane: string, sequences: ReadonlyArray<number>) =>
   patient(() => {
@@ -58,8 +70,10 @@ export const lanesOf = (engine: Engine, started: Started): Lanes => {
   const openOne = (name: string) => Effect.tap(open(engine, name), () => Effect.sync(() => opened.add(name)))
 
   const moveLane = Effect.fnUntraced(function* (from: string, to: string) {
-    const moved = yield* move(engine, from, to)
-    if (!opened.has(from) && from !== to) yield* drop(engine, from)
+    let moved = yield* move(engine, from, to)
+    if (opened.has(from) || from === to) return moved
+    // A move is done in slices, and a replay may append to the lane in between.
+    while (!(yield* dropEmpty(engine, from))) moved += yield* move(engine, from, to)
     return moved
   })
 
