@@ -250,6 +250,20 @@ export const eventsContract = (name: string, create: Create): void => {
         expect(told).toEqual([[], ["laneRemoved the page"], [gone], [gone], ["delivered undefined"]])
       }))
 
+    test("say that a lane was removed, and are found by it, once there is a lane of that name again", (journal) =>
+      Effect.gen(function* () {
+        yield* journal.openLane("lake")
+        for (const id of ["a", "b"]) yield* journal.append(event(id), ["lake"])
+        yield* journal.settle([settlement("lake", 1)])
+        yield* Effect.provideService(journal.dropLane("lake"), Operator, "the page")
+        yield* journal.openLane("lake")
+        const { events } = yield* look(journal)
+        const told = events.map(({ deliveries }) => deliveries.map(({ outcome, by }) => `${outcome} ${by}`))
+        expect(told).toEqual([["laneRemoved the page"], ["delivered undefined"]])
+        expect(yield* sequences(journal, { outcome: "laneRemoved" })).toEqual([2])
+        expect(yield* sequences(journal, { outcome: "unrecorded" })).toEqual([])
+      }))
+
     test("keep what became of them in a lane that was moved to another", (journal) =>
       Effect.gen(function* () {
         yield* eachState(journal)

@@ -125,9 +125,9 @@ export const endedStatus = (
   }
   if (lane.exists && !lane.isPassed) return { sink, outcome: "pending", attempts: [] }
   if (delivery !== undefined) return { sink, outcome: "delivered", tries: 1, ...delivery, attempts: [] }
-  if (lane.exists) return { sink, outcome: "unrecorded", attempts: [] }
+  // Also where there is a lane of that name again: it begins behind what the removed one held.
   const removed = ended.findLast(({ outcome }) => outcome === "laneRemoved")
-  if (removed === undefined) return { sink, outcome: "laneRemoved", attempts: [] }
+  if (removed === undefined) return { sink, outcome: lane.exists ? "unrecorded" : "laneRemoved", attempts: [] }
   return { sink, outcome: "laneRemoved", at: removed.at, ...removed.note, attempts: [] }
 }
 
