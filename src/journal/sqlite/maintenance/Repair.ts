@@ -23,7 +23,7 @@ import { DatabaseSync } from "node:sqlite"
 import { codeOf } from "../../../runtime/ErrorCode.ts"
 import { current, migrate, version } from "../rows/Migrations.ts"
 
-interface Readable {
+export interface Readable {
   /** `undefined` where not even a repaired copy can be opened. */
   readonly db: DatabaseSync | undefined
   /** It is the file itself, not a copy. */

@@ -19,7 +19,7 @@ import { meta } from "../rows/Meta.ts"
 import { refusal } from "../rows/Migrations.ts"
 import { bytes, int, list, type Row, tolerant } from "../rows/Rows.ts"
 import * as Pages from "./Pages.ts"
-import { isNewer, openReadable } from "./Repair.ts"
+import { isNewer, openReadable, type Readable } from "./Repair.ts"
 
 /** Tables with one record per row: events that a lane still needs. */
 const keptTables = ["dead", "retry_record", "owed"] as const
@@ -80,11 +80,30 @@ const rowsOf = function* (db: DatabaseSync, table: string): Generator<Row | unde
   }
 }
 
-const cursorsOf = (db: DatabaseSync): ReadonlyMap<string, Cursor> => {
-  const sound = tolerant(() => new CursorRows(db).find().rows.map(({ name, cursor }) => [name, cursor] as const))
+interface FoundLanes {
+  readonly cursors: ReadonlyMap<string, Cursor>
+  /** Up to this sequence the lanes are all there were: a sink without one was renamed or removed. 0 where that can't be told. */
+  readonly wholeTo: number
+}
+
+/** The highest sequence that was given out when the lanes were as SQLite shows them. */
+const headOf = (db: DatabaseSync): number =>
+  tolerant(() => {
+    const last = int(db.prepare("SELECT max(first + count - 1) AS last FROM log").get()?.last ?? 0)
+    return Math.max(last, int(meta(db, "base") ?? 0))
+  }) ?? 0
+
+const lanesOf = ({ db, isOriginal }: Readable): FoundLanes => {
+  if (db === undefined) return { cursors: new Map(), wholeTo: 0 }
+  const found = tolerant(() => new CursorRows(db).find())
+  if (found !== undefined) {
+    const cursors = new Map(found.rows.map(({ name, cursor }) => [name, cursor]))
+    // Pages of a repaired copy may be of different times.
+    return { cursors, wholeTo: isOriginal && found.isListed && !found.damaged ? headOf(db) : 0 }
+  }
   // The list of names may be damaged where the cursors can be read.
-  const rows = sound ?? tolerant(() => db.prepare("SELECT name, cursor, settled FROM lane").all().map(unchecked)) ?? []
-  return new Map(rows)
+  const rows = tolerant(() => db.prepare("SELECT name, cursor, settled FROM lane").all().map(unchecked)) ?? []
+  return { cursors: new Map(rows), wholeTo: 0 }
 }
 
 const unchecked = ({ name, cursor, settled }: Row) =>
@@ -96,26 +115,28 @@ class Salvage {
   fromPages = 0
   readonly #seen = new Set<string>()
   readonly #identity: string
-  readonly #cursors: ReadonlyMap<string, Cursor>
+  readonly #lanes: FoundLanes
   readonly #path: string
   readonly #onProgress: (share: number) => void
   readonly #db: DatabaseSync | undefined
 
-  constructor(path: string, db: DatabaseSync | undefined, onProgress: (share: number) => void) {
+  constructor(path: string, readable: Readable, onProgress: (share: number) => void) {
+    const { db } = readable
     this.#path = path
     this.#onProgress = onProgress
     this.#db = db
     // If it can't be read, the events count as those of a journal that was never imported.
     this.#identity = tolerant(() => db && meta(db, "identity")) ?? randomBytes(16).toString("hex")
-    this.#cursors = db === undefined ? new Map() : cursorsOf(db)
+    this.#lanes = lanesOf(readable)
   }
 
-  /** Lanes that have not settled it, as far as their cursors can be read. */
+  /** Lanes that have not settled it, with those whose cursors can't be read. */
   #pending(entry: Entry): ReadonlyArray<string> {
     const { sequence, sinks } = sendable(entry)
+    const { cursors, wholeTo } = this.#lanes
     return sinks.filter((sink) => {
-      const cursor = this.#cursors.get(sink)
-      return cursor === undefined || !isPassed(cursor, sequence)
+      const cursor = cursors.get(sink)
+      return cursor === undefined ? sequence > wholeTo : !isPassed(cursor, sequence)
     })
   }
 
@@ -222,7 +243,7 @@ export const lines = function* (
   const readable = openReadable(path, directory)
   try {
     if (readable.db !== undefined && isNewer(readable.db)) throw new Error(refusal(readable.db, path))
-    const salvage = new Salvage(path, readable.db, onProgress)
+    const salvage = new Salvage(path, readable, onProgress)
     yield* salvage.lines()
     const { damaged, unreadable, fromPages } = salvage
     return { damaged: [...damaged].sort((a, b) => a - b), unreadable, fromPages, repaired: !readable.isOriginal }

@@ -12,6 +12,7 @@ import {
   writeFileSync,
 } from "node:fs"
 import { dirname, join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
 import { Duration, Effect } from "effect"
 import { Engine } from "../../../../src/journal/sqlite/commit/Engine.ts"
 import { open } from "../../../../src/journal/sqlite/file/Store.ts"
@@ -23,6 +24,7 @@ import { it } from "../../../lib/effect.ts"
 import { event, letter, retrying, settlement } from "../../samples.ts"
 import { options } from "../../temporary.ts"
 import { whole } from "../../whole.ts"
+import { session } from "../session.ts"
 
 const size = (index: number): number => (index % 10 === 0 ? 70_000 : 900)
 const body = (index: number): Uint8Array => new Uint8Array(size(index)).fill(33 + (index % 90))
@@ -94,6 +96,42 @@ describe("salvage", () => {
         expect(undelivered.find((line) => line.in === "dead")?.attempts).toHaveLength(1)
       }
     }),
+  )
+
+  it.live(
+    "counts nothing as undelivered for a lane that was renamed or dropped, unless its cursor may be damaged",
+    () =>
+      Effect.gen(function* () {
+        const at = { ...options(), retention: Duration.infinity }
+        yield* session(at, (journal) =>
+          Effect.gen(function* () {
+            for (const name of ["before", "given up"]) yield* journal.openLane(name)
+            for (let index = 1; index <= 3; index++) {
+              yield* journal.append(event(`evt_${index}`, { body: body(index) }), ["before", "given up"])
+            }
+            yield* journal.settle([settlement("before", 2)])
+            yield* journal.openLane("after", { renamedFrom: "before" })
+            yield* journal.dropLane("given up")
+          }),
+        )
+        const pending = () => [...Salvage.lines(at.path, dirname(at.path))].map((line) => [line.sequence, line.pending])
+        expect(pending()).toEqual([
+          [1, []],
+          [2, []],
+          [3, []],
+          [4, ["after"]],
+        ])
+        const db = new DatabaseSync(at.path)
+        db.prepare("UPDATE lane SET crc = crc + 1").run()
+        db.close()
+        const all = ["before", "given up"]
+        expect(pending()).toEqual([
+          [1, all],
+          [2, all],
+          [3, all],
+          [4, ["after"]],
+        ])
+      }),
   )
 
   for (const [what, harm] of [
