@@ -84,6 +84,8 @@ export interface CopiedStream {
 
 export interface CopySource {
   readonly streams: ReadonlyArray<CopiedStream>
+  /** Another text once events were erased: what was copied before that is copied anew. */
+  readonly erasures: string
   /** Paused by a person. */
   readonly paused: ReadonlyArray<string>
   /** The events that it was brought back from others, so that none of it is again: by journal and sequence; empty at the end. */

@@ -263,6 +263,34 @@ suiteUnless(reasonToSkip(), "a journal's copy", () => {
   )
 
   it.live(
+    "begins again where events were erased since it was interrupted, in a database and in a file",
+    () =>
+      Effect.gen(function* () {
+        const [file, there, back] = [options(), inDatabase(), options()]
+        yield* session(file, fill)
+        const erase = (id: string) => (journal: WholeJournal) =>
+          Effect.gen(function* () {
+            const { events } = yield* collect({ id, limit: 9 }, journal.events)
+            const sequences = events.map(({ sequence }) => sequence)
+            expect((yield* journal.erase(sequences, true)).erased).toEqual(sequences)
+          })
+        const erased = (journal: WholeJournal) =>
+          Effect.map(collect({ limit: 100 }, journal.events), ({ events }) =>
+            [...new Set(events.flatMap(({ event }) => (event.erased === undefined ? [] : [event.id])))].sort(),
+          )
+        expect((yield* Effect.flip(toPostgres(file, there, cutOff(3, 0)))).message).toBe("cut off")
+        yield* session(file, erase("b"))
+        expect(yield* toPostgres(file, there)).toMatchObject({ events: 9, known: 0 })
+        expect(yield* onPostgres(there, erased)).toEqual(["b"])
+        expect((yield* Effect.flip(toSqlite(there, back, cutOff(2, 4)))).message).toBe("cut off")
+        yield* onPostgres(there, erase("c"))
+        expect(yield* toSqlite(there, back)).toMatchObject({ events: 9, known: 0 })
+        expect(yield* session(back, erased)).toEqual(["b", "c"])
+      }),
+    30_000,
+  )
+
+  it.live(
     "goes on in a file as well, in either of its passes, and anew where relays ran in between",
     () =>
       Effect.gen(function* () {

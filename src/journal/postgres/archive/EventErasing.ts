@@ -231,7 +231,7 @@ export const scrub = Effect.fnUntraced(function* (db: Database): Effect.fn.Retur
       ? "free space of PostgreSQL's pages, until new rows fill it; `VACUUM FULL` of the journal's tables rewrites them"
       : `former versions of rows: the relay's role may not vacuum the tables, so run \`VACUUM ${tables.join(", ")}\` as their owner`,
     "PostgreSQL's write-ahead log and its archive, standbys until they have followed, and snapshots",
-    "backups, salvaged events and journals that were copied: delete them",
+    "backups, salvaged events, copies that were not finished (`….copying`) and journals that were copied: delete them",
     "what sinks have received, and the logs of other systems",
   ]
 })

@@ -9,6 +9,7 @@ import * as PooledDatabase from "../connection/PooledDatabase.ts"
 import type { PostgresConfig } from "../connection/PostgresConfig.ts"
 import { beatEvery } from "../fleet/Membership.ts"
 import { find, latest } from "../tables/DatabaseSchema.ts"
+import * as Erasures from "../tables/Erasures.ts"
 import { LaneNames, nothingStored, type StoredLanes } from "../tables/LaneNames.ts"
 import * as StreamSource from "./StreamSource.ts"
 
@@ -57,6 +58,7 @@ export const source = Effect.fnUntraced(function* (config: PostgresConfig, use: 
     [floorOf(1)],
   )
   const paused = yield* read<{ readonly name: string }>("SELECT name FROM sink WHERE paused ORDER BY name")
+  const erasures = yield* failing(Erasures.counted(database))
   let damaged = 0
   const common = {
     read,
@@ -73,6 +75,7 @@ export const source = Effect.fnUntraced(function* (config: PostgresConfig, use: 
     streams: streams.map(({ id, last, progress }) =>
       StreamSource.make({ ...common, id, last, names: LaneNames.of(progress ?? nothingStored) }),
     ),
+    erasures,
     paused: paused.map(({ name }) => name),
     imported: ({ journal, sequence }) =>
       read<CopiedImport>(

@@ -3,8 +3,8 @@
  * own, with the same places of its lanes, its retries and its dead letters.
  *
  * **Guarantee.** Relays may run meanwhile: a stream is theirs to take once all of
- * it is there. A copy that was interrupted goes on where it was, and one that is
- * complete is not made twice.
+ * it is there. A copy that was interrupted goes on where it was, unless events of
+ * the source were erased since; one that is complete is not made twice.
  *
  * **Gotcha.** An event has another sequence than in the source, so one that is
  * replayed and not delivered yet goes out with another idempotency key.
@@ -19,7 +19,7 @@ import {
   type CopyTarget,
   each,
 } from "../../JournalCopy.ts"
-import { ceilingOf, floorOf, maxStreams } from "../../Sequences.ts"
+import { ceilingOf, floorOf, maxStreams, rangeOf } from "../../Sequences.ts"
 import { keyOf } from "../../stream/DuplicateKey.ts"
 import { bucketOf } from "../../stream/OutcomeRecord.ts"
 import { Origin, type Stored } from "../../stream/Record.ts"
@@ -40,6 +40,8 @@ import { failing } from "./PostgresCopySource.ts"
 interface Copy {
   readonly stream: number
   readonly isDone: boolean
+  /** The source's when it was begun. */
+  readonly erasures: string
 }
 
 const metaKey = (name: string): string => `copy:${name}`
@@ -57,7 +59,7 @@ const note = (queries: Queries, name: string, copy: Copy) =>
   ])
 
 /** A stream for the copy: from the top, because relays take the lowest that is free. */
-const reserve = (database: Database, name: string) =>
+const reserve = (database: Database, name: string, erasures: string) =>
   database.transact((queries) =>
     Effect.gen(function* () {
       yield* queries.query("LOCK TABLE meta IN SHARE ROW EXCLUSIVE MODE")
@@ -68,11 +70,27 @@ const reserve = (database: Database, name: string) =>
          WHERE NOT EXISTS (SELECT FROM stream WHERE stream.id = free.id)
          AND NOT EXISTS (SELECT FROM meta WHERE key LIKE 'copy:%' AND (value::jsonb ->> 'stream')::int = free.id)`,
       )
-      const copy: Copy = { stream: rows[0]?.id ?? 0, isDone: false }
+      const copy: Copy = { stream: rows[0]?.id ?? 0, isDone: false, erasures }
       yield* note(queries, name, copy)
       return copy
     }),
   )
+
+/** Takes out what an earlier try has stored. */
+const clear = (database: Database, name: string, copy: Copy) => {
+  const range = rangeOf(copy.stream)
+  const buckets = range.map(bucketOf)
+  return database.transact((queries) =>
+    Effect.gen(function* () {
+      yield* queries.query("DELETE FROM log WHERE first > $1 AND first < $2", range)
+      for (const table of ["seen", "retry", "dead", "ended"]) {
+        yield* queries.query(`DELETE FROM ${table} WHERE sequence > $1 AND sequence < $2`, range)
+      }
+      yield* queries.query("DELETE FROM outcome WHERE bucket >= $1 AND bucket < $2", buckets)
+      yield* note(queries, name, copy)
+    }),
+  )
+}
 
 interface Run {
   readonly first: number
@@ -148,8 +166,11 @@ const put = Effect.fnUntraced(function* (
   from: CopiedStream,
   onProgress: (share: number) => Effect.Effect<void>,
 ) {
-  const { stream, isDone } = yield* reserve(database, from.name)
+  const { erasures } = source
+  const { stream, isDone, ...begun } = yield* reserve(database, from.name, erasures)
   const floor = floorOf(stream)
+  // It may have in clear what was erased in the source since.
+  if (!isDone && begun.erasures !== erasures) yield* clear(database, from.name, { stream, isDone, erasures })
   const ends = yield* database.query<{ readonly last: number; readonly events: number }>(
     `SELECT coalesce(max(first + count - 1), $1::bigint) AS last, coalesce(sum(count), 0)::bigint AS events
      FROM log WHERE first > $1 AND first < $2`,
@@ -217,7 +238,7 @@ const put = Effect.fnUntraced(function* (
       yield* queries.query("INSERT INTO stream (id) VALUES ($1)", [stream])
       // Once, because a copy that is made again finds this stream done.
       if (from === source.streams[0]) yield* each.record(source.audit, (some) => AuditTable.put(queries, some))
-      yield* note(queries, from.name, { stream, isDone: true })
+      yield* note(queries, from.name, { stream, isDone: true, erasures })
     }),
   )
   return counts

@@ -11,6 +11,7 @@ import { decode, decodeRow, decodeStored, type Stored } from "../../stream/Recor
 import { JournalLock } from "../file/JournalLock.ts"
 import { auditOf } from "../rows/AuditRows.ts"
 import { CursorRows } from "../rows/CursorRows.ts"
+import { erasuresOf } from "../rows/ErasedRows.ts"
 import { meta } from "../rows/Meta.ts"
 import { migrate } from "../rows/Migrations.ts"
 import { endedOf } from "../rows/OutcomeRows.ts"
@@ -171,6 +172,7 @@ const sourceOf = (reader: Reader): CopySource => {
   }
   return {
     streams: [stream],
+    erasures: erasuresOf(db),
     paused: lanes.flatMap(({ name, paused }) => (paused ? [name] : [])),
     imported: ({ journal, sequence }) =>
       attempt(() =>

@@ -36,10 +36,10 @@ interface Position {
   readonly settled: Array<readonly [lane: string, ranges: Array<[from: number, to: number]>]>
 }
 
-/** The mark that tells a source from another, and from itself after a relay has used it. */
-const fingerprint = ({ streams }: CopySource): string =>
+/** The mark that tells a source from another, and from itself after a relay has used it or events were erased. */
+const fingerprint = ({ streams, erasures }: CopySource): string =>
   createHash("sha256")
-    .update(JSON.stringify(streams.map(({ name, last, lanes }) => [name, last, lanes])))
+    .update(JSON.stringify([erasures, streams.map(({ name, last, lanes }) => [name, last, lanes])]))
     .digest("hex")
 
 const startOf = (source: CopySource): Position => {

@@ -51,6 +51,7 @@ export const erase = function* (
       }
       for (const [lane, some] of givenUp) committed.push(lanes.giveUp(lane, some, why))
       const isGivenUp = new Set([...givenUp.values()].flat())
+      rows.count()
       // Afterwards, because how an event ended may tell what was answered.
       for (const sequence of part) {
         if (left.some((one) => one.sequence === sequence)) continue
@@ -78,6 +79,6 @@ export const erase = function* (
 export const notReached: ReadonlyArray<string> = [
   "free space of the journal's file, where events lay that were retried or pruned earlier, until new events fill it; `relay events erase --offline` overwrites it",
   "blocks of the disk that the file system has freed, and its snapshots",
-  "backups, salvaged events and journals that were moved aside: delete them",
+  "backups, salvaged events, copies that were not finished (`….copying`) and journals that were moved aside: delete them",
   "what sinks have received, and the logs of other systems",
 ]

@@ -10,6 +10,7 @@ import type { Attempt } from "../../Settlement.ts"
 import { erasedRecord, erasedRow, withoutAnswers } from "../../stream/Erasure.ts"
 import type { EndedNote } from "../../stream/OutcomeRecord.ts"
 import type { DeadLetterChange } from "./DeadLetters.ts"
+import { meta, setMeta } from "./Meta.ts"
 import { bytes, int, list, text, tolerant } from "./Rows.ts"
 
 /** A dead letter that has become smaller. */
@@ -17,11 +18,18 @@ export interface ErasedLetter extends DeadLetterChange {
   readonly lane: string
 }
 
+const countKey = "erasures"
+
+/** How many transactions have erased events. */
+export const erasuresOf = (db: DatabaseSync): string => meta(db, countKey) ?? "0"
+
 /** The tables that have an event's record or what was answered to it. */
 export class ErasedRows {
+  readonly #db: DatabaseSync
   readonly #sql
 
   constructor(db: DatabaseSync) {
+    this.#db = db
     this.#sql = {
       rowAt: db.prepare("SELECT first, count, bytes FROM log WHERE first <= ? ORDER BY first DESC LIMIT 1"),
       setRow: db.prepare("UPDATE log SET bytes = ? WHERE first = ?"),
@@ -34,6 +42,11 @@ export class ErasedRows {
       ),
       setEnded: db.prepare("UPDATE ended SET note = ? WHERE id = ?"),
     }
+  }
+
+  /** Counts a transaction that erases: a copy that was begun before it begins again. */
+  count(): void {
+    setMeta(this.#db, countKey, String(Number(erasuresOf(this.#db)) + 1))
   }
 
   /** Erases one event; the dead letters that it is, and whether anything of it was found that can be read. */
