@@ -6,6 +6,7 @@ import { unavailable } from "../../src/journal/Journal.ts"
 import type * as Router from "../../src/routing/Router.ts"
 import { allSent, type Sink, SinkError, SinkMisconfigured, SinkThrottled } from "../../src/sinks/Sink.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
+import { retrying, settlement } from "../journal/samples.ts"
 import { whole } from "../journal/whole.ts"
 import { it } from "../lib/effect.ts"
 import { append, away, failed, lanesOf, letters, pass, rejected, relay, scripted, spec, statusOf } from "./fixture.ts"
@@ -366,6 +367,30 @@ describe("a lane", () => {
   }
 
   // Found by the simulation: the lane that they were moved to did not know of them until the next start.
+  it.effect("a retry that is moved here while its key is in flight has only the attempts that it had left", () => {
+    const attempted: Array<string> = []
+    const target = scripted((entry, attempt) => {
+      attempted.push(`${entry.sequence}#${attempt}`)
+      return entry.sequence === 1 ? failed : attempt === 1 ? "hang" : "pass"
+    })
+    const { delivery } = spec("", target.sink).config
+    const retry = { ...delivery.retry, maxAttempts: 5 }
+    return Effect.gen(function* () {
+      const lanes = yield* Lanes
+      const journal = yield* whole
+      yield* journal.openLane("left")
+      yield* append(1, ["left"])
+      const waits = { ...retrying(1, "acct_1"), due: 0, delay: 0, tried: 4 }
+      yield* journal.settle([settlement("left", 1, { delivered: [], retry: [waits] })])
+      yield* append(1, ["target"])
+      yield* pass("1 second")
+      yield* lanes.move("left", "target")
+      yield* pass("2 minutes")
+      expect(attempted).toEqual(["2#1", "1#1", "2#2"])
+      expect((yield* letters("target")).map(({ entry }) => entry.sequence)).toEqual([1])
+    }).pipe(Effect.provide(relay([spec("target", target.sink, { order: "key", delivery: { ...delivery, retry } })])))
+  })
+
   it.effect("what was retrying reaches its target although the move failed on its last step", () => {
     const left = scripted(() => failed)
     const target = scripted(() => "pass")

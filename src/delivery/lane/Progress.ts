@@ -203,9 +203,11 @@ export class Progress {
     this.#wait(item, { tried: this.tried(item) + 1, firstAttemptAt: this.#firstAttemptAt(item), delay, failed })
   }
 
-  /** Waits behind an earlier event of its key, until that one has ended. */
+  /** Waits behind an earlier event of its key, until that one has ended. A retry keeps its attempts and its age. */
   retryBehind(item: Item): void {
-    this.#wait(item, { tried: 0, firstAttemptAt: 0, delay: 0 })
+    const { sequence } = item.entry
+    if (this.retries.has(sequence)) this.retries.giveBack(sequence, this.#clock.now())
+    else this.#wait(item, { tried: 0, firstAttemptAt: 0, delay: 0 })
   }
 
   /** Goes with the digest of its key, whose window is so many milliseconds from its first event. */
