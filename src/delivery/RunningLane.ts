@@ -63,7 +63,7 @@ export const make = Effect.fnUntraced(function* (options: Options, opened: Opene
       yield* Effect.sleep(wait)
       const opening = log.openLane(name, openOptions(config))
       const next = yield* place(yield* Effect.retry(opening, { schedule: Schedule.spaced("1 second") }))
-      next.state.blocked = lane.state.blocked
+      next.state.inherit(lane.state.blocked)
       lane = next
       yield* said(Effect.logInfo(`sink ${name}: the lane was restarted`))
     }

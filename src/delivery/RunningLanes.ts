@@ -79,12 +79,18 @@ export const make = Effect.fnUntraced(function* (given: RunningLanesOptions) {
     return acquired
   })
 
-  const startInside = Effect.fnUntraced(function* (spec: LaneSpec, state: OpenedLane, acquired: AcquiredSink) {
+  const startInside = Effect.fnUntraced(function* (
+    spec: LaneSpec,
+    state: OpenedLane,
+    acquired: AcquiredSink,
+    blocked = "",
+  ) {
     const { name, backlog } = spec.config
     yield* log.limitBacklog(name, backlog?.whenFull === "refuse" ? backlog.max : undefined, spec.maxBytes)
     const events = announce(name, settleSoon)
     const options = { spec, acquired, log, events, stats: stats(name), wallClock, grace, settle }
     const one = yield* RunningLane.make(options, state)
+    one.current().state.inherit(blocked)
     running.set(name, one)
     yield* FiberMap.run(pumps, name, one.run)
   })
@@ -134,7 +140,7 @@ export const make = Effect.fnUntraced(function* (given: RunningLanesOptions) {
     isOpen: pool.isOpen,
     /** Acquires a sink for a lane, which closes with the lane. */
     acquire,
-    /** Starts a lane. */
+    /** Starts a lane; `blocked` says why an operator must look before it sends. */
     start: (...lane: Parameters<typeof startInside>) => apart(startInside(...lane)),
     /** Ends a lane: it starts nothing, attempts in flight end, their outcomes are stored. Its sink closes, unless another lane has it. */
     retire,

@@ -105,12 +105,13 @@ const openRenamed = ({ log }: RunningLanes, name: string, options: OpenOptions) 
   )
 }
 
-/** Replaces the lane of a sink, under its new name if it was renamed. */
+/** Replaces the lane of a sink, under its new name if it was renamed. The new one is `blocked` for this reason, unless it is empty. */
 const replace = Effect.fnUntraced(function* (
   { lanes, ownTurn, former }: Plan,
   spec: LaneSpec,
   specs: ReadonlyArray<LaneSpec>,
   note: (text: string) => void,
+  blocked = "",
 ) {
   const { name } = spec.config
   const renamedFrom = former(spec.config)
@@ -123,7 +124,7 @@ const replace = Effect.fnUntraced(function* (
   const opening = Effect.retry(openRenamed(lanes, name, options), { schedule: openEvery, while: isNotFenced })
   const opened = Option.getOrUndefined(yield* unlessFenced(opening))
   if (opened === undefined) return
-  yield* lanes.start(spec, opened.state, yield* lanes.acquire(spec))
+  yield* lanes.start(spec, opened.state, yield* lanes.acquire(spec), blocked)
   if (opened.failure === "") return
   note(
     `the backlog of ${renamedFrom} could not all be moved to ${name}, which is tried again each second: ${opened.failure}`,
@@ -131,22 +132,22 @@ const replace = Effect.fnUntraced(function* (
   yield* lanes.adoptLater(name, options)
 })
 
-/** Runs work while the lanes of some specs don't run, and starts them again in any case. */
+/** Runs work while the lanes of some specs don't run, and starts them again in any case. One that is blocked stays blocked. */
 export const whileStopped = <A>(
   streams: ReadonlyArray<RunningLanes>,
   specs: ReadonlyArray<LaneSpec>,
   all: ReadonlyArray<LaneSpec>,
   work: Effect.Effect<A, JournalError>,
 ): Effect.Effect<A, JournalError> => {
-  const each = <E>(use: (lanes: RunningLanes, spec: LaneSpec) => Effect.Effect<void, E>) =>
-    Effect.forEach(
-      streams.flatMap((lanes) => specs.map((spec) => ({ lanes, spec }))),
-      ({ lanes, spec }) => use(lanes, spec),
-      { concurrency: "unbounded", discard: true },
-    )
+  const stopped = streams.flatMap((lanes) => specs.map((spec) => ({ lanes, spec, lane: lanes.get(spec.config.name) })))
+  const each = <E>(use: (one: (typeof stopped)[number]) => Effect.Effect<void, E>) =>
+    Effect.forEach(stopped, use, { concurrency: "unbounded", discard: true })
   const unchanged = { ownTurn: Effect.void, known: new Set<string>(), former: () => undefined, touched: [] }
-  const stop = each((lanes, spec) => lanes.retire(spec.config.name))
-  const start = each((lanes, spec) => replace({ lanes, ...unchanged }, spec, all, () => {}))
+  const stop = each(({ lanes, spec }) => lanes.retire(spec.config.name))
+  // Its last attempts may have blocked the lane while it ended.
+  const start = each(({ lanes, spec, lane }) =>
+    replace({ lanes, ...unchanged }, spec, all, () => {}, lane?.state.blocked),
+  )
   return Effect.ensuring(Effect.andThen(stop, work), Effect.orDie(start))
 }
 

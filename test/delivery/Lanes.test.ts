@@ -438,6 +438,27 @@ describe("a lane", () => {
     })
   }
 
+  it.effect("stays blocked while events are erased, until an operator resumes it", () => {
+    const sink = scripted(() => rejected)
+    return Effect.gen(function* () {
+      const lanes = yield* Lanes
+      yield* append(60, ["sink"])
+      yield* pass("2 seconds")
+      const before = yield* statusOf("sink")
+      const attempts = sink.attempted.length
+      expect(before).toMatchObject({ condition: "blocked", backlog: 60 - attempts })
+      for (let page = 1; page <= 3; page++) {
+        yield* lanes.whileStopped(["sink"], Effect.void)
+        yield* pass("5 seconds")
+      }
+      expect(yield* statusOf("sink")).toMatchObject({ condition: "blocked", message: before?.message ?? "" })
+      expect(sink.attempted.length).toBe(attempts)
+      yield* lanes.resume("sink")
+      yield* pass("2 seconds")
+      expect(sink.attempted.length).toBeGreaterThan(attempts)
+    }).pipe(Effect.provide(relay([spec("sink", sink.sink)])))
+  })
+
   it.effect("by choice a full backlog sends the oldest to the dead letters and keeps the newest", () => {
     const sink = scripted(() => away)
     const overrides = { backlog: { max: 10, whenFull: "deadLetter" as const } }

@@ -76,6 +76,12 @@ export class LaneState {
     return true
   }
 
+  /** Takes over why the lane before it was blocked; empty when it was not. */
+  inherit(blocked: string): void {
+    this.blocked = blocked
+    this.track()
+  }
+
   resume(): void {
     this.pausedByOperator = false
     this.blocked = ""
