@@ -23,6 +23,10 @@ import { RelayInfo } from "./RelayInfo.ts"
 
 const every = Duration.seconds(10)
 const hour = 3_600_000
+/** Steps that are kept at most, however the clock is set. */
+const most = hour / Duration.toMillis(every)
+/** By how much a clock may be corrected without a step being forgotten for it. */
+const tolerance = 60_000
 /** Steps over which a percentile is taken: five minutes. */
 const recent = 30
 
@@ -77,9 +81,11 @@ class Steps {
   }
 
   forget(now: EpochMillis): void {
+    // A step of a clock that was ahead would keep all that come after it.
+    this.steps = this.steps.filter(({ at }) => at <= now + tolerance)
     const first = this.steps.findIndex(({ at }) => at > now - hour)
-    const old = first === -1 ? this.steps.length : first
-    this.since = this.steps[old - 1]?.at ?? this.since
+    const old = Math.max(first === -1 ? this.steps.length : first, this.steps.length - most)
+    this.since = Math.min(this.steps[old - 1]?.at ?? this.since, now)
     this.steps.splice(0, old)
   }
 
@@ -120,7 +126,7 @@ export class History extends Context.Service<
       const total = () => totalsOf(counters, lanes.counted())
       let last: Totals = each(() => 0)
       const durations: Array<Durations> = []
-      const laneSteps = new LaneSteps((yield* RelayInfo).startedAt, hour / Duration.toMillis(every))
+      const laneSteps = new LaneSteps((yield* RelayInfo).startedAt, most)
 
       const sample = Effect.gen(function* () {
         const now = yield* lanes.status

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { Effect, Layer } from "effect"
+import { Clock, Effect, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import { History } from "../../src/admin/History.ts"
 import { percentile99 } from "../../src/admin/Percentile.ts"
@@ -104,6 +104,35 @@ describe("the history", () => {
       yield* TestClock.adjust("90 minutes")
       const { at, received } = yield* report
       expect([at.length, received.length, at.at(-1)]).toEqual([360, 360, 90 * 60_000])
+    }),
+  )
+
+  it.effect("forgets the steps of a wall clock that was ahead, and what comes after them once it is an hour old", () =>
+    Effect.gen(function* () {
+      const clock = yield* Clock.Clock
+      let ahead = 0
+      const now = () => clock.currentTimeMillisUnsafe() + ahead
+      const set = { ...clock, currentTimeMillisUnsafe: now, currentTimeMillis: Effect.sync(now) }
+      yield* Effect.gen(function* () {
+        const { report, hour, answer } = yield* history()
+        ahead = 30 * 24 * 3_600_000
+        yield* TestClock.adjust("10 seconds")
+        ahead = 0
+        answer(204, 1_000)
+        yield* TestClock.adjust("90 minutes")
+        const { at, since } = yield* report
+        const end = 90 * 60_000 + 10_000
+        expect([at.length, at[0], at.at(-1)]).toEqual([360, since + 10_000, end])
+        expect(yield* hour).toMatchObject({ since: end - 3_600_000, received: 0 })
+        // Ahead for longer than what is kept.
+        ahead = 30 * 24 * 3_600_000
+        yield* TestClock.adjust("90 minutes")
+        ahead = 0
+        answer(204, 7)
+        yield* TestClock.adjust("10 seconds")
+        expect(yield* hour).toMatchObject({ received: 7 })
+        expect((yield* hour).since).toBeLessThanOrEqual(now())
+      }).pipe(Effect.provideService(Clock.Clock, set))
     }),
   )
 
