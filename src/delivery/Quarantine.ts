@@ -12,6 +12,7 @@ import { quarantine } from "../event/Event.ts"
 import type { Archive } from "../journal/Archive.ts"
 import { Operator } from "../journal/Operator.ts"
 import { floorOf, streamOf } from "../journal/Sequences.ts"
+import * as WallClock from "../journal/WallClock.ts"
 import { rejected, type Sink } from "../sinks/Sink.ts"
 import type { LaneSpec } from "./LaneSpec.ts"
 
@@ -100,13 +101,20 @@ export const expire = Effect.fnUntraced(function* (archive: Archive["Service"], 
   return deleted
 })
 
-/** Deletes what is too old, for ever. */
-export const expiring = (archive: Archive["Service"], maxAge: Duration.Duration): Effect.Effect<never> =>
-  Effect.gen(function* () {
+/** Deletes what is too old, for ever; nothing while the wall clock can't be believed. */
+export const expiring = Effect.fnUntraced(function* (
+  archive: Archive["Service"],
+  maxAge: Duration.Duration,
+): Effect.fn.Return<never> {
+  const wallClock = WallClock.make(yield* Clock.Clock)
+  const round = Effect.gen(function* () {
+    if (!wallClock.trusted()) return
     const deleted = yield* expire(archive, (yield* Clock.currentTimeMillis) - Duration.toMillis(maxAge))
     if (deleted > 0) {
       yield* Effect.logWarning(
         `${deleted} deliveries in quarantine were older than ${Duration.format(maxAge)} ("quarantine.maxAge"), and were deleted`,
       )
     }
-  }).pipe(Effect.ignore, Effect.andThen(Effect.sleep(expireEvery)), Effect.forever)
+  })
+  return yield* round.pipe(Effect.ignore, Effect.andThen(Effect.sleep(expireEvery)), Effect.forever)
+})

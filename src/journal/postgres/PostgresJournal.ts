@@ -11,6 +11,7 @@
 import { Clock, Deferred, Effect, type Scope } from "effect"
 import { JournalBroken, type JournalError } from "../JournalError.ts"
 import { totals } from "../LaneTotals.ts"
+import * as WallClock from "../WallClock.ts"
 import type { WholeJournal } from "../WholeJournal.ts"
 import { noStream } from "./append/StreamWriter.ts"
 import * as AuditTable from "./archive/AuditTable.ts"
@@ -70,7 +71,7 @@ export const make = Effect.fnUntraced(function* (
   const operations = new Operations(db, writer, () => {
     for (const stream of fleet.streams) stream.recount()
   })
-  const audit = AuditTable.make(db, options.name)
+  const audit = AuditTable.make(db, options.name, WallClock.make(clock))
   const finder = new EventFinder(db, () => fleet.now())
   /** Of the stream that this relay writes, or wrote last. */
   let head = 0

@@ -75,7 +75,7 @@ const make = Effect.fnUntraced(function* (
     ...eventsOf(engine, ready.whenOpen, search),
     status: Effect.sync(() => statusOf(engine, options, wallClock)),
     hour: StateFile.at(hourOf(options.path)),
-    audit: auditOf(engine),
+    audit: auditOf(engine, wallClock),
     broken: Deferred.await(broken),
   }
 })

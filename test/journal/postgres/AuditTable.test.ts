@@ -18,7 +18,8 @@ suiteUnless(reasonToSkip(), "the audit log on PostgreSQL", () => {
   const open = Effect.fnUntraced(function* (schema: string, relay = "one") {
     const database = yield* openDatabase(server.url, { schema })
     yield* migrate(database, schema)
-    return { database, audit: AuditTable.make(database, relay) }
+    const wallClock = { start: 0, drift: () => 0, isTrusted: true, trusted: () => wallClock.isTrusted }
+    return { database, wallClock, audit: AuditTable.make(database, relay, wallClock) }
   })
 
   it.live("keeps the newest operations, and refused ones push out no others", () =>
@@ -42,6 +43,21 @@ suiteUnless(reasonToSkip(), "the audit log on PostgreSQL", () => {
         [kept.records, "new", "2"],
         [kept.records, "new", "2"],
       ])
+    }),
+  )
+
+  it.live("forgets nothing by age while the wall clock can't be believed", () =>
+    Effect.gen(function* () {
+      const { audit, wallClock } = yield* open("audit_clock")
+      const { at } = operation()
+      const names = Effect.map(audit.list({ limit: 9 }), (records) => records.map(({ on }) => on))
+      yield* audit.record(operation({ on: "first" }))
+      wallClock.isTrusted = false
+      yield* audit.record(operation({ on: "by a clock that is ahead", at: at + 2 * kept.age }))
+      expect(yield* names).toEqual(["by a clock that is ahead", "first"])
+      wallClock.isTrusted = true
+      yield* audit.record(operation({ on: "later", at: at + kept.age + 1 }))
+      expect(yield* names).toEqual(["later", "by a clock that is ahead"])
     }),
   )
 
@@ -75,7 +91,7 @@ suiteUnless(reasonToSkip(), "the audit log on PostgreSQL", () => {
       url.username = "audit_runtime"
       url.password = "audit"
       const database = yield* openDatabase(url.href, { schema: "audit_rights" })
-      const audit = AuditTable.make(database, "one")
+      const audit = AuditTable.make(database, "one", { start: 0, drift: () => 0, trusted: () => true })
       yield* audit.record(operation())
       expect((yield* audit.list({ limit: 9 })).length).toBe(1)
       const update = yield* Effect.flip(database.query("UPDATE audit SET who = 'eve'"))

@@ -1,6 +1,7 @@
 /** The audit log of all relays, in the table `audit`. One round trip each. */
 import { Effect } from "effect"
 import { type AuditLog, type AuditQuery, type AuditRecord, kept, type Operation } from "../../AuditLog.ts"
+import type { WallClock } from "../../WallClock.ts"
 import type { Queries } from "../connection/Database.ts"
 import { refusing } from "../connection/DatabaseRefusal.ts"
 import { unnested } from "../tables/Unnested.ts"
@@ -26,11 +27,14 @@ const columnsOf = ({ at, who, by, what, on, result, note, relay }: Stored) => [
   relay,
 ]
 
-/** `relay`: the name of the one that is asked. */
-export const make = (db: Queries, relay: string) =>
+/** `relay`: the name of the one that is asked. Nothing is deleted by age while its wall clock can't be believed. */
+export const make = (db: Queries, relay: string, wallClock: WallClock) =>
   ({
     record: (operation: Operation) =>
-      Effect.asVoid(refusing(db.query(insert, [...columnsOf({ ...operation, relay }), operation.at - kept.age]))),
+      Effect.suspend(() => {
+        const before = wallClock.trusted() ? operation.at - kept.age : 0
+        return Effect.asVoid(refusing(db.query(insert, [...columnsOf({ ...operation, relay }), before])))
+      }),
     list: ({ since = 0, before = Number.MAX_SAFE_INTEGER, limit }: AuditQuery) =>
       Effect.map(
         refusing(

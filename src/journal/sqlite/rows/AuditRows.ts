@@ -1,6 +1,7 @@
 /** The audit log on disk: a row an operation. Every change is made inside a transaction of the caller's. */
 import type { DatabaseSync } from "node:sqlite"
 import { type AuditQuery, type AuditRecord, kept, type Operation } from "../../AuditLog.ts"
+import type { WallClock } from "../../WallClock.ts"
 import { int, type Row, text } from "./Rows.ts"
 
 export const auditOf = ({ id, at, who, by, what, on, result, note, relay }: Row): AuditRecord => ({
@@ -17,9 +18,12 @@ export const auditOf = ({ id, at, who, by, what, on, result, note, relay }: Row)
 
 /** The table `audit`. */
 export class AuditRows {
+  readonly #wallClock: WallClock | undefined
   readonly #sql
 
-  constructor(db: DatabaseSync) {
+  /** Without a wall clock, as in a copy, nothing is deleted by age. */
+  constructor(db: DatabaseSync, wallClock?: WallClock) {
+    this.#wallClock = wallClock
     this.#sql = {
       add: db.prepare(
         `INSERT INTO audit (at, who, "by", what, "on", result, note, relay) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -34,7 +38,8 @@ export class AuditRows {
 
   add({ at, who, by, what, on, result, note }: Operation, relay = ""): void {
     this.#sql.add.run(at, who, by, what, on, result, note, relay)
-    this.#sql.prune.run(at - kept.age, result === "refused" ? 1 : 0, kept.records)
+    const before = this.#wallClock?.trusted() === true ? at - kept.age : 0
+    this.#sql.prune.run(before, result === "refused" ? 1 : 0, kept.records)
   }
 
   list({ since = 0, before = Number.MAX_SAFE_INTEGER, limit }: AuditQuery): ReadonlyArray<AuditRecord> {

@@ -5,6 +5,24 @@ import { AuditRows } from "../../../../src/journal/sqlite/rows/AuditRows.ts"
 import { migrate } from "../../../../src/journal/sqlite/rows/Migrations.ts"
 import { operation } from "../../../contract/journal/auditContract.ts"
 
+test("forgets nothing by age without a wall clock that can be believed", () => {
+  const db = new DatabaseSync(":memory:")
+  migrate(db, ":memory:")
+  let isTrusted = true
+  const rows = new AuditRows(db, { start: 0, drift: () => 0, trusted: () => isTrusted })
+  const { at } = operation()
+  const names = () => rows.list({ limit: 9 }).map(({ on }) => on)
+  rows.add(operation({ on: "first" }))
+  isTrusted = false
+  rows.add(operation({ on: "by a clock that is ahead", at: at + 2 * kept.age }))
+  expect(names()).toEqual(["by a clock that is ahead", "first"])
+  new AuditRows(db).add(operation({ on: "copied", at: at + 2 * kept.age }))
+  expect(names().length).toBe(3)
+  isTrusted = true
+  rows.add(operation({ on: "later", at: at + kept.age + 1 }))
+  expect(names()).toEqual(["later", "copied", "by a clock that is ahead"])
+})
+
 test("keeps the newest operations, and refused ones push out no others", () => {
   const db = new DatabaseSync(":memory:")
   migrate(db, ":memory:")
