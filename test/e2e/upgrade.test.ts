@@ -1,6 +1,6 @@
 /**
  * An upgrade under load and back: this relay, and the next version of it. The
- * sender repeats what is refused or not answered, as the real one does.
+ * sender of this test repeats what is refused or not answered.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { writeFileSync } from "node:fs"

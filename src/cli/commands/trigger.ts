@@ -3,7 +3,7 @@ import { Clock, Duration, Effect, Option, Redacted, Schema } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import * as Address from "../../config/Address.ts"
 import type { RelayConfig, Webhook } from "../../config/Config.ts"
-import { isKnown } from "../../event/EventType.ts"
+import { isKnown, isRelayEvent } from "../../event/EventType.ts"
 import { hmacSha256 } from "../../event/Signature.ts"
 import { failed, unreachable, usage } from "../support/CommandError.ts"
 import type { Answer } from "../support/deliver.ts"
@@ -102,7 +102,9 @@ export const trigger = Command.make(
     const { file, config } = yield* loadAsService
     if (!type.includes(".")) return yield* usage(`${plain(type)} is not an event type${suggestType(type)}`)
     if (!isKnown(type)) {
-      const what = `${plain(type)} is not in the sender's catalogue${suggestType(type)}`
+      const what = isRelayEvent(type)
+        ? `${plain(type)} is an event of the relay itself, which no sender sends`
+        : `${plain(type)} is not in the sender's catalogue${suggestType(type)}`
       if (!flags.force) return yield* usage(`${what}\n  --force sends it anyway.`)
       yield* say(what)
     }

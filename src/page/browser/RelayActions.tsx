@@ -29,7 +29,7 @@ export const acknowledge = (message: string): void =>
     title: "Acknowledge the loss?",
     what: (
       <>
-        <p>The journal is red until somebody says that they know of it:</p>
+        <p>The journal is red until an operator acknowledges it:</p>
         {message.split("\n").map((line) => (
           <p key={line}>
             <Message of={line} max={1_000} />

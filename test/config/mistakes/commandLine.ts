@@ -19,6 +19,7 @@ export const commandLine: Theme = {
     { name: "trigger without a type", command: ["trigger"] },
     { name: "trigger of what is no type", command: ["trigger", "appointment"] },
     { name: "trigger of a mistyped type", command: ["trigger", "appointment.creatd"] },
+    { name: "trigger of the relay's own event", command: ["trigger", "relay.dead_letter"] },
     { name: "trigger with a count that is no number", command: ["trigger", "client.created", "-n", "many"] },
     { name: "trigger with a count of nothing", command: ["trigger", "client.created", "-n", "0"] },
     { name: "trigger with a rate of nothing", command: ["trigger", "client.created", "--rate", "0"] },
