@@ -22,12 +22,14 @@ const refused = databaseError("misconfigured", "PostgreSQL at db: the password i
 /** What becomes of the question that is cut, and of those that come after it. */
 interface Cut {
   readonly done: "before" | "after"
-  readonly then: "back" | "refused"
+  readonly next: "back" | "refused"
 }
 
-const cuts: ReadonlyArray<Cut> = (["before", "after"] as const).flatMap((done) =>
-  (["back", "refused"] as const).map((then) => ({ done, then })),
-)
+const cuts: ReadonlyArray<Cut> = [
+  { done: "before", next: "back" },
+  { done: "after", next: "back" },
+  { done: "after", next: "refused" },
+]
 
 type Fate = Cut["done"] | "refused"
 
@@ -50,7 +52,7 @@ class Cutter {
 
   #next(): Fate | undefined {
     if (this.#cut === undefined) return undefined
-    if (this.hasCut) return this.#cut.then === "refused" ? "refused" : undefined
+    if (this.hasCut) return this.#cut.next === "refused" ? "refused" : undefined
     this.hasCut = this.#left-- === 0
     return this.hasCut ? this.#cut.done : undefined
   }
@@ -205,7 +207,7 @@ const tryCut = (
   at: number,
 ) =>
   Effect.gen(function* () {
-    const id = `${cut.done} ${cut.then} ${1_000 * cuts.indexOf(cut) + at}`
+    const id = `${cut.done} ${cut.next} ${1_000 * cuts.indexOf(cut) + at}`
     if (given !== undefined) yield* given(journal, id)
     const letterOf = Effect.map(journal.deadLetters({ limit: 1_000 }), (letters) =>
       letters.filter(({ entry }) => entry.event.id === id),
