@@ -104,7 +104,7 @@ export const Replay = Schema.Struct({
   /** Everything up to this place is done. */
   reached: Schema.String,
   ...Counted.fields,
-  /** Those of `count` that are still pending or retrying at one of the sinks, which so receives them twice. */
+  /** How many of `count` are still pending or retrying at one of the sinks: it receives them twice. */
   undelivered: Schema.Int,
   /** Events that were found and left out. */
   leftOut: Schema.Struct({

@@ -2,7 +2,7 @@ import { describe, expect } from "bun:test"
 import { Clock, Duration, Effect, Fiber, Latch, Layer } from "effect"
 import { Lanes } from "../../src/delivery/Lanes.ts"
 import type { Entry } from "../../src/event/Entry.ts"
-import { unavailable } from "../../src/journal/Journal.ts"
+import { type Log, unavailable } from "../../src/journal/Journal.ts"
 import type * as Router from "../../src/routing/Router.ts"
 import { allSent, type Sink, SinkError, SinkMisconfigured, SinkThrottled } from "../../src/sinks/Sink.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
@@ -10,6 +10,15 @@ import { retrying, settlement } from "../journal/samples.ts"
 import { whole } from "../journal/whole.ts"
 import { it } from "../lib/effect.ts"
 import { append, away, failed, lanesOf, letters, pass, rejected, relay, scripted, spec, statusOf } from "./fixture.ts"
+
+/** The journal's own, and how often it was asked. */
+const counted =
+  ({ awaitBeyond }: Log, asked: { times: number }): Log["awaitBeyond"] =>
+  (after) =>
+    Effect.suspend(() => {
+      asked.times += 1
+      return awaitBeyond(after)
+    })
 
 describe("a lane", () => {
   it.effect("delivers what was routed to its sink, and nothing else", () => {
@@ -502,11 +511,7 @@ describe("a lane", () => {
     let readable = false
     const unreadable = MemoryJournal.layerWith((journal) => ({
       read: (after, limit) => (readable ? journal.read(after, limit) : unavailable("not now")),
-      awaitBeyond: (after) =>
-        Effect.suspend(() => {
-          asked.times += 1
-          return journal.awaitBeyond(after)
-        }),
+      awaitBeyond: counted(journal, asked),
     }))
     return Effect.gen(function* () {
       yield* append(3, ["sink"])
@@ -524,11 +529,7 @@ describe("a lane", () => {
     const answered = Latch.makeUnsafe(false)
     const far = MemoryJournal.layerWith((journal) => ({
       read: (after, limit) => answered.whenOpen(journal.read(after, limit)),
-      awaitBeyond: (after) =>
-        Effect.suspend(() => {
-          asked.times += 1
-          return journal.awaitBeyond(after)
-        }),
+      awaitBeyond: counted(journal, asked),
     }))
     return Effect.gen(function* () {
       yield* append(3, ["sink"])

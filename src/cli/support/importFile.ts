@@ -20,7 +20,7 @@ interface Report extends Imported {
 
 const decode = Schema.decodeUnknownOption(Kept)
 
-/** Of a file of which no event could be read: only a journal may have none. */
+/** Fails for a file of which no event could be read: only a journal may have none. */
 const refuse = (path: string, isJournal: boolean, damaged: number) => {
   if (isJournal && damaged === 0) return Effect.void
   const records = "none of its records can be read"

@@ -6,7 +6,7 @@ import type { FileIdentity } from "../rules/SinkRules.ts"
 import { installedFile } from "./ConfigText.ts"
 import type { Environment } from "./References.ts"
 
-/** Where the packaged unit loads credentials from; only root may read it. */
+/** The packaged unit loads credentials from here; only root may read it. */
 const installedDirectory = "/etc/relay/secrets"
 
 /** With that directory where the file is the installed config and no other directory is given. */

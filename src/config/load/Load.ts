@@ -370,7 +370,7 @@ export const loadAdmin = Effect.fn("Config.loadAdmin")(function* (
       const mine = tokens?.filter((token) => token.name === name)
       return { file, names, lacksToken: false, admin: { ...rest, ...(mine !== undefined && { tokens: mine }) } }
     }
-    // Of what only the service may read, the relay itself says whether it is needed.
+    // The relay itself says whether it needs what only the service may read.
     if (typeof value !== "string" || !isCredential(value, options.env)) refused.push(read.failure)
   }
   const [first] = refused

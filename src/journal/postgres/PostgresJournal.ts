@@ -73,7 +73,7 @@ export const make = Effect.fnUntraced(function* (
   })
   const audit = AuditTable.make(db, options.name, WallClock.make(clock))
   const finder = new EventFinder(db, () => fleet.now())
-  /** Of the stream that this relay writes, or wrote last. */
+  /** The head of the stream that this relay writes, or wrote last. */
   let head = 0
   /** The stream that this relay writes; it fails between two. */
   const own = Effect.suspend(() => (fleet.own === undefined ? Effect.fail(noStream) : Effect.succeed(fleet.own)))
