@@ -73,7 +73,9 @@ const expected = ({ method, url, headers }: Request, body: Uint8Array): number =
   const encoding = headers.get("content-encoding")
   if (encoding !== null && encoding.toLowerCase() !== "identity") return 415
   if (Number(declared ?? 0) > maxBody || (declared === null && body.byteLength > maxBody)) return 413
-  return headers.get("x-service-signature") === sign(body, secretValue) ? 202 : 401
+  if (headers.get("x-service-signature") !== sign(body, secretValue)) return 401
+  // A length that was declared too small, which no runtime passes on, is found out once the body is whole.
+  return body.byteLength > maxBody ? 413 : 202
 }
 
 const open = async () => {
