@@ -44,7 +44,7 @@ const odd: ReadonlyArray<readonly [path: string, init: RequestInit, statuses: Re
   ["/api/v1/lanes/%ff/resume", { method: "POST" }, [400, 404]],
   ["/api/v1/dead-letters?limit=1e999", {}, [400]],
   ["/api/v1/dead-letters?limit=-1", {}, [400]],
-  ["/api/v1/dead-letters?before=nonsense", {}, [200, 400]],
+  ["/api/v1/dead-letters?before=nonsense", {}, [409]],
   ["/api/v1/dead-letters/a:99999999999999999999", {}, [404]],
   ["/api/v1/events?before=1e400", {}, [409]],
   ["/api/v1/events?since=NaN", {}, [400]],
