@@ -23,7 +23,7 @@ import { composer, type Mail } from "./EmailMessage.ts"
 import * as SmtpSession from "./SmtpSession.ts"
 
 const seconds = 1_000
-/** As SMTP has it: a domain of other letters in ASCII. */
+/** Writes an address as SMTP has it: a domain of other letters is in ASCII. */
 const mailbox = (written: string): Mailbox => {
   const { name, address } = mailboxOf(written) ?? { name: "", address: "" }
   const at = address.lastIndexOf("@") + 1

@@ -55,7 +55,7 @@ const sharedSql = `SELECT owned, first, timeline, void, altered
   FROM append_shared($1::int[], $2::int[], $3::int[], $4::int[], $5::int, $6::bigint, $7::bigint, $8::text, $9::bytea,
     $10::bytea, $11::bytea, $12::text[], $13::jsonb)`
 
-/** What an earlier try may have stored. */
+/** Finds what an earlier try may have stored. */
 const storedSql = "SELECT true AS owned, first, timeline, void, altered FROM log WHERE first = $1"
 
 /** `append_shared` holds this lock until its transaction ends, so who has it knows what came of those before. */
@@ -139,7 +139,7 @@ export class Commits {
     )
     if (Exit.isFailure(exit)) return exit
     const { owned, first: at, void: voids } = exit.value
-    // Where nothing was stored although something is new, another row has its sequences.
+    // Another row has these sequences if nothing was stored although something is new.
     if (owned && (at > 0 || voids.length === group.batch.entries.length)) return exit
     stream.lost()
     return between
@@ -165,7 +165,7 @@ export class Commits {
     const renamed = lanes.flatMap((lane) => (formerNames.has(lane) ? [[lane, formerNames.get(lane)]] : []))
     const params = [...keysOf(group), ...rowOf(group), lanes, JSON.stringify(Object.fromEntries(renamed))]
     if (also === undefined) return this.#repeated(() => this.#ask(sharedSql, params, "append_shared"))
-    // What the last try was told before its commit: only then may it have stored it.
+    // This is what the last try was told before its commit: only then may it have stored it.
     let earlier: Row | undefined
     const within = () =>
       this.#transact((queries) =>

@@ -68,7 +68,7 @@ export const keptRetries = Effect.fnUntraced(function* (db: Queries, keys: Reado
   )
 })
 
-/** Those of which there is a dead letter, as `lane:sequence`. No round trip for none. */
+/** Gives those of which there is a dead letter, as `lane:sequence`. Asks nothing where there are none. */
 export const deadAmong = Effect.fnUntraced(function* (db: Queries, keys: ReadonlyArray<LaneRow>) {
   if (keys.length === 0) return new Set<string>()
   const { rows } = yield* db.query<LaneRow>(
