@@ -163,7 +163,9 @@ export class Commits {
     const formerNames = this.#options.formerNames()
     const lanes = [...new Set(group.batch.entries.flatMap(({ sinks }) => sinks))]
     const renamed = lanes.flatMap((lane) => (formerNames.has(lane) ? [[lane, formerNames.get(lane)]] : []))
-    const params = [...keysOf(group), ...rowOf(group), lanes, JSON.stringify(Object.fromEntries(renamed))]
+    const columns = rowOf(group)
+    const bytes = columns.at(-1)
+    const params = [...keysOf(group), ...columns, lanes, JSON.stringify(Object.fromEntries(renamed))]
     if (also === undefined) return this.#repeated(() => this.#ask(sharedSql, params, "append_shared"))
     // This is what the last try was told before its commit: only then may it have stored it.
     let earlier: Row | undefined
@@ -172,7 +174,7 @@ export class Commits {
         Effect.gen(function* () {
           if (earlier !== undefined) {
             yield* queries.query(lockShared)
-            const { rows } = yield* queries.query<Row>(`${storedSql} AND bytes = $2`, [earlier.first, params[10]])
+            const { rows } = yield* queries.query<Row>(`${storedSql} AND bytes = $2`, [earlier.first, bytes])
             if (rows[0] !== undefined) return rows[0]
           }
           const [row] = (yield* queries.query<Row>(sharedSql, params)).rows
