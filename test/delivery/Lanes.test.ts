@@ -44,8 +44,9 @@ describe("a lane", () => {
     }).pipe(Effect.provide(relay([spec("up", up.sink), spec("stuck", stuck.sink)])))
   })
 
-  it.effect("with nothing left to send does not wake up: twenty cost no more than one", () => {
-    const sleepsOf = Effect.fnUntraced(function* (count: number) {
+  it.effect("wakes up for what it has: not at all with nothing left to send, seldom while all waits", () => {
+    /** How often `count` lanes sleep in ten seconds, a minute after three events whose first attempt failed. */
+    const sleepsOf = Effect.fnUntraced(function* (count: number, initial: Duration.Duration) {
       const clock = yield* Clock.Clock
       let sleeps = 0
       const sleep: typeof clock.sleep = (duration) => {
@@ -56,17 +57,23 @@ describe("a lane", () => {
       yield* Effect.gen(function* () {
         yield* append(3, names)
         yield* pass("1 minute")
-        expect(yield* statusOf("sink0")).toMatchObject({ backlog: 0, retrying: 0 })
+        const retrying = Duration.toHours(initial) >= 1 ? 3 : 0
+        expect(yield* statusOf("sink0")).toMatchObject({ backlog: retrying, retrying })
         sleeps = 0
         yield* pass("10 seconds")
-      }).pipe(
-        Effect.provide(relay(names.map((name) => spec(name, scripted((_, n) => (n < 3 ? failed : "pass")).sink)))),
-        Effect.provideService(Clock.Clock, { ...clock, sleep }),
-      )
+      }).pipe(Effect.provide(relay(names.map(lane(initial)))), Effect.provideService(Clock.Clock, { ...clock, sleep }))
       return sleeps
     })
+    const lane = (initial: Duration.Duration) => (name: string) => {
+      const one = spec(name, scripted((_, attempt) => (attempt < 3 ? failed : "pass")).sink)
+      const { delivery } = one.config
+      const retry = { ...delivery.retry, initial, max: Duration.hours(2) }
+      return { ...one, config: { ...one.config, delivery: { ...delivery, retry } } }
+    }
     return Effect.gen(function* () {
-      expect(yield* sleepsOf(20)).toBe(yield* sleepsOf(1))
+      const idle = yield* sleepsOf(1, Duration.seconds(1))
+      expect(yield* sleepsOf(20, Duration.seconds(1))).toBe(idle)
+      expect(yield* sleepsOf(20, Duration.hours(1))).toBeLessThanOrEqual(idle + 20 * 11)
     })
   })
 

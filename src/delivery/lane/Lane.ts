@@ -13,7 +13,7 @@
  * One fiber pumps: it reads, fills batches and starts attempts. Three things
  * wake it: a commit, an attempt that ends, and a tick that also enforces
  * deadlines. A timer or a race for each event would cost more than its delivery,
- * and a lane with nothing to send has no tick.
+ * and a lane that only waits has no tick: see {@link TimeKeeper}.
  *
  * A lane that sends digests puts each event into the retry queue under its
  * group; when the group is due it goes to the sink in one batch.
@@ -40,9 +40,8 @@ import { RejectionRate } from "./RejectionRate.ts"
 import { RetryPolicy } from "./RetryPolicy.ts"
 import { Stall } from "./Stall.ts"
 import { Suspects } from "./Suspects.ts"
+import { TimeKeeper, tick } from "./TimeKeeper.ts"
 
-/** How often deadlines and waits are checked. */
-const tick = Duration.millis(25)
 /** Settled events that the journal may not know of yet: it bounds what a crash repeats. */
 const maxUnstored = 1_024
 /** How long a lane waits when the journal can't be read. */
@@ -85,8 +84,10 @@ export class Lane {
   readonly #wake = Latch.makeUnsafe(true)
   /** Open once the pump has done all that it was woken for last. */
   readonly #pumped = Latch.makeUnsafe(false)
-  /** Open while an event is in flight or waits, so that there is something to watch. */
-  readonly #timed = Latch.makeUnsafe(false)
+  readonly #time = new TimeKeeper(
+    () => this.#rest,
+    () => this.#look(),
+  )
   #launching = false
   readonly #stall = new Stall()
   #fruitfulAttempts = 0
@@ -142,8 +143,13 @@ export class Lane {
   /** Epoch milliseconds of the next attempt, while events or the sink wait for their time; 0 when none does. */
   get nextAttemptAt(): number {
     const now = this.clock.now()
-    const next = this.#breaker.until > now ? this.#breaker.until : this.progress.retries.nextDue
+    const next = this.#nextTime(now)
     return this.state.stopped || next === endless ? 0 : Math.round(this.clock.wall() + Math.max(0, next - now))
+  }
+
+  /** Monotonic milliseconds when the sink is tried again, or the first retry is due; infinite when none waits. */
+  #nextTime(now: number): number {
+    return this.#breaker.until > now ? this.#breaker.until : this.progress.retries.nextDue
   }
 
   /** The last failed attempt, at epoch milliseconds. */
@@ -242,19 +248,19 @@ export class Lane {
       while (!this.#draining) {
         this.#wake.closeUnsafe()
         if (this.#broken !== undefined) return yield* Effect.die(this.#broken.defect)
-        const more = yield* this.#pump().pipe(Effect.catch(({ message }) => this.#rest(message)))
-        if (this.inFlight.size + this.#waiting > 0) this.#timed.openUnsafe()
+        const more = yield* this.#pump().pipe(Effect.catch(({ message }) => this.#unreadable(message)))
+        this.#time.pumped(this.inFlight.size + this.#waiting > 0)
         if (!more) {
           this.#pumped.openUnsafe()
           yield* this.#wake.await
         }
       }
     })
-    return Effect.raceFirst(pump, Effect.raceFirst(this.#follow, this.#keepTime))
+    return Effect.raceFirst(pump, Effect.raceFirst(this.#follow, this.#time.run))
   }
 
   /** The journal reports by itself what is wrong with it; a lane only tries again. */
-  readonly #rest = Effect.fnUntraced(function* (this: Lane, why: string) {
+  readonly #unreadable = Effect.fnUntraced(function* (this: Lane, why: string) {
     this.#intake.unread = why
     yield* Effect.sleep(journalWait)
     return true
@@ -296,13 +302,19 @@ export class Lane {
     return this.#queue.size + this.progress.retries.size
   }
 
-  get #keepTime(): Effect.Effect<never> {
-    const look = Effect.sync(() => {
-      this.endAttempts()
-      if (this.#waiting > 0) this.#wake.openUnsafe()
-      else if (this.inFlight.size === 0) this.#timed.closeUnsafe()
-    })
-    return Effect.forever(Effect.andThen(this.#timed.await, Effect.delay(look, tick)))
+  /** Milliseconds for which there is nothing to do unless something happens. */
+  get #rest(): number {
+    if (this.inFlight.size > 0) return 0
+    if (this.state.stopped) return endless
+    const now = this.clock.now()
+    return this.#queue.size === 0 || this.#breaker.until > now ? this.#nextTime(now) - now : 0
+  }
+
+  /** True while there is something to watch. */
+  #look(): boolean {
+    this.endAttempts()
+    if (this.#waiting > 0) this.#wake.openUnsafe()
+    return this.inFlight.size + this.#waiting > 0
   }
 
   // --- the pump ------------------------------------------------------------
