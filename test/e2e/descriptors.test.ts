@@ -18,16 +18,14 @@ const programs = onEach<ReadonlyArray<string>>({
   "the binary": command(relayBinary()),
 })
 
-/** Asks until an answer begins so; what came last where none did in ten seconds. */
-const answers = async (url: string, begins: string): Promise<string> => {
-  let last = "nothing"
-  for (const end = performance.now() + 10_000; performance.now() < end; ) {
+/** Asks until an answer begins so. */
+const answers = async (url: string, begins: string): Promise<void> => {
+  for (;;) {
     const asked = fetch(url, { headers: { connection: "close" }, signal: AbortSignal.timeout(1_000) })
-    last = await asked.then((response) => response.text()).catch(() => "nothing")
-    if (last !== "nothing" && last.startsWith(begins)) return begins
+    const answer = await asked.then((response) => response.text()).catch(() => undefined)
+    if (answer?.startsWith(begins)) return
     await Bun.sleep(50)
   }
-  return last
 }
 
 test.skipIf(!existsSync("/proc/self/fd")).concurrent.each(programs)(
@@ -55,12 +53,12 @@ test.skipIf(!existsSync("/proc/self/fd")).concurrent.each(programs)(
     try {
       await running.prints(/file descriptors are used up .*no delivery is accepted/)
       // Deno ends idle connections with the listener, so that it may be over at once.
-      expect(await answers(`http://127.0.0.1:${admin}/readyz`, "")).not.toBe("nothing")
-      expect(await answers(`http://127.0.0.1:${admin}/healthz`, "ok")).toBe("ok")
-      expect(await answers(`http://127.0.0.1:${admin}/api/v1/status`, "{")).toBe("{")
+      await answers(`http://127.0.0.1:${admin}/readyz`, "")
+      await answers(`http://127.0.0.1:${admin}/healthz`, "ok")
+      await answers(`http://127.0.0.1:${admin}/api/v1/status`, "{")
       for (const socket of sockets) socket.destroy()
-      expect(await answers(`http://127.0.0.1:${admin}/readyz`, "ready")).toBe("ready")
-      expect(await answers(`http://127.0.0.1:${deliveries}/nowhere`, '{"status":404')).toBe('{"status":404')
+      await answers(`http://127.0.0.1:${admin}/readyz`, "ready")
+      await answers(`http://127.0.0.1:${deliveries}/nowhere`, '{"status":404')
     } finally {
       for (const socket of sockets) socket.destroy()
     }

@@ -13,9 +13,11 @@ import * as Numbers from "../../../src/event/Numbers.ts"
 import { hmacSha256, verify } from "../../../src/event/Signature.ts"
 import * as Template from "../../../src/formats/Template.ts"
 import { journalTypes } from "../../../src/journal/Journals.ts"
+import { Duplicates } from "../../../src/journal/sqlite/commit/Duplicates.ts"
 import * as Pattern from "../../../src/routing/Pattern.ts"
 import { sinkTypes } from "../../../src/sinks/SinkTypes.ts"
 import { config, readFile } from "../../config/fixture.ts"
+import { event } from "../../journal/samples.ts"
 import { bytes, entry, envelope } from "../../sinks/samples.ts"
 import type { Line, Outcome } from "../Line.ts"
 
@@ -48,6 +50,12 @@ const loaded =
   (size) => {
     const files = readFile({ "relay.config.json": make(size) })
     return Effect.runPromiseExit(load("relay.config.json", { sinkTypes, journalTypes, env: {}, readFile: files }))
+  }
+const remembered =
+  (offer: (duplicates: Duplicates, index: number) => void): Work =>
+  (size) => {
+    const duplicates = new Duplicates({ count: size, age: 3_600_000 })
+    for (let index = 0; index < size; index++) offer(duplicates, index)
   }
 const each = <A>(size: number, make: (index: number) => A): ReadonlyArray<A> =>
   Array.from({ length: size }, (_, i) => make(i))
@@ -96,6 +104,28 @@ const works: ReadonlyArray<readonly [name: string, size: number, work: Work]> = 
   ["a value of what a URL can't hold", 20_000, template(() => "{{/data/object/id}}{{id}}", "url")],
   ["a config of unknown keys", 500, loaded((size) => config(keyed(size, 1)))],
   ["a config of equal keys", 500, loaded((size) => `{${'"listen":"a",\n'.repeat(size)}}`)],
+  [
+    "many bodies under one id",
+    5_000,
+    remembered((duplicates, index) => {
+      if (duplicates.find(event("evt_1"), index) === "new") duplicates.add(index, 0)
+    }),
+  ],
+  [
+    "keys that end alike",
+    5_000,
+    remembered((duplicates, index) => duplicates.restore({ hi: index, lo: index << 16, bodyCrc: 1 }, 0)),
+  ],
+  [
+    "a config of routes",
+    100,
+    loaded((size) =>
+      config({
+        sinks: keyed(size, { type: "console" }),
+        routes: each(size, (n) => ({ name: `r${n}`, match: n % 2 === 0 ? "client.*" : "appointment.**", to: `k${n}` })),
+      }),
+    ),
+  ],
   [
     "a config of sinks that nothing goes to",
     300,

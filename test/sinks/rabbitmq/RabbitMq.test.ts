@@ -230,9 +230,7 @@ withRabbit("the RabbitMQ sink against a real broker", (rabbit) => {
       if (failures.size === 0) failures = yield* sink.send([entry(3), entry(4)])
       expect(reasons(failures)[0]).toEqual([expect.any(Number), "SinkThrottled"])
       expect([...failures.values()][0]?.message).toMatch(/takes no messages, of anybody: low on memory/)
-      const started = performance.now()
       expect(reasons(yield* sink.send([entry(5)]))).toEqual([[0, "SinkThrottled"]])
-      expect(performance.now() - started).toBeLessThan(2_000)
       let last = yield* sink.send([entry(6)])
       while (last.size > 0) {
         yield* Effect.sleep("100 millis")

@@ -109,21 +109,6 @@ describe("Duplicates", () => {
     expect(windows).toHaveLength(100)
   })
 
-  test("cost no more for many bodies under one id, or for keys that end alike", () => {
-    const count = 30_000
-    const millis = (add: (duplicates: Duplicates, index: number) => void): number => {
-      const duplicates = new Duplicates({ count, age: hour })
-      const started = performance.now()
-      for (let index = 0; index < count; index++) add(duplicates, index)
-      return performance.now() - started
-    }
-    const usual = millis((duplicates, index) => offer(duplicates, `evt_${index}`, 1, hour))
-    const bodies = millis((duplicates, index) => offer(duplicates, "evt_1", index, hour))
-    const alike = millis((duplicates, index) => duplicates.restore({ hi: index, lo: index << 16, bodyCrc: 1 }, hour))
-    // Either took hundreds of times as long.
-    expect(Math.max(bodies, alike) / usual).toBeLessThan(50)
-  })
-
   test("keep what can't be routed apart: sent again when it can be, it is new", () => {
     const duplicates = new Duplicates({ count: 1024, age: hour })
     const quarantined = event("evt_1", { problem: "the event type is not in the catalogue" })
