@@ -4,6 +4,7 @@ import { existsSync, readdirSync, readFileSync, statSync } from "node:fs"
 import { basename, dirname, join, relative } from "node:path"
 import { architecture, type Room, rooms, root } from "./architecture.ts"
 import { lines } from "./faults/Lines.ts"
+import { rehearsals } from "./lib/tries.ts"
 
 const read = (path: string): string => readFileSync(join(root, path), "utf8")
 const isThere = (path: string): boolean => existsSync(join(root, path))
@@ -118,6 +119,10 @@ describe("the sources", () => {
 
   test("have no file above 400 lines", () => {
     expect(sources.filter((file) => read(file).trimEnd().split("\n").length > 400)).toEqual([])
+  })
+
+  test("have the rehearsals that a plain run leaves out", () => {
+    expect(rehearsals.filter((pattern) => [...new Bun.Glob(pattern).scanSync(root)].length === 0)).toEqual([])
   })
 
   test("have private members by # and nothing else, as the tests do", () => {

@@ -1,14 +1,12 @@
 /** The commands of the operations page, as they stand there: the procedures on a relay that runs, and each single command. */
-import { afterAll, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { cli } from "../cli/harness.ts"
 import { operations as page, procedures } from "../lib/docs.ts"
-import { suiteUnless } from "../lib/lacking.ts"
 import { freePort } from "../lib/port.ts"
 import { command } from "../lib/relay.ts"
-import { leftOut } from "../lib/tries.ts"
 
 const procedure = (title: string): string => procedures.get(title) ?? ""
 
@@ -93,7 +91,7 @@ const delivered = async (count: number): Promise<void> => {
   while (received.length < count) await Bun.sleep(10)
 }
 
-suiteUnless(leftOut, "the operations page's procedures", () => {
+describe("the operations page's procedures", () => {
   test("upgrade, go back, back up and restore, and every event arrives", async () => {
     expect(procedures.size).toBe(page.split("```sh\n").length - 1)
     for (const name of ["relay-new", "../bin/relay"]) program(name)
@@ -131,7 +129,7 @@ suiteUnless(leftOut, "the operations page's procedures", () => {
   }, 180_000)
 })
 
-suiteUnless(leftOut, "a single command on the operations page", () => {
+describe("a single command on the operations page", () => {
   /** What stands for a name of the reader's own; a lane that was dropped is gone for the next. */
   const orphans = ["old", "older"]
   /** Of the first in a list, which may have to fill first. */

@@ -3,16 +3,16 @@
  * bunfig.toml: a minute for each test, because a busy machine is slow and a test
  * that hangs is still reported. Where nothing else is asked for, files run side
  * by side: it takes half the time then, for most tests wait for a process, a
- * disk or a clock. Files that are named, and the parts of RELAY_PARTS, which take
- * a machine for themselves, run one after the other. Where the arguments can't
- * be read, nothing changes.
+ * disk or a clock. Rehearsals are left out. Files that are named, and the parts
+ * of RELAY_PARTS, which take a machine for themselves, run one after the other.
+ * Where the arguments can't be read, nothing changes.
  */
 import { spawnSync } from "node:child_process"
 import { existsSync, readFileSync } from "node:fs"
 import { availableParallelism } from "node:os"
 import process from "node:process"
 import { relayBinary } from "./programs.ts"
-import { fewTries } from "./tries.ts"
+import { fewTries, rehearsals } from "./tries.ts"
 
 /** On Linux. The runner keeps its flags out of `process.argv`. */
 const own = "/proc/self/cmdline"
@@ -28,14 +28,22 @@ if (words[0] === "test" && !isStarted) {
     relayBinary()
   // One more than there are cores: some wait.
   const workers = Math.min(availableParallelism() + 1, 4)
-  const sideBySide = isPlain ? [`--parallel=${workers}`, "--no-isolate"] : []
-  const { status } = spawnSync(process.execPath, ["test", "--timeout=60000", ...sideBySide, ...words.slice(1)], {
-    stdio: "inherit",
-    env: { ...process.env, RELAY_RUNNER: "started", ...(isPlain && fewTries) },
-  })
-  if (isPlain)
-    console.warn(
-      "properties and seeded histories tried a tenth of their cases; RELAY_PARTS=1 or a file's name tries all",
-    )
+  const sideBySide = [
+    ...[`--parallel=${workers}`, "--no-isolate"],
+    ...rehearsals.map((pattern) => `--path-ignore-patterns=${pattern}`),
+  ]
+  const { status } = spawnSync(
+    process.execPath,
+    ["test", "--timeout=60000", ...(isPlain ? sideBySide : words.slice(1))],
+    {
+      stdio: "inherit",
+      env: { ...process.env, RELAY_RUNNER: "started", ...(isPlain && fewTries) },
+    },
+  )
+  if (isPlain) {
+    console.warn(`left out, because they start other programs or wait for seconds: ${rehearsals.join(" ")}`)
+    console.warn("properties and seeded histories tried a tenth of their cases")
+    console.warn("RELAY_PARTS=1 or a file's name runs and tries all")
+  }
   process.exit(status ?? 1)
 }

@@ -1,8 +1,8 @@
 /**
- * How many of its cases a property or a seeded history tries. A plain `bun test`
- * tries a tenth, so that it ends within a minute, and the binary alone where a
- * test is of every runtime; with RELAY_PARTS=1, as in `.ci/run`, and for files
- * that are named, it tries all of them.
+ * What a plain `bun test` does less of, so that it ends within a minute: it
+ * leaves out rehearsals, tries a tenth of the cases of a property or a seeded
+ * history, and the binary alone where a test is of every runtime. With
+ * RELAY_PARTS=1, as in `.ci/run`, and for files that are named, it does all.
  */
 import process from "node:process"
 
@@ -14,10 +14,21 @@ const triesFew = process.env.RELAY_TRIES === fewTries.RELAY_TRIES
 /** At least one, so that each property is tried. */
 export const tries = (all: number): number => (triesFew ? Math.ceil(all / 10) : all)
 
-/** Why a plain run leaves out a rehearsal of seconds; for `suiteUnless`. */
-export const leftOut = triesFew
-  ? "it takes seconds, and a plain run has a minute: RELAY_PARTS=1 or the file's name runs it"
-  : undefined
+/** Files whose tests start other programs again and again, or wait for seconds: half of the time of all. */
+export const rehearsals = [
+  "test/config/verifying.test.ts",
+  "test/e2e/{admin,canary,certificates,containment,descriptors,environment,live,operations}.test.ts",
+  "test/e2e/{quarantine,reload,service,terminal,trace,upgrade}.test.ts",
+  "test/journal/sqlite/JournalWorker.test.ts",
+  "test/journal/sqlite/file/JournalLock.test.ts",
+  "test/release/*.test.ts",
+  "test/reload/{LargeConfig,RefusedListener}.test.ts",
+  "test/runtime/Renewal.test.ts",
+  "test/sinks/**/*Program.test.ts",
+  "test/sinks/causes/*.test.ts",
+  "test/sinks/http/HttpTls.test.ts",
+  "test/sinks/kafka/KafkaClosed.test.ts",
+]
 
 /** The program on each runtime; in a plain run the binary alone, as in all other tests of the whole program. */
 export const onEach = <A>(programs: { readonly "the binary": A } & Readonly<Record<string, A>>) =>

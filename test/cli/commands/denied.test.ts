@@ -10,22 +10,22 @@ import { localUser } from "../../../src/runtime/LocalUser.ts"
 import { optionsAt } from "../../journal/samples.ts"
 import { it } from "../../lib/effect.ts"
 import { suiteUnless } from "../../lib/lacking.ts"
-import { root } from "../../lib/programs.ts"
+import { relayBinary } from "../../lib/programs.ts"
 
 const isRoot = process.getuid?.() === 0
 const asNobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-const main = join(root, "src/main.ts")
+const binary = relayBinary()
 
 const run = (...command: ReadonlyArray<string>) => {
   const words = [...(isRoot ? asNobody : []), ...command]
   return Bun.spawnSync(words, { cwd: "/", env: { PATH: process.env.PATH ?? "" } })
 }
 const relay = (...args: ReadonlyArray<string>) => {
-  const { exitCode, stdout, stderr } = run(process.execPath, main, ...args)
+  const { exitCode, stdout, stderr } = run(binary, ...args)
   return { code: exitCode, stdout: stdout.toString(), stderr: stderr.toString() }
 }
 
-const lacking = run("test", "-r", main).exitCode === 0 ? undefined : "nobody may not read the source"
+const lacking = run("test", "-x", binary).exitCode === 0 ? undefined : "nobody may not run the binary"
 
 suiteUnless(lacking, "without the right to read", () => {
   const directory = mkdtempSync(join(tmpdir(), "relay-denied-"))

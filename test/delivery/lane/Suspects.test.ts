@@ -14,6 +14,7 @@ import {
   SinkThrottled,
 } from "../../../src/sinks/Sink.ts"
 import { it } from "../../lib/effect.ts"
+import { sample } from "../../lib/tries.ts"
 import { append, away, failed, letters, pass, relay, scripted, spec, statusOf } from "../fixture.ts"
 
 describe("the suspicion of an event", () => {
@@ -95,7 +96,7 @@ const shapes: ReadonlyArray<readonly [string, Partial<LaneConfig>, number]> = [
 
 describe("an event at which the receiver", () => {
   for (const [what, reason] of kinds) {
-    for (const [how, config, maxEvents] of shapes) {
+    for (const [how, config, maxEvents] of sample(shapes)) {
       it.effect(`${what} while others pass is given up after its attempts, ${how}, and the others arrive`, () => {
         const poisoned = (sequence: number) => sequence === 1 || sequence === 2 || sequence === 7
         const sink = dropping(poisoned, reason, maxEvents)

@@ -1,16 +1,14 @@
 /** The whole program with email sinks, as a process: RELAY_UNDER chooses the runtime, or the binary. */
-import { afterAll, beforeAll, expect, test } from "bun:test"
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { suiteUnless } from "../../lib/lacking.ts"
 import { relay, startRelay } from "../../lib/relay.ts"
-import { leftOut } from "../../lib/tries.ts"
 import { type Mailbox, makeMailbox } from "../../parts/Mailbox.ts"
 import { bodies, deliver, writeConfig } from "../program.ts"
 import { mailConfig } from "./emailSink.ts"
 
-suiteUnless(leftOut, "relay run with email sinks", () => {
+describe("relay run with email sinks", () => {
   const cwd = mkdtempSync(join(tmpdir(), "relay-email-run-"))
   let box: Mailbox
   beforeAll(async () => {

@@ -21,6 +21,7 @@ import * as Salvage from "../../../../src/journal/sqlite/maintenance/Salvage.ts"
 import { scan } from "../../../../src/journal/sqlite/operations/StartupScan.ts"
 import * as SqliteJournal from "../../../../src/journal/sqlite/SqliteJournal.ts"
 import { it } from "../../../lib/effect.ts"
+import { sample } from "../../../lib/tries.ts"
 import { event, letter, retrying, settlement } from "../../samples.ts"
 import { options } from "../../temporary.ts"
 import { whole } from "../../whole.ts"
@@ -134,14 +135,14 @@ describe("salvage", () => {
       }),
   )
 
-  for (const [what, harm] of [
+  for (const [what, harm] of sample<readonly [string, (file: Buffer) => void]>([
     ["header is zeroed", (file: Buffer) => void file.fill(0, 0, 100)],
     ["magic bytes are missing", (file: Buffer) => void file.write("garbage", 0)],
     ["page size is another", (file: Buffer) => void file.writeUInt16BE(4_096, 16)],
     ["version is damaged", (file: Buffer) => void file.writeUInt32BE(1 << 24, 60)],
     ["first page is zeroed", (file: Buffer) => void file.fill(0, 0, 32_768)],
     ["first page is noise", (file: Buffer) => void file.fill(0xa5, 0, 32_768)],
-  ] as const) {
+  ])) {
     it.live(`gets all out of a file whose ${what}`, () =>
       Effect.gen(function* () {
         const { closed } = yield* filled

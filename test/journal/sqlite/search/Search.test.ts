@@ -12,20 +12,22 @@ import { Origin } from "../../../../src/journal/stream/Record.ts"
 import { WorkerEntrypoint } from "../../../../src/journal/WorkerEntrypoint.ts"
 import * as Pattern from "../../../../src/routing/Pattern.ts"
 import { eventsContract } from "../../../contract/eventsContract.ts"
-import { suiteUnless } from "../../../lib/lacking.ts"
 import { seeded } from "../../../lib/seeded.ts"
-import { leftOut, tries } from "../../../lib/tries.ts"
+import { sample, tries } from "../../../lib/tries.ts"
 import { attempts, event, letter, retrying, settlement } from "../../samples.ts"
 import { createSqlite, options } from "../../temporary.ts"
 
 const worker = Layer.succeed(WorkerEntrypoint, new URL("../../worker.ts", import.meta.url))
-eventsContract("SqliteJournal", createSqlite)
-const name = "SqliteJournal with its worker"
 const withWorker = () => {
   const open = createSqlite()
   return () => Layer.provide(open(), worker)
 }
-suiteUnless(leftOut, name, () => eventsContract(name, withWorker))
+for (const [name, create] of sample([
+  ["SqliteJournal", createSqlite],
+  ["SqliteJournal with its worker", withWorker],
+] as const)) {
+  eventsContract(name, create)
+}
 
 const opened = () => {
   const at = options()
@@ -189,7 +191,7 @@ describe("Search", () => {
       for (const steps of [0, 1, 1]) {
         for (let n = 0; n < steps; n++) expect(index.grow()).toBe(true)
         const search = new Search(db, index)
-        for (let n = 0; n < tries(10); n++) {
+        for (let n = 0; n < tries(5); n++) {
           const query = queried(random, kept)
           const { found, looked } = all(search, query, random.pick([1, 1000]))
           const model = expected(query, kept)
