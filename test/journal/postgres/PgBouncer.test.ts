@@ -139,14 +139,14 @@ suiteUnless(reasonToSkip(), "the journal on PostgreSQL behind PgBouncer", () => 
         yield* Effect.promise(() => first.sql(`CREATE TABLE kept (a int); ALTER TABLE kept OWNER TO ${user.name}`))
         const second = yield* ownStandby(first, "synchronous")
         const { url, pointTo } = yield* bouncer(first, "transaction", 2)
-        const database = yield* openDatabase(url, { schema: "public", connectTimeout: 500 }, 1)
+        const database = yield* openDatabase(url, { schema: "public", connectTimeout: 2_000 }, 1)
         const write = database.query("INSERT INTO kept VALUES (1)")
         yield* write
         yield* Effect.promise(first.kill)
         yield* Effect.promise(second.promote)
         yield* Effect.promise(() => pointTo(second.port))
         // Another client makes the pooler find it.
-        const other = yield* openDatabase(url, { schema: "public", connectTimeout: 500 }, 1)
+        const other = yield* openDatabase(url, { schema: "public", connectTimeout: 2_000 }, 1)
         yield* Effect.eventually(other.query("SELECT 1"))
         expect(yield* Effect.flip(write)).toMatchObject({
           reason: "unavailable",

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect } from "bun:test"
-import { Effect, Fiber, Result } from "effect"
+import { Effect, Fiber, Result, Schedule } from "effect"
 import type { ConnectionOptions } from "../../../../src/journal/postgres/connection/Connection.ts"
 import type { Database } from "../../../../src/journal/postgres/connection/Database.ts"
 import type { DatabaseError } from "../../../../src/journal/postgres/connection/DatabaseError.ts"
@@ -210,7 +210,7 @@ const suite = (title: string, release: Release, make: () => Promise<Postgres>): 
           ({ close }) => Effect.promise(close),
         )
         const url = server.url.replace(server.address, `127.0.0.1:${proxy.port}`)
-        const database = yield* openDatabase(url, { connectTimeout: 200 }, 1)
+        const database = yield* openDatabase(url, { connectTimeout: 1_000 }, 1)
         yield* database.query("SELECT 1")
         proxy.stall()
         const stalled = yield* failureOf(database.query("SELECT 1", [], { timeout: 100 }))
@@ -220,8 +220,7 @@ const suite = (title: string, release: Release, make: () => Promise<Postgres>): 
         proxy.flow()
         yield* database.query("SELECT 1")
         proxy.cut()
-        yield* Effect.sleep("20 millis")
-        yield* database.query("SELECT 1")
+        yield* Effect.retry(database.query("SELECT 1"), Schedule.spaced("10 millis"))
       }),
     )
 
@@ -246,7 +245,7 @@ const suite = (title: string, release: Release, make: () => Promise<Postgres>): 
           yield* Effect.promise(() => first.sql("CREATE TABLE kept (a int)", "postgres"))
           const second = yield* ownStandby(first, "synchronous")
           const url = `postgres://postgres@${second.address},${first.address}/postgres`
-          const database = yield* openDatabase(url, { schema: "public", connectTimeout: 300 })
+          const database = yield* openDatabase(url, { schema: "public", connectTimeout: 1_000 })
           yield* writes(database)
           expect(database.server()?.name).toBe(first.address)
 
