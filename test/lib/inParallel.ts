@@ -41,7 +41,7 @@ if (words[0] === "test" && !isStarted) {
     },
   )
   if (isPlain) {
-    console.warn(`left out, because they start other programs or wait for seconds: ${rehearsals.join(" ")}`)
+    console.warn(`left out, because they start other programs or take seconds: ${rehearsals.join(" ")}`)
     console.warn("properties and seeded histories tried a tenth of their cases")
     console.warn("RELAY_PARTS=1 or a file's name runs and tries all")
   }

@@ -14,13 +14,17 @@ const triesFew = process.env.RELAY_TRIES === fewTries.RELAY_TRIES
 /** At least one, so that each property is tried. */
 export const tries = (all: number): number => (triesFew ? Math.ceil(all / 10) : all)
 
-/** Files whose tests start other programs again and again, or wait for seconds: half of the time of all. */
+/** Files whose tests start other programs again and again, or take seconds: half of the time of all. */
 export const rehearsals = [
+  "test/cli/support/completions.test.ts",
   "test/config/verifying.test.ts",
-  "test/e2e/{admin,canary,certificates,containment,descriptors,environment,live,operations}.test.ts",
-  "test/e2e/{quarantine,reload,service,terminal,trace,upgrade}.test.ts",
-  "test/journal/sqlite/JournalWorker.test.ts",
+  "test/delivery/Warnings.test.ts",
+  "test/e2e/{admin,canary,certificates,containment,descriptors,environment,live,metrics}.test.ts",
+  "test/e2e/{operations,quarantine,reload,service,terminal,trace,upgrade}.test.ts",
+  "test/faults/simulation/Simulation.test.ts",
+  "test/journal/sqlite/{JournalWorker,Room}.test.ts",
   "test/journal/sqlite/file/JournalLock.test.ts",
+  "test/journal/sqlite/search/Index.test.ts",
   "test/release/*.test.ts",
   "test/reload/{LargeConfig,RefusedListener}.test.ts",
   "test/runtime/Renewal.test.ts",
@@ -28,6 +32,7 @@ export const rehearsals = [
   "test/sinks/causes/*.test.ts",
   "test/sinks/http/HttpTls.test.ts",
   "test/sinks/kafka/KafkaClosed.test.ts",
+  "test/sinks/nats/NatsGreeting.test.ts",
 ]
 
 /** The program on each runtime; in a plain run the binary alone, as in all other tests of the whole program. */
