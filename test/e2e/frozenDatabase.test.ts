@@ -46,9 +46,9 @@ suiteUnless(lacking, "a relay whose PostgreSQL is frozen", () => {
   }, 60_000)
 
   const ask = (...args: ReadonlyArray<string>) => relay([...args, "-c", config], { cwd, env })
-  /** A scraper or a load balancer asks, and does not wait for long. */
+  /** A scraper or a load balancer asks, and waits for less than the 3 s in which PostgreSQL may let the relay in. */
   const get = async (path: string) => {
-    const answer = await fetch(`${admin}${path}`, { signal: AbortSignal.timeout(5_000) })
+    const answer = await fetch(`${admin}${path}`, { signal: AbortSignal.timeout(2_500) })
     return { status: answer.status, text: await answer.text() }
   }
   const isSilent = async (): Promise<boolean> => {

@@ -191,7 +191,7 @@ describe("Search", () => {
       for (const steps of [0, 1, 1]) {
         for (let n = 0; n < steps; n++) expect(index.grow()).toBe(true)
         const search = new Search(db, index)
-        for (let n = 0; n < tries(5); n++) {
+        for (let n = 0; n < tries(10); n++) {
           const query = queried(random, kept)
           const { found, looked } = all(search, query, random.pick([1, 1000]))
           const model = expected(query, kept)
