@@ -114,7 +114,7 @@ const works: ReadonlyArray<readonly [name: string, size: number, work: Work]> = 
   [
     "keys that end alike",
     5_000,
-    remembered((duplicates, index) => duplicates.restore({ hi: index, lo: index << 16, bodyCrc: 1 }, 0)),
+    remembered((duplicates, index) => duplicates.restore({ hi: index, lo: 1, bodyCrc: 1 }, 0)),
   ],
   [
     "a config of routes",
