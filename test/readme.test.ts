@@ -13,7 +13,7 @@ import { command, relay } from "./lib/relay.ts"
 
 const root = resolve(import.meta.dir, "..")
 const readme = readPage("README.md")
-const cli = readPage("config/reference/cli.md")
+const cli = readPage("docs/reference/cli.md")
 /** Every page that shows commands to run in a clone. */
 const shown = [readme, cli, readPage("config/examples/README.md"), readPage("CONTRIBUTING.md")].join("\n")
 const cwd = mkdtempSync(join(tmpdir(), "relay-readme-"))

@@ -58,7 +58,13 @@ export const comments = (): { readonly all: number; readonly elliptic: ReadonlyA
   return { all: all.length, elliptic: all.filter(({ text }) => ellipsis.test(text)) }
 }
 
-const publicPages = ["README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", ...pagesBelow("config")]
+const publicPages = [
+  "README.md",
+  "SECURITY.md",
+  "CONTRIBUTING.md",
+  "CHANGELOG.md",
+  ...["config", "docs"].flatMap(pagesBelow),
+]
 
 /** The rows of a reference's table are made of schemas, so their last cell is what is read. */
 const readable = (line: string): string => (line.startsWith("| `") ? (line.split(" | ").at(-1) ?? "") : line)

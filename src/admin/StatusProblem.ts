@@ -7,7 +7,7 @@
  */
 export type Level = "critical" | "warning" | "note"
 
-/** Each state has a runbook of its name in config/operations/runbooks.md. */
+/** Each state has a runbook of its name in docs/operations/runbooks.md. */
 export const states = {
   "not-ready": "critical",
   "journal-full": "critical",

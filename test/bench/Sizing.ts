@@ -1,5 +1,5 @@
 /**
- * What a relay takes of its machine, for config/operations/sizing.md: the rows
+ * What a relay takes of its machine, for docs/operations/sizing.md: the rows
  * of its table, on SQLite and on PostgreSQL, in less than a minute.
  */
 import { readdirSync, statSync } from "node:fs"

@@ -82,7 +82,7 @@ describe("where no variable is set and no credential is there, as in CI", () => 
 })
 
 describe("the reference", () => {
-  const pages = pagesBelow("config/reference")
+  const pages = pagesBelow("docs/reference")
   const reference = pages.map(readPage).join("\n")
 
   test("has every key as the schema has it; if not: bun test/config/reference.ts", () => {

@@ -24,7 +24,7 @@ const linked = groups
   .flatMap(({ rules }) => rules)
   .flatMap(({ alert, expr, labels, annotations: { runbook_url } }) => {
     const [file, link = ""] = runbook_url.split("#")
-    expect(file).toBe("../operations/runbooks.md")
+    expect(file).toBe("../../docs/operations/runbooks.md")
     const [, label = "", values = ""] = /([a-z]+)=~"([^"]+)"/.exec(expr) ?? []
     const variable = `{{ $labels.${label} }}`
     const names = link.includes(variable) ? values.split("|").map((value) => link.replace(variable, value)) : [link]
@@ -64,7 +64,7 @@ describe("the operations page", () => {
 })
 
 describe("the page on sizing", () => {
-  const page = readPage("config/operations/sizing.md")
+  const page = readPage("docs/operations/sizing.md")
 
   test("has the rows that its command prints", () => {
     const [, table = ""] = /^\| \| SQLite \| PostgreSQL \|\n.*\n((?:\|.*\n)*)/m.exec(page) ?? []

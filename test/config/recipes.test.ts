@@ -10,7 +10,7 @@ import * as Template from "../../src/formats/Template.ts"
 import { readPage } from "../lib/docs.ts"
 import { bytes, entry } from "../sinks/samples.ts"
 
-const page = readPage("config/reference/jmespath.md")
+const page = readPage("docs/reference/jmespath.md")
 const recipes = page
   .slice(page.indexOf("## Recipes"))
   .split(/^### /m)

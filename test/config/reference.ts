@@ -1,5 +1,5 @@
 /**
- * The reference below `config/reference`: its tables, made from the JSON Schema, a
+ * The reference below `docs/reference`: its tables, made from the JSON Schema, a
  * row for each key with its type, default and meaning; and a page for each type of
  * sink, made of the `<type>.md` beside the sink's code and its table.
  * A table stands behind a mark, `<!-- keys: listen tls -->`; that of a type of
@@ -129,13 +129,13 @@ export const renewed = (schema: object): ReadonlyMap<string, string> => {
       return marked(`${kind}: ${names}`, rows ?? [])
     })
   const list = `<!-- sink types -->\n\n${types.map(({ title }) => `- [${title}](${title}.md)\n`).join("")}`
-  const pageOf = (title: string) => `config/reference/sinks/${title}.md`
+  const pageOf = (title: string) => `docs/reference/sinks/${title}.md`
   const generated = types.map(({ title, rows }): [string, string] => [
     pageOf(title),
     `# ${title}\n\n${notesOf(title)}\n\n${marked(`sink: ${title}`, rows)}`,
   ])
-  const written = pagesBelow("config/reference")
-    .filter((path) => !path.startsWith("config/reference/sinks/") || path.endsWith("README.md"))
+  const written = pagesBelow("docs/reference")
+    .filter((path) => !path.startsWith("docs/reference/sinks/") || path.endsWith("README.md"))
     .map((path): [string, string] => [
       path,
       withTables(readPage(path))

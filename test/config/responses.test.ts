@@ -5,7 +5,7 @@ import { type Refusal, reasons, refusals } from "../../src/ingest/Answers.ts"
 import { closing } from "../../src/runtime/Problem.ts"
 import { readPage } from "../lib/docs.ts"
 
-const page = readPage("config/reference/responses.md")
+const page = readPage("docs/reference/responses.md")
 const rows = [...page.matchAll(/^\| (\d{3}) \| (.*?) \| (.*?) \| .*? \| (.*) \|$/gm)].map(
   ([, status, title, named = "", advice = ""]) => ({
     status: Number(status),

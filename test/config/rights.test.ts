@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test"
 import { readPage } from "../lib/docs.ts"
 
-const page = readPage("config/reference/rights.md")
+const page = readPage("docs/reference/rights.md")
 
 interface Policy {
   readonly Statement: ReadonlyArray<{ readonly Action: ReadonlyArray<string>; readonly Resource: string }>

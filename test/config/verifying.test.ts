@@ -1,5 +1,5 @@
 /**
- * The code of `config/reference/verifying.md`, taken out of the page and run in
+ * The code of `docs/reference/verifying.md`, taken out of the page and run in
  * each language, with signatures that the relay makes and with what a receiver
  * must refuse. The cases are made of a seed.
  */
@@ -16,7 +16,7 @@ import { suiteUnless } from "../lib/lacking.ts"
 import { seeded } from "../lib/seeded.ts"
 import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 
-const page = readPage("config/reference/verifying.md")
+const page = readPage("docs/reference/verifying.md")
 
 /** Fields as the drivers read them; the last is the body. */
 interface Case {

@@ -197,7 +197,7 @@ describe("the page on proxies", () => {
   })
 
   test("tells the relay's limits as they are, and each config keeps to them", () => {
-    const webhooks = readPage("config/reference/webhooks.md")
+    const webhooks = readPage("docs/reference/webhooks.md")
     const defaultOf = (key: string) => new RegExp(`${key}\` \\| \\w+ \\| \`(.*?)\``).exec(webhooks)?.[1] ?? ""
     const seconds = (file: string, pattern: RegExp) => Number(pattern.exec(readPage(file))?.[1])
     const idle = seconds("src/runtime/Runtime.ts", /const idleTimeout = (\d+)/)
@@ -206,7 +206,7 @@ describe("the page on proxies", () => {
     const commit = defaultOf("commitTimeout")
     const rows = [...page.matchAll(/^\| (body|time of .*?|idle connection) \| (.*?) \|/gm)].map(([, , said]) => said)
     expect(rows).toEqual([
-      `[\`maxBody\`](../reference/webhooks.md), ${defaultOf("maxBody")}`,
+      `[\`maxBody\`](../../docs/reference/webhooks.md), ${defaultOf("maxBody")}`,
       `${body} seconds, ${firstByte} for the first byte`,
       `\`commitTimeout\`, ${commit}`,
       `${idle} seconds`,

@@ -12,12 +12,12 @@ export const pagesBelow = (folder: string): ReadonlyArray<string> =>
 
 export const readPage = (path: string): string => readFileSync(join(root, path), "utf8")
 
-const index = readPage("config/operations/README.md")
+const index = readPage("docs/operations/README.md")
 
 /** The pages on operations one after the other, in the order in which their index names them. */
 export const operations = [
   index,
-  ...[...index.matchAll(/^- \[.*?\]\((\w+\.md)\)/gm)].map(([, name = ""]) => readPage(`config/operations/${name}`)),
+  ...[...index.matchAll(/^- \[.*?\]\((\w+\.md)\)/gm)].map(([, name = ""]) => readPage(`docs/operations/${name}`)),
 ].join("\n")
 
 /** The commands of each procedure on these pages, by the heading above it. */

@@ -26,7 +26,11 @@ const anchorsOf = (text: string): ReadonlyArray<string> =>
 
 /** The links of a page that name no file, or no heading of one. */
 export const deadLinks = (page: string, files: Files): ReadonlyArray<string> =>
-  linksOf(files(page) ?? "").filter((link) => {
+  deadTargets(linksOf(files(page) ?? ""), page, files)
+
+/** Those of some links that name no file, or no heading of one. They are relative to `page`. */
+export const deadTargets = (links: ReadonlyArray<string>, page: string, files: Files): ReadonlyArray<string> =>
+  links.filter((link) => {
     const text = files(targetOf(page, link))
     const [, anchor] = link.split("#")
     return text === undefined || (anchor !== undefined && !anchorsOf(text).includes(anchor))

@@ -36,7 +36,7 @@ export const makeNextRelay = (): NextRelay => {
   for (const part of [
     "src",
     "config/deploy",
-    "config/operations",
+    "docs/operations",
     "package.json",
     "tsconfig.json",
     "relay.config.json",

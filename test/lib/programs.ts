@@ -35,7 +35,7 @@ export const relayBinary = (): string => {
   const binary = join(root, outfile)
   const source = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" }).map((name) => join("src", name))
   const made = changedAt(binary)
-  const embedded = ["relay.config.json", "config/deploy/relay.service", "config/operations/runbooks.md"]
+  const embedded = ["relay.config.json", "config/deploy/relay.service", "docs/operations/runbooks.md"]
   const parts = [...source, ...embedded, "package.json", "bun.lock"]
   if (parts.some((part) => changedAt(join(root, part)) > made)) compile(main, binary)
   return binary

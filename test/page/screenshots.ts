@@ -2,7 +2,7 @@
  * Screenshots of a relay with some trouble. They need Chromium and dist/relay.
  *
  *   bun test/page/screenshots.ts            every view, light and dark, at 375, 1,024, 1,440 and 1,920: dist/screenshots
- *   bun test/page/screenshots.ts --readme   the two of the README: config/images, after five minutes of traffic
+ *   bun test/page/screenshots.ts --readme   the two of the README: docs/images, after five minutes of traffic
  */
 import { mkdirSync } from "node:fs"
 import { join } from "node:path"
@@ -59,7 +59,7 @@ const readme = async () => {
   for (const colorScheme of themes) {
     const page = await browser.newPage({ colorScheme, viewport: { width: 1280, height: 1180 }, deviceScaleFactor: 1 })
     await settled(page, "")
-    await page.screenshot({ path: join(root, `config/images/page.${colorScheme}.png`) })
+    await page.screenshot({ path: join(root, `docs/images/page.${colorScheme}.png`) })
     await page.close()
   }
 }

@@ -44,7 +44,7 @@ export const users = {
 /** A queue that is there as soon as the broker answers, and what it is bound to. */
 export const bound = { queue: "bound", exchange: "amq.topic", key: "bound.#" }
 
-/** What `limited` may do: no more than `config/reference/rights.md` asks for. */
+/** What `limited` may do: no more than `docs/reference/rights.md` asks for. */
 export const rights = { configure: "^$", write: "^amq\\.topic$", read: "^$" }
 
 const salted = (password: string): string => {

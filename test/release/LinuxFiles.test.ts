@@ -16,35 +16,36 @@ const pages = [...contents.keys()].filter((path) => path.endsWith(".md"))
 
 test("the installed config names only files that are installed", () => {
   const named = textOf("/etc/relay/relay.config.json").match(/\.?\/usr\/share\/[\w./-]*\w/g) ?? []
-  expect(named.toSorted()).toEqual(["/usr/share/doc/relay/reference/README.md", "/usr/share/relay/relay.schema.json"])
+  expect(named.toSorted()).toEqual([
+    "/usr/share/doc/relay/docs/reference/README.md",
+    "/usr/share/relay/relay.schema.json",
+  ])
   expect(files.map(({ path }) => path)).toEqual(expect.arrayContaining(named))
 })
 
 test("the default config names the reference where it is, in the source and in a package", () => {
   const named = embedded.match(/[\w./-]*reference\/[\w./-]*\w/g) ?? []
-  expect(named).toEqual(["config/reference/README.md", "/usr/share/doc/relay/reference/README.md"])
+  expect(named).toEqual(["docs/reference/README.md", "/usr/share/doc/relay/docs/reference/README.md"])
   expect(existsSync(join(root, named[0] ?? ""))).toBe(true)
   expect(contents.has(named[1] ?? "")).toBe(true)
 })
 
 test("every key and every runbook has its page", () => {
-  expect(textOf("/usr/share/doc/relay/reference/sinks/kafka.md")).toStartWith("# ")
-  expect(textOf("/usr/share/doc/relay/operations/runbooks.md")).toContain("sink-waiting")
+  expect(textOf("/usr/share/doc/relay/docs/reference/sinks/kafka.md")).toStartWith("# ")
+  expect(textOf("/usr/share/doc/relay/docs/operations/runbooks.md")).toContain("sink-waiting")
 })
 
 test("no link of an installed page is dead, and all pages are reached from the first", () => {
   const read = (path: string) => contents.get(path)
   expect(pages.flatMap((page) => deadLinks(page, read).map((link) => `${page}: ${link}`))).toEqual([])
-  const reached = reachedFrom("/usr/share/doc/relay/README.md", read)
+  const reached = reachedFrom("/usr/share/doc/relay/docs/README.md", read)
   expect(pages.filter((page) => !reached.has(page))).toEqual([])
 })
 
 test("an installed page has every link of its source but one to a test, which is not installed", () => {
   const sourceOf = (page: string) => page.replace("/usr/share/doc/relay/", "")
   const dropped = pages.filter((page) => {
-    const path = sourceOf(page)
-    const source = readPage(existsSync(join(root, "config", path)) ? join("config", path) : path)
-    return linksOf(source).length !== linksOf(textOf(page)).length
+    return linksOf(readPage(sourceOf(page))).length !== linksOf(textOf(page)).length
   })
   expect(dropped.map(sourceOf)).toEqual(["SECURITY.md"])
   expect(textOf("/usr/share/doc/relay/SECURITY.md")).toContain(", and a test searches all output for them.")

@@ -46,19 +46,21 @@ const places: Readonly<Record<string, string>> = {
   "config/relay.schema.json": schema,
 }
 
-/** The repository's pages, and what they show: all below config/ but for images. */
+/** The repository's pages and the files that they show: all below docs/ and config/ but images. */
 const documented = (root: string): ReadonlyArray<string> => [
   "CHANGELOG.md",
   "SECURITY.md",
   fallback,
-  ...readdirSync(join(root, "config"), { recursive: true, encoding: "utf8" })
+  ...["config", "docs"]
+    .flatMap((folder) =>
+      readdirSync(join(root, folder), { recursive: true, encoding: "utf8" }).map((name) => join(folder, name)),
+    )
     .toSorted()
-    .map((name) => join("config", name))
-    .filter((path) => !path.startsWith("config/images") && statSync(join(root, path)).isFile() && !(path in places)),
+    .filter((path) => !path.startsWith("docs/images") && statSync(join(root, path)).isFile() && !(path in places)),
 ]
 
-/** The place of a file of the repository: what is below config/ is directly below the docs. */
-const placeOf = (path: string): string => places[path] ?? join(docs, path.replace(/^config\//, ""))
+/** The installed path of a file of the repository. The docs keep their paths, so relative links stay as they are. */
+const placeOf = (path: string): string => places[path] ?? join(docs, path)
 
 /** A page with links to where things are installed. What is not installed, such as a test, is only named. */
 const relinked = (page: string, text: string, installed: ReadonlySet<string>): string =>
@@ -91,8 +93,8 @@ export const filesOf = (root: string, { manual, completions }: Help, zsh: string
         read(packaged),
         ["../relay.schema.json", schema],
         [
-          "config/reference/README.md explains every key.",
-          `\`man relay\` has the commands, and\n// ${docs}/reference/README.md explains every key.`,
+          "docs/reference/README.md explains every key.",
+          `\`man relay\` has the commands, and\n// ${docs}/docs/reference/README.md explains every key.`,
         ],
       ),
       isConfig: true,

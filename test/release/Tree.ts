@@ -4,7 +4,7 @@ import { cpSync, mkdirSync } from "node:fs"
 import { join } from "node:path"
 import { root } from "../lib/programs.ts"
 
-const parts = ["src", "config", "CHANGELOG.md", "SECURITY.md", "LICENSE", "relay.config.json"]
+const parts = ["src", "config", "docs", "CHANGELOG.md", "SECURITY.md", "LICENSE", "relay.config.json"]
 const build = ["package.json", "bun.lock", "bunfig.toml", "tsconfig.json"]
 
 export const copyTree = (into: string): void => {

@@ -1,7 +1,7 @@
-/** `relay runbook`: what each state means and what to do, from config/operations/runbooks.md, which is embedded. */
+/** `relay runbook`: what each state means and what to do, from docs/operations/runbooks.md, which is embedded. */
 import { Effect, Option } from "effect"
 import { Argument, Command } from "effect/cli"
-import page from "../../../config/operations/runbooks.md" with { type: "text" }
+import page from "../../../docs/operations/runbooks.md" with { type: "text" }
 import { usage } from "../support/CommandError.ts"
 import { Json } from "../support/flags.ts"
 import { plain, print, printJson, table } from "../support/output.ts"

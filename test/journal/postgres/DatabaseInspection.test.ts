@@ -61,11 +61,11 @@ suiteUnless(reasonToSkip(), "what validate and doctor say of the journal on Post
     }),
   )
 
-  it.live("finds the rights of config/reference/rights.md enough", () =>
+  it.live("finds the rights of docs/reference/rights.md enough", () =>
     Effect.gen(function* () {
       const database = yield* openDatabase(server.url, { schema: "by_page" })
       yield* migrate(database, "by_page")
-      const [, grants = ""] = /^```sql\n(.*?)^```/ms.exec(readPage("config/reference/rights.md")) ?? []
+      const [, grants = ""] = /^```sql\n(.*?)^```/ms.exec(readPage("docs/reference/rights.md")) ?? []
       yield* sql(grants.replaceAll("SCHEMA relay", "SCHEMA by_page").replaceAll("relay_runtime", "looker"))
       expect(worst(yield* looked("by_page", asLooker()))).toEqual([])
     }),

@@ -92,9 +92,9 @@ withNats("the NATS sink's logins and certificates", () => {
       }),
     )
 
-    it.live("has enough with the rights of config/reference/rights.md", () =>
+    it.live("has enough with the rights of docs/reference/rights.md", () =>
       Effect.gen(function* () {
-        const permissions = /^permissions: .*?^}/ms.exec(readPage("config/reference/rights.md"))?.[0]
+        const permissions = /^permissions: .*?^}/ms.exec(readPage("docs/reference/rights.md"))?.[0]
         const own = yield* Effect.acquireRelease(
           Effect.promise(() =>
             startNats(`authorization { users: [

@@ -27,10 +27,10 @@ withRabbit("the RabbitMQ sink against a real broker", (rabbit) => {
   const ofKey = (sequence: number, accountId: string, more: Partial<Event> = {}) =>
     entry(sequence, { accountId, ...more })
 
-  it.live("a user who may only write to the exchange has enough, as config/reference/rights.md says", () =>
+  it.live("a user who may only write to the exchange has enough, as docs/reference/rights.md says", () =>
     Effect.gen(function* () {
       const [, configure, write, read] =
-        /set_permissions -p \/ relay '(.*)' '(.*)' '(.*)'/.exec(readPage("config/reference/rights.md")) ?? []
+        /set_permissions -p \/ relay '(.*)' '(.*)' '(.*)'/.exec(readPage("docs/reference/rights.md")) ?? []
       expect([configure, write, read]).toEqual([
         rights.configure,
         rights.write.replace("amq\\.topic", "bookings"),

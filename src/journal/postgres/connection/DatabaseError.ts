@@ -54,7 +54,7 @@ const hints: Readonly<Record<string, string>> = {
   "28000": "the server lets this user not in: look at its pg_hba.conf, and whether it wants TLS",
   "3D000": 'there is no such database: create it, or correct the "url" of "journal"',
   "3F000": "the schema is missing: the relay creates it if it has CREATE on the database",
-  "42501": "the user lacks a right: config/reference/journal.md lists the GRANTs",
+  "42501": "the user lacks a right: docs/reference/journal.md lists the GRANTs",
   "53100": "the server's disk is full",
   "53300": 'the server has no connection left: raise its max_connections, or lower "journal": { "pool": … }',
   "53400": "the server has no connection left for this user or database",

@@ -14,7 +14,7 @@ const reads = Schema.makeFilter(
   { expected, toJsonSchema: () => ({ minLength: 1 }) },
 )
 
-/** The schema of the keys; `config/reference/journal.md` lists them. */
+/** The schema of the keys; `docs/reference/journal.md` lists them. */
 export const PostgresConfig = Schema.Struct({
   // It may hold a password.
   url: Schema.RedactedFromValue(
