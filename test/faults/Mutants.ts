@@ -8,7 +8,7 @@ import { join, resolve } from "node:path"
 import type { Mutant } from "./Line.ts"
 
 const project = resolve(import.meta.dir, "../..")
-const copied = ["src", "test", "config", "package.json", "tsconfig.json", "bunfig.toml", "relay.config.json"]
+const copied = ["src", "test", "config", "docs", "package.json", "tsconfig.json", "bunfig.toml", "relay.config.json"]
 
 interface Found {
   readonly verdict: "noticed" | "ALIVE" | "skipped"
