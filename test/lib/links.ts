@@ -4,6 +4,9 @@ import { dirname, join } from "node:path"
 /** The text of a file by its path; `undefined` where there is none. */
 export type Files = (path: string) => string | undefined
 
+/** A page that a text names by a folder and its name, as a link or in a sentence; an address on the web is none. */
+const named = /(?<![\w/.:-])[\w./-]*\/[\w.-]+\.md(?:#[\w-]*\w(?![\w{-]))?/g
+
 const link = /\]\(([^)\s]+)\)|(?:src|srcset)="([^"]+)"/g
 
 export const linksOf = (text: string): ReadonlyArray<string> =>
@@ -17,7 +20,7 @@ export const targetOf = (page: string, link: string): string => {
 
 /** The anchors of a page's headings, as GitHub makes them. */
 const anchorsOf = (text: string): ReadonlyArray<string> =>
-  [...text.matchAll(/^#+ (.+)$/gm)].map(([, title = ""]) =>
+  [...text.replaceAll(/^```[\s\S]*?^```/gm, "").matchAll(/^#+ (.+)$/gm)].map(([, title = ""]) =>
     title
       .toLowerCase()
       .replaceAll(/[^\p{L}\p{N} _-]/gu, "")
@@ -34,6 +37,18 @@ export const deadTargets = (links: ReadonlyArray<string>, page: string, files: F
     const text = files(targetOf(page, link))
     const [, anchor] = link.split("#")
     return text === undefined || (anchor !== undefined && !anchorsOf(text).includes(anchor))
+  })
+
+export const namesOf = (text: string): ReadonlyArray<string> => [...text.matchAll(named)].map(([name]) => name)
+
+/** The pages that a file names by a dead path. Paths are relative to the file or to `top`, the folder above `docs`. */
+export const deadNames = (file: string, files: Files, top = ""): ReadonlyArray<string> =>
+  namesOf(files(file) ?? "").filter((name) => {
+    const fromTop = name.replace(/^\/usr\/share\/doc\/relay\//, "")
+    return [
+      [name, file],
+      [fromTop, join(top, "README.md")],
+    ].every(([name = "", from = ""]) => deadTargets([name], from, files).length > 0)
   })
 
 /** The pages that are reached from one by links, itself among them. */

@@ -4,7 +4,7 @@ import { existsSync } from "node:fs"
 import { join } from "node:path"
 import { embedded } from "../../src/config/load/Defaults.ts"
 import { readPage } from "../lib/docs.ts"
-import { deadLinks, linksOf, reachedFrom } from "../lib/links.ts"
+import { deadLinks, deadNames, linksOf, reachedFrom } from "../lib/links.ts"
 import { root } from "../lib/programs.ts"
 import { filesOf } from "./LinuxFiles.ts"
 
@@ -40,6 +40,13 @@ test("no link of an installed page is dead, and all pages are reached from the f
   expect(pages.flatMap((page) => deadLinks(page, read).map((link) => `${page}: ${link}`))).toEqual([])
   const reached = reachedFrom("/usr/share/doc/relay/docs/README.md", read)
   expect(pages.filter((page) => !reached.has(page))).toEqual([])
+})
+
+test("every page that an installed config or alert rule names is installed", () => {
+  const read = (path: string) => contents.get(path)
+  const others = [...contents.keys()].filter((path) => !path.endsWith(".md"))
+  const dead = others.flatMap((path) => deadNames(path, read, "/usr/share/doc/relay").map((name) => `${path}: ${name}`))
+  expect(dead).toEqual([])
 })
 
 test("an installed page has every link of its source but one to a test, which is not installed", () => {
