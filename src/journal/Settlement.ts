@@ -103,6 +103,8 @@ export const attemptsOf = (kept: ReadonlyArray<Attempt>): number => kept.at(-1)?
 export interface Settlement {
   readonly lane: string
   readonly cursor: Cursor
+  /** Dead letters that wait for a retry again. The journal applies this first, and ignores a dead letter that is gone. */
+  readonly takeBack: ReadonlyArray<Wait>
   /** The journal finds the bytes by sequence: in the log, or among the retries that it has. */
   readonly retry: ReadonlyArray<RetryChange>
   /** Retries that ended, and became no dead letters. */

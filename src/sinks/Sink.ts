@@ -30,8 +30,14 @@ export class SinkThrottled extends Schema.TaggedError<SinkThrottled>()("SinkThro
 /** This event failed and may succeed later: the lane retries it. */
 export class DeliveryFailed extends Schema.TaggedError<DeliveryFailed>()("DeliveryFailed", said) {}
 
-/** This event will never be accepted: it becomes a dead letter at once. */
-export class DeliveryRejected extends Schema.TaggedError<DeliveryRejected>()("DeliveryRejected", said) {}
+/**
+ * This event is refused: a dead letter, unless the lane finds that the sink refuses every event (`TargetRefusals.ts`).
+ * `ofEvent` means that the event's own size or content is the reason, so other events may be accepted.
+ */
+export class DeliveryRejected extends Schema.TaggedError<DeliveryRejected>()("DeliveryRejected", {
+  ...said,
+  ofEvent: Schema.optionalKey(Schema.Boolean),
+}) {}
 
 /** Nothing is accepted until a person acts: the lane pauses, probes, and shows the message. */
 export class SinkMisconfigured extends Schema.TaggedError<SinkMisconfigured>()("SinkMisconfigured", said) {}
@@ -71,9 +77,12 @@ export const throttled = (message: string, retryAfter: number): SinkError =>
 /** An error with {@link DeliveryFailed}. */
 export const failed = (message: string, more?: More): SinkError =>
   new SinkError({ reason: new DeliveryFailed({ message, ...more }) })
-/** An error with {@link DeliveryRejected}. */
+/** An error with {@link DeliveryRejected}. The response does not say whether other events would be accepted. */
 export const rejected = (message: string, more?: More): SinkError =>
   new SinkError({ reason: new DeliveryRejected({ message, ...more }) })
+/** An error with {@link DeliveryRejected} for the size or the content of this event. */
+export const unacceptable = (message: string, more?: More): SinkError =>
+  new SinkError({ reason: new DeliveryRejected({ message, ofEvent: true, ...more }) })
 /** An error with {@link SinkMisconfigured}. */
 export const misconfigured = (message: string, more?: More): SinkError =>
   new SinkError({ reason: new SinkMisconfigured({ message, ...more }) })

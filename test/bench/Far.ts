@@ -61,7 +61,7 @@ const fill = Effect.fnUntraced(function* (url: string, name: string, lane: strin
     }))
     const cursor = { sequence: sequence + waiting, settled: [] }
     yield* journal.settle([
-      { lane, cursor, retry, endRetry: [], deadLetter: [], delivered: [], late: [], pausedFor: 0 },
+      { lane, cursor, retry, takeBack: [], endRetry: [], deadLetter: [], delivered: [], late: [], pausedFor: 0 },
     ])
   }
 }, Effect.scoped)

@@ -66,6 +66,7 @@ const fill = Effect.fnUntraced(function* ({ events: count, lane, isDelivered }: 
       lane,
       cursor: { sequence: head, settled: [] },
       retry: [],
+      takeBack: [],
       endRetry: [],
       deadLetter: [],
       delivered: [],

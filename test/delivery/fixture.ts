@@ -26,6 +26,7 @@ export type Script = (entry: Entry, attempt: number) => Reason | "pass" | "hang"
 
 export const failed = new DeliveryFailed({ message: "answered 500", answer: Redacted.make("an error") })
 export const rejected = new DeliveryRejected({ message: "answered 400", answer: Redacted.make("a refusal") })
+export const tooLarge = new DeliveryRejected({ message: "larger than the sink accepts", ofEvent: true })
 export const away = new SinkUnavailable({ message: "refused" })
 
 export const scripted = (script: Script, maxEvents = 1) => {
@@ -74,7 +75,12 @@ export const spec = (name: string, sink: Sink, overrides: Partial<LaneConfig> = 
   key: (entry) => entry.event.accountId,
 })
 
-export const append = (count: number, sinks: ReadonlyArray<string>, account: (n: number) => string = () => "acct_1") =>
+export const append = (
+  count: number,
+  sinks: ReadonlyArray<string>,
+  account: (n: number) => string = () => "acct_1",
+  type: (n: number) => string = () => "appointment.created",
+) =>
   Effect.gen(function* () {
     const journal = yield* Journal
     const receivedAt = yield* Clock.currentTimeMillis
@@ -84,7 +90,7 @@ export const append = (count: number, sinks: ReadonlyArray<string>, account: (n:
         journal.append(
           {
             id: `evt_${before + n}`,
-            type: "appointment.created",
+            type: type(n),
             accountId: account(n),
             webhook: "scheduling",
             webhookId: "wh_1",

@@ -270,6 +270,12 @@ const make = (): WholeJournal => {
           const find = (sequence: number) => lane.retrying.get(sequence)?.entry ?? log[sequence - 1]
           const attempts = (sequence: number, tries: Tries) =>
             keptAttempts(lane.retrying.get(sequence)?.attempts ?? [], tries)
+          for (const retrying of settlement.takeBack) {
+            const { sequence } = retrying
+            const letter = lane.dead.get(sequence)
+            if (letter !== undefined) lane.retrying.set(sequence, { retrying, ...letter })
+            lane.dead.delete(sequence)
+          }
           for (const { failed, refunded, ...retrying } of settlement.retry) {
             const { sequence } = retrying
             const entry = find(sequence)

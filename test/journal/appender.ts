@@ -15,7 +15,17 @@ const append = Effect.fnUntraced(function* (journal: Journal["Service"], worker:
       const head = yield* journal.head
       const cursor = { sequence: Math.floor(head / 2), settled: [] }
       yield* journal.settle([
-        { lane: "lake", cursor, retry: [], endRetry: [], deadLetter: [], delivered: [], late: [], pausedFor: 0 },
+        {
+          lane: "lake",
+          cursor,
+          retry: [],
+          takeBack: [],
+          endRetry: [],
+          deadLetter: [],
+          delivered: [],
+          late: [],
+          pausedFor: 0,
+        },
       ])
     }
   }

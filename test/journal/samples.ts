@@ -26,6 +26,7 @@ export const settlement = (lane: string, sequence: number, more: Partial<Settlem
   lane,
   cursor: { sequence, settled: [] },
   retry: [],
+  takeBack: [],
   endRetry: [],
   // Whatever of the stream is not told of otherwise.
   delivered: [{ from: floorOf(streamOf(sequence)) + 1, to: sequence, at: 2_000, took: 7, code: 200 }],

@@ -10,6 +10,7 @@ import type { Progress } from "./Progress.ts"
 import type { Item, Limits, Queue } from "./Queue.ts"
 import { RateLimit } from "./RateLimit.ts"
 import type { Suspects } from "./Suspects.ts"
+import type { TargetRefusals } from "./TargetRefusals.ts"
 
 interface Parts {
   readonly config: LaneConfig
@@ -18,6 +19,7 @@ interface Parts {
   readonly queue: Queue
   readonly breaker: CircuitBreaker
   readonly suspects: Suspects
+  readonly refusals: TargetRefusals | undefined
 }
 
 const endless = Number.POSITIVE_INFINITY
@@ -59,12 +61,13 @@ export class Batcher {
   readonly #retryBehind = (item: Item): void => this.#parts.progress.retryBehind(item)
 
   #limits(allowed: number): Limits {
-    const { sink, breaker, suspects } = this.#parts
+    const { sink, breaker, suspects, refusals } = this.#parts
     const { isIsolated } = suspects
     // All that is in the queue is one digest, and goes as one.
     if (this.#isDigest) return { events: endless, bytes: endless, probing: false, isIsolated }
     const { maxEvents, maxBytes } = sink.batch
-    return { events: Math.min(allowed, maxEvents), bytes: maxBytes, probing: breaker.probing, isIsolated }
+    const avoids = refusals?.avoids
+    return { events: Math.min(allowed, maxEvents), bytes: maxBytes, probing: breaker.probing, isIsolated, avoids }
   }
 
   /** A sink that pays by the batch says how long one may wait to fill. */

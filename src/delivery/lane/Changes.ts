@@ -40,6 +40,8 @@ export class Changes {
   #retries = new Map<number, RetryChange>()
   #endedRetries = new Set<number>()
   #deadLetters = new Map<number, DeadLetter>()
+  /** Dead letters of earlier settlements that wait for a retry again. */
+  #takenBack = new Map<number, Wait>()
   /** Events settled that the journal does not know of: a crash would send them again. */
   unstored = 0
   /** The cursor or its ranges differ from what is stored. */
@@ -108,6 +110,18 @@ export class Changes {
     this.#deadLetters.set(sequence, { sequence, at: last.at, ...tries })
   }
 
+  /** A dead letter waits for a retry again. */
+  takeBack(wait: Wait): void {
+    const letter = this.#deadLetters.get(wait.sequence)
+    if (letter === undefined) {
+      this.#takenBack.set(wait.sequence, wait)
+      return
+    }
+    const { failed, refunded } = letter
+    this.#deadLetters.delete(wait.sequence)
+    this.#retries.set(wait.sequence, { ...wait, failed, refunded })
+  }
+
   /** An event's attempts that the journal has yet to store. */
   #tries(sequence: number, last?: Attempt): Tries {
     const { failed = [], refunded = 0 } = this.#retries.get(sequence) ?? {}
@@ -125,7 +139,8 @@ export class Changes {
 
   /** Whether the event's wait for a retry is not on disk as it is here. */
   isRetrying(sequence: number): boolean {
-    return this.#retries.has(sequence) || this.#storing?.retries.has(sequence) === true
+    const isTold = this.#retries.has(sequence) || this.#takenBack.has(sequence)
+    return isTold || this.#storing?.retries.has(sequence) === true
   }
 
   /** Whether waits for a retry have ended that are still on disk. */
@@ -140,10 +155,12 @@ export class Changes {
   /** All of it, with the cursor as it is now; `undefined` when the journal knows it all. */
   take(lane: string, cursor: Cursor, pausedFor: number): Settlement | undefined {
     const isSame = cursor.sequence === this.#stored.cursor && pausedFor === this.#stored.pausedFor
-    if (isSame && !this.#moved && !this.#endsAny && this.#retries.size === 0) return undefined
+    const waits = this.#retries.size + this.#takenBack.size
+    if (isSame && !this.#moved && !this.#endsAny && waits === 0) return undefined
     const settlement: Settlement = {
       lane,
       cursor,
+      takeBack: [...this.#takenBack.values()],
       retry: [...this.#retries.values()],
       endRetry: [...this.#endedRetries],
       deadLetter: [...this.#deadLetters.values()],
@@ -152,7 +169,7 @@ export class Changes {
       pausedFor,
     }
     this.#storing = {
-      retries: new Set(this.#retries.keys()),
+      retries: new Set([...this.#retries.keys(), ...this.#takenBack.keys()]),
       ended: new Set([...this.#endedRetries, ...this.#deadLetters.keys()]),
       settled: this.unstored,
     }
@@ -160,6 +177,7 @@ export class Changes {
     this.#restored = []
     this.#late = new Map()
     this.#retries = new Map()
+    this.#takenBack = new Map()
     this.#endedRetries = new Set()
     this.#deadLetters = new Map()
     this.#stored = { cursor: cursor.sequence, pausedFor }
@@ -188,7 +206,14 @@ export class Changes {
     this.#restored = [...settlement.delivered, ...this.#restored]
     for (const one of settlement.late) this.#late.set(one.sequence, one)
     for (const sequence of settlement.endRetry) if (!this.#retries.has(sequence)) this.#endedRetries.add(sequence)
-    for (const one of settlement.deadLetter) this.#deadLetters.set(one.sequence, one)
+    for (const one of settlement.deadLetter) {
+      const { sequence, failed, refunded } = one
+      const wait = this.#takenBack.get(sequence)
+      if (wait === undefined) this.#deadLetters.set(sequence, one)
+      else this.#retries.set(sequence, { ...wait, failed, refunded })
+      this.#takenBack.delete(sequence)
+    }
+    for (const one of settlement.takeBack) this.#takenBack.set(one.sequence, one)
     this.#moved = true
   }
 }

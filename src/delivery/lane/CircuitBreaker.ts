@@ -94,6 +94,11 @@ export class CircuitBreaker {
     return { opened, refunded: this.condition === undefined ? [] : before }
   }
 
+  /** The next probe need not wait: it goes with another event, which may pass. */
+  hurry(now: number): void {
+    this.#until = Math.min(this.#until, now)
+  }
+
   /** An attempt has had its time and is waited for. True when this opens the circuit; its end closes it. */
   stalled(message: string): boolean {
     return this.#open("waiting", message)

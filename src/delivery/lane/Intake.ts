@@ -162,8 +162,11 @@ export class Intake {
       events.settle()
       return 0
     }
+    const takenBack = due.filter((sequence) => progress.isTakenBack(sequence))
     const entries = yield* this.#read(due).pipe(Effect.onError(() => Effect.sync(() => giveBack(due, now))))
     const read = new Set(entries.map(({ sequence }) => sequence))
+    // An operator replayed or dropped the dead letter before it was taken back.
+    for (const sequence of takenBack) if (!read.has(sequence)) progress.lost(sequence)
     // The settlement that has them wait may not be on disk yet.
     giveBack(
       due.filter((sequence) => !read.has(sequence)),

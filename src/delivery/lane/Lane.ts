@@ -36,10 +36,10 @@ import { LaneState } from "./LaneState.ts"
 import { Outcome } from "./Outcome.ts"
 import { Progress } from "./Progress.ts"
 import { Queue } from "./Queue.ts"
-import { RejectionRate } from "./RejectionRate.ts"
 import { RetryPolicy } from "./RetryPolicy.ts"
 import { Stall } from "./Stall.ts"
 import { Suspects } from "./Suspects.ts"
+import { TargetRefusals } from "./TargetRefusals.ts"
 import { TimeKeeper, tick } from "./TimeKeeper.ts"
 
 /** Settled events that the journal may not know of yet: it bounds what a crash repeats. */
@@ -74,8 +74,7 @@ export class Lane {
   readonly #sink: Sink
   readonly #events: LaneEvents
   readonly #breaker: CircuitBreaker
-  /** Absent where rejections don't block the lane: the quarantine's sink does nothing else. */
-  readonly #rejections: RejectionRate | undefined
+  readonly #refusals: TargetRefusals | undefined
   readonly #queue = new Queue()
   readonly #suspects = new Suspects()
   readonly #batcher: Batcher
@@ -109,14 +108,14 @@ export class Lane {
     const progress = new Progress(options.state, config.name, time, config.digest?.maxEvents ?? 1)
     const breaker = new CircuitBreaker(config, random)
     const state = new LaneState(config.name, options.state.paused, breaker, time)
-    const rejections = config.name === quarantine ? undefined : new RejectionRate(config.concurrency)
+    const refusals = config.name === quarantine ? undefined : new TargetRefusals()
     const [queue, suspects] = [this.#queue, this.#suspects]
     suspects.recall(options.state.retries)
-    const all = { config, events, progress, suspects }
-    const policy = new RetryPolicy({ ...all, state, rejections, random, wallClock })
+    const all = { config, events, progress, suspects, refusals }
+    const policy = new RetryPolicy({ ...all, state, random, wallClock })
     const batcher = new Batcher({ ...all, sink, queue, breaker })
     this.#intake = new Intake({ ...all, log, key, clock: time, state, queue, batcher, policy })
-    this.#outcome = new Outcome({ ...all, policy, breaker, rejections })
+    this.#outcome = new Outcome({ ...all, policy, breaker })
     this.config = config
     this.attempts = stats
     this.clock = time
@@ -127,7 +126,7 @@ export class Lane {
     this.#sink = sink
     this.#events = events
     this.#breaker = breaker
-    this.#rejections = rejections
+    this.#refusals = refusals
     this.#batcher = batcher
   }
 
@@ -165,7 +164,7 @@ export class Lane {
 
   resume(): void {
     this.state.resume()
-    this.#rejections?.reset()
+    this.#refusals?.reset()
     this.progress.retries.retryNow(this.clock.now())
     this.#events.resumed()
     this.#wake.openUnsafe()

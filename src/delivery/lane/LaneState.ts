@@ -14,7 +14,7 @@ export type Condition =
   | "misconfigured"
   /** An operator paused it. */
   | "paused"
-  /** Too many events were rejected, or its dead letters take too much. An operator must resume it. */
+  /** Its dead letters take too much. An operator must resume it. */
   | "blocked"
   /** It has work and does nothing, whatever the cause. It goes on by itself where it can. */
   | "stalled"

@@ -8,15 +8,16 @@
  */
 import type { LaneConfig } from "../../config/Config.ts"
 import type { Delivery } from "../../journal/Journal.ts"
+import { DeliveryRejected } from "../../sinks/Sink.ts"
 import type { CircuitBreaker, SinkFailure } from "./CircuitBreaker.ts"
 import type { Attempt } from "./InFlight.ts"
 import type { LaneEvents } from "./LaneEvents.ts"
 import type { Progress } from "./Progress.ts"
 import type { Item } from "./Queue.ts"
-import type { RejectionRate } from "./RejectionRate.ts"
-import type { RetryPolicy } from "./RetryPolicy.ts"
+import { maxDefects, type RetryPolicy } from "./RetryPolicy.ts"
 import type { Suspects } from "./Suspects.ts"
-import { verdictOf } from "./Verdict.ts"
+import type { TargetRefusals } from "./TargetRefusals.ts"
+import { type TargetFailure, verdictOf } from "./Verdict.ts"
 
 interface Parts {
   readonly config: LaneConfig
@@ -25,7 +26,8 @@ interface Parts {
   readonly policy: RetryPolicy
   readonly breaker: CircuitBreaker
   readonly suspects: Suspects
-  readonly rejections: RejectionRate | undefined
+  /** Absent if every rejection is a dead letter: the quarantine's sink does nothing else. */
+  readonly refusals: TargetRefusals | undefined
 }
 
 const none: ReadonlyArray<Item> = []
@@ -44,7 +46,7 @@ export class Outcome {
     const { progress, suspects, events } = this.#parts
     const { items, delivered } = attempt
     if (attempt.defect !== undefined) events.defect(attempt.defect)
-    if (delivered > 0) this.#passed(delivered)
+    if (delivered > 0) this.#passed(now)
     const took = now - attempt.startedAt
     const delivery = progress.deliveredIn(took, attempt.code)
     if (delivered < items.length) return this.#settleEach(attempt, delivery, took, now)
@@ -57,13 +59,14 @@ export class Outcome {
   }
 
   #settleEach(attempt: Attempt, delivery: Delivery, took: number, now: number): ReadonlyArray<Item> {
-    const { progress, policy, breaker, suspects } = this.#parts
+    const { progress, policy, breaker, suspects, refusals } = this.#parts
     const { items } = attempt
     const isDigest = this.#isDigest
     const isAlone = items.length === 1
     const circumstances = { isDigest, isAlone, failedTogether: attempt.whole !== undefined && !isAlone && !isDigest }
     // A digest is one message: its first event stands for all of it.
     const ofDigest = isDigest ? suspects.suspicion(items[0]?.entry.sequence ?? 0) : undefined
+    let ofTarget: TargetFailure
     const back: Array<Item> = []
     /** Events that get their attempt back if the sink turns out to be down, and events that the circuit breaker counts. */
     const charged: Array<number> = []
@@ -71,8 +74,10 @@ export class Outcome {
     let blame: SinkFailure | undefined
     items.forEach((item, index) => {
       const { sequence } = item.entry
-      const verdict = verdictOf(attempt.failure(index), circumstances, ofDigest ?? suspects.suspicion(sequence))
       const isOne = index === 0 || !isDigest
+      if (isOne) ofTarget = this.#ruling(attempt, index, now)
+      const suspicion = ofDigest ?? suspects.suspicion(sequence)
+      const verdict = verdictOf(attempt.failure(index), circumstances, suspicion, ofTarget)
       switch (verdict._tag) {
         case "Delivered":
           progress.delivered(item, delivery)
@@ -104,13 +109,36 @@ export class Outcome {
     })
     breaker.charged(charged)
     if (blame !== undefined && counted.length > 0) this.#blame(blame, counted, attempt.startedAt, now)
+    if (refusals?.hurries()) breaker.hurry(now)
     return back.filter((item) => !this.#giveBack(item, now))
   }
 
-  #passed(delivered: number): void {
-    const { breaker, rejections, suspects, events } = this.#parts
+  /** Returns the failure of the target if it refused the event, or the digest, as it would refuse any. */
+  #ruling(attempt: Attempt, index: number, now: number): TargetFailure {
+    const { progress, refusals } = this.#parts
+    const failure = this.#refusal(attempt, index)
+    if (refusals === undefined || failure === undefined) return undefined
+    const message = this.#isDigest ? attempt.items : attempt.items.slice(index, index + 1)
+    const refused = message.map((item) => progress.refused(item))
+    const ruling = refusals.refused(refused, failure, attempt.delivered > 0, now)
+    if (ruling._tag === "Event") return undefined
+    for (const one of ruling.takeBack) progress.takeBack(one)
+    return ruling.failure
+  }
+
+  /** Why the event would be a dead letter now, without another attempt. A bug that meets each event is like a refusal. */
+  #refusal({ items, failure }: Attempt, index: number): DeliveryRejected | undefined {
+    const [why, item] = [failure(index), items[index]]
+    if (why?._tag === "DeliveryRejected") return why
+    if (why?._tag !== "Defect" || item === undefined || items.length > 1) return undefined
+    const isLast = this.#parts.progress.defects(item) + 1 >= maxDefects
+    return isLast ? new DeliveryRejected({ message: why.message }) : undefined
+  }
+
+  #passed(now: number): void {
+    const { breaker, refusals, suspects, events } = this.#parts
     suspects.passed()
-    rejections?.passed(this.#isDigest ? 1 : delivered)
+    refusals?.delivered(now)
     if (breaker.answered()) events.resumed()
   }
 

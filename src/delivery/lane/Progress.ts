@@ -13,6 +13,7 @@ import { Changes } from "./Changes.ts"
 import type { LaneClock } from "./LaneClock.ts"
 import type { Item } from "./Queue.ts"
 import { RetryQueue } from "./RetryQueue.ts"
+import type { Refused } from "./TargetRefusals.ts"
 import { Window } from "./Window.ts"
 
 /** Characters of a failed attempt's message that are kept. */
@@ -47,6 +48,7 @@ export class Progress {
   #ended = 0
   #storing = 0
   #stored = 0
+  readonly #takenBack = new Set<number>()
   /** How many events of the backlog were too many, when so many had ended. */
   #excess = { events: 0, ended: 0 }
 
@@ -136,6 +138,11 @@ export class Progress {
     this.#changes.restore(settlement)
   }
 
+  /** Whether the event was a dead letter before it was taken back, and the journal has stored that. */
+  isTakenBack(sequence: number): boolean {
+    return this.#takenBack.has(sequence) && !this.#changes.isRetrying(sequence)
+  }
+
   /** Whether a crash would find the digest of these events as it is here, and not with more or fewer. */
   isWhole(sequences: ReadonlyArray<number>): boolean {
     return !this.#changes.isEnding && !sequences.some((sequence) => this.#changes.isRetrying(sequence))
@@ -198,6 +205,21 @@ export class Progress {
     this.deadLetterBytes += item.entry.event.body.length
   }
 
+  /** An event as it must be to be taken back, once it was refused. */
+  refused(item: Item): Refused {
+    const { sequence, event } = item.entry
+    const firstAttemptAt = this.#firstAttemptAt(item)
+    return { sequence, key: item.key, type: event.type, tried: this.tried(item), firstAttemptAt }
+  }
+
+  /** A dead letter that waits for a retry again, due now. */
+  takeBack({ sequence, key, tried, firstAttemptAt }: Refused): void {
+    const [dueAt, due] = [this.#clock.now(), this.#clock.wall()]
+    this.retries.put({ sequence, key, dueAt, due, delay: 0, firstAttemptAt, tried, defects: 0, taken: false })
+    this.#changes.takeBack({ sequence, key, due, delay: 0, firstAttemptAt, tried })
+    this.#takenBack.add(sequence)
+  }
+
   /** To be tried again after `delay` milliseconds. */
   retry(item: Item, failed: Attempt, delay: number): void {
     this.#wait(item, { tried: this.tried(item) + 1, firstAttemptAt: this.#firstAttemptAt(item), delay, failed })
@@ -215,8 +237,9 @@ export class Progress {
     this.#wait(item, { tried: 0, firstAttemptAt: 0, delay: window })
   }
 
-  /** The journal could not read an event that waits for a retry, and has given it up. */
+  /** The journal has an event that waits for a retry no more: it could not read it, or an operator has taken it. */
   lost(sequence: number): void {
+    this.#takenBack.delete(sequence)
     this.retries.remove(sequence, this.#clock.now())
     this.#changes.forget(sequence)
   }
@@ -286,6 +309,7 @@ export class Progress {
 
   /** The cursor may pass the event. One that waited for a retry was settled before. */
   #settle({ entry }: Item): void {
+    this.#takenBack.delete(entry.sequence)
     if (!this.#window.settle(entry.sequence)) return
     this.#bytes -= entry.event.body.length
     this.#changes.settled()

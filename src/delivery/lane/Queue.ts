@@ -22,7 +22,16 @@ export interface Limits {
   readonly probing: boolean
   /** Whether the event goes in a batch of its own. */
   readonly isIsolated: (sequence: number) => boolean
+  /** Events to pass over while there are others. The first predicate that leaves some counts. */
+  readonly avoids?: ReadonlyArray<(item: Item) => boolean> | undefined
 }
+
+interface Choice extends Limits {
+  readonly avoid?: ((item: Item) => boolean) | undefined
+}
+
+/** The last arguments of {@link Queue.next}. */
+type Rest = [isRetrying: ((key: string) => boolean) | undefined, wait: (item: Item) => void]
 
 const bySequence = (a: Item, b: Item) => a.entry.sequence - b.entry.sequence
 
@@ -79,16 +88,30 @@ export class Queue {
     wait: (item: Item) => void,
   ): ReadonlyArray<Item> {
     this.fillingSince = now
-    this.#retryTurn = !this.#retryTurn
+    const avoid = limits.avoids?.find((avoid) => this.#has(avoid))
+    this.#retryTurn = this.#isRetryTurn(avoid)
+    const choice: Choice = avoid === undefined ? limits : { ...limits, avoid }
     // Each has a place of its own: with one for both, two bad events would take turns and no good one be tried.
     if (this.#retries.length > 0 && (this.#retryTurn || this.#fresh.length === 0)) {
-      const batch = this.#fill(this.#retries, limits, limits.probing ? this.#lastRetry : 0, undefined, wait)
+      const batch = this.#choose(this.#retries, choice, limits.probing ? this.#lastRetry : 0, undefined, wait)
       this.#lastRetry = batch[0]?.entry.sequence ?? 0
       return batch
     }
-    const batch = this.#fill(this.#fresh, limits, limits.probing ? this.#lastFresh : 0, isRetrying, wait)
+    const batch = this.#choose(this.#fresh, choice, limits.probing ? this.#lastFresh : 0, isRetrying, wait)
     this.#lastFresh = batch[0]?.entry.sequence ?? 0
     return batch
+  }
+
+  #has(avoid: (item: Item) => boolean): boolean {
+    return [this.#retries, this.#fresh].some((queue) => queue.some((item) => !avoid(item)))
+  }
+
+  #isRetryTurn(avoid: Choice["avoid"]): boolean {
+    if (avoid !== undefined) {
+      const [retries, fresh] = [this.#retries, this.#fresh].map((queue) => queue.some((item) => !avoid(item)))
+      if (retries !== fresh) return retries === true
+    }
+    return !this.#retryTurn
   }
 
   /** A batch has ended: its keys are free, and what was not settled goes back in order. */
@@ -106,13 +129,18 @@ export class Queue {
     if (ready.length > 0) this.#fresh = [...ready, ...this.#fresh].sort(bySequence)
   }
 
-  #fill(
-    queue: Array<Item>,
-    limits: Limits,
-    after: number,
-    isRetrying: ((key: string) => boolean) | undefined,
-    wait: (item: Item) => void,
-  ): ReadonlyArray<Item> {
+  /** Takes events after the last one sent, or starts from the first. Better probes go before the others. */
+  #choose(queue: Array<Item>, choice: Choice, after: number, ...rest: Rest): ReadonlyArray<Item> {
+    const batch = this.#fill(queue, choice, after, ...rest)
+    if (batch.length > 0 || queue.length === 0) return batch
+    if (after > 0) {
+      const first = this.#fill(queue, choice, 0, ...rest)
+      if (first.length > 0) return first
+    }
+    return choice.avoid === undefined ? batch : this.#choose(queue, { ...choice, avoid: undefined }, after, ...rest)
+  }
+
+  #fill(queue: Array<Item>, limits: Choice, after: number, ...[isRetrying, wait]: Rest): ReadonlyArray<Item> {
     const batch: Array<Item> = []
     const passed: Array<Item> = []
     // Only events with a key count: where no order is kept there are none.
@@ -126,7 +154,8 @@ export class Queue {
       const size = item.entry.event.body.length
       const isolated = limits.isIsolated(item.entry.sequence)
       if (batch.length > 0 && (isolated || bytes + size > limits.bytes)) break
-      if (item.entry.sequence <= after || (key !== "" && passedKeys?.has(key))) {
+      const isLater = item.entry.sequence <= after || limits.avoid?.(item) === true
+      if (isLater || (key !== "" && passedKeys?.has(key))) {
         passed.push(item)
         if (key !== "") passedKeys = (passedKeys ?? new Set()).add(key)
         continue
@@ -151,7 +180,6 @@ export class Queue {
       break
     }
     queue.splice(0, index, ...passed)
-    // Nothing is left after the event that went last: start from the first.
-    return batch.length === 0 && passed.length > 0 ? this.#fill(queue, limits, 0, isRetrying, wait) : batch
+    return batch
   }
 }

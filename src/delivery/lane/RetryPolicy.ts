@@ -1,6 +1,6 @@
 /**
  * The decision about an event that was not delivered: it waits for a retry, or it
- * is a dead letter. Blocks the lane where too many events are given up.
+ * is a dead letter. Blocks the lane if its dead letters take too much.
  */
 import { Duration } from "effect"
 import type { LaneConfig } from "../../config/Config.ts"
@@ -12,10 +12,9 @@ import type { LaneEvents } from "./LaneEvents.ts"
 import type { LaneState } from "./LaneState.ts"
 import type { Failed, Progress } from "./Progress.ts"
 import type { Item } from "./Queue.ts"
-import type { RejectionRate } from "./RejectionRate.ts"
 
 /** Attempts in a row that may end in a bug: waiting fixes no bug, another config may. */
-const maxDefects = 3
+export const maxDefects = 3
 const endless = Number.POSITIVE_INFINITY
 
 /** Why an event is a dead letter without another attempt. */
@@ -34,7 +33,6 @@ interface Parts {
   readonly events: LaneEvents
   readonly progress: Progress
   readonly state: LaneState
-  readonly rejections: RejectionRate | undefined
   readonly random: () => number
   /** While it can't be trusted no event is too old. */
   readonly wallClock: WallClock
@@ -71,7 +69,6 @@ export class RetryPolicy {
     }
     if (failure._tag === "Defect" && progress.defects(item) + 1 >= maxDefects) {
       this.#deadLetter(item, "Defect", "Defect", message, sent)
-      this.#rejected(message)
       return false
     }
     const asked = failure._tag === "SinkThrottled" ? throttled(failure.retryAfter) : 0
@@ -84,7 +81,6 @@ export class RetryPolicy {
     const message = brief(failure.message)
     const sent = factsOf(failure, isFirst, this.#parts.progress.tried(item) + 1, took)
     this.#deadLetter(item, failure._tag, "DeliveryRejected", message, sent)
-    if (isFirst) this.#rejected(message)
   }
 
   /** The sink will never get the event: it is a dead letter now. */
@@ -102,14 +98,6 @@ export class RetryPolicy {
         `its dead letters take more than delivery.maxDeadLetters, or a quarter of journal.maxSize; look with \`relay dlq list --sink ${config.name}\`, replay or drop them, then \`relay lanes resume ${config.name}\``,
       )
     }
-  }
-
-  #rejected(message: string): void {
-    const { rejections, config } = this.#parts
-    if (rejections?.rejected() !== true) return
-    this.#block(
-      `more than half of the last ${rejections.newest} events were rejected (${message}); correct the sink, then \`relay lanes resume ${config.name}\``,
-    )
   }
 
   #block(message: string): void {

@@ -5,7 +5,7 @@
  * and `Outcome.ts` applies what it says. `Verdict.test.ts` is the whole policy
  * as a table.
  */
-import type { DeliveryFailed, DeliveryRejected, Reason } from "../../sinks/Sink.ts"
+import type { DeliveryFailed, DeliveryRejected, Reason, SinkMisconfigured } from "../../sinks/Sink.ts"
 import type { SinkFailure } from "./CircuitBreaker.ts"
 import type { Failure } from "./InFlight.ts"
 
@@ -27,6 +27,9 @@ export type Suspicion =
   | "atFault"
   /** It was at fault before, but now others fail as well. */
   | "wasAtFault"
+
+/** The failure of the target, if it would refuse every event. See `TargetRefusals.ts`. */
+export type TargetFailure = SinkMisconfigured | undefined
 
 /**
  * The end of an event's attempt, and whom the failure counts against.
@@ -63,10 +66,12 @@ export const verdictOf = (
   failure: Failure | undefined,
   { isDigest, isAlone, failedTogether }: Circumstances,
   suspicion: Suspicion,
+  ofTarget?: TargetFailure,
 ): Verdict => {
   if (failure === undefined) return { _tag: "Delivered" }
   switch (failure._tag) {
     case "DeliveryRejected":
+      if (ofTarget !== undefined) return { _tag: "Returned", against: "sink", failure: ofTarget, isolated: false }
       return { _tag: "Rejected", failure }
     case "DeliveryFailed":
       // Any of them may be why, so none is charged before it has failed by itself.
@@ -77,6 +82,7 @@ export const verdictOf = (
     case "Defect":
       // Which of several events the bug is about shows when each goes by itself.
       if (!isAlone) return { _tag: "Returned", against: "nobody", isolated: true }
+      if (ofTarget !== undefined) return { _tag: "Returned", against: "sink", failure: ofTarget, isolated: false }
       return { _tag: "Retried", against: "relay", failure }
     case "SinkUnavailable":
     case "SinkThrottled":

@@ -6,7 +6,7 @@
  * the action that was denied: the text may hold what was sent.
  */
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
-import { failed, misconfigured, rejected, type SinkError, throttled, unavailable } from "../Sink.ts"
+import { failed, misconfigured, rejected, type SinkError, throttled, unacceptable, unavailable } from "../Sink.ts"
 
 /** A failed request, or a failed entry of one. */
 export interface AwsError {
@@ -197,7 +197,7 @@ const ofCode = (error: AwsError, at: string, service: Service): SinkError | unde
   const table = [service.advice, advice, keyAdvice(service.thing)].find((table) => Object.hasOwn(table, code))
   const todo = ofSignature(error) ?? table?.[code]
   if (todo !== undefined) return misconfigured(`${at}: ${todo} (${code})`)
-  if (isTooLong(error, service)) return rejected(`${at} finds the event too large (${code})`)
+  if (isTooLong(error, service)) return unacceptable(`${at} finds the event too large (${code})`)
   return undefined
 }
 
@@ -230,7 +230,7 @@ export const sinkErrorOf = (error: AwsError, place: Place): SinkError => {
   }
   const said = code === "" ? `${status}` : `${status}, ${code}`
   if (status >= 500 || status === 408 || isPassing(code)) return unavailable(`${at} can't take events now (${said})`)
-  if (status === 413) return rejected(`${at} finds the event too large (413)`)
+  if (status === 413) return unacceptable(`${at} finds the event too large (413)`)
   if (isMessages(code, service) && role === "") return rejected(`${at} refused the event (${said})`)
   const todo = code === "" ? misdirected(status, place, role) : `AWS refuses what the relay asks (${said})`
   return misconfigured(`${at}: ${todo}`)
@@ -264,6 +264,6 @@ export const notTheService = (place: Place): SinkError => misconfigured(`${place
 export const unnamed = (place: Place): SinkError => failed(`${placeOf(place)} did not say what became of the event`)
 
 export const tooLarge = (place: Place, bytes: number, most: number): SinkError =>
-  rejected(
+  unacceptable(
     `${placeOf(place)}: an event of ${bytes} bytes with all that goes along is larger than the ${most} that ${place.service.name} takes: lower the webhook's maxBody, or send it to another sink`,
   )

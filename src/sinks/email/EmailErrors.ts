@@ -7,7 +7,7 @@
 import type { Redacted } from "effect"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import { untrusted } from "../Certificates.ts"
-import { failed, misconfigured, rejected, type SinkError, throttled, unavailable } from "../Sink.ts"
+import { failed, misconfigured, rejected, type SinkError, throttled, unacceptable, unavailable } from "../Sink.ts"
 import { noLogin, noLoginWithoutTls, type Refused, type SmtpError } from "./SmtpSession.ts"
 
 /** A message names these. */
@@ -125,7 +125,7 @@ const kept = ({ reply }: SmtpError, { keep }: Place): { readonly answer?: Redact
 }
 
 const tooLarge = ({ server, bytes }: Place): SinkError =>
-  rejected(
+  unacceptable(
     `SMTP server ${server}: a mail of ${bytes} bytes is larger than it takes: shorten "text", or let a digest have fewer events`,
   )
 

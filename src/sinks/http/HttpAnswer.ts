@@ -159,9 +159,9 @@ export const reasonOf = (
   const length = token === undefined ? 0 : Redacted.value(token).length
   // Every event goes with this token, so the answer isn't about this event.
   const tooLong = length > 0 && isHeadersTooLong(status, text, length)
+  const chosen = overrides[status] ?? overrides[`${Math.floor(status / 100)}xx`]
   const verdict =
-    overrides[status] ??
-    overrides[`${Math.floor(status / 100)}xx`] ??
+    chosen ??
     documented?.verdict ??
     (tooLong ? "misconfigured" : undefined) ??
     usual(status, status === 503 && headers.get("retry-after") !== null, isTemplated)
@@ -180,7 +180,7 @@ export const reasonOf = (
     case "retry":
       return new DeliveryFailed(said)
     case "reject":
-      return new DeliveryRejected(said)
+      return new DeliveryRejected({ ...said, ...((status === 413 || chosen !== undefined) && { ofEvent: true }) })
     case "throttle": {
       const asked = documented?.retryAfter ?? retryAfter(headers.get("retry-after"), now)
       return new SinkThrottled({ ...said, retryAfter: bounded(asked) })

@@ -2,7 +2,7 @@
  * A Kafka error means something for the lane, and a person should do something about it: both are here;
  * the same for both clients.
  */
-import { failed, misconfigured, rejected, type SinkError, throttled, unavailable } from "../Sink.ts"
+import { failed, misconfigured, rejected, type SinkError, throttled, unacceptable, unavailable } from "../Sink.ts"
 import {
   certificateRefused,
   closed,
@@ -100,7 +100,7 @@ export const sinkErrorOf = (error: KafkaError, { brokers, topic, isTemplated, by
   }
   if (code === timedOut) return unavailable(`kafka ${brokers} does not answer`)
   if (tooLarge(code)) {
-    return rejected(
+    return unacceptable(
       `${at}: an event of ${bytes} bytes is larger than the broker takes: raise the topic's max.message.bytes, or lower the webhook's maxBody`,
     )
   }

@@ -1,7 +1,7 @@
 /** Decides what an error of NATS means for the lane, and what a person should do about it. */
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import { untrusted } from "../Certificates.ts"
-import { failed, misconfigured, rejected, type SinkError, throttled, unavailable } from "../Sink.ts"
+import { failed, misconfigured, type SinkError, throttled, unacceptable, unavailable } from "../Sink.ts"
 import type { Kind, NatsError } from "./NatsError.ts"
 
 /** A message names these. */
@@ -64,7 +64,8 @@ const printable = (words: string): string => words.replace(/[^\x20-\x7e]/g, " ")
 const byStream = ({ code, detail }: NatsError, at: string, { bytes, isTemplated }: Place): SinkError => {
   const said = `${printable(detail)}, ${code}`
   const never = refusedForGood[code]
-  if (never !== undefined) return rejected(`${at}: an event of ${bytes} bytes, headers included, ${never} (${said})`)
+  if (never !== undefined)
+    return unacceptable(`${at}: an event of ${bytes} bytes, headers included, ${never} (${said})`)
   const todo = lasting[code]
   if (todo !== undefined) return misconfigured(`${at}: ${todo} (${said})`)
   // 10077: it keeps what it has (`discard: new`), until consumers take something away.
@@ -87,7 +88,7 @@ export const sinkErrorOf = (error: NatsError, place: Place): SinkError => {
     subject === "" ? server : `${server}, subject ${subject.length > 250 ? `${subject.slice(0, 60)}…` : subject}`
   if (kind === "stream") return byStream(error, at, place)
   if (kind === "tooLarge") {
-    return rejected(
+    return unacceptable(
       `${at}: an event of ${bytes} bytes, headers included, is larger than the server takes: raise its max_payload, or lower the webhook's maxBody`,
     )
   }

@@ -18,7 +18,7 @@ import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
 import * as Connections from "../Connections.ts"
 import { type Placed, renderEach } from "../Rendered.ts"
-import { type Failures, isFinal, passed, rejected, type Sink, type SinkError, type SinkType } from "../Sink.ts"
+import { type Failures, isFinal, passed, type Sink, type SinkError, type SinkType, unacceptable } from "../Sink.ts"
 import { type AmqpError, amqpError, blocked, timedOut } from "./AmqpError.ts"
 import { longestKey, RabbitMqConfig, urlOf } from "./RabbitMqConfig.ts"
 import * as RabbitMqErrors from "./RabbitMqErrors.ts"
@@ -30,7 +30,7 @@ const firstOfEachKey = (waiting: ReadonlyArray<Placed<Message>>): ReadonlyArray<
   return waiting.filter(({ message: { key } }) => key === "" || (!keys.has(key) && keys.add(key)))
 }
 
-const noKey = rejected(`a routing key has ${longestKey} bytes at most: shorten "routingKey"`)
+const noKey = unacceptable(`a routing key has ${longestKey} bytes at most: shorten "routingKey"`)
 const unfit = (message: Message) => (Buffer.byteLength(message.routingKey) > longestKey ? noKey : undefined)
 
 const make = Effect.fnUntraced(function* (config: RabbitMqConfig): Effect.fn.Return<Sink, SinkError, Scope.Scope> {

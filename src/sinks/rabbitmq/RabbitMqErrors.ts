@@ -1,7 +1,7 @@
 /** Decides what a broker's replies mean for the lane, and what a person should do. */
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import { untrusted } from "../Certificates.ts"
-import { failed, misconfigured, rejected, type SinkError, throttled, unavailable } from "../Sink.ts"
+import { failed, misconfigured, rejected, type SinkError, throttled, unacceptable, unavailable } from "../Sink.ts"
 import * as AmqpError from "./AmqpError.ts"
 
 /** A message names these. */
@@ -76,11 +76,10 @@ const refusal = (error: AmqpError.AmqpError, at: string, place: Place): SinkErro
     return misconfigured(`${where}: ${todo}`)
   }
   const [, limit] = /message size \d+ .*?larger than .*?(\d+)/.exec(error.detail) ?? []
-  const message =
-    limit === undefined
-      ? `${where} refuses the event (${error.code})`
-      : `${where}: an event of ${bytes} bytes is larger than the ${limit} that the broker takes: raise max_message_size, or lower the webhook's maxBody`
-  return rejected(message)
+  if (limit === undefined) return rejected(`${where} refuses the event (${error.code})`)
+  return unacceptable(
+    `${where}: an event of ${bytes} bytes is larger than the ${limit} that the broker takes: raise max_message_size, or lower the webhook's maxBody`,
+  )
 }
 
 const noExchange = 'there is no such exchange: make it, or correct "exchange"'
@@ -122,7 +121,7 @@ export const sinkErrorOf = (error: AmqpError.AmqpError, place: Place): SinkError
     case AmqpError.returned:
       return unroutable(at, place)
     case AmqpError.unwritable:
-      return rejected(
+      return unacceptable(
         `${at}: the event's headers or routing key are larger than a message can have: shorten "headers" or "routingKey"`,
       )
     case AmqpError.vhostRefused:

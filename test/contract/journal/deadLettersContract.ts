@@ -43,6 +43,34 @@ export const deadLettersContract = (name: string, create: Create): void => {
         expect((yield* journal.deadLetters({ lane: "lake", limit: 9 })).at(-1)?.entry.event).toEqual(event("a"))
       }))
 
+    test("makes a retry of a dead letter that its lane takes back, with its attempts, also if told twice", (journal) =>
+      Effect.gen(function* () {
+        yield* withDeadLetters(journal)
+        const { failed: _, refunded: __, ...wait } = retrying(2, "acct_1")
+        yield* journal.dropDeadLetters(["lake:3"])
+        const takenBack = settlement("lake", 3, { takeBack: [wait, { ...wait, sequence: 3 }] })
+        for (let time = 1; time <= 2; time++) {
+          yield* journal.settle([takenBack])
+          expect(yield* lane(journal, "lake")).toMatchObject({ retrying: 2, deadLetters: 0, backlog: 2 })
+          expect((yield* lane(journal, "audit"))?.deadLetters).toBe(1)
+        }
+        const { entries } = yield* journal.readRetries("lake", [2, 3])
+        expect(entries.map(({ sequence, event }) => [sequence, event])).toEqual([[2, event("b")]])
+        const { retries } = yield* journal.openLane("lake")
+        expect(retries.find(({ sequence }) => sequence === 2)).toEqual({ ...wait, lastFailure: "DeliveryFailed" })
+        yield* journal.settle([settlement("lake", 3, { deadLetter: [{ ...letter(2), at: 10, failed: [] }] })])
+        const [dead] = yield* journal.deadLetters({ lane: "lake", limit: 9 })
+        expect(dead).toMatchObject({ sequence: 2, at: 10, attempts })
+      }))
+
+    test("makes a dead letter again of one that its lane takes back and gives up in one settlement", (journal) =>
+      Effect.gen(function* () {
+        yield* withDeadLetters(journal)
+        const { failed: _, refunded: __, ...wait } = retrying(2)
+        yield* journal.settle([settlement("lake", 3, { takeBack: [wait], deadLetter: [{ ...letter(2), at: 10 }] })])
+        expect(yield* lane(journal, "lake")).toMatchObject({ retrying: 1, deadLetters: 2, backlog: 1 })
+      }))
+
     test("appends replayed dead letters for their lane only, and forgets them", (journal) =>
       Effect.gen(function* () {
         yield* withDeadLetters(journal)

@@ -65,7 +65,7 @@ const policy: ReadonlyArray<Row> = [
     verdict: "Delivered",
   },
   {
-    name: "a rejected event is a dead letter at once",
+    name: "a rejected event is a dead letter at once, unless the refusal is the target's",
     failure: ["DeliveryRejected"],
     of: "any",
     suspicion: "any",
@@ -181,6 +181,16 @@ describe("the policy", () => {
     const wrong = cases.filter((one) => policy.filter((row) => applies(row, one)).length !== 1)
     expect(wrong.map(titleOf)).toEqual([])
   })
+})
+
+test("a refusal of the target costs the event nothing, and the circuit breaker counts it", () => {
+  const ofTarget = new SinkMisconfigured({ message })
+  for (const [name, attempt] of Object.entries(attempts)) {
+    const refused = verdictOf(new DeliveryRejected({ message }), attempt, "none", ofTarget)
+    expect([name, said(refused)]).toEqual([name, "Returned against sink"])
+  }
+  const bug = verdictOf({ _tag: "Defect", message }, attempts["one event"], "none", ofTarget)
+  expect(said(bug)).toBe("Returned against sink")
 })
 
 test("the stored reasons that blame the sink are those of a sink that is down", () => {

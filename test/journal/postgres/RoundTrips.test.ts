@@ -80,6 +80,21 @@ const cases: ReadonlyArray<Case> = [
     act: (journal, count) => failed(journal, count, "deadLetter"),
   },
   {
+    operation: "settle, dead letters that are taken back",
+    roundTrips: 5,
+    most: 512,
+    given: (journal, count) => Effect.andThen(received(journal, count), failed(journal, count, "deadLetter")),
+    act: (journal, count) =>
+      journal.settle([
+        settlement("lake", count + 1, {
+          takeBack: sequences(count).map((sequence) => {
+            const { failed: _, refunded: __, ...wait } = retrying(sequence)
+            return wait
+          }),
+        }),
+      ]),
+  },
+  {
     operation: "readRetries",
     roundTrips: 1,
     most: 256,

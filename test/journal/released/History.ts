@@ -84,6 +84,7 @@ const settle = (journal: WholeJournal, lane: string, sequence: number, more: Par
       lane,
       cursor: { sequence, settled: [] },
       retry: [],
+      takeBack: [],
       endRetry: [],
       delivered: [],
       late: [],

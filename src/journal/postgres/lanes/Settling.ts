@@ -17,12 +17,13 @@ import * as LaneTables from "../tables/LaneTables.ts"
 import * as OutcomeTables from "../tables/OutcomeTables.ts"
 import { isOwned, type StreamState } from "./StreamState.ts"
 
-const isWhole = ({ retry, deadLetter, pausedFor }: Settlement): boolean =>
-  [pausedFor, ...[...retry, ...deadLetter].flatMap((change) => Object.values<unknown>({ ...change }))].every(
-    (value) => typeof value !== "number" || Number.isSafeInteger(value),
-  )
+const isWhole = ({ takeBack, retry, deadLetter, pausedFor }: Settlement): boolean =>
+  [
+    pausedFor,
+    ...[...takeBack, ...retry, ...deadLetter].flatMap((change) => Object.values<unknown>({ ...change })),
+  ].every((value) => typeof value !== "number" || Number.isSafeInteger(value))
 
-/** One round trip for cursors alone; with retries or dead letters seven at most, however many they are. */
+/** One round trip for cursors alone; with retries or dead letters eight at most, however many they are. */
 export const settle = Effect.fnUntraced(function* (
   stream: StreamState,
   settlements: ReadonlyArray<Settlement>,
@@ -38,19 +39,21 @@ export const settle = Effect.fnUntraced(function* (
   if (known.length === 0) return refused
   const cursors = new Map(known.map((one) => [one.lane, later(stream.backlogs.get(one.lane)?.cursor, one.cursor)]))
   const isPlain = known.every(
-    (one) => one.retry.length + one.endRetry.length + one.deadLetter.length + one.late.length === 0,
+    (one) =>
+      one.takeBack.length + one.retry.length + one.endRetry.length + one.deadLetter.length + one.late.length === 0,
   )
   const lost = isPlain
     ? yield* storeCursors(stream, known, cursors)
     : yield* stream.transact((queries) => storeAll(stream, queries, known, cursors))
-  for (const { lane, retry, endRetry, deadLetter, pausedFor } of known) {
+  for (const { lane, takeBack, retry, endRetry, deadLetter, pausedFor } of known) {
     const backlog = stream.backlogs.get(lane)
     const cursor = cursors.get(lane)
     if (backlog === undefined || cursor === undefined) continue
-    for (const { sequence } of retry) if (!lost.has(`${lane}:${sequence}`)) backlog.retrying.add(sequence)
+    for (const { sequence } of [...takeBack, ...retry])
+      if (!lost.has(`${lane}:${sequence}`)) backlog.retrying.add(sequence)
     for (const sequence of endRetry) backlog.retrying.delete(sequence)
     for (const { sequence } of deadLetter) backlog.retrying.delete(sequence)
-    if (deadLetter.length > 0) stream.recount()
+    if (takeBack.length + deadLetter.length > 0) stream.recount()
     backlog.pausedFor = pausedFor
     backlog.settle(cursor)
   }
@@ -89,18 +92,20 @@ const storeCursors = Effect.fnUntraced(function* (
   return yield* stream.fencedError
 })
 
-/** Gives the retries and dead letters whose events can't be found. */
+/** Returns the retries and dead letters whose events can't be found, and those to take back that are gone. */
 const storeAll = Effect.fnUntraced(function* (
   stream: StreamState,
   queries: Queries,
   settlements: ReadonlyArray<Settlement>,
   cursors: ReadonlyMap<string, Cursor>,
 ) {
+  const taken = settlements.flatMap(({ lane, takeBack }) => takeBack.map((wait) => ({ lane, ...wait })))
+  yield* LaneTables.takeBack(queries, taken)
   const changes = settlements.flatMap(({ lane, retry, deadLetter }) =>
     [...retry, ...deadLetter].map(({ sequence }) => ({ lane, sequence })),
   )
   const late = settlements.flatMap(({ lane, late }) => late.map(({ sequence }) => ({ lane, sequence })))
-  const kept = yield* LaneTables.keptRetries(queries, [...changes, ...late])
+  const kept = yield* LaneTables.keptRetries(queries, [...taken, ...changes, ...late])
   const isKept = (lane: string, sequence: number) => kept.get(`${lane}:${sequence}`)
   const unkept = changes.flatMap(({ lane, sequence }) => (isKept(lane, sequence) === undefined ? [sequence] : []))
   const found: ReadonlyMap<number, Entry> = yield* stream.find(queries, unkept)
@@ -123,7 +128,9 @@ const storeAll = Effect.fnUntraced(function* (
     for (const sequence of rows.lost) unfound.push({ lane, sequence })
   }
   const dead = yield* LaneTables.deadAmong(queries, unfound)
-  const lost = new Set<string>()
+  // An operator has replayed or dropped it.
+  const gone = taken.filter(({ lane, sequence }) => isKept(lane, sequence) === undefined)
+  const lost = new Set(gone.map(({ lane, sequence }) => `${lane}:${sequence}`))
   for (const { lane, sequence } of unfound) {
     if (dead.has(`${lane}:${sequence}`)) continue
     lost.add(`${lane}:${sequence}`)

@@ -80,6 +80,25 @@ export const deadAmong = Effect.fnUntraced(function* (db: Queries, keys: Readonl
 
 const noBytes = Buffer.alloc(0)
 
+/** Makes retries of dead letters again, if they are still there. */
+export const takeBack = (db: Queries, waits: ReadonlyArray<LaneRow & Wait>) =>
+  waits.length === 0
+    ? Effect.void
+    : db.query(
+        `WITH wait AS (
+           SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::int[])
+             AS new(lane, sequence, key, due, delay, first_attempt_at, tried)),
+         letter AS (
+           DELETE FROM dead USING wait WHERE (dead.lane, dead.sequence) = (wait.lane, wait.sequence)
+           RETURNING dead.lane, dead.sequence, dead.attempts, dead.record)
+         INSERT INTO retry (lane, sequence, key, due, delay, first_attempt_at, tried, attempts, record)
+         SELECT lane, sequence, key, due, delay, first_attempt_at, tried, attempts, record
+         FROM wait JOIN letter USING (lane, sequence) ON CONFLICT DO NOTHING`,
+        unnested(7, waits, ({ lane, sequence, key, due, delay, firstAttemptAt, tried }) => [
+          ...[lane, sequence, JSON.stringify(key), due, delay, firstAttemptAt, tried],
+        ]),
+      )
+
 /** Stores retries that are new or changed. */
 export const putRetries = (db: Queries, puts: ReadonlyArray<RetryToPut>) =>
   puts.length === 0

@@ -10,7 +10,7 @@ import type { Entry } from "../../../event/Entry.ts"
 import * as DeadLetterId from "../../DeadLetterId.ts"
 import { JournalError } from "../../JournalError.ts"
 import type { LaneInfo, RetryEntries } from "../../LaneInfo.ts"
-import type { Cursor, RefusedSettlement, Settlement } from "../../Settlement.ts"
+import type { Cursor, RefusedSettlement, Settlement, Wait } from "../../Settlement.ts"
 import { Backlog } from "../../stream/Backlog.ts"
 import { readBytes } from "../../stream/BulkSlices.ts"
 import { type LetterToPut, later, rowsOf, settledAt } from "../../stream/Cursors.ts"
@@ -175,6 +175,7 @@ export class LaneStore {
     const { lane, delivered, pausedFor } = settlement
     const backlog = this.backlogs.get(lane)
     if (backlog === undefined) return nothing
+    const taken = settlement.takeBack.map((wait) => this.#takeBack(lane, wait))
     const rows = rowsOf(settlement, (sequence) => this.retries.kept(lane, sequence), this.#find)
     for (const sequence of rows.lost) this.#lose(lane, sequence)
     for (const retry of rows.retries) this.retries.put(retry)
@@ -185,12 +186,26 @@ export class LaneStore {
     const cursor = later(backlog.cursor, settlement.cursor)
     this.#cursors.move(lane, cursor, pausedFor)
     return () => {
+      for (const apply of taken) apply()
       for (const { change } of rows.retries) backlog.retrying.add(change.sequence)
       for (const sequence of rows.ends) backlog.retrying.delete(sequence)
       for (const change of changes) this.#countDeadLetters(lane, change)
       backlog.pausedFor = pausedFor
       this.onMoved(backlog.cursor, cursor)
       backlog.settle(cursor)
+    }
+  }
+
+  /** Makes a retry of a dead letter again, if it is still there. */
+  #takeBack(lane: string, wait: Wait): Committed {
+    const letter = this.deadLetters.get(DeadLetterId.of(lane, wait.sequence))
+    const deleted = letter && this.deadLetters.delete(lane, wait.sequence)
+    if (letter === undefined || deleted === undefined) return nothing
+    const change = { ...wait, failed: [], refunded: 0 }
+    this.retries.put({ lane, change, attempts: letter.attempts, entry: letter.entry })
+    return () => {
+      this.backlogs.get(lane)?.retrying.add(wait.sequence)
+      this.#countDeadLetters(lane, { ...deleted, letters: -1, bytes: -deleted.bytes })
     }
   }
 

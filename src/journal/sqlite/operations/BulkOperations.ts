@@ -121,7 +121,7 @@ export const moveLane = function* (engine: Engine, from: string, to: string, why
   while (source.cursor.sequence < end) {
     const { again, cursor } = moveSlice(engine.read(source.cursor.sequence, slice.entries), source, to, end)
     const { pausedFor } = source
-    const nothingElse = { retry: [], endRetry: [], deadLetter: [], delivered: [], late: [] }
+    const nothingElse = { takeBack: [], retry: [], endRetry: [], deadLetter: [], delivered: [], late: [] }
     const advance = () => engine.lanes.settle({ lane: from, cursor, ...nothingElse, pausedFor })
     if (again.length > 0) {
       engine.appendWith(again, Origin.moved, ([first = 0]) => {
