@@ -13,13 +13,22 @@ import type { Certificate } from "../Certificate.ts"
 import type { AdminConfig, JournalConfig, LaneConfig, RelayConfig, Webhook } from "../Config.ts"
 import { ConfigError, type Diagnostic } from "../diagnostics/Diagnostic.ts"
 import { type Decoded, decode, didYouMean, keysOf } from "../diagnostics/Issues.ts"
-import { error, errorAtKey, type Finding, formatPath, type Path, parse, type Source } from "../diagnostics/Source.ts"
-import { fields, valueAt } from "../Fields.ts"
+import {
+  error,
+  errorAtKey,
+  type Finding,
+  formatPath,
+  type Path,
+  parse,
+  type Source,
+  warning,
+} from "../diagnostics/Source.ts"
+import { type Fields, fields, valueAt } from "../Fields.ts"
 import * as Grouping from "../rules/Grouping.ts"
 import * as Rules from "../rules/Rules.ts"
 import type { FileIdentity } from "../rules/SinkRules.ts"
 import { Admin, ConfigFile, Delivery, deliveryKey, Lane, Route } from "../schema/ConfigFile.ts"
-import { mayBeShown, type Types, typeOf } from "../schema/ConfiguredTypes.ts"
+import { type ConfiguredType, mayBeShown, type Types, typeOf } from "../schema/ConfiguredTypes.ts"
 import { journalSchema } from "../schema/JournalSchema.ts"
 import * as CertificateFiles from "./CertificateFiles.ts"
 import { missing, read, readDefault } from "./ConfigText.ts"
@@ -104,6 +113,25 @@ const delivery = (value: unknown, path: Path): Decoded<LaneConfig["delivery"]> =
   return { findings: [error([...path, "retry"], '"initial" is longer than "max"', hint)] }
 }
 
+/** A warning if an attempt has less time than the protocol of its sink needs. */
+const shortTimeout = (
+  { value: needed, because }: NonNullable<ConfiguredType<unknown>["timeout"]>,
+  given: Duration.Duration,
+  sink: Fields,
+  path: Path,
+): ReadonlyArray<Finding> => {
+  const own = fields(sink.delivery).timeout !== undefined
+  return Duration.isGreaterThanOrEqualTo(given, Duration.fromInputUnsafe(needed))
+    ? []
+    : [
+        warning(
+          [...(own ? path : []), "delivery", "timeout"],
+          `${Duration.format(given)} is less than ${because}, so an event may be sent again and again although it arrived`,
+          `give the sink ${needed}, its default`,
+        ),
+      ]
+}
+
 /** A sink is decoded in two steps: its type first, then the keys of that type and those of every sink. */
 const sink = (name: string, value: unknown, inherited: unknown, types: Types): Decoded<LaneConfig> => {
   const path: Path = ["sinks", name]
@@ -132,7 +160,11 @@ const sink = (name: string, value: unknown, inherited: unknown, types: Types): D
     )
   const config = decode(sinkType.config, pick(value, own), path)
   const lane = decode(Lane, pick(value, laneKeys), path)
-  const merged = delivery(merge(inherited, value.delivery), [...path, "delivery"])
+  const { timeout } = sinkType
+  const merged = delivery(merge(merge({ ...(timeout && { timeout: timeout.value }) }, inherited), value.delivery), [
+    ...path,
+    "delivery",
+  ])
   const findings = [...unknown, ...config.findings, ...lane.findings]
   if (findings.length > 0) return { findings }
   if (lane.value === undefined || merged.value === undefined)
@@ -146,7 +178,7 @@ const sink = (name: string, value: unknown, inherited: unknown, types: Types): D
   })
   if (grouped.findings.length > 0) return { findings: grouped.findings }
   return {
-    findings,
+    findings: timeout === undefined ? [] : shortTimeout(timeout, merged.value.timeout, value, path),
     value: {
       ...common,
       ...grouped.grouping,

@@ -185,7 +185,10 @@ const Retry = Schema.Struct({
 
 /** The common `delivery`, and that of a sink with the common one below it. */
 export const Delivery = Schema.Struct({
-  timeout: Units.duration.or("10 seconds", "How long one attempt may take"),
+  timeout: Units.duration.or(
+    "10 seconds",
+    "How long one attempt may take. Sinks whose protocol needs more have a longer default",
+  ),
   retry: Retry.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   pauseAfter: countOr("Failures in a row, over three events or more, that pause the lane", 5, 1, 10_000),
   maxRetrying: countOr(

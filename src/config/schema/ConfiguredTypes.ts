@@ -35,6 +35,8 @@ export interface ConfiguredType<Config> {
   readonly config: Schema.Codec<Config, unknown>
   /** How many batches may be in flight unless the config says otherwise. */
   readonly concurrency: number
+  /** The time for one attempt that the protocol needs, such as `12 minutes`, and the source of that. Absent: 10 seconds. */
+  readonly timeout?: { readonly value: `${number} ${"seconds" | "minutes"}`; readonly because: string }
   readonly messages?: Messages<Config>
 }
 

@@ -44,6 +44,9 @@ export interface Attempt extends Batch {
   readonly defect: Cause.Cause<unknown> | undefined
 }
 
+/** An attempt that takes longer is reported, in milliseconds. Some protocols give an answer many minutes. */
+const longestUnreported = 60_000
+
 type Running = Fiber.Fiber<Failures, SinkError>
 export type Fork = (attempt: Effect.Effect<Failures, SinkError>) => Running
 /** `fiber` is absent while it starts. */
@@ -90,9 +93,20 @@ export class InFlight {
     return oldest
   }
 
-  /** Whether one has its time yet; one without a timeout always has, and is reported by the circuit breaker. */
-  isWithinTime(now: number): boolean {
-    return this.#running.some(({ batch, isAwaited }) => isAwaited || !this.#isOverdue(batch, now))
+  /**
+   * Whether an attempt may still take its time without a report: up to its timeout, and for a minute at most. The circuit
+   * breaker reports those that have no timeout.
+   */
+  mayTakeTime(now: number): boolean {
+    const unreported = Math.min(Duration.toMillis(this.#timeout), longestUnreported)
+    return this.#running.some(({ batch, isAwaited }) => isAwaited || now - batch.startedAt < unreported)
+  }
+
+  /** Why nothing has ended although attempts are in flight. */
+  standsBecause(now: number): string {
+    return this.#running.some(({ batch }) => !this.#isOverdue(batch, now))
+      ? `the sink has not answered for more than ${Duration.format(Duration.millis(longestUnreported))}; an attempt may take ${Duration.format(this.#timeout)}`
+      : "an attempt has had its time, and does not end"
   }
 
   /** Starts an attempt. It may end before this returns. */

@@ -213,7 +213,7 @@ export class Lane {
 
   /** An attempt has its time yet, or none may start: for the sink, for the rate limit, or because all that waits is not due. */
   #mustWait(now: number): boolean {
-    if (this.inFlight.isWithinTime(now) || this.#breaker.until > now || this.#batcher.isLimited(now)) return true
+    if (this.inFlight.mayTakeTime(now) || this.#breaker.until > now || this.#batcher.isLimited(now)) return true
     const { retries } = this.progress
     const isAllRetrying = this.#backlog <= retries.size || !this.#intake.hasRoom
     return this.#queue.size === 0 && isAllRetrying && retries.nextDue > now && retries.nextDue < endless
@@ -226,7 +226,7 @@ export class Lane {
     }
     if (this.unstorable !== "") return `what was delivered can't be stored: ${this.unstorable}`
     if (this.#intake.unread !== "") return `the journal can't be read: ${this.#intake.unread}`
-    if (this.inFlight.size > 0) return "an attempt has had its time, and does not end"
+    if (this.inFlight.size > 0) return this.inFlight.standsBecause(this.clock.now())
     return "relay does not know why, so it is a bug: please report it with the log; restart the relay and it goes on"
   }
 

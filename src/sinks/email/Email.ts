@@ -51,7 +51,7 @@ const make = Effect.fnUntraced(function* (config: EmailConfig): Effect.fn.Return
     ignoreTLS: security === "none",
     connectionTimeout: 8 * seconds,
     greetingTimeout: 8 * seconds,
-    socketTimeout: 60 * seconds,
+    socketTimeout: 11 * 60 * seconds,
     socketCloseTimeout: 1 * seconds,
     ...(tls !== undefined && { tls }),
   }
@@ -107,6 +107,10 @@ export const Email: SinkType<EmailConfig> = {
   libraries: ["nodemailer"],
   // Mail servers count connections, and mails a minute.
   concurrency: 1,
+  timeout: {
+    value: "12 minutes",
+    because: "the 10 minutes that RFC 5321 (section 4.5.3.2) gives a server to confirm a mail",
+  },
   messages: {
     recoveries: {
       askedBy: "resolve",

@@ -146,6 +146,10 @@ export const services: Theme = {
       name: "RabbitMQ: a header that routes",
       config: rabbit(`${rabbitUrl}, "exchange": "events", "headers": { "CC": §"other" }`),
     },
+    {
+      name: "Email: less time for an attempt than SMTP gives a server",
+      config: email(`"server": "smtp.example.com:587", "delivery": { "timeout": §"30 seconds" }`),
+    },
     { name: "Email: a server as a URL", config: email('"server": §"smtp://smtp.example.com:587"') },
     { name: "Email: a server without a port", config: email('"server": §"smtp.example.com"') },
     { name: "Email: addresses as one text", config: email(`${server}, "to": §"one@example.com, two@example.com"`) },

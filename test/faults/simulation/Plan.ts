@@ -23,6 +23,8 @@ export type Behaviour =
   | "away"
   | "throttles"
   | "misconfigured"
+  /** Refuses every event, and does not say that no other would pass. */
+  | "refuses"
   /** Each event by itself: taken, failed or rejected. */
   | "picky"
   | "fails"
@@ -38,7 +40,18 @@ export type Unbearable =
   /** Its key can't be rendered. */
   | "unrenderable"
 
-const behaviours = ["fine", "slow", "hangs", "away", "throttles", "misconfigured", "picky", "fails", "forgets"] as const
+const behaviours = [
+  "fine",
+  "slow",
+  "hangs",
+  "away",
+  "throttles",
+  "misconfigured",
+  "refuses",
+  "picky",
+  "fails",
+  "forgets",
+] as const
 
 export interface SinkPlan {
   readonly config: LaneConfig

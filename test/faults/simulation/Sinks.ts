@@ -246,7 +246,7 @@ export class SimulatedSink {
 /** The account of events that flow when all else is quiet: what fails while they pass is at fault itself. */
 export const heartbeat = "acct_heartbeat"
 
-const refusal = (behaviour: "away" | "throttles" | "misconfigured" | "fails", draw: Draw): Reason => {
+const refusal = (behaviour: "away" | "throttles" | "misconfigured" | "refuses" | "fails", draw: Draw): Reason => {
   const message = `simulated: ${behaviour}`
   switch (behaviour) {
     case "away":
@@ -255,6 +255,8 @@ const refusal = (behaviour: "away" | "throttles" | "misconfigured" | "fails", dr
       return new SinkThrottled({ message, retryAfter: draw.real(0, 2_000) })
     case "misconfigured":
       return new SinkMisconfigured({ message })
+    case "refuses":
+      return new DeliveryRejected({ message })
     case "fails":
       return draw.chance(0.1) ? new DeliveryRejected({ message }) : new DeliveryFailed({ message })
   }
