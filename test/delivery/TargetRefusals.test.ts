@@ -83,6 +83,35 @@ describe("a lane whose target refuses", () => {
     }).pipe(Effect.provide(relay([spec("sink", sink.sink)])))
   })
 
+  it.effect("leaves a dead letter whose key has a later event in flight, so that order is kept", () => {
+    const sink = scripted(({ sequence }, attempt) => (sequence === 2 && attempt === 1 ? "hang" : rejected))
+    const accounts = ["", "acct_1", "acct_1", "acct_2", "acct_3"]
+    return Effect.gen(function* () {
+      yield* append(4, ["sink"], (n) => accounts[n] ?? "")
+      yield* pass("2 seconds")
+      expect(yield* deadOf("sink")).toEqual([1])
+      expect(yield* statusOf("sink")).toMatchObject({ condition: "misconfigured", backlog: 3 })
+    }).pipe(Effect.provide(relay([spec("sink", sink.sink, { order: "key" })])))
+  })
+
+  // Found by the simulation (seed 600747).
+  it.effect("is not blocked by dead letters that are taken back", () => {
+    let isRefusing = true
+    const sink = scripted(() => (isRefusing ? rejected : "pass"), 3)
+    const { delivery } = spec("sink", sink.sink).config
+    return Effect.gen(function* () {
+      const lanes = yield* Lanes
+      yield* lanes.pause("sink")
+      yield* append(6, ["sink"])
+      yield* lanes.resume("sink")
+      yield* pass("1 minute")
+      expect(yield* statusOf("sink")).toMatchObject({ condition: "misconfigured", backlog: 6, deadLetters: 0 })
+      isRefusing = false
+      yield* pass("1 minute")
+      expect(ascending(sink.delivered)).toEqual(range(1, 6))
+    }).pipe(Effect.provide(relay([spec("sink", sink.sink, { delivery: { ...delivery, maxDeadLetters: 1 } })])))
+  })
+
   it.effect("a digest three times takes all of its events back", () => {
     let isRefusing = true
     const sink = scripted(() => (isRefusing ? rejected : "pass"), 10)
@@ -140,7 +169,7 @@ describe("a lane whose target refuses some events", () => {
 
 describe("refusals", () => {
   const of = (sequence: number): ReadonlyArray<Refused> => [
-    { sequence, key: "", type: "appointment.created", tried: 0, firstAttemptAt: 0 },
+    { sequence, key: "", type: "appointment.created", tried: 0, firstAttemptAt: 0, bytes: 1, defects: 0 },
   ]
   const why = (message: string, code?: number) => new DeliveryRejected({ message, ...(code !== undefined && { code }) })
   const rules = (failures: ReadonlyArray<DeliveryRejected>, refusals = new TargetRefusals(), now = 0) =>

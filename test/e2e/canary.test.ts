@@ -33,8 +33,8 @@ const receiver = Bun.serve({
     if (request.method === "POST" && new URL(request.url).pathname.startsWith("/alerts")) alerts.push(body)
     const { pathname } = new URL(request.url)
     if (pathname === "/token") return Response.json({ access_token: access, token_type: "Bearer" })
-    const isRefused = pathname.startsWith("/refused")
-    const status = isRefused ? 400 : (answers[turn++ % answers.length] ?? 500)
+    const isTooLarge = pathname.startsWith("/refused")
+    const status = isTooLarge ? 413 : (answers[turn++ % answers.length] ?? 500)
     return new Response(`${request.url} ${request.headers.get("authorization")} ${body}`, { status })
   },
 })

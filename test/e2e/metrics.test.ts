@@ -27,7 +27,7 @@ const flaky = Bun.serve({
     return new Response(null, { status: isFirst ? 500 : 200 })
   },
 })
-const picky = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response(null, { status: 422 }) })
+const picky = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response(null, { status: 413 }) })
 afterAll(async () => {
   await Promise.all([flaky.stop(true), picky.stop(true)])
   rmSync(cwd, { recursive: true })

@@ -158,7 +158,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
   })
 
   test("replays a dead letter that was chosen, then all of a sink's, and deletes others", async () => {
-    site.answers.set("/crm", () => Response.json({ error: `no such client: ${personal}` }, { status: 422 }))
+    site.answers.set("/crm", () => Response.json({ error: `no such client: ${personal}` }, { status: 413 }))
     for (const number of [1, 2, 3, 4]) await site.deliver({ id: `evt_dead${number}`, type: "client.created" })
     await lane("crm", ({ deadLetters }) => deadLetters === 4)
     await show("dead-letters?sink=crm")

@@ -47,7 +47,7 @@ export class Batcher {
     const { queue, breaker } = this.#parts
     const allowed = Math.min(breaker.allowance(now, inFlight), this.#rateLimit?.available(now) ?? endless)
     if (allowed < 1 || queue.size === 0 || (mayLinger && this.#lingers(now))) return []
-    const batch = queue.next(this.#limits(allowed), now, this.#isRetrying, this.#retryBehind)
+    const batch = queue.next(this.#limits(allowed), now, this.#isBehind, this.#retryBehind)
     this.#rateLimit?.take(this.#isDigest ? Math.min(1, batch.length) : batch.length)
     return batch
   }
@@ -57,7 +57,7 @@ export class Batcher {
     return this.#rateLimit !== undefined && this.#rateLimit.available(now) < 1
   }
 
-  readonly #isRetrying = (key: string): boolean => this.#parts.progress.retries.hasKey(key)
+  readonly #isBehind = ({ key, entry }: Item): boolean => this.#parts.progress.retries.isBehind(key, entry.sequence)
   readonly #retryBehind = (item: Item): void => this.#parts.progress.retryBehind(item)
 
   #limits(allowed: number): Limits {

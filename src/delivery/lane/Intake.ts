@@ -17,7 +17,9 @@ import type { LaneState } from "./LaneState.ts"
 import type { Progress } from "./Progress.ts"
 import type { Item, Queue } from "./Queue.ts"
 import type { RetryPolicy } from "./RetryPolicy.ts"
+import { behindEach } from "./RetryQueue.ts"
 import type { Suspects } from "./Suspects.ts"
+import type { TargetRefusals } from "./TargetRefusals.ts"
 
 interface Parts {
   readonly config: LaneConfig
@@ -32,6 +34,7 @@ interface Parts {
   readonly batcher: Batcher
   readonly suspects: Suspects
   readonly policy: RetryPolicy
+  readonly refusals: TargetRefusals | undefined
 }
 
 /** Events that a lane holds above its cursor at most. */
@@ -57,12 +60,14 @@ export class Intake {
 
   /** Whether the lane may hold more events. */
   get hasRoom(): boolean {
-    const { config, progress, state } = this.#parts
+    const { config, progress, refusals, state } = this.#parts
     const { events, bytes } = progress.open
+    // Only a delivery ends a suspension, so those that the target refused must not keep the others out.
+    const maxRetrying = refusals?.isSuspended === true ? Number.POSITIVE_INFINITY : config.delivery.maxRetrying
     return (
       events < maxOpen &&
       bytes < maxBytes &&
-      progress.retries.hasRoom(config.delivery.maxRetrying) &&
+      progress.retries.hasRoom(maxRetrying, config.delivery.maxRetrying * behindEach) &&
       state.blocked === ""
     )
   }

@@ -115,7 +115,7 @@ export class Lane {
     const policy = new RetryPolicy({ ...all, state, random, wallClock })
     const batcher = new Batcher({ ...all, sink, queue, breaker })
     this.#intake = new Intake({ ...all, log, key, clock: time, state, queue, batcher, policy })
-    this.#outcome = new Outcome({ ...all, policy, breaker })
+    this.#outcome = new Outcome({ ...all, policy, queue, breaker })
     this.config = config
     this.attempts = stats
     this.clock = time

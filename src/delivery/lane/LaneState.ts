@@ -76,6 +76,11 @@ export class LaneState {
     return true
   }
 
+  unblock(): void {
+    this.blocked = ""
+    this.track()
+  }
+
   /** Takes over why the lane before it was blocked; empty when it was not. */
   inherit(blocked: string): void {
     this.blocked = blocked

@@ -13,10 +13,10 @@ import type { CircuitBreaker, SinkFailure } from "./CircuitBreaker.ts"
 import type { Attempt } from "./InFlight.ts"
 import type { LaneEvents } from "./LaneEvents.ts"
 import type { Progress } from "./Progress.ts"
-import type { Item } from "./Queue.ts"
+import type { Item, Queue } from "./Queue.ts"
 import { maxDefects, type RetryPolicy } from "./RetryPolicy.ts"
 import type { Suspects } from "./Suspects.ts"
-import type { TargetRefusals } from "./TargetRefusals.ts"
+import type { Refused, TargetRefusals } from "./TargetRefusals.ts"
 import { type TargetFailure, verdictOf } from "./Verdict.ts"
 
 interface Parts {
@@ -26,6 +26,7 @@ interface Parts {
   readonly policy: RetryPolicy
   readonly breaker: CircuitBreaker
   readonly suspects: Suspects
+  readonly queue: Queue
   /** Absent if every rejection is a dead letter: the quarantine's sink does nothing else. */
   readonly refusals: TargetRefusals | undefined
 }
@@ -72,10 +73,12 @@ export class Outcome {
     const charged: Array<number> = []
     const counted: Array<number> = []
     let blame: SinkFailure | undefined
+    let isProbe = false
     items.forEach((item, index) => {
       const { sequence } = item.entry
       const isOne = index === 0 || !isDigest
       if (isOne) ofTarget = this.#ruling(attempt, index, now)
+      isProbe ||= ofTarget !== undefined
       const suspicion = ofDigest ?? suspects.suspicion(sequence)
       const verdict = verdictOf(attempt.failure(index), circumstances, suspicion, ofTarget)
       switch (verdict._tag) {
@@ -100,7 +103,7 @@ export class Outcome {
         }
         case "Returned":
           back.push(item)
-          if (verdict.against !== "nobody") suspects.failed(sequence)
+          if (verdict.against !== "nobody" && ofTarget === undefined) suspects.failed(sequence)
           if (verdict.isolated) suspects.isolate(sequence)
           if (verdict.against !== "sink") return
           blame = verdict.failure
@@ -109,20 +112,23 @@ export class Outcome {
     })
     breaker.charged(charged)
     if (blame !== undefined && counted.length > 0) this.#blame(blame, counted, attempt.startedAt, now)
-    if (refusals?.hurries()) breaker.hurry(now)
+    if (isProbe && refusals?.hurries()) breaker.hurry(now)
     return back.filter((item) => !this.#giveBack(item, now))
   }
 
   /** Returns the failure of the target if it refused the event, or the digest, as it would refuse any. */
   #ruling(attempt: Attempt, index: number, now: number): TargetFailure {
-    const { progress, refusals } = this.#parts
+    const { progress, policy, queue, refusals } = this.#parts
     const failure = this.#refusal(attempt, index)
     if (refusals === undefined || failure === undefined) return undefined
     const message = this.#isDigest ? attempt.items : attempt.items.slice(index, index + 1)
     const refused = message.map((item) => progress.refused(item))
     const ruling = refusals.refused(refused, failure, attempt.delivered > 0, now)
     if (ruling._tag === "Event") return undefined
-    for (const one of ruling.takeBack) progress.takeBack(one)
+    const keys = new Set(attempt.items.map(({ key }) => key))
+    // A later event of the key may be delivered now: this one stays a dead letter.
+    const released = ({ key }: Refused) => !keys.has(key) && queue.isInFlight(key)
+    for (const one of ruling.takeBack) if (!released(one)) policy.takeBack(one)
     return ruling.failure
   }
 

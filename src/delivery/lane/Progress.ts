@@ -209,15 +209,18 @@ export class Progress {
   refused(item: Item): Refused {
     const { sequence, event } = item.entry
     const firstAttemptAt = this.#firstAttemptAt(item)
-    return { sequence, key: item.key, type: event.type, tried: this.tried(item), firstAttemptAt }
+    const bytes = event.body.length
+    const [tried, defects] = [this.tried(item), this.defects(item)]
+    return { sequence, key: item.key, type: event.type, tried, defects, firstAttemptAt, bytes }
   }
 
   /** A dead letter that waits for a retry again, due now. */
-  takeBack({ sequence, key, tried, firstAttemptAt }: Refused): void {
+  takeBack({ sequence, key, tried, defects, firstAttemptAt, bytes }: Refused): void {
     const [dueAt, due] = [this.#clock.now(), this.#clock.wall()]
-    this.retries.put({ sequence, key, dueAt, due, delay: 0, firstAttemptAt, tried, defects: 0, taken: false })
+    this.retries.put({ sequence, key, dueAt, due, delay: 0, firstAttemptAt, tried, defects, taken: false })
     this.#changes.takeBack({ sequence, key, due, delay: 0, firstAttemptAt, tried })
     this.#takenBack.add(sequence)
+    this.deadLetterBytes -= bytes
   }
 
   /** To be tried again after `delay` milliseconds. */

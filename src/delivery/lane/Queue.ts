@@ -31,7 +31,7 @@ interface Choice extends Limits {
 }
 
 /** The last arguments of {@link Queue.next}. */
-type Rest = [isRetrying: ((key: string) => boolean) | undefined, wait: (item: Item) => void]
+type Rest = [isBehind: (item: Item) => boolean, wait: (item: Item) => void]
 
 const bySequence = (a: Item, b: Item) => a.entry.sequence - b.entry.sequence
 
@@ -72,19 +72,24 @@ export class Queue {
     this.#retries.push(item)
   }
 
+  /** Whether a batch with an event of this key is in flight. */
+  isInFlight(key: string): boolean {
+    return this.#blocked.has(key)
+  }
+
   /** The oldest fresh events, out of the queue. */
   takeOldest(limit: number): ReadonlyArray<Item> {
     return this.#fresh.splice(0, limit)
   }
 
   /**
-   * The next batch; retries and fresh events take turns. `isRetrying` says whether an event of the key waits for a
-   * retry, `wait` gets a fresh event that must wait behind it.
+   * The next batch; retries and fresh events take turns. `isBehind` says whether an earlier event of the key waits
+   * for a retry, `wait` gets the event that must wait behind it.
    */
   next(
     limits: Limits,
     now: number,
-    isRetrying: (key: string) => boolean,
+    isBehind: (item: Item) => boolean,
     wait: (item: Item) => void,
   ): ReadonlyArray<Item> {
     this.fillingSince = now
@@ -93,11 +98,11 @@ export class Queue {
     const choice: Choice = avoid === undefined ? limits : { ...limits, avoid }
     // Each has a place of its own: with one for both, two bad events would take turns and no good one be tried.
     if (this.#retries.length > 0 && (this.#retryTurn || this.#fresh.length === 0)) {
-      const batch = this.#choose(this.#retries, choice, limits.probing ? this.#lastRetry : 0, undefined, wait)
+      const batch = this.#choose(this.#retries, choice, limits.probing ? this.#lastRetry : 0, isBehind, wait)
       this.#lastRetry = batch[0]?.entry.sequence ?? 0
-      return batch
+      if (batch.length > 0) return batch
     }
-    const batch = this.#choose(this.#fresh, choice, limits.probing ? this.#lastFresh : 0, isRetrying, wait)
+    const batch = this.#choose(this.#fresh, choice, limits.probing ? this.#lastFresh : 0, isBehind, wait)
     this.#lastFresh = batch[0]?.entry.sequence ?? 0
     return batch
   }
@@ -140,7 +145,7 @@ export class Queue {
     return choice.avoid === undefined ? batch : this.#choose(queue, { ...choice, avoid: undefined }, after, ...rest)
   }
 
-  #fill(queue: Array<Item>, limits: Choice, after: number, ...[isRetrying, wait]: Rest): ReadonlyArray<Item> {
+  #fill(queue: Array<Item>, limits: Choice, after: number, ...[isBehind, wait]: Rest): ReadonlyArray<Item> {
     const batch: Array<Item> = []
     const passed: Array<Item> = []
     // Only events with a key count: where no order is kept there are none.
@@ -161,7 +166,7 @@ export class Queue {
         continue
       }
       if (key !== "" && !own?.has(key)) {
-        if (isRetrying?.(key)) {
+        if (isBehind(item)) {
           wait(item)
           continue
         }

@@ -12,6 +12,7 @@ import type { LaneEvents } from "./LaneEvents.ts"
 import type { LaneState } from "./LaneState.ts"
 import type { Failed, Progress } from "./Progress.ts"
 import type { Item } from "./Queue.ts"
+import type { Refused } from "./TargetRefusals.ts"
 
 /** Attempts in a row that may end in a bug: waiting fixes no bug, another config may. */
 export const maxDefects = 3
@@ -81,6 +82,15 @@ export class RetryPolicy {
     const message = brief(failure.message)
     const sent = factsOf(failure, isFirst, this.#parts.progress.tried(item) + 1, took)
     this.#deadLetter(item, failure._tag, "DeliveryRejected", message, sent)
+  }
+
+  /** A dead letter waits for a retry again. If the lane is blocked, such a dead letter blocked it. */
+  takeBack(refused: Refused): void {
+    const { progress, state, events } = this.#parts
+    progress.takeBack(refused)
+    if (state.blocked === "") return
+    state.unblock()
+    events.resumed()
   }
 
   /** The sink will never get the event: it is a dead letter now. */

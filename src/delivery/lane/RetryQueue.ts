@@ -34,7 +34,7 @@ export interface QueuedRetry {
  * How many times as many may be queued as may wait for a retry of their own. One event that keeps failing must not
  * keep the lane from other keys, so those behind it are bounded only by the memory that they take.
  */
-const behindEach = 100
+export const behindEach = 100
 
 export class RetryQueue {
   /** How many of one key go together. */
@@ -57,9 +57,9 @@ export class RetryQueue {
     return this.size === 0 ? Number.POSITIVE_INFINITY : this.#nextDue
   }
 
-  /** Whether more may be queued: those behind one that fails hardly count. */
-  hasRoom(maxRetrying: number): boolean {
-    return this.#keys.size + this.#unkeyed.size < maxRetrying && this.size < maxRetrying * behindEach
+  /** Whether more may be queued, if so many may wait for a retry of their own. */
+  hasRoom(maxOwn: number, maxAll: number): boolean {
+    return this.#keys.size + this.#unkeyed.size < maxOwn && this.size < maxAll
   }
 
   get(sequence: number): QueuedRetry | undefined {
@@ -74,9 +74,10 @@ export class RetryQueue {
     return this.#events.values()
   }
 
-  /** Whether an event of this key waits: later ones must wait behind it. */
-  hasKey(key: string): boolean {
-    return key !== "" && this.#keys.has(key)
+  /** Whether another event of this key must end first. */
+  isBehind(key: string, sequence: number): boolean {
+    const [first = sequence] = this.#keys.get(key) ?? []
+    return first !== sequence
   }
 
   /** Takes over events that waited before a restart, or in another lane. */

@@ -28,6 +28,9 @@ export interface Refused {
   readonly sequence: number
   readonly key: string
   readonly type: string
+  readonly bytes: number
+  /** How many of its newest attempts in a row ended in a bug, before that. */
+  readonly defects: number
   /** The charged attempts before the refusal. */
   readonly tried: number
   readonly firstAttemptAt: number

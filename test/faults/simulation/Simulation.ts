@@ -290,11 +290,15 @@ class Simulation {
 
   /** An event that passes: only then is it plain that one which fails is at fault itself. */
   #beat(sinks: ReadonlyArray<SimulatedSink>): Effect.Effect<unknown, JournalError, Journal | Archive> {
-    const dropping = sinks.filter(({ plan }) => plan.unbearable.drops > 0).map(({ name }) => name)
+    const failing = sinks
+      .filter(
+        ({ plan: { unbearable, poison } }) => unbearable.drops + unbearable.bug + unbearable.unrenderable + poison > 0,
+      )
+      .map(({ name }) => name)
     const beat = this.#beats++
-    if (dropping.length === 0 || beat % 4 > 0) return Effect.void
+    if (failing.length === 0 || beat % 4 > 0) return Effect.void
     const receivedAt = Math.floor(this.#world.wall)
-    return Effect.flatMap(whole, (journal) => journal.append(beatOf(beat, receivedAt), dropping))
+    return Effect.flatMap(whole, (journal) => journal.append(beatOf(beat, receivedAt), failing))
   }
 
   // --- the config ------------------------------------------------------------
