@@ -33,7 +33,7 @@ const failing = () => {
   return Bun.serve({
     hostname: "127.0.0.1",
     port: 0,
-    fetch: () => new Response("", { status: asked++ < 3 ? 400 : 500 }),
+    fetch: () => new Response("", { status: asked++ < 3 ? 413 : 500 }),
   })
 }
 

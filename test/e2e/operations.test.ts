@@ -156,7 +156,7 @@ describe("a single command on the operations page", () => {
   }
 
   test("does what it should on a relay that has what it is about", async () => {
-    status = 422
+    status = 413
     write(["lake", ...orphans])
     await sh("relay reload && relay lanes pause old && relay lanes pause older")
     await trigger(5)

@@ -29,7 +29,7 @@ const wanted = (place: Place, number: number): ReadonlyArray<string> => [
   ...times(place.waiting(number), "pending"),
 ]
 
-const isRefusal = ({ attempts }: State): boolean => attempts.at(-1)?.code === 422
+const isRefusal = ({ attempts }: State): boolean => attempts.at(-1)?.code === 413
 
 /** Why an event is in this state; empty where that is as it happened. */
 const wrong = (say: Statements, { outcome, at, deadAt = at, tries = 0, code, by = "", ...state }: State): string => {

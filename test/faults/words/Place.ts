@@ -87,7 +87,7 @@ export class Place {
       this.was.refusing = true
       this.refusals += 1
       this.#refused.add(number, key)
-      return new Response(null, { status: 422 })
+      return new Response(null, { status: 413 })
     }
     // A crash before the refusal was stored sends it again.
     this.#refused.delete(number, key)

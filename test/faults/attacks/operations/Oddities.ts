@@ -136,7 +136,7 @@ export const cases: ReadonlyArray<Case> = [
     meanwhile: others,
     run: async (play) => {
       play.a.bodyOf = () => ""
-      play.a.answer = () => new Response(null, { status: 400 })
+      play.a.answer = () => new Response(null, { status: 413 })
       const routes = [
         { name: "everything", match: "**", to: "steady" },
         { name: "own", match: "relay.**", to: "a" },
