@@ -21,6 +21,7 @@ import { codeOf } from "../../runtime/ErrorCode.ts"
 import * as FileOwner from "../../runtime/FileOwner.ts"
 import { type Failures, misconfigured, passed, type Sink, type SinkError, type SinkType, unavailable } from "../Sink.ts"
 import * as LogFile from "./LogFile.ts"
+import * as TornLines from "./TornLines.ts"
 
 export const FileConfig = Schema.Struct({
   path: text("The file; its directory is made if need be", { examples: ["./data/events.ndjson"], ownFile: true }),
@@ -37,9 +38,9 @@ export const FileConfig = Schema.Struct({
 export type FileConfig = typeof FileConfig.Type
 
 /** The largest batch. */
-const batch = { maxEvents: 1_024, maxBytes: 4 * 1024 * 1024, linger: 20, isAwaited: true }
+const batch = { maxEvents: 1_024, maxBytes: 768 * 1024, linger: 20, isAwaited: true }
 
-const lineFeed = Buffer.of(LogFile.lineFeed)
+const lineFeed = Buffer.of(TornLines.lineFeed)
 
 const encode = (entries: ReadonlyArray<Entry>): Uint8Array =>
   Buffer.concat(entries.flatMap(({ event }) => [Raw.line(event), lineFeed]))
@@ -108,7 +109,8 @@ const faults: Readonly<Record<string, string>> = {
   ENOTDIR: "a part of the path is a file, not a directory",
   EEXIST: "a part of the path is a file, not a directory",
   ENOTREG: "it is a device, a pipe or a socket; name a regular file",
-  ENOTOURS: "it holds something else than lines of events; name a file of its own",
+  ENOTOURS:
+    "it is not empty, the relay did not begin it, and its last 64 KiB are not whole lines of JSON objects, so it is left as it is; name a file of its own, or move this one away",
   EROFS: "the file system is read-only; change the path",
   ELOOP: "its symbolic links lead in a circle",
   ENAMETOOLONG: "the name is too long",

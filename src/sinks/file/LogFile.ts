@@ -3,7 +3,8 @@
  * away. Its methods reject with the system's errors; `File.ts` classifies them.
  *
  * **Guarantee.** The file holds whole lines only, however the last process
- * ended, and a failed write leaves nothing behind. The names of new and rotated
+ * ended, a failed write leaves nothing behind, and no byte of another program
+ * is changed. The names of new and rotated
  * files are durable before a line is written to them. A file system that stands
  * still (a server of NFS that is gone, a disk that is frozen) holds up nobody
  * else: nothing here waits for it on the event loop.
@@ -12,9 +13,8 @@ import { constants, type Stats } from "node:fs"
 import { access, type FileHandle, mkdir, open, readdir, rename, stat, unlink } from "node:fs/promises"
 import { basename, dirname, extname, join, resolve } from "node:path"
 import { codeOf } from "../../runtime/ErrorCode.ts"
-import { type Repaired, repair } from "./TornLines.ts"
-
-export const lineFeed = 0x0a
+import { readMark, syncDirectory, writeMark } from "./Mark.ts"
+import { endsInLines, isMarked, maxRead, nothing, type Repaired, repair } from "./TornLines.ts"
 
 /** When the file is rotated. */
 export interface Rotation {
@@ -52,16 +52,6 @@ const statOf = async (path: string): Promise<Stats | undefined> => {
   }
 }
 
-/** Syncs a directory: only then is a new name in it durable. */
-const syncDirectory = async (path: string): Promise<void> => {
-  const handle = await open(path, "r")
-  try {
-    await handle.sync()
-  } finally {
-    await handle.close()
-  }
-}
-
 /** Creates a directory and its parents, and syncs each parent. */
 const makeDirectory = async (path: string): Promise<void> => {
   const first = await mkdir(path, { recursive: true })
@@ -75,16 +65,28 @@ const makeDirectory = async (path: string): Promise<void> => {
 /** Lines hold business data: only the relay's user and its group may read them. */
 const mode = 0o640
 
-const begin = async (path: string, now: number, isStart: boolean): Promise<Open & { readonly repaired: Repaired }> => {
+/** Repairs the relay's own bytes, and marks where the next ones begin. Another program's file is refused. */
+const claim = async (handle: FileHandle, path: string, { ino: inode, size }: Stats): Promise<Repaired> => {
+  const mark = await readMark(path)
+  if (mark !== undefined && (await isMarked(handle, size, inode, mark))) {
+    const repaired = await repair(handle, path, size, mark)
+    if (repaired !== undefined) return repaired
+  }
+  if (!(await endsInLines(handle, size))) throw new NotOurs(path)
+  await writeMark(path, { inode, from: size, to: size })
+  return nothing
+}
+
+const begin = async (path: string, now: number): Promise<Open & { readonly repaired: Repaired }> => {
   await makeDirectory(dirname(path))
   const there = await statOf(path)
   // Opening a pipe or a device could wait for ever.
   if (there !== undefined && !there.isFile() && !there.isDirectory()) throw new NotRegular(path)
   const handle = await open(path, "a+", mode)
   try {
-    const { dev, ino, size, birthtimeMs, mtimeMs } = await handle.stat()
-    const repaired = await repair(handle, path, size, isStart)
-    if (repaired === undefined) throw new NotOurs(path)
+    const stats = await handle.stat()
+    const { dev, ino, size, birthtimeMs, mtimeMs } = stats
+    const repaired = await claim(handle, path, stats)
     if (there === undefined) await syncDirectory(dirname(path))
     const begun = birthtimeMs > 0 ? birthtimeMs : mtimeMs
     return { handle, device: dev, inode: ino, day: dayOf(size === repaired.cut ? now : begun), repaired }
@@ -136,7 +138,6 @@ export class LogFile {
   #before = 0
   #appended = 0
   #repaired: Repaired | undefined
-  #isStart = true
 
   constructor(path: string, rotation: Rotation) {
     this.#path = path
@@ -146,7 +147,10 @@ export class LogFile {
   /** Appends whole lines and syncs them; `now` is in epoch milliseconds. One call at a time. */
   async append(lines: Uint8Array, now: number): Promise<void> {
     this.#appended = 0
-    const { handle } = await this.#current(now)
+    const { handle, inode } = await this.#current(now)
+    if (lines.length >= maxRead) {
+      await writeMark(this.#path, { inode, from: this.#before, to: this.#before + lines.length })
+    }
     this.#appended = lines.length
     for (let written = 0; written < lines.length; ) {
       written += (await handle.write(lines, written, lines.length - written)).bytesWritten
@@ -189,15 +193,14 @@ export class LogFile {
     if (!same) await this.close()
     this.#before = there?.size ?? 0
     if (this.#open === undefined) {
-      const { repaired, ...open } = await begin(this.#path, now, this.#isStart)
-      this.#isStart = false
+      const { repaired, ...open } = await begin(this.#path, now)
       this.#open = open
       if (repaired.cut + repaired.blanked > 0) this.#repaired = repaired
       this.#before = (await open.handle.stat()).size
     }
     if (this.#before === 0 || !this.#isDue(this.#open, now)) return this.#open
     await this.#rotate(now)
-    this.#open = await begin(this.#path, now, false)
+    this.#open = await begin(this.#path, now)
     this.#before = 0
     return this.#open
   }
@@ -223,6 +226,15 @@ export const check = async (path: string): Promise<void> => {
     if (there.isDirectory()) throw Object.assign(new Error(path), { code: "EISDIR" })
     if (!there.isFile()) throw new NotRegular(path)
     await (await open(path, constants.O_WRONLY | constants.O_APPEND)).close()
+    const handle = await open(path, "r")
+    try {
+      const { ino, size } = await handle.stat()
+      const mark = await readMark(path)
+      const isOurs = mark !== undefined && (await isMarked(handle, size, ino, mark))
+      if (!isOurs && !(await endsInLines(handle, size))) throw new NotOurs(path)
+    } finally {
+      await handle.close()
+    }
     return
   }
   let directory = dirname(resolve(path))

@@ -3,21 +3,23 @@
  * was cut short, and blocks that were never written, mostly zeros, which may
  * stand between lines that were.
  *
- * **Guarantee.** No valid line is touched. Garbage after the last valid line is
- * truncated. Garbage before it is overwritten with spaces, line feeds included:
- * the next line then begins with spaces, which JSON allows.
+ * **Guarantee.** Only bytes that the relay wrote are changed (`Mark.ts`), and no
+ * valid line among them. Garbage after the last valid line is truncated. Garbage
+ * before it is overwritten with spaces, line feeds included: the next line then
+ * begins with spaces, which JSON allows.
  *
  * Garbage was never synced, so its batch had not succeeded and is sent again.
  */
 import { type FileHandle, open } from "node:fs/promises"
+import type { Mark } from "./Mark.ts"
 
-const lineFeed = 0x0a
+export const lineFeed = 0x0a
 const space = 0x20
 
-/** Bytes read at the end after a start: twice the largest batch. */
-const startBytes = 8 * 1024 * 1024
-/** Bytes read later on, when only a failed write of this process can have left garbage. */
-const laterBytes = 64 * 1024
+/** Bytes read at the end of a file at most, unless a batch was larger. */
+export const maxRead = 1024 * 1024
+/** Bytes at the end of a file without a mark that must be whole lines. */
+const wholeBytes = 64 * 1024
 
 /** Sizes of the repaired parts, in bytes. */
 export interface Repaired {
@@ -27,12 +29,13 @@ export interface Repaired {
   readonly blanked: number
 }
 
-/** Whether a line is blank or a JSON object; bytes in it that aren't UTF-8 don't matter. */
+export const nothing: Repaired = { cut: 0, blanked: 0 }
+
+/** Whether a line is a JSON object; bytes in it that aren't UTF-8 don't matter. */
 const isValid = (line: Buffer): boolean => {
-  if (line.every((byte) => byte === space || byte === 0x09 || byte === 0x0d)) return true
-  const hasMark = line[0] === 0xef && line[1] === 0xbb && line[2] === 0xbf
+  const hasByteOrderMark = line[0] === 0xef && line[1] === 0xbb && line[2] === 0xbf
   try {
-    const value: unknown = JSON.parse(line.toString("latin1", hasMark ? 3 : 0))
+    const value: unknown = JSON.parse(line.toString("latin1", hasByteOrderMark ? 3 : 0))
     return typeof value === "object" && value !== null && !Array.isArray(value)
   } catch {
     return false
@@ -55,73 +58,69 @@ interface Garbage {
 /** The lines at the end of the file. */
 interface LastLines {
   readonly garbage: ReadonlyArray<Garbage>
-  /** The end of the last valid line; undefined when there is none. */
-  readonly end: number | undefined
+  /** The end of the last valid line; the start of the first line if none is valid. */
+  readonly end: number
+  readonly valid: number
 }
 
-const parseLines = (bytes: Buffer, at: number): LastLines => {
+/** The lines from `from` on. Unless a line begins there, the first one is left out. `undefined` if that leaves none. */
+const readLines = async (
+  handle: FileHandle,
+  { from, size, isStart }: { readonly from: number; readonly size: number; readonly isStart: boolean },
+): Promise<LastLines | undefined> => {
+  const bytes = await readAt(handle, from, size - from)
+  const first = isStart ? 0 : bytes.indexOf(lineFeed) + 1
+  if (!isStart && first === 0) return undefined
   const garbage: Array<Garbage> = []
-  let end: number | undefined
-  for (let start = 0; start < bytes.length; ) {
+  let end = from + first
+  let valid = 0
+  for (let start = first; start < bytes.length; ) {
     const feed = bytes.indexOf(lineFeed, start)
     const next = feed === -1 ? bytes.length : feed + 1
-    if (feed !== -1 && isValid(bytes.subarray(start, feed))) end = at + next
-    else garbage.push({ from: at + start, to: at + next })
+    if (feed !== -1 && isValid(bytes.subarray(start, feed))) {
+      end = from + next
+      valid += 1
+    } else garbage.push({ from: from + start, to: from + next })
     start = next
   }
-  return { garbage, end }
+  return { garbage, end, valid }
 }
 
-/** Reads the end, and further back until there is a valid line in it. */
-const readLastLines = async (handle: FileHandle, size: number, least: number): Promise<LastLines> => {
-  for (let window = least; ; window *= 2) {
-    const from = Math.max(0, size - window)
-    const bytes = await readAt(handle, from, size - from)
-    // Unless it starts at the beginning of the file, the window starts within a line.
-    const skip = from === 0 ? 0 : bytes.indexOf(lineFeed) + 1
-    const last = from === 0 || skip > 0 ? parseLines(bytes.subarray(skip), from + skip) : undefined
-    if (last !== undefined && (from === 0 || last.end !== undefined)) return last
+/** Whether a file of so many bytes ends in whole lines of JSON objects. */
+export const endsInLines = async (handle: FileHandle, size: number): Promise<boolean> => {
+  for (const least of [wholeBytes, maxRead]) {
+    const from = Math.max(0, size - least)
+    const lines = await readLines(handle, { from, size, isStart: from === 0 })
+    if (lines !== undefined && lines.garbage.length > 0) return false
+    if (lines !== undefined && lines.valid > 0) return true
   }
-}
-
-/** The first line, cut at the window's size. */
-const firstLine = async (handle: FileHandle, size: number): Promise<Buffer> => {
-  const bytes = await readAt(handle, 0, Math.min(size, startBytes))
-  const feed = bytes.indexOf(lineFeed)
-  return feed === -1 ? bytes : bytes.subarray(0, feed)
+  return size === 0
 }
 
 /**
- * Whether the file looks like one of ours: it begins with an event's line, or
- * with what a crash made of one. A path that is set by mistake must not damage
- * another file.
+ * Whether the bytes after the mark can be the relay's. The number of a file may
+ * be used again for another one, which hardly begins as an event's line does, or
+ * with the zeros of a power cut.
  */
-const isOurs = async (handle: FileHandle, size: number, last: LastLines): Promise<boolean> => {
-  const first = await firstLine(handle, size)
-  if (isValid(first)) return true
-  const begins = first[0] === 0x7b || first[0] === space || first[0] === 0x09
-  if (last.end !== undefined) return first.includes(0)
-  const isOne = first.length === size
-  return begins ? isOne || first.includes(0) : isOne && first.every((byte) => byte === 0)
+export const isMarked = async (handle: FileHandle, size: number, inode: number, mark: Mark): Promise<boolean> => {
+  if (mark.inode !== inode || mark.from > size) return false
+  const before = mark.from === 0 ? lineFeed : (await readAt(handle, mark.from - 1, 1))[0]
+  if (before !== lineFeed) return false
+  const [first] = await readAt(handle, mark.from, 1)
+  return first === undefined || first === 0x7b || first === space || first === 0
 }
 
-/**
- * Repairs the file that is open in append mode and stands at `path`. A file of
- * something else whose last line is incomplete is left as it is: `undefined`.
- */
+/** Repairs the file that is open in append mode and stands at `path`. `undefined` if it reads no end of a line. */
 export const repair = async (
   handle: FileHandle,
   path: string,
   size: number,
-  isStart: boolean,
+  mark: Mark,
 ): Promise<Repaired | undefined> => {
-  const last = await readLastLines(handle, size, isStart ? startBytes : laterBytes)
-  if (last.garbage.length === 0) return { cut: 0, blanked: 0 }
-  if (!(await isOurs(handle, size, last))) {
-    // Any file that ends in a whole line can be appended to.
-    return (await readAt(handle, size - 1, 1))[0] === lineFeed ? { cut: 0, blanked: 0 } : undefined
-  }
-  const end = last.end ?? 0
+  const from = size <= mark.to ? mark.from : Math.max(mark.from, size - maxRead)
+  const last = await readLines(handle, { from, size, isStart: from === mark.from })
+  if (last === undefined) return undefined
+  const { end } = last
   const inner = last.garbage.filter(({ to }) => to <= end)
   for (const { from, to } of inner) await blank(path, from, to)
   if (size > end) await handle.truncate(end)

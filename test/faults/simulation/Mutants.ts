@@ -21,7 +21,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "a retrying event holds its key",
     file: "src/delivery/lane/RetryQueue.ts",
-    find: 'return key !== "" && this.#keys.has(key)',
+    find: "return first !== sequence",
     replace: "return false",
     line,
   },

@@ -1,3 +1,4 @@
+import { Database } from "bun:sqlite"
 import { describe, expect, spyOn, test } from "bun:test"
 import { spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
@@ -31,11 +32,19 @@ const bodies = (path: string) => linesOf(readFileSync(path)).map((body) => Buffe
 const expected = (from: number, to: number) =>
   entries(to - from + 1, from).map(({ event }) => Buffer.from(event.body).toString())
 
+/** A file that a relay began, with this text in it. */
+const begun = (path: string, text: string) =>
+  Effect.gen(function* () {
+    yield* Effect.scoped(Effect.flatMap(open({ path }), (sink) => sink.send(entries(1))))
+    truncateSync(path, 0)
+    appendFileSync(path, text)
+  })
+
 describe("a file", () => {
   it.live("that ends in half a line is mended before it is written to", () =>
     Effect.gen(function* () {
       const path = join(yield* directory, "events.ndjson")
-      writeFileSync(path, `${expected(1, 2).join("\n")}\n{"id":"evt_3","torn`)
+      yield* begun(path, `${expected(1, 2).join("\n")}\n{"id":"evt_3","torn`)
       yield* (yield* open({ path })).send(entries(1, 3))
       expect(bodies(path)).toEqual(expected(1, 3))
     }),
@@ -44,7 +53,7 @@ describe("a file", () => {
   it.live("that holds nothing but half a line, longer than what is read at once, is emptied", () =>
     Effect.gen(function* () {
       const path = join(yield* directory, "events.ndjson")
-      writeFileSync(path, `{"x":"${"x".repeat(200_000)}`)
+      yield* begun(path, `{"x":"${"x".repeat(200_000)}`)
       yield* (yield* open({ path })).send(entries(1))
       expect(bodies(path)).toEqual(expected(1, 1))
     }),
@@ -68,7 +77,7 @@ describe("a file", () => {
         const path = join(yield* directory, "events.ndjson")
         const [one = "", two = "", three = ""] = expected(1, 3)
         const inner = `${"\0".repeat(5_000)}"id":"evt_9"}`
-        writeFileSync(path, `${one}\n${inner}\n${two}\n{"id":"evt_4${"\0".repeat(700)}\n${"\0".repeat(4_096)}`)
+        yield* begun(path, `${one}\n${inner}\n${two}\n{"id":"evt_4${"\0".repeat(700)}\n${"\0".repeat(4_096)}`)
         yield* (yield* open({ path })).send(entries(1, 3))
         const text = readFileSync(path, "utf8")
         expect(
@@ -89,10 +98,10 @@ describe("a file", () => {
   it.live("that holds nothing but zeros is emptied, and one that begins with them keeps its lines", () =>
     Effect.gen(function* () {
       const path = join(yield* directory, "events.ndjson")
-      writeFileSync(path, "\0".repeat(9_000))
+      yield* begun(path, "\0".repeat(9_000))
       yield* (yield* open({ path })).send(entries(1))
       expect(bodies(path)).toEqual(expected(1, 1))
-      writeFileSync(path, `${"\0".repeat(9_000)}\n${expected(1, 2).join("\n")}\n`)
+      yield* begun(path, `${"\0".repeat(9_000)}\n${expected(1, 2).join("\n")}\n`)
       yield* (yield* open({ path })).send(entries(1, 3))
       expect(bodies(path).map((line) => line.trim())).toEqual(expected(1, 3))
     }),
@@ -125,7 +134,7 @@ describe("a file", () => {
             }
           }
           if (below(2) === 0) parts.push("\0".repeat(below(100)))
-          writeFileSync(path, parts.join(""))
+          yield* begun(path, parts.join(""))
           yield* (yield* open({ path })).send(entries(1))
           const text = readFileSync(path, "utf8")
           expect(text.endsWith("\n")).toBe(true)
@@ -141,14 +150,74 @@ describe("a file", () => {
     Effect.gen(function* () {
       const path = join(yield* directory, "config.json")
       for (const text of ['{\n  "rows": [\n{"a":1},\n{"a":2}\n]\n}\n', '{\n"a": 1\n}\n', "[\n{}\n]\n", "text\n{}\n"]) {
-        writeFileSync(path, text)
-        yield* (yield* open({ path })).send(entries(1))
-        expect(readFileSync(path, "utf8")).toBe(`${text}${expected(1, 1)[0]}\n`)
-        writeFileSync(path, text.trimEnd())
-        const reason = yield* reasonOf((yield* open({ path })).send(entries(1)))
-        expect(reason).toMatchObject({ _tag: "SinkMisconfigured" })
-        expect(readFileSync(path, "utf8")).toBe(text.trimEnd())
+        for (const whole of [text, text.trimEnd()]) {
+          writeFileSync(path, whole)
+          const reason = yield* reasonOf((yield* open({ path })).send(entries(1)))
+          expect(reason).toMatchObject({ _tag: "SinkMisconfigured" })
+          expect(readFileSync(path, "utf8")).toBe(whole)
+        }
       }
+    }),
+  )
+
+  const foreign: Readonly<Record<string, (root: string) => Buffer>> = {
+    "an SQLite database": (root) => {
+      const database = new Database(join(root, "made.db"))
+      database.run("CREATE TABLE notes (text TEXT)")
+      for (let n = 0; n < 500; n++) database.run("INSERT INTO notes VALUES (?)", [`{"n":${n}}\n{}\n`])
+      database.close()
+      return readFileSync(join(root, "made.db"))
+    },
+    "a tar file": (root) => {
+      writeFileSync(join(root, "one.ndjson"), expected(1, 40).join("\n"))
+      return spawnSync("tar", ["-C", root, "-c", "one.ndjson"]).stdout
+    },
+    "a program": () => readFileSync("/bin/ls"),
+    "text with blank lines": () => Buffer.from("Dear all,\n\n\nbest\n"),
+    "a line of more than a mebibyte": () => Buffer.from(`{"x":"${"x".repeat(1_500_000)}"}\n`),
+    "lines that are no objects": () => Buffer.from(`${expected(1, 3).join("\n")}\n7\n`),
+    zeros: () => Buffer.alloc(70_000),
+  }
+  for (const [what, make] of Object.entries(foreign)) {
+    it.live(`that is ${what} is refused by the sink and by its check, and stays as it is`, () =>
+      Effect.gen(function* () {
+        const root = yield* directory
+        const path = join(root, "events.ndjson")
+        writeFileSync(path, make(root))
+        const [hash, files] = [Bun.hash(readFileSync(path)), readdirSync(root)]
+        const sink = yield* open({ path })
+        for (const tried of [sink.check, sink.send(entries(1)), sink.send(entries(1))]) {
+          expect(yield* reasonOf(tried)).toMatchObject({
+            _tag: "SinkMisconfigured",
+            message: expect.stringContaining("it is left as it is"),
+          })
+        }
+        expect([Bun.hash(readFileSync(path)), readdirSync(root)]).toEqual([hash, files])
+      }),
+    )
+  }
+
+  it.live("of lines that the relay did not begin is appended to, and never repaired before its own", () =>
+    Effect.gen(function* () {
+      const path = join(yield* directory, "events.ndjson")
+      const before = `not an event\n${'{"of":"another"}\n'.repeat(5_000)}`
+      writeFileSync(path, before)
+      yield* (yield* open({ path })).send(entries(1))
+      appendFileSync(path, '{"id":"evt_2","torn')
+      yield* (yield* open({ path })).send(entries(1, 2))
+      expect(readFileSync(path, "utf8")).toBe(`${before}${expected(1, 2).join("\n")}\n`)
+    }),
+  )
+
+  it.live("whose last batch was larger than what is read of it is mended all the same", () =>
+    Effect.gen(function* () {
+      const path = join(yield* directory, "events.ndjson")
+      yield* begun(path, `${expected(1, 1)[0]}\n`)
+      const large = entry(2, { body: Buffer.from(JSON.stringify({ id: "evt_2", x: "x".repeat(3_000_000) })) })
+      yield* (yield* open({ path })).send([large])
+      truncateSync(path, 2_500_000)
+      yield* (yield* open({ path })).send(entries(1, 3))
+      expect(bodies(path)).toEqual([...expected(1, 1), ...expected(3, 3)])
     }),
   )
 
@@ -156,9 +225,9 @@ describe("a file", () => {
     Effect.gen(function* () {
       const root = yield* directory
       const path = join(root, "events.ndjson")
-      writeFileSync(path, "half a li")
+      writeFileSync(path, '{"id":"evt_1"}\n')
       yield* (yield* open({ path })).check
-      expect(readFileSync(path, "utf8")).toBe("half a li")
+      expect(readFileSync(path, "utf8")).toBe('{"id":"evt_1"}\n')
       yield* (yield* open({ path: join(root, "new", "events.ndjson") })).check
       expect(readdirSync(root)).toEqual(["events.ndjson"])
     }),
@@ -352,7 +421,7 @@ describe("rotation within one second", () => {
       const path = join(root, "events.ndjson")
       const sink = yield* open({ path, rotate: { size: "1 B", keep: 2 } })
       for (let sequence = 1; sequence <= 14; sequence++) yield* sink.send(entries(1, sequence))
-      const old = readdirSync(root).filter((name) => name !== "events.ndjson")
+      const old = readdirSync(root).filter((name) => name.startsWith("events-"))
       expect(old.flatMap((name) => bodies(join(root, name))).toSorted()).toEqual(expected(12, 13))
       expect(bodies(path)).toEqual(expected(14, 14))
     }),
