@@ -8,10 +8,10 @@ import type { Client } from "../../admin/AdminClient.ts"
 import type { BadRequest, Forbidden, Invalid, NotFound, Refused, TooMany, Unavailable } from "../../admin/Api.ts"
 import { onlyToken, tokensOf } from "../../config/Config.ts"
 import { readerOf } from "../../config/load/ReadFile.ts"
-import * as FileIdentity from "../../runtime/FileIdentity.ts"
 import { type CommandError, failed, misconfigured, unreachable } from "./CommandError.ts"
 import { As, Config } from "./flags.ts"
 import { heartbeatOf, whileAlive } from "./liveness.ts"
+import { ofHost } from "./loadConfig.ts"
 import { plain } from "./output.ts"
 import { lazily, Program } from "./Program.ts"
 
@@ -83,7 +83,7 @@ export const ask = Effect.fnUntraced(function* <A, E extends Answered | Unexpect
     lazily(() => import("../../admin/AdminClient.ts")),
   ])
   const as = Option.getOrUndefined(yield* As)
-  const options = { env, readFile, fileOf: FileIdentity.of, as }
+  const options = { env, readFile, ...ofHost, as }
   const { file: config, admin, lacksToken, names } = yield* loadAdmin(file, options)
   if (as !== undefined && !names.includes(as)) {
     const has = names.length === 0 ? "it has none" : `it has ${names.join(", ")}`

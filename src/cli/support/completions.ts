@@ -11,6 +11,7 @@ import { readerOf } from "../../config/load/ReadFile.ts"
 import { quarantine } from "../../event/Event.ts"
 import { eventTypes, relayEventTypes } from "../../event/EventType.ts"
 import { As, Config } from "./flags.ts"
+import { ofHost } from "./loadConfig.ts"
 import { print } from "./output.ts"
 import { lazily, Program } from "./Program.ts"
 
@@ -164,7 +165,7 @@ const valuesOf = Effect.fnUntraced(function* (kind: string, file: string | undef
   if (kind === "orphans") return yield* orphans(file)
   const part = kind === "webhooks" ? kind : "sinks"
   const { env } = yield* Program
-  const names = yield* namesIn(part, file, { env, readFile: readerOf(yield* FileSystem.FileSystem) })
+  const names = yield* namesIn(part, file, { env, readFile: readerOf(yield* FileSystem.FileSystem), ...ofHost })
   return kind === "lanes" ? [...names, quarantine] : names
 })
 

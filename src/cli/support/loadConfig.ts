@@ -4,9 +4,13 @@ import type { Loaded, LoadOptions } from "../../config/load/Load.ts"
 import { ReadFiles, readerOf } from "../../config/load/ReadFile.ts"
 import { quoted } from "../../formats/Shell.ts"
 import * as FileIdentity from "../../runtime/FileIdentity.ts"
+import { distrust } from "../../runtime/FileTrust.ts"
 import { Config } from "./flags.ts"
 import { marked, paintMessages, plain, say, table } from "./output.ts"
 import { lazily, Program } from "./Program.ts"
+
+/** How a loaded config identifies files and checks their owners. */
+export const ofHost = { fileOf: FileIdentity.of, distrust }
 
 const loading = Effect.fnUntraced(function* (how: Pick<LoadOptions, "mayLack" | "readsInstalled">) {
   const file = yield* Config
@@ -19,7 +23,7 @@ const loading = Effect.fnUntraced(function* (how: Pick<LoadOptions, "mayLack" | 
     lazily(() => import("../../sinks/SinkTypes.ts")),
     lazily(() => import("../../journal/Journals.ts")),
   ])
-  const options = { env, readFile, sinkTypes, journalTypes, fileOf: FileIdentity.of, ...how }
+  const options = { env, readFile, sinkTypes, journalTypes, ...ofHost, ...how }
   return yield* Option.match(file, { onNone: () => loadOrEmbedded(options), onSome: (path) => load(path, options) })
 })
 
@@ -80,5 +84,5 @@ export const loadJournal = Effect.gen(function* () {
     lazily(() => import("../../config/load/Load.ts")),
     lazily(() => import("../../journal/Journals.ts")),
   ])
-  return yield* loadJournal(file, { env, readFile, journalTypes, fileOf: FileIdentity.of })
+  return yield* loadJournal(file, { env, readFile, journalTypes, ...ofHost })
 })

@@ -42,8 +42,18 @@ export const read = Effect.fnUntraced(function* (
   return bytes === undefined ? undefined : text
 })
 
-/** The default config: of the working directory, else the installed one, else the embedded one. */
+/**
+ * The default config: of the working directory, else the installed one, else the embedded one.
+ *
+ * **Guarantee.** A config of the working directory is only used if it is trusted.
+ * It names the files that are read as secrets, and the addresses they are sent to.
+ */
 export const readDefault = Effect.fnUntraced(function* (options: Environment) {
+  const doubt = options.distrust?.(defaultFile)
+  if (doubt !== undefined) {
+    const hint = `if you trust it, name it: \`-c ${defaultFile}\``
+    return yield* failed(defaultFile, `it is not used, because another user may have written it: ${doubt}`, hint)
+  }
   for (const file of [defaultFile, installedFile]) {
     const text = yield* read(file, options)
     if (text !== undefined) return { file, text }

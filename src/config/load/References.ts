@@ -18,6 +18,8 @@ export interface Environment {
   readonly env: Readonly<Record<string, string | undefined>>
   /** Fails for a file of more bytes than `most`. */
   readonly readFile: (path: string, most?: number) => Effect.Effect<Uint8Array, PlatformError.PlatformError>
+  /** Why a config that nobody named isn't trusted: another user may have written it. */
+  readonly distrust?: (file: string) => string | undefined
 }
 
 /** `$${`; or `${file:`, a path that may hold variables, and `}`; or `${`, a name and `}`. */
