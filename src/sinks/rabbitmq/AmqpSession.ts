@@ -27,6 +27,12 @@ export interface SessionOptions {
   readonly timeout: number
 }
 
+export interface Destination {
+  readonly exchange: string
+  /** Whether the broker returns a message that no queue is bound for. */
+  readonly mandatory: boolean
+}
+
 export interface Session {
   /** False once the broker or an error has ended it. */
   readonly isOpen: () => boolean
@@ -34,7 +40,7 @@ export interface Session {
   readonly blocked: () => string | undefined
   /** Publishes in order and waits for the confirms, `timeout` milliseconds at most; errors by index. One call at a time. */
   readonly publish: (
-    exchange: string,
+    destination: Destination,
     messages: ReadonlyArray<Message>,
     timeout: number,
   ) => Effect.Effect<ReadonlyMap<number, AmqpError>>
@@ -156,7 +162,7 @@ export const open = Effect.fnUntraced(
     return {
       isOpen: () => isOpen,
       blocked: () => alarm,
-      publish: (exchange, messages, timeout) =>
+      publish: (destination, messages, timeout) =>
         Effect.callback((resume) => {
           const errors = new Map<number, AmqpError>()
           const waiting = new Set(messages.keys())
@@ -200,7 +206,7 @@ export const open = Effect.fnUntraced(
               queueMicrotask(() => settle(index, ended()))
             }
             try {
-              write(channel, exchange, message, confirmed)
+              write(channel, destination, message, confirmed)
             } catch (error) {
               settle(index, isOpen ? amqpError(AmqpErrors.unwritable, textOf(error)) : ended())
             }
@@ -251,13 +257,13 @@ const takeReturned = (unroutable: Map<string, number>, message: Message): AmqpEr
 
 const write = (
   channel: ConfirmChannel,
-  exchange: string,
+  { exchange, mandatory }: Destination,
   { routingKey, messageId, type, contentType, timestamp, headers, body }: Message,
   confirmed: (error: unknown) => void,
 ): void => {
   const content = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
   const properties = { contentType, messageId, ...(type !== "" && { type }), timestamp, appId: "relay", headers }
-  channel.publish(exchange, routingKey, content, { mandatory: true, persistent: true, ...properties }, confirmed)
+  channel.publish(exchange, routingKey, content, { mandatory, persistent: true, ...properties }, confirmed)
 }
 
 /**

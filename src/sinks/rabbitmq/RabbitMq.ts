@@ -5,7 +5,7 @@
  * **Guarantee.** Where the lane keeps `order: key`, events of one key are received
  * in order, also across retries: of each key one message waits for its confirm at
  * a time, and nothing overtakes one that failed. A message that no queue is bound
- * for fails alone: it is published as mandatory.
+ * for fails alone: it is published as mandatory, unless the config says otherwise.
  *
  * **Gotcha.** Confirmed is not yet durable: what a broker keeps over a restart its
  * queues say, which are durable or not.
@@ -37,7 +37,7 @@ const make = Effect.fnUntraced(function* (config: RabbitMqConfig): Effect.fn.Ret
   const url = urlOf(config)
   const tls = config.tls && (yield* Certificates.read(config.tls))
   const { open } = yield* Effect.promise(() => import("./AmqpSession.ts"))
-  const { exchange = "", routingKey = "{{type}}", order } = config
+  const { exchange = "", routingKey = "{{type}}", mandatory = true, order } = config
   const timeout = Duration.toMillis(config.requestTimeout)
   const opening = open({ url, password: config.password && Redacted.value(config.password), tls, timeout })
   const isTemplated = Template.hasPlaceholder(routingKey)
@@ -64,7 +64,7 @@ const make = Effect.fnUntraced(function* (config: RabbitMqConfig): Effect.fn.Ret
         // A message that is published to a broker that reads nothing would be published twice.
         const alarm = session.blocked()
         if (alarm !== undefined) return Effect.succeed(ofAll(amqpError(blocked, alarm)))
-        return session.publish(exchange, messages, left)
+        return session.publish({ exchange, mandatory }, messages, left)
       },
       (_, session) => session.isOpen(),
     ).pipe(

@@ -56,6 +56,13 @@ export const RabbitMqConfig = Schema.Struct({
       examples: ["{{type}}"],
     }).check(Schema.makeFilter(keyProblem)),
   ),
+  mandatory: Schema.optionalKey(
+    Schema.Boolean.annotate({
+      description:
+        "Whether the broker returns a message that no queue is bound for. With `false` such a message is lost; an exchange of type x-delayed-message needs it",
+      default: true,
+    }),
+  ),
   // The lane reads both too: what it keeps in order, the sink confirms one by one.
   order: oneOf("`key`: events of one key in the order they came; `none`: as fast as may be", ["none", "key"], "none"),
   key: MessageKeys.key,
@@ -64,7 +71,7 @@ export const RabbitMqConfig = Schema.Struct({
   batch: batch("Events that wait for their confirms at most", 100),
   requestTimeout: Units.duration.or("8 seconds", "How long the broker may take to let the relay in, and for a batch"),
 }).check(
-  Schema.makeFilter(({ url, password, tls, exchange, routingKey, headers }) => {
+  Schema.makeFilter(({ url, password, tls, exchange, routingKey, mandatory, headers }) => {
     const { isTls, ...login } = urlOf({ url })
     if (password !== undefined && login.user === undefined) {
       return { path: ["password"], issue: 'it is nobody\'s: name the user in "url", as in "amqps://user@host/vhost"' }
@@ -79,6 +86,15 @@ export const RabbitMqConfig = Schema.Struct({
       return {
         path: ["exchange"],
         issue: 'nothing says where events go: add "exchange", or "routingKey" with a queue\'s name',
+      }
+    }
+    if (exchange === undefined && mandatory === false) {
+      return { path: ["mandatory"], issue: "a message for a queue that is missing would be lost: take this key out" }
+    }
+    if (mandatory === undefined && "x-delay" in headers) {
+      return {
+        path: ["headers", "x-delay"],
+        issue: 'an exchange of type x-delayed-message returns each message that it delays: add "mandatory": false',
       }
     }
     const routing = Object.keys(headers).find((name) => name === "CC" || name === "BCC")

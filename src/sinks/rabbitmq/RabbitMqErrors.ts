@@ -14,7 +14,7 @@ export interface Place {
   readonly exchange: string
   /** A property of the event; `undefined` if the error isn't about one. */
   readonly routingKey?: string
-  /** Whether the routing key is a template: then an error about it concerns this event only. */
+  /** Whether the routing key is a template: then an error about it may concern this event only. */
   readonly isTemplated: boolean
   /** The size of the body; 0 if the error isn't about one. */
   readonly bytes: number
@@ -87,14 +87,14 @@ const noExchange = 'there is no such exchange: make it, or correct "exchange"'
 /** A template may render any text. */
 const shortened = (text: string): string => (text.length > 60 ? `${text.slice(0, 60).toWellFormed()}…` : text)
 
-/** No queue is bound for the key: the event's own reason to be a dead letter. */
-const unroutable = (at: string, { exchange, routingKey = "" }: Place): SinkError => {
+/** No queue is bound for the routing key. A constant key is the same for every event, so the target is at fault. */
+const unroutable = (at: string, { exchange, routingKey = "", isTemplated }: Place): SinkError => {
   const key = shortened(routingKey)
   const message =
     exchange === ""
       ? `${at}: there is no queue "${key}": make it, or correct "routingKey"`
       : `${at}, exchange ${exchange}: no queue is bound for the routing key "${key}": bind one, give the exchange an alternate one, or correct "routingKey"`
-  return rejected(message)
+  return isTemplated ? rejected(message) : misconfigured(message)
 }
 
 export const sinkErrorOf = (error: AmqpError.AmqpError, place: Place): SinkError => {

@@ -143,6 +143,14 @@ export const services: Theme = {
     { name: "RabbitMQ: neither exchange nor queue", config: rabbit(rabbitUrl).replace('"audit": {', '§"audit": {') },
     { name: "RabbitMQ: a placeholder in the exchange", config: rabbit(`${rabbitUrl}, "exchange": §"{{resource}}"`) },
     {
+      name: "RabbitMQ: a delay that the exchange would answer with a return",
+      config: rabbit(`${rabbitUrl}, "exchange": "events", "headers": { "x-delay": §"5000" }`),
+    },
+    {
+      name: "RabbitMQ: a missing queue would lose events",
+      config: rabbit(`${rabbitUrl}, "routingKey": "events", "mandatory": §false`),
+    },
+    {
       name: "RabbitMQ: a header that routes",
       config: rabbit(`${rabbitUrl}, "exchange": "events", "headers": { "CC": §"other" }`),
     },

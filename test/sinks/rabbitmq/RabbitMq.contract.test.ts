@@ -101,13 +101,19 @@ withRabbit("the RabbitMQ sink's contract against a real broker", (rabbit) => {
       {
         title: "a routing key that no queue is bound for",
         open: to("amq.direct", () => ({ routingKey: "nobody" })),
-        reason: "DeliveryRejected",
+        reason: "SinkMisconfigured",
         says: ["exchange amq.direct", /no queue is bound for the routing key "nobody"/, '"routingKey"'],
+      },
+      {
+        title: "a routing key out of a template that no queue is bound for",
+        open: to("amq.direct", () => ({ routingKey: "nobody.{{id}}" })),
+        reason: "DeliveryRejected",
+        says: ["exchange amq.direct", /no queue is bound for the routing key "nobody.evt_1"/],
       },
       {
         title: "a queue that is not there",
         open: openRabbitMq(() => ({ url: rabbit().url(), routingKey: "no-queue" })),
-        reason: "DeliveryRejected",
+        reason: "SinkMisconfigured",
         says: [/there is no queue "no-queue"/],
       },
       {

@@ -145,6 +145,16 @@ withRabbit("the RabbitMQ sink against a real broker", (rabbit) => {
     }),
   )
 
+  it.live("a message that need not be mandatory is delivered once the exchange has it", () =>
+    Effect.gen(function* () {
+      const exchange = yield* makeExchange(url())
+      const delayed = { headers: { "x-delay": "5000" }, mandatory: false }
+      const sink = yield* openRabbitMq(() => ({ url: url(), exchange, ...delayed }))
+      // Like an exchange that delays messages, it has no queue for this one now.
+      expect(reasons(yield* sink.send([entry(1)]))).toEqual([])
+    }),
+  )
+
   it.live("an event that is larger than the broker takes is rejected, and the rest of its batch arrives in order", () =>
     Effect.gen(function* () {
       const { queue, sink } = yield* opened()

@@ -3,11 +3,12 @@ import { afterAll, beforeAll, expect, test } from "bun:test"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import type { Channel } from "amqplib"
 import { Effect } from "effect"
 import { suiteUnless } from "../../lib/lacking.ts"
 import { relay, startRelay } from "../../lib/relay.ts"
 import { bound, makeRabbit, type Rabbit, reasonToSkip, users } from "../../parts/RabbitMq.ts"
-import { follow } from "../../parts/RabbitQueues.ts"
+import { channelTo, follow } from "../../parts/RabbitQueues.ts"
 import { bodies, deliver, writeConfig } from "../program.ts"
 
 suiteUnless(reasonToSkip(), "relay run with RabbitMQ sinks", () => {
@@ -20,6 +21,9 @@ suiteUnless(reasonToSkip(), "relay run with RabbitMQ sinks", () => {
     await rabbit.stop()
     rmSync(cwd, { recursive: true })
   })
+
+  const onChannel = <A>(use: (channel: Channel) => Promise<A>): Promise<A> =>
+    Effect.runPromise(Effect.scoped(Effect.flatMap(channelTo(rabbit.url()), (it) => Effect.promise(() => use(it)))))
 
   /** Reads until all of these are there; what it read. */
   const readAll = (queue: string, sent: ReadonlyArray<string>): Promise<ReadonlyArray<string>> =>
@@ -74,5 +78,42 @@ suiteUnless(reasonToSkip(), "relay run with RabbitMQ sinks", () => {
     await readAll(bound.queue, sent.slice(40, 60))
     expect(await running.kill()).toBe(0)
     expect(running.stdout() + running.stderr()).not.toContain(users.password)
+  }, 90_000)
+
+  test("waits for a queue and a binding that are deleted, and delivers when they are made again", async () => {
+    await rabbit.start()
+    const delivery = { retry: { initial: "100 millis", max: "300 millis" } }
+    const exchange = "amq.direct"
+    const sink = { type: "rabbitmq", url: rabbit.url(), delivery }
+    const { config, url } = await writeConfig(cwd, {
+      queue: { ...sink, routingKey: "jobs" },
+      binding: { ...sink, exchange, routingKey: "audit" },
+    })
+    const make = () =>
+      onChannel(async (channel) => {
+        await channel.assertQueue("jobs")
+        await channel.assertQueue("audit")
+        await channel.bindQueue("audit", exchange, "audit")
+      })
+    await make()
+    const running = await startRelay(config, { cwd })
+    const sent = bodies(24)
+    for (const one of sent.slice(0, 2)) expect(await deliver(url, one)).toBe(202)
+    await readAll("jobs", sent.slice(0, 2))
+    await readAll("audit", sent.slice(0, 2))
+    await onChannel(async (channel) => {
+      await channel.deleteQueue("jobs")
+      await channel.unbindQueue("audit", exchange, "audit")
+    })
+    for (const one of sent.slice(2)) expect(await deliver(url, one)).toBe(202)
+    await running.prints('there is no queue "jobs": make it')
+    await running.prints('no queue is bound for the routing key "audit": bind one')
+    await make()
+    await readAll("jobs", sent.slice(2))
+    await readAll("audit", sent.slice(2))
+    const letters = await relay(["dlq", "list", "--json", "-c", config], { cwd })
+    expect(letters.code).toBe(0)
+    expect(letters.stdout).not.toContain("evt_")
+    expect(await running.kill()).toBe(0)
   }, 90_000)
 })
