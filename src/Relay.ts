@@ -18,6 +18,7 @@ import { Lanes } from "./delivery/Lanes.ts"
 import { RelayEvents } from "./delivery/RelayEvents.ts"
 import * as Warnings from "./delivery/Warnings.ts"
 import { Ingest } from "./ingest/Ingest.ts"
+import { LastDeliveries } from "./ingest/LastDeliveries.ts"
 import { ConfigInForce } from "./journal/ConfigInForce.ts"
 import * as Journals from "./journal/Journals.ts"
 import { WorkerEntrypoint } from "./journal/WorkerEntrypoint.ts"
@@ -46,6 +47,7 @@ export const layer = ({ file, config, certificateFaults }: Loaded, options: Rela
     then(journal(config, options)),
     then(RelayEvents.layer),
     then(Ingest.layer),
+    then(LastDeliveries.layer),
     then(LaneSpecs.layer(config.clients, sizeOf(config.journal))),
     then(lanes(config)),
     then(Warnings.layer),

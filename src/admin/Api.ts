@@ -90,7 +90,7 @@ export const Webhook = Schema.Struct({
       name: Schema.String,
       /** Absent when it does not expire. */
       expires: optional(EpochMillis),
-      /** When it last verified a delivery; 0 when it has not since the start. */
+      /** When it last verified a delivery; 0 if neither this run nor the journal's newest events have one. */
       lastUsed: EpochMillis,
     }),
   ),

@@ -9,7 +9,7 @@ import type { State, StatusProblem } from "./StatusProblem.ts"
 type Secret = Webhook["secrets"][number]
 
 export const lastSigned = ({ lastUsed }: Secret, now: EpochMillis): string =>
-  lastUsed === 0 ? "not since the start" : `${span(now - lastUsed)} ago`
+  lastUsed === 0 ? "no recent delivery" : `${span(now - lastUsed)} ago`
 
 const problem = (state: State, name: string, line: string, action: string): StatusProblem => ({
   state,

@@ -12,7 +12,7 @@ export interface WebhookCounters {
   readonly signatureFailures: Map<SignatureRefusal, number>
   /** Accepted deliveries by event type, duplicates included: the journal counts those. Types beyond a thousand count as `other`. */
   readonly events: Map<string, number>
-  /** Epoch milliseconds at which each secret, by name, last verified a delivery. */
+  /** Epoch milliseconds at which each secret, by name, last verified a delivery; `LastDeliveries.ts` reads those from before the start. */
   readonly secretsLastUsed: Map<string, number>
   /** Client objects' fields, by name, that should have been null and were not. */
   readonly unredacted: Map<string, number>
@@ -62,6 +62,10 @@ export const ofWebhook = (counters: Counters, name: string): WebhookCounters => 
   }
   return found
 }
+
+/** The time of a webhook's last accepted delivery, in epoch milliseconds; 0 if none is known. */
+export const lastDelivery = ({ webhooks }: Counters, name: string): number =>
+  Math.max(0, ...(webhooks.get(name)?.secretsLastUsed.values() ?? []))
 
 /** Adds one to the count of a key. */
 export const add = <Key>(counts: Map<Key, number>, key: Key): void => {

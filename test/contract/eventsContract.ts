@@ -1,11 +1,13 @@
 /** What every journal must say of the events it keeps; `create` makes a new, empty journal. */
 import { describe, expect } from "bun:test"
-import { Effect } from "effect"
+import { Effect, Layer } from "effect"
 import type { Event } from "../../src/event/Event.ts"
 import { collect } from "../../src/journal/EventPages.ts"
 import type { EventQuery } from "../../src/journal/EventQuery.ts"
 import { Operator } from "../../src/journal/Operator.ts"
-import type { WholeJournal } from "../../src/journal/WholeJournal.ts"
+import { servicesOf, type WholeJournal } from "../../src/journal/WholeJournal.ts"
+import { webhook } from "../ingest/fixture.ts"
+import { startIngest } from "../ingest/lastDeliveries.ts"
 import { attempts, letter, event as old, retrying, settlement } from "../journal/samples.ts"
 import { type Create, testWith } from "./journal/sessions.ts"
 
@@ -40,6 +42,23 @@ export const eventsContract = (name: string, create: Create): void => {
   })
 
   describe(`${name}: events`, () => {
+    test("tell after a restart when each secret of a webhook last verified a delivery", (journal) =>
+      Effect.gen(function* () {
+        for (const [id, secret, ago] of [
+          ["a", "main", 3_000],
+          ["b", "old", 2_000],
+          ["c", "main", 1_000],
+        ] as const) {
+          yield* journal.append(event(id, { secret, receivedAt: now - ago }), ["lake"])
+        }
+        yield* journal.append(event("d", { webhook: "other" }), ["lake"])
+        yield* journal.replay([{ sequence: 1, sinks: ["lake"] }])
+        const started = yield* startIngest(Layer.succeedContext(servicesOf(journal)))
+        yield* started.recall(webhook(), 0)
+        expect(started.signed("scheduling")).toEqual({ main: now - 1_000, old: now - 2_000 })
+        expect(started.of("scheduling")).toBe(now - 1_000)
+      }).pipe(Effect.scoped))
+
     test("are listed newest first, in pages, without their bodies", (journal) =>
       Effect.gen(function* () {
         for (const id of ["a", "b", "c"]) yield* journal.append(event(id), ["lake"])

@@ -100,7 +100,7 @@ const WebhookCard = ({ webhook, status }: { readonly webhook: Webhook | undefine
                 {lastUsed !== 0 && lastUsed === newest && <Pill tone="good">signed last</Pill>}
               </span>
               <span class="quiet">
-                {lastUsed === 0 ? "not used since the start" : <Ago at={lastUsed} now={status.now} />}
+                {lastUsed === 0 ? "signed no recent delivery" : <Ago at={lastUsed} now={status.now} />}
                 {expires !== undefined && (
                   <>
                     {expires <= status.now ? ", expired " : ", expires "}

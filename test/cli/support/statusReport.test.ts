@@ -196,9 +196,9 @@ describe("status", () => {
         "  SINK  TYPE  STATE    BACKLOG  OLDEST  RETRYING  DEAD LETTERS",
         "  lake  file  running  0        -       0         0",
         "",
-        "  WEBHOOK     SECRET   LAST SIGNED          EXPIRES",
-        "  scheduling  2026-05  10 s ago             -",
-        "  scheduling  2026-11  not since the start  -",
+        "  WEBHOOK     SECRET   LAST SIGNED         EXPIRES",
+        "  scheduling  2026-05  10 s ago            -",
+        "  scheduling  2026-11  no recent delivery  -",
       ].join("\n"),
     )
   })

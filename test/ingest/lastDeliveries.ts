@@ -1,0 +1,24 @@
+/** Ingest as a restart finds it: nothing was received, and the journal may have deliveries. */
+import { Context, Effect, Layer } from "effect"
+import { Ingest } from "../../src/ingest/Ingest.ts"
+import { LastDeliveries } from "../../src/ingest/LastDeliveries.ts"
+import type { Archive } from "../../src/journal/Archive.ts"
+import type { Journal } from "../../src/journal/Journal.ts"
+import { activeConfig } from "../lib/activeConfig.ts"
+import { webhook } from "./fixture.ts"
+
+export const startIngest = Effect.fnUntraced(function* (journal: Layer.Layer<Journal | Archive>) {
+  const context = yield* Layer.build(
+    LastDeliveries.layer.pipe(
+      Layer.provideMerge(Ingest.layer),
+      Layer.provide(Layer.merge(journal, activeConfig({ webhooks: [webhook()] }))),
+      // Over an outer test's layers it would be built once for all.
+      Layer.fresh,
+    ),
+  )
+  const { counters } = Context.get(context, Ingest)
+  return {
+    ...Context.get(context, LastDeliveries),
+    signed: (name: string) => Object.fromEntries(counters.webhooks.get(name)?.secretsLastUsed ?? []),
+  }
+})
