@@ -1,11 +1,11 @@
 /**
  * `bun run faults`: breaks what can break, and counts what was lost.
  *
- *   bun run faults [--long] [--only NAME] [--except NAME] [--seed N] [--binary dist/relay] [--mutants]
+ *   bun run faults [--long] [--only NAME] [--except NAME] [--seed N] [--binary dist/relay] [--bail] [--mutants]
  *
  * Prints a row a fault and exits 1 when any of them failed. A seed that failed
- * fails again. `--mutants` removes guards on purpose, each of which must make
- * its line fail.
+ * fails again. `--bail` ends with the first that failed. `--mutants` removes
+ * guards on purpose, and each must make its line fail.
  */
 import { parseArgs } from "node:util"
 import { failures, type Outcome } from "./Line.ts"
@@ -17,6 +17,7 @@ const { values: flags } = parseArgs({
   options: {
     long: { type: "boolean", default: false },
     mutants: { type: "boolean", default: false },
+    bail: { type: "boolean", default: false },
     only: { type: "string", multiple: true, default: [] },
     except: { type: "string", multiple: true, default: [] },
     seed: { type: "string", default: String(Date.now() % 1_000_000) },
@@ -61,6 +62,7 @@ for (const line of lines.filter(({ name }) => wanted(name))) {
   if (outcome.skipped !== undefined) skipped += 1
   else if (failures(outcome).length > 0) failed += 1
   console.log(Table.line(line, outcome, (performance.now() - started) / 1_000))
+  if (flags.bail && failed > 0) break
 }
 console.log(
   failed === 0

@@ -16,6 +16,7 @@ export const tries = (all: number): number => (triesFew ? Math.ceil(all / 10) : 
 
 /** Files whose tests start other programs again and again, or take seconds: half of the time of all. */
 export const rehearsals = [
+  "test/ci/Run.test.ts",
   "test/cli/support/completions.test.ts",
   "test/config/verifying.test.ts",
   "test/delivery/Warnings.test.ts",

@@ -1,0 +1,91 @@
+/** What `.ci/run` checks. */
+import { spawnSync } from "node:child_process"
+import process from "node:process"
+import type { Plan, Step } from "./Run.ts"
+
+const bun = process.execPath
+
+const tests = (name: string, command: ReadonlyArray<string>, env: Step["env"] = {}): Step => ({
+  name,
+  command,
+  env,
+  kind: "tests",
+})
+
+const script = (name: string, ...words: ReadonlyArray<string>): Step => ({
+  name,
+  command: [bun, "run", ...words],
+  kind: "check",
+})
+
+/** With the parts that a plain `bun test` skips: Kafka (Java 17, Maven), moto (Python 3.10), PostgreSQL from npm, Chromium, systemd. */
+const parts = { RELAY_PARTS: "1" }
+
+const defects = (name: string, ...words: ReadonlyArray<string>): Step => ({
+  ...script(name, ...words),
+  env: parts,
+  kind: "defects",
+})
+
+/** `bun test` in parts of about the same length. What no other part names is in the last. */
+const folders = ["test/e2e", "test/journal", "test/sinks", "test/page"]
+const all: ReadonlyArray<Step> = [
+  ...folders.map((folder) => tests(`bun test ${folder}`, [`${folder}/`], parts)),
+  tests(
+    "bun test, the other folders",
+    folders.map((folder) => `--path-ignore-patterns=${folder}/**`),
+    parts,
+  ),
+]
+
+const kafka = ["contract.test.ts", "test.ts"].map((name) => `test/sinks/kafka/Kafka.${name}`)
+const kafkaFiles = [...kafka, "test/sinks/kafka/KafkaProgram.test.ts", "test/sinks/kafka/KafkaClosed.test.ts"]
+const rabbitMq = ["RabbitMq.contract.test.ts", "RabbitMq.test.ts", "RabbitMqProgram.test.ts"]
+const otherSinks = [
+  ...["test/sinks/sns/Sns.", "test/sinks/sns/SnsProgram", "test/sinks/sqs", "test/sinks/eventbridge"],
+  ...["test/sinks/email", "test/sinks/nats"],
+  ...rabbitMq.map((name) => `test/sinks/rabbitmq/${name}`),
+]
+const otherNames = "SNS, SQS, EventBridge, email, NATS and RabbitMQ"
+const underDeno = ["http", "service", "metrics", "trace", "page"].map((name) => `test/e2e/${name}`)
+const from = (runtime: string, more: Step["env"] = {}) => ({ ...more, RELAY_UNDER: runtime })
+
+/** What the campaign draws it draws from the commit: each commit tries other cases, and the same commit the same ones again. */
+const seed = (): string => {
+  const { stdout } = spawnSync("git", ["rev-parse", "--short=5", "HEAD"], { encoding: "utf8" })
+  return String(Number.parseInt(stdout?.trim() || "1", 16))
+}
+
+/** None of these measures a time: the simulations have a clock of their own. */
+const timeless = ["simulation", "fleet-simulation", "fleet-shards", "fuzz", "damaged-journal"]
+
+export const plan = (): Plan => {
+  const faults = ["faults", "--bail", "--seed", seed()]
+  return {
+    first: [
+      { name: "install by the lock", command: [bun, "install", "--frozen-lockfile"], kind: "check" },
+      script("build the binary", "build:native"),
+    ],
+    sideBySide: [
+      ...all,
+      // What `bun test` runs from the binary:
+      tests("the whole program from its source", ["test/e2e"], from("bun")),
+      defects("simulations and random input", ...faults, ...timeless.map((name) => `--only=${name}`)),
+      tests("HTTP, service, metrics, traces and the page under Deno", underDeno, from("deno")),
+      tests("Kafka 3.9 under Deno", kafkaFiles, { ...from("deno", parts), RELAY_KAFKA: "3.9" }),
+      tests("Kafka from the binary", kafkaFiles, from("binary", parts)),
+      tests(`${otherNames} under Deno`, otherSinks, from("deno", parts)),
+      tests(`${otherNames} from the binary`, otherSinks, from("binary", parts)),
+      script("all that goes out: packages, tarballs, their parts and checksums", "release"),
+      script("type check", "typecheck"),
+      script("lint and format", "lint"),
+    ],
+    quiet: [
+      defects(
+        "the fault campaign, short",
+        ...[...faults, "--binary", "dist/relay", ...timeless.map((name) => `--except=${name}`)],
+      ),
+      defects("one sink down, short", "isolation", "--quick"),
+    ],
+  }
+}
