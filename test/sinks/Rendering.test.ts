@@ -104,6 +104,7 @@ it.effect("a topic that is no name is not repeated at length", () =>
       topic: "x".repeat(1_000_000),
       isTemplated: true,
       bytes: 1,
+      isKeyless: false,
     })
     expect(reason.message).toMatch(/^kafka b:9092, topic x{60}…: this is no name for a topic: at most 249/)
   }),

@@ -55,13 +55,14 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
   const brokers = config.brokers.join(", ")
   const isTemplated = Template.hasPlaceholder(config.topic)
 
-  const fault = (error: KafkaError, topic = isTemplated ? "" : config.topic, bytes = 0): SinkError =>
-    KafkaErrors.sinkErrorOf(error, { brokers, topic, isTemplated, bytes })
+  const place = { brokers, topic: isTemplated ? "" : config.topic, isTemplated, bytes: 0, isKeyless: false }
+  const fault = (error: KafkaError, more: Partial<KafkaErrors.Place> = {}): SinkError =>
+    KafkaErrors.sinkErrorOf(error, { ...place, ...more })
   const within = <A>(call: Effect.Effect<A, KafkaError>): Effect.Effect<A, SinkError> =>
     Effect.mapError(Diagnosis.within(call, options.requestTimeout, options), (error) => fault(error))
 
-  const sendBatch = KafkaBatch.make(client, topics, encoder(config), (error, { topic, value }) =>
-    fault(error, topic, value.length),
+  const sendBatch = KafkaBatch.make(client, topics, encoder(config), (error, { topic, key, value }) =>
+    fault(error, { topic, bytes: value.length, isKeyless: key === "" }),
   )
   const send = (batch: ReadonlyArray<Entry>): Effect.Effect<Failures, SinkError> => {
     if (batch.length === 0) return passed
@@ -83,9 +84,8 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
       const reaching = Effect.flatMap(loadClient(config.client, own), (one) => one.brokers)
       return Diagnosis.within(reaching, options.requestTimeout / 2, own)
     },
-    aboutBroker: (error, broker) =>
-      KafkaErrors.sinkErrorOf(error, { brokers: broker, topic: "", isTemplated: false, bytes: 0 }).message,
-    aboutTopic: (error, topic) => fault(error, topic).message,
+    aboutBroker: (error, broker) => fault(error, { brokers: broker, topic: "", isTemplated: false }).message,
+    aboutTopic: (error, topic) => fault(error, { topic }).message,
   }
   const names = isTemplated ? foreseeable(config.topic) : [config.topic]
   const advise = ({ maxBody }: Limits) =>

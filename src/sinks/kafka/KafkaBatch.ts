@@ -50,15 +50,17 @@ export const make = (
   ) {
     const middle = records.length >> 1
     let stop: SinkError | undefined
+    const isOrdered = ({ message }: PlacedRecord) => message.key !== ""
     for (const half of [records.slice(0, middle), records.slice(middle)]) {
-      for (const { index } of half) {
-        if (stop === undefined) failures.delete(index)
-        else failures.set(index, stop)
-      }
-      if (stop !== undefined) continue
-      yield* deliver(half, failures)
-      // Later records must not overtake one that is retried.
-      stop = half.map(({ index }) => failures.get(index)).find((failure) => failure !== undefined && !isFinal(failure))
+      const free = stop === undefined ? half : half.filter((one) => !isOrdered(one))
+      if (stop !== undefined) for (const { index } of half) failures.set(index, stop)
+      for (const { index } of free) failures.delete(index)
+      if (free.length > 0) yield* deliver(free, failures)
+      // Later records of a key must not overtake one that is retried.
+      stop ??= half
+        .filter(isOrdered)
+        .map(({ index }) => failures.get(index))
+        .find((failure) => failure !== undefined && !isFinal(failure))
     }
   })
 

@@ -25,6 +25,8 @@ export interface Place {
   readonly isTemplated: boolean
   /** The size of the record; 0 if the error isn't about one. */
   readonly bytes: number
+  /** Whether the record has no key. */
+  readonly isKeyless: boolean
 }
 
 /** Whether one record may be the reason that a batch was refused: split, the others are accepted. */
@@ -32,14 +34,8 @@ export const isOneRecords = ({ code }: KafkaError): boolean => refusedRecords.ha
 
 const tooLarge = (code: string): boolean => code === "MESSAGE_TOO_LARGE" || code === "RECORD_LIST_TOO_LARGE"
 
-/** Codes of records that no retry helps. */
-const refusedRecords = new Set([
-  "MESSAGE_TOO_LARGE",
-  "RECORD_LIST_TOO_LARGE",
-  "INVALID_RECORD",
-  "INVALID_TIMESTAMP",
-  "UNSUPPORTED_FOR_MESSAGE_FORMAT",
-])
+/** Codes of records of which others in the batch may be accepted. */
+const refusedRecords = new Set(["MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "INVALID_RECORD"])
 
 /** Codes that need a person, and what to do. */
 const advice = new Map(
@@ -58,6 +54,9 @@ const advice = new Map(
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "the user lacks Write on the transactional id: grant it",
     UNSUPPORTED_COMPRESSION_TYPE: 'the broker does not know this compression: change "compression"',
     UNSUPPORTED_VERSION: "the broker is too old for this client",
+    INVALID_TIMESTAMP:
+      "the broker refuses the time of this machine: correct the clock that is wrong, or raise the topic's message.timestamp limits",
+    UNSUPPORTED_FOR_MESSAGE_FORMAT: "the topic has a message format without headers: raise its message.format.version",
     POLICY_VIOLATION: 'the broker has a rule against such topics: change "createTopics", or make the topic by hand',
     INVALID_REPLICATION_FACTOR: 'there are too few brokers for this many copies: lower "createTopics.replication"',
     INVALID_PARTITIONS: 'the broker refuses this number of partitions: change "createTopics.partitions"',
@@ -84,8 +83,24 @@ export const throttledFor = (millis: number, brokers: string, clientId: string):
     millis,
   )
 
-export const sinkErrorOf = (error: KafkaError, { brokers, topic, isTemplated, bytes }: Place): SinkError => {
+/** A compacted topic takes no record without a key. Not every client passes the broker's words on. */
+const refusedRecord = (error: KafkaError, at: string, isKeyless: boolean): SinkError => {
+  const isCompacted = /without key/i.test(error.detail)
+  if (!isCompacted && !(isKeyless && error.detail === "")) {
+    return rejected(`${at} refused the event: ${error.message}`)
+  }
+  const why = isCompacted ? "the topic is compacted" : "the topic is probably compacted"
+  return misconfigured(
+    `${at}: ${why} (cleanup.policy) and takes no event without a key: set "key" to a text that every event has, or change the policy (${saidBy(error)})`,
+  )
+}
+
+/** The broker's own words, or else its code. */
+const saidBy = ({ code, detail }: KafkaError): string => (detail === "" ? code : detail)
+
+export const sinkErrorOf = (error: KafkaError, place: Place): SinkError => {
   const { code } = error
+  const { brokers, topic, isTemplated, bytes, isKeyless } = place
   // A template may render any text: one that is too long for a name is cut.
   const name = topic.length > 249 ? `${topic.slice(0, 60)}…` : topic
   const at = name === "" ? `kafka ${brokers}` : `kafka ${brokers}, topic ${name}`
@@ -104,7 +119,7 @@ export const sinkErrorOf = (error: KafkaError, { brokers, topic, isTemplated, by
       `${at}: an event of ${bytes} bytes is larger than the broker takes: raise the topic's max.message.bytes, or lower the webhook's maxBody`,
     )
   }
-  if (refusedRecords.has(code)) return rejected(`${at} refused the event: ${error.message}`)
+  if (refusedRecords.has(code)) return refusedRecord(error, at, isKeyless)
   if (code === "INVALID_TOPIC_EXCEPTION") {
     const message = `${at}: this is no name for a topic: at most 249 letters, digits, ".", "_" and "-"`
     return isTemplated ? rejected(message) : misconfigured(message)
@@ -116,10 +131,10 @@ export const sinkErrorOf = (error: KafkaError, { brokers, topic, isTemplated, by
   }
   const todo = advice.get(code)
   if (todo !== undefined) {
-    const said = error.detail === "" ? code : error.detail
-    return misconfigured(`${at}: ${todo} (${said})`)
+    return misconfigured(`${at}: ${todo} (${saidBy(error)})`)
   }
   if (code === "THROTTLING_QUOTA_EXCEEDED") return throttled(`${at}: a quota is used up`, 5 * seconds)
   // The rest is transient: an election, too few in-sync replicas, a disk that fails over.
-  return unavailable(`${at} can't take events now (${code})`)
+  const words = error.detail === "" ? "" : `: ${error.detail}`
+  return unavailable(`${at} can't take events now (${code}${words})`)
 }

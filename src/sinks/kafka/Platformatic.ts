@@ -17,6 +17,7 @@ import {
 } from "@platformatic/kafka"
 import { Effect, type Scope, Semaphore } from "effect"
 import { hasProperty } from "effect/Predicate"
+import { oneLine } from "../ServiceWords.ts"
 import {
   below,
   type ClientOptions,
@@ -164,7 +165,7 @@ const walk = (error: unknown): ReadonlyArray<Error> => {
 
 const leaf = (error: Error): ReadonlyArray<KafkaError> => {
   const protocol = textOf(error, "apiId")
-  if (protocol !== "") return [kafkaError(protocol, textOf(error, "serverErrorMessage"))]
+  if (protocol !== "") return [kafkaError(protocol, oneLine(textOf(error, "serverErrorMessage")))]
   const code = textOf(error, "code")
   if (/^Unknown topic/.test(error.message)) return [kafkaError("UNKNOWN_TOPIC_OR_PARTITION")]
   // Only a wrapper of its causes: a login fails for the reason that stands inside, such as a connection that was closed.

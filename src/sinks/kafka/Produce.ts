@@ -38,6 +38,7 @@ import {
 } from "@platformatic/kafka"
 import { Clock, Effect } from "effect"
 import { hasProperty } from "effect/Predicate"
+import { oneLine } from "../ServiceWords.ts"
 import { type ClientOptions, type KafkaError, type KafkaRecord, kafkaError, place } from "./KafkaClient.ts"
 import { compressed, type ProducerIdentity, RecordBatches } from "./RecordBatch.ts"
 
@@ -117,8 +118,8 @@ const lostCount = new Set([
 /** It was written by an attempt before, so long ago that the broker no longer knows where. */
 const isWritten = (code: string): boolean => code === "DUPLICATE_SEQUENCE_NUMBER"
 
-const refusal = (code: string): Trouble => ({
-  error: kafkaError(code),
+const refusal = (code: string, words = ""): Trouble => ({
+  error: kafkaError(code, words),
   mayPass: protocolErrors[code]?.canRetry === true || lostCount.has(code),
   isRefusal: true,
 })
@@ -126,14 +127,23 @@ const refusal = (code: string): Trouble => ({
 const hasResponse = (error: unknown): error is { readonly response: ProduceResponse } =>
   hasProperty(error, "response") && hasProperty(error.response, "responses") && Array.isArray(error.response.responses)
 
+type PartitionResponse = ProduceResponse["responses"][number]["partitionResponses"][number]
+
+/** The broker's own words; older versions of the response have none. Those about a record say more. */
+const wordsOf = ({ recordErrors, errorMessage }: PartitionResponse): string => {
+  const ofRecord = recordErrors?.find(({ batchIndexErrorMessage }) => batchIndexErrorMessage)?.batchIndexErrorMessage
+  return oneLine(ofRecord ?? errorMessage ?? "")
+}
+
 /** A broker answered this for each batch. */
 const answered = ({ responses }: ProduceResponse, batches: ReadonlyArray<Batch>): Troubles => {
   const troubles = new Map<Batch, Trouble>()
   for (const batch of batches) {
     const topic = responses.find(({ name }) => name === batch.topic)
-    const id = topic?.partitionResponses.find(({ index }) => index === batch.partition)?.errorCode ?? -1
+    const found = topic?.partitionResponses.find(({ index }) => index === batch.partition)
+    const id = found?.errorCode ?? -1
     const code = protocolErrorsCodesById[id] ?? String(id)
-    if (id !== 0 && !isWritten(code)) troubles.set(batch, refusal(code))
+    if (id !== 0 && !isWritten(code)) troubles.set(batch, refusal(code, found && wordsOf(found)))
   }
   return troubles
 }

@@ -105,6 +105,22 @@ withBroker("the Kafka sink against a real broker", (broker) => {
         }),
       )
 
+      it.live("a compacted topic waits for a key in the config; events with a key pass", () =>
+        Effect.gen(function* () {
+          const topic = yield* Effect.promise(() => makeTopic(broker().plain, 1, { "cleanup.policy": "compact" }))
+          const sink = yield* openKafka(plain({ topic, key: "{{account_id}}" }))
+          const received = yield* follow(broker().plain, [topic])
+          const of = (sequence: number, accountId: string) => entry(sequence, { accountId })
+          const failures = yield* sink.send([of(1, "a"), of(2, ""), of(3, "b"), of(4, ""), of(5, "a")])
+          expect(reasons(failures)).toEqual({ 1: "SinkMisconfigured", 3: "SinkMisconfigured" })
+          const words =
+            client === "platformatic" ? "Compacted topic cannot accept message without key" : "INVALID_RECORD"
+          expect(failures.get(1)?.message).toContain(words)
+          expect(failures.get(1)?.message).toMatch(/compacted \(cleanup\.policy\) .* set "key"/)
+          expect(ids(yield* Effect.promise(() => received(3)))).toEqual(["evt_1", "evt_3", "evt_5"])
+        }),
+      )
+
       it.live("a topic that is missing fails its own events; those to other topics pass", () =>
         Effect.gen(function* () {
           const topic = yield* Effect.promise(() => makeTopic(broker().plain))

@@ -60,6 +60,9 @@ interface Cluster {
   readonly throttle?: number
 }
 
+/** The words of a broker beside an error code. */
+const words = { errorMessage: "One record is refused", recordErrors: [{ batchIndexErrorMessage: "no\nkey" }] }
+
 /** A producer to brokers that answer each batch with what `answer` gives: an error code, or no answer at all. */
 const to = (answer: (sent: Sent) => number | Error, { leader = () => 1, throttle = 0 }: Cluster = {}) => {
   const sent: Array<Sent> = []
@@ -85,7 +88,7 @@ const to = (answer: (sent: Sent) => number | Error, { leader = () => 1, throttle
           const answers = batches.map((batch) => [batch.partition, answer(batch)] as const)
           const lost = answers.find(([, code]) => code instanceof Error)?.[1]
           if (lost instanceof Error) return answered(lost)
-          const partitionResponses = answers.map(([index, errorCode]) => ({ index, errorCode }))
+          const partitionResponses = answers.map(([index, errorCode]) => ({ index, errorCode, ...words }))
           answered(null, { responses: [{ name: "events", partitionResponses }], throttleTimeMs: throttle })
         },
       }),
@@ -147,6 +150,7 @@ describe("producing", () => {
           [1, "MESSAGE_TOO_LARGE"],
           [2, "MESSAGE_TOO_LARGE"],
         ])
+        expect(errors.get(1)?.detail).toBe("no\\nkey")
         expect((yield* send([record(0, "c")])).size).toBe(0)
         expect(sent.map(({ by, partition, sequence }) => [by, partition, sequence])).toEqual([
           [1n, 0, 0],
