@@ -18,6 +18,7 @@ import { Ingest } from "../ingest/Ingest.ts"
 import { Archive, type JournalStatus } from "../journal/Archive.ts"
 import type { FleetStatus } from "../journal/FleetStatus.ts"
 import { Reload, type ReloadStatus } from "../reload/Reload.ts"
+import { Stderr } from "../runtime/Stderr.ts"
 import { reasons } from "../sinks/Sink.ts"
 import { isCollecting, sendsDigests } from "./Collecting.ts"
 import { counter, gauge, histogram, type Sample } from "./MetricsText.ts"
@@ -205,6 +206,7 @@ export const render = Effect.gen(function* () {
     ...ofJournal(status, fleet?.ownedBytes),
     ...(fleet === undefined ? [] : ofFleet(fleet)),
     ...ofConfig(yield* (yield* Reload).status),
+    counter("relay_log_lines_dropped_total", "Lines of the log that stderr did not take", (yield* Stderr).dropped()),
     gauge("relay_ready", "1 while deliveries can be accepted", why === "" ? 1 : 0),
     gauge("relay_build_info", "Always 1", [[{ version }, 1]]),
   ].join("")

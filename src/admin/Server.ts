@@ -18,6 +18,7 @@ import { Reload } from "../reload/Reload.ts"
 import { userAgent } from "../runtime/HttpTransport.ts"
 import * as Problem from "../runtime/Problem.ts"
 import type { Handler } from "../runtime/RequestGuard.ts"
+import { Stderr } from "../runtime/Stderr.ts"
 import * as AdminGuard from "./AdminGuard.ts"
 import { bodyProblem } from "./BodyLimit.ts"
 import { Caller, operatorOf } from "./Caller.ts"
@@ -58,11 +59,12 @@ const clientOf = ({ headers }: Request): string => {
   return headers.get("user-agent") === userAgent ? "the command line" : "the admin API"
 }
 
-/** The router's requests begin without a context: what they log would go past the relay's log. */
+/** The router's requests begin without a context: their log lines would go past the relay's log. */
 const logging = Effect.gen(function* () {
   return Context.make(Logger.CurrentLoggers, yield* Logger.CurrentLoggers).pipe(
     Context.add(References.MinimumLogLevel, yield* References.MinimumLogLevel),
     Context.add(Console.Console, yield* Console.Console),
+    Context.add(Stderr, yield* Stderr),
   )
 })
 

@@ -12,6 +12,7 @@ import { onCrash } from "../runtime/Crash.ts"
 import * as Environment from "../runtime/Environment.ts"
 import * as Process from "../runtime/Process.ts"
 import { drainDeadline } from "../runtime/Runtime.ts"
+import * as Stderr from "../runtime/Stderr.ts"
 import { run } from "./Cli.ts"
 import { exitCodes } from "./support/CommandError.ts"
 import { bug, report } from "./support/exitReport.ts"
@@ -23,7 +24,8 @@ import { commandOf, Program } from "./support/Program.ts"
 export const start = async (entry: URL): Promise<never> => {
   const started = Process.started()
   const debug = started.env.RELAY_DEBUG === "1"
-  const console = screen(globalThis.console)
+  const stderr = Stderr.make()
+  const console = screen({ ...globalThis.console, warn: stderr.line })
   const style = painted(Process.stderrIsTerminal() && (started.env.NO_COLOR ?? "") === "")
   let crashed: (() => void) | undefined
   onCrash((error) => {
@@ -47,6 +49,7 @@ export const start = async (entry: URL): Promise<never> => {
       Effect.provideService(Program, program),
       Effect.provideService(Columns, columns),
       Effect.provideService(Console.Console, console),
+      Effect.provideService(Stderr.Stderr, stderr),
     ),
   )
   let isBug = false
@@ -56,8 +59,8 @@ export const start = async (entry: URL): Promise<never> => {
     fiber.interruptUnsafe()
   }
   const exit = await Effect.runPromise(Fiber.await(fiber))
-  if (isBug) return Process.exit(exitCodes.bug)
-  const { code, message } = report(exit, debug, style, columns.stderr)
+  const { code, message } = isBug ? { code: exitCodes.bug, message: "" } : report(exit, debug, style, columns.stderr)
   if (message !== "") console.error(message)
+  await stderr.flush()
   return Process.exit(code)
 }

@@ -41,6 +41,7 @@ const libc = (): Libc => {
     socket: { args: ["i32", "i32", "i32"], returns: "i32" },
     sendto: { args: ["i32", "ptr", "usize", "i32", "ptr", "u32"], returns: "i64" },
     close: { args: ["i32"], returns: "i32" },
+    poll: { args: ["ptr", "usize", "i32"], returns: "i32" },
     setsockopt: { args: ["i32", "i32", "i32", "ptr", "u32"], returns: "i32" },
     getsockopt: { args: ["i32", "i32", "i32", "ptr", "ptr"], returns: "i32" },
     getsockname: { args: ["i32", "ptr", "ptr"], returns: "i32" },

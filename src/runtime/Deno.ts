@@ -74,6 +74,7 @@ const libc = (): Libc =>
     socket: { parameters: ["i32", "i32", "i32"], result: "i32" },
     sendto: { parameters: ["i32", "buffer", "usize", "i32", "buffer", "u32"], result: "isize" },
     close: { parameters: ["i32"], result: "i32" },
+    poll: { parameters: ["buffer", "usize", "i32"], result: "i32" },
     setsockopt: { parameters: ["i32", "i32", "i32", "buffer", "u32"], result: "i32" },
     getsockopt: { parameters: ["i32", "i32", "i32", "buffer", "buffer"], result: "i32" },
     getsockname: { parameters: ["i32", "buffer", "buffer"], result: "i32" },

@@ -3,7 +3,8 @@
  * `STOPPING=1`, `STATUS=…`, and around a reload `RELOADING=1` and `READY=1`.
  *
  * **Guarantee.** Without NOTIFY_SOCKET, or without a libc, nothing is sent and
- * nothing fails.
+ * nothing fails. A manager that doesn't read delays nothing: messages wait, of
+ * each kind the newest, and are sent again.
  */
 import process from "node:process"
 import { Context, Duration, Effect } from "effect"
@@ -29,7 +30,10 @@ export const Notify = Context.Reference<Notify>("relay/runtime/Notify", { defaul
 const unix = 1
 const datagram = 2
 const closeOnExec = 0o2000000
+const dontWait = 0x40
 const noSignal = 0x4000
+/** Milliseconds until waiting messages are sent again. */
+const sendAgain = 500
 const longestPath = 107
 
 /** A `sockaddr_un`. A name that begins with `@` is abstract: its first byte is zero. */
@@ -41,12 +45,37 @@ const address = (path: string): Uint8Array | undefined => {
   return Buffer.concat([family, name])
 }
 
-const send = ({ socket, sendto, close }: Libc, to: Uint8Array, text: string): void => {
+/** Returns whether the socket took the message. */
+const send = ({ socket, sendto, close }: Libc, to: Uint8Array, text: string): boolean => {
   const bytes = Buffer.from(text)
   const descriptor = socket(unix, datagram | closeOnExec, 0)
-  if (descriptor < 0) return
-  sendto(descriptor, bytes, bytes.length, noSignal, to, to.length)
+  if (descriptor < 0) return false
+  const sent = sendto(descriptor, bytes, bytes.length, noSignal | dontWait, to, to.length)
   close(descriptor)
+  return Number(sent) === bytes.length
+}
+
+/** Sends in order. A message that waits is replaced by the next that begins with the same line. */
+const queue = (library: Libc, to: Uint8Array) => {
+  const waiting = new Map<string, string>()
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const sendAll = (): void => {
+    for (const [kind, text] of waiting) {
+      if (!send(library, to, text)) break
+      waiting.delete(kind)
+    }
+    clearTimeout(timer)
+    if (waiting.size > 0) {
+      timer = setTimeout(sendAll, sendAgain)
+      timer.unref()
+    }
+  }
+  return (lines: ReadonlyArray<string>): void => {
+    const [kind = ""] = lines
+    waiting.delete(kind)
+    waiting.set(kind, lines.join("\n"))
+    sendAll()
+  }
 }
 
 const monotonic = 1
@@ -71,7 +100,8 @@ export const make = Effect.fnUntraced(function* (env: Readonly<Record<string, st
   const library = yield* Effect.option(Effect.try(libc))
   if (library._tag === "None") return silent
   const watchdog = watchdogOf(env)
-  const say: Notify["say"] = (...lines) => Effect.sync(() => send(library.value, to, lines.join("\n")))
+  const add = queue(library.value, to)
+  const say: Notify["say"] = (...lines) => Effect.sync(() => add(lines))
   const notify: Notify = {
     say,
     reloading: Effect.suspend(() => say("RELOADING=1", `MONOTONIC_USEC=${microseconds(library.value)}`)),

@@ -27,7 +27,7 @@ export interface Listener {
   readonly close: (force: boolean) => Promise<void>
 }
 
-/** Functions of the C library for what neither runtime has: datagrams to a Unix socket, options of sockets, locks of files, and CLOCK_MONOTONIC. */
+/** Functions of the C library for what neither runtime has: datagrams to a Unix socket, whether a write would block, options of sockets, locks of files, and CLOCK_MONOTONIC. */
 export interface Libc {
   readonly socket: (domain: number, type: number, protocol: number) => number
   readonly sendto: (
@@ -39,6 +39,8 @@ export interface Libc {
     addressLength: number,
   ) => number | bigint
   readonly close: (socket: number) => number
+  /** Each of `count` asks is 8 bytes: the descriptor, the events that it waits for, those that happened. */
+  readonly poll: (asks: Uint8Array, count: number, millis: number) => number
   readonly setsockopt: (socket: number, level: number, option: number, value: Uint8Array, length: number) => number
   readonly getsockopt: (socket: number, level: number, option: number, value: Uint8Array, length: Uint8Array) => number
   readonly getsockname: (socket: number, address: Uint8Array, length: Uint8Array) => number

@@ -188,15 +188,15 @@ export const drainDeadline = 24_000
 
 /**
  * Waits for the first SIGTERM or SIGINT. A second one ends the process at once.
- * With `onExit`, which is called before an exit, so does the deadline: for what
+ * With `onExit`, which the exit waits for, so does the deadline: for what
  * drains. What is on disk is delivered after the next start.
  */
-export const awaitSignal = (onExit?: (why: Signal | "deadline") => void): Effect.Effect<Signal> =>
+export const awaitSignal = (onExit?: (why: Signal | "deadline") => Promise<void>): Effect.Effect<Signal> =>
   Effect.callback<Signal>((resume) => {
     let isDraining = false
     const on = (signal: Signal) => () => {
-      const exit = (why: Signal | "deadline") => {
-        onExit?.(why)
+      const exit = async (why: Signal | "deadline") => {
+        await onExit?.(why)
         process.exit(exitCodes[signal])
       }
       if (isDraining) return exit(signal)

@@ -46,6 +46,7 @@ const names = [
   "relay_takeovers_total",
   "relay_fenced_total",
   "relay_beat_age_seconds",
+  "relay_log_lines_dropped_total",
 ]
 
 /** Valid from the second 1 to the second 2. */

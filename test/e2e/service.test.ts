@@ -42,7 +42,14 @@ const listener = `
 import json, socket, sys
 s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 s.bind(sys.argv[1].replace("@", "\\0", 1) if sys.argv[1].startswith("@") else sys.argv[1])
+if len(sys.argv) > 2:
+    c = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    c.setblocking(False)
+    try:
+        while True: c.sendto(b"WATCHDOG=1 of the test", sys.argv[1])
+    except BlockingIOError: pass
 print(json.dumps("bound"), flush=True)
+if len(sys.argv) > 2: sys.stdin.readline()
 while True: print(json.dumps(s.recv(65536).decode()), flush=True)
 `
 
@@ -51,9 +58,10 @@ afterEach(() => {
   for (const child of children.splice(0)) child.kill()
 })
 
-/** A notify socket; gives its datagrams one by one. */
-const manager = async (path: string): Promise<() => Promise<string>> => {
-  const child = Bun.spawn(["python3", "-c", listener, path], { stdout: "pipe", stderr: "inherit" })
+/** A notify socket; gives its datagrams one by one. If it is full, it is not read before `goOn`. */
+const manager = async (path: string, ...full: ReadonlyArray<"full">) => {
+  const words = ["python3", "-c", listener, path, ...full]
+  const child = Bun.spawn(words, { stdin: "pipe", stdout: "pipe", stderr: "inherit" })
   children.push(child)
   const lines = (async function* () {
     let rest = ""
@@ -65,7 +73,11 @@ const manager = async (path: string): Promise<() => Promise<string>> => {
   })()
   const message = async (): Promise<string> => (await lines.next()).value ?? "the socket was closed"
   expect(await message()).toBe("bound")
-  return message
+  const goOn = () => {
+    child.stdin.write("\n")
+    child.stdin.flush()
+  }
+  return Object.assign(message, { goOn })
 }
 
 /** The next that is no beat: one may come between any two others. */
@@ -90,6 +102,17 @@ describe.skipIf(!hasPython)("a service manager hears", () => {
       expect(await pastBeats(message)).toMatch(/^STOPPING=1\nSTATUS=draining, until \S+Z at the latest$/)
     })
   }
+
+  test("once it reads again, that the relay is ready; meanwhile the relay answers and delivers", async () => {
+    const path = join(cwd, "full.sock")
+    const message = await manager(path, "full")
+    const running = await startRelay(config, { cwd, env: { NOTIFY_SOCKET: path, WATCHDOG_USEC: "20000" } })
+    expect((await relay(["trigger", "client.created", "-c", config], { cwd })).stdout).toMatch(/^202 /)
+    message.goOn()
+    expect(await pastBeats(message)).toStartWith("READY=1")
+    expect(await running.kill("SIGTERM")).toBe(0)
+    expect(await pastBeats(message)).toStartWith("STOPPING=1")
+  })
 
   test("that a reload begins, by its own clock, and that it has ended", async () => {
     const path = join(cwd, "reload.sock")

@@ -21,7 +21,7 @@ export const rehearsals = [
   "test/config/verifying.test.ts",
   "test/delivery/Warnings.test.ts",
   "test/e2e/{admin,canary,certificates,containment,descriptors,environment,live,metrics}.test.ts",
-  "test/e2e/{operations,quarantine,reload,service,terminal,trace,upgrade}.test.ts",
+  "test/e2e/{operations,quarantine,reload,service,stdio,terminal,trace,upgrade}.test.ts",
   "test/faults/simulation/Simulation.test.ts",
   "test/journal/sqlite/{JournalWorker,Room}.test.ts",
   "test/journal/sqlite/file/JournalLock.test.ts",

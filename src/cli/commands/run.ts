@@ -14,6 +14,7 @@ import type { RelayConfig } from "../../config/Config.ts"
 import { logDiagnostics } from "../../config/diagnostics/Diagnostic.ts"
 import { ReadFiles } from "../../config/load/ReadFile.ts"
 import * as Router from "../../routing/Router.ts"
+import { Stderr } from "../../runtime/Stderr.ts"
 import { relayVersion } from "../../runtime/Version.ts"
 import { io } from "../support/CommandError.ts"
 import { toggle } from "../support/flags.ts"
@@ -124,12 +125,15 @@ export const run = Command.make(
     ])
     const notify = yield* Notify.make((yield* Program).env)
     const json = yield* Logging.isJson(format)
+    yield* Logging.neverBlock(json)
     const stopping = Effect.gen(function* () {
       const log = Effect.runSyncWith(yield* Effect.context<never>())
+      const { flush } = yield* Stderr
       const signal = yield* awaitSignal((why) => {
         const cause =
           why === "deadline" ? `the drain has not ended in ${drainDeadline / 1_000} seconds` : `${why} again`
         log(Effect.logWarning(`${cause}: exiting immediately; ${kept}`))
+        return flush()
       })
       const until = new Date((yield* Clock.currentTimeMillis) + drainDeadline).toISOString()
       yield* Effect.logInfo(`${signal}: draining, until ${until} at the latest; a second signal exits immediately`)

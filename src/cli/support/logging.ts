@@ -2,12 +2,13 @@
  * The log of `relay run`, on stderr: text on a terminal, JSON lines elsewhere.
  * Repeated lines are counted and reported together (`telemetry/Repeats.ts`).
  */
-import { Effect, Formatter, Logger, Stdio } from "effect"
+import { Cause, Clock, Effect, Formatter, Logger, Stdio } from "effect"
 import { Flag } from "effect/cli"
 import { escaped } from "../../formats/Terminal.ts"
+import { Stderr } from "../../runtime/Stderr.ts"
 import { limit } from "../../telemetry/Repeats.ts"
 import { Json } from "./flags.ts"
-import { type Paint, paintMessages, plain } from "./output.ts"
+import { count, type Paint, paintMessages, plain } from "./output.ts"
 
 export const formatFlag = Flag.Literals("log-format", ["auto", "text", "json"]).pipe(
   Flag.withDescription("The log's format; auto: text on a terminal, JSON elsewhere"),
@@ -49,8 +50,28 @@ const lines = (style: Paint) =>
     return `${style("dim", timestamp)} ${shown} ${plain(message)}${style("dim", facts.join(""))}${cause === undefined ? "" : `\n${cause}`}`
   })
 
-const onStderr = Effect.fnUntraced(function* (isJson: boolean) {
-  return yield* limit(Logger.withConsoleError(isJson ? json : lines(yield* paintMessages)))
-})
+const formatOf = (isJson: boolean) => (isJson ? Effect.succeed(json) : Effect.map(paintMessages, lines))
 
-export const layer = (json: boolean) => Logger.layer([onStderr(json)])
+export const layer = (isJson: boolean) =>
+  Logger.layer([Effect.flatMap(formatOf(isJson), (format) => limit(Logger.withConsoleError(format)))])
+
+/** From here on the relay runs: a reader of stderr that stops must not stop it. */
+export const neverBlock = Effect.fnUntraced(function* (isJson: boolean) {
+  const format = yield* formatOf(isJson)
+  const run = Effect.runSyncWith(yield* Effect.context<never>())
+  const line = (message: string, dropped: number) =>
+    Effect.withFiber((fiber) =>
+      Effect.map(Clock.currentTimeMillis, (now) =>
+        format.log({ message, logLevel: "Warn", cause: Cause.empty, fiber, date: new Date(now) }),
+      ),
+    ).pipe(Effect.annotateLogs({ dropped }))
+  const notice = (dropped: number): string =>
+    run(
+      line(
+        `${count(dropped, "line")} of the log ${dropped === 1 ? "is" : "are"} missing here: stderr was not read`,
+        dropped,
+      ),
+    )
+  const stderr = yield* Stderr
+  yield* Effect.sync(() => stderr.neverBlock(notice))
+})

@@ -4,7 +4,6 @@
  * **Guarantee.** A stopped terminal or a slow reader delays this sink only.
  * Without `format: "raw"` a line shows no part of the payload.
  */
-import { write as writeFile } from "node:fs"
 import process from "node:process"
 import { Effect, Schema } from "effect"
 import { oneOf } from "../../config/schema/Keys.ts"
@@ -13,6 +12,7 @@ import * as DisplayBytes from "../../formats/DisplayBytes.ts"
 import * as Raw from "../../formats/Raw.ts"
 import { escaped, plain } from "../../formats/Terminal.ts"
 import { codeOf } from "../../runtime/ErrorCode.ts"
+import * as StandardStream from "../../runtime/StandardStream.ts"
 import { type Failures, misconfigured, passed, type Sink, type SinkError, type SinkType, unavailable } from "../Sink.ts"
 
 export const ConsoleConfig = Schema.Struct({
@@ -22,8 +22,7 @@ export type ConsoleConfig = typeof ConsoleConfig.Type
 
 /** The target of the lines: standard output, except in tests. */
 export interface Output {
-  /** Writes some of the bytes and returns how many, or rejects with the system's error. Calls don't overlap. */
-  readonly write: (bytes: Uint8Array) => Promise<number>
+  readonly write: StandardStream.Write
   readonly color: boolean
   /** On a terminal, control characters are written as JSON escapes. */
   readonly isTerminal: boolean
@@ -49,28 +48,16 @@ const encode = (
   return isTerminal ? Buffer.from(escaped(lines.toString("utf8"))) : lines
 }
 
-/** Milliseconds until a full non-blocking pipe is tried again. */
-const lookAgain = 20
-
 export const make = (config: ConsoleConfig, output: Output): Sink => {
-  const writeAll = async (bytes: Uint8Array): Promise<void> => {
-    for (let at = 0; at < bytes.length; ) {
-      try {
-        at += await output.write(bytes.subarray(at))
-      } catch (error) {
-        if (codeOf(error) !== "EAGAIN") throw error
-        await new Promise((resolve) => setTimeout(resolve, lookAgain))
-      }
-    }
-  }
-
-  // A write can't be canceled: the next one waits for it, even after a timeout.
+  // A write can't be canceled: the next one waits for it, even after an interruption.
   let last: Promise<void> = Promise.resolve()
 
   const send = (entries: ReadonlyArray<Entry>): Effect.Effect<Failures, SinkError> =>
     Effect.callback((resume) => {
       let isWanted = true
-      const turn = last.then(() => (isWanted ? writeAll(encode(entries, config, output)) : undefined))
+      const turn = last.then(() =>
+        isWanted ? StandardStream.writeAll(output.write, encode(entries, config, output)) : undefined,
+      )
       last = turn.catch(() => {})
       turn.then(
         () => resume(passed),
@@ -81,14 +68,11 @@ export const make = (config: ConsoleConfig, output: Output): Sink => {
       })
     })
 
-  return { batch: { maxEvents: 256, maxBytes: 1024 * 1024 }, send, check: Effect.void }
+  return { batch: { maxEvents: 256, maxBytes: 1024 * 1024, isAwaited: true }, send, check: Effect.void }
 }
 
 const stdout = (): Output => ({
-  write: (bytes) =>
-    new Promise((resolve, reject) => {
-      writeFile(1, bytes, (error, written) => (error === null ? resolve(written) : reject(error)))
-    }),
+  write: StandardStream.to(1),
   color: process.stdout.isTTY === true && !process.env.NO_COLOR,
   isTerminal: process.stdout.isTTY === true,
 })

@@ -1,0 +1,167 @@
+/**
+ * The relay while nobody reads its output: it answers, delivers and stops as
+ * ever. RELAY_UNDER chooses the runtime, or the binary.
+ */
+import { afterAll, afterEach, describe, expect, test } from "bun:test"
+import { spawnSync } from "node:child_process"
+import { createHmac } from "node:crypto"
+import { closeSync, constants, mkdtempSync, openSync, readFileSync, readSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { freePort } from "../lib/port.ts"
+import { command } from "../lib/relay.ts"
+
+const cwd = mkdtempSync(join(tmpdir(), "relay-stdio-"))
+afterAll(() => rmSync(cwd, { recursive: true }))
+const cleanups: Array<() => void> = []
+afterEach(() => {
+  for (const cleanup of cleanups.splice(0)) cleanup()
+})
+
+let pipes = 0
+/** A pipe whose reader has stopped. `read` reads on until the text is as wanted. */
+const pipe = () => {
+  pipes += 1
+  const path = join(cwd, `pipe-${pipes}`)
+  spawnSync("mkfifo", [path])
+  const writing = openSync(path, constants.O_RDWR)
+  const reading = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
+  cleanups.push(() => [writing, reading].forEach(closeSync))
+  let text = ""
+  const chunk = Buffer.alloc(64 * 1024)
+  const some = (): number => {
+    try {
+      return readSync(reading, chunk)
+    } catch {
+      return 0
+    }
+  }
+  const read = async (isDone: (text: string) => boolean): Promise<string> => {
+    for (;;) {
+      const length = some()
+      text += chunk.subarray(0, length).toString("latin1")
+      if (length > 0) continue
+      if (isDone(text)) return text
+      await Bun.sleep(5)
+    }
+  }
+  return { writing, read }
+}
+
+const secret = "a-secret-of-this-test"
+const letters = "abcdefghijklmnopqrst"
+/** Names of letters alone: the log takes lines that differ in numbers as the same. */
+const names = Array.from({ length: 400 }, (_, index) =>
+  `${letters[Math.floor(index / 20)]}${letters[index % 20]}`.padEnd(100, "x"),
+)
+
+/** Starts the relay with the descriptors as its stdout and stderr. */
+const start = async (stdout: number | "ignore", stderr: number, sinks: object, webhooks = ["main"]) => {
+  const [deliveries, admin] = [`127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`]
+  const config = join(cwd, `${deliveries}.json`)
+  const webhook = (name: string) => ({ path: `/${name}`, secrets: [{ name: "main", value: secret }] })
+  writeFileSync(
+    config,
+    JSON.stringify({
+      listen: deliveries,
+      admin: { listen: admin },
+      journal: { path: `${config}.db` },
+      webhooks: Object.fromEntries(webhooks.map((name) => [name, webhook(name)])),
+      sinks,
+      routes: [{ name: "everything", match: "**", to: Object.keys(sinks) }],
+    }),
+  )
+  const child = Bun.spawn([...command(), "run", "-c", config], {
+    cwd,
+    env: { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "" },
+    stdin: "ignore",
+    stdout,
+    stderr,
+  })
+  cleanups.push(() => child.kill("SIGKILL"))
+  const ask = (path: string) => fetch(`http://${admin}${path}`)
+  const isReady = () =>
+    ask("/readyz").then(
+      ({ ok }) => ok,
+      () => false,
+    )
+  while (!(await isReady())) await Bun.sleep(10)
+  return { child, ask, url: (name: string) => `http://${deliveries}/${name}` }
+}
+
+const sent = (url: string, index: number): Promise<number> => {
+  const data = { type: "client.created", object: { id: "obj_1", note: "x".repeat(2_000) } }
+  const body = JSON.stringify({ id: `evt_${index}`, account_id: "acct_1", version: "1", created_at: "", data })
+  const signature = `sha256=${createHmac("sha256", secret).update(body).digest("hex").toUpperCase()}`
+  const headers = { "content-type": "application/json", "x-service-signature": signature }
+  return fetch(url, { method: "POST", headers, body }).then(({ status }) => status)
+}
+
+const refused = async (url: string): Promise<ReadonlyArray<number>> => {
+  const type = { "content-type": "application/json" }
+  const some = [
+    await fetch(url),
+    await fetch(url, { method: "POST", body: "{}" }),
+    await fetch(url, { method: "POST", headers: type, body: "{}" }),
+  ]
+  return some.map(({ status }) => status)
+}
+
+const droppedOf = async (ask: (path: string) => Promise<Response>): Promise<number> =>
+  Number(/^relay_log_lines_dropped_total (\d+)$/m.exec(await (await ask("/metrics")).text())?.[1])
+
+describe("a relay whose log nobody reads", () => {
+  const audit = () => ({ audit: { type: "file", path: `audit-${pipes}.ndjson` } })
+
+  test("answers deliveries, refusals and probes, counts the lines that it drops, and says how many in the log", async () => {
+    const { writing, read } = pipe()
+    const { child, ask, url } = await start("ignore", writing, audit(), names)
+    for (const [index, name] of names.entries()) {
+      expect(await refused(url(name))).toEqual([405, 415, 401])
+      if (index % 20 === 0) expect(await sent(url(name), index)).toBe(202)
+    }
+    expect((await ask("/readyz")).status).toBe(200)
+    const dropped = await droppedOf(ask)
+    expect(dropped).toBeGreaterThan(0)
+
+    const log = await read((text) => text.includes("missing here"))
+    const lines = log.trimEnd().split("\n")
+    const last = JSON.parse(lines.at(-1) ?? "")
+    expect(lines.map((line) => JSON.parse(line).message)).toContain("started")
+    expect(last).toMatchObject({ level: "WARN", message: expect.stringMatching(/^\d+ lines of the log are missing/) })
+    expect(last.dropped).toBe(await droppedOf(ask))
+    child.kill("SIGTERM")
+    await read((text) => text.includes("drained"))
+    expect(await child.exited).toBe(0)
+  }, 60_000)
+
+  test("stops on SIGTERM", async () => {
+    const { writing } = pipe()
+    const { child, url } = await start("ignore", writing, audit(), names)
+    for (const name of names) await refused(url(name))
+    child.kill("SIGTERM")
+    expect(await child.exited).toBe(0)
+  }, 60_000)
+})
+
+describe("a relay whose stdout nobody reads", () => {
+  test("delivers to other sinks, and to the console all that it has once it is read again", async () => {
+    const [out, err] = [pipe(), pipe()]
+    const file = join(cwd, "others.ndjson")
+    const screen = { type: "console", format: "raw", delivery: { timeout: "100 millis" } }
+    const sinks = { screen, audit: { type: "file", path: file } }
+    const { child, ask, url } = await start(out.writing, err.writing, sinks)
+    for (let index = 0; index < 200; index++) expect(await sent(url("main"), index)).toBe(202)
+    const ids = (text: string) => text.split("\n").flatMap((line) => /^\{"id":"(evt_\d+)"/.exec(line)?.[1] ?? [])
+    const all = Array.from({ length: 200 }, (_, index) => `evt_${index}`)
+    while (readFileSync(file, "utf8").split("\n").length <= 200) await Bun.sleep(10)
+    expect((await ask("/readyz")).status).toBe(200)
+    // An attempt that is sent again would be there twice.
+    const isWaiting = async () =>
+      (await (await ask("/metrics")).text()).includes('relay_lane_state{sink="screen",state="waiting"} 1\n')
+    while (!(await isWaiting())) await Bun.sleep(20)
+    expect(ids(await out.read((text) => text.split("\n").length > 200))).toEqual(all)
+    child.kill("SIGTERM")
+    expect(await child.exited).toBe(0)
+  }, 60_000)
+})
