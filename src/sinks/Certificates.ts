@@ -8,7 +8,7 @@ import { readFileSync } from "node:fs"
 import { Effect, Redacted, Result, Schema } from "effect"
 import { isPem, keyProblem, type Problem, parse } from "../config/Certificate.ts"
 import { secret, text } from "../config/schema/Keys.ts"
-import type { Certificates } from "../runtime/HttpTransport.ts"
+import type { Certificates, Failure } from "../runtime/HttpTransport.ts"
 import { misconfigured, SinkError } from "./Sink.ts"
 
 /** The keys of `tls`. */
@@ -19,9 +19,18 @@ export const CertificatesConfig = Schema.Struct({
 }).annotate({ together: ["certificate", "key"], certificates: true })
 export type CertificatesConfig = typeof CertificatesConfig.Type
 
+const ofAuthority = 'name its authority with "tls": { "ca": … }'
+
 /** Says what to do about a server's certificate that `failure` is wrong with; `key` of the config names the server. */
-export const untrusted = (failure: string, key: string): string =>
-  `its certificate can't be trusted (${failure}): name its authority with "tls": { "ca": … }, renew it, or correct the host in "${key}"`
+export const untrusted = (failure: Failure, key: string): string => {
+  const remedies: Partial<Record<Failure, string>> = {
+    "untrusted certificate": ofAuthority,
+    "expired certificate": "renew it, and check the clocks of both machines",
+    "certificate of another host": `correct the host in "${key}", or give the server a certificate for that name`,
+    "unfit certificate": "replace it by one for a server",
+  }
+  return `its certificate can't be trusted (${failure}): ${remedies[failure] ?? ofAuthority}`
+}
 
 const readPem = (key: string, textOrPath: string): string => {
   if (isPem(textOrPath)) return textOrPath

@@ -7,6 +7,7 @@
  * its connections, so that the library can't retry it later.
  */
 import { Effect, Schema } from "effect"
+import { oneLine } from "../ServiceWords.ts"
 import { NotKafka } from "./KafkaSocket.ts"
 
 /**
@@ -145,12 +146,11 @@ const refusal = /alert.*(?:certificate|unknown.?ca)/i
 /** An error below Kafka's protocol, by the system's code or else by its message. */
 export const below = (error: Error, code: string): KafkaError => {
   if (error instanceof NotKafka) return kafkaError(unreachable, error.message)
-  const said = `${code} ${error.message}`
+  const said = `${code} ${error.message}`.trim()
   if (/requires TLS/.test(said)) return kafkaError(tlsMissing)
   if (/wrong version number|ERR_SSL_WRONG_VERSION/i.test(said)) return kafkaError(tlsUnwanted)
   if (refusal.test(said)) return kafkaError(certificateRefused)
-  const certificate = certificateCodes.exec(said)
-  if (certificate !== null) return kafkaError(untrusted, code === "" ? certificate[0] : code)
+  if (certificateCodes.test(said)) return kafkaError(untrusted, oneLine(said))
   if (/timed? ?out|ETIMEDOUT/i.test(said)) return kafkaError(timedOut)
   return /closed|before secure TLS|write.after.end|ECONNRESET|EPIPE/i.test(said)
     ? kafkaError(closed)

@@ -2,6 +2,8 @@
  * A Kafka error means something for the lane, and a person should do something about it: both are here;
  * the same for both clients.
  */
+import * as HttpTransport from "../../runtime/HttpTransport.ts"
+import * as Certificates from "../Certificates.ts"
 import { failed, misconfigured, rejected, type SinkError, throttled, unacceptable, unavailable } from "../Sink.ts"
 import {
   certificateRefused,
@@ -40,8 +42,6 @@ const refusedRecords = new Set(["MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "I
 /** Codes that need a person, and what to do. */
 const advice = new Map(
   Object.entries({
-    [untrusted]:
-      'the certificate of the other side is not trusted: name its authority with "tls": { "ca": … }, or renew it',
     [certificateRefused]:
       'the broker wants a client certificate of an authority that it trusts: set or correct "certificate" and "key" in "tls"',
     [tlsMissing]: 'the broker speaks TLS at this port: set "tls"',
@@ -112,6 +112,11 @@ export const sinkErrorOf = (error: KafkaError, place: Place): SinkError => {
     return unavailable(
       `kafka ${brokers} can't be reached: it closed the connection without an answer; if that persists, check whether a broker listens at this port`,
     )
+  }
+  if (code === untrusted) {
+    const failure = HttpTransport.failureOf(new Error(error.detail))
+    const named = failure === "certificate of another host" ? "; brokers are named by advertised.listeners too" : ""
+    return misconfigured(`kafka ${brokers}: ${Certificates.untrusted(failure, "brokers")}${named} (${error.detail})`)
   }
   if (code === timedOut) return unavailable(`kafka ${brokers} does not answer`)
   if (tooLarge(code)) {

@@ -97,7 +97,7 @@ export const sinkErrorOf = (error: NatsError, place: Place): SinkError => {
     return unavailable(`${server} can't be reached: ${why}`)
   }
   if (kind === "turnedAway") return unavailable(`${server} turns the relay away (${printable(detail)})`)
-  if (kind === "untrusted") return misconfigured(`${server}: ${untrusted(detail, "servers")}`)
+  if (kind === "untrusted") return misconfigured(`${server}: ${untrusted(detail as HttpTransport.Failure, "servers")}`)
   const waits = passing[kind]
   if (waits !== undefined) return unavailable(`${server} ${waits}`)
   const forSubject = subjectAdvice[kind]

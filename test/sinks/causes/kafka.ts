@@ -1,6 +1,8 @@
 /** Kafka, by both clients, against Apache Kafka. */
 import { once } from "node:events"
+import { readFileSync } from "node:fs"
 import { type AddressInfo, createServer } from "node:net"
+import { createServer as createTlsServer } from "node:tls"
 import { Effect } from "effect"
 import { reasonToSkip, sharedBroker, user } from "../../parts/Kafka.ts"
 import { forbid, makeTopic } from "../../parts/Topics.ts"
@@ -17,6 +19,13 @@ const causes = async (): Promise<ReadonlyArray<Cause>> => {
     .unref()
   await once(deaf, "listening")
   const { ca, client: certificate, clientKey: key, strangerCa } = certificates
+  // The certificate names the host `client`.
+  const misnamed = createTlsServer({ cert: readFileSync(certificate), key: readFileSync(key) }, (socket) =>
+    socket.end(),
+  )
+    .listen(0, "127.0.0.1")
+    .unref()
+  await once(misnamed, "listening")
   const login = { username: user.name, password: user.password }
   const own = { ca, certificate, key }
   const stranger = { ...own, certificate: strangerCa, key: strangerCa.replace(/pem$/, "key") }
@@ -50,6 +59,11 @@ const causes = async (): Promise<ReadonlyArray<Cause>> => {
       { brokers: [scram], tls: { ca }, sasl: SCRAM },
     ],
     ["a client certificate that the broker refuses", '"certificate" and "key"', { brokers: [mutual], tls: stranger }],
+    [
+      "a broker's certificate for another host name",
+      'correct the host in "brokers"',
+      { brokers: [`127.0.0.1:${(misnamed.address() as AddressInfo).port}`], tls: { ca } },
+    ],
     ["a broker's certificate of another authority", '"ca"', { brokers: [tls], tls: { ca: strangerCa } }],
     [
       "a topic that the user may not write to",

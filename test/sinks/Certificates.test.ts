@@ -1,0 +1,14 @@
+import { expect, test } from "bun:test"
+import { untrusted } from "../../src/sinks/Certificates.ts"
+
+test("what to do about a server's certificate follows from what is wrong with it", () => {
+  for (const [failure, todo] of [
+    ["untrusted certificate", '"tls": { "ca": … }'],
+    ["expired certificate", "renew it"],
+    ["certificate of another host", 'correct the host in "servers"'],
+  ] as const) {
+    const said = untrusted(failure, "servers")
+    expect(said).toContain(todo)
+    expect(said.includes('"ca"')).toBe(failure === "untrusted certificate")
+  }
+})
