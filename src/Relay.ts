@@ -13,6 +13,7 @@ import type { Address } from "./config/Address.ts"
 import type { JournalConfig, RelayConfig } from "./config/Config.ts"
 import type { ConfigError } from "./config/diagnostics/Diagnostic.ts"
 import type { Loaded } from "./config/load/Load.ts"
+import * as LaneRecoveries from "./delivery/LaneRecoveries.ts"
 import { LaneSpecs } from "./delivery/LaneSpecs.ts"
 import { Lanes } from "./delivery/Lanes.ts"
 import { RelayEvents } from "./delivery/RelayEvents.ts"
@@ -50,6 +51,7 @@ export const layer = ({ file, config, certificateFaults }: Loaded, options: Rela
     then(LastDeliveries.layer),
     then(LaneSpecs.layer(config.clients, sizeOf(config.journal))),
     then(lanes(config)),
+    then(LaneRecoveries.layer),
     then(Warnings.layer),
     then(ListenerTls.layer(config.tls)),
     then(Reload.layer(options.load, certificateFaults)),

@@ -5,7 +5,7 @@
 import { Option, Result } from "effect"
 import type { LaneConfig, RelayConfig } from "../config/Config.ts"
 import type { LaneStatus } from "../delivery/Lanes.ts"
-import { ownWebhook } from "../delivery/RelayEvents.ts"
+import { ownWebhook } from "../delivery/OwnEvent.ts"
 import type { Entry } from "../event/Entry.ts"
 import * as Envelope from "../event/Envelope.ts"
 import { type Erased, quarantine } from "../event/Event.ts"

@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { ActiveConfig } from "../ActiveConfig.ts"
-import { ownWebhook } from "../delivery/RelayEvents.ts"
+import { ownWebhook } from "../delivery/OwnEvent.ts"
 import { quarantine } from "../event/Event.ts"
 import { Ingest } from "../ingest/Ingest.ts"
 import { Archive, type UndeliveredEvent } from "../journal/Archive.ts"

@@ -9,7 +9,8 @@
 import { Clock, Duration, Effect, Fiber } from "effect"
 import { quarantine } from "../event/Event.ts"
 import type { LaneEvents } from "./lane/LaneEvents.ts"
-import { ownWebhook, RelayEvents } from "./RelayEvents.ts"
+import { ownWebhook } from "./OwnEvent.ts"
+import { RelayEvents } from "./RelayEvents.ts"
 
 /** Milliseconds: how long a burst is collected, and how far apart two announcements of a lane are at least. */
 const collectFor = 1_000

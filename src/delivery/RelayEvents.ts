@@ -6,22 +6,11 @@
  */
 import { Clock, Context, Effect, Layer } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
-import type { Event } from "../event/Event.ts"
 import type { RelayEventType } from "../event/EventType.ts"
+import type { Archive } from "../journal/Archive.ts"
 import { Journal } from "../journal/Journal.ts"
-
-/** The webhook name that the relay's own events carry. */
-export const ownWebhook = "relay"
-
-/** The data of an own event: no secret and no payload. */
-export type Facts = Readonly<Record<string, string | number | boolean>>
-
-/** Gives an event the same identity each time it is emitted, so that the journal takes it for a duplicate. */
-export interface Once {
-  readonly key: string
-  /** When it happened, in epoch milliseconds. */
-  readonly at: number
-}
+import { eventOf, type Facts, type Once, ownWebhook } from "./OwnEvent.ts"
+import * as Unresolved from "./Unresolved.ts"
 
 /** Journals the relay's own events, for the sinks that its config routes them to. */
 export class RelayEvents extends Context.Service<
@@ -33,50 +22,31 @@ export class RelayEvents extends Context.Service<
      * log as well.
      */
     emit(type: RelayEventType, facts: Facts, lane?: string, once?: Once): Effect.Effect<void>
+    /** The sinks or webhooks that a failure was emitted for, and no recovery since, also before the start. */
+    unresolved(failure: RelayEventType): ReadonlySet<string>
   }
 >()("relay/delivery/RelayEvents") {
-  static readonly layer: Layer.Layer<RelayEvents, never, Journal | ActiveConfig> = Layer.effect(
+  static readonly layer: Layer.Layer<RelayEvents, never, Journal | Archive | ActiveConfig> = Layer.effect(
     RelayEvents,
     Effect.gen(function* () {
       const journal = yield* Journal
       const clock = yield* Clock.Clock
       const active = yield* ActiveConfig
+      const sinksOf = (type: RelayEventType) => active.current.table.router.routeType(ownWebhook, type)
+      const unresolved = yield* Unresolved.make((type) => sinksOf(type).length > 0)
       return RelayEvents.of({
+        unresolved: unresolved.of,
         emit: Effect.fn("RelayEvents.emit")(function* (type, facts, lane, once) {
-          const sinks = active.current.table.router.routeType(ownWebhook, type).filter((sink) => sink !== lane)
-          if (sinks.length === 0) return
-          yield* journal
-            .append(make(type, facts, clock.currentTimeMillisUnsafe(), once), sinks)
-            .pipe(
-              Effect.catch((error) =>
-                Effect.annotateLogs(Effect.logWarning(`${type} could not be journaled: ${error.message}`), { type }),
-              ),
-            )
+          const sinks = sinksOf(type).filter((sink) => sink !== lane)
+          if (sinks.length === 0) return unresolved.note(type, facts)
+          yield* journal.append(eventOf(type, facts, clock.currentTimeMillisUnsafe(), once), sinks).pipe(
+            Effect.andThen(Effect.sync(() => unresolved.note(type, facts))),
+            Effect.catch((error) =>
+              Effect.annotateLogs(Effect.logWarning(`${type} could not be journaled: ${error.message}`), { type }),
+            ),
+          )
         }),
       })
     }),
   )
-}
-
-/** The event in the sender's envelope, so that a sink needs no second format. */
-const make = (type: RelayEventType, facts: Facts, now: number, once?: Once): Event => {
-  const id = `evt_relay_${once?.key ?? crypto.randomUUID()}`
-  const envelope = {
-    id,
-    account_id: "",
-    version: "1",
-    created_at: `${new Date(once?.at ?? now).toISOString().slice(0, 19)}Z`,
-    data: { type, object: facts },
-  }
-  return {
-    id,
-    type,
-    accountId: "",
-    webhook: ownWebhook,
-    webhookId: "",
-    signature: "",
-    secret: "",
-    receivedAt: now,
-    body: new TextEncoder().encode(JSON.stringify(envelope)),
-  }
 }

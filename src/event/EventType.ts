@@ -72,6 +72,7 @@ export const resource = (type: string): string => {
 export const relayEventTypes = [
   "relay.dead_letter",
   "relay.lane_paused",
+  "relay.lane_resumed",
   "relay.journal_filling",
   "relay.journal_red",
   "relay.secret_expiring",

@@ -1,21 +1,24 @@
 /**
- * Event types that end a failure (webhook interface, section 6): the same action
- * on the same object, this time with success.
+ * Event types that end a failure: the sender's (webhook interface, section 6) and
+ * the relay's own. It is the same action on the same object, this time with success.
  */
 import type { Event } from "./Event.ts"
-import type { EventType } from "./EventType.ts"
+import type { EventType, RelayEventType } from "./EventType.ts"
 
-const failures: Partial<Record<EventType, EventType>> = {
+type Type = EventType | RelayEventType
+
+const failures: Partial<Record<Type, Type>> = {
   "appointment.meeting.canceled": "appointment.meeting.cancel_failed",
   "appointment.meeting.created": "appointment.meeting.create_failed",
   "appointment.meeting.replaced": "appointment.meeting.replace_failed",
   "appointment.meeting.updated": "appointment.meeting.update_failed",
   "connected_account.reconnected": "connected_account.refresh_failed",
+  "relay.lane_resumed": "relay.lane_paused",
 }
 
 /** The failure that an event of this type ends; `undefined` for most types. */
-export const failureEndedBy = (type: string): EventType | undefined =>
-  Object.hasOwn(failures, type) ? failures[type as EventType] : undefined
+export const failureEndedBy = (type: string): Type | undefined =>
+  Object.hasOwn(failures, type) ? failures[type as Type] : undefined
 
 /** A recovery under the type of the failure that it ends, so that both have the same key; any other event as it is. */
 export const asFailure = (event: Event): Event => {

@@ -91,6 +91,7 @@ const own: Readonly<Record<string, (at: At) => Fields>> = {
     event_type: "appointment.created",
   }),
   "relay.lane_paused": () => ({ sink: "sample", message: "POST https://example.com can't be reached" }),
+  "relay.lane_resumed": () => ({ sink: "sample", message: "it delivers again" }),
   "relay.journal_filling": () => ({ percent: 80, used_bytes: 8_589_934_592, max_bytes: 10_737_418_240 }),
   "relay.journal_red": () => ({
     problem: "Events 5 to 9 of the journal ./data/journal.db are lost: their rows are missing.",

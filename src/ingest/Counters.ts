@@ -63,7 +63,7 @@ export const ofWebhook = (counters: Counters, name: string): WebhookCounters => 
   return found
 }
 
-/** The time of a webhook's last accepted delivery, in epoch milliseconds; 0 if none is known. */
+/** The time of a webhook's last accepted delivery, in epoch milliseconds, or 0 without a recent one. */
 export const lastDelivery = ({ webhooks }: Counters, name: string): number =>
   Math.max(0, ...(webhooks.get(name)?.secretsLastUsed.values() ?? []))
 

@@ -24,7 +24,7 @@ const pageSize = 50
 export class LastDeliveries extends Context.Service<
   LastDeliveries,
   {
-    /** The time of the webhook's last accepted delivery; 0 if there was no recent one. */
+    /** The time of the webhook's last accepted delivery, or 0 without a recent one. */
     readonly of: (webhook: string) => EpochMillis
     /** Reads the webhook's newest deliveries since a time from the journal. */
     readonly recall: (webhook: Webhook, since: EpochMillis) => Effect.Effect<void, JournalError>

@@ -2,7 +2,8 @@ import { describe, expect } from "bun:test"
 import { Clock, Effect, Exit, Layer, Logger, References, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import * as Announcements from "../../src/delivery/Announcements.ts"
-import { type Facts, RelayEvents } from "../../src/delivery/RelayEvents.ts"
+import type { Facts } from "../../src/delivery/OwnEvent.ts"
+import { RelayEvents } from "../../src/delivery/RelayEvents.ts"
 import type { Entry } from "../../src/event/Entry.ts"
 import { it } from "../lib/effect.ts"
 import { entry } from "../sinks/samples.ts"
@@ -14,6 +15,7 @@ const announcing = Effect.gen(function* () {
   const own = Layer.succeed(
     RelayEvents,
     RelayEvents.of({
+      unresolved: () => new Set(),
       emit: (_, facts) => Effect.map(Clock.currentTimeMillis, (at) => void announced.push({ facts, at })),
     }),
   )

@@ -75,6 +75,7 @@ const summaries: Readonly<Record<string, string>> = {
   "connected_account.refresh_failed": "A calendar has lost its access and must be connected again",
   "relay.dead_letter": "The sink {{/data/object/sink}} has new dead letters",
   "relay.lane_paused": "The sink {{/data/object/sink}} does not deliver",
+  "relay.lane_resumed": "The sink {{/data/object/sink}} no longer fails to deliver",
   "relay.journal_filling": "The relay's journal is {{/data/object/percent}} % full",
   "relay.journal_red": "The relay's journal is red: {{/data/object/problem}}",
   "relay.secret_expiring":
@@ -130,7 +131,7 @@ const teller = ({ resolve, summary, dedupKey, objectId, details }: Options): ((e
     const own = fields(read.own)
     const time = CloudEvents.time(entry)
     const usualKey = isRelayEvent(event.type)
-      ? [event.type, ...ownKey.map((name) => Template.toText(own[name])).filter((value) => value !== "")]
+      ? [subject.type, ...ownKey.map((name) => Template.toText(own[name])).filter((value) => value !== "")]
       : [subject.type, event.accountId, object || idempotencyKey(entry)]
     return {
       summary: Template.toText(read.summary),

@@ -101,13 +101,21 @@ describe("an alert of one event", () => {
     expect(facts.map(({ name }) => name)).toEqual(["Type", "Account", "c", "Event", "Time"])
   })
 
+  const ofOwn = (type: string, resolve = false) => {
+    const body = bytes(JSON.stringify(sample(type, 0, { isFixed: true })))
+    const group = Alert.group([entry(1, { type, accountId: "", webhook: "relay", body })], resolve)
+    return Alert.compile({ ...usual, resolve })(group)
+  }
+
+  test("of a lane that delivers again resolves the one of its pause", () => {
+    const key = "relay.lane_paused/sample"
+    expect(ofOwn("relay.lane_paused", true)).toMatchObject({ action: "trigger", key })
+    const summary = "Resolved: The sink sample does not deliver"
+    expect(ofOwn("relay.lane_resumed", true)).toMatchObject({ action: "resolve", key, summary })
+    expect(ofOwn("relay.lane_resumed")).toMatchObject({ action: "trigger", key: "relay.lane_resumed/sample" })
+  })
+
   test("of the relay itself shows all that it says, as one incident a sink", () => {
-    const ofOwn = (type: string) => {
-      const body = sample(type, 0, { isFixed: true })
-      return Alert.compile(usual)(
-        Alert.group([entry(1, { type, accountId: "", webhook: "relay", body: bytes(JSON.stringify(body)) })]),
-      )
-    }
     const dead = ofOwn("relay.dead_letter")
     expect(dead).toMatchObject({ summary: "The sink sample has new dead letters", key: "relay.dead_letter/sample" })
     expect(dead.facts.map(({ name }) => name)).toContain("reason")
