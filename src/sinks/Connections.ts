@@ -2,9 +2,12 @@
  * Connections that a sink keeps from one send to the next.
  *
  * **Guarantee.** A connection that has ended is not used. One whose use failed or
- * was interrupted is not used again.
+ * was interrupted is not used again. After a use that was interrupted (a
+ * time-out), nor are those that have been idle since before it: what dropped one
+ * without a word (NAT, a firewall) has dropped them too. None of a pool is used
+ * when it is older than ten minutes: the name may lead elsewhere by then.
  */
-import { type Duration, Effect, Exit, Pool, RcRef, type Scope } from "effect"
+import { Clock, Duration, Effect, Exit, Pool, RcRef, type Scope } from "effect"
 
 /** A connection that knows whether it is open. */
 interface Connection {
@@ -18,24 +21,48 @@ export type Use<C, E> = <A, E2>(
   isWhole?: (value: A, connection: C) => boolean,
 ) => Effect.Effect<A, E | E2>
 
-const using =
-  <C extends Connection, E>(
-    get: Effect.Effect<C, E, Scope.Scope>,
-    invalidate: (connection: C) => Effect.Effect<void, never, Scope.Scope>,
-  ): Use<C, E> =>
-  (use, isWhole = () => true) =>
+const maxAge = Duration.toMillis("10 minutes")
+
+const now = Effect.map(Clock.Clock, (clock) => Number(clock.monotonicTimeNanosUnsafe()) / 1e6)
+
+/** A connection with its times, in monotonic milliseconds. */
+interface Kept<C> {
+  readonly connection: C
+  readonly openedAt: number
+  usedAt: number
+}
+
+const keeping = <C, E>(open: Effect.Effect<C, E, Scope.Scope>): Effect.Effect<Kept<C>, E, Scope.Scope> =>
+  Effect.map(Effect.all([open, now]), ([connection, at]) => ({ connection, openedAt: at, usedAt: at }))
+
+const using = <C extends Connection, E>(
+  get: Effect.Effect<Kept<C>, E, Scope.Scope>,
+  invalidate: (kept: Kept<C>) => Effect.Effect<void, never, Scope.Scope>,
+  maxAge: number,
+): Use<C, E> => {
+  /** When the last use began that was interrupted. */
+  let suspectBefore = Number.NEGATIVE_INFINITY
+  const isUsable = ({ connection, openedAt, usedAt }: Kept<C>, at: number) =>
+    connection.isOpen() && at - openedAt < maxAge && usedAt >= suspectBefore
+  return (use, isWhole = () => true) =>
     Effect.scoped(
       Effect.gen(function* () {
-        let connection = yield* get
-        while (!connection.isOpen()) {
-          yield* invalidate(connection)
-          connection = yield* get
+        const startedAt = yield* now
+        let kept = yield* get
+        while (!isUsable(kept, startedAt)) {
+          yield* invalidate(kept)
+          kept = yield* get
         }
-        return yield* Effect.onExit(use(connection), (exit) =>
-          Exit.isSuccess(exit) && isWhole(exit.value, connection) ? Effect.void : invalidate(connection),
-        )
+        return yield* Effect.onExit(use(kept.connection), (exit) => {
+          if (Exit.hasInterrupts(exit)) suspectBefore = Math.max(suspectBefore, startedAt)
+          if (!Exit.isSuccess(exit) || !isWhole(exit.value, kept.connection)) return invalidate(kept)
+          return Effect.map(now, (at) => {
+            kept.usedAt = at
+          })
+        })
       }),
     )
+}
 
 /** The lane limits the batches in flight; it has a thousand at most. */
 const most = 1_000
@@ -45,14 +72,14 @@ export const pooled = <C extends Connection, E>(
   open: Effect.Effect<C, E, Scope.Scope>,
   timeToLive: Duration.Input,
 ): Effect.Effect<Use<C, E>, never, Scope.Scope> =>
-  Effect.map(Pool.makeWithTTL({ acquire: open, min: 0, max: most, timeToLive }), (pool) =>
-    using(Pool.get(pool), (connection) => Pool.invalidate(pool, connection)),
+  Effect.map(Pool.makeWithTTL({ acquire: keeping(open), min: 0, max: most, timeToLive }), (pool) =>
+    using(Pool.get(pool), (kept) => Pool.invalidate(pool, kept), maxAge),
   )
 
 /** One connection for all uses, opened by the first. */
 export const shared = <C extends Connection, E>(
   open: Effect.Effect<C, E, Scope.Scope>,
 ): Effect.Effect<Use<C, E>, never, Scope.Scope> =>
-  Effect.map(RcRef.make({ acquire: open, idleTimeToLive: "Infinity" }), (ref) =>
-    using(RcRef.get(ref), () => RcRef.invalidate(ref)),
+  Effect.map(RcRef.make({ acquire: keeping(open), idleTimeToLive: "Infinity" }), (ref) =>
+    using(RcRef.get(ref), () => RcRef.invalidate(ref), Number.POSITIVE_INFINITY),
   )

@@ -2,8 +2,9 @@
  * The email sink: one mail an event or digest, by SMTP.
  *
  * **Guarantee.** A mail is delivered when the server has taken it for every
- * address. An attempt that is repeated has the same Message-ID, by which mail
- * systems drop the second of two.
+ * address. A retry goes to the addresses that have not got it; which have is
+ * known until the relay stops. It has the same Message-ID, by which mail systems
+ * drop the second of two.
  *
  * **Gotcha.** A server that takes a mail may still return it later: that goes to
  * `from`, and the relay hears nothing of it.
@@ -14,7 +15,7 @@ import * as Address from "../../config/Address.ts"
 import * as Alert from "../alerts/Alert.ts"
 import * as Certificates from "../Certificates.ts"
 import * as Connections from "../Connections.ts"
-import { keeper } from "../http/KeptAnswer.ts"
+import { keeper, ownWords } from "../http/KeptAnswer.ts"
 import { asOneMessage } from "../Rendered.ts"
 import { allSent, type Failures, type Sink, type SinkError, type SinkType } from "../Sink.ts"
 import { EmailConfig, type Mailbox, mailboxOf } from "./EmailConfig.ts"
@@ -23,6 +24,8 @@ import { composer, type Mail } from "./EmailMessage.ts"
 import * as SmtpSession from "./SmtpSession.ts"
 
 const seconds = 1_000
+/** The number of mails whose remaining addresses are remembered. */
+const maxPartly = 10_000
 /** Writes an address as SMTP has it: a domain of other letters is in ASCII. */
 const mailbox = (written: string): Mailbox => {
   const { name, address } = mailboxOf(written) ?? { name: "", address: "" }
@@ -41,8 +44,11 @@ const make = Effect.fnUntraced(function* (config: EmailConfig): Effect.fn.Return
   const envelope = { from: from.address, to: [...new Set([...addresses.to, ...addresses.cc])] }
 
   const keep = keeper([config])
-  const fault = (error: SmtpSession.SmtpError, bytes = 0): SinkError =>
-    EmailErrors.sinkErrorOf(error, { server, security, hasAuth: auth !== undefined, bytes, keep })
+  const placeOf = (mail: Mail | undefined, bytes: number): EmailErrors.Place => {
+    const sent = mail === undefined ? [] : [mail.subject, ...mail.text.split(/\n|: +/)]
+    const words = (reply: string) => ownWords(keep, reply, sent)
+    return { server, security, hasAuth: auth !== undefined, bytes, keep, words }
+  }
 
   const options = {
     ...Address.parse(server),
@@ -82,14 +88,37 @@ const make = Effect.fnUntraced(function* (config: EmailConfig): Effect.fn.Return
         .build(),
     )
 
+  /** By Message-ID, the addresses that have got the mail while others have not. */
+  const partly = new Map<string, ReadonlySet<string>>()
+  /** Forgets the oldest beyond the bound: those addresses get the mail again. */
+  const remember = (messageId: string, got: ReadonlySet<string>) => {
+    partly.delete(messageId)
+    partly.set(messageId, got)
+    const [oldest] = partly.size > maxPartly ? partly.keys() : []
+    if (oldest !== undefined) partly.delete(oldest)
+  }
+
   const deliver = Effect.fnUntraced(function* (mail: Mail): Effect.fn.Return<Failures, SinkError> {
     const message = yield* encode(mail)
-    const refused = yield* Effect.mapError(
-      use((session) => session.send(envelope, message)),
-      (error) => fault(error, message.length),
+    const place = placeOf(mail, message.length)
+    const got = partly.get(mail.messageId)
+    const to = envelope.to.filter((address) => got?.has(address) !== true)
+    let wasUsed = false
+    const once = use((session) => {
+      wasUsed = session.isUsed()
+      return session.send({ ...envelope, to }, message)
+    })
+    const refused = yield* once.pipe(
+      Effect.catch((error) => (wasUsed && EmailErrors.isOfConnection(error) ? once : Effect.fail(error))),
+      Effect.mapError((error) => EmailErrors.sinkErrorOf(error, place)),
     )
-    if (refused.length === 0) return allSent
-    return yield* EmailErrors.partly(refused, addresses, { server })
+    if (refused.length === 0) {
+      partly.delete(mail.messageId)
+      return allSent
+    }
+    const missing = new Set(refused.map(({ address }) => address))
+    remember(mail.messageId, new Set(envelope.to.filter((address) => !missing.has(address))))
+    return yield* EmailErrors.partly(refused, addresses, place)
   })
 
   return {
@@ -97,7 +126,7 @@ const make = Effect.fnUntraced(function* (config: EmailConfig): Effect.fn.Return
     send: asOneMessage(compose, deliver),
     check: Effect.mapError(
       use((session) => session.ping),
-      (error) => fault(error),
+      (error) => EmailErrors.sinkErrorOf(error, placeOf(undefined, 0)),
     ),
   }
 })

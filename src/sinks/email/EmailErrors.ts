@@ -1,8 +1,8 @@
 /**
  * Decides what an SMTP server's replies mean for the lane, and what a person should do.
  *
- * **Guarantee.** Of a reply only its codes are shown: its text may repeat
- * addresses and the mail. It is kept where answers of receivers are kept.
+ * **Guarantee.** Of a reply its codes are shown, and its words without addresses,
+ * secrets and parts of the mail. All of it is kept where answers of receivers are kept.
  */
 import type { Redacted } from "effect"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
@@ -20,19 +20,77 @@ export interface Place {
   readonly bytes: number
   /** Returns the part of a reply that is kept. */
   readonly keep: (reply: string) => Redacted.Redacted<string> | undefined
+  /** Returns the server's words as a message may show them. */
+  readonly words: (reply: string) => string
 }
 
-/** The codes of a reply, RFC 5321 and RFC 3463: `550 5.1.1`. */
-const codesOf = ({ reply, status }: SmtpError): string => {
-  const [, enhanced] = /^\d{3}[ -]([245]\.\d{1,3}\.\d{1,3})\b/.exec(reply) ?? []
-  return enhanced === undefined ? String(status) : `${status} ${enhanced}`
+/** The enhanced code of a reply without its class (RFC 3463): `1.1` of `550 5.1.1 …`. */
+const enhancedOf = (reply: string): string | undefined => /^\d{3}[ -][245]\.(\d{1,3}\.\d{1,3})\b/.exec(reply)?.[1]
+
+/** The codes of a reply, RFC 5321 and RFC 3463, and the server's own words: `550 5.1.1: "No such user"`. */
+const saidBy = ({ reply, status }: SmtpError, { words }: Place): string => {
+  const enhanced = enhancedOf(reply)
+  const code = enhanced === undefined ? String(status) : `${status} ${String(status)[0]}.${enhanced}`
+  const own = words(reply.replace(/^\d{3}(?:[ -]|$)(?:[245]\.\d{1,3}\.\d{1,3}\s?)?/gm, ""))
+  return own === "" ? code : `${code}: "${own}"`
 }
 
-/** Words of a temporary reply that asks for fewer mails; the codes don't tell. */
+/** The part that a reply concerns. */
+type Concern =
+  | "recipient"
+  /** A recipient's mailbox is full: it may have room later. */
+  | "full"
+  | "size"
+  | "content"
+  | "sender"
+  | "relaying"
+  /** This machine's address, or the checks of the sender's domain. */
+  | "origin"
+  | "login"
+  | "tls"
+  /** The number of mails in a time. */
+  | "limit"
+
+/** By enhanced code: RFC 3463 and the registry of RFC 5248, then those of Gmail and Exchange Online. The first match counts. */
+const byCode: ReadonlyArray<readonly [RegExp, Concern]> = [
+  [/^1\.[78]$|^2\.252$|^7\.60$/, "sender"],
+  [/^1\.\d+$|^2\.[0145]$/, "recipient"],
+  [/^2\.2$/, "full"],
+  [/^2\.3$|^3\.4$/, "size"],
+  [/^4\.5$/, "limit"],
+  [/^6\.\d+$/, "content"],
+  [/^7\.(10|11|29|30)$/, "tls"],
+  [/^7\.(8|9|1[2-5]|57)$/, "login"],
+  [/^7\.(2[0-8]|[567]\d\d)$/, "origin"],
+]
+
+/** By the words of usual servers, if the codes don't tell. */
+const byWords: ReadonlyArray<readonly [RegExp, Concern]> = [
+  [/\bsender\b.{0,30}\b(rejected|denied|refused|invalid|unknown|verify|not)\b|\bsend as this sender/i, "sender"],
+  [/\brelay(ing)?\b.*\b(denied|prohibited|permitted)|unable to relay|authenticat/i, "relaying"],
+  [/\bSPF\b|\bDKIM\b|\bDMARC\b|reverse (dns|lookup)|\bPTR\b/i, "origin"],
+  [/\b(client|helo|ehlo)\b.*\brejected|\bblocked (using|by)\b|\bblock ?list|\bblacklist|\blisted\b/i, "origin"],
+  [/\b(daily|hourly|sending)\b.{0,30}\b(limit|quota)\b/i, "limit"],
+  [/\bmailbox\b.{0,20}\bfull\b|over ?quota|quota exceeded/i, "full"],
+]
+
+/** `undefined` if neither code nor words tell. */
+const concernOf = ({ reply, status }: SmtpError): Concern | undefined => {
+  const enhanced = enhancedOf(reply) ?? ""
+  const coded = byCode.find(([pattern]) => pattern.test(enhanced))?.[1]
+  if (coded !== undefined) return coded
+  const worded = byWords.find(([pattern]) => pattern.test(reply))?.[1]
+  if (worded !== undefined) return worded
+  return status === 552 && enhanced === "" ? "size" : undefined
+}
+
+/** Whether a temporary reply asks for fewer mails; the codes don't tell. */
 const isThrottling = ({ status, reply }: SmtpError): boolean =>
   status >= 400 && status < 500 && /throttl|\btoo (many|fast|quickly)\b|\brate\b|slow down/i.test(reply)
 
-const isSize = ({ status, reply }: SmtpError): boolean => status === 552 || /^5\d\d[ -]5\.(2|3)\.(3|4)\b/.test(reply)
+/** Whether the reply may concern this connection alone, which has carried mails: another one may be welcome. */
+export const isOfConnection = ({ status, reply }: SmtpError): boolean =>
+  status === 421 || (status >= 400 && /\b(per|this|in one|single) (connection|session)\b/i.test(reply))
 
 /** A minute: a server that asks for fewer mails does not say for how long. */
 const pause = 60_000
@@ -41,6 +99,13 @@ const withoutTls = ({ security }: Place): string =>
   security === "starttls"
     ? 'it offers no TLS at this port: correct "server", or set "security"'
     : 'it speaks no TLS at this port: correct "server", or set "security" to "starttls"'
+
+/** The server has agreed to speak TLS, and has broken off. */
+const brokenTls = (detail: string): string => {
+  const [, alert = ""] = /alert[ _]([a-z_ ]+)/i.exec(detail) ?? []
+  const named = alert === "" ? "" : ` (${alert.replaceAll("_", " ").trim().toLowerCase()})`
+  return `the TLS handshake failed${named}: probably it wants another version of TLS, or a client certificate ("tls")`
+}
 
 /** Why there was no reply. */
 const unanswered = ({ code, command, detail }: SmtpError, at: string, place: Place): SinkError => {
@@ -59,9 +124,16 @@ const unanswered = ({ code, command, detail }: SmtpError, at: string, place: Pla
     return misconfigured(`${at} offers no login that the relay knows: correct "server" or "auth"`)
   }
   if (code === "EPROTOCOL") return misconfigured(`${at}: what answers there is no SMTP server: correct "server"`)
+  if (code === "ESTREAM") {
+    return misconfigured(
+      `${at}: it answered DATA without 354, so the mail was not sent; probably no mail server is there`,
+    )
+  }
   const tls = HttpTransport.passing[failure] === undefined
   if (tls || (code === "ETLS" && !isClosed)) {
-    const why = failure === "failed handshake" || failure === "other" ? withoutTls(place) : untrusted(failure, "server")
+    const isHandshake = failure === "failed handshake" || failure === "other"
+    const isBroken = place.security === "starttls" || /alert/i.test(detail)
+    const why = isHandshake ? (isBroken ? brokenTls(detail) : withoutTls(place)) : untrusted(failure, "server")
     return misconfigured(`${at}: ${why}`)
   }
   const why = failure === "other" ? (HttpTransport.passing.reset ?? "") : HttpTransport.passing[failure]
@@ -71,52 +143,58 @@ const unanswered = ({ code, command, detail }: SmtpError, at: string, place: Pla
 const wrongSender = 'does not take mails of this sender: correct "from" or "auth"'
 const wantsTls = 'wants TLS first: set "security" to "starttls"'
 
-/** A reply that is about the sender, to whichever command: the code of a bad one, or the words of usual servers. */
-const isSenders = ({ reply }: SmtpError): boolean =>
-  /^5\d\d[ -]5\.(1\.[78]|7\.60|2\.252)\b/.test(reply) ||
-  /\bsender\b.{0,30}\b(rejected|denied|refused|invalid|unknown|verify|not)\b|\bsend as this sender/i.test(reply)
-
-/** Finds whom a server blames as it refuses a recipient: most servers check everything only then. */
-const blamed = (error: SmtpError): "sender" | "relaying" | "machine" | "recipient" => {
-  const { reply } = error
-  if (/^5\d\d[ -]5\.(1\.[1-6]|2\.\d)\b/.test(reply)) return "recipient"
-  if (isSenders(error)) return "sender"
-  if (/\brelay(ing)?\b.*\b(denied|prohibited|permitted)|unable to relay|authenticat/i.test(reply)) return "relaying"
-  return /\b(client|helo|ehlo)\b.*\brejected|\bblock(ed|list)|\bblacklist|\blisted\b/i.test(reply)
-    ? "machine"
-    : "recipient"
-}
-
-/** Advises what to do about a recipient that is refused for good. */
-const whatToDo = (error: SmtpError, { hasAuth }: Place): string => {
-  switch (blamed(error)) {
+/** Advice about a refusal that every mail would get; `undefined` if it concerns this mail. */
+const whatToDo = (concern: Concern | undefined, command: string, place: Place): string | undefined => {
+  const { hasAuth } = place
+  switch (concern) {
     case "sender":
       return wrongSender
     case "relaying":
       return hasAuth
         ? 'passes no mails on to these addresses for this user: correct "server", or allow it there'
         : 'passes no mails on to these addresses without a login: set "auth", or correct "server"'
-    case "machine":
-      return 'takes no mails of this machine: allow its address there, or correct "server"'
+    case "origin":
+      return 'takes no mails of this machine or of the domain of "from": allow its address there, correct the domain\'s SPF, DKIM, DMARC or reverse DNS, or correct "server"'
+    case "login":
+      return hasAuth ? 'refuses the login: correct "auth"' : 'wants a login: set "auth"'
+    case "tls":
+      return wantsTls
     case "recipient":
       return `takes mails for none of the addresses: correct "to" and "cc"${hasAuth ? "" : ', or set "auth"'}`
+    case undefined:
+      if (command === "MAIL FROM") return wrongSender
+      return command === "RCPT TO" ? whatToDo("recipient", command, place) : undefined
+    default:
+      return undefined
   }
 }
 
-/** Decides what a refusal for good means, by the command that was refused. */
+/** Decides what a refusal for good means. */
 const refused = (error: SmtpError, at: string, place: Place): SinkError => {
   const { command, status } = error
-  const said = codesOf(error)
-  if (isSize(error)) return tooLarge(place)
-  const wrong = (todo: string) => misconfigured(`${at} ${todo} (${said})`)
+  const said = saidBy(error, place)
+  const wrong = (todo: string) => misconfigured(`${at} ${todo} (${said})`, kept(error, place))
   if (status === 538 || (status === 530 && /tls|ssl|encrypt/i.test(error.reply))) return wrong(wantsTls)
   if (command.startsWith("AUTH")) return wrong('refuses the user or its password: correct "auth"')
   if (command === "STARTTLS") return misconfigured(`${at}: ${withoutTls(place)} (${said})`)
   if (status === 530) return wrong(place.hasAuth ? 'wants another login: correct "auth"' : 'wants a login: set "auth"')
-  if (command === "MAIL FROM" || (command === "DATA" && isSenders(error))) return wrong(wrongSender)
-  if (command === "RCPT TO") return wrong(whatToDo(error, place))
-  if (command === "DATA") return rejected(`${at} refuses the mail (${said})`, kept(error, place))
-  return wrong('does not serve the relay: correct "server"')
+  const concern = concernOf(error)
+  const todo = whatToDo(concern, command, place)
+  if (todo !== undefined) return wrong(todo)
+  switch (concern) {
+    case "size":
+      return tooLarge(place, said)
+    case "content":
+      return unacceptable(`${at} refuses the mail for its content (${said})`, kept(error, place))
+    case "full":
+      return failed(`${at}: a mailbox is full (${said})`, kept(error, place))
+    case "limit":
+      return throttled(`${at} takes no more mails for some time (${said}): see "rateLimit"`, pause)
+    default:
+      return command === "DATA"
+        ? rejected(`${at} refuses the mail (${said})`, kept(error, place))
+        : wrong('does not serve the relay: correct "server"')
+  }
 }
 
 const kept = ({ reply }: SmtpError, { keep }: Place): { readonly answer?: Redacted.Redacted<string> } => {
@@ -124,39 +202,42 @@ const kept = ({ reply }: SmtpError, { keep }: Place): { readonly answer?: Redact
   return answer === undefined ? {} : { answer }
 }
 
-const tooLarge = ({ server, bytes }: Place): SinkError =>
+const tooLarge = ({ server, bytes }: Place, said = ""): SinkError =>
   unacceptable(
-    `SMTP server ${server}: a mail of ${bytes} bytes is larger than it takes: shorten "text", or let a digest have fewer events`,
+    `SMTP server ${server}: a mail of ${bytes} bytes is larger than it takes${said === "" ? "" : ` (${said})`}: shorten "text", or let a digest have fewer events`,
   )
+
+/** Refusals of these concern every mail, also while they are temporary. */
+const ofEvery: ReadonlySet<Concern | undefined> = new Set(["sender", "relaying", "origin", "login", "tls"])
 
 export const sinkErrorOf = (error: SmtpError, place: Place): SinkError => {
   const at = `SMTP server ${place.server}`
   const { code, command, status } = error
   if (code === "EMESSAGE" && status === 0) return tooLarge(place)
   if (status === 0) return unanswered(error, at, place)
-  const said = codesOf(error)
+  const said = saidBy(error, place)
   if (isThrottling(error)) return throttled(`${at} asks for fewer mails (${said}): see "rateLimit"`, pause)
-  // These concern one mail: a list that is looked at first, a mailbox that is full. Anything else concerns every mail.
-  const isMails = command === "RCPT TO" || command === "DATA"
   if (status >= 500 && status !== 503) return refused(error, at, place)
-  return isMails && status !== 421
+  // These concern one mail: a list that is looked at first, a mailbox that is full. Anything else concerns every mail.
+  const isMails = (command === "RCPT TO" || command === "DATA") && status !== 421 && !ofEvery.has(concernOf(error))
+  return isMails
     ? failed(`${at} does not take the mail now (${said})`, kept(error, place))
-    : unavailable(`${at} can't take mails now (${said})`)
+    : unavailable(`${at} can't take mails now (${said})`, kept(error, place))
 }
 
 /** The mail was taken for some addresses only. They are told by their place: an address is personal data. */
 export const partly = (
   all: ReadonlyArray<Refused>,
   { to, cc }: { readonly to: ReadonlyArray<string>; readonly cc: ReadonlyArray<string> },
-  { server }: Pick<Place, "server">,
+  place: Place,
 ): SinkError => {
   const placeOf = (address: string): string => {
     const index = to.indexOf(address)
     return index === -1 ? `"cc"[${cc.indexOf(address)}]` : `"to"[${index}]`
   }
-  const which = all.map(({ address, status }) => `${placeOf(address)} (${status})`).join(", ")
-  const message = `SMTP server ${server} did not take the mail for ${which}`
-  return all.some(({ status }) => status < 500)
-    ? failed(`${message}; the other addresses have it, and get it again with the same Message-ID`)
+  const which = all.map(({ address, error }) => `${placeOf(address)} (${saidBy(error, place)})`).join(", ")
+  const message = `SMTP server ${place.server} did not take the mail for ${which}`
+  return all.some(({ error }) => error.status < 500 || concernOf(error) === "full")
+    ? failed(`${message}; the other addresses have it, and it is sent again to these alone`)
     : rejected(`${message}; the other addresses have it: correct these`)
 }

@@ -6,6 +6,7 @@
  * dot that ends it or after: it never arrives in parts. Every call ends, also
  * when the server goes away in the middle of it.
  */
+import { Readable } from "node:stream"
 import { Effect, Schema, type Scope } from "effect"
 import type SMTPConnection from "nodemailer/lib/smtp-connection"
 
@@ -48,12 +49,14 @@ export interface Envelope {
 /** An address that the server refused while it took the mail for others. */
 export interface Refused {
   readonly address: string
-  readonly status: number
+  readonly error: SmtpError
 }
 
 export interface Session {
   /** False once the server or an error has ended it. */
   readonly isOpen: () => boolean
+  /** Whether it has carried a mail: a server may end it for that, and take the next mail by another connection. */
+  readonly isUsed: () => boolean
   /** Sends one mail; the addresses that did not get it. */
   readonly send: (envelope: Envelope, message: Buffer) => Effect.Effect<ReadonlyArray<Refused>, SmtpError>
   /** Asks the server for nothing, by RSET. */
@@ -91,6 +94,7 @@ export const open = Effect.fnUntraced(function* (
 ): Effect.fn.Return<Session, SmtpError, Scope.Scope> {
   const { default: Connection } = yield* Effect.promise(() => import("nodemailer/lib/smtp-connection"))
   let isOpen = true
+  let isUsed = false
   const connection = yield* Effect.acquireRelease(
     Effect.sync(() => new Connection(options)),
     (connection) =>
@@ -115,7 +119,9 @@ export const open = Effect.fnUntraced(function* (
         over()
         resume(Effect.fail(smtpError(error)))
       }
-      const ended = () => failed(Object.assign(new Error("Connection closed"), { code: "ECONNECTION" }))
+      // The library tells of a connection that ends with a reply before it tells of the reply.
+      const ended = () =>
+        setImmediate(() => failed(Object.assign(new Error("Connection closed"), { code: "ECONNECTION" })))
       connection.on("error", failed)
       connection.on("end", ended)
       start((error, value) => {
@@ -136,14 +142,31 @@ export const open = Effect.fnUntraced(function* (
     yield* call((done) => connection.login({ ...login, method }, done))
   }
 
+  /** The library takes any 2xx to DATA for a go-ahead, and the reply to whatever comes after it for the mail's. */
+  const afterGoAhead = (message: Buffer) =>
+    Readable.from(
+      (function* () {
+        const reply = String(connection.lastServerResponse)
+        if (!reply.startsWith("354")) throw new Error(reply)
+        yield message
+      })(),
+      { objectMode: false },
+    )
+
   return {
     isOpen: () => isOpen,
+    isUsed: () => isUsed,
     send: ({ from, to }, message) =>
       call<{ readonly rejectedErrors?: ReadonlyArray<Reported> | undefined }>((done) =>
-        connection.send({ from, to: [...to], size: message.length }, message, done),
+        connection.send({ from, to: [...to], size: message.length }, afterGoAhead(message), done),
       ).pipe(
+        Effect.tap(() =>
+          Effect.sync(() => {
+            isUsed = true
+          }),
+        ),
         Effect.map(({ rejectedErrors = [] }) =>
-          rejectedErrors.map(({ recipient = "", responseCode = 0 }) => ({ address: recipient, status: responseCode })),
+          rejectedErrors.map((error) => ({ address: error.recipient ?? "", error: smtpError(error) })),
         ),
       ),
     ping: Effect.asVoid(call((done) => connection.reset(done))),

@@ -13,7 +13,7 @@ export interface Mark {
   readonly inode: number
   /** All bytes from here on are the relay's. */
   readonly from: number
-  /** The end of a batch that is larger than what is read at the end of a file, and that begins at `from`. */
+  /** The end of a batch that begins at `from` and is larger than the part that is read at the end of a file. */
   readonly to: number
 }
 
@@ -42,7 +42,7 @@ export const readMark = async (path: string): Promise<Mark | undefined> => {
 
 const mayNotWrite = new Set(["EACCES", "EPERM", "EROFS"])
 
-/** Stores the mark. Where the relay may write to the file alone there is no mark, and no repair. */
+/** Stores the mark. If the relay may write to the file alone, the mark and the repair are left out. */
 export const writeMark = async (path: string, mark: Mark): Promise<void> => {
   const [target, draft] = [markOf(path), `${markOf(path)}.new`]
   try {

@@ -56,3 +56,25 @@ export const keeper = (config: unknown): Keep => {
     return shown.trim() === "" ? undefined : Redacted.make(cut(shown.replaceAll("\u0000", "\ufffd")))
   }
 }
+
+/** Characters of a receiver's own words in a message. */
+const longestWords = 500
+/** Shorter parts of what was sent occur in any text. */
+const shortestSent = 6
+
+/**
+ * A receiver's own words, as a message shows them: one line, without the sink's secrets, without addresses, and
+ * without `sent`, the parts of what it was sent that it may repeat. Empty if it said nothing.
+ */
+export const ownWords = (keep: Keep, text: string, sent: ReadonlyArray<string>): string => {
+  const kept = keep(text)
+  if (kept === undefined) return ""
+  const parts = sent.filter((part) => part.length >= shortestSent).sort((one, other) => other.length - one.length)
+  const shown = parts.reduce((words, part) => words.replaceAll(part, masked), Redacted.value(kept))
+  const line = shown
+    .replace(/[^\s@<>"']+@[^\s@<>"']+/g, masked)
+    .replace(/\s+/g, " ")
+    .replace(/\p{C}/gu, (one) => JSON.stringify(one).slice(1, -1))
+    .trim()
+  return line.length <= longestWords ? line : `${line.slice(0, longestWords - 1).toWellFormed()}…`
+}

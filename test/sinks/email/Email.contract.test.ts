@@ -101,13 +101,13 @@ describe("the email sink against an SMTP server", () => {
       },
       {
         title: "a sender that is not taken",
-        open: refusing({ onMailFrom: (_, __, done) => done(reply(550, `5.7.1 ${canary}`)) }),
+        open: refusing({ onMailFrom: (_, __, done) => done(reply(550, "5.7.1 <relay@example.com>: no")) }),
         reason: "SinkMisconfigured",
         says: [/this sender/, '"from"', "550 5.7.1"],
       },
       {
         title: "addresses that are not taken",
-        open: refusing({ onRcptTo: (_, __, done) => done(reply(550, `5.1.1 ${canary}`)) }),
+        open: refusing({ onRcptTo: (_, __, done) => done(reply(550, "5.1.1 <oncall@example.com>: no")) }),
         reason: "SinkMisconfigured",
         says: [/none of the addresses/, '"to"', "550 5.1.1"],
       },

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect } from "bun:test"
 import { mkdtempSync, rmSync } from "node:fs"
+import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Effect, Fiber, Redacted, type Scope } from "effect"
@@ -8,6 +9,7 @@ import type { Reason, Sink, SinkError } from "../../../src/sinks/Sink.ts"
 import { lacking, makeAuthority } from "../../lib/authority.ts"
 import { it } from "../../lib/effect.ts"
 import { suiteUnless } from "../../lib/lacking.ts"
+import { listening } from "../receiver.ts"
 import { bytes, entries, entry, envelope, reasonOf } from "../samples.ts"
 import { startThere } from "../thereSink.ts"
 import { openEmail } from "./emailSink.ts"
@@ -318,7 +320,7 @@ describe("what an SMTP server says", () => {
 
   said("a list that is looked at first: the mail is retried", rcpt(450, "4.2.0 greylisted oncall@example.com"), {
     _tag: "DeliveryFailed",
-    message: /\(450 4\.2\.0\)/,
+    message: /\(450 4\.2\.0: "greylisted \*\*\*"\)/,
   })
   said("a mailbox that is full: the mail is retried", data(452, "4.2.2 full"), {
     _tag: "DeliveryFailed",
@@ -326,7 +328,7 @@ describe("what an SMTP server says", () => {
   })
   said("a mail that is refused: it is a dead letter", data(554, "5.7.1 spam of relay@example.com"), {
     _tag: "DeliveryRejected",
-    message: /refuses the mail \(554 5\.7\.1\)/,
+    message: /refuses the mail \(554 5\.7\.1: "spam of \*\*\*"\)/,
   })
   said(
     "a mail that is too large by what the server says first",
@@ -368,7 +370,7 @@ describe("what an SMTP server says", () => {
     some(550),
     {
       _tag: "DeliveryRejected",
-      message: /did not take the mail for "cc"\[1\] \(550\); the other addresses have it/,
+      message: /did not take the mail for "cc"\[1\] \(550: "no \*\*\*"\); the other addresses have it/,
     },
     three,
   )
@@ -377,7 +379,7 @@ describe("what an SMTP server says", () => {
     some(451),
     {
       _tag: "DeliveryFailed",
-      message: /"cc"\[1\] \(451\)/,
+      message: /"cc"\[1\] \(451: "no \*\*\*"\).*to these alone/,
     },
     three,
   )
@@ -399,6 +401,102 @@ describe("what an SMTP server says", () => {
     },
   )
 })
+
+describe("a mail that some addresses have not got", () => {
+  const three = { to: ["one@example.com", "two@example.com"], cc: ["three@example.com"] }
+  const asked: Array<string> = []
+  const turns = new Map<string, ReadonlyArray<number>>([
+    ["two@example.com", [451, 250]],
+    ["three@example.com", [452, 550, 250]],
+  ])
+  test(
+    "goes to them alone when it is tried again, with the same Message-ID",
+    (sink, smtp) =>
+      Effect.gen(function* () {
+        expect(yield* reasonOf(sink.send([entry(1)]))).toMatchObject({ _tag: "DeliveryFailed" })
+        expect(yield* reasonOf(sink.send([entry(1)]))).toMatchObject({ _tag: "DeliveryRejected" })
+        yield* sink.send([entry(1)])
+        expect(smtp.taken.map(({ to }) => to)).toEqual([
+          ["one@example.com"],
+          ["two@example.com"],
+          ["three@example.com"],
+        ])
+        expect(new Set(smtp.taken.map(({ mail }) => mail.messageId)).size).toBe(1)
+        // It is forgotten once all have it.
+        asked.length = 0
+        yield* sink.send([entry(1)])
+        expect(asked).toHaveLength(3)
+      }),
+    {
+      config: three,
+      options: {
+        onRcptTo: ({ address }, _, done) => {
+          asked.push(address)
+          const [code = 250, ...others] = turns.get(address) ?? []
+          turns.set(address, others)
+          done(code === 250 ? null : reply(code, "not now"))
+        },
+      },
+    },
+  )
+})
+
+describe("a server that takes so many mails a connection", () => {
+  const counts = new Map<string, number>()
+  test(
+    "gets the next one by another connection at once",
+    (sink, smtp) =>
+      Effect.gen(function* () {
+        for (const one of entries(7)) yield* sink.send([one])
+        expect([smtp.taken.length, smtp.connections().ever]).toEqual([7, 3])
+      }),
+    {
+      options: {
+        onMailFrom: (_, { id }, done) => {
+          const count = (counts.get(id) ?? 0) + 1
+          counts.set(id, count)
+          done(count > 3 ? reply(421, "4.7.0 Too many mails on this connection") : null)
+        },
+      },
+    },
+  )
+})
+
+it.live("a server that answers DATA without 354 has not got the mail", () =>
+  Effect.gen(function* () {
+    const server = createServer((socket) => {
+      socket.write("220 here\r\n")
+      socket.on("data", () => socket.write("250 fine\r\n"))
+    })
+    const { port } = yield* listening(server)
+    const sink = yield* openEmail(() => ({ server: `127.0.0.1:${port}` }))
+    expect(yield* reasonOf(sink.send([entry(1)]))).toMatchObject({
+      _tag: "SinkMisconfigured",
+      message: expect.stringContaining("answered DATA without 354"),
+    })
+  }),
+)
+
+it.live("a server that breaks off the TLS that it offered is not said to offer none", () =>
+  Effect.gen(function* () {
+    const server = createServer((socket) => {
+      socket.write("220 here\r\n")
+      socket
+        .on("error", () => {})
+        .on("data", (chunk) => {
+          const isCommand = /^[A-Z]/.test(chunk.toString("latin1"))
+          if (!isCommand) return socket.end(Buffer.from([21, 3, 3, 0, 2, 2, 70]))
+          socket.write(/^EHLO/.test(chunk.toString()) ? "250-here\r\n250 STARTTLS\r\n" : "220 go on\r\n")
+        })
+    })
+    const { port } = yield* listening(server)
+    const sink = yield* openEmail(() => ({ server: `127.0.0.1:${port}`, security: "starttls" }))
+    expect(yield* reasonOf(sink.check)).toMatchObject({
+      _tag: "SinkMisconfigured",
+      message: expect.stringMatching(/the TLS handshake failed.*probably it wants another version of TLS/),
+    })
+  }),
+)
 
 describe("a password", () => {
   const password = "a password of this test"

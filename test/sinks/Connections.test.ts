@@ -1,0 +1,71 @@
+import { expect } from "bun:test"
+import { Effect, Exit, Fiber } from "effect"
+import { TestClock } from "effect/testing"
+import * as Connections from "../../src/sinks/Connections.ts"
+import { it } from "../lib/effect.ts"
+
+/** Connections by number, in the order in which they were opened. */
+const opened = () => {
+  const open = new Set<number>()
+  let last = 0
+  const make = Effect.acquireRelease(
+    Effect.sync(() => {
+      last += 1
+      open.add(last)
+      return { number: last, isOpen: () => true }
+    }),
+    ({ number }) => Effect.sync(() => open.delete(number)),
+  )
+  return { open, make }
+}
+const number = (connection: { readonly number: number }) => Effect.succeed(connection.number)
+
+it.effect("a connection of a pool is used again until it is ten minutes old", () =>
+  Effect.gen(function* () {
+    const { make, open } = opened()
+    const use = yield* Connections.pooled(make, "1 hour")
+    expect(yield* use(number)).toBe(1)
+    yield* TestClock.adjust("9 minutes")
+    expect(yield* use(number)).toBe(1)
+    yield* TestClock.adjust("1 minute")
+    expect(yield* use(number)).toBe(2)
+    expect([...open]).toEqual([2])
+  }),
+)
+
+it.effect("an attempt that times out takes with it what has been idle since before, and nothing else", () =>
+  Effect.gen(function* () {
+    const { make, open } = opened()
+    const use = yield* Connections.pooled(make, "1 hour")
+    yield* Effect.all(
+      [1, 2, 3].map(() => use(() => Effect.sleep("1 second"))),
+      { concurrency: "unbounded" },
+    ).pipe(Effect.forkChild)
+    yield* TestClock.adjust("1 second")
+    yield* TestClock.adjust("1 minute")
+    expect(open.size).toBe(3)
+    const hanging = yield* Effect.forkChild(use(() => Effect.never))
+    yield* TestClock.adjust("1 second")
+    // This one is in use after the attempt began, and succeeds.
+    const good = yield* use(number)
+    yield* Fiber.interrupt(hanging)
+    expect(yield* use(number)).toBe(good)
+    const others = yield* Effect.all(
+      [use((one) => Effect.delay(number(one), 1)), use((one) => Effect.delay(number(one), 1))],
+      {
+        concurrency: "unbounded",
+      },
+    ).pipe(Effect.forkChild)
+    yield* TestClock.adjust("1 second")
+    expect((yield* Fiber.join(others)).filter((one) => one <= 3)).toEqual([good])
+  }),
+)
+
+it.effect("a connection whose use failed is not used again", () =>
+  Effect.gen(function* () {
+    const { make } = opened()
+    const use = yield* Connections.pooled(make, "1 hour")
+    expect(Exit.isFailure(yield* Effect.exit(use(() => Effect.fail("no"))))).toBe(true)
+    expect(yield* use(number)).toBe(2)
+  }),
+)
