@@ -2,7 +2,9 @@
 import { Clock, Context, Effect, Layer, Struct } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
 import type { RelayConfig, Webhook } from "../config/Config.ts"
+import { mistakenSecrets } from "../config/rules/SecretText.ts"
 import { type LaneStatus, Lanes } from "../delivery/Lanes.ts"
+import type { EpochMillis } from "../event/Quantities.ts"
 import { refusals } from "../ingest/Answers.ts"
 import type { Counters } from "../ingest/Counters.ts"
 import { Ingest } from "../ingest/Ingest.ts"
@@ -32,9 +34,20 @@ const webhookOf = ({ name, secrets }: Webhook, counters: Counters): Api.Webhook 
   }
 }
 
-const refusalsOf = (counted: Counted): Refusals => {
+/** Faults of the secrets of a webhook and of the webhooks that share its path, in words; empty if there are none. */
+const mistakesOf = (name: string, webhooks: RelayConfig["webhooks"], now: EpochMillis): string => {
+  const path = webhooks.find((one) => one.name === name)?.path
+  const mistakes = webhooks
+    .filter((one) => one.path === path)
+    .flatMap(({ secrets }) => mistakenSecrets(secrets, now))
+    .map(({ name, message, hint }) => `look at the secret ${name}: ${message}; ${hint}. `)
+  return mistakes.join("")
+}
+
+const refusalsOf = (counted: Counted, webhooks: RelayConfig["webhooks"], now: EpochMillis): Refusals => {
   const { answer, what, advice } = refusals[counted.reason]
-  return { ...counted, status: answer.status, what, advice }
+  const first = counted.reason === "signatureMismatch" ? mistakesOf(counted.webhook, webhooks, now) : ""
+  return { ...counted, status: answer.status, what, advice: first === "" ? advice : `${first}Then ${advice}` }
 }
 
 const laneOf = (lane: LaneStatus, p99: number | undefined, sinks: RelayConfig["sinks"]): Api.Lane => {
@@ -75,9 +88,11 @@ export class RelayStatus extends Context.Service<
         const known = yield* lanes.status
         const own = known.map((lane) => laneOf(lane, history.p99(lane), active.current.config.sinks))
         const fleet = archive.fleet && (yield* archive.fleet.status)
+        const now = yield* Clock.currentTimeMillis
+        const { webhooks } = active.current.config
         return {
           ...info,
-          now: yield* Clock.currentTimeMillis,
+          now,
           caller: Struct.pick(yield* Caller, ["name", "role"]),
           draining: yield* ingest.draining,
           notReady: yield* Effect.provideContext(notReady, services),
@@ -86,8 +101,8 @@ export class RelayStatus extends Context.Service<
           totals: totalsOf(ingest.counters, lanes.counted()),
           hour: yield* history.hour,
           work: yield* work.running,
-          webhooks: active.current.config.webhooks.map((webhook) => webhookOf(webhook, ingest.counters)),
-          refusals: ingest.refusals.counted().map(refusalsOf),
+          webhooks: webhooks.map((webhook) => webhookOf(webhook, ingest.counters)),
+          refusals: ingest.refusals.counted().map((one) => refusalsOf(one, webhooks, now)),
           certificates: active.current.config.certificates,
           lanes: (fleet === undefined ? own : withOthers(own, fleet)).map(withCollecting),
           ...(fleet && { fleet: fleetOf(fleet) }),

@@ -31,7 +31,7 @@ export interface SigningSecret {
 }
 
 /** Why a signature was refused: safe to log and to count by. */
-export type SignatureRefusal = "missing" | "doubled" | "malformed" | "lowercase" | "mismatch" | "expired"
+export type SignatureRefusal = "missing" | "doubled" | "several" | "malformed" | "lowercase" | "mismatch" | "expired"
 
 export type Verification =
   | { readonly ok: true; readonly secret: string }
@@ -63,10 +63,15 @@ const readClaim = (header: string): boolean => {
 
 const lowercased = /^sha256=[0-9A-Fa-f]{64}$/
 
+/** Headers that came twice arrive joined by a comma, as does a list in one header: only the values tell them apart. */
+const whySeveral = (values: ReadonlyArray<string>): SignatureRefusal => {
+  if (!values.some((value) => lowercased.test(value))) return "malformed"
+  return values.every((value) => value === values[0]) ? "doubled" : "several"
+}
+
 const whyUnreadable = (header: string | null): SignatureRefusal => {
   if (header === null || header === "") return "missing"
-  // Headers sent twice arrive joined by a comma.
-  if (header.includes(",")) return "doubled"
+  if (header.includes(",")) return whySeveral(header.split(",").map((one) => one.trim()))
   return lowercased.test(header) ? "lowercase" : "malformed"
 }
 

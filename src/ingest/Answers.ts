@@ -121,8 +121,14 @@ export const refusals = {
   },
   signatureDoubled: {
     answer: answers.signature,
-    what: "the signature header came twice",
+    what: "the same signature came twice",
     advice: "have the proxy in front pass the header on once",
+  },
+  signatureSeveral: {
+    answer: answers.signature,
+    what: "there are several signatures, and they differ",
+    advice:
+      "a delivery has one signature, by one secret: have what sends it put one in the header, and no proxy in front add its own; to change secrets, give the webhook both in `secrets`",
   },
   signatureMalformed: {
     answer: answers.signature,
@@ -189,6 +195,7 @@ export const reasons = Object.keys(refusals) as ReadonlyArray<RefusalReason>
 export const signatureRefusals: Readonly<Record<SignatureRefusal, RefusalReason>> = {
   missing: "signatureMissing",
   doubled: "signatureDoubled",
+  several: "signatureSeveral",
   malformed: "signatureMalformed",
   lowercase: "signatureLowercase",
   mismatch: "signatureMismatch",

@@ -1,7 +1,9 @@
 import { describe, expect } from "bun:test"
-import { Duration, Effect, Logger, Schema } from "effect"
+import { Duration, Effect, Logger, Redacted, Schema } from "effect"
 import { DeadLetterInFull, type Status } from "../../src/admin/Api.ts"
 import { most as mostStreams } from "../../src/admin/LiveStreams.ts"
+import type { Webhook } from "../../src/config/Config.ts"
+import { webhook } from "../ingest/fixture.ts"
 import { event, settlement } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"
 import { config, json, lane, start, text } from "./fixture.ts"
@@ -204,6 +206,27 @@ describe("the admin API", () => {
           },
         ],
       })
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("names a secret that can't be one before it advises to compare the secrets", () =>
+    Effect.gen(function* () {
+      const refused = { webhook: "scheduling", reason: "signatureMismatch", requestId: "abc-7", detail: "" } as const
+      const secret = (name: string, value: string) => ({ name, value: Redacted.make(value) })
+      const right = webhook({ secrets: [secret("main", "a-long-signing-secret")] })
+      const other = webhook({ name: "other", secrets: [secret("second", "export SECRET=a-long-signing-secret")] })
+      const advice = (webhooks: ReadonlyArray<Webhook>) =>
+        Effect.gen(function* () {
+          const { ask } = yield* start({ refused: [refused], config: { webhooks } })
+          const status = (yield* json(yield* ask("/api/v1/status"))) as Status
+          return status.refusals[0]?.advice
+        })
+      expect(yield* advice([right])).toStartWith("compare the secret with the one in")
+      const named = yield* advice([right, other])
+      expect(named).toStartWith("look at the secret second: this is a name with a value (KEY=value)")
+      expect(named).toContain("Then compare the secret with the one in")
+      expect(named).not.toContain("a-long-signing-secret")
+      expect(yield* advice([right, { ...other, path: "/other" }])).toStartWith("compare the secret")
     }).pipe(Effect.orDie),
   )
 

@@ -246,7 +246,7 @@ test("every counter agrees with what was sent", async () => {
     relay_signature_failures_total: {
       ...zeros(
         ["main", "second", "strict"].flatMap((webhook) =>
-          ["doubled", "expired", "lowercase", "malformed", "mismatch", "missing"].map(
+          ["doubled", "expired", "lowercase", "malformed", "mismatch", "missing", "several"].map(
             (reason) => `reason=${reason} webhook=${webhook}`,
           ),
         ),

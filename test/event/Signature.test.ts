@@ -53,6 +53,14 @@ describe("a signature is refused", () => {
     expect(refusal(`${signed}, ${signed}`)).toBe("doubled")
   })
 
+  test("when there are several that differ, one of them right", () => {
+    const other = `sha256=${"0123456789ABCDEF".repeat(4)}`
+    expect(refusal(`${signed},${other}`)).toBe("several")
+    expect(refusal(`${other}, ${signed}`)).toBe("several")
+    expect(refusal(`${signed}, `)).toBe("several")
+    expect(refusal("t=1492774577,v1=5257a869")).toBe("malformed")
+  })
+
   test("when its digest is lowercase", () => {
     expect(refusal(`sha256=${signed.slice(7).toLowerCase()}`)).toBe("lowercase")
   })

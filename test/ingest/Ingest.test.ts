@@ -682,6 +682,7 @@ describe("a refusal", () => {
     [signed(`sha256=${digest}`), ["scheduling", "signatureMismatch"]],
     [signed(`sha256=${digest.toLowerCase()}`), ["scheduling", "signatureLowercase"]],
     [signed(`sha256=${digest}, sha256=${digest}`), ["scheduling", "signatureDoubled"]],
+    [signed(`sha256=${digest}, sha256=${"1".repeat(64)}`), ["scheduling", "signatureSeveral"]],
     [signed("sha1=00"), ["scheduling", "signatureMalformed"]],
     [delivery(envelope()), ["scheduling", "signatureExpired"], { secrets: expired }],
     [delivery(envelope(), { path: "/nowhere?token=hush" }), ["", "unknownPath", "/nowhere"]],

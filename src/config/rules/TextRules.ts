@@ -9,6 +9,7 @@ import { error, type Finding, type Path, warning } from "../diagnostics/Source.t
 import type { Fields } from "../Fields.ts"
 import { schemaAt, type Types } from "../schema/ConfiguredTypes.ts"
 import { traitOf } from "../schema/Traits.ts"
+import { mistakeOf, mistakeOfKey } from "./SecretText.ts"
 import { deepTexts, type Text } from "./Shape.ts"
 
 /** References as others write them, with the variable's name as a group. It is in capitals: a secret may begin with `$`. */
@@ -55,26 +56,12 @@ const literalRules = (one: Text, kindOf: (path: Path) => Kind): ReadonlyArray<Fi
     : [error(path, literal('"file:" names a file only where a text begins'), `within a text write \${file:${file}}`)]
 }
 
-const placeholder = /^<[^>]*>$|^(change.?me|your[-_ ].*|x{3,}|todo)$/i
+/** Secrets of the relay and its sender; a password of another service may look like anything. */
+const isKey = (path: Path): boolean => path[0] === "webhooks" || path[0] === "admin" || path[2] === "sign"
 
 const secretRules = ({ path, text }: Text): ReadonlyArray<Finding> => {
-  if (placeholder.test(text)) {
-    return [warning(path, "this looks like a placeholder", "replace it by the secret: file:PATH or ${VAR}")]
-  }
-  if (/^(~|\.{0,2})(\/[a-z0-9._-]+){2,}$/.test(text)) {
-    const hint = 'for the file\'s content put "file:" in front'
-    return [warning(path, "this looks like a path, and is used as the secret itself", hint)]
-  }
-  const [before = "", after = ""] = [/^\s*/, /\s*$/].map((edge) => edge.exec(text)?.[0])
-  if (text.trim() !== "" && before + after !== "") {
-    const where = before === "" ? "ends" : "begins"
-    const what = /[\r\n]/.test(before || after) ? "a line break" : "a blank"
-    const message = `this secret ${where} with ${what}, which counts as part of it`
-    return [warning(path, message, "remove it where the secret is stored")]
-  }
-  return /^(["']).*\1$/s.test(text)
-    ? [warning(path, "this secret is in quotes, which count as part of it", "remove them where the secret is stored")]
-    : []
+  const found = isKey(path) ? mistakeOfKey(text) : mistakeOf(text)
+  return found === undefined ? [] : [warning(path, found.message, found.hint)]
 }
 
 /** `written` is the config as it is written, `resolved` with what its references give. */

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node
 import { createServer } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { Duration, Effect, Layer, Redacted } from "effect"
+import { Effect, Layer, Redacted } from "effect"
 import { render } from "../../../src/cli/commands/doctor.ts"
 import { certificates } from "../../../src/cli/support/doctor/certificateFindings.ts"
 import { time } from "../../../src/cli/support/doctor/clockFindings.ts"
@@ -14,6 +14,7 @@ import { secrets } from "../../../src/cli/support/doctor/secretFindings.ts"
 import type { Webhook } from "../../../src/config/Config.ts"
 import * as SqliteJournal from "../../../src/journal/sqlite/SqliteJournal.ts"
 import { lane, start } from "../../admin/fixture.ts"
+import { webhook as webhookOf } from "../../ingest/fixture.ts"
 import { optionsAt } from "../../journal/samples.ts"
 import { relayConfig } from "../../lib/activeConfig.ts"
 import { it } from "../../lib/effect.ts"
@@ -300,24 +301,17 @@ describe("of the clock it says", () => {
   })
 })
 
+const withSecrets = (secrets: Webhook["secrets"]): Webhook => webhookOf({ secrets })
+
 describe("of the secrets it says", () => {
-  const webhook = (...expires: ReadonlyArray<number | undefined>): Webhook => ({
-    name: "scheduling",
-    ids: [],
-    path: "/",
-    secrets: expires.map((at, index) => ({
-      name: `s${index}`,
-      value: Redacted.make(canary),
-      ...(at !== undefined && { expires: now + at }),
-    })),
-    headers: { signature: "", webhookId: "" },
-    unknownTypes: "route",
-    undecodable: "reject",
-    respond: 202,
-    maxBody: 1,
-    commitTimeout: Duration.seconds(3),
-    strictId: false,
-  })
+  const webhook = (...expires: ReadonlyArray<number | undefined>): Webhook =>
+    withSecrets(
+      expires.map((at, index) => ({
+        name: `s${index}`,
+        value: Redacted.make(canary),
+        ...(at !== undefined && { expires: now + at }),
+      })),
+    )
   const of = (...expires: ReadonlyArray<number | undefined>) =>
     secrets([webhook(...expires)], now).map(({ name, verdict }) => `${verdict} ${name}`)
 
@@ -332,6 +326,20 @@ describe("of the secrets it says", () => {
       expect(first?.message).toBe("expires in 3 d: the sender must sign with another by then")
     }
   })
+})
+
+test("a secret that can't be one is a warning without the secret", () => {
+  const secret = { name: "main", value: Redacted.make(`{ "secret": "${canary}" }`) }
+  const found = secrets([withSecrets([secret, { ...secret, name: "old", expires: now - 1 }])], now)
+  expect(found).toMatchObject([
+    {
+      verdict: "warning",
+      name: "scheduling/main",
+      message: "this is JSON, and the whole text counts as the secret: store the value alone: `jq -r .NAME` prints it",
+    },
+    { verdict: "warning", name: "scheduling/old", message: "has expired and verifies nothing: remove it" },
+  ])
+  expect(JSON.stringify(found)).not.toContain(canary)
 })
 
 test("what is shown holds no control character of a message's", () => {

@@ -64,6 +64,34 @@ export const references: Theme = {
     { name: "a file by its path alone", config: config({ admin: '{ "token": §"/run/secrets/token" }' }) },
     { name: "a secret from the docs", config: secret('§"<SIGNING_SECRET>"') },
     { name: "a secret that was to be replaced", config: secret('§"changeme"') },
+    {
+      name: "a secret with its name, as in a file of variables",
+      config: secret('§"file:secret"'),
+      files: { secret: `SIGNING_SECRET=${canary}\n` },
+    },
+    {
+      name: "a secret with its name, as in a shell's script",
+      config: secret('§"file:secret"'),
+      files: { secret: `export SIGNING_SECRET="${canary}"\n` },
+    },
+    {
+      name: "a secret in a JSON file",
+      config: secret('§"file:secret"'),
+      files: { secret: `{ "signing": "${canary}" }\n` },
+    },
+    {
+      name: "a secret with a space of no width",
+      config: secret('§"file:secret"'),
+      files: { secret: `${canary}\u200b\n` },
+    },
+    {
+      name: "a secret by its name in AWS",
+      config: secret('§"arn:aws:secretsmanager:eu-west-1:123456789012:secret:relay"'),
+    },
+    { name: "a secret by its path in Vault", config: secret('§"vault:secret/data/relay#signing"') },
+    { name: "a signature in place of the secret", config: secret('§"sha256=0123456789ABCDEF"') },
+    { name: "a token with its scheme", config: config({ admin: `{ "token": §"Bearer ${canary}" }` }) },
+    { name: "the receiver's URL in place of the secret", config: secret(`§"https://example.com/${canary}"`) },
     { name: "a secret with a blank at its end", config: secret(`§"${canary} "`) },
     {
       name: "a secret in a file with two line breaks",
