@@ -95,22 +95,38 @@ export const follow = (
     }
   })
 
+const aclOf = (topic: string) => ({
+  resourceType: ResourceTypes.TOPIC,
+  resourceName: topic,
+  resourcePatternType: ResourcePatternTypes.LITERAL,
+  host: "*",
+})
+
 /** Takes Write on a topic from a user; all else stays allowed. */
 export const forbid = (broker: string, topic: string, principal: string): Promise<void> =>
-  asAdmin(broker, (admin) => {
-    const acl = {
-      resourceType: ResourceTypes.TOPIC,
-      resourceName: topic,
-      resourcePatternType: ResourcePatternTypes.LITERAL,
-      host: "*",
-    }
-    return admin.createAcls({
+  asAdmin(broker, (admin) =>
+    admin.createAcls({
       creations: [
-        { ...acl, principal, operation: AclOperations.WRITE, permissionType: AclPermissionTypes.DENY },
-        { ...acl, principal: "User:*", operation: AclOperations.ALL, permissionType: AclPermissionTypes.ALLOW },
+        { ...aclOf(topic), principal, operation: AclOperations.WRITE, permissionType: AclPermissionTypes.DENY },
+        {
+          ...aclOf(topic),
+          principal: "User:*",
+          operation: AclOperations.ALL,
+          permissionType: AclPermissionTypes.ALLOW,
+        },
       ],
-    })
-  })
+    }),
+  )
+
+/** Gives a user Write on a topic, and nobody anything else. */
+export const allowWrite = (broker: string, topic: string, principal: string): Promise<void> =>
+  asAdmin(broker, (admin) =>
+    admin.createAcls({
+      creations: [
+        { ...aclOf(topic), principal, operation: AclOperations.WRITE, permissionType: AclPermissionTypes.ALLOW },
+      ],
+    }),
+  )
 
 /** Gives a client a quota: what it produces in a second, in bytes. As `kafka-configs --alter` does. */
 export const limit = (broker: string, clientId: string, bytesPerSecond: number): Promise<void> =>

@@ -44,17 +44,17 @@ export const onTopics = (
   maxBody: number,
 ): Effect.Effect<Advice> => {
   const needed = maxBody + overhead
+  // A user that may write may lack the right to read limits.
+  const largestOf = (topic: string) => Effect.orElseSucceed(client.largestBatch(topic), () => Number.POSITIVE_INFINITY)
   const advice = (topic: string): Effect.Effect<Advice> =>
-    Effect.match(Effect.andThen(topics.check(topic), client.largestBatch(topic)), {
+    Effect.match(Effect.andThen(topics.check(topic), largestOf(topic)), {
       onSuccess: (largest) =>
         largest >= needed
           ? []
           : [
               `topic ${topic} takes ${largest} bytes at most, and a delivery of ${maxBody} needs ${needed} with what stands around it: such an event becomes a dead letter; raise max.message.bytes, or lower the webhook's maxBody`,
             ],
-      // A user that may write may lack the right to read limits.
-      onFailure: (error) =>
-        topics.willBeMade(error) || error.code === "CLUSTER_AUTHORIZATION_FAILED" ? [] : [aboutTopic(error, topic)],
+      onFailure: (error) => (topics.willBeMade(error) ? [] : [aboutTopic(error, topic)]),
     })
   return Effect.map(Effect.forEach(names, advice), (advice) => advice.flat())
 }

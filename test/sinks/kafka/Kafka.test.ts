@@ -6,7 +6,7 @@ import { partitionOf } from "../../../src/sinks/kafka/Partition.ts"
 import type { Failures } from "../../../src/sinks/Sink.ts"
 import { it } from "../../lib/effect.ts"
 import { consoleConsumer, user } from "../../parts/Kafka.ts"
-import { follow, forbid, type Kept, makeTopic, partitionsOf } from "../../parts/Topics.ts"
+import { allowWrite, follow, forbid, type Kept, makeTopic, partitionsOf } from "../../parts/Topics.ts"
 import { bytes, entries, entry, envelope, reasonOf } from "../samples.ts"
 import { clients, openKafka, withBroker } from "./kafkaSink.ts"
 
@@ -209,6 +209,19 @@ withBroker("the Kafka sink against a real broker", (broker) => {
           const templated = yield* openKafka(plain({ topic: "gone.{{resource}}" }))
           const warnings = (yield* templated.advise?.({ maxBody: 1_000 }) ?? Effect.succeed([])) ?? []
           expect(warnings).toContainEqual(expect.stringContaining("topic gone.appointment: there is no such topic"))
+        }),
+      )
+
+      it.live("the rights that docs/reference/rights.md names are enough, without a warning", () =>
+        Effect.gen(function* () {
+          const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+          yield* Effect.promise(() => allowWrite(broker().plain, topic, `User:${user.name}`))
+          const { sasl, certificates } = broker()
+          const login = { mechanism: "SCRAM-SHA-512", username: user.name, password: user.password }
+          const sink = yield* openKafka(plain({ topic, brokers: [sasl], tls: { ca: certificates.ca }, sasl: login }))
+          yield* sink.check
+          expect(yield* sink.advise?.({ maxBody: 1_000 }) ?? Effect.succeed(["?"])).toEqual([])
+          expect((yield* sink.send([entry(1)])).size).toBe(0)
         }),
       )
 
