@@ -10,7 +10,7 @@ import * as Introduction from "./admin/Introduction.ts"
 import { RelayInfo } from "./admin/RelayInfo.ts"
 import * as Admin from "./admin/Server.ts"
 import type { Address } from "./config/Address.ts"
-import type { JournalConfig, RelayConfig } from "./config/Config.ts"
+import type { JournalConfig, RelayConfig, StopWaits } from "./config/Config.ts"
 import type { ConfigError } from "./config/diagnostics/Diagnostic.ts"
 import type { Loaded } from "./config/load/Load.ts"
 import * as LaneRecoveries from "./delivery/LaneRecoveries.ts"
@@ -31,7 +31,7 @@ import * as Runtime from "./runtime/Runtime.ts"
 /**
  * A drain waits for these, one after the other: deliveries under way, the admin
  * API's requests, attempts in flight. With the moment that connections have to
- * close it is less than `Runtime.drainDeadline`.
+ * close it is less than `drainTime`.
  */
 const drains = { deliveries: Duration.seconds(8), admin: Duration.seconds(1), attempts: Duration.seconds(8) }
 
@@ -94,17 +94,28 @@ const lanes = ({ sinks, quarantine, journal }: RelayConfig) => {
   )
 }
 
-/** The addresses that the relay listens on, with the real ports. */
-export class Listening extends Context.Service<Listening, { readonly deliveries: Address; readonly admin: Address }>()(
-  "relay/Relay/Listening",
-) {}
+/** A relay that listens. */
+export class Listening extends Context.Service<
+  Listening,
+  {
+    /** The addresses, with the real ports. */
+    readonly deliveries: Address
+    readonly admin: Address
+    /** The waits of a stop, by the config in force. */
+    readonly stopWaits: () => StopWaits
+    /** From now on it is not ready. It accepts deliveries until `refuse`. */
+    readonly leave: Effect.Effect<void>
+    readonly refuse: Effect.Effect<void>
+  }
+>()("relay/Relay/Listening") {}
 
 /** The admin server is up before the first delivery can come, and outlives the last. */
 const listening = (config: RelayConfig) =>
   Layer.effect(
     Listening,
     Effect.gen(function* () {
-      const { handle, drain, noteRefused } = yield* Ingest
+      const { handle, leave, drain, noteRefused } = yield* Ingest
+      const active = yield* ActiveConfig
       const listenerTls = yield* ListenerTls
       const admin = yield* Runtime.serve({
         address: config.admin.listen,
@@ -125,7 +136,13 @@ const listening = (config: RelayConfig) =>
         drainTimeout: drains.deliveries,
       })
       yield* listenerTls.listening(deliveries.renew)
-      return Listening.of({ deliveries: deliveries.address, admin: admin.address })
+      return Listening.of({
+        deliveries: deliveries.address,
+        admin: admin.address,
+        stopWaits: () => active.current.config.drain,
+        leave,
+        refuse: drain,
+      })
     }),
   )
 

@@ -61,7 +61,8 @@ const journalProblems = ({ journal: { health, message, filling } }: Status): Rea
 
 const readinessProblems = ({ draining, notReady, now, journal }: Status): ReadonlyArray<StatusProblem> => {
   const relay = { name: "relay", action: "" }
-  if (draining) return [{ ...relay, state: "stopping", lines: ["it is stopping, and refuses deliveries"] }]
+  if (draining)
+    return [{ ...relay, state: "stopping", lines: ["it is stopping: it refuses deliveries, or will in a moment"] }]
   // The journal's own message stands there.
   if (notReady === "" || journal.health === "full" || journal.health === "broken") return []
   const { answeredAt } = journal

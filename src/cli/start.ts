@@ -7,11 +7,11 @@
  * ends the command as a signal does: what it holds is closed, the journal first
  * of all, and the exit code says that it was a bug.
  */
-import { Console, Effect, Fiber } from "effect"
+import { Console, Duration, Effect, Fiber } from "effect"
+import { drainTime } from "../config/Config.ts"
 import { onCrash } from "../runtime/Crash.ts"
 import * as Environment from "../runtime/Environment.ts"
 import * as Process from "../runtime/Process.ts"
-import { drainDeadline } from "../runtime/Runtime.ts"
 import * as Stderr from "../runtime/Stderr.ts"
 import { run } from "./Cli.ts"
 import { exitCodes } from "./support/CommandError.ts"
@@ -55,7 +55,7 @@ export const start = async (entry: URL): Promise<never> => {
   let isBug = false
   crashed = () => {
     isBug = true
-    setTimeout(() => Process.exit(exitCodes.bug), drainDeadline).unref()
+    setTimeout(() => Process.exit(exitCodes.bug), Duration.toMillis(drainTime)).unref()
     fiber.interruptUnsafe()
   }
   const exit = await Effect.runPromise(Fiber.await(fiber))

@@ -3,7 +3,7 @@
  *
  * `ConfigFile.ts` describes the file, and `Load.ts` makes this of it.
  */
-import type { Duration, Redacted } from "effect"
+import { Duration, type Redacted } from "effect"
 import type { Bytes, EpochMillis } from "../event/Quantities.ts"
 import type * as Template from "../formats/Template.ts"
 import type { Route } from "../routing/Router.ts"
@@ -15,6 +15,19 @@ export const developmentSecret = "relay-development-secret"
 
 /** The limit of all bodies in flight together; no single body can be larger. */
 export const maxInFlight: Bytes = 64 * 1024 * 1024
+
+/** How long a stop goes on with deliveries, and then refuses them, before the port closes. */
+export interface StopWaits {
+  readonly delay: Duration.Duration
+  readonly refuse: Duration.Duration
+}
+
+/** What a stop has after its waits to finish requests and attempts, and to close the journal. */
+export const drainTime = Duration.seconds(24)
+
+/** When the process exits in any case, counted from the first signal. */
+export const stopDeadline = ({ delay, refuse }: StopWaits): Duration.Duration =>
+  Duration.sum(Duration.sum(delay, refuse), drainTime)
 
 /** PEM texts. */
 export interface Tls {
@@ -148,6 +161,7 @@ export const tokensOf = ({ token, tokens = [] }: AdminConfig): ReadonlyArray<Adm
 export interface RelayConfig {
   readonly listen: Address
   readonly tls?: Tls
+  readonly drain: StopWaits
   /** All that are in use, and can be read. */
   readonly certificates: ReadonlyArray<Certificate>
   readonly admin: AdminConfig

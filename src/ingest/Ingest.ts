@@ -37,6 +37,8 @@ export class Ingest extends Context.Service<
     readonly refusals: RecentRefusals.RecentRefusals
     /** Notes what was refused before it came here. */
     readonly noteRefused: (refusal: GuardRefusal, requestId: string) => void
+    /** From now on `draining` is true. Deliveries are still accepted, and each response closes its connection. */
+    readonly leave: Effect.Effect<void>
     /** From now on every request is refused with 503; those under way end as they would have. */
     readonly drain: Effect.Effect<void>
     readonly draining: Effect.Effect<boolean>
@@ -98,6 +100,13 @@ const answered = (traced: Delivery | undefined, response: Response, event?: Even
   return response
 }
 
+/** Closes the connection after the response. For the next one a load balancer chooses a relay again. */
+const closing = async (answer: Promise<Response>): Promise<Response> => {
+  const response = await answer
+  response.headers.set("connection", "close")
+  return response
+}
+
 const make = Effect.gen(function* () {
   const active = yield* ActiveConfig
   const journal = yield* Journal
@@ -112,11 +121,11 @@ const make = Effect.gen(function* () {
   })
   const committed = yield* CommitWait.make(counters.commits)
   const { recent, warn, noteRefused, refuse, answer, noteUnredacted } = yield* Answering.make(counters, clock)
-  let draining = false
+  let stage: "open" | "leaving" | "refusing" = "open"
 
   const receive = async (request: Request): Promise<Response> => {
     const { headers } = request
-    if (draining) return refuse("", "draining")
+    if (stage === "refusing") return refuse("", "draining")
     const path = pathOf(request.url)
     const endpoint = active.current.table.endpoints.get(path)
     if (endpoint === undefined) return refuse("", "unknownPath", { sent: path })
@@ -181,14 +190,17 @@ const make = Effect.gen(function* () {
   }
 
   return Ingest.of({
-    handle: receive,
+    handle: (request) => (stage === "leaving" ? closing(receive(request)) : receive(request)),
     counters,
     refusals: recent,
     noteRefused: (refusal, requestId) => noteRefused("", refusal, requestId),
-    drain: Effect.sync(() => {
-      draining = true
+    leave: Effect.sync(() => {
+      stage = "leaving"
     }),
-    draining: Effect.sync(() => draining),
+    drain: Effect.sync(() => {
+      stage = "refusing"
+    }),
+    draining: Effect.sync(() => stage !== "open"),
     reroute: (event) => Decide.reroute(event, active.current.table),
   })
 })

@@ -32,8 +32,15 @@ const keys = (before: Fields, after: Fields, depth: number): ReadonlyArray<strin
   })
 
 /** Keys that a reload can change. */
-const live: ReadonlySet<string> = new Set<keyof RelayConfig>(["certificates", "webhooks", "sinks", "routes", "tests"])
-const tls: keyof RelayConfig = "tls"
+const live: ReadonlySet<string> = new Set<keyof RelayConfig>([
+  "certificates",
+  "drain",
+  "webhooks",
+  "sinks",
+  "routes",
+  "tests",
+])
+const tls = "tls"
 const journal: keyof RelayConfig = "journal"
 /** Keys that only a restart changes and that have keys of their own. */
 const sections: ReadonlySet<string> = new Set<keyof RelayConfig>(["admin", "journal"])
@@ -112,10 +119,11 @@ const sinks = (before: ReadonlyArray<LaneConfig>, after: ReadonlyArray<LaneConfi
   ]
 }
 
-const listener = (before: RelayConfig, after: RelayConfig): ReadonlyArray<Difference> => {
-  if (before.tls === undefined || after.tls === undefined) return []
-  const details = keys({ ...before.tls }, { ...after.tls }, 1)
-  return details.length === 0 ? [] : [{ what: "listener", name: tls, change: "changed", details }]
+const listener = (name: "tls" | "drain", before: RelayConfig, after: RelayConfig): ReadonlyArray<Difference> => {
+  const [was, is] = [before[name], after[name]]
+  if (was === undefined || is === undefined) return []
+  const details = keys({ ...was }, { ...is }, 1)
+  return details.length === 0 ? [] : [{ what: "listener", name, change: "changed", details }]
 }
 
 /** The difference in what a reload can change. */
@@ -123,7 +131,8 @@ export const between = (before: RelayConfig, after: RelayConfig): ReadonlyArray<
   const secretsOfThoseIn = ({ webhooks }: RelayConfig, other: RelayConfig) =>
     webhooks.filter(({ name }) => other.webhooks.some((webhook) => webhook.name === name)).flatMap(secretsOf)
   return [
-    ...listener(before, after),
+    ...listener("tls", before, after),
+    ...listener("drain", before, after),
     ...compare("webhook", before.webhooks, after.webhooks, ofWebhook),
     ...compare("secret", secretsOfThoseIn(before, after), secretsOfThoseIn(after, before), (secret) => ({ ...secret })),
     ...sinks(before.sinks, after.sinks),

@@ -180,28 +180,33 @@ export const onHangup = (handle: () => void): Effect.Effect<unknown, never, Scop
     () => Effect.sync(() => process.off("SIGHUP", handle)),
   )
 
-/**
- * Milliseconds from the first signal until the process exits in any case: more
- * than the sum of all that a drain waits for, which `Relay.ts` sets.
- */
-export const drainDeadline = 24_000
+/** The exits of a process that drains. */
+export interface Exits {
+  /** When it exits in any case, counted from the signal. */
+  readonly deadline: (signal: Signal) => Duration.Duration
+  /** Called before it exits by the deadline or by a second signal, which waits for it. */
+  readonly onExit: (why: string) => Promise<void>
+}
 
 /**
- * Waits for the first SIGTERM or SIGINT. A second one ends the process at once.
- * With `onExit`, which the exit waits for, so does the deadline: for what
- * drains. What is on disk is delivered after the next start.
+ * Waits for the first SIGTERM or SIGINT. A second one ends the process at once,
+ * and so does the deadline. What is on disk is delivered after the next start.
  */
-export const awaitSignal = (onExit?: (why: Signal | "deadline") => Promise<void>): Effect.Effect<Signal> =>
+export const awaitSignal = (exits?: Exits): Effect.Effect<Signal> =>
   Effect.callback<Signal>((resume) => {
     let isDraining = false
     const on = (signal: Signal) => () => {
-      const exit = async (why: Signal | "deadline") => {
-        await onExit?.(why)
+      const exit = async (why: string) => {
+        await exits?.onExit(why)
         process.exit(exitCodes[signal])
       }
-      if (isDraining) return exit(signal)
+      if (isDraining) return exit(`${signal} again`)
       isDraining = true
-      if (onExit !== undefined) setTimeout(() => exit("deadline"), drainDeadline).unref()
+      if (exits !== undefined) {
+        const deadline = exits.deadline(signal)
+        const why = `the stop has not ended in ${Duration.format(deadline)}`
+        setTimeout(() => exit(why), Duration.toMillis(deadline)).unref()
+      }
       resume(Effect.succeed(signal))
     }
     const handlers = { SIGINT: on("SIGINT"), SIGTERM: on("SIGTERM") }

@@ -29,7 +29,7 @@ export const spawn = (
     const subprocess = yield* Effect.acquireRelease(
       Effect.sync(() => {
         const fd = openSync(log, "a")
-        const env = { ...process.env, ...Usage.loggingCollections }
+        const env = { ...process.env, RELAY_DRAIN_REFUSE: "0 seconds", ...Usage.loggingCollections }
         const spawned = Bun.spawn([...command], { cwd: root, env, stdin: "ignore", stdout: fd, stderr: fd })
         closeSync(fd)
         return spawned

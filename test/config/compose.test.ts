@@ -1,7 +1,8 @@
 /** The file for Docker Compose: it starts the image as that is built, and the config in it loads with the secrets that are mounted. */
 import { expect, test } from "bun:test"
-import { Effect } from "effect"
+import { Duration, Effect } from "effect"
 import manifest from "../../package.json" with { type: "json" }
+import { stopDeadline } from "../../src/config/Config.ts"
 import { load } from "../../src/config/load/Load.ts"
 import { journalTypes } from "../../src/journal/Journals.ts"
 import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
@@ -33,16 +34,13 @@ const page = readPage("config/deploy/containers.md")
 const container = readPage("config/deploy/Containerfile")
 const inContainer = (pattern: RegExp): string => pattern.exec(container)?.[1] ?? ""
 
-test("the file for Compose starts the image as it is built, and waits for a drain", () => {
+test("the file for Compose starts the image as it is built", () => {
   const [entry] = JSON.parse(inContainer(/^ENTRYPOINT (.*)$/m)) as ReadonlyArray<string>
   const command = JSON.parse(inContainer(/^CMD (.*)$/m)) as ReadonlyArray<string>
   expect(relay.configs.map(({ target }) => target)).toEqual([command.at(-1) ?? ""])
   expect(relay.healthcheck.test).toEqual(["CMD", entry ?? "", "status", ...command.slice(1)])
   const images = page.match(/\brelay:\d\S*/g) ?? []
   expect(new Set([relay.image, ...images])).toEqual(new Set([`relay:${manifest.version}`]))
-  expect(Number.parseInt(relay.stop_grace_period, 10)).toBeGreaterThan(
-    Number(inContainer(/^# A drain takes (\d+) seconds/m)),
-  )
   expect(relay.read_only).toBe(true)
   const [volume = ""] = JSON.parse(inContainer(/^VOLUME (.*)$/m)) as ReadonlyArray<string>
   expect(relay.volumes).toEqual(Object.keys(volumes).map((name) => `${name}:${volume}`))
@@ -56,19 +54,30 @@ test("the page for Compose creates each secret for the image's user", () => {
   }
 })
 
-it.effect("the config for Compose loads with its secrets, and has its ports and its journal outside", () =>
-  Effect.gen(function* () {
-    const mounted = relay.secrets.map((name) => [`/run/secrets/${name}`, "a-secret-of-this-test"] as const)
-    const text = configs[relay.configs[0]?.source ?? ""]?.content ?? ""
-    // Compose would put a variable of its own in the place of one.
-    expect(text).not.toContain("$")
-    const read = readFile({ ...Object.fromEntries(mounted), "relay.config.json": text })
-    const { config, warnings } = yield* load("relay.config.json", { sinkTypes, journalTypes, env: {}, readFile: read })
-    // The page tells of both.
-    expect(warnings.map(({ key }) => key)).toEqual(["listen", "admin.listen"])
-    const ports = [config.listen.port, config.admin.listen.port]
-    expect(relay.ports).toEqual(ports.map((port) => `127.0.0.1:${port}:${port}`))
-    expect(ports.join(" ")).toBe(inContainer(/^EXPOSE (.*)$/m))
-    expect(String(Reflect.get(config.journal, "path"))).toStartWith("/data/")
-  }),
+it.effect(
+  "the config for Compose loads with its secrets, and has its ports and its journal outside, and time to stop",
+  () =>
+    Effect.gen(function* () {
+      const mounted = relay.secrets.map((name) => [`/run/secrets/${name}`, "a-secret-of-this-test"] as const)
+      const text = configs[relay.configs[0]?.source ?? ""]?.content ?? ""
+      // Compose would put a variable of its own in the place of one.
+      expect(text).not.toContain("$")
+      const read = readFile({ ...Object.fromEntries(mounted), "relay.config.json": text })
+      const { config, warnings } = yield* load("relay.config.json", {
+        sinkTypes,
+        journalTypes,
+        env: {},
+        readFile: read,
+      })
+      expect(config.drain.delay).toEqual(Duration.seconds(5))
+      expect(Number.parseInt(relay.stop_grace_period, 10)).toBeGreaterThan(
+        Duration.toSeconds(stopDeadline(config.drain)),
+      )
+      // The page tells of both.
+      expect(warnings.map(({ key }) => key)).toEqual(["listen", "admin.listen"])
+      const ports = [config.listen.port, config.admin.listen.port]
+      expect(relay.ports).toEqual(ports.map((port) => `127.0.0.1:${port}:${port}`))
+      expect(ports.join(" ")).toBe(inContainer(/^EXPOSE (.*)$/m))
+      expect(String(Reflect.get(config.journal, "path"))).toStartWith("/data/")
+    }),
 )

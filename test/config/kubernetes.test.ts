@@ -3,8 +3,9 @@
  * agree, also with the config that they hold, the container image and the page.
  */
 import { describe, expect, test } from "bun:test"
-import { Effect } from "effect"
+import { Duration, Effect } from "effect"
 import manifest from "../../package.json" with { type: "json" }
+import { stopDeadline } from "../../src/config/Config.ts"
 import { load } from "../../src/config/load/Load.ts"
 import { journalTypes } from "../../src/journal/Journals.ts"
 import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
@@ -69,7 +70,6 @@ const page = readPage("config/deploy/kubernetes.md")
 const container = readPage("config/deploy/Containerfile")
 const [, command = "[]"] = /^CMD (.*)$/m.exec(container) ?? []
 const [, user] = /^USER (\d+):\d+$/m.exec(container) ?? []
-const [, drain] = /^# A drain takes (\d+) seconds/m.exec(container) ?? []
 const exposed = (/^EXPOSE (.*)$/m.exec(container)?.[1] ?? "").split(" ").map(Number)
 
 const partsOf = (file: string) => {
@@ -117,19 +117,18 @@ for (const file of ["config/deploy/kubernetes-sqlite.yaml", "config/deploy/kuber
       expect(service.spec.ports.map(({ targetPort }) => targetPort)).toEqual(["deliveries"])
     })
 
-    test("starts the image as it is built, as its user, and waits for a drain", () => {
+    test("starts the image as it is built, as its user", () => {
       expect(relay.args.slice(0, -1)).toEqual(JSON.parse(command))
       expect(relay.args.at(-1)).toBe("--watch")
       const { runAsUser, runAsGroup, fsGroup } = pod.securityContext
       expect([runAsUser, runAsGroup, fsGroup].map(String)).toEqual([user, user, user].map(String))
-      expect(pod.terminationGracePeriodSeconds).toBeGreaterThan(Number(drain))
       expect(relay.image).toEndWith(`/relay:${manifest.version}`)
       expect(relay.ports.map(({ containerPort }) => containerPort)).toEqual(exposed)
       expect(`${mountOf("config")}/${Object.keys(config.data)[0]}`).toBe(relay.args[2] ?? "")
     })
 
     it.effect(
-      "has a config that loads with its secrets, listens on its ports, and keeps its journal on the volume",
+      "has a config that loads with its secrets, listens on its ports, keeps its journal on the volume, and has time to stop",
       () =>
         Effect.gen(function* () {
           const secrets = [...configured.matchAll(/"file:(.*?)"/g)].map(([, path = ""]) => path)
@@ -144,7 +143,9 @@ for (const file of ["config/deploy/kubernetes-sqlite.yaml", "config/deploy/kuber
           const loaded = yield* load("relay.config.json", { sinkTypes, journalTypes, env, readFile: read })
           // The page tells of both.
           expect(loaded.warnings.map(({ key }) => key)).toEqual(["listen", "admin.listen"])
-          const { listen, admin, journal } = loaded.config
+          const { listen, admin, journal, drain } = loaded.config
+          expect(drain.delay).toEqual(Duration.seconds(5))
+          expect(pod.terminationGracePeriodSeconds).toBeGreaterThan(Duration.toSeconds(stopDeadline(drain)))
           expect([listen.port, admin.listen.port]).toEqual(relay.ports.map(({ containerPort }) => containerPort))
           expect([listen.host, admin.listen.host]).toEqual(["0.0.0.0", "0.0.0.0"])
           if (workload.kind === "StatefulSet") {

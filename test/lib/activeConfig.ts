@@ -17,6 +17,7 @@ export const relayConfig = (more: Partial<RelayConfig> = {}): RelayConfig => ({
   },
   telemetry: {},
   certificates: [],
+  drain: { delay: Duration.zero, refuse: Duration.zero },
   quarantine: { maxSize: 1024 ** 3, maxShare: 10 },
   webhooks: [],
   sinks: [],

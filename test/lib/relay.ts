@@ -57,11 +57,12 @@ export const command = (compiled?: string, under?: string): ReadonlyArray<string
   return [process.execPath, main]
 }
 
-/** Without what the surroundings might say: colours, and the settings of whoever runs the tests. */
+/** Without what the surroundings might say: colours, and the settings of whoever runs the tests. A stop has no waits. */
 const environment = (env: Readonly<Record<string, string>> = {}): Record<string, string> => ({
   PATH: process.env.PATH ?? "",
   HOME: process.env.HOME ?? "",
   NO_COLOR: "1",
+  RELAY_DRAIN_REFUSE: "0 seconds",
   ...env,
 })
 

@@ -60,7 +60,7 @@ describe("the container image", () => {
     expect(Oci.runtimeOf(readFileSync(join(root, "config/deploy/Containerfile"), "utf8"))).toEqual({
       User: "65532:65532",
       ExposedPorts: { "8080/tcp": {}, "9080/tcp": {} },
-      Env: ["PATH=/usr/local/bin:/usr/bin:/bin", "UV_THREADPOOL_SIZE=64"],
+      Env: ["PATH=/usr/local/bin:/usr/bin:/bin", "UV_THREADPOOL_SIZE=64", "RELAY_DRAIN_DELAY=5 seconds"],
       Entrypoint: ["/usr/local/bin/relay"],
       Cmd: ["run", "-c", "/etc/relay/relay.config.json"],
       Volumes: { "/data": {} },

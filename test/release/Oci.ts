@@ -35,6 +35,7 @@ export const runtimeOf = (containerfile: string) => {
     if (value === undefined) throw new Error(`config/deploy/Containerfile has no ${instruction}`)
     return value
   }
+  const env = [...stage.matchAll(/^ENV (.*)$/gm)].map(([, value = ""]) => value.replaceAll('"', ""))
   const keys = (values: ReadonlyArray<string>) => Object.fromEntries(values.map((value) => [value, {}]))
   return {
     User: said("USER"),
@@ -43,7 +44,7 @@ export const runtimeOf = (containerfile: string) => {
         .split(" ")
         .map((port) => `${port}/tcp`),
     ),
-    Env: ["PATH=/usr/local/bin:/usr/bin:/bin", said("ENV")],
+    Env: ["PATH=/usr/local/bin:/usr/bin:/bin", ...env],
     Entrypoint: JSON.parse(said("ENTRYPOINT")),
     Cmd: JSON.parse(said("CMD")),
     Volumes: keys(JSON.parse(said("VOLUME"))),

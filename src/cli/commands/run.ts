@@ -1,20 +1,19 @@
 /**
  * `relay run`: serves until a signal, then drains.
  *
- * The first SIGTERM or SIGINT drains and exits with 0; it says by when, and what
- * it waits for. A second exits at once.
+ * The first SIGTERM or SIGINT stops it (`stop.ts`) and exits with 0. A second
+ * exits at once.
  * SIGHUP reloads the config, and so does `--watch` when a file of it changes. A
  * journal that breaks ends the process with 74, because a 2xx would no longer
  * mean that the event is durable.
  */
-import { Clock, Context, Effect, type Latch, Layer } from "effect"
+import { Context, Effect, type Latch, Layer } from "effect"
 import { Command } from "effect/cli"
 import * as Address from "../../config/Address.ts"
 import type { RelayConfig } from "../../config/Config.ts"
 import { logDiagnostics } from "../../config/diagnostics/Diagnostic.ts"
 import { ReadFiles } from "../../config/load/ReadFile.ts"
 import * as Router from "../../routing/Router.ts"
-import { Stderr } from "../../runtime/Stderr.ts"
 import { relayVersion } from "../../runtime/Version.ts"
 import { io } from "../support/CommandError.ts"
 import { toggle } from "../support/flags.ts"
@@ -22,6 +21,7 @@ import { configFlag, loadConfig, loadQuietly } from "../support/loadConfig.ts"
 import * as Logging from "../support/logging.ts"
 import { plain, say, sayWhole, table } from "../support/output.ts"
 import { lazily, Program } from "../support/Program.ts"
+import type { Stop } from "../support/stop.ts"
 
 export interface Opening {
   readonly config: RelayConfig
@@ -78,10 +78,8 @@ export const opening = (facts: Opening): string => {
   ].join("\n")
 }
 
-const kept = "everything accepted is on disk, and what was in flight is sent again after the next start"
-
-/** `triggered` is opened by what asks for a reload. */
-const serve = Effect.fnUntraced(function* (json: boolean, triggered: Latch.Latch) {
+/** `triggered` is opened by what asks for a reload; `started` is called once it listens. */
+const serve = Effect.fnUntraced(function* (json: boolean, triggered: Latch.Latch, started: Stop["started"]) {
   const loaded = yield* json ? loadQuietly : loadConfig
   const { file, config } = loaded
   const { command, entry } = yield* Program
@@ -98,7 +96,9 @@ const serve = Effect.fnUntraced(function* (json: boolean, triggered: Latch.Latch
   const logged = Effect.provideContext(context)
   if (json) yield* logged(logDiagnostics(warningsOf(loaded)))
   yield* Effect.forkScoped(logged(reloadWhen(triggered)))
-  const { deliveries, admin } = Context.get(context, Relay.Listening)
+  const listening = Context.get(context, Relay.Listening)
+  const { deliveries, admin } = listening
+  started(listening)
   if (json)
     yield* Effect.logInfo("started").pipe(
       Effect.annotateLogs({ deliveries: Address.format(deliveries), admin: Address.format(admin) }),
@@ -118,31 +118,19 @@ export const run = Command.make(
     watch: toggle("watch", "Reload the config when it changes, or a file that it names"),
   },
   Effect.fn(function* ({ format, watch }) {
-    const [{ awaitSignal, drainDeadline }, Notify, { triggers }] = yield* Effect.all([
-      lazily(() => import("../../runtime/Runtime.ts")),
+    const [{ makeStop }, Notify, { triggers }] = yield* Effect.all([
+      lazily(() => import("../support/stop.ts")),
       lazily(() => import("../../runtime/Notify.ts")),
       lazily(() => import("../../reload/Watch.ts")),
     ])
     const notify = yield* Notify.make((yield* Program).env)
     const json = yield* Logging.isJson(format)
     yield* Logging.neverBlock(json)
-    const stopping = Effect.gen(function* () {
-      const log = Effect.runSyncWith(yield* Effect.context<never>())
-      const { flush } = yield* Stderr
-      const signal = yield* awaitSignal((why) => {
-        const cause =
-          why === "deadline" ? `the drain has not ended in ${drainDeadline / 1_000} seconds` : `${why} again`
-        log(Effect.logWarning(`${cause}: exiting immediately; ${kept}`))
-        return flush()
-      })
-      const until = new Date((yield* Clock.currentTimeMillis) + drainDeadline).toISOString()
-      yield* Effect.logInfo(`${signal}: draining, until ${until} at the latest; a second signal exits immediately`)
-      yield* notify.say("STOPPING=1", `STATUS=draining, until ${until} at the latest`)
-    })
+    const { stopped, started } = makeStop()
     const files = watch ? new Map<string, string>() : undefined
     const triggered = yield* triggers(files)
     const drained = "drained, everything accepted is on disk"
-    yield* Effect.raceFirst(stopping, serve(json, triggered)).pipe(
+    yield* Effect.raceFirst(stopped, serve(json, triggered, started)).pipe(
       Effect.andThen(json ? Effect.logInfo(drained) : say(`relay: ${drained}`)),
       Effect.provideService(ReadFiles, files),
       Effect.provideService(Notify.Notify, notify),

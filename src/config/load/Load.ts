@@ -33,6 +33,7 @@ import { journalSchema } from "../schema/JournalSchema.ts"
 import * as CertificateFiles from "./CertificateFiles.ts"
 import { missing, read, readDefault } from "./ConfigText.ts"
 import { withInstalled } from "./Credentials.ts"
+import { withDefaults } from "./EnvironmentDefaults.ts"
 import { type Environment, isCredential, referencesIn, resolve, type StandIn } from "./References.ts"
 import * as Slices from "./Slices.ts"
 import { standIns } from "./StandIns.ts"
@@ -204,6 +205,7 @@ const assemble = (
   listen: file.listen,
   certificates,
   ...(file.tls === undefined ? {} : { tls: file.tls }),
+  drain: file.drain,
   admin: file.admin,
   telemetry: file.telemetry,
   ...(file.clients === undefined
@@ -278,7 +280,8 @@ const build = Effect.fnUntraced(function* (file: string, text: string, given: Lo
     options.mayLack === true || (options.mayLack === "credentials" && isCredential(written, options.env))
       ? standsFor(read, path, written)
       : undefined
-  const { value: resolved, findings: unresolved, absent, hide } = yield* resolve(source.value, [], options, standIn)
+  const written = withDefaults(source.value, options.env)
+  const { value: resolved, findings: unresolved, absent, hide } = yield* resolve(written, [], options, standIn)
   const unknown = [...unresolved, ...absent]
   const now = yield* Clock.currentTimeMillis
   const isUnknown = (path: Path) => isReported(unknown, { path })
@@ -303,7 +306,7 @@ const build = Effect.fnUntraced(function* (file: string, text: string, given: Lo
   // One thing is said of a value: what is wrong with it.
   const rules = checked.filter(({ severity, path }) => severity === "error" || !wrongAt.has(formatPath(path)))
   const found = [...shape, ...rules].filter((finding) => !isReported(unknown, finding)).map(hide)
-  const findings = [...unresolved.map(hide), ...found.map((finding) => withOrigin(finding, source.value))]
+  const findings = [...unresolved.map(hide), ...found.map((finding) => withOrigin(finding, written))]
   const lanes = sinks.flatMap(({ value }) => value ?? [])
   const isWrong = source.problems.length > 0 || findings.some((_) => _.severity === "error")
   const faults = files.faults.map(({ finding, ...rest }) => ({ ...rest, finding: hide(finding) }))

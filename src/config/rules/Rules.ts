@@ -10,6 +10,7 @@ import type { EpochMillis } from "../../event/Quantities.ts"
 import type { Finding } from "../diagnostics/Source.ts"
 import { fields } from "../Fields.ts"
 import type { Types } from "../schema/ConfiguredTypes.ts"
+import { drainRules } from "./DrainRules.ts"
 import { idleRules, routeRules, testRules } from "./RouteRules.ts"
 import { sampleRules } from "./ShapeRules.ts"
 import { clientRules, type FileIdentity, fileRules, sinkRules } from "./SinkRules.ts"
@@ -27,7 +28,7 @@ export const steps = (
   const root = fields(resolved)
   return [
     ...textRules(written, root, types),
-    () => [...listenRules(root), ...tokenRules(root), ...webhookRules(root, now)],
+    () => [...listenRules(root), ...drainRules(root), ...tokenRules(root), ...webhookRules(root, now)],
     () => sinkRules(root, types),
     () => sampleRules(root, types),
     () => fileRules(root, types),

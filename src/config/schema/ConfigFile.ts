@@ -30,6 +30,15 @@ const Tls = Schema.Struct({
   key: secret("PEM file of the private key, or the PEM text itself"),
 }).annotate({ description: "Serve HTTPS with these files; without it the listener speaks HTTP" })
 
+/** `Load.ts` takes the defaults from the environment, if it has them. */
+export const Drain = Schema.Struct({
+  delay: Units.wait.or(
+    "0 seconds",
+    "How long a stop goes on accepting deliveries while `/readyz` is already false, so that a load balancer notices",
+  ),
+  refuse: Units.wait.or("2 seconds", "How long it then answers 503 with `Retry-After`, before the port closes"),
+}).annotate({ description: "The waits of a stop by SIGTERM; Ctrl-C skips them" })
+
 const AdminToken = Schema.Struct({
   name: text("Who has this token: the audit log and refusals name it"),
   role: Schema.Literals(roles).annotate({
@@ -329,6 +338,7 @@ export const ConfigFile = Schema.Struct({
   $schema: Schema.optionalKey(text("Location of this schema, for editors")),
   listen: Units.address.or(usual.listen, "Address that receives deliveries"),
   tls: Schema.optionalKey(Tls),
+  drain: Drain.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   admin: Admin.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   telemetry: Telemetry.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   clients: Schema.optionalKey(Clients),

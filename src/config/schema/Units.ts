@@ -97,21 +97,29 @@ const meantRate = (text: string): string | undefined => {
   return events === undefined || known === undefined ? undefined : `${events}/${known}`
 }
 
-const duration = word<Duration.Duration>({
-  kind: "duration",
-  how: 'write a number and a unit, such as "30 seconds", "10 minutes" or "7 days"',
-  pattern: "^\\d+(\\.\\d+)? (millis?|seconds?|minutes?|hours?|days?|weeks?)$",
-  examples: ["500 millis", "30 seconds", "10 minutes", "7 days"],
-  parse: (text) => {
-    const parsed = Duration.fromInput(text as Duration.Input)
-    if (Option.isNone(parsed) || !Duration.isFinite(parsed.value)) {
-      return Result.fail(didYouMean("duration", meant(text, durationUnits, "seconds")))
-    }
-    const isLong = Duration.toMillis(parsed.value) >= 1
-    return isLong ? Result.succeed(parsed.value) : Result.fail("a duration is at least one millisecond")
-  },
-  format: (value) => `${Duration.toMillis(value)} millis`,
-})
+/** `limits` says which durations are refused. */
+const durationWithin = (least: Duration.Input, most: Duration.Input, limits: string) =>
+  word<Duration.Duration>({
+    kind: "duration",
+    how: 'write a number and a unit, such as "30 seconds", "10 minutes" or "7 days"',
+    pattern: "^\\d+(\\.\\d+)? (millis?|seconds?|minutes?|hours?|days?|weeks?)$",
+    examples: ["500 millis", "30 seconds", "10 minutes", "7 days"],
+    parse: (text) => {
+      const parsed = Duration.fromInput(text as Duration.Input)
+      if (Option.isNone(parsed) || !Duration.isFinite(parsed.value)) {
+        return Result.fail(didYouMean("duration", meant(text, durationUnits, "seconds")))
+      }
+      const isWithin = Duration.between(parsed.value, {
+        minimum: Duration.fromInputUnsafe(least),
+        maximum: Duration.fromInputUnsafe(most),
+      })
+      return isWithin ? Result.succeed(parsed.value) : Result.fail(limits)
+    },
+    format: (value) => `${Duration.toMillis(value)} millis`,
+  })
+
+const duration = durationWithin("1 millis", Duration.infinity, "a duration is at least one millisecond")
+const wait = durationWithin("0 seconds", "1 hour", "this is at most 1 hour")
 
 const bytes = word<Bytes>({
   kind: "size",
@@ -183,6 +191,7 @@ const withOr = <S extends Schema.Codec<unknown, string>>(make: (doc: Doc) => S) 
 /** Each kind of value: `required` without a default, `or` with one. Sizes are decoded to bytes, times to epoch milliseconds. */
 export const Units = {
   duration: withOr(duration),
+  wait: withOr(wait),
   bytes: withOr(bytes),
   address: withOr(address),
   rate,

@@ -292,11 +292,51 @@ describe("what is allowed and probably not meant", () => {
     }),
   )
 
+  it.effect("waits of a stop of more than 25 seconds are a warning that names the settings of service managers", () =>
+    Effect.gen(function* () {
+      expect(yield* warnings(config({ drain: { delay: "20 seconds", refuse: "5 seconds" } }))).toEqual([])
+      expect(yield* warnings(config({ drain: { delay: "24 seconds" } }))).toEqual([
+        [
+          "drain",
+          expect.stringContaining("are 26s together, so a stop may take 50 seconds"),
+          expect.stringMatching(
+            /TimeoutStopSec .* stop_grace_period .* terminationGracePeriodSeconds .* above 50 seconds/,
+          ),
+        ],
+      ])
+    }),
+  )
+
   it.effect("a test of an unknown event type is a warning", () =>
     Effect.gen(function* () {
       expect(yield* warnings(config({ tests: [{ event: "appointment.creatd", to: [] }] }))).toEqual([
         ["tests[0].event", "this is none of the event types", 'did you mean "appointment.created"?'],
       ])
+    }),
+  )
+})
+
+describe("the waits of a stop", () => {
+  const waitsOf = (drain: Readonly<Record<string, unknown>>, env: Readonly<Record<string, string>>) =>
+    Effect.map(loadText(config(drain), env), (loaded) => Object.values(loaded.config.drain).map(Duration.toSeconds))
+  const image = { RELAY_DRAIN_DELAY: "5 seconds" }
+
+  it.effect("have defaults, which the environment changes and the file overrides key by key", () =>
+    Effect.gen(function* () {
+      expect(yield* waitsOf({}, {})).toEqual([0, 2])
+      expect(yield* waitsOf({}, { RELAY_DRAIN_DELAY: "", RELAY_DRAIN_REFUSE: "" })).toEqual([0, 2])
+      expect(yield* waitsOf({}, { ...image, RELAY_DRAIN_REFUSE: "0 seconds" })).toEqual([5, 0])
+      expect(yield* waitsOf({ drain: { refuse: "1 second" } }, image)).toEqual([5, 1])
+      expect(yield* waitsOf({ drain: { delay: "3 seconds" } }, image)).toEqual([3, 2])
+    }),
+  )
+
+  it.effect("are refused with the variable that has the mistake", () =>
+    Effect.gen(function* () {
+      const { diagnostics } = yield* failure(config({}), { RELAY_DRAIN_DELAY: "5s" })
+      expect(diagnostics.map(({ key }) => key)).toEqual(["drain.delay"])
+      expect(diagnostics[0]?.hint).toContain("RELAY_DRAIN_DELAY")
+      expect((yield* failure(config({ drain: [] }), image)).diagnostics.map(({ key }) => key)).toEqual(["drain"])
     }),
   )
 })

@@ -91,6 +91,14 @@ describe("words", () => {
     }
   })
 
+  test("a wait may be zero, and is at most an hour", () => {
+    const wait = Units.wait.required(doc)
+    expect(["0 seconds", "5 seconds", "1 hour"].map((text) => decode(wait, text))).toEqual(
+      [0, 5, 3_600].map((seconds) => Duration.seconds(seconds)),
+    )
+    for (const text of ["-1 seconds", "61 minutes", "0", "Infinity"]) expect(decode(wait, text)).toBeUndefined()
+  })
+
   test("a word with a usual short form is answered with the long one", () => {
     const said = (schema: Schema.ConstraintDecoder<unknown>, text: string) => {
       const decoded = Schema.decodeUnknownResult(schema)(text)

@@ -15,6 +15,7 @@ export interface Target {
   /** Where its config, its `journal.db` and the sink's `events.ndjson` are. */
   readonly directory: string
   readonly port: number
+  readonly admin: number
   readonly url: (path?: string) => string
   /** Bodies that reached the file sink, as text, in the order of the journal. */
   readonly kept: () => ReadonlyArray<string>
@@ -35,9 +36,10 @@ const unmarked = (line: string): string => {
 
 export interface TargetOptions extends Pick<StartOptions, "binary" | "under"> {
   readonly tls?: { readonly certificate: string; readonly key: string }
+  readonly drain?: { readonly delay: string; readonly refuse: string }
 }
 
-export const startTarget = async ({ tls, ...options }: TargetOptions = {}): Promise<Target> => {
+export const startTarget = async ({ tls, drain, ...options }: TargetOptions = {}): Promise<Target> => {
   const cwd = mkdtempSync(join(tmpdir(), "relay-http-"))
   const [port, admin] = [await freePort(), await freePort()]
   const secrets = [
@@ -47,6 +49,7 @@ export const startTarget = async ({ tls, ...options }: TargetOptions = {}): Prom
   const config = {
     listen: `127.0.0.1:${port}`,
     ...(tls === undefined ? {} : { tls }),
+    ...(drain === undefined ? {} : { drain }),
     admin: { listen: `127.0.0.1:${admin}` },
     journal: { path: "./journal.db" },
     webhooks: {
@@ -75,6 +78,7 @@ export const startTarget = async ({ tls, ...options }: TargetOptions = {}): Prom
     relay,
     directory: cwd,
     port,
+    admin,
     url,
     hasRead: async () => {
       await (await fetch(url(), { keepalive: false })).text()
