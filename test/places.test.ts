@@ -51,4 +51,82 @@ describe("the places in src that", () => {
       }),
     )
   })
+
+  /**
+   * The wall clock is for instants: those that are stored, shown, or compared with another instant. A duration within
+   * one run of the process is measured by `event/Monotonic.ts`, because the wall clock may be set meanwhile. A schedule
+   * of Effect that counts from its start measures by the wall clock too.
+   */
+  test("read the wall clock", () => {
+    const pattern =
+      /\bDate\.now\b|\bnew Date\(\)|\bcurrentTime(?:Millis|Nanos)(?:Unsafe)?\b|\bSchedule\.(?:fixed|windowed|cron)\b/g
+    expect(placesOf(pattern)).toEqual(
+      counts({
+        "event/Monotonic.ts": [2, "it replaces the wall clock for Effect's pools and caches"],
+
+        "ingest/Ingest.ts": [1, "when a delivery came, which is stored; secrets expire at an instant"],
+        "ingest/RecentRefusals.ts": [1, "when a request was refused, which is shown"],
+        "delivery/Quarantine.ts": [1, "age of stored events, unless somebody set the clock"],
+        "delivery/RelayEvents.ts": [1, "when an event happened, which is stored"],
+        "delivery/UnservedLanes.ts": [1, "since when a lane stands still, which is shown"],
+        "delivery/Warnings.ts": [2, "secrets and certificates expire at an instant"],
+        "delivery/lane/LaneClock.ts": [1, "due times, which are stored; outcomes, which are stored"],
+        "telemetry/Repeats.ts": [1, "a log line's time"],
+        "telemetry/Tracing.ts": [1, "when a span starts"],
+        "config/load/Load.ts": [1, "certificates and secrets expire at an instant"],
+        "reload/Reload.ts": [2, "when the config was loaded, which is shown"],
+
+        "journal/AuditLog.ts": [1, "when an operation was done, which is stored"],
+        "journal/WallClock.ts": [1, "it compares the wall clock with the monotonic one"],
+        "journal/stream/Removal.ts": [1, "when a dead letter was dropped, which is stored"],
+        "journal/sqlite/commit/Alarm.ts": [2, "since when the journal is red, which is stored"],
+        "journal/sqlite/file/Store.ts": [1, "a file's name"],
+        "journal/sqlite/service/OpenEngine.ts": [1, "age of stored events"],
+        "journal/sqlite/service/RoomAndAge.ts": [1, "retention"],
+        "journal/postgres/DatabaseInspection.ts": [2, "it compares the wall clocks of two machines"],
+        "journal/postgres/PostgresJournal.ts": [1, "since when there is trouble, which is shown and stored"],
+        "journal/postgres/copy/PostgresCopyTarget.ts": [1, "age of stored events"],
+        "journal/postgres/fleet/Fleet.ts": [2, "a suspended machine stops the monotonic clock: the longer age counts"],
+        "journal/postgres/fleet/Member.ts": [1, "since when the database does not answer, which is shown"],
+        "journal/postgres/fleet/Upkeep.ts": [1, "retention"],
+
+        "sinks/email/Email.ts": [1, "the mail's date"],
+        "sinks/file/File.ts": [1, "rotation by calendar day, and a file's name"],
+        "sinks/http/Http.ts": [2, "a signature's time; Retry-After may be a date"],
+        "sinks/kafka/Produce.ts": [1, "a record's time"],
+
+        "admin/Authorization.ts": [1, "when an operation was refused, which is stored"],
+        "admin/ErasureRun.ts": [1, "how old events may be that are left"],
+        "admin/History.ts": [2, "the times of its steps, which are stored"],
+        "admin/Metrics.ts": [1, "age of stored events"],
+        "admin/RelayInfo.ts": [1, "when the relay started, which is shown"],
+        "admin/RelayStatus.ts": [1, "the relay's time, by which a client shows ages"],
+        "admin/ReplayRun.ts": [2, "when a replay started and ended, which is shown"],
+        "admin/Replays.ts": [1, "a replay's id"],
+        "runtime/Problem.ts": [1, "ids of requests"],
+
+        "cli/commands/doctor.ts": [1, "certificates and secrets expire at an instant"],
+        "cli/commands/journal.ts": [1, "when a journal was copied, which is stored"],
+        "cli/support/stop.ts": [1, "until when a drain lasts, which is shown"],
+        "cli/commands/trigger.ts": [1, "secrets expire at an instant"],
+        "cli/support/deliver.ts": [1, "when a sample event was created"],
+        "cli/support/doctor/clockFindings.ts": [1, "the wall clock itself"],
+        "cli/support/liveStatus.ts": [1, "a line's time"],
+        "cli/support/logging.ts": [1, "a log line's time"],
+        "cli/support/parseTime.ts": [1, "times before now that a person names"],
+      }),
+    )
+  })
+
+  test("use a pool, cache or reference of Effect that keeps something for a time, outside `Monotonic.measured`", () => {
+    const all = placesOf(/\b(?:Pool\.makeWithTTL|Cache\.make(?:With)?|RcRef\.make|RcMap\.make|\w*[cC]achedWithTTL)\(/g)
+    expect(all).toEqual(
+      counts({
+        "delivery/SinkPool.ts": [1, "it keeps no unused sink"],
+        "enrichment/Clients.ts": [1, "measured"],
+        "journal/postgres/connection/ConnectionPool.ts": [1, "measured"],
+        "sinks/Connections.ts": [2, "the pool is measured; the reference keeps its connection for ever"],
+      }),
+    )
+  })
 })

@@ -8,6 +8,7 @@
 import { Cause, Clock, Effect, type Exit, Layer, Option } from "effect"
 import { HttpRouter, HttpServerRequest, type HttpServerResponse } from "effect/http"
 import { HttpApiError } from "effect/http-api"
+import * as Monotonic from "../event/Monotonic.ts"
 import { Archive } from "../journal/Archive.ts"
 import * as AuditLog from "../journal/AuditLog.ts"
 import { Authorization, Forbidden } from "./Api.ts"
@@ -42,11 +43,11 @@ export const layer: Layer.Layer<Authorization, never, Archive> = Layer.effect(
   Authorization,
   Effect.gen(function* () {
     const { audit } = yield* Archive
-    let last = { part: "", at: 0 }
+    let last = { part: "", at: Number.NEGATIVE_INFINITY }
 
     /** Whether this goes on with the operation that was recorded last. */
     const isContinued = Effect.fnUntraced(function* (part: string) {
-      const at = yield* Clock.currentTimeMillis
+      const at = yield* Monotonic.now
       const continues = last.part === part && at - last.at < pause
       last = { part, at }
       return continues

@@ -141,7 +141,7 @@ export class History extends Context.Service<
       })
       yield* Effect.addFinalizer(() => Effect.ignore(sample))
       // The journal reports its own errors; the next step is longer then.
-      yield* Effect.forkScoped(Effect.repeat(Effect.ignore(sample), Schedule.fixed(every)).pipe(Effect.delay(every)))
+      yield* Effect.forkScoped(Effect.repeat(Effect.ignore(sample), Schedule.spaced(every)).pipe(Effect.delay(every)))
 
       return History.of({
         report: Effect.sync(() => kept.report),

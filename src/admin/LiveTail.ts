@@ -10,6 +10,7 @@
  */
 import { Clock, Duration, Effect, Stream } from "effect"
 import type { Entry } from "../event/Entry.ts"
+import * as Monotonic from "../event/Monotonic.ts"
 import { refusals } from "../ingest/Answers.ts"
 import type { RecentRefusals, Refused } from "../ingest/RecentRefusals.ts"
 import { Journal } from "../journal/Journal.ts"
@@ -135,7 +136,7 @@ export const since = Effect.fnUntraced(function* (filter: Filter, recent: Recent
 export const make = Effect.fnUntraced(function* (filter: Filter, recent: RecentRefusals) {
   const journal = yield* Journal
   const clock = yield* Clock.Clock
-  const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
+  const now = () => Monotonic.millis(clock)
   let position = yield* newest(recent)
   let allowance = shownPerSecond
   let refilledAt = now()

@@ -8,6 +8,7 @@
  */
 import { Clock, Duration, Effect, Fiber } from "effect"
 import { quarantine } from "../event/Event.ts"
+import * as Monotonic from "../event/Monotonic.ts"
 import type { LaneEvents } from "./lane/LaneEvents.ts"
 import { ownWebhook } from "./OwnEvent.ts"
 import { RelayEvents } from "./RelayEvents.ts"
@@ -41,7 +42,7 @@ export const make = Effect.gen(function* () {
   const own = yield* RelayEvents
   const clock = yield* Clock.Clock
   const run = Effect.runForkWith(yield* Effect.context<never>())
-  const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
+  const now = () => Monotonic.millis(clock)
   // A lane that is restarted keeps its own.
   const lanes = new Map<string, Pending>()
 

@@ -8,6 +8,7 @@
  * in flight end at once, and their events wait uncharged.
  */
 import { Cause, Clock, Effect, Exit, Scope, Semaphore } from "effect"
+import * as Monotonic from "../event/Monotonic.ts"
 import * as Containment from "../sinks/Containment.ts"
 import { type Sink, type SinkError, unavailable } from "../sinks/Sink.ts"
 import { BugWaits } from "./Bugs.ts"
@@ -48,7 +49,7 @@ export const make = Effect.fnUntraced(function* (kind: Kind, open: Effect.Effect
   const waits = new BugWaits()
   let bug = { at: Number.NEGATIVE_INFINITY, until: Number.NEGATIVE_INFINITY, message: "" }
 
-  const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
+  const now = () => Monotonic.millis(clock)
 
   const broke = (error: unknown): void => {
     const at = now()

@@ -3,6 +3,7 @@
  * lane runs: it could not be opened, or not yet.
  */
 import { Clock, Duration, Effect, SubscriptionRef } from "effect"
+import * as Monotonic from "../event/Monotonic.ts"
 import type { Log, Streams } from "../journal/Journal.ts"
 import { Stall } from "./lane/Stall.ts"
 
@@ -25,7 +26,7 @@ export class UnservedLanes {
     isServed: (log: Log, sink: string) => boolean,
   ) {
     const clock = yield* Clock.Clock
-    const now = Number(clock.monotonicTimeNanosUnsafe()) / 1e6
+    const now = Monotonic.millis(clock)
     const wall = clock.currentTimeMillisUnsafe()
     const found = new Map<string, string>()
     for (const log of owned) {

@@ -11,6 +11,7 @@
  */
 import { Cache, Clock, Duration, Effect, Exit, Redacted, Schema, type Scope, Semaphore } from "effect"
 import type { ClientsConfig } from "../config/Config.ts"
+import * as Monotonic from "../event/Monotonic.ts"
 import { escapeUrl } from "../formats/Template.ts"
 import { drain } from "../runtime/HttpDrain.ts"
 import { ofTheWay } from "../runtime/HttpProxy.ts"
@@ -56,7 +57,7 @@ const paced = (interval: number) => {
   const turn = Semaphore.makeUnsafe(1)
   let next = 0
   return Effect.flatMap(Clock.Clock, (clock) => {
-    const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
+    const now = () => Monotonic.millis(clock)
     const wait = Effect.suspend(() => Effect.sleep(Duration.millis(Math.max(0, next - now()))))
     const take = Effect.sync(() => {
       next = Math.max(now(), next) + interval
@@ -119,13 +120,15 @@ export const make = Effect.fnUntraced(function* (config: ClientsConfig): Effect.
     } satisfies ClientDetails
   })
 
-  const known = yield* Cache.makeWith((id: string) => slots.withPermit(lookup(id)), {
-    capacity: cache.entries,
-    // A failure is not cached.
-    timeToLive: (exit) => (Exit.isSuccess(exit) ? cache.lifetime : Duration.zero),
-  })
+  const known = yield* Monotonic.measured(() =>
+    Cache.makeWith((id: string) => slots.withPermit(lookup(id)), {
+      capacity: cache.entries,
+      // A failure is not cached.
+      timeToLive: (exit) => (Exit.isSuccess(exit) ? cache.lifetime : Duration.zero),
+    }),
+  )
   // The cache removes an expired entry only when it is asked for again, or here.
-  const expire = Effect.map(Cache.keys(known), (keys) => void [...keys])
+  const expire = Monotonic.measured(() => Effect.map(Cache.keys(known), (keys) => void [...keys]))
   const expireEvery = Duration.max(Duration.seconds(1), Duration.divideUnsafe(cache.lifetime, 10))
   yield* Effect.forkScoped(Effect.forever(Effect.delay(expire, expireEvery)))
 
@@ -133,7 +136,7 @@ export const make = Effect.fnUntraced(function* (config: ClientsConfig): Effect.
     get: (id) =>
       (id.length > longestId
         ? fail("unknown", `an id has ${longestId} characters at most`)
-        : Cache.get(known, id)
+        : Monotonic.measured(() => Cache.get(known, id))
       ).pipe(
         // This includes the wait for a turn: all events of a sink share its one deadline.
         Effect.timeoutOrElse({

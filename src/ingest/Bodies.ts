@@ -13,6 +13,7 @@
  * arrives.
  */
 import { Clock, Duration, Effect, type Scope } from "effect"
+import * as Monotonic from "../event/Monotonic.ts"
 
 /** Why there is no body. */
 export type Unread = "tooLarge" | "tooMany" | "tooSlow" | "brokenOff"
@@ -45,7 +46,7 @@ const sweepEvery = Duration.seconds(1)
 
 /** A body that is being read. */
 interface Reading {
-  /** When all of it, or its first byte, must have arrived. */
+  /** When all of it, or its first byte, must have arrived: monotonic milliseconds. */
   due: number
   /** Bytes of it that count. */
   held: number
@@ -77,7 +78,7 @@ const makeRoom = (readings: Readings, max: number, taken: () => number): void =>
 export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect.fn.Return<Bodies, never, Scope.Scope> {
   const { gauge, maxInFlight } = options
   const clock = yield* Clock.Clock
-  const now = () => clock.currentTimeMillisUnsafe()
+  const now = () => Monotonic.millis(clock)
   const smalls: Readings = []
   const counted: Readings = []
   /** Declared bytes of small bodies that are being read. */

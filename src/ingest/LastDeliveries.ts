@@ -8,6 +8,7 @@
 import { Clock, Context, Effect, Layer, Schedule } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
 import type { Webhook } from "../config/Config.ts"
+import * as Monotonic from "../event/Monotonic.ts"
 import type { EpochMillis, Millis } from "../event/Quantities.ts"
 import { Archive } from "../journal/Archive.ts"
 import { nextQuery } from "../journal/EventPages.ts"
@@ -37,7 +38,7 @@ export class LastDeliveries extends Context.Service<
       const archive = yield* Archive
       const active = yield* ActiveConfig
       const clock = yield* Clock.Clock
-      const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
+      const now = () => Monotonic.millis(clock)
 
       const recall = Effect.fnUntraced(function* ({ name, secrets }: Webhook, since: EpochMillis) {
         const known = Counters.ofWebhook(counters, name).secretsLastUsed

@@ -1,5 +1,6 @@
 /** Reading events page after page. */
 import { Clock, Effect } from "effect"
+import * as Monotonic from "../event/Monotonic.ts"
 import type { EventPage, EventQuery } from "./EventQuery.ts"
 
 /** The query of the page after one that ended at `next`. */
@@ -17,7 +18,7 @@ export const collect = Effect.fnUntraced(function* <E>(
   timeout: number = Number.POSITIVE_INFINITY,
 ) {
   const clock = yield* Clock.Clock
-  const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
+  const now = () => Monotonic.millis(clock)
   let page = yield* look(query)
   const deadline = now() + timeout
   while (page.next !== undefined && page.events.length < query.limit && now() < deadline) {

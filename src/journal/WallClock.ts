@@ -4,6 +4,7 @@
  * or the relay restarts, nothing is deleted or given up by age.
  */
 import type { Clock } from "effect"
+import * as Monotonic from "../event/Monotonic.ts"
 
 const tolerance = 60_000
 
@@ -16,7 +17,7 @@ export interface WallClock {
 }
 
 export const make = (clock: Clock.Clock): WallClock => {
-  const offset = () => clock.currentTimeMillisUnsafe() - Number(clock.monotonicTimeNanosUnsafe()) / 1e6
+  const offset = () => clock.currentTimeMillisUnsafe() - Monotonic.millis(clock)
   const start = offset()
   const drift = () => offset() - start
   return { start, drift, trusted: () => Math.abs(drift()) <= tolerance }

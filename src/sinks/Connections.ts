@@ -7,7 +7,8 @@
  * without a word (NAT, a firewall) has dropped them too. None of a pool is used
  * when it is older than ten minutes: the name may lead elsewhere by then.
  */
-import { Clock, Duration, Effect, Exit, Pool, RcRef, type Scope } from "effect"
+import { Duration, Effect, Exit, Pool, RcRef, type Scope } from "effect"
+import * as Monotonic from "../event/Monotonic.ts"
 
 /** A connection that knows whether it is open. */
 interface Connection {
@@ -23,8 +24,6 @@ export type Use<C, E> = <A, E2>(
 
 const maxAge = Duration.toMillis("10 minutes")
 
-const now = Effect.map(Clock.Clock, (clock) => Number(clock.monotonicTimeNanosUnsafe()) / 1e6)
-
 /** A connection with its times, in monotonic milliseconds. */
 interface Kept<C> {
   readonly connection: C
@@ -33,7 +32,7 @@ interface Kept<C> {
 }
 
 const keeping = <C, E>(open: Effect.Effect<C, E, Scope.Scope>): Effect.Effect<Kept<C>, E, Scope.Scope> =>
-  Effect.map(Effect.all([open, now]), ([connection, at]) => ({ connection, openedAt: at, usedAt: at }))
+  Effect.map(Effect.all([open, Monotonic.now]), ([connection, at]) => ({ connection, openedAt: at, usedAt: at }))
 
 const using = <C extends Connection, E>(
   get: Effect.Effect<Kept<C>, E, Scope.Scope>,
@@ -47,7 +46,7 @@ const using = <C extends Connection, E>(
   return (use, isWhole = () => true) =>
     Effect.scoped(
       Effect.gen(function* () {
-        const startedAt = yield* now
+        const startedAt = yield* Monotonic.now
         let kept = yield* get
         while (!isUsable(kept, startedAt)) {
           yield* invalidate(kept)
@@ -56,7 +55,7 @@ const using = <C extends Connection, E>(
         return yield* Effect.onExit(use(kept.connection), (exit) => {
           if (Exit.hasInterrupts(exit)) suspectBefore = Math.max(suspectBefore, startedAt)
           if (!Exit.isSuccess(exit) || !isWhole(exit.value, kept.connection)) return invalidate(kept)
-          return Effect.map(now, (at) => {
+          return Effect.map(Monotonic.now, (at) => {
             kept.usedAt = at
           })
         })
@@ -72,8 +71,11 @@ export const pooled = <C extends Connection, E>(
   open: Effect.Effect<C, E, Scope.Scope>,
   timeToLive: Duration.Input,
 ): Effect.Effect<Use<C, E>, never, Scope.Scope> =>
-  Effect.map(Pool.makeWithTTL({ acquire: keeping(open), min: 0, max: most, timeToLive }), (pool) =>
-    using(Pool.get(pool), (kept) => Pool.invalidate(pool, kept), maxAge),
+  Effect.map(
+    Monotonic.measured((outside) =>
+      Pool.makeWithTTL({ acquire: outside(keeping(open)), min: 0, max: most, timeToLive }),
+    ),
+    (pool) => using(Pool.get(pool), (kept) => Pool.invalidate(pool, kept), maxAge),
   )
 
 /** One connection for all uses, opened by the first. */

@@ -8,6 +8,7 @@
  * What differs between lines of a kind belongs in annotations.
  */
 import { Clock, Effect, Logger, References, type Scope } from "effect"
+import * as Monotonic from "../event/Monotonic.ts"
 
 const writeEvery = 10_000
 const checkEvery = 1_000
@@ -20,10 +21,12 @@ const maxKey = 300
 
 type Line = Logger.Options<unknown>
 
+/** Times are monotonic milliseconds. */
 interface Kind {
   since: number
   held: number
   last: Line
+  lastAt: number
   /** The fields of the last line; its fiber changes them when it goes on. */
   fields: Readonly<Record<string, unknown>>
 }
@@ -36,38 +39,40 @@ export const limit = Effect.fnUntraced(function* (
   logger: Logger.Logger<unknown, void>,
 ): Effect.fn.Return<Logger.Logger<unknown, void>, never, Scope.Scope> {
   const run = Effect.runSyncWith(yield* Effect.context<never>())
+  const clock = yield* Clock.Clock
   const kinds = new Map<string, Kind>()
   let reportedAt = Number.NEGATIVE_INFINITY
 
-  const report = ({ last, fields, held }: Kind, now: number): void => {
+  const report = ({ last, fields, held }: Kind): void => {
+    const date = new Date(clock.currentTimeMillisUnsafe())
     const message = `${words(last.message)} (${held} ${held === 1 ? "time" : "times"} since the last such line)`
-    const told = Effect.withFiber((fiber) =>
-      Effect.sync(() => logger.log({ ...last, message, date: new Date(now), fiber })),
-    )
+    const told = Effect.withFiber((fiber) => Effect.sync(() => logger.log({ ...last, message, date, fiber })))
     run(Effect.annotateLogs(told, { ...fields, repeated: held, lastAt: last.date.toISOString() }))
   }
 
   /** In the order in which they came last. */
-  const reportHeld = (now: number): void => {
+  const reportHeld = (): void => {
+    const now = Monotonic.millis(clock)
     const held = [...kinds.values()].filter((kind) => kind.held > 0)
-    for (const kind of held.toSorted((a, b) => a.last.date.getTime() - b.last.date.getTime())) {
-      report(kind, now)
+    for (const kind of held.toSorted((a, b) => a.lastAt - b.lastAt)) {
+      report(kind)
       kind.held = 0
       kind.since = now
     }
     if (held.length > 0) reportedAt = now
   }
 
-  const check = Effect.map(Clock.currentTimeMillis, (now) => {
-    const due = [...kinds].filter(([, { since }]) => Math.abs(now - since) >= writeEvery)
-    if (due.some(([, { held }]) => held > 0)) reportHeld(now)
-    for (const [key, { since }] of due) if (since !== now) kinds.delete(key)
+  const check = Effect.map(Monotonic.now, (now) => {
+    const due = [...kinds].filter(([, { since }]) => now - since >= writeEvery)
+    if (due.some(([, { held }]) => held > 0)) reportHeld()
+    for (const [key, { since }] of due) if (since < now) kinds.delete(key)
   })
-  yield* Effect.addFinalizer(() => Effect.map(Clock.currentTimeMillis, reportHeld))
+  yield* Effect.addFinalizer(() => Effect.sync(reportHeld))
   yield* Effect.forkScoped(Effect.forever(Effect.delay(check, checkEvery)))
 
   return Logger.make((line) => {
-    const { message, logLevel, date, fiber } = line
+    const { message, logLevel, fiber } = line
+    const now = Monotonic.millis(clock)
     const own = `${logLevel} ${words(message).slice(0, maxKey).replaceAll(/\d+/g, "#")}`
     const key = kinds.size < maxKinds || kinds.has(own) ? own : logLevel
     const kind = kinds.get(key)
@@ -75,12 +80,12 @@ export const limit = Effect.fnUntraced(function* (
     if (kind !== undefined) {
       kind.held += 1
       kind.last = line
+      kind.lastAt = now
       kind.fields = fields
       return
     }
-    const now = date.getTime()
-    if (Math.abs(now - reportedAt) >= reportEvery) reportHeld(now)
-    kinds.set(key, { since: now, held: 0, last: line, fields })
+    if (now - reportedAt >= reportEvery) reportHeld()
+    kinds.set(key, { since: now, held: 0, last: line, lastAt: now, fields })
     logger.log(line)
   })
 })

@@ -57,6 +57,14 @@ const failureOf = (cause: Cause.Cause<SinkError>): { readonly _tag: string; read
     : { _tag: "defect", message: "a bug in relay" }
 }
 
+interface Begun {
+  readonly span: Tracer.Span
+  /** Nanoseconds since the epoch. */
+  readonly startTime: bigint
+  /** Monotonic nanoseconds at its start. */
+  readonly from: bigint
+}
+
 /** `sampleRate`: the share of deliveries without a sender's trace that are traced. */
 export const make = Effect.fnUntraced(function* (tracer: Tracer.Tracer, sampleRate: number) {
   const clock = yield* Clock.Clock
@@ -68,7 +76,7 @@ export const make = Effect.fnUntraced(function* (tracer: Tracer.Tracer, sampleRa
     parent: TraceContext.Span | undefined,
     startTime: bigint,
     attributes: Readonly<Record<string, unknown>>,
-  ): Tracer.Span => {
+  ): Begun => {
     const span = tracer.span({
       name,
       parent: parent === undefined ? Option.none() : Option.some(Tracer.externalSpan(parent)),
@@ -80,11 +88,17 @@ export const make = Effect.fnUntraced(function* (tracer: Tracer.Tracer, sampleRa
       sampled: true,
     })
     for (const [key, value] of Object.entries(attributes)) span.attribute(key, value)
-    return span
+    return { span, startTime, from: clock.monotonicTimeNanosUnsafe() }
   }
-  const end = (span: Tracer.Span, failure?: { readonly _tag: string; readonly message: string }): void => {
+  const end = (
+    { span, startTime, from }: Begun,
+    failure?: { readonly _tag: string; readonly message: string },
+  ): void => {
     if (failure !== undefined) span.attribute("error.type", failure._tag)
-    span.end(clock.currentTimeNanosUnsafe(), failure === undefined ? Exit.void : failed(failure._tag, failure.message))
+    span.end(
+      startTime + clock.monotonicTimeNanosUnsafe() - from,
+      failure === undefined ? Exit.void : failed(failure._tag, failure.message),
+    )
   }
 
   const delivery: Tracing["delivery"] = (headers, webhook, receivedAt) => {
@@ -95,28 +109,29 @@ export const make = Effect.fnUntraced(function* (tracer: Tracer.Tracer, sampleRa
       return { context: TraceContext.contextOf(parent, state), answered: () => {} }
     }
     if (parent === undefined && random.nextDoubleUnsafe() >= sampleRate) return undefined
-    const span = begin(`POST ${webhook.path}`, "server", parent, BigInt(receivedAt) * 1_000_000n, {
+    const begun = begin(`POST ${webhook.path}`, "server", parent, BigInt(receivedAt) * 1_000_000n, {
       "http.request.method": "POST",
       "http.route": webhook.path,
       "url.path": webhook.path,
       "relay.webhook": webhook.name,
     })
     return {
-      context: TraceContext.contextOf(span, state),
+      context: TraceContext.contextOf(begun.span, state),
       answered: (status, event) => {
+        const { span } = begun
         span.attribute("http.response.status_code", status)
         if (event !== undefined) {
           if (event.id !== "") span.attribute("cloudevents.event_id", event.id)
           if (event.type !== "") span.attribute("cloudevents.event_type", event.type)
         }
         // For a server span only 5xx is an error (semantic conventions, "HTTP spans").
-        end(span, status < 500 ? undefined : { _tag: String(status), message: `answered ${status}` })
+        end(begun, status < 500 ? undefined : { _tag: String(status), message: `answered ${status}` })
       },
     }
   }
 
   const traced: Tracing["traced"] = (sink, name, type) => {
-    const attempt = (entry: Entry, size: number): Tracer.Span | undefined => {
+    const attempt = (entry: Entry, size: number): Begun | undefined => {
       const { trace, id, type: eventType, body } = entry.event
       const parent = trace === undefined ? undefined : TraceContext.spanOf(trace.traceparent)
       if (parent?.sampled !== true) return undefined
@@ -142,17 +157,17 @@ export const make = Effect.fnUntraced(function* (tracer: Tracer.Tracer, sampleRa
         if (!batch.some(({ event }) => event.trace !== undefined)) return sink.send(batch)
         const spans = batch.map((entry) => attempt(entry, batch.length))
         const entries = batch.map((entry, index): Entry => {
-          const span = spans[index]
-          if (span === undefined) return entry
-          const trace = TraceContext.contextOf(span, entry.event.trace?.tracestate)
+          const begun = spans[index]
+          if (begun === undefined) return entry
+          const trace = TraceContext.contextOf(begun.span, entry.event.trace?.tracestate)
           return { ...entry, event: { ...entry.event, trace } }
         })
         return Effect.onExit(sink.send(entries), (exit: Exit.Exit<Failures, SinkError>) =>
           Effect.sync(() => {
             const whole = Exit.isFailure(exit) ? failureOf(exit.cause) : undefined
             const failures = Exit.isSuccess(exit) ? exit.value : undefined
-            spans.forEach((span, index) => {
-              if (span !== undefined) end(span, whole ?? failures?.get(index)?.reason)
+            spans.forEach((begun, index) => {
+              if (begun !== undefined) end(begun, whole ?? failures?.get(index)?.reason)
             })
           }),
         )

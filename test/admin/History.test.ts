@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { Clock, Effect, Layer } from "effect"
+import { Effect, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import { History } from "../../src/admin/History.ts"
 import { percentile99 } from "../../src/admin/Percentile.ts"
@@ -10,6 +10,7 @@ import { Ingest } from "../../src/ingest/Ingest.ts"
 import type { Archive } from "../../src/journal/Archive.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
 import { it } from "../lib/effect.ts"
+import { settable } from "../lib/wallClock.ts"
 import { lane } from "./fixture.ts"
 
 /** A relay's counts; the one that comes after it on the same journal continues them. */
@@ -109,15 +110,12 @@ describe("the history", () => {
 
   it.effect("forgets the steps of a wall clock that was ahead, and what comes after them once it is an hour old", () =>
     Effect.gen(function* () {
-      const clock = yield* Clock.Clock
-      let ahead = 0
-      const now = () => clock.currentTimeMillisUnsafe() + ahead
-      const set = { ...clock, currentTimeMillisUnsafe: now, currentTimeMillis: Effect.sync(now) }
+      const { wall, now, withWall } = yield* settable
       yield* Effect.gen(function* () {
         const { report, hour, answer } = yield* history()
-        ahead = 30 * 24 * 3_600_000
+        wall.ahead = 30 * 24 * 3_600_000
         yield* TestClock.adjust("10 seconds")
-        ahead = 0
+        wall.ahead = 0
         answer(204, 1_000)
         yield* TestClock.adjust("90 minutes")
         const { at, since } = yield* report
@@ -125,14 +123,14 @@ describe("the history", () => {
         expect([at.length, at[0], at.at(-1)]).toEqual([360, since + 10_000, end])
         expect(yield* hour).toMatchObject({ since: end - 3_600_000, received: 0 })
         // Ahead for longer than what is kept.
-        ahead = 30 * 24 * 3_600_000
+        wall.ahead = 30 * 24 * 3_600_000
         yield* TestClock.adjust("90 minutes")
-        ahead = 0
+        wall.ahead = 0
         answer(204, 7)
         yield* TestClock.adjust("10 seconds")
         expect(yield* hour).toMatchObject({ received: 7 })
         expect((yield* hour).since).toBeLessThanOrEqual(now())
-      }).pipe(Effect.provideService(Clock.Clock, set))
+      }).pipe(withWall)
     }),
   )
 

@@ -1,5 +1,5 @@
 import { describe, expect } from "bun:test"
-import { Clock, Duration, Effect } from "effect"
+import { Duration, Effect } from "effect"
 import { TestClock } from "effect/testing"
 import * as Quarantine from "../../src/delivery/Quarantine.ts"
 import { quarantine } from "../../src/event/Event.ts"
@@ -9,6 +9,7 @@ import { event, letter, settlement } from "../journal/samples.ts"
 import { options } from "../journal/temporary.ts"
 import { whole } from "../journal/whole.ts"
 import { it } from "../lib/effect.ts"
+import { settable } from "../lib/wallClock.ts"
 
 describe("the quarantine", () => {
   it.live("deletes what is older than its age, and nothing younger or of another lane", () =>
@@ -38,23 +39,20 @@ describe("the quarantine", () => {
 
   it.effect("deletes nothing by age while the wall clock is set ahead, and what is too old once it agrees again", () =>
     Effect.gen(function* () {
-      const clock = yield* Clock.Clock
-      let ahead = 0
-      const now = () => clock.currentTimeMillisUnsafe() + ahead
-      const set = { ...clock, currentTimeMillisUnsafe: now, currentTimeMillis: Effect.sync(now) }
+      const { wall, withWall } = yield* settable
       const journal = yield* whole
       yield* journal.openLane(quarantine)
       yield* Effect.forkChild(journal.append(event("evt_1"), [quarantine]), { startImmediately: true })
       yield* TestClock.adjust("1 second")
       yield* journal.settle([settlement(quarantine, 1, { deadLetter: [letter(1)] })])
       const expiring = Quarantine.expiring(journal, Duration.days(30))
-      yield* Effect.forkScoped(Effect.provideService(expiring, Clock.Clock, set))
+      yield* Effect.forkScoped(withWall(expiring))
       yield* TestClock.adjust("1 minute")
       const left = Effect.map(journal.deadLetters({ limit: 9 }), ({ length }) => length)
-      ahead = Duration.toMillis(Duration.days(500))
+      wall.ahead = Duration.toMillis(Duration.days(500))
       yield* TestClock.adjust("1 hour")
       expect(yield* left).toBe(1)
-      ahead = 0
+      wall.ahead = 0
       yield* TestClock.adjust("31 days")
       expect(yield* left).toBe(0)
     }).pipe(Effect.provide(MemoryJournal.layer)),

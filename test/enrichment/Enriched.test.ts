@@ -8,6 +8,7 @@ import type { Entry } from "../../src/event/Entry.ts"
 import * as Template from "../../src/formats/Template.ts"
 import { allSent, DeliveryRejected, type Sink, SinkError, SinkThrottled } from "../../src/sinks/Sink.ts"
 import { it } from "../lib/effect.ts"
+import { hour, settable } from "../lib/wallClock.ts"
 import { type Handler, serve } from "../sinks/receiver.ts"
 import { bytes, entry, envelope, reasonOf } from "../sinks/samples.ts"
 
@@ -116,6 +117,23 @@ describe("a sink that asks for client details", () => {
       expect(yield* clients.size).toBe(2)
       yield* TestClock.adjust("2 minutes")
       expect(yield* clients.size).toBe(0)
+    }),
+  )
+
+  it.effect("keeps them for their lifetime and no longer if the wall clock is set meanwhile", () =>
+    Effect.gen(function* () {
+      const { wall, withWall } = yield* settable
+      yield* Effect.gen(function* () {
+        const { url } = yield* serve(answers(200, details))
+        const clients = yield* Clients.make(config(url))
+        yield* clients.get("cl_1")
+        wall.ahead = hour
+        yield* TestClock.adjust("4 minutes")
+        expect(yield* clients.size).toBe(1)
+        wall.ahead = -hour
+        yield* TestClock.adjust("2 minutes")
+        expect(yield* clients.size).toBe(0)
+      }).pipe(withWall)
     }),
   )
 

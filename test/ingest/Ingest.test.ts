@@ -11,6 +11,7 @@ import {
 } from "../../src/journal/Journal.ts"
 import * as Guard from "../../src/runtime/RequestGuard.ts"
 import { it } from "../lib/effect.ts"
+import { hour, settable } from "../lib/wallClock.ts"
 import { type Delivery, delivery, envelope, secretValue, signature, start, webhook } from "./fixture.ts"
 
 const status = (responses: ReadonlyArray<Response>) => responses.map((_) => _.status)
@@ -249,6 +250,28 @@ describe("a body that does not come", () => {
       expect(new Set(status(yield* Effect.forEach(claims, Fiber.join)))).toEqual(new Set([408]))
     }),
   )
+
+  for (const by of [-hour, hour]) {
+    it.effect(`has its time and no more if the wall clock is set by ${by / 60_000} minutes meanwhile`, () =>
+      Effect.gen(function* () {
+        const { wall, withWall } = yield* settable
+        yield* Effect.gen(function* () {
+          const { send } = yield* start()
+          const bodies = [yield* begin(send, 100_000, 0), yield* begin(send, 100_000, 9), yield* begin(send, 100, 9)]
+          wall.ahead = by
+          const ended = () => bodies.map((body) => body.pollUnsafe() !== undefined)
+          yield* TestClock.adjust("9 seconds")
+          expect(ended()).toEqual([false, false, false])
+          yield* TestClock.adjust("3 seconds")
+          expect(ended()).toEqual([true, false, false])
+          yield* TestClock.adjust("16 seconds")
+          expect(ended()).toEqual([true, false, false])
+          yield* TestClock.adjust("4 seconds")
+          expect(status(yield* Effect.forEach(bodies, Fiber.join))).toEqual([408, 408, 408])
+        }).pipe(withWall)
+      }),
+    )
+  }
 
   it.effect("gives way, the oldest first, where bodies that came in part have used up the room", () =>
     Effect.gen(function* () {

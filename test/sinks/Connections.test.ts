@@ -3,6 +3,7 @@ import { Effect, Exit, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import * as Connections from "../../src/sinks/Connections.ts"
 import { it } from "../lib/effect.ts"
+import { hour, settable } from "../lib/wallClock.ts"
 
 /** Connections by number, in the order in which they were opened. */
 const opened = () => {
@@ -67,5 +68,38 @@ it.effect("a connection whose use failed is not used again", () =>
     const use = yield* Connections.pooled(make, "1 hour")
     expect(Exit.isFailure(yield* Effect.exit(use(() => Effect.fail("no"))))).toBe(true)
     expect(yield* use(number)).toBe(2)
+  }),
+)
+
+for (const by of [-hour, 0, hour]) {
+  it.effect(`an idle connection is kept for its time if the wall clock is set by ${by / 60_000} minutes`, () =>
+    Effect.gen(function* () {
+      const { wall, withWall } = yield* settable
+      yield* Effect.gen(function* () {
+        const { make, open } = opened()
+        const use = yield* Connections.pooled(make, "1 minute")
+        yield* TestClock.adjust("90 seconds")
+        yield* use(number)
+        wall.ahead = by
+        yield* TestClock.adjust("45 seconds")
+        expect(open.size).toBe(1)
+        yield* TestClock.adjust("2 minutes")
+        expect(open.size).toBe(0)
+      }).pipe(withWall)
+    }),
+  )
+}
+
+it.effect("a connection is opened by the wall clock in force", () =>
+  Effect.gen(function* () {
+    const { wall, now, withWall } = yield* settable
+    wall.ahead = hour
+    const open = Effect.clockWith((clock) =>
+      Effect.sync(() => ({ at: clock.currentTimeMillisUnsafe(), isOpen: () => true })),
+    )
+    yield* Effect.gen(function* () {
+      const use = yield* Connections.pooled(open, "1 minute")
+      expect(yield* use(({ at }) => Effect.succeed(at))).toBe(now())
+    }).pipe(withWall)
   }),
 )

@@ -3,6 +3,7 @@ import { Effect, Exit, Layer, Logger, References, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { limit } from "../../src/telemetry/Repeats.ts"
 import { it } from "../lib/effect.ts"
+import { hour, settable } from "../lib/wallClock.ts"
 
 /** The lines that come through; `close` ends the limiter's scope. */
 const start = Effect.gen(function* () {
@@ -33,6 +34,21 @@ describe("repeats in the log", () => {
       expect(lines).toHaveLength(2)
       yield* Effect.provide(Effect.logWarning("refused with 401"), logger)
       expect(lines.at(-1)).toBe("refused with 401")
+    }),
+  )
+
+  it.effect("are one line in ten seconds, however often the wall clock is set", () =>
+    Effect.gen(function* () {
+      const { wall, withWall } = yield* settable
+      yield* Effect.gen(function* () {
+        const { lines, logger } = yield* start
+        for (let second = 0; second < 30; second++) {
+          wall.ahead = second % 2 === 0 ? hour : -hour
+          yield* times(10, Effect.logWarning("refused")).pipe(Effect.provide(logger))
+          yield* TestClock.adjust("1 second")
+        }
+        expect(lines.length).toBe(4)
+      }).pipe(withWall)
     }),
   )
 

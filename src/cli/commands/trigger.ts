@@ -4,6 +4,7 @@ import { Argument, Command, Flag } from "effect/cli"
 import * as Address from "../../config/Address.ts"
 import type { RelayConfig, Webhook } from "../../config/Config.ts"
 import { isKnown, isRelayEvent } from "../../event/EventType.ts"
+import * as Monotonic from "../../event/Monotonic.ts"
 import { hmacSha256 } from "../../event/Signature.ts"
 import { failed, unreachable, usage } from "../support/CommandError.ts"
 import type { Answer } from "../support/deliver.ts"
@@ -109,8 +110,7 @@ export const trigger = Command.make(
       yield* say(what)
     }
     const webhook = yield* pick(config, flags.webhook)
-    const started = yield* Clock.currentTimeMillis
-    const secret = yield* secretOf(webhook, started)
+    const secret = yield* secretOf(webhook, yield* Clock.currentTimeMillis)
     const url = Option.getOrElse(flags.url, () => urlOf(config, webhook))
     const [{ deliver, patience }, { distrust, fetchTrusting }, { failureOf }] = yield* Effect.all([
       lazily(() => import("../support/deliver.ts")),
@@ -128,10 +128,11 @@ export const trigger = Command.make(
       fetch: yield* fetchTrusting(flags.ca),
       tamper,
     }
+    const started = yield* Monotonic.now
     const send = Effect.fnUntraced(function* (index: number) {
       if (Option.isSome(flags.rate)) {
         const due = started + (index * 1000) / flags.rate.value
-        yield* Effect.sleep(Math.max(0, due - (yield* Clock.currentTimeMillis)))
+        yield* Effect.sleep(Math.max(0, due - (yield* Monotonic.now)))
       }
       const answer = yield* Effect.mapError(deliver(delivery), (error) => {
         if (error._tag === "TimeoutError") return unreachable(unanswered(url, patience))
@@ -146,7 +147,7 @@ export const trigger = Command.make(
       return answer
     })
     const answers = yield* Effect.forEach(Array(count).keys(), send, { concurrency: inFlight })
-    const summary = summarize(answers, (yield* Clock.currentTimeMillis) - started)
+    const summary = summarize(answers, (yield* Monotonic.now) - started)
     if (json) yield* printJson(count <= listed ? { ...summary, answers } : summary)
     else if (count > listed) {
       const statuses = Object.entries(summary.statuses).map(([status, times]) => `${times} × ${status}`)

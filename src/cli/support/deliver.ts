@@ -1,6 +1,7 @@
 /** Sends sample deliveries as the sender does: signed over the raw bytes, with the webhook's header names. */
 import { Clock, Duration, Effect } from "effect"
 import { FetchHttpClient, HttpBody, HttpClient, HttpClientRequest } from "effect/http"
+import * as Monotonic from "../../event/Monotonic.ts"
 import { sample } from "../../event/SampleEvent.ts"
 import { type Hmac, sign } from "../../event/Signature.ts"
 import type { Fetch } from "../../runtime/HttpTransport.ts"
@@ -47,8 +48,8 @@ const detailOf = (text: string): string => {
 export const deliver = Effect.fnUntraced(
   function* (delivery: Delivery) {
     const { url, type, accountId, objectId, hmac, headers, webhookId, fetch, tamper } = delivery
-    const started = yield* Clock.currentTimeMillis
-    const envelope = sample(type, started, { accountId, objectId })
+    const started = yield* Monotonic.now
+    const envelope = sample(type, yield* Clock.currentTimeMillis, { accountId, objectId })
     const signed = encoder.encode(JSON.stringify(envelope))
     const body = tamper ? encoder.encode(JSON.stringify({ ...envelope, version: `${envelope.version} ` })) : signed
     const request = HttpClientRequest.post(url, {
@@ -69,7 +70,7 @@ export const deliver = Effect.fnUntraced(
       eventId: envelope.id,
       status: response.status,
       detail: response.status < 300 ? "" : detailOf(text),
-      millis: (yield* Clock.currentTimeMillis) - started,
+      millis: Math.round((yield* Monotonic.now) - started),
     }
     return answer
   },

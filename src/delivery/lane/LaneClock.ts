@@ -4,6 +4,7 @@
  * the start, monotonic since, and standing still while the lane is paused.
  */
 import type { Clock } from "effect"
+import * as Monotonic from "../../event/Monotonic.ts"
 
 export class LaneClock {
   readonly #clock: Clock.Clock
@@ -19,7 +20,7 @@ export class LaneClock {
 
   /** Monotonic. */
   now(): number {
-    return Number(this.#clock.monotonicTimeNanosUnsafe()) / 1e6
+    return Monotonic.millis(this.#clock)
   }
 
   /** Since the epoch. */

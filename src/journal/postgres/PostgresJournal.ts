@@ -9,6 +9,7 @@
  * looked.
  */
 import { Clock, Deferred, Effect, type Scope } from "effect"
+import * as Monotonic from "../../event/Monotonic.ts"
 import { JournalBroken, type JournalError } from "../JournalError.ts"
 import { totals } from "../LaneTotals.ts"
 import * as WallClock from "../WallClock.ts"
@@ -46,7 +47,7 @@ export const make = Effect.fnUntraced(function* (
   const wall = () => clock.currentTimeMillisUnsafe()
   const trouble = WriteTrouble.make(wall)
   const db = trouble.watched(database)
-  const alarm = RedAlarm.make(db, { wall, steady: () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6 })
+  const alarm = RedAlarm.make(db, { wall, steady: () => Monotonic.millis(clock) })
   const brokenSignal = Deferred.makeUnsafe<never, JournalBroken>()
   const member = yield* Member.join({
     db,

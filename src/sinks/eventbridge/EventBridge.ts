@@ -9,8 +9,9 @@
  * them ("Sending events with PutEvents" in its guide), so the sink looks whether
  * it is there. It keeps no order and drops no repeats.
  */
-import { Clock, Effect, type Scope } from "effect"
+import { Effect, type Scope } from "effect"
 import type { Entry } from "../../event/Entry.ts"
+import * as Monotonic from "../../event/Monotonic.ts"
 import * as DisplayBytes from "../../formats/DisplayBytes.ts"
 import * as AwsBatch from "../aws/AwsBatch.ts"
 import * as AwsClient from "../aws/AwsClient.ts"
@@ -96,9 +97,8 @@ const make = Effect.fnUntraced(function* (config: EventBridgeConfig): Effect.fn.
 
   let lookedAt = Number.NEGATIVE_INFINITY
   const present = Effect.gen(function* () {
-    const now = yield* Clock.currentTimeMillis
-    // The clock may have been set back.
-    if (Math.abs(now - lookedAt) < fresh) return
+    const now = yield* Monotonic.now
+    if (now - lookedAt < fresh) return
     yield* look
     lookedAt = now
   })

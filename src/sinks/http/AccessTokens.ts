@@ -11,6 +11,7 @@
 import { Clock, Effect, Fiber, FiberHandle, Option, Redacted, Schema, type Scope } from "effect"
 import type { TokenEndpointResponse } from "oauth4webapi"
 import { oneOf, secret, text } from "../../config/schema/Keys.ts"
+import * as Monotonic from "../../event/Monotonic.ts"
 import { drain, maxResponse } from "../../runtime/HttpDrain.ts"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import * as Certificates from "../Certificates.ts"
@@ -54,7 +55,7 @@ const heldFor = (seconds: number | undefined): number =>
 
 interface Held {
   readonly token: Token
-  /** Epoch milliseconds from which on it is renewed. */
+  /** Monotonic milliseconds from which on it is renewed. */
   readonly until: number
 }
 
@@ -164,7 +165,7 @@ export const make = Effect.fnUntraced(function* (
       () => misconfigured(unfit),
     ),
     Effect.map(({ access_token, expires_in }) => {
-      held = { token: Redacted.make(access_token), until: clock.currentTimeMillisUnsafe() + heldFor(expires_in) }
+      held = { token: Redacted.make(access_token), until: Monotonic.millis(clock) + heldFor(expires_in) }
       return held.token
     }),
   )
@@ -175,7 +176,7 @@ export const make = Effect.fnUntraced(function* (
   const renewed = Effect.suspend(() => Fiber.join(Option.getOrElse(FiberHandle.getUnsafe(handle), () => run(fetched))))
 
   const current = Effect.suspend(() =>
-    held !== undefined && clock.currentTimeMillisUnsafe() < held.until ? Effect.succeed(held.token) : renewed,
+    held !== undefined && Monotonic.millis(clock) < held.until ? Effect.succeed(held.token) : renewed,
   )
   return {
     current,

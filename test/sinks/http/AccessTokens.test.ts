@@ -7,6 +7,7 @@ import { TestClock } from "effect/testing"
 import { Http } from "../../../src/sinks/http/Http.ts"
 import { HttpConfig } from "../../../src/sinks/http/HttpConfig.ts"
 import { it } from "../../lib/effect.ts"
+import { hour, settable } from "../../lib/wallClock.ts"
 import { preview } from "../preview.ts"
 import { type Handler, listening, type Received, serve } from "../receiver.ts"
 import { entry, reasonOf } from "../samples.ts"
@@ -96,6 +97,24 @@ describe("an access token", () => {
           expect(bearers()).toEqual([1, 1, 2].map((n) => `Bearer canary-token-${n}`))
         }
       }),
+  )
+
+  it.effect("is renewed when its life ends, whatever the wall clock says", () =>
+    Effect.gen(function* () {
+      const { wall, withWall } = yield* settable
+      yield* Effect.gen(function* () {
+        const { tokenUrl, requests } = yield* tokenEndpoint({ lifetime: 100 })
+        const { sink } = yield* opened({ tokenUrl })
+        yield* sink.send([entry(1)])
+        wall.ahead = hour
+        yield* sink.send([entry(2)])
+        expect(requests).toHaveLength(1)
+        wall.ahead = -hour
+        yield* TestClock.adjust("91 seconds")
+        yield* sink.send([entry(3)])
+        expect(requests).toHaveLength(2)
+      }).pipe(withWall)
+    }),
   )
 
   it.effect("that is refused is renewed once, for all attempts that had it, and the events are delivered", () =>

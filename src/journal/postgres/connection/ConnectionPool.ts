@@ -6,6 +6,7 @@
  * **Guarantee.** A connection that closed is never lent again. When the scope closes, all connections close immediately.
  */
 import { Cause, Effect, Pool, type Scope } from "effect"
+import * as Monotonic from "../../../event/Monotonic.ts"
 import type { Connection } from "./Connection.ts"
 import { type DatabaseError, databaseError } from "./DatabaseError.ts"
 
@@ -39,16 +40,18 @@ export const make = (
       if (isClosed) connection.close()
       return connection
     }
-    const pool: Pool.Pool<Connection, DatabaseError> = yield* Pool.makeWithTTL({
-      acquire: Effect.acquireRelease(
-        Effect.tryPromise({ try: connected, catch: (error) => error as DatabaseError }),
-        (connection) => Effect.sync(() => connection.close()),
-        { interruptible: true },
-      ),
-      min: 0,
-      max: size,
-      timeToLive: "1 minute",
-    })
+    const pool: Pool.Pool<Connection, DatabaseError> = yield* Monotonic.measured(() =>
+      Pool.makeWithTTL({
+        acquire: Effect.acquireRelease(
+          Effect.tryPromise({ try: connected, catch: (error) => error as DatabaseError }),
+          (connection) => Effect.sync(() => connection.close()),
+          { interruptible: true },
+        ),
+        min: 0,
+        max: size,
+        timeToLive: "1 minute",
+      }),
+    )
     // This runs before the pool's own finalizer, which waits until every connection in use is given back.
     yield* Effect.addFinalizer(() =>
       Effect.sync(() => {

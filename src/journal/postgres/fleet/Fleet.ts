@@ -8,6 +8,7 @@
  * it has taken its streams anew, and has read them from the promoted server.
  */
 import { Clock, Effect, Latch, Random, Result, type Scope, SubscriptionRef } from "effect"
+import * as Monotonic from "../../../event/Monotonic.ts"
 import { type Introduction, takeoverAfter } from "../../FleetStatus.ts"
 import { type JournalError, unavailable } from "../../JournalError.ts"
 import { floorOf, sharedStream, timelineOf } from "../../Sequences.ts"
@@ -96,7 +97,7 @@ export class Fleet {
   }
 
   now(): number {
-    return Number(this.#clock.monotonicTimeNanosUnsafe()) / 1e6
+    return Monotonic.millis(this.#clock)
   }
 
   isPaused(sink: string): boolean {
