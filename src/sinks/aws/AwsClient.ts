@@ -8,6 +8,7 @@ import { Effect, Redacted, type Scope } from "effect"
 import { userAgent } from "../../runtime/HttpTransport.ts"
 import type { SinkError } from "../Sink.ts"
 import type { Identity } from "./AwsConfig.ts"
+import * as AwsConnections from "./AwsConnections.ts"
 import * as AwsErrors from "./AwsErrors.ts"
 
 /** The options that every client of the SDK takes. */
@@ -29,7 +30,14 @@ export type Ask<Client> = <A>(
 /** The traits of all types of sinks over AWS's SDK. */
 export const traits = { libraries: ["@aws-sdk/", "@aws/", "@smithy/"], concurrency: 8 } as const
 
-const credentialsOf = Effect.fnUntraced(function* ({ credentials, role }: Identity) {
+/** Nobody aborts a request for credentials, and every attempt waits for it. Milliseconds. */
+const timeout = 5_000
+const credentialsTimeouts = { connectionTimeout: timeout, requestTimeout: timeout, throwOnRequestTimeout: true }
+
+const credentialsOf = Effect.fnUntraced(function* (
+  { credentials, role }: Identity,
+  { requestHandler }: AwsConnections.AwsConnections,
+) {
   const own = credentials && {
     accessKeyId: credentials.accessKeyId,
     secretAccessKey: Redacted.value(credentials.secretAccessKey),
@@ -44,7 +52,7 @@ const credentialsOf = Effect.fnUntraced(function* ({ credentials, role }: Identi
       ...(role.externalId !== undefined && { ExternalId: role.externalId }),
     },
     ...(own && { masterCredentials: own }),
-    clientConfig: { maxAttempts: 1 },
+    clientConfig: { maxAttempts: 1, requestHandler: { ...requestHandler, ...credentialsTimeouts } },
   })
   return (identity: Parameters<typeof assume>[0]) =>
     assume(identity).catch((cause: unknown) => {
@@ -59,16 +67,13 @@ export const open = <Client extends { destroy(): void }>(
   place: AwsErrors.Place,
 ): Effect.Effect<Ask<Client>, never, Scope.Scope> =>
   Effect.gen(function* () {
-    const credentials = yield* credentialsOf(config)
+    const connections = AwsConnections.make()
+    const credentials = yield* credentialsOf(config, connections)
     const options: Options = {
       region: config.region,
       maxAttempts: 1,
       customUserAgent: [userAgent.split("/") as [string, string]],
-      // The lane limits the requests in flight.
-      requestHandler: {
-        httpAgent: { maxSockets: Number.POSITIVE_INFINITY },
-        httpsAgent: { maxSockets: Number.POSITIVE_INFINITY },
-      },
+      requestHandler: connections.requestHandler,
       ...(config.endpoint !== undefined && { endpoint: config.endpoint }),
       ...(config.profile !== undefined && { profile: config.profile }),
       ...(credentials !== undefined && { credentials }),
@@ -77,9 +82,14 @@ export const open = <Client extends { destroy(): void }>(
       Effect.sync(() => make(options)),
       (client) => Effect.sync(() => client.destroy()),
     )
+    const closeIdle = Effect.sync(connections.closeIdle)
     return (request) =>
       Effect.tryPromise({
         try: (abortSignal) => request(client, { abortSignal }),
-        catch: (error) => AwsErrors.sinkErrorOf(AwsErrors.ofThrown(error), place),
-      })
+        catch: AwsErrors.ofThrown,
+      }).pipe(
+        Effect.tapError(({ status }) => (status === 0 ? closeIdle : Effect.void)),
+        Effect.onInterrupt(() => closeIdle),
+        Effect.mapError((error) => AwsErrors.sinkErrorOf(error, place)),
+      )
   })

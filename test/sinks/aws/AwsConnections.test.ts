@@ -1,0 +1,53 @@
+/** Connections that a NAT or a firewall has dropped without a word. */
+import { expect } from "bun:test"
+import { request } from "node:http"
+import type { Socket } from "node:net"
+import { Effect } from "effect"
+import * as AwsConnections from "../../../src/sinks/aws/AwsConnections.ts"
+import { it } from "../../lib/effect.ts"
+import { serve } from "../receiver.ts"
+import { entry } from "../samples.ts"
+import { openSqs } from "../sqs/sqsSink.ts"
+
+it.live("after one attempt without an answer no connection that was idle then is used", () =>
+  Effect.gen(function* () {
+    const dropped = new Set<Socket>()
+    const waiting: Array<() => void> = []
+    let held = 4
+    const { url, sockets } = yield* serve((_, response, { socket }) => {
+      if (dropped.has(socket)) return
+      waiting.push(() => response.end(JSON.stringify({ Successful: [{ Id: "0" }] })))
+      // The first are answered together, so that each has a connection.
+      if (waiting.length >= held) for (const answer of waiting.splice(0)) answer()
+    })
+    const sink = yield* openSqs(() => ({ queueUrl: `${url}/123456789012/events` }))
+    const send = (sequence: number) => sink.send([entry(sequence)])
+    yield* Effect.forEach([1, 2, 3, 4], send, { concurrency: "unbounded" })
+    expect(sockets.size).toBe(4)
+    for (const socket of sockets) dropped.add(socket)
+    held = 1
+    expect((yield* Effect.timeoutOption(send(5), "200 millis"))._tag).toBe("None")
+    expect((yield* send(6)).size).toBe(0)
+  }),
+)
+
+it.live("a connection that is idle for long is closed before it is used again", () =>
+  Effect.gen(function* () {
+    const closed = Promise.withResolvers<void>()
+    const { port, connections } = yield* serve((_, response, { socket }) => {
+      socket.once("close", () => closed.resolve())
+      response.end()
+    })
+    const { requestHandler } = AwsConnections.make(50)
+    const ask = Effect.promise(
+      () =>
+        new Promise<void>((resolve) =>
+          request({ port, agent: requestHandler.httpAgent }, (response) => response.resume().on("end", resolve)).end(),
+        ),
+    )
+    yield* ask
+    yield* Effect.promise(() => closed.promise)
+    yield* ask
+    expect(connections()).toBe(2)
+  }),
+)
