@@ -37,11 +37,12 @@ export const relayCommand = (binary: string | undefined): ReadonlyArray<string> 
 
 export const machine = `${cpus().length} × ${cpus()[0]?.model.trim()}, Bun ${Bun.version}`
 
-/** Prints the verdicts; exits 1 when one is missed, or when the command could not go on. */
+/** Prints the verdicts and exits with their status, or with 1 if the command could not go on. */
 export const main = (program: Effect.Effect<ReadonlyArray<Report.Verdict>, BenchError, Scope.Scope>): void => {
-  const failed = Effect.sync(() => {
-    process.exitCode = 1
-  })
+  const exitWith = (status: number) =>
+    Effect.sync(() => {
+      process.exitCode = status
+    })
   NodeRuntime.runMain(
     Effect.gen(function* () {
       if (process.platform !== "linux") {
@@ -49,7 +50,7 @@ export const main = (program: Effect.Effect<ReadonlyArray<Report.Verdict>, Bench
       }
       const verdicts = yield* Effect.scoped(program)
       yield* Console.log(Report.verdicts(verdicts))
-      if (verdicts.some(({ ok, stretch }) => !ok && stretch !== true)) yield* failed
-    }).pipe(Effect.catchTag("BenchError", ({ message }) => Effect.andThen(Console.error(`\n${message}`), failed))),
+      yield* exitWith(Report.statusOf(verdicts))
+    }).pipe(Effect.catchTag("BenchError", ({ message }) => Effect.andThen(Console.error(`\n${message}`), exitWith(1)))),
   )
 }

@@ -10,6 +10,21 @@ export interface Verdict {
   readonly ok: boolean
   /** A stretch goal does not fail the benchmark. */
   readonly stretch?: boolean
+  /** The run was too noisy, or a part is missing. It is not a pass, and no failure either. */
+  readonly unmeasured?: boolean
+}
+
+const word = ({ ok, stretch, unmeasured }: Verdict): string => {
+  if (ok) return "ok"
+  if (unmeasured === true) return "not measurable"
+  return stretch === true ? "not reached" : "MISSED"
+}
+
+/** The exit code: 1 if a requirement was missed, else 2 if one could not be measured. */
+export const statusOf = (all: ReadonlyArray<Verdict>): number => {
+  const words = all.map(word)
+  if (words.includes("MISSED")) return 1
+  return words.includes("not measurable") ? 2 : 0
 }
 
 const table = (rows: ReadonlyArray<ReadonlyArray<string>>, left: number): string => {
@@ -62,10 +77,10 @@ export const verdicts = (all: ReadonlyArray<Verdict>): string =>
   `\n${table(
     [
       ["requirement", "measured", "verdict"],
-      ...all.map(({ requirement, measured, ok, stretch }) => [
-        stretch === true ? `${requirement} (stretch)` : requirement,
-        measured,
-        ok ? "ok" : stretch === true ? "not reached" : "MISSED",
+      ...all.map((verdict) => [
+        verdict.stretch === true ? `${verdict.requirement} (stretch)` : verdict.requirement,
+        verdict.measured,
+        word(verdict),
       ]),
     ],
     3,

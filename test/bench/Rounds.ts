@@ -66,28 +66,37 @@ const measure = Effect.fnUntraced(function* (target: Target, load: Effect.Effect
 /** Rounds that are not counted. A relay runs for months: what its first 15 seconds cost for compiling is not what an event costs. */
 const usualWarmups = 4
 
-/** A warm-up, then `rounds` rounds; every other one in reverse order. */
+/** The order of a round. Over the rounds, each of a few names comes as often first as last, and after each other name. */
+const turnOf = <Name>(names: ReadonlyArray<Name>, round: number): ReadonlyArray<Name> => {
+  const first = (((round >> 1) % names.length) + names.length) % names.length
+  const turn = [...names.slice(first), ...names.slice(0, first)]
+  return round % 2 === 0 ? turn : turn.toReversed()
+}
+
+/** A warm-up, then `rounds` rounds, and more while `isUndecided` of the measured subjects is true. */
 export const interleaved = Effect.fnUntraced(function* <const Name extends string>(
   targets: Readonly<Record<Name, Target>>,
   rounds: number,
   prepare: Effect.Effect<void, BenchError>,
   drive: Drive,
   warmups = usualWarmups,
+  isUndecided: (subjects: Readonly<Record<Name, Subject>>) => boolean = () => false,
 ) {
   const names = Object.keys(targets) as Array<Name>
   const runs = new Map<Name, Array<Run>>(names.map((name) => [name, []]))
-  for (let round = 1 - warmups; round <= rounds; round++) {
+  const subjects = Object.fromEntries(
+    names.map((name): [Name, Subject] => [name, { target: targets[name], runs: runs.get(name) ?? [] }]),
+  ) as Record<Name, Subject>
+  for (let round = 1 - warmups; round <= rounds || isUndecided(subjects); round++) {
     yield* prepare
-    for (const name of round % 2 === 0 ? names : names.toReversed()) {
+    for (const name of turnOf(names, round)) {
       const run = yield* measure(targets[name], drive(targets[name], round))
       if (round > 0) runs.get(name)?.push(run)
     }
     process.stderr.write(round < 1 ? "warm " : `${round} `)
   }
   process.stderr.write("\n")
-  return Object.fromEntries(
-    names.map((name): [Name, Subject] => [name, { target: targets[name], runs: runs.get(name) ?? [] }]),
-  ) as Record<Name, Subject>
+  return subjects
 })
 
 export interface Spread {
@@ -100,6 +109,15 @@ export const spread = (values: ReadonlyArray<number>): Spread => {
   const sorted = values.toSorted((a, b) => a - b)
   const at = (index: number) => sorted[index] ?? Number.NaN
   return { median: at(sorted.length >> 1), min: at(0), max: at(sorted.length - 1) }
+}
+
+/** The 95 % confidence interval of the median. It takes values by their rank, so their distribution is irrelevant. */
+export const interval = (values: ReadonlyArray<number>): { readonly low: number; readonly high: number } => {
+  const sorted = values.toSorted((a, b) => a - b)
+  const last = sorted.length - 1
+  const away = Math.sqrt(sorted.length)
+  const at = (rank: number) => sorted[Math.min(Math.max(rank, 0), last)] ?? Number.NaN
+  return { low: at(Math.floor(last / 2 - away)), high: at(Math.ceil(last / 2 + away)) }
 }
 
 export const of = (subject: Subject, field: keyof Run): Spread => spread(subject.runs.map((run) => run[field]))

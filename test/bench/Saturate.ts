@@ -21,6 +21,7 @@ export interface Options extends Target.Setup {
 export const saturate = Effect.fnUntraced(function* <const Name extends string>(
   options: Options,
   targets: Readonly<Record<Name, Target.Target>>,
+  isUndecided?: (subjects: Readonly<Record<Name, Rounds.Subject>>) => boolean,
 ) {
   // Enough for any round: a relay that met one twice would look too fast.
   let count = 40_000 * options.seconds
@@ -36,5 +37,5 @@ export const saturate = Effect.fnUntraced(function* <const Name extends string>(
     if (round < 1 || load.requests + (options.senders ?? Load.connections) <= count) return load
     return yield* new BenchError({ message: `${target.name} took all ${count} deliveries of a round: make more` })
   })
-  return yield* Rounds.interleaved(targets, options.rounds, prepare, drive, options.warmups)
+  return yield* Rounds.interleaved(targets, options.rounds, prepare, drive, options.warmups, isUndecided)
 })

@@ -165,30 +165,6 @@ const routes: Scenario = Effect.fnUntraced(function* (options) {
   })
 })
 
-/** This relay and another build of it, in turn: what a change costs. A tenth is noise. */
-export const compareWith =
-  (command: ReadonlyArray<string>): Scenario =>
-  (options) =>
-    Effect.gen(function* () {
-      const other = { ...options, command }
-      const subjects = yield* saturate(options, {
-        fileThen: yield* Target.relayToFile(other, "other, to file"),
-        fileNow: yield* Target.relayToFile(options, "this, to file"),
-        httpThen: yield* Target.relayToHttp(other, "other, to http"),
-        httpNow: yield* Target.relayToHttp(options, "this, to http"),
-      })
-      const { fileThen, fileNow, httpThen, httpNow } = subjects
-      yield* print("Two builds; closed loop", [fileThen, fileNow, httpThen, httpNow], [fileThen, httpThen])
-      return [
-        atMost("to file: CPU an event of the other's", 1.1, Rounds.ratio(fileNow, fileThen, "cpu")),
-        atLeast("to file: events/s of the other's", 0.9, Rounds.ratio(fileNow, fileThen, "rate")),
-        atMost("to http: CPU an event of the other's", 1.1, Rounds.ratio(httpNow, httpThen, "cpu")),
-        atLeast("to http: events/s of the other's", 0.9, Rounds.ratio(httpNow, httpThen, "rate")),
-        complete(fileNow, true),
-        complete(httpNow, true),
-      ]
-    })
-
 const print = (title: string, subjects: ReadonlyArray<Rounds.Subject>, references: ReadonlyArray<Rounds.Subject>) =>
   Effect.sync(() => process.stdout.write(Report.scenario(title, subjects, references)))
 

@@ -9,7 +9,7 @@ import { join } from "node:path"
 const alwaysDefects = [
   // The simulations and the campaign's mutants.
   "test/faults/**",
-  // They count what a sink or a journal lost, repeated or overtook.
+  // They count events that a sink or a journal lost, repeated or reordered.
   "test/journal/postgres/LostAnswers.test.ts",
   "test/sinks/kafka/Kafka{Cluster,Faults,Frozen}.test.ts",
 ].map((pattern) => new Bun.Glob(pattern))

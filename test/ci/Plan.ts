@@ -50,7 +50,7 @@ const otherNames = "SNS, SQS, EventBridge, email, NATS and RabbitMQ"
 const underDeno = ["http", "service", "metrics", "trace", "page"].map((name) => `test/e2e/${name}`)
 const from = (runtime: string, more: Step["env"] = {}) => ({ ...more, RELAY_UNDER: runtime })
 
-/** What the campaign draws it draws from the commit: each commit tries other cases, and the same commit the same ones again. */
+/** The campaign draws its cases from the commit, so the same commit tries the same cases again. */
 const seed = (): string => {
   const { stdout } = spawnSync("git", ["rev-parse", "--short=5", "HEAD"], { encoding: "utf8" })
   return String(Number.parseInt(stdout?.trim() || "1", 16))

@@ -69,7 +69,7 @@ const workers = 2
 
 export class Run {
   readonly #options: Options
-  /** What runs, with the name of its step. */
+  /** Processes that run, with the names of their steps. */
   readonly #children = new Map<ChildProcess, string>()
   readonly #ended: Array<Ended> = []
   readonly #skipped: Array<string> = []
@@ -112,7 +112,7 @@ export class Run {
     if (this.#stopped !== undefined) return
     this.#stopped = why
     this.#options.print(`\n== STOPPED: ${why}`)
-    // The servers of tests stop with the process that started them; what is left then is killed.
+    // The servers of tests stop with the process that started them. The rest is killed.
     for (const child of this.#children.keys()) child.kill("SIGTERM")
     setTimeout(() => {
       for (const { pid } of this.#children.keys()) killGroup(pid)
