@@ -22,7 +22,7 @@ export interface StopWaits {
   readonly refuse: Duration.Duration
 }
 
-/** What a stop has after its waits to finish requests and attempts, and to close the journal. */
+/** The time of a stop after its waits: to finish requests and attempts, and to close the journal. */
 export const drainTime = Duration.seconds(24)
 
 /** When the process exits in any case, counted from the first signal. */

@@ -1,4 +1,4 @@
-/** How `relay run` stops: what a load balancer and a sender see of it. RELAY_UNDER chooses the runtime, or the binary. */
+/** How `relay run` stops: as a load balancer and a sender see it. RELAY_UNDER chooses the runtime, or the binary. */
 import { describe, expect, test } from "bun:test"
 import { join } from "node:path"
 import { type Relay, startRelay } from "../lib/relay.ts"
