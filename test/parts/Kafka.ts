@@ -10,20 +10,12 @@
 import { spawnSync } from "node:child_process"
 import { createHash } from "node:crypto"
 import { once } from "node:events"
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs"
+import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { connect } from "node:net"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import { freePort } from "../lib/port.ts"
+import { madeOnce } from "./cached.ts"
 import { type Authorities, makeCertificates } from "./certificates.ts"
 import { ServerProcess } from "./ServerProcess.ts"
 
@@ -101,18 +93,12 @@ export const lockOf = sums
 
 export const ensureJars = (): void => {
   must("java", ["-version"], "the broker of the tests needs Java 17 or later")
-  if (existsSync(jars)) return
-  mkdirSync(cache, { recursive: true })
-  const fetched = mkdtempSync(join(cache, "fetching-"))
-  try {
-    fetchJars(fetched)
-    if (sums(fetched) !== readFileSync(lock, "utf8")) {
-      throw new Error(`the jars are not those of ${lock}: look at what changed before you write it anew`)
+  madeOnce(jars, (path) => {
+    fetchJars(path)
+    if (sums(path) !== readFileSync(lock, "utf8")) {
+      throw new Error(`the jars differ from those of ${lock}: look at the changes before you write it again`)
     }
-    renameSync(fetched, jars)
-  } finally {
-    rmSync(fetched, { recursive: true, force: true })
-  }
+  })
 }
 
 export const java = (args: ReadonlyArray<string>, options: { readonly input?: string } = {}) =>

@@ -6,10 +6,11 @@
  * `.cache`, or, for root, to where the user that PostgreSQL runs as can read.
  */
 import { spawnSync } from "node:child_process"
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, symlinkSync } from "node:fs"
+import { cpSync, existsSync, readFileSync, symlinkSync } from "node:fs"
 import { createRequire } from "node:module"
 import { tmpdir } from "node:os"
-import { basename, dirname, join, resolve } from "node:path"
+import { basename, dirname, join, relative, resolve } from "node:path"
+import { madeOnce } from "./cached.ts"
 
 /** PostgreSQL refuses to run as root; `nobody` then runs it. */
 export const runAs = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {}
@@ -53,25 +54,16 @@ interface Link {
   readonly target: string
 }
 
-/** Copies npm's binaries with their links; two processes at once end with one copy. */
+/** Copies npm's binaries with their links. */
 const copied = (from: string): string => {
   const { version } = JSON.parse(readFileSync(join(from, "package.json"), "utf8")) as { readonly version: string }
   const cache = runAs.uid === undefined ? resolve(import.meta.dir, "../../.cache") : tmpdir()
   const target = join(cache, `relay-postgres-${version}`)
-  if (existsSync(target)) return target
-  mkdirSync(cache, { recursive: true })
-  const fresh = mkdtempSync(`${target}-`)
-  try {
-    cpSync(join(from, "native"), join(fresh, "native"), { recursive: true })
+  return madeOnce(target, (path) => {
+    cpSync(join(from, "native"), path, { recursive: true })
     const links = JSON.parse(readFileSync(join(from, "native/pg-symlinks.json"), "utf8")) as ReadonlyArray<Link>
-    for (const { source, target: link } of links) symlinkSync(basename(source), join(fresh, link))
-    renameSync(join(fresh, "native"), target)
-  } catch (error) {
-    if (!existsSync(target)) throw error
-  } finally {
-    rmSync(fresh, { recursive: true, force: true })
-  }
-  return target
+    for (const { source, target: link } of links) symlinkSync(basename(source), join(path, relative("native", link)))
+  })
 }
 
 /** The directory with `initdb` and `postgres`. */

@@ -4,8 +4,9 @@
  */
 import { spawnSync } from "node:child_process"
 import { createHash } from "node:crypto"
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs"
+import { readFileSync } from "node:fs"
 import { join, resolve } from "node:path"
+import { madeOnce } from "./cached.ts"
 
 const canMake = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))"
 let found: boolean | undefined
@@ -23,19 +24,12 @@ const must = (command: string, args: ReadonlyArray<string>): void => {
 export const venv = (program: string): string => {
   const cache = resolve(import.meta.dir, "../../.cache", program)
   const lock = join(import.meta.dir, program, "requirements.txt")
-  const made = join(cache, `venv-${createHash("sha256").update(readFileSync(lock)).digest("hex").slice(0, 12)}`)
-  if (!existsSync(made)) {
+  const target = join(cache, `venv-${createHash("sha256").update(readFileSync(lock)).digest("hex").slice(0, 12)}`)
+  const made = madeOnce(target, (path) => {
     if (!hasPython()) throw new Error(`${program} needs Python 3.10 or later with venv`)
-    mkdirSync(cache, { recursive: true })
-    const fresh = mkdtempSync(join(cache, "fetching-"))
-    try {
-      must("python3", ["-m", "venv", fresh])
-      const only = ["--require-hashes", "--no-deps", "--only-binary", ":all:"]
-      must(join(fresh, "bin/python"), ["-m", "pip", "install", "--quiet", ...only, "--requirement", lock])
-      renameSync(fresh, made)
-    } finally {
-      rmSync(fresh, { recursive: true, force: true })
-    }
-  }
+    must("python3", ["-m", "venv", path])
+    const only = ["--require-hashes", "--no-deps", "--only-binary", ":all:"]
+    must(join(path, "bin/python"), ["-m", "pip", "install", "--quiet", ...only, "--requirement", lock])
+  })
   return join(made, "bin")
 }

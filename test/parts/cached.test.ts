@@ -1,0 +1,32 @@
+import { expect, test } from "bun:test"
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs"
+import { dirname, join } from "node:path"
+import { temporaryDirectory } from "../lib/temporaryRoot.ts"
+import { madeOnce } from "./cached.ts"
+
+const into = (path: string, name: string): void => {
+  mkdirSync(path)
+  writeFileSync(join(path, name), "")
+}
+
+test("what two processes make at the same time is that of the first to end", () => {
+  const target = join(temporaryDirectory("cached-"), "program")
+  madeOnce(target, (path) => {
+    into(path, "second")
+    madeOnce(target, (other) => into(other, "first"))
+  })
+  madeOnce(target, () => expect.unreachable())
+  expect(readdirSync(target)).toEqual(["first"])
+  expect(readdirSync(dirname(target))).toEqual(["program"])
+})
+
+test("what can't be made is an error, and leaves nothing", () => {
+  const target = join(temporaryDirectory("cached-"), "program")
+  const make = (path: string) => {
+    into(path, "part")
+    throw new Error("no network")
+  }
+  expect(() => madeOnce(target, make)).toThrow("no network")
+  expect(existsSync(target)).toBe(false)
+  expect(readdirSync(dirname(target))).toEqual([])
+})
