@@ -4,11 +4,12 @@
  * **Gotcha.** The SDK's own retries are turned off; the lane retries.
  */
 import type { SNSClientConfig } from "@aws-sdk/client-sns"
-import { Effect, Redacted, type Scope } from "effect"
+import { Effect, type Scope } from "effect"
 import { userAgent } from "../../runtime/HttpTransport.ts"
 import type { SinkError } from "../Sink.ts"
 import type { Identity } from "./AwsConfig.ts"
 import * as AwsConnections from "./AwsConnections.ts"
+import * as AwsCredentials from "./AwsCredentials.ts"
 import * as AwsErrors from "./AwsErrors.ts"
 
 /** The options that every client of the SDK takes. */
@@ -30,36 +31,6 @@ export type Ask<Client> = <A>(
 /** The traits of all types of sinks over AWS's SDK. */
 export const traits = { libraries: ["@aws-sdk/", "@aws/", "@smithy/"], concurrency: 8 } as const
 
-/** Nobody aborts a request for credentials, and every attempt waits for it. Milliseconds. */
-const timeout = 5_000
-const credentialsTimeouts = { connectionTimeout: timeout, requestTimeout: timeout, throwOnRequestTimeout: true }
-
-const credentialsOf = Effect.fnUntraced(function* (
-  { credentials, role }: Identity,
-  { requestHandler }: AwsConnections.AwsConnections,
-) {
-  const own = credentials && {
-    accessKeyId: credentials.accessKeyId,
-    secretAccessKey: Redacted.value(credentials.secretAccessKey),
-    ...(credentials.sessionToken && { sessionToken: Redacted.value(credentials.sessionToken) }),
-  }
-  if (role === undefined) return own
-  const { fromTemporaryCredentials } = yield* Effect.promise(() => import("@aws-sdk/credential-providers"))
-  const assume = fromTemporaryCredentials({
-    params: {
-      RoleArn: role.arn,
-      RoleSessionName: "relay",
-      ...(role.externalId !== undefined && { ExternalId: role.externalId }),
-    },
-    ...(own && { masterCredentials: own }),
-    clientConfig: { maxAttempts: 1, requestHandler: { ...requestHandler, ...credentialsTimeouts } },
-  })
-  return (identity: Parameters<typeof assume>[0]) =>
-    assume(identity).catch((cause: unknown) => {
-      throw new AwsErrors.RoleRefused(role.arn, cause)
-    })
-})
-
 /** Opens a client for a scope. */
 export const open = <Client extends { destroy(): void }>(
   make: (options: Options) => Client,
@@ -68,7 +39,7 @@ export const open = <Client extends { destroy(): void }>(
 ): Effect.Effect<Ask<Client>, never, Scope.Scope> =>
   Effect.gen(function* () {
     const connections = AwsConnections.make()
-    const credentials = yield* credentialsOf(config, connections)
+    const credentials = yield* AwsCredentials.of(config, connections)
     const options: Options = {
       region: config.region,
       maxAttempts: 1,
@@ -76,7 +47,7 @@ export const open = <Client extends { destroy(): void }>(
       requestHandler: connections.requestHandler,
       ...(config.endpoint !== undefined && { endpoint: config.endpoint }),
       ...(config.profile !== undefined && { profile: config.profile }),
-      ...(credentials !== undefined && { credentials }),
+      credentials,
     }
     const client = yield* Effect.acquireRelease(
       Effect.sync(() => make(options)),

@@ -19,6 +19,8 @@ export interface AwsError {
   readonly transport: HttpTransport.Failure
   /** There are no credentials to sign with. */
   readonly isUnsigned: boolean
+  /** The source of credentials that failed, if it is known. */
+  readonly source?: CredentialSource | undefined
   /** The role that STS refused; empty where the error is of the service. */
   readonly role: string
   /** `Retry-After` in milliseconds. */
@@ -31,6 +33,23 @@ export class RoleRefused extends Error {
   constructor(role: string, cause: unknown) {
     super("", { cause })
     this.role = role
+  }
+}
+
+/** A source of credentials that failed, with its own words. */
+export interface CredentialSource {
+  readonly name: string
+  readonly words: string
+  /** Whether it refuses the request, so that waiting does not help. */
+  readonly isRefusal: boolean
+}
+
+/** There are no credentials to sign with. */
+export class NoCredentials extends Error {
+  readonly source: CredentialSource | undefined
+  constructor(source: CredentialSource | undefined, cause: unknown) {
+    super("", { cause })
+    this.source = source
   }
 }
 
@@ -92,6 +111,10 @@ const codeOf = ({ Code, __type }: Thrown): string => wordOf(Code) || wordOf(__ty
 const seconds = 1_000
 
 export const ofThrown = (thrown: unknown): AwsError => {
+  if (thrown instanceof NoCredentials) {
+    const { source } = thrown
+    return { code: "", detail: "", status: 0, transport: "other", isUnsigned: true, role: "", source }
+  }
   const [error, role] = thrown instanceof RoleRefused ? [thrown.cause, thrown.role] : [thrown, ""]
   const read: Thrown = error instanceof Error ? error : {}
   const { name, message, $metadata, $response } = read
@@ -175,10 +198,18 @@ const denied = ({ detail, role }: AwsError, { rights }: Service): string => {
     : `the credentials lack ${of.toLowerCase()}:${action}: grant it`
 }
 
-const unsigned = ({ profile }: Place): string =>
-  profile === ""
-    ? 'no credentials were found: set "credentials" or "profile", AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the machine a role'
-    : `the profile ${profile} gives no credentials: look into ~/.aws/config and ~/.aws/credentials, or correct "profile"`
+const unsigned = (at: string, { profile }: Place, source: CredentialSource | undefined): SinkError => {
+  if (source !== undefined) {
+    const { name, words, isRefusal } = source
+    const message = `${at}: ${name} gives no credentials: ${words}`
+    return isRefusal ? misconfigured(message) : unavailable(message)
+  }
+  return misconfigured(
+    profile === ""
+      ? `${at}: no credentials were found: set "credentials" or "profile", AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the machine a role`
+      : `${at}: the profile ${profile} gives no credentials: look into ~/.aws/config and ~/.aws/credentials, or correct "profile"`,
+  )
+}
 
 const misdirected = (status: number, { endpoint, service }: Place, role = ""): string =>
   endpoint === "" || role !== ""
@@ -208,7 +239,7 @@ const placeOf = ({ service, name, endpoint }: Place, role = ""): string =>
 
 /** The reason for a failed request. */
 export const sinkErrorOf = (error: AwsError, place: Place): SinkError => {
-  const { code, detail, status, transport, isUnsigned, role, retryAfter } = error
+  const { code, detail, status, transport, isUnsigned, source, role, retryAfter } = error
   const { service } = place
   const at = placeOf(place, role)
   const known = ofCode(error, at, service)
@@ -223,7 +254,7 @@ export const sinkErrorOf = (error: AwsError, place: Place): SinkError => {
     )
   }
   if (transport !== "other") return unavailable(`${at} can't be reached: ${HttpTransport.passing[transport]}`)
-  if (isUnsigned) return misconfigured(`${at}: ${unsigned(place)}`)
+  if (isUnsigned) return unsigned(at, place, source)
   if (status === 0) return unavailable(`${at} can't be reached: the request failed`)
   if (status === 429 || (status === 503 && retryAfter !== undefined)) {
     return throttled(`${at} asks to slow down (${status})`, retryAfter ?? pause)
