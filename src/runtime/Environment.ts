@@ -22,6 +22,15 @@ const commandLine = (): ReadonlyArray<string> => {
   }
 }
 
+/** The working directory, or `undefined` if it was deleted. */
+export const workingDirectory = (): string | undefined => {
+  try {
+    return process.cwd()
+  } catch {
+    return undefined
+  }
+}
+
 const unchecked = "it would accept any certificate, and the relay always checks them"
 const instead = "trust a certificate of your own by a sink's `tls.ca`, or by NODE_EXTRA_CA_CERTS"
 
@@ -40,6 +49,9 @@ export const refusal = (
   const verbose = env.BUN_CONFIG_VERBOSE_FETCH ?? ""
   if (verbose !== "" && verbose !== "0" && verbose !== "false") {
     return "BUN_CONFIG_VERBOSE_FETCH is set: it would print every request with its tokens\n  Unset it"
+  }
+  if (workingDirectory() === undefined) {
+    return "the working directory was deleted\n  Change to a directory that exists, and start it again"
   }
   return undefined
 }

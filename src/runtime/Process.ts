@@ -7,6 +7,7 @@ import * as NodePath from "@effect/platform-node-shared/NodePath"
 import * as NodeStdio from "@effect/platform-node-shared/NodeStdio"
 import * as NodeTerminal from "@effect/platform-node-shared/NodeTerminal"
 import { Layer } from "effect"
+import { workingDirectory } from "./Environment.ts"
 import { isCompiled, name, version } from "./Runtime.ts"
 
 /** How a process was started. */
@@ -29,7 +30,8 @@ export const started = (): Started => ({
   runtimeVersion: version,
   execPath: process.execPath,
   main: process.argv[1] ?? "",
-  cwd: process.cwd(),
+  // Without one, the relay does not start.
+  cwd: workingDirectory() ?? "",
   env: process.env,
 })
 

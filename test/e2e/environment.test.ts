@@ -124,3 +124,16 @@ test("a relay that this machine does not run is asked without a proxy too", () =
   expect(env.NO_PROXY).toBe("a.example,b.example,c.example,localhost,127.0.0.1,::1,[::1],10.0.0.1")
   expect(env.no_proxy).toBe(env.NO_PROXY)
 })
+
+// Deno itself does not start there.
+test.skipIf(process.env.RELAY_UNDER === "deno").each(["status", "run", "init"])(
+  "relay %s in a working directory that was deleted says so",
+  (name) => {
+    const gone = mkdtempSync(join(tmpdir(), "relay-gone-"))
+    const started = Bun.spawnSync(["sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh", ...command(), name], { cwd: gone })
+    expect([started.exitCode, started.stderr.toString()]).toEqual([
+      78,
+      "relay: the working directory was deleted\n  Change to a directory that exists, and start it again\n",
+    ])
+  },
+)
