@@ -62,6 +62,7 @@ export type Failure =
   | "unfit certificate"
   | "failed handshake"
   | "no HTTP"
+  | "no HTTP/1.1"
   | "other"
 
 /** The failures that pass by themselves, in words. */
@@ -82,6 +83,7 @@ const patterns: ReadonlyArray<readonly [RegExp, Failure]> = [
   [/ALTNAME_INVALID|HOSTNAME_MISMATCH|NotValidForName|not valid for (any )?name/, "certificate of another host"],
   [/INVALID_(CA|PURPOSE)|CERT_RE(VOKED|JECTED)|Revoked|CaUsedAsEndEntity|key usage/, "unfit certificate"],
   [/UNABLE_TO_(VERIFY|GET)|SELF_SIGNED|CERT_|ERR_TLS_CERT|invalid peer certificate/, "untrusted certificate"],
+  [/NO_APPLICATION_PROTOCOL|no ?application ?protocol/i, "no HTTP/1.1"],
   [/EPROTO|received fatal alert|received corrupt message|ERR_SSL|ERR_TLS/, "failed handshake"],
   [/ENOTFOUND|EAI_|dns error|DNSResolv/, "unknown host"],
   [/ECONNREFUSED|ConnectionRefused|Connection refused/, "refused"],

@@ -9,6 +9,7 @@
 import { Effect, type Redacted, Schema, type Scope } from "effect"
 import type { ConfiguredType } from "../config/schema/ConfiguredTypes.ts"
 import type { Entry } from "../event/Entry.ts"
+import { unquoted } from "../event/Quoted.ts"
 
 const said = {
   message: Schema.String,
@@ -89,8 +90,8 @@ export const misconfigured = (message: string, more?: More): SinkError =>
 
 /** Returns the error without what the receiver answered: where that may repeat what must not be stored. */
 export const withoutAnswer = ({ reason }: SinkError): SinkError => {
-  const { answer: _, ...rest } = Schema.encodeSync(Reason)(reason)
-  return new SinkError({ reason: Schema.decodeSync(Reason)(rest) })
+  const { answer: _, message, ...rest } = Schema.encodeSync(Reason)(reason)
+  return new SinkError({ reason: Schema.decodeSync(Reason)({ ...rest, message: unquoted(message) }) })
 }
 
 /** Failures by index in the batch; empty when every event was sent. */

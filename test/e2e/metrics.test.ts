@@ -281,6 +281,7 @@ test("every counter agrees with what was sent", async () => {
     },
     relay_quarantined_total: { "webhook=": 0, "webhook=main": 2, "webhook=second": 0, "webhook=strict": 0 },
     relay_events_unrouted_total: { "": 4 },
+    relay_log_lines_dropped_total: { "": 0 },
     relay_duplicates_total: { "": 3 },
     relay_altered_total: { "": 1 },
     relay_delivery_attempts_total: {

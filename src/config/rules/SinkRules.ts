@@ -47,7 +47,10 @@ const traitRules = (root: Fields, types: Types): ReadonlyArray<Finding> => {
   visitSinks(root, types, (schema, value, path) => {
     if (traitOf(schema, "postsTo") === true) found.push(...ownAddressRules(value, path, own))
     const hosts = traitOf(schema, "hosts")
-    if (hosts !== undefined) found.push(...serviceRules(value, path, hosts))
+    if (hosts !== undefined) {
+      const [paths, retired] = [traitOf(schema, "paths") ?? [], traitOf(schema, "retired") ?? {}]
+      found.push(...serviceRules(value, path, { hosts, paths, retired }))
+    }
     if (traitOf(schema, "template") === true) found.push(...templateRules(value, path))
     if (traitOf(schema, "headerNames") === true) found.push(...headerRules(fields(value), path))
     found.push(...togetherRules(traitOf(schema, "together") ?? [], fields(value), path))

@@ -35,12 +35,26 @@ export const ownAddressRules = (
   return [warning(at, "this is the relay's own address: it would send its events to itself", "name the receiver's")]
 }
 
-/** A URL of another host than the service's. One of this machine stands for the service in a test. */
-export const serviceRules = (value: unknown, at: Path, hosts: ReadonlyArray<string>): ReadonlyArray<Finding> => {
+/** The addresses of a service's URLs. A host that begins with a dot stands for all below it. */
+interface Known {
+  readonly hosts: ReadonlyArray<string>
+  readonly paths: ReadonlyArray<string>
+  readonly retired: Readonly<Record<string, string>>
+}
+
+const isOf = (host: string, known: string): boolean => (known.startsWith(".") ? host.endsWith(known) : host === known)
+
+/** A URL of another host or path than the service's. One of this machine stands for the service in a test. */
+export const serviceRules = (value: unknown, at: Path, { hosts, paths, retired }: Known): ReadonlyArray<Finding> => {
   const url = parse(value)
   if (url === undefined || isLoopback({ host: url.hostname.replace(/^\[|\]$/g, "") })) return []
   const host = url.hostname.toLowerCase()
-  if (hosts.some((known) => (known.startsWith(".") ? host.endsWith(known) : host === known))) return []
+  const [, todo] = Object.entries(retired).find(([known]) => isOf(host, known)) ?? []
+  if (todo !== undefined) return [warning(at, "the service has retired the addresses of this host", todo)]
+  if (hosts.some((known) => isOf(host, known))) {
+    if (paths.length === 0 || paths.some((path) => url.pathname.startsWith(path))) return []
+    return [warning(at, "no URL of the service's has this path", `theirs begin with ${paths.join(", ")}`)]
+  }
   const theirs = hosts.map((known) => (known.startsWith(".") ? `*${known}` : known)).join(", ")
   return [warning(at, "this is no URL of the service's: it is of another host", `the service's are at ${theirs}`)]
 }

@@ -22,6 +22,10 @@ export interface Traits {
   readonly postsTo?: boolean
   /** Hosts of the service that a URL belongs to; `.example.com` is each below it. */
   readonly hosts?: ReadonlyArray<string>
+  /** The beginnings of the paths that the service's URLs have. */
+  readonly paths?: ReadonlyArray<string>
+  /** Hosts that the service has given up, and what to do. */
+  readonly retired?: Readonly<Record<string, string>>
   /** Keys of this object that are given all together or not at all. */
   readonly together?: ReadonlyArray<string>
   /** `ca`, `certificate` and `key` of this object are PEM files, which the config is loaded with. */

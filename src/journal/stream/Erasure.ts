@@ -9,6 +9,7 @@
 import type { Entry } from "../../event/Entry.ts"
 import type { Event } from "../../event/Event.ts"
 import type { EpochMillis } from "../../event/Quantities.ts"
+import { unquoted } from "../../event/Quoted.ts"
 import type { Attempt } from "../Settlement.ts"
 import { keyOf } from "./DuplicateKey.ts"
 import { decodeStored, encode, splitRow } from "./Record.ts"
@@ -63,4 +64,4 @@ export const erasedRow = (
 
 /** Attempts without what receivers answered, which may repeat the body. */
 export const withoutAnswers = (attempts: ReadonlyArray<Attempt>): ReadonlyArray<Attempt> =>
-  attempts.map(({ answer: _, ...attempt }) => attempt)
+  attempts.map(({ answer: _, message, ...attempt }) => ({ ...attempt, message: unquoted(message) }))

@@ -45,7 +45,8 @@ const make = Effect.fnUntraced(function* (config: EmailConfig): Effect.fn.Return
 
   const keep = keeper([config])
   const placeOf = (mail: Mail | undefined, bytes: number): EmailErrors.Place => {
-    const sent = mail === undefined ? [] : [mail.subject, ...mail.text.split(/\n|: +/)]
+    const sent =
+      mail === undefined ? [] : [mail.subject, ...mail.text.split("\n").map((line) => line.replace(/^\w+: +/, ""))]
     const words = (reply: string) => ownWords(keep, reply, sent)
     return { server, security, hasAuth: auth !== undefined, bytes, keep, words }
   }

@@ -5,6 +5,7 @@
  * secrets and parts of the mail. All of it is kept where answers of receivers are kept.
  */
 import type { Redacted } from "effect"
+import { quoting } from "../../event/Quoted.ts"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import { untrusted } from "../Certificates.ts"
 import { failed, misconfigured, rejected, type SinkError, throttled, unacceptable, unavailable } from "../Sink.ts"
@@ -31,8 +32,7 @@ const enhancedOf = (reply: string): string | undefined => /^\d{3}[ -][245]\.(\d{
 const saidBy = ({ reply, status }: SmtpError, { words }: Place): string => {
   const enhanced = enhancedOf(reply)
   const code = enhanced === undefined ? String(status) : `${status} ${String(status)[0]}.${enhanced}`
-  const own = words(reply.replace(/^\d{3}(?:[ -]|$)(?:[245]\.\d{1,3}\.\d{1,3}\s?)?/gm, ""))
-  return own === "" ? code : `${code}: "${own}"`
+  return code + quoting(words(reply.replace(/^\d{3}(?:[ -]|$)(?:[245]\.\d{1,3}\.\d{1,3}\s?)?/gm, "")))
 }
 
 /** The part that a reply concerns. */

@@ -49,14 +49,14 @@ export const make = Effect.fnUntraced(function* (
     ...(service !== undefined && { meaning: service.meaning }),
   }
 
-  const request = async ({ url, init }: Encoded, abort: AbortController): Promise<Answer> => {
+  const request = async ({ url, init }: Pick<Encoded, "url" | "init">, abort: AbortController): Promise<Answer> => {
     const response = await fetch(url, init)
     return { response, body: await drain(response, abort) }
   }
 
   /** One request; an interruption aborts it. */
   const exchange = <A>(
-    { url, init }: Encoded,
+    { url, init }: Pick<Encoded, "url" | "init">,
     answered: (answer: Answer) => Effect.Effect<A, SinkError>,
   ): Effect.Effect<A, SinkError> =>
     Effect.callback((resume) => {
@@ -69,21 +69,23 @@ export const make = Effect.fnUntraced(function* (
     })
 
   const classify =
-    (token?: AccessTokens.Token) =>
+    (sent: Uint8Array, token?: AccessTokens.Token) =>
     ({ response, body }: Answer): Effect.Effect<Failures, SinkError> => {
       const text = () => Buffer.concat(body).toString("utf8")
-      const reason = HttpAnswer.reasonOf(response, text, receiver, clock.currentTimeMillisUnsafe(), token)
+      const now = clock.currentTimeMillisUnsafe()
+      const reason = HttpAnswer.reasonOf(response, text, receiver, { now, token, body: sent })
       return reason === undefined ? Effect.succeed(sentWith(response.status)) : fail(reason)
     }
 
   const deliver = (request: Encoded): Effect.Effect<Failures, SinkError> => {
-    if (tokens === undefined) return exchange(request, classify())
+    if (tokens === undefined) return exchange(request, classify(request.bytes))
     const { current, after } = tokens
-    const by = (token: AccessTokens.Token, answered = classify(token)) => exchange(bearing(request, token), answered)
+    const by = (token: AccessTokens.Token, answered = classify(request.bytes, token)) =>
+      exchange(bearing(request, token), answered)
     return Effect.flatMap(current, (token) =>
       by(token, (answer) =>
-        // It may have been revoked. Another that is refused too says that something must be corrected.
-        answer.response.status === 401 ? Effect.flatMap(after(token), by) : classify(token)(answer),
+        // It may have been revoked, or be too long. Another that is refused too says that something must be corrected.
+        renews.has(answer.response.status) ? Effect.flatMap(after(token), by) : classify(request.bytes, token)(answer),
       ),
     )
   }
@@ -109,6 +111,9 @@ const limitsOf = (config: HttpConfig): Sink["batch"] => {
 }
 
 const probe = { method: "HEAD", headers: { "user-agent": HttpTransport.userAgent } }
+
+/** Statuses of an answer that another token may change. */
+const renews = new Set([401, 431])
 
 const fail = (reason: Reason) => Effect.fail(new SinkError({ reason }))
 

@@ -1,12 +1,13 @@
 /**
- * Decides what an answer, or its absence, means for the event and the sink. The body of
- * an answer is read only where a service documents it or it is kept, and no
- * message repeats it: many receivers echo what they were sent.
+ * Decides what an answer, or its absence, means for the event and the sink. A
+ * message shows the receiver's own words if the config has answers kept, without
+ * the parts of what it was sent: many receivers echo them.
  *
  * `http.md` has the usual verdicts as a table, which a test holds against
  * this file.
  */
 import { Redacted } from "effect"
+import { quoting } from "../../event/Quoted.ts"
 import { type HttpProxy, isItsOwn, proxyFor, refusedTunnel } from "../../runtime/HttpProxy.ts"
 import { type Failure, failureOf, passing as transient } from "../../runtime/HttpTransport.ts"
 import {
@@ -17,25 +18,18 @@ import {
   SinkThrottled,
   SinkUnavailable,
 } from "../Sink.ts"
-import type { Keep } from "./KeptAnswer.ts"
-
-export const verdicts = ["delivered", "retry", "reject", "throttle", "misconfigured"] as const
-export type Verdict = (typeof verdicts)[number]
+import type { Documented, Verdict } from "./HttpVerdict.ts"
+import * as Intermediary from "./Intermediary.ts"
+import { type Keep, ownWords, sentIn, spokenIn } from "./KeptAnswer.ts"
 
 /** Whether a key is a status, `409`, or a class, `4xx`. */
 export const isStatus = (key: string): boolean => /^[2-5](\d\d|xx)$/.test(key)
 
-/** The documented meaning of an answer. */
-export interface Documented {
-  readonly verdict: Verdict
-  /** It says what happened and what to do. */
-  readonly because?: string
-  /** The wait in milliseconds, where it isn't in `Retry-After`. */
-  readonly retryAfter?: number | undefined
-}
-
-/** A service's documented answers; `undefined` where the usual meaning holds. `text` is the body as far as it came. */
-export type Meaning = (status: number, text: () => string) => Documented | undefined
+/**
+ * A service's documented answers; `undefined` where the usual meaning holds. `text` is the body as far as it came,
+ * `origin` that of the URL that was asked.
+ */
+export type Meaning = (status: number, text: () => string, origin: string) => Documented | undefined
 
 /** The server that is asked. */
 export interface Asked {
@@ -143,19 +137,28 @@ const isHeadersTooLong = (status: number, text: () => string, tokenLength: numbe
   return tokenLength > longToken || /\bheaders?\b.{0,60}\b(too (large|long|big)|exceeds)/i.test(text())
 }
 
-/** The reason for the lane; `undefined` when the event was delivered. `now` is in epoch milliseconds, `token` what the request bore. */
+/** The request that is answered. */
+export interface Sent {
+  /** Epoch milliseconds of the answer. */
+  readonly now: number
+  readonly token?: Redacted.Redacted<string> | undefined
+  /** The body. */
+  readonly body?: Uint8Array | undefined
+}
+
+/** The reason for the lane; `undefined` when the event was delivered. */
 export const reasonOf = (
   response: { readonly status: number; readonly headers: Pick<Headers, "get"> },
   text: () => string,
   receiver: Receiver,
-  now: number,
-  token?: Redacted.Redacted<string>,
+  { now, token, body }: Sent,
 ): Reason | undefined => {
   const { status, headers } = response
   const { name, credentials = "headers", overrides, isTemplated, meaning, keep } = receiver
   const refusal = ofProxy(response, receiver)
   if (refusal !== undefined) return refusal
-  const documented = meaning?.(status, text)
+  const documented =
+    Intermediary.meaningOf({ status, headers, text }, meaning !== undefined) ?? meaning?.(status, text, receiver.origin)
   const length = token === undefined ? 0 : Redacted.value(token).length
   // Every event goes with this token, so the answer isn't about this event.
   const tooLong = length > 0 && isHeadersTooLong(status, text, length)
@@ -167,10 +170,12 @@ export const reasonOf = (
     usual(status, status === 503 && headers.get("retry-after") !== null, isTemplated)
   const because = documented?.verdict === verdict ? documented.because : undefined
   if (verdict === "delivered") return undefined
-  const message = `${name} answered ${status}${because === undefined ? "" : `: ${because}`}`
   // Compressed although we ask for none: the runtimes differ in whether they undo it.
   const isPlain = (headers.get("content-encoding") ?? "identity") === "identity"
   const answer = isPlain ? keep?.(text(), token) : undefined
+  const words =
+    keep === undefined || !isPlain ? "" : ownWords((said) => keep(said, token), spokenIn(text()), sentIn(body))
+  const message = `${name} answered ${status}${quoting(words)}${because === undefined ? "" : `: ${because}`}`
   const todo = (): string =>
     tooLong
       ? `the access token of ${length} bytes is longer than it takes; ask for a shorter one, with fewer scopes or claims, or have it take longer headers`
@@ -180,7 +185,10 @@ export const reasonOf = (
     case "retry":
       return new DeliveryFailed(said)
     case "reject":
-      return new DeliveryRejected({ ...said, ...((status === 413 || chosen !== undefined) && { ofEvent: true }) })
+      return new DeliveryRejected({
+        ...said,
+        ...((status === 413 || chosen !== undefined || documented?.ofEvent === true) && { ofEvent: true }),
+      })
     case "throttle": {
       const asked = documented?.retryAfter ?? retryAfter(headers.get("retry-after"), now)
       return new SinkThrottled({ ...said, retryAfter: bounded(asked) })
@@ -198,8 +206,11 @@ const needsAction = (tls: string): Readonly<Partial<Record<Failure, string>>> =>
     "its certificate has expired, or is not valid yet; it must be renewed there, or a clock is wrong",
   "certificate of another host": "its certificate is for another host name; check the host of the URL",
   "unfit certificate": "its certificate was revoked, or was not made for a server; it must be replaced there",
-  "failed handshake": `no TLS with it; check the port and "https", or it wants another client certificate in "${tls}"`,
-  "no HTTP": "what answers there does not speak HTTP; check scheme and port of the URL",
+  "failed handshake": `no TLS with it; check the port and "https"; or probably it wants another version of TLS, another client certificate in "${tls}", or speaks HTTP/2 only, which the relay does not`,
+  "no HTTP/1.1":
+    "it speaks HTTP/2 only, which the relay does not speak; let it take HTTP/1.1 as well, or put a proxy in front of it",
+  "no HTTP":
+    "what answers there does not speak HTTP/1.1; check scheme and port of the URL; if it speaks HTTP/2 only, let it take HTTP/1.1 as well",
 })
 
 /** Failures to connect: with a proxy on the way it is the only one that is connected to. */

@@ -8,6 +8,7 @@ import { OAuthConfig } from "./AccessTokens.ts"
 import * as HttpAnswer from "./HttpAnswer.ts"
 import { SignatureConfig } from "./HttpSignature.ts"
 import { url } from "./HttpUrl.ts"
+import { verdicts } from "./HttpVerdict.ts"
 
 /** Headers that frame a request: fetch sets them, and other values would break the connection. */
 const framing = ["connection", "content-length", "transfer-encoding", "upgrade"]
@@ -101,7 +102,7 @@ export const HttpConfig = Schema.Struct({
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   oauth: Schema.optionalKey(OAuthConfig),
   sign: Schema.optionalKey(SignatureConfig),
-  classify: Schema.Record(Schema.String, Schema.Literals(HttpAnswer.verdicts))
+  classify: Schema.Record(Schema.String, Schema.Literals(verdicts))
     .annotate({
       description: 'Meaning of an answer, by status or class, where it is not the usual: `{ "409": "delivered" }`',
     })

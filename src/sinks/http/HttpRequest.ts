@@ -22,12 +22,14 @@ import { previewed, signer } from "./HttpSignature.ts"
 export interface Encoded {
   readonly url: string
   readonly init: RequestInit
+  /** The body. */
+  readonly bytes: Uint8Array
 }
 
 /** Returns the request with an access token. */
-export const bearing = ({ url, init }: Encoded, token: Redacted.Redacted<string>): Encoded => {
+export const bearing = ({ url, init, bytes }: Encoded, token: Redacted.Redacted<string>): Encoded => {
   const authorization = `Bearer ${Redacted.value(token)}`
-  return { url, init: { ...init, headers: { ...Object.fromEntries(new Headers(init.headers)), authorization } } }
+  return { url, bytes, init: { ...init, headers: { ...Object.fromEntries(new Headers(init.headers)), authorization } } }
 }
 
 const utf8 = new TextEncoder()
@@ -95,7 +97,6 @@ interface Rendered extends Encoded {
   readonly headers: HeaderFields
   /** These headers sign the body. */
   readonly signature: Readonly<HeaderFields>
-  readonly bytes: Uint8Array
 }
 
 /** `now` is when the attempt is made, in epoch milliseconds. */

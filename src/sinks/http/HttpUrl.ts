@@ -22,6 +22,8 @@ interface Doc {
   readonly default?: string
   /** The service's hosts, where it has few. */
   readonly hosts?: ReadonlyArray<string>
+  readonly paths?: ReadonlyArray<string>
+  readonly retired?: Readonly<Record<string, string>>
 }
 
 const urlOf = (doc: Doc, isTemplate: boolean) =>

@@ -60,7 +60,62 @@ export const keeper = (config: unknown): Keep => {
 /** Characters of a receiver's own words in a message. */
 const longestWords = 500
 /** Shorter parts of what was sent occur in any text. */
-const shortestSent = 6
+const shortestSent = 3
+
+/** The parts of a text that stand alone in it: lines, and what follows a name. */
+const partsIn = (text: string): ReadonlyArray<string> => [text, ...text.split(/\n|: +/)]
+
+/** The texts and numbers of a body: the values of JSON, also without the backslashes of Markdown; else its lines. */
+export const sentIn = (body: Uint8Array | undefined): ReadonlyArray<string> => {
+  const text = body === undefined ? "" : Buffer.from(body).toString("utf8")
+  const leaves = (value: unknown): ReadonlyArray<string> => {
+    if (typeof value === "string") return [value, value.replace(/\\(.)/g, "$1")].flatMap(partsIn)
+    if (typeof value === "number") return [String(value)]
+    return Predicate.isObject(value) || Array.isArray(value) ? Object.values(value).flatMap(leaves) : []
+  }
+  try {
+    return leaves(JSON.parse(text))
+  } catch {
+    return partsIn(text)
+  }
+}
+
+/** Where services put their words into an answer, the most telling first. */
+const wordsAt = [
+  "error_description",
+  "detail",
+  "message",
+  "error_message",
+  "error",
+  "title",
+  "reason",
+  "errors",
+  "status",
+]
+
+const spokenAt = (value: unknown): string => {
+  if (typeof value === "string") return value
+  if (Array.isArray(value)) return spokenAt(value[0])
+  if (!Predicate.isObject(value)) return ""
+  const fields: Readonly<Record<string, unknown>> = { ...value }
+  for (const key of wordsAt) {
+    const spoken = spokenAt(fields[key])
+    if (spoken !== "") return spoken
+  }
+  return ""
+}
+
+/** The words of an answer: a field of JSON, the title of a page, or all of a text. */
+export const spokenIn = (answer: string): string => {
+  if (/^\s*<(!doctype|html|\?xml)/i.test(answer)) {
+    return /<(title|message)>([^<]*)/i.exec(answer)?.[2] ?? ""
+  }
+  try {
+    return spokenAt(JSON.parse(answer))
+  } catch {
+    return answer
+  }
+}
 
 /**
  * A receiver's own words, as a message shows them: one line, without the sink's secrets, without addresses, and

@@ -122,10 +122,20 @@ describe("a config", () => {
         expect(yield* said("https://hooks.example.com/services/T0")).toEqual([warning])
         expect(yield* said(urls[name])).toEqual([])
         expect(yield* said("http://127.0.0.1:9/")).toEqual([])
+        const path = name === "teams" ? [] : [["sinks.audit.url", "no URL of the service's has this path"]]
+        expect(yield* said(new URL("/elsewhere", urls[name]).href)).toEqual(path)
         expect(yield* said("http://127.0.0.1:8080/hooks")).toEqual([
           ["sinks.audit.url", "this is the relay's own address: it would send its events to itself"],
         ])
       }
+    }),
+  )
+
+  it.live("is warned about a connector of Teams, which Microsoft has retired", () =>
+    Effect.gen(function* () {
+      const url = "https://north.webhook.office.com/webhookb2/0/IncomingWebhook/0/0"
+      const { warnings } = yield* loaded(config({ sinks: sinks("teams", { url }) }))
+      expect(warnings.map(({ message }) => message)).toEqual(["the service has retired the addresses of this host"])
     }),
   )
 

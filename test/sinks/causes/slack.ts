@@ -11,7 +11,7 @@ const words: ReadonlyArray<readonly [name: string, todo: string, status: number,
   ["the channel is archived", "make a webhook for another channel", 410, "channel_is_archived"],
   ["an administrator forbids it", "administrator", 403, "action_prohibited"],
   ["too many messages", "", 429, "rate_limited"],
-  ["a page of something on the way", "", 200, "<html>Welcome to the network</html>"],
+  ["a page of something on the way", '"url"', 200, "<html>Welcome to the network</html>"],
 ]
 
 export const slack: Part = {

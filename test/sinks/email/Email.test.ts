@@ -320,7 +320,7 @@ describe("what an SMTP server says", () => {
 
   said("a list that is looked at first: the mail is retried", rcpt(450, "4.2.0 greylisted oncall@example.com"), {
     _tag: "DeliveryFailed",
-    message: /\(450 4\.2\.0: "greylisted \*\*\*"\)/,
+    message: /\(450 4\.2\.0; it says "greylisted \*\*\*"\)/,
   })
   said("a mailbox that is full: the mail is retried", data(452, "4.2.2 full"), {
     _tag: "DeliveryFailed",
@@ -328,7 +328,7 @@ describe("what an SMTP server says", () => {
   })
   said("a mail that is refused: it is a dead letter", data(554, "5.7.1 spam of relay@example.com"), {
     _tag: "DeliveryRejected",
-    message: /refuses the mail \(554 5\.7\.1: "spam of \*\*\*"\)/,
+    message: /refuses the mail \(554 5\.7\.1; it says "spam of \*\*\*"\)/,
   })
   said(
     "a mail that is too large by what the server says first",
@@ -370,7 +370,7 @@ describe("what an SMTP server says", () => {
     some(550),
     {
       _tag: "DeliveryRejected",
-      message: /did not take the mail for "cc"\[1\] \(550: "no \*\*\*"\); the other addresses have it/,
+      message: /did not take the mail for "cc"\[1\] \(550; it says "no \*\*\*"\); the other addresses have it/,
     },
     three,
   )
@@ -379,7 +379,7 @@ describe("what an SMTP server says", () => {
     some(451),
     {
       _tag: "DeliveryFailed",
-      message: /"cc"\[1\] \(451: "no \*\*\*"\).*to these alone/,
+      message: /"cc"\[1\] \(451; it says "no \*\*\*"\).*to these alone/,
     },
     three,
   )

@@ -133,6 +133,17 @@ describe("an access token", () => {
     }),
   )
 
+  it.effect("that is too long for a receiver is renewed as well", () =>
+    Effect.gen(function* () {
+      const { tokenUrl, requests } = yield* tokenEndpoint()
+      const { sink } = yield* opened({ tokenUrl }, ({ headers }, response) =>
+        response.writeHead(headers.authorization === "Bearer canary-token-1" ? 431 : 204).end(),
+      )
+      expect(yield* reasonOf(sink.send([entry(1)]))).toBeUndefined()
+      expect(requests).toHaveLength(2)
+    }),
+  )
+
   it.effect("that is refused when another attempt has renewed it already is not renewed again", () =>
     Effect.gen(function* () {
       const { tokenUrl, requests } = yield* tokenEndpoint()

@@ -244,7 +244,7 @@ describe("an answer", () => {
     Effect.gen(function* () {
       const config = { headers: { authorization: "Bearer canary" }, method: "PATCH" } as const
       const { reason, origin } = yield* sendTo(answer(500), config, { path: "/canary/{{id}}?key=canary" })
-      expect(reason?.message).toBe(`PATCH ${origin} answered 500`)
+      expect(reason?.message).toBe(`PATCH ${origin} answered 500; it says "what an answer says does not matter"`)
     }),
   )
 

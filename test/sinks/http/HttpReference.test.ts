@@ -3,9 +3,10 @@ import { describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { Redacted, Schema } from "effect"
 import type { Entry } from "../../../src/event/Entry.ts"
-import { type Receiver, reasonOf, type Verdict, verdicts } from "../../../src/sinks/http/HttpAnswer.ts"
+import { type Receiver, reasonOf } from "../../../src/sinks/http/HttpAnswer.ts"
 import { HttpConfig } from "../../../src/sinks/http/HttpConfig.ts"
 import { batchOf, bearing, encoder, payloadOf } from "../../../src/sinks/http/HttpRequest.ts"
+import { type Verdict, verdicts } from "../../../src/sinks/http/HttpVerdict.ts"
 import { entry } from "../samples.ts"
 
 const reference = readFileSync(new URL("../../../src/sinks/http/http.md", import.meta.url), "utf8")
@@ -33,7 +34,7 @@ const receiver: Receiver = {
 
 const outcome = (status: number, retryAfter: boolean, more: Partial<Receiver> = {}): string => {
   const headers = new Headers(retryAfter ? { "retry-after": "7" } : {})
-  return reasonOf({ status, headers }, () => "", { ...receiver, ...more }, 0)?._tag ?? "delivered"
+  return reasonOf({ status, headers }, () => "", { ...receiver, ...more }, { now: 0 })?._tag ?? "delivered"
 }
 
 const tags: Readonly<Record<Verdict, string>> = {
@@ -111,7 +112,7 @@ describe("the reference's table of headers", () => {
         headersOf({ sign: { scheme, secret: Buffer.alloc(24).toString("base64") } }, entry(1)),
       ),
     ]
-    const bearer = bearing({ url: "", init: {} }, Redacted.make("token"))
+    const bearer = bearing({ url: "", init: {}, bytes: new Uint8Array() }, Redacted.make("token"))
     sent.push(Object.keys(bearer.init.headers ?? {}))
     expect(named.toSorted()).toEqual([...new Set(sent.flat())].toSorted())
   })

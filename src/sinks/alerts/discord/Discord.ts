@@ -18,6 +18,7 @@ export const DiscordConfig = Schema.Struct({
     description: "The webhook's URL: anybody who has it may post",
     examples: ["https://discord.com/api/webhooks/0000/abcd"],
     hosts: ["discord.com", ".discord.com", "discordapp.com"],
+    paths: ["/api/"],
   }),
   ...keys,
 })
@@ -64,6 +65,11 @@ const meaning: Meaning = (status, text) => {
     case 401:
     case 403:
     case 404:
+      // Discord's own errors have a code; what stands in front of it answers otherwise. 40333 is such a block.
+      if (/"code"\s*:\s*40333\b/.test(text())) {
+        return { verdict: "misconfigured", because: "Discord's network blocks this machine's requests" }
+      }
+      if (text() !== "" && !/"code"\s*:\s*\d/.test(text())) return undefined
       return {
         verdict: "misconfigured",
         because: 'Discord does not know this webhook, or its token; make another and put its URL into "url"',

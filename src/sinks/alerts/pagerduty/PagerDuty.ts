@@ -23,6 +23,7 @@ export const PagerDutyConfig = Schema.Struct({
     examples: ["https://events.eu.pagerduty.com/v2/enqueue"],
     default: enqueue,
     hosts: ["events.pagerduty.com", "events.eu.pagerduty.com"],
+    paths: ["/v2/enqueue", "/integration/"],
   }).pipe(Schema.withDecodingDefaultKey(Effect.succeed(enqueue))),
   source: Schema.optionalKey(text("Subject of the alert; by default the webhook's name")),
   dedupKey: Schema.optionalKey(

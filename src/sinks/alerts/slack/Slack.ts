@@ -10,17 +10,21 @@
  * they look like. Fields are plain text, so nothing in them is markup.
  */
 import { Schema } from "effect"
-import type { Documented, Meaning } from "../../http/HttpAnswer.ts"
+import type { Meaning } from "../../http/HttpAnswer.ts"
 import { url } from "../../http/HttpUrl.ts"
+import type { Documented } from "../../http/HttpVerdict.ts"
 import type { Alert } from "../Alert.ts"
 import { keys, sinkType } from "../AlertService.ts"
 import { arrange, type Escape, type Fact, fit } from "../AlertText.ts"
+
+const slacks = ["hooks.slack.com", "hooks.slack-gov.com"]
 
 export const SlackConfig = Schema.Struct({
   url: url({
     description: "The incoming webhook's URL: anybody who has it may post",
     examples: ["https://hooks.slack.com/services/T000/B000/abcd"],
-    hosts: ["hooks.slack.com", "hooks.slack-gov.com"],
+    hosts: slacks,
+    paths: ["/services/", "/triggers/", "/workflows/"],
   }),
   ...keys,
 })
@@ -72,6 +76,7 @@ const words = new Map<string, Documented>([
   ...all(["msg_blocks_too_long", "msg_too_long"], {
     verdict: "reject",
     because: 'Slack finds the message too long; shorten "summary" and "details"',
+    ofEvent: true,
   }),
   ...all(["no_service", "no_service_id", "no_active_hooks", "no_team", "team_disabled", "invalid_token"], {
     verdict: "misconfigured",
@@ -87,16 +92,36 @@ const words = new Map<string, Documented>([
   }),
 ])
 
-/** Success is 200 with the body `ok`; a failure may come with 200, too. */
-const meaning: Meaning = (status, text) => {
+/** The outcome in an answer of JSON: `{"ok":true}` of workflows, `{"success":false,"error":"…"}` of Rocket.Chat, `{"result":"success"}` of Zulip. */
+const outcomeIn = (text: string): { readonly isOk?: boolean; readonly error?: string } => {
+  try {
+    const { ok, success, result, error }: Readonly<Record<string, unknown>> = Object(JSON.parse(text))
+    const outcomes = [ok, success, result === undefined ? undefined : result === "success"]
+    const isOk = outcomes.find((outcome) => typeof outcome === "boolean")
+    return { ...(typeof isOk === "boolean" && { isOk }), ...(typeof error === "string" && { error }) }
+  } catch {
+    return {}
+  }
+}
+
+/**
+ * Slack answers 200 with the body `ok`, a workflow with JSON; a failure may come
+ * with 200, too. Servers that are compatible (Mattermost, Rocket.Chat, Zulip)
+ * answer 2xx with other words, or with none.
+ */
+export const meaning: Meaning = (status, text, origin) => {
   if (status === 429 || status >= 500) return undefined
   const word = text().trim()
-  if (status === 200 && word === "ok") return { verdict: "delivered" }
-  const known = words.get(word)
+  const { isOk, error = word } = outcomeIn(word)
+  const known = words.get(error)
   if (known !== undefined) return known
-  return status < 300
-    ? { verdict: "retry", because: 'without Slack\'s "ok", so the message may not be there' }
-    : undefined
+  if (status >= 300) return undefined
+  const isSlacks = slacks.some((host) => origin === `https://${host}`)
+  const isTaken = isOk ?? (word === "ok" || (!isSlacks && !/\b(fail|error|invalid|denied|refused)/i.test(word)))
+  if (isTaken) return { verdict: "delivered" }
+  return isOk === false
+    ? { verdict: "reject", because: "the service refuses the message" }
+    : { verdict: "retry", because: 'without Slack\'s "ok", so the message may not be there' }
 }
 
 export const Slack = sinkType<SlackConfig>({ config: SlackConfig, payload, meaning })

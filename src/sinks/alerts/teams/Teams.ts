@@ -7,6 +7,7 @@
 import { Schema } from "effect"
 import type { Meaning } from "../../http/HttpAnswer.ts"
 import { url } from "../../http/HttpUrl.ts"
+import type { Documented } from "../../http/HttpVerdict.ts"
 import type { Alert } from "../Alert.ts"
 import { keys, sinkType } from "../AlertService.ts"
 import { arrange, type Fact, fit } from "../AlertText.ts"
@@ -15,7 +16,10 @@ export const TeamsConfig = Schema.Struct({
   url: url({
     description: 'The URL of a workflow "When a Teams webhook request is received": anybody who has it may post',
     examples: ["https://example.api.powerplatform.com/workflows/0000"],
-    hosts: [".powerplatform.com", ".logic.azure.com", ".webhook.office.com", ".azure-apim.net", ".powerplatform.us"],
+    hosts: [".powerplatform.com", ".logic.azure.com", ".azure-apim.net", ".powerplatform.us"],
+    retired: {
+      ".webhook.office.com": 'make a workflow "When a Teams webhook request is received" and put its URL here',
+    },
   }),
   ...keys,
 })
@@ -58,13 +62,40 @@ export const payload = (alert: Alert): object => ({
   ],
 })
 
+/** The connector, now retired, answers 200 and says in the text that Teams has refused the message, and how. */
+const ofConnector = (text: string): Documented | undefined => {
+  const [, code = ""] = /message delivery failed.*?HTTP error (\d{3})/is.exec(text) ?? []
+  const because = `and says that Teams refused the message (${code})`
+  switch (code) {
+    case "":
+      return undefined
+    case "429":
+      return { verdict: "throttle", because }
+    case "400":
+    case "413":
+      return { verdict: "reject", because, ofEvent: code === "413" }
+    case "401":
+    case "403":
+    case "404":
+    case "410":
+      return { verdict: "misconfigured", because: `${because}; make a workflow and put its URL into "url"` }
+    default:
+      return { verdict: "retry", because }
+  }
+}
+
+const turnedOff = {
+  verdict: "misconfigured",
+  because: "the workflow is turned off; turn it on in Power Automate",
+} as const
+
 /** A workflow answers 202 when it takes a message; what it does with it is not known. */
 const meaning: Meaning = (status, text) => {
+  if (status < 300) return ofConnector(text())
+  if (/WorkflowTriggerIsNotEnabled|WorkflowNotEnabled|WorkflowIsDisabled/.test(text())) return turnedOff
   switch (status) {
     case 400:
-      return /WorkflowTriggerIsNotEnabled|WorkflowNotEnabled/.test(text())
-        ? { verdict: "misconfigured", because: "the workflow is turned off; turn it on in Power Automate" }
-        : { verdict: "reject", because: "the workflow refuses the message as invalid" }
+      return { verdict: "reject", because: "the workflow refuses the message as invalid" }
     case 401:
     case 403:
       return {

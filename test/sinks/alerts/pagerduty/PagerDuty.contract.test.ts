@@ -7,7 +7,7 @@ alertContract({
   config: { routingKey },
   wrong: [
     [400, '{"errors":["Length of \'routing_key\' is incorrect"]}', /routingKey/],
-    [200, "<html>", /202/],
+    [200, "<html>", /web page/],
   ],
   documented: [
     [[202, '{"status":"success"}'], undefined],

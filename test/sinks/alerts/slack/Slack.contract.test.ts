@@ -1,5 +1,12 @@
+import { expect, test } from "bun:test"
+import { meaning } from "../../../../src/sinks/alerts/slack/Slack.ts"
 import { alertContract } from "../alertContract.ts"
 import { slack } from "./slackService.ts"
+
+test("Slack itself says ok, and nothing else is success", () => {
+  const of = (text: string) => meaning(200, () => text, "https://hooks.slack.com")?.verdict
+  expect(["ok", '{"ok":true}', "", "accepted"].map(of)).toEqual(["delivered", "delivered", "retry", "retry"])
+})
 
 alertContract({
   type: "slack",
@@ -14,9 +21,19 @@ alertContract({
     [[200, "ok\n"], undefined],
     [[200, "invalid_payload"], "DeliveryRejected"],
     [[200, "no_service"], "SinkMisconfigured"],
-    [[200, "<html>welcome to the wifi</html>"], "DeliveryFailed"],
-    [[200, ""], "DeliveryFailed"],
-    [[204, ""], "DeliveryFailed"],
+    [[200, "<html>welcome to the wifi</html>"], "SinkMisconfigured"],
+    // Workflows of Slack, Rocket.Chat, Zulip, Mattermost, and services that say nothing.
+    [[200, '{"ok":true}'], undefined],
+    [[200, '{"ok":false,"error":"no_service"}'], "SinkMisconfigured"],
+    [[200, '{"ok":false,"error":"something new"}'], "DeliveryRejected"],
+    [[200, '{"success":true}'], undefined],
+    [[200, '{"success":false,"error":"Invalid integration id or token provided."}'], "DeliveryRejected"],
+    [[400, '{"success":false,"error":"invalid_payload"}'], "DeliveryRejected"],
+    [[200, '{"result":"success","msg":"","ignored_parameters_unsupported":["blocks"]}'], undefined],
+    [[200, ""], undefined],
+    [[204, ""], undefined],
+    [[200, "Message accepted"], undefined],
+    [[200, "Failed to handle the payload"], "DeliveryFailed"],
     [[400, "invalid_payload"], "DeliveryRejected"],
     [[400, "invalid_blocks"], "DeliveryRejected"],
     [[400, "no_text"], "DeliveryRejected"],

@@ -11,6 +11,26 @@ alertContract({
   ],
   documented: [
     [[202, ""], undefined],
+    // The retired connector.
+    [[200, "1"], undefined],
+    ...(
+      [
+        [429, "SinkThrottled"],
+        [413, "DeliveryRejected"],
+        [403, "SinkMisconfigured"],
+        [502, "DeliveryFailed"],
+      ] as const
+    ).map(
+      ([code, tag]) =>
+        [
+          [
+            200,
+            `Webhook message delivery failed with error: Microsoft Teams endpoint returned HTTP error ${code} with ContextId MS-CV=a.0.`,
+          ],
+          tag,
+        ] as const,
+    ),
+    [[200, "<!DOCTYPE html><html><title>Sign in to your account</title></html>"], "SinkMisconfigured"],
     [[400, '{"error":{"code":"TriggerInputSchemaMismatch"}}'], "DeliveryRejected"],
     [[400, '{"error":{"code":"WorkflowTriggerIsNotEnabled"}}'], "SinkMisconfigured"],
     [[401, '{"error":{"code":"DirectApiAuthorizationRequired"}}'], "SinkMisconfigured"],
