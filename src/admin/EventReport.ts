@@ -10,6 +10,7 @@ import type { Entry } from "../event/Entry.ts"
 import * as Envelope from "../event/Envelope.ts"
 import { type Erased, quarantine } from "../event/Event.ts"
 import * as Masked from "../event/Masked.ts"
+import * as Numbers from "../event/Numbers.ts"
 import { instant } from "../formats/Amounts.ts"
 import type { DeliveryStatus, FoundEvent } from "../journal/Archive.ts"
 import { takes } from "../routing/Explanation.ts"
@@ -82,7 +83,7 @@ const laneOf = (lanes: ReadonlyArray<LaneStatus>, sink: string): string => {
 }
 
 const routesOf = (router: Router.Router, { event, body }: FoundEvent): Api.EventReport["routes"] => {
-  const envelope = body && Result.getOrUndefined(Envelope.decode(body))
+  const envelope = body && Result.getOrUndefined(Envelope.decode(body, Numbers.parse))
   return event.type === "" ? [] : router.explain(event.webhook, event.type, envelope)
 }
 

@@ -4,12 +4,13 @@ import type { LaneConfig } from "../config/Config.ts"
 import { fields as clientFields } from "../enrichment/Clients.ts"
 import type { Entry } from "../event/Entry.ts"
 import * as Envelope from "../event/Envelope.ts"
+import * as Numbers from "../event/Numbers.ts"
 import type { AnySinkType } from "../sinks/Sink.ts"
 import { masked, type Preview } from "../sinks/Sink.ts"
 
 /** The client's details are masked: they are not shown. */
 const withMaskedClient = (body: Uint8Array): Uint8Array => {
-  const envelope = Result.getOrUndefined(Envelope.decode(body))
+  const envelope = Result.getOrUndefined(Envelope.decode(body, Numbers.parse))
   const client = Object.fromEntries(clientFields.map((field) => [field, masked]))
   return envelope === undefined ? body : new TextEncoder().encode(JSON.stringify({ ...envelope, client }))
 }

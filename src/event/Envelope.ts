@@ -7,6 +7,7 @@
  */
 import { Predicate, Result, Schema, SchemaIssue } from "effect"
 import { resource } from "./EventType.ts"
+import * as Numbers from "./Numbers.ts"
 
 /** Any JSON object. Declared, because checking a record key by key costs three times as much and finds nothing more. */
 const PlainObject = Schema.declare(Predicate.isObject).annotate({ description: "The affected resource" })
@@ -88,6 +89,12 @@ export const decode = (
   return long === undefined
     ? Result.succeed(value)
     : Result.fail({ problem: `${long} is longer than ${longest} bytes` })
+}
+
+/** The envelope of a decoded body with the numbers that `JSON.parse` rounds; the same envelope if there are none. */
+export const exact = (body: Uint8Array, envelope: Envelope): Envelope => {
+  const text = utf8.decode(body)
+  return Numbers.mayRound(text) ? (Numbers.parse(text) as Envelope) : envelope
 }
 
 /** Fields of a client object that are null in a delivery. */

@@ -18,7 +18,7 @@ interface Grouped {
 
 /** The key is empty where an event has none: such events keep no order with any other. */
 export const compile = ({ key, digest, resolves }: Grouped): ((entry: Entry) => string) => {
-  const { render } = Template.compile(key, "text")
+  const { render } = Template.compile(key, "key")
   const keyOf = (entry: Entry) => render(resolves === true ? { ...entry, event: asFailure(entry.event) } : entry)
   return digest === undefined ? keyOf : (entry) => keyOf(entry) || nothing
 }

@@ -20,8 +20,11 @@ import * as Pointer from "../event/Pointer.ts"
 import * as Jmespath from "./jmespath/Jmespath.ts"
 import * as Rendering from "./Rendering.ts"
 
-/** The place where the text is used, which decides how values are escaped. `json` is the inside of a JSON string. */
-export type Place = "text" | "json" | "url" | "header" | "topic"
+/**
+ * The place where the text is used, which decides how values are escaped. `json` is the inside of a JSON string.
+ * In a `key` equal numbers have the same text; elsewhere a number is written as the sender wrote it.
+ */
+export type Place = "text" | "key" | "json" | "url" | "header" | "topic"
 
 /** A text with placeholders, or an expression of which the result is the text. */
 export type Text = string | Jmespath.Shape
@@ -160,6 +163,9 @@ export const toText = (value: unknown): string => {
   return typeof value === "object" ? JSON.stringify(value) : String(value)
 }
 
+/** A value as text in a key. */
+const toKey = (value: unknown): string => Numbers.textOf(value) ?? toText(value)
+
 /**
  * Percent-encodes whatever could end a path segment or a query value. Dots alone
  * would climb out of the path even when encoded, so they become `_`.
@@ -178,6 +184,7 @@ export const escapeHeader = (value: string): string =>
 
 const escapes: Readonly<Record<Place, (value: string) => string>> = {
   text: (value) => value,
+  key: (value) => value,
   json: (value) => JSON.stringify(value).slice(1, -1),
   url: escapeUrl,
   header: escapeHeader,
@@ -188,7 +195,7 @@ const escapes: Readonly<Record<Place, (value: string) => string>> = {
 type Maker<A> = (source: Source) => A
 
 /** The result of an expression, whose place in the config is `at`; `use` says as what. */
-const expression = ({ jmespath }: Jmespath.Shape, at: string, use: "text" | "json"): Maker<string> => {
+const expression = ({ jmespath }: Jmespath.Shape, at: string, use: "text" | "key" | "json"): Maker<string> => {
   const compiled = Jmespath.compile(jmespath, at, variableNames)
   return (source) => compiled[use](source.envelope(), (name) => variables[name]?.(source))
 }
@@ -197,7 +204,7 @@ const expression = ({ jmespath }: Jmespath.Shape, at: string, use: "text" | "jso
 const compileText = (text: Text, place: Place, at = "key"): string | Maker<string> => {
   const escaped = escapes[place]
   if (typeof text !== "string") {
-    const result = expression(text, `${at}.jmespath`, "text")
+    const result = expression(text, `${at}.jmespath`, place === "key" ? "key" : "text")
     return (source) => escaped(result(source))
   }
   const parts: Array<string | Field> = []
@@ -211,9 +218,10 @@ const compileText = (text: Text, place: Place, at = "key"): string | Maker<strin
   const [only] = parts
   if (only === undefined) return ""
   if (parts.length === 1 && typeof only === "string") return only
+  const write = place === "key" ? toKey : toText
   return (source) => {
     let out = ""
-    for (const part of parts) out += typeof part === "string" ? part : escaped(toText(part(source)))
+    for (const part of parts) out += typeof part === "string" ? part : escaped(write(part(source)))
     return out
   }
 }
@@ -233,7 +241,7 @@ const compileValue = (value: unknown): Maker<unknown> => {
     const makers = value.map(compileValue)
     return (source) => makers.map((make) => make(source))
   }
-  if (typeof value === "object" && value !== null) {
+  if (typeof value === "object" && value !== null && !Numbers.isNumber(value)) {
     const makers = Object.entries(value).map(([key, inner]) => [key, compileValue(inner)] as const)
     return (source) => Object.fromEntries(makers.map(([key, make]) => [key, make(source)]))
   }

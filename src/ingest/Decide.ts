@@ -50,7 +50,7 @@ export const decide = (received: Received, webhook: Webhook, { router }: Routing
     if (isRelayEvent(type)) return quarantinedFor("event types that begin with relay. are the relay's own", event)
     if (webhook.unknownTypes === "quarantine") return quarantinedFor("the event type is not in the catalogue", event)
   }
-  const routed = attempt(() => router.route(webhook.name, envelope))
+  const routed = attempt(() => router.route(webhook.name, envelope, () => Envelope.exact(received.body, envelope)))
   if (Result.isFailure(routed)) return quarantinedFor(routed.failure.message, event)
   return { event, sinks: routed.success, unredacted: Envelope.unredactedFields(envelope) }
 }

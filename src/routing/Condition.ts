@@ -3,7 +3,9 @@
  * so that an event costs a lookup or a few comparisons.
  */
 
-export type Scalar = string | number | boolean | null
+import * as Numbers from "../event/Numbers.ts"
+
+export type Scalar = string | number | Numbers.Long | boolean | null
 
 /** All that is given must hold. A field that is absent is none of the values, and begins with nothing. */
 export interface Tests {
@@ -28,8 +30,11 @@ const isList = (condition: unknown): condition is ReadonlyArray<Scalar> => Array
 const spelled = (tests: ReadonlyArray<Scalar> | Tests): Tests => (isList(tests) ? { oneOf: tests } : tests)
 
 const among = (values: ReadonlyArray<Scalar>): Holds => {
-  const set: ReadonlySet<unknown> = new Set(values)
-  return (value) => set.has(value)
+  const set: ReadonlySet<unknown> = new Set(values.map(Numbers.simplest))
+  const numbers = new Set(values.flatMap((value) => Numbers.textOf(value) ?? []))
+  // Only a number that no double holds is an object here: all others are found as they are.
+  return (value) =>
+    set.has(value) || (numbers.size > 0 && typeof value === "object" && numbers.has(Numbers.textOf(value) ?? ""))
 }
 
 const each = ({ oneOf, prefix, exists }: Tests): ReadonlyArray<Holds> => [
@@ -52,6 +57,13 @@ export const make = (condition: Condition): Holds => {
     ),
   ]
   return (value) => all.every((holds) => holds(value))
+}
+
+/** Doubles that an event's number may have been rounded to before a condition on it: then its text decides. */
+export const doublesOf = (condition: Condition): ReadonlySet<number> => {
+  const { not = {}, ...tests } = isList(condition) ? { oneOf: condition } : condition
+  const values = [...(tests.oneOf ?? []), ...(spelled(not).oneOf ?? [])]
+  return new Set(values.flatMap((value) => (Numbers.isNumber(value) ? Number(Numbers.textOf(value)) : [])))
 }
 
 const most = { values: 5, characters: 60 } as const

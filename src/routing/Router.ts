@@ -38,8 +38,10 @@ export interface Router {
   /**
    * The sinks of an event: in the order of the config, those of routes with a `where` last. The same array for the same
    * answer wherever no `where` decides. Throws `Unrenderable` where an expression of a `where` fails.
+   *
+   * `exact` gives the envelope with the numbers that no double holds; it is called only if they may decide.
    */
-  readonly route: (webhook: string, envelope: Envelope) => ReadonlyArray<string>
+  readonly route: (webhook: string, envelope: Envelope, exact?: () => Envelope) => ReadonlyArray<string>
   /** Routes an event that has no envelope to look into: `where` never holds. */
   readonly routeType: (webhook: string, type: string) => ReadonlyArray<string>
   /** Every route's verdict on a type, and on the envelope when there is one. */
@@ -50,6 +52,8 @@ export interface Router {
 interface Field {
   readonly pointer: Pointer.Pointer
   readonly holds: Condition.Holds
+  /** Reports whether the condition may hold for this number and not for the number that was rounded to it, or the other way round. */
+  readonly mayDiffer: (value: unknown) => boolean
   /** In words. */
   readonly text: string
 }
@@ -91,11 +95,15 @@ const compile = (route: Route, patternOf: (source: string) => Pattern.Pattern): 
   match: route.match.map(patternOf),
   except: route.except.map(patternOf),
   fields: [
-    ...Object.entries(route.where).map(([pointer, condition]) => ({
-      pointer: Pointer.parse(pointer) ?? [],
-      holds: Condition.make(condition),
-      text: `${pointer} ${Condition.describe(condition)}`,
-    })),
+    ...Object.entries(route.where).map(([pointer, condition]) => {
+      const doubles = Condition.doublesOf(condition)
+      return {
+        pointer: Pointer.parse(pointer) ?? [],
+        holds: Condition.make(condition),
+        mayDiffer: (value: unknown) => typeof value === "number" && doubles.has(value),
+        text: `${pointer} ${Condition.describe(condition)}`,
+      }
+    }),
     ...(route.jmespath === undefined ? [] : [expressionOf(route.name, route.jmespath)]),
   ],
 })
@@ -104,6 +112,7 @@ const compile = (route: Route, patternOf: (source: string) => Pattern.Pattern): 
 const expressionOf = (route: string, text: string): Field => ({
   pointer: [],
   holds: Jmespath.compile(text, `"where.jmespath" of the route ${route}`).holds,
+  mayDiffer: () => true,
   text: `jmespath ${text}`,
 })
 
@@ -118,8 +127,11 @@ const narrowed = (compiled: Compiled, resolving: ReadonlySet<string>): Compiled 
   return to.length === 0 ? undefined : { ...compiled, route: { ...compiled.route, to } }
 }
 
-const failing = (compiled: Compiled, envelope: unknown): Field | undefined =>
-  compiled.fields.find(({ pointer, holds }) => !holds(Pointer.get(pointer, envelope)))
+const failing = (compiled: Compiled, envelope: Envelope, exact = () => envelope): Field | undefined =>
+  compiled.fields.find(({ pointer, holds, mayDiffer }) => {
+    const value = Pointer.get(pointer, envelope)
+    return !holds(mayDiffer(value) ? Pointer.get(pointer, exact()) : value)
+  })
 
 const absent = ({ pointer }: Field, envelope: unknown): string =>
   Pointer.get(pointer, envelope) === undefined ? "; the event has no such field" : ""
@@ -196,10 +208,15 @@ export const make = (routes: ReadonlyArray<Route>, resolving: ReadonlySet<string
   }
 
   return {
-    route: (webhook, envelope) => {
+    route: (webhook, envelope, exact = () => envelope) => {
       const { always, conditional } = planFor(webhook, envelope.data.type)
       if (conditional.length === 0) return always
-      const holding = conditional.filter((_) => failing(_, envelope) === undefined)
+      let exactly: Envelope | undefined
+      const once = () => {
+        exactly ??= exact()
+        return exactly
+      }
+      const holding = conditional.filter((_) => failing(_, envelope, once) === undefined)
       return holding.length === 0 ? always : [...new Set([...always, ...holding.flatMap((_) => _.route.to)])]
     },
     routeType: (webhook, type) => planFor(webhook, type).always,

@@ -1,9 +1,14 @@
-import { describe, expect, test } from "bun:test"
+import { beforeAll, describe, expect, test } from "bun:test"
+import { Effect } from "effect"
+import * as Numbers from "../../src/event/Numbers.ts"
 import { show } from "../../src/formats/DisplayBytes.ts"
+import * as Jmespath from "../../src/formats/jmespath/Jmespath.ts"
 import * as Rendering from "../../src/formats/Rendering.ts"
 import * as Template from "../../src/formats/Template.ts"
 import { seeded } from "../lib/seeded.ts"
 import { bytes, entry, envelope } from "../sinks/samples.ts"
+
+beforeAll(() => Effect.runPromise(Jmespath.load))
 
 const holding = (object: unknown) => entry(1, { body: bytes(JSON.stringify(envelope(1, object))) })
 const render = (text: string, place: Template.Place = "text", object: unknown = { id: "apt_1" }) =>
@@ -202,6 +207,20 @@ describe("a number that no double holds", () => {
     expect(Template.compile("{{/data/object/id}}/{{/data/object/small}}", "url").render(event)).toBe(
       "9007199254740993/12",
     )
+  })
+
+  test("is the same key however it is written, and elsewhere stays as it is written", () => {
+    const keyOf = (number: string, key: Template.Text) =>
+      Template.compile(key, "key").render(entry(1, { body: bytes(text.replace("9007199254740993", number)) }))
+    for (const number of ["9007199254740993", "9007199254740993.0", "9.007199254740993e15"]) {
+      expect(keyOf(number, "{{/data/object/id}}")).toBe("9007199254740993")
+      expect(keyOf(number, { jmespath: "data.object.id" })).toBe("9007199254740993")
+      const body = Template.compileBody({ id: "{{/data/object/id}}", own: Numbers.of(number) })
+      expect(body.render(entry(1, { body: bytes(text.replace("9007199254740993", number)) }))).toBe(
+        `{"id":${number},"own":${number}}`,
+      )
+    }
+    expect(keyOf("9007199254740992", "{{/data/object/id}}")).toBe("9007199254740992")
   })
 
   test("is rounded where the rest is nested too deep to look at each number, and the rest is there", () => {

@@ -9,6 +9,7 @@ import type { LaneConfig, RelayConfig } from "../../config/Config.ts"
 import type { Loaded } from "../../config/load/Load.ts"
 import * as Envelope from "../../event/Envelope.ts"
 import { isRelayEvent } from "../../event/EventType.ts"
+import * as Numbers from "../../event/Numbers.ts"
 import { type CommandError, failed, io } from "./CommandError.ts"
 import { diff } from "./diff.ts"
 import { plain } from "./output.ts"
@@ -76,7 +77,7 @@ export const sampled = (config: RelayConfig, files: Files) =>
         sample === undefined
           ? fixedBody(event, Predicate.isObject(object) ? object : undefined)
           : yield* files.read(sample)
-      const envelope = body && Result.getOrUndefined(Envelope.decode(body))
+      const envelope = body && Result.getOrUndefined(Envelope.decode(body, Numbers.parse))
       if (body !== undefined && envelope?.data.type === event) return { test, body, envelope }
       const fault =
         body === undefined

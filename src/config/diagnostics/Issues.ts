@@ -7,6 +7,7 @@
  */
 import { Result, Schema, SchemaAST, type SchemaIssue } from "effect"
 import { nearest } from "../../event/Nearest.ts"
+import * as Numbers from "../../event/Numbers.ts"
 import { valueAt } from "../Fields.ts"
 import { describe, partOf, written } from "../schema/Traits.ts"
 import { error, errorAtKey, type Finding, type Path } from "./Source.ts"
@@ -72,6 +73,7 @@ const annotated = (annotations: object | undefined): string | undefined => {
 const kindOf = (value: unknown): string => {
   if (value === null) return "null"
   if (Array.isArray(value)) return "a list"
+  if (typeof value === "object" && Numbers.isNumber(value)) return "a number of too many digits"
   if (typeof value === "object") return "an object"
   return typeof value === "string" ? "text" : typeof value === "boolean" ? String(value) : "a number"
 }
@@ -117,6 +119,12 @@ const mending = (ast: SchemaAST.AST, value: unknown): string | undefined => {
   return shapeOf(ast, value) ?? description
 }
 
+/** Whether a member of a union does not fit by its kind: the library tries a declaration with values of each kind. */
+const isOfOtherKind = (issue: SchemaIssue.Issue): boolean => {
+  if (issue._tag === "AnyOf") return issue.issues.length > 0 && issue.issues.every(isOfOtherKind)
+  return issue._tag === "InvalidType" && issue.ast._tag === "Declaration"
+}
+
 /** Flattens an issue. Of `root`, the value that was decoded, messages show only the kind, or a mistyped choice. */
 const flatten = (
   issue: SchemaIssue.Issue,
@@ -157,7 +165,8 @@ const flatten = (
         return [error(path, `expected ${list(choice.map(quoted))}`, near && `did you mean ${quoted(near)}?`)]
       }
       // The only member whose kind fits: its issues are more precise than the union's.
-      if (issue.issues.length === 1) return issue.issues.flatMap(inside)
+      const fitting = issue.issues.filter((one) => !isOfOtherKind(one))
+      if (fitting.length === 1) return fitting.flatMap(inside)
       return wanted(issue.ast)
     }
     case "Encoding":

@@ -5,6 +5,7 @@
  * shows (see `schema/ConfiguredTypes.ts`).
  */
 import { type Node, type ParseError, parseTree } from "jsonc-parser"
+import * as Numbers from "../../event/Numbers.ts"
 import type { Path } from "../Fields.ts"
 import type { Diagnostic } from "./Diagnostic.ts"
 import { excerpt, firstBeyond, type Span, type Token, tokensOf, tooDeep } from "./Excerpt.ts"
@@ -71,14 +72,18 @@ const nodeAt = (root: Node | undefined, path: Path): Node | undefined => {
   return node
 }
 
-/** The tree as a plain value. Not `getNodeValue`: that would set a prototype by the key `__proto__`. */
-const toValue = (node: Node): unknown => {
-  if (node.type === "array") return (node.children ?? []).map(toValue)
+/**
+ * The tree as a plain value; a number that no double holds is as `Numbers` has it.
+ * Not `getNodeValue`: that would set a prototype by the key `__proto__`.
+ */
+const toValue = (text: string, node: Node): unknown => {
+  if (node.type === "array") return (node.children ?? []).map((child) => toValue(text, child))
+  if (node.type === "number") return Numbers.of(text.slice(node.offset, node.offset + node.length))
   if (node.type !== "object") return node.value
   return Object.fromEntries(
     (node.children ?? []).flatMap((property) => {
       const [key, value] = property.children ?? []
-      return key === undefined || value === undefined ? [] : [[String(key.value), toValue(value)]]
+      return key === undefined || value === undefined ? [] : [[String(key.value), toValue(text, value)]]
     }),
   )
 }
@@ -167,7 +172,7 @@ export const parse = (file: string, text: string, mayBeShown: (path: Path, confi
     })
   }
 
-  const value = root === undefined ? undefined : toValue(root)
+  const value = root === undefined ? undefined : toValue(text, root)
   const problems = [...syntax(), ...(root === undefined || errors.length > 0 ? [] : repeated(root, []))]
   return {
     file,

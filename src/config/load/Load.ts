@@ -7,6 +7,7 @@
  */
 import { Clock, Duration, Effect, Result, type Schema } from "effect"
 import { isObject as isFields } from "effect/Predicate"
+import * as Numbers from "../../event/Numbers.ts"
 import * as Jmespath from "../../formats/jmespath/Jmespath.ts"
 import type { Condition } from "../../routing/Condition.ts"
 import type { Certificate } from "../Certificate.ts"
@@ -97,7 +98,7 @@ type Where = ConfigFile["routes"][number]["where"]
 
 /** With lists in place of single values. */
 const conditionOf = (condition: Where[string]): Condition => {
-  if (!isFields(condition)) return listOf(condition)
+  if (!isFields(condition) || Numbers.isNumber(condition)) return listOf(condition)
   const { prefix, not, ...tests } = condition
   return {
     ...tests,

@@ -11,6 +11,7 @@
  */
 import { Effect, type PlatformError, Result } from "effect"
 import { nearest } from "../../event/Nearest.ts"
+import * as Numbers from "../../event/Numbers.ts"
 import { error, type Finding, type Path } from "../diagnostics/Source.ts"
 import { largest } from "./ReadFile.ts"
 
@@ -228,7 +229,7 @@ export const resolve = Effect.fnUntraced(function* (
       for (const [index, item] of node.entries()) items.push(yield* walk(item, [...at, index]))
       return items
     }
-    if (typeof node !== "object" || node === null) return node
+    if (typeof node !== "object" || node === null || Numbers.isNumber(node)) return node
     const entries: Array<readonly [string, unknown]> = []
     for (const [key, item] of Object.entries(node)) {
       const inside = yield* walk(item, [...at, key])

@@ -1,4 +1,5 @@
 /** Helpers of the rules: the texts, duplicates and names of a config's resolved JSON. */
+import * as Numbers from "../../event/Numbers.ts"
 import { errorAtKey, type Finding, warning } from "../diagnostics/Source.ts"
 import { fields, type Path } from "../Fields.ts"
 
@@ -18,6 +19,7 @@ export const texts = (value: unknown, path: Path): ReadonlyArray<Text> =>
 export const deepTexts = (value: unknown, path: Path): ReadonlyArray<Text> => {
   if (typeof value === "string") return [{ path, text: value }]
   if (Array.isArray(value)) return value.flatMap((item, index) => deepTexts(item, [...path, index]))
+  if (Numbers.isNumber(value)) return []
   return Object.entries(fields(value)).flatMap(([key, item]) => deepTexts(item, [...path, key]))
 }
 

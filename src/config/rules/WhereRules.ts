@@ -3,6 +3,7 @@
  * or that always do, and fields that an envelope does not have.
  */
 import { Predicate } from "effect"
+import * as Numbers from "../../event/Numbers.ts"
 import * as Pointer from "../../event/Pointer.ts"
 import * as Condition from "../../routing/Condition.ts"
 import { didYouMean } from "../diagnostics/Issues.ts"
@@ -19,7 +20,7 @@ const keys = ["oneOf", "prefix", "exists"] as const
 const isText = (value: unknown): value is string => typeof value === "string"
 
 const isScalar = (value: unknown): value is Condition.Scalar =>
-  value === null || ["string", "number", "boolean"].includes(typeof value)
+  value === null || Numbers.isNumber(value) || typeof value === "string" || typeof value === "boolean"
 
 const isScalars = (value: unknown): value is ReadonlyArray<Condition.Scalar> =>
   Array.isArray(value) && value.length > 0 && value.every(isScalar)
@@ -88,7 +89,7 @@ const kindOf = (pointer: string): Kind => {
 /** Whether a field of this kind may have the value. */
 const mayBe: Readonly<Record<Kind, (value: unknown) => boolean>> = {
   text: isText,
-  object: Predicate.isObject,
+  object: (value) => Predicate.isObject(value) && !Numbers.isNumber(value),
   nothing: (value) => value === undefined,
   anything: () => true,
   undocumented: () => true,
@@ -106,10 +107,12 @@ const reasons: Readonly<Record<Kind, (pointer: string) => readonly [why: string,
 /** Numbers and the like, where only text can be. */
 const notText = (value: unknown, path: Path): ReadonlyArray<Finding> => {
   if (Array.isArray(value)) return value.flatMap((item, index) => notText(item, [...path, index]))
-  if (Predicate.isObject(value)) {
+  if (Predicate.isObject(value) && !Numbers.isNumber(value)) {
     return Object.entries(value).flatMap(([key, item]) => (key === "exists" ? [] : notText(item, [...path, key])))
   }
-  return isText(value) ? [] : [error(path, "this field is always text, and never this", `write "${String(value)}"`)]
+  return isText(value)
+    ? []
+    : [error(path, "this field is always text, and never this", `write "${JSON.stringify(value)}"`)]
 }
 
 /** Whether a condition always or never holds, by all sorts of values that the field may have. */

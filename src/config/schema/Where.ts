@@ -1,13 +1,22 @@
 /** The schema of a route's `where`: conditions on fields of the envelope. */
-import { Schema } from "effect"
+import { Schema, SchemaTransformation } from "effect"
+import * as Numbers from "../../event/Numbers.ts"
 import { Text } from "./Keys.ts"
 
-const scalar = Schema.Union([
-  Schema.String.annotate({ shown: true }),
-  Schema.Finite,
-  Schema.Boolean,
-  Schema.Null,
-]).annotate({
+/** A number of any digits, which JSON Schema knows as any other. */
+const number = Schema.declare(Numbers.isNumber).annotate({
+  shown: true,
+  toCodecJson: () =>
+    Schema.link<number | Numbers.Long>()(
+      Schema.Finite,
+      SchemaTransformation.transform<number | Numbers.Long, number>({
+        decode: (value) => value,
+        encode: (value) => Number(Numbers.textOf(value)),
+      }),
+    ),
+})
+
+const scalar = Schema.Union([Schema.String.annotate({ shown: true }), number, Schema.Boolean, Schema.Null]).annotate({
   expected: "text, a number, true, false or null",
 })
 

@@ -123,11 +123,17 @@ export class Budget {
         keys.every((key) => Object.hasOwn(theirs, key) && this.isEqual(mine[key], theirs[key], depth + 1))
       )
     }
-    const [digits, others] = [Numbers.digitsOf(one), Numbers.digitsOf(other)]
-    if (digits === undefined && others === undefined) return one === other
-    // A `where` sees doubles, and the literal that it compares them with may have more digits.
-    if (digits === undefined) return one === Number(others)
-    return others === undefined ? Number(digits) === other : digits === others
+    if (!Numbers.isLong(one) && !Numbers.isLong(other)) return one === other
+    const [text, others] = [Numbers.textOf(one), Numbers.textOf(other)]
+    if (text === undefined || others === undefined) return false
+    this.compare(text, others)
+    return text === others
+  }
+
+  /** Orders two numbers, and pays for reading their digits. */
+  order(one: number | Numbers.Long, other: number | Numbers.Long): number {
+    for (const number of [one, other]) if (typeof number === "object") this.spend(number.rawJSON.length >> 4)
+    return Numbers.compare(one, other)
   }
 
   /** Pays for writing a value as JSON, before it is written: parts that occur twice are written twice. */

@@ -98,11 +98,11 @@ const arithmetic: Readonly<Record<string, (one: number, other: number) => number
   Modulo: (one, other) => one % other,
 }
 
-const orders: Readonly<Record<string, (one: number, other: number) => boolean>> = {
-  GT: (one, other) => one > other,
-  GTE: (one, other) => one >= other,
-  LT: (one, other) => one < other,
-  LTE: (one, other) => one <= other,
+const orders: Readonly<Record<string, (order: number) => boolean>> = {
+  GT: (order) => order > 0,
+  GTE: (order) => order >= 0,
+  LT: (order) => order < 0,
+  LTE: (order) => order <= 0,
 }
 
 const calculated = (value: unknown, what: string): number => {
@@ -297,9 +297,7 @@ export class Evaluator {
     }
     return (value, scope) => {
       const [one, other] = [left(value, scope), right(value, scope)]
-      return Numbers.isNumber(one) && Numbers.isNumber(other)
-        ? order(Functions.double(one), Functions.double(other))
-        : null
+      return Numbers.isNumber(one) && Numbers.isNumber(other) ? order(scope.budget.order(one, other)) : null
     }
   }
 

@@ -76,10 +76,6 @@ export const exact = (value: unknown): number => {
   throw new Failure("would round a number: one of more than 15 digits can be passed on and compared, and no more")
 }
 
-/** A number to order by. */
-export const double = (value: unknown): number =>
-  typeof value === "number" ? value : Number(Numbers.digitsOf(value) ?? Number.NaN)
-
 export const finite = (value: number): number => {
   if (Number.isFinite(value)) return value
   throw new Failure("gives no number: it divides by zero, or is too large")
@@ -97,7 +93,7 @@ const orderOf = (one: unknown, other: unknown, budget: Budget): number => {
     return one < other ? -1 : one > other ? 1 : 0
   }
   budget.spend(1)
-  return double(one) - double(other)
+  return Numbers.isNumber(one) && Numbers.isNumber(other) ? budget.order(one, other) : Number.NaN
 }
 
 /** The items with what the expression gives for each: all strings, or all numbers. */

@@ -8,6 +8,7 @@
  * which loading a config calls where the config has an expression.
  */
 import { Effect, Predicate } from "effect"
+import * as Numbers from "../../event/Numbers.ts"
 import { Unrenderable } from "../Rendering.ts"
 import { Budget, Failure, isFalse, limits } from "./Budget.ts"
 import { Evaluator, literals, noComparison, noJson, type Run, Wrong } from "./Evaluator.ts"
@@ -125,9 +126,16 @@ export interface Expression {
   readonly json: Search<string>
   /** The result as text: a string as it is, null as none, and any other value as JSON. */
   readonly text: Search<string>
+  /** The result as text in which equal numbers are the same, however they were written. */
+  readonly key: Search<string>
 }
 
 const nothing = () => null
+
+const textOf = (result: unknown, budget: Budget): string => {
+  if (typeof result === "string") return result
+  return result === null ? "" : budget.json(result)
+}
 
 /**
  * Compiles an expression, of which `place` says where it stands. One that has a
@@ -152,11 +160,9 @@ export const compile = (text: string, place: string, known: ReadonlySet<string> 
   return {
     holds: (root, variable = nothing) => within(root, variable, (result) => !isFalse(result)),
     json: (root, variable = nothing) => within(root, variable, (result, budget) => budget.json(result)),
-    text: (root, variable = nothing) =>
-      within(root, variable, (result, budget) => {
-        if (typeof result === "string") return result
-        return result === null ? "" : budget.json(result)
-      }),
+    text: (root, variable = nothing) => within(root, variable, textOf),
+    key: (root, variable = nothing) =>
+      within(root, variable, (result, budget) => Numbers.textOf(result) ?? textOf(result, budget)),
   }
 }
 

@@ -95,7 +95,7 @@ const attributesOf = (entry: Entry, format: Shape["format"], encoding: string): 
 }
 
 export const encoder = ({ format, key, isFifo }: Shape): ((entry: Entry, index: number) => Message) => {
-  const group = Template.compile(key, "text")
+  const group = Template.compile(key, "key")
   return (entry, index) => {
     const body = format === "raw" ? entry.event.body : Buffer.from(CloudEvents.structured(entry))
     const [text, encoding] = textOf(body)

@@ -11,7 +11,7 @@ export type Encoded = Omit<KafkaRecord, "partition">
 /** Makes records. The function that is returned throws what a template throws. */
 export const encoder = (config: KafkaConfig): ((entry: Entry) => Encoded) => {
   const topic = Template.compile(config.topic, "topic")
-  const key = Template.compile(config.key, "text")
+  const key = Template.compile(config.key, "key")
   const headers = SentHeaders.compile(config, {
     values: "text",
     raw: [SentHeaders.json],

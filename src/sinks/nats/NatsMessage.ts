@@ -20,7 +20,7 @@ export interface Message {
 /** Makes messages. The function that is returned throws what a template throws. */
 export const encoder = (config: NatsConfig): ((entry: Entry) => Message) => {
   const subject = Template.compile(config.subject, "topic")
-  const key = Template.compile(config.key, "text")
+  const key = Template.compile(config.key, "key")
   const headers = SentHeaders.compile(config, {
     values: "header",
     raw: [SentHeaders.json],

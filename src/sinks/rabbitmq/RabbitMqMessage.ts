@@ -37,7 +37,7 @@ const messageIdOf = (entry: Entry): string => {
 /** Makes messages. The function that is returned throws what a template throws. */
 export const encoder = (config: RabbitMqConfig): ((entry: Entry) => Message) => {
   const routingKey = Template.compile(config.routingKey ?? "{{type}}", "text")
-  const key = Template.compile(config.key, "text")
+  const key = Template.compile(config.key, "key")
   // The content type is a property here.
   const headers = SentHeaders.compile(config, { values: "text", raw: [], cloudEvent })
   return (entry) => {

@@ -85,13 +85,17 @@ describe("an expression", () => {
     }
   })
 
-  test("compares a double with a literal of more digits as doubles, as a condition must", () => {
-    const root = { id: Number("12345678901234567890"), exact: 0.5 }
+  test("compares and orders numbers by their exact value", () => {
+    const root = Numbers.parse('{"id": 12345678901234567890, "near": 12345678901234567891, "half": 0.50}')
     const holds = (text: string) => Jmespath.compile(text, "").holds(root)
-    expect(holds("id == `12345678901234567890`")).toBe(true)
-    expect(holds("`12345678901234567890` != id")).toBe(false)
-    expect(holds("contains([id, exact], `12345678901234567890`)")).toBe(true)
-    expect(holds("id == `12345678901234999999`")).toBe(false)
+    expect(holds("id == `12345678901234567890.0`")).toBe(true)
+    expect(holds("id == near || `12345678901234567891` == id")).toBe(false)
+    expect(holds("id < near && near > id && id <= `1234567890123456789e1` && !(id > id)")).toBe(true)
+    expect(holds("contains([id, half], near)")).toBe(false)
+    expect(holds("contains([id, half], `5e-1`)")).toBe(true)
+    expect(Jmespath.compile("[max([id, near, half]), sort([near, half, id])]", "").json(root)).toBe(
+      "[12345678901234567891,[0.5,12345678901234567890,12345678901234567891]]",
+    )
   })
 
   test("refuses to calculate with a number that it would round", () => {

@@ -30,7 +30,7 @@ const hostile = (random: Random) => {
 }
 
 /** What a place holds, in words that are none of the template's own. */
-const holds: Readonly<Record<Exclude<Template.Place, "text">, (text: string) => boolean>> = {
+const holds: Readonly<Record<Exclude<Template.Place, "text" | "key">, (text: string) => boolean>> = {
   json: (text) => {
     try {
       return typeof JSON.parse(`"${text}"`) === "string"
