@@ -20,6 +20,7 @@ import { RelayEvents } from "./delivery/RelayEvents.ts"
 import * as Warnings from "./delivery/Warnings.ts"
 import { Ingest } from "./ingest/Ingest.ts"
 import { LastDeliveries } from "./ingest/LastDeliveries.ts"
+import { SenderSilence } from "./ingest/SenderSilence.ts"
 import { ConfigInForce } from "./journal/ConfigInForce.ts"
 import * as Journals from "./journal/Journals.ts"
 import { WorkerEntrypoint } from "./journal/WorkerEntrypoint.ts"
@@ -52,6 +53,7 @@ export const layer = ({ file, config, certificateFaults }: Loaded, options: Rela
     then(LaneSpecs.layer(config.clients, sizeOf(config.journal))),
     then(lanes(config)),
     then(LaneRecoveries.layer),
+    then(SenderSilence.layer),
     then(Warnings.layer),
     then(ListenerTls.layer(config.tls)),
     then(Reload.layer(options.load, certificateFaults)),

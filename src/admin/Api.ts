@@ -94,6 +94,10 @@ export const Webhook = Schema.Struct({
       lastUsed: EpochMillis,
     }),
   ),
+  /** When it last accepted a delivery; absent like a secret's. */
+  lastDelivery: optional(EpochMillis),
+  /** Its sender is silent: since its last delivery or the start, for more than `silentAfter`. */
+  silentSince: optional(EpochMillis),
 })
 export type Webhook = typeof Webhook.Type
 

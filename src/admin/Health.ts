@@ -4,9 +4,9 @@
  * can be accepted now (`Readiness.ts`), which the status includes.
  */
 import { quarantine } from "../event/Event.ts"
-import { count, span } from "../formats/Amounts.ts"
+import { count, instant, span } from "../formats/Amounts.ts"
 import { takeoverAfter } from "../journal/FleetStatus.ts"
-import type { Lane, Status } from "./Api.ts"
+import type { Lane, Status, Webhook } from "./Api.ts"
 import { certificateProblems } from "./CertificateProblems.ts"
 import { refusalProblems } from "./RefusalProblems.ts"
 import { secretProblems } from "./SecretProblems.ts"
@@ -31,6 +31,7 @@ export const health = (status: Status): Health => {
     ...fleetProblems(status),
     ...secretProblems(status),
     ...certificateProblems(status),
+    ...status.webhooks.flatMap((webhook) => silenceProblems(webhook, status)),
     ...refusalProblems(status),
   ].toSorted((a, b) => byLevel(levelOf(a), levelOf(b)))
   const worst = problems[0] && levelOf(problems[0])
@@ -138,6 +139,13 @@ const fleetProblems = ({ fleet, journal: { answeredAt } }: Status): ReadonlyArra
         ]
       : []),
   ]
+}
+
+const silenceProblems = ({ name, silentSince }: Webhook, { now }: Status): ReadonlyArray<StatusProblem> => {
+  if (silentSince === undefined) return []
+  const line = `its sender is silent: no delivery for ${span(now - silentSince)}, since ${instant(silentSince)}`
+  const action = "check in the sender's dashboard that the webhook is active and has this relay's URL"
+  return [{ state: "sender-silent", name, lines: [line], action }]
 }
 
 const configProblems = ({ config: { loadedAt, refusal } }: Status): ReadonlyArray<StatusProblem> => {

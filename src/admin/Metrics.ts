@@ -15,6 +15,7 @@ import type { EpochMillis } from "../event/Quantities.ts"
 import { refusals, signatureRefusals } from "../ingest/Answers.ts"
 import * as Counters from "../ingest/Counters.ts"
 import { Ingest } from "../ingest/Ingest.ts"
+import { SenderSilence } from "../ingest/SenderSilence.ts"
 import { Archive, type JournalStatus } from "../journal/Archive.ts"
 import type { FleetStatus } from "../journal/FleetStatus.ts"
 import { Reload, type ReloadStatus } from "../reload/Reload.ts"
@@ -82,6 +83,29 @@ const ofWebhooks = (counters: Counters.Counters, configured: RelayConfig["webhoo
     ]),
   ]
 }
+
+const ofSenders = (
+  counters: Counters.Counters,
+  configured: RelayConfig["webhooks"],
+  { since }: SenderSilence["Service"],
+): ReadonlyArray<string> => [
+  gauge(
+    "relay_webhook_last_delivery_timestamp_seconds",
+    "When a webhook last accepted a delivery",
+    configured.flatMap(({ name }): ReadonlyArray<Sample> => {
+      const last = Counters.lastDelivery(counters, name)
+      return last === 0 ? [] : [[{ webhook: name }, last / 1000]]
+    }),
+  ),
+  gauge(
+    "relay_webhook_silent",
+    "1 when a webhook had no delivery for silentAfter",
+    configured.flatMap(
+      ({ name, silentAfter }): ReadonlyArray<Sample> =>
+        silentAfter === undefined ? [] : [[{ webhook: name }, since(name) === undefined ? 0 : 1]],
+    ),
+  ),
+]
 
 const ofCertificates = (certificates: RelayConfig["certificates"]): ReadonlyArray<string> => [
   gauge(
@@ -200,6 +224,7 @@ export const render = Effect.gen(function* () {
   const why = yield* notReady
   return [
     ...ofWebhooks(counters, config.webhooks),
+    ...ofSenders(counters, config.webhooks, yield* SenderSilence),
     ...ofCertificates(config.certificates),
     ...ofAttempts(lanes),
     ...ofLanes(lanes, config.sinks, yield* Clock.currentTimeMillis),

@@ -6,9 +6,10 @@ import { mistakenSecrets } from "../config/rules/SecretText.ts"
 import { type LaneStatus, Lanes } from "../delivery/Lanes.ts"
 import type { EpochMillis } from "../event/Quantities.ts"
 import { refusals } from "../ingest/Answers.ts"
-import type { Counters } from "../ingest/Counters.ts"
+import * as Counters from "../ingest/Counters.ts"
 import { Ingest } from "../ingest/Ingest.ts"
 import type { Counted } from "../ingest/RecentRefusals.ts"
+import { SenderSilence } from "../ingest/SenderSilence.ts"
 import { Archive } from "../journal/Archive.ts"
 import type { JournalError } from "../journal/Journal.ts"
 import { Reload } from "../reload/Reload.ts"
@@ -22,10 +23,17 @@ import type { Refusals } from "./RefusedRequest.ts"
 import { RelayInfo } from "./RelayInfo.ts"
 import { Work } from "./Work.ts"
 
-const webhookOf = ({ name, secrets }: Webhook, counters: Counters): Api.Webhook => {
+const webhookOf = (
+  { name, secrets }: Webhook,
+  counters: Counters.Counters,
+  silentSince: EpochMillis | undefined,
+): Api.Webhook => {
   const lastUsed = counters.webhooks.get(name)?.secretsLastUsed
+  const lastDelivery = Counters.lastDelivery(counters, name)
   return {
     name,
+    ...(lastDelivery > 0 && { lastDelivery }),
+    ...(silentSince !== undefined && { silentSince }),
     secrets: secrets.map(({ name, expires }) => ({
       name,
       ...(expires !== undefined && { expires }),
@@ -78,6 +86,7 @@ export class RelayStatus extends Context.Service<
       const info = yield* RelayInfo
       const active = yield* ActiveConfig
       const ingest = yield* Ingest
+      const silence = yield* SenderSilence
       const reload = yield* Reload
       const work = yield* Work
       const history = yield* History
@@ -101,7 +110,7 @@ export class RelayStatus extends Context.Service<
           totals: totalsOf(ingest.counters, lanes.counted()),
           hour: yield* history.hour,
           work: yield* work.running,
-          webhooks: webhooks.map((webhook) => webhookOf(webhook, ingest.counters)),
+          webhooks: webhooks.map((webhook) => webhookOf(webhook, ingest.counters, silence.since(webhook.name))),
           refusals: ingest.refusals.counted().map((one) => refusalsOf(one, webhooks, now)),
           certificates: active.current.config.certificates,
           lanes: (fleet === undefined ? own : withOthers(own, fleet)).map(withCollecting),

@@ -11,6 +11,7 @@ import { HttpRouter, HttpServer, HttpServerResponse } from "effect/http"
 import { ActiveConfig } from "../ActiveConfig.ts"
 import { Lanes } from "../delivery/Lanes.ts"
 import { Ingest } from "../ingest/Ingest.ts"
+import { SenderSilence } from "../ingest/SenderSilence.ts"
 import { Archive } from "../journal/Archive.ts"
 import { Journal } from "../journal/Journal.ts"
 import { Operator } from "../journal/Operator.ts"
@@ -32,7 +33,9 @@ const plain = (status: number, text: string) => HttpServerResponse.text(`${text}
 
 const probes = HttpRouter.use(
   Effect.fnUntraced(function* (router) {
-    const context = yield* Effect.context<ActiveConfig | Archive | Ingest | Journal | Lanes | RelayInfo | Reload>()
+    const context = yield* Effect.context<
+      ActiveConfig | Archive | Ingest | Journal | Lanes | RelayInfo | Reload | SenderSilence
+    >()
     yield* router.add("GET", "/healthz", plain(200, "ok"))
     yield* router.add(
       "GET",
@@ -70,12 +73,16 @@ const logging = Effect.gen(function* () {
 
 export const handler = Effect.gen(function* () {
   const { admin } = (yield* ActiveConfig).current.config
-  const services = yield* Effect.context<ActiveConfig | Archive | Ingest | Journal | Lanes | RelayInfo | Reload>()
+  const services = yield* Effect.context<
+    ActiveConfig | Archive | Ingest | Journal | Lanes | RelayInfo | Reload | SenderSilence
+  >()
   const admit = AdminGuard.make(admin)
   const app = Layer.mergeAll(Handlers.layer, probes).pipe(
     Layer.provide(HttpServer.layerServices),
     Layer.provide(
-      Layer.succeedContext(Context.pick(ActiveConfig, Archive, Ingest, Journal, Lanes, RelayInfo, Reload)(services)),
+      Layer.succeedContext(
+        Context.pick(ActiveConfig, Archive, Ingest, Journal, Lanes, RelayInfo, Reload, SenderSilence)(services),
+      ),
     ),
   )
   const router = yield* Effect.acquireRelease(

@@ -35,6 +35,7 @@ export const states = {
   "configs-differ": "warning",
   "reload-refused": "warning",
   "signatures-fail": "critical",
+  "sender-silent": "warning",
   "deliveries-refused": "warning",
   "stranger-refused": "note",
   "unknown-path": "note",

@@ -9,6 +9,7 @@ import type * as Template from "../formats/Template.ts"
 import type { Route } from "../routing/Router.ts"
 import type { Address } from "./Address.ts"
 import type { Certificate } from "./Certificate.ts"
+import type { SilentAfter } from "./SilentAfter.ts"
 
 /** The signing secret of the embedded config. It is public, so it is refused beyond loopback. */
 export const developmentSecret = "relay-development-secret"
@@ -55,6 +56,8 @@ export interface Webhook {
   readonly maxBody: Bytes
   readonly commitTimeout: Duration.Duration
   readonly strictId: boolean
+  /** Its sender is never reported as silent when absent. */
+  readonly silentAfter?: SilentAfter
 }
 
 /** How a sink's events are delivered, retried and dead-lettered. */

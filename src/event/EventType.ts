@@ -73,6 +73,8 @@ export const relayEventTypes = [
   "relay.dead_letter",
   "relay.lane_paused",
   "relay.lane_resumed",
+  "relay.sender_silent",
+  "relay.sender_resumed",
   "relay.journal_filling",
   "relay.journal_red",
   "relay.secret_expiring",

@@ -14,6 +14,7 @@ const failures: Partial<Record<Type, Type>> = {
   "appointment.meeting.updated": "appointment.meeting.update_failed",
   "connected_account.reconnected": "connected_account.refresh_failed",
   "relay.lane_resumed": "relay.lane_paused",
+  "relay.sender_resumed": "relay.sender_silent",
 }
 
 /** The failure that an event of this type ends; `undefined` for most types. */

@@ -92,6 +92,8 @@ const own: Readonly<Record<string, (at: At) => Fields>> = {
   }),
   "relay.lane_paused": () => ({ sink: "sample", message: "POST https://example.com can't be reached" }),
   "relay.lane_resumed": () => ({ sink: "sample", message: "it delivers again" }),
+  "relay.sender_silent": () => ({ webhook: "sample", message: "no delivery for 2 h" }),
+  "relay.sender_resumed": () => ({ webhook: "sample", message: "it sends again" }),
   "relay.journal_filling": () => ({ percent: 80, used_bytes: 8_589_934_592, max_bytes: 10_737_418_240 }),
   "relay.journal_red": () => ({
     problem: "Events 5 to 9 of the journal ./data/journal.db are lost: their rows are missing.",

@@ -5,9 +5,8 @@
  * **Gotcha.** The journal keeps no duplicates, so after a restart only the first
  * delivery of an event counts.
  */
-import { Clock, Context, Effect, Layer, Schedule } from "effect"
+import { Clock, Context, Effect, Latch, Layer, Schedule } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
-import type { Webhook } from "../config/Config.ts"
 import * as Monotonic from "../event/Monotonic.ts"
 import type { EpochMillis, Millis } from "../event/Quantities.ts"
 import { Archive } from "../journal/Archive.ts"
@@ -27,8 +26,10 @@ export class LastDeliveries extends Context.Service<
   {
     /** The time of the webhook's last accepted delivery, or 0 without a recent one. */
     readonly of: (webhook: string) => EpochMillis
-    /** Reads the webhook's newest deliveries since a time from the journal. */
-    readonly recall: (webhook: Webhook, since: EpochMillis) => Effect.Effect<void, JournalError>
+    /** Waits until the journal was searched at the start. */
+    readonly ready: Effect.Effect<void>
+    /** Searches the journal for a delivery to the webhook since a time, which another relay may have accepted. */
+    readonly recall: (webhook: string, since: EpochMillis) => Effect.Effect<void, JournalError>
   }
 >()("relay/ingest/LastDeliveries") {
   static readonly layer: Layer.Layer<LastDeliveries, never, Ingest | Archive | ActiveConfig> = Layer.effect(
@@ -40,30 +41,42 @@ export class LastDeliveries extends Context.Service<
       const clock = yield* Clock.Clock
       const now = () => Monotonic.millis(clock)
 
-      const recall = Effect.fnUntraced(function* ({ name, secrets }: Webhook, since: EpochMillis) {
-        const known = Counters.ofWebhook(counters, name).secretsLastUsed
-        const wanted = new Set(secrets.map((secret) => secret.name))
+      /** Searches the newest first, until the secrets of those found are enough. */
+      const search = Effect.fnUntraced(function* (
+        webhook: string,
+        since: EpochMillis,
+        isEnough: (secrets: ReadonlySet<string>) => boolean,
+      ) {
+        const known = Counters.ofWebhook(counters, webhook).secretsLastUsed
+        const found = new Set<string>()
         const deadline = now() + searchTime
-        let query: EventQuery = { webhook: name, since, limit: pageSize }
+        let query: EventQuery = { webhook, since, limit: pageSize }
         do {
           const { events, next } = yield* archive.events(query)
           for (const { origin, event } of events) {
             if (origin !== "delivered") continue
             known.set(event.secret, Math.max(known.get(event.secret) ?? 0, event.receivedAt))
-            wanted.delete(event.secret)
+            found.add(event.secret)
           }
           if (next === undefined) return
           query = nextQuery(query, next)
-        } while (wanted.size > 0 && now() < deadline)
+        } while (!isEnough(found) && now() < deadline)
       })
 
       // A database may answer later.
       const atStart = Effect.suspend(() =>
-        Effect.forEach(active.current.config.webhooks, (webhook) => recall(webhook, 0)),
+        Effect.forEach(active.current.config.webhooks, ({ name, secrets }) =>
+          search(name, 0, (found) => secrets.every((secret) => found.has(secret.name))),
+        ),
       )
-      yield* Effect.forkScoped(Effect.retry(atStart, Schedule.spaced("5 seconds")))
+      const ready = yield* Latch.make()
+      yield* Effect.forkScoped(Effect.andThen(Effect.retry(atStart, Schedule.spaced("5 seconds")), ready.open))
 
-      return LastDeliveries.of({ of: (webhook) => Counters.lastDelivery(counters, webhook), recall })
+      return LastDeliveries.of({
+        ready: ready.await,
+        of: (webhook) => Counters.lastDelivery(counters, webhook),
+        recall: (webhook, since) => search(webhook, since, (found) => found.size > 0),
+      })
     }),
   )
 }

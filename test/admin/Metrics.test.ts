@@ -15,6 +15,8 @@ const names = [
   "relay_webhook_requests_total",
   "relay_signature_failures_total",
   "relay_secret_last_used_timestamp_seconds",
+  "relay_webhook_last_delivery_timestamp_seconds",
+  "relay_webhook_silent",
   "relay_certificate_expiry_timestamp_seconds",
   "relay_certificate_start_timestamp_seconds",
   "relay_events_total",
@@ -61,7 +63,11 @@ const busy = {
     ownedBytes: 500,
     beatAge: 1_500,
   },
-  config: { certificates: [certificate] },
+  config: {
+    certificates: [certificate],
+    webhooks: [webhook({ name: 'odd "name"\n', silentAfter: { duration: Duration.hours(2) } })],
+  },
+  silent: { 'odd "name"\n': 1_500 },
   lanes: [
     lane("lake", {
       backlog: 7,
@@ -136,6 +142,8 @@ describe("/metrics", () => {
       expect(body).toContain(`relay_webhook_requests_total{${odd},code="202"} 2\n`)
       expect(body).toContain(`relay_signature_failures_total{${odd},reason="lowercase"} 1\n`)
       expect(body).toContain(`relay_secret_last_used_timestamp_seconds{${odd},secret="2026-11"} 1.5\n`)
+      expect(body).toContain(`relay_webhook_last_delivery_timestamp_seconds{${odd}} 1.5\n`)
+      expect(body).toContain(`relay_webhook_silent{${odd}} 1\n`)
       expect(body).toContain('relay_certificate_expiry_timestamp_seconds{certificate="tls.certificate"} 2\n')
       expect(body).toContain('relay_certificate_start_timestamp_seconds{certificate="tls.certificate"} 1\n')
       expect(body).toContain('relay_delivery_attempts_total{sink="lake",outcome="delivered"} 10\n')

@@ -7,6 +7,7 @@ import { LaneInUse, type LaneStatus, Lanes } from "../../src/delivery/Lanes.ts"
 import type * as Counters from "../../src/ingest/Counters.ts"
 import { Ingest } from "../../src/ingest/Ingest.ts"
 import type { RecentRefusals } from "../../src/ingest/RecentRefusals.ts"
+import { SenderSilence } from "../../src/ingest/SenderSilence.ts"
 import type { JournalStatus } from "../../src/journal/Archive.ts"
 import type { AuditLog } from "../../src/journal/AuditLog.ts"
 import type { FleetStatus } from "../../src/journal/FleetStatus.ts"
@@ -62,6 +63,8 @@ export interface Setup {
   /** Other relays on the journal. */
   readonly fleet?: FleetStatus
   readonly draining?: boolean
+  /** Since when a webhook's sender is silent. */
+  readonly silent?: Readonly<Record<string, number>>
   /** What a reload comes to. */
   readonly reload?: Reload["Service"]["reload"]
   /** Why the last reload was refused. */
@@ -108,7 +111,8 @@ export const start = Effect.fnUntraced(function* (setup: Setup = {}) {
   const active = activeConfig({ ...config(setup.admin), ...setup.config })
   const ingest = Ingest.layer.pipe(Layer.provideMerge(Layer.merge(journal, active)))
   const info = RelayInfo.layer({ version: "1.2.3", configFile: "relay.config.json" })
-  const context = yield* Layer.build(Layer.mergeAll(lanes, info, reload, ingest))
+  const silence = Layer.succeed(SenderSilence, SenderSilence.of({ since: (name) => setup.silent?.[name] }))
+  const context = yield* Layer.build(Layer.mergeAll(lanes, info, reload, ingest, silence))
   const { counters, drain, refusals } = Context.get(context, Ingest)
   setup.counted?.(counters)
   for (const one of setup.refused ?? []) refusals.add(one)

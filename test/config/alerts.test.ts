@@ -169,6 +169,20 @@ const noRelay: Readonly<Record<string, Case>> = {
   "no relay": { series: { relay_build_info: `1+0x${change} stale` }, at: { 12: [], 13: ["RelayDown"] } },
 }
 
+/** Two relays of a fleet. */
+const silence = 'relay_webhook_silent{webhook="scheduling"}'
+const silentAtOne: Readonly<Record<string, Case>> = {
+  "a relay that hears of no delivery": { series: { [silence]: becomes(0, 1) }, at: { 11: [], 60: [] } },
+  "a relay that gets deliveries": { series: {}, at: { 11: [], 60: [] } },
+}
+const silentAtAll: Readonly<Record<string, Case>> = {
+  "a sender that is silent": {
+    series: { [silence]: becomes(0, 1) },
+    at: { 10: [], 11: ["RelaySenderSilent"], 60: ["RelaySenderSilent"] },
+  },
+  "another relay of its fleet": { series: { [silence]: becomes(0, 1) }, at: { 11: ["RelaySenderSilent"] } },
+}
+
 const selector = ({ name, labels }: (typeof exported)[number]): string =>
   labels.length === 0 ? name : `${name}{${labels.map(([label, value]) => `${label}="${value}"`).join(",")}}`
 /** Its version aside, for which no rule asks. */
@@ -205,7 +219,7 @@ const fleet = (cases: ReadonlyArray<readonly [string, Case]>) => ({
 })
 
 test("each alert has a case in which it fires, about series that a relay exports", () => {
-  const all = Object.values({ ...cases, ...noRelay })
+  const all = Object.values({ ...cases, ...noRelay, ...silentAtOne, ...silentAtAll })
   const firing = new Set(all.flatMap(({ at }) => Object.values(at).flat()))
   expect([...firing].toSorted()).toEqual([...severities.keys()].toSorted())
   const changed = all.flatMap(({ series }) => Object.keys(series))
@@ -225,7 +239,7 @@ suiteUnless(reasonToSkip(), "the alert rules in Prometheus", () => {
 
   test("fire each for its condition, when it has lasted, and no others", () => {
     const file = join(temporaryDirectory("alerts-"), "alerts.test.yml")
-    const tests = [cases, noRelay].map((all) => fleet(Object.entries(all)))
+    const tests = [cases, noRelay, silentAtOne, silentAtAll].map((all) => fleet(Object.entries(all)))
     writeFileSync(file, JSON.stringify({ rule_files: [join(root, rules)], evaluation_interval: "1m", tests }))
     expect(promtool(["test", "rules", file])).toEqual({ status: 0, said: expect.stringContaining("SUCCESS") })
   }, 60_000)

@@ -1,8 +1,9 @@
 /** What a relay exports at `/metrics`: every series, of a relay that has counted each thing once. */
-import { Effect } from "effect"
+import { Duration, Effect } from "effect"
 import { quarantine } from "../../src/event/Event.ts"
 import { add, observeCommit, ofWebhook } from "../../src/ingest/Counters.ts"
 import { lane, type Setup, start, text } from "../admin/fixture.ts"
+import { webhook } from "../ingest/fixture.ts"
 
 export interface Exported {
   readonly name: string
@@ -23,10 +24,12 @@ const counted: NonNullable<Setup["counted"]> = (counters) => {
 const certificates = [{ key: "tls.certificate", subject: "a", notBefore: 0, notAfter: 1, fingerprint: "AA" }]
 const lanes = [lane("lake", { attempts: { delivered: 1 } }), lane(quarantine)]
 
+const webhooks = [webhook({ silentAfter: { duration: Duration.hours(2) } })]
+
 /** The text as Prometheus gets it. */
 export const metrics: string = await Effect.runPromise(
   Effect.gen(function* () {
-    const { ask } = yield* start({ config: { certificates }, counted, lanes })
+    const { ask } = yield* start({ config: { certificates, webhooks }, counted, lanes })
     return yield* text(yield* ask("/metrics"))
   }).pipe(Effect.scoped),
 )

@@ -28,6 +28,7 @@ const words: ReadonlyArray<readonly [start: string, word: string]> = [
   ["^(\\[[0-9A-Fa-f:.]+\\]", "address"],
   ["^[1-9]\\d*/(second", "rate"],
   ["^\\d{4}-", "time"],
+  ["^([01]\\d|2[0-3]):", "hours"],
 ]
 
 const kind = (schema: Json): string => {

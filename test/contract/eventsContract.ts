@@ -6,7 +6,6 @@ import { collect } from "../../src/journal/EventPages.ts"
 import type { EventQuery } from "../../src/journal/EventQuery.ts"
 import { Operator } from "../../src/journal/Operator.ts"
 import { servicesOf, type WholeJournal } from "../../src/journal/WholeJournal.ts"
-import { webhook } from "../ingest/fixture.ts"
 import { startIngest } from "../ingest/lastDeliveries.ts"
 import { attempts, letter, event as old, retrying, settlement } from "../journal/samples.ts"
 import { type Create, testWith } from "./journal/sessions.ts"
@@ -54,7 +53,7 @@ export const eventsContract = (name: string, create: Create): void => {
         yield* journal.append(event("d", { webhook: "other" }), ["lake"])
         yield* journal.replay([{ sequence: 1, sinks: ["lake"] }])
         const started = yield* startIngest(Layer.succeedContext(servicesOf(journal)))
-        yield* started.recall(webhook(), 0)
+        yield* started.ready
         expect(started.signed("scheduling")).toEqual({ main: now - 1_000, old: now - 2_000 })
         expect(started.of("scheduling")).toBe(now - 1_000)
       }).pipe(Effect.scoped))

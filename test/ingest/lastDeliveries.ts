@@ -1,5 +1,5 @@
 /** Ingest as a restart finds it: nothing was received, and the journal may have deliveries. */
-import { Context, Effect, Layer } from "effect"
+import { Context, Effect, Layer, Redacted } from "effect"
 import { Ingest } from "../../src/ingest/Ingest.ts"
 import { LastDeliveries } from "../../src/ingest/LastDeliveries.ts"
 import type { Archive } from "../../src/journal/Archive.ts"
@@ -7,11 +7,13 @@ import type { Journal } from "../../src/journal/Journal.ts"
 import { activeConfig } from "../lib/activeConfig.ts"
 import { webhook } from "./fixture.ts"
 
+const secrets = ["main", "old"].map((name) => ({ name, value: Redacted.make(name) }))
+
 export const startIngest = Effect.fnUntraced(function* (journal: Layer.Layer<Journal | Archive>) {
   const context = yield* Layer.build(
     LastDeliveries.layer.pipe(
       Layer.provideMerge(Ingest.layer),
-      Layer.provide(Layer.merge(journal, activeConfig({ webhooks: [webhook()] }))),
+      Layer.provide(Layer.merge(journal, activeConfig({ webhooks: [webhook({ secrets })] }))),
       // Over an outer test's layers it would be built once for all.
       Layer.fresh,
     ),

@@ -28,6 +28,7 @@ import { type Fields, fields, valueAt } from "../Fields.ts"
 import * as Grouping from "../rules/Grouping.ts"
 import * as Rules from "../rules/Rules.ts"
 import type { FileIdentity } from "../rules/SinkRules.ts"
+import type { SilentAfter } from "../SilentAfter.ts"
 import { Admin, ConfigFile, Delivery, deliveryKey, Lane, Route } from "../schema/ConfigFile.ts"
 import { type ConfiguredType, mayBeShown, type Types, typeOf } from "../schema/ConfiguredTypes.ts"
 import { journalSchema } from "../schema/JournalSchema.ts"
@@ -197,6 +198,13 @@ const journalOf = (value: unknown, { journalTypes }: Pick<Types, "journalTypes">
   return decode(schema, value ?? {}, ["journal"])
 }
 
+/** A duration by itself counts at all hours. */
+const silentAfterOf = (silentAfter: NonNullable<ConfigFile["webhooks"][string]["silentAfter"]>): SilentAfter => {
+  if (Duration.isDuration(silentAfter)) return { duration: silentAfter }
+  const { duration, ...within } = silentAfter
+  return { duration, within }
+}
+
 const assemble = (
   file: ConfigFile,
   journal: JournalConfig,
@@ -215,8 +223,9 @@ const assemble = (
   journal,
   quarantine: file.quarantine,
   webhooks: Object.entries(file.webhooks).map(
-    ([name, { id, headers, ...webhook }]): Webhook => ({
+    ([name, { id, headers, silentAfter, ...webhook }]): Webhook => ({
       ...webhook,
+      ...(silentAfter !== undefined && { silentAfter: silentAfterOf(silentAfter) }),
       name,
       ids: listOf(id),
       headers: { signature: headers.signature.toLowerCase(), webhookId: headers.webhookId.toLowerCase() },

@@ -7,8 +7,9 @@
  * type, because a union of all types would answer a small mistake with a useless
  * message.
  */
-import { Effect, Schema } from "effect"
+import { Duration, Effect, Schema } from "effect"
 import { roles } from "../Config.ts"
+import { lengthOf } from "../SilentAfter.ts"
 import * as HttpUrlProblem from "./HttpUrlProblem.ts"
 import { count, countOr, flag, headerName, oneOf, secret, Text, text, textOr, textOrShapeOr } from "./Keys.ts"
 import { Units } from "./Units.ts"
@@ -134,6 +135,28 @@ const pathProblem = (path: string): string | undefined => {
 }
 const longestPath = 1_000
 
+/** More days would take long to add up. */
+const mostDays = 366
+
+const SilentAfter = Schema.Union([
+  Units.duration.required({ description: "Time without a delivery", examples: ["2 hours"] }),
+  Schema.Struct({
+    duration: Units.duration.required({ description: "Time without a delivery within the hours" }),
+    hours: Units.hours({ description: "The hours of each day that count; the rest of the day does not" }),
+    timeZone: Units.timeZone({ description: "The time zone of the hours" }),
+  }).check(
+    Schema.makeFilter(
+      ({ duration, hours }) =>
+        Duration.toMillis(duration) <= mostDays * lengthOf(hours) ||
+        `the duration is longer than the hours of ${mostDays} days`,
+      { expected: `a duration of at most the hours of ${mostDays} days` },
+    ),
+  ),
+]).annotate({
+  description: "Report the sender as silent after this time without a delivery (default: never)",
+  expected: '"2 hours", or { "duration": "2 hours", "hours": "08:00-18:00", "timeZone": "Europe/Berlin" }',
+})
+
 const Webhook = Schema.Struct({
   id: Schema.optionalKey(
     textOrTexts("The webhook id, or several; the header is not signed, so it only selects the secrets"),
@@ -170,6 +193,7 @@ const Webhook = Schema.Struct({
   respond: countOr("Status of an accepted delivery, if the sender wants another 2xx", 202, 200, 299),
   maxBody: Units.bytes.or("1 MiB", "A larger body gets a 413"),
   commitTimeout: Units.duration.or("3 seconds", "A delivery that is not on disk by then gets a 503"),
+  silentAfter: Schema.optionalKey(SilentAfter),
   strictId: flag("Answer 404 to a webhook id that is not in `id`, instead of accepting it with a warning", false),
 }).annotate({ description: "One webhook of the sender" })
 

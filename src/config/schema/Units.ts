@@ -5,9 +5,10 @@
  * text's own schema carries description, pattern, examples and default, so the
  * generated JSON Schema tells an editor as much as the error tells a person.
  */
-import { ByteSize, Duration, Effect, Option, Result, Schema, SchemaGetter } from "effect"
+import { ByteSize, DateTime, Duration, Effect, Option, Result, Schema, SchemaGetter } from "effect"
 import type { Bytes, EpochMillis } from "../../event/Quantities.ts"
 import * as Address from "../Address.ts"
+import { clockOf, type Hours } from "../SilentAfter.ts"
 
 /** The reference and the JSON Schema say this about a key. */
 interface Doc {
@@ -182,6 +183,33 @@ const time = word<EpochMillis>({
   format: (at) => new Date(at).toISOString(),
 })
 
+const hours = word<Hours>({
+  kind: "range of hours",
+  how: 'write begin and end, such as "08:00-18:00"; "22:00-06:00" ends on the next day',
+  pattern: "^([01]\\d|2[0-3]):[0-5]\\d-(([01]\\d|2[0-3]):[0-5]\\d|24:00)$",
+  examples: ["08:00-18:00"],
+  parse: (text) => {
+    const [, ...parts] = /^(\d\d):([0-5]\d)-(\d\d):([0-5]\d)$/.exec(text)?.map(Number) ?? []
+    const [fromHour = 24, fromMinute = 0, toHour = 24, toMinute = 0] = parts
+    const [from, to] = [fromHour * 60 + fromMinute, toHour * 60 + toMinute]
+    if (from >= 24 * 60 || to > 24 * 60) return Result.fail("")
+    return from === to ? Result.fail("these hours end when they begin") : Result.succeed({ from, to })
+  },
+  format: ({ from, to }) => `${clockOf(from)}-${clockOf(to)}`,
+})
+
+const timeZone = word<string>({
+  kind: "time zone",
+  how: 'write its name in the IANA database, such as "Europe/Berlin" or "UTC"',
+  pattern: "^[A-Za-z]",
+  examples: ["Europe/Berlin"],
+  parse: (text) => {
+    const isNamed = /^[A-Za-z]/.test(text) && Option.isSome(DateTime.zoneMakeNamed(text))
+    return isNamed ? Result.succeed(text) : Result.fail("")
+  },
+  format: (value) => value,
+})
+
 const withOr = <S extends Schema.Codec<unknown, string>>(make: (doc: Doc) => S) => ({
   required: make,
   or: (value: string, description: string) =>
@@ -196,6 +224,8 @@ export const Units = {
   address: withOr(address),
   rate,
   time,
+  hours,
+  timeZone,
 }
 
 /** The address that a text names; `undefined` when it names none. */

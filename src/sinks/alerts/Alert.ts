@@ -76,6 +76,8 @@ const summaries: Readonly<Record<string, string>> = {
   "relay.dead_letter": "The sink {{/data/object/sink}} has new dead letters",
   "relay.lane_paused": "The sink {{/data/object/sink}} does not deliver",
   "relay.lane_resumed": "The sink {{/data/object/sink}} no longer fails to deliver",
+  "relay.sender_silent": "The sender of the webhook {{/data/object/webhook}} is silent",
+  "relay.sender_resumed": "The sender of the webhook {{/data/object/webhook}} is no longer silent",
   "relay.journal_filling": "The relay's journal is {{/data/object/percent}} % full",
   "relay.journal_red": "The relay's journal is red: {{/data/object/problem}}",
   "relay.secret_expiring":

@@ -225,6 +225,18 @@ describe("status", () => {
     expect(rendered({ ...shut, journal: { ...shut.journal, health: "red" } })).toStartWith("critical  journal: red")
   })
 
+  test("warns of a webhook whose sender is silent, and says since when", () => {
+    const quiet = {
+      ...status([]),
+      now: 10_800_000,
+      webhooks: [{ name: "hooks", secrets: [{ name: "main", lastUsed: 0 }], silentSince: 3_600_000 }],
+    }
+    expect(health(quiet).level).toBe("warning")
+    expect(rendered(quiet)).toStartWith(
+      "warning  hooks: its sender is silent: no delivery for 2 h, since 1970-01-01T01:00:00.000Z",
+    )
+  })
+
   test("warns of a certificate that soon expires, is critical with one that has, and lists all of them", () => {
     const day = 86_400_000
     const at = (notAfter: number): Status => ({

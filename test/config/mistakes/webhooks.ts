@@ -5,6 +5,9 @@ import { config, secretsOf, type Theme, webhook, webhookWith } from "./Mistake.t
 const secrets = '"secrets": [{ "name": "a", "value": "a-long-signing-secret-b" }]'
 const withPath = (path: string): string => webhook(`"path": §"${path}", ${secrets}`)
 
+const silentWithin = (hours: string, timeZone: string): string =>
+  webhookWith(`"silentAfter": { "duration": "2 weeks", "hours": ${hours}, "timeZone": ${timeZone} }`)
+
 const token = (name: string, role = "read", more = ""): string =>
   `{ "name": "${name}", "role": "${role}", "value": "${canary}${more}" }`
 const tokens = (list: string): string => config({ admin: `{ "tokens": ${list} }` })
@@ -43,6 +46,15 @@ export const webhooks: Theme = {
       ).replace('"secrets"', '§"secrets"'),
     },
     { name: "a body larger than all in flight may be", config: webhookWith('"maxBody": §"65 MiB"') },
+    { name: "a silence without its unit", config: webhookWith('"silentAfter": §"2h"') },
+    { name: "hours that end when they begin", config: silentWithin('§"08:00-08:00"', '"Europe/Berlin"') },
+    { name: "hours in another notation", config: silentWithin('§"8am-6pm"', '"Europe/Berlin"') },
+    { name: "a time zone that is none", config: silentWithin('"08:00-18:00"', '§"Europe/Bonn"') },
+    { name: "an offset for a time zone", config: silentWithin('"08:00-18:00"', '§"+01:00"') },
+    {
+      name: "a silence longer than its hours of a year",
+      config: silentWithin('"08:00-08:01"', '"UTC"').replace('"silentAfter": {', '"silentAfter": §{'),
+    },
     { name: "a header that is none", config: webhookWith('"headers": { "signature": §"x signature:" }') },
     {
       name: "one header for both",

@@ -73,6 +73,31 @@ describe("words", () => {
     expect(Schema.decodeUnknownSync(size)(Schema.encodeSync(size)(bytes))).toBe(bytes)
   })
 
+  test("hours are minutes after midnight, and may end on the next day or at 24:00", () => {
+    for (const [text, from, to] of [
+      ["08:00-18:30", 480, 1_110],
+      ["22:00-06:00", 1_320, 360],
+      ["00:00-24:00", 0, 1_440],
+    ] as const) {
+      expect(decode(Units.hours(doc), text)).toEqual({ from, to })
+      expect(Schema.encodeSync(Units.hours(doc))({ from, to })).toBe(text)
+    }
+    for (const text of [
+      "",
+      "8:00-18:00",
+      "08:00 - 18:00",
+      "24:00-06:00",
+      "08:00-24:01",
+      "08:60-18:00",
+      "08:00-08:00",
+    ]) {
+      expect(decode(Units.hours(doc), text)).toBeUndefined()
+    }
+    for (const text of ["UTC", "Europe/Berlin"]) expect(decode(Units.timeZone(doc), text)).toBe(text)
+    for (const text of ["", "Berlin", "+01:00", "Europe/Berlin "])
+      expect(decode(Units.timeZone(doc), text)).toBeUndefined()
+  })
+
   test("what is no word is refused", () => {
     for (const text of ["", "7", "7d", "-1 seconds", "0 seconds", "Infinity", "1 nanos", "1  fortnight", 7]) {
       expect(decode(duration, text)).toBeUndefined()
