@@ -93,8 +93,15 @@ const actionFor = ({ name, condition }: Lane): string => {
   return condition === "failed" ? "the log has the cause, please report it" : ""
 }
 
+/** Milliseconds. An event that is retried for longer needs a person. */
+const longRetry = 60_000
+
+/** Whether an attempt failed when the oldest event had waited for long. */
+const failsLong = ({ retrying, oldestAt, lastFailure }: Lane): boolean =>
+  retrying > 0 && lastFailure !== undefined && lastFailure.at - oldestAt >= longRetry
+
 const laneProblems = (lane: Lane): ReadonlyArray<StatusProblem> => {
-  const { name, condition, message, backlog, deadLetters } = lane
+  const { name, condition, message, backlog, retrying, deadLetters } = lane
   const problems: Array<StatusProblem> = []
   // An orphaned lane without a backlog is no problem by itself; its dead letters may be one.
   const isEmpty = condition === "orphaned" && backlog === 0
@@ -104,6 +111,10 @@ const laneProblems = (lane: Lane): ReadonlyArray<StatusProblem> => {
   } else if (message !== "" && backlog > 0) {
     // Too few failures to pause the lane, and no success since.
     const line = `${count(backlog, "event")} not delivered; the last attempt failed: ${message}`
+    problems.push({ state: "sink-failing", name, lines: [line], action: "" })
+  } else if (failsLong(lane)) {
+    // Others are delivered meanwhile, so the lane runs.
+    const line = `${count(retrying, "event")} not delivered, other events are; the last attempt that failed: ${lane.lastFailure?.message}`
     problems.push({ state: "sink-failing", name, lines: [line], action: "" })
   }
   if (deadLetters > 0) {

@@ -131,6 +131,16 @@ describe("status", () => {
     expect(health(status([{ ...failing, backlog: 0 }]))).toEqual({ level: "ok", problems: [] })
   })
 
+  test("says why an event is retried for more than a minute while others are delivered", () => {
+    const message = "topic x.client: there is no such topic: make it"
+    const at = (at: number) =>
+      lane("lake", { backlog: 24, retrying: 24, oldestAt: 60_000, lastFailure: { at, message } })
+    expect(rendered(status([at(120_000)]))).toStartWith(
+      `warning  lake: 24 events not delivered, other events are; the last attempt that failed: ${message}\n`,
+    )
+    expect(health(status([at(119_999)]))).toEqual({ level: "ok", problems: [] })
+  })
+
   test("says what was refused within the last hour, why, and what to do", () => {
     const refusals = {
       webhook: "scheduling",
