@@ -22,7 +22,8 @@ import * as Rendering from "./Rendering.ts"
 
 /**
  * The place where the text is used, which decides how values are escaped. `json` is the inside of a JSON string.
- * In a `key` equal numbers have the same text; elsewhere a number is written as the sender wrote it.
+ * In a `key` equal numbers have the same text, and values that slashes join stay different; elsewhere a number is
+ * written as the sender wrote it.
  */
 export type Place = "text" | "key" | "json" | "url" | "header" | "topic"
 
@@ -173,6 +174,9 @@ const toKey = (value: unknown): string => Numbers.textOf(value) ?? toText(value)
 export const escapeUrl = (value: string): string =>
   /^\.+$/.test(value) ? "_".repeat(value.length) : encodeURIComponent(value.toWellFormed())
 
+/** Percent-encodes slashes, so that values which are joined by them stay different. */
+export const escapeKey = (value: string): string => value.replace(/[%/]/g, encodeURIComponent)
+
 const isVisible = /^[\x20-\x7e]*$/
 
 /**
@@ -184,12 +188,12 @@ export const escapeHeader = (value: string): string =>
 
 const escapes: Readonly<Record<Place, (value: string) => string>> = {
   text: (value) => value,
-  key: (value) => value,
   json: (value) => JSON.stringify(value).slice(1, -1),
   url: escapeUrl,
   header: escapeHeader,
   // Characters that a Kafka topic and a NATS subject may hold.
   topic: (value) => value.replace(/[^A-Za-z0-9._-]/g, "_"),
+  key: escapeKey,
 }
 
 type Maker<A> = (source: Source) => A
@@ -202,9 +206,10 @@ const expression = ({ jmespath }: Jmespath.Shape, at: string, use: "text" | "key
 
 /** A text without placeholders comes back as it is. */
 const compileText = (text: Text, place: Place, at = "key"): string | Maker<string> => {
-  const escaped = escapes[place]
   if (typeof text !== "string") {
     const result = expression(text, `${at}.jmespath`, place === "key" ? "key" : "text")
+    // A value alone can't be taken for several that are joined.
+    const escaped = place === "key" ? escapes.text : escapes[place]
     return (source) => escaped(result(source))
   }
   const parts: Array<string | Field> = []
@@ -219,6 +224,7 @@ const compileText = (text: Text, place: Place, at = "key"): string | Maker<strin
   if (only === undefined) return ""
   if (parts.length === 1 && typeof only === "string") return only
   const write = place === "key" ? toKey : toText
+  const escaped = place === "key" && parts.length === 1 ? escapes.text : escapes[place]
   return (source) => {
     let out = ""
     for (const part of parts) out += typeof part === "string" ? part : escaped(write(part(source)))

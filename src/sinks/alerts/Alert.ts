@@ -120,7 +120,8 @@ interface Told {
 const teller = ({ resolve, summary, dedupKey, objectId, details }: Options): ((entry: Entry) => Told) => {
   // A single template, so that the body is decoded once.
   const template = (summary: string, own: boolean) =>
-    Template.compileBody({ summary, key: dedupKey ?? null, objectId, details, own: own ? "{{/data/object}}" : null })
+    Template.compileBody({ summary, objectId, details, own: own ? "{{/data/object}}" : null })
+  const keyOf = dedupKey === undefined ? undefined : Template.compile(dedupKey, "key")
   const usual = template(summary ?? usualSummary, false)
   const special = new Map(
     Object.entries(summaries).map(([type, words]) => [type, template(summary ?? words, isRelayEvent(type))]),
@@ -128,7 +129,8 @@ const teller = ({ resolve, summary, dedupKey, objectId, details }: Options): ((e
   return (entry) => {
     const { event } = entry
     const subject = resolve === true ? asFailure(event) : event
-    const read = fields(Numbers.parse((special.get(subject.type) ?? usual).render({ ...entry, event: subject })))
+    const told = { ...entry, event: subject }
+    const read = fields(Numbers.parse((special.get(subject.type) ?? usual).render(told)))
     const object = idOf(read.objectId)
     const own = fields(read.own)
     const time = CloudEvents.time(entry)
@@ -137,7 +139,7 @@ const teller = ({ resolve, summary, dedupKey, objectId, details }: Options): ((e
       : [subject.type, event.accountId, object || idempotencyKey(entry)]
     return {
       summary: Template.toText(read.summary),
-      key: Template.toText(read.key) || usualKey.join("/"),
+      key: keyOf?.render(told) || usualKey.map(Template.escapeKey).join("/"),
       facts: factsOf({ Type: event.type, Account: event.accountId, Object: object, ...own, ...fields(read.details) }),
       event: factsOf({ Event: event.id }),
       time,

@@ -96,6 +96,18 @@ describe("an alert of one event", () => {
     expect(key(1, {})).not.toBe(key(2, {}))
   })
 
+  test("is another incident where values differ that are joined alike", () => {
+    for (const dedupKey of [undefined, "{{account_id}}/{{/data/object/id}}"]) {
+      const key = (accountId: string, id: string) => {
+        const body = bytes(JSON.stringify({ ...envelope(1, { id }), account_id: accountId }))
+        return alertOf({}, dedupKey === undefined ? {} : { dedupKey }, { accountId, body }).key
+      }
+      expect(key("a/b", "c")).not.toBe(key("a", "b/c"))
+      expect(key("a%2Fb", "c")).not.toBe(key("a/b", "c"))
+      expect(key("a", "b")).toBe(key("a", "b"))
+    }
+  })
+
   test("leaves out facts that say nothing", () => {
     const { facts } = alertOf({ id: "" }, { details: { a: "{{/nowhere}}", b: " \r\n\0 ", c: "{{/data/object}}" } })
     expect(facts.map(({ name }) => name)).toEqual(["Type", "Account", "c", "Event", "Time"])
