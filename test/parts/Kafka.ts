@@ -111,6 +111,9 @@ export const java = (args: ReadonlyArray<string>, options: { readonly input?: st
 /** What the broker's users are; anonymous ones may do everything. */
 export const user = { name: "relay", password: "relay-canary-3f9a1c" }
 
+/** A broker closes the connection at a larger request, in bytes. */
+export const largestRequest = 4 * 1024 * 1024
+
 export interface Broker {
   /** Anybody, in plain text. */
   readonly plain: string
@@ -194,6 +197,7 @@ export const makeBroker = async (
       "listener.security.protocol.map": `PLAIN:PLAINTEXT,TLS:SSL,MUTUAL:SSL,SASL:SASL_SSL,SCRAM:SASL_SSL,CONTROLLER:PLAINTEXT${more(({ name, protocol }) => `${name}:${protocol}`)}`,
       "controller.listener.names": "CONTROLLER",
       "inter.broker.listener.name": "PLAIN",
+      "socket.request.max.bytes": largestRequest,
       "log.dirs": join(home, "data"),
       "auto.create.topics.enable": false,
       "num.partitions": 3,

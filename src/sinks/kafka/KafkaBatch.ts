@@ -6,13 +6,25 @@ import { Effect } from "effect"
 import type { Entry } from "../../event/Entry.ts"
 import { type Placed, renderEach } from "../Rendered.ts"
 import { type Failures, isFinal, type SinkError } from "../Sink.ts"
-import { type KafkaClient, KafkaError, type KafkaRecord, place, type Topic } from "./KafkaClient.ts"
+import {
+  closed,
+  type KafkaClient,
+  KafkaError,
+  type KafkaRecord,
+  kafkaError,
+  place,
+  requestTooLarge,
+  type Topic,
+} from "./KafkaClient.ts"
 import * as KafkaErrors from "./KafkaErrors.ts"
 import type { Encoded } from "./KafkaMessage.ts"
 import type { KafkaTopics } from "./KafkaTopics.ts"
 import { partitionOf } from "./Partition.ts"
 
 type PlacedRecord = Placed<KafkaRecord>
+
+/** Bytes. No broker is told to close the connection for a smaller request. */
+const largeRequest = 64 * 1024
 
 /**
  * Makes a function that sends batches. It fails with an error that concerns all events of a batch; `fault` says what
@@ -26,6 +38,14 @@ export const make = (
 ) => {
   let turn = 0
 
+  /** Sends records. A closed connection is an error of each record. */
+  const sendAll = (records: ReadonlyArray<PlacedRecord>): ReturnType<KafkaClient["send"]> =>
+    Effect.catchIf(
+      client.send(records.map(({ message }) => message)),
+      ({ code }) => code === closed,
+      (error) => Effect.succeed(new Map(records.map((_, at) => [at, error]))),
+    )
+
   /** Sends records and adds their failures. */
   const deliver = (
     records: ReadonlyArray<PlacedRecord>,
@@ -33,15 +53,38 @@ export const make = (
   ): Effect.Effect<void, KafkaError> =>
     Effect.gen(function* () {
       const refused: Array<PlacedRecord> = []
-      for (const [at, error] of yield* client.send(records.map(({ message }) => message))) {
+      const cutOff: Array<PlacedRecord> = []
+      for (const [at, error] of yield* sendAll(records)) {
         const one = records[at] as PlacedRecord
         if (KafkaErrors.isOneRecords(error)) refused.push(one)
+        if (error.code === closed) cutOff.push(one)
         failures.set(one.index, fault(error, one.message))
       }
       for (const some of Map.groupBy(refused, ({ message }) => place(message)).values()) {
         if (some.length > 1) yield* takeApart(some, failures)
       }
+      if (cutOff.length > 0 && (yield* isTooLarge(cutOff))) yield* sendInParts(cutOff, failures)
+      else if (cutOff.length === records.length) yield* Effect.fail(kafkaError(closed))
     })
+
+  /** Whether a closed connection is probably due to the size of the request: the brokers answer a small request. */
+  const isTooLarge = (records: ReadonlyArray<PlacedRecord>): Effect.Effect<boolean> =>
+    records.reduce((sum, { message }) => sum + message.value.length, 0) < largeRequest
+      ? Effect.succeed(false)
+      : Effect.match(client.brokers, { onSuccess: () => true, onFailure: () => false })
+
+  /** Sends each partition by itself, or the halves of one. A single record is too large. */
+  const sendInParts = Effect.fnUntraced(function* (
+    records: ReadonlyArray<PlacedRecord>,
+    failures: Map<number, SinkError>,
+  ) {
+    const places = [...Map.groupBy(records, ({ message }) => place(message)).values()]
+    if (places.length > 1) {
+      for (const { index } of records) failures.delete(index)
+      for (const some of places) yield* deliver(some, failures)
+    } else if (records.length > 1) yield* takeApart(records, failures)
+    else for (const { index, message } of records) failures.set(index, fault(kafkaError(requestTooLarge), message))
+  })
 
   /** Sends the halves of what a partition refused, one after the other. */
   const takeApart = Effect.fnUntraced(function* (

@@ -30,6 +30,8 @@ export const kafkaError = (code: string, detail = "") => new KafkaError({ code, 
 export const unreachable = "UNREACHABLE"
 /** A connection was opened and closed again without an answer. */
 export const closed = "CLOSED"
+/** A connection was closed for a large request, and a small one is answered. */
+export const requestTooLarge = "REQUEST_TOO_LARGE"
 export const untrusted = "TLS_UNTRUSTED"
 /** The broker refuses the client certificate, or that there is none. */
 export const certificateRefused = "TLS_CERTIFICATE_REFUSED"

@@ -9,6 +9,7 @@ import {
   certificateRefused,
   closed,
   type KafkaError,
+  requestTooLarge,
   saslMissing,
   timedOut,
   tlsMissing,
@@ -119,6 +120,11 @@ export const sinkErrorOf = (error: KafkaError, place: Place): SinkError => {
     return misconfigured(`kafka ${brokers}: ${Certificates.untrusted(failure, "brokers")}${named} (${error.detail})`)
   }
   if (code === timedOut) return unavailable(`kafka ${brokers} does not answer`)
+  if (code === requestTooLarge) {
+    return failed(
+      `${at}: the broker closed the connection at an event of ${bytes} bytes, and answers smaller requests: it is probably larger than socket.request.max.bytes; raise that, or lower the webhook's maxBody`,
+    )
+  }
   if (tooLarge(code)) {
     return unacceptable(
       `${at}: an event of ${bytes} bytes is larger than the broker takes: raise the topic's max.message.bytes, or lower the webhook's maxBody`,

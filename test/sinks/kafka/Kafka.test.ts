@@ -5,7 +5,7 @@ import type { Entry } from "../../../src/event/Entry.ts"
 import { partitionOf } from "../../../src/sinks/kafka/Partition.ts"
 import type { Failures } from "../../../src/sinks/Sink.ts"
 import { it } from "../../lib/effect.ts"
-import { consoleConsumer, user } from "../../parts/Kafka.ts"
+import { consoleConsumer, largestRequest, user } from "../../parts/Kafka.ts"
 import { allowWrite, follow, forbid, type Kept, makeTopic, partitionsOf } from "../../parts/Topics.ts"
 import { bytes, entries, entry, envelope, reasonOf } from "../samples.ts"
 import { clients, openKafka, withBroker } from "./kafkaSink.ts"
@@ -102,6 +102,22 @@ withBroker("the Kafka sink against a real broker", (broker) => {
           expect(failures.get(30)?.message).toMatch(/event of 30\d+ bytes .* max\.message\.bytes/)
           const expected = all.filter((_, index) => !failures.has(index)).map(({ event }) => event.id)
           expect(ids(yield* Effect.promise(() => received(expected.length)))).toEqual(expected)
+        }),
+      )
+
+      it.live("an event for which the broker closes the connection is retried alone, and says the probable cause", () =>
+        Effect.gen(function* () {
+          const topic = yield* Effect.promise(() => makeTopic(broker().plain, 2))
+          const sink = yield* openKafka(plain({ topic, key: "{{account_id}}" }))
+          const received = yield* follow(broker().plain, [topic])
+          const all = [entry(1), large(2, largestRequest), entry(3), entry(4, { accountId: "other" })]
+          const failures = yield* sink.send(all)
+          expect(reasons(failures)).toEqual({ 1: "DeliveryFailed", 2: "DeliveryFailed" })
+          expect(failures.get(1)?.message).toMatch(
+            /event of 4\d+ bytes.* probably larger than socket\.request\.max\.bytes/,
+          )
+          const sent = ids(yield* Effect.promise(() => received(2)))
+          expect(new Set(sent)).toEqual(new Set(["evt_1", "evt_4"]))
         }),
       )
 
