@@ -1,9 +1,9 @@
 /**
  * Checks every request before its handler for what no runtime checks: exactly
- * one well-formed Host (a broken one makes the URL wrong) and at most one
- * Content-Length (both runtimes accept an identical pair). No exception reaches
- * the runtime's own error page. It also counts the requests in progress, which a
- * drain waits for.
+ * one well-formed Host (a broken one makes the URL wrong), which only GET and
+ * HEAD may leave out, and at most one Content-Length (both runtimes accept an
+ * identical pair). No exception reaches the runtime's own error page. It also
+ * counts the requests in progress, which a drain waits for.
  *
  * **Gotcha.** Bun closes a connection on which a second request is pipelined
  * before the first is answered. The first was handled and its answer is lost; the
@@ -27,6 +27,13 @@ export interface Guard {
 /** A name, an IPv4 address or a bracketed IPv6 address, with or without a port. Two Host headers arrive joined by a comma. */
 const host = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?$/
 const length = /^[0-9]{1,15}$/
+
+const probing: ReadonlySet<string> = new Set(["GET", "HEAD"])
+
+/** Load balancers probe by HTTP/1.0 without a Host. Bun then gives the URL without one, too. */
+const isHostless = ({ method, headers }: Request): boolean => probing.has(method) && (headers.get("host") ?? "") === ""
+const withHost = (request: Request): Request =>
+  request.url.startsWith("/") ? new Request(`http://localhost${request.url}`, request) : request
 
 /** The guard answers these itself. */
 export const problems = {
@@ -69,9 +76,11 @@ export const make = (
   }
 
   return {
-    handle: (request) => {
-      const { headers } = request
-      if (!host.test(headers.get("host") ?? "")) return refuse("badHost")
+    handle: (received) => {
+      const { headers } = received
+      const hasHost = host.test(headers.get("host") ?? "")
+      if (!hasHost && !isHostless(received)) return refuse("badHost")
+      const request = hasHost ? received : withHost(received)
       const declared = headers.get("content-length")
       if (declared !== null && !length.test(declared)) return refuse("badLength")
       inProgress += 1

@@ -3,6 +3,8 @@ import { Duration, Effect, Logger, Redacted, Schema } from "effect"
 import { DeadLetterInFull, type Status } from "../../src/admin/Api.ts"
 import { most as mostStreams } from "../../src/admin/LiveStreams.ts"
 import type { Webhook } from "../../src/config/Config.ts"
+import * as Runtime from "../../src/runtime/Runtime.ts"
+import * as Raw from "../e2e/http/Raw.ts"
 import { webhook } from "../ingest/fixture.ts"
 import { event, settlement } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"
@@ -64,6 +66,31 @@ describe("the probes", () => {
       const { ask } = yield* start({ status: { health: "red", message: "a record was damaged" } })
       expect((yield* ask("/readyz")).status).toBe(200)
     }).pipe(Effect.orDie),
+  )
+})
+
+describe("a request without a Host, by HTTP/1.0", () => {
+  const asking = Effect.fnUntraced(function* (head: string) {
+    const { handle } = yield* start()
+    const address = { host: "127.0.0.1", port: 0 }
+    const { port } = (yield* Runtime.serve({ address, handler: handle })).address
+    return (yield* Effect.promise(() => Raw.send(port, head))).statuses
+  })
+
+  it.live("is answered if it is a probe", () =>
+    Effect.gen(function* () {
+      expect(yield* asking("GET /readyz HTTP/1.0\r\n\r\n")).toEqual([200])
+      expect(yield* asking("GET /healthz?from=haproxy HTTP/1.0\r\n\r\n")).toEqual([200])
+      expect(yield* asking("GET /readyz HTTP/1.1\r\nHost:\r\n\r\n")).toEqual([200])
+    }),
+  )
+
+  it.live("is refused if it asks for anything else", () =>
+    Effect.gen(function* () {
+      expect(yield* asking("GET /api/v1/status HTTP/1.0\r\n\r\n")).toEqual([421])
+      expect(yield* asking("GET //localhost/readyz HTTP/1.0\r\n\r\n")).toEqual([421])
+      expect(yield* asking("POST /api/v1/reload HTTP/1.0\r\nContent-Length: 0\r\n\r\n")).toEqual([400])
+    }),
   )
 })
 
