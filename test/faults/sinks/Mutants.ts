@@ -65,8 +65,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     line: "mail-server-killed",
     gone: "a mail counts as sent when its server goes away",
     file: "src/sinks/email/Email.ts",
-    find: "(error) => fault(error, message.length),\n    )",
-    replace: "(error) => fault(error, message.length),\n    ).pipe(Effect.catch(() => Effect.succeed([])))",
+    find: "Effect.mapError((error) => EmailErrors.sinkErrorOf(error, place)),",
+    replace: "Effect.catch(() => Effect.succeed([])),",
   },
   {
     line: "nats-killed",
