@@ -1,6 +1,7 @@
 /** Decides what a broker's replies mean for the lane, and what a person should do. */
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import { untrusted } from "../Certificates.ts"
+import { oneLine } from "../ServiceWords.ts"
 import { failed, misconfigured, rejected, type SinkError, throttled, unacceptable, unavailable } from "../Sink.ts"
 import * as AmqpError from "./AmqpError.ts"
 
@@ -58,6 +59,9 @@ const unreached = ({ detail }: AmqpError.AmqpError, at: string, { isTls }: Place
   return misconfigured(`${at}: ${untrusted(failure, "url")}`)
 }
 
+/** The broker's own words, or else its code. */
+const saidBy = ({ code, detail }: AmqpError.AmqpError): string => (detail === "" ? code : oneLine(detail))
+
 /** Decides whether a refusal concerns the event alone or the exchange. */
 const refusal = (error: AmqpError.AmqpError, at: string, place: Place): SinkError => {
   const { exchange, routingKey, isTemplated, bytes } = place
@@ -65,18 +69,20 @@ const refusal = (error: AmqpError.AmqpError, at: string, place: Place): SinkErro
   const key = routingKey === undefined ? "" : ` "${shortened(routingKey)}"`
   if (error.code === AmqpError.accessRefused) {
     if (AmqpError.isForKey(error)) {
-      const message = `${where}: the user may not write with the routing key${key}: grant it (set_topic_permissions)`
+      const message = `${where}: the user may not write with the routing key${key}: grant it with set_topic_permissions (${saidBy(error)})`
       return isTemplated ? failed(message) : misconfigured(message)
     }
     const thing = exchange === "" ? "the default exchange (amq.default)" : "the exchange"
-    return misconfigured(`${where}: the user may not write to ${thing}: grant it (set_permissions)`)
+    return misconfigured(
+      `${where}: the user may not write to ${thing}: grant it with set_permissions (${saidBy(error)})`,
+    )
   }
   if (error.code === AmqpError.notFound) {
     const todo = exchange === "" ? `there is no queue${key}: make it, or correct "routingKey"` : noExchange
-    return misconfigured(`${where}: ${todo}`)
+    return misconfigured(`${where}: ${todo} (${saidBy(error)})`)
   }
   const [, limit] = /message size \d+ .*?larger than .*?(\d+)/.exec(error.detail) ?? []
-  if (limit === undefined) return rejected(`${where} refuses the event (${error.code})`)
+  if (limit === undefined) return rejected(`${where} refuses the event (${saidBy(error)})`)
   return unacceptable(
     `${where}: an event of ${bytes} bytes is larger than the ${limit} that the broker takes: raise max_message_size, or lower the webhook's maxBody`,
   )
@@ -137,11 +143,11 @@ export const sinkErrorOf = (error: AmqpError.AmqpError, place: Place): SinkError
       if (todo !== undefined) return misconfigured(`${at}: ${todo}`)
       if (garbled.has(code)) {
         return unavailable(
-          `${at} ended the connection: what reached it was not the protocol that was sent (${code}); if that persists, look at what stands between`,
+          `${at} ended the connection: what reached it was not the protocol that was sent (${saidBy(error)}); if that persists, look at what stands between`,
         )
       }
       // The rest is transient: a shutdown, a node that fails over, an internal error.
-      return unavailable(`${at} can't take messages now (${code})`)
+      return unavailable(`${at} can't take messages now (${saidBy(error)})`)
     }
   }
 }

@@ -7,7 +7,19 @@ test("a broker that could not read what reached it is away, and says so", () => 
   for (const code of ["501", "502", "503", "505"]) {
     expect(sinkErrorOf(amqpError(code, "FRAME_ERROR"), place).reason).toMatchObject({
       _tag: "SinkUnavailable",
-      message: `rabbitmq mq:5672 ended the connection: what reached it was not the protocol that was sent (${code}); if that persists, look at what stands between`,
+      message: `rabbitmq mq:5672 ended the connection: what reached it was not the protocol that was sent (FRAME_ERROR); if that persists, look at what stands between`,
     })
+  }
+})
+
+test("a refusal shows the words of the broker", () => {
+  const place = { server: "mq:5672", isTls: false, vhost: "/", exchange: "events", isTemplated: false, bytes: 0 }
+  for (const [code, words] of [
+    ["320", "CONNECTION_FORCED - Node was put into maintenance mode"],
+    ["403", "ACCESS_REFUSED - write access to exchange 'events' in vhost '/' refused for user 'relay'"],
+    ["404", "NOT_FOUND - no exchange 'events' in vhost '/'"],
+    ["406", "PRECONDITION_FAILED - invalid expiration"],
+  ] as const) {
+    expect(sinkErrorOf(amqpError(code, words), place).reason.message).toContain(words)
   }
 })
