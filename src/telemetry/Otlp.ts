@@ -4,15 +4,17 @@
  *
  * **Guarantee.** A collector that is slow or down costs only telemetry. At most
  * four requests are in flight, five seconds each; when one fails for good, or a
- * fifth is needed, the exporter drops what it has and pauses for a minute.
+ * fifth is needed, the exporter drops what it has and pauses for a minute. The
+ * log says when exports begin to fail, why, and when they pass again.
  *
  * **Gotcha.** Variables such as OTEL_SERVICE_NAME are not read, but the config
  * may refer to them as `${OTEL_SERVICE_NAME}`.
  */
-import { ConfigProvider, Duration, Effect, Layer, Logger, Option, Redacted, Semaphore } from "effect"
+import { ConfigProvider, Duration, Effect, Layer, Logger, Option, Predicate, Redacted, Semaphore } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientError } from "effect/http"
 import { OtlpExporter, OtlpLogger, OtlpSerialization, OtlpTracer } from "effect/observability"
 import type { Otlp } from "../config/Config.ts"
+import * as HttpTransport from "../runtime/HttpTransport.ts"
 import { limit } from "./Repeats.ts"
 import * as Tracing from "./Tracing.ts"
 
@@ -23,6 +25,55 @@ const shutdownTimeout = Duration.seconds(1)
 
 const failure = (reason: HttpClientError.HttpClientErrorReason) =>
   Effect.fail(new HttpClientError.HttpClientError({ reason }))
+
+/** Why exports to a URL fail, by signal: each is logged when it begins and when it ends. */
+const reporting = (origin: string) => {
+  const failing = new Map<string, string>()
+  return (signal: string, why: string): Effect.Effect<void> => {
+    const before = failing.get(signal)
+    if (before === why || (before === undefined && why === "")) return Effect.void
+    if (why === "") failing.delete(signal)
+    else failing.set(signal, why)
+    return why === ""
+      ? Effect.logInfo(`the collector at ${origin} accepts ${signal} again`)
+      : Effect.logWarning(`the collector at ${origin} does not accept ${signal}, so they are dropped: ${why}`)
+  }
+}
+
+const whatToDo = (status: number): string => {
+  if (status === 404 || status === 405) return ': nothing accepts OTLP there; check "telemetry.otlp.url"'
+  if (status === 401 || status === 403) return ': check "telemetry.otlp.headers"'
+  return ""
+}
+
+const whyOf = (error: unknown): string => {
+  const reason = Predicate.hasProperty(error, "reason") ? error.reason : error
+  if (reason instanceof HttpClientError.EncodeError) return "it does not keep up"
+  const cause = Predicate.hasProperty(reason, "cause") ? reason.cause : undefined
+  return cause === undefined
+    ? "it does not answer"
+    : (HttpTransport.passing[HttpTransport.failureOf(cause)] ?? "no TLS with it")
+}
+
+/** Reports each outcome, as the response has it or its absence. */
+const reported = (url: string) => {
+  const report = reporting(new URL(url).origin)
+  const signalOf = (asked: string) => (asked.endsWith("/traces") ? "traces" : "logs")
+  return Layer.effect(
+    HttpClient.HttpClient,
+    Effect.map(HttpClient.HttpClient, (client) =>
+      HttpClient.transform(client, (effect, request) => {
+        const signal = signalOf(request.url)
+        return Effect.tapError(
+          Effect.tap(effect, ({ status }) =>
+            report(signal, status < 400 ? "" : `it answers ${status}${whatToDo(status)}`),
+          ),
+          (error) => report(signal, whyOf(error)),
+        )
+      }),
+    ),
+  ).pipe(Layer.provide(bounded))
+}
 
 /** At most `maxInFlight`, none for longer than `timeout`. */
 const bounded = Layer.effect(
@@ -83,7 +134,7 @@ export const layer = (config: Otlp, version: string) => {
     Layer.provide([
       OtlpExporter.layerFlusher,
       serialization,
-      bounded,
+      reported(Redacted.value(config.url)),
       ConfigProvider.layer(ConfigProvider.fromUnknown({})),
     ]),
   )

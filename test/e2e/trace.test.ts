@@ -212,6 +212,20 @@ describe.concurrent("a trace", () => {
 })
 
 describe.concurrent("a collector that hangs", () => {
+  test("says in the log that the collector does not take it, and why, once", async () => {
+    const elsewhere = receiver(() => 404)
+    for (const [url, why] of [
+      [elsewhere.url, 'it answers 404: nothing accepts OTLP there; check "telemetry.otlp.url"'],
+      [`http://127.0.0.1:${await freePort()}/`, "nothing listens there (connection refused)"],
+    ] as const) {
+      const { file, deliver } = await write(`untold-${url.replace(/\D/g, "")}`, { lake: elsewhere.url }, { otlp: { url } })
+      const running = await startRelay(file, { cwd })
+      expect(await deliver()).toBe(202)
+      await running.prints(`does not accept traces, so they are dropped: ${why}`)
+      await running.kill("SIGTERM")
+    }
+  })
+
   test("holds up neither a delivery nor the end", async () => {
     const stuck = Bun.serve({
       port: 0,

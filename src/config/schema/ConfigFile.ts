@@ -79,6 +79,12 @@ const secretHeaders = (description: string) =>
     .annotate({ description })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({})))
 
+const isBaseUrl = Schema.makeFilter(
+  (url: string) =>
+    /\/v1\/(traces|logs|metrics)\/*$/.test(url) ? "the base URL: the relay adds /v1/traces and /v1/logs itself" : true,
+  { expected: "the base URL: the relay adds /v1/traces and /v1/logs itself" },
+)
+
 const Telemetry = Schema.Struct({
   otlp: Schema.optionalKey(
     Schema.Struct({
@@ -86,7 +92,7 @@ const Telemetry = Schema.Struct({
         Schema.String.annotate({
           description: "The collector's base URL; `/v1/traces` and `/v1/logs` are added",
           examples: ["http://127.0.0.1:4318"],
-        }).check(isHttpUrl),
+        }).check(isHttpUrl, isBaseUrl),
       ),
       headers: secretHeaders("Headers of each export, such as an API key; never shown"),
       sampleRate: Schema.Finite.check(
