@@ -110,6 +110,8 @@ export const Certificate = Schema.Struct({
   notAfter: EpochMillis,
   /** Its SHA-256. */
   fingerprint: Schema.String,
+  /** Why a sender may not be able to verify it, what to do, and whether an intermediate is missing for certain. */
+  chain: optional(Schema.Struct({ message: Schema.String, hint: Schema.String, isSure: Schema.Boolean })),
 })
 
 /** The active config. */

@@ -1,5 +1,6 @@
 /** Certificates as PEM files hold them: what they say, and what is wrong with them, in words. */
 import { createPrivateKey, X509Certificate } from "node:crypto"
+import * as tls from "node:tls"
 import { Result } from "effect"
 import type { EpochMillis } from "../event/Quantities.ts"
 
@@ -13,6 +14,8 @@ export interface Certificate {
   readonly notAfter: EpochMillis
   /** Its SHA-256. */
   readonly fingerprint: string
+  /** Why a sender may not be able to verify it. Absent if the chain is complete, and for other certificates than the listener's. */
+  readonly chain?: ChainProblem
 }
 
 /** A problem of a certificate or key, and the way to fix it. */
@@ -21,15 +24,26 @@ export interface Problem {
   readonly hint: string
 }
 
+/** A certificate's chain that is not complete. */
+export interface ChainProblem extends Problem {
+  /** Whether an intermediate is missing for certain. Otherwise the issuer may be a root that senders know. */
+  readonly isSure: boolean
+}
+
 /** Whether a value is PEM text, and not the name of a file. */
 export const isPem = (value: string): boolean => value.includes("-----BEGIN ")
 
 const blocks = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g
 
+const commonName = (name: string): string | undefined =>
+  name
+    .split("\n")
+    .find((line) => line.startsWith("CN="))
+    ?.slice(3)
+
 const nameOf = ({ subject, subjectAltName }: X509Certificate): string => {
   const lines = (subject ?? "").split("\n")
-  const common = lines.find((line) => line.startsWith("CN="))?.slice(3)
-  return common ?? subjectAltName?.split(", ")[0]?.replace(/^[^:]*:/, "") ?? lines.join(", ")
+  return commonName(subject ?? "") ?? subjectAltName?.split(", ")[0]?.replace(/^[^:]*:/, "") ?? lines.join(", ")
 }
 
 const isPrivateKey = (pem: string): boolean => /-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(pem)
@@ -104,6 +118,66 @@ export const parse = (pem: string, key: string, isBundle: boolean): Result.Resul
       fingerprint: fingerprint256,
     }
   })
+
+const isIssuedBy = (one: X509Certificate, other: X509Certificate): boolean =>
+  one.checkIssued(other) && one.verify(other.publicKey)
+
+let known: ReadonlySet<string> | undefined
+
+/** The names of the roots that this machine trusts. Reading them takes some 10 ms, so it is done once. */
+const trusted = (): ReadonlySet<string> => {
+  known ??= readTrusted()
+  return known
+}
+
+/** TypeScript's libraries for Bun do not declare `getCACertificates` yet. */
+const readTrusted = (): ReadonlySet<string> => {
+  const { rootCertificates, getCACertificates } = tls as typeof tls & {
+    readonly getCACertificates: (which: "system" | "extra") => ReadonlyArray<string>
+  }
+  const all = new Set([...rootCertificates, ...getCACertificates("system"), ...getCACertificates("extra")])
+  return new Set([...all].map((pem) => new X509Certificate(pem).subject))
+}
+
+/** Returns why a peer can't verify the first certificate of a text by the others in it; `undefined` if it can. */
+export const chainProblem = (pem: string): ChainProblem | undefined => {
+  const all = Result.getOrElse(read(pem), (): ReadonlyArray<X509Certificate> => [])
+  const chain: Array<X509Certificate> = []
+  for (let at = all[0]; at !== undefined; ) {
+    if (at.subject === at.issuer) return undefined
+    chain.push(at)
+    const one = at
+    const next = all.find((other) => !chain.includes(other) && isIssuedBy(one, other))
+    if (next === undefined) return trusted().has(one.issuer) ? undefined : incomplete(one, all, chain)
+    at = next
+  }
+  return undefined
+}
+
+const incomplete = (
+  last: X509Certificate,
+  all: ReadonlyArray<X509Certificate>,
+  chain: ReadonlyArray<X509Certificate>,
+): ChainProblem => {
+  const issuer = commonName(last.issuer) ?? last.issuer.replaceAll("\n", ", ")
+  const others = all.filter((one) => chain.every(({ fingerprint256 }) => fingerprint256 !== one.fingerprint256))
+  const [, url] = /^CA Issuers - URI:(\S+)/m.exec(last.infoAccess ?? "") ?? []
+  const from = url === undefined ? "" : ` (it is at ${url})`
+  const append = `append the certificate of ${issuer}${from}, or name the whole chain, such as certbot's fullchain.pem`
+  if (others.length > 0) {
+    const names = others.map(nameOf).join(", ")
+    const message = `the issuer of ${nameOf(last)} is ${issuer}, and the file has ${names} instead, so senders can't verify it`
+    return { message, hint: `${append}, and remove the others`, isSure: true }
+  }
+  const missing = `the issuer of ${nameOf(last)}, ${issuer}, is not in the file`
+  return url === undefined
+    ? {
+        message: `${missing}, and this machine doesn't know it: if it is an intermediate, senders can't verify the certificate`,
+        hint: `${append}; if it is a root of your own, append it as well`,
+        isSure: false,
+      }
+    : { message: `${missing}, so senders can't verify the certificate`, hint: append, isSure: true }
+}
 
 /** Whether it is no longer valid, or not yet. */
 export const timeProblem = ({ notBefore, notAfter }: Certificate, now: EpochMillis): Problem | undefined => {

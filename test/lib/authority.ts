@@ -25,6 +25,8 @@ export interface Authority {
    * such as `extendedKeyUsage=clientAuth`.
    */
   readonly issue: (name: string, names: string, days?: number, extension?: string) => Certificate
+  /** An authority below this one. */
+  readonly intermediate: (name: string) => Authority
 }
 
 const openssl = (...args: ReadonlyArray<string>): void => {
@@ -41,8 +43,20 @@ export const makeAuthority = (directory: string, name = "authority"): Authority 
   const caKey = at(`${name}.key`)
   const isAuthority = ["-days", "2", "-subj", `/CN=${name}`, "-addext", "basicConstraints=critical,CA:TRUE"]
   openssl("req", "-x509", ...key, ...isAuthority, "-keyout", caKey, "-out", ca)
-  return {
+  return authorityIn(directory, name)
+}
+
+/** The authority whose certificate and key are in `directory` already. */
+const authorityIn = (directory: string, authority: string): Authority => {
+  const at = (file: string) => join(directory, file)
+  const ca = at(`${authority}.pem`)
+  const caKey = at(`${authority}.key`)
+  const made: Authority = {
     ca,
+    intermediate: (name) => {
+      made.issue(name, `DNS:${name}`, 2, "basicConstraints=critical,CA:TRUE")
+      return authorityIn(directory, name)
+    },
     issue: (name, names, days = 2, extension = "") => {
       const [certificate, ownKey] = [at(`${name}.pem`), at(`${name}.key`)]
       openssl("req", "-new", ...key, "-subj", `/CN=${name}`, "-keyout", ownKey, "-out", at(`${name}.csr`))
@@ -57,4 +71,5 @@ export const makeAuthority = (directory: string, name = "authority"): Authority 
       }
     },
   }
+  return made
 }

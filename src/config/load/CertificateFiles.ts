@@ -9,8 +9,8 @@
  */
 import { Effect, type PlatformError, Result } from "effect"
 import type { EpochMillis } from "../../event/Quantities.ts"
-import { type Certificate, isPem, keyProblem, type Problem, parse, timeProblem } from "../Certificate.ts"
-import { error, type Finding, formatPath, type Path } from "../diagnostics/Source.ts"
+import { type Certificate, chainProblem, isPem, keyProblem, type Problem, parse, timeProblem } from "../Certificate.ts"
+import { error, type Finding, formatPath, type Path, warning } from "../diagnostics/Source.ts"
 import { type Fields, fields } from "../Fields.ts"
 import { type Types, visitSinks, writtenJournal } from "../schema/ConfiguredTypes.ts"
 import { traitOf, type Visitor, visit } from "../schema/Traits.ts"
@@ -36,6 +36,7 @@ export interface CertificateFiles {
   readonly certificates: ReadonlyArray<Certificate>
   readonly errors: ReadonlyArray<Finding>
   readonly faults: ReadonlyArray<Fault>
+  readonly warnings: ReadonlyArray<Finding>
   /** Files that are not here, where a check goes on without. */
   readonly absent: ReadonlyArray<Finding>
 }
@@ -79,6 +80,7 @@ export const read = Effect.fnUntraced(function* (
   const certificates: Array<Certificate> = []
   const errors: Array<Finding> = []
   const faults: Array<Fault> = []
+  const warnings: Array<Finding> = []
   const absent: Array<Finding> = []
 
   const readPlace = Effect.fnUntraced(function* ({ path: place, names }: Place) {
@@ -114,14 +116,18 @@ export const read = Effect.fnUntraced(function* (
   const check = (pem: string, path: Path): Problem | undefined => {
     const parsed = parse(pem, formatPath(path), path.at(-1) === "ca")
     if (Result.isFailure(parsed)) return parsed.failure
-    certificates.push(parsed.success)
+    const { fingerprint } = parsed.success
+    const fault = ({ message, hint }: Problem) => faults.push({ finding: error(path, message, hint), fingerprint })
     const time = timeProblem(parsed.success, options.now)
-    if (time !== undefined) {
-      faults.push({ finding: error(path, time.message, time.hint), fingerprint: parsed.success.fingerprint })
-    }
+    if (time !== undefined) fault(time)
+    // Who verifies a sink's certificate may have its intermediates.
+    const chain = path[0] === "tls" ? chainProblem(pem) : undefined
+    if (chain?.isSure === true) fault(chain)
+    else if (chain !== undefined) warnings.push(warning(path, chain.message, chain.hint))
+    certificates.push({ ...parsed.success, ...(chain && { chain }) })
     return undefined
   }
 
   for (const place of placesOf(config, options)) yield* readPlace(place)
-  return { root, certificates, errors, faults, absent }
+  return { root, certificates, errors, faults, warnings, absent }
 })

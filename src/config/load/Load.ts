@@ -306,6 +306,7 @@ const build = Effect.fnUntraced(function* (file: string, text: string, given: Lo
   )
   const shape = [
     ...files.errors,
+    ...files.warnings,
     ...whole.findings,
     ...journal.findings,
     ...(whole.findings.length === 0 ? common.findings : []),

@@ -144,6 +144,11 @@ describe.concurrent("doctor", () => {
     expect(certificates(inUse, [], now)).toMatchObject([
       { verdict: "warning", message: expect.stringMatching(/^a, expires in 10 d: renew/) },
     ])
+    const chain = { message: "its issuer is unknown", hint: "append it", isSure: false }
+    const alone = relayConfig({ certificates: [{ ...one, notAfter: now + 90 * day, fingerprint: "AA", chain }] })
+    expect(certificates(alone, [], now)).toMatchObject([
+      { verdict: "warning", message: "a, expires in 90 d; its issuer is unknown: append it" },
+    ])
   })
 
   it.live("tells what a sink advises, and it is no failure", () =>

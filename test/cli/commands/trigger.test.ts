@@ -15,11 +15,13 @@ const directory = temporary()
 suiteUnless(lacking, "trigger over TLS", () => {
   const { ca, issue } = makeAuthority(directory)
   const own = issue("localhost", "IP:127.0.0.1")
+  const chain = join(directory, "chain.pem")
+  writeFileSync(chain, own.pem.cert + readFileSync(ca, "utf8"))
   const config = join(directory, "config.json")
   writeFileSync(
     config,
     JSON.stringify({
-      tls: { certificate: own.certificate, key: own.key },
+      tls: { certificate: chain, key: own.key },
       webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: "a-secret-of-this-test" }] } },
       sinks: { audit: { type: "console" } },
       routes: [{ name: "everything", match: "**", to: "audit" }],

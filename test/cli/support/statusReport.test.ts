@@ -273,6 +273,27 @@ describe("status", () => {
     expect(health(at(300_000)).level).toBe("critical")
   })
 
+  test("reports a certificate's chain that is not complete, and notes one whose issuer is unknown", () => {
+    const at = (isSure: boolean): Status => ({
+      ...status([lane("lake")]),
+      certificates: [
+        {
+          key: "tls.certificate",
+          subject: "hooks.example.com",
+          notBefore: 0,
+          notAfter: 300_000 + 90 * 86_400_000,
+          fingerprint: "A",
+          chain: { message: "the issuer of it is not in the file", hint: "append it", isSure },
+        },
+      ],
+    })
+    const said =
+      "tls.certificate: the certificate of hooks.example.com: the issuer of it is not in the file\n  what to do: append it; then relay reload"
+    expect(rendered(at(true))).toStartWith(`critical  ${said}`)
+    expect(rendered(at(false))).toContain(`note  ${said}`)
+    expect([health(at(true)).level, health(at(false)).level]).toEqual(["critical", "ok"])
+  })
+
   test("shows the quarantine once it holds something", () => {
     const text = rendered(status([lane("_quarantine", { type: "quarantine", deadLetters: 2 })]))
     expect(text).toContain("_quarantine: 2 dead letters\n  what to do: relay dlq list --sink _quarantine")

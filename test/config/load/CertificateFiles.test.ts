@@ -18,7 +18,10 @@ afterAll(() => rmSync(directory, { recursive: true }))
 const sinkWith = (tls: object) => ({ lake: { type: "http", url: "https://lake.example", tls } })
 
 suiteUnless(lacking, "certificates of a config", () => {
-  const { ca, issue } = makeAuthority(directory)
+  const { ca, issue, intermediate } = makeAuthority(directory)
+  const [between, another] = [intermediate("between"), intermediate("another")]
+  const leaf = between.issue("leaf", "DNS:a")
+  const linked = between.issue("linked", "DNS:a", 2, "authorityInfoAccess=caIssuers;URI:http://ca.example/between.crt")
   const [good, other, old] = [issue("good", "DNS:a"), issue("other", "DNS:b"), issue("old", "DNS:c", -1)]
   const openssl = (...args: ReadonlyArray<string>) => spawnSync("openssl", args).stdout
   const text = (file: string) => readFileSync(file, "utf8")
@@ -30,6 +33,15 @@ suiteUnless(lacking, "certificates of a config", () => {
     "other.key": other.pem.key,
     "old.pem": old.pem.cert,
     "old.key": old.pem.key,
+    "chain.key": leaf.pem.key,
+    "alone.pem": leaf.pem.cert,
+    "alone+uri.pem": linked.pem.cert,
+    "linked.key": linked.pem.key,
+    "wrong.pem": `${leaf.pem.cert}${text(another.ca)}`,
+    "chain.pem": `${leaf.pem.cert}${text(between.ca)}${text(ca)}`,
+    "mixed.pem": `${leaf.pem.cert}${text(ca)}${text(between.ca)}`,
+    "self.pem": text(ca),
+    "self.key": text(join(directory, "authority.key")),
     "old+new.pem": `${old.pem.cert}${text(ca)}`,
     "der.pem": openssl("x509", "-in", good.certificate, "-outform", "der"),
     "damaged.pem": damaged,
@@ -73,7 +85,7 @@ suiteUnless(lacking, "certificates of a config", () => {
     ["is DER", { certificate: "der.pem", key: "good.key" }, "certificate", /no certificate in PEM/],
     ["is damaged", { certificate: "damaged.pem", key: "good.key" }, "certificate", /certificate is damaged/],
     ["is the key", { certificate: "good.key", key: "good.key" }, "certificate", /a private key, and no certificate/],
-    ["has expired", { certificate: "old.pem", key: "old.key" }, "certificate", /has expired, at 20/],
+    ["has expired", { certificate: "old+new.pem", key: "old.key" }, "certificate", /has expired, at 20/],
     [
       "has no key",
       { certificate: "good.pem", key: "no.key" },
@@ -101,6 +113,49 @@ suiteUnless(lacking, "certificates of a config", () => {
     },
   )
 
+  const incomplete: ReadonlyArray<readonly [certificate: string, key: string, sure: boolean, message: string]> = [
+    [
+      "alone.pem",
+      "chain.key",
+      false,
+      "the issuer of leaf, between, is not in the file, and this machine doesn't know it",
+    ],
+    ["alone+uri.pem", "linked.key", true, "the issuer of linked, between, is not in the file, so senders can't verify"],
+    [
+      "wrong.pem",
+      "chain.key",
+      true,
+      "the issuer of leaf is between, and the file has another instead, so senders can't",
+    ],
+  ]
+  test.each(incomplete)("the chain of %s is reported, and the relay runs with it", async (file, key, sure, message) => {
+    const parts = { tls: { certificate: file, key } }
+    const loaded = await loadWith(parts)
+    const [told, ...others] = warningsOf(loaded)
+    expect([told?.key, told?.message, others]).toEqual(["tls.certificate", expect.stringContaining(message), []])
+    expect(told?.hint).toStartWith("append the certificate of between")
+    expect(loaded.certificateFaults).toHaveLength(sure ? 1 : 0)
+    expect(loaded.config.certificates[0]?.chain).toMatchObject({ message: told?.message, isSure: sure })
+  })
+
+  test("a chain that is complete, in any order, or self-signed, is not, nor the chain of a sink", async () => {
+    for (const [certificate, key] of [
+      ["chain.pem", "chain.key"],
+      ["mixed.pem", "chain.key"],
+      ["self.pem", "self.key"],
+    ]) {
+      const loaded = await loadWith({ tls: { certificate, key } })
+      expect([certificate, warningsOf(loaded), loaded.config.certificates[0]?.chain]).toEqual([
+        certificate,
+        [],
+        undefined,
+      ])
+    }
+    const routes = [{ name: "all", match: "**", to: "lake" }]
+    const sink = sinkWith({ certificate: "alone.pem", key: "chain.key" })
+    expect(warningsOf(await loadWith({ sinks: sink, routes }))).toEqual([])
+  })
+
   test("an authority that is missing, damaged or expired is one too; of several the last to expire counts", async () => {
     const withCa = (ca: string) => told({ sinks: sinkWith({ ca }), routes: [{ name: "all", match: "**", to: "lake" }] })
     expect(await withCa("no.pem")).toEqual([expect.stringMatching("can't be read")])
@@ -115,7 +170,7 @@ suiteUnless(lacking, "certificates of a config", () => {
     expect(warningsOf(loaded).map(({ severity, key }) => `${severity} ${key}`)).toEqual(["warning sinks.lake.tls.ca"])
     const [lake] = loaded.config.sinks as ReadonlyArray<LaneConfig & { config: { tls: unknown } }>
     expect(lake?.config.tls).toEqual({ ca: "no.pem" })
-    const expired = await loadWith({ tls: { certificate: "old.pem", key: "old.key" } })
+    const expired = await loadWith({ tls: { certificate: "old+new.pem", key: "old.key" } })
     expect(warningsOf(expired)).toHaveLength(1)
     expect(loadWith({ tls: { certificate: "no.pem", key: "good.key" } })).rejects.toThrow("tls.certificate")
   })

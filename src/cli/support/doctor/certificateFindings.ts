@@ -1,4 +1,4 @@
-/** Checks the certificates of the config: those that can't be used, that have expired, or are about to. */
+/** Checks the certificates of the config: whether they can be used, expire soon, and have a complete chain. */
 import type { Certificate } from "../../../config/Certificate.ts"
 import type { RelayConfig } from "../../../config/Config.ts"
 import { isExpiring } from "../../../config/Expiry.ts"
@@ -13,6 +13,7 @@ const wrong = ({ key, message, hint = "" }: CertificateFault): Finding =>
 const lasting = (one: Certificate, now: EpochMillis): Finding => {
   const at = finder("certificate", one.key)
   const message = `${one.subject}, expires in ${span(one.notAfter - now)}`
+  if (one.chain !== undefined) return at("warning", `${message}; ${one.chain.message}: ${one.chain.hint}`)
   return isExpiring(one, now) ? at("warning", `${message}: renew it, then \`relay reload\``) : at("ok", message)
 }
 

@@ -71,6 +71,8 @@ const ofConfig: ReadonlyArray<State> = [
   "secret-expiring",
   "certificate-expired",
   "certificate-expiring",
+  "certificate-incomplete",
+  "certificate-issuer-unknown",
 ]
 
 /** Texts, some of which end as sentences do, in the one line that a finding has. */
