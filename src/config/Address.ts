@@ -1,4 +1,4 @@
-/** An address that a server listens on: host and port, as in `127.0.0.1:8080` or `[::1]:8080`. */
+/** An address that a server listens on: host and port, as in `127.0.0.1:8080`, `[::1]:8080`, or `*:8080` for all. */
 export interface Address {
   readonly host: string
   readonly port: number
@@ -21,8 +21,10 @@ export const format = ({ host, port }: Address): string => `${host.includes(":")
 export const isLoopback = ({ host }: Pick<Address, "host">): boolean =>
   host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host)
 
-export const isWildcard = ({ host }: Pick<Address, "host">): boolean =>
-  host === "0.0.0.0" || host === "::" || host === ""
+/** All addresses of this machine, of IPv4 and IPv6. */
+export const all = "*"
+
+export const isWildcard = ({ host }: Pick<Address, "host">): boolean => [all, "0.0.0.0", "::", ""].includes(host)
 
 /** The address at which this machine reaches a listener: one for all interfaces can't be connected to. */
 export const reachable = ({ host, port }: Address): Address => ({

@@ -10,9 +10,10 @@
  * `stop()` waits for as long as a half-sent body stalls, and Deno's `shutdown()`
  * cuts it off.
  */
+import { networkInterfaces } from "node:os"
 import process from "node:process"
 import { Duration, Effect, Option, Redacted, Schema, type Scope } from "effect"
-import { type Address, format } from "../config/Address.ts"
+import { type Address, all, format } from "../config/Address.ts"
 import type { Tls } from "../config/Config.ts"
 import * as BunPlatform from "./Bun.ts"
 import * as DenoPlatform from "./Deno.ts"
@@ -78,11 +79,18 @@ const whyNot = (error: unknown, { address, key }: Pick<ServeOptions, "address" |
     case "EADDRNOTAVAIL":
     case "AddrNotAvailable":
       return new ServeError({
-        message: `${where} is no address of this machine: choose one that it has, or 0.0.0.0 for all of them`,
+        message: `${where} is no address of this machine: choose one that it has, or * for all of them`,
       })
     default:
       return new ServeError({ message: `can't listen on ${where}: ${error instanceof Error ? error.message : error}` })
   }
+}
+
+/** A listener at `::` takes IPv4 too. Without any address of IPv6 the kernel may not know it. */
+const boundHost = (host: string): string => {
+  if (host !== all) return host
+  const hasV6 = Object.values(networkInterfaces()).some((some) => some?.some(({ family }) => family === "IPv6"))
+  return hasV6 ? "::" : "0.0.0.0"
 }
 
 /** Whether the listener's connections ended in time. */
@@ -117,13 +125,14 @@ export const serve = Effect.fn("Runtime.serve")(function* (
     const generation = Generation.make(guard.handle)
     const listener = platform.listen({
       ...own,
+      address: { ...own.address, host: boundHost(own.address.host) },
       tls: tls && { certificate: tls.certificate, key: Redacted.value(tls.key) },
       // Only one with a certificate is ever replaced.
       handler: tls === undefined ? guard.handle : generation.handle,
       maxBody: options.maxBody ?? 64 * 1024 * 1024,
       idleTimeout,
     })
-    return { ...listener, generation }
+    return { ...listener, address: { ...own.address, port: listener.address.port }, generation }
   }
   const opening = Effect.catchDefect(open(listen, options.address, options.mayPause === true, retireAfter), (error) =>
     Effect.fail(whyNot(error, options)),

@@ -10,10 +10,10 @@ import { type Relay, relay, startRelay } from "../lib/relay.ts"
 const cwd = mkdtempSync(join(tmpdir(), "relay-admin-"))
 const token = "a-token-of-this-test"
 
-const write = async (name: string, admin: object): Promise<string> => {
+const write = async (name: string, admin: object, host = "127.0.0.1"): Promise<string> => {
   const file = join(cwd, `${name}.json`)
   const config = {
-    listen: `127.0.0.1:${await freePort()}`,
+    listen: `${host}:${await freePort()}`,
     admin,
     journal: { path: join(cwd, `${name}.db`) },
     webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: "a-secret-of-this-test" }] } },
@@ -33,6 +33,12 @@ interface Started {
 const start = async (name: string, guarded: boolean): Promise<Started> => {
   const port = await freePort()
   const file = await write(name, { listen: `127.0.0.1:${port}`, ...(guarded && { token }) })
+  return { file, port, running: await startRelay(file, { cwd }) }
+}
+
+const startAtAll = async (): Promise<Started> => {
+  const port = await freePort()
+  const file = await write("all", { listen: `*:${port}`, token }, "*")
   return { file, port, running: await startRelay(file, { cwd }) }
 }
 
@@ -118,4 +124,20 @@ test("beyond loopback the admin API does not start without a token", async () =>
   const file = await write("beyond", { listen: `0.0.0.0:${await freePort()}` })
   const { code, stderr } = await relay(["run", "-c", file], { cwd })
   expect([code, stderr]).toEqual([78, expect.stringContaining("has no token")])
+})
+
+describe("a relay that listens at *", () => {
+  test("is found by every command that asks it, and by a delivery", async () => {
+    const { file, running } = await startAtAll()
+    try {
+      for (const args of [["status"], ["lanes", "list"], ["reload"], ["trigger", "client.created"], ["dlq", "list"]]) {
+        const { code, stderr } = await relay([...args, "-c", file], { cwd })
+        expect([args, code, stderr]).toEqual([args, 0, expect.any(String)])
+      }
+      const { stdout } = await relay(["doctor", "-c", file], { cwd })
+      expect(stdout.match(/is taken by the running relay/g)).toHaveLength(2)
+    } finally {
+      await running.kill()
+    }
+  }, 60_000)
 })

@@ -58,6 +58,21 @@ describe("an address", () => {
     }),
   )
 
+  it.live("that is * takes connections of IPv4 and IPv6, and is taken then for both", () =>
+    Effect.gen(function* () {
+      const { address } = yield* Runtime.serve({ address: { host: "*", port: 0 }, handler: ok })
+      const { port } = address
+      expect(address.host).toBe("*")
+      const statuses = yield* Effect.promise(() =>
+        Promise.all(["127.0.0.1", "[::1]"].map(async (host) => (await fetch(`http://${host}:${port}/`)).status)),
+      )
+      expect(statuses).toEqual([200, 200])
+      for (const host of ["*", "0.0.0.0", "::"]) {
+        expect(yield* whyNot({ address: { host, port }, handler: ok })).toContain(" is taken: ")
+      }
+    }),
+  )
+
   it.live("is free again when the scope has closed", () =>
     Effect.gen(function* () {
       const { address } = yield* Effect.scoped(Runtime.serve({ address: anywhere, handler: ok }))

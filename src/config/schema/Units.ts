@@ -137,9 +137,9 @@ const bytes = word<Bytes>({
 
 const address = word<Address.Address>({
   kind: "address",
-  how: 'write host and port, such as "127.0.0.1:8080", "0.0.0.0:8080" or "[::1]:8080"',
+  how: 'write host and port, such as "127.0.0.1:8080", "[::1]:8080", or "*:8080" for all addresses',
   pattern: Address.pattern,
-  examples: ["127.0.0.1:8080", "0.0.0.0:8080", "[::1]:8080"],
+  examples: ["127.0.0.1:8080", "[::1]:8080", "*:8080"],
   parse: (text) => {
     const address = Address.parse(text)
     if (address === undefined) return Result.fail(didYouMean("address", meantAddress(text)))
