@@ -44,8 +44,9 @@ export interface RelayOptions {
   readonly load: Effect.Effect<Loaded, ConfigError>
 }
 
-export const layer = ({ file, config, certificateFaults }: Loaded, options: RelayOptions) =>
-  ActiveConfig.layer(config, Runtime.hmac).pipe(
+export const layer = (loaded: Loaded, options: RelayOptions) => {
+  const { file, config } = loaded
+  return ActiveConfig.layer(config, Runtime.hmac).pipe(
     then(journal(config, options)),
     then(RelayEvents.layer),
     then(Ingest.layer),
@@ -56,13 +57,14 @@ export const layer = ({ file, config, certificateFaults }: Loaded, options: Rela
     then(SenderSilence.layer),
     then(Warnings.layer),
     then(ListenerTls.layer(config.tls)),
-    then(Reload.layer(options.load, certificateFaults)),
+    then(Reload.layer(options.load, loaded)),
     then(RelayInfo.layer({ version: options.version, configFile: file })),
     then(Introduction.layer),
     then(listening(config)),
     // Merged: whoever runs the relay logs to it as well.
     Layer.provideMerge(telemetry(config, options)),
   )
+}
 
 /** The next part: it is given all before it. */
 const then =

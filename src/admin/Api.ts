@@ -119,6 +119,8 @@ export const Config = Schema.Struct({
   loadedAt: EpochMillis,
   /** Why the last reload was refused; empty when it was not. */
   refusal: Schema.String,
+  /** The file was replaced, and the relay can't read the new one: a container mounts the file itself. */
+  isReplaced: Schema.optionalKey(Schema.Literal(true)),
 })
 
 /** The status, which `relay status` and the page show. */
@@ -226,8 +228,10 @@ export type Selection = typeof Selection.Type
 
 /** The result of a reload: the changes that it made, and its warnings. */
 export const Reloaded = Schema.Struct({
-  /** The file that the relay read. */
+  /** The path of the file that the relay read. */
   file: Schema.String,
+  /** When it was last changed; absent for the embedded defaults. */
+  changedAt: Schema.optionalKey(Schema.Finite),
   changes: Schema.Array(Difference),
   /** A note that an operator should read. */
   notes: Schema.Array(Schema.String),

@@ -6,6 +6,7 @@
 import { quarantine } from "../event/Event.ts"
 import { count, instant, span } from "../formats/Amounts.ts"
 import { takeoverAfter } from "../journal/FleetStatus.ts"
+import { replaced } from "../reload/Replaced.ts"
 import type { Lane, Status, Webhook } from "./Api.ts"
 import { certificateProblems } from "./CertificateProblems.ts"
 import { refusalProblems } from "./RefusalProblems.ts"
@@ -159,9 +160,15 @@ const silenceProblems = ({ name, silentSince }: Webhook, { now }: Status): Reado
   return [{ state: "sender-silent", name, lines: [line], action }]
 }
 
-const configProblems = ({ config: { loadedAt, refusal } }: Status): ReadonlyArray<StatusProblem> => {
+const configProblems = ({ config, configFile }: Status): ReadonlyArray<StatusProblem> => {
+  const { loadedAt, refusal, isReplaced } = config
+  const problem = { state: "reload-refused" as const, name: "config" }
+  const stays = `the config of ${new Date(loadedAt).toISOString()} remains active`
+  if (isReplaced === true) {
+    const { message, action } = replaced(configFile)
+    return [{ ...problem, lines: [`${message}; ${stays}`], action }]
+  }
   if (refusal === "") return []
-  const since = `the last reload was refused; the config of ${new Date(loadedAt).toISOString()} remains active`
-  const lines = [since, ...refusal.split("\n")]
-  return [{ state: "reload-refused", name: "config", lines, action: "relay validate, then relay reload" }]
+  const lines = [`the last reload was refused; ${stays}`, ...refusal.split("\n")]
+  return [{ ...problem, lines, action: "relay validate, then relay reload" }]
 }

@@ -6,6 +6,7 @@
  */
 import { Equal, Schema } from "effect"
 import type { LaneConfig, RelayConfig, Webhook } from "../config/Config.ts"
+import type { EpochMillis } from "../event/Quantities.ts"
 
 export const Difference = Schema.Struct({
   what: Schema.Literals(["listener", "webhook", "secret", "sink", "route"]),
@@ -138,6 +139,12 @@ export const between = (before: RelayConfig, after: RelayConfig): ReadonlyArray<
     ...sinks(before.sinks, after.sinks),
     ...compare("route", before.routes, after.routes, (route) => ({ ...route })),
   ]
+}
+
+/** Names the file that was read, and the time of its last change. */
+export const headline = ({ file, changedAt }: { readonly file: string; readonly changedAt?: EpochMillis }): string => {
+  const when = changedAt === undefined ? "" : `, last changed at ${new Date(changedAt).toISOString()},`
+  return `${file}${when} was reloaded`
 }
 
 const signs = { added: "+", removed: "-", changed: "~", renamed: ">" } as const

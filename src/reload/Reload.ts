@@ -13,6 +13,7 @@ import { Clock, Context, Deferred, Effect, Equal, Exit, type Latch, Layer, Queue
 import { ActiveConfig } from "../ActiveConfig.ts"
 import type { RelayConfig } from "../config/Config.ts"
 import { type ConfigError, Diagnostic, logDiagnostics, render } from "../config/diagnostics/Diagnostic.ts"
+import { embeddedName } from "../config/load/ConfigText.ts"
 import { type CertificateFault, diagnosticsOf, type Loaded, warningsOf } from "../config/load/Load.ts"
 import * as Slices from "../config/load/Slices.ts"
 import { LaneSpecs } from "../delivery/LaneSpecs.ts"
@@ -21,14 +22,18 @@ import type { EpochMillis } from "../event/Quantities.ts"
 import { Archive } from "../journal/Archive.ts"
 import { storeEnd } from "../journal/AuditLog.ts"
 import { liveKeys } from "../journal/Journals.ts"
+import * as FileChange from "../runtime/FileChange.ts"
 import { ListenerTls } from "../runtime/ListenerTls.ts"
 import { Notify } from "../runtime/Notify.ts"
 import * as Difference from "./Difference.ts"
+import { replaced } from "./Replaced.ts"
 
 /** The result of a reload: the changes that it made, and its warnings. */
 export interface Report {
-  /** The file that was read, as it is named. */
+  /** The path of the file that was read. */
   readonly file: string
+  /** The time of its last change, if it is a file. */
+  readonly changedAt?: EpochMillis
   readonly changes: ReadonlyArray<Difference.Difference>
   /** A person should know this of it, in sentences. */
   readonly notes: ReadonlyArray<string>
@@ -38,7 +43,7 @@ export interface Report {
 /** The config before it is still in force. */
 export class ReloadRefused extends Schema.TaggedError<ReloadRefused>()("ReloadRefused", {
   /**
-   * It can't be loaded; it changes what only a restart can; a new sink can't work; the journal can't open a lane now;
+   * It can't be loaded; it changes what only a restart can, or another file would take its place; a new sink can't work; the journal can't open a lane now;
    * the listener can't take its certificate.
    */
   reason: Schema.Literals(["config", "restart", "sink", "journal", "listener"]),
@@ -53,6 +58,8 @@ export interface ReloadStatus {
   readonly loadedAt: EpochMillis
   /** Why the last reload was refused; empty when it was not. */
   readonly refusal: string
+  /** The file was replaced, and the relay can't read the new one. */
+  readonly isReplaced?: true
 }
 
 export class Reload extends Context.Service<
@@ -62,12 +69,12 @@ export class Reload extends Context.Service<
     readonly status: Effect.Effect<ReloadStatus>
   }
 >()("relay/reload/Reload") {
-  /** `faults` are those of the certificates that the relay was started with. */
+  /** `started` is the config that the relay was started with. */
   static readonly layer = (
     load: Effect.Effect<Loaded, ConfigError>,
-    faults: ReadonlyArray<CertificateFault>,
+    started: Pick<Loaded, "file" | "certificateFaults">,
   ): Layer.Layer<Reload, never, ActiveConfig | Lanes | LaneSpecs | ListenerTls> =>
-    Layer.effect(Reload, make(load, faults))
+    Layer.effect(Reload, make(load, started))
 }
 
 /** The caller of a reload that no request asked for: a user of this machine, by one of the two triggers of `Watch.ts`. */
@@ -87,9 +94,10 @@ export const reloadWhen = (triggered: Latch.Latch): Effect.Effect<never, never, 
 const refused = (reason: ReloadRefused["reason"], message: string, diagnostics: ReloadRefused["diagnostics"] = []) =>
   new ReloadRefused({ reason, message, diagnostics })
 
-const logReport = Effect.fnUntraced(function* ({ file, changes, notes, warnings }: Report) {
+const logReport = Effect.fnUntraced(function* (report: Report) {
+  const { file, changes, notes, warnings } = report
   const words = changes.length === 0 ? "nothing has changed" : changes.map(Difference.show).join("; ")
-  yield* Effect.annotateLogs(Effect.logInfo(`${file} was reloaded: ${words}`), { file })
+  yield* Effect.annotateLogs(Effect.logInfo(`${Difference.headline(report)}: ${words}`), { file })
   yield* logDiagnostics(warnings)
   for (const note of notes) yield* Effect.logWarning(note)
 })
@@ -106,6 +114,18 @@ const withPlace = (key: string, { file, lineOf }: Loaded): string => {
   return line === undefined ? key : `${key} (${file}:${line})`
 }
 
+/** Refuses a file that another one has replaced, and one in the place of the file that the relay was started with. */
+const readable = Effect.fnUntraced(function* (file: string, started: string) {
+  if (file !== started && started !== embeddedName) {
+    const message = `${started} is gone, and ${file} would take its place`
+    return yield* refused("restart", `${message}: put it back, or restart the relay`)
+  }
+  const change = yield* FileChange.lastChange(file)
+  if (change?.isReplaced !== true) return change
+  const { message, action } = replaced(change.path)
+  return yield* refused("restart", `${message}: ${action}`)
+})
+
 /** Faults that the certificates in force have as well are no reason to keep them. */
 const newFaults = (
   after: ReadonlyArray<CertificateFault>,
@@ -120,20 +140,21 @@ const newFaults = (
 
 const make = Effect.fnUntraced(function* (
   load: Effect.Effect<Loaded, ConfigError>,
-  initial: ReadonlyArray<CertificateFault>,
+  started: Pick<Loaded, "file" | "certificateFaults">,
 ) {
   const active = yield* ActiveConfig
   const lanes = yield* Lanes
   const specs = yield* LaneSpecs
   const listener = yield* ListenerTls
   const notify = yield* Notify
-  let faults = initial
+  let faults = started.certificateFaults
   const requests = yield* Queue.unbounded<Deferred.Deferred<Report, ReloadRefused>>()
   let status: ReloadStatus = { loadedAt: yield* Clock.currentTimeMillis, refusal: "" }
 
   const attempt = Effect.gen(function* () {
     const loaded = yield* Effect.mapError(load, (error) => refused("config", error.message, error.diagnostics))
     const { file, config, certificateFaults } = loaded
+    const change = yield* readable(file, started.file)
     const before = active.current.config
     const diagnostics = diagnosticsOf(newFaults(certificateFaults, faults, before))
     if (diagnostics.length > 0) return yield* refused("config", render(diagnostics), diagnostics)
@@ -160,7 +181,13 @@ const make = Effect.fnUntraced(function* (
     )
     faults = certificateFaults
     yield* Slices.breath
-    const report: Report = { file, changes: Difference.between(before, config), notes, warnings: warningsOf(loaded) }
+    const report: Report = {
+      file: change?.path ?? file,
+      ...(change && { changedAt: change.changedAt }),
+      changes: Difference.between(before, config),
+      notes,
+      warnings: warningsOf(loaded),
+    }
     return report
   })
 
@@ -195,6 +222,9 @@ const make = Effect.fnUntraced(function* (
       yield* Queue.offer(requests, request)
       return yield* Deferred.await(request)
     }),
-    status: Effect.sync(() => status),
+    status: Effect.map(FileChange.lastChange(started.file), (change) => ({
+      ...status,
+      ...(change?.isReplaced === true && { isReplaced: true as const }),
+    })),
   })
 })

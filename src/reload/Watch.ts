@@ -5,11 +5,12 @@
  * The files are read twice a second, so that one that an editor renames into
  * place, or that a symbolic link leads to, is seen like any other. A change
  * counts when two reads in a row agree, so that a file that is being written is
- * not taken half.
+ * not taken half. A file that can't be read or is empty counts after five seconds.
  */
-import { Effect, FileSystem, Latch } from "effect"
+import { Effect, FileSystem, Latch, Option } from "effect"
 import { type FileTexts, readerOf } from "../config/load/ReadFile.ts"
 import { onHangup } from "../runtime/Runtime.ts"
+import { replaced } from "./Replaced.ts"
 
 /** A latch that every trigger opens, from now on; `files` are watched where they are given. */
 export const triggers = Effect.fnUntraced(function* (files?: FileTexts) {
@@ -19,9 +20,23 @@ export const triggers = Effect.fnUntraced(function* (files?: FileTexts) {
   return triggered
 })
 
+/** Reads in a row after which a file that is absent or empty counts as changed. A rename takes less. */
+const patience = 10
+
 /** Opens the latch when one of `files` reads otherwise than when it was loaded. Each load says anew which they are. */
 export const watch = Effect.fnUntraced(function* (files: FileTexts, triggered: Latch.Latch) {
-  const readFile = readerOf(yield* FileSystem.FileSystem)
+  const fileSystem = yield* FileSystem.FileSystem
+  const readFile = readerOf(fileSystem)
+  const known = new Set<string>()
+  /** Warns once of a file whose new content can't be read. */
+  const warnOfReplaced = Effect.fnUntraced(function* (path: string) {
+    const found = yield* Effect.option(fileSystem.stat(path))
+    const links = Option.flatMap(found, ({ nlink }) => nlink)
+    if (known.has(path) || !Option.contains(links, 0n)) return
+    known.add(path)
+    const { message, action } = replaced(path)
+    yield* Effect.logWarning(`${message}: ${action}`)
+  })
   /** Empty while there is no file, as in the middle of a rename. */
   const read = (path: string) =>
     Effect.orElseSucceed(
@@ -29,11 +44,20 @@ export const watch = Effect.fnUntraced(function* (files: FileTexts, triggered: L
       () => "",
     )
   let before: ReadonlyMap<string, string> = new Map(files)
+  const empty = new Map<string, number>()
   const look = Effect.gen(function* () {
     const now: FileTexts = new Map()
-    for (const path of files.keys()) now.set(path, yield* read(path))
+    for (const path of files.keys()) {
+      const text = yield* read(path)
+      now.set(path, text)
+      empty.set(path, text === "" ? (empty.get(path) ?? 0) + 1 : 0)
+      yield* warnOfReplaced(path)
+    }
     // Not one by one: a certificate and its key change together.
-    const changed = [...now].filter(([path, text]) => text !== "" && files.has(path) && text !== files.get(path))
+    const changed = [...now].filter(
+      ([path, text]) =>
+        files.has(path) && text !== files.get(path) && (text !== "" || (empty.get(path) ?? 0) >= patience),
+    )
     if (changed.length > 0 && changed.every(([path, text]) => text === before.get(path))) {
       for (const [path, text] of changed) files.set(path, text)
       yield* triggered.open

@@ -1,7 +1,17 @@
 /** A running relay gets another config, as a process. RELAY_UNDER chooses the runtime, or the binary. */
 import { afterAll, describe, expect, test } from "bun:test"
 import { createHmac } from "node:crypto"
-import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs"
 import { connect } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -48,6 +58,7 @@ const start = async (parts: Parts, args: ReadonlyArray<string> = []) => {
   running.push(process)
   const ask = (...words: ReadonlyArray<string>) => relay([...words, "-c", name], { cwd })
   return {
+    name,
     process,
     write,
     /** As an editor does: another file takes its name. */
@@ -94,6 +105,35 @@ const idsIn = (name: string): ReadonlyArray<string> => {
 const arrives = async (name: string, id: string): Promise<void> => {
   while (!idsIn(name).includes(id)) await Bun.sleep(10)
 }
+
+const unreadable = {
+  gone: () => {},
+  empty: (path: string) => writeFileSync(path, ""),
+  "a directory": (path: string) => mkdirSync(path),
+  "a pipe": (path: string) => Bun.spawnSync(["mkfifo", path]),
+}
+
+describe.concurrent("relay run --watch", () => {
+  test.each(Object.entries(unreadable))(
+    "says that the config is %s, and goes on when it is back",
+    async (_, put) => {
+      const { name, write, process, ask, metrics } = await start({ sinks: sinks("watched") }, ["--watch"])
+      const path = join(cwd, name)
+      const text = readFileSync(path)
+      rmSync(path)
+      put(path)
+      await process.prints("the active config stays")
+      expect(await metrics()).toContain("relay_config_last_reload_successful 0")
+      rmSync(path, { recursive: true, force: true })
+      writeFileSync(path, text)
+      await process.prints(/was reloaded: nothing has changed/)
+      expect((await ask("status")).stdout).not.toContain("refused;")
+      write({ sinks: sinks("watched", "more") })
+      await process.prints("+ sink more")
+    },
+    60_000,
+  )
+})
 
 describe.concurrent("relay reload", () => {
   test("adds, removes and renames sinks, says so, and events go where the new routes say", async () => {
@@ -163,6 +203,31 @@ describe.concurrent("relay reload", () => {
     expect(await (await post()).json()).toMatchObject({ changes: [], notes: [] })
     expect(await metrics()).toContain("relay_config_last_reload_successful 1")
     expect(process.stderr()).toMatch(/the active config stays: only a restart changes listen \(\S+:\d+\), so nothing/)
+  })
+
+  test("names the file and its last change, and refuses one that was replaced outside the container", async () => {
+    const { name, reload, ask, process: started } = await start({ sinks: sinks("mounted") })
+    const path = join(cwd, name)
+    const changedAt = statSync(path).mtime.toISOString()
+    expect((await reload()).stdout).toBe(`${path}, last changed at ${changedAt}, was reloaded: nothing has changed\n`)
+    await started.kill()
+
+    // The kernel shows a file that is mounted by itself and replaced in the same way: it has no link any more.
+    const open = openSync(path, "r")
+    const mounted = await startRelay(`/proc/${process.pid}/fd/${open}`, {
+      cwd,
+      args: ["--log-format", "text", "--watch"],
+    })
+    running.push(mounted)
+    rmSync(path)
+    await mounted.prints("was replaced outside the container, and its new content can't be read inside")
+    writeFileSync(path, readFileSync(open))
+    const status = await ask("status")
+    expect([status.code, status.stdout]).toEqual([0, expect.stringContaining("was replaced outside the container")])
+    expect(status.stdout).toContain("mount the directory, or restart the container")
+    const refused = await reload()
+    expect([refused.code, refused.stdout]).toEqual([1, ""])
+    expect(refused.stderr).toContain("mount the directory, or restart the container")
   })
 
   test("does not disturb what is under way: an attempt, nor a delivery whose body is still coming", async () => {

@@ -38,7 +38,7 @@ const loading = (version: number) => {
 
 /** The parts of a relay that a reload changes, over a journal on disk. */
 const relay = ({ config }: Loaded, load: ReturnType<typeof loading>) =>
-  Reload.layer(load, []).pipe(
+  Reload.layer(load, { file: "relay.config.json", certificateFaults: [] }).pipe(
     Layer.provide(
       Layer.unwrap(
         Effect.map(LaneSpecs, (specs) =>

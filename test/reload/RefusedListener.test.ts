@@ -55,7 +55,7 @@ const relayWith = <A, E>(
       LaneSpecs,
       Effect.map(LaneSpecs, ({ of }) => LaneSpecs.of({ of: (sink) => specOf(of(sink)) })),
     ).pipe(Layer.provide(LaneSpecs.layer(undefined, 1e9)))
-    const parts = Reload.layer(next, []).pipe(
+    const parts = Reload.layer(next, { file: "relay.config.json", certificateFaults: [] }).pipe(
       Layer.provideMerge(lanes),
       Layer.provide(RelayEvents.layer),
       Layer.provideMerge(createSqlite()()),
@@ -89,6 +89,19 @@ it.live("a reload whose certificate the listener refuses leaves what waits at th
       expect(yield* lanes).toContainEqual(["old", "waiting", 3])
       expect((yield* lanes).map(([name]) => name)).not.toContain("new")
     }),
+  ),
+)
+
+it.live("a reload that would take another file, because the config is gone, is refused", () =>
+  relayWith(
+    Effect.map(loading("new", "before", away), (loaded) => ({ ...loaded, file: "the embedded defaults" })),
+    ({ reload, lanes }) =>
+      Effect.gen(function* () {
+        expect((yield* Effect.flip(reload)).message).toBe(
+          "relay.config.json is gone, and the embedded defaults would take its place: put it back, or restart the relay",
+        )
+        expect(yield* lanes).toContainEqual(["old", "waiting", 3])
+      }),
   ),
 )
 

@@ -1,20 +1,24 @@
 import { describe, expect } from "bun:test"
-import { Effect, FileSystem, Latch, PlatformError } from "effect"
+import { Effect, FileSystem, Latch, Logger, Option, PlatformError } from "effect"
 import { TestClock } from "effect/testing"
 import { watch } from "../../src/reload/Watch.ts"
 import { it } from "../lib/effect.ts"
 
 type Info = FileSystem.File.Info
 
-/** Watches a file that was loaded as `text`, and whose text is `state.text`; `undefined` while there is none. */
+/** Watches a file that was loaded as `text`. Its text is `state.text`, or `undefined` while there is none. */
 const watching = (text: string | undefined) =>
   Effect.gen(function* () {
-    const state = { text, asked: 0 }
+    const state = { text, asked: 0, links: 1n, warned: [] as string[] }
     const asked = Latch.makeUnsafe(false)
     const gone = PlatformError.systemError({ _tag: "NotFound", module: "FileSystem", method: "readFile" })
     const files = FileSystem.makeNoop({
       stat: () =>
-        Effect.suspend(() => (state.text === undefined ? Effect.fail(gone) : Effect.succeed({ type: "File" } as Info))),
+        Effect.suspend(() =>
+          state.text === undefined
+            ? Effect.fail(gone)
+            : Effect.succeed({ type: "File", nlink: Option.some(state.links) } as unknown as Info),
+        ),
       readFile: () => Effect.sync(() => new TextEncoder().encode(state.text)),
     })
     yield* Effect.forkScoped(
@@ -26,7 +30,9 @@ const watching = (text: string | undefined) =>
       ),
     )
     const loaded = new Map([["relay.config.json", text ?? ""]])
+    const logger = Logger.make<unknown, void>(({ message }) => void state.warned.push(String(message)))
     yield* watch(loaded, asked).pipe(
+      Effect.provide(Logger.layer([logger])),
       Effect.provideService(FileSystem.FileSystem, files),
       Effect.forkScoped({ startImmediately: true }),
     )
@@ -36,7 +42,7 @@ const watching = (text: string | undefined) =>
         yield* TestClock.adjust("500 millis")
         return state.asked
       })
-    return { after, loaded }
+    return { after, loaded, state }
   })
 
 describe("a watched config", () => {
@@ -72,6 +78,30 @@ describe("a watched config", () => {
       expect([yield* after("two"), yield* after("two")]).toEqual([0, 0])
       loaded.set("certificate.pem", "two")
       expect([yield* after("two"), yield* after("three"), yield* after("three")]).toEqual([0, 0, 1])
+    }),
+  )
+
+  it.effect("is loaded once more when it has been absent or empty for five seconds, and when it is back", () =>
+    Effect.gen(function* () {
+      for (const absent of [undefined, ""]) {
+        const { after } = yield* watching("one")
+        for (let seen = 1; seen < 10; seen++) expect(yield* after(absent)).toBe(0)
+        expect([yield* after(absent), yield* after(absent)]).toEqual([1, 1])
+        expect([yield* after("one"), yield* after("one")]).toEqual([1, 2])
+      }
+    }),
+  )
+
+  it.effect("is warned of once when it was replaced outside the container", () =>
+    Effect.gen(function* () {
+      const { after, state } = yield* watching("one")
+      yield* after("one")
+      expect(state.warned).toEqual([])
+      state.links = 0n
+      expect([yield* after("one"), yield* after("one")]).toEqual([0, 0])
+      expect(state.warned).toEqual([
+        "relay.config.json was replaced outside the container, and its new content can't be read inside: mount the directory, or restart the container",
+      ])
     }),
   )
 

@@ -3,16 +3,16 @@ import { Effect } from "effect"
 import { Command } from "effect/cli"
 import type { Reloaded } from "../../admin/Api.ts"
 import { toJson } from "../../config/diagnostics/Diagnostic.ts"
-import { show } from "../../reload/Difference.ts"
+import { headline, show } from "../../reload/Difference.ts"
 import { ask } from "../support/adminClient.ts"
 import { Json } from "../support/flags.ts"
 import { sayWarnings } from "../support/loadConfig.ts"
 import { plain, print, printJson, say } from "../support/output.ts"
 
-const lines = ({ file, changes }: typeof Reloaded.Type): string =>
+const lines = ({ changes, ...read }: typeof Reloaded.Type): string =>
   changes.length === 0
-    ? `${plain(file)} was reloaded: nothing has changed`
-    : [`${plain(file)} was reloaded:`, ...changes.map((change) => `  ${plain(show(change))}`)].join("\n")
+    ? `${plain(headline(read))}: nothing has changed`
+    : [`${plain(headline(read))}:`, ...changes.map((change) => `  ${plain(show(change))}`)].join("\n")
 
 export const reload = Command.make(
   "reload",
