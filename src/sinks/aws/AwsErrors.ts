@@ -2,10 +2,13 @@
  * Errors of AWS, as the SDK throws them and as a batch's answer reports them:
  * the reason for the lane, and the message for a person.
  *
- * **Guarantee.** Nothing of AWS's own text is repeated except error codes and
- * the action that was denied: the text may hold what was sent.
+ * **Guarantee.** No message repeats AWS's own text, except error codes and the
+ * action that was denied: the text may hold what was sent. If AWS refuses an
+ * event, its text is the answer that is kept with the attempt.
  */
+import { Redacted } from "effect"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
+import { oneLine } from "../ServiceWords.ts"
 import { failed, misconfigured, rejected, type SinkError, throttled, unacceptable, unavailable } from "../Sink.ts"
 
 /** A failed request, or a failed entry of one. */
@@ -216,6 +219,9 @@ const misdirected = (status: number, { endpoint, service }: Place, role = ""): s
     ? `what answers there (${status}) is not AWS: look for a proxy on the way`
     : `what answers at ${endpoint} (${status}) is not ${service.name}: correct "${service.endpointKey}"`
 
+/** AWS's own text about an event. It holds nothing of the credentials: those errors have codes of their own. */
+const textOf = (detail: string) => (detail === "" ? {} : { answer: Redacted.make(oneLine(detail)) })
+
 /** The wait where AWS names none, in milliseconds. */
 const pause = 1 * seconds
 
@@ -262,7 +268,9 @@ export const sinkErrorOf = (error: AwsError, place: Place): SinkError => {
   const said = code === "" ? `${status}` : `${status}, ${code}`
   if (status >= 500 || status === 408 || isPassing(code)) return unavailable(`${at} can't take events now (${said})`)
   if (status === 413) return unacceptable(`${at} finds the event too large (413)`)
-  if (isMessages(code, service) && role === "") return rejected(`${at} refused the event (${said})`)
+  if (isMessages(code, service) && role === "") {
+    return rejected(`${at} refused the event (${said})`, textOf(detail))
+  }
   const todo = code === "" ? misdirected(status, place, role) : `AWS refuses what the relay asks (${said})`
   return misconfigured(`${at}: ${todo}`)
 }
@@ -284,8 +292,8 @@ export const entryErrorOf = ({ code: said, detail = "", senderFault }: Refused, 
   if (known !== undefined) return known
   const named = code === "" ? "" : ` (${code})`
   return (senderFault ?? isMessages(code, place.service))
-    ? rejected(`${at} refused the event${named}`)
-    : failed(`${at} failed to take the event${named}`)
+    ? rejected(`${at} refused the event${named}`, textOf(detail))
+    : failed(`${at} failed to take the event${named}`, textOf(detail))
 }
 
 /** An answer without any of the batch's entries isn't from the service, whatever its status. */

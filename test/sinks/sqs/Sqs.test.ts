@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from "bun:test"
 import { HTTP } from "cloudevents"
-import { Effect, Schema } from "effect"
+import { Effect, Redacted, Schema } from "effect"
 import type { Entry } from "../../../src/event/Entry.ts"
 import type { Failures } from "../../../src/sinks/Sink.ts"
 import { largest } from "../../../src/sinks/sqs/Sqs.ts"
@@ -96,6 +96,8 @@ describe("a message that SQS refuses", () => {
       expect(failures.get(5)?.message).toContain("encrypts the queue: grant kms:GenerateDataKey")
       expect(failures.get(6)?.message).toContain("grant sqs:SendMessage and sqs:GetQueueAttributes on the queue")
       for (const { message } of failures.values()) expect(message).not.toContain("canary")
+      const answers = [...failures.values()].flatMap(({ reason }) => reason.answer ?? []).map(Redacted.value)
+      expect(answers).toContain("canary")
       expect(ids(server.passed())).toEqual(["evt_1", "evt_4", "evt_9"])
     }),
   )
