@@ -101,6 +101,24 @@ describe("the admin API on loopback", () => {
     }
   })
 
+  test("refuses a Host that no URL can have, and takes no odd path for a bug", async () => {
+    for (const line of ["GET /api/v1/status", pause, "GET /metrics", "GET /healthz"]) {
+      for (const host of ["localhost:99999", "127.0.0.1:65536", "127.0.0.999", "[:::1]:9080", "xn--a"]) {
+        expect([line, host, await ask(kinds.open, line, { host })]).toEqual([line, host, 400])
+      }
+    }
+    for (const path of [
+      "/%zz",
+      "/api/v1/events/%zz",
+      "/api/v1/events/%ff",
+      "/api/v1/events?limit=%zz",
+      "//a:99999/b",
+    ]) {
+      expect([path, Math.floor((await ask(kinds.open, `GET ${path}`)) / 100)]).toEqual([path, 4])
+    }
+    expect(kinds.open.running.stderr()).not.toContain("a bug")
+  })
+
   test("asks for the token where the config has one, and for nothing on its probes", async () => {
     for (const line of ["GET /api/v1/status", "GET /metrics", "GET /openapi.json", pause]) {
       for (const headers of [{}, { authorization: "Bearer wrong" }, { authorization: token }]) {

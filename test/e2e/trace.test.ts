@@ -218,7 +218,11 @@ describe.concurrent("a collector that hangs", () => {
       [elsewhere.url, 'it answers 404: nothing accepts OTLP there; check "telemetry.otlp.url"'],
       [`http://127.0.0.1:${await freePort()}/`, "nothing listens there (connection refused)"],
     ] as const) {
-      const { file, deliver } = await write(`untold-${url.replace(/\D/g, "")}`, { lake: elsewhere.url }, { otlp: { url } })
+      const { file, deliver } = await write(
+        `untold-${url.replace(/\D/g, "")}`,
+        { lake: elsewhere.url },
+        { otlp: { url } },
+      )
       const running = await startRelay(file, { cwd })
       expect(await deliver()).toBe(202)
       await running.prints(`does not accept traces, so they are dropped: ${why}`)

@@ -273,6 +273,8 @@ describe("malformed HTTP is refused with 400, and nothing of it is kept", () => 
     ["an empty Host", (body) => ["Host:", length(body)]],
     ["a Host with a path in it", (body) => ["Host: evil/x?y#", length(body)]],
     ["a Host with a user in it", (body) => ["Host: user@relay.example", length(body)]],
+    ["a Host with a port that can't be", (body) => ["Host: localhost:99999", length(body)]],
+    ["a Host with an address that can't be", (body) => ["Host: 1.2.3.999", length(body)]],
     ["a Host with white space in it", (body) => ["Host: relay example", length(body)]],
   ]
   for (const [name, framing] of cases) {
