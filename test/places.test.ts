@@ -66,6 +66,7 @@ describe("the places in src that", () => {
 
         "ingest/Ingest.ts": [1, "when a delivery came, which is stored; secrets expire at an instant"],
         "ingest/RecentRefusals.ts": [1, "when a request was refused, which is shown"],
+        "ingest/SenderSilence.ts": [1, "the last delivery is an instant, which is stored; hours of the day"],
         "delivery/Quarantine.ts": [1, "age of stored events, unless somebody set the clock"],
         "delivery/RelayEvents.ts": [1, "when an event happened, which is stored"],
         "delivery/UnservedLanes.ts": [1, "since when a lane stands still, which is shown"],

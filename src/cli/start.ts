@@ -22,6 +22,7 @@ import { commandOf, Program } from "./support/Program.ts"
 
 /** `entry` is the main module's URL. Ends the process. */
 export const start = async (entry: URL): Promise<never> => {
+  Process.keepFlags()
   const started = Process.started()
   const debug = started.env.RELAY_DEBUG === "1"
   const stderr = Stderr.make()

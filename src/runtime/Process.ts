@@ -1,5 +1,6 @@
 /** The process: how it was started, its services for Effect, and how it ends. */
 import process from "node:process"
+import { Writable } from "node:stream"
 import { isatty } from "node:tty"
 import * as NodeChildProcessSpawner from "@effect/platform-node-shared/NodeChildProcessSpawner"
 import * as NodeFileSystem from "@effect/platform-node-shared/NodeFileSystem"
@@ -9,6 +10,7 @@ import * as NodeTerminal from "@effect/platform-node-shared/NodeTerminal"
 import { Layer } from "effect"
 import { workingDirectory } from "./Environment.ts"
 import { isCompiled, name, version } from "./Runtime.ts"
+import * as StandardStream from "./StandardStream.ts"
 
 /** How a process was started. */
 export interface Started {
@@ -34,6 +36,29 @@ export const started = (): Started => ({
   cwd: workingDirectory() ?? "",
   env: process.env,
 })
+
+const writable = (descriptor: 1 | 2): Writable => {
+  const write = StandardStream.to(descriptor)
+  return new Writable({
+    write: (chunk, _, done) => {
+      StandardStream.writeAll(write, chunk).then(() => done(), done)
+    },
+  })
+}
+
+/**
+ * Replaces the process's streams unless they are terminals. Bun sets O_NONBLOCK on a pipe or a socket as soon as
+ * `process.stdout` or `process.stderr` is read. Other processes may share it, and their writes would fail.
+ */
+export const keepFlags = (): void => {
+  for (const [name, descriptor] of [
+    ["stdout", 1],
+    ["stderr", 2],
+  ] as const) {
+    // A definition would read the stream first; an assignment does not. Deno sets no flags, and ignores it.
+    if (!isatty(descriptor)) Reflect.set(process, name, writable(descriptor))
+  }
+}
 
 /** File system, paths, standard streams and terminal. */
 export const services = Layer.mergeAll(

@@ -2,11 +2,12 @@
  * Writes to standard output and standard error without blocking the event loop.
  *
  * The descriptor keeps its flags, because other processes may share it. `poll`
- * says when a part can be written, and a thread of the runtime writes it. That
- * thread blocks only if another process fills the pipe in between, or if the
- * C library can't be called.
+ * says when a part can be written. A write blocks only if another process fills
+ * the pipe in between, or if the C library can't be called; on Bun it then blocks
+ * a thread of the runtime.
  */
-import { fstatSync, write } from "node:fs"
+import { constants, fstatSync, openSync, write } from "node:fs"
+import { isatty } from "node:tty"
 import { codeOf } from "./ErrorCode.ts"
 import type { Libc } from "./Platform.ts"
 import { libc } from "./Runtime.ts"
@@ -37,13 +38,23 @@ const isFile = (descriptor: number): boolean => {
   }
 }
 
+/** A terminal may take less than `poll` promises. It is opened once more, with flags of its own. */
+const withOwnFlags = (descriptor: number): number => {
+  if (!isatty(descriptor)) return descriptor
+  try {
+    return openSync(`/proc/self/fd/${descriptor}`, constants.O_WRONLY | constants.O_NONBLOCK | constants.O_NOCTTY)
+  } catch {
+    return descriptor
+  }
+}
+
 /** Whole lines, if they fit. */
 const firstPart = (bytes: Uint8Array): Uint8Array =>
   bytes.length <= part ? bytes : bytes.subarray(0, bytes.lastIndexOf(lineFeed, part - 1) + 1 || part)
 
-/** Writes to an open descriptor. */
-export const to = (descriptor: number): Write => {
-  const whole = isFile(descriptor)
+const open = (shared: number): Write => {
+  const whole = isFile(shared)
+  const descriptor = withOwnFlags(shared)
   let library: Pick<Libc, "poll"> | undefined
   try {
     library = whole ? undefined : libc()
@@ -59,6 +70,15 @@ export const to = (descriptor: number): Write => {
         else reject(error)
       })
     })
+}
+
+const opened = new Map<number, Write>()
+
+/** Writes to standard output, 1, or standard error, 2. */
+export const to = (descriptor: 1 | 2): Write => {
+  const known = opened.get(descriptor) ?? open(descriptor)
+  opened.set(descriptor, known)
+  return known
 }
 
 /** Waits for as long as the stream is full. */

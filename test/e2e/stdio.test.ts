@@ -5,7 +5,17 @@
 import { afterAll, afterEach, describe, expect, test } from "bun:test"
 import { spawnSync } from "node:child_process"
 import { createHmac } from "node:crypto"
-import { closeSync, constants, mkdtempSync, openSync, readFileSync, readSync, rmSync, writeFileSync } from "node:fs"
+import {
+  closeSync,
+  constants,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  readSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { freePort } from "../lib/port.ts"
@@ -45,7 +55,12 @@ const pipe = () => {
       await Bun.sleep(5)
     }
   }
-  return { writing, read }
+  /** Whether a write of another process that shares it would wait. */
+  const isBlocking = (): boolean => {
+    const flags = /^flags:\t(\d+)$/m.exec(readFileSync(`/proc/self/fdinfo/${writing}`, "utf8"))?.[1] ?? ""
+    return (Number.parseInt(flags, 8) & constants.O_NONBLOCK) === 0
+  }
+  return { writing, read, isBlocking }
 }
 
 const secret = "a-secret-of-this-test"
@@ -55,8 +70,22 @@ const names = Array.from({ length: 400 }, (_, index) =>
   `${letters[Math.floor(index / 20)]}${letters[index % 20]}`.padEnd(100, "x"),
 )
 
-/** Starts the relay with the descriptors as its stdout and stderr. */
-const start = async (stdout: number | "ignore", stderr: number, sinks: object, webhooks = ["main"]) => {
+/** Runs a program on a terminal. After a line on stdin it reads the terminal, prints it, and then the exit code. */
+const terminal = `
+import os, pty, subprocess, sys, threading
+reading, terminal = pty.openpty()
+child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal)
+os.close(terminal)
+print(child.pid, flush=True)
+sys.stdin.readline()
+try:
+    while True: os.write(1, os.read(reading, 65536))
+except OSError: pass
+print("exit", child.wait(), flush=True)
+`
+
+/** Writes a config. `ask` sends a request to the admin API. */
+const configure = async (sinks: object, webhooks: ReadonlyArray<string>) => {
   const [deliveries, admin] = [`127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`]
   const config = join(cwd, `${deliveries}.json`)
   const webhook = (name: string) => ({ path: `/${name}`, secrets: [{ name: "main", value: secret }] })
@@ -71,22 +100,28 @@ const start = async (stdout: number | "ignore", stderr: number, sinks: object, w
       routes: [{ name: "everything", match: "**", to: Object.keys(sinks) }],
     }),
   )
-  const child = Bun.spawn([...command(), "run", "-c", config], {
-    cwd,
-    env: { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "" },
-    stdin: "ignore",
-    stdout,
-    stderr,
-  })
-  cleanups.push(() => child.kill("SIGKILL"))
   const ask = (path: string) => fetch(`http://${admin}${path}`)
   const isReady = () =>
     ask("/readyz").then(
       ({ ok }) => ok,
       () => false,
     )
-  while (!(await isReady())) await Bun.sleep(10)
-  return { child, ask, url: (name: string) => `http://${deliveries}/${name}` }
+  const ready = async () => {
+    while (!(await isReady())) await Bun.sleep(10)
+  }
+  const words = [...command(), "run", "-c", config]
+  return { words, ask, ready, url: (name: string) => `http://${deliveries}/${name}` }
+}
+
+const env = { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "" }
+
+/** Starts the relay with the descriptors as its stdout and stderr. */
+const start = async (stdout: number | "ignore", stderr: number, sinks: object, webhooks = ["main"]) => {
+  const { words, ready, ...relay } = await configure(sinks, webhooks)
+  const child = Bun.spawn(words, { cwd, env, stdin: "ignore", stdout, stderr })
+  cleanups.push(() => child.kill("SIGKILL"))
+  await ready()
+  return { child, ...relay }
 }
 
 const sent = (url: string, index: number): Promise<number> => {
@@ -114,7 +149,7 @@ describe("a relay whose log nobody reads", () => {
   const audit = () => ({ audit: { type: "file", path: `audit-${pipes}.ndjson` } })
 
   test("answers deliveries, refusals and probes, counts the lines that it drops, and says how many in the log", async () => {
-    const { writing, read } = pipe()
+    const { writing, read, isBlocking } = pipe()
     const { child, ask, url } = await start("ignore", writing, audit(), names)
     for (const [index, name] of names.entries()) {
       expect(await refused(url(name))).toEqual([405, 415, 401])
@@ -133,6 +168,7 @@ describe("a relay whose log nobody reads", () => {
     child.kill("SIGTERM")
     await read((text) => text.includes("drained"))
     expect(await child.exited).toBe(0)
+    expect(isBlocking()).toBe(true)
   }, 60_000)
 
   test("stops on SIGTERM", async () => {
@@ -163,5 +199,35 @@ describe("a relay whose stdout nobody reads", () => {
     expect(ids(await out.read((text) => text.split("\n").length > 200))).toEqual(all)
     child.kill("SIGTERM")
     expect(await child.exited).toBe(0)
+    expect([out.isBlocking(), err.isBlocking()]).toEqual([true, true])
+  }, 60_000)
+})
+
+const hasPython = Bun.which("python3") !== null
+describe.skipIf(!hasPython)("a relay whose terminal has stopped", () => {
+  test("answers, delivers to other sinks, shows all events once the terminal goes on, and stops", async () => {
+    const file = join(cwd, "beside.ndjson")
+    const sinks = { screen: { type: "console" }, audit: { type: "file", path: file } }
+    const { words, ask, ready, url } = await configure(sinks, names)
+    const child = Bun.spawn(["python3", "-c", terminal, ...words], { cwd, env, stdin: "pipe", stdout: "pipe" })
+    await ready()
+    for (const [index, name] of names.entries()) {
+      expect(await refused(url(name))).toEqual([405, 415, 401])
+      expect(await sent(url(name), index)).toBe(202)
+    }
+    while (!existsSync(file) || readFileSync(file, "utf8").split("\n").length <= names.length) await Bun.sleep(10)
+    expect((await ask("/readyz")).status).toBe(200)
+    child.stdin.write("\n")
+    child.stdin.flush()
+    let shown = ""
+    let isStopping = false
+    const ids = () => new Set(shown.match(/evt_\d+/g))
+    for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
+      shown += chunk
+      if (isStopping || ids().size < names.length) continue
+      isStopping = true
+      process.kill(Number.parseInt(shown, 10), "SIGTERM")
+    }
+    expect(shown).toEndWith("exit 0\n")
   }, 60_000)
 })
