@@ -7,6 +7,7 @@
 import { Context, Duration, Effect, Layer } from "effect"
 import { ActiveConfig } from "./ActiveConfig.ts"
 import * as Introduction from "./admin/Introduction.ts"
+import * as Probes from "./admin/Probes.ts"
 import { RelayInfo } from "./admin/RelayInfo.ts"
 import * as Admin from "./admin/Server.ts"
 import type { Address } from "./config/Address.ts"
@@ -133,7 +134,7 @@ const listening = (config: RelayConfig) =>
         address: config.listen,
         key: "listen",
         ...(tls !== undefined && { tls }),
-        handler: handle,
+        handler: config.probes ? yield* Probes.before(handle, true) : handle,
         onRefused: noteRefused,
         onDrain: drain,
         mayPause: true,

@@ -5,8 +5,8 @@
  * requests there. So the Host must be the relay's (against DNS rebinding), a
  * change must not come from a page of another site nor be what a bare form
  * sends, and where there are tokens one is required. What its role allows is
- * checked by endpoint, in `Authorization.ts`. `/healthz` and `/readyz` are
- * open: a load balancer has no token, and comes by a name of its own.
+ * checked by endpoint, in `Authorization.ts`. Probes are answered before
+ * (`Probes.ts`).
  */
 import { Redacted } from "effect"
 import { isLoopback, isWildcard } from "../config/Address.ts"
@@ -33,7 +33,6 @@ const unauthorized: Problem.Problem = {
 /** All that a page can send elsewhere without being asked first (Fetch, "CORS-safelisted request-header"). */
 const form = /^(application\/x-www-form-urlencoded|multipart\/form-data|text\/plain)\b/i
 
-const open: ReadonlySet<string> = new Set(["/healthz", "/readyz"])
 const reads: ReadonlySet<string> = new Set(["GET", "HEAD"])
 
 /** The name in a Host header or URL, without its port and brackets. */
@@ -81,15 +80,14 @@ export const make = (admin: AdminConfig) => {
     return tokens.find((token) => token.blinded === given)
   }
 
-  return ({ method, url, headers }: Request): Admitted => {
+  return ({ method, headers }: Request): Admitted => {
     const name = nameOf(headers.get("host") ?? "")
     const holder = holderOf(headers.get("authorization") ?? "")
     const { name: caller, role } = holder ?? local
     const admitted = { name: caller, role }
     const refused = (problem: Problem.Problem): Admitted => ({ ...admitted, problem })
-    const isOpen = reads.has(method) && open.has(new URL(url).pathname)
     // A client that knows the token may come by any name.
-    if (!isOpen && !ours(name) && holder === undefined) return refused(misdirected)
+    if (!ours(name) && holder === undefined) return refused(misdirected)
     if (!reads.has(method)) {
       const site = headers.get("sec-fetch-site")
       if (site !== null && site !== "same-origin" && site !== "none") return refused(foreign)
@@ -98,6 +96,6 @@ export const make = (admin: AdminConfig) => {
       if (origin !== null && !(URL.canParse(origin) && new URL(origin).host === headers.get("host")))
         return refused(foreign)
     }
-    return tokens.length === 0 || holder !== undefined || isOpen ? admitted : refused(unauthorized)
+    return tokens.length === 0 || holder !== undefined ? admitted : refused(unauthorized)
   }
 }

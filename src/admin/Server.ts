@@ -1,11 +1,4 @@
-/**
- * The admin server: the API, `/healthz`, `/readyz` and `/metrics`, behind the
- * guard.
- *
- * `/healthz` says that the process answers. `/readyz` says only whether a
- * delivery can be kept now: a sink that is down must not take ingest out of
- * rotation.
- */
+/** The admin server: the probes, and behind the guard the API and `/metrics`. */
 import { Console, Context, Effect, Layer, Logger, References } from "effect"
 import { HttpRouter, HttpServer, HttpServerResponse } from "effect/http"
 import { ActiveConfig } from "../ActiveConfig.ts"
@@ -26,30 +19,22 @@ import { Caller, operatorOf } from "./Caller.ts"
 import * as Handlers from "./Handlers.ts"
 import * as Metrics from "./Metrics.ts"
 import { contentType } from "./MetricsText.ts"
-import { notReady } from "./Readiness.ts"
+import * as Probes from "./Probes.ts"
 import { RelayInfo } from "./RelayInfo.ts"
 
-const plain = (status: number, text: string) => HttpServerResponse.text(`${text}\n`, { status })
-
-const probes = HttpRouter.use(
+const metrics = HttpRouter.use(
   Effect.fnUntraced(function* (router) {
     const context = yield* Effect.context<
       ActiveConfig | Archive | Ingest | Journal | Lanes | RelayInfo | Reload | SenderSilence
     >()
-    yield* router.add("GET", "/healthz", plain(200, "ok"))
-    yield* router.add(
-      "GET",
-      "/readyz",
-      Effect.map(notReady, (why) => (why === "" ? plain(200, "ready") : plain(503, why))).pipe(
-        Effect.provideContext(context),
-      ),
-    )
     yield* router.add(
       "GET",
       "/metrics",
       Metrics.render.pipe(
         Effect.map((text) => HttpServerResponse.text(text, { contentType })),
-        Effect.catchTag("JournalError", ({ message }) => Effect.succeed(plain(503, message))),
+        Effect.catchTag("JournalError", ({ message }) =>
+          Effect.succeed(HttpServerResponse.text(`${message}\n`, { status: 503 })),
+        ),
         Effect.provideContext(context),
       ),
     )
@@ -77,7 +62,7 @@ export const handler = Effect.gen(function* () {
     ActiveConfig | Archive | Ingest | Journal | Lanes | RelayInfo | Reload | SenderSilence
   >()
   const admit = AdminGuard.make(admin)
-  const app = Layer.mergeAll(Handlers.layer, probes).pipe(
+  const app = Layer.mergeAll(Handlers.layer, metrics).pipe(
     Layer.provide(HttpServer.layerServices),
     Layer.provide(
       Layer.succeedContext(
@@ -97,5 +82,5 @@ export const handler = Effect.gen(function* () {
     const known = Context.add(Context.add(log, Caller, caller), Operator, operatorOf(caller))
     return router.handler(request, known)
   }
-  return handle
+  return yield* Probes.before(handle)
 })

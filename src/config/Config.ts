@@ -30,6 +30,9 @@ export const drainTime = Duration.seconds(24)
 export const stopDeadline = ({ delay, refuse }: StopWaits): Duration.Duration =>
   Duration.sum(Duration.sum(delay, refuse), drainTime)
 
+/** The paths of the probes: `probes` serves them beside the webhooks. */
+export const probePaths = { health: "/healthz", ready: "/readyz" } as const
+
 /** PEM texts. */
 export interface Tls {
   readonly certificate: string
@@ -163,6 +166,8 @@ export const tokensOf = ({ token, tokens = [] }: AdminConfig): ReadonlyArray<Adm
 
 export interface RelayConfig {
   readonly listen: Address
+  /** Whether the probes are answered there, too. */
+  readonly probes: boolean
   readonly tls?: Tls
   readonly drain: StopWaits
   /** All that are in use, and can be read. */

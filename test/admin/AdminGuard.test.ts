@@ -45,14 +45,6 @@ describe("the admin API's guard", () => {
     expect(open(request({ host: "relay.internal", authorization: "Bearer a-token" })).problem).toBeUndefined()
   })
 
-  test("lets a probe come by any name: that of a pod, or of a service", () => {
-    const open = Guard.make({ listen: everywhere, token })
-    for (const path of ["/healthz", "/readyz"]) {
-      expect(open(request({ host: "relay-0.relay.prod.svc.cluster.local:9080" }, "GET", path)).problem).toBeUndefined()
-      expect(open(request({ host: "relay-0.relay" }, "POST", path)).problem?.status).toBe(421)
-    }
-  })
-
   test("takes no change from a page of another site", () => {
     expect(status({ "sec-fetch-site": "cross-site" }, "POST")).toBe(403)
     expect(status({ "sec-fetch-site": "same-site" }, "POST")).toBe(403)
@@ -67,7 +59,7 @@ describe("the admin API's guard", () => {
     expect(status({}, "POST")).toBeUndefined()
   })
 
-  test("asks for the whole token, and leaves the probes open", () => {
+  test("asks for the whole token", () => {
     const guarded = Guard.make({ listen: loopback, token })
     const code = (authorization?: string, path?: string) =>
       guarded(request(authorization === undefined ? {} : { authorization }, "GET", path)).problem?.status
@@ -84,10 +76,7 @@ describe("the admin API's guard", () => {
       expect(code(wrong)).toBe(401)
     }
     expect(code("Bearer a-token")).toBeUndefined()
-    expect(code(undefined, "/healthz")).toBeUndefined()
-    expect(code(undefined, "/readyz")).toBeUndefined()
     expect(code(undefined, "/metrics")).toBe(401)
-    expect(code(undefined, "/healthz/../metrics")).toBe(401)
   })
 
   test("knows the holder of each token, and nobody by a part of one or by two", () => {

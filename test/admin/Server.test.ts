@@ -40,6 +40,36 @@ describe("the probes", () => {
     }).pipe(Effect.orDie),
   )
 
+  it.live("come by any name, that of a pod or of a service, and need no token", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* start({ admin: { token: Redacted.make("a-token") } })
+      const asked = (path: string, method = "GET") =>
+        Effect.map(
+          ask(path, { method, headers: { host: "relay-0.relay.prod.svc.cluster.local:9080" } }),
+          (_) => _.status,
+        )
+      expect([yield* asked("/healthz"), yield* asked("/readyz"), yield* asked("/readyz", "HEAD")]).toEqual([
+        200, 200, 200,
+      ])
+      expect([yield* asked("/readyz", "POST"), yield* asked("/healthz/../metrics")]).toEqual([421, 421])
+    }),
+  )
+
+  it.live("say on the delivery port only whether the relay is ready, and leave all else to the deliveries", () =>
+    Effect.gen(function* () {
+      const next = () => new Response("a delivery")
+      for (const [health, said] of [
+        ["ok", "ready\n"],
+        ["full", "not ready\n"],
+      ] as const) {
+        const { ask } = yield* start({ status: { health, message: "/var/lib/relay is full" }, before: next })
+        expect(yield* text(yield* ask("/readyz"))).toBe(said)
+        expect(yield* text(yield* ask("/readyz", { method: "POST" }))).toBe("a delivery")
+        expect(yield* text(yield* ask("/metrics"))).toBe("a delivery")
+      }
+    }),
+  )
+
   it.live("/readyz is about keeping deliveries: a dead sink does not matter to it", () =>
     Effect.gen(function* () {
       const { ask } = yield* start({ lanes: [lane("lake", { condition: "misconfigured", message: "401" })] })

@@ -1,5 +1,6 @@
 /** The admin side over a journal in memory and lanes that do nothing but remember what they were told. */
 import { Context, Duration, Effect, Layer, Ref } from "effect"
+import * as Probes from "../../src/admin/Probes.ts"
 import { RelayInfo } from "../../src/admin/RelayInfo.ts"
 import { handler } from "../../src/admin/Server.ts"
 import type { RelayConfig } from "../../src/config/Config.ts"
@@ -12,6 +13,7 @@ import type { JournalStatus } from "../../src/journal/Archive.ts"
 import type { AuditLog } from "../../src/journal/AuditLog.ts"
 import type { FleetStatus } from "../../src/journal/FleetStatus.ts"
 import { Reload } from "../../src/reload/Reload.ts"
+import type { Handler } from "../../src/runtime/RequestGuard.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
 import { whole } from "../journal/whole.ts"
 import { activeConfig, relayConfig } from "../lib/activeConfig.ts"
@@ -63,6 +65,8 @@ export interface Setup {
   /** Other relays on the journal. */
   readonly fleet?: FleetStatus
   readonly draining?: boolean
+  /** Asks the probes before this handler, as on the delivery port. */
+  readonly before?: Handler
   /** Since when a webhook's sender is silent. */
   readonly silent?: Readonly<Record<string, number>>
   /** What a reload comes to. */
@@ -117,7 +121,8 @@ export const start = Effect.fnUntraced(function* (setup: Setup = {}) {
   setup.counted?.(counters)
   for (const one of setup.refused ?? []) refusals.add(one)
   if (setup.draining === true) yield* drain
-  const handle = yield* Effect.provideContext(handler, context)
+  const { before } = setup
+  const handle = yield* Effect.provideContext(before === undefined ? handler : Probes.before(before, true), context)
 
   /** Asks as a client on this machine would. */
   const ask = (path: string, init: RequestInit = {}) =>

@@ -10,15 +10,16 @@ import { type Relay, relay, startRelay } from "../lib/relay.ts"
 const cwd = mkdtempSync(join(tmpdir(), "relay-admin-"))
 const token = "a-token-of-this-test"
 
-const write = async (name: string, admin: object, host = "127.0.0.1"): Promise<string> => {
+const write = async (name: string, admin: object, more: object = {}): Promise<string> => {
   const file = join(cwd, `${name}.json`)
   const config = {
-    listen: `${host}:${await freePort()}`,
+    listen: `127.0.0.1:${await freePort()}`,
     admin,
     journal: { path: join(cwd, `${name}.db`) },
     webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: "a-secret-of-this-test" }] } },
     sinks: { audit: { type: "file", path: join(cwd, `${name}.ndjson`) } },
     routes: [{ name: "everything", match: "**", to: "audit" }],
+    ...more,
   }
   writeFileSync(file, JSON.stringify(config))
   return file
@@ -38,7 +39,7 @@ const start = async (name: string, guarded: boolean): Promise<Started> => {
 
 const startAtAll = async (): Promise<Started> => {
   const port = await freePort()
-  const file = await write("all", { listen: `*:${port}`, token }, "*")
+  const file = await write("all", { listen: `*:${port}`, token }, { listen: `*:${await freePort()}` })
   return { file, port, running: await startRelay(file, { cwd }) }
 }
 
@@ -158,4 +159,27 @@ describe("a relay that listens at *", () => {
       await running.kill()
     }
   }, 60_000)
+})
+
+test("probes are answered on the delivery port where the config says so, and nothing else of the admin API", async () => {
+  const port = await freePort()
+  const own = { listen: `127.0.0.1:${await freePort()}` }
+  const file = await write("probes", own, { listen: `127.0.0.1:${port}`, probes: true })
+  const running = await startRelay(file, { cwd })
+  try {
+    const started = { file, port, running }
+    for (const [line, status] of [
+      ["GET /healthz", 200],
+      ["GET /readyz", 200],
+      ["HEAD /readyz", 200],
+      ["POST /readyz", 404],
+      ["GET /metrics", 404],
+      ["GET /hooks", 405],
+      ["POST /hooks", 415],
+    ] as const) {
+      expect([line, await ask(started, line, { host: "relay.example.com" })]).toEqual([line, status])
+    }
+  } finally {
+    await running.kill()
+  }
 })

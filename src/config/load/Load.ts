@@ -212,6 +212,7 @@ const assemble = (
   certificates: ReadonlyArray<Certificate>,
 ): RelayConfig => ({
   listen: file.listen,
+  probes: file.probes,
   certificates,
   ...(file.tls === undefined ? {} : { tls: file.tls }),
   drain: file.drain,

@@ -3,7 +3,7 @@ import { ByteSize, Option } from "effect"
 import { longest } from "../../event/Envelope.ts"
 import type { EpochMillis } from "../../event/Quantities.ts"
 import { type Address, isLoopback, isWildcard } from "../Address.ts"
-import { developmentSecret, maxInFlight } from "../Config.ts"
+import { developmentSecret, maxInFlight, probePaths } from "../Config.ts"
 import { error, errorAtKey, type Finding, formatPath, type Path, warning, warningAtKey } from "../diagnostics/Source.ts"
 import { type Fields, fields, items } from "../Fields.ts"
 import { usual } from "../schema/ConfigFile.ts"
@@ -83,6 +83,11 @@ const developmentRules = (secrets: ReadonlyArray<Fields>, at: Path): ReadonlyArr
       : [],
   )
 
+const probeRules = (path: unknown, at: Path): ReadonlyArray<Finding> =>
+  Object.values(probePaths).some((probe) => probe === path)
+    ? [error(at, 'with "probes" the relay answers a probe at this path', "give the webhook another path")]
+    : []
+
 export const webhookRules = (root: Fields, now: EpochMillis): ReadonlyArray<Finding> => {
   const webhooks = fields(root.webhooks)
   const [listen] = listeners(root)
@@ -96,6 +101,7 @@ export const webhookRules = (root: Fields, now: EpochMillis): ReadonlyArray<Find
       ...(name === "relay"
         ? [errorAtKey(at, 'a webhook can\'t be called "relay"', "the relay's own events carry that name")]
         : []),
+      ...(root.probes === true ? probeRules(path, [...at, "path"]) : []),
       ...(typeof path === "string" ? idRules(texts(id, [...at, "id"])) : []),
       ...bodyRules(maxBody, [...at, "maxBody"]),
       ...headerRules(headers, [...at, "headers"]),

@@ -367,6 +367,10 @@ const Test = Schema.Struct({
 export const ConfigFile = Schema.Struct({
   $schema: Schema.optionalKey(text("Location of this schema, for editors")),
   listen: Units.address.or(usual.listen, "Address that receives deliveries"),
+  probes: flag(
+    "Answer `/readyz` and `/healthz` at `listen` too, for platforms that know one port; the reason is left out there",
+    false,
+  ),
   tls: Schema.optionalKey(Tls),
   drain: Drain.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   admin: Admin.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),

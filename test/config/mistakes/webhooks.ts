@@ -27,6 +27,10 @@ export const webhooks: Theme = {
     { name: "a path with a direction mark", config: withPath("/a\\u202eb") },
     { name: "a path that goes up", config: withPath("/hooks/../x") },
     { name: "a path with two slashes", config: withPath("//hooks") },
+    {
+      name: "a path at which the relay answers a probe",
+      config: withPath("/readyz").replace('"webhooks"', '"probes": true,\n  "webhooks"'),
+    },
     { name: "a path that is too long", config: withPath(`/${"h".repeat(1_000)}`) },
     { name: "an id with a letter that no header has", config: webhookWith('"id": ["wh_1", §"wh_é"]') },
     { name: "an id with a blank", config: webhookWith('"id": §" wh_1"') },

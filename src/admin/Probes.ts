@@ -1,0 +1,35 @@
+/**
+ * Answers `/healthz` and `/readyz`, for orchestrators and load balancers: they
+ * have no token, and come by a name of their own.
+ *
+ * `/healthz` says that the process answers. `/readyz` says only whether a
+ * delivery can be kept now: a sink that is down must not take ingest out of
+ * rotation.
+ */
+import { Effect } from "effect"
+import { probePaths } from "../config/Config.ts"
+import type { Ingest } from "../ingest/Ingest.ts"
+import type { Archive } from "../journal/Archive.ts"
+import type { Handler } from "../runtime/RequestGuard.ts"
+import { notReady } from "./Readiness.ts"
+
+const reads: ReadonlySet<string> = new Set(["GET", "HEAD"])
+
+/** Makes a handler that answers probes and hands all else to the next. `toPublic` leaves out why the relay isn't ready. */
+export const before = Effect.fnUntraced(function* (next: Handler, toPublic = false) {
+  const run = Effect.runPromiseWith(yield* Effect.context<Ingest | Archive>())
+  const ready = async (): Promise<Response> => {
+    const why = await run(notReady)
+    return why === "" ? plain(200, "ready") : plain(503, toPublic ? "not ready" : why)
+  }
+  const handle: Handler = (request) => {
+    if (!reads.has(request.method)) return next(request)
+    const { pathname } = new URL(request.url)
+    if (pathname === probePaths.health) return plain(200, "ok")
+    return pathname === probePaths.ready ? ready() : next(request)
+  }
+  return handle
+})
+
+const plain = (status: number, text: string): Response =>
+  new Response(`${text}\n`, { status, headers: { "content-type": "text/plain" } })
