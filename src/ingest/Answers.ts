@@ -36,7 +36,7 @@ const answers = {
   method: { status: 405, title: "Deliveries are sent by POST", headers: { allow: "POST" } },
   contentType: { status: 415, title: "Deliveries are application/json" },
   encoding: { status: 415, title: "Deliveries are sent without a content encoding" },
-  tooLarge: { status: 413, title: "The body is larger than this webhook takes", headers: Problem.closing },
+  tooLarge: { status: 413, title: "The body is larger than this webhook takes" },
   tooMany: {
     status: 503,
     title: "Too much at once",

@@ -130,7 +130,9 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
         if (!remove(counted, reading)) return
         unread = why
         gauge.bytesInFlight -= reading.held
-        reader.cancel().catch(() => {})
+        // The guard discards the rest.
+        if (why === "tooLarge") reader.releaseLock()
+        else reader.cancel().catch(() => {})
       },
     }
     const latest = now() + deadline

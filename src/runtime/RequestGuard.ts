@@ -11,6 +11,7 @@
  */
 import { type Effect, Latch } from "effect"
 import * as Problem from "./Problem.ts"
+import * as UnreadBody from "./UnreadBody.ts"
 
 /** Handles a request. What it throws or rejects with is answered 500 and logged. */
 export type Handler = (request: Request) => Response | Promise<Response>
@@ -74,33 +75,46 @@ export const make = (
     refused(refusal, id)
     return Problem.toResponse(problems[refusal], id)
   }
-  const answered = (response: Response) => {
-    done()
-    return response
+  /** Sends a refusal once the rest of the body has come, so that the client reads it. */
+  const answered = (request: Request, response: Response): Response | Promise<Response> => {
+    const unread = response.status < 400 ? undefined : UnreadBody.unreadBody(request)
+    if (unread === undefined) {
+      done()
+      return response
+    }
+    return UnreadBody.discard(unread).then((hasEnded) => {
+      // The runtime drops the rest of a body whose length it knows, and of a chunked one for as long as it comes.
+      if (!hasEnded && !request.headers.has("content-length")) response.headers.set("connection", "close")
+      done()
+      return response
+    })
   }
-  const crashed = (defect: unknown) => {
-    done()
+  const crashed = (request: Request, defect: unknown) => {
     const id = Problem.requestId()
     report(id, defect)
     refused("bug", id)
-    return Problem.toResponse(problems.bug, id)
+    return answered(request, Problem.toResponse(problems.bug, id))
   }
 
   return {
     handle: (received) => {
       const { headers } = received
-      const hasHost = isHost(headers.get("host") ?? "")
-      if (!hasHost && !isHostless(received)) return refuse("badHost")
-      const request = hasHost ? received : withHost(received)
-      const declared = headers.get("content-length")
-      if (declared !== null && !length.test(declared)) return refuse("badLength")
       inProgress += 1
       idle.closeUnsafe()
+      const hasHost = isHost(headers.get("host") ?? "")
+      if (!hasHost && !isHostless(received)) return answered(received, refuse("badHost"))
+      const request = hasHost ? received : withHost(received)
+      const declared = headers.get("content-length")
+      if (declared !== null && !length.test(declared)) return answered(request, refuse("badLength"))
       try {
         const response = handler(request)
-        return response instanceof Promise ? response.then(answered, crashed) : answered(response)
+        if (!(response instanceof Promise)) return answered(request, response)
+        return response.then(
+          (response) => answered(request, response),
+          (defect) => crashed(request, defect),
+        )
       } catch (defect) {
-        return crashed(defect)
+        return crashed(request, defect)
       }
     },
     inProgress: () => inProgress,

@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test"
 import { maxInFlight } from "../../src/config/Config.ts"
 import { type Refusal, reasons, refusals } from "../../src/ingest/Answers.ts"
 import { closing } from "../../src/runtime/Problem.ts"
+import { maxDiscarded } from "../../src/runtime/UnreadBody.ts"
 import { readPage } from "../lib/docs.ts"
 
 const page = readPage("docs/reference/responses.md")
@@ -41,6 +42,7 @@ describe("the page on responses", () => {
     const [, firstByte] = /const firstByteDeadline = Duration.seconds\((\d+)\)/.exec(ingest) ?? []
     expect(page).toContain(`more than ${body} seconds, or its first byte more than ${firstByte} |`)
     expect(page).toContain(`More than ${maxInFlight / 1024 / 1024} MiB of bodies`)
+    expect(page).toContain(`at most ${maxDiscarded / 1024 / 1024} MiB and 5 seconds of each body`)
   })
 
   test("names the answers that close the connection", () => {

@@ -54,6 +54,7 @@ export const startTarget = async ({ tls, drain, ...options }: TargetOptions = {}
     journal: { path: "./journal.db" },
     webhooks: {
       scheduling: { path: "/hooks/scheduling", secrets, maxBody: "256 KiB" },
+      small: { path: "/hooks/small", secrets, maxBody: "64 KiB" },
       careful: { path: "/hooks/careful", secrets, unknownTypes: "quarantine" },
       picky: { path: "/hooks/picky", secrets, unknownTypes: "reject", undecodable: "reject", respond: 200 },
       strict: { path: "/hooks/strict", id: "wh_known", secrets, strictId: true },
