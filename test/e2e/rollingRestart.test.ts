@@ -3,7 +3,7 @@
  * `docs/operations/fleet.md`, under 300 deliveries a second. Only addresses are
  * replaced. RESTARTS is the number of rounds.
  */
-import { expect, test } from "bun:test"
+import { afterEach, expect, test } from "bun:test"
 import { spawnSync } from "node:child_process"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -72,6 +72,11 @@ ${nginxBlocks[1]}
   },
 }
 
+const atEnd: Array<() => unknown> = []
+afterEach(async () => {
+  for (const end of atEnd.splice(0).reverse()) await end()
+})
+
 const reasonToSkip = (program: string, version: string): string | undefined => {
   if (spawnSync(program, [version], { stdio: "ignore" }).status !== 0) return `it needs ${program}`
   return process.env.RELAY_PARTS === "1" ? undefined : `RELAY_PARTS=1 bun test runs it with ${program}`
@@ -108,7 +113,11 @@ for (const [name, balancer] of Object.entries(balancers)) {
       "are restarted in turn under load, and no delivery fails",
       async () => {
         const home = mkdtempSync(join(tmpdir(), "relay-rolling-"))
+        atEnd.push(() => rmSync(home, { recursive: true, force: true }))
         const targets = await Promise.all([0, 1].map(() => startTarget({ drain: { delay, refuse: "2 seconds" } })))
+        const relays = targets.map(({ relay }) => relay)
+        atEnd.push(() => Promise.all(targets.map((target) => target.stop())))
+        atEnd.push(() => Promise.all(relays.map((relay) => relay.kill("SIGINT"))))
         const port = await freePort()
         const url = `http://127.0.0.1:${port}/hooks/scheduling`
         const file = join(home, "config")
@@ -120,8 +129,8 @@ for (const [name, balancer] of Object.entries(balancers)) {
           env: process.env,
           isUp: async () => (await fetch(url).catch(() => undefined))?.status === 405,
         })
+        atEnd.push(() => own.stop())
         await own.start()
-        const relays = targets.map(({ relay }) => relay)
         const end = load(url)
         for (let restart = 0; restart < 2 * rounds; restart++) {
           const index = restart % 2
@@ -132,9 +141,6 @@ for (const [name, balancer] of Object.entries(balancers)) {
         const counts = await end()
         console.log(`${name}: ${JSON.stringify(Object.fromEntries(counts))}`)
         expect([...counts.keys()]).toEqual([202])
-        await own.stop()
-        await Promise.all([...relays.map((relay) => relay.kill()), ...targets.map((target) => target.stop())])
-        rmSync(home, { recursive: true, force: true })
       },
       30_000 * (1 + rounds),
     )
