@@ -4,6 +4,7 @@
  * with the same names for failures on both runtimes.
  */
 import { Effect, type Scope } from "effect"
+import * as HttpPools from "./HttpPools.ts"
 import { relayVersion } from "./Version.ts"
 
 /** The relay's name and version, for the `User-Agent` of every request that it sends. */
@@ -35,9 +36,18 @@ const deno = (globalThis as { readonly Deno?: DenoLike }).Deno
 export const make = (tls: Certificates = {}): Effect.Effect<Fetch, never, Scope.Scope> => {
   const { ca, ...own } = tls
   if (deno === undefined) {
+    const pools = HttpPools.make()
     const isPlain = ca === undefined && own.cert === undefined
-    const defaults = { redirect: "manual", decompress: false, ...(isPlain ? {} : { tls }) } as const
-    return Effect.succeed((url, init) => fetch(url, { ...defaults, ...init }))
+    return Effect.succeed(async (url, init) => {
+      const pool = pools.next()
+      const certificates = isPlain && pool === 0 ? {} : { tls: { ...tls, ...HttpPools.optionsOf(pool) } }
+      try {
+        return await fetch(url, { redirect: "manual", decompress: false, ...certificates, ...init })
+      } catch (error) {
+        if (init.signal?.aborted === true) pools.silent(pool)
+        throw error
+      }
+    })
   }
   return Effect.map(
     Effect.acquireRelease(

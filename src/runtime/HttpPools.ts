@@ -1,0 +1,48 @@
+/**
+ * Chooses the pool of connections for a request over TLS under Bun.
+ *
+ * A NAT or a firewall may drop an idle connection without a word, and each one
+ * then costs a time-out. Bun closes no pooled connection on request. Requests with
+ * different TLS options have different pools, so an option that changes nothing
+ * for a client names the pool.
+ */
+
+/** Milliseconds. Firewalls drop connections after half a minute of silence and more. */
+const longestIdle = 15_000
+/** Milliseconds, longer than Bun keeps an idle connection. After that a pool that was left is empty. */
+const emptyAfter = 330_000
+/** The number of pools beside the default one, which costs least. They are used in turn. */
+const pools = 32
+
+export interface HttpPools {
+  /** Returns the pool for the next request; 0 is the default pool. */
+  readonly next: () => number
+  /** A request by this pool had no answer in time: the pool is left. */
+  readonly silent: (pool: number) => void
+}
+
+/** Makes the pools of a sink; `now` is in monotonic milliseconds. */
+export const make = (now: () => number = () => performance.now()): HttpPools => {
+  let pool = 0
+  let leftAt = Number.NEGATIVE_INFINITY
+  let usedAt: number | undefined
+  const current = (): number => (now() - leftAt > emptyAfter ? 0 : pool)
+  const leave = (): void => {
+    pool = (pool % pools) + 1
+    leftAt = now()
+  }
+  return {
+    next: () => {
+      if (usedAt !== undefined && now() - usedAt > longestIdle) leave()
+      usedAt = now()
+      return current()
+    },
+    silent: (used) => {
+      // Requests that were in flight together are silent together.
+      if (used === current()) leave()
+    },
+  }
+}
+
+/** TLS options that name a pool: how many seconds a server's renegotiations count, which is 600 by default. */
+export const optionsOf = (pool: number): object => (pool === 0 ? {} : { clientRenegotiationWindow: 600 + pool })

@@ -1,0 +1,78 @@
+/** Pools of connections over TLS, some of which a NAT or a firewall has dropped without a word. */
+import { afterAll, describe, expect, test } from "bun:test"
+import { mkdtempSync, readFileSync, rmSync } from "node:fs"
+import type { Socket } from "node:net"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { Effect } from "effect"
+import * as HttpPools from "../../src/runtime/HttpPools.ts"
+import * as HttpTransport from "../../src/runtime/HttpTransport.ts"
+import { lacking, makeAuthority } from "../lib/authority.ts"
+import { it } from "../lib/effect.ts"
+import { suiteUnless } from "../lib/lacking.ts"
+import { serveTls } from "../sinks/receiver.ts"
+
+describe("the pool of a request", () => {
+  const made = () => {
+    let now = 0
+    const pools = HttpPools.make(() => now)
+    const after = (millis: number) => {
+      now += millis
+      return pools.next()
+    }
+    return { pools, after }
+  }
+
+  test("is left after 15 idle seconds, and the default one is used again once it must be empty", () => {
+    const { after } = made()
+    expect([after(60_000), after(15_000), after(15_001), after(1_000)]).toEqual([0, 0, 1, 1])
+    for (let at = 0; at < 320_000; at += 10_000) expect(after(10_000)).toBe(1)
+    expect(after(10_000)).toBe(0)
+  })
+
+  test("is left once for requests that were silent together", () => {
+    const { pools, after } = made()
+    for (const pool of [after(1), after(1), after(1)]) pools.silent(pool)
+    expect(after(1)).toBe(1)
+    pools.silent(1)
+    expect(after(1)).toBe(2)
+  })
+})
+
+suiteUnless(lacking, "a request after one without an answer", () => {
+  const directory = mkdtempSync(join(tmpdir(), "relay-pools-"))
+  afterAll(() => rmSync(directory, { recursive: true }))
+
+  it.live("has a new connection, however many the pool held", () =>
+    Effect.gen(function* () {
+      const { ca, issue } = makeAuthority(directory)
+      const dropped = new Set<Socket>()
+      const used = new Set<Socket>()
+      const waiting: Array<() => void> = []
+      let held = 4
+      let heard = () => {}
+      const { pem } = issue("server", "DNS:localhost,IP:127.0.0.1")
+      const { url } = yield* serveTls(pem, (_, response, { socket }) => {
+        heard()
+        if (dropped.has(socket)) return
+        used.add(socket)
+        waiting.push(() => response.end("taken"))
+        // The first are answered together, so that each has a connection.
+        if (waiting.length >= held) for (const answer of waiting.splice(0)) answer()
+      })
+      const request = yield* HttpTransport.make({ ca: readFileSync(ca, "utf8") })
+      const ask = (signal?: AbortSignal) =>
+        Effect.promise(async () => (await request(url, signal === undefined ? {} : { signal })).text())
+      yield* Effect.forEach([1, 2, 3, 4], () => ask(), { concurrency: "unbounded" })
+      expect(used.size).toBe(4)
+      for (const socket of used) dropped.add(socket)
+      held = 1
+      const giveUp = new AbortController()
+      heard = () => giveUp.abort()
+      yield* Effect.ignoreCause(ask(giveUp.signal))
+      heard = () => {}
+      expect(yield* ask()).toBe("taken")
+      expect(used.size).toBe(5)
+    }),
+  )
+})
