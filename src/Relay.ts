@@ -133,6 +133,7 @@ const listening = (config: RelayConfig) =>
       const deliveries = yield* Runtime.serve({
         address: config.listen,
         key: "listen",
+        idleTimeout: config.idleTimeout,
         ...(tls !== undefined && { tls }),
         handler: config.probes ? yield* Probes.before(handle, true) : handle,
         onRefused: noteRefused,

@@ -168,6 +168,7 @@ export interface RelayConfig {
   readonly listen: Address
   /** Whether the probes are answered there, too. */
   readonly probes: boolean
+  readonly idleTimeout: Duration.Duration
   readonly tls?: Tls
   readonly drain: StopWaits
   /** All that are in use, and can be read. */

@@ -44,6 +44,8 @@ export interface ServeOptions {
   readonly drainTimeout?: Duration.Duration
   /** Closes while file descriptors are exhausted, so that everything else has some. Default: false. */
   readonly mayPause?: boolean
+  /** Default: 60 seconds. */
+  readonly idleTimeout?: Duration.Duration
   /** Bytes of a body at most, for handlers that don't limit it themselves. Default: 64 MiB. */
   readonly maxBody?: number
 }
@@ -55,10 +57,10 @@ export class ServeError extends Schema.TaggedError<ServeError>()("ServeError", {
   isTaken: Schema.optionalKey(Schema.Boolean),
 }) {}
 
-/** Seconds. Longer than any handler waits, because Bun applies it to slow handlers too. */
-const idleTimeout = 60
-/** How long an idle connection of a listener that was replaced stays, where the runtime closes none by itself. */
-const retireAfter = Duration.seconds(idleTimeout + 5)
+/** Longer than any handler waits, because Bun applies it to slow handlers too. */
+const usualIdleTimeout = Duration.seconds(60)
+/** Idle connections of a replaced listener stay this much longer than `idleTimeout`, if the runtime closes none by itself. */
+const retireLater = Duration.seconds(5)
 /** How long connections that are idle, or receive their last bytes, have to close. */
 const closeTimeout = Duration.seconds(1)
 
@@ -121,6 +123,7 @@ export const serve = Effect.fn("Runtime.serve")(function* (
   }
   const guard = RequestGuard.make(options.handler, report, options.onRefused)
   let { tls } = options
+  const idleTimeout = options.idleTimeout ?? usualIdleTimeout
   const listen = (own: ListenerOptions): RetirableListener => {
     const generation = Generation.make(guard.handle)
     const listener = platform.listen({
@@ -130,12 +133,13 @@ export const serve = Effect.fn("Runtime.serve")(function* (
       // Only one with a certificate is ever replaced.
       handler: tls === undefined ? guard.handle : generation.handle,
       maxBody: options.maxBody ?? 64 * 1024 * 1024,
-      idleTimeout,
+      idleTimeout: Math.ceil(Duration.toSeconds(idleTimeout)),
     })
     return { ...listener, address: { ...own.address, port: listener.address.port }, generation }
   }
-  const opening = Effect.catchDefect(open(listen, options.address, options.mayPause === true, retireAfter), (error) =>
-    Effect.fail(whyNot(error, options)),
+  const opening = Effect.catchDefect(
+    open(listen, options.address, options.mayPause === true, Duration.sum(idleTimeout, retireLater)),
+    (error) => Effect.fail(whyNot(error, options)),
   )
   const { address, replace } = yield* Effect.acquireRelease(opening, (listener) =>
     Effect.gen(function* () {

@@ -1,6 +1,6 @@
 /** Serving on real sockets: addresses, bugs, and the drain. */
 import { describe, expect } from "bun:test"
-import { createServer, type Server } from "node:net"
+import { connect, createServer, type Server } from "node:net"
 import { Cause, Deferred, Duration, Effect, Exit, Fiber, Logger, Result, Scope } from "effect"
 import type { Handler } from "../../src/runtime/RequestGuard.ts"
 import * as Runtime from "../../src/runtime/Runtime.ts"
@@ -109,6 +109,22 @@ describe("a bug in a handler", () => {
       }).pipe(Effect.provide(layer))
     })
   }
+})
+
+describe("an idle connection", () => {
+  it.live(
+    "is closed after the idle timeout",
+    () =>
+      Effect.gen(function* () {
+        const idleTimeout = Duration.seconds(1)
+        const { port } = (yield* Runtime.serve({ address: anywhere, handler: ok, idleTimeout })).address
+        yield* Effect.callback<void>((resume) => {
+          const socket = connect(port, "127.0.0.1", () => socket.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n"))
+          socket.resume().once("close", () => resume(Effect.void))
+        })
+      }),
+    30_000,
+  )
 })
 
 describe("a drain", () => {

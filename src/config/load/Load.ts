@@ -213,6 +213,7 @@ const assemble = (
 ): RelayConfig => ({
   listen: file.listen,
   probes: file.probes,
+  idleTimeout: file.idleTimeout,
   certificates,
   ...(file.tls === undefined ? {} : { tls: file.tls }),
   drain: file.drain,

@@ -1,7 +1,8 @@
 /** Rules for webhooks, their secrets, and the listeners. */
-import { ByteSize, Option } from "effect"
+import { ByteSize, Duration, Option } from "effect"
 import { longest } from "../../event/Envelope.ts"
 import type { EpochMillis } from "../../event/Quantities.ts"
+import { span } from "../../formats/Amounts.ts"
 import { type Address, isLoopback, isWildcard } from "../Address.ts"
 import { developmentSecret, maxInFlight, probePaths } from "../Config.ts"
 import { error, errorAtKey, type Finding, formatPath, type Path, warning, warningAtKey } from "../diagnostics/Source.ts"
@@ -83,6 +84,17 @@ const developmentRules = (secrets: ReadonlyArray<Fields>, at: Path): ReadonlyArr
       : [],
   )
 
+const timeOf = (value: unknown, otherwise: string): number =>
+  Duration.toMillis(Option.getOrElse(Duration.fromInput((value ?? otherwise) as Duration.Input), () => Duration.zero))
+
+/** The engine closes a connection that is idle while its delivery waits for the disk. */
+const commitRules = (commitTimeout: unknown, idleTimeout: unknown, at: Path): ReadonlyArray<Finding> => {
+  const idle = timeOf(idleTimeout, usual.idleTimeout)
+  if (idle === 0 || timeOf(commitTimeout, usual.commitTimeout) < idle) return []
+  const message = `a delivery never waits this long: its connection is closed after "idleTimeout", ${span(idle)}`
+  return [warning(at, message, 'shorten it, or raise "idleTimeout"')]
+}
+
 const probeRules = (path: unknown, at: Path): ReadonlyArray<Finding> =>
   Object.values(probePaths).some((probe) => probe === path)
     ? [error(at, 'with "probes" the relay answers a probe at this path', "give the webhook another path")]
@@ -93,7 +105,7 @@ export const webhookRules = (root: Fields, now: EpochMillis): ReadonlyArray<Find
   const [listen] = listeners(root)
   const isExposed = listen !== undefined && !isLoopback(listen)
   const each = Object.entries(webhooks).flatMap(([name, value]) => {
-    const { id, path, maxBody, headers, secrets } = fields(value)
+    const { id, path, maxBody, headers, secrets, commitTimeout } = fields(value)
     const at: Path = ["webhooks", name]
     const signing = items(secrets).map(fields)
     return [
@@ -105,6 +117,7 @@ export const webhookRules = (root: Fields, now: EpochMillis): ReadonlyArray<Find
       ...(typeof path === "string" ? idRules(texts(id, [...at, "id"])) : []),
       ...bodyRules(maxBody, [...at, "maxBody"]),
       ...headerRules(headers, [...at, "headers"]),
+      ...commitRules(commitTimeout, root.idleTimeout, [...at, "commitTimeout"]),
       ...secretRules(signing, [...at, "secrets"], now),
       ...(isExposed ? developmentRules(signing, [...at, "secrets"]) : []),
     ]

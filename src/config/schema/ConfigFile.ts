@@ -21,6 +21,8 @@ export const usual = {
   adminListen: "127.0.0.1:9080",
   signature: "x-service-signature",
   webhookId: "x-service-webhook-id",
+  idleTimeout: "60 seconds",
+  commitTimeout: "3 seconds",
 } as const
 
 const textOrTexts = (description: string) =>
@@ -198,7 +200,7 @@ const Webhook = Schema.Struct({
   undecodable: oneOf("Treatment of a signed body that is no envelope", ["quarantine", "reject"], "quarantine"),
   respond: countOr("Status of an accepted delivery, if the sender wants another 2xx", 202, 200, 299),
   maxBody: Units.bytes.or("1 MiB", "A larger body gets a 413"),
-  commitTimeout: Units.duration.or("3 seconds", "A delivery that is not on disk by then gets a 503"),
+  commitTimeout: Units.duration.or(usual.commitTimeout, "A delivery that is not on disk by then gets a 503"),
   silentAfter: Schema.optionalKey(SilentAfter),
   strictId: flag("Answer 404 to a webhook id that is not in `id`, instead of accepting it with a warning", false),
 }).annotate({ description: "One webhook of the sender" })
@@ -371,6 +373,7 @@ export const ConfigFile = Schema.Struct({
     "Answer `/readyz` and `/healthz` at `listen` too, for platforms that know one port; the reason is left out there",
     false,
   ),
+  idleTimeout: Units.idle.or(usual.idleTimeout, "How long an idle connection to `listen` stays open under Bun"),
   tls: Schema.optionalKey(Tls),
   drain: Drain.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   admin: Admin.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),

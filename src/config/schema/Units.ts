@@ -121,6 +121,8 @@ const durationWithin = (least: Duration.Input, most: Duration.Input, limits: str
 
 const duration = durationWithin("1 millis", Duration.infinity, "a duration is at least one millisecond")
 const wait = durationWithin("0 seconds", "1 hour", "this is at most 1 hour")
+/** Bun has no longer one. It also closes connections whose request waits for its answer. */
+const idle = durationWithin("15 seconds", "255 seconds", "this is from 15 to 255 seconds")
 
 const bytes = word<Bytes>({
   kind: "size",
@@ -220,6 +222,7 @@ const withOr = <S extends Schema.Codec<unknown, string>>(make: (doc: Doc) => S) 
 export const Units = {
   duration: withOr(duration),
   wait: withOr(wait),
+  idle: withOr(idle),
   bytes: withOr(bytes),
   address: withOr(address),
   rate,

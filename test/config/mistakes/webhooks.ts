@@ -50,6 +50,14 @@ export const webhooks: Theme = {
       ).replace('"secrets"', '§"secrets"'),
     },
     { name: "a body larger than all in flight may be", config: webhookWith('"maxBody": §"65 MiB"') },
+    {
+      name: "a commit that may take longer than a connection stays",
+      config: webhookWith('"commitTimeout": §"2 minutes"'),
+    },
+    {
+      name: "an idle time that no runtime has",
+      config: webhookWith("").replace('"webhooks"', '"idleTimeout": §"10 minutes",\n  "webhooks"'),
+    },
     { name: "a silence without its unit", config: webhookWith('"silentAfter": §"2h"') },
     { name: "hours that end when they begin", config: silentWithin('§"08:00-08:00"', '"Europe/Berlin"') },
     { name: "hours in another notation", config: silentWithin('§"8am-6pm"', '"Europe/Berlin"') },
