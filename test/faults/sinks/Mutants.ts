@@ -44,8 +44,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     line: "sink-tls-expired",
     gone: "certificates are not verified",
     file: transport,
-    find: "...(isPlain ? {} : { tls })",
-    replace: "tls: { ...tls, rejectUnauthorized: false }",
+    find: "isPlain && pool === 0 ? {} : { tls: { ...tls, ...HttpPools.optionsOf(pool) } }",
+    replace: "{ tls: { ...tls, rejectUnauthorized: false } }",
   },
   {
     line: "sink-poison",
