@@ -97,10 +97,18 @@ describe("a number of the config that no double holds", () => {
     }),
   )
 
-  it.effect("is an error where a number of the relay's own is expected", () =>
+  it.effect("is a double where a number of the relay's own stands, and an error where none may", () =>
     Effect.gen(function* () {
-      const text = config({ delivery: { pauseAfter: "here" } }).replace('"here"', "5.00000000000000000001")
-      expect((yield* Effect.flip(loadText(text))).message).toContain("found a number of too many digits")
+      const own = config({ delivery: { pauseAfter: "here" } }).replace('"here"', "5.00000000000000000001")
+      expect((yield* loadText(own)).config.sinks[0]?.delivery.pauseAfter).toBe(5)
+      for (const [parts, why] of [
+        [{ sinks: { audit: { type: "here" } } }, "there is no such type of sink"],
+        [{ routes: [{ name: "a", match: "**", to: "audit", where: "here" }] }, "expected an object"],
+        [{ routes: [{ name: "a", match: "**", to: "audit", where: { "/id": { prefix: "here" } } }] }, "found a number"],
+      ] as const) {
+        const text = config(parts).replace('"here"', "1e999")
+        expect((yield* Effect.flip(loadText(text))).message).toContain(why)
+      }
     }),
   )
 })

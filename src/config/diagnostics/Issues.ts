@@ -73,7 +73,7 @@ const annotated = (annotations: object | undefined): string | undefined => {
 const kindOf = (value: unknown): string => {
   if (value === null) return "null"
   if (Array.isArray(value)) return "a list"
-  if (typeof value === "object" && Numbers.isNumber(value)) return "a number of too many digits"
+  if (typeof value === "object" && Numbers.isNumber(value)) return "a number"
   if (typeof value === "object") return "an object"
   return typeof value === "string" ? "text" : typeof value === "boolean" ? String(value) : "a number"
 }

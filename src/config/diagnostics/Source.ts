@@ -72,18 +72,23 @@ const nodeAt = (root: Node | undefined, path: Path): Node | undefined => {
   return node
 }
 
-/**
- * The tree as a plain value; a number that no double holds is as `Numbers` has it.
- * Not `getNodeValue`: that would set a prototype by the key `__proto__`.
- */
-const toValue = (text: string, node: Node): unknown => {
-  if (node.type === "array") return (node.children ?? []).map((child) => toValue(text, child))
-  if (node.type === "number") return Numbers.of(text.slice(node.offset, node.offset + node.length))
+/** Reports whether a value of events is at a path. Their numbers keep all digits; the relay's own are doubles. */
+const isOfEvents = ([first, , key, ...below]: Path): boolean =>
+  (first === "routes" && key === "where" && below.length > 0) ||
+  (first === "sinks" && key === "body") ||
+  (first === "tests" && key === "object")
+
+/** The tree as a plain value. Not `getNodeValue`: that would set a prototype by the key `__proto__`. */
+const toValue = (text: string, node: Node, path: Path = []): unknown => {
+  if (node.type === "array") return (node.children ?? []).map((child, index) => toValue(text, child, [...path, index]))
+  if (node.type === "number" && isOfEvents(path)) return Numbers.of(text.slice(node.offset, node.offset + node.length))
   if (node.type !== "object") return node.value
   return Object.fromEntries(
     (node.children ?? []).flatMap((property) => {
       const [key, value] = property.children ?? []
-      return key === undefined || value === undefined ? [] : [[String(key.value), toValue(text, value)]]
+      return key === undefined || value === undefined
+        ? []
+        : [[String(key.value), toValue(text, value, [...path, String(key.value)])]]
     }),
   )
 }

@@ -49,7 +49,7 @@ const oracle = {
         ? [host.slice(1, bracket), host.slice(bracket + 1)]
         : [host.split(":")[0] ?? "", host.includes(":") ? host.slice(host.indexOf(":")) : ""]
     const isName = bracket > 0 ? /^[0-9A-Fa-f:.]+$/.test(name) : /^[A-Za-z0-9._-]+$/.test(name)
-    return isName && (rest === "" || /^:[0-9]{1,5}$/.test(rest))
+    return isName && (rest === "" || /^:[0-9]{1,5}$/.test(rest)) && URL.canParse(`http://${host}`)
   },
   length: (length: string): boolean =>
     length.length <= 15 && length !== "" && [...length].every((one) => one >= "0" && one <= "9"),
@@ -63,7 +63,9 @@ const oracle = {
 
 const expected = ({ method, url, headers }: Request, body: Uint8Array): number => {
   const declared = headers.get("content-length")
-  if (!oracle.host(headers.get("host") ?? "")) return 400
+  const host = headers.get("host") ?? ""
+  // Probes may come without one.
+  if (!oracle.host(host) && !(host === "" && (method === "GET" || method === "HEAD"))) return 400
   if (declared !== null && !oracle.length(declared)) return 400
   const path = new URL(url).pathname
   if (path !== "/hooks/scheduling" && path !== "/hooks/strict") return 404
