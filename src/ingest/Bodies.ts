@@ -2,10 +2,11 @@
  * Reads request bodies with limits: bytes of each, bytes of all together, and
  * time. Deno has none of these limits; Bun has the first and an idle timeout.
  *
- * **Guarantee.** A sender can't reserve memory by declaring a length: only bytes
- * that have arrived count. And a slow sender can't keep others out: when the
- * limit is reached, the oldest body that is still arriving is cut off, as often
- * as it takes. A new body is refused only where everything waits for the disk.
+ * **Guarantee.** A sender can't reserve memory by declaring a length: only the
+ * memory of bytes that have arrived counts. A slow sender can't keep others out
+ * either. When the limit is reached, the oldest body that is still arriving is
+ * cut off, as often as it takes. A new body is refused only if everything waits
+ * for the disk. The memory of a body that is cut off is free at once.
  *
  * A small body of declared length, as nearly all are, is read in one call. How
  * much of it has arrived can't be seen, so those that are being read count in
@@ -14,6 +15,7 @@
  */
 import { Clock, Duration, Effect, type Scope } from "effect"
 import * as Monotonic from "../event/Monotonic.ts"
+import * as Blocks from "./Blocks.ts"
 
 /** Why there is no body. */
 export type Unread = "tooLarge" | "tooMany" | "tooSlow" | "brokenOff"
@@ -26,6 +28,8 @@ export interface Bodies {
    */
   readonly read: (request: Request, declared: number | undefined, max: number) => Unread | Promise<Uint8Array | Unread>
   readonly release: (bytes: number) => void
+  /** Frees the memory of a body that was read and is not kept. The body is empty from then on. */
+  readonly free: (body: Uint8Array) => void
 }
 
 export interface BodiesOptions {
@@ -48,7 +52,7 @@ const sweepEvery = Duration.seconds(1)
 interface Reading {
   /** When all of it, or its first byte, must have arrived: monotonic milliseconds. */
   due: number
-  /** Bytes of it that count. */
+  /** Bytes of memory that count for it. */
   held: number
   readonly cancel: (why: Unread) => void
 }
@@ -81,12 +85,14 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
   const now = () => Monotonic.millis(clock)
   const smalls: Readings = []
   const counted: Readings = []
+  const pool = Blocks.make()
   /** Declared bytes of small bodies that are being read. */
   let declaredBytes = 0
 
   const deadline = Duration.toMillis(options.deadline)
   const firstByte = Duration.toMillis(options.firstByte)
   const sweep = Effect.sync(() => {
+    pool.trim()
     const time = now()
     for (const readings of [smalls, counted]) {
       for (const reading of [...readings]) if (reading.due <= time) reading.cancel("tooSlow")
@@ -123,13 +129,22 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
     const reader = request.body?.getReader()
     if (reader === undefined) return new Uint8Array(0)
     let unread: Unread | undefined
+    let blocks: Array<Uint8Array<ArrayBuffer>> = []
+    let size = 0
+    /** From now on it counts with these bytes. */
+    const count = (bytes: number) => {
+      gauge.bytesInFlight += bytes - reading.held
+      reading.held = bytes
+    }
     const reading: Reading = {
       due: now() + firstByte,
       held: 0,
       cancel: (why) => {
         if (!remove(counted, reading)) return
         unread = why
-        gauge.bytesInFlight -= reading.held
+        count(0)
+        pool.give(blocks)
+        blocks = []
         // The guard discards the rest.
         if (why === "tooLarge") reader.releaseLock()
         else reader.cancel().catch(() => {})
@@ -137,28 +152,28 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
     }
     const latest = now() + deadline
     counted.push(reading)
-    // A buffer that grows, not a list of chunks: single bytes would take a hundred times their size.
-    let body = new Uint8Array(0)
     try {
       while (unread === undefined) {
         const { done, value } = await reader.read()
         if (done || unread !== undefined) break
-        const size = reading.held + value.byteLength
-        if (size > max) {
-          reading.cancel("tooLarge")
-          break
+        const needed = size + value.byteLength
+        if (needed > max) reading.cancel("tooLarge")
+        else {
+          reading.due = latest
+          count(Blocks.bytesFor(needed))
+          if (isFull()) reading.cancel("tooMany")
         }
-        body = append(body, reading.held, value)
-        reading.due = latest
-        reading.held = size
-        gauge.bytesInFlight += value.byteLength
-        if (isFull()) reading.cancel("tooMany")
+        if (unread === undefined) pool.append(blocks, size, value)
+        size = needed
+        free(value)
       }
     } catch {
       reading.cancel("brokenOff")
     }
     remove(counted, reading)
-    return unread ?? body.subarray(0, reading.held)
+    if (unread !== undefined) return unread
+    count(size)
+    return pool.join(blocks, size)
   }
 
   return {
@@ -169,17 +184,11 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
     release: (bytes) => {
       gauge.bytesInFlight -= bytes
     },
+    free,
   }
 })
 
-/** Writes `chunk` after the first `size` bytes of `body`, which is copied to twice its length where it is full. */
-const append = (body: Uint8Array<ArrayBuffer>, size: number, chunk: Uint8Array): Uint8Array<ArrayBuffer> => {
-  const needed = size + chunk.byteLength
-  let whole = body
-  if (needed > body.byteLength) {
-    whole = new Uint8Array(Math.max(needed, 2 * body.byteLength))
-    whole.set(body.subarray(0, size))
-  }
-  whole.set(chunk, size)
-  return whole
+/** Frees memory now. Under a flood the collector is late by hundreds of megabytes. */
+const free = (bytes: Uint8Array): void => {
+  if (bytes.buffer instanceof ArrayBuffer && bytes.byteLength === bytes.buffer.byteLength) bytes.buffer.transfer(0)
 }

@@ -141,11 +141,13 @@ const make = Effect.gen(function* () {
     const reading = bodies.read(request, declared, maxBody)
     const body = typeof reading === "string" ? reading : await reading
     if (typeof body === "string") return refuse(name, body, sizeOf(body, declared))
+    const bytes = body.byteLength
     try {
       const receivedAt = clock.currentTimeMillisUnsafe()
       const authentic = authenticate(receivers, headers, body, receivedAt)
       if (!authentic.ok) {
         Counters.add(Counters.ofWebhook(counters, name).signatureFailures, authentic.reason)
+        bodies.free(body)
         return refuse(name, signatureRefusals[authentic.reason])
       }
       const { webhook } = authentic.receiver
@@ -180,7 +182,7 @@ const make = Effect.gen(function* () {
       const exit = appended instanceof Promise ? await committed(appended, authentic.receiver.commitTimeout) : appended
       return answered(traced, answer(webhook, event, sinks, exit), event)
     } finally {
-      bodies.release(body.byteLength)
+      bodies.release(bytes)
     }
   }
 

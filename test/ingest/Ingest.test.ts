@@ -187,20 +187,18 @@ describe("a request is refused", () => {
     }),
   )
 
-  it.effect(
-    "and a large body counts as in flight only so far as it has come, so nobody can claim what they don't send",
-    () =>
-      Effect.gen(function* () {
-        const { send, counters } = yield* start()
-        const started = new ReadableStream<Uint8Array<ArrayBuffer>>({ start: (_) => _.enqueue(new Uint8Array(3)) })
-        const { url, headers } = delivery("", { headers: { "content-length": "90000" } })
-        const answer = yield* Effect.forkChild(send(new Request(url, { method: "POST", headers, body: started })), {
-          startImmediately: true,
-        })
-        yield* TestClock.adjust("1 second")
-        expect(counters.bytesInFlight).toBe(3)
-        yield* Fiber.interrupt(answer)
-      }),
+  it.effect("and a large body counts with the memory of what has come, so nobody can claim what they don't send", () =>
+    Effect.gen(function* () {
+      const { send, counters } = yield* start()
+      const started = new ReadableStream<Uint8Array<ArrayBuffer>>({ start: (_) => _.enqueue(new Uint8Array(3)) })
+      const { url, headers } = delivery("", { headers: { "content-length": "90000" } })
+      const answer = yield* Effect.forkChild(send(new Request(url, { method: "POST", headers, body: started })), {
+        startImmediately: true,
+      })
+      yield* TestClock.adjust("1 second")
+      expect(counters.bytesInFlight).toBe(16 * 1024)
+      yield* Fiber.interrupt(answer)
+    }),
   )
 
   it.effect("with 408 when its body stalls, whatever length it declared", () =>
@@ -276,7 +274,9 @@ describe("a body that does not come", () => {
   it.effect("gives way, the oldest first, where bodies that came in part have used up the room", () =>
     Effect.gen(function* () {
       const { send, counters } = yield* start()
-      const fit = Math.floor(max / 99_000)
+      /** The memory of 99,000 bytes. */
+      const held = 7 * 16 * 1024
+      const fit = Math.floor(max / held)
       const slow = yield* Effect.forEach(Array.from({ length: fit + 10 }), () => begin(send, 100_000, 99_000))
       yield* TestClock.adjust("1 second")
       expect((yield* send(delivery("x".repeat(99_000)))).status).toBe(202)
@@ -287,7 +287,7 @@ describe("a body that does not come", () => {
       expect(status(yield* Effect.forEach(slow.slice(0, 11), Fiber.join))).toEqual(
         Array.from({ length: 11 }, () => 503),
       )
-      expect(counters.bytesInFlight).toBe(99_000 * (fit - 1))
+      expect(counters.bytesInFlight).toBe(held * (fit - 1))
     }),
   )
 
@@ -300,6 +300,33 @@ describe("a body that does not come", () => {
       yield* TestClock.adjust("1 second")
       expect(slow.map((one) => one.pollUnsafe() !== undefined).indexOf(false)).toBe(1)
       expect(counters.bytesInFlight).toBe(0)
+    }),
+  )
+
+  it.effect("leaves nothing to the collector: its chunks and the body are freed when they are no longer needed", () =>
+    Effect.gen(function* () {
+      const { send, counters } = yield* start()
+      for (const [length, secret] of [
+        [90_000, "whsec_other"],
+        [90_000, undefined],
+        [200_000, undefined],
+      ] as const) {
+        const bytes = new Uint8Array(length).fill(0x20)
+        const chunks = [bytes.slice(0, 50_000), bytes.slice(50_000)]
+        const body = new ReadableStream<Uint8Array<ArrayBuffer>>({
+          pull: (_) => {
+            const chunk = chunks[counted]
+            counted += 1
+            if (chunk === undefined) _.close()
+            else _.enqueue(chunk)
+          },
+        })
+        let counted = 0
+        const { url, headers } = delivery(bytes, { headers: { "content-length": null }, ...(secret && { secret }) })
+        yield* send(new Request(url, { method: "POST", headers, body }))
+        expect(chunks.map((chunk) => chunk.byteLength)).toEqual([0, 0])
+        expect(counters.bytesInFlight).toBe(0)
+      }
     }),
   )
 
