@@ -113,7 +113,7 @@ const configure = async (sinks: object, webhooks: ReadonlyArray<string>) => {
   return { words, ask, ready, url: (name: string) => `http://${deliveries}/${name}` }
 }
 
-const env = { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "" }
+const env = { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "", RELAY_DRAIN_REFUSE: "0 seconds" }
 
 /** Starts the relay with the descriptors as its stdout and stderr. */
 const start = async (stdout: number | "ignore", stderr: number, sinks: object, webhooks = ["main"]) => {

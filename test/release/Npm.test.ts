@@ -37,7 +37,10 @@ suiteUnless(lacking(), "the npm package", () => {
       expect(spawnSync(launcher, ["validate"], { cwd, encoding: "utf8" })).toMatchObject({ status: 78 })
       writeFileSync(join(cwd, "relay.config.json"), text.replace("relay-development-secret", secret))
 
-      const relay = spawn(launcher, ["run", "--log-format", "text"], { cwd })
+      const relay = spawn(launcher, ["run", "--log-format", "text"], {
+        cwd,
+        env: { ...process.env, RELAY_DRAIN_REFUSE: "0 seconds" },
+      })
       let said = ""
       for (const stream of [relay.stdout, relay.stderr]) stream.on("data", (chunk) => (said += chunk))
       const ended = new Promise((resolve) => relay.once("close", resolve))

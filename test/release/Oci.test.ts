@@ -103,7 +103,11 @@ suiteUnless(lacking(), "the container image, unpacked", () => {
       const {
         config: { User, Entrypoint, Cmd },
       } = config
-      const relay = spawn("unshare", ["--mount", "sh", "-c", mounts, User, ...Entrypoint, ...Cmd], { cwd: directory })
+      const env = { ...process.env, RELAY_DRAIN_REFUSE: "0 seconds" }
+      const relay = spawn("unshare", ["--mount", "sh", "-c", mounts, User, ...Entrypoint, ...Cmd], {
+        cwd: directory,
+        env,
+      })
       let said = ""
       for (const stream of [relay.stdout, relay.stderr]) stream.on("data", (chunk) => (said += chunk))
       const ended = new Promise((resolve) => relay.once("close", resolve))
