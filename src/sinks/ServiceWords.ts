@@ -1,5 +1,8 @@
 /** A service's own words, for messages that people read. */
+import { Predicate, Redacted } from "effect"
 import * as Terminal from "../formats/Terminal.ts"
+import type { Keep } from "./http/KeptAnswer.ts"
+import { masked } from "./Sink.ts"
 
 /** The longest text that is kept, in code units. */
 const longest = 500
@@ -9,4 +12,74 @@ export const oneLine = (text: string): string => {
   const line = Terminal.escaped(JSON.stringify(text.trim().slice(0, longest))).slice(1, -1)
   const shown = line.replaceAll('\\"', '"')
   return shown.length <= longest ? shown : `${shown.slice(0, longest - 1).toWellFormed()}…`
+}
+
+/** Shorter parts of what was sent occur in any text. */
+const shortestSent = 3
+
+/** The parts of a text that stand alone in it: lines, and what follows a name. */
+const partsIn = (text: string): ReadonlyArray<string> => [text, ...text.split(/\n|: +/)]
+
+/** The texts and numbers of a body: the values of JSON, also without the backslashes of Markdown; else its lines. */
+export const sentIn = (body: Uint8Array | undefined): ReadonlyArray<string> => {
+  const text = body === undefined ? "" : Buffer.from(body).toString("utf8")
+  const leaves = (value: unknown): ReadonlyArray<string> => {
+    if (typeof value === "string") return [value, value.replace(/\\(.)/g, "$1")].flatMap(partsIn)
+    if (typeof value === "number") return [String(value)]
+    return Predicate.isObject(value) || Array.isArray(value) ? Object.values(value).flatMap(leaves) : []
+  }
+  try {
+    return leaves(JSON.parse(text))
+  } catch {
+    return partsIn(text)
+  }
+}
+
+/** Where services put their words into an answer, the most telling first. */
+const wordsAt = [
+  "error_description",
+  "detail",
+  "message",
+  "error_message",
+  "error",
+  "title",
+  "reason",
+  "errors",
+  "status",
+]
+
+const spokenAt = (value: unknown): string => {
+  if (typeof value === "string") return value
+  if (Array.isArray(value)) return spokenAt(value[0])
+  if (!Predicate.isObject(value)) return ""
+  const fields: Readonly<Record<string, unknown>> = { ...value }
+  for (const key of wordsAt) {
+    const spoken = spokenAt(fields[key])
+    if (spoken !== "") return spoken
+  }
+  return ""
+}
+
+/** The words of an answer: a field of JSON, the title of a page, or all of a text. */
+export const spokenIn = (answer: string): string => {
+  if (/^\s*<(!doctype|html|\?xml)/i.test(answer)) {
+    return /<(title|message)>([^<]*)/i.exec(answer)?.[2] ?? ""
+  }
+  try {
+    return spokenAt(JSON.parse(answer))
+  } catch {
+    return answer
+  }
+}
+
+/**
+ * A receiver's own words, as a message shows them: one line, without the sink's secrets, without addresses, and
+ * without `sent`, the parts of what it was sent that it may repeat. Empty if it said nothing.
+ */
+export const ownWords = (keep: Keep, text: string, sent: ReadonlyArray<string>): string => {
+  const kept = keep(text)
+  if (kept === undefined) return ""
+  const parts = sent.filter((part) => part.length >= shortestSent).sort((one, other) => other.length - one.length)
+  const shown = parts.reduce((words, part) => words.replaceAll(part, masked), Redacted.value(kept))
+  return oneLine(shown.replace(/[^\s@<>"']+@[^\s@<>"']+/g, masked).replace(/\s+/g, " "))
 }

@@ -10,6 +10,7 @@ import { Redacted } from "effect"
 import { quoting } from "../../event/Quoted.ts"
 import { type HttpProxy, isItsOwn, proxyFor, refusedTunnel } from "../../runtime/HttpProxy.ts"
 import { type Failure, failureOf, passing as transient } from "../../runtime/HttpTransport.ts"
+import { ownWords, sentIn, spokenIn } from "../ServiceWords.ts"
 import {
   DeliveryFailed,
   DeliveryRejected,
@@ -20,7 +21,7 @@ import {
 } from "../Sink.ts"
 import type { Documented, Verdict } from "./HttpVerdict.ts"
 import * as Intermediary from "./Intermediary.ts"
-import { type Keep, ownWords, sentIn, spokenIn } from "./KeptAnswer.ts"
+import type { Keep } from "./KeptAnswer.ts"
 
 /** Whether a key is a status, `409`, or a class, `4xx`. */
 export const isStatus = (key: string): boolean => /^[2-5](\d\d|xx)$/.test(key)
