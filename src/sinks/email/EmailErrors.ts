@@ -67,8 +67,8 @@ const byCode: ReadonlyArray<readonly [RegExp, Concern]> = [
 /** By the words of usual servers, if the codes don't tell. */
 const byWords: ReadonlyArray<readonly [RegExp, Concern]> = [
   [/\bsender\b.{0,30}\b(rejected|denied|refused|invalid|unknown|verify|not)\b|\bsend as this sender/i, "sender"],
-  [/\brelay(ing)?\b.*\b(denied|prohibited|permitted)|unable to relay|authenticat/i, "relaying"],
   [/\bSPF\b|\bDKIM\b|\bDMARC\b|reverse (dns|lookup)|\bPTR\b/i, "origin"],
+  [/\brelay(ing)?\b.*\b(denied|prohibited|permitted)|unable to relay|authenticat/i, "relaying"],
   [/\b(client|helo|ehlo)\b.*\brejected|\bblocked (using|by)\b|\bblock ?list|\bblacklist|\blisted\b/i, "origin"],
   [/\b(daily|hourly|sending)\b.{0,30}\b(limit|quota)\b/i, "limit"],
   [/\bmailbox\b.{0,20}\bfull\b|over ?quota|quota exceeded/i, "full"],
@@ -86,7 +86,9 @@ const concernOf = ({ reply, status }: SmtpError): Concern | undefined => {
 
 /** Whether a temporary reply asks for fewer mails; the codes don't tell. */
 const isThrottling = ({ status, reply }: SmtpError): boolean =>
-  status >= 400 && status < 500 && /throttl|\btoo (many|fast|quickly)\b|\brate\b|slow down/i.test(reply)
+  status >= 400 &&
+  status < 500 &&
+  /throttl|\btoo (many|fast|quickly)\b|\brate\b|slow down|\blimit exceeded\b|queue quota/i.test(reply)
 
 /** Whether the reply may concern this connection alone, which has carried mails: another one may be welcome. */
 export const isOfConnection = ({ status, reply }: SmtpError): boolean =>

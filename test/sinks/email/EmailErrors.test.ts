@@ -138,6 +138,21 @@ const replies: ReadonlyArray<Row> = [
     "SinkThrottled",
     fewer,
   ],
+  [
+    "Gmail",
+    "DATA",
+    "550-5.7.1 Unauthenticated email from example.com is not accepted due to\r\n550 5.7.1 domain's DMARC policy.",
+    "SinkMisconfigured",
+    origin,
+  ],
+  [
+    "Gmail",
+    "DATA",
+    "550-5.7.1 Our system has detected that this message is\r\n550 5.7.1 likely unsolicited mail.",
+    "DeliveryRejected",
+    /refuses the mail/,
+  ],
+  ["Exchange Online", "RCPT TO", "450 4.7.3 Organization queue quota exceeded.", "SinkThrottled", fewer],
   // The login, and TLS.
   [
     "Exchange Online",
@@ -151,13 +166,7 @@ const replies: ReadonlyArray<Row> = [
   // Too many.
   ["Gmail", "RCPT TO", "550 5.4.5 Daily user sending limit exceeded.", "SinkThrottled", fewer],
   ["Amazon SES", "DATA", "454 Throttling failure: Maximum sending rate exceeded.", "SinkThrottled", fewer],
-  [
-    "Exchange Online",
-    "DATA",
-    "432 4.3.2 Concurrent connections limit exceeded: too many connections",
-    "SinkThrottled",
-    fewer,
-  ],
+  ["Exchange Online", "DATA", "432 4.3.2 Concurrent connections limit exceeded.", "SinkThrottled", fewer],
   // Later.
   [
     "Postgrey",
