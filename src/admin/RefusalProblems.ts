@@ -56,8 +56,8 @@ const hour = 3_600_000
 export const refusalProblems = (status: Status): ReadonlyArray<StatusProblem> =>
   status.refusals.map((one) => {
     const { now, startedAt } = status
-    const { webhook, count, status: code, what, lastAt, advice, details } = one
-    const last = `the last ${span(now - lastAt)} ago`
+    const { webhook, count, status: code, what, lastAt, lastFrom, advice, details } = one
+    const last = `the last ${span(now - lastAt)} ago${lastFrom === "" ? "" : ` from ${lastFrom}`}`
     // A restart forgets what was counted before.
     const since = now - startedAt < hour ? `since the start ${span(now - startedAt)} ago` : "in the last hour"
     const line = `${count.toLocaleString("en-US")} refused with ${code} ${since}, ${last}: ${what}`

@@ -15,6 +15,8 @@ export const Refusals = Schema.Struct({
   lastAt: EpochMillis,
   /** In the answer to the last of them, and in its line of the log. */
   lastRequestId: Schema.String,
+  /** The address that the last of them came from; empty if it isn't known. */
+  lastFrom: Schema.String,
   /** The reason in words. */
   what: Schema.String,
   /** The action that helps. */
@@ -37,5 +39,7 @@ export const TappedRefusal = Schema.Struct({
   detail: Schema.String,
   /** In its answer and in the log. */
   requestId: Schema.String,
+  /** The sender's address; empty if it isn't known. */
+  from: Schema.String,
 })
 export type TappedRefusal = typeof TappedRefusal.Type

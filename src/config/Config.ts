@@ -169,6 +169,8 @@ export interface RelayConfig {
   /** Whether the probes are answered there, too. */
   readonly probes: boolean
   readonly idleTimeout: Duration.Duration
+  /** Header in which a proxy gives the sender's address. */
+  readonly addressHeader?: string
   readonly tls?: Tls
   readonly drain: StopWaits
   /** All that are in use, and can be read. */

@@ -15,7 +15,11 @@ const refusalOf = ({ problem }: Event, { reason }: JournalError): RefusalReason 
 }
 
 /** Makes what answers requests. Everything in it is synchronous. */
-export const make = Effect.fnUntraced(function* (counters: Counters.Counters, clock: Clock.Clock) {
+export const make = Effect.fnUntraced(function* (
+  counters: Counters.Counters,
+  clock: Clock.Clock,
+  addressOf: (request: Request) => string,
+) {
   const log = Effect.runForkWith(yield* Effect.context<never>())
   const recent = RecentRefusals.make(clock)
 
@@ -26,22 +30,29 @@ export const make = Effect.fnUntraced(function* (counters: Counters.Counters, cl
   }
 
   /** Counts and logs a refusal; `webhook` is empty for a request to no webhook. */
-  const noteRefused = (webhook: string, reason: RefusalReason, requestId: string, more: More = {}): void => {
+  const noteRefused = (
+    request: Request,
+    webhook: string,
+    reason: RefusalReason,
+    requestId: string,
+    more: More = {},
+  ): void => {
     const { answer, what } = refusals[reason]
     const { status } = answer
     Counters.add(Counters.ofWebhook(counters, webhook).answers, status)
-    recent.add({ webhook, reason, requestId, detail: more.why ?? more.sent ?? "" })
+    const from = addressOf(request)
+    recent.add({ webhook, reason, requestId, from, detail: more.why ?? more.sent ?? "" })
     // The guard has logged its cause.
     if (reason === "bug") return
     const to = webhook === "" ? "a request to no webhook" : `a request to the webhook ${webhook}`
     const why = more.why === undefined ? what : `${what} (${more.why})`
-    warn(`${to} was refused with ${status}: ${why}`, { webhook, status, reason, requestId })
+    warn(`${to} was refused with ${status}: ${why}`, { webhook, status, reason, requestId, from })
   }
 
   /** The response to a request that is refused, which is noted. */
-  const refuse = (webhook: string, reason: RefusalReason, more?: More): Response => {
+  const refuse = (request: Request, webhook: string, reason: RefusalReason, more?: More): Response => {
     const requestId = Problem.requestId()
-    noteRefused(webhook, reason, requestId, more)
+    noteRefused(request, webhook, reason, requestId, more)
     return Problem.toResponse(refusals[reason].answer, requestId)
   }
 
@@ -62,11 +73,17 @@ export const make = Effect.fnUntraced(function* (counters: Counters.Counters, cl
   }
 
   /** The response to an event by how its commit ended. Nothing else answers 2xx. */
-  const answer = (webhook: Webhook, event: Event, sinks: ReadonlyArray<string>, exit: AppendExit): Response => {
+  const answer = (
+    request: Request,
+    webhook: Webhook,
+    event: Event,
+    sinks: ReadonlyArray<string>,
+    exit: AppendExit,
+  ): Response => {
     if (Exit.isSuccess(exit)) return accept(webhook, event, sinks)
     const error = Cause.findError(exit.cause)
     if (Result.isFailure(error)) throw Cause.squash(exit.cause)
-    return refuse(webhook.name, refusalOf(event, error.success), { why: error.success.reason.message })
+    return refuse(request, webhook.name, refusalOf(event, error.success), { why: error.success.reason.message })
   }
 
   /** Notes the fields of client objects that the sender should have redacted. */

@@ -27,6 +27,7 @@ import * as CommitWait from "./CommitWait.ts"
 import * as Counters from "./Counters.ts"
 import * as Decide from "./Decide.ts"
 import type * as RecentRefusals from "./RecentRefusals.ts"
+import * as SenderAddress from "./SenderAddress.ts"
 
 /** Receives deliveries. A request gets its response here and nowhere else, but for what the guard refuses. */
 export class Ingest extends Context.Service<
@@ -36,7 +37,7 @@ export class Ingest extends Context.Service<
     readonly counters: Counters.Counters
     readonly refusals: RecentRefusals.RecentRefusals
     /** Notes what was refused before it came here. */
-    readonly noteRefused: (refusal: GuardRefusal, requestId: string) => void
+    readonly noteRefused: (refusal: GuardRefusal, requestId: string, request: Request) => void
     /** From now on `draining` is true. Deliveries are still accepted, and each response closes its connection. */
     readonly leave: Effect.Effect<void>
     /** From now on every request is refused with 503; those under way end as they would have. */
@@ -120,27 +121,31 @@ const make = Effect.gen(function* () {
     firstByte: firstByteDeadline,
   })
   const committed = yield* CommitWait.make(counters.commits)
-  const { recent, warn, noteRefused, refuse, answer, noteUnredacted } = yield* Answering.make(counters, clock)
+  const { recent, warn, noteRefused, refuse, answer, noteUnredacted } = yield* Answering.make(
+    counters,
+    clock,
+    (request) => SenderAddress.of(request, active.current.config.addressHeader),
+  )
   let stage: "open" | "leaving" | "refusing" = "open"
 
   const receive = async (request: Request): Promise<Response> => {
     const { headers } = request
-    if (stage === "refusing") return refuse("", "draining")
+    if (stage === "refusing") return refuse(request, "", "draining")
     const path = pathOf(request.url)
     const endpoint = active.current.table.endpoints.get(path)
-    if (endpoint === undefined) return refuse("", "unknownPath", { sent: path })
+    if (endpoint === undefined) return refuse(request, "", "unknownPath", { sent: path })
     const receivers = candidates(endpoint, headers)
     const [first] = receivers
-    if (first === undefined) return refuse("", "unknownWebhookId", { sent: path })
+    if (first === undefined) return refuse(request, "", "unknownWebhookId", { sent: path })
     const { name } = first.webhook
-    if (request.method !== "POST") return refuse(name, "method", { sent: request.method })
-    if (!isJson(headers.get("content-type"))) return refuse(name, "contentType")
-    if (!isIdentity(headers.get("content-encoding"))) return refuse(name, "contentEncoding")
+    if (request.method !== "POST") return refuse(request, name, "method", { sent: request.method })
+    if (!isJson(headers.get("content-type"))) return refuse(request, name, "contentType")
+    if (!isIdentity(headers.get("content-encoding"))) return refuse(request, name, "contentEncoding")
     const maxBody = receivers.length === 1 ? first.webhook.maxBody : endpoint.maxBody
     const declared = declaredLength(headers)
     const reading = bodies.read(request, declared, maxBody)
     const body = typeof reading === "string" ? reading : await reading
-    if (typeof body === "string") return refuse(name, body, sizeOf(body, declared))
+    if (typeof body === "string") return refuse(request, name, body, sizeOf(body, declared))
     const bytes = body.byteLength
     try {
       const receivedAt = clock.currentTimeMillisUnsafe()
@@ -148,12 +153,12 @@ const make = Effect.gen(function* () {
       if (!authentic.ok) {
         Counters.add(Counters.ofWebhook(counters, name).signatureFailures, authentic.reason)
         bodies.free(body)
-        return refuse(name, signatureRefusals[authentic.reason])
+        return refuse(request, name, signatureRefusals[authentic.reason])
       }
       const { webhook } = authentic.receiver
       // Another webhook of its path may take more.
       if (body.byteLength > webhook.maxBody)
-        return refuse(webhook.name, "tooLarge", sizeOf("tooLarge", body.byteLength))
+        return refuse(request, webhook.name, "tooLarge", sizeOf("tooLarge", body.byteLength))
       const webhookId = webhookIdOf(headers, webhook)
       if (webhook.ids.length > 0 && !webhook.ids.includes(webhookId)) {
         warn(`the webhook ${webhook.name} got a signed delivery under another webhook id than its own`, {
@@ -175,12 +180,13 @@ const make = Effect.gen(function* () {
         webhook,
         active.current.table,
       )
-      if (decision.refusal !== undefined) return answered(traced, refuse(webhook.name, decision.refusal, decision.more))
+      if (decision.refusal !== undefined)
+        return answered(traced, refuse(request, webhook.name, decision.refusal, decision.more))
       const { event, sinks, unredacted } = decision
       noteUnredacted(event, unredacted)
       const appended = journal.appendUnsafe(event, sinks)
       const exit = appended instanceof Promise ? await committed(appended, authentic.receiver.commitTimeout) : appended
-      return answered(traced, answer(webhook, event, sinks, exit), event)
+      return answered(traced, answer(request, webhook, event, sinks, exit), event)
     } finally {
       bodies.release(bytes)
     }
@@ -190,7 +196,7 @@ const make = Effect.gen(function* () {
     handle: (request) => (stage === "leaving" ? closing(receive(request)) : receive(request)),
     counters,
     refusals: recent,
-    noteRefused: (refusal, requestId) => noteRefused("", refusal, requestId),
+    noteRefused: (refusal, requestId, request) => noteRefused(request, "", refusal, requestId),
     leave: Effect.sync(() => {
       stage = "leaving"
     }),

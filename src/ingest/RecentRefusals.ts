@@ -18,6 +18,8 @@ export interface Refused {
   readonly webhook: string
   readonly reason: RefusalReason
   readonly requestId: string
+  /** The sender's address; empty if it isn't known. */
+  readonly from: string
   /** A detail of the request that tells more than the reason, such as its path; empty where nothing does. */
   readonly detail: string
 }
@@ -33,6 +35,8 @@ export interface Count {
 export interface Counted extends Count, Pick<Refused, "webhook" | "reason"> {
   /** In the answer to the last of them. */
   readonly lastRequestId: string
+  /** The address that the last of them came from; empty if it isn't known. */
+  readonly lastFrom: string
   /** The most frequent first. */
   readonly details: ReadonlyArray<Count & { readonly detail: string }>
 }
@@ -112,7 +116,7 @@ class Reason {
   }
 
   counted(now: number): Counted {
-    const { webhook, reason, at, requestId } = this.last
+    const { webhook, reason, at, requestId, from } = this.last
     const details = [...this.details]
       .map(([detail, count]) => ({ detail, count: count.advance(now).total, lastAt: count.lastAt }))
       .filter(({ count }) => count > 0)
@@ -123,6 +127,7 @@ class Reason {
       count: this.count.advance(now).total,
       lastAt: at,
       lastRequestId: requestId,
+      lastFrom: from,
       details: details.slice(0, shownDetails),
     }
   }

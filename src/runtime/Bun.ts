@@ -14,6 +14,9 @@ const hmac: HmacFactory = (secret) => {
   return (body) => keyed.copy().update(body).digest()
 }
 
+/** Any server knows the addresses of all requests. */
+let anyServer: Bun.Server<undefined> | undefined
+
 const listen = (options: ListenOptions): Listener => {
   const server = Bun.serve({
     hostname: options.address.host,
@@ -28,6 +31,7 @@ const listen = (options: ListenOptions): Listener => {
     // Two relays that share a port would each get some of the deliveries.
     reusePort: options.sharesPort,
   })
+  anyServer = server
   return {
     address: { host: options.address.host, port: server.port ?? options.address.port },
     close: (force) => server.stop(force),
@@ -57,6 +61,7 @@ export const make = (): Platform => ({
   version: Bun.version,
   isCompiled: Bun.main.startsWith("/$bunfs/") || Bun.main.startsWith("B:/~BUN/"),
   hmac,
+  peerOf: (request) => anyServer?.requestIP(request)?.address ?? "",
   listen,
   libc,
   cantSharePort: undefined,

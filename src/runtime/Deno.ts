@@ -11,6 +11,12 @@ import { hmacSha256 } from "../event/Signature.ts"
 import type { Libc, Listener, ListenOptions, Platform } from "./Platform.ts"
 import * as Problem from "./Problem.ts"
 
+interface From {
+  readonly remoteAddr: { readonly hostname: string }
+}
+
+const peers = new WeakMap<Request, From>()
+
 /** The part of Deno's API that is used here. */
 declare const Deno: {
   readonly version: { readonly deno: string }
@@ -30,7 +36,7 @@ declare const Deno: {
       readonly onListen: () => void
       readonly onError: (error: unknown) => Response
     },
-    handler: ListenOptions["handler"],
+    handler: (request: Request, from: From) => ReturnType<ListenOptions["handler"]>,
   ) => {
     readonly addr: { readonly port: number }
     readonly finished: Promise<void>
@@ -50,7 +56,10 @@ const listen = (options: ListenOptions): Listener => {
       onListen: () => {},
       onError: () => Problem.toResponse(Problem.bug),
     },
-    options.handler,
+    (request, from) => {
+      peers.set(request, from)
+      return options.handler(request)
+    },
   )
   // Rejects when it can't accept because descriptors are exhausted; uncaught, that would end the process.
   server.finished.catch(options.onEnd)
@@ -88,6 +97,7 @@ export const make = (): Platform => ({
   version: Deno.version.deno,
   isCompiled: Deno.build.standalone === true,
   hmac: hmacSha256,
+  peerOf: (request) => peers.get(request)?.remoteAddr.hostname ?? "",
   listen,
   libc,
   // Without the flag Deno ends the process. This is another API that comes with it.

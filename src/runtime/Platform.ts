@@ -58,6 +58,8 @@ export interface Platform {
   /** Whether this is a compiled binary. */
   readonly isCompiled: boolean
   readonly hmac: HmacFactory
+  /** The address that a request came from; empty once its connection has ended, and for a request that was copied. */
+  readonly peerOf: (request: Request) => string
   /** Throws when the address is not available. */
   readonly listen: (options: ListenOptions) => Listener
   /** Throws where there is none. */

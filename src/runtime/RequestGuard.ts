@@ -61,7 +61,7 @@ export type Refusal = keyof typeof problems
 export const make = (
   handler: Handler,
   report: (requestId: string, defect: unknown) => void,
-  refused: (refusal: Refusal, requestId: string) => void = () => {},
+  refused: (refusal: Refusal, requestId: string, request: Request) => void = () => {},
 ): Guard => {
   let inProgress = 0
   const idle = Latch.makeUnsafe(true)
@@ -70,9 +70,9 @@ export const make = (
     inProgress -= 1
     if (inProgress === 0) idle.openUnsafe()
   }
-  const refuse = (refusal: Refusal) => {
+  const refuse = (refusal: Refusal, request: Request) => {
     const id = Problem.requestId()
-    refused(refusal, id)
+    refused(refusal, id, request)
     return Problem.toResponse(problems[refusal], id)
   }
   /** Sends a refusal once the rest of the body has come, so that the client reads it. */
@@ -92,7 +92,7 @@ export const make = (
   const crashed = (request: Request, defect: unknown) => {
     const id = Problem.requestId()
     report(id, defect)
-    refused("bug", id)
+    refused("bug", id, request)
     return answered(request, Problem.toResponse(problems.bug, id))
   }
 
@@ -102,10 +102,10 @@ export const make = (
       inProgress += 1
       idle.closeUnsafe()
       const hasHost = isHost(headers.get("host") ?? "")
-      if (!hasHost && !isHostless(received)) return answered(received, refuse("badHost"))
+      if (!hasHost && !isHostless(received)) return answered(received, refuse("badHost", received))
       const request = hasHost ? received : withHost(received)
       const declared = headers.get("content-length")
-      if (declared !== null && !length.test(declared)) return answered(request, refuse("badLength"))
+      if (declared !== null && !length.test(declared)) return answered(request, refuse("badLength", received))
       try {
         const response = handler(request)
         if (!(response instanceof Promise)) return answered(request, response)

@@ -26,8 +26,8 @@ import * as RequestGuard from "./RequestGuard.ts"
 
 const platform: Platform = "Deno" in globalThis ? DenoPlatform.make() : BunPlatform.make()
 
-/** `name` and `version` of the runtime, whether this is a compiled binary, its fastest HMAC, and the C library. */
-export const { name, version, isCompiled, hmac, libc } = platform
+/** `name` and `version` of the runtime, whether this is a compiled binary, its fastest HMAC, the address of a request, and the C library. */
+export const { name, version, isCompiled, hmac, peerOf, libc } = platform
 
 /** The options of an HTTP server. */
 export interface ServeOptions {
@@ -37,7 +37,7 @@ export interface ServeOptions {
   readonly tls?: Tls
   readonly handler: RequestGuard.Handler
   /** Called with each answer that is not the handler's, and the request id in it. */
-  readonly onRefused?: (refusal: RequestGuard.Refusal, requestId: string) => void
+  readonly onRefused?: (refusal: RequestGuard.Refusal, requestId: string, request: Request) => void
   /** Called once, when the drain begins: refuse from now on. */
   readonly onDrain?: Effect.Effect<void>
   /** How long a drain waits for requests in progress. Default: 10 seconds. */

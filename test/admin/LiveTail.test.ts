@@ -39,7 +39,7 @@ const tapping = (filter: LiveTail.Filter, reading = Latch.makeUnsafe(true)) =>
       skipped: () => lines.reduce((sum, line) => sum + line.skipped, 0),
       lines,
       refuse: (reason: RefusalReason, webhook = "scheduling", detail = "") =>
-        refusals.add({ webhook, reason, requestId: "abc-1", detail }),
+        refusals.add({ webhook, reason, requestId: "abc-1", from: "203.0.113.7", detail }),
       refused: () => lines.flatMap(({ refused }) => refused),
     }
   })
@@ -118,6 +118,7 @@ describe("a tap", () => {
             what: "the signature does not match",
             detail: "",
             requestId: "abc-1",
+            from: "203.0.113.7",
           },
           {
             at: 1_000,
@@ -127,6 +128,7 @@ describe("a tap", () => {
             what: "no webhook has this path",
             detail: "/nowhere",
             requestId: "abc-1",
+            from: "203.0.113.7",
           },
         ],
       ])
@@ -214,7 +216,7 @@ describe("a tap over the admin API", () => {
   it.live("is asked again and again: each answer has what is new since the one before", () =>
     Effect.gen(function* () {
       const { ask, journal } = yield* start({
-        refused: [{ webhook: "", reason: "method", requestId: "1", detail: "" }],
+        refused: [{ webhook: "", reason: "method", requestId: "1", from: "203.0.113.7", detail: "" }],
       })
       const since = (next: Tap["next"] | undefined) => {
         const query = new URLSearchParams(next && { sequence: `${next.sequence}`, refusals: `${next.refusals}` })

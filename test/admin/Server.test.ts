@@ -247,7 +247,13 @@ describe("the admin API", () => {
 
   it.live("says what was refused within the last hour, why, and what to do", () =>
     Effect.gen(function* () {
-      const refused = { webhook: "", reason: "unknownPath", requestId: "abc-7", detail: "/hooks/schedulng" } as const
+      const refused = {
+        webhook: "",
+        reason: "unknownPath",
+        requestId: "abc-7",
+        from: "203.0.113.7",
+        detail: "/hooks/schedulng",
+      } as const
       const { ask } = yield* start({ refused: [refused, refused] })
       expect(yield* json(yield* ask("/api/v1/status"))).toMatchObject({
         refusals: [
@@ -268,7 +274,13 @@ describe("the admin API", () => {
 
   it.live("names a secret that can't be one before it advises to compare the secrets", () =>
     Effect.gen(function* () {
-      const refused = { webhook: "scheduling", reason: "signatureMismatch", requestId: "abc-7", detail: "" } as const
+      const refused = {
+        webhook: "scheduling",
+        reason: "signatureMismatch",
+        requestId: "abc-7",
+        from: "203.0.113.7",
+        detail: "",
+      } as const
       const secret = (name: string, value: string) => ({ name, value: Redacted.make(value) })
       const right = webhook({ secrets: [secret("main", "a-long-signing-secret")] })
       const other = webhook({ name: "other", secrets: [secret("second", "export SECRET=a-long-signing-secret")] })

@@ -10,7 +10,7 @@ const start = Effect.gen(function* () {
   const refuse = (detail = "", webhook = "", times = 1) => {
     for (let n = 0; n < times; n++) {
       requests += 1
-      refusals.add({ webhook, reason: "unknownPath", requestId: `id-${requests}`, detail })
+      refusals.add({ webhook, reason: "unknownPath", requestId: `id-${requests}`, from: "203.0.113.7", detail })
     }
   }
   return { ...refusals, refuse }
@@ -23,7 +23,7 @@ describe("refusals of the last hour", () => {
       refuse("/a", "", 2)
       yield* TestClock.adjust("1 minute")
       refuse("/b")
-      add({ webhook: "scheduling", reason: "signatureMismatch", requestId: "id-9", detail: "" })
+      add({ webhook: "scheduling", reason: "signatureMismatch", requestId: "id-9", from: "203.0.113.7", detail: "" })
       expect(counted()).toEqual([
         {
           webhook: "",
@@ -31,6 +31,7 @@ describe("refusals of the last hour", () => {
           count: 3,
           lastAt: 60_000,
           lastRequestId: "id-3",
+          lastFrom: "203.0.113.7",
           details: [
             { detail: "/a", count: 2, lastAt: 0 },
             { detail: "/b", count: 1, lastAt: 60_000 },
@@ -42,6 +43,7 @@ describe("refusals of the last hour", () => {
           count: 1,
           lastAt: 60_000,
           lastRequestId: "id-9",
+          lastFrom: "203.0.113.7",
           details: [],
         },
       ])
@@ -72,7 +74,7 @@ describe("refusals of the last hour", () => {
       let ahead = 0
       const clock = { ...test, currentTimeMillisUnsafe: () => test.currentTimeMillisUnsafe() + ahead }
       const { add, counted } = RecentRefusals.make(clock)
-      const refuse = () => add({ webhook: "", reason: "method", requestId: "", detail: "" })
+      const refuse = () => add({ webhook: "", reason: "method", requestId: "", from: "203.0.113.7", detail: "" })
       refuse()
       ahead = 7_200_000
       refuse()

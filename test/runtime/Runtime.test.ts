@@ -96,7 +96,7 @@ describe("a bug in a handler", () => {
       const { lines, layer } = captured()
       return Effect.gen(function* () {
         const refused: Array<ReadonlyArray<string>> = []
-        const onRefused = (...refusal: ReadonlyArray<string>) => void refused.push(refusal)
+        const onRefused = (refusal: string, requestId: string) => void refused.push([refusal, requestId])
         const { address } = yield* Runtime.serve({ address: anywhere, handler, onRefused })
         const { port } = address
         const response = yield* get(port)

@@ -17,9 +17,12 @@ export const line = ({ at, id, type, account, webhook, sinks, replayed }: Tapped
   return [time, ...words.filter((word) => word !== ""), ...(replayed ? ["(replayed)"] : [])].join("  ")
 }
 
-export const refusalLine = ({ at, webhook, what, detail, status, requestId }: TappedRefusal, style: Paint): string => {
+export const refusalLine = (
+  { at, webhook, what, detail, status, requestId, from }: TappedRefusal,
+  style: Paint,
+): string => {
   const why = detail === "" ? what : `${what}: ${plain(detail)}`
-  const words = [style("yellow", `refused ${status}`), why, plain(webhook), style("dim", requestId)]
+  const words = [style("yellow", `refused ${status}`), why, plain(webhook), plain(from), style("dim", requestId)]
   return [style("dim", instant(at)), ...words.filter((word) => word !== "")].join("  ")
 }
 

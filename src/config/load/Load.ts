@@ -214,6 +214,7 @@ const assemble = (
   listen: file.listen,
   probes: file.probes,
   idleTimeout: file.idleTimeout,
+  ...(file.addressHeader === undefined ? {} : { addressHeader: file.addressHeader }),
   certificates,
   ...(file.tls === undefined ? {} : { tls: file.tls }),
   drain: file.drain,

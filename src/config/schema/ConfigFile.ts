@@ -11,7 +11,19 @@ import { Duration, Effect, Schema } from "effect"
 import { roles } from "../Config.ts"
 import { lengthOf } from "../SilentAfter.ts"
 import * as HttpUrlProblem from "./HttpUrlProblem.ts"
-import { count, countOr, flag, headerName, oneOf, secret, Text, text, textOr, textOrShapeOr } from "./Keys.ts"
+import {
+  anyHeaderName,
+  count,
+  countOr,
+  flag,
+  headerName,
+  oneOf,
+  secret,
+  Text,
+  text,
+  textOr,
+  textOrShapeOr,
+} from "./Keys.ts"
 import { Units } from "./Units.ts"
 import { Where } from "./Where.ts"
 
@@ -374,6 +386,11 @@ export const ConfigFile = Schema.Struct({
     false,
   ),
   idleTimeout: Units.idle.or(usual.idleTimeout, "How long an idle connection to `listen` stays open under Bun"),
+  addressHeader: Schema.optionalKey(
+    anyHeaderName(
+      "Header in which the proxy in front gives the sender's address, for the log and `status`; its last address counts",
+    ),
+  ),
   tls: Schema.optionalKey(Tls),
   drain: Drain.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   admin: Admin.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),

@@ -98,6 +98,9 @@ const header = (doc: { readonly description: string; readonly default?: string }
     }),
   )
 
+/** A header's name, without a default. */
+export const anyHeaderName = (description: string) => header({ description })
+
 /** A header's name. */
 export const headerName = (description: string, value: string) =>
   header({ description, default: value }).pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))

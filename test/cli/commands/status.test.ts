@@ -49,7 +49,7 @@ describe("status", () => {
     Effect.gen(function* () {
       const { ask } = yield* running({
         lanes: [lane("lake")],
-        refused: [{ webhook: "scheduling", reason: "method", detail: "", requestId: "abc-1" }],
+        refused: [{ webhook: "scheduling", reason: "method", detail: "", requestId: "abc-1", from: "203.0.113.7" }],
       })
       const { code, stdout } = yield* ask("status", "--exit-code", "--json")
       expect([code, JSON.parse(stdout).problems]).toMatchObject([0, [{ level: "note", state: "stranger-refused" }]])

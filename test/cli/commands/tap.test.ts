@@ -11,9 +11,10 @@ test("tap marks a refused request as such, with the reason, what it was about an
     what: "no webhook has this path",
     detail: "/hooks/schedulng\u202e",
     requestId: "abc-1",
+    from: "203.0.113.7",
   } as const
   expect(refusalLine(refusal, painted(false))).toBe(
-    "1970-01-01T00:00:01.000Z  refused 404  no webhook has this path: /hooks/schedulng\ufffd  abc-1",
+    "1970-01-01T00:00:01.000Z  refused 404  no webhook has this path: /hooks/schedulng\ufffd  203.0.113.7  abc-1",
   )
   const signed = { ...refusal, webhook: "scheduling", refused: "signatureMismatch", status: 401, detail: "" } as const
   expect(refusalLine({ ...signed, what: "the signature does not match" }, painted(true))).toContain(

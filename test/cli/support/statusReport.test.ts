@@ -149,6 +149,7 @@ describe("status", () => {
       count: 1_200,
       lastAt: 290_000,
       lastRequestId: "abc-1",
+      lastFrom: "203.0.113.7",
       what: "the signature does not match",
       advice: "compare the secrets",
       details: [],
@@ -167,11 +168,11 @@ describe("status", () => {
     expect(health({ ...found, refusals: [unknown] }).level).toBe("ok")
     expect(rendered(found)).toStartWith(
       [
-        "warning  scheduling: 1,200 refused with 401 since the start 5 min ago, the last 10 s ago: the signature does not match",
+        "warning  scheduling: 1,200 refused with 401 since the start 5 min ago, the last 10 s ago from 203.0.113.7: the signature does not match",
         "  what to do: compare the secrets",
         "  more: relay runbook deliveries-refused",
         "",
-        "note  no webhook: 9 refused with 404 since the start 5 min ago, the last 10 s ago: no webhook has this path: /a (2), /b (2), /c (2), others (3)",
+        "note  no webhook: 9 refused with 404 since the start 5 min ago, the last 10 s ago from 203.0.113.7: no webhook has this path: /a (2), /b (2), /c (2), others (3)",
         "  what to do: compare the secrets",
         "  more: relay runbook unknown-path",
         "",
@@ -182,7 +183,15 @@ describe("status", () => {
 
   test("takes a few requests of strangers for a note, and a sender that is refused for critical", () => {
     const refused = (reason: string, count: number) => {
-      const one = { webhook: "scheduling", reason, status: 401, count, lastAt: 5_000_000, lastRequestId: "abc-1" }
+      const one = {
+        webhook: "scheduling",
+        reason,
+        status: 401,
+        count,
+        lastAt: 5_000_000,
+        lastRequestId: "abc-1",
+        lastFrom: "203.0.113.7",
+      }
       const found = { ...status([lane("lake")]), now: 5_000_000 }
       return health({ ...found, refusals: [{ ...one, what: "", advice: "", details: [] }] } as typeof found)
     }

@@ -48,6 +48,7 @@ export const startTarget = async ({ tls, drain, ...options }: TargetOptions = {}
   ]
   const config = {
     listen: `127.0.0.1:${port}`,
+    addressHeader: "x-forwarded-for",
     ...(tls === undefined ? {} : { tls }),
     ...(drain === undefined ? {} : { drain }),
     admin: { listen: `127.0.0.1:${admin}` },

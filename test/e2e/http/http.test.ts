@@ -318,6 +318,25 @@ describe("a connection that is not as it should be", () => {
     expect(await target.keeps(body)).toBe(true)
   })
 
+  test("the log and the status have the address of a refused request, or the one in the config's header", async () => {
+    const lastFrom = async () => {
+      const { refusals } = (await (await fetch(`http://127.0.0.1:${target.admin}/api/v1/status`)).json()) as {
+        readonly refusals: ReadonlyArray<{ readonly reason: string; readonly lastFrom: string }>
+      }
+      return refusals.find(({ reason }) => reason === "unknownPath")?.lastFrom
+    }
+    for (const [forwarded, from] of [
+      [undefined, "127.0.0.1"],
+      ["canary, 198.51.100.7", "198.51.100.7"],
+      ["canary", "127.0.0.1"],
+    ] as const) {
+      const response = await post("", { "x-forwarded-for": forwarded }, "/nowhere")
+      expect(response.status).toBe(404)
+      expect(await lastFrom()).toBe(from)
+    }
+    await target.relay.prints(/reason=unknownPath {2}requestId=\S+ {2}from=127\.0\.0\.1/)
+  })
+
   test("nothing that a stranger sent stands in an answer or in the log", async () => {
     const canary = "canary-3141592653"
     const answers = [

@@ -1,0 +1,24 @@
+import { expect, test } from "bun:test"
+import * as SenderAddress from "../../src/ingest/SenderAddress.ts"
+
+const of = (value: string, header?: string) =>
+  SenderAddress.of(new Request("http://relay.example/", { headers: { "X-Forwarded-For": value } }), header)
+
+test("the last address in the header counts, and a text that is not an address doesn't", () => {
+  for (const [value, expected] of [
+    ["198.51.100.7", "198.51.100.7"],
+    ["10.0.0.1, 198.51.100.7", "198.51.100.7"],
+    ["198.51.100.7:4711", "198.51.100.7:4711"],
+    ["2001:db8::1", "2001:db8::1"],
+    ["[2001:db8::1]:4711", "[2001:db8::1]:4711"],
+    ["198.51.100.7, unknown", ""],
+    ["198.51.100.7 GET /", ""],
+    ["", ""],
+  ] as const) {
+    expect([value, of(value, "x-forwarded-for")]).toEqual([value, expected])
+  }
+})
+
+test("without a header in the config no header is read", () => {
+  expect(of("198.51.100.7")).toBe("")
+})
