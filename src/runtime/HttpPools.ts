@@ -2,15 +2,20 @@
  * Chooses the pool of connections for a request over TLS under Bun.
  *
  * A NAT or a firewall may drop an idle connection without a word, and each one
- * then costs a time-out. Bun closes no pooled connection on request. Requests with
- * different TLS options have different pools, so an option that changes nothing
- * for a client names the pool.
+ * then costs a time-out. A service may have moved to another address while the
+ * server at the old one goes on answering. Bun closes no pooled connection on
+ * request. Requests with different TLS options have different pools, so an option
+ * that changes nothing for a client names the pool.
  */
 
 /** Milliseconds. Firewalls drop connections after half a minute of silence and more. */
 const longestIdle = 15_000
 /** Milliseconds, longer than Bun keeps an idle connection. After that a pool that was left is empty. */
 const emptyAfter = 330_000
+/** Milliseconds between two pools that are left because of an answer: a service that is down answers so each time. */
+const betweenMoves = 30_000
+/** Answers of a server that the name may no longer lead to. */
+const mayHaveMoved = (status: number): boolean => status >= 500 || status === 404 || status === 410 || status === 421
 /** The number of pools beside the default one, which costs least. They are used in turn. */
 const pools = 32
 
@@ -19,6 +24,8 @@ export interface HttpPools {
   readonly next: () => number
   /** A request by this pool had no answer in time: the pool is left. */
   readonly silent: (pool: number) => void
+  /** A request by this pool was answered with this status. */
+  readonly answered: (pool: number, status: number) => void
 }
 
 /** Makes the pools of a sink; `now` is in monotonic milliseconds. */
@@ -40,6 +47,9 @@ export const make = (now: () => number = () => performance.now()): HttpPools => 
     silent: (used) => {
       // Requests that were in flight together are silent together.
       if (used === current()) leave()
+    },
+    answered: (used, status) => {
+      if (used === current() && mayHaveMoved(status) && now() - leftAt > betweenMoves) leave()
     },
   }
 }

@@ -42,7 +42,9 @@ export const make = (tls: Certificates = {}): Effect.Effect<Fetch, never, Scope.
       const pool = pools.next()
       const certificates = isPlain && pool === 0 ? {} : { tls: { ...tls, ...HttpPools.optionsOf(pool) } }
       try {
-        return await fetch(url, { redirect: "manual", decompress: false, ...certificates, ...init })
+        const response = await fetch(url, { redirect: "manual", decompress: false, ...certificates, ...init })
+        pools.answered(pool, response.status)
+        return response
       } catch (error) {
         if (init.signal?.aborted === true) pools.silent(pool)
         throw error

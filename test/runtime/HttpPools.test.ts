@@ -37,6 +37,18 @@ describe("the pool of a request", () => {
     pools.silent(1)
     expect(after(1)).toBe(2)
   })
+
+  test("is left when the service may have moved, and not again within half a minute", () => {
+    const { pools, after } = made()
+    for (const status of [200, 202, 400, 401, 429]) pools.answered(after(1), status)
+    expect(after(1)).toBe(0)
+    for (let at = 0; at < 10; at++) pools.answered(after(1_000), 503)
+    expect(after(1)).toBe(1)
+    after(10_000)
+    after(10_000)
+    pools.answered(after(10_000), 410)
+    expect(after(1)).toBe(2)
+  })
 })
 
 suiteUnless(lacking, "a request after one without an answer", () => {
