@@ -8,6 +8,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { resolve } from "node:path"
+import { readPage } from "../../lib/docs.ts"
 import {
   type Changes,
   chunk,
@@ -336,6 +337,49 @@ describe("a connection that is not as it should be", () => {
     }
     await target.relay.prints(/reason=unknownPath {2}requestId=\S+ {2}from=127\.0\.0\.1/)
   })
+
+  test.skipIf(process.env.RELAY_UNDER === "deno")(
+    "the runtime refuses what responses.md lists, and no more",
+    async () => {
+      const [, size, count] =
+        /more than (\d+) KiB together, or more than (\d+) headers/.exec(readPage("docs/reference/responses.md")) ?? []
+      const head = "GET /nowhere HTTP/1.1\r\nHost: a\r\n"
+      const ofSize = (bytes: number) => `${head}X: ${"x".repeat(bytes - head.length - 7)}\r\n\r\n`
+      const ofCount = (headers: number) => `${head}${"X: y\r\n".repeat(headers - 1)}\r\n`
+      const most = Number(size) * 1024
+      for (const [bytes, status] of [
+        [ofSize(most), 404],
+        [ofSize(most + 1), 431],
+        [ofCount(Number(count)), 404],
+        [ofCount(Number(count) + 1), 431],
+        [`PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n${rawDelivery(envelope())}`, 400],
+        [`\r\n\r\n\0\r\nQUIT\n!\x11\0\x0c${"\0".repeat(12)}${rawDelivery(envelope())}`, 400],
+        ["PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400],
+        [`\x16\x03\x01\0\xc8\x01\0\0\xc4\x03\x03${"\0".repeat(194)}`, 400],
+      ] as const) {
+        const { statuses } = await Raw.send(target.port, bytes)
+        expect([bytes.slice(0, 40), statuses]).toEqual([bytes.slice(0, 40), [status]])
+      }
+    },
+  )
+
+  test.skipIf(process.env.RELAY_UNDER === "deno")(
+    "a delivery with a trailer is kept, and its connection closes",
+    async () => {
+      const body = envelope()
+      const connection = await Raw.open(target.port)
+      const framing = ["Host: a", "Transfer-Encoding: chunked"]
+      connection.write(rawDelivery("", framing, { "x-service-signature": signature(body) }))
+      connection.write(`${chunk(body)}0\r\nx-note: y\r\n\r\n`)
+      expect((await connection.ended()).statuses.at(-1)).toBe(400)
+      connection.destroy()
+      expect((await post(body)).status).toBe(202)
+      const after = envelope()
+      await post(after)
+      expect(await target.keeps(after)).toBe(true)
+      expect(target.kept().filter((_) => _ === body)).toHaveLength(1)
+    },
+  )
 
   test("nothing that a stranger sent stands in an answer or in the log", async () => {
     const canary = "canary-3141592653"
