@@ -142,7 +142,10 @@ suiteUnless(reasonToSkip(), "relays that Prometheus scrapes", () => {
     expect(queries.length).toBeGreaterThan(20)
     for (const query of queries) {
       // As Grafana fills in its variables when all are chosen.
-      const filled = query.replaceAll("$__rate_interval", "1m").replaceAll(/"\$[a-z]+"/g, '".*"')
+      const filled = query
+        .replaceAll("$__rate_interval", "1m")
+        .replaceAll("$__range", "1h")
+        .replaceAll(/"\$[a-z]+"/g, '".*"')
       expect(await open.ask(`query?query=${encodeURIComponent(filled)}`)).toHaveProperty("result")
     }
   }, 60_000)
