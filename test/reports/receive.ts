@@ -231,5 +231,11 @@ export const catalogue: Catalogue = {
       verdict: "right",
       test: "test/e2e/http/http.test.ts > nothing that a stranger sent stands in an answer or in the log",
     },
+    {
+      report: "https://github.com/bobmatnyc/claude-mpm/issues/400",
+      symptom: "The variable of the secret is not set, and deliveries are accepted without a signature.",
+      verdict: "right",
+      test: "test/config/mistakes/references.ts > a variable that is not set",
+    },
   ],
 }
