@@ -100,7 +100,7 @@ export const refusals = {
   },
   tooMany: {
     answer: answers.tooMany,
-    what: "more than 64 MiB of bodies arrive at once",
+    what: "more than 32 MiB of bodies arrive at once, or 64 MiB with those that wait for the journal",
     advice: "limit connections at a proxy in front if it lasts",
   },
   tooSlow: {

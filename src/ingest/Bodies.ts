@@ -6,7 +6,8 @@
  * memory of bytes that have arrived counts. A slow sender can't keep others out
  * either. When the limit is reached, the oldest body that is still arriving is
  * cut off, as often as it takes. A new body is refused only if everything waits
- * for the disk. The memory of a body that is cut off is free at once.
+ * for the disk. The memory of a body that is cut off is free at once, except for
+ * what the runtime keeps of it, which is collected after a number of bodies.
  *
  * A small body of declared length, as nearly all are, is read in one call. How
  * much of it has arrived can't be seen, so those that are being read count in
@@ -15,6 +16,7 @@
  */
 import { Clock, Duration, Effect, type Scope } from "effect"
 import * as Monotonic from "../event/Monotonic.ts"
+import { free } from "../runtime/Freeing.ts"
 import * as Blocks from "./Blocks.ts"
 
 /** Why there is no body. */
@@ -41,12 +43,38 @@ export interface BodiesOptions {
   readonly deadline: Duration.Duration
   /** How long its first byte may take; not for a small body. */
   readonly firstByte: Duration.Duration
+  /** Collects garbage. */
+  readonly collect: () => void
 }
 
+/** Memory of all bodies that are arriving, small ones excluded. One body alone may take more. */
+export const maxArriving = 32 * 1024 * 1024
+/** Declared bytes of all small bodies that are arriving. */
+export const maxSmall = 16 * 1024 * 1024
 /** Bytes up to which a body of declared length is read in one call. */
 const small = 16 * 1024
 /** How often deadlines are checked. */
 const sweepEvery = Duration.seconds(1)
+
+/** Bytes that Bun keeps of a body that was cut off until garbage is collected. Its collector doesn't count them. */
+const keptOfCutOff = 384 * 1024
+/** Bytes that bodies may leave until garbage is collected. */
+const maxGarbage = 24 * 1024 * 1024
+
+/** Asks for a collection before a body is read, if those before it have left too much. */
+const collector = (collect: () => void) => {
+  let garbage = 0
+  return {
+    leave: (bytes: number): void => {
+      garbage += bytes
+    },
+    collectIfFull: (): void => {
+      if (garbage <= maxGarbage) return
+      garbage = 0
+      collect()
+    },
+  }
+}
 
 /** A body that is being read. */
 interface Reading {
@@ -70,11 +98,11 @@ const remove = (readings: Readings, reading: Reading): boolean => {
   return index >= 0
 }
 
-/** Cancels the oldest until no more than `max` bytes are taken. */
+/** Cancels the oldest until no more than `max` bytes are taken, or one body alone takes more. */
 const makeRoom = (readings: Readings, max: number, taken: () => number): void => {
-  for (const reading of [...readings]) {
-    if (reading.held > 0) reading.cancel("tooMany")
-    if (taken() <= max) return
+  for (const reading of readings.filter(({ held }) => held > 0)) {
+    if (taken() <= max || taken() === reading.held) return
+    reading.cancel("tooMany")
   }
 }
 
@@ -86,6 +114,9 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
   const smalls: Readings = []
   const counted: Readings = []
   const pool = Blocks.make()
+  const { leave, collectIfFull } = collector(options.collect)
+  /** Bytes of memory that counted bodies take while they arrive. */
+  let arriving = 0
   /** Declared bytes of small bodies that are being read. */
   let declaredBytes = 0
 
@@ -101,6 +132,7 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
   yield* Effect.forkScoped(Effect.forever(Effect.delay(sweep, sweepEvery)))
 
   const isFull = () => {
+    if (arriving > maxArriving) makeRoom(counted, maxArriving, () => arriving)
     if (gauge.bytesInFlight <= maxInFlight) return false
     makeRoom(counted, maxInFlight, () => gauge.bytesInFlight)
     return gauge.bytesInFlight > maxInFlight
@@ -120,12 +152,13 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
       const reading: Reading = { due: now() + deadline, held: declared, cancel: finish }
       smalls.push(reading)
       declaredBytes += declared
-      if (declaredBytes > maxInFlight) makeRoom(smalls, maxInFlight, () => declaredBytes)
+      if (declaredBytes > maxSmall) makeRoom(smalls, maxSmall, () => declaredBytes)
       // Not bytes(): under Bun it costs 2 µs more than the buffer it wraps.
       request.arrayBuffer().then(finish, () => finish("brokenOff"))
     })
 
   const readCounted = async (request: Request, max: number): Promise<Uint8Array | Unread> => {
+    collectIfFull()
     const reader = request.body?.getReader()
     if (reader === undefined) return new Uint8Array(0)
     let unread: Unread | undefined
@@ -134,6 +167,7 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
     /** From now on it counts with these bytes. */
     const count = (bytes: number) => {
       gauge.bytesInFlight += bytes - reading.held
+      arriving += bytes - reading.held
       reading.held = bytes
     }
     const reading: Reading = {
@@ -142,6 +176,7 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
       cancel: (why) => {
         if (!remove(counted, reading)) return
         unread = why
+        leave(keptOfCutOff)
         count(0)
         pool.give(blocks)
         blocks = []
@@ -173,6 +208,8 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
     remove(counted, reading)
     if (unread !== undefined) return unread
     count(size)
+    arriving -= size
+    leave(size)
     return pool.join(blocks, size)
   }
 
@@ -187,8 +224,3 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
     free,
   }
 })
-
-/** Frees memory now. Under a flood the collector is late by hundreds of megabytes. */
-const free = (bytes: Uint8Array): void => {
-  if (bytes.buffer instanceof ArrayBuffer && bytes.byteLength === bytes.buffer.byteLength) bytes.buffer.transfer(0)
-}

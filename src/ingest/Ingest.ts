@@ -19,6 +19,7 @@ import { type SignatureRefusal, verify } from "../event/Signature.ts"
 import { Journal } from "../journal/Journal.ts"
 import { candidates, type Receiver } from "../routing/RoutingTable.ts"
 import type { Refusal as GuardRefusal, Handler } from "../runtime/RequestGuard.ts"
+import * as Runtime from "../runtime/Runtime.ts"
 import { type Delivery, Tracing } from "../telemetry/Tracing.ts"
 import * as Answering from "./Answering.ts"
 import { type More, signatureRefusals } from "./Answers.ts"
@@ -119,6 +120,7 @@ const make = Effect.gen(function* () {
     maxInFlight,
     deadline: bodyDeadline,
     firstByte: firstByteDeadline,
+    collect: Runtime.collect,
   })
   const committed = yield* CommitWait.make(counters.commits)
   const { recent, warn, noteRefused, refuse, answer, noteUnredacted } = yield* Answering.make(

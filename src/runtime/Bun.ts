@@ -64,5 +64,6 @@ export const make = (): Platform => ({
   peerOf: (request) => anyServer?.requestIP(request)?.address ?? "",
   listen,
   libc,
+  collect: () => Bun.gc(true),
   cantSharePort: undefined,
 })

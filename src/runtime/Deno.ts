@@ -100,6 +100,8 @@ export const make = (): Platform => ({
   peerOf: (request) => peers.get(request)?.remoteAddr.hostname ?? "",
   listen,
   libc,
+  // It has no function for that unless V8 is started with --expose-gc.
+  collect: () => {},
   // Without the flag Deno ends the process. This is another API that comes with it.
   cantSharePort: "listenDatagram" in Deno ? undefined : "Deno was started without --unstable-net",
 })

@@ -26,8 +26,8 @@ import * as RequestGuard from "./RequestGuard.ts"
 
 const platform: Platform = "Deno" in globalThis ? DenoPlatform.make() : BunPlatform.make()
 
-/** `name` and `version` of the runtime, whether this is a compiled binary, its fastest HMAC, the address of a request, and the C library. */
-export const { name, version, isCompiled, hmac, peerOf, libc } = platform
+/** `name` and `version` of the runtime, whether this is a compiled binary, its fastest HMAC, the address of a request, the C library, and its collector. */
+export const { name, version, isCompiled, hmac, peerOf, libc, collect } = platform
 
 /** The options of an HTTP server. */
 export interface ServeOptions {

@@ -8,6 +8,8 @@
  * only on connections that stay open.
  */
 
+import { free } from "./Freeing.ts"
+
 /** Bytes of a body that are discarded. */
 export const maxDiscarded = 16 * 1024 * 1024
 /** Milliseconds after which the response is sent in any case, and after which it is sent if no byte comes. */
@@ -45,6 +47,7 @@ export const discard = async (body: ReadableStream<Uint8Array>): Promise<boolean
       clearTimeout(stall)
       stall = setTimeout(giveUp, stallTimeout)
       bytes += value.byteLength
+      free(value)
       if (bytes > maxDiscarded) giveUp()
     }
   } catch {

@@ -2,6 +2,7 @@
 import { describe, expect, test } from "bun:test"
 import { maxInFlight } from "../../src/config/Config.ts"
 import { type Refusal, reasons, refusals } from "../../src/ingest/Answers.ts"
+import { maxArriving } from "../../src/ingest/Bodies.ts"
 import { closing } from "../../src/runtime/Problem.ts"
 import { maxDiscarded } from "../../src/runtime/UnreadBody.ts"
 import { readPage } from "../lib/docs.ts"
@@ -41,7 +42,8 @@ describe("the page on responses", () => {
     const [, body] = /const bodyDeadline = Duration.seconds\((\d+)\)/.exec(ingest) ?? []
     const [, firstByte] = /const firstByteDeadline = Duration.seconds\((\d+)\)/.exec(ingest) ?? []
     expect(page).toContain(`more than ${body} seconds, or its first byte more than ${firstByte} |`)
-    expect(page).toContain(`More than ${maxInFlight / 1024 / 1024} MiB of bodies`)
+    const [arriving, all] = [maxArriving / 1024 / 1024, maxInFlight / 1024 / 1024]
+    expect(page).toContain(`More than ${arriving} MiB of bodies arrive at the same time, or ${all} MiB with those`)
     expect(page).toContain(`at most ${maxDiscarded / 1024 / 1024} MiB and 5 seconds of each body`)
   })
 

@@ -2,6 +2,7 @@
 import { describe, expect } from "bun:test"
 import { Effect, Exit, Fiber, Logger, Redacted, References } from "effect"
 import { TestClock } from "effect/testing"
+import * as Bodies from "../../src/ingest/Bodies.ts"
 import {
   type AppendExit,
   JournalBroken,
@@ -223,7 +224,6 @@ describe("a request is refused", () => {
 })
 
 describe("a body that does not come", () => {
-  const max = 64 * 1024 * 1024
   /** Begins a delivery that announces so much, sends so much of it, and then nothing. */
   const begin = (send: (request: Request) => Effect.Effect<Response>, announced: number, sent: number) => {
     const body = new ReadableStream<Uint8Array<ArrayBuffer>>({
@@ -276,7 +276,7 @@ describe("a body that does not come", () => {
       const { send, counters } = yield* start()
       /** The memory of 99,000 bytes. */
       const held = 7 * 16 * 1024
-      const fit = Math.floor(max / held)
+      const fit = Math.floor(Bodies.maxArriving / held)
       const slow = yield* Effect.forEach(Array.from({ length: fit + 10 }), () => begin(send, 100_000, 99_000))
       yield* TestClock.adjust("1 second")
       expect((yield* send(delivery("x".repeat(99_000)))).status).toBe(202)
@@ -294,7 +294,7 @@ describe("a body that does not come", () => {
   it.effect("gives way, the oldest first, where too many small ones are on their way", () =>
     Effect.gen(function* () {
       const { send, counters } = yield* start()
-      const fit = max / (16 * 1024)
+      const fit = Bodies.maxSmall / (16 * 1024)
       const slow = yield* Effect.forEach(Array.from({ length: fit }), () => begin(send, 16 * 1024, 1))
       expect((yield* send(delivery(envelope()))).status).toBe(202)
       yield* TestClock.adjust("1 second")

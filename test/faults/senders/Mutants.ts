@@ -147,7 +147,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     "claims",
     "a body that came in part does not give way",
     bodies,
-    "    makeRoom(counted, maxInFlight, () => gauge.bytesInFlight)\n",
+    '    reading.cancel("tooMany")\n',
     "",
   ),
   mutant(
