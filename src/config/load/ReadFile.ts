@@ -19,6 +19,9 @@ export const largest = {
   certificates: 1024 * 1024,
 }
 
+/** A pipe may take the place of a file just before it is opened. */
+const patience = "10 seconds"
+
 const sizeInWords = (bytes: number): string =>
   bytes < 1024 * 1024 ? `${bytes / 1024} KiB` : `${bytes / 1024 / 1024} MiB`
 
@@ -62,7 +65,10 @@ export const readerOf =
     const read = (found: FileSystem.File.Info) => {
       if (found.type !== "File") return Effect.fail(noFile(path))
       if (found.size > most) return Effect.fail(noFile(path, `it is larger than ${sizeInWords(most)}`))
-      return Effect.mapError(readFile(path), (error) => withOwner(error, found))
+      return readFile(path).pipe(
+        Effect.mapError((error) => withOwner(error, found)),
+        Effect.timeoutOrElse({ duration: patience, orElse: () => Effect.fail(noFile(path, "it does not open")) }),
+      )
     }
     return Effect.flatMap(stat(path), read).pipe(
       Effect.tap((bytes) => note(new TextDecoder().decode(bytes))),
