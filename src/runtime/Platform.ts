@@ -64,7 +64,7 @@ export interface Platform {
   readonly listen: (options: ListenOptions) => Listener
   /** Throws where there is none. */
   readonly libc: () => Libc
-  /** Collects all garbage now, if the runtime can be asked to. */
+  /** Collects all garbage now. On Deno it does nothing. */
   readonly collect: () => void
   /** Why no listener can share its port here; `undefined` where it can. */
   readonly cantSharePort: string | undefined

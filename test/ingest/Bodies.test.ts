@@ -24,7 +24,7 @@ it.effect("garbage is collected before a body is read when those before it have 
         if (typeof body !== "string") release(bytes)
         return body
       })
-    // What the runtime keeps of a body that was cut off is 384 KiB, however small the body.
+    // Each body that was cut off counts as 384 KiB, even a small one.
     for (let count = 0; count < 65; count += 1) expect(yield* readBytes(2, 1)).toBe("tooLarge")
     expect(collections).toBe(0)
     expect(yield* readBytes(2, 2)).toHaveLength(2)
