@@ -69,6 +69,8 @@ const mode = 0o640
 const claim = async (handle: FileHandle, path: string, { ino: inode, size }: Stats): Promise<Repaired> => {
   const mark = await readMark(path)
   if (mark !== undefined && (await isMarked(handle, size, inode, mark))) {
+    // A new file with the number of the one before: its name is not durable yet.
+    if (size === 0) await syncDirectory(dirname(path))
     const repaired = await repair(handle, path, size, mark)
     if (repaired !== undefined) return repaired
   }
@@ -87,7 +89,6 @@ const begin = async (path: string, now: number): Promise<Open & { readonly repai
     const stats = await handle.stat()
     const { dev, ino, size, birthtimeMs, mtimeMs } = stats
     const repaired = await claim(handle, path, stats)
-    if (there === undefined) await syncDirectory(dirname(path))
     const begun = birthtimeMs > 0 ? birthtimeMs : mtimeMs
     return { handle, device: dev, inode: ino, day: dayOf(size === repaired.cut ? now : begun), repaired }
   } catch (error) {

@@ -42,7 +42,10 @@ export const readMark = async (path: string): Promise<Mark | undefined> => {
 
 const mayNotWrite = new Set(["EACCES", "EPERM", "EROFS"])
 
-/** Stores the mark. If the relay may write to the file alone, the mark and the repair are left out. */
+/**
+ * Stores the mark, and syncs the directory with it. If the relay may write to the file alone, the mark and the repair
+ * are left out.
+ */
 export const writeMark = async (path: string, mark: Mark): Promise<void> => {
   const [target, draft] = [markOf(path), `${markOf(path)}.new`]
   try {
