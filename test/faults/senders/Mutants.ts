@@ -73,7 +73,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   mutant("requests", "any content type will do", ingest, 'if (!isJson(headers.get("content-type")))', "if (false)"),
   mutant("fuzz-headers", "a content type may go on", ingest, "\\s*(?:;|$)/i", "/i"),
   mutant("requests", "any encoding will do", ingest, 'if (!isIdentity(headers.get("content-encoding")))', "if (false)"),
-  mutant("requests", "a body without a declared length has no limit", bodies, "size > max", "false"),
+  mutant("requests", "a body without a declared length has no limit", bodies, "needed > max", "false"),
   mutant(
     "requests-deno",
     "a declared length has no limit",
@@ -92,7 +92,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     "requests",
     "a refusal tells the signature that would be right",
     ingest,
-    "return refuse(name, signatureRefusals[authentic.reason])",
+    "bodies.free(body)\n        return refuse(request, name, signatureRefusals[authentic.reason])",
     'return Response.json({ detail: Buffer.from(first.secrets[0]?.hmac(body) ?? []).toString("hex") }, { status: 401 })',
   ),
   mutant(
@@ -143,13 +143,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     "      held: 0,\n",
     "      held: 0 * (gauge.bytesInFlight += Number(request.headers.get('content-length'))),\n",
   ),
-  mutant(
-    "claims",
-    "a body that came in part does not give way",
-    bodies,
-    '    reading.cancel("tooMany")\n',
-    "",
-  ),
+  mutant("claims", "a body that came in part does not give way", bodies, '    reading.cancel("tooMany")\n', ""),
   mutant(
     "fuzz-json",
     "an envelope's own texts have no limit",
