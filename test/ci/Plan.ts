@@ -1,4 +1,4 @@
-/** What `.ci/run` checks. */
+/** The steps of `.ci/run`. */
 import { spawnSync } from "node:child_process"
 import process from "node:process"
 import type { Plan, Step } from "./Run.ts"
@@ -68,7 +68,7 @@ export const plan = (): Plan => {
     ],
     sideBySide: [
       ...all,
-      // What `bun test` runs from the binary:
+      // `bun test` runs these from the binary:
       tests("the whole program from its source", ["test/e2e"], from("bun")),
       defects("simulations and random input", ...faults, ...timeless.map((name) => `--only=${name}`)),
       tests("HTTP, service, metrics, traces and the page under Deno", underDeno, from("deno")),

@@ -8,6 +8,8 @@ import { prune, sweep } from "../operations/Retention.ts"
 /** How often room and age are checked, in milliseconds; sooner while there is more to prune, or room gets tight. */
 const inspectEvery = 250
 const pruneAgainAfter = 20
+/** Passes of pruning for an append that finds no room: on a busy machine a pass removes one row. */
+const passesWhenFull = 8
 
 /** Runs until it is interrupted, or the journal breaks. */
 export const keepRoom = Effect.fnUntraced(function* (
@@ -21,8 +23,11 @@ export const keepRoom = Effect.fnUntraced(function* (
   engine.space.onTight = () => tight.openUnsafe()
   engine.space.onFull = () => {
     try {
-      prune(engine, 0)
-      engine.space.look()
+      for (let pass = 0; pass < passesWhenFull && engine.space.refusal !== undefined; pass++) {
+        const more = prune(engine, 0)
+        engine.space.look()
+        if (!more) break
+      }
     } catch (error) {
       engine.failed(error)
     }
