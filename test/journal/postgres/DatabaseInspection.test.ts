@@ -71,6 +71,21 @@ suiteUnless(reasonToSkip(), "what validate and doctor say of the journal on Post
     }),
   )
 
+  for (const encoding of ["LATIN1", "SQL_ASCII"]) {
+    it.live(`refuses a database whose encoding is ${encoding}`, () =>
+      Effect.gen(function* () {
+        const name = `in_${encoding.toLowerCase()}`
+        yield* sql(`CREATE DATABASE ${name} ENCODING '${encoding}' TEMPLATE template0`)
+        const url = server.url.replace(/relay$/, name)
+        const expected = expect.stringContaining(`the encoding of the database is ${encoding}`)
+        expect(yield* looked("relay", url)).toEqual([{ verdict: "wrong", message: expected }])
+        const database = yield* openDatabase(url)
+        const refused = yield* Effect.flip(migrate(database, "relay"))
+        expect(refused).toMatchObject({ reason: "misconfigured", message: expected })
+      }),
+    )
+  }
+
   it.live("says why it can't be used, and shows no password", () =>
     Effect.gen(function* () {
       const found = yield* looked("relay", server.url.replace(user.password, "wrong-canary"))

@@ -31,6 +31,10 @@ export interface ConnectionOptions {
 /** The oldest that PostgreSQL's makers and the tests know. */
 const oldestVersion = 140_000
 
+/** SQL_ASCII stores any bytes and checks none, so a dump of it may not be readable anywhere else. */
+const notUtf8 = (encoding: string): string =>
+  `the encoding of the database is ${encoding}, which can't hold every event: create a database by CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0, and name it in the "url"`
+
 /** Milliseconds that a statement may take unless its caller says otherwise. */
 export const usualTimeout = 30_000
 
@@ -174,9 +178,10 @@ export class Connection {
     }
     const [found] = given(await this.query<Session.Facts>(Session.facts, [], limit)).rows
     if (found === undefined) throw refused("it gave no answer that PostgreSQL gives")
-    const { version, versionNumber, isReadOnly, fsync, process } = found
+    const { version, versionNumber, isReadOnly, fsync, encoding, process } = found
     if (versionNumber < oldestVersion) throw refused(`the relay needs version 14 or later, and this is ${version}`)
     if (!fsync) throw refused("fsync is off, so a crash of the server would lose what was answered 2xx: set fsync = on")
+    if (encoding !== "UTF8") throw refused(notUtf8(encoding))
     const isPooled = process !== internalsOf(this.#client).processID
     this.server = { name, version, versionNumber, isPooled }
     this.isReadOnly = isReadOnly

@@ -13,6 +13,7 @@ import type { Server } from "./Database.ts"
 export const facts = `SELECT
   pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on' AS "isReadOnly",
   coalesce(current_setting('fsync', true), 'on') = 'on' AS fsync,
+  current_setting('server_encoding') AS encoding,
   current_setting('server_version') AS version,
   current_setting('server_version_num')::int AS "versionNumber",
   pg_backend_pid() AS process`
@@ -20,6 +21,8 @@ export const facts = `SELECT
 export interface Facts extends Omit<Server, "name" | "isPooled"> {
   readonly isReadOnly: boolean
   readonly fsync: boolean
+  /** The database's encoding. */
+  readonly encoding: string
   /** The one that answers. A pooler names another when it lets a client in. */
   readonly process: number
 }
