@@ -14,8 +14,13 @@ import { Receiver } from "../relay/Traffic.ts"
 import { delivery } from "./Cuts.ts"
 import { type Peer, untrusted, type Wrong, wrongPeer, wrongs } from "./WrongPeers.ts"
 
-/** MiB: a client may collect an endless answer until its attempt is over, 16 of them in a second. A greeting of NATS without an end would be 100 more. */
-const growth = 144
+/**
+ * MiB. A client may collect an endless answer until its attempt is over, after a second: 16 MiB come in this time.
+ * Clients took 13.6 at most; a greeting of NATS without an end would be 45.
+ */
+const answer = 24
+/** MiB: the process grew by 64 to 152, by how the collector keeps up; without the bound for NATS, by 452. */
+const growth = 256
 /** Seconds. */
 const patience = { answers: 20, healthy: 1 }
 
@@ -221,6 +226,10 @@ const run = async (options: Options): Promise<Outcome> => {
     for (const [sink, bugs] of await subject.metric("relay_sink_bugs_total")) {
       if (bugs > 0) stage.broken.add(`${bugs} bugs of the client library of ${sink} got out`)
     }
+  }
+  for (const [name, peer] of peers) {
+    const taken = peer.taken() / 2 ** 20
+    if (taken > answer) stage.broken.add(`${name} took ${taken.toFixed(0)} MiB of one answer`)
   }
   if (stage.peak - before > growth) stage.broken.add(`it grew by ${(stage.peak - before).toFixed(0)} MiB`)
   over = true

@@ -135,16 +135,22 @@ export interface Peer {
   readonly port: number
   /** From now on, with fresh connections. */
   readonly become: (next: Wrong) => void
+  /** The most bytes that a client took of one answer. */
+  readonly taken: () => number
   readonly close: () => void
 }
 
 export const wrongPeer = async (protocol: string): Promise<Peer> => {
   let wrong: Wrong = "stranger"
+  let most = 0
   const open = new Set<Socket>()
   const server = createServer((socket) => {
     open.add(socket)
     socket.on("error", () => {})
-    socket.on("close", () => open.delete(socket))
+    socket.on("close", () => {
+      open.delete(socket)
+      most = Math.max(most, socket.bytesWritten - socket.writableLength)
+    })
     const { greets, first } = words[protocol] as Words
     const now = wrong
     if (now === "late") {
@@ -167,6 +173,7 @@ export const wrongPeer = async (protocol: string): Promise<Peer> => {
       wrong = next
       for (const socket of open) socket.resetAndDestroy()
     },
+    taken: () => most,
     close: () => {
       for (const socket of open) socket.destroy()
       server.close()
