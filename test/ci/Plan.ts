@@ -76,6 +76,7 @@ export const plan = (): Plan => {
       tests("Kafka from the binary", kafkaFiles, from("binary", parts)),
       tests(`${otherNames} under Deno`, otherSinks, from("deno", parts)),
       tests(`${otherNames} from the binary`, otherSinks, from("binary", parts)),
+      defects("conditions of services, short", "conditions", "--quick", "--binary", "dist/relay"),
       script("all that goes out: packages, tarballs, their parts and checksums", "release"),
       script("type check", "typecheck"),
       script("lint and format", "lint"),
