@@ -134,6 +134,7 @@ const listening = (config: RelayConfig) =>
         address: config.listen,
         key: "listen",
         idleTimeout: config.idleTimeout,
+        maxHeaders: config.maxHeaders,
         ...(tls !== undefined && { tls }),
         handler: config.probes ? yield* Probes.before(handle, true) : handle,
         onRefused: noteRefused,

@@ -169,6 +169,8 @@ export interface RelayConfig {
   /** Whether the probes are answered there, too. */
   readonly probes: boolean
   readonly idleTimeout: Duration.Duration
+  /** Bytes of a request line and its headers; the runtime's own limit if absent. */
+  readonly maxHeaders?: Bytes
   /** Header in which a proxy gives the sender's address. */
   readonly addressHeader?: string
   readonly tls?: Tls

@@ -18,6 +18,10 @@ const hmac: HmacFactory = (secret) => {
 let anyServer: Bun.Server<undefined> | undefined
 
 const listen = (options: ListenOptions): Listener => {
+  // `Bun.serve` has no such option: it takes this limit for all servers of the process.
+  if (options.maxHeaders !== undefined) {
+    Object.assign(process.getBuiltinModule("node:http"), { maxHeaderSize: options.maxHeaders })
+  }
   const server = Bun.serve({
     hostname: options.address.host,
     port: options.address.port,

@@ -13,6 +13,8 @@ export interface ListenOptions {
   readonly sharesPort: boolean
   /** Bytes beyond which a body is refused by the runtime itself, where it can. */
   readonly maxBody: number
+  /** Bytes of a request line and its headers, if the runtime can limit them. Its own limit applies if absent. */
+  readonly maxHeaders?: number | undefined
   /** Seconds without a byte after which a connection is closed, where the runtime can. */
   readonly idleTimeout: number
   /** Called when the runtime ends the listener by itself. */

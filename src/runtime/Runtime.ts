@@ -46,6 +46,8 @@ export interface ServeOptions {
   readonly mayPause?: boolean
   /** Default: 60 seconds. */
   readonly idleTimeout?: Duration.Duration
+  /** Bytes of a request line and its headers, for all listeners of the process. */
+  readonly maxHeaders?: number | undefined
   /** Bytes of a body at most, for handlers that don't limit it themselves. Default: 64 MiB. */
   readonly maxBody?: number
 }
@@ -133,6 +135,7 @@ export const serve = Effect.fn("Runtime.serve")(function* (
       // Only one with a certificate is ever replaced.
       handler: tls === undefined ? guard.handle : generation.handle,
       maxBody: options.maxBody ?? 64 * 1024 * 1024,
+      maxHeaders: options.maxHeaders,
       idleTimeout: Math.ceil(Duration.toSeconds(idleTimeout)),
     })
     return { ...listener, address: { ...own.address, port: listener.address.port }, generation }

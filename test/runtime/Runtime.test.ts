@@ -111,6 +111,28 @@ describe("a bug in a handler", () => {
   }
 })
 
+describe("headers", () => {
+  const statusOf = (port: number, bytes: number) =>
+    Effect.promise(async () => {
+      const connection = await Raw.open(port)
+      connection.write(`GET / HTTP/1.1\r\nHost: a\r\nX: ${"x".repeat(bytes)}\r\n\r\n`)
+      const { statuses } = await connection.answers(1)
+      connection.destroy()
+      return statuses[0]
+    })
+
+  it.live("may be as large as is asked for, up to the largest that the config takes", () =>
+    Effect.gen(function* () {
+      // The limit is the process's: the last one is the usual one again.
+      for (const maxHeaders of [32 * 1024, 1024 * 1024, 16 * 1024]) {
+        const { port } = (yield* Runtime.serve({ address: anywhere, handler: ok, maxHeaders })).address
+        expect(yield* statusOf(port, maxHeaders - 1024)).toBe(200)
+        expect(yield* statusOf(port, maxHeaders + 1)).toBe(431)
+      }
+    }),
+  )
+})
+
 describe("an idle connection", () => {
   it.live(
     "is closed after the idle timeout",

@@ -5,12 +5,13 @@ import { ReadFiles, readerOf } from "../../config/load/ReadFile.ts"
 import { quoted } from "../../formats/Shell.ts"
 import * as FileIdentity from "../../runtime/FileIdentity.ts"
 import { distrust } from "../../runtime/FileTrust.ts"
+import { headerLimit } from "../../runtime/HeaderLimit.ts"
 import { Config } from "./flags.ts"
 import { marked, paintMessages, plain, say, table } from "./output.ts"
 import { lazily, Program } from "./Program.ts"
 
-/** How a loaded config identifies files and checks their owners. */
-export const ofHost = { fileOf: FileIdentity.of, distrust }
+/** How a loaded config identifies files, checks their owners, and knows the runtime's limit. */
+export const ofHost = { fileOf: FileIdentity.of, distrust, headerLimit }
 
 const loading = Effect.fnUntraced(function* (how: Pick<LoadOptions, "mayLack" | "readsInstalled">) {
   const file = yield* Config

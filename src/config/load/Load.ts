@@ -28,6 +28,7 @@ import { type Fields, fields, valueAt } from "../Fields.ts"
 import * as Grouping from "../rules/Grouping.ts"
 import * as Rules from "../rules/Rules.ts"
 import type { FileIdentity } from "../rules/SinkRules.ts"
+import type { HeaderLimit } from "../rules/WebhookRules.ts"
 import type { SilentAfter } from "../SilentAfter.ts"
 import { Admin, ConfigFile, Delivery, deliveryKey, Lane, Route } from "../schema/ConfigFile.ts"
 import { type ConfiguredType, mayBeShown, type Types, typeOf } from "../schema/ConfiguredTypes.ts"
@@ -41,7 +42,7 @@ import * as Slices from "./Slices.ts"
 import { standIns } from "./StandIns.ts"
 import { writtenTokens } from "./WrittenTokens.ts"
 
-export interface LoadOptions extends Environment, Types, FileIdentity {
+export interface LoadOptions extends Environment, Types, FileIdentity, HeaderLimit {
   /**
    * Whether a check goes on without the variables and files that are absent, or
    * without the credentials of the service alone. Such a config is never run.
@@ -214,6 +215,7 @@ const assemble = (
   listen: file.listen,
   probes: file.probes,
   idleTimeout: file.idleTimeout,
+  ...(file.maxHeaders === undefined ? {} : { maxHeaders: file.maxHeaders }),
   ...(file.addressHeader === undefined ? {} : { addressHeader: file.addressHeader }),
   certificates,
   ...(file.tls === undefined ? {} : { tls: file.tls }),

@@ -16,19 +16,25 @@ import { sampleRules } from "./ShapeRules.ts"
 import { clientRules, type FileIdentity, fileRules, sinkRules } from "./SinkRules.ts"
 import { textRules } from "./TextRules.ts"
 import { tokenRules } from "./TokenRules.ts"
-import { listenRules, webhookRules } from "./WebhookRules.ts"
+import { type HeaderLimit, listenRules, maxHeadersRules, webhookRules } from "./WebhookRules.ts"
 
 /** The rules one after the other, none of which takes long: they find what is wrong on the config as it is written, and on what its references give. */
 export const steps = (
   written: unknown,
   resolved: unknown,
-  types: Types & FileIdentity,
+  types: Types & FileIdentity & HeaderLimit,
   now: EpochMillis,
 ): ReadonlyArray<() => ReadonlyArray<Finding>> => {
   const root = fields(resolved)
   return [
     ...textRules(written, root, types),
-    () => [...listenRules(root), ...drainRules(root), ...tokenRules(root), ...webhookRules(root, now)],
+    () => [
+      ...listenRules(root),
+      ...maxHeadersRules(root, types),
+      ...drainRules(root),
+      ...tokenRules(root),
+      ...webhookRules(root, now),
+    ],
     () => sinkRules(root, types),
     () => sampleRules(root, types),
     () => fileRules(root, types),

@@ -100,6 +100,17 @@ const probeRules = (path: unknown, at: Path): ReadonlyArray<Finding> =>
     ? [error(at, 'with "probes" the relay answers a probe at this path', "give the webhook another path")]
     : []
 
+/** A runtime in which `maxHeaders` can't be set. */
+export interface HeaderLimit {
+  /** Its limit, in words; `undefined` if the key can set it. */
+  readonly headerLimit?: string | undefined
+}
+
+export const maxHeadersRules = ({ maxHeaders }: Fields, { headerLimit }: HeaderLimit): ReadonlyArray<Finding> =>
+  maxHeaders === undefined || headerLimit === undefined
+    ? []
+    : [error(["maxHeaders"], `this can't be set here: ${headerLimit}`, "remove the key")]
+
 export const webhookRules = (root: Fields, now: EpochMillis): ReadonlyArray<Finding> => {
   const webhooks = fields(root.webhooks)
   const [listen] = listeners(root)

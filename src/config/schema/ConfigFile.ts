@@ -386,6 +386,13 @@ export const ConfigFile = Schema.Struct({
     false,
   ),
   idleTimeout: Units.idle.or(usual.idleTimeout, "How long an idle connection to `listen` stays open under Bun"),
+  maxHeaders: Schema.optionalKey(
+    Units.headerBytes.required({
+      description: "Bytes that the request line and headers of a request may have under Bun, at `admin.listen` too",
+      default: "16 KiB",
+      examples: ["32 KiB"],
+    }),
+  ),
   addressHeader: Schema.optionalKey(
     anyHeaderName(
       "Header in which the proxy in front gives the sender's address, for the log and `status`; its last address counts",

@@ -124,18 +124,24 @@ const wait = durationWithin("0 seconds", "1 hour", "this is at most 1 hour")
 /** Bun has no longer one. It also closes connections whose request waits for its answer. */
 const idle = durationWithin("15 seconds", "255 seconds", "this is from 15 to 255 seconds")
 
-const bytes = word<Bytes>({
-  kind: "size",
-  how: 'write a number and a unit, such as "512 KiB", "1 MiB" or "10 GB"',
-  pattern: "^\\d+(\\.\\d+)? ?(B|bytes?|kB|MB|GB|TB|KiB|MiB|GiB|TiB)$",
-  examples: ["512 KiB", "1 MiB", "10 GiB"],
-  parse: (text) => {
-    const parsed = Option.flatMap(ByteSize.fromString(text), ByteSize.toNumber)
-    if (Option.isNone(parsed)) return Result.fail(didYouMean("size", meant(text, sizeUnits, "MiB")))
-    return parsed.value > 0 ? Result.succeed(parsed.value) : Result.fail("a size is at least one byte")
-  },
-  format: (value) => `${value} B`,
-})
+/** `limits` says which sizes are refused. */
+const bytesWithin = (least: Bytes, most: Bytes, limits: string) =>
+  word<Bytes>({
+    kind: "size",
+    how: 'write a number and a unit, such as "512 KiB", "1 MiB" or "10 GB"',
+    pattern: "^\\d+(\\.\\d+)? ?(B|bytes?|kB|MB|GB|TB|KiB|MiB|GiB|TiB)$",
+    examples: ["512 KiB", "1 MiB", "10 GiB"],
+    parse: (text) => {
+      const parsed = Option.flatMap(ByteSize.fromString(text), ByteSize.toNumber)
+      if (Option.isNone(parsed)) return Result.fail(didYouMean("size", meant(text, sizeUnits, "MiB")))
+      return parsed.value >= least && parsed.value <= most ? Result.succeed(parsed.value) : Result.fail(limits)
+    },
+    format: (value) => `${value} B`,
+  })
+
+const bytes = bytesWithin(1, Number.MAX_SAFE_INTEGER, "a size is at least one byte")
+/** Bun takes any number of bytes, and each connection may hold that many. */
+const headerBytes = bytesWithin(4 * 1024, 1024 * 1024, "this is from 4 KiB to 1 MiB")
 
 const address = word<Address.Address>({
   kind: "address",
@@ -224,6 +230,7 @@ export const Units = {
   wait: withOr(wait),
   idle: withOr(idle),
   bytes: withOr(bytes),
+  headerBytes: withOr(headerBytes),
   address: withOr(address),
   rate,
   time,

@@ -709,3 +709,23 @@ describe("the admin API's address", () => {
     }),
   )
 })
+
+describe("maxHeaders", () => {
+  const loading = (maxHeaders: string, headerLimit?: string) => {
+    const files = { "relay.config.json": config({ maxHeaders }) }
+    return load("relay.config.json", { ...options(files), headerLimit })
+  }
+
+  it.effect("is bytes", () =>
+    Effect.gen(function* () {
+      expect((yield* loading("1 MiB")).config.maxHeaders).toBe(1024 * 1024)
+    }),
+  )
+
+  it.effect("is an error in a runtime with a fixed limit, which the error names", () =>
+    Effect.gen(function* () {
+      const { diagnostics } = yield* Effect.flip(loading("32 KiB", "Deno takes 64 KiB"))
+      expect(diagnostics.map(({ message }) => message)).toEqual(["this can't be set here: Deno takes 64 KiB"])
+    }),
+  )
+})

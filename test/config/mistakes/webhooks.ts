@@ -58,6 +58,10 @@ export const webhooks: Theme = {
       name: "an idle time that no runtime has",
       config: webhookWith("").replace('"webhooks"', '"idleTimeout": §"10 minutes",\n  "webhooks"'),
     },
+    {
+      name: "headers larger than the relay takes",
+      config: webhookWith("").replace('"webhooks"', '"maxHeaders": §"2 MiB",\n  "webhooks"'),
+    },
     { name: "a silence without its unit", config: webhookWith('"silentAfter": §"2h"') },
     { name: "hours that end when they begin", config: silentWithin('§"08:00-08:00"', '"Europe/Berlin"') },
     { name: "hours in another notation", config: silentWithin('§"8am-6pm"', '"Europe/Berlin"') },
