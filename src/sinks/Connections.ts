@@ -9,12 +9,17 @@
  */
 import { Duration, Effect, Exit, Pool, RcRef, type Scope } from "effect"
 import * as Monotonic from "../event/Monotonic.ts"
+import type { SinkError } from "./Sink.ts"
 
 /** A connection that knows whether it is open. */
 interface Connection {
   /** False once the other side or an error has ended it. */
   readonly isOpen: () => boolean
 }
+
+/** Whether the target may be at another server by now: the name may lead there, while the old server goes on answering. */
+export const mayHaveMoved = ({ reason }: SinkError): boolean =>
+  reason._tag === "SinkUnavailable" || reason._tag === "SinkMisconfigured"
 
 /** Uses a connection. It is closed afterwards unless the use succeeded and `isWhole` says that it can go on. */
 export type Use<C, E> = <A, E2>(

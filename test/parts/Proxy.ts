@@ -6,7 +6,11 @@ export interface Proxy {
   readonly port: number
   /** Bytes stop in both directions, and connections stay: as in a network that drops all packets. */
   readonly stall: () => void
+  /** The servers' bytes stop, and the clients' bytes pass: requests arrive, and their answers are held. */
+  readonly mute: () => void
   readonly flow: () => void
+  /** Bytes of the connections that there are stop for good, as behind a NAT that has forgotten them; new ones pass. */
+  readonly forget: () => void
   /** Resets the connections that there are; new ones are taken. */
   readonly cut: () => void
   /** Where new connections go from now on. */
@@ -16,12 +20,22 @@ export interface Proxy {
   readonly close: () => Promise<void>
 }
 
-/** Listens on loopback, and passes on to a port of loopback. */
-export const makeProxy = async (target: number): Promise<Proxy> => {
+/** Where it listens: on a free port of 127.0.0.1 unless told. */
+interface Place {
+  readonly port?: number
+  readonly host?: string
+}
+
+/** Passes on to a port of 127.0.0.1. */
+export const makeProxy = async (target: number, { port: own = 0, host = "127.0.0.1" }: Place = {}): Promise<Proxy> => {
   let port = target
   let stalled = false
+  let muted = false
   let taken = 0
   const open = new Set<Socket>()
+  const servers = new WeakSet<Socket>()
+  const forgotten = new WeakSet<Socket>()
+  const isHeld = (socket: Socket) => stalled || forgotten.has(socket) || (muted && servers.has(socket))
 
   const join = (from: Socket, to: Socket): void => {
     open.add(from)
@@ -29,37 +43,48 @@ export const makeProxy = async (target: number): Promise<Proxy> => {
     from.on("close", () => {
       open.delete(from)
       // A network that drops packets drops the last one too.
-      if (!stalled) to.end()
+      if (!stalled && !forgotten.has(from)) to.end()
     })
     from.on("data", (chunk) => {
       if (!to.write(chunk)) from.pause()
     })
     to.on("drain", () => {
-      if (!stalled) from.resume()
+      if (!isHeld(from)) from.resume()
     })
-    if (stalled) from.pause()
+    if (isHeld(from)) from.pause()
   }
 
   const server = createServer({ noDelay: true }, (client) => {
     taken += 1
     const upstream = connect({ port, host: "127.0.0.1", noDelay: true })
+    servers.add(upstream)
     join(client, upstream)
     join(upstream, client)
   })
-  server.listen(0, "127.0.0.1")
+  server.listen(own, host)
   await once(server, "listening")
   const all = (act: (socket: Socket) => void) => {
     for (const socket of open) act(socket)
   }
+  const hold = () => all((socket) => isHeld(socket) && socket.pause())
   return {
     port: (server.address() as AddressInfo).port,
     stall: () => {
       stalled = true
-      all((socket) => socket.pause())
+      hold()
+    },
+    mute: () => {
+      muted = true
+      hold()
     },
     flow: () => {
       stalled = false
-      all((socket) => socket.resume())
+      muted = false
+      all((socket) => isHeld(socket) || socket.resume())
+    },
+    forget: () => {
+      all((socket) => forgotten.add(socket))
+      hold()
     },
     cut: () => all((socket) => socket.resetAndDestroy()),
     pointTo: (next) => {
@@ -68,6 +93,7 @@ export const makeProxy = async (target: number): Promise<Proxy> => {
     taken: () => taken,
     close: async () => {
       all((socket) => socket.destroy())
+      if (!server.listening) return
       server.close()
       await once(server, "close")
     },

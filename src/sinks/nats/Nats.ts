@@ -94,8 +94,7 @@ const make = Effect.fnUntraced(function* (config: NatsConfig): Effect.fn.Return<
           }),
           failures,
         ),
-      // One that does not acknowledge in time may be one that hangs.
-      (all) => !all.values().some(({ reason }) => reason._tag === "SinkUnavailable"),
+      (all) => !all.values().some(Connections.mayHaveMoved),
     ).pipe(Effect.mapError((error) => fault(error)))
   }
 

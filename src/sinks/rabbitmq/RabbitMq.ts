@@ -66,7 +66,8 @@ const make = Effect.fnUntraced(function* (config: RabbitMqConfig): Effect.fn.Ret
         if (alarm !== undefined) return Effect.succeed(ofAll(amqpError(blocked, alarm)))
         return session.publish({ exchange, mandatory }, messages, left)
       },
-      (_, session) => session.isOpen(),
+      (errors, session) =>
+        session.isOpen() && ![...errors].some(([at, error]) => Connections.mayHaveMoved(fault(error, messages[at]))),
     ).pipe(
       Effect.catch((error) => Effect.succeed(ofAll(error))),
       Effect.map((errors) => new Map([...errors].map(([at, error]) => [(some[at] as Placed<Message>).index, error]))),

@@ -7,6 +7,7 @@ import type { Event } from "../../../src/event/Event.ts"
 import { connectionsTo } from "../../lib/connections.ts"
 import { it } from "../../lib/effect.ts"
 import { startNats } from "../../parts/Nats.ts"
+import { makeProxy } from "../../parts/Proxy.ts"
 import { type Stored, streamName } from "../../parts/Streams.ts"
 import { preview } from "../preview.ts"
 import { bytes, entry, envelope, reasonOf } from "../samples.ts"
@@ -21,6 +22,20 @@ const large = (sequence: number, size: number) =>
 withNats("the NATS sink against a real server", (plain) => {
   const stream = streamOn(plain)
   const open = (config: () => Record<string, unknown>) => openNats(() => ({ servers: [plain().server], ...config() }))
+
+  it.live("a refusal of the target opens another connection, because the name may lead to another server by now", () =>
+    Effect.gen(function* () {
+      const proxy = yield* Effect.acquireRelease(
+        Effect.promise(() => makeProxy(plain().port)),
+        ({ close }) => Effect.promise(close),
+      )
+      const sink = yield* open(() => ({ servers: [`127.0.0.1:${proxy.port}`], subject: "no.stream" }))
+      for (const number of [1, 2]) {
+        expect(reasons(yield* sink.send([entry(number)]))).toEqual({ 0: "SinkMisconfigured" })
+      }
+      expect(proxy.taken()).toBeGreaterThan(1)
+    }),
+  )
 
   describe("a message", () => {
     it.live("is the signed bytes with what came with them as headers", () =>

@@ -4,6 +4,7 @@ import type { Event } from "../../../src/event/Event.ts"
 import { canary, entry } from "../../contract/sinkEntries.ts"
 import { readPage } from "../../lib/docs.ts"
 import { it } from "../../lib/effect.ts"
+import { makeProxy } from "../../parts/Proxy.ts"
 import { largest, rights, users } from "../../parts/RabbitMq.ts"
 import { follow, makeExchange, makeQueue } from "../../parts/RabbitQueues.ts"
 import { openRabbitMq, withRabbit } from "./rabbitMqSink.ts"
@@ -26,6 +27,22 @@ withRabbit("the RabbitMQ sink against a real broker", (rabbit) => {
     all.map(({ content }) => JSON.parse(content.toString()).id)
   const ofKey = (sequence: number, accountId: string, more: Partial<Event> = {}) =>
     entry(sequence, { accountId, ...more })
+
+  it.live("a refusal of the target opens another connection, because the name may lead to another broker by now", () =>
+    Effect.gen(function* () {
+      const at = new URL(url())
+      const proxy = yield* Effect.acquireRelease(
+        Effect.promise(() => makeProxy(Number(at.port))),
+        ({ close }) => Effect.promise(close),
+      )
+      at.port = String(proxy.port)
+      const sink = yield* openRabbitMq(() => ({ url: at.href, routingKey: "no-queue" }))
+      for (const number of [1, 2]) {
+        expect(reasons(yield* sink.send([entry(number)]))).toEqual([[0, "SinkMisconfigured"]])
+      }
+      expect(proxy.taken()).toBeGreaterThan(1)
+    }),
+  )
 
   it.live("a user who may only write to the exchange has enough, as docs/reference/rights.md says", () =>
     Effect.gen(function* () {
