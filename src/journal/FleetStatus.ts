@@ -21,11 +21,22 @@ export interface StreamReport {
   readonly bytes: number
 }
 
+/** The conditions of a sink that a relay has in its config. */
+export const reportedConditions = [
+  "running",
+  "waiting",
+  "misconfigured",
+  "paused",
+  "blocked",
+  "stalled",
+  "failed",
+] as const
+
 /** The report of a sink by a relay that has it in its config. */
 export interface LaneReport {
   readonly name: string
   readonly type: string
-  readonly condition: "running" | "waiting" | "misconfigured" | "paused" | "blocked" | "stalled" | "failed"
+  readonly condition: (typeof reportedConditions)[number]
   readonly message: string
   /** Epoch milliseconds of the oldest event that is not settled in the relay's streams; 0 when there is none. */
   readonly oldestAt: number

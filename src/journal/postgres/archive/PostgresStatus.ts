@@ -1,5 +1,6 @@
 /** The journal's status, from memory. */
 import { Effect } from "effect"
+import { relayVersion } from "../../../runtime/Version.ts"
 import { fillingMarks, type JournalStatus } from "../../JournalStatus.ts"
 import type { Admission } from "../fleet/Admission.ts"
 import type { FleetReport } from "../fleet/FleetReport.ts"
@@ -19,13 +20,17 @@ export const make = (
     const troubles = fleet.streams.flatMap(({ trouble }) =>
       trouble === "" ? [] : [`What the lanes settle can't be stored, and soon nothing more is delivered: ${trouble}`],
     )
+    const unreadable = fleet.unreadable.map(
+      ({ name, version }) =>
+        `The relay ${name} (version ${version || "unknown"}) reports figures that this relay (version ${relayVersion}) can't read, so they count for nothing: run the same version at each.`,
+    )
     const { health, message } = admission.health()
     const { answeredAt } = silence
     const usedBytes = report.usedBytes()
     const head = report.sum(({ accepted }) => accepted)
     return {
       health: health === "ok" && raised.lines.length > 0 ? "red" : health,
-      message: [message, ...troubles, ...raised.lines].filter((line) => line !== "").join("\n"),
+      message: [message, ...troubles, ...unreadable, ...raised.lines].filter((line) => line !== "").join("\n"),
       alarm: raised,
       head,
       first: head + 1 - report.sum(({ kept }) => kept),

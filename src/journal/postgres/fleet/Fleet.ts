@@ -129,13 +129,18 @@ export class Fleet {
   /** How many events wait for a sink in the shared stream, as its owner says. */
   waitingInShared(sink: string): number {
     if (this.shared !== undefined) return this.shared.backlogs.get(sink)?.size ?? 0
-    const reports = this.others.flatMap(({ report }) => report.streams?.[sharedStream] ?? [])
+    const reports = this.others.flatMap(({ report }) => report.streams[sharedStream] ?? [])
     return reports[0]?.lanes[sink]?.backlog ?? 0
+  }
+
+  /** Other live relays whose reports this one can't read. */
+  get unreadable(): ReadonlyArray<Membership.MemberRow> {
+    return this.others.filter(({ report }) => !report.isWhole)
   }
 
   /** Other relays whose config has the sink. */
   relaysWith(sink: string): ReadonlyArray<string> {
-    return this.others.filter(({ report }) => report.lanes?.some(({ name }) => name === sink)).map(({ name }) => name)
+    return this.others.filter(({ report }) => report.lanes.some(({ name }) => name === sink)).map(({ name }) => name)
   }
 
   /** Milliseconds since the last sign of life that was answered; of two clocks the one that ran more. */
@@ -221,7 +226,7 @@ export class Fleet {
     return Effect.flatMap(
       Effect.promise(() => Membership.beat(this.#options.db, this.#self, rows)),
       (result) => {
-        const news = Result.isSuccess(result) ? result.success.rows[0] : undefined
+        const news = Result.isSuccess(result) ? result.success : undefined
         if (news === undefined) return Effect.void
         if (news.beat === null) return this.#nameless(news)
         this.#hear(news, news.beat, sent)

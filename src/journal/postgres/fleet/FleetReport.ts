@@ -1,7 +1,8 @@
 /**
  * Reports what all streams hold, from memory: this relay's own as they are, and
  * the others as their owners reported last. A report is at most a second old; that
- * of a relay that ended stands until another relay takes its streams.
+ * of a relay that ended stands until another relay takes its streams. A report that
+ * can't be read counts for nothing (`MemberReport.ts`).
  */
 import { type FleetStatus, type MemberStatus, type StreamReport, takeoverAfter } from "../../FleetStatus.ts"
 import type { LaneInfo } from "../../LaneInfo.ts"
@@ -20,7 +21,7 @@ const memberOf = (fleet: Fleet, { name, version, config_hash, address, report }:
   configHash: config_hash,
   address,
   age: name === fleet.name ? fleet.beatAge : fleet.ageOf(name),
-  lanes: report.lanes ?? [],
+  lanes: report.lanes,
 })
 
 /** Figures over all streams. */
@@ -43,8 +44,9 @@ export const make = (fleet: Fleet) => {
     for (const { id, owner } of news.streams) {
       const own = ownOf(id)
       const other = news.members.find((member) => member.name === owner)
-      const report = own === undefined ? other?.report.streams?.[id] : countsOf(own)
+      const report = own === undefined ? other?.report.streams[id] : countsOf(own)
       if (report !== undefined) said.set(id, report)
+      else if (other?.report.isWhole === false) said.delete(id)
       const isLive =
         own !== undefined || (other !== undefined && owner !== name && fleet.ageOf(other.name) < takeoverAfter)
       if (isLive) unownedSince.delete(id)

@@ -13,11 +13,12 @@
  * next sign of life waits for that or comes before it; after it, it asks again
  * before it goes on.
  */
-import type { Result } from "effect"
+import { Result } from "effect"
 import { type LaneReport, type StreamReport, takeoverAfter } from "../../FleetStatus.ts"
-import type { Answer, Database } from "../connection/Database.ts"
+import type { Database } from "../connection/Database.ts"
 import type { DatabaseError } from "../connection/DatabaseError.ts"
 import { type KnownRow, lostParams, lostPlaces } from "../tables/KnownRows.ts"
+import { decodeReport, type MemberReport } from "./MemberReport.ts"
 
 /** Milliseconds, as all below. */
 export const beatEvery = 1_000
@@ -54,7 +55,7 @@ export interface MemberRow {
   readonly version: string
   readonly config_hash: string
   readonly address: string
-  readonly report: Partial<Report>
+  readonly report: MemberReport
 }
 
 /** A row of the table `sink`. */
@@ -102,26 +103,31 @@ SELECT (SELECT beat FROM me) AS beat, (SELECT instance FROM member WHERE name = 
   (SELECT coalesce(json_agg(k), '[]') FROM sink AS k) AS sinks,
   (SELECT value FROM meta WHERE key = 'alarm') AS alarm`
 
-/** Asks whether rows are lost as well. */
-export const beat = (
+/** The characters that PostgreSQL refuses in JSON are replaced: a sink's message may quote its receiver. */
+const storable = (report: Report): string =>
+  JSON.stringify(report, (_, value: unknown) =>
+    typeof value === "string" ? value.toWellFormed().replaceAll("\0", "\ufffd") : value,
+  )
+
+const checked = (news: News): News => ({
+  ...news,
+  members: news.members.map((member) => ({ ...member, report: decodeReport(member.report) })),
+})
+
+/** Asks whether rows are lost as well. Returns `undefined` if the answer has no row. */
+export const beat = async (
   db: Database,
   self: Self,
   rows: ReadonlyArray<KnownRow>,
-): Promise<Result.Result<Answer<News>, DatabaseError>> =>
-  db.queryUnsafe<News>(
+): Promise<Result.Result<News | undefined, DatabaseError>> => {
+  const answer = await db.queryUnsafe<News>(
     "beat",
     beatSql,
-    [
-      self.name,
-      self.instance,
-      self.version,
-      self.configHash,
-      self.address,
-      JSON.stringify(self.report),
-      ...lostParams(rows),
-    ],
+    [self.name, self.instance, self.version, self.configHash, self.address, storable(self.report), ...lostParams(rows)],
     { name: "beat", timeout: beatTimeout },
   )
+  return Result.map(answer, ({ rows: [news] }) => news && checked(news))
+}
 
 /** How long owners have been seen to stand still. */
 export class Stillness {

@@ -60,6 +60,8 @@ export interface Verdict {
 class Play {
   readonly time = new Time()
   readonly draw: Draw
+  /** Which relays send a report that the others can't read. */
+  readonly #reports: Draw
   readonly acknowledged = new Set<string>()
   readonly broken = new Set<string>()
   readonly shards: Array<Shard> = []
@@ -81,6 +83,7 @@ class Play {
     const { time, shards, broken, mayBeLost } = this
     const draw = new Draw(seed, "fleet")
     this.draw = draw
+    this.#reports = new Draw(seed, "reports")
     this.#seed = seed
     this.#url = url
     const losses = () => this.#losses
@@ -102,7 +105,7 @@ class Play {
     this.sinks = new Sinks({ draw, rejects, mayBeLost, broken })
     const retention = Duration.millis(this.operators.retention)
     this.relays = new Relays({ time, draw, shards, sinks: this.sinks, retention, newest: () => this.version })
-    this.senders = new Senders({ time, draw, relays: this.relays, shards, losses, accept })
+    this.senders = new Senders({ time, draw, relays: this.relays, shards, losses, accept, broken })
   }
 
   /** A relay that runs, as an operator finds it. */
@@ -148,6 +151,19 @@ class Play {
     } else machine.wallOffset += this.draw.int(-3_600_000, 3_600_000)
   }
 
+  /** A relay is of another version for some time: the others can't read its report. */
+  misreport(): void {
+    if (!this.#reports.chance(0.02)) return
+    const machine = this.relays.lives.get(this.#reports.pick(names))?.machine
+    const kind = this.#reports.pick(["lacking", "nonsense"] as const)
+    const lasts = this.#reports.int(1_000, 15_000)
+    if (machine === undefined) return
+    machine.foreign = kind
+    this.time.after(lasts, () => {
+      machine.foreign = undefined
+    })
+  }
+
   /** A database goes away, for all. */
   harmShard(): void {
     const shard = this.shards[this.draw.int(0, this.shards.length - 1)]
@@ -160,6 +176,7 @@ class Play {
     for (const [name, { machine }] of this.relays.lives) {
       machine.thaw()
       machine.network.heal()
+      machine.foreign = undefined
       this.relays.reload(name)
     }
     this.operators.resume()
@@ -294,6 +311,7 @@ const disturb = async (play: Play, passed: number, databases: number): Promise<v
     play.operators.act(() => senders.guests)
   }
   if (draw.chance(0.04)) play.harm()
+  play.misreport()
   if (databases > 1 && draw.chance(0.015)) play.harmShard()
   if (databases > 1 && passed === steps / 2) await play.addShard()
   if (databases === 1 && draw.chance(0.1)) await play.rename()

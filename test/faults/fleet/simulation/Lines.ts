@@ -95,6 +95,14 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     line,
+    gone: "a report that can't be read counts for nothing",
+    file: postgres("fleet/Membership"),
+    find: "report: decodeReport(member.report)",
+    replace: "report: { isWhole: true, ...(member.report as object) } as MemberReport",
+    seed: 1,
+  },
+  {
+    line,
     gone: "a reload does not wait for a stream that was lost",
     file: "src/delivery/SinkChanges.ts",
     find: "schedule: openEvery, while: isNotFenced",

@@ -4,7 +4,7 @@
  * Time passes when the simulation says so.
  */
 import { type Clock, Duration, Effect, Result } from "effect"
-import type { Answer, Database } from "../../../../src/journal/postgres/connection/Database.ts"
+import type { Answer, Database, Params } from "../../../../src/journal/postgres/connection/Database.ts"
 import { databaseError } from "../../../../src/journal/postgres/connection/DatabaseError.ts"
 import type { Draw } from "../../simulation/Draw.ts"
 
@@ -72,8 +72,16 @@ export class Link {
   }
 }
 
+/** Reports as a relay of another version may send them. */
+const foreignReports = {
+  lacking: (report: string) => report.replaceAll(/,"bytes":-?\d+/g, ""),
+  nonsense: () => '{"streams":{"1":{"bytes":1e300},"2":7},"lanes":"none"}',
+}
+
 export class Machine {
   readonly network = new Link()
+  /** Set while its heartbeats carry a report that the other relays can't read. */
+  foreign: keyof typeof foreignReports | undefined
   wallOffset = 0
   isDead = false
   readonly clock: Clock.Clock
@@ -128,6 +136,13 @@ export class Machine {
     this.network.heal()
   }
 
+  /** The parameters of a heartbeat: the report is the sixth. */
+  #reporting(params: Params | undefined): Params | undefined {
+    const { foreign } = this
+    if (foreign === undefined) return params
+    return params?.map((param, at) => (at === 5 ? foreignReports[foreign](String(param)) : param))
+  }
+
   /** A database, as this machine reaches it. */
   reach(db: Database, line: Link): Database {
     const lost = databaseError("unavailable", "simulated: the connection was lost", { isLost: true })
@@ -161,8 +176,10 @@ export class Machine {
       ...db,
       query: <Row>(...all: Parameters<Database["query"]>) => overEffect(db.query<Row>(...all)),
       transact: (work) => overEffect(db.transact(work)),
-      queryUnsafe: <Row>(...all: Parameters<Database["queryUnsafe"]>) =>
-        over<Answer<Row>>(() => db.queryUnsafe<Row>(...all)),
+      queryUnsafe: <Row>(...[use, sql, params, options]: Parameters<Database["queryUnsafe"]>) =>
+        over<Answer<Row>>(() =>
+          db.queryUnsafe<Row>(use, sql, use === "beat" ? this.#reporting(params) : params, options),
+        ),
     }
   }
 }

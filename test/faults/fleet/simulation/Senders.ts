@@ -18,6 +18,7 @@ export interface SendersOptions {
   readonly losses: () => number
   /** An event was acknowledged; no failover can have lost one that `isBound`. */
   readonly accept: (id: string, isBound: boolean) => void
+  readonly broken: Set<string>
 }
 
 export class Senders {
@@ -41,7 +42,7 @@ export class Senders {
     over: (isTaken: boolean) => void,
     suits: (life: Life) => boolean = () => true,
   ): boolean {
-    const { time, relays, shards, losses, accept } = this.#options
+    const { time, relays, shards, losses, accept, broken } = this.#options
     const life = relays.any
     if (life === undefined || life.machine.isFrozen || !suits(life)) return false
     const { machine, parts, directory } = life
@@ -69,7 +70,8 @@ export class Senders {
         accept(id, before % 2 === 0 && before === losses())
         const { link } = shards[result.success] ?? {}
         if (link?.isCut === false && shards.some(({ link }) => link.isCut)) this.meanwhile += 1
-      }
+      } else if (result.failure.reason._tag === "JournalFull")
+        broken.add(`an event was refused: ${result.failure.message}`)
       over(result._tag === "Success")
     })
     return true
