@@ -1,0 +1,67 @@
+/** Answers of receivers as public reports have them (`test/reports/sinks.ts`), given to an HTTP sink. */
+import { describe, expect } from "bun:test"
+import { Effect, Schema } from "effect"
+import { Http } from "../../../src/sinks/http/Http.ts"
+import { HttpConfig } from "../../../src/sinks/http/HttpConfig.ts"
+import { it } from "../../lib/effect.ts"
+import { serve } from "../receiver.ts"
+import { entry, reasonOf } from "../samples.ts"
+
+/** What a sink says of an event that is answered like this. */
+const answered = (status: number, body: string, headers: Readonly<Record<string, string>> = {}) =>
+  Effect.gen(function* () {
+    const { url } = yield* serve((_, response) => response.writeHead(status, headers).end(body))
+    const sink = yield* Http.open(Schema.decodeUnknownSync(HttpConfig)({ url: `${url}/hook` }))
+    return yield* reasonOf(sink.send([entry(1)]))
+  })
+
+const nginx = (title: string) =>
+  `<html>\r\n<head><title>400 ${title}</title></head>\r\n<body>\r\n<center><h1>400 Bad Request</h1></center>\r\n`
+
+describe("an answer as reported", () => {
+  for (const [title, status, body, says] of [
+    [
+      "nginx gets plain HTTP at a port for HTTPS",
+      400,
+      nginx("The plain HTTP request was sent to HTTPS port"),
+      /it wants TLS at this port; write "https" in "url"$/,
+    ],
+    [
+      "a server in Go gets plain HTTP at a port for HTTPS",
+      400,
+      "Client sent an HTTP request to an HTTPS server.\n",
+      /it wants TLS at this port/,
+    ],
+    [
+      "nginx misses a client certificate",
+      400,
+      nginx("No required SSL certificate was sent"),
+      /"400 No required SSL certificate was sent": it wants a client certificate; set "certificate" and "key" in "tls"$/,
+    ],
+    [
+      "nginx refuses a client certificate",
+      400,
+      nginx("The SSL certificate error"),
+      /it does not accept the client certificate; correct/,
+    ],
+  ] as const) {
+    it.live(`concerns the config, so the lane waits: ${title}`, () =>
+      Effect.gen(function* () {
+        const reason = yield* answered(status, body, { server: "nginx" })
+        expect(reason?._tag).toBe("SinkMisconfigured")
+        expect(reason?.message).toMatch(says)
+      }),
+    )
+  }
+
+  it.live("of API Gateway for a path that it does not know sends nobody to look for a token", () =>
+    Effect.gen(function* () {
+      const headers = { "x-amzn-errortype": "MissingAuthenticationTokenException" }
+      const reason = yield* answered(403, '{"message":"Missing Authentication Token"}', headers)
+      expect(reason?._tag).toBe("SinkMisconfigured")
+      expect(reason?.message).toMatch(
+        /"Missing Authentication Token": API Gateway .*no such path or method; check "url"/,
+      )
+    }),
+  )
+})
