@@ -50,23 +50,27 @@ const wordsAt = [
 
 const spokenAt = (value: unknown): string => {
   if (typeof value === "string") return value
-  if (Array.isArray(value)) return spokenAt(value[0])
+  if (Array.isArray(value)) return value.map(spokenAt).filter(Boolean).join("; ")
   if (!Predicate.isObject(value)) return ""
   const fields: Readonly<Record<string, unknown>> = { ...value }
   for (const key of wordsAt) {
     const spoken = spokenAt(fields[key])
-    if (spoken !== "") return spoken
+    if (spoken === "") continue
+    // A list of errors is more exact than a general message.
+    const errors = Array.isArray(fields.errors) ? spokenAt(fields.errors) : ""
+    return errors === "" || spoken.includes(errors) ? spoken : `${spoken}: ${errors}`
   }
   return ""
 }
 
-/** The words of an answer: a field of JSON, the title of a page, or all of a text. */
+/** The words of an answer: a field of JSON, the title of a page, or all of it. */
 export const spokenIn = (answer: string): string => {
   if (/^\s*<(!doctype|html|\?xml)/i.test(answer)) {
     return /<(title|message)>([^<]*)/i.exec(answer)?.[2] ?? ""
   }
   try {
-    return spokenAt(JSON.parse(answer))
+    const read: unknown = JSON.parse(answer)
+    return spokenAt(read) || (Predicate.isObject(read) && Object.keys(read).length > 0 ? answer : "")
   } catch {
     return answer
   }

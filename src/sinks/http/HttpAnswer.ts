@@ -70,21 +70,53 @@ const usual = (status: number, mayWait: boolean, isTemplated: boolean): Verdict 
 }
 
 /** Milliseconds. */
-const wait = { usual: 5_000, least: 1_000, most: 3_600_000 } as const
+const wait = { usual: 5_000, ofLimit: 60_000, least: 1_000, most: 3_600_000 } as const
 
-/** `Retry-After`, seconds or an HTTP date, in milliseconds; NaN if it is neither. */
-const retryAfter = (header: string | null, now: number): number => {
-  const text = header?.trim() ?? ""
-  const isDate = /^[A-Z][a-z]{2,8}, .+ GMT$/.test(text)
-  return /^\d+$/.test(text) ? Number(text) * 1_000 : isDate ? Date.parse(text) - now : Number.NaN
+type Headed = Pick<Headers, "get">
+
+/** Milliseconds until the date of a header, by the receiver's clock if it says its time: this machine's may be wrong. */
+const until = (date: number, headers: Headed, now: number): number => {
+  const own = Date.parse(headers.get("date") ?? "")
+  return date - (Number.isNaN(own) ? now : own)
 }
 
-/** Between a second and an hour; five seconds if no wait is given. */
-const bounded = (asked: number): number =>
-  Number.isNaN(asked) ? wait.usual : Math.min(Math.max(asked, wait.least), wait.most)
+/** Whether the receiver says that a quota of requests is used up. */
+const isUsedUp = (headers: Headed): boolean => headers.get("x-ratelimit-remaining")?.trim() === "0"
 
-const whatToDo = (status: number, credentials: string, proxy: HttpProxy | undefined): string => {
-  if (status < 400) return 'redirects are not followed; put the address that it leads to into "url"'
+/** Whether a 403 is a limit of requests, as GitHub's: by its headers, or by its words alone. */
+const isLimit = (status: number, headers: Headed, text: () => string): boolean =>
+  status === 403 && (headers.get("retry-after") !== null || isUsedUp(headers) || /\brate limit/i.test(text()))
+
+/** Milliseconds to wait, by `Retry-After` (seconds or an HTTP date) or by the time at which a quota is renewed. NaN without either. */
+const waitAsked = (headers: Headed, now: number): number => {
+  const text = headers.get("retry-after")?.trim() ?? ""
+  if (/^\d+$/.test(text)) return Number(text) * 1_000
+  if (/^[A-Z][a-z]{2,8}, .+ GMT$/.test(text)) return until(Date.parse(text), headers, now)
+  const renewed = headers.get("x-ratelimit-reset")?.trim() ?? ""
+  // The seconds of an epoch.
+  return isUsedUp(headers) && /^\d{10}$/.test(renewed) ? until(Number(renewed) * 1_000, headers, now) : Number.NaN
+}
+
+/** Between a second and an hour; `otherwise` if no wait is given. */
+const bounded = (asked: number, otherwise: number): number =>
+  Number.isNaN(asked) ? otherwise : Math.min(Math.max(asked, wait.least), wait.most)
+
+/** Names the origin that a redirect leads to, without the path, which may be a secret. */
+const whereTo = (location: string, origin: string): string => {
+  const target = URL.canParse(location, origin) ? new URL(location, origin).origin : "null"
+  if (location === "" || target === "null") return ""
+  return target === origin ? ", another path of the same server," : `, on ${target},`
+}
+
+const whatToDo = (
+  status: number,
+  { origin, credentials = "headers" }: Receiver,
+  location: string,
+  proxy: HttpProxy | undefined,
+): string => {
+  if (status < 400) {
+    return `redirects are not followed; put the address that it leads to${whereTo(location, origin)} into "url"`
+  }
   // Through a tunnel it can't be the proxy that answers; without one it can, and few say so.
   const orProxy = proxy === undefined ? "" : `, or whether the proxy ${proxy.name} lets the relay there`
   switch (status) {
@@ -121,7 +153,7 @@ const byProxy = (name: string, status: number, proxy: HttpProxy): Reason => {
 
 /** The reason where a proxy answered in the receiver's place; `undefined` where the receiver did. */
 export const ofProxy = (
-  answer: { readonly status: number; readonly headers: Pick<Headers, "get"> },
+  answer: { readonly status: number; readonly headers: Headed },
   { name, origin }: Asked,
 ): Reason | undefined => {
   const proxy = isItsOwn(answer) ? proxyFor(origin) : undefined
@@ -149,13 +181,13 @@ export interface Sent {
 
 /** The reason for the lane; `undefined` when the event was delivered. */
 export const reasonOf = (
-  response: { readonly status: number; readonly headers: Pick<Headers, "get"> },
+  response: { readonly status: number; readonly headers: Headed },
   text: () => string,
   receiver: Receiver,
   { now, token, body }: Sent,
 ): Reason | undefined => {
   const { status, headers } = response
-  const { name, credentials = "headers", overrides, isTemplated, meaning, keep } = receiver
+  const { name, overrides, isTemplated, meaning, keep } = receiver
   const refusal = ofProxy(response, receiver)
   if (refusal !== undefined) return refusal
   const documented =
@@ -166,9 +198,10 @@ export const reasonOf = (
   const chosen = overrides[status] ?? overrides[`${Math.floor(status / 100)}xx`]
   const verdict =
     chosen ??
+    (isLimit(status, headers, text) ? "throttle" : undefined) ??
     documented?.verdict ??
     (tooLong ? "misconfigured" : undefined) ??
-    usual(status, status === 503 && headers.get("retry-after") !== null, isTemplated)
+    usual(status, headers.get("retry-after") !== null, isTemplated)
   const because = documented?.verdict === verdict ? documented.because : undefined
   if (verdict === "delivered") return undefined
   // Compressed although we ask for none: the runtimes differ in whether they undo it.
@@ -180,7 +213,12 @@ export const reasonOf = (
   const todo = (): string =>
     tooLong
       ? `the access token of ${length} bytes is longer than it takes; ask for a shorter one, with fewer scopes or claims, or have it take longer headers`
-      : whatToDo(status, credentials, receiver.origin.startsWith("http:") ? proxyFor(receiver.origin) : undefined)
+      : whatToDo(
+          status,
+          receiver,
+          headers.get("location") ?? "",
+          receiver.origin.startsWith("http:") ? proxyFor(receiver.origin) : undefined,
+        )
   const said = { message, code: status, ...(answer !== undefined && { answer }) }
   switch (verdict) {
     case "retry":
@@ -191,8 +229,9 @@ export const reasonOf = (
         ...((status === 413 || chosen !== undefined || documented?.ofEvent === true) && { ofEvent: true }),
       })
     case "throttle": {
-      const asked = documented?.retryAfter ?? retryAfter(headers.get("retry-after"), now)
-      return new SinkThrottled({ ...said, retryAfter: bounded(asked) })
+      const asked = documented?.retryAfter ?? waitAsked(headers, now)
+      const otherwise = status === 403 ? wait.ofLimit : wait.usual
+      return new SinkThrottled({ ...said, retryAfter: bounded(asked, otherwise) })
     }
     case "misconfigured":
       if (because !== undefined) return new SinkMisconfigured(said)

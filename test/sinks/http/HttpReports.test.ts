@@ -64,4 +64,43 @@ describe("an answer as reported", () => {
       )
     }),
   )
+
+  it.live("of 403 that is a limit of requests makes the lane wait, as long as it says or a minute", () =>
+    Effect.gen(function* () {
+      const said = '{"message":"You have exceeded a secondary rate limit"}'
+      const renewed = { date: "Sat, 21 Nov 2026 08:00:00 GMT", "x-ratelimit-reset": "1795248030" }
+      for (const [body, headers, retryAfter] of [
+        [said, {}, 60_000],
+        ["", { "retry-after": "7" }, 7_000],
+        ["", { ...renewed, "x-ratelimit-remaining": "0" }, 30_000],
+      ] as const) {
+        expect(yield* answered(403, body, headers)).toMatchObject({ _tag: "SinkThrottled", retryAfter })
+      }
+      expect((yield* answered(403, "", { ...renewed, "x-ratelimit-remaining": "9" }))?._tag).toBe("SinkMisconfigured")
+    }),
+  )
+
+  it.live("that redirects names the server that it leads to, and nothing of the path", () =>
+    Effect.gen(function* () {
+      for (const [location, says] of [
+        ["https://example.com/canary", "leads to, on https://example.com, into"],
+        ["/canary/", "leads to, another path of the same server, into"],
+        ["mailto:canary", "leads to into"],
+      ] as const) {
+        const reason = yield* answered(301, "", { location })
+        expect(reason?._tag).toBe("SinkMisconfigured")
+        expect(reason?.message).toContain(`redirects are not followed; put the address that it ${says} "url"`)
+        expect(reason?.message).not.toContain("canary")
+      }
+    }),
+  )
+
+  it.live("that asks to wait until a date counts by the receiver's clock", () =>
+    Effect.gen(function* () {
+      for (const year of [2020, 2040]) {
+        const headers = { date: `Sat, 21 Nov ${year} 08:00:00 GMT`, "retry-after": `Sat, 21 Nov ${year} 08:00:20 GMT` }
+        expect(yield* answered(503, "", headers)).toMatchObject({ _tag: "SinkThrottled", retryAfter: 20_000 })
+      }
+    }),
+  )
 })
