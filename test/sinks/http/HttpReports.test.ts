@@ -7,7 +7,7 @@ import { it } from "../../lib/effect.ts"
 import { serve } from "../receiver.ts"
 import { entry, reasonOf } from "../samples.ts"
 
-/** What a sink says of an event that is answered like this. */
+/** Sends an event to a receiver that answers like this, and returns the reason why it failed. */
 const answered = (status: number, body: string, headers: Readonly<Record<string, string>> = {}) =>
   Effect.gen(function* () {
     const { url } = yield* serve((_, response) => response.writeHead(status, headers).end(body))

@@ -49,27 +49,42 @@ export const payload = (alert: Alert): object => ({
   ],
 })
 
-/** Seconds with fractions, in the body of a 429 (Discord, "Rate Limits"); `Retry-After` where there are none. */
+/**
+ * The wait in the body of a 429, in milliseconds: seconds with a fraction (Discord, "Rate Limits"), or a whole number
+ * of milliseconds before version 8 of the API, which a URL without a version gets. `Retry-After` has the same unit.
+ */
 const waitOf = (text: string): number | undefined => {
-  const seconds = /"retry_after"\s*:\s*(\d+(?:\.\d+)?)/.exec(text)?.[1]
-  return seconds === undefined ? undefined : Math.ceil(Number(seconds) * 1_000)
+  const [, wait] = /"retry_after"\s*:\s*(\d+(?:\.\d+)?)/.exec(text) ?? []
+  if (wait === undefined) return undefined
+  return wait.includes(".") ? Math.ceil(Number(wait) * 1_000) : Number(wait)
 }
+
+/** The code of an error of Discord itself. Errors of proxies in front of it have none. */
+const codeOf = (text: string): number => Number(/"code"\s*:\s*(\d+)/.exec(text)?.[1] ?? Number.NaN)
+
+/** Codes that every message to the webhook gets, and what to do. */
+const ofWebhook = new Map([
+  [40333, "Discord's network blocks this machine's requests"],
+  [
+    220001,
+    'the channel is a forum; put "?thread_id=" with the id of one of its threads behind the "url", or make a webhook for another channel',
+  ],
+])
 
 /** 204, or 200 where the URL says `wait=true`, is success. */
 const meaning: Meaning = (status, text) => {
+  if (status === 429) return { verdict: "throttle", retryAfter: waitOf(text()) }
+  if (status < 400 || status >= 500) return undefined
+  const code = codeOf(text())
+  const because = ofWebhook.get(code)
+  if (because !== undefined) return { verdict: "misconfigured", because }
   switch (status) {
-    case 429:
-      return { verdict: "throttle", retryAfter: waitOf(text()) }
     case 400:
       return { verdict: "reject", because: "Discord refuses the message as invalid" }
     case 401:
     case 403:
     case 404:
-      // Discord's own errors have a code; what stands in front of it answers otherwise. 40333 is such a block.
-      if (/"code"\s*:\s*40333\b/.test(text())) {
-        return { verdict: "misconfigured", because: "Discord's network blocks this machine's requests" }
-      }
-      if (text() !== "" && !/"code"\s*:\s*\d/.test(text())) return undefined
+      if (text() !== "" && Number.isNaN(code)) return undefined
       return {
         verdict: "misconfigured",
         because: 'Discord does not know this webhook, or its token; make another and put its URL into "url"',

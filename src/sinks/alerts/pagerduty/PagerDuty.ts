@@ -75,11 +75,17 @@ export const payload = (alert: Alert, { routingKey, severity, source }: Options)
   }),
 })
 
-/** 202 is the only success, 400 is final, 429 and 5xx are for later (Events API v2, "API Response Codes & Retry Logic"). */
+/**
+ * 202 is success, 400 is final, 429 and 5xx are for later (Events API v2, "API Response Codes & Retry Logic"). By its
+ * support, PagerDuty may answer 200 and 201 instead.
+ */
 const meaning: Meaning = (status, text) => {
-  if (status === 202) return { verdict: "delivered" }
+  if (status === 202 || (status < 300 && /"status"\s*:\s*"success"/.test(text()))) return { verdict: "delivered" }
   if (status < 300) {
     return { verdict: "misconfigured", because: 'PagerDuty answers 202, so this is another service; check "url"' }
+  }
+  if (status === 401 || status === 403) {
+    return { verdict: "misconfigured", because: 'PagerDuty does not let the relay in; check "routingKey" and "url"' }
   }
   if (status !== 400) return undefined
   return /routing.?key/i.test(text())

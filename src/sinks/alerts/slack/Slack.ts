@@ -92,6 +92,18 @@ const words = new Map<string, Documented>([
   }),
 ])
 
+/** Answers of compatible servers that every message gets: of Rocket.Chat by their words, of Mattermost by an id. */
+const ofWebhook: ReadonlyArray<readonly [words: RegExp, because: string]> = [
+  [
+    /invalid integration id or token|web\.incoming_webhook\.(invalid|disabled)\./i,
+    'the service does not know this webhook; make another and put its URL into "url"',
+  ],
+  [
+    /web\.incoming_webhook\.(channel|permissions|channel_locked)\.|invalid[- ]channel/i,
+    "the webhook's channel is gone, or the webhook may not post there; make a webhook for another channel",
+  ],
+]
+
 /** The outcome in an answer of JSON: `{"ok":true}` of workflows, `{"success":false,"error":"…"}` of Rocket.Chat, `{"result":"success"}` of Zulip. */
 const outcomeIn = (text: string): { readonly isOk?: boolean; readonly error?: string } => {
   try {
@@ -110,8 +122,11 @@ const outcomeIn = (text: string): { readonly isOk?: boolean; readonly error?: st
  * answer 2xx with other words, or with none.
  */
 export const meaning: Meaning = (status, text, origin) => {
-  if (status === 429 || status >= 500) return undefined
+  if (status === 429) return undefined
   const word = text().trim()
+  const refused = ofWebhook.find(([words]) => words.test(word))
+  if (refused !== undefined) return { verdict: "misconfigured", because: refused[1] }
+  if (status >= 500) return undefined
   const { isOk, error = word } = outcomeIn(word)
   const known = words.get(error)
   if (known !== undefined) return known

@@ -64,11 +64,15 @@ export const payload = (alert: Alert): object => ({
 
 /** The connector, now retired, answers 200 and says in the text that Teams has refused the message, and how. */
 const ofConnector = (text: string): Documented | undefined => {
-  const [, code = ""] = /message delivery failed.*?HTTP error (\d{3})/is.exec(text) ?? []
-  const because = `and says that Teams refused the message (${code})`
+  const [failed, code = ""] = /message delivery failed(?:.*?HTTP error (\d{3}))?/is.exec(text) ?? []
+  const because =
+    code === "" ? "and says that Teams refused the message" : `and says that Teams refused the message (${code})`
   switch (code) {
     case "":
-      return undefined
+      if (failed !== undefined) return { verdict: "retry", because }
+      return /\bis required\b|^Bad payload|^Webhook Bad Request/i.test(text)
+        ? { verdict: "reject", because }
+        : undefined
     case "429":
       return { verdict: "throttle", because }
     case "400":
@@ -89,10 +93,17 @@ const turnedOff = {
   because: "the workflow is turned off; turn it on in Power Automate",
 } as const
 
+/** The URL is signed, and a workflow takes one login. */
+const twoLogins = {
+  verdict: "misconfigured",
+  because: 'the workflow takes no login beside its URL; take "authorization" out of "headers"',
+} as const
+
 /** A workflow answers 202 when it takes a message; what it does with it is not known. */
 const meaning: Meaning = (status, text) => {
   if (status < 300) return ofConnector(text())
   if (/WorkflowTriggerIsNotEnabled|WorkflowNotEnabled|WorkflowIsDisabled/.test(text())) return turnedOff
+  if (/DirectApiRequestHasMoreThanOneAuthorization/.test(text())) return twoLogins
   switch (status) {
     case 400:
       return { verdict: "reject", because: "the workflow refuses the message as invalid" }

@@ -27,7 +27,7 @@ alertContract({
     [[200, '{"ok":false,"error":"no_service"}'], "SinkMisconfigured"],
     [[200, '{"ok":false,"error":"something new"}'], "DeliveryRejected"],
     [[200, '{"success":true}'], undefined],
-    [[200, '{"success":false,"error":"Invalid integration id or token provided."}'], "DeliveryRejected"],
+    [[200, '{"success":false,"error":"Invalid integration id or token provided."}'], "SinkMisconfigured"],
     [[400, '{"success":false,"error":"invalid_payload"}'], "DeliveryRejected"],
     [[200, '{"result":"success","msg":"","ignored_parameters_unsupported":["blocks"]}'], undefined],
     [[200, ""], undefined],
