@@ -1,14 +1,15 @@
 /**
  * Environment variables that the runtime itself obeys: they turn off certificate
- * checks, print requests with their tokens, or set a proxy for all that `fetch`
- * sends, even to this machine.
+ * checks, print requests with their tokens, open a debugger's port, or set a
+ * proxy for all that `fetch` sends, even to this machine.
  *
- * **Guarantee.** The first two are refused at start, because neither runtime can
+ * **Guarantee.** The first three are refused at start, because neither runtime can
  * override them for every connection. Requests to this machine, and to the admin
  * API wherever it is, use no proxy.
  */
 import { readFileSync } from "node:fs"
 import process from "node:process"
+import { isCompiled } from "./Runtime.ts"
 
 /** Environment variables, as `process.env` has them. */
 export type Environment = Record<string, string | undefined>
@@ -38,6 +39,7 @@ const instead = "trust a certificate of your own by a sink's `tls.ca`, or by NOD
 export const refusal = (
   env: Environment = process.env,
   args: ReadonlyArray<string> = commandLine(),
+  compiled: boolean = isCompiled,
 ): string | undefined => {
   // Bun takes both for "don't check".
   if (["0", "false"].includes(env.NODE_TLS_REJECT_UNAUTHORIZED ?? "")) {
@@ -49,6 +51,9 @@ export const refusal = (
   const verbose = env.BUN_CONFIG_VERBOSE_FETCH ?? ""
   if (verbose !== "" && verbose !== "0" && verbose !== "false") {
     return "BUN_CONFIG_VERBOSE_FETCH is set: it would print every request with its tokens\n  Unset it"
+  }
+  if (compiled && (env.BUN_INSPECT ?? "") !== "") {
+    return "BUN_INSPECT is set: a debugger at its port could read every secret\n  Unset it; a terminal of an editor may have set it"
   }
   if (workingDirectory() === undefined) {
     return "the working directory was deleted\n  Change to a directory that exists, and start it again"

@@ -101,6 +101,14 @@ describe.concurrent.each(onEach<Program>(programs))("under %s", (name, program) 
   })
 })
 
+test("the binary does not start where a debugger could attach to it", async () => {
+  const config = configOf("the binary")
+  const env = { BUN_INSPECT: "ws://127.0.0.1:0/debug" }
+  const refused = await relay(["run", "-c", config], { cwd, env, binary: relayBinary() })
+  expect([refused.code, refused.stdout]).toEqual([78, ""])
+  expect(refused.stderr).toContain("BUN_INSPECT is set: a debugger at its port could read every secret")
+})
+
 test.skipIf(process.platform !== "linux")("nor under Deno's flag that leaves certificates unchecked", () => {
   const flag = "--unsafely-ignore-certificate-errors"
   const [, , ...rest] = command(undefined, "deno")
@@ -115,6 +123,13 @@ test("whichever words turn the checks off are refused, and no others", () => {
   for (const value of ["", "1", "true"]) expect(refusal({ NODE_TLS_REJECT_UNAUTHORIZED: value }, [])).toBeUndefined()
   for (const word of [flag, `${flag}=localhost`]) expect(refusal({}, ["deno", "run", word])).toContain(flag)
   for (const value of ["", "0", "false"]) expect(refusal({ BUN_CONFIG_VERBOSE_FETCH: value }, [])).toBeUndefined()
+  expect(refusal({ BUN_INSPECT: "1" }, [], true)).toContain("BUN_INSPECT")
+  for (const [value, compiled] of [
+    ["", true],
+    ["1", false],
+  ] as const) {
+    expect(refusal({ BUN_INSPECT: value }, [], compiled)).toBeUndefined()
+  }
 })
 
 test("a relay that this machine does not run is asked without a proxy too", () => {
