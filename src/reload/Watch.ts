@@ -9,13 +9,13 @@
  */
 import { Effect, FileSystem, Latch, Option } from "effect"
 import { type FileTexts, readerOf } from "../config/load/ReadFile.ts"
-import { onHangup } from "../runtime/Runtime.ts"
+import { onSignal } from "../runtime/Runtime.ts"
 import { replaced } from "./Replaced.ts"
 
 /** A latch that every trigger opens, from now on; `files` are watched where they are given. */
 export const triggers = Effect.fnUntraced(function* (files?: FileTexts) {
   const triggered = Latch.makeUnsafe(false)
-  yield* onHangup(() => triggered.openUnsafe())
+  yield* onSignal("SIGHUP", () => triggered.openUnsafe())
   if (files !== undefined) yield* Effect.forkScoped(watch(files, triggered), { startImmediately: true })
   return triggered
 })

@@ -189,11 +189,14 @@ const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const
 /** The signals that stop the process. */
 export type Signal = keyof typeof exitCodes
 
-/** Calls `handle` at every SIGHUP. Without a handler SIGHUP ends the process. */
-export const onHangup = (handle: () => void): Effect.Effect<unknown, never, Scope.Scope> =>
+/** Calls `handle` at every such signal. Without a handler the signal ends the process. */
+export const onSignal = (
+  signal: "SIGHUP" | "SIGUSR1" | "SIGUSR2",
+  handle: () => void,
+): Effect.Effect<unknown, never, Scope.Scope> =>
   Effect.acquireRelease(
-    Effect.sync(() => process.on("SIGHUP", handle)),
-    () => Effect.sync(() => process.off("SIGHUP", handle)),
+    Effect.sync(() => process.on(signal, handle)),
+    () => Effect.sync(() => process.off(signal, handle)),
   )
 
 /** The exits of a process that drains. */

@@ -65,6 +65,14 @@ describe("relay run", () => {
     expect(typesIn("trouble.ndjson")).toEqual(["appointment.meeting.create_failed"])
   })
 
+  test("goes on after the signals by which other servers open their logs again, and says so", async () => {
+    const running = await startRelay(await write("signals.json", files), { cwd })
+    running.signal("SIGUSR1")
+    running.signal("SIGUSR2")
+    await running.prints("SIGUSR1 or SIGUSR2 was ignored: the relay logs to stderr")
+    expect(await running.kill("SIGTERM")).toBe(0)
+  })
+
   test("says what a stop waits for and until when, and ends at once on a second signal, with that signal's code", async () => {
     let asked = (): void => {}
     const arrived = new Promise<void>((resolve) => {

@@ -3,17 +3,19 @@
  *
  * The first SIGTERM or SIGINT stops it (`stop.ts`) and exits with 0. A second
  * exits at once.
- * SIGHUP reloads the config, and so does `--watch` when a file of it changes. A
+ * SIGHUP reloads the config, and so does `--watch` when a file of it changes.
+ * SIGUSR1 and SIGUSR2, which log rotation sends to many servers, are logged. A
  * journal that breaks ends the process with 74, because a 2xx would no longer
  * mean that the event is durable.
  */
-import { Context, Effect, type Latch, Layer } from "effect"
+import { Context, Effect, Latch, Layer } from "effect"
 import { Command } from "effect/cli"
 import * as Address from "../../config/Address.ts"
 import type { RelayConfig } from "../../config/Config.ts"
 import { logDiagnostics } from "../../config/diagnostics/Diagnostic.ts"
 import { ReadFiles } from "../../config/load/ReadFile.ts"
 import * as Router from "../../routing/Router.ts"
+import { onSignal } from "../../runtime/Runtime.ts"
 import { relayVersion } from "../../runtime/Version.ts"
 import { io } from "../support/CommandError.ts"
 import { toggle } from "../support/flags.ts"
@@ -111,6 +113,17 @@ const serve = Effect.fnUntraced(function* (json: boolean, triggered: Latch.Latch
   return yield* Effect.raceFirst(broken, Effect.provideContext(notifySystemd, context))
 }, Effect.scoped)
 
+/** Logs SIGUSR1 and SIGUSR2, which log rotation sends to many servers, instead of ending the process. */
+const ignoreRotation = Effect.gen(function* () {
+  const came = Latch.makeUnsafe(false)
+  yield* onSignal("SIGUSR1", () => came.openUnsafe())
+  yield* onSignal("SIGUSR2", () => came.openUnsafe())
+  const log = Effect.logWarning(
+    "SIGUSR1 or SIGUSR2 was ignored: the relay logs to stderr and has no file to open again (SIGHUP reloads the config, SIGTERM stops it)",
+  )
+  return yield* Effect.forever(came.await.pipe(Effect.andThen(came.close), Effect.andThen(log)))
+})
+
 export const run = Command.make(
   "run",
   {
@@ -130,7 +143,7 @@ export const run = Command.make(
     const files = watch ? new Map<string, string>() : undefined
     const triggered = yield* triggers(files)
     const drained = "drained, everything accepted is on disk"
-    yield* Effect.raceFirst(stopped, serve(json, triggered, started)).pipe(
+    yield* Effect.raceAllFirst([stopped, serve(json, triggered, started), ignoreRotation]).pipe(
       Effect.andThen(json ? Effect.logInfo(drained) : say(`relay: ${drained}`)),
       Effect.provideService(ReadFiles, files),
       Effect.provideService(Notify.Notify, notify),
