@@ -52,9 +52,28 @@ const mistakesOf = (name: string, webhooks: RelayConfig["webhooks"], now: EpochM
   return mistakes.join("")
 }
 
+/** A path without its differences in slashes and case. */
+const folded = (path: string): string => path.toLowerCase().replaceAll(/\/+/g, "/").replace(/\/$/, "")
+
+/** Whether two paths differ only in slashes, case or a prefix that a proxy may have added or removed. */
+const areAlike = (one: string, other: string): boolean => {
+  const [a, b] = [folded(one), folded(other)]
+  return a !== "" && b !== "" && (a.endsWith(b) || b.endsWith(a))
+}
+
+/** Names the refused paths that are almost a webhook's; empty if there are none. */
+const nearlyPaths = ({ details }: Counted, webhooks: RelayConfig["webhooks"]): string =>
+  details
+    .flatMap(({ detail }) => {
+      const near = webhooks.find(({ path }) => areAlike(detail, path))
+      return near === undefined ? [] : [`${detail} is almost the path of ${near.name}, ${near.path}. `]
+    })
+    .join("")
+
 const refusalsOf = (counted: Counted, webhooks: RelayConfig["webhooks"], now: EpochMillis): Refusals => {
   const { answer, what, advice } = refusals[counted.reason]
-  const first = counted.reason === "signatureMismatch" ? mistakesOf(counted.webhook, webhooks, now) : ""
+  const mistakes = counted.reason === "signatureMismatch" ? mistakesOf(counted.webhook, webhooks, now) : ""
+  const first = counted.reason === "unknownPath" ? nearlyPaths(counted, webhooks) : mistakes
   return { ...counted, status: answer.status, what, advice: first === "" ? advice : `${first}Then ${advice}` }
 }
 

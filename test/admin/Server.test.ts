@@ -272,6 +272,25 @@ describe("the admin API", () => {
     }).pipe(Effect.orDie),
   )
 
+  it.live("names the webhook whose path is almost the one that was refused", () =>
+    Effect.gen(function* () {
+      const advice = (detail: string) =>
+        Effect.gen(function* () {
+          const refused = { webhook: "", reason: "unknownPath", requestId: "abc-7", from: "", detail } as const
+          const { ask } = yield* start({ refused: [refused], config: { webhooks: [webhook({ path: "/hooks/one" })] } })
+          const status = (yield* json(yield* ask("/api/v1/status"))) as Status
+          return status.refusals[0]?.advice
+        })
+      for (const path of ["/hooks/one/", "//hooks/one", "/Hooks/One", "/relay/hooks/one", "/one"]) {
+        const named = `${path} is almost the path of scheduling, /hooks/one. Then compare it with the receiver URL`
+        expect(yield* advice(path)).toStartWith(named)
+      }
+      for (const path of ["/", "/hooks/two", "/wp-login.php", "/hooks/one/two"]) {
+        expect(yield* advice(path)).toStartWith("compare it with the receiver URL")
+      }
+    }).pipe(Effect.orDie),
+  )
+
   it.live("names a secret that can't be one before it advises to compare the secrets", () =>
     Effect.gen(function* () {
       const refused = {
