@@ -180,6 +180,20 @@ describe("a relay whose log nobody reads", () => {
   }, 60_000)
 })
 
+test("a relay whose log's reader has ended answers and delivers, counts the lines that it drops, and stops", async () => {
+  const path = join(cwd, "ended")
+  spawnSync("mkfifo", [path])
+  const reading = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
+  const writing = openSync(path, constants.O_WRONLY)
+  const { child, ask, url } = await start("ignore", writing, { audit: { type: "file", path: "ended.ndjson" } })
+  for (const descriptor of [reading, writing]) closeSync(descriptor)
+  expect(await refused(url("main"))).toEqual([405, 415, 401])
+  expect(await sent(url("main"), 0)).toBe(202)
+  expect(await droppedOf(ask)).toBeGreaterThan(0)
+  child.kill("SIGTERM")
+  expect(await child.exited).toBe(0)
+}, 60_000)
+
 describe("a relay whose stdout nobody reads", () => {
   test("delivers to other sinks, and to the console all that it has once it is read again", async () => {
     const [out, err] = [pipe(), pipe()]

@@ -16,6 +16,8 @@ export interface Connection {
   readonly answers: (count: number) => Promise<Exchange>
   /** Waits for the server to end the connection; at most five seconds. */
   readonly ended: () => Promise<Exchange>
+  /** Ends this side of the connection and goes on reading. */
+  readonly end: () => void
   readonly destroy: () => void
 }
 
@@ -58,6 +60,7 @@ export const open = async (port: number): Promise<Connection> => {
     write: (bytes) => void socket.write(bytes),
     answers: (count) => until(() => closed || (exchange().statuses.length >= count && text.endsWith("\n"))),
     ended: () => until(() => closed),
+    end: () => void socket.end(),
     destroy: () => socket.destroy(),
   }
 }
