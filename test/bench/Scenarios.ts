@@ -7,6 +7,7 @@ import type { BenchError } from "./BenchError.ts"
 import { drain } from "./Drain.ts"
 import * as Far from "./Far.ts"
 import * as Fleet from "./Fleet.ts"
+import { growth } from "./Growth.ts"
 import * as Kept from "./Kept.ts"
 import * as Memory from "./Memory.ts"
 import * as Paced from "./Paced.ts"
@@ -178,4 +179,9 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   far,
   start,
   sizing,
+  growth: (options) =>
+    growth(
+      options,
+      [2_500, 5_000, 10_000, 20_000, 200_000].filter((size) => size <= options.kept),
+    ),
 }

@@ -142,7 +142,7 @@ const countLines = (directory: string): (() => number) => {
   const buffer = Buffer.allocUnsafe(1 << 20)
   let lines = 0
   return () => {
-    for (const name of readdirSync(directory)) {
+    for (const name of readdirSync(directory).filter((name) => !name.startsWith("."))) {
       const fd = openSync(join(directory, name), "r")
       const inode = fstatSync(fd).ino
       for (;;) {

@@ -43,6 +43,11 @@ const typeMatches = () => {
   }
 }
 
+/** Dead letters before a place, newest first: each way by its index, so that a page costs what it holds. */
+const query = (isBefore: string): string =>
+  `SELECT lane, sequence, at, attempts, record FROM dead
+   WHERE ${isBefore} AND (?3 IS NULL OR type_matches(?3, type)) ORDER BY sequence DESC, lane DESC LIMIT ?4`
+
 /** The table `dead`. */
 export class DeadLetters {
   readonly #sql
@@ -64,12 +69,8 @@ export class DeadLetters {
       ),
       find: db.prepare("SELECT record FROM dead WHERE sequence = ?"),
       get: db.prepare("SELECT lane, sequence, at, attempts, record FROM dead WHERE lane = ? AND sequence = ?"),
-      query: db.prepare(
-        `SELECT lane, sequence, at, attempts, record FROM dead
-         WHERE (?1 IS NULL OR lane = ?1) AND (?2 IS NULL OR type_matches(?2, type))
-           AND (?3 IS NULL OR sequence < ?3 OR (sequence = ?3 AND lane < ?4))
-         ORDER BY sequence DESC, lane DESC LIMIT ?5`,
-      ),
+      ofAll: db.prepare(query("(sequence, lane) < (?1, ?2)")),
+      ofLane: db.prepare(query("sequence < ?1 AND lane = ?2")),
       move: db.prepare("UPDATE OR IGNORE dead SET lane = ? WHERE lane = ? AND sequence = ?"),
     }
   }
@@ -112,17 +113,15 @@ export class DeadLetters {
   }
 
   /** Newest first, until their bodies have `maxBytes`. */
-  query(query: DeadLetterQuery, maxBytes: number): ReadonlyArray<StoredDeadLetter> {
-    const before = DeadLetterId.parse(query.before)
+  query({ lane, limit, ...query }: DeadLetterQuery, maxBytes: number): ReadonlyArray<StoredDeadLetter> {
+    const type = query.type ?? null
+    const place = DeadLetterId.parse(query.before) ?? { sequence: Number.MAX_SAFE_INTEGER, lane: "" }
     const letters: Array<StoredDeadLetter> = []
     let size = 0
-    const rows = this.#sql.query.iterate(
-      query.lane ?? null,
-      query.type ?? null,
-      before?.sequence ?? null,
-      before?.lane ?? null,
-      query.limit,
-    )
+    const rows =
+      lane === undefined
+        ? this.#sql.ofAll.iterate(place.sequence, place.lane, type, limit)
+        : this.#sql.ofLane.iterate(place.sequence + (lane < place.lane ? 1 : 0), lane, type, limit)
     for (const row of rows) {
       const letter = this.#read(row)
       if (letter === undefined) continue

@@ -40,6 +40,8 @@ const steps: ReadonlyArray<ReadonlyArray<string>> = [
     `CREATE TABLE retry_record (
       lane TEXT NOT NULL, sequence INTEGER NOT NULL, record BLOB NOT NULL, duplicate_key BLOB,
       PRIMARY KEY (lane, sequence)) STRICT`,
+    // A search asks for the retries of all lanes by their events.
+    `CREATE INDEX retry_event ON retry_record (sequence, lane)`,
     `CREATE TABLE dead (
       lane TEXT NOT NULL, sequence INTEGER NOT NULL, at INTEGER NOT NULL, type TEXT NOT NULL, size INTEGER NOT NULL,
       attempts TEXT NOT NULL, record BLOB NOT NULL, duplicate_key BLOB, webhook TEXT NOT NULL,

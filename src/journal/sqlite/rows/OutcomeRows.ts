@@ -10,8 +10,8 @@ import type { DeliveredRange } from "../../Settlement.ts"
 import { bucketOf, type Ended, encodeRanges, span } from "../../stream/OutcomeRecord.ts"
 import { int, type Row, text, tolerant } from "./Rows.ts"
 
-/** Tables that hold events outside of the log; that of retries is ordered by lane. */
-const keptIn = ["dead", "owed", "lane CROSS JOIN retry_record ON retry_record.lane = lane.name"]
+/** Tables that hold events outside of the log. */
+const keptIn = ["dead", "owed", "retry_record"]
 
 /** Whether an event between two sequences is kept outside of the log. */
 const isAnyKept = (from: string, to: string): string =>

@@ -15,14 +15,17 @@ export class DeliveryStatuses {
   constructor(db: DatabaseSync) {
     this.#sql = {
       lanes: db.prepare("SELECT name, cursor, settled FROM lane ORDER BY name"),
-      retrying: db.prepare("SELECT due, attempts FROM retry WHERE lane = ? AND sequence = ?"),
-      record: db.prepare("SELECT record FROM retry_record WHERE lane = ? AND sequence = ?"),
+      retrying: db.prepare(
+        `SELECT lane, due, attempts FROM retry_record JOIN retry USING (lane, sequence)
+         WHERE retry_record.sequence = ? ORDER BY lane`,
+      ),
+      retryRecord: db.prepare("SELECT record FROM retry_record WHERE sequence = ? LIMIT 1"),
       dead: db.prepare("SELECT lane, at, attempts FROM dead WHERE sequence = ?"),
       deadRecord: db.prepare("SELECT record FROM dead WHERE sequence = ? LIMIT 1"),
       delivered: db.prepare("SELECT lane, bytes FROM outcome WHERE bucket = ?"),
-      ended: db.prepare(
-        `SELECT * FROM ended WHERE sequence = ?1 AND last IS NULL UNION ALL SELECT * FROM ended WHERE copy = ?1
-         UNION ALL SELECT * FROM ended WHERE last >= ?1 AND sequence <= ?1 ORDER BY id`,
+      // Each by its index: with an ORDER BY over a union of the three, SQLite scans the whole table.
+      ended: ["sequence = ?1 AND last IS NULL", "copy = ?1", "last >= ?1 AND sequence <= ?1"].map((rows) =>
+        db.prepare(`SELECT * FROM ended WHERE ${rows}`),
       ),
       pending: db.prepare("SELECT record FROM owed WHERE sequence = ?"),
     }
@@ -40,9 +43,8 @@ export class DeliveryStatuses {
   /** At the sinks that it was routed to, and in lanes that hold it because it was moved to them. */
   of(sequence: number, sinks: ReadonlyArray<string>): LaneStates {
     const held = new Map<string, DeliveryStatus>()
-    for (const sink of this.#cursors.keys()) {
-      const row = this.#sql.retrying.get(sink, sequence)
-      if (row !== undefined) held.set(sink, heldStatus(sink, { due: int(row.due) }, list<Attempt>(row.attempts)))
+    for (const { lane, due, attempts } of this.#sql.retrying.all(sequence)) {
+      held.set(text(lane), heldStatus(text(lane), { due: int(due) }, list<Attempt>(attempts)))
     }
     for (const { lane, at, attempts } of this.#sql.dead.all(sequence)) {
       held.set(text(lane), heldStatus(text(lane), { at: int(at) }, list<Attempt>(attempts)))
@@ -50,7 +52,7 @@ export class DeliveryStatuses {
     const delivered = this.#sql.delivered.all(bucketOf(sequence))
     return laneStates(sequence, sinks, {
       held,
-      ended: this.#sql.ended.all(sequence).map(endedOf),
+      ended: this.#ended(sequence),
       cursorOf: (lane) => this.#cursors.get(lane),
       deliveryOf: (isName) => {
         const row = delivered.find(({ lane }) => isName(text(lane)))
@@ -59,15 +61,16 @@ export class DeliveryStatuses {
     })
   }
 
+  /** Oldest first. */
+  #ended(sequence: number) {
+    const rows = this.#sql.ended.flatMap((rows) => rows.all(sequence))
+    return rows.sort((a, b) => int(a.id) - int(b.id)).map(endedOf)
+  }
+
   /** The record of a pending event, retry or dead letter that the log may have been pruned of. */
   record(sequence: number): unknown {
-    const pending = this.#sql.pending.get(sequence)
-    if (pending !== undefined) return pending.record
-    for (const sink of this.#cursors.keys()) {
-      const row = this.#sql.record.get(sink, sequence)
-      if (row !== undefined) return row.record
-    }
-    return this.#sql.deadRecord.get(sequence)?.record
+    const { pending, retryRecord, deadRecord } = this.#sql
+    return (pending.get(sequence) ?? retryRecord.get(sequence) ?? deadRecord.get(sequence))?.record
   }
 
   /** Every lane has passed everything below. */
