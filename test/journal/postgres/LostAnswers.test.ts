@@ -218,6 +218,8 @@ const tryCut = (
     cutter.arm(cut, at)
     let exit = yield* meanwhile(Effect.exit(act(journal, id, sequence)))
     cutter.disarm()
+    // No earlier commit has stored it: only an earlier try of its own commit may have.
+    expect([id, Exit.isSuccess(exit) && exit.value]).not.toEqual([id, "duplicate"])
     // Whoever was refused comes again; a person looks first.
     while (Exit.isFailure(exit)) {
       yield* seconds(1)

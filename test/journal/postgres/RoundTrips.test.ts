@@ -57,6 +57,13 @@ const cases: ReadonlyArray<Case> = [
     most: 64,
     act: appended,
   },
+  {
+    operation: "append to the shared stream, of a group",
+    roundTrips: 1,
+    most: 64,
+    given: (journal) => Effect.sync(() => journal.knowSinks?.([{ name: "lake", exclusive: true }])),
+    act: appended,
+  },
   { operation: "read", roundTrips: 1, most: 512, given: received, act: (journal) => journal.read(0, 1_000) },
   {
     operation: "settle, cursors alone",

@@ -8,6 +8,13 @@
  * sent again as it was, until its fate is known: of the two, one stores it, with
  * all that goes with it. Where that stays unknown this relay leaves the stream,
  * so that no sequence is given twice.
+ *
+ * **Guarantee.** An answer is about this commit: its identity is stored with its
+ * row. A later try looks for the identity, so it never takes keys that an earlier
+ * try stored for duplicates. The later try is a commit of its own that writes at
+ * least a lock. If it ends without PostgreSQL's warning, all commits before it are
+ * as durable as `synchronous_commit` requires. A try that ends with the warning
+ * counts as lost.
  */
 import { Effect, Exit, Result } from "effect"
 import { type JournalError, unavailable } from "../../JournalError.ts"
@@ -43,26 +50,29 @@ const ownSql = `WITH owned AS MATERIALIZED (SELECT id FROM stream WHERE ${isOwne
     ) AS other
   ),
   stored AS (
-    INSERT INTO log (first, count, received_from, received_to, routes, keys, ids, void, altered, bytes)
+    INSERT INTO log (first, count, received_from, received_to, routes, keys, ids, void, altered, bytes, commit)
     SELECT $7::bigint, $8::int, $9::bigint, $10::bigint, $11::text, $12::bytea, $13::bytea, void.places, altered.places,
-      $14::bytea
+      $14::bytea, $15::uuid
     FROM owned, void, altered WHERE $8::int > cardinality(void.places) ON CONFLICT DO NOTHING RETURNING first
   )
 SELECT (SELECT count(*) FROM owned) > 0 AS owned, coalesce((SELECT first FROM stored), 0) AS first,
   timeline() AS timeline, (SELECT places FROM void) AS void, (SELECT places FROM altered) AS altered`
 
-const sharedSql = `SELECT owned, first, timeline, void, altered
+/** It waits for an earlier try of the same commit, and finds what that one stored. */
+const sharedSql = `SELECT owned, first, timeline, void, altered, found
   FROM append_shared($1::int[], $2::int[], $3::int[], $4::int[], $5::int, $6::bigint, $7::bigint, $8::text, $9::bytea,
-    $10::bytea, $11::bytea, $12::text[], $13::jsonb)`
+    $10::bytea, $11::bytea, $12::text[], $13::jsonb, $14::uuid, $15::boolean)`
 
-/** Finds what an earlier try may have stored. */
-const storedSql = "SELECT true AS owned, first, timeline, void, altered FROM log WHERE first = $1"
-
-/** `append_shared` holds this lock until its transaction ends, so who has it knows what came of those before. */
-const lockShared = "SELECT pg_advisory_xact_lock('log'::regclass::oid::bigint)"
+/** Finds the row that an earlier try of a commit may have stored. */
+const storedSql = "SELECT true AS owned, first, timeline, void, altered FROM log WHERE first = $1 AND commit = $2"
 
 interface Row extends Stored {
   readonly owned: boolean
+}
+
+interface SharedRow extends Row {
+  /** An earlier try stored it. */
+  readonly found: boolean
 }
 
 /** A try's answer, `undefined` where the database gave none. */
@@ -120,22 +130,24 @@ export class Commits {
     const named = await this.#name(stream, stream.missingLanes(group.batch.entries, first))
     if (Exit.isFailure(named)) return Exit.failCause(named.cause)
     const newLanes = stream.missingLanes(group.batch.entries, first)
-    const params = [stream.id, stream.epoch, ...keysOf(group), first, ...rowOf(group)]
+    const params = [stream.id, stream.epoch, ...keysOf(group), first, ...rowOf(group), group.commit]
     const isPlain = newLanes.length === 0 && also === undefined
     const within = (isAgain: boolean) =>
       this.#transact((queries) =>
         Effect.gen(function* () {
           const row = (yield* queries.query<Row>(ownSql, params)).rows[0]
           if (row === undefined || !row.owned) return row
-          const [earlier] = isAgain && row.first === 0 ? (yield* queries.query<Row>(storedSql, [first])).rows : []
+          const [earlier] =
+            isAgain && row.first === 0 ? (yield* queries.query<Row>(storedSql, [first, group.commit])).rows : []
           if (earlier !== undefined) return earlier
           yield* stream.insertLanes(queries, newLanes)
           if (also !== undefined) yield* also(queries, first)
           return row
         }),
       )
-    const exit = await this.#repeated(isPlain ? (isAgain) => this.#alone(params, first, isAgain) : within, () =>
-      stream.lost(),
+    const exit = await this.#repeated(
+      isPlain ? (isAgain) => this.#alone(params, [first, group.commit], isAgain) : within,
+      () => stream.lost(),
     )
     if (Exit.isFailure(exit)) return exit
     const { owned, first: at, void: voids } = exit.value
@@ -163,35 +175,26 @@ export class Commits {
     const formerNames = this.#options.formerNames()
     const lanes = [...new Set(group.batch.entries.flatMap(({ sinks }) => sinks))]
     const renamed = lanes.flatMap((lane) => (formerNames.has(lane) ? [[lane, formerNames.get(lane)]] : []))
-    const columns = rowOf(group)
-    const bytes = columns.at(-1)
-    const params = [...keysOf(group), ...columns, lanes, JSON.stringify(Object.fromEntries(renamed))]
-    if (also === undefined) return this.#repeated(() => this.#ask(sharedSql, params, "append_shared"))
-    // This is what the last try was told before its commit: only then may it have stored it.
-    let earlier: Row | undefined
-    const within = () =>
+    const formerLanes = JSON.stringify(Object.fromEntries(renamed))
+    const params = [...keysOf(group), ...rowOf(group), lanes, formerLanes, group.commit]
+    if (also === undefined)
+      return this.#repeated((isAgain) => this.#ask(sharedSql, [...params, isAgain], "append_shared"))
+    return this.#repeated((isAgain) =>
       this.#transact((queries) =>
         Effect.gen(function* () {
-          if (earlier !== undefined) {
-            yield* queries.query(lockShared)
-            const { rows } = yield* queries.query<Row>(`${storedSql} AND bytes = $2`, [earlier.first, bytes])
-            if (rows[0] !== undefined) return rows[0]
-          }
-          const [row] = (yield* queries.query<Row>(sharedSql, params)).rows
-          if (row !== undefined) yield* also(queries, row.first)
-          earlier = row
+          const [row] = (yield* queries.query<SharedRow>(sharedSql, [...params, isAgain])).rows
+          if (row?.found === false) yield* also(queries, row.first)
           return row
         }),
-      )
-    return this.#repeated(within)
+      ),
+    )
   }
 
   /** One round trip, on the connection that nothing else waits on; a second one where an earlier try may have stored it. */
-  async #alone(params: Params, first: number, isAgain: boolean): Promise<Sent> {
+  async #alone(params: Params, stored: Params, isAgain: boolean): Promise<Sent> {
     const sent = await this.#ask(ownSql, params, "append")
     if (!isAgain || Result.isFailure(sent) || !sent.success?.owned || sent.success.first > 0) return sent
-    // Only this relay numbers this stream.
-    return Result.map(await this.#ask(storedSql, [first]), (earlier) => earlier ?? sent.success)
+    return Result.map(await this.#ask(storedSql, stored), (earlier) => earlier ?? sent.success)
   }
 
   async #ask(sql: string, params: Params, name?: string): Promise<Result.Result<Row | undefined, DatabaseError>> {

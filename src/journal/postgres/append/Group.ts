@@ -18,6 +18,8 @@ export interface Stored {
 /** A commit's events, with the keys of its deliveries. */
 export class Group {
   readonly batch = new CommitBatch()
+  /** The identity of its commit: stored with its row, and the same for each try. */
+  commit = crypto.randomUUID()
   /** The keys of its deliveries, as the database compares them; `places` says of which events. */
   readonly keys = {
     lo: [] as number[],
@@ -59,6 +61,7 @@ export class Group {
 
   clear(): void {
     this.batch.clear(0)
+    this.commit = crypto.randomUUID()
     for (const list of Object.values(this.keys)) list.length = 0
     this.#known.clear()
     this.isVoid.clear()

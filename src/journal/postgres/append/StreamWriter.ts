@@ -10,7 +10,7 @@ import type { KnownSink } from "../../StreamLog.ts"
 import { keyOf } from "../../stream/DuplicateKey.ts"
 import { asDuplicate, type Reappended } from "../../stream/Reappended.ts"
 import { Origin } from "../../stream/Record.ts"
-import { type KnownRows, markOf } from "../tables/KnownRows.ts"
+import type { KnownRows } from "../tables/KnownRows.ts"
 import { place, voided } from "../tables/StreamRows.ts"
 import { Appends, type CommitExit, exitOf } from "./Appends.ts"
 import { type Also, Commits, type CommitsOptions } from "./Commits.ts"
@@ -161,7 +161,7 @@ export class StreamWriter {
     const altered = entries.keys().filter((place) => isAltered(place))
     const appended = entries.length - voids.length
     if (first > 0) {
-      const row = { first, timeline, events: appended, mark: markOf(batch.keys()) }
+      const row = { first, timeline, events: appended, commit: group.commit }
       if (isShared) this.#options.toShared.push(row)
       else {
         for (const entry of entries) place(entry, first)

@@ -49,10 +49,11 @@ export const steps: ReadonlyArray<string> = [
      report jsonb NOT NULL DEFAULT '{}') WITH (fillfactor = 50);
 
    -- A commit's events in one row. The bytes are packed already, or small: compressing them again costs more than it saves.
+   -- The relay gives each commit an identity; events that were copied from another journal have none.
    CREATE TABLE log (
      first bigint PRIMARY KEY, count int NOT NULL, received_from bigint NOT NULL, received_to bigint NOT NULL,
      routes text NOT NULL, keys bytea NOT NULL, ids bytea NOT NULL, void int[] NOT NULL, altered int[] NOT NULL,
-     bytes bytea NOT NULL, timeline bigint NOT NULL DEFAULT timeline());
+     bytes bytea NOT NULL, timeline bigint NOT NULL DEFAULT timeline(), commit uuid);
    CREATE INDEX log_received ON log (received_to, first);
    ALTER TABLE log ALTER keys SET STORAGE EXTERNAL, ALTER bytes SET STORAGE EXTERNAL;
 
@@ -106,13 +107,21 @@ export const steps: ReadonlyArray<string> = [
 
    CREATE TABLE sink (name text PRIMARY KEY, paused boolean NOT NULL DEFAULT false);
 
-   CREATE FUNCTION append_shared(a_lo int[], a_hi int[], a_crc int[], a_place int[], a_count int, a_from bigint, a_to bigint, a_routes text, a_keys bytea, a_ids bytea, a_bytes bytea, a_lanes text[], a_former jsonb)
-   RETURNS TABLE (owned boolean, first bigint, timeline bigint, void int[], altered int[]) LANGUAGE plpgsql AS $body$
+   CREATE FUNCTION append_shared(a_lo int[], a_hi int[], a_crc int[], a_place int[], a_count int, a_from bigint, a_to bigint, a_routes text, a_keys bytea, a_ids bytea, a_bytes bytea, a_lanes text[], a_former jsonb, a_commit uuid, a_again boolean)
+   RETURNS TABLE (owned boolean, first bigint, timeline bigint, void int[], altered int[], found boolean) LANGUAGE plpgsql AS $body$
    #variable_conflict use_column
    DECLARE head bigint;
    BEGIN
      -- Held until the commit: so the order of the sequences is the order of the commits.
      PERFORM pg_advisory_xact_lock('log'::regclass::oid::bigint);
+     IF a_again THEN
+       -- An earlier try of this commit has ended by now, and may have stored it.
+       RETURN QUERY SELECT true, l.first, l.timeline, l.void, l.altered, true FROM log l WHERE l.received_to = a_to AND l.commit = a_commit;
+       IF FOUND THEN
+         PERFORM FROM stream s WHERE s.id = 1 FOR KEY SHARE;
+         RETURN;
+       END IF;
+     END IF;
      SELECT l.first + l.count - 1 INTO head FROM log l WHERE l.first > 4398046511104 AND l.first < 8796093022208 ORDER BY l.first DESC LIMIT 1;
      head := coalesce(head, 4398046511104);
      IF EXISTS (SELECT FROM progress p, unnest(a_lanes) AS name WHERE p.stream = 1 AND NOT p.lanes ? coalesce(p.names -> name ->> 'to', name)) THEN
@@ -142,11 +151,14 @@ export const steps: ReadonlyArray<string> = [
        void AS MATERIALIZED (SELECT coalesce(array_agg(key.place), '{}') AS places FROM key WHERE NOT EXISTS (SELECT FROM fresh WHERE fresh.sequence = head + 1 + key.place)),
        altered AS MATERIALIZED (SELECT coalesce(array_agg(key.place), '{}') AS places FROM key, LATERAL (SELECT FROM seen WHERE seen.lo = key.lo AND seen.hi = key.hi AND seen.crc <> key.crc LIMIT 1) AS other),
        stored AS (
-         INSERT INTO log (first, count, received_from, received_to, routes, keys, ids, void, altered, bytes)
-         SELECT head + 1, a_count, a_from, a_to, a_routes, a_keys, a_ids, void.places, altered.places, a_bytes FROM void, altered
+         INSERT INTO log (first, count, received_from, received_to, routes, keys, ids, void, altered, bytes, commit)
+         SELECT head + 1, a_count, a_from, a_to, a_routes, a_keys, a_ids, void.places, altered.places, a_bytes, a_commit FROM void, altered
          WHERE a_count > cardinality(void.places) RETURNING log.first
        )
-     SELECT true, coalesce((SELECT stored.first FROM stored), 0), timeline(), void.places, altered.places FROM void, altered;
+     SELECT true, coalesce((SELECT stored.first FROM stored), 0), timeline(), void.places, altered.places, false FROM void, altered;
+     -- A transaction that writes nothing does not wait for a standby. This lock is written, so an answer about
+     -- duplicates alone waits until the commits that stored them are as durable as the session requires.
+     PERFORM FROM stream s WHERE s.id = 1 AND NOT EXISTS (SELECT FROM log l WHERE l.first = head + 1) FOR KEY SHARE;
    END $body$;`,
 ]
 

@@ -10,19 +10,14 @@
  */
 import { Effect } from "effect"
 import { floorOf } from "../../Sequences.ts"
-import { keyWidth } from "../../stream/RowKeys.ts"
 import type { Queries } from "../connection/Database.ts"
 import { unnested } from "./Unnested.ts"
 
 /** Rows that are remembered at least. */
 const remembered = 1_024
 
-/** The mark of a row that is being appended: the first of its keys, which tells it from another with the same sequences. */
-export const markOf = (keys: Uint8Array): string => Buffer.from(keys.buffer, keys.byteOffset, keyWidth).toString("hex")
-
-const mark = `encode(substr(keys, 1, ${keyWidth}), 'hex')`
 /** The columns of a {@link KnownRow}. */
-export const knownColumns = `first, timeline, count - cardinality(void) AS events, ${mark} AS mark`
+export const knownColumns = `first, timeline, count - cardinality(void) AS events, commit`
 
 /** A row that was stored, as far as this relay knows. */
 export interface KnownRow {
@@ -31,16 +26,17 @@ export interface KnownRow {
   readonly timeline: number
   /** Events of the row that were answered as new. */
   readonly events: number
-  readonly mark: string
+  /** The identity of its commit, which tells it from another with the same sequences; `null` if it was copied. */
+  readonly commit: string | null
 }
 
 /** SQL that finds those of the rows of {@link lostParams} that are lost, with their places. */
 const lostRows = (parameter: number): string =>
   `SELECT first, timeline, place
-    FROM unnest($${parameter}::bigint[], $${parameter + 1}::bigint[], $${parameter + 2}::text[])
-      WITH ORDINALITY AS known(first, timeline, mark, place)
+    FROM unnest($${parameter}::bigint[], $${parameter + 1}::bigint[], $${parameter + 2}::uuid[])
+      WITH ORDINALITY AS known(first, timeline, commit, place)
     WHERE NOT EXISTS (
-      SELECT FROM log WHERE first = known.first AND timeline = known.timeline AND ${mark} = known.mark
+      SELECT FROM log WHERE first = known.first AND timeline = known.timeline AND commit IS NOT DISTINCT FROM known.commit
     ) AND NOT EXISTS (
       SELECT FROM pruned
       WHERE stream = known.first / ${floorOf(1)} AND timeline = known.timeline AND last >= known.first
@@ -49,7 +45,7 @@ const lostRows = (parameter: number): string =>
 export const lostPlaces = (parameter: number): string =>
   `(SELECT coalesce(json_agg(place), '[]') FROM (${lostRows(parameter)}) AS lost)`
 export const lostParams = (rows: ReadonlyArray<KnownRow>) =>
-  unnested(3, rows, ({ first, timeline, mark }) => [first, timeline, mark])
+  unnested(3, rows, ({ first, timeline, commit }) => [first, timeline, commit])
 /** The rows of these places. */
 export const placed = (rows: ReadonlyArray<KnownRow>, places: ReadonlyArray<number>): ReadonlySet<KnownRow> =>
   new Set(places.flatMap((place) => rows[place - 1] ?? []))
@@ -109,8 +105,8 @@ export class KnownRows {
   #confirmed: KnownRow | undefined
   #hasForgotten = false
 
-  push({ first, timeline, events, mark }: KnownRow): void {
-    this.#rows.push({ first, timeline, events, mark })
+  push({ first, timeline, events, commit }: KnownRow): void {
+    this.#rows.push({ first, timeline, events, commit })
     if (this.#rows.length <= 2 * remembered) return
     this.#rows.splice(0, remembered)
     this.#hasForgotten = true

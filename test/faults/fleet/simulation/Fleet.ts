@@ -1,7 +1,7 @@
 /**
  * A fleet by seed: three relays, their journals and lanes as they are, on a real
- * PostgreSQL, with machines that crash, stand still, lose the network and have
- * their clocks set.
+ * PostgreSQL, with machines that crash, stand still, lose the network or single
+ * answers, and have their clocks set.
  *
  * With changes, sinks get other names meanwhile, by reloads of relay after relay,
  * one sink leaves the config and comes back, operators do what they do
@@ -17,7 +17,7 @@
  * up, and in the end every relay says so: nothing waits, and each event that is
  * kept ended at each sink as the relays say it did. At the sink
  * that keeps an order the events of a key come in the order in which they were
- * acknowledged. And over a stream no attempt begins under an epoch that is older
+ * acknowledged. An event that was sent once is not answered as a duplicate. And over a stream no attempt begins under an epoch that is older
  * than that of another attempt, and no append is stored: who lost a stream has
  * stopped.
  */
@@ -40,6 +40,8 @@ const mending = 300
 /** Steps after which every relay has heard what was acknowledged at one. */
 const hearing = 15
 const keys = 5
+/** How often the answer to a statement is lost while all else works. */
+const lostAnswers = 0.01
 
 export interface Verdict {
   readonly acknowledged: number
@@ -76,6 +78,7 @@ class Play {
   readonly mayBeLost = new Set<string>()
   /** Odd while a standby is behind that will be promoted: what is stored meanwhile is lost then. */
   #losses = 0
+  #isMending = false
   readonly #seed: number
   readonly #url: string
 
@@ -104,7 +107,10 @@ class Play {
     const rejects = (id: string) => shards.length === 1 && this.operators.rejects(id)
     this.sinks = new Sinks({ draw, rejects, mayBeLost, broken })
     const retention = Duration.millis(this.operators.retention)
-    this.relays = new Relays({ time, draw, shards, sinks: this.sinks, retention, newest: () => this.version })
+    const answers = new Draw(seed, "answers")
+    const losesAnswer = () => !this.#isMending && answers.chance(lostAnswers)
+    const newest = () => this.version
+    this.relays = new Relays({ time, draw, losesAnswer, shards, sinks: this.sinks, retention, newest })
     this.senders = new Senders({ time, draw, relays: this.relays, shards, losses, accept, broken })
   }
 
@@ -172,6 +178,7 @@ class Play {
   }
 
   async mend(): Promise<void> {
+    this.#isMending = true
     for (const { link } of this.shards) link.heal()
     for (const [name, { machine }] of this.relays.lives) {
       machine.thaw()

@@ -79,6 +79,14 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     line,
+    gone: "an append whose answer was lost is looked for by its own identity",
+    file: postgres("tables/DatabaseSchema"),
+    find: "l.received_to = a_to AND l.commit = a_commit",
+    replace: "false",
+    seed: 1,
+  },
+  {
+    line,
     gone: "what a relay knew before a promotion is not stored on the promoted server",
     file: postgres("lanes/StreamState"),
     find: " AND epoch >> 32 = timeline()",

@@ -87,11 +87,14 @@ export class Machine {
   readonly clock: Clock.Clock
   readonly #time: Time
   readonly #draw: Draw
+  readonly #losesAnswer: () => boolean
   #held: Array<() => void> | undefined
 
-  constructor(time: Time, draw: Draw) {
+  /** `losesAnswer` is called with each answer of a database, and says whether it is lost. */
+  constructor(time: Time, draw: Draw, losesAnswer: () => boolean) {
     this.#time = time
     this.#draw = draw
+    this.#losesAnswer = losesAnswer
     const nanos = (millis: number) => BigInt(Math.round(millis * 1e6))
     const wall = () => 1_700_000_000_000 + time.now + this.wallOffset
     this.clock = {
@@ -164,7 +167,8 @@ export class Machine {
         await healed
         return Result.fail(lost)
       }
-      return new Promise((resolve) => this.#go(() => resolve(answer)))
+      const heard = Result.isSuccess(answer) && this.#losesAnswer() ? Result.fail(lost) : answer
+      return new Promise((resolve) => this.#go(() => resolve(heard)))
     }
     const overEffect = <A, E>(effect: Effect.Effect<A, E>) =>
       Effect.flatMap(

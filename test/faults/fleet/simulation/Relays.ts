@@ -38,6 +38,8 @@ export interface Life {
 export interface RelaysOptions {
   readonly time: Time
   readonly draw: Draw
+  /** Says of each answer of a database whether it is lost. */
+  readonly losesAnswer: () => boolean
   readonly shards: ReadonlyArray<Shard>
   readonly sinks: Sinks
   readonly retention: Duration.Duration
@@ -82,8 +84,8 @@ export class Relays {
   }
 
   start(name: string): void {
-    const { time, draw, shards, newest } = this.#options
-    const machine = new Machine(time, draw)
+    const { time, draw, losesAnswer, shards, newest } = this.#options
+    const machine = new Machine(time, draw, losesAnswer)
     machine.wallOffset = draw.int(-5_000, 5_000)
     const parts: Array<Part> = []
     const directory = new Directory(

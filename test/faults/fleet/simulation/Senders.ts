@@ -18,6 +18,7 @@ export interface SendersOptions {
   readonly losses: () => number
   /** An event was acknowledged; no failover can have lost one that `isBound`. */
   readonly accept: (id: string, isBound: boolean) => void
+  /** What did not hold. */
   readonly broken: Set<string>
 }
 
@@ -29,6 +30,7 @@ export class Senders {
   readonly guests: Array<string> = []
   /** Acknowledged in one database while another was away. */
   meanwhile = 0
+  readonly #sent = new Set<string>()
 
   constructor(options: SendersOptions) {
     this.#options = options
@@ -50,13 +52,14 @@ export class Senders {
     const receivedAt = machine.clock.currentTimeMillisUnsafe()
     const before = losses()
     let isLate = false
+    const isFirst = !this.#sent.has(id)
+    this.#sent.add(id)
     const appended = Effect.gen(function* () {
       const shard = shards.length === 1 ? 0 : yield* directory.shardOf(accountId)
       const journal = parts[shard]?.journal
       if (journal === undefined) return yield* unavailable("simulated: the database is not there")
       const sinks = kinds.map((kind) => named(kind, life.version))
-      yield* journal.append(event(id, { accountId, receivedAt }), sinks)
-      return shard
+      return { shard, answer: yield* journal.append(event(id, { accountId, receivedAt }), sinks) }
     })
     // What a machine that stands still, or is dead, has not answered in time is sent again elsewhere.
     const cancel = time.after(3_000, () => {
@@ -68,7 +71,9 @@ export class Senders {
       cancel()
       if (result._tag === "Success") {
         accept(id, before % 2 === 0 && before === losses())
-        const { link } = shards[result.success] ?? {}
+        const { shard, answer } = result.success
+        if (isFirst && answer === "duplicate") broken.add(`${id} was sent once, and answered as a duplicate`)
+        const { link } = shards[shard] ?? {}
         if (link?.isCut === false && shards.some(({ link }) => link.isCut)) this.meanwhile += 1
       } else if (result.failure.reason._tag === "JournalFull")
         broken.add(`an event was refused: ${result.failure.message}`)

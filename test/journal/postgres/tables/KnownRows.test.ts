@@ -183,7 +183,7 @@ suiteUnless(reasonToSkip(), "what relays know of rows", () => {
       yield* sql("INSERT INTO relay.pruned (stream, timeline, last, void) VALUES (0, 2, 7, 1)")
       const { url } = yield* Effect.promise(sharedPostgres)
       const known = new KnownRows()
-      known.push({ first: 5, timeline: 1, events: 1, mark: "" })
+      known.push({ first: 5, timeline: 1, events: 1, commit: null })
       const lost = yield* known.takeLost(yield* openDatabase(url, { schema }), { floor: 0, accepted: 5 })
       expect(lost).toEqual({ events: 4, from: 2, isPart: false })
     }),
