@@ -2,11 +2,13 @@
  * Errors of AWS, as the SDK throws them and as a batch's answer reports them:
  * the reason for the lane, and the message for a person.
  *
- * **Guarantee.** No message repeats AWS's own text, except error codes and the
- * action that was denied: the text may hold what was sent. If AWS refuses an
- * event, its text is the answer that is kept with the attempt.
+ * **Guarantee.** A message quotes AWS's own text only if the code is unknown and
+ * not about an event: the text may hold what was sent, or the request that was
+ * signed. Of a denial it names the action and the kind of policy. If AWS refuses
+ * an event, its text is the answer that is kept with the attempt.
  */
 import { Redacted } from "effect"
+import { quoting } from "../../event/Quoted.ts"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import { oneLine } from "../ServiceWords.ts"
 import { failed, misconfigured, rejected, type SinkError, throttled, unacceptable, unavailable } from "../Sink.ts"
@@ -28,6 +30,8 @@ export interface AwsError {
   readonly role: string
   /** `Retry-After` in milliseconds. */
   readonly retryAfter?: number
+  /** The answer is XML, and the SDK expects JSON: so do servers that know only a service's older protocol. */
+  readonly isXml?: boolean
 }
 
 /** STS refused the role. The SDK alone would throw this as if the service had answered. */
@@ -121,7 +125,7 @@ export const ofThrown = (thrown: unknown): AwsError => {
   const [error, role] = thrown instanceof RoleRefused ? [thrown.cause, thrown.role] : [thrown, ""]
   const read: Thrown = error instanceof Error ? error : {}
   const { name, message, $metadata, $response } = read
-  const asked = $response?.headers?.["retry-after"] ?? ""
+  const { "retry-after": asked = "", "content-type": type = "" } = $response?.headers ?? {}
   const code = codeOf(read)
   return {
     code,
@@ -132,13 +136,15 @@ export const ofThrown = (thrown: unknown): AwsError => {
     isUnsigned: code === "" && /Credentials|Provider|Token|SSO/.test(String(name)),
     role,
     ...(/^\d{1,4}$/.test(asked) && { retryAfter: Number(asked) * seconds }),
+    isXml: name === "SyntaxError" && /xml/.test(type),
   }
 }
 
 const wrongSecret = "the secret of the access key is wrong: correct the credentials"
 const wrongSignature = "the secret of the access key is wrong, or this machine's clock is: correct it"
 const wrongClock = "this machine's clock is wrong: set it"
-const unknownKey = "AWS does not know this access key: correct the credentials"
+const unknownKey =
+  "AWS does not know this access key, or not its session token in this region: correct the credentials; a region that is off by default needs a token of its own STS endpoint"
 
 /** Codes that need a person, and what to do. */
 const advice: Readonly<Record<string, string>> = {
@@ -154,6 +160,7 @@ const advice: Readonly<Record<string, string>> = {
   RequestExpired: wrongClock,
   RequestTimeTooSkewed: wrongClock,
   RequestInTheFuture: wrongClock,
+  UnknownOperation: "the service does not know this request: it is probably an emulator that is too old",
   OptInRequired: "the account is not subscribed to the service in this region",
   ValidationError: 'AWS refuses how the role is asked for: correct "role"',
 }
@@ -193,12 +200,20 @@ const isTooLong = ({ code, detail }: AwsError, service: Service): boolean =>
   code === "BatchRequestTooLong" ||
   (isMessages(code, service) && /too long|must be shorter than|over the limit/i.test(detail))
 
-const denied = ({ detail, role }: AwsError, { rights }: Service): string => {
+const denied = ({ detail, role }: AwsError, { rights, thing }: Service): string => {
   if (role !== "") return "the credentials may not assume it: grant sts:AssumeRole, and let the role trust them"
-  const [, of, action] = /perform:\s*([A-Za-z0-9-]{1,32}):([A-Za-z]{1,64})/.exec(detail) ?? []
-  return of === undefined
-    ? `the credentials don't allow this: grant ${rights}`
-    : `the credentials lack ${of.toLowerCase()}:${action}: grant it`
+  const [, of, name] = /perform:\s*([A-Za-z0-9-]{1,32}):([A-Za-z]{1,64})/.exec(detail) ?? []
+  if (of === undefined) {
+    return `the credentials don't allow this: grant ${rights}, in the ${thing}'s own policy too if it is of another account`
+  }
+  const action = `${of.toLowerCase()}:${name}`
+  const [, denying] = /explicit deny in an? ([A-Za-z -]{1,40}?(?:policy|boundary))/.exec(detail) ?? []
+  if (denying !== undefined)
+    return `${/^[aeiou]/.test(denying) ? "an" : "a"} ${denying} denies ${action}: allow it there`
+  const [, silent = "identity-based policy"] = /because no ([A-Za-z -]{1,40}?) allows/.exec(detail) ?? []
+  return silent === "identity-based policy"
+    ? `the credentials lack ${action}: grant it`
+    : `no ${silent} allows ${action}: allow it there`
 }
 
 const unsigned = (at: string, { profile }: Place, source: CredentialSource | undefined): SinkError => {
@@ -214,13 +229,20 @@ const unsigned = (at: string, { profile }: Place, source: CredentialSource | und
   )
 }
 
-const misdirected = (status: number, { endpoint, service }: Place, role = ""): string =>
-  endpoint === "" || role !== ""
+const misdirected = (status: number, { endpoint, service }: Place, role = "", isXml = false): string => {
+  if (isXml && role === "") {
+    return `what answers there (${status}) speaks XML: it is probably an emulator that knows only the older protocol of ${service.name}; update it, or correct "${service.endpointKey}"`
+  }
+  return endpoint === "" || role !== ""
     ? `what answers there (${status}) is not AWS: look for a proxy on the way`
     : `what answers at ${endpoint} (${status}) is not ${service.name}: correct "${service.endpointKey}"`
+}
 
 /** AWS's own text about an event. It holds nothing of the credentials: those errors have codes of their own. */
 const textOf = (detail: string) => (detail === "" ? {} : { answer: Redacted.make(oneLine(detail)) })
+
+/** The SDK's message for an error without one. */
+const noWords = "UnknownError"
 
 /** The wait where AWS names none, in milliseconds. */
 const pause = 1 * seconds
@@ -245,7 +267,7 @@ const placeOf = ({ service, name, endpoint }: Place, role = ""): string =>
 
 /** The reason for a failed request. */
 export const sinkErrorOf = (error: AwsError, place: Place): SinkError => {
-  const { code, detail, status, transport, isUnsigned, source, role, retryAfter } = error
+  const { code, detail, status, transport, isUnsigned, source, role, retryAfter, isXml } = error
   const { service } = place
   const at = placeOf(place, role)
   const known = ofCode(error, at, service)
@@ -271,8 +293,10 @@ export const sinkErrorOf = (error: AwsError, place: Place): SinkError => {
   if (isMessages(code, service) && role === "") {
     return rejected(`${at} refused the event (${said})`, textOf(detail))
   }
-  const todo = code === "" ? misdirected(status, place, role) : `AWS refuses what the relay asks (${said})`
-  return misconfigured(`${at}: ${todo}`)
+  if (code === "") return misconfigured(`${at}: ${misdirected(status, place, role, isXml)}`)
+  return misconfigured(
+    `${at}: AWS refuses what the relay asks (${said})${quoting(detail === noWords ? "" : oneLine(detail))}`,
+  )
 }
 
 /** A failed entry of a batch, as the answer has it. */

@@ -21,7 +21,8 @@ import { regionOf, SqsConfig } from "./SqsConfig.ts"
 /** The largest message, and the largest request, in bytes; a queue may be set to take less. */
 export const largest = 1024 * 1024
 
-const noQueue = 'there is no such queue: make it, or correct "queueUrl"'
+const noQueue =
+  'there is no such queue, or the credentials may not see it: make it, correct "queueUrl", or let its policy name them'
 
 const service: AwsErrors.Service = {
   name: "SQS",

@@ -234,7 +234,12 @@ describe("an answer of SNS", () => {
       /too large/,
     ],
     ["that the message is bad", error(400, "InvalidParameter"), "DeliveryRejected", /refused .*400, InvalidParameter/],
-    ["whose code is unknown", error(400, "RegionDisabled"), "SinkMisconfigured", /refuses .*400, RegionDisabled/],
+    [
+      "whose code is unknown",
+      error(400, "RegionDisabled", "The region is off"),
+      "SinkMisconfigured",
+      /refuses .*400, RegionDisabled\); it says "The region is off"$/,
+    ],
     ["that took too long", error(500, "InternalFailure", "took too long"), "SinkUnavailable", /can't take events now/],
     ["413", { status: 413 }, "DeliveryRejected", /too large \(413\)/],
     [

@@ -171,7 +171,12 @@ describe("an answer of SQS", () => {
       "DeliveryRejected",
       /too large/,
     ],
-    ["whose code is unknown", error(400, "RegionDisabled"), "SinkMisconfigured", /refuses .*400, RegionDisabled/],
+    [
+      "whose code is unknown",
+      error(400, "RegionDisabled", "The region is off"),
+      "SinkMisconfigured",
+      /refuses .*400, RegionDisabled\); it says "The region is off"$/,
+    ],
     ["of something else, 404", { status: 404, body: `<html>${canary}` }, "SinkMisconfigured", /not SQS.*"queueUrl"/],
     ["of something else, 200", { status: 200, body: `<html>${canary}` }, "SinkMisconfigured", /not SQS.*"queueUrl"/],
     ["of something else, JSON", { status: 200, body: "{}" }, "SinkMisconfigured", /not SQS/],
