@@ -14,7 +14,7 @@ export interface Sent {
   readonly close: boolean
 }
 
-interface Client {
+export interface Client {
   /** Shows its version, to find out whether it is installed. */
   readonly version: readonly [program: string, ...args: ReadonlyArray<string>]
   readonly run: readonly [program: string, ...args: ReadonlyArray<string>]
@@ -132,14 +132,29 @@ end`,
     version: ["php", "--version"],
     run: ["php"],
     extension: "php",
-    // Its own stream knows no other way.
-    sends: ({ chunked, close }) => close && !chunked,
+    // Its own streams always send a length and close the connection. Everything else goes over a socket.
     script: `<?php
-foreach (json_decode($argv[2], true) as $sent) {
+function by_stream($port, $sent) {
   $http = ["method" => "POST", "header" => "Content-Type: " . $sent["type"], "content" => str_repeat("x", $sent["size"]), "ignore_errors" => true];
-  $http_response_header = ["", "no response"];
-  @file_get_contents("http://127.0.0.1:" . $argv[1] . $sent["path"], false, stream_context_create(["http" => $http]));
-  echo explode(" ", $http_response_header[0])[1] ?? "no response", "\\n";
+  $http_response_header = [""];
+  @file_get_contents("http://127.0.0.1:" . $port . $sent["path"], false, stream_context_create(["http" => $http]));
+  return $http_response_header[0];
+}
+function by_socket($port, $sent) {
+  $socket = fsockopen("127.0.0.1", (int) $port);
+  $framing = $sent["chunked"] ? "Transfer-Encoding: chunked" : "Content-Length: " . $sent["size"];
+  $close = $sent["close"] ? "Connection: close\r\n" : "";
+  @fwrite($socket, "POST " . $sent["path"] . " HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: " . $sent["type"] . "\r\n$framing\r\n$close\r\n");
+  $piece = str_repeat("x", 50000);
+  for ($at = 0; $at < $sent["size"]; $at += 50000) @fwrite($socket, $sent["chunked"] ? "c350\r\n$piece\r\n" : $piece);
+  if ($sent["chunked"]) @fwrite($socket, "0\r\n\r\n");
+  $line = fgets($socket);
+  fclose($socket);
+  return $line;
+}
+foreach (json_decode($argv[2], true) as $sent) {
+  $line = $sent["close"] && !$sent["chunked"] ? by_stream($argv[1], $sent) : by_socket($argv[1], $sent);
+  echo explode(" ", $line)[1] ?? "no response", "\n";
 }`,
   },
   Go: {
