@@ -1,15 +1,17 @@
 /**
- * Chooses the pool of connections for a request over TLS under Bun.
+ * Chooses the pool of connections for a request under Bun.
  *
  * A NAT or a firewall may drop an idle connection without a word, and each one
  * then costs a time-out. A service may have moved to another address while the
  * server at the old one goes on answering. Bun closes no pooled connection on
- * request. Requests with different TLS options have different pools, so an option
- * that changes nothing for a client names the pool.
+ * request. Requests with different TLS options have different pools, also over
+ * plain `http://`, so an option that changes nothing for a client names the pool.
  */
 
 /** Milliseconds. Firewalls drop connections after half a minute of silence and more. */
 const longestIdle = 15_000
+/** Milliseconds. A server at an address that the name has left may go on accepting events. */
+const maxAge = 600_000
 /** Milliseconds, longer than Bun keeps an idle connection. After that a pool that was left is empty. */
 const emptyAfter = 330_000
 /** Milliseconds between two pools that are left because of an answer: a service that is down answers so each time. */
@@ -33,16 +35,24 @@ export const make = (now: () => number = () => performance.now()): HttpPools => 
   let pool = 0
   let leftAt = Number.NEGATIVE_INFINITY
   let usedAt: number | undefined
+  /** When the default pool is first used since it was left. */
+  let defaultSince: number | undefined
   const current = (): number => (now() - leftAt > emptyAfter ? 0 : pool)
   const leave = (): void => {
     pool = (pool % pools) + 1
     leftAt = now()
+    defaultSince = undefined
   }
+  const isStale = (): boolean =>
+    (usedAt !== undefined && now() - usedAt > longestIdle) ||
+    (defaultSince !== undefined && now() - defaultSince > maxAge)
   return {
     next: () => {
-      if (usedAt !== undefined && now() - usedAt > longestIdle) leave()
+      if (isStale()) leave()
       usedAt = now()
-      return current()
+      const chosen = current()
+      if (chosen === 0) defaultSince ??= usedAt
+      return chosen
     },
     silent: (used) => {
       // Requests that were in flight together are silent together.

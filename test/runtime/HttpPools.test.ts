@@ -1,4 +1,4 @@
-/** Pools of connections over TLS, some of which a NAT or a firewall has dropped without a word. */
+/** Pools of connections, some of which a NAT or a firewall has dropped without a word. */
 import { afterAll, describe, expect, test } from "bun:test"
 import { mkdtempSync, readFileSync, rmSync } from "node:fs"
 import type { Socket } from "node:net"
@@ -28,6 +28,14 @@ describe("the pool of a request", () => {
     expect([after(60_000), after(15_000), after(15_001), after(1_000)]).toEqual([0, 0, 1, 1])
     for (let at = 0; at < 320_000; at += 10_000) expect(after(10_000)).toBe(1)
     expect(after(10_000)).toBe(0)
+  })
+
+  test("is left after ten minutes of use, since the name may lead elsewhere by then", () => {
+    const { after } = made()
+    for (const round of [1, 2, 3]) {
+      for (let at = 0; at <= 600_000; at += 10_000) expect([at, after(10_000)]).toEqual([at, 0])
+      for (let at = 0; at <= 330_000; at += 10_000) expect([at, after(10_000)]).toEqual([at, round])
+    }
   })
 
   test("is left once for requests that were silent together", () => {
