@@ -3,7 +3,7 @@
  * relay. Each cell proves that the relay behaves under a condition, or says why the condition can't happen.
  *
  * How to write a column: a file in this folder with a name in lower case, which exports `column`. Nothing starts when
- * the file is loaded; each scenario starts its service and closes it. What is shared has a name in upper case.
+ * the file is loaded; each scenario starts its service and closes it. Shared files have names in upper case.
  *
  *     export const column: Column = {
  *       sink: "sqs",
@@ -45,7 +45,7 @@ export type Row = keyof typeof rows
 export const rowNames = Object.keys(rows) as ReadonlyArray<Row>
 
 export interface Scenario {
-  /** A sentence: what happens, and what the relay does. */
+  /** A sentence that names the condition and the relay's reaction. */
   readonly what: string
   /** Part of the short form. */
   readonly isQuick?: true

@@ -5,7 +5,6 @@ import { type Cell, isStatement, loadColumns, rowNames } from "./Column.ts"
 
 /** Columns, and types of sinks, that are not complete yet. */
 const notYet = new Set([
-  "http",
   "slack",
   "teams",
   "discord",

@@ -1,13 +1,30 @@
-/** A service that is spoken to by HTTP: it accepts events, and answers otherwise while a condition holds. */
+/** A service with an HTTP interface. It accepts events, and answers otherwise while a condition holds. */
 import { numberOf } from "../faults/relay/Traffic.ts"
 import { type Condition, type Place, play, type Service } from "./Play.ts"
 
-/** Answers in the service's place; `undefined` accepts the event. */
-export type Answer = (number: number, request: Request) => Response | undefined | Promise<Response | undefined>
+/** A request for an event, or for several. */
+export interface Asked {
+  readonly numbers: ReadonlyArray<number>
+  readonly headers: Headers
+  readonly body: string
+}
 
-/** The number of the event in a request, by its header or the first id in its body; -1 if there is none. */
-export const numberIn = (request: Request, body: string): number =>
-  numberOf(request.headers.get("x-relay-event-id") ?? /\bevt_\d+\b/.exec(body)?.[0])
+/** Answers in the service's place; `undefined` accepts the events. */
+export type Answer = (asked: Asked) => Response | undefined | Promise<Response | undefined>
+
+/** The numbers of the events in a request, by its header or the ids in its body. */
+const numbersIn = (headers: Headers, body: string): ReadonlyArray<number> => {
+  const id = headers.get("x-relay-event-id")
+  return id === null ? [...new Set(body.match(/\bevt_\d+\b/g))].map(numberOf) : [numberOf(id)]
+}
+
+interface Listening {
+  /** The answer of the service to an event that it takes; 204 by default. */
+  readonly accepted?: (() => Response) | undefined
+  readonly tls?: Bun.TLSOptions
+  readonly hostname?: string
+  readonly port?: number
+}
 
 export class HttpService {
   readonly numbers: Array<number> = []
@@ -19,11 +36,13 @@ export class HttpService {
   readonly #tls: Bun.TLSOptions | undefined
   #server: Bun.Server<undefined> | undefined
 
-  /** `accepted` is the answer of the service to an event that it takes. */
-  constructor(accepted: () => Response = () => new Response(null, { status: 204 }), tls?: Bun.TLSOptions) {
-    this.#accepted = accepted
+  readonly #hostname: string
+
+  constructor({ accepted, tls, hostname = "127.0.0.1", port = 0 }: Listening = {}) {
+    this.#accepted = accepted ?? (() => new Response(null, { status: 204 }))
     this.#tls = tls
-    this.#server = this.#listen(0)
+    this.#hostname = hostname
+    this.#server = this.#listen(port)
     this.port = this.#server.port ?? 0
   }
 
@@ -31,9 +50,9 @@ export class HttpService {
     return `http${this.#tls === undefined ? "" : "s"}://127.0.0.1:${this.port}`
   }
 
-  /** Notes that the service has accepted an event, whatever it answers. */
-  accept(number: number): Response {
-    this.numbers.push(number)
+  /** Notes that the service has accepted events, whatever it answers. */
+  accept({ numbers }: Asked): Response {
+    this.numbers.push(...numbers)
     return this.#accepted()
   }
 
@@ -51,7 +70,7 @@ export class HttpService {
   #listen(port: number, tls = this.#tls): Bun.Server<undefined> {
     return Bun.serve({
       port,
-      hostname: "127.0.0.1",
+      hostname: this.#hostname,
       idleTimeout: 0,
       ...(tls !== undefined && { tls }),
       fetch: (request) => this.#take(request),
@@ -61,14 +80,17 @@ export class HttpService {
   async #take(request: Request): Promise<Response> {
     if (request.method === "HEAD") return new Response()
     this.requests += 1
-    const number = numberIn(request, await request.text())
-    return (await this.answer(number, request)) ?? this.accept(number)
+    const { headers } = request
+    const body = await request.text()
+    const asked = { numbers: numbersIn(headers, body), headers, body }
+    return (await this.answer(asked)) ?? this.accept(asked)
   }
 }
 
 /** How a kind of service is configured, and how it answers when it accepts an event. */
 export interface Kind {
-  readonly sink: (url: string) => object
+  /** The config of the sink, with `tls` for `https`. */
+  readonly sink: (url: string, tls?: object) => object
   readonly accepted?: () => Response
 }
 
@@ -79,7 +101,7 @@ export const answers = (kind: Kind, what: string, answer: (service: HttpService)
   play({
     what,
     start: async () => {
-      const service = new HttpService(kind.accepted)
+      const service = new HttpService({ accepted: kind.accepted })
       return {
         ...running(kind, service),
         breaks: () => {
@@ -103,13 +125,13 @@ export const steps = (
   play({
     what,
     start: async (place) => {
-      const service = new HttpService(kind.accepted)
+      const service = new HttpService({ accepted: kind.accepted })
       return { ...running(kind, service), ...of(service, place) }
     },
     ...more,
   })
 
-const running = (kind: Kind, service: HttpService): Pick<Service, "sink" | "arrived" | "close"> => ({
+export const running = (kind: Kind, service: HttpService): Pick<Service, "sink" | "arrived" | "close"> => ({
   sink: kind.sink(service.url),
   arrived: () => service.numbers,
   close: () => service.stop(),

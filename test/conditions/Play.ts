@@ -6,7 +6,10 @@
  * events meanwhile, that status names the cause while the condition holds, and that delivery resumes by itself:
  * after the service is healthy again, the next attempt is due within a back-off interval, and at most two fail.
  */
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
 import type { Options } from "../faults/Line.ts"
+import { mounting, namespace } from "../faults/relay/Mounts.ts"
 import { eventually, Subject } from "../faults/relay/Subject.ts"
 import { reasonToSkip, Shim } from "../faults/relay/shim/Shim.ts"
 import { Receiver } from "../faults/relay/Traffic.ts"
@@ -41,11 +44,23 @@ export interface Service {
   readonly close: () => unknown
 }
 
-/** What a scenario may use to start its service. */
+/** The surroundings of a scenario's service. */
 export interface Place {
   /** Removed afterwards. The relay runs in it. */
   readonly directory: string
+  /** Makes the name `hostName` lead to these addresses, if the condition has `names`. */
+  readonly lead: (...addresses: ReadonlyArray<string>) => void
+  /** Sets the relay's clock wrong by this number of milliseconds, if the condition has `skew`. */
+  readonly setClock: (by: number) => void
+  /** Loads the config again in the running relay. */
+  readonly reload: () => Promise<unknown>
 }
+
+/** A host name that only the relay knows, if the condition has `names`. */
+export const hostName = "service.test"
+/** Bun remembers an address for 30 seconds, here until the next second. */
+const forgetsNames = { BUN_CONFIG_DNS_TIME_TO_LIVE_SECONDS: "0" }
+export const forgotten = () => Bun.sleep(1_100)
 
 /** Other bounds than the usual ones, with the reason. */
 export interface Bound {
@@ -59,7 +74,7 @@ export interface Bound {
 }
 
 export interface Condition {
-  /** A sentence: what happens, and what the relay does. */
+  /** A sentence that names the condition and the relay's reaction. */
   readonly what: string
   readonly start: (place: Place) => Promise<Service>
   /** The words of status, or of the dead letters; absent if the condition must not hold up delivery. */
@@ -68,6 +83,10 @@ export interface Condition {
   readonly letters?: (number: number) => boolean
   /** The body of an event; see `bodyOf` in Traffic.ts. */
   readonly body?: (number: number) => string
+  /** Events before the condition: 5. */
+  readonly first?: number
+  /** The relay has a host name, `hostName`, whose addresses the scenario chooses. */
+  readonly names?: true
   /** The condition exists before the relay starts. */
   readonly isThereAtStart?: true
   /** Milliseconds by which the relay's clock is wrong. */
@@ -84,7 +103,10 @@ export interface Condition {
 export const play = (condition: Condition): Scenario => ({
   what: condition.what,
   ...(condition.isQuick && { isQuick: true }),
-  lacking: condition.lacking ?? (condition.skew === undefined ? undefined : reasonToSkip()),
+  lacking:
+    condition.lacking ??
+    (condition.skew === undefined ? undefined : reasonToSkip()) ??
+    (condition.names && namespace("true") === undefined ? "it may not mount here" : undefined),
   run: (options) => new Stage(condition).run(options),
 })
 
@@ -105,7 +127,12 @@ class Stage {
     const shim = skew === undefined ? undefined : new Shim(subject.directory, subject.journal)
     shim?.skew(skew ?? 0)
     try {
-      const service = await this.#condition.start({ directory: subject.directory })
+      const service = await this.#condition.start({
+        directory: subject.directory,
+        lead: (...addresses) => writeHosts(subject.directory, addresses),
+        setClock: (by) => shim?.skew(by),
+        reload: () => subject.reload(),
+      })
       try {
         subject.write("relay.config.json", {
           sinks: { ...sinks, tested: service.sink },
@@ -127,19 +154,22 @@ class Stage {
   }
 
   async #steps(subject: Subject, service: Service, env: Readonly<Record<string, string>>): Promise<void> {
-    const { isThereAtStart, says } = this.#condition
+    const { isThereAtStart, says, first = batch, names } = this.#condition
     if (isThereAtStart) await service.breaks()
-    const relay = await subject.start({ env })
+    const relay = await subject.start(
+      names ? { env: { ...forgetsNames, ...env }, after: mountingHosts(subject) } : { env },
+    )
     try {
       if (!isThereAtStart) {
-        await subject.sender.burst(batch)
+        await subject.sender.burst(first)
         if (!(await subject.drained(patience)))
           return this.#say(`nothing was delivered at first: ${await said(subject)}`)
         await service.breaks()
       }
+      const failed = await failedAttempts(subject)
       await subject.sender.burst(batch)
       if (!(await subject.drained(patience, ["good"]))) this.#say("the healthy sink waited")
-      if (says === undefined) await this.#drained(subject, "while the condition held")
+      if (says === undefined) await this.#goesOn(subject, failed)
       else await this.#listens(subject, says)
       await this.#resumes(subject, service)
       await this.#account(subject, service, relay)
@@ -150,6 +180,13 @@ class Stage {
 
   #say(broken: string): void {
     this.#broken.push(broken)
+  }
+
+  /** The condition must not hold up delivery: each event in flight fails twice at most. */
+  async #goesOn(subject: Subject, before: number): Promise<void> {
+    await this.#drained(subject, "while the condition held")
+    const failed = (await failedAttempts(subject)) - before
+    if (failed > 2 * batch) this.#say(`${failed} attempts failed while the condition held`)
   }
 
   async #drained(subject: Subject, when: string): Promise<void> {
@@ -204,13 +241,25 @@ class Stage {
     const copies = arrived.length - new Set(arrived).size
     const allowed = bound?.copies ?? batch
     if (copies > allowed) this.#say(`${copies} copies came, at most ${allowed} may`)
+    if (this.#good.altered > 0) this.#say("the healthy sink got altered events")
     if (this.#good.missing(acknowledged).length > 0) this.#say("the healthy sink lacks events")
     const bugs = (await subject.metric("relay_sink_bugs_total")).get("tested") ?? 0
     if (bugs > 0) this.#say(`a library had ${bugs} bugs: ${relay.stderr().slice(-600)}`)
   }
 }
 
-/** The sink's failed attempts so far. */
+const hostsOf = (directory: string): string => join(directory, "hosts")
+
+const writeHosts = (directory: string, addresses: ReadonlyArray<string>): void =>
+  writeFileSync(hostsOf(directory), ["127.0.0.1 localhost", ...addresses.map((_) => `${_} ${hostName}`), ""].join("\n"))
+
+/** A line of shell that gives the relay its own table of host names. */
+const mountingHosts = ({ directory }: Subject): string => {
+  const mount = `mount --bind '${hostsOf(directory)}' /etc/hosts`
+  return mounting(namespace("true") ?? [], mount)
+}
+
+/** The number of failed attempts of the sink. */
 const failedAttempts = async (subject: Subject): Promise<number> => {
   const found = (await subject.ask("/metrics")).matchAll(/^relay_delivery_attempts_total\{([^}]*)\} (\S+)$/gm)
   return [...found].reduce(
