@@ -31,6 +31,8 @@ const seconds = 1_000
 /** For one server of the list: a lane gives all of them ten seconds. */
 const connectTimeout = 3 * seconds
 const ackTimeout = 8 * seconds
+/** JetStream's code while its servers have no leader. */
+const noQuorum = 10008
 /** For what is only good to know. */
 const askTimeout = 2 * seconds
 /** A connection that nothing is published on is known to be dead after three of these. */
@@ -124,6 +126,17 @@ export const open = Effect.fnUntraced(function* (
       () => Effect.succeed(undefined),
     )
 
+  /** No stream answers for a subject without a stream, nor for one whose stream has no leader. */
+  const explained = (error: NatsError, subject: string): Effect.Effect<never, NatsError> =>
+    Effect.matchEffect(
+      call(() => manager.streams.find(subject)),
+      {
+        onSuccess: () => Effect.fail(natsError("noLeader")),
+        onFailure: ({ kind, code }) =>
+          Effect.fail(kind === "unacknowledged" || code === noQuorum ? natsError("noLeader") : error),
+      },
+    )
+
   return {
     isOpen: () => !connection.isClosed(),
     largest,
@@ -133,7 +146,12 @@ export const open = Effect.fnUntraced(function* (
         for (const [name, value] of given) own.set(name, value)
         const ack: unknown = await streams.publish(subject, body, { headers: own, msgID: id, timeout: ackTimeout })
         if (!hasProperty(ack, "seq") || typeof ack.seq !== "number") throw new SyntaxError("no acknowledgement")
-      }),
+      }).pipe(
+        Effect.catchIf(
+          ({ kind }) => kind === "noStream",
+          (error) => explained(error, subject),
+        ),
+      ),
     ping: Effect.timeoutOrElse(
       call(() => connection.flush()),
       { duration: askTimeout, orElse: () => Effect.fail(new NatsError({ kind: "silent", code: 0, detail: "" })) },

@@ -17,6 +17,8 @@ export const Kind = Schema.Literals([
   "publishDenied",
   "inboxDenied",
   "noStream",
+  /** A stream takes the subject, or no server knows which streams there are: a quorum is missing. */
+  "noLeader",
   "unacknowledged",
   "foreignAck",
   "noAck",

@@ -23,6 +23,8 @@ const passing: Partial<Record<Kind, string>> = {
   silent: "does not answer",
   closed:
     'has closed the connection; if that persists, check which port this is, and whether it wants a client certificate: set "tls"',
+  noLeader:
+    "answers, but the stream has no leader now: look at the servers of its cluster, of which a majority is needed",
   unacknowledged: "answers, but nothing acknowledges: look at the stream's leader and its disk",
 }
 
