@@ -13,8 +13,6 @@ const notYet = new Set([
   "file",
   "console",
   "kafka",
-  "rabbitmq",
-  "nats",
   "sns",
   "sqs",
   "eventbridge",

@@ -6,12 +6,13 @@
  * shell that kills them and removes their files when the test process ends,
  * however that ends.
  */
-import { spawnSync } from "node:child_process"
+import { execFile } from "node:child_process"
 import { createHash } from "node:crypto"
 import { existsSync, mkdirSync, mkdtempSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import process from "node:process"
+import { promisify } from "node:util"
 import { connect } from "amqplib"
 import { freePort } from "../lib/port.ts"
 import { type Authorities, makeCertificates } from "./certificates.ts"
@@ -111,7 +112,7 @@ export interface Rabbit {
   readonly start: () => Promise<void>
   readonly signal: (signal: NodeJS.Signals) => void
   /** Has it evaluate a text of Erlang. */
-  readonly evaluate: (erlang: string) => void
+  readonly evaluate: (erlang: string) => Promise<void>
   readonly stop: () => Promise<void>
 }
 
@@ -204,12 +205,8 @@ export const makeRabbit = async (at?: number): Promise<Rabbit> => {
     kill: own.kill,
     signal: own.signal,
     stop: own.stop,
-    evaluate: (erlang) => {
-      const { status, stdout, stderr } = spawnSync(join(programs, "rabbitmqctl"), ["eval", erlang], {
-        env,
-        encoding: "utf8",
-      })
-      if (status !== 0) throw new Error(`rabbitmqctl eval: ${stdout}${stderr}`)
+    evaluate: async (erlang) => {
+      await promisify(execFile)(join(programs, "rabbitmqctl"), ["eval", erlang], { env })
     },
   }
 }

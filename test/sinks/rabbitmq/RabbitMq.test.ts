@@ -247,8 +247,9 @@ withRabbit("the RabbitMQ sink against a real broker", (rabbit) => {
       const { queue, sink } = yield* opened()
       const alarm = "{{resource_limit, memory, node()}, []}"
       // It clears itself, so that no test leaves it behind.
-      rabbit().evaluate(
-        `rabbit_alarm:set_alarm(${alarm}), spawn(fun() -> timer:sleep(3000), rabbit_alarm:clear_alarm({resource_limit, memory, node()}) end), ok.`,
+      const clears = "timer:sleep(3000), rabbit_alarm:clear_alarm({resource_limit, memory, node()})"
+      yield* Effect.promise(() =>
+        rabbit().evaluate(`rabbit_alarm:set_alarm(${alarm}), spawn(fun() -> ${clears} end), ok.`),
       )
       const told = yield* Effect.flip(sink.check)
       expect(told.reason._tag).toBe("SinkThrottled")

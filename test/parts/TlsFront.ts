@@ -1,0 +1,52 @@
+/** A server that ends TLS before a service that speaks none, with certificates that a test changes. */
+import { once } from "node:events"
+import { type AddressInfo, connect, type Socket } from "node:net"
+import { createServer, type Server, type TlsOptions } from "node:tls"
+
+export interface TlsFront {
+  readonly port: number
+  /** Ends all connections, and greets new ones with these certificates or versions. */
+  readonly present: (options: TlsOptions) => Promise<void>
+  readonly close: () => Promise<void>
+}
+
+/** Passes on to a port of 127.0.0.1. Listens on a free port unless told. */
+export const makeTlsFront = async (target: number, options: TlsOptions, at = 0): Promise<TlsFront> => {
+  const open = new Set<Socket>()
+  const hold = (socket: Socket, other: Socket): void => {
+    open.add(socket)
+    socket.on("error", () => other.destroy())
+    socket.on("close", () => {
+      open.delete(socket)
+      other.end()
+    })
+  }
+  const listen = async (options: TlsOptions, port: number): Promise<Server> => {
+    const server = createServer(options, (client) => {
+      const upstream = connect({ port: target, host: "127.0.0.1", noDelay: true })
+      hold(client, upstream)
+      hold(upstream, client)
+      client.pipe(upstream)
+      upstream.pipe(client)
+    })
+    server.on("tlsClientError", () => {})
+    server.listen(port, "127.0.0.1")
+    await once(server, "listening")
+    return server
+  }
+  let server = await listen(options, at)
+  const { port } = server.address() as AddressInfo
+  const close = async (): Promise<void> => {
+    for (const socket of open) socket.destroy()
+    server.close()
+    await once(server, "close")
+  }
+  return {
+    port,
+    present: async (options) => {
+      await close()
+      server = await listen(options, port)
+    },
+    close,
+  }
+}
