@@ -13,6 +13,24 @@ type More = Partial<Omit<Condition, "what" | "start">>
 export const answer = (status: number, body = "", headers: Record<string, string> = {}) =>
   new Response(body === "" ? null : body, { status, headers })
 
+export const json = (status: number, value: object, headers: Record<string, string> = {}) =>
+  answer(status, JSON.stringify(value), { "content-type": "application/json", ...headers })
+
+/** Bodies of this length. */
+export const ofSize =
+  (bytes: number) =>
+  (number: number): string => {
+    const text = (note: string) =>
+      JSON.stringify({
+        id: `evt_${number}`,
+        account_id: "acct_1",
+        version: "1",
+        created_at: "2026-11-21T00:00:00Z",
+        data: { type: "appointment.created", object: { id: `apt_${number}`, note } },
+      })
+    return text("n".repeat(bytes - text("").length))
+  }
+
 export const page = (status: number, title: string, headers: Record<string, string> = {}) =>
   answer(status, `<!DOCTYPE html><html><head><title>${title}</title></head><body>${title}</body></html>`, {
     "content-type": "text/html",

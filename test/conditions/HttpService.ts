@@ -5,6 +5,7 @@ import { type Condition, type Place, play, type Service } from "./Play.ts"
 /** A request for an event, or for several. */
 export interface Asked {
   readonly numbers: ReadonlyArray<number>
+  readonly path: string
   readonly headers: Headers
   readonly body: string
 }
@@ -82,7 +83,7 @@ export class HttpService {
     this.requests += 1
     const { headers } = request
     const body = await request.text()
-    const asked = { numbers: numbersIn(headers, body), headers, body }
+    const asked = { numbers: numbersIn(headers, body), path: new URL(request.url).pathname, headers, body }
     return (await this.answer(asked)) ?? this.accept(asked)
   }
 }

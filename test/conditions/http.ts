@@ -9,8 +9,10 @@ import {
   certificates,
   clock,
   idle,
+  json,
   late,
   moves,
+  ofSize,
   page,
   refusesAll,
   refusesOne,
@@ -22,9 +24,6 @@ import { answers, HttpService, type Kind, steps } from "./HttpService.ts"
 import { play } from "./Play.ts"
 
 const http: Kind = { sink: (url, tls) => ({ type: "http", url: `${url}/hooks`, ...(tls && { tls }) }) }
-
-const json = (status: number, value: object, headers: Record<string, string> = {}) =>
-  answer(status, JSON.stringify(value), { "content-type": "application/json", ...headers })
 
 const withToken = steps(
   http,
@@ -304,17 +303,7 @@ export const column: Column = {
           heals: () => {},
         }),
         {
-          body: (number) => {
-            const text = (note: string) =>
-              JSON.stringify({
-                id: `evt_${number}`,
-                account_id: "acct_1",
-                version: "1",
-                created_at: "2026-11-21T00:00:00Z",
-                data: { type: "appointment.created", object: { id: `apt_${number}`, note } },
-              })
-            return text("n".repeat(largest - text("").length))
-          },
+          body: ofSize(largest),
         },
       ),
     ],
