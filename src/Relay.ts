@@ -133,6 +133,7 @@ const listening = (config: RelayConfig) =>
       const deliveries = yield* Runtime.serve({
         address: config.listen,
         key: "listen",
+        socket: config.socket,
         idleTimeout: config.idleTimeout,
         maxHeaders: config.maxHeaders,
         ...(tls !== undefined && { tls }),

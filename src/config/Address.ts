@@ -2,6 +2,8 @@
 export interface Address {
   readonly host: string
   readonly port: number
+  /** The path of a Unix socket, which only this machine reaches. The port is 0 then. */
+  readonly unix?: string
 }
 
 export const pattern = "^(\\[[0-9A-Fa-f:.]+\\]|[^\\s:/\\[\\]]+):\\d{1,5}$"
@@ -14,8 +16,22 @@ export const parse = (text: string): Address | undefined => {
   return { host: text.slice(0, colon).replace(/^\[|\]$/g, ""), port: Number(text.slice(colon + 1)) }
 }
 
-/** The text that `parse` reads. */
-export const format = ({ host, port }: Address): string => `${host.includes(":") ? `[${host}]` : host}:${port}`
+const unixPrefix = "unix:"
+/** Bytes of a socket's path. The system takes 107, and the relay binds it with its process id appended. */
+const longestPath = 96
+
+/** Also takes `unix:PATH`. */
+export const listenPattern = `${pattern}|^unix:/`
+export const parseListen = (text: string): Address | undefined =>
+  text.startsWith(`${unixPrefix}/`) ? { host: "localhost", port: 0, unix: text.slice(unixPrefix.length) } : parse(text)
+
+/** Reports whether the system takes a socket at this path. */
+export const isPath = (path: string): boolean =>
+  new TextEncoder().encode(path).length <= longestPath && !path.endsWith("/") && !/\p{Cc}/u.test(path)
+
+/** The text that `parseListen` reads. */
+export const format = ({ host, port, unix }: Address): string =>
+  unix === undefined ? `${host.includes(":") ? `[${host}]` : host}:${port}` : `${unixPrefix}${unix}`
 
 /** Whether only this machine can reach it. */
 export const isLoopback = ({ host }: Pick<Address, "host">): boolean =>

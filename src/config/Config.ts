@@ -164,8 +164,15 @@ export const onlyToken = "admin"
 export const tokensOf = ({ token, tokens = [] }: AdminConfig): ReadonlyArray<AdminToken> =>
   token === undefined ? tokens : [{ name: onlyToken, role: "operate", value: token }]
 
+/** Rights of a Unix socket. */
+export interface Socket {
+  readonly mode: number
+  readonly group?: string
+}
+
 export interface RelayConfig {
   readonly listen: Address
+  readonly socket?: Socket
   /** Whether the probes are answered there, too. */
   readonly probes: boolean
   readonly idleTimeout: Duration.Duration

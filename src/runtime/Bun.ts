@@ -22,9 +22,9 @@ const listen = (options: ListenOptions): Listener => {
   if (options.maxHeaders !== undefined) {
     Object.assign(process.getBuiltinModule("node:http"), { maxHeaderSize: options.maxHeaders })
   }
+  const { host, port, unix } = options.address
   const server = Bun.serve({
-    hostname: options.address.host,
-    port: options.address.port,
+    ...(unix === undefined ? { hostname: host, port } : { unix }),
     ...(options.tls === undefined ? {} : { tls: { cert: options.tls.certificate, key: options.tls.key } }),
     fetch: options.handler,
     maxRequestBodySize: options.maxBody,
@@ -34,10 +34,11 @@ const listen = (options: ListenOptions): Listener => {
     development: false,
     // Two relays that share a port would each get some of the deliveries.
     reusePort: options.sharesPort,
-  })
+    // The types have no idle time for a Unix socket, and Bun has one.
+  } as Bun.Serve.Options<undefined>)
   anyServer = server
   return {
-    address: { host: options.address.host, port: server.port ?? options.address.port },
+    address: { ...options.address, port: server.port ?? port },
     close: (force) => server.stop(force),
   }
 }

@@ -12,7 +12,7 @@ import type { Libc, Listener, ListenOptions, Platform } from "./Platform.ts"
 import * as Problem from "./Problem.ts"
 
 interface From {
-  readonly remoteAddr: { readonly hostname: string }
+  readonly remoteAddr: { readonly hostname?: string }
 }
 
 const peers = new WeakMap<Request, From>()
@@ -27,8 +27,9 @@ declare const Deno: {
   ) => { readonly symbols: Libc }
   readonly serve: (
     options: {
-      readonly hostname: string
-      readonly port: number
+      readonly hostname?: string
+      readonly port?: number
+      readonly path?: string
       readonly cert?: string
       readonly key?: string
       readonly reusePort: boolean
@@ -38,7 +39,7 @@ declare const Deno: {
     },
     handler: (request: Request, from: From) => ReturnType<ListenOptions["handler"]>,
   ) => {
-    readonly addr: { readonly port: number }
+    readonly addr: { readonly port?: number }
     readonly finished: Promise<void>
     readonly shutdown: () => Promise<void>
   }
@@ -46,17 +47,19 @@ declare const Deno: {
 
 const listen = (options: ListenOptions): Listener => {
   const abort = new AbortController()
+  const { host, port, unix } = options.address
   const server = Deno.serve(
     {
-      hostname: options.address.host,
-      port: options.address.port,
+      ...(unix === undefined ? { hostname: host, port } : { path: unix }),
       ...(options.tls === undefined ? {} : { cert: options.tls.certificate, key: options.tls.key }),
       reusePort: options.sharesPort,
       signal: abort.signal,
       onListen: () => {},
       onError: () => Problem.toResponse(Problem.bug),
     },
-    (request, from) => {
+    (received, from) => {
+      // By a Unix socket, the URL of a request begins with http+unix:
+      const request = unix === undefined ? received : new Request(received.url.replace("http+unix:", "http:"), received)
       peers.set(request, from)
       return options.handler(request)
     },
@@ -65,7 +68,7 @@ const listen = (options: ListenOptions): Listener => {
   server.finished.catch(options.onEnd)
   let closing = false
   return {
-    address: { host: options.address.host, port: server.addr.port },
+    address: { ...options.address, port: server.addr.port ?? port },
     close: (force) => {
       // An abort after a shutdown ends the process with an error that can't be caught.
       if (!closing) {

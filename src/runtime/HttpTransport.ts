@@ -24,6 +24,7 @@ export type Fetch = (url: string, init: RequestInit) => Promise<Response>
 
 interface DenoLike {
   readonly createHttpClient: (options: {
+    readonly proxy?: { readonly transport: "unix"; readonly path: string }
     readonly caCerts?: ReadonlyArray<string>
     readonly cert?: string
     readonly key?: string
@@ -61,6 +62,20 @@ export const make = (tls: Certificates = {}): Effect.Effect<Fetch, never, Scope.
         fetch(url, { redirect: "manual", ...init, client } as RequestInit),
   )
 }
+
+/** A `fetch` for a scope that sends every request to a Unix socket. */
+export const makeAt = (unix: string): Effect.Effect<Fetch, never, Scope.Scope> =>
+  deno === undefined
+    ? Effect.succeed((url, init) => fetch(url, { ...init, unix }))
+    : Effect.map(
+        Effect.acquireRelease(
+          Effect.sync(() => deno.createHttpClient({ proxy: { transport: "unix", path: unix } })),
+          (client) => Effect.sync(() => client.close()),
+        ),
+        (client): Fetch =>
+          (url, init) =>
+            fetch(url, { ...init, client } as RequestInit),
+      )
 
 /** Why there was no answer. */
 export type Failure =

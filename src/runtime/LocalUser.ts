@@ -13,6 +13,15 @@ export const nameIn = (passwd: string, uid: number): string | undefined =>
     .map((line) => line.split(":"))
     .find(([name, , number]) => name !== "" && number === String(uid))?.[0]
 
+/** The number of a name in the text of `/etc/passwd` or `/etc/group`; `undefined` if it has none. */
+export const numberIn = (text: string, name: string): number | undefined => {
+  const found = text
+    .split("\n")
+    .map((line) => line.split(":"))
+    .find(([one]) => one === name)?.[2]
+  return found === undefined ? undefined : Number(found)
+}
+
 /** The user of a number, for messages: its name, or else the number. */
 export const userOf = (uid: number): string =>
   orUndefined(() => nameIn(readFileSync("/etc/passwd", "utf8"), uid)) ?? String(uid)

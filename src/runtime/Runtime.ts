@@ -14,15 +14,16 @@ import { networkInterfaces } from "node:os"
 import process from "node:process"
 import { Duration, Effect, Option, Redacted, Schema, type Scope } from "effect"
 import { type Address, all, format } from "../config/Address.ts"
-import type { Tls } from "../config/Config.ts"
+import type { Socket, Tls } from "../config/Config.ts"
 import * as BunPlatform from "./Bun.ts"
 import * as DenoPlatform from "./Deno.ts"
 import { codeOf } from "./ErrorCode.ts"
 import * as Generation from "./Generation.ts"
 import * as Holders from "./Holders.ts"
 import { type ListenerOptions, open, type PausableListener, type RetirableListener } from "./PausableListener.ts"
-import type { Libc, Platform } from "./Platform.ts"
+import type { Libc, Listener, ListenOptions, Platform } from "./Platform.ts"
 import * as RequestGuard from "./RequestGuard.ts"
+import * as UnixSocket from "./UnixSocket.ts"
 
 const platform: Platform = "Deno" in globalThis ? DenoPlatform.make() : BunPlatform.make()
 
@@ -32,6 +33,8 @@ export const { name, version, isCompiled, hmac, peerOf, libc, collect } = platfo
 /** The options of an HTTP server. */
 export interface ServeOptions {
   readonly address: Address
+  /** Rights of a Unix socket. Default: its owner and group may connect. */
+  readonly socket?: Socket | undefined
   /** The key of the config that names the address, for messages. */
   readonly key?: string
   readonly tls?: Tls
@@ -66,8 +69,41 @@ const retireLater = Duration.seconds(5)
 /** How long connections that are idle, or receive their last bytes, have to close. */
 const closeTimeout = Duration.seconds(1)
 
-const whyNot = (error: unknown, { address, key }: Pick<ServeOptions, "address" | "key">): ServeError => {
-  const where = key === undefined ? format(address) : `"${key}", ${format(address)},`
+type Place = Pick<ServeOptions, "address" | "key">
+const inWords = ({ address, key }: Place): string =>
+  key === undefined ? format(address) : `"${key}", ${format(address)},`
+
+const whyNoSocket = (error: unknown, place: Place): ServeError => {
+  const causes: Readonly<Record<string, string>> = {
+    ENOENT: "its directory does not exist; create it, or have systemd do so (RuntimeDirectory=)",
+    EACCES: "this user may not write to its directory",
+    EPERM: "this user may not give it that group: only a member of the group may",
+  }
+  const cause = causes[codeOf(error) ?? ""] ?? (error instanceof Error ? error.message : String(error))
+  return new ServeError({ message: `can't listen on ${inWords(place)}: ${cause}` })
+}
+
+/** Fails if a Unix socket is in use, or another file is at its path. */
+const checkSocket = Effect.fnUntraced(function* (place: Place) {
+  const { unix } = place.address
+  if (unix === undefined) return
+  const found = yield* UnixSocket.inspect(unix)
+  if (found === "taken") {
+    return yield* new ServeError({
+      message: `${inWords(place)} is taken: another relay, or another program, listens there; stop it, or choose another path`,
+      isTaken: true,
+    })
+  }
+  if (found === "no socket") {
+    const message = `${inWords(place)} is a file, and not a socket: remove it, or choose another path`
+    return yield* new ServeError({ message })
+  }
+})
+
+const whyNot = (error: unknown, place: Place): ServeError => {
+  const { address } = place
+  if (address.unix !== undefined) return whyNoSocket(error, place)
+  const where = inWords(place)
   switch (codeOf(error)) {
     case "EADDRINUSE":
     case "AddrInUse":
@@ -107,6 +143,23 @@ const close = (listener: PausableListener, force: boolean): Effect.Effect<boolea
     Option.isSome,
   )
 
+/** Listens at a port, or at a Unix socket that is removed when the listener closes. */
+const listenAt = (options: ListenOptions, socket: Socket = { mode: 0o660 }): Listener => {
+  const { address } = options
+  const { unix } = address
+  if (unix === undefined) return platform.listen(options)
+  const bound = (name: string) => platform.listen({ ...options, address: { ...address, unix: name } })
+  const listener = UnixSocket.bind(unix, socket, bound)
+  const identity = UnixSocket.identify(unix)
+  return {
+    address,
+    close: (force) => {
+      UnixSocket.remove(unix, identity)
+      return listener.close(force)
+    },
+  }
+}
+
 /** A server that listens. */
 export interface Serving {
   /** The address that it listens on, with the real port. */
@@ -128,18 +181,22 @@ export const serve = Effect.fn("Runtime.serve")(function* (
   const idleTimeout = options.idleTimeout ?? usualIdleTimeout
   const listen = (own: ListenerOptions): RetirableListener => {
     const generation = Generation.make(guard.handle)
-    const listener = platform.listen({
-      ...own,
-      address: { ...own.address, host: boundHost(own.address.host) },
-      tls: tls && { certificate: tls.certificate, key: Redacted.value(tls.key) },
-      // Only one with a certificate is ever replaced.
-      handler: tls === undefined ? guard.handle : generation.handle,
-      maxBody: options.maxBody ?? 64 * 1024 * 1024,
-      maxHeaders: options.maxHeaders,
-      idleTimeout: Math.ceil(Duration.toSeconds(idleTimeout)),
-    })
+    const listener = listenAt(
+      {
+        ...own,
+        address: { ...own.address, host: boundHost(own.address.host) },
+        tls: tls && { certificate: tls.certificate, key: Redacted.value(tls.key) },
+        // Only one with a certificate is ever replaced.
+        handler: tls === undefined ? guard.handle : generation.handle,
+        maxBody: options.maxBody ?? 64 * 1024 * 1024,
+        maxHeaders: options.maxHeaders,
+        idleTimeout: Math.ceil(Duration.toSeconds(idleTimeout)),
+      },
+      options.socket,
+    )
     return { ...listener, address: { ...own.address, port: listener.address.port }, generation }
   }
+  yield* checkSocket(options)
   const opening = Effect.catchDefect(
     open(listen, options.address, options.mayPause === true, Duration.sum(idleTimeout, retireLater)),
     (error) => Effect.fail(whyNot(error, options)),

@@ -11,6 +11,7 @@ import { lacking as lacksOpenssl, makeAuthority } from "../lib/authority.ts"
 import { readPage } from "../lib/docs.ts"
 import { suiteUnless } from "../lib/lacking.ts"
 import { freePort } from "../lib/port.ts"
+import { startRelay } from "../lib/relay.ts"
 import { ServerProcess } from "../parts/ServerProcess.ts"
 import { envelope, headers, startTarget, type Target } from "./http/fixture.ts"
 
@@ -25,6 +26,8 @@ interface Proxy {
   readonly run: (file: string) => readonly [string, ...ReadonlyArray<string>]
   /** It asks for `/readyz`. */
   readonly looks: boolean
+  /** Its name in the table of lines for a Unix socket. */
+  readonly label: string
 }
 
 const proxies: Readonly<Record<string, Proxy>> = {
@@ -41,6 +44,7 @@ const proxies: Readonly<Record<string, Proxy>> = {
     // A master that is killed leaves its workers behind.
     run: (file) => ["nginx", "-c", file, "-g", "daemon off; master_process off;"],
     looks: false,
+    label: "nginx",
   },
   caddy: {
     program: "caddy",
@@ -49,6 +53,7 @@ const proxies: Readonly<Record<string, Proxy>> = {
     check: (file) => ["caddy", "validate", "--adapter", "caddyfile", "--config", file],
     run: (file) => ["caddy", "run", "--adapter", "caddyfile", "--config", file],
     looks: true,
+    label: "Caddy",
   },
   haproxy: {
     program: "haproxy",
@@ -57,6 +62,7 @@ const proxies: Readonly<Record<string, Proxy>> = {
     check: (file) => ["haproxy", "-c", "-f", file],
     run: (file) => ["haproxy", "-db", "-f", file],
     looks: true,
+    label: "HAProxy",
   },
 }
 
@@ -71,10 +77,16 @@ const reasonToSkip = ({ program, version }: Proxy): string | undefined => {
 const block = (name: string): string =>
   new RegExp(`^\`\`\`${name === "caddy" ? "caddyfile" : name}\n(.*?)^\`\`\``, "ms").exec(page)?.[1] ?? ""
 
+/** The config with the line for a Unix socket. */
+const overSocket = (config: string, { label }: Proxy): string => {
+  const [, line = ""] = new RegExp(`^\\| ${label} \\| \`(.*?)\` \\|$`, "m").exec(page) ?? []
+  return config.replace(/^( *|\t*)\S.*127\.0\.0\.1:8080.*$/m, `$1${line}`).replace(/^\s*health_port.*\n/m, "")
+}
+
 for (const [name, proxy] of Object.entries(proxies)) {
   suiteUnless(reasonToSkip(proxy), `the relay behind ${name}`, () => {
     const home = mkdtempSync(join(tmpdir(), "relay-behind-"))
-    const file = join(home, "config")
+    let file = ""
     const env = { ...process.env, HOME: home, XDG_DATA_HOME: home, XDG_CONFIG_HOME: home }
     let target: Target
     let own: ServerProcess
@@ -99,6 +111,26 @@ for (const [name, proxy] of Object.entries(proxies)) {
       while ((await send(envelope())).status !== status) await Bun.sleep(50)
     }
 
+    /** Runs the proxy at a port of this machine. */
+    const start = async (config: string, port: number): Promise<ServerProcess> => {
+      const local = config
+        .replaceAll("/etc/ssl/relay/", `${home}/`)
+        .replace("hooks.example.com {", `${url} {\n\tbind 127.0.0.1`)
+        .replace("listen 443", `listen 127.0.0.1:${port}`)
+        .replace("bind :443", `bind 127.0.0.1:${port}`)
+      const own = mkdtempSync(join(home, "proxy-"))
+      file = join(own, "config")
+      writeFileSync(file, proxy.complete(local, own))
+      const isUp = () =>
+        send("", {}, "/").then(
+          () => true,
+          () => false,
+        )
+      const process = new ServerProcess({ name, home: own, command: proxy.run(file), env, isUp })
+      await process.start()
+      return process
+    }
+
     beforeAll(async () => {
       target = await startTarget()
       const relay = JSON.parse(readFileSync(join(target.directory, "relay.config.json"), "utf8"))
@@ -118,25 +150,9 @@ for (const [name, proxy] of Object.entries(proxies)) {
       const port = await freePort()
       url = `https://127.0.0.1:${port}`
       const config = block(name)
-        .replaceAll("/etc/ssl/relay/", `${home}/`)
-        .replace("hooks.example.com {", `${url} {\n\tbind 127.0.0.1`)
-        .replace("listen 443", `listen 127.0.0.1:${port}`)
-        .replace("bind :443", `bind 127.0.0.1:${port}`)
         .replace("127.0.0.1:8080", `127.0.0.1:${target.port}`)
         .replace("port 9080", `port ${health.port}`)
-      writeFileSync(file, proxy.complete(config, home))
-      own = new ServerProcess({
-        name,
-        home,
-        command: proxy.run(file),
-        env,
-        isUp: () =>
-          send("", {}, "/").then(
-            () => true,
-            () => false,
-          ),
-      })
-      await own.start()
+      own = await start(config, port)
     })
     afterAll(async () => {
       await own?.stop()
@@ -188,6 +204,27 @@ for (const [name, proxy] of Object.entries(proxies)) {
         await sendUntil(202)
       })
     }
+
+    test("reaches a relay at a Unix socket by the line for it", async () => {
+      const socket = join(home, "relay.sock")
+      const given = JSON.parse(readFileSync(join(target.directory, "relay.config.json"), "utf8"))
+      const admin = { listen: `127.0.0.1:${await freePort()}` }
+      const changed = { ...given, listen: `unix:${socket}`, socket: { mode: "0666" }, probes: true, admin }
+      const config = join(home, "relay.config.json")
+      writeFileSync(config, JSON.stringify(changed))
+      const relay = await startRelay(config, { cwd: home })
+      await own.stop()
+      try {
+        own = await start(
+          overSocket(block(name), proxy).replace("/run/relay/relay.sock", socket),
+          Number(new URL(url).port),
+        )
+        await sendUntil(202)
+        expect((await send(envelope(), { "x-service-signature": undefined })).status).toBe(401)
+      } finally {
+        await relay.kill()
+      }
+    })
   })
 }
 

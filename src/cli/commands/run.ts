@@ -53,6 +53,8 @@ const tryLines = ({ config, command, configFlag }: Opening): ReadonlyArray<strin
 export const opening = (facts: Opening): string => {
   const { config, file, deliveries, admin } = facts
   const scheme = config.tls === undefined ? "http" : "https"
+  const at = Address.format(deliveries)
+  const origin = deliveries.unix === undefined ? `${scheme}://${at}` : `${at} `
   const types = new Map(config.sinks.map(({ name, type }) => [name, type]))
   const sinks = (names: ReadonlyArray<string>) => names.map((name) => `${name} (${types.get(name) ?? "?"})`).join(", ")
   const except = (patterns: ReadonlyArray<string>) => (patterns.length === 0 ? "" : ` except ${patterns.join(", ")}`)
@@ -61,7 +63,7 @@ export const opening = (facts: Opening): string => {
     "",
     "listens",
     table([
-      ...config.webhooks.map(({ name, path }) => [name, `${scheme}://${Address.format(deliveries)}${path}`]),
+      ...config.webhooks.map(({ name, path }) => [name, `${origin}${path}`]),
       ["admin", `http://${Address.format(admin)}/  (a page; /healthz, /readyz, /metrics)`],
     ]),
     "",

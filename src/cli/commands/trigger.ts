@@ -19,8 +19,11 @@ const listed = 10
 /** Deliveries in flight at once. */
 const inFlight = 64
 
-const urlOf = ({ listen, tls }: RelayConfig, webhook: Webhook): string =>
-  `${tls === undefined ? "http" : "https"}://${Address.format(Address.reachable(listen))}${webhook.path}`
+const urlOf = ({ listen, tls }: RelayConfig, webhook: Webhook): string => {
+  // The name does not matter at a socket, but Deno sends requests for localhost to a port.
+  const host = listen.unix === undefined ? Address.format(Address.reachable(listen)) : "unix"
+  return `${tls === undefined ? "http" : "https"}://${host}${webhook.path}`
+}
 
 /** The name that the listener's certificate is for. */
 const subjectOf = ({ certificates }: RelayConfig): string | undefined =>
@@ -112,7 +115,9 @@ export const trigger = Command.make(
     const webhook = yield* pick(config, flags.webhook)
     const secret = yield* secretOf(webhook, yield* Clock.currentTimeMillis)
     const url = Option.getOrElse(flags.url, () => urlOf(config, webhook))
-    const [{ deliver, patience }, { distrust, fetchTrusting }, { failureOf }] = yield* Effect.all([
+    const unix = Option.isNone(flags.url) ? config.listen.unix : undefined
+    const target = unix === undefined ? url : Address.format(config.listen)
+    const [{ deliver, patience }, { distrust, fetchTrusting }, { failureOf, makeAt }] = yield* Effect.all([
       lazily(() => import("../support/deliver.ts")),
       lazily(() => import("../support/receiverTls.ts")),
       lazily(() => import("../../runtime/HttpTransport.ts")),
@@ -125,7 +130,7 @@ export const trigger = Command.make(
       hmac: hmacSha256(Redacted.value(secret.value)),
       headers: webhook.headers,
       webhookId: webhook.ids[0],
-      fetch: yield* fetchTrusting(flags.ca),
+      fetch: unix === undefined ? yield* fetchTrusting(flags.ca) : yield* makeAt(unix),
       tamper,
     }
     const started = yield* Monotonic.now
@@ -135,10 +140,10 @@ export const trigger = Command.make(
         yield* Effect.sleep(Math.max(0, due - (yield* Monotonic.now)))
       }
       const answer = yield* Effect.mapError(deliver(delivery), (error) => {
-        if (error._tag === "TimeoutError") return unreachable(unanswered(url, patience))
+        if (error._tag === "TimeoutError") return unreachable(unanswered(target, patience))
         return unreachable(
           distrust(failureOf(error), url, Option.isNone(flags.url) ? subjectOf(config) : undefined) ??
-            `no relay answers at ${url}\n  Is it running? \`relay run\` starts it. The address is from ${file}; \`--config\` or \`--url\` choose another.`,
+            `no relay answers at ${target}\n  Is it running? \`relay run\` starts it. The address is from ${file}; \`--config\` or \`--url\` choose another.`,
         )
       })
       if (!json && count <= listed) {
@@ -162,7 +167,7 @@ export const trigger = Command.make(
     if (!tamper && accepted < count) {
       const refused = answers.find(({ status }) => status < 200 || status >= 300)
       return yield* failed(
-        `${count - accepted} of ${count} refused; the first by ${refused?.status}: ${plain(refused?.detail ?? "")}${refused?.status === 404 ? `\n  Nothing receives at ${url}: another program listens there, or a relay with another config.` : ""}`,
+        `${count - accepted} of ${count} refused; the first by ${refused?.status}: ${plain(refused?.detail ?? "")}${refused?.status === 404 ? `\n  Nothing receives at ${target}: another program listens there, or a relay with another config.` : ""}`,
       )
     }
   }, Effect.scoped),

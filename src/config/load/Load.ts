@@ -213,6 +213,7 @@ const assemble = (
   certificates: ReadonlyArray<Certificate>,
 ): RelayConfig => ({
   listen: file.listen,
+  ...(file.socket === undefined ? {} : { socket: file.socket }),
   probes: file.probes,
   idleTimeout: file.idleTimeout,
   ...(file.maxHeaders === undefined ? {} : { maxHeaders: file.maxHeaders }),

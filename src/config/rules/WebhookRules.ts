@@ -157,6 +157,15 @@ const secretRules = (secrets: ReadonlyArray<Fields>, at: Path, now: EpochMillis)
   ]
 }
 
+const socketRules = ({ socket, tls }: Fields, { unix }: Address): ReadonlyArray<Finding> => {
+  if (unix === undefined) {
+    return socket === undefined ? [] : [error(["socket"], '"listen" is no Unix socket', "remove one of them")]
+  }
+  return tls === undefined
+    ? []
+    : [error(["tls"], "a Unix socket has no TLS: the proxy in front does it", 'remove it, or let "listen" be a port')]
+}
+
 export const listenRules = (root: Fields): ReadonlyArray<Finding> => {
   const { token, tokens } = fields(root.admin)
   const [listen, adminListen] = listeners(root)
@@ -165,6 +174,7 @@ export const listenRules = (root: Fields): ReadonlyArray<Finding> => {
     const hint = 'set "tls", or keep it behind a proxy that does TLS'
     found.push(warning(["listen"], "the receiver listens beyond this machine without TLS", hint))
   }
+  if (listen !== undefined) found.push(...socketRules(root, listen))
   if (adminListen === undefined) return found
   const at: Path = ["admin", "listen"]
   if (!isLoopback(adminListen) && token === undefined && tokens === undefined) {

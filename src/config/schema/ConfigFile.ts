@@ -45,6 +45,11 @@ const Tls = Schema.Struct({
   key: secret("PEM file of the private key, or the PEM text itself"),
 }).annotate({ description: "Serve HTTPS with these files; without it the listener speaks HTTP" })
 
+const Socket = Schema.Struct({
+  mode: Units.mode.or("0660", "Its permissions: the right to write is the right to connect"),
+  group: Schema.optionalKey(text("Name or number of its group; the relay's user must be a member, or root")),
+}).annotate({ description: "Rights of the Unix socket at `listen`" })
+
 /** `Load.ts` takes the defaults from the environment, if it has them. */
 export const Drain = Schema.Struct({
   delay: Units.wait.or(
@@ -380,7 +385,8 @@ const Test = Schema.Struct({
 /** The whole file; `journal` and `sinks` are decoded by their types. */
 export const ConfigFile = Schema.Struct({
   $schema: Schema.optionalKey(text("Location of this schema, for editors")),
-  listen: Units.address.or(usual.listen, "Address that receives deliveries"),
+  listen: Units.listenAddress.or(usual.listen, "Address or Unix socket that receives deliveries"),
+  socket: Schema.optionalKey(Socket),
   probes: flag(
     "Answer `/readyz` and `/healthz` at `listen` too, for platforms that know one port; the reason is left out there",
     false,

@@ -156,6 +156,32 @@ const address = word<Address.Address>({
   format: Address.format,
 })
 
+const listenAddress = word<Address.Address>({
+  kind: "address",
+  how: 'write host and port, such as "127.0.0.1:8080" or "*:8080" for all addresses, or a path, such as "unix:/run/relay.sock"',
+  pattern: Address.listenPattern,
+  examples: ["127.0.0.1:8080", "[::1]:8080", "*:8080", "unix:/run/relay.sock"],
+  parse: (text) => {
+    const address = Address.parseListen(text)
+    if (address === undefined) return Result.fail(didYouMean("address", meantAddress(text)))
+    if (address.unix !== undefined && !Address.isPath(address.unix)) {
+      return Result.fail("the path of a socket has at most 96 bytes, and no slash at its end")
+    }
+    return address.port <= 65_535 ? Result.succeed(address) : Result.fail("a port is at most 65535")
+  },
+  format: Address.format,
+})
+
+/** Permissions of a file. */
+const mode = word<number>({
+  kind: "mode",
+  how: 'write four octal digits, such as "0660"',
+  pattern: "^0[0-7]{3}$",
+  examples: ["0660", "0666"],
+  parse: (text) => (/^0[0-7]{3}$/.test(text) ? Result.succeed(Number.parseInt(text, 8)) : Result.fail("")),
+  format: (value) => `0${value.toString(8).padStart(3, "0")}`,
+})
+
 /** At most `events` within `per`. */
 export interface Rate {
   readonly events: number
@@ -232,6 +258,8 @@ export const Units = {
   bytes: withOr(bytes),
   headerBytes: withOr(headerBytes),
   address: withOr(address),
+  listenAddress: withOr(listenAddress),
+  mode: withOr(mode),
   rate,
   time,
   hours,
@@ -240,4 +268,4 @@ export const Units = {
 
 /** The address that a text names; `undefined` when it names none. */
 export const parseAddress = (text: unknown): Address.Address | undefined =>
-  Option.getOrUndefined(Schema.decodeUnknownOption(Units.address.required({ description: "" }))(text))
+  Option.getOrUndefined(Schema.decodeUnknownOption(Units.listenAddress.required({ description: "" }))(text))

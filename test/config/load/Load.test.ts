@@ -52,7 +52,7 @@ describe("a file with several mistakes", () => {
       expect(error.message).toBe(`relay.config.json:28:13: error at listen: expected an address, found a number
   28 |   "listen": 8080,
      |             ^^^^
-  hint: write host and port, such as "127.0.0.1:8080", "[::1]:8080", or "*:8080" for all addresses
+  hint: write host and port, such as "127.0.0.1:8080" or "*:8080" for all addresses, or a path, such as "unix:/run/relay.sock"
 
 relay.config.json:29:3: error at lisen: unknown key "lisen"
   29 |   "lisen": "…"

@@ -59,6 +59,32 @@ export const webhooks: Theme = {
       config: webhookWith("").replace('"webhooks"', '"idleTimeout": §"10 minutes",\n  "webhooks"'),
     },
     {
+      name: "a socket with a path that the system can't have",
+      config: webhookWith("").replace('"webhooks"', `"listen": §"unix:/run/${"r".repeat(100)}",\n  "webhooks"`),
+    },
+    {
+      name: "a socket for the admin API",
+      config: config({ admin: '{ "listen": §"unix:/run/relay.sock" }' }),
+    },
+    {
+      name: "rights of a socket without a socket",
+      config: webhookWith("").replace('"webhooks"', '"socket": §{ "mode": "0666" },\n  "webhooks"'),
+    },
+    {
+      name: "a mode without its zero",
+      config: webhookWith("").replace(
+        '"webhooks"',
+        '"listen": "unix:/run/relay.sock",\n  "socket": { "mode": §"666" },\n  "webhooks"',
+      ),
+    },
+    {
+      name: "a socket with TLS",
+      config: webhookWith("").replace(
+        '"webhooks"',
+        '"listen": "unix:/run/relay.sock",\n  "tls": §{ "certificate": "cert.pem", "key": "key.pem" },\n  "webhooks"',
+      ),
+    },
+    {
       name: "headers larger than the relay takes",
       config: webhookWith("").replace('"webhooks"', '"maxHeaders": §"2 MiB",\n  "webhooks"'),
     },

@@ -77,7 +77,7 @@ describe("the JSON Schema", () => {
         $schema: "https://json-schema.org/draft/2020-12/schema",
         additionalProperties: false,
         properties: {
-          listen: { description: "Address that receives deliveries", default: "127.0.0.1:8080" },
+          listen: { description: "Address or Unix socket that receives deliveries", default: "127.0.0.1:8080" },
           journal: {
             anyOf: expect.arrayContaining([
               expect.objectContaining({

@@ -14,11 +14,14 @@ import { lazily } from "../Program.ts"
 import { type Finding, type Findings, finder } from "./Finding.ts"
 
 /** Whether something listens there; fails where nothing can. */
-const isTaken = Effect.fnUntraced(function* (address: Address.Address, tls?: RelayConfig["tls"]) {
+const isTaken = Effect.fnUntraced(function* (
+  address: Address.Address,
+  { tls, socket }: Pick<RelayConfig, "tls" | "socket"> = {},
+) {
   const { serve } = yield* lazily(() => import("../../../runtime/Runtime.ts"))
   // A delivery that arrives at this moment is sent again.
   const handler = () => new Response(null, { status: 503, headers: { "retry-after": "1", connection: "close" } })
-  return yield* Effect.scoped(serve({ address, handler, ...(tls && { tls }) })).pipe(
+  return yield* Effect.scoped(serve({ address, handler, socket, ...(tls && { tls }) })).pipe(
     Effect.as(false),
     Effect.catchIf(
       (error) => error.isTaken === true,
@@ -46,10 +49,10 @@ const port = (
       ? at("ok", `${where} is taken by the running relay`)
       : at(
           "wrong",
-          `${where} is taken by ${Holders.ofPort(address.port) ?? "another program"}, and no relay of this config answers: stop it, or use another port`,
+          `${where} is taken by ${Holders.ofPort(address.port) ?? "another program"}, and no relay of this config answers: stop it, or use another ${address.unix === undefined ? "port" : "path"}`,
         )
   }
-  return runs && address.port !== 0
+  return runs && (address.port !== 0 || address.unix !== undefined)
     ? at("warning", `${where} is free although the relay runs: it was started with another config, so restart it`)
     : at("ok", `${where} is free`)
 }
@@ -98,9 +101,9 @@ const relay = (status: Status, config: RelayConfig): Findings => {
 
 /** The findings, and whether a relay of this config answers. */
 export const ports = Effect.fnUntraced(function* (config: RelayConfig) {
-  const { listen, admin, tls } = config
+  const { listen, admin } = config
   const adminTaken = yield* Effect.result(isTaken(admin.listen))
-  const listenTaken = yield* Effect.result(isTaken(listen, tls))
+  const listenTaken = yield* Effect.result(isTaken(listen, config))
   const status = Result.isSuccess(adminTaken) && adminTaken.success ? yield* askStatus : undefined
   const runs = status !== undefined && Result.isSuccess(status)
   const both = [port("listen", listen, listenTaken, runs), port("admin.listen", admin.listen, adminTaken, runs)]
