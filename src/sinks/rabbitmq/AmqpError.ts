@@ -32,6 +32,8 @@ export const unwritable = "UNWRITABLE"
 export const accessRefused = "403"
 export const notFound = "404"
 export const preconditionFailed = "406"
+/** Another connection owns the queue. Publishing to it is allowed. */
+export const resourceLocked = "405"
 
 /** The right to write is by the routing key ("topic authorisation"). */
 export const isForKey = ({ code, detail }: AmqpError): boolean =>

@@ -149,7 +149,10 @@ export const open = Effect.fnUntraced(
     model.on("unblocked", () => {
       alarm = undefined
     })
-    const channel = yield* Effect.tryPromise({ try: () => model.createConfirmChannel(), catch: errorOf })
+    const channel = yield* Effect.tryPromise({
+      try: () => model.createConfirmChannel(),
+      catch: (error) => failure ?? errorOf(error),
+    })
     channel.on("error", failed)
     channel.on("close", () => failed())
 
@@ -224,10 +227,13 @@ export const open = Effect.fnUntraced(
           },
           catch: (error) => failure ?? errorOf(error),
         }).pipe(
-          // That the channel was closed for its last message is how it should be; without a key nobody knows what it may write.
+          // That the channel was closed for its last message is how it should be; without a key nobody knows what it may
+          // write. A queue that another connection owns is there.
           Effect.catchIf(
             (error) =>
-              error.code === AmqpErrors.preconditionFailed || (routingKey === undefined && AmqpErrors.isForKey(error)),
+              error.code === AmqpErrors.preconditionFailed ||
+              error.code === AmqpErrors.resourceLocked ||
+              (routingKey === undefined && AmqpErrors.isForKey(error)),
             () => Effect.void,
           ),
           Effect.andThen(

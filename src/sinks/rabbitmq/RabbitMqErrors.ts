@@ -72,6 +72,11 @@ const refusal = (error: AmqpError.AmqpError, at: string, place: Place): SinkErro
       const message = `${where}: the user may not write with the routing key${key}: grant it with set_topic_permissions (${saidBy(error)})`
       return isTemplated ? failed(message) : misconfigured(message)
     }
+    if (/internal exchange/.test(error.detail)) {
+      return misconfigured(
+        `${where}: the exchange is internal, so nobody may publish to it: name another in "exchange" (${saidBy(error)})`,
+      )
+    }
     const thing = exchange === "" ? "the default exchange (amq.default)" : "the exchange"
     return misconfigured(
       `${where}: the user may not write to ${thing}: grant it with set_permissions (${saidBy(error)})`,
@@ -103,6 +108,12 @@ const unroutable = (at: string, { exchange, routingKey = "", isTemplated }: Plac
   return isTemplated ? rejected(message) : misconfigured(message)
 }
 
+/** A queue is full or failed. A constant key leads every event to the same queues, so all of them wait. */
+const nacked = (at: string, { isTemplated }: Place): SinkError => {
+  const message = `${at}: a queue did not take the event (nack): it is full and refuses more ("x-overflow": "reject-publish"), or failed`
+  return isTemplated ? failed(message) : throttled(message, pause)
+}
+
 export const sinkErrorOf = (error: AmqpError.AmqpError, place: Place): SinkError => {
   const at = `rabbitmq ${place.server}`
   const { code, detail } = error
@@ -121,9 +132,7 @@ export const sinkErrorOf = (error: AmqpError.AmqpError, place: Place): SinkError
         pause,
       )
     case AmqpError.nacked:
-      return failed(
-        `${at}: a queue did not take the event (nack): it is full and refuses more ("x-overflow": "reject-publish"), or failed`,
-      )
+      return nacked(at, place)
     case AmqpError.returned:
       return unroutable(at, place)
     case AmqpError.unwritable:
