@@ -95,6 +95,7 @@ describe("the places in src that", () => {
         "sinks/file/File.ts": [1, "rotation by calendar day, and a file's name"],
         "sinks/http/Http.ts": [2, "a signature's time; Retry-After may be a date"],
         "sinks/kafka/Produce.ts": [1, "a record's time"],
+        "sinks/nats/NatsConnection.ts": [1, "credentials expire at an instant"],
 
         "admin/Authorization.ts": [1, "when an operation was refused, which is stored"],
         "admin/ErasureRun.ts": [1, "how old events may be that are left"],

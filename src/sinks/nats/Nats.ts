@@ -69,8 +69,8 @@ const publishInOrder = Effect.fnUntraced(function* (
 const make = Effect.fnUntraced(function* (config: NatsConfig): Effect.fn.Return<Sink, SinkError, Scope.Scope> {
   const tls = config.tls && (yield* Certificates.read(config.tls))
   const { open } = yield* Effect.promise(() => import("./NatsConnection.ts"))
-  const { auth, inboxPrefix } = config
-  const use = yield* Connections.shared(open({ servers: config.servers, tls, auth, inboxPrefix }))
+  const { auth, inboxPrefix, tlsFirst } = config
+  const use = yield* Connections.shared(open({ servers: config.servers, tls, tlsFirst, auth, inboxPrefix }))
   const servers = config.servers.join(", ")
   const isTemplated = Template.hasPlaceholder(config.subject)
   const encode = encoder(config)

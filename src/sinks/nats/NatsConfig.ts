@@ -1,6 +1,6 @@
 /** The config of a NATS sink. */
 import { Effect, Schema } from "effect"
-import { secret, template, text } from "../../config/schema/Keys.ts"
+import { flag, secret, template, text } from "../../config/schema/Keys.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
 import * as MessageKeys from "../MessageKeys.ts"
@@ -88,6 +88,7 @@ export const NatsConfig = Schema.Struct({
       description: "Speak TLS to the servers; `{}` trusts the system's authorities. Without it there is no TLS",
     }),
   ),
+  tlsFirst: flag("Whether the servers begin with the handshake of TLS (`handshake_first`)", false),
   inboxPrefix: Schema.String.annotate({
     description:
       "Prefix of the subjects of acknowledgements: the user must be allowed to subscribe to what is below it",

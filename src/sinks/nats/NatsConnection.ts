@@ -18,7 +18,7 @@ import {
   nkeyAuthenticator,
   setTransportFactory,
 } from "@nats-io/transport-node"
-import { Effect, Redacted, type Scope } from "effect"
+import { Clock, Effect, Redacted, type Scope } from "effect"
 import { hasProperty, isObject } from "effect/Predicate"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import type { AuthConfig } from "./NatsConfig.ts"
@@ -43,6 +43,8 @@ export interface Options {
   readonly servers: ReadonlyArray<string>
   /** Absent: no TLS. Empty: TLS with the system's authorities. */
   readonly tls: HttpTransport.Certificates | undefined
+  /** Whether the handshake of TLS comes before the server's greeting. */
+  readonly tlsFirst: boolean
   readonly auth: AuthConfig | undefined
   readonly inboxPrefix: string
 }
@@ -82,7 +84,7 @@ const loginOf = (auth: AuthConfig) => {
   return { ...(username && { user: username }), ...(password && { pass: Redacted.value(password) }) }
 }
 
-const connect = (options: Options): Effect.Effect<NatsConnection, NatsError> =>
+const connect = (options: Options, now: number): Effect.Effect<NatsConnection, NatsError> =>
   Effect.callback((resume) => {
     // It is the process's, and whatever else used the client would set its own.
     setTransportFactory(transport)
@@ -90,7 +92,7 @@ const connect = (options: Options): Effect.Effect<NatsConnection, NatsError> =>
       servers: [...options.servers],
       name: "relay",
       // `null`: none, even where the server offers it.
-      tls: options.tls ?? null,
+      tls: options.tls === undefined ? null : { ...options.tls, handshakeFirst: options.tlsFirst },
       inboxPrefix: options.inboxPrefix,
       timeout: connectTimeout,
       pingInterval,
@@ -101,7 +103,7 @@ const connect = (options: Options): Effect.Effect<NatsConnection, NatsError> =>
     })
     connecting.then(
       (connected) => resume(Effect.succeed(connected)),
-      (error) => resume(Effect.fail(refusal(error))),
+      (error) => resume(Effect.fail(refusalFor(error, options, now))),
     )
     // It can't be stopped, only be closed when it is there.
     return Effect.sync(() => void connecting.then((late) => late.close()).catch(() => {}))
@@ -111,7 +113,8 @@ const connect = (options: Options): Effect.Effect<NatsConnection, NatsError> =>
 export const open = Effect.fnUntraced(function* (
   options: Options,
 ): Effect.fn.Return<Connection, NatsError, Scope.Scope> {
-  const connection = yield* Effect.acquireRelease(connect(options), (connection) =>
+  const now = yield* Clock.currentTimeMillis
+  const connection = yield* Effect.acquireRelease(connect(options, now), (connection) =>
     Effect.promise(() => connection.close().catch(() => undefined)),
   )
   const streams = jetstream(connection)
@@ -207,6 +210,21 @@ const refusal = (error: unknown): NatsError => {
   const failure = HttpTransport.failureOf(error)
   if (HttpTransport.passing[failure] === undefined) return natsError("untrusted", failure)
   return failure === "other" || failure === "reset" ? natsError("closed") : natsError("unreachable", failure)
+}
+
+/** Whether the token of a credentials file has expired. The server refuses it without saying why. */
+const isExpired = (credentials: string, now: number): boolean => {
+  const [, claims = ""] = /BEGIN NATS USER JWT-+\s+[\w-]+\.([\w-]+)\./.exec(credentials) ?? []
+  const [, seconds] = /"exp"\s*:\s*(\d+)/.exec(Buffer.from(claims, "base64url").toString()) ?? []
+  return seconds !== undefined && Number(seconds) * 1_000 <= now
+}
+
+/** The reason why connecting failed, which for some errors depends on the config. */
+const refusalFor = (error: unknown, { tls, tlsFirst, auth }: Options, now: number): NatsError => {
+  const refused = refusal(error)
+  if (refused.kind === "silent" && tls !== undefined && !tlsFirst) return natsError("silentToTls")
+  const credentials = auth?.credentials === undefined ? "" : Redacted.value(auth.credentials)
+  return refused.kind === "refused" && isExpired(credentials, now) ? natsError("expired") : refused
 }
 
 /** Why a request was not answered as it should be; the client has it below its own error. */

@@ -5,6 +5,7 @@ export const Kind = Schema.Literals([
   // No connection.
   "unreachable",
   "silent",
+  "silentToTls",
   "closed",
   "turnedAway",
   "foreign",

@@ -21,6 +21,7 @@ const seconds = 1_000
 /** Kinds that pass by themselves. */
 const passing: Partial<Record<Kind, string>> = {
   silent: "does not answer",
+  silentToTls: 'does not answer; if it begins with the handshake of TLS (handshake_first), set "tlsFirst"',
   closed:
     'has closed the connection; if that persists, check which port this is, and whether it wants a client certificate: set "tls"',
   noLeader:
@@ -60,6 +61,9 @@ const lasting: Readonly<Record<number, string>> = {
   10109: "the stream is sealed: nothing is added to it any more",
 }
 
+/** JetStream's codes for storage of an account or a server that is used up. */
+const usedUp = new Set([10002, 10023, 10028, 10047])
+
 const printable = (words: string): string => words.replace(/[^\x20-\x7e]/g, " ").slice(0, 200)
 
 /** A stream refuses a message. */
@@ -74,6 +78,13 @@ const byStream = ({ code, detail }: NatsError, at: string, { bytes, isTemplated 
   if (code === 10077 && /exceeded/.test(detail)) {
     const message = `${at}: the stream is full: raise its limits, or see to its consumers (${said})`
     return isTemplated ? failed(message) : throttled(message, 5 * seconds)
+  }
+  // It gets no better with another subject.
+  if (usedUp.has(code)) {
+    return throttled(
+      `${at}: the account, or the server, has no storage left for JetStream: raise its limits, or take messages out of its streams (${said})`,
+      5 * seconds,
+    )
   }
   // 10167: more waits to be written than it keeps in memory.
   if (code === 10167) return throttled(`${at}: the stream asks to wait (${said})`, 1 * seconds)

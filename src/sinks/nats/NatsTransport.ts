@@ -6,7 +6,7 @@
 import type { Socket } from "node:net"
 import { connect, type TLSSocket } from "node:tls"
 import type { NodeConnectionOptions } from "@nats-io/transport-node"
-import { Kind, Parser, type ParserEvent, parseSemVer } from "@nats-io/transport-node/lib/nats-base-client.js"
+import { errors, Kind, Parser, type ParserEvent, parseSemVer } from "@nats-io/transport-node/lib/nats-base-client.js"
 import { NodeTransport, nodeResolveHost } from "@nats-io/transport-node/lib/node_transport.js"
 
 /** The message of the error when a server demands TLS and the config has none. */
@@ -32,18 +32,33 @@ const guarded = <S extends Socket>(socket: S): S => {
 }
 
 class Transport extends NodeTransport {
-  override connect(host: Host, options: NodeConnectionOptions): Promise<void> {
+  /** The server's words before the client answers them. */
+  #greeting = ""
+
+  override async connect(host: Host, options: NodeConnectionOptions): Promise<void> {
     // Without a host, the certificate of one that is given by its address is held against "localhost".
     const named = { ...options.tls, host: host.tlsName || host.hostname }
-    return super.connect(host, options.tls ? { ...options, tls: named } : options)
+    await super.connect(host, options.tls ? { ...options, tls: named } : options)
+    // A server that takes no more connections says so behind its greeting and closes.
+    const [, refusal] = /^-ERR '(.*)'/m.exec(this.#greeting) ?? []
+    if (refusal !== undefined) throw new errors.ProtocolError(refusal)
+  }
+
+  /** The server waits for the handshake before it greets. */
+  override async tlsFirst(host: Host): Promise<TLSSocket> {
+    this.socket = await this.dial(host)
+    this.socket.removeAllListeners()
+    return this.startTLS()
   }
 
   override async dial(host: Host): Promise<Socket> {
     const socket = guarded(await super.dial(host))
     let said = 0
+    this.#greeting = ""
     // The client collects the first line for as long as it has no end. It takes this listener off with its own, behind that line.
-    return socket.on("data", ({ length }: Buffer) => {
-      said += length
+    return socket.on("data", (bytes: Buffer) => {
+      said += bytes.length
+      this.#greeting += bytes
       if (said > longest) socket.destroy(new SyntaxError("a greeting without an end"))
     })
   }

@@ -227,8 +227,8 @@ export const open = Effect.fnUntraced(
           },
           catch: (error) => failure ?? errorOf(error),
         }).pipe(
-          // That the channel was closed for its last message is how it should be; without a key nobody knows what it may
-          // write. A queue that another connection owns is there.
+          // The broker should close the channel for its last message. Without a key nobody knows whether it may write.
+          // A queue that another connection owns is there.
           Effect.catchIf(
             (error) =>
               error.code === AmqpErrors.preconditionFailed ||

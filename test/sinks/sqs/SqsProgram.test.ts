@@ -58,7 +58,9 @@ withMoto("relay run with SQS sinks", (shared) => {
     expect(code).toBe(1)
     const line = (sink: string) => stdout.split("\n").find((line) => line.trimStart().startsWith(sink))
     expect(line("keyless")).toContain('no credentials were found: set "credentials" or "profile"')
-    expect(line("nowhere")).toContain('there is no such queue: make it, or correct "queueUrl"')
+    expect(line("nowhere")).toContain(
+      'there is no such queue, or the credentials may not see it: make it, correct "queueUrl"',
+    )
   }, 60_000)
 
   test("config/examples/sqs.json sends failures, as it is but for its addresses", async () => {
