@@ -11,7 +11,7 @@ import * as Probes from "./admin/Probes.ts"
 import { RelayInfo } from "./admin/RelayInfo.ts"
 import * as Admin from "./admin/Server.ts"
 import type { Address } from "./config/Address.ts"
-import type { JournalConfig, RelayConfig, StopWaits } from "./config/Config.ts"
+import type { JournalConfig, RelayConfig } from "./config/Config.ts"
 import type { ConfigError } from "./config/diagnostics/Diagnostic.ts"
 import type { Loaded } from "./config/load/Load.ts"
 import * as LaneRecoveries from "./delivery/LaneRecoveries.ts"
@@ -27,6 +27,8 @@ import * as Journals from "./journal/Journals.ts"
 import { WorkerEntrypoint } from "./journal/WorkerEntrypoint.ts"
 import * as PageFiles from "./page/PageFiles.ts"
 import { Reload } from "./reload/Reload.ts"
+import { Restart } from "./reload/Restart.ts"
+import { Doors } from "./runtime/Doors.ts"
 import { ListenerTls } from "./runtime/ListenerTls.ts"
 import * as Runtime from "./runtime/Runtime.ts"
 
@@ -37,12 +39,18 @@ import * as Runtime from "./runtime/Runtime.ts"
  */
 const drains = { deliveries: Duration.seconds(8), admin: Duration.seconds(1), attempts: Duration.seconds(8) }
 
+/** A handover waits this long for attempts in flight: deliveries wait meanwhile. */
+const handedOverAttempts = Duration.seconds(1)
+
 export interface RelayOptions {
   readonly version: string
   /** The main module: where the journal's worker starts. */
   readonly entry: URL
   /** Loads the config again, for a reload. */
   readonly load: Effect.Effect<Loaded, ConfigError>
+  readonly restart: Restart["Service"]
+  /** Whether another process takes over, which sends again what attempts in flight don't end soon. */
+  readonly isHandedOver: () => boolean
 }
 
 export const layer = (loaded: Loaded, options: RelayOptions) => {
@@ -53,12 +61,13 @@ export const layer = (loaded: Loaded, options: RelayOptions) => {
     then(Ingest.layer),
     then(LastDeliveries.layer),
     then(LaneSpecs.layer(config.clients, sizeOf(config.journal))),
-    then(lanes(config)),
+    then(lanes(config, options)),
     then(LaneRecoveries.layer),
     then(SenderSilence.layer),
     then(Warnings.layer),
     then(ListenerTls.layer(config.tls)),
     then(Reload.layer(options.load, loaded)),
+    then(Restart.layer(options.restart)),
     then(RelayInfo.layer({ version: options.version, configFile: file })),
     then(Introduction.layer),
     then(listening(config)),
@@ -89,13 +98,12 @@ const sizeOf = ({ maxSize }: JournalConfig): number =>
   typeof maxSize === "number" ? maxSize : Number.POSITIVE_INFINITY
 
 /** A lane for each sink, which it opens. */
-const lanes = ({ sinks, quarantine, journal }: RelayConfig) => {
+const lanes = ({ sinks, quarantine, journal }: RelayConfig, { isHandedOver }: RelayOptions) => {
+  const grace = () => (isHandedOver() ? handedOverAttempts : drains.attempts)
   const ofJournal = (sizeOf(journal) * quarantine.maxShare) / 100
   const limits = { ...quarantine, maxBytes: Math.min(quarantine.maxSize, ofJournal) }
   return Layer.unwrap(
-    Effect.map(LaneSpecs, (specs) =>
-      Lanes.layer({ specs: sinks.map(specs.of), grace: drains.attempts, quarantine: limits }),
-    ),
+    Effect.map(LaneSpecs, (specs) => Lanes.layer({ specs: sinks.map(specs.of), grace, quarantine: limits })),
   )
 }
 
@@ -106,13 +114,28 @@ export class Listening extends Context.Service<
     /** The addresses, with the real ports. */
     readonly deliveries: Address
     readonly admin: Address
-    /** The waits of a stop, by the config in force. */
-    readonly stopWaits: () => StopWaits
+    /** The config in force. */
+    readonly config: () => RelayConfig
     /** From now on it is not ready. It accepts deliveries until `refuse`. */
     readonly leave: Effect.Effect<void>
     readonly refuse: Effect.Effect<void>
   }
 >()("relay/Relay/Listening") {}
+
+/** The ports of a config, by the keys that name their addresses. */
+export const doorsOf = ({ admin, listen, socket, idleTimeout, maxHeaders, tls, probes }: RelayConfig) =>
+  ({
+    "admin.listen": { address: admin.listen, whileHeld: Probes.whileHeld },
+    listen: {
+      address: listen,
+      socket,
+      idleTimeout,
+      maxHeaders,
+      mayPause: true,
+      ...(tls !== undefined && { tls }),
+      ...(probes && { whileHeld: Probes.whileHeld }),
+    },
+  }) satisfies Readonly<Record<string, Runtime.DoorOptions>>
 
 /** The admin server is up before the first delivery can come, and outlives the last. */
 const listening = (config: RelayConfig) =>
@@ -122,32 +145,25 @@ const listening = (config: RelayConfig) =>
       const { handle, leave, drain, noteRefused } = yield* Ingest
       const active = yield* ActiveConfig
       const listenerTls = yield* ListenerTls
-      const admin = yield* Runtime.serve({
-        address: config.admin.listen,
-        key: "admin.listen",
-        handler: PageFiles.before(yield* Admin.handler),
-        drainTimeout: drains.admin,
-      })
+      const open = yield* Doors
+      const doors = doorsOf(config)
+      const admin = yield* open("admin.listen", doors["admin.listen"])
+      yield* admin.serve({ handler: PageFiles.before(yield* Admin.handler), drainTimeout: drains.admin })
+      const deliveries = yield* open("listen", doors.listen)
+      yield* listenerTls.listening(deliveries.renew)
       // A reload may have come by the admin server.
       const tls = yield* listenerTls.current
-      const deliveries = yield* Runtime.serve({
-        address: config.listen,
-        key: "listen",
-        socket: config.socket,
-        idleTimeout: config.idleTimeout,
-        maxHeaders: config.maxHeaders,
-        ...(tls !== undefined && { tls }),
+      if (tls !== undefined && tls !== config.tls) yield* deliveries.renew(tls)
+      yield* deliveries.serve({
         handler: config.probes ? yield* Probes.before(handle, true) : handle,
         onRefused: noteRefused,
         onDrain: drain,
-        mayPause: true,
         drainTimeout: drains.deliveries,
       })
-      yield* listenerTls.listening(deliveries.renew)
       return Listening.of({
         deliveries: deliveries.address,
         admin: admin.address,
-        stopWaits: () => active.current.config.drain,
+        config: () => active.current.config,
         leave,
         refuse: drain,
       })

@@ -238,6 +238,16 @@ export const Reloaded = Schema.Struct({
   warnings: Schema.Array(Diagnostic),
 })
 
+/** The process that answers, and the last restart. */
+export const RestartStatus = Schema.Struct({
+  pid: Schema.Int,
+  version: Schema.String,
+  /** Why this process goes on after a restart that failed. */
+  failure: Schema.optionalKey(Schema.String),
+  /** Milliseconds without an open journal, if this process took over from another one. */
+  took: Schema.optionalKey(Schema.Finite),
+})
+
 export const Count = Schema.Struct({ count: Schema.Int })
 
 /** The result of a replay of dead letters. */
@@ -281,6 +291,9 @@ export class Relay extends HttpApiGroup.make("relay", { topLevel: true }).add(
     success: Reloaded,
     error: [Invalid, Refused, Unavailable],
   }),
+  /** Answers once the second process listens; `restartStatus` then says how it ended. */
+  HttpApiEndpoint.post("restart", "/restart", { success: Schema.Struct({ pid: Schema.Int }), error: Refused }),
+  HttpApiEndpoint.get("restartStatus", "/restart", { success: RestartStatus }),
   HttpApiEndpoint.post("import", "/journal/import", {
     payload: Schema.Struct({ events: Schema.Array(Kept) }),
     success: Imported,

@@ -54,6 +54,7 @@ const letters = (answer: Counted): string => count(answer.count, "dead letter")
 /** The operations by their group and endpoint. One of the API that is not here is not recorded. */
 export const operations: Readonly<Record<string, Operation>> = {
   "relay.reload": operation("reload"),
+  "relay.restart": operation("restart", { note: ({ pid }: { pid: number }) => `process ${pid} was started` }),
   "relay.import": operation("journal import", {
     on: ({ payload: { events } }: { payload: { events: ReadonlyArray<{ journal: string }> } }) =>
       [...new Set(events.map(({ journal }) => `journal ${journal}`))].join(" "),

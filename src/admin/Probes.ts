@@ -31,5 +31,13 @@ export const before = Effect.fnUntraced(function* (next: Handler, toPublic = fal
   return handle
 })
 
+/** Answers a probe while a restart holds all other requests: they are answered, so the relay is ready. */
+export const whileHeld = ({ method, url }: Request): Response | undefined => {
+  if (!reads.has(method)) return undefined
+  const { pathname } = new URL(url)
+  if (pathname === probePaths.health) return plain(200, "ok")
+  return pathname === probePaths.ready ? plain(200, "ready") : undefined
+}
+
 const plain = (status: number, text: string): Response =>
   new Response(`${text}\n`, { status, headers: { "content-type": "text/plain" } })

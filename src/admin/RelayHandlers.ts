@@ -1,4 +1,4 @@
-/** Status and history, import, live tail and reload. */
+/** Status and history, import, live tail, reload and restart. */
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { ActiveConfig } from "../ActiveConfig.ts"
@@ -8,6 +8,7 @@ import { Ingest } from "../ingest/Ingest.ts"
 import { Archive, type UndeliveredEvent } from "../journal/Archive.ts"
 import { Journal } from "../journal/Journal.ts"
 import { Reload } from "../reload/Reload.ts"
+import { Restart } from "../reload/Restart.ts"
 import * as Pattern from "../routing/Pattern.ts"
 import * as Api from "./Api.ts"
 import { History } from "./History.ts"
@@ -15,6 +16,7 @@ import type { Kept } from "./ImportLine.ts"
 import * as LiveStreams from "./LiveStreams.ts"
 import * as LiveTail from "./LiveTail.ts"
 import { noSink, noWebhook, requirePatterns, unavailable } from "./Refusals.ts"
+import { RelayInfo } from "./RelayInfo.ts"
 import { RelayStatus } from "./RelayStatus.ts"
 
 interface TapFilter {
@@ -44,6 +46,8 @@ export const layer = HttpApiBuilder.group(
     const active = yield* ActiveConfig
     const ingest = yield* Ingest
     const reload = yield* Reload
+    const restart = yield* Restart
+    const { version } = yield* RelayInfo
     const history = yield* History
     const { status } = yield* RelayStatus
     const limited = LiveStreams.make()
@@ -81,6 +85,12 @@ export const layer = HttpApiBuilder.group(
     return handlers.handleAll({
       status: () => Effect.mapError(status, unavailable),
       history: () => history.report,
+      restart: () =>
+        Effect.mapBoth(restart.begin, {
+          onSuccess: (pid) => ({ pid }),
+          onFailure: ({ message }) => new Api.Refused({ message }),
+        }),
+      restartStatus: () => Effect.map(restart.status, (status) => ({ ...status, version })),
       import: ({ payload: { events } }) => importEvents(events),
       audit: Effect.fnUntraced(function* ({ query: { limit = 50, ...query } }) {
         const records = yield* Effect.mapError(archive.audit.list({ ...query, limit: limit + 1 }), unavailable)

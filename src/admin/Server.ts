@@ -9,6 +9,7 @@ import { Archive } from "../journal/Archive.ts"
 import { Journal } from "../journal/Journal.ts"
 import { Operator } from "../journal/Operator.ts"
 import { Reload } from "../reload/Reload.ts"
+import { Restart } from "../reload/Restart.ts"
 import { userAgent } from "../runtime/HttpTransport.ts"
 import * as Problem from "../runtime/Problem.ts"
 import type { Handler } from "../runtime/RequestGuard.ts"
@@ -25,7 +26,7 @@ import { RelayInfo } from "./RelayInfo.ts"
 const metrics = HttpRouter.use(
   Effect.fnUntraced(function* (router) {
     const context = yield* Effect.context<
-      ActiveConfig | Archive | Ingest | Journal | Lanes | RelayInfo | Reload | SenderSilence
+      ActiveConfig | Archive | Ingest | Journal | Lanes | RelayInfo | Reload | Restart | SenderSilence
     >()
     yield* router.add(
       "GET",
@@ -59,14 +60,24 @@ const logging = Effect.gen(function* () {
 export const handler = Effect.gen(function* () {
   const { admin } = (yield* ActiveConfig).current.config
   const services = yield* Effect.context<
-    ActiveConfig | Archive | Ingest | Journal | Lanes | RelayInfo | Reload | SenderSilence
+    ActiveConfig | Archive | Ingest | Journal | Lanes | RelayInfo | Reload | Restart | SenderSilence
   >()
   const admit = AdminGuard.make(admin)
   const app = Layer.mergeAll(Handlers.layer, metrics).pipe(
     Layer.provide(HttpServer.layerServices),
     Layer.provide(
       Layer.succeedContext(
-        Context.pick(ActiveConfig, Archive, Ingest, Journal, Lanes, RelayInfo, Reload, SenderSilence)(services),
+        Context.pick(
+          ActiveConfig,
+          Archive,
+          Ingest,
+          Journal,
+          Lanes,
+          RelayInfo,
+          Reload,
+          Restart,
+          SenderSilence,
+        )(services),
       ),
     ),
   )

@@ -48,6 +48,10 @@ export const commands = {
     "Replay events from the journal, each with a new idempotency key",
     async () => (await import("./commands/replay.ts")).replay,
   ),
+  restart: command(
+    "Start the running relay's program again, without refusing a delivery",
+    async () => (await import("./commands/restart.ts")).restart,
+  ),
   run: command(
     "Receive, store and relay deliveries until stopped",
     async () => (await import("./commands/run.ts")).run,

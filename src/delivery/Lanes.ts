@@ -29,7 +29,7 @@ export interface LanesOptions {
   /** A sink each, without the quarantine. */
   readonly specs: ReadonlyArray<LaneSpec>
   /** How long attempts in flight may take when the relay stops, or a sink is removed or changed. */
-  readonly grace: Duration.Duration
+  readonly grace: () => Duration.Duration
   /** No limits when absent. */
   readonly quarantine?: Quarantine.QuarantineLimits
 }

@@ -19,7 +19,7 @@ export interface Options extends Pick<Lane.LaneOptions, "log" | "events" | "stat
   readonly spec: LaneSpec
   readonly acquired: AcquiredSink
   /** How long attempts in flight may take when it ends. */
-  readonly grace: Duration.Duration
+  readonly grace: () => Duration.Duration
   /** Stores the progress: see `ProgressStore.ts`. */
   readonly settle: Effect.Effect<ReadonlySet<Lane.Lane>>
 }
@@ -40,7 +40,7 @@ export const make = Effect.fnUntraced(function* (options: Options, opened: Opene
       pollEvery,
     )
     return Effect.andThen(
-      Effect.raceFirst(ending.drain(grace), Effect.forever(keepTime)),
+      Effect.raceFirst(ending.drain(grace()), Effect.forever(keepTime)),
       Effect.sync(() => ending.state.end()),
     )
   })

@@ -30,7 +30,7 @@ export interface RunningLanesOptions {
   readonly pool: Pool
   readonly announce: Announce
   /** How long attempts in flight may take when a lane is retired, or the relay stops. */
-  readonly grace: Duration.Duration
+  readonly grace: () => Duration.Duration
   /** How a sink's attempts are counted, in all streams together. */
   readonly stats: (sink: string) => AttemptStats
   /** Changes of lanes are made one after the other. */
@@ -60,7 +60,7 @@ export const make = Effect.fnUntraced(function* (given: RunningLanesOptions) {
   yield* Effect.addFinalizer(() => settle)
   yield* Effect.addFinalizer(() => {
     const ends = Effect.forEach(running.values(), ({ end }) => end, { concurrency: "unbounded", discard: true })
-    return Effect.andThen(sayInFlight(lanes(), grace), ends)
+    return Effect.andThen(sayInFlight(lanes(), grace()), ends)
   })
   const pumps = yield* FiberMap.make<string>()
   const adopting = yield* FiberMap.make<string>()

@@ -23,7 +23,7 @@ interface Running {
  * `grace` is how long attempts in flight may take when a lane is retired, or the
  * relay stops. `oneChange` has changes of the lanes made one after the other.
  */
-export const make = Effect.fnUntraced(function* (grace: Duration.Duration, oneChange: Semaphore.Semaphore) {
+export const make = Effect.fnUntraced(function* (grace: () => Duration.Duration, oneChange: Semaphore.Semaphore) {
   const announce = yield* Announcements.make
   const pool = yield* SinkPool.make
   const running = new Map<Log, Running>()

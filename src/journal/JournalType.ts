@@ -9,7 +9,13 @@ export interface JournalType<Config> {
   /** The keys of its config, beside `type`. */
   readonly config: Schema.Struct<Schema.Struct.Fields> & { readonly Type: Config }
   /** Loads the engine: only that of the journal in use is loaded. */
-  readonly load: () => Promise<{ readonly layer: (config: Config) => Layer.Layer<Journal | Archive, JournalError> }>
+  readonly load: () => Promise<{
+    readonly layer: (config: Config) => Layer.Layer<Journal | Archive, JournalError>
+    /** The version of the schema that this relay writes. */
+    readonly schema: number
+  }>
+  /** A text that differs for two journals; absent if one process can't hand the journal to another. */
+  readonly identity?: (config: Config) => string
   /** The keys that a reload may change: the journal takes them from `ConfigInForce`. */
   readonly live?: ReadonlyArray<string>
   /** The findings of `validate` and `doctor` without opening it; absent where the file is all there is to say. */

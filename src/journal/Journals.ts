@@ -16,6 +16,7 @@ type AnyJournalType = JournalType<unknown>
 const erase = <Config>({
   config,
   load,
+  identity,
   live,
   inspect,
   copying,
@@ -26,9 +27,10 @@ const erase = <Config>({
   ...(live && { live }),
   ...(inspect && { inspect: (config) => inspect(config as Config) }),
   load: async () => {
-    const { layer } = await load()
-    return { layer: (config) => layer(config as Config) }
+    const { layer, schema } = await load()
+    return { layer: (config) => layer(config as Config), schema }
   },
+  ...(identity && { identity: (config) => identity(config as Config) }),
   ...(ofFile && { ofFile }),
   ...(copying && { copying: async () => (await copying()) as Copying<unknown> }),
   ...(file && { file: (config) => file(config as Config) }),
@@ -47,6 +49,17 @@ export const layer = (config: JournalConfig): Layer.Layer<Journal | Archive, Jou
   if (type === undefined) return Layer.unwrap(Effect.fail(unknown))
   return Layer.unwrap(Effect.map(Effect.promise(type.load), ({ layer }) => layer(config)))
 }
+
+/** The identity of a journal, and the version of the schema that this relay writes; `undefined` if one process can't hand the journal to another. */
+export const identify = (
+  config: JournalConfig,
+): Effect.Effect<{ readonly journal: string; readonly schema: number } | undefined> =>
+  Effect.promise(async () => {
+    const type = journalTypes[config.type]
+    if (type?.identity === undefined) return undefined
+    const { schema } = await type.load()
+    return { journal: `${config.type} ${type.identity(config)}`, schema }
+  })
 
 /** The file that the journal of a config keeps, if it keeps one. */
 export const fileOf = (config: JournalConfig): JournalFile | undefined => journalTypes[config.type]?.file?.(config)

@@ -20,6 +20,8 @@ export interface PausableListener {
   readonly address: Address
   /** Opens another at the same address, and retires this one. Dies where that is not possible, and nothing has changed. */
   readonly replace: (libc: Libc) => Effect.Effect<void>
+  /** Lets another process of this user listen at the same address. Returns `false` while there isn't exactly one socket here. Throws if the system doesn't allow it. */
+  readonly share: (libc: Libc) => boolean
   /** Does not open again; resolves when the last connection has ended. */
   readonly close: (force: boolean) => Promise<void>
 }
@@ -178,15 +180,28 @@ const makeReplace = (listeners: Listeners, address: Address, retireAfter: Durati
   return (libc: Libc) => oneAtATime.withPermit(replace(libc))
 }
 
-/** Dies with what `listen` throws when the address is not available. `retireAfter` is when idle connections may be closed. */
+/** How a listener opens. */
+export interface OpenOptions {
+  readonly mayPause: boolean
+  /** When idle connections of a replaced listener may be closed. */
+  readonly retireAfter: Duration.Duration
+  /** Takes over the address from the one socket of another process, which shares it. */
+  readonly takesOver: Libc | undefined
+}
+
+/** Dies with what `listen` throws when the address is not available. */
 export const open = Effect.fnUntraced(function* (
   listen: Listen,
   first: Address,
-  mayPause: boolean,
-  retireAfter: Duration.Duration,
+  { mayPause, retireAfter, takesOver }: OpenOptions,
 ): Effect.fn.Return<PausableListener, never, Scope.Scope> {
   const listeners = new Listeners(listen)
-  const { address } = listeners.begin(first, false)
+  const { address } = listeners.begin(first, takesOver !== undefined)
+  if (takesOver !== undefined) {
+    const [socket = -1] = SharedPort.listening(takesOver, address.port)
+    // The other process's socket is the first of the two.
+    SharedPort.prefer(takesOver, socket, 1)
+  }
   if (mayPause) Descriptors.reserve()
   let isClosed = false
   const check = makeCheck(listeners, address, mayPause)
@@ -195,6 +210,12 @@ export const open = Effect.fnUntraced(function* (
   return {
     address,
     replace: makeReplace(listeners, address, retireAfter, yield* Scope.Scope),
+    share: (libc) => {
+      const sockets = SharedPort.listening(libc, address.port)
+      if (listeners.accepting === undefined || sockets.length !== 1) return false
+      SharedPort.share(libc, sockets)
+      return true
+    },
     close: async (force) => {
       isClosed = true
       if (mayPause) Descriptors.release()

@@ -22,6 +22,7 @@ import * as Generation from "./Generation.ts"
 import * as Holders from "./Holders.ts"
 import { type ListenerOptions, open, type PausableListener, type RetirableListener } from "./PausableListener.ts"
 import type { Libc, Listener, ListenOptions, Platform } from "./Platform.ts"
+import * as Reception from "./Reception.ts"
 import * as RequestGuard from "./RequestGuard.ts"
 import * as UnixSocket from "./UnixSocket.ts"
 
@@ -30,21 +31,14 @@ const platform: Platform = "Deno" in globalThis ? DenoPlatform.make() : BunPlatf
 /** `name` and `version` of the runtime, whether this is a compiled binary, its fastest HMAC, the address of a request, the C library, and its collector. */
 export const { name, version, isCompiled, hmac, peerOf, libc, collect } = platform
 
-/** The options of an HTTP server. */
-export interface ServeOptions {
+/** The options of an open port. */
+export interface DoorOptions {
   readonly address: Address
   /** Rights of a Unix socket. Default: its owner and group may connect. */
   readonly socket?: Socket | undefined
   /** The key of the config that names the address, for messages. */
   readonly key?: string
   readonly tls?: Tls
-  readonly handler: RequestGuard.Handler
-  /** Called with each answer that is not the handler's, and the request id in it. */
-  readonly onRefused?: (refusal: RequestGuard.Refusal, requestId: string, request: Request) => void
-  /** Called once, when the drain begins: refuse from now on. */
-  readonly onDrain?: Effect.Effect<void>
-  /** How long a drain waits for requests in progress. Default: 10 seconds. */
-  readonly drainTimeout?: Duration.Duration
   /** Closes while file descriptors are exhausted, so that everything else has some. Default: false. */
   readonly mayPause?: boolean
   /** Default: 60 seconds. */
@@ -53,7 +47,25 @@ export interface ServeOptions {
   readonly maxHeaders?: number | undefined
   /** Bytes of a body at most, for handlers that don't limit it themselves. Default: 64 MiB. */
   readonly maxBody?: number
+  /** Answers requests that don't wait while all others do. */
+  readonly whileHeld?: (request: Request) => Response | undefined
+  /** Another process of this user shares the address, and new connections come here from now on. Waits until that process has ended. */
+  readonly takesOver?: Effect.Effect<void>
 }
+
+/** How requests are handled. */
+export interface Handling {
+  readonly handler: RequestGuard.Handler
+  /** Called with each answer that is not the handler's, and the request id in it. */
+  readonly onRefused?: (refusal: RequestGuard.Refusal, requestId: string, request: Request) => void
+  /** Called once, when the drain begins: refuse from now on. */
+  readonly onDrain?: Effect.Effect<void>
+  /** How long a drain waits for requests in progress. Default: 10 seconds. */
+  readonly drainTimeout?: Duration.Duration
+}
+
+/** The options of an HTTP server. */
+export type ServeOptions = DoorOptions & Handling
 
 /** The address can't be listened on. */
 export class ServeError extends Schema.TaggedError<ServeError>()("ServeError", {
@@ -66,8 +78,12 @@ export class ServeError extends Schema.TaggedError<ServeError>()("ServeError", {
 const usualIdleTimeout = Duration.seconds(60)
 /** Idle connections of a replaced listener stay this much longer than `idleTimeout`, if the runtime closes none by itself. */
 const retireLater = Duration.seconds(5)
+const usualDrainTimeout = Duration.seconds(10)
 /** How long connections that are idle, or receive their last bytes, have to close. */
 const closeTimeout = Duration.seconds(1)
+/** How long requests in progress have before another process serves. */
+const longestHandover = Duration.seconds(1)
+const lookEvery = Duration.millis(5)
 
 type Place = Pick<ServeOptions, "address" | "key">
 const inWords = ({ address, key }: Place): string =>
@@ -168,15 +184,48 @@ export interface Serving {
   readonly renew: (tls: Tls) => Effect.Effect<void, ServeError>
 }
 
-/** Serves until the scope closes, then drains. */
-export const serve = Effect.fn("Runtime.serve")(function* (
-  options: ServeOptions,
-): Effect.fn.Return<Serving, ServeError, Scope.Scope> {
+/** An open port, whose requests wait until a handler serves them. */
+export interface Door extends Serving {
+  /** Serves until the scope closes. Then it drains and closes the port, unless another process will serve the requests. */
+  readonly serve: (handling: Handling) => Effect.Effect<void, never, Scope.Scope>
+  /** Another process of this user may listen here from now on. */
+  readonly share: Effect.Effect<void, ServeError>
+  /** Each answer closes its connection from now on, and the end of `serve` leaves the port open: requests wait. `serve` undoes both. */
+  readonly leave: Effect.Effect<void>
+  /** Passes the requests that wait, and all later ones, to a handler. */
+  readonly passTo: (handler: RequestGuard.Handler) => void
+}
+
+/** Closes the port once the requests in progress have ended, or by force after `timeout`. */
+const drain = Effect.fnUntraced(function* (
+  listener: PausableListener,
+  guard: RequestGuard.Guard,
+  timeout: Duration.Duration,
+) {
+  const waiting = guard.inProgress()
+  if (waiting > 0) {
+    const what = waiting === 1 ? "1 request" : `${waiting} requests`
+    yield* Effect.logInfo(
+      `waiting for ${what} under way on ${format(listener.address)}, for ${Duration.format(timeout)} at most`,
+    )
+  }
+  const idle = yield* Effect.timeoutOption(guard.idle, timeout)
+  if (Option.isNone(idle)) yield* Effect.logWarning("requests still under way at the end of the drain are cut off")
+  const ended = Option.isSome(idle) && (yield* close(listener, false))
+  if (!ended) yield* close(listener, true)
+})
+
+/** Opens a port until the scope closes. */
+export const openDoor = Effect.fn("Runtime.openDoor")(function* (
+  options: DoorOptions,
+): Effect.fn.Return<Door, ServeError, Scope.Scope> {
   const run = Effect.runForkWith(yield* Effect.context<never>())
   const report = (requestId: string, defect: unknown) => {
     run(Effect.annotateLogs(Effect.logError("a bug while answering a request", defect), { requestId }))
   }
-  const guard = RequestGuard.make(options.handler, report, options.onRefused)
+  const reception = Reception.make(options.whileHeld ?? (() => undefined))
+  let onRefused: Handling["onRefused"]
+  const guard = RequestGuard.make(reception.handle, report, (...refused) => onRefused?.(...refused))
   let { tls } = options
   const idleTimeout = options.idleTimeout ?? usualIdleTimeout
   const listen = (own: ListenerOptions): RetirableListener => {
@@ -197,50 +246,105 @@ export const serve = Effect.fn("Runtime.serve")(function* (
     return { ...listener, address: { ...own.address, port: listener.address.port }, generation }
   }
   yield* checkSocket(options)
+  const takesOver = options.takesOver === undefined ? undefined : yield* Effect.mapError(sharingLibrary, cantShare)
+  // Until then the kernel counts another process's socket too, and `SharedPort.prefer` would name a wrong one.
+  const isAlone = options.takesOver ?? Effect.void
   const opening = Effect.catchDefect(
-    open(listen, options.address, options.mayPause === true, Duration.sum(idleTimeout, retireLater)),
+    open(listen, options.address, {
+      mayPause: options.mayPause === true,
+      retireAfter: Duration.sum(idleTimeout, retireLater),
+      takesOver,
+    }),
     (error) => Effect.fail(whyNot(error, options)),
   )
-  const { address, replace } = yield* Effect.acquireRelease(opening, (listener) =>
-    Effect.gen(function* () {
-      yield* options.onDrain ?? Effect.void
-      const timeout = options.drainTimeout ?? Duration.seconds(10)
-      const waiting = guard.inProgress()
-      if (waiting > 0) {
-        const what = waiting === 1 ? "1 request" : `${waiting} requests`
-        yield* Effect.logInfo(
-          `waiting for ${what} under way on ${format(listener.address)}, for ${Duration.format(timeout)} at most`,
-        )
-      }
-      const idle = yield* Effect.timeoutOption(guard.idle, timeout)
-      if (Option.isNone(idle)) yield* Effect.logWarning("requests still under way at the end of the drain are cut off")
-      const ended = Option.isSome(idle) && (yield* close(listener, false))
-      if (!ended) yield* close(listener, true)
-    }),
-  )
+  let isClosed = false
+  const end = Effect.fnUntraced(function* (listener: PausableListener, timeout: Duration.Duration) {
+    if (isClosed) return
+    isClosed = true
+    yield* drain(listener, guard, timeout)
+  })
+  const listener = yield* Effect.acquireRelease(opening, (listener) => {
+    reception.giveUp()
+    return end(listener, closeTimeout)
+  })
+  const finish = Effect.fnUntraced(function* ({ onDrain = Effect.void, drainTimeout = usualDrainTimeout }: Handling) {
+    if (!reception.isLeaving) {
+      yield* onDrain
+      return yield* end(listener, drainTimeout)
+    }
+    reception.hold()
+    const isIdle = Effect.sync(() => guard.inProgress() <= reception.waiting())
+    const idle = Effect.repeat(Effect.delay(isIdle, lookEvery), { until: (yes) => yes })
+    yield* Effect.timeoutOption(idle, longestHandover)
+    yield* onDrain
+  })
   const renew = Effect.fn("Runtime.renew")(function* (next: Tls): Effect.fn.Return<void, ServeError> {
-    const library = yield* sharingLibrary
+    const library = yield* Effect.mapError(sharingLibrary, cantRenew)
+    yield* isAlone
     const before = tls
     tls = next
-    yield* Effect.catchDefect(replace(library), (error) => {
+    yield* Effect.catchDefect(listener.replace(library), (error) => {
       tls = before
       return Effect.fail(whyNot(error, options))
     })
   })
-  return { address, renew }
+  return {
+    address: listener.address,
+    renew,
+    serve: (handling) =>
+      Effect.acquireRelease(
+        Effect.sync(() => {
+          reception.isLeaving = false
+          onRefused = handling.onRefused
+          reception.passTo(handling.handler)
+        }),
+        () => finish(handling),
+      ),
+    share: Effect.andThen(isAlone, Effect.mapError(sharingLibrary, cantShare)).pipe(
+      Effect.flatMap((library) => shareWith(listener, library)),
+    ),
+    leave: Effect.sync(() => {
+      reception.isLeaving = true
+    }),
+    passTo: reception.passTo,
+  }
 })
 
-/** The library that a listener needs to take over from another. */
-const sharingLibrary: Effect.Effect<Libc, ServeError> = Effect.suspend(() =>
+/** Serves until the scope closes, then drains. */
+export const serve = Effect.fn("Runtime.serve")(function* (
+  options: ServeOptions,
+): Effect.fn.Return<Serving, ServeError, Scope.Scope> {
+  const door = yield* openDoor(options)
+  yield* door.serve(options)
+  return door
+})
+
+/** The library that a listener needs to share its address. Fails with the reason. */
+const sharingLibrary: Effect.Effect<Libc, string> = Effect.suspend(() =>
   platform.cantSharePort === undefined
     ? Effect.mapError(Effect.try(platform.libc), () => "the C library can't be called")
     : Effect.fail(platform.cantSharePort),
-).pipe(
-  Effect.mapError(
-    (why) =>
-      new ServeError({ message: `the listener can't take another certificate here (${why}): restart the relay` }),
-  ),
 )
+
+const cantRenew = (why: string): ServeError =>
+  new ServeError({ message: `the listener can't take another certificate here (${why}): restart the relay` })
+const cantShare = (why: string): ServeError =>
+  new ServeError({ message: `two processes can't listen at one address here: ${why}` })
+
+const shareWith = ({ address, share }: PausableListener, library: Libc): Effect.Effect<void, ServeError> => {
+  const where = format(address)
+  if (address.unix !== undefined) return Effect.fail(cantShare(`${where} is a Unix socket`))
+  return Effect.try({
+    try: () => share(library),
+    catch: () => cantShare("the system has no SO_REUSEPORT"),
+  }).pipe(
+    Effect.filterOrFail(
+      (isShared) => isShared,
+      () => cantShare(`${where} is paused, or has just taken another certificate; try again in two minutes`),
+    ),
+    Effect.asVoid,
+  )
+}
 
 const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const
 /** The signals that stop the process. */

@@ -65,6 +65,7 @@ const requests: Readonly<
     body: { event: "evt_1" },
     record: { what: "events erase", on: "--event evt_1", note: "1 erased, 0 left undelivered" },
   },
+  "relay.restart": { path: "/restart", record: { what: "restart", on: "", note: "process 4242 was started" } },
   "deadLetters.drop": {
     path: "/dead-letters/drop",
     body: { lane: "lake", type: "client.*" },

@@ -13,6 +13,7 @@ import type { JournalStatus } from "../../src/journal/Archive.ts"
 import type { AuditLog } from "../../src/journal/AuditLog.ts"
 import type { FleetStatus } from "../../src/journal/FleetStatus.ts"
 import { Reload } from "../../src/reload/Reload.ts"
+import { Restart } from "../../src/reload/Restart.ts"
 import type { Handler } from "../../src/runtime/RequestGuard.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
 import { whole } from "../journal/whole.ts"
@@ -107,6 +108,10 @@ export const start = Effect.fnUntraced(function* (setup: Setup = {}) {
       status: Effect.succeed({ loadedAt: 1_000_000, refusal: setup.refusal ?? "" }),
     }),
   )
+  const restart = Restart.layer({
+    begin: Effect.as(tell("restart"), 4242),
+    status: Effect.succeed({ pid: 4242, took: 80 }),
+  })
   const journal = MemoryJournal.layerWith((memory) => ({
     status: Effect.map(memory.status, (status) => ({ ...status, ...setup.status })),
     audit: { ...memory.audit, ...setup.audit },
@@ -116,7 +121,7 @@ export const start = Effect.fnUntraced(function* (setup: Setup = {}) {
   const ingest = Ingest.layer.pipe(Layer.provideMerge(Layer.merge(journal, active)))
   const info = RelayInfo.layer({ version: "1.2.3", configFile: "relay.config.json" })
   const silence = Layer.succeed(SenderSilence, SenderSilence.of({ since: (name) => setup.silent?.[name] }))
-  const context = yield* Layer.build(Layer.mergeAll(lanes, info, reload, ingest, silence))
+  const context = yield* Layer.build(Layer.mergeAll(lanes, info, reload, restart, ingest, silence))
   const { counters, drain, refusals } = Context.get(context, Ingest)
   setup.counted?.(counters)
   for (const one of setup.refused ?? []) refusals.add(one)

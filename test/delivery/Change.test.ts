@@ -52,7 +52,7 @@ const { delivery } = spec("", slow().sink).config
 const longTimeout = { delivery: { ...delivery, timeout: Duration.hours(1) } }
 
 const lanes = (specs: ReadonlyArray<LaneSpec>) =>
-  Lanes.layer({ specs, grace: Duration.seconds(10) }).pipe(
+  Lanes.layer({ specs, grace: () => Duration.seconds(10) }).pipe(
     Layer.provide(Layer.provide(RelayEvents.layer, activeConfig())),
   )
 const running = (specs: ReadonlyArray<LaneSpec>) => Layer.provideMerge(lanes(specs), MemoryJournal.layer)

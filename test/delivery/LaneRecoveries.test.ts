@@ -33,7 +33,7 @@ const journal = Effect.gen(function* () {
     const scope = yield* Scope.make()
     const context = yield* Layer.build(
       LaneRecoveries.layer.pipe(
-        Layer.provideMerge(Lanes.layer({ specs, grace: Duration.zero })),
+        Layer.provideMerge(Lanes.layer({ specs, grace: () => Duration.zero })),
         Layer.provideMerge(RelayEvents.layer),
         Layer.provide(Layer.merge(config, Layer.succeedContext(services()))),
         Layer.fresh,

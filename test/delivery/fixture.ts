@@ -111,7 +111,7 @@ export const append = (
 export const pass = (time: Duration.Input) => TestClock.adjust(time)
 
 export const lanesOf = (specs: ReadonlyArray<LaneSpec>, routes: ReadonlyArray<Router.Route> = []) =>
-  Lanes.layer({ specs, grace: Duration.zero }).pipe(
+  Lanes.layer({ specs, grace: () => Duration.zero }).pipe(
     Layer.provide(Layer.provide(RelayEvents.layer, activeConfig({ routes }))),
   )
 

@@ -42,7 +42,7 @@ const relay = ({ config }: Loaded, load: ReturnType<typeof loading>) =>
     Layer.provide(
       Layer.unwrap(
         Effect.map(LaneSpecs, (specs) =>
-          Lanes.layer({ specs: config.sinks.map(specs.of), grace: Duration.seconds(1) }),
+          Lanes.layer({ specs: config.sinks.map(specs.of), grace: () => Duration.seconds(1) }),
         ),
       ),
     ),

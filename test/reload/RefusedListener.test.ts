@@ -48,7 +48,7 @@ const relayWith = <A, E>(
     const first = yield* loading("old", "before", away)
     const lanes = Layer.unwrap(
       Effect.map(LaneSpecs, (specs) =>
-        Lanes.layer({ specs: first.config.sinks.map(specs.of), grace: Duration.seconds(1) }),
+        Lanes.layer({ specs: first.config.sinks.map(specs.of), grace: () => Duration.seconds(1) }),
       ),
     )
     const specs = Layer.effect(

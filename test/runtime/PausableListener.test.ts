@@ -20,8 +20,7 @@ const numbered = Effect.fnUntraced(function* (address: Address) {
       return { ...platform.listen({ ...own, tls: undefined, handler, maxBody: 1024, idleTimeout: 60 }), generation }
     },
     address,
-    false,
-    Duration.millis(50),
+    { mayPause: false, retireAfter: Duration.millis(50), takesOver: undefined },
   )
   yield* Effect.addFinalizer(() => Effect.promise(() => listener.close(true)))
   return listener

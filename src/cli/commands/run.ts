@@ -13,8 +13,11 @@ import { Command } from "effect/cli"
 import * as Address from "../../config/Address.ts"
 import type { RelayConfig } from "../../config/Config.ts"
 import { logDiagnostics } from "../../config/diagnostics/Diagnostic.ts"
+import type { Loaded } from "../../config/load/Load.ts"
 import { ReadFiles } from "../../config/load/ReadFile.ts"
+import * as Monotonic from "../../event/Monotonic.ts"
 import * as Router from "../../routing/Router.ts"
+import { Doors } from "../../runtime/Doors.ts"
 import { onSignal } from "../../runtime/Runtime.ts"
 import { relayVersion } from "../../runtime/Version.ts"
 import { io } from "../support/CommandError.ts"
@@ -23,6 +26,7 @@ import { configFlag, loadConfig, loadQuietly } from "../support/loadConfig.ts"
 import * as Logging from "../support/logging.ts"
 import { plain, say, sayWhole, table } from "../support/output.ts"
 import { lazily, Program } from "../support/Program.ts"
+import type { Restarts } from "../support/restarts.ts"
 import type { Stop } from "../support/stop.ts"
 
 export interface Opening {
@@ -82,9 +86,17 @@ export const opening = (facts: Opening): string => {
   ].join("\n")
 }
 
-/** `triggered` is opened by what asks for a reload; `started` is called once it listens. */
-const serve = Effect.fnUntraced(function* (json: boolean, triggered: Latch.Latch, started: Stop["started"]) {
-  const loaded = yield* json ? loadQuietly : loadConfig
+interface Serving {
+  readonly json: boolean
+  /** It is opened to ask for a reload. */
+  readonly triggered: Latch.Latch
+  /** Called each time that the relay listens. */
+  readonly started: Stop["started"]
+  readonly restarts: Restarts
+}
+
+/** Serves until another process can take over. Returns that process, and the config in force. */
+const serve = Effect.fnUntraced(function* (loaded: Loaded, { json, triggered, started, restarts }: Serving) {
   const { file, config } = loaded
   const { command, entry } = yield* Program
   const [Relay, { reloadWhen }, { warningsOf }, { Journal }, { notifySystemd }] = yield* Effect.all([
@@ -95,7 +107,11 @@ const serve = Effect.fnUntraced(function* (json: boolean, triggered: Latch.Latch
     lazily(() => import("../support/notifySystemd.ts")),
   ])
   const load = Effect.provideContext(loadQuietly, yield* Effect.context<Effect.Services<typeof loadQuietly>>())
-  const context = yield* Layer.build(Relay.layer(loaded, { version: relayVersion, entry, load }))
+  const { restart, isHandedOver, doors } = restarts
+  const options = { version: relayVersion, entry, load, restart, isHandedOver }
+  const from = yield* Monotonic.now
+  const context = yield* Effect.provideService(Layer.build(Relay.layer(loaded, options)), Doors, doors.open)
+  yield* restarts.opened(config, (yield* Monotonic.now) - from)
   // From here on the log goes to the collector too, where the config names one.
   const logged = Effect.provideContext(context)
   if (json) yield* logged(logDiagnostics(warningsOf(loaded)))
@@ -112,7 +128,29 @@ const serve = Effect.fnUntraced(function* (json: boolean, triggered: Latch.Latch
   const broken = Effect.catchTag(Context.get(context, Journal).broken, "JournalBroken", ({ message }) =>
     Effect.fail(io(`the journal is broken, so the relay exits: ${message}`)),
   )
-  return yield* Effect.raceFirst(broken, Effect.provideContext(notifySystemd, context))
+  const notifying = Effect.provideContext(notifySystemd, context)
+  const attempt = yield* Effect.raceFirst(Effect.raceFirst(broken, notifying), restarts.asked)
+  return { attempt, config: listening.config() }
+}, Effect.scoped)
+
+/** Serves until another process has taken over, or waits for the one before and serves then. */
+const serveInTurn = Effect.fnUntraced(function* (options: Omit<Serving, "restarts">) {
+  const [Handover, Restarts] = yield* Effect.all([
+    lazily(() => import("../../runtime/ProcessHandover.ts")),
+    lazily(() => import("../support/restarts.ts")),
+  ])
+  const first = yield* Handover.predecessor
+  const serving = Effect.gen(function* () {
+    const restarts = yield* Restarts.make(first)
+    let loaded = yield* options.json ? loadQuietly : loadConfig
+    yield* restarts.succeed(loaded.config)
+    for (;;) {
+      const { attempt, config } = yield* serve(loaded, { ...options, restarts })
+      if (yield* restarts.handOver(attempt)) return
+      loaded = { ...loaded, config }
+    }
+  })
+  yield* Effect.tapError(serving, ({ message }) => first?.refuse(message) ?? Effect.void)
 }, Effect.scoped)
 
 /** Logs SIGUSR1 and SIGUSR2, which log rotation sends to many servers, instead of ending the process. */
@@ -145,7 +183,7 @@ export const run = Command.make(
     const files = watch ? new Map<string, string>() : undefined
     const triggered = yield* triggers(files)
     const drained = "drained, everything accepted is on disk"
-    yield* Effect.raceAllFirst([stopped, serve(json, triggered, started), ignoreRotation]).pipe(
+    yield* Effect.raceAllFirst([stopped, serveInTurn({ json, triggered, started }), ignoreRotation]).pipe(
       Effect.andThen(json ? Effect.logInfo(drained) : say(`relay: ${drained}`)),
       Effect.provideService(ReadFiles, files),
       Effect.provideService(Notify.Notify, notify),

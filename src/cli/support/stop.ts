@@ -33,7 +33,7 @@ const wait = (time: Duration.Duration, message: string): Effect.Effect<void> =>
 export const makeStop = (): Stop => {
   let relay: Relay | undefined
   const waitsAt = (signal: Signal): StopWaits =>
-    relay === undefined || signal === "SIGINT" ? noWaits : relay.stopWaits()
+    relay === undefined || signal === "SIGINT" ? noWaits : relay.config().drain
 
   const stopped = Effect.gen(function* () {
     const log = Effect.runSyncWith(yield* Effect.context<never>())

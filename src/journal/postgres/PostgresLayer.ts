@@ -9,6 +9,8 @@ import { nameOf, type PostgresConfig } from "./connection/PostgresConfig.ts"
 import * as PostgresJournal from "./PostgresJournal.ts"
 import { migrate } from "./tables/DatabaseSchema.ts"
 
+export { latest as schema } from "./tables/DatabaseSchema.ts"
+
 /** Opens the database, brings its schema to the newest version, and joins the fleet: for the length of a scope. */
 export const layer = (config: PostgresConfig): Layer.Layer<Journal | Archive, JournalError> =>
   Layer.effectContext(

@@ -15,5 +15,6 @@ export const Sqlite: JournalType<SqliteConfig> = {
     return { source, target }
   },
   load: () => import("./SqliteJournal.ts"),
+  identity: ({ path }) => path,
   file: ({ path, maxSize, minFree }) => ({ path, lock: lockOf(path), maxSize, minFree }),
 }

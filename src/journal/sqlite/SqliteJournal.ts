@@ -80,6 +80,8 @@ const make = Effect.fnUntraced(function* (
   }
 })
 
+export { current as schema } from "./rows/Migrations.ts"
+
 /** The journal of a config, and its archive; fails with `JournalUnavailable` or `JournalBroken` where it can't be opened. */
 export const layer = (options: SqliteConfig): Layer.Layer<Journal | Archive, JournalError> =>
   Layer.effectContext(Effect.map(make(options), servicesOf))

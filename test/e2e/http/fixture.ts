@@ -34,12 +34,19 @@ const unmarked = (line: string): string => {
   return marked === null ? line : Buffer.from(marked[1] ?? "", "base64").toString("utf8")
 }
 
-export interface TargetOptions extends Pick<StartOptions, "binary" | "under"> {
+export interface TargetOptions extends Pick<StartOptions, "binary" | "under" | "env"> {
   readonly tls?: { readonly certificate: string; readonly key: string }
   readonly drain?: { readonly delay: string; readonly refuse: string }
+  /** Default: a file in its directory. */
+  readonly journal?: Readonly<Record<string, unknown>>
 }
 
-export const startTarget = async ({ tls, drain, ...options }: TargetOptions = {}): Promise<Target> => {
+export const startTarget = async ({
+  tls,
+  drain,
+  journal = { path: "./journal.db" },
+  ...options
+}: TargetOptions = {}): Promise<Target> => {
   const cwd = mkdtempSync(join(tmpdir(), "relay-http-"))
   const [port, admin] = [await freePort(), await freePort()]
   const secrets = [
@@ -52,7 +59,7 @@ export const startTarget = async ({ tls, drain, ...options }: TargetOptions = {}
     ...(tls === undefined ? {} : { tls }),
     ...(drain === undefined ? {} : { drain }),
     admin: { listen: `127.0.0.1:${admin}` },
-    journal: { path: "./journal.db" },
+    journal,
     webhooks: {
       scheduling: { path: "/hooks/scheduling", secrets, maxBody: "256 KiB" },
       small: { path: "/hooks/small", secrets, maxBody: "64 KiB" },

@@ -76,7 +76,7 @@ export const start = (options: LifeOptions): Life => {
   }
   const relay = Lanes.layer({
     specs: sinks.map(spec),
-    grace: Duration.seconds(2),
+    grace: () => Duration.seconds(2),
   }).pipe(
     Layer.provide(Layer.provide(RelayEvents.layer, Layer.succeed(ActiveConfig, active))),
     Layer.provideMerge(watched(options)),

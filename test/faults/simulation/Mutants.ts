@@ -136,8 +136,8 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "an attempt keeps its deadline while a reload waits for it",
     file: "src/delivery/RunningLane.ts",
-    find: "Effect.raceFirst(ending.drain(grace), Effect.forever(keepTime))",
-    replace: "ending.drain(grace)",
+    find: "Effect.raceFirst(ending.drain(grace()), Effect.forever(keepTime))",
+    replace: "ending.drain(grace())",
     line,
   },
   {

@@ -17,7 +17,8 @@ if [ -d /run/systemd/system ]; then
   if systemctl --quiet is-active relay; then
     # A restart with a config that the new version refuses would end the service.
     if relay validate --offline -c /etc/relay/relay.config.json >/dev/null; then
-      systemctl restart relay || echo "relay: it did not start again; \`journalctl -u relay\` says why" >&2
+      # The running one may be of a version without "relay restart", or refuse it.
+      relay restart -c /etc/relay/relay.config.json >/dev/null 2>&1 || systemctl restart relay || echo "relay: it did not start again; \`journalctl -u relay\` says why" >&2
     else
       echo "relay: this version refuses the config, so the one before still runs; mend it, then \`systemctl restart relay\`" >&2
     fi

@@ -37,7 +37,7 @@ export const lanes = (client: string, config: () => Record<string, unknown>) =>
         key: ({ event }) => event.accountId,
       },
     ],
-    grace: Duration.seconds(5),
+    grace: () => Duration.seconds(5),
   }).pipe(Layer.provide(Layer.provide(RelayEvents.layer, activeConfig())), Layer.provideMerge(MemoryJournal.layer))
 
 /** Appends events `from` to `to`. */

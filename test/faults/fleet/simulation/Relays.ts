@@ -128,7 +128,7 @@ export class Relays {
         duplicates: { age: Duration.hours(24), count: 100_000 },
       })
       const specs = sinks.specs(this.#sender(name, life, index), life.version)
-      const lanes = Lanes.layer({ specs, grace: Duration.seconds(1) }).pipe(
+      const lanes = Lanes.layer({ specs, grace: () => Duration.seconds(1) }).pipe(
         Layer.provide(Layer.provide(RelayEvents.layer, activeConfig({ routes: [] }))),
         Layer.provide(Layer.succeedContext(servicesOf(journal))),
       )

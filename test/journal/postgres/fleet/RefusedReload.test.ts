@@ -20,7 +20,7 @@ const lanesOver = ({ journal }: Relay) =>
   Layer.build(
     Introduction.layer.pipe(
       Layer.provideMerge(RelayInfo.layer({ version: "1", configFile: "relay.config.json" })),
-      Layer.provideMerge(Lanes.layer({ specs: [], grace: Duration.seconds(1) })),
+      Layer.provideMerge(Lanes.layer({ specs: [], grace: () => Duration.seconds(1) })),
       Layer.provide(RelayEvents.layer),
       Layer.provideMerge(activeConfig()),
       Layer.provideMerge(Layer.succeedContext(servicesOf(journal))),

@@ -1,0 +1,211 @@
+/**
+ * The restart of `relay run` without a refused delivery, on both sides. The
+ * messages of the two processes are those of `ProcessHandover.ts`.
+ *
+ * The first process keeps its ports and goes on until the second one listens
+ * there. It then closes its journal, and opens it again if the second one doesn't
+ * open it in time. Requests wait meanwhile, in whichever process they come to.
+ */
+import { Duration, Effect, Exit, Queue, Scope } from "effect"
+import * as Address from "../../config/Address.ts"
+import type { RelayConfig } from "../../config/Config.ts"
+import * as Monotonic from "../../event/Monotonic.ts"
+import type { Millis } from "../../event/Quantities.ts"
+import * as Journals from "../../journal/Journals.ts"
+import { doorsOf } from "../../Relay.ts"
+import { type Restart, RestartRefused, type RestartStatus } from "../../reload/Restart.ts"
+import * as Doors from "../../runtime/Doors.ts"
+import { forwardTo } from "../../runtime/Forward.ts"
+import { Notify } from "../../runtime/Notify.ts"
+import * as Handover from "../../runtime/ProcessHandover.ts"
+import { relayVersion } from "../../runtime/Version.ts"
+import { type CommandError, failed } from "./CommandError.ts"
+import { span } from "./output.ts"
+
+/** How long the second process may take to listen. Deliveries are answered meanwhile. */
+const longestStart = Duration.seconds(30)
+/** How long it may take to open the journal. Requests wait meanwhile, for ten seconds at most. */
+const longestOpening = Duration.seconds(5)
+/** How long the first process passes on requests of clients that keep their connections. */
+const lingering = Duration.seconds(3)
+
+const stopAndStart = "stop the relay and start it again"
+
+/** The addresses with their scheme, by the keys of the config. */
+const addressesOf = ({ listen, tls, admin }: RelayConfig): Readonly<Record<string, string>> => ({
+  listen: `${tls === undefined ? "http" : "https"}://${Address.format(listen)}`,
+  "admin.listen": `http://${Address.format(admin.listen)}`,
+})
+
+/** Why a config or a binary can't continue what the first process does; `undefined` if it can. */
+export const mismatch = (
+  before: Handover.Facts,
+  now: Pick<Handover.Facts, "addresses" | "journal" | "schema">,
+): string | undefined => {
+  for (const [key, address] of Object.entries(now.addresses)) {
+    const was = before.addresses[key]
+    if (was !== address) return `"${key}" of the config is ${address}, and the relay listens at ${was}: ${stopAndStart}`
+  }
+  if (now.journal !== before.journal) return `the config names another journal than the relay's: ${stopAndStart}`
+  if (now.schema < before.schema) {
+    return `the program is older than the journal's schema (${now.schema} and ${before.schema}): install the version that runs, or a later one`
+  }
+  return undefined
+}
+
+/** A second process that listens. */
+interface Attempt {
+  readonly successor: Handover.Successor
+  /** Its end kills the process unless it has taken over. */
+  readonly scope: Scope.Closeable
+}
+
+export interface Restarts {
+  readonly restart: Restart["Service"]
+  readonly doors: Doors.KeptDoors
+  /** Whether another process is about to take over. */
+  readonly isHandedOver: () => boolean
+  /** Listens in the first process's place and waits for its journal, if another process started this one. */
+  readonly succeed: (config: RelayConfig) => Effect.Effect<void, CommandError>
+  /** The relay serves, after it has opened in this time. */
+  readonly opened: (config: RelayConfig, took: Millis) => Effect.Effect<void>
+  /** Waits until another process can take over. */
+  readonly asked: Effect.Effect<Attempt>
+  /** Lets the other process open the journal. Returns whether it took over. */
+  readonly handOver: (attempt: Attempt) => Effect.Effect<boolean>
+}
+
+const forwardAll = ({ all }: Doors.KeptDoors, config: RelayConfig): void => {
+  for (const [key, door] of all) door.passTo(forwardTo(door.address, key === "listen" && config.tls !== undefined))
+}
+
+const factsOf = Effect.fnUntraced(function* (config: RelayConfig, { all }: Doors.KeptDoors) {
+  const identity = yield* Journals.identify(config.journal)
+  if (identity === undefined) {
+    const message = `a journal of the type ${config.journal.type} can't be handed to another process: ${stopAndStart}`
+    return yield* new RestartRefused({ message })
+  }
+  const ports = Object.fromEntries([...all].map(([key, { address }]) => [key, address.port]))
+  return { ...identity, addresses: addressesOf(config), ports }
+})
+
+/** Listens in the first process's place. */
+const listenFor = Effect.fnUntraced(function* (
+  { facts, ended }: Handover.Predecessor,
+  config: RelayConfig,
+  doors: Doors.KeptDoors,
+) {
+  const why = mismatch(facts, yield* factsOf(config, doors))
+  if (why !== undefined) return yield* new RestartRefused({ message: why })
+  for (const [key, options] of Object.entries(doorsOf(config))) {
+    const address = { ...options.address, port: facts.ports[key] ?? options.address.port }
+    yield* doors.open(key, { ...options, address, takesOver: ended })
+  }
+})
+
+/** Why this process can't be replaced now; `undefined` if it can. */
+const refusalOf = (isHeard: boolean, took: Millis): string | undefined => {
+  const limit = Duration.format(longestOpening)
+  if (took <= Duration.toMillis(longestOpening)) return Handover.refusal(Handover.situation(isHeard))
+  return `the relay took ${span(took)} to start, and deliveries wait for ${limit} at most: ${stopAndStart}`
+}
+
+/** `first` is the process that started this one as its successor. */
+export const make = Effect.fnUntraced(function* (first: Handover.Predecessor | undefined) {
+  const doors = yield* Doors.keep
+  const notify = yield* Notify
+  const scope = yield* Scope.Scope
+  const attempts = yield* Queue.unbounded<Attempt>()
+  const all = () => [...doors.all.values()]
+  let underWay = false
+  let listeningSince: Millis | undefined
+  let status: RestartStatus = { pid: Handover.situation(notify.isHeard).pid }
+  let running: { readonly config: RelayConfig; readonly took: Millis } | undefined
+
+  const start = Effect.fnUntraced(function* (config: RelayConfig) {
+    const facts = yield* factsOf(config, doors)
+    for (const door of all()) yield* door.share
+    const own = yield* Scope.fork(scope)
+    const listening = Effect.gen(function* () {
+      const successor = yield* Scope.provide(Handover.start(facts), own)
+      yield* Effect.timeoutOrElse(successor.says("listening"), {
+        duration: longestStart,
+        orElse: () => new RestartRefused({ message: `process ${successor.pid} was started and doesn't listen` }),
+      })
+      return { successor, scope: own }
+    })
+    return yield* Effect.onExit(listening, (exit) => (Exit.isSuccess(exit) ? Effect.void : Scope.close(own, exit)))
+  })
+
+  const begin = Effect.gen(function* () {
+    const refuse = (message: string) => Effect.fail(new RestartRefused({ message }))
+    if (underWay || running === undefined) return yield* refuse("a restart is under way")
+    const reason = refusalOf(notify.isHeard, running.took)
+    if (reason !== undefined) return yield* refuse(reason)
+    underWay = true
+    status = { pid: status.pid }
+    const attempt = yield* start(running.config).pipe(
+      Effect.mapError(({ message }) => new RestartRefused({ message })),
+      Effect.onExit((exit) => Effect.sync(() => (underWay = Exit.isSuccess(exit)))),
+    )
+    for (const door of all()) yield* door.leave
+    yield* Queue.offer(attempts, attempt)
+    return attempt.successor.pid
+  })
+
+  const succeed = Effect.fnUntraced(function* (config: RelayConfig) {
+    if (first === undefined) return
+    const listening = Scope.provide(listenFor(first, config, doors), scope)
+    yield* Effect.mapError(listening, ({ message }) => failed(message))
+    listeningSince = yield* Monotonic.now
+    yield* first.listening
+    yield* first.released
+  })
+
+  const opened = Effect.fnUntraced(function* (config: RelayConfig, took: Millis) {
+    running = { config, took }
+    underWay = false
+    if (first === undefined || listeningSince === undefined) return
+    const waited = Math.round((yield* Monotonic.now) - listeningSince)
+    listeningSince = undefined
+    yield* first.opened(relayVersion)
+    status = { ...status, took: waited }
+  })
+
+  const handOver = Effect.fnUntraced(function* ({ successor, scope }: Attempt) {
+    const { pid } = successor
+    yield* successor.release
+    const opening = Effect.timeoutOrElse(successor.says("opened"), {
+      duration: longestOpening,
+      orElse: () =>
+        new Handover.HandoverFailed({
+          message: `process ${pid} didn't open the journal within ${Duration.format(longestOpening)}`,
+        }),
+    })
+    const exit = yield* Effect.result(opening)
+    if (exit._tag === "Failure") {
+      yield* Scope.close(scope, Exit.void)
+      const { message } = exit.failure
+      status = { ...status, failure: message }
+      yield* Effect.logError(`the restart failed, so this process opens the journal again: ${message}`)
+      return false
+    }
+    yield* notify.say(`MAINPID=${pid}`)
+    yield* successor.taken
+    if (running !== undefined) forwardAll(doors, running.config)
+    yield* Effect.logInfo(`process ${pid}, relay ${exit.success.version}, took over`)
+    yield* Effect.sleep(lingering)
+    return true
+  })
+
+  const restarts: Restarts = {
+    restart: { begin, status: Effect.sync(() => status) },
+    doors,
+    isHandedOver: () => underWay,
+    succeed,
+    opened,
+    asked: Queue.take(attempts),
+    handOver,
+  }
+  return restarts
+})

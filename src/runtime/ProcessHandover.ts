@@ -1,0 +1,203 @@
+/**
+ * The two processes of a restart, and their messages over the second one's IPC
+ * channel. The first process starts the second one as its child.
+ *
+ * 1. The first sends `facts`. The second reads its config, listens at the same
+ *    addresses and answers `listening`, or `refused` with the reason.
+ * 2. The first closes its journal and sends `released`.
+ * 3. The second opens the journal and answers `opened`.
+ * 4. The first tells the service manager and sends `taken`. The second goes on
+ *    alone.
+ *
+ * **Guarantee.** If the first process ends early, its journal is free: the second
+ * goes on as if it had got all messages. A second process that has not taken over
+ * ends with the scope in which it was started.
+ * **Gotcha.** The two may be of different versions, so messages only gain keys.
+ */
+import { type ChildProcess, spawn } from "node:child_process"
+import process from "node:process"
+import { Cause, Deferred, Effect, Queue, Schema, type Scope } from "effect"
+import * as Runtime from "./Runtime.ts"
+
+/** The first process's description of itself. */
+export const Facts = Schema.Struct({
+  /** `listen` and `admin.listen` as the config has them. */
+  addresses: Schema.Record(Schema.String, Schema.String),
+  /** The ports that it listens at, by the same keys: the config may have 0. */
+  ports: Schema.Record(Schema.String, Schema.Int),
+  /** It differs for two journals. */
+  journal: Schema.String,
+  /** The version of the journal's schema. */
+  schema: Schema.Int,
+})
+export type Facts = typeof Facts.Type
+
+const FromFirst = Schema.Union([
+  Schema.TaggedStruct("facts", { facts: Facts }),
+  Schema.TaggedStruct("released", {}),
+  Schema.TaggedStruct("taken", {}),
+])
+const FromSecond = Schema.Union([
+  Schema.TaggedStruct("listening", {}),
+  Schema.TaggedStruct("opened", { version: Schema.String }),
+  Schema.TaggedStruct("refused", { message: Schema.String }),
+])
+type FromSecond = typeof FromSecond.Type
+
+/** The second process has not taken over. */
+export class HandoverFailed extends Schema.TaggedError<HandoverFailed>()("HandoverFailed", {
+  message: Schema.String,
+}) {}
+
+const failed = (message: string) => new HandoverFailed({ message })
+
+/** How this process was started, as far as a restart depends on it. */
+export interface Situation {
+  readonly pid: number
+  readonly parent: number
+  readonly runtime: "bun" | "deno"
+  /** Whether a service manager takes messages. */
+  readonly isHeard: boolean
+}
+
+const stopAndStart = "stop the relay and start it again"
+
+/** Why this process can't hand over to another one, and what to do instead; `undefined` if it can. */
+export const refusal = ({ pid, parent, runtime, isHeard }: Situation): string | undefined => {
+  if (pid === 1) return "the relay is process 1 of its container, which ends with it: restart the container"
+  if (runtime !== "bun") return `the relay runs on Deno, and only Bun can hand over: ${stopAndStart}`
+  // A successor is the child of this process, so its parent was looked at when the first one started.
+  if (parent === 1 && !isHeard)
+    return `process 1 started the relay and takes no messages (NOTIFY_SOCKET), so the service would end with this process: ${stopAndStart}, or use Type=notify`
+  return undefined
+}
+
+/** The situation of this process. */
+export const situation = (isHeard: boolean): Situation => ({
+  pid: process.pid,
+  parent: startedBy,
+  runtime: Runtime.name,
+  isHeard,
+})
+const startedBy = process.ppid
+
+/** Tells a process that it is the second one. */
+const variable = "RELAY_SUCCESSOR"
+
+/** The second process, as the first one sees it. */
+export interface Successor {
+  readonly pid: number
+  /** Waits for a message; fails if the process refuses, ends, or says something else. */
+  readonly says: <Tag extends FromSecond["_tag"]>(
+    tag: Tag,
+  ) => Effect.Effect<Extract<FromSecond, { readonly _tag: Tag }>, HandoverFailed>
+  /** The journal is free. */
+  readonly release: Effect.Effect<void>
+  /** It has taken over, and goes on after the scope. */
+  readonly taken: Effect.Effect<void>
+}
+
+/** The words that start this program again, from the path that it was started from. */
+const words = (): readonly [string, ReadonlyArray<string>] => {
+  const [main, ...args] = process.argv.slice(1)
+  return [executable, Runtime.isCompiled ? args : [...process.execArgv, main ?? "", ...args]]
+}
+/** Read at the start: an upgrade replaces the file. */
+const executable = process.execPath
+
+const ended = (child: ChildProcess): string => {
+  if (child.signalCode !== null) return `the second process was ended by ${child.signalCode}`
+  return `the second process exited with ${child.exitCode}; the log says why`
+}
+
+/** Ends a process at once, and waits for its end. */
+const kill = (child: ChildProcess): Effect.Effect<void> =>
+  Effect.callback((resume) => {
+    if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return resume(Effect.void)
+    child.once("exit", () => resume(Effect.void))
+    child.kill("SIGKILL")
+  })
+
+/** Starts the program again: same user, control group, environment, arguments and standard streams. */
+export const start = Effect.fnUntraced(function* (
+  facts: Facts,
+): Effect.fn.Return<Successor, HandoverFailed, Scope.Scope> {
+  const [file, args] = words()
+  const { WATCHDOG_PID: _, ...env } = process.env
+  const messages = yield* Queue.unbounded<unknown, HandoverFailed>()
+  const end = (message: string) => Queue.failCauseUnsafe(messages, Cause.fail(failed(message)))
+  let isOnItsOwn = false
+  const child = yield* Effect.acquireRelease(
+    Effect.sync(() => {
+      const child = spawn(file, args, {
+        env: { ...env, [variable]: "1" },
+        stdio: ["inherit", "inherit", "inherit", "ipc"],
+      })
+      child.on("message", (message) => Queue.offerUnsafe(messages, message))
+      child.on("error", ({ message }) => end(`${file} can't be started: ${message}`))
+      child.on("exit", () => end(ended(child)))
+      return child
+    }),
+    (child) => (isOnItsOwn ? Effect.void : kill(child)),
+  )
+  const send = (message: typeof FromFirst.Type) => Effect.sync(() => child.send(message, () => {}))
+  const says: Successor["says"] = Effect.fnUntraced(function* (tag) {
+    const message = yield* Queue.take(messages)
+    const decoded = yield* Effect.mapError(Schema.decodeUnknownEffect(FromSecond)(message), () =>
+      failed("the second process is a relay of a version that can't take over"),
+    )
+    if (decoded._tag === "refused") return yield* failed(decoded.message)
+    if (decoded._tag !== tag) return yield* failed(`the second process said "${decoded._tag}" instead of "${tag}"`)
+    return decoded as Extract<FromSecond, { readonly _tag: typeof tag }>
+  })
+  yield* send({ _tag: "facts", facts })
+  return {
+    pid: child.pid ?? 0,
+    says,
+    release: send({ _tag: "released" }),
+    taken: Effect.andThen(
+      Effect.sync(() => {
+        isOnItsOwn = true
+      }),
+      send({ _tag: "taken" }),
+    ),
+  }
+})
+
+/** The first process, as the second one sees it. */
+export interface Predecessor {
+  readonly facts: Facts
+  readonly listening: Effect.Effect<void>
+  readonly refuse: (message: string) => Effect.Effect<void>
+  /** Waits until the journal is free. */
+  readonly released: Effect.Effect<void>
+  /** The journal is open. Waits until the first process knows. */
+  readonly opened: (version: string) => Effect.Effect<void>
+  /** Waits until the first process has ended. */
+  readonly ended: Effect.Effect<void>
+}
+
+/** The process that started this one as its successor; `undefined` in any other process. Dies if it sends no facts. */
+export const predecessor: Effect.Effect<Predecessor | undefined> = Effect.gen(function* () {
+  if (process.env[variable] === undefined || process.send === undefined) return undefined
+  delete process.env[variable]
+  const messages = yield* Queue.unbounded<unknown, Cause.Done>()
+  process.on("message", (message) => Queue.offerUnsafe(messages, message))
+  const ended = Deferred.makeUnsafe<void>()
+  process.on("disconnect", () => {
+    Queue.endUnsafe(messages)
+    Deferred.doneUnsafe(ended, Effect.void)
+  })
+  const send = (message: FromSecond) => Effect.sync(() => process.connected && process.send?.(message))
+  const next = Effect.flatMap(Queue.take(messages), Schema.decodeUnknownEffect(FromFirst))
+  const first = yield* Effect.orDie(next)
+  if (first._tag !== "facts") return yield* Effect.die("the first process sent no facts")
+  return {
+    facts: first.facts,
+    listening: send({ _tag: "listening" }),
+    refuse: (message) => send({ _tag: "refused", message }),
+    released: Effect.ignore(next),
+    opened: (version) => Effect.andThen(send({ _tag: "opened", version }), Effect.ignore(next)),
+    ended: Deferred.await(ended),
+  }
+})

@@ -1,0 +1,164 @@
+/**
+ * `relay restart` of a real relay, under clients that keep their connections and clients that open one for each
+ * delivery. With RELAY_PARTS=1 it restarts ten times.
+ */
+import { afterEach, expect, test } from "bun:test"
+import { Agent, request } from "node:http"
+import { join, resolve } from "node:path"
+import { suiteUnless } from "../lib/lacking.ts"
+import { relay as run } from "../lib/relay.ts"
+import { envelope, headers, startTarget, type Target, type TargetOptions } from "./http/fixture.ts"
+
+const isLong = process.env.RELAY_PARTS === "1"
+const restarts = isLong ? 10 : 1
+
+const atEnd: Array<() => unknown> = []
+afterEach(async () => {
+  for (const end of atEnd.splice(0).reverse()) await end()
+})
+
+/** A relay, and the process that is it now. */
+const start = async (options: TargetOptions = {}) => {
+  const target = await startTarget(options)
+  let { pid } = target.relay
+  atEnd.push(async () => {
+    // The last process holds the output's pipes.
+    process.kill(pid, "SIGINT")
+    await target.stop()
+  })
+  const restart = async () => {
+    const args = ["restart", "-c", join(target.directory, "relay.config.json"), "--json"]
+    const ended = await run(args, { cwd: target.directory })
+    if (ended.code === 0) pid = JSON.parse(ended.stdout).pid
+    return ended
+  }
+  return { target, restart, pid: () => pid }
+}
+
+const deliver = (target: Target, agent: Agent, body: string): Promise<number | string> =>
+  new Promise((resolve) => {
+    const length = { "content-length": String(Buffer.byteLength(body)) }
+    const sent = request(
+      target.url(),
+      { method: "POST", agent, headers: { ...headers(body), ...length } },
+      (response) => response.resume().on("end", () => resolve(response.statusCode ?? 0)),
+    )
+    sent.on("error", (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message))
+    sent.end(body)
+  })
+
+/** Sends 300 deliveries a second until it is told to stop. Returns the bodies, and the number of each status or error. */
+const load = (target: Target) => {
+  const agents = [new Agent({ keepAlive: true, maxSockets: 16 }), new Agent({ keepAlive: false })]
+  const counts = new Map<number | string, number>()
+  const open = new Set<Promise<void>>()
+  const accepted: Array<string> = []
+  const send = async (agent: Agent) => {
+    const body = envelope()
+    const status = await deliver(target, agent, body)
+    counts.set(status, (counts.get(status) ?? 0) + 1)
+    if (status === 202) accepted.push(body)
+  }
+  const timer = setInterval(() => {
+    for (const agent of [...agents, ...agents.slice(0, 1)]) {
+      const sending = send(agent).finally(() => open.delete(sending))
+      open.add(sending)
+    }
+  }, 10)
+  return async () => {
+    clearInterval(timer)
+    await Promise.all(open)
+    for (const agent of agents) agent.destroy()
+    return { counts, accepted }
+  }
+}
+
+/** Waits until the sink has all bodies. */
+const keepsAll = async (target: Target, bodies: ReadonlyArray<string>) => {
+  for (;;) {
+    const kept = new Set(target.kept())
+    if (bodies.every((body) => kept.has(body))) return
+    await Bun.sleep(50)
+  }
+}
+
+/** Restarts it under load. No delivery fails, and none is lost. */
+const restartsUnderLoad = async (options?: TargetOptions) => {
+  const { target, restart, pid } = await start(options)
+  const stop = load(target)
+  for (let count = 0; count < restarts; count++) {
+    const before = pid()
+    expect(await restart()).toMatchObject({ code: 0, stderr: "" })
+    expect(pid()).not.toBe(before)
+  }
+  const { counts, accepted } = await stop()
+  expect([...counts.keys()]).toEqual([202])
+  await keepsAll(target, accepted)
+}
+
+/** The second process doesn't take over. Returns what `relay restart` printed; no accepted event is lost. */
+const survives = async (when: string, options?: TargetOptions) => {
+  const env = { BUN_OPTIONS: `--preload ${resolve(import.meta.dir, "../lib/successor.ts")}`, SUCCESSOR: when }
+  const { target, restart } = await start({ ...options, env })
+  const stop = load(target)
+  const ended = await restart()
+  const body = envelope()
+  expect(await deliver(target, new Agent(), body)).toBe(202)
+  const { accepted } = await stop()
+  await keepsAll(target, [...accepted, body])
+  return ended
+}
+
+const times = restarts === 1 ? "once" : `${restarts} times`
+const limit = 120_000
+const killed = { code: 1, stderr: expect.stringContaining("the second process was ended by SIGKILL") }
+
+test(
+  `a restart under 300 deliveries a second, ${times}, fails no delivery and loses none`,
+  () => restartsUnderLoad(),
+  limit,
+)
+
+test("the first process goes on if the second one is killed while it opens the journal", async () => {
+  expect(await survives("opening")).toMatchObject(killed)
+}, 30_000)
+
+suiteUnless(
+  isLong ? undefined : "RELAY_PARTS=1 bun test waits for it",
+  "the first process goes on if the second one",
+  () => {
+    test(
+      "is killed before the journal is free",
+      async () => {
+        expect(await survives("before")).toMatchObject(killed)
+      },
+      limit,
+    )
+    test(
+      "is killed once the journal is open",
+      async () => {
+        expect(await survives("opened")).toMatchObject(killed)
+      },
+      limit,
+    )
+    test(
+      "doesn't say within five seconds that the journal is open",
+      async () => {
+        const stderr = expect.stringContaining("didn't open the journal within 5s")
+        expect(await survives("silent")).toMatchObject({ code: 1, stderr })
+      },
+      limit,
+    )
+  },
+)
+
+test("a config with another address is refused, and the relay goes on", async () => {
+  const { target, restart, pid } = await start()
+  const file = join(target.directory, "relay.config.json")
+  const text = await Bun.file(file).text()
+  await Bun.write(file, text.replace(`127.0.0.1:${target.port}`, "127.0.0.1:1"))
+  const { code, stderr } = await restart()
+  expect([code, pid()]).toEqual([1, target.relay.pid])
+  expect(stderr).toContain(`"listen" of the config is http://127.0.0.1:1, and the relay listens at ${target.url("")}`)
+  expect(await deliver(target, new Agent(), envelope())).toBe(202)
+})
