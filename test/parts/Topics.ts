@@ -95,28 +95,39 @@ export const follow = (
     }
   })
 
-const aclOf = (topic: string) => ({
-  resourceType: ResourceTypes.TOPIC,
-  resourceName: topic,
+const aclOf = (resourceName: string, kind: "TOPIC" | "CLUSTER" = "TOPIC") => ({
+  resourceType: ResourceTypes[kind],
+  resourceName,
   resourcePatternType: ResourcePatternTypes.LITERAL,
   host: "*",
 })
 
-/** Takes Write on a topic from a user; all else stays allowed. */
-export const forbid = (broker: string, topic: string, principal: string): Promise<void> =>
+/** Takes one right on a resource from a user; all else stays allowed. */
+const deny = (
+  broker: string,
+  resource: ReturnType<typeof aclOf>,
+  principal: string,
+  operation: "WRITE" | "CREATE",
+): Promise<void> =>
   asAdmin(broker, (admin) =>
     admin.createAcls({
       creations: [
-        { ...aclOf(topic), principal, operation: AclOperations.WRITE, permissionType: AclPermissionTypes.DENY },
-        {
-          ...aclOf(topic),
-          principal: "User:*",
-          operation: AclOperations.ALL,
-          permissionType: AclPermissionTypes.ALLOW,
-        },
+        { ...resource, principal, operation: AclOperations[operation], permissionType: AclPermissionTypes.DENY },
+        { ...resource, principal: "User:*", operation: AclOperations.ALL, permissionType: AclPermissionTypes.ALLOW },
       ],
     }),
   )
+
+/** Takes Write on a topic from a user; all else stays allowed. */
+export const forbid = (broker: string, topic: string, principal: string): Promise<void> =>
+  deny(broker, aclOf(topic), principal, "WRITE")
+
+/** Takes the right to create topics from a user; all else stays allowed. */
+export const forbidCreate = async (broker: string, topic: string, principal: string): Promise<void> => {
+  for (const resource of [aclOf("kafka-cluster", "CLUSTER"), aclOf(topic)]) {
+    await deny(broker, resource, principal, "CREATE")
+  }
+}
 
 /** Gives a user Write on a topic, and nobody anything else. */
 export const allowWrite = (broker: string, topic: string, principal: string): Promise<void> =>

@@ -32,6 +32,8 @@ export const unreachable = "UNREACHABLE"
 export const closed = "CLOSED"
 /** A connection was closed for a large request, and a small one is answered. */
 export const requestTooLarge = "REQUEST_TOO_LARGE"
+/** The user may not create the topic. The broker's code for that is also its code for writing to one. */
+export const createDenied = "CREATE_DENIED"
 export const untrusted = "TLS_UNTRUSTED"
 /** The broker refuses the client certificate, or that there is none. */
 export const certificateRefused = "TLS_CERTIFICATE_REFUSED"

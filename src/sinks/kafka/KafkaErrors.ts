@@ -8,6 +8,7 @@ import { failed, misconfigured, rejected, type SinkError, throttled, unacceptabl
 import {
   certificateRefused,
   closed,
+  createDenied,
   type KafkaError,
   requestTooLarge,
   saslMissing,
@@ -68,9 +69,20 @@ const advice = new Map(
 const topicAdvice = new Map(
   Object.entries({
     UNKNOWN_TOPIC_OR_PARTITION: 'there is no such topic: make it, or let the relay do so with "createTopics"',
+    [createDenied]: "the user lacks Create on the topic: grant it, or make the topic by hand",
     TOPIC_AUTHORIZATION_FAILED: "the user lacks Write (or Describe) on the topic: grant it",
   }),
 )
+
+/** Codes that pass without a person, and what to look at if they stay. */
+const passing = new Map([
+  [
+    "NOT_ENOUGH_REPLICAS",
+    "fewer copies are in sync than min.insync.replicas asks for; if that persists, look at the other brokers, and whether the topic has that many copies",
+  ],
+  ["LEADER_NOT_AVAILABLE", "a partition has no leader; if that persists, look at the brokers that have it"],
+  ["KAFKA_STORAGE_ERROR", "a disk of the broker fails; if that persists, look at its log directories"],
+])
 
 /** Whether it is about the topic: records of other topics may be accepted. */
 export const isTopics = ({ code }: KafkaError): boolean => topicAdvice.has(code) || code === "INVALID_TOPIC_EXCEPTION"
@@ -90,6 +102,11 @@ const refusedRecord = (error: KafkaError, at: string, isKeyless: boolean): SinkE
   if (!isCompacted && !(isKeyless && error.detail === "")) {
     return rejected(`${at} refused the event: ${error.message}`)
   }
+  return keyless(error, at, isCompacted)
+}
+
+/** A broker before Kafka 2.4 calls such a record corrupt. */
+const keyless = (error: KafkaError, at: string, isCompacted: boolean): SinkError => {
   const why = isCompacted ? "the topic is compacted" : "the topic is probably compacted"
   return misconfigured(
     `${at}: ${why} (cleanup.policy) and takes no event without a key: set "key" to a text that every event has, or change the policy (${saidBy(error)})`,
@@ -131,6 +148,7 @@ export const sinkErrorOf = (error: KafkaError, place: Place): SinkError => {
     )
   }
   if (refusedRecords.has(code)) return refusedRecord(error, at, isKeyless)
+  if (code === "CORRUPT_MESSAGE" && isKeyless) return keyless(error, at, false)
   if (code === "INVALID_TOPIC_EXCEPTION") {
     const message = `${at}: this is no name for a topic: at most 249 letters, digits, ".", "_" and "-"`
     return isTemplated ? rejected(message) : misconfigured(message)
@@ -144,8 +162,10 @@ export const sinkErrorOf = (error: KafkaError, place: Place): SinkError => {
   if (todo !== undefined) {
     return misconfigured(`${at}: ${todo} (${saidBy(error)})`)
   }
-  if (code === "THROTTLING_QUOTA_EXCEEDED") return throttled(`${at}: a quota is used up`, 5 * seconds)
+  if (code === "THROTTLING_QUOTA_EXCEEDED")
+    return throttled(`${at}: a quota is used up (${saidBy(error)})`, 5 * seconds)
   // The rest is transient: an election, too few in-sync replicas, a disk that fails over.
   const words = error.detail === "" ? "" : `: ${error.detail}`
-  return unavailable(`${at} can't take events now (${code}${words})`)
+  const hint = passing.get(code.replace(/_AFTER_APPEND$/, ""))
+  return unavailable(`${at} can't take events now (${code}${words})${hint === undefined ? "" : `: ${hint}`}`)
 }

@@ -1,11 +1,13 @@
 /** The topics that events go to: found, made where the config allows it, and checked. */
 import { Effect, Schedule } from "effect"
-import { type KafkaClient, type KafkaError, kafkaError, type Topic } from "./KafkaClient.ts"
+import { createDenied, type KafkaClient, type KafkaError, kafkaError, type Topic } from "./KafkaClient.ts"
 import type { KafkaConfig } from "./KafkaConfig.ts"
 import { isTopicName } from "./TopicName.ts"
 
 /** Kafka's name for a topic that does not exist. */
 const unknown = "UNKNOWN_TOPIC_OR_PARTITION"
+/** Kafka's names for a missing right, which of an attempt to create a topic is the right to do so. */
+const denials = new Set(["TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"])
 const noName = Effect.fail(kafkaError("INVALID_TOPIC_EXCEPTION"))
 
 /** It takes a moment until every broker knows a new topic. */
@@ -27,7 +29,11 @@ export const make = (client: KafkaClient, createTopics: KafkaConfig["createTopic
     return Effect.catchIf(
       client.topic(name),
       ({ code }) => code === unknown,
-      () => Effect.andThen(client.createTopic(name, createTopics), Effect.retry(client.topic(name), untilKnown)),
+      () =>
+        client.createTopic(name, createTopics).pipe(
+          Effect.mapError((error) => (denials.has(error.code) ? kafkaError(createDenied, error.detail) : error)),
+          Effect.andThen(Effect.retry(client.topic(name), untilKnown)),
+        ),
     )
   },
   check: Effect.fnUntraced(function* (name) {

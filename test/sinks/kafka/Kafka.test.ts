@@ -6,7 +6,7 @@ import { partitionOf } from "../../../src/sinks/kafka/Partition.ts"
 import type { Failures } from "../../../src/sinks/Sink.ts"
 import { it } from "../../lib/effect.ts"
 import { consoleConsumer, largestRequest, user } from "../../parts/Kafka.ts"
-import { allowWrite, follow, forbid, type Kept, makeTopic, partitionsOf } from "../../parts/Topics.ts"
+import { allowWrite, follow, forbid, forbidCreate, type Kept, makeTopic, partitionsOf } from "../../parts/Topics.ts"
 import { bytes, entries, entry, envelope, reasonOf } from "../samples.ts"
 import { clients, openKafka, withBroker } from "./kafkaSink.ts"
 
@@ -171,6 +171,23 @@ withBroker("the Kafka sink against a real broker", (broker) => {
           if (client === "platformatic") {
             expect(yield* reasonOf(fixed.check)).toMatchObject({ _tag: "SinkMisconfigured" })
           }
+        }),
+      )
+
+      it.live("a topic that the user may not make: says that the right to create it is missing", () =>
+        Effect.gen(function* () {
+          const topic = `denied-to-${client}`
+          yield* Effect.promise(() => forbidCreate(broker().plain, topic, `User:${user.name}`))
+          const { sasl, certificates } = broker()
+          const login = { mechanism: "PLAIN", username: user.name, password: user.password }
+          const createTopics = { partitions: 1, replication: 1 }
+          const sink = yield* openKafka(
+            plain({ topic, createTopics, brokers: [sasl], tls: { ca: certificates.ca }, sasl: login }),
+          )
+          expect((yield* sink.send([entry(1)])).get(0)?.reason).toMatchObject({
+            _tag: "SinkMisconfigured",
+            message: expect.stringContaining(`topic ${topic}: the user lacks Create on the topic: grant it, or make`),
+          })
         }),
       )
 

@@ -12,9 +12,25 @@ test("a refusal shows the words of the broker, and concerns the topic if every e
     ["INVALID_TIMESTAMP", false, "SinkMisconfigured", `correct the clock`],
     ["INVALID_TIMESTAMP", false, "SinkMisconfigured", words],
     ["NOT_ENOUGH_REPLICAS", false, "SinkUnavailable", `can't take events now (NOT_ENOUGH_REPLICAS: ${words})`],
+    ["THROTTLING_QUOTA_EXCEEDED", false, "SinkThrottled", words],
   ] as const) {
     const { reason } = sinkErrorOf(kafkaError(code, words), { ...place, isKeyless })
     expect(reason._tag).toBe(tag)
     expect(reason.message).toContain(says)
   }
+})
+
+test("too few copies in sync say what to look at, if the broker does not", () => {
+  for (const code of ["NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"]) {
+    const { reason } = sinkErrorOf(kafkaError(code), place)
+    expect(reason).toMatchObject({ _tag: "SinkUnavailable", message: expect.stringContaining("min.insync.replicas") })
+  }
+})
+
+test("a record without a key that a broker calls corrupt waits for a key; one with a key is sent again", () => {
+  const corrupt = kafkaError("CORRUPT_MESSAGE")
+  const { reason } = sinkErrorOf(corrupt, { ...place, isKeyless: true })
+  expect(reason._tag).toBe("SinkMisconfigured")
+  expect(reason.message).toMatch(/probably compacted .*set "key" .*\(CORRUPT_MESSAGE\)$/)
+  expect(sinkErrorOf(corrupt, place).reason._tag).toBe("SinkUnavailable")
 })
