@@ -27,6 +27,7 @@ const strangers: ReadonlySet<string> = new Set([
   "signatureMalformed",
   "badHost",
   "badLength",
+  "trailer",
   "brokenOff",
   "tooSlow",
 ])

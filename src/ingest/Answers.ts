@@ -67,6 +67,11 @@ export const refusals = {
     what: "the Content-Length header is doubled or malformed",
     advice: "have the proxy in front send one well-formed Content-Length header",
   },
+  trailer: {
+    answer: RequestGuard.problems.trailer,
+    what: "a body in chunks announces a trailer, which Bun can't read",
+    advice: "have the client or the proxy in front send no trailers, or a Content-Length",
+  },
   draining: { answer: answers.draining, what: "the relay is stopping", advice: later },
   unknownPath: {
     answer: answers.unknown,

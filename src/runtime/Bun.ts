@@ -66,6 +66,7 @@ export const make = (): Platform => ({
   version: Bun.version,
   isCompiled: Bun.main.startsWith("/$bunfs/") || Bun.main.startsWith("B:/~BUN/"),
   hmac,
+  readsTrailers: false,
   peerOf: (request) => anyServer?.requestIP(request)?.address ?? "",
   listen,
   libc,

@@ -100,6 +100,7 @@ export const make = (): Platform => ({
   version: Deno.version.deno,
   isCompiled: Deno.build.standalone === true,
   hmac: hmacSha256,
+  readsTrailers: true,
   peerOf: (request) => peers.get(request)?.remoteAddr.hostname ?? "",
   listen,
   libc,

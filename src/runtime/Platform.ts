@@ -60,6 +60,8 @@ export interface Platform {
   /** Whether this is a compiled binary. */
   readonly isCompiled: boolean
   readonly hmac: HmacFactory
+  /** Whether a body in chunks may end with a trailer, which is ignored. */
+  readonly readsTrailers: boolean
   /** The address that a request came from; empty once its connection has ended, and for a request that was copied. */
   readonly peerOf: (request: Request) => string
   /** Throws when the address is not available. */

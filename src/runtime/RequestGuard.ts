@@ -8,6 +8,10 @@
  * **Gotcha.** Bun closes a connection on which a second request is pipelined
  * before the first is answered. The first was handled and its answer is lost; the
  * sender's retry is a duplicate, and answered 2xx.
+ *
+ * **Gotcha.** Bun takes a trailer for another request and answers that with 400,
+ * which the sender reads before the response to its delivery. So a request that
+ * announces a trailer is refused before its body is read, and nothing is stored.
  */
 import { type Effect, Latch } from "effect"
 import * as Problem from "./Problem.ts"
@@ -51,6 +55,12 @@ const withHost = (request: Request): Request =>
 export const problems = {
   badHost: Problem.badRequest("the Host header is missing, doubled or malformed"),
   badLength: Problem.badRequest("the Content-Length header is doubled or malformed"),
+  trailer: {
+    status: 411,
+    title: "Deliveries have no trailer",
+    detail: "send it without the Trailer header, or with a Content-Length",
+    headers: Problem.closing,
+  },
   bug: Problem.bug,
 } satisfies Record<string, Problem.Problem>
 
@@ -62,6 +72,7 @@ export const make = (
   handler: Handler,
   report: (requestId: string, defect: unknown) => void,
   refused: (refusal: Refusal, requestId: string, request: Request) => void = () => {},
+  readsTrailers = true,
 ): Guard => {
   let inProgress = 0
   const idle = Latch.makeUnsafe(true)
@@ -106,6 +117,11 @@ export const make = (
       const request = hasHost ? received : withHost(received)
       const declared = headers.get("content-length")
       if (declared !== null && !length.test(declared)) return answered(request, refuse("badLength", received))
+      // Only a body in chunks has one.
+      if (declared === null && !readsTrailers && headers.has("trailer")) {
+        done()
+        return refuse("trailer", received)
+      }
       try {
         const response = handler(request)
         if (!(response instanceof Promise)) return answered(request, response)

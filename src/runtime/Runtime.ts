@@ -225,7 +225,12 @@ export const openDoor = Effect.fn("Runtime.openDoor")(function* (
   }
   const reception = Reception.make(options.whileHeld ?? (() => undefined))
   let onRefused: Handling["onRefused"]
-  const guard = RequestGuard.make(reception.handle, report, (...refused) => onRefused?.(...refused))
+  const guard = RequestGuard.make(
+    reception.handle,
+    report,
+    (...refused) => onRefused?.(...refused),
+    platform.readsTrailers,
+  )
   let { tls } = options
   const idleTimeout = options.idleTimeout ?? usualIdleTimeout
   const listen = (own: ListenerOptions): RetirableListener => {

@@ -228,7 +228,7 @@ test("every counter agrees with what was sent", async () => {
     relay_webhook_requests_total: {
       ...zeros(
         ["main", "second", "strict"].flatMap((webhook) =>
-          [400, 401, 404, 405, 408, 413, 415, 422, 500, 503].map((code) => `code=${code} webhook=${webhook}`),
+          [400, 401, 404, 405, 408, 411, 413, 415, 422, 500, 503].map((code) => `code=${code} webhook=${webhook}`),
         ),
       ),
       "code=200 webhook=strict": 2,

@@ -391,8 +391,31 @@ describe("a connection that is not as it should be", () => {
     },
   )
 
+  test("a delivery that announces a trailer is refused before it is stored, or is kept where trailers can be read", async () => {
+    const isDeno = process.env.RELAY_UNDER === "deno"
+    const body = envelope()
+    const framing = ["Host: a", "Transfer-Encoding: chunked", "Trailer: x-note"]
+    const head = rawDelivery("", framing, { "x-service-signature": signature(body) })
+    const rest = `${chunk(body)}0\r\nx-note: y\r\n\r\n`
+    for (const pieces of [[head + rest], [head, rest]]) {
+      const connection = await Raw.open(target.port)
+      for (const piece of pieces) {
+        connection.write(piece)
+        await target.hasRead()
+      }
+      const { statuses, text, closed } = isDeno ? await connection.answers(1) : await connection.ended()
+      expect(statuses[0]).toBe(isDeno ? 202 : 411)
+      expect([text.includes("Deliveries have no trailer"), closed]).toEqual([!isDeno, !isDeno])
+      connection.destroy()
+    }
+    const after = envelope()
+    expect((await post(after)).status).toBe(202)
+    expect(await target.keeps(after)).toBe(true)
+    expect(target.kept().filter((_) => _ === body)).toHaveLength(isDeno ? 1 : 0)
+  })
+
   test.skipIf(process.env.RELAY_UNDER === "deno")(
-    "a delivery with a trailer is kept, and its connection closes",
+    "a delivery with a trailer that was not announced is kept, and its connection closes",
     async () => {
       const body = envelope()
       const connection = await Raw.open(target.port)

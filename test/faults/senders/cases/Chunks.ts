@@ -107,6 +107,6 @@ export const cases: ReadonlyArray<Case.Case> = [
       changes: { "x-service-signature": undefined },
       payload: `${hex}\r\n${body}\r\n0\r\nx-service-signature: sha256=0\r\n\r\n`,
     })
-    return chunks("a signature in the trailer", usual, [], { bun: [401, 400], deno: 401, why: trailer.why })
+    return chunks("a signature in the trailer", usual, [], { bun: [411, 400], deno: 401, why: trailer.why })
   })(),
 ]
