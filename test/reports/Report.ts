@@ -1,6 +1,8 @@
 /** A public report about a program like relay, and the test that gives a relay the same input. */
 
 export interface Report {
+  /** The type of the sink that the report concerns; absent for reports about receiving. */
+  readonly sink?: string
   /** The page of the report. */
   readonly report: string
   /** The symptom that the report describes, in our own words. */
@@ -31,10 +33,12 @@ const link = ({ report }: Report): string => `[${report.replace(issue, "$1#$2").
 
 const row = (report: Report): string => {
   const [path, title] = testOf(report)
-  return `| ${link(report)} | ${report.symptom} | ${report.verdict} | \`${path}\`: ${title.replaceAll("*", "\\*")} |`
+  const sink = report.sink === undefined ? "" : `${report.sink} | `
+  return `| ${sink}${link(report)} | ${report.symptom} | ${report.verdict} | \`${path}\`: ${title.replaceAll("*", "\\*")} |`
 }
 
 export const markdown = ({ title, reports }: Catalogue): string => {
+  const [sink, line] = reports.some(({ sink }) => sink !== undefined) ? ["Sink | ", "---|"] : ["", ""]
   const right = reports.filter(({ verdict }) => verdict === "right").length
   const head = [
     `# ${title}`,
@@ -43,8 +47,8 @@ export const markdown = ({ title, reports }: Catalogue): string => {
     "",
     `Each of the ${reports.length} rows links a public report. The test named there gives a relay the same input. On the first try relay was right in ${right} of them; changes fixed the others. \`poor\` means that relay told too little, or lacked a setting.`,
     "",
-    "| Report | Symptom | First try | Test |",
-    "|---|---|---|---|",
+    `| ${sink}Report | Symptom | First try | Test |`,
+    `|${line}---|---|---|---|`,
   ]
   return [...head, ...reports.map(row), ""].join("\n")
 }

@@ -1,7 +1,9 @@
 /** The catalogues of public reports. */
 import { describe, expect, test } from "bun:test"
 import { existsSync, readFileSync } from "node:fs"
+import * as sinks from "../../src/sinks/Sinks.ts"
 import { markdown, type Report, testOf } from "./Report.ts"
+import { catalogue } from "./sinks.ts"
 import { catalogues } from "./table.ts"
 
 const root = new URL("../../", import.meta.url)
@@ -22,6 +24,16 @@ test("no two reports are of the same page", () => {
   const pages = catalogues.flatMap(([, { reports }]) => reports.map(({ report }) => report))
   expect(pages.length).toBeGreaterThan(0)
   expect(pages.filter((page, at) => pages.indexOf(page) !== at)).toEqual([])
+})
+
+/** Sinks of this machine, which no service stands behind. */
+const local = new Set(["console", "file"])
+const fewest = 5
+
+test("each sink of a service has reports", () => {
+  const counts = Object.keys(sinks).map((sink) => [sink, catalogue.reports.filter((one) => one.sink === sink).length])
+  expect(counts.filter(([sink, count]) => !local.has(String(sink)) && Number(count) < fewest)).toEqual([])
+  expect(catalogue.reports.filter(({ sink = "" }) => !Object.hasOwn(sinks, sink))).toEqual([])
 })
 
 for (const [page, catalogue] of catalogues) {

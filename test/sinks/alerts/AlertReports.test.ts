@@ -44,6 +44,13 @@ const reports: Readonly<Record<string, ReadonlyArray<Row>>> = {
     ["an event is taken with 200", 200, { status: "success", message: "Event processed" }, undefined],
     ["an event is taken with 201", 201, { status: "success", message: "Event processed" }, undefined],
     [
+      "a caller that asks too often, with the status of one that may not",
+      403,
+      { error: { message: "Rate Limit Exceeded" } },
+      "SinkThrottled",
+      /it says "Rate Limit Exceeded"$/,
+    ],
+    [
       "a caller that is not let in",
       403,
       { message: "Forbidden" },
@@ -108,6 +115,21 @@ for (const [type, rows] of Object.entries(reports)) {
     }
   })
 }
+
+describe("an alert for PagerDuty", () => {
+  it.live("has a summary, even if its template gives none", () =>
+    Effect.gen(function* () {
+      const summaries: Array<unknown> = []
+      const { url } = yield* serve(({ body }, response) => {
+        summaries.push(JSON.parse(Buffer.from(body).toString()).payload.summary)
+        response.writeHead(202).end('{"status":"success"}')
+      })
+      const sink = yield* openAlert("pagerduty", { url, routingKey, summary: "{{/data/object/nothing}}" })
+      expect(yield* reasonOf(sink.send([entry(1)]))).toBeUndefined()
+      expect(summaries).toEqual(["appointment.created"])
+    }),
+  )
+})
 
 describe("a wait that Discord asks for", () => {
   it.live("is in milliseconds as a whole number, and in seconds with a point", () =>

@@ -35,6 +35,14 @@ const ofSns: ReadonlyArray<Row> = [
     /: a service control policy denies sns:Publish: allow it there$/,
   ],
   [
+    "the role may not use the topic's key",
+    400,
+    "KMSAccessDenied",
+    "null (Service: AWSKMS; Status Code: 400; Error Code: AccessDeniedException; Request ID: r; Proxy: null)",
+    "SinkMisconfigured",
+    /the key that encrypts the topic: grant kms:GenerateDataKey and kms:Decrypt on it/,
+  ],
+  [
     "a session token of another region is not known",
     403,
     "InvalidClientTokenId",

@@ -1,11 +1,12 @@
 /** Answers of receivers as public reports have them (`test/reports/sinks.ts`), given to an HTTP sink. */
 import { describe, expect } from "bun:test"
+import { createServer } from "node:net"
 import { Effect, Schema } from "effect"
 import { Http } from "../../../src/sinks/http/Http.ts"
 import { HttpConfig } from "../../../src/sinks/http/HttpConfig.ts"
 import { it } from "../../lib/effect.ts"
-import { serve } from "../receiver.ts"
-import { entry, reasonOf } from "../samples.ts"
+import { listening, serve } from "../receiver.ts"
+import { bytes, entry, reasonOf } from "../samples.ts"
 
 /** Sends an event to a receiver that answers like this, and returns the reason why it failed. */
 const answered = (status: number, body: string, headers: Readonly<Record<string, string>> = {}) =>
@@ -92,6 +93,32 @@ describe("an answer as reported", () => {
         expect(reason?.message).toContain(`redirects are not followed; put the address that it ${says} "url"`)
         expect(reason?.message).not.toContain("canary")
       }
+    }),
+  )
+
+  it.live("of 413 before the body is sent is heard, though the connection is cut", () =>
+    Effect.gen(function* () {
+      const { url } = yield* listening(
+        createServer((socket) => {
+          socket.once("data", () => {
+            socket.pause()
+            socket.write("HTTP/1.1 413 Request Entity Too Large\r\nContent-Length: 0\r\n\r\n", () => socket.destroy())
+          })
+        }),
+      )
+      const sink = yield* Http.open(Schema.decodeUnknownSync(HttpConfig)({ url }))
+      const large = entry(1, { body: bytes("x".repeat(4_000_000)) })
+      expect(yield* reasonOf(sink.send([large]))).toMatchObject({ _tag: "DeliveryRejected", ofEvent: true })
+    }),
+  )
+
+  it.live("that comes after early hints is the one that counts", () =>
+    Effect.gen(function* () {
+      const { url } = yield* serve((_, response) => {
+        response.writeEarlyHints({ link: "</style.css>; rel=preload; as=style" }, () => response.writeHead(503).end())
+      })
+      const sink = yield* Http.open(Schema.decodeUnknownSync(HttpConfig)({ url }))
+      expect(yield* reasonOf(sink.send([entry(1)]))).toMatchObject({ _tag: "DeliveryFailed", code: 503 })
     }),
   )
 

@@ -1,4 +1,4 @@
-/** What public reports say of NATS (`test/reports/sinks.ts`), by a real server. */
+/** Cases of public reports about NATS (`test/reports/sinks.ts`) with a real server. */
 import { describe, expect } from "bun:test"
 import { mkdtempSync } from "node:fs"
 import { type AddressInfo, connect as connectTo, type Socket } from "node:net"
