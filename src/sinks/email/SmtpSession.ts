@@ -85,7 +85,7 @@ const offered = (greeting: string): Effect.Effect<string, SmtpError> => {
   return Effect.fail(new SmtpError({ code, command: "AUTH", reply: "", status: 0, detail: "" }))
 }
 
-type Options = ConstructorParameters<typeof SMTPConnection>[0]
+type Options = NonNullable<ConstructorParameters<typeof SMTPConnection>[0]>
 
 /** Connects, speaks TLS as the options say, and logs in. Closed with the scope. */
 export const open = Effect.fnUntraced(function* (
@@ -93,6 +93,9 @@ export const open = Effect.fnUntraced(function* (
   login: Login | undefined,
 ): Effect.fn.Return<Session, SmtpError, Scope.Scope> {
   const { default: Connection } = yield* Effect.promise(() => import("nodemailer/lib/smtp-connection"))
+  const { dnsCache } = yield* Effect.promise(() => import("nodemailer/lib/shared"))
+  // The library goes on using an address for five minutes, even if nothing listens there any more.
+  dnsCache.delete(options.host ?? "")
   let isOpen = true
   let isUsed = false
   const connection = yield* Effect.acquireRelease(

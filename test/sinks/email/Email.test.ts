@@ -4,7 +4,9 @@ import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Effect, Fiber, Redacted, type Scope } from "effect"
+import { dnsCache } from "nodemailer/lib/shared"
 import * as Jmespath from "../../../src/formats/jmespath/Jmespath.ts"
+import * as SmtpSession from "../../../src/sinks/email/SmtpSession.ts"
 import type { Reason, Sink, SinkError } from "../../../src/sinks/Sink.ts"
 import { lacking, makeAuthority } from "../../lib/authority.ts"
 import { it } from "../../lib/effect.ts"
@@ -284,6 +286,18 @@ describe("connections to an SMTP server", () => {
         },
       },
     },
+  )
+})
+
+describe("a session", () => {
+  it.live("goes to the address that the name has now, not to one that the library remembers", () =>
+    Effect.gen(function* () {
+      const smtp = yield* started()
+      dnsCache.set("localhost", { value: { addresses: ["127.0.0.9"] }, expires: Date.now() + 300_000 })
+      const session = yield* SmtpSession.open({ host: "localhost", port: smtp.port, ignoreTLS: true }, undefined)
+      yield* session.ping
+      expect(smtp.connections().ever).toBe(1)
+    }),
   )
 })
 
