@@ -189,8 +189,8 @@ class Stage {
     if (failed > 2 * batch) this.#say(`${failed} attempts failed while the condition held`)
   }
 
-  async #drained(subject: Subject, when: string): Promise<void> {
-    if (!(await subject.drained(patience))) this.#say(`it did not drain ${when}: ${await said(subject)}`)
+  async #drained(subject: Subject, when: string, wait = 0): Promise<void> {
+    if (!(await subject.drained(patience + wait / 1_000))) this.#say(`it did not drain ${when}: ${await said(subject)}`)
   }
 
   /** Waits until the lane has stopped and names the cause, or until the dead letters name it. */
@@ -214,7 +214,7 @@ class Stage {
     const { now, lanes } = await subject.status()
     const due = Math.max(0, (lanes.find(({ name }) => name === "tested")?.nextAttemptAt ?? 0) - now)
     if (due > wait) this.#say(`healthy again, the next attempt was due in ${due} ms, not within ${wait}`)
-    await this.#drained(subject, "once the service was healthy")
+    await this.#drained(subject, "once the service was healthy", wait)
     const more = (await failedAttempts(subject)) - failed
     const refused = this.#condition.letters === undefined ? 0 : batch
     if (more > attempts + refused) this.#say(`healthy again, ${more} attempts failed, not at most ${attempts}`)
