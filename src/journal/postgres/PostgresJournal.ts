@@ -44,14 +44,15 @@ export const make = Effect.fnUntraced(function* (
   options: JournalOptions,
 ): Effect.fn.Return<WholeJournal, JournalError, Scope.Scope> {
   const clock = yield* Clock.Clock
-  const wall = () => clock.currentTimeMillisUnsafe()
-  const trouble = WriteTrouble.make(wall)
+  const clocks = { wall: () => clock.currentTimeMillisUnsafe(), steady: () => Monotonic.millis(clock) }
+  const trouble = WriteTrouble.make(clocks)
   const db = trouble.watched(database)
-  const alarm = RedAlarm.make(db, { wall, steady: () => Monotonic.millis(clock) })
+  const alarm = RedAlarm.make(db, clocks)
   const brokenSignal = Deferred.makeUnsafe<never, JournalBroken>()
   const member = yield* Member.join({
     db,
     alarm,
+    trouble,
     name: options.name,
     onReplaced: (message) => {
       Deferred.doneUnsafe(brokenSignal, Effect.fail(new JournalBroken({ message })))
@@ -65,7 +66,7 @@ export const make = Effect.fnUntraced(function* (
   yield* Upkeep.run(db, member, report, options)
   const count = Effect.suspend(() => Effect.forEach(fleet.streams, ({ counted }) => counted, { discard: true }))
   const keepAlarm = Effect.suspend(() => alarm.heard(fleet.news.alarm, fleet.now() - fleet.beatAge))
-  for (const task of [admission.measure(report), trouble.probe(db), keepAlarm, count]) {
+  for (const task of [admission.measure(report), trouble.check(db), keepAlarm, count]) {
     yield* Effect.forkScoped(Effect.forever(Effect.andThen(task, Effect.sleep(beatEvery))))
   }
 

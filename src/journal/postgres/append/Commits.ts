@@ -21,6 +21,7 @@ import { type JournalError, unavailable } from "../../JournalError.ts"
 import type { Database, Params, Queries } from "../connection/Database.ts"
 import type { DatabaseError } from "../connection/DatabaseError.ts"
 import { mayRepeat, refusalOf } from "../connection/DatabaseRefusal.ts"
+import type { WriteTrouble } from "../connection/WriteTrouble.ts"
 import { alsoName } from "../lanes/LaneChange.ts"
 import type { OwnedStream } from "../lanes/OwnedStream.ts"
 import { isOwned } from "../lanes/StreamState.ts"
@@ -112,6 +113,8 @@ export interface CommitsOptions {
   readonly formerNames: () => ReadonlyMap<string, string>
   /** The relay stops: nothing is repeated any more. */
   readonly isClosed: () => boolean
+  /** Learns how each append ends. */
+  readonly trouble: Pick<WriteTrouble, "begun">
 }
 
 /** Stores groups in the log. */
@@ -212,9 +215,11 @@ export class Commits {
     unknown: () => void = () => {},
   ): Promise<Exit.Exit<Row, JournalError>> {
     let mayBeStored = false
+    const append = this.#options.trouble.begun()
     for (let isAgain = false; ; isAgain = true) {
       const result = await send(isAgain)
       if (Result.isSuccess(result)) {
+        append.ended(true)
         const row = result.success
         return row === undefined
           ? Exit.fail(unavailable("PostgreSQL answered an append with nothing."))
@@ -223,7 +228,9 @@ export class Commits {
       const { failure } = result
       const isOfDatabase = failure._tag === "DatabaseError"
       mayBeStored ||= isOfDatabase && failure.isLost
+      if (isOfDatabase) append.failed(failure)
       if (!isOfDatabase || this.#options.isClosed() || !mayRepeat(failure)) {
+        append.ended(false)
         if (mayBeStored) unknown()
         return Exit.fail(isOfDatabase ? refusalOf(failure) : failure)
       }

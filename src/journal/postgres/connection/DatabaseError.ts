@@ -55,6 +55,7 @@ const hints: Readonly<Record<string, string>> = {
   "3D000": 'there is no such database: create it, or correct the "url" of "journal"',
   "3F000": "the schema is missing: the relay creates it if it has CREATE on the database",
   "42501": "the user lacks a right: docs/reference/journal.md lists the GRANTs",
+  "55P03": "another transaction holds a lock",
   "53100": "the server's disk is full",
   "53300": 'the server has no connection left: raise its max_connections, or lower "journal": { "pool": … }',
   "53400": "the server has no connection left for this user or database",
@@ -66,9 +67,9 @@ const hints: Readonly<Record<string, string>> = {
 
 /** By the first two characters: connections, resources, an operator's doing, the system. */
 const passing = new Set(["08", "53", "57", "58"])
-const conflicting = new Set(["40", "23"])
-/** A lock that was not free in time. */
-const lockNotAvailable = "55P03"
+const serialization = "40"
+/** A row that is there, and a lock that was not free in time. */
+const conflicting = new Set(["23505", "55P03"])
 const wrongConfig = new Set(["28", "3D", "3F"])
 /** The user lacks a right. */
 const lacksRight = "42501"
@@ -77,11 +78,15 @@ export const diskFull = "53100"
 /** It takes no writes: a standby, or set so. */
 export const readOnly = "25006"
 
+/** Whether the values of the statement are at fault: the database refuses them, and will do so again. */
+export const isOfData = ({ code }: Pick<DatabaseError, "code">): boolean =>
+  /^2[23]/.test(code) && !conflicting.has(code)
+
 const reasonOf = (code: string): DatabaseError["reason"] => {
   const kind = code.slice(0, 2)
   if (wrongConfig.has(kind) || code === lacksRight) return "misconfigured"
   if (passing.has(kind) || code === readOnly) return "unavailable"
-  if (conflicting.has(kind) || code === lockNotAvailable) return "conflict"
+  if (kind === serialization || conflicting.has(code)) return "conflict"
   return "failed"
 }
 

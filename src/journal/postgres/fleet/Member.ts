@@ -8,6 +8,7 @@ import type { JournalError } from "../../JournalError.ts"
 import { sharedStream } from "../../Sequences.ts"
 import { empty } from "../append/LaneEmptying.ts"
 import { StreamWriter } from "../append/StreamWriter.ts"
+import type { WriteTrouble } from "../connection/WriteTrouble.ts"
 import { KnownRows } from "../tables/KnownRows.ts"
 import * as Fleet from "./Fleet.ts"
 import type { RedAlarm } from "./RedAlarm.ts"
@@ -22,6 +23,7 @@ const pollIdly = 1_000
 /** The needs of joining: the database, this relay's name, and whom to tell of losses and of another relay with the name. */
 export interface MemberOptions extends Pick<Fleet.FleetOptions, "db" | "name" | "onReplaced"> {
   readonly alarm: RedAlarm
+  readonly trouble: WriteTrouble
 }
 
 /** This relay, once it has joined. */
@@ -36,6 +38,7 @@ export interface Member {
 /** Joins the fleet, and leaves it when the scope closes, once the last commits have ended. */
 export const join = Effect.fnUntraced(function* ({
   alarm,
+  trouble,
   ...options
 }: MemberOptions): Effect.fn.Return<Member, JournalError, Scope.Scope> {
   const { db } = options
@@ -76,6 +79,7 @@ export const join = Effect.fnUntraced(function* ({
   const writer = new StreamWriter({
     db,
     toShared,
+    trouble,
     own: () => fleet.own,
     isClosed: () => isClosed,
     waitingInShared: (sink) => fleet.waitingInShared(sink),

@@ -7,6 +7,7 @@
  */
 import { Effect, Schedule } from "effect"
 import type { Database } from "../connection/Database.ts"
+import type { Clocks } from "../connection/WriteTrouble.ts"
 import type { KnownRows, OwnStream } from "../tables/KnownRows.ts"
 
 interface Raised {
@@ -27,12 +28,6 @@ interface Own {
 
 const nothing: Raised = { lines: [], since: 0, cleared: 0 }
 const parsed = (text: string | null): Raised => (text === null ? nothing : JSON.parse(text))
-
-export interface Clocks {
-  readonly wall: () => number
-  /** The one by which signs of life are timed. */
-  readonly steady: () => number
-}
 
 /** The alarm of all relays, and the lines that this one adds. */
 export interface RedAlarm extends ReturnType<typeof make> {}

@@ -12,6 +12,9 @@
  * event goes to the database of its account. Then databases go away as well, and
  * one more is added while all runs.
  *
+ * A relay may send a report that the others can't read, and the database may
+ * refuse a relay's appends.
+ *
  * **What must hold.** All that was acknowledged comes to its sinks, but for what
  * the database lost by a failover, what a sink rejects and what an operator gave
  * up, and in the end every relay says so: nothing waits, and each event that is
@@ -19,7 +22,8 @@
  * that keeps an order the events of a key come in the order in which they were
  * acknowledged. An event that was sent once is not answered as a duplicate. And over a stream no attempt begins under an epoch that is older
  * than that of another attempt, and no append is stored: who lost a stream has
- * stopped.
+ * stopped. No event is refused because the journal were full. A relay whose append
+ * the database refused says at once that it isn't ready.
  */
 import { Clock, Duration, Effect, Logger } from "effect"
 import { makePostgres } from "../../../parts/Postgres.ts"
@@ -62,8 +66,9 @@ export interface Verdict {
 class Play {
   readonly time = new Time()
   readonly draw: Draw
-  /** Which relays send a report that the others can't read. */
+  /** Which relays send a report that the others can't read, and which ones the database refuses. */
   readonly #reports: Draw
+  readonly #denials: Draw
   readonly acknowledged = new Set<string>()
   readonly broken = new Set<string>()
   readonly shards: Array<Shard> = []
@@ -87,6 +92,7 @@ class Play {
     const draw = new Draw(seed, "fleet")
     this.draw = draw
     this.#reports = new Draw(seed, "reports")
+    this.#denials = new Draw(seed, "denials")
     this.#seed = seed
     this.#url = url
     const losses = () => this.#losses
@@ -170,6 +176,20 @@ class Play {
     })
   }
 
+  /** The database refuses a relay's appends for some time. */
+  deny(): void {
+    if (!this.#denials.chance(0.02)) return
+    const machine = this.relays.lives.get(this.#denials.pick(names))?.machine
+    const table = this.#denials.pick(["seen", "log"] as const)
+    const code = this.#denials.pick(["42501", "XX001", "54000"] as const)
+    const lasts = this.#denials.int(500, 5_000)
+    if (machine === undefined) return
+    machine.denied = { table, code }
+    this.time.after(lasts, () => {
+      machine.denied = undefined
+    })
+  }
+
   /** A database goes away, for all. */
   harmShard(): void {
     const shard = this.shards[this.draw.int(0, this.shards.length - 1)]
@@ -184,6 +204,7 @@ class Play {
       machine.thaw()
       machine.network.heal()
       machine.foreign = undefined
+      machine.denied = undefined
       this.relays.reload(name)
     }
     this.operators.resume()
@@ -319,6 +340,7 @@ const disturb = async (play: Play, passed: number, databases: number): Promise<v
   }
   if (draw.chance(0.04)) play.harm()
   play.misreport()
+  play.deny()
   if (databases > 1 && draw.chance(0.015)) play.harmShard()
   if (databases > 1 && passed === steps / 2) await play.addShard()
   if (databases === 1 && draw.chance(0.1)) await play.rename()

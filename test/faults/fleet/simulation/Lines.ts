@@ -103,6 +103,14 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     line,
+    gone: "a relay whose append failed for any reason is not ready",
+    file: postgres("connection/WriteTrouble"),
+    find: "!isOfData(append.error)) note(append.error)",
+    replace: "!isOfData(append.error)) noteWrite(append.error)",
+    seed: 1,
+  },
+  {
+    line,
     gone: "a report that can't be read counts for nothing",
     file: postgres("fleet/Membership"),
     find: "report: decodeReport(member.report)",

@@ -5,7 +5,7 @@
  */
 import { type Clock, Duration, Effect, Result } from "effect"
 import type { Answer, Database, Params } from "../../../../src/journal/postgres/connection/Database.ts"
-import { databaseError } from "../../../../src/journal/postgres/connection/DatabaseError.ts"
+import { type DatabaseError, databaseError } from "../../../../src/journal/postgres/connection/DatabaseError.ts"
 import type { Draw } from "../../simulation/Draw.ts"
 
 interface Timer {
@@ -72,6 +72,9 @@ export class Link {
   }
 }
 
+/** In the message of each refusal of {@link Machine.denied}. */
+export const deniedAppend = "the database refuses rows of"
+
 /** Reports as a relay of another version may send them. */
 const foreignReports = {
   lacking: (report: string) => report.replaceAll(/,"bytes":-?\d+/g, ""),
@@ -82,6 +85,8 @@ export class Machine {
   readonly network = new Link()
   /** Set while its heartbeats carry a report that the other relays can't read. */
   foreign: keyof typeof foreignReports | undefined
+  /** Set while the database refuses this machine's rows in a table. */
+  denied: { readonly table: "seen" | "log"; readonly code: "42501" | "XX001" | "54000" } | undefined
   wallOffset = 0
   isDead = false
   readonly clock: Clock.Clock
@@ -139,6 +144,13 @@ export class Machine {
     this.network.heal()
   }
 
+  #denial(sql: string): DatabaseError | undefined {
+    if (this.denied === undefined) return undefined
+    const { table, code } = this.denied
+    const adds = sql.includes(`INSERT INTO ${table} `) || sql.includes("append_shared(")
+    return adds ? databaseError("failed", `simulated: ${deniedAppend} ${table} (${code})`, { code }) : undefined
+  }
+
   /** The parameters of a heartbeat: the report is the sixth. */
   #reporting(params: Params | undefined): Params | undefined {
     const { foreign } = this
@@ -179,11 +191,23 @@ export class Machine {
     return {
       ...db,
       query: <Row>(...all: Parameters<Database["query"]>) => overEffect(db.query<Row>(...all)),
-      transact: (work) => overEffect(db.transact(work)),
-      queryUnsafe: <Row>(...[use, sql, params, options]: Parameters<Database["queryUnsafe"]>) =>
-        over<Answer<Row>>(() =>
-          db.queryUnsafe<Row>(use, sql, use === "beat" ? this.#reporting(params) : params, options),
+      transact: (work) =>
+        overEffect(
+          db.transact((queries) =>
+            work({
+              query: <Row>(...all: Parameters<Database["query"]>) => {
+                const denial = this.#denial(all[0])
+                return denial === undefined ? queries.query<Row>(...all) : Effect.fail(denial)
+              },
+            }),
+          ),
         ),
+      queryUnsafe: <Row>(...[use, sql, params, options]: Parameters<Database["queryUnsafe"]>) =>
+        over<Answer<Row>>(async () => {
+          const denial = use === "append" ? this.#denial(sql) : undefined
+          if (denial !== undefined) return Result.fail(denial)
+          return db.queryUnsafe<Row>(use, sql, use === "beat" ? this.#reporting(params) : params, options)
+        }),
     }
   }
 }

@@ -1,9 +1,9 @@
 /** Those who send events to a simulated fleet, and send again what was not acknowledged. */
 import { Effect } from "effect"
-import { unavailable } from "../../../../src/journal/Journal.ts"
+import { type JournalError, unavailable } from "../../../../src/journal/Journal.ts"
 import { event } from "../../../journal/samples.ts"
 import type { Draw } from "../../simulation/Draw.ts"
-import type { Time } from "./Machines.ts"
+import { deniedAppend, type Time } from "./Machines.ts"
 import { guest, hasGuest } from "./Operators.ts"
 import type { Life, Relays } from "./Relays.ts"
 import type { Shard } from "./Shards.ts"
@@ -75,11 +75,20 @@ export class Senders {
         if (isFirst && answer === "duplicate") broken.add(`${id} was sent once, and answered as a duplicate`)
         const { link } = shards[shard] ?? {}
         if (link?.isCut === false && shards.some(({ link }) => link.isCut)) this.meanwhile += 1
-      } else if (result.failure.reason._tag === "JournalFull")
-        broken.add(`an event was refused: ${result.failure.message}`)
+      } else this.#refused(result.failure, parts)
       over(result._tag === "Success")
     })
     return true
+  }
+
+  /** No event may be refused for want of room, and a relay knows of each refusal by the database. */
+  #refused({ message, reason }: JournalError, parts: Life["parts"]): void {
+    const { broken } = this.#options
+    if (reason._tag === "JournalFull") broken.add(`an event was refused: ${message}`)
+    if (!message.includes(deniedAppend)) return
+    const healths = parts.flatMap(({ journal }) => (journal === undefined ? [] : Effect.runSync(journal.status).health))
+    if (healths.every((health) => health === "ok" || health === "red"))
+      broken.add(`a relay whose append failed says that it is ready: ${message}`)
   }
 
   /** Sends the next event of a key to some relay, if the one before it was acknowledged; one that was not is sent again. */
