@@ -52,6 +52,8 @@ export interface Place {
   readonly lead: (...addresses: ReadonlyArray<string>) => void
   /** Sets the relay's clock wrong by this number of milliseconds, if the condition has `skew`. */
   readonly setClock: (by: number) => void
+  /** The running relay's id. */
+  readonly pid: () => number
   /** Loads the config again in the running relay. */
   readonly reload: () => Promise<unknown>
 }
@@ -87,6 +89,8 @@ export interface Condition {
   readonly first?: number
   /** The relay has a host name, `hostName`, whose addresses the scenario chooses. */
   readonly names?: true
+  /** A line of shell before the relay, in the same process. */
+  readonly shell?: (directory: string) => string
   /** The condition exists before the relay starts. */
   readonly isThereAtStart?: true
   /** Milliseconds by which the relay's clock is wrong. */
@@ -114,6 +118,7 @@ class Stage {
   readonly #condition: Condition
   readonly #broken: Array<string> = []
   readonly #good = new Receiver()
+  #relay: Relay | undefined
 
   constructor(condition: Condition) {
     this.#condition = condition
@@ -131,6 +136,7 @@ class Stage {
         directory: subject.directory,
         lead: (...addresses) => writeHosts(subject.directory, addresses),
         setClock: (by) => shim?.skew(by),
+        pid: () => this.#relay?.pid ?? 0,
         reload: () => subject.reload(),
       })
       try {
@@ -154,11 +160,14 @@ class Stage {
   }
 
   async #steps(subject: Subject, service: Service, env: Readonly<Record<string, string>>): Promise<void> {
-    const { isThereAtStart, says, first = batch, names } = this.#condition
+    const { isThereAtStart, says, first = batch, names, shell } = this.#condition
     if (isThereAtStart) await service.breaks()
-    const relay = await subject.start(
-      names ? { env: { ...forgetsNames, ...env }, after: mountingHosts(subject) } : { env },
-    )
+    const relay = await subject.start({
+      env: { ...(names && forgetsNames), ...env },
+      ...(names && { after: mountingHosts(subject) }),
+      ...(shell !== undefined && { after: shell(subject.directory) }),
+    })
+    this.#relay = relay
     try {
       if (!isThereAtStart) {
         await subject.sender.burst(first)
