@@ -16,7 +16,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     gone: "what is settled under an epoch that has passed is not stored",
     file: postgres("lanes/Settling"),
     find: "isOwned} FOR SHARE)",
-    replace: 'isOwned.replaceAll("epoch", "$2::bigint")} FOR SHARE)',
+    replace: 'isOwned.replace("epoch = ($2::text[])[1]::bigint", "true")} FOR SHARE)',
   },
   {
     line: "fleet-late-commit",

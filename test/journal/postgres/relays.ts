@@ -108,6 +108,12 @@ export const relays = Effect.gen(function* () {
   const { url, sql } = yield* Effect.promise(sharedPostgres)
   const all = yield* Effect.scope
   const ask = (text: string) => Effect.promise(() => sql(text.replaceAll("relay.", `${schema}.`), "relay"))
+  /** Gives the tables the rows that were remembered. */
+  const restoring = (all: ReadonlyArray<string>) =>
+    all.map(
+      (table) =>
+        `DELETE FROM relay.${table}; INSERT INTO relay.${table} OVERRIDING SYSTEM VALUE TABLE relay.behind_${table}`,
+    )
   const tables = Effect.map(
     ask(`SELECT tablename FROM pg_tables WHERE schemaname = '${schema}' AND tablename NOT LIKE 'behind%'`),
     (rows) => rows.map(({ tablename }) => String(tablename)),
@@ -131,14 +137,13 @@ export const relays = Effect.gen(function* () {
       Effect.flatMap(tables, (all) =>
         ask(
           [
-            ...(isBehind ? all : []).map(
-              (table) =>
-                `DELETE FROM relay.${table}; INSERT INTO relay.${table} OVERRIDING SYSTEM VALUE TABLE relay.behind_${table}`,
-            ),
-            `CREATE OR REPLACE FUNCTION relay.timeline() RETURNS bigint LANGUAGE sql STABLE AS 'SELECT ${timeline}::bigint'`,
+            ...restoring(isBehind ? all : []),
+            `CREATE OR REPLACE FUNCTION relay.server_timeline() RETURNS bigint LANGUAGE sql STABLE AS 'SELECT ${timeline}::bigint'`,
           ].join(";"),
         ),
       ),
+    /** Restores the remembered rows on the same timeline, as a snapshot or a dump does. */
+    goBack: Effect.flatMap(tables, (all) => ask(restoring(all).join(";"))),
     /** `over` may change what the relay asks its database; `maxSize` is in bytes. */
     start: Effect.fnUntraced(function* (
       name: string,

@@ -24,7 +24,7 @@ import { mayRepeat, refusalOf } from "../connection/DatabaseRefusal.ts"
 import type { WriteTrouble } from "../connection/WriteTrouble.ts"
 import { alsoName } from "../lanes/LaneChange.ts"
 import type { OwnedStream } from "../lanes/OwnedStream.ts"
-import { isOwned } from "../lanes/StreamState.ts"
+import { isOwned, type Sign } from "../lanes/StreamState.ts"
 import { idsOf } from "../tables/StreamRows.ts"
 import type { CommitExit } from "./Appends.ts"
 import type { Group, Stored } from "./Group.ts"
@@ -62,7 +62,8 @@ SELECT (SELECT count(*) FROM owned) > 0 AS owned, coalesce((SELECT first FROM st
 /** It waits for an earlier try of the same commit, and finds what that one stored. */
 const sharedSql = `SELECT owned, first, timeline, void, altered, found
   FROM append_shared($1::int[], $2::int[], $3::int[], $4::int[], $5::int, $6::bigint, $7::bigint, $8::text, $9::bytea,
-    $10::bytea, $11::bytea, $12::text[], $13::jsonb, $14::uuid, $15::boolean)`
+    $10::bytea, $11::bytea, $12::text[], $13::jsonb, $14::uuid, $15::boolean,
+    $16::text[])`
 
 /** Finds the row that an earlier try of a commit may have stored. */
 const storedSql = "SELECT true AS owned, first, timeline, void, altered FROM log WHERE first = $1 AND commit = $2"
@@ -109,6 +110,7 @@ export interface CommitsOptions {
   readonly db: Database
   /** The stream that this relay writes; `undefined` between two. */
   readonly own: () => OwnedStream | undefined
+  readonly sign: () => Sign
   /** By a sink's name, the one that it had before. */
   readonly formerNames: () => ReadonlyMap<string, string>
   /** The relay stops: nothing is repeated any more. */
@@ -133,7 +135,7 @@ export class Commits {
     const named = await this.#name(stream, stream.missingLanes(group.batch.entries, first))
     if (Exit.isFailure(named)) return Exit.failCause(named.cause)
     const newLanes = stream.missingLanes(group.batch.entries, first)
-    const params = [stream.id, stream.epoch, ...keysOf(group), first, ...rowOf(group), group.commit]
+    const params = [stream.id, stream.claim, ...keysOf(group), first, ...rowOf(group), group.commit]
     const isPlain = newLanes.length === 0 && also === undefined
     const within = (isAgain: boolean) =>
       this.#transact((queries) =>
@@ -174,23 +176,26 @@ export class Commits {
   }
 
   /** Stores a group in the shared stream, after whatever others stored there. */
-  toShared(group: Group, also?: Also): Promise<CommitExit> {
+  async toShared(group: Group, also?: Also): Promise<CommitExit> {
     const formerNames = this.#options.formerNames()
     const lanes = [...new Set(group.batch.entries.flatMap(({ sinks }) => sinks))]
     const renamed = lanes.flatMap((lane) => (formerNames.has(lane) ? [[lane, formerNames.get(lane)]] : []))
     const formerLanes = JSON.stringify(Object.fromEntries(renamed))
     const params = [...keysOf(group), ...rowOf(group), lanes, formerLanes, group.commit]
-    if (also === undefined)
-      return this.#repeated((isAgain) => this.#ask(sharedSql, [...params, isAgain], "append_shared"))
-    return this.#repeated((isAgain) =>
+    const within = (isAgain: boolean, also: Also) =>
       this.#transact((queries) =>
-        Effect.gen(function* () {
-          const [row] = (yield* queries.query<SharedRow>(sharedSql, [...params, isAgain])).rows
-          if (row?.found === false) yield* also(queries, row.first)
+        Effect.gen({ self: this }, function* () {
+          const [row] = (yield* queries.query<SharedRow>(sharedSql, [...params, isAgain, this.#options.sign()])).rows
+          if (row?.owned === true && !row.found) yield* also(queries, row.first)
           return row
         }),
-      ),
+      )
+    const exit = await this.#repeated((isAgain) =>
+      also === undefined
+        ? this.#ask(sharedSql, [...params, isAgain, this.#options.sign()], "append_shared")
+        : within(isAgain, also),
     )
+    return Exit.isFailure(exit) || exit.value.owned ? exit : wentBack
   }
 
   /** One round trip, on the connection that nothing else waits on; a second one where an earlier try may have stored it. */
@@ -239,6 +244,9 @@ export class Commits {
   }
 }
 
+const wentBack: CommitExit = Exit.fail(
+  unavailable("The database is in an earlier state than this relay has seen: it reads its streams again. Try again."),
+)
 /** Another relay took the stream: the sender comes again, here or there. */
 const between: CommitExit = Exit.fail(
   unavailable("Another relay has taken over what this one wrote: it begins a new stream. Try again."),

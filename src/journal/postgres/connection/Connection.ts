@@ -112,6 +112,8 @@ export class Connection {
   isReadOnly = true
   /** That of the server's log; 0 where the server does not say it. */
   timeline = 0
+  /** The identifier of the server's data, or empty if the server does not report it. */
+  system = ""
   #isOpen = true
   /** Statements under way. */
   #underWay = 0
@@ -194,14 +196,16 @@ export class Connection {
       given(begun)
       given(await this.#send(rollback, [], limit))
     }
-    const [set, asked] = await Promise.all([
+    const [set, asked, system] = await Promise.all([
       isPooled ? undefined : this.query(Session.ofSession(schema), [], limit),
       isReadOnly
         ? undefined
         : this.query<{ readonly timeline: number }>(`SELECT ${Session.timeline} AS timeline`, [], limit),
+      isReadOnly ? undefined : this.query<{ readonly system: string }>(`SELECT ${Session.system} AS system`, [], limit),
     ])
     if (set !== undefined) given(set)
     if (asked === undefined) return
+    if (system !== undefined && Result.isSuccess(system)) this.system = system.success.rows[0]?.system ?? ""
     if (Result.isSuccess(asked)) this.timeline = asked.success.rows[0]?.timeline ?? 0
     else if (isPooled) given(asked)
     if (isPooled) this.#beginning = Session.ofTransaction(schema, this.timeline)

@@ -45,8 +45,8 @@ export const open = Effect.fnUntraced(function* ({
     beat: yield* ConnectionPool.make(connect, 1),
     work: yield* ConnectionPool.make(connect, poolSize),
   }
-  cluster.onPromoted = (timeline) => {
-    for (const pool of Object.values(pools)) pool.retire((one) => one.timeline < timeline)
+  cluster.onChanged = (isOld) => {
+    for (const pool of Object.values(pools)) pool.retire(isOld)
   }
   const runPromise = Effect.runPromiseWith(yield* Effect.context<never>())
 

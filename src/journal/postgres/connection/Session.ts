@@ -30,6 +30,9 @@ export interface Facts extends Omit<Server, "name" | "isPooled"> {
 /** Rises with each promotion of a standby. */
 export const timeline = "('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int"
 
+/** The identifier of the server's data. A standby has its primary's, and `pg_upgrade` makes another. */
+export const system = "(SELECT system_identifier::text FROM pg_control_system())"
+
 /** No sequential scans: a plan that was made while a table was small is kept while it grows. */
 const settings = (schema: string): Readonly<Record<string, string>> => ({
   search_path: `quote_ident('${schema.replaceAll("'", "''")}')`,

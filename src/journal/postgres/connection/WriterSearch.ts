@@ -5,7 +5,9 @@
  * The one that wrote before is asked first; the others as soon as it fails, or
  * keeps the relay waiting. Where two take writes, one of them was promoted while
  * the other was away: the later timeline is the cluster's, and the relay never
- * goes back to an earlier one.
+ * goes back to an earlier one. Timelines of two systems can't be compared: a server
+ * that was upgraded by `pg_upgrade`, or a logical replica, is another system. The
+ * relay does not go back to a system that it has left.
  */
 import { Connection, type ConnectionOptions } from "./Connection.ts"
 import { type DatabaseError, databaseError, errorAt, readOnly } from "./DatabaseError.ts"
@@ -16,33 +18,44 @@ const headStart = 500
 /** Milliseconds that the others have to answer, once one takes writes. */
 const patience = 500
 
+/** Whether two systems differ, as far as their servers say which they are. */
+const isAnother = (one: string, other: string): boolean => one !== "" && other !== "" && one !== other
+
 /** The knowledge of the servers, from connection to connection. */
 export class Cluster {
   /** The one that took writes last. */
   writer: string | undefined
   #timeline = 0
-  /** Called where another server was promoted: connections of an earlier timeline are of no more use. */
-  onPromoted: (timeline: number) => void = () => {}
+  #system = ""
+  /** Systems that the relay has left for another. */
+  readonly #left = new Set<string>()
+  /** Called when another server takes the writes. If `isOld` is true of a connection, it is of no more use. */
+  onChanged: (isOld: (connection: Connection) => boolean) => void = () => {}
 
-  get timeline(): number {
-    return this.#timeline
+  note({ server, timeline, system }: Connection): void {
+    this.writer = server.name
+    const isOther = isAnother(system, this.#system)
+    if (!isOther && timeline <= this.#timeline) return
+    const isFirst = this.#timeline === 0
+    if (isOther) this.#left.add(this.#system)
+    this.#timeline = timeline
+    this.#system = system
+    if (!isFirst) this.onChanged((one) => isAnother(one.system, system) || one.timeline < timeline)
   }
 
-  note({ server, timeline }: Connection): void {
-    this.writer = server.name
-    if (timeline <= this.#timeline) return
-    const isFirst = this.#timeline === 0
-    this.#timeline = timeline
-    if (!isFirst) this.onPromoted(timeline)
+  /** Why the relay does not go back to a server that takes writes, or `undefined` if it may. */
+  left({ timeline, system }: Connection): string | undefined {
+    if (this.#left.has(system)) return "it takes writes, but the relay has found another server since, with other data"
+    if (timeline === 0 || timeline >= this.#timeline || isAnother(system, this.#system)) return undefined
+    return `it takes writes, but another server was promoted since (timeline ${timeline}, and ${this.#timeline} was seen)`
   }
 }
 
 const refusal = (connection: Connection, cluster: Cluster): DatabaseError | undefined => {
-  const { server, isReadOnly, timeline } = connection
+  const { server, isReadOnly } = connection
   if (isReadOnly) return errorAt(server.name, "unavailable", "it is a standby, or read-only", { code: readOnly })
-  if (timeline === 0 || timeline >= cluster.timeline) return undefined
-  const why = `it takes writes, but another server was promoted since (timeline ${timeline}, and ${cluster.timeline} was seen)`
-  return errorAt(server.name, "misconfigured", `${why}: stop it, or make it a standby`)
+  const why = cluster.left(connection)
+  return why === undefined ? why : errorAt(server.name, "misconfigured", `${why}: stop it, or make it a standby`)
 }
 
 /** The message about several servers: a person must act only where no server is merely away. */

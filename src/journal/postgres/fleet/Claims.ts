@@ -2,8 +2,9 @@
 import { Effect } from "effect"
 import { type JournalError, unavailable } from "../../JournalError.ts"
 import { maxStreams, sharedStream } from "../../Sequences.ts"
-import type { Database } from "../connection/Database.ts"
+import type { Database, Queries } from "../connection/Database.ts"
 import { refusing } from "../connection/DatabaseRefusal.ts"
+import type { Sign } from "../lanes/StreamState.ts"
 import type { Taken } from "./Handover.ts"
 import { lease, type MemberRow, type StreamRow, taking } from "./Membership.ts"
 
@@ -49,6 +50,14 @@ export const claimName = Effect.fnUntraced(function* (
   if (count === 0) return yield* nameIsTaken(name)
 })
 
+/** Fails if the database went back and no sign of life has shown it yet. */
+const requireSign = (queries: Queries, sign: Sign) =>
+  Effect.filterOrFail(
+    queries.query("SELECT WHERE knows($1)", [sign]),
+    ({ rows }) => rows.length > 0,
+    () => unavailable("The database is in an earlier state than this relay has seen."),
+  )
+
 /** A stream that was claimed. */
 export interface Claimed extends Taken {
   /** The living relay that delivers what is left in it, as far as is known. */
@@ -59,9 +68,11 @@ export interface Claimed extends Taken {
 export const claimStream = Effect.fnUntraced(function* (
   db: Database,
   name: string,
+  sign: Sign,
 ): Effect.fn.Return<Claimed, JournalError> {
   const claim = db.transact((queries) =>
     Effect.gen(function* () {
+      yield* requireSign(queries, sign)
       const take = (where: string) =>
         queries.query<Claimed>(
           `WITH found AS MATERIALIZED (
@@ -98,9 +109,11 @@ export const takeStream = Effect.fnUntraced(function* (
   name: string,
   { id, epoch }: StreamRow,
   before: MemberRow | undefined,
+  sign: Sign,
 ): Effect.fn.Return<number | undefined, JournalError> {
   const take = db.transact((queries) =>
     Effect.gen(function* () {
+      yield* requireSign(queries, sign)
       if (before !== undefined) {
         const { count } = yield* queries.query(
           `UPDATE member SET beat = beat + ${taking} WHERE name = $1 AND instance = $2 AND beat % ${taking} = $3`,

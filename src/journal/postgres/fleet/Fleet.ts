@@ -6,6 +6,11 @@
  * by its epoch, which rises with each taking: the older one stores nothing more.
  * An epoch belongs to a timeline, so after a promotion nobody owns anything until
  * it has taken its streams anew, and has read them from the promoted server.
+ *
+ * **Guarantee.** A database that went back to an earlier state on its timeline, by a
+ * snapshot or a dump, lacks the last sign of life of a relay. No statement of that
+ * relay stores anything there. Its next sign of life shows it, and it begins a new
+ * history. All relays treat it as a promotion.
  */
 import { Clock, Effect, Latch, Random, Result, type Scope, SubscriptionRef } from "effect"
 import * as Monotonic from "../../../event/Monotonic.ts"
@@ -17,7 +22,7 @@ import type { Database } from "../connection/Database.ts"
 import { refusing } from "../connection/DatabaseRefusal.ts"
 import { OwnedStream } from "../lanes/OwnedStream.ts"
 import { load } from "../lanes/StreamLoading.ts"
-import { isOwned, type Owner } from "../lanes/StreamState.ts"
+import { isOwned, type Owner, type Sign } from "../lanes/StreamState.ts"
 import { type KnownRow, type KnownRows, type OwnStream, placed } from "../tables/KnownRows.ts"
 import { claimName, claimStream, putName, takeStream } from "./Claims.ts"
 import { Handover, type Taken } from "./Handover.ts"
@@ -33,7 +38,7 @@ const forgetAfter = 3_600_000
 export interface FleetOptions {
   readonly db: Database
   readonly name: string
-  readonly owner: Omit<Owner, "db" | "isAlive" | "askedAt" | "now" | "isPaused">
+  readonly owner: Omit<Owner, "db" | "isAlive" | "askedAt" | "sign" | "now" | "isPaused">
   /** This relay's appends to the shared stream: its owner may not have read the newest yet. */
   readonly toShared: KnownRows
   /** A failover may have lost some of these rows: they are of a stream that is this relay's no more, or of the shared one. */
@@ -73,6 +78,12 @@ export class Fleet {
   readonly counters = { takeovers: 0, fenced: 0 }
   /** When the last beat that was answered was sent: steady and wall clock. */
   #sent = { at: Number.NEGATIVE_INFINITY, wall: 0 }
+  /** The count of the last sign of life that was answered, on the timeline of `news`. */
+  #beat = 0
+  /** The count of the one before, a second ago: signs of life are not flushed, and a crash of the server may lose the last. */
+  #storedBeat = 0
+  /** The database went back, and no new history has begun since. */
+  #isBehind = false
   /** The timeline on which it took its name back last: once on each, because another relay may want it too. */
   #rejoined = 0
   /** How often others have taken streams from this relay. */
@@ -91,9 +102,14 @@ export class Fleet {
       db: options.db,
       isAlive: () => this.isAlive,
       askedAt: () => this.#sent.at,
+      sign: () => this.sign,
       now: () => this.now(),
       isPaused: (sink) => this.isPaused(sink),
     }
+  }
+
+  get sign(): Sign {
+    return [this.name, this.#instance, String(this.#storedBeat), String(this.news.timeline)]
   }
 
   now(): number {
@@ -181,7 +197,7 @@ export class Fleet {
       const isOthers = (owner: string | null) => owner !== null && owner !== this.name
       const home = this.news.streams.find(({ home }) => home === this.name)
       if (home !== undefined && isOthers(home.owner)) this.#handover.fromLiving(home.id, this.now())
-      const claimed = yield* claimStream(this.#options.db, this.name)
+      const claimed = yield* claimStream(this.#options.db, this.name, this.sign)
       // Its owner lives, and learns of this by its next sign of life: until then it may deliver.
       if (isOthers(claimed.before)) this.#handover.fromLiving(claimed.id, this.now())
       const stream = yield* this.#read(claimed)
@@ -206,7 +222,7 @@ export class Fleet {
     return Effect.gen({ self: this }, function* () {
       const { db, name } = this.#options
       for (const stream of this.streams) {
-        yield* db.query(`UPDATE stream SET owner = NULL WHERE ${isOwned}`, [stream.id, stream.epoch])
+        yield* db.query(`UPDATE stream SET owner = NULL WHERE ${isOwned}`, [stream.id, stream.claim])
         stream.onLost = () => {}
         stream.lost()
       }
@@ -228,6 +244,8 @@ export class Fleet {
       (result) => {
         const news = Result.isSuccess(result) ? result.success : undefined
         if (news === undefined) return Effect.void
+        this.#isBehind ||= this.#showsEarlierState(news)
+        if (this.#isBehind) return this.#beginHistory(news)
         if (news.beat === null) return this.#nameless(news)
         this.#hear(news, news.beat, sent)
         const lost = placed(rows, news.lost)
@@ -248,8 +266,11 @@ export class Fleet {
       this.#sent = sent
       this.#handover.heard({ timeline: news.timeline, at: sent.at, streams: this.#heldBy(news) })
     }
-    if (news.timeline !== this.news.timeline) for (const stream of this.streams) stream.lost()
+    const isPromoted = news.timeline !== this.news.timeline
+    if (isPromoted) for (const stream of this.streams) stream.lost()
     this.news = news
+    this.#storedBeat = isPromoted ? 0 : this.#beat
+    this.#beat = beat
     const now = this.now()
     this.#stillness.saw(news, sent.at, now)
     for (const { name, instance, beat } of news.members) {
@@ -272,7 +293,7 @@ export class Fleet {
     const isPromoted = timeline !== this.news.timeline && timeline !== this.#rejoined
     if (instance === null || isPromoted) {
       this.#rejoined = timeline
-      return Effect.ignore(putName(this.#options.db, this.name, this.#instance, instance))
+      return this.#rejoin(instance)
     }
     return Effect.sync(() =>
       this.#options.onReplaced(
@@ -281,11 +302,45 @@ export class Fleet {
     )
   }
 
+  /** Takes the name back, with a new count of signs of life. */
+  #rejoin(before: string | null): Effect.Effect<void> {
+    this.#beat = 0
+    this.#storedBeat = 0
+    return Effect.ignore(putName(this.#options.db, this.name, this.#instance, before))
+  }
+
+  /** Signs of life and epochs only rise: the database went back if one is lower than before. */
+  #showsEarlierState({ beat, timeline, streams }: Membership.News): boolean {
+    if (timeline !== this.news.timeline) return timeline < this.news.timeline
+    if (beat !== null && beat <= this.#storedBeat) return true
+    const epochs = new Map(streams.map(({ id, epoch }) => [id, epoch]))
+    return this.news.streams.some(({ id, epoch }) => (epochs.get(id) ?? 0) < epoch)
+  }
+
+  /** Gives up all streams, and asks again once all relays can see that the database went back. */
+  #beginHistory({ beat, instance }: Membership.News): Effect.Effect<void> {
+    for (const stream of this.streams) stream.lost()
+    return Membership.beginHistory(this.#options.db, this.news.timeline).pipe(
+      Effect.andThen(Effect.suspend(() => (beat === null ? this.#rejoin(instance) : Effect.void))),
+      Effect.andThen(
+        Effect.suspend(() => {
+          this.#isBehind = false
+          return this.beat
+        }),
+      ),
+      Effect.andThen(
+        Effect.logWarning("the database went back to an earlier state: this relay reads its streams again"),
+      ),
+      Effect.ignore,
+    )
+  }
+
   /** Whether a stream is still this relay's, and the rows that it should have there. */
   #check(stream: OwnedStream, rows: ReadonlyArray<KnownRow>, lost: ReadonlySet<KnownRow>): void {
     const row = this.news.streams.find(({ id }) => id === stream.id)
+    const isHeld = row?.epoch === stream.epoch && timelineOf(stream.epoch) === this.news.timeline
     // Where rows are lost it is read anew: what others appended since may have their numbers.
-    if (row?.epoch !== stream.epoch || !stream.known.confirm(rows, lost)) stream.lost()
+    if (!isHeld || !stream.known.confirm(rows, lost)) stream.lost()
   }
 
   readonly #keepBeating = Effect.suspend(() => {
@@ -357,7 +412,7 @@ export class Fleet {
     const { id, epoch, owner } = row
     const { db, name } = this.#options
     const before = owner === name ? undefined : this.news.members.find((member) => member.name === owner)
-    const taken = yield* takeStream(db, name, row, before)
+    const taken = yield* takeStream(db, name, row, before, this.sign)
     if (taken === undefined) return false
     const stream = yield* this.#read({ id, epoch: taken, former: epoch })
     if (owner !== null && owner !== name) this.counters.takeovers += 1
@@ -376,7 +431,7 @@ export class Fleet {
     if (stream === this.own || stream.id === sharedStream || row === undefined || row.spare) return
     for (const { size } of stream.backlogs.values()) if (size > 0) return
     yield* refusing(
-      this.#options.db.query(`UPDATE stream SET spare = true WHERE ${isOwned}`, [stream.id, stream.epoch]),
+      this.#options.db.query(`UPDATE stream SET spare = true WHERE ${isOwned}`, [stream.id, stream.claim]),
     )
   })
 

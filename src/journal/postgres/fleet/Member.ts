@@ -81,6 +81,7 @@ export const join = Effect.fnUntraced(function* ({
     toShared,
     trouble,
     own: () => fleet.own,
+    sign: () => fleet.sign,
     isClosed: () => isClosed,
     waitingInShared: (sink) => fleet.waitingInShared(sink),
   })

@@ -13,7 +13,7 @@
  * next sign of life waits for that or comes before it; after it, it asks again
  * before it goes on.
  */
-import { Result } from "effect"
+import { Effect, Result } from "effect"
 import { type LaneReport, type StreamReport, takeoverAfter } from "../../FleetStatus.ts"
 import type { Database } from "../connection/Database.ts"
 import type { DatabaseError } from "../connection/DatabaseError.ts"
@@ -128,6 +128,23 @@ export const beat = async (
   )
   return Result.map(answer, ({ rows: [news] }) => news && checked(news))
 }
+
+/**
+ * Begins a new history after the timeline `known`, unless another relay has done so: earlier claims hold no more. Four
+ * round trips.
+ */
+export const beginHistory = (db: Database, known: number) =>
+  db.transact((queries) =>
+    Effect.andThen(
+      // The update sees what a relay that was first has stored.
+      queries.query("SELECT FROM meta WHERE key = 'histories' FOR UPDATE"),
+      queries.query(
+        `UPDATE meta SET value = (value::bigint + $1 + 1 - timeline())::text
+         WHERE key = 'histories' AND timeline() <= $1`,
+        [known],
+      ),
+    ),
+  )
 
 /** How long owners have been seen to stand still. */
 export class Stillness {

@@ -106,7 +106,7 @@ export const make = (db: Database, { wall, steady }: Clocks) => {
           events === 0
             ? Effect.void
             : raise(
-                `The database lost ${isPart ? "at least " : ""}${events} events that were answered, from seq_${from} on, by a failover to a server that did not have them. Those that had not been delivered by then never will be, unless the sender sends them again.`,
+                `The database lost ${isPart ? "at least " : ""}${events} events that were answered, from seq_${from} on: it failed over to a server that did not have them, or went back to an earlier state. Those that had not been delivered by then never will be, unless the sender sends them again.`,
               ),
         ),
         Effect.ignore,

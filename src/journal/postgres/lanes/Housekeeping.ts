@@ -54,7 +54,7 @@ export const prune = Effect.fnUntraced(function* (
        INSERT INTO pruned AS p SELECT $1, timeline, max(first + count - 1), sum(void) FROM gone GROUP BY timeline
        ON CONFLICT (stream, timeline) DO UPDATE
        SET last = greatest(p.last, excluded.last), void = p.void + excluded.void`,
-      [stream.id, stream.epoch, firsts],
+      [stream.id, stream.claim, firsts],
     )
     stream.kept -= old.reduce((sum, row) => sum + row.count - row.void, 0)
     stream.bytes -= old.reduce((sum, { bytes }) => sum + bytes, 0)

@@ -83,7 +83,7 @@ const storeCursors = Effect.fnUntraced(function* (
       `WITH owned AS MATERIALIZED (SELECT id FROM stream WHERE ${isOwned} FOR SHARE),
          ${OutcomeTables.addDelivered("$4::bigint[], $5::text[], $6::bytea[]", "owned, ")}
        UPDATE progress SET lanes = lanes || ${ofLanes("$3")} FROM owned WHERE stream = owned.id`,
-      [stream.id, stream.epoch, placesOf(settlements, cursors), ...OutcomeTables.deliveredRows(settlements)],
+      [stream.id, stream.claim, placesOf(settlements, cursors), ...OutcomeTables.deliveredRows(settlements)],
       { name: "settle", timeout },
     ),
   )

@@ -3,8 +3,9 @@
  *
  * **Guarantee.** What is stored carries the epoch under which the stream was
  * taken, and an epoch belongs to a timeline. Once another relay has taken the
- * stream, or another server was promoted, nothing is stored any more and nothing
- * is begun: this state is lost, for good, and whoever owns the stream reads it anew.
+ * stream, another server was promoted, or the database went back to an earlier
+ * state, nothing is stored and no attempt starts any more: this state is lost for
+ * good, and the owner of the stream reads it again.
  */
 import { Effect } from "effect"
 import type { Entry } from "../../../event/Entry.ts"
@@ -32,8 +33,15 @@ const partBytes = 1024 * 1024
 /** Rows that are looked through at a time. */
 const rowsAtOnce = 256
 
-/** Whether a stream, `$1`, is still held under an epoch, `$2`: an epoch holds only on the timeline that it began on. */
-export const isOwned = "id = $1 AND epoch = $2 AND epoch >> 32 = timeline()"
+/**
+ * Whether a stream, `$1`, is still held under a claim, `$2`: its epoch, and the owner's sign of life. An epoch holds
+ * only on the timeline that it began on. A database that lacks the sign of life went back.
+ */
+export const isOwned =
+  "id = $1 AND epoch = ($2::text[])[1]::bigint AND epoch >> 32 = timeline() AND knows(($2::text[])[2:])"
+
+/** The last sign of life that a relay knows to be stored, for the function `knows`: its name, instance, beat and timeline. */
+export type Sign = readonly [name: string, instance: string, beat: string, timeline: string]
 
 /** The parts of its owner that a stream needs. */
 export interface Owner {
@@ -44,6 +52,7 @@ export interface Owner {
   readonly isAlive: () => boolean
   /** When the last sign of life was sent that was answered, in milliseconds of the clock. */
   readonly askedAt: () => number
+  readonly sign: () => Sign
   readonly isPaused: (sink: string) => boolean
   readonly opened: (sink: string, options: OpenOptions) => Effect.Effect<void, JournalError>
   /** Moves what a lane still holds that a sink had under its former name. */
@@ -100,6 +109,11 @@ export class StreamState {
     this.letters = new LetterCounts(LaneTables.letterCounts(owner.db, id), owner.now)
   }
 
+  /** `$2` of {@link isOwned}. */
+  get claim(): ReadonlyArray<string> {
+    return [String(this.epoch), ...this.owner.sign()]
+  }
+
   /** Events that were appended since the stream began. */
   get accepted(): number {
     return this.end - floorOf(this.id) - this.void
@@ -149,7 +163,7 @@ export class StreamState {
   holdIn(queries: Queries, lock: "SHARE" | "UPDATE" = "SHARE"): Effect.Effect<void, JournalError | DatabaseError> {
     if (this.isVisited) return Effect.void
     return Effect.flatMap(
-      queries.query(`SELECT id FROM stream WHERE ${isOwned} FOR ${lock}`, [this.id, this.epoch]),
+      queries.query(`SELECT id FROM stream WHERE ${isOwned} FOR ${lock}`, [this.id, this.claim]),
       ({ rows }) => {
         if (rows.length > 0) return Effect.void
         this.lost()
@@ -250,7 +264,7 @@ export class StreamState {
         `SELECT ${columns}, ${knownColumns} FROM log
          WHERE first > $3 AND first < $4 AND EXISTS (SELECT FROM stream WHERE ${isOwned})
          ORDER BY first LIMIT ${rowsAtOnce}`,
-        [this.id, this.epoch, this.end, ceilingOf(this.id)],
+        [this.id, this.claim, this.end, ceilingOf(this.id)],
         { name: "follow" },
       ),
       ({ rows }) => {

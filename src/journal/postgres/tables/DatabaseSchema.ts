@@ -25,13 +25,17 @@ export const steps: ReadonlyArray<string> = [
    INSERT INTO meta VALUES ('identity', gen_random_uuid()::text);
 
    -- The server's timeline, which rises with each promotion of a standby; 0 where a server does not say it.
+   -- It stays the same when a snapshot or a dump is restored: a relay then raises "histories".
+   INSERT INTO meta VALUES ('histories', '0');
    DO $do$ BEGIN
      PERFORM pg_walfile_name(pg_current_wal_lsn());
-     CREATE FUNCTION timeline() RETURNS bigint LANGUAGE sql STABLE AS
+     CREATE FUNCTION server_timeline() RETURNS bigint LANGUAGE sql STABLE AS
        $body$ SELECT ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint $body$;
    EXCEPTION WHEN feature_not_supported OR undefined_function OR insufficient_privilege THEN
-     CREATE FUNCTION timeline() RETURNS bigint LANGUAGE sql STABLE AS $body$ SELECT 0::bigint $body$;
+     CREATE FUNCTION server_timeline() RETURNS bigint LANGUAGE sql STABLE AS $body$ SELECT 0::bigint $body$;
    END $do$;
+   CREATE FUNCTION timeline() RETURNS bigint LANGUAGE plpgsql STABLE AS
+     $body$ BEGIN RETURN server_timeline() + (SELECT value::bigint FROM meta WHERE key = 'histories'); END $body$;
 
    -- A relay's log. The beat is the member's, so that no append waits for one. An epoch is of a timeline: its upper half
    -- is that timeline, and its lower half rises with each owner.
@@ -47,6 +51,13 @@ export const steps: ReadonlyArray<string> = [
      name text PRIMARY KEY, instance text NOT NULL, beat bigint NOT NULL DEFAULT 0,
      version text NOT NULL DEFAULT '', config_hash text NOT NULL DEFAULT '', address text NOT NULL DEFAULT '',
      report jsonb NOT NULL DEFAULT '{}') WITH (fillfactor = 50);
+   -- Whether the database has the last sign of life that a relay knows to be stored: its name, instance, beat and timeline.
+   -- A promoted server may lack it.
+   CREATE FUNCTION knows(sign text[]) RETURNS boolean LANGUAGE plpgsql STABLE AS
+     $body$ BEGIN
+       RETURN timeline() > sign[4]::bigint OR timeline() = sign[4]::bigint
+         AND EXISTS (SELECT FROM member WHERE name = sign[1] AND instance = sign[2] AND beat >= sign[3]::bigint);
+     END $body$;
 
    -- A commit's events in one row. The bytes are packed already, or small: compressing them again costs more than it saves.
    -- The relay gives each commit an identity; events that were copied from another journal have none.
@@ -107,13 +118,17 @@ export const steps: ReadonlyArray<string> = [
 
    CREATE TABLE sink (name text PRIMARY KEY, paused boolean NOT NULL DEFAULT false);
 
-   CREATE FUNCTION append_shared(a_lo int[], a_hi int[], a_crc int[], a_place int[], a_count int, a_from bigint, a_to bigint, a_routes text, a_keys bytea, a_ids bytea, a_bytes bytea, a_lanes text[], a_former jsonb, a_commit uuid, a_again boolean)
+   CREATE FUNCTION append_shared(a_lo int[], a_hi int[], a_crc int[], a_place int[], a_count int, a_from bigint, a_to bigint, a_routes text, a_keys bytea, a_ids bytea, a_bytes bytea, a_lanes text[], a_former jsonb, a_commit uuid, a_again boolean, a_sign text[])
    RETURNS TABLE (owned boolean, first bigint, timeline bigint, void int[], altered int[], found boolean) LANGUAGE plpgsql AS $body$
    #variable_conflict use_column
    DECLARE head bigint;
    BEGIN
      -- Held until the commit: so the order of the sequences is the order of the commits.
      PERFORM pg_advisory_xact_lock('log'::regclass::oid::bigint);
+     IF NOT knows(a_sign) THEN
+       RETURN QUERY SELECT false, 0::bigint, timeline(), '{}'::int[], '{}'::int[], false;
+       RETURN;
+     END IF;
      IF a_again THEN
        -- An earlier try of this commit has ended by now, and may have stored it.
        RETURN QUERY SELECT true, l.first, l.timeline, l.void, l.altered, true FROM log l WHERE l.received_to = a_to AND l.commit = a_commit;

@@ -5,8 +5,8 @@
  *
  * With changes, sinks get other names meanwhile, by reloads of relay after relay,
  * one sink leaves the config and comes back, operators do what they do
- * (`Operators.ts`), and the database fails over: to a server that has all, or to
- * one that was behind.
+ * (`Operators.ts`), the database fails over, to a server that has all or to one
+ * that was behind, and the same server is restored to an earlier state.
  *
  * On several databases each relay has a journal in each, and lanes over it; an
  * event goes to the database of its account. Then databases go away as well, and
@@ -46,6 +46,8 @@ const hearing = 15
 const keys = 5
 /** How often the answer to a statement is lost while all else works. */
 const lostAnswers = 0.01
+/** How often the server is restored to an earlier state. */
+const restoresAtStep = 0.01
 
 export interface Verdict {
   readonly acknowledged: number
@@ -56,6 +58,7 @@ export interface Verdict {
   readonly meanwhile: number
   readonly renames: number
   readonly promotions: number
+  readonly restores: number
   /** What operators asked for and was done. */
   readonly operations: number
   readonly broken: ReadonlyArray<string>
@@ -79,11 +82,14 @@ class Play {
   /** Of the newest config. */
   version = 0
   promotions = 0
+  restores = 0
   /** Acknowledged while a standby was behind that was promoted then: the database may have lost it. */
   readonly mayBeLost = new Set<string>()
   /** Odd while a standby is behind that will be promoted: what is stored meanwhile is lost then. */
   #losses = 0
   #isMending = false
+  /** Says when the server is restored. */
+  readonly #restoring: Draw
   readonly #seed: number
   readonly #url: string
 
@@ -91,6 +97,7 @@ class Play {
     const { time, shards, broken, mayBeLost } = this
     const draw = new Draw(seed, "fleet")
     this.draw = draw
+    this.#restoring = new Draw(seed, "restores")
     this.#reports = new Draw(seed, "reports")
     this.#denials = new Draw(seed, "denials")
     this.#seed = seed
@@ -242,16 +249,31 @@ class Play {
     const [shard] = this.shards
     if (shard === undefined || this.#losses % 2 === 1) return
     this.promotions += 1
-    const cut = async () => {
-      shard.link.cut()
-      await shard.promote(isBehind)
-      if (isBehind) this.#losses += 1
-      this.time.after(this.draw.int(0, 3_000), () => shard.link.heal())
-    }
-    if (!isBehind) return cut()
+    if (isBehind) return this.#lose(shard, this.draw.int(100, 3_000), () => shard.promote(true))
+    shard.link.cut()
+    await shard.promote(false)
+    this.time.after(this.draw.int(0, 3_000), () => shard.link.heal())
+  }
+
+  /** Restores the same server now and then, to its state of some seconds ago: each relay gave several signs of life since. */
+  async maybeRestore(): Promise<void> {
+    const [shard] = this.shards
+    if (shard === undefined || this.#losses % 2 === 1 || !this.#restoring.chance(restoresAtStep)) return
+    this.restores += 1
+    await this.#lose(shard, this.#restoring.int(3_000, 8_000), () => shard.goBack())
+  }
+
+  /** Brings the database back to its present state in `after` milliseconds. */
+  async #lose(shard: Shard, after: number, restore: () => Promise<void>): Promise<void> {
     this.#losses += 1
     await shard.remember()
-    this.time.after(this.draw.int(100, 3_000), () => {
+    const cut = async () => {
+      shard.link.cut()
+      await restore()
+      this.#losses += 1
+      this.time.after(this.draw.int(0, 3_000), () => shard.link.heal())
+    }
+    this.time.after(after, () => {
       this.time.asked += 1
       void cut()
         .catch((error: unknown) => this.broken.add(`the simulation could not fail over: ${error}`))
@@ -345,6 +367,7 @@ const disturb = async (play: Play, passed: number, databases: number): Promise<v
   if (databases > 1 && passed === steps / 2) await play.addShard()
   if (databases === 1 && draw.chance(0.1)) await play.rename()
   if (databases === 1 && draw.chance(0.01)) await play.promote(draw.chance(0.5))
+  if (databases === 1) await play.maybeRestore()
 }
 
 /** On so many databases, of the server at `url`; on one, with changes. */
@@ -385,6 +408,7 @@ export const simulate = async (url: string, seed: number, databases: number): Pr
     meanwhile: play.senders.meanwhile,
     renames: play.version,
     promotions: play.promotions,
+    restores: play.restores,
     operations: play.operators.done,
     broken: [...play.broken],
     reports,

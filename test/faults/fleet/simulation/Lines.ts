@@ -18,7 +18,7 @@ const fleets = (name: string, fault: string, databases: number, seeds: { normal:
     const broken: Array<string> = []
     const reports: Array<string> = []
     let [rounds, acknowledged, lost, repeated, takeovers, meanwhile] = [0, 0, 0, 0, 0, 0]
-    let [renames, promotions, operations] = [0, 0, 0]
+    let [renames, promotions, restores, operations] = [0, 0, 0, 0]
     for (; rounds < (long ? seeds.long : seeds.normal) && broken.length < reported; rounds++) {
       const verdict = await simulate(postgres.url, seed + rounds, databases)
       acknowledged += verdict.acknowledged
@@ -28,6 +28,7 @@ const fleets = (name: string, fault: string, databases: number, seeds: { normal:
       meanwhile += verdict.meanwhile
       renames += verdict.renames
       promotions += verdict.promotions
+      restores += verdict.restores
       operations += verdict.operations
       for (const text of verdict.broken) broken.push(`seed ${seed + rounds}: ${text}`)
       for (const text of verdict.reports) reports.push(`seed ${seed + rounds}, ${text}`)
@@ -35,7 +36,7 @@ const fleets = (name: string, fault: string, databases: number, seeds: { normal:
     }
     await postgres.stop()
     const notes = [
-      `${takeovers} streams taken over, ${renames} renames, ${promotions} promotions, ${operations} operations`,
+      `${takeovers} streams taken over, ${renames} renames, ${promotions} promotions, ${restores} restores, ${operations} operations`,
     ]
     if (databases > 1) {
       notes.push(`${meanwhile} acknowledged while another database was away`)
@@ -74,7 +75,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     gone: "an append under an epoch that has passed is not stored",
     file: postgres("append/Commits"),
     find: "isOwned} FOR SHARE)",
-    replace: 'isOwned.replaceAll("epoch", "$2::bigint")} FOR SHARE)',
+    replace: 'isOwned.replace("epoch = ($2::text[])[1]::bigint", "true")} FOR SHARE)',
     seed: 3,
   },
   {
@@ -92,6 +93,22 @@ export const mutants: ReadonlyArray<Mutant> = [
     find: " AND epoch >> 32 = timeline()",
     replace: "",
     seed: 1,
+  },
+  {
+    line,
+    gone: "what a relay knew before is not stored on a database that went back since",
+    file: postgres("lanes/StreamState"),
+    find: " AND knows(($2::text[])[2:])",
+    replace: "",
+    seed: 2,
+  },
+  {
+    line,
+    gone: "a sign of life shows that the database went back",
+    file: postgres("fleet/Fleet"),
+    find: "this.#isBehind ||= this.#showsEarlierState(news)",
+    replace: "this.#isBehind ||= false",
+    seed: 2,
   },
   {
     line,

@@ -19,6 +19,12 @@ const tables = "stream member log pruned seen progress retry dead outcome ended 
   " ",
 )
 
+/** Gives the tables the rows that were kept. */
+const restoring = tables.flatMap((table) => [
+  `DELETE FROM ${table}`,
+  `INSERT INTO ${table} OVERRIDING SYSTEM VALUE TABLE behind_${table}`,
+])
+
 const deadlock = "40P01"
 
 /** The lanes of a stream. */
@@ -54,14 +60,15 @@ export class Shard {
       queryUnsafe: async <Row>(...all: Parameters<Database["queryUnsafe"]>) => {
         const [, , params = [], options] = all
         if (options?.name !== "append") return db.queryUnsafe<Row>(...all)
-        const [stream, epoch] = params
+        const [stream, claim] = params
+        const epoch = Number((claim as ReadonlyArray<string>)[0])
         const asked = await db.queryUnsafe<{ epoch: number }>("work", "SELECT epoch FROM stream WHERE id = $1", [
           stream,
         ])
         const answer = await db.queryUnsafe<Row>(...all)
         const before = Result.isSuccess(asked) ? asked.success.rows[0]?.epoch : undefined
         const [row] = Result.isSuccess(answer) ? (answer.success.rows as ReadonlyArray<{ owned?: boolean }>) : []
-        if (row?.owned === true && before !== undefined && before > Number(epoch)) {
+        if (row?.owned === true && before !== undefined && before > epoch) {
           this.trespasses.add(`an append to stream ${stream} under epoch ${epoch} was taken, in epoch ${before}`)
         }
         return answer
@@ -84,17 +91,20 @@ export class Shard {
   /** Another server takes writes from now on: one with all that there is, or with what was kept. */
   promote(isBehind: boolean): Promise<void> {
     this.#timeline += 1
-    const restore = tables.flatMap((table) => [
-      `DELETE FROM ${table}`,
-      `INSERT INTO ${table} OVERRIDING SYSTEM VALUE TABLE behind_${table}`,
+    return this.#become([
+      ...(isBehind ? restoring : []),
+      `CREATE OR REPLACE FUNCTION server_timeline() RETURNS bigint LANGUAGE sql STABLE AS 'SELECT ${this.#timeline}::bigint'`,
     ])
-    return this.#run([
-      "BEGIN",
-      `LOCK TABLE ${tables.join(", ")} IN ACCESS EXCLUSIVE MODE`,
-      ...(isBehind ? restore : []),
-      `CREATE OR REPLACE FUNCTION timeline() RETURNS bigint LANGUAGE sql STABLE AS 'SELECT ${this.#timeline}::bigint'`,
-      "COMMIT",
-    ])
+  }
+
+  /** The same server has what was kept from now on, as where a snapshot or a dump is restored. */
+  goBack(): Promise<void> {
+    return this.#become(restoring)
+  }
+
+  #become(statements: ReadonlyArray<string>): Promise<void> {
+    const lock = `LOCK TABLE ${tables.join(", ")} IN ACCESS EXCLUSIVE MODE`
+    return this.#run(["BEGIN", lock, ...statements, "COMMIT"])
   }
 
   /** The streams, with their lanes and the other names of these, as `progress` has them or the same table of a standby. */
