@@ -474,6 +474,13 @@ export const catalogue: Catalogue = {
     },
     {
       sink: "rabbitmq",
+      report: github("rabbitmq/amqp091-go/issues/392"),
+      symptom: "A virtual host has no connection left, and the client says that there is no access to it",
+      verdict: "poor",
+      test: `${rabbit} > a virtual host without a connection left is not told as one that is missing`,
+    },
+    {
+      sink: "rabbitmq",
       report: github("ruby-amqp/march_hare/pull/100"),
       symptom: "No channel is left, and the client's error says nothing of a limit",
       verdict: "wrong",

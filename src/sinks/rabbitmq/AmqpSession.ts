@@ -15,6 +15,7 @@ import { type Certificates, userAgent } from "../../runtime/HttpTransport.ts"
 import * as AmqpErrors from "./AmqpError.ts"
 import type { AmqpUrl } from "./AmqpUrl.ts"
 import type { Message } from "./RabbitMqMessage.ts"
+import * as VhostRefusal from "./VhostRefusal.ts"
 
 const { amqpError } = AmqpErrors
 type AmqpError = AmqpErrors.AmqpError
@@ -108,19 +109,29 @@ const connection = Effect.fnUntraced(function* (
     Effect.sync(() => new AbortController()),
     (aborting) => Effect.sync(() => aborting.abort()),
   )
+  const login = loginOf(options)
   const socket = {
     ...tls,
     signal: aborting.signal,
     noDelay: true,
     keepAlive: true,
-    credentials: loginOf(options),
+    credentials: login,
     clientProperties,
   }
   const { host, port } = url.address
   const protocol = url.isTls ? "amqps" : "amqp"
   // amqplib decodes the virtual host, of an object too.
   const place = { protocol, hostname: host, port, vhost: encodeURIComponent(url.vhost) }
-  const model = yield* Effect.tryPromise({ try: () => connect(place, socket), catch: openingError })
+  const model = yield* Effect.tryPromise({ try: () => connect(place, socket), catch: openingError }).pipe(
+    Effect.catchIf(
+      ({ code }) => code === AmqpErrors.vhostRefused,
+      ({ code }) =>
+        Effect.flatMap(
+          VhostRefusal.words({ url, tls, mechanism: login.mechanism, response: login.response() }),
+          (words) => Effect.fail(amqpError(code, words)),
+        ),
+    ),
+  )
   yield* Effect.addFinalizer(() =>
     Effect.suspend(() => (aborting.signal.aborted ? Effect.void : Effect.promise(() => leave(model)))),
   )

@@ -108,6 +108,20 @@ const unroutable = (at: string, { exchange, routingKey = "", isTemplated }: Plac
   return isTemplated ? rejected(message) : misconfigured(message)
 }
 
+/** Decides by the broker's words, if it has any, why it does not open a virtual host. */
+const ofVhost = (words: string, at: string, vhost: string): SinkError => {
+  const named = `${at}: the virtual host ${vhost}`
+  const said = words === "" ? "" : ` (${oneLine(words)})`
+  if (/limit/.test(words)) return unavailable(`${at} has no connection left for the relay: raise the limit${said}`)
+  if (/is down/.test(words)) return unavailable(`${named} is down${said}`)
+  if (/not found/.test(words)) return misconfigured(`${named} is not there: make it, or correct "url"${said}`)
+  return misconfigured(
+    /refused for user/.test(words)
+      ? `${named} does not let the user in: grant it (set_permissions)${said}`
+      : `${named} is not there, does not let the user in, or has no connection left: make it, correct "url", or grant it (set_permissions)${said}`,
+  )
+}
+
 /** A queue is full or failed. A constant key leads every event to the same queues, so all of them wait. */
 const nacked = (at: string, { isTemplated }: Place): SinkError => {
   const message = `${at}: a queue did not take the event (nack): it is full and refuses more ("x-overflow": "reject-publish"), or failed`
@@ -140,9 +154,7 @@ export const sinkErrorOf = (error: AmqpError.AmqpError, place: Place): SinkError
         `${at}: the event's headers or routing key are larger than a message can have: shorten "headers" or "routingKey"`,
       )
     case AmqpError.vhostRefused:
-      return misconfigured(
-        `${at}: the virtual host ${place.vhost} is not there, does not let the user in, or has no connection left: make it, correct "url", or grant it (set_permissions)`,
-      )
+      return ofVhost(detail, at, place.vhost)
     case AmqpError.accessRefused:
     case AmqpError.notFound:
     case AmqpError.preconditionFailed:

@@ -45,17 +45,39 @@ withRabbit("RabbitMQ as reported", (rabbit) => {
     }),
   )
 
-  it.live("a user who may open no more channels is told so in the broker's words", () =>
-    Effect.gen(function* () {
-      const limits = (call: string) => rabbit().evaluate(`rabbit_auth_backend_internal:${call}, <<"test">>).`)
-      yield* Effect.acquireRelease(
-        Effect.sync(() => limits(`set_user_limits(<<"${users.reader}">>, #{<<"max-channels">> => 0}`)),
-        () => Effect.sync(() => limits(`clear_user_limits(<<"${users.reader}">>, <<"max-channels">>`)),
-      )
-      const sink = yield* openRabbitMq(() => ({ url: rabbit().url(users.reader), routingKey: "x" }))
-      const failure = (yield* sink.send([entry(1)])).get(0)
-      expect(failure?.reason._tag).toBe("SinkUnavailable")
-      expect(failure?.message).toMatch(/NOT_ALLOWED - number of channels opened for user 'reader' has reached/)
-    }),
+  it.live(
+    "a virtual host without a connection left is not told as one that is missing",
+    () =>
+      Effect.gen(function* () {
+        const limit = (call: string) => rabbit().evaluate(`rabbit_vhost_limit:${call}, <<"test">>).`)
+        yield* Effect.acquireRelease(
+          Effect.promise(() => limit('set(<<"a/b">>, [{<<"max-connections">>, 0}]')),
+          () => Effect.promise(() => limit('clear(<<"a/b">>')),
+        )
+        const sink = yield* openRabbitMq(() => ({ url: rabbit().url(users.relay, "a/b"), routingKey: "x" }))
+        const failure = yield* Effect.flip(sink.check)
+        expect(failure.reason._tag).toBe("SinkUnavailable")
+        expect(failure.message).toMatch(
+          /has no connection left for the relay: raise the limit \(NOT_ALLOWED - .*connection limit \(0\) is reached\)$/,
+        )
+      }),
+    30_000,
+  )
+
+  it.live(
+    "a user who may open no more channels is told so in the broker's words",
+    () =>
+      Effect.gen(function* () {
+        const limits = (call: string) => rabbit().evaluate(`rabbit_auth_backend_internal:${call}, <<"test">>).`)
+        yield* Effect.acquireRelease(
+          Effect.promise(() => limits(`set_user_limits(<<"${users.reader}">>, #{<<"max-channels">> => 0}`)),
+          () => Effect.promise(() => limits(`clear_user_limits(<<"${users.reader}">>, <<"max-channels">>`)),
+        )
+        const sink = yield* openRabbitMq(() => ({ url: rabbit().url(users.reader), routingKey: "x" }))
+        const failure = (yield* sink.send([entry(1)])).get(0)
+        expect(failure?.reason._tag).toBe("SinkUnavailable")
+        expect(failure?.message).toMatch(/NOT_ALLOWED - number of channels opened for user 'reader' has reached/)
+      }),
+    30_000,
   )
 })
