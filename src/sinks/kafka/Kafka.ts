@@ -64,11 +64,17 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
   const sendBatch = KafkaBatch.make(client, topics, encoder(config), (error, { topic, key, value }) =>
     fault(error, { topic, bytes: value.length, isKeyless: key === "" }),
   )
+  /** The address of the config may lead to another cluster by now, while the old one lives on without the topic. */
+  const restartIf = (isWrong: boolean) => (isWrong ? client.restart : Effect.void)
+  const isMisconfigured = ({ reason }: SinkError) => reason._tag === "SinkMisconfigured"
   const send = (batch: ReadonlyArray<Entry>): Effect.Effect<Failures, SinkError> => {
     if (batch.length === 0) return passed
     const wait = client.throttled()
     if (wait > shortThrottle) return Effect.fail(KafkaErrors.throttledFor(wait, brokers, config.clientId))
-    const sending = within(sendBatch(batch))
+    const sending = within(sendBatch(batch)).pipe(
+      Effect.tap((failures) => restartIf(failures.values().some(isMisconfigured))),
+      Effect.tapError((error) => restartIf(isMisconfigured(error))),
+    )
     return wait > 0 ? Effect.delay(sending, wait) : sending
   }
 

@@ -99,6 +99,8 @@ export interface KafkaClient {
   readonly largestBatch: (topic: string) => Effect.Effect<number, KafkaError>
   /** Whether the relay's user may write to the topic; `undefined` where the client can't ask. */
   readonly mayWrite: (topic: string) => Effect.Effect<boolean | undefined, KafkaError>
+  /** Closes all connections. The next call begins with the brokers of the config again. */
+  readonly restart: Effect.Effect<void>
   /**
    * Milliseconds left of a broker's throttling; 0 without one. The broker answers
    * at once and then stops reading from the connection, so requests sent

@@ -209,6 +209,7 @@ export const make = Effect.fnUntraced(function* (
         Effect.scoped,
         Effect.orElseSucceed(() => undefined),
       ),
+    restart: close,
     throttled: throttle.left,
     send: (records) => oneAtATime.withPermit(sendOrSplit(sendAll, records)),
   }

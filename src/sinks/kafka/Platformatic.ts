@@ -143,6 +143,7 @@ export const make = Effect.fnUntraced(function* (
           return (allowed & (1 << 4)) !== 0
         })
       }),
+    restart: close,
     throttled: throttle.left,
     send: (records) =>
       oneAtATime.withPermit(

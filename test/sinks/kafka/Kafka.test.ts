@@ -6,6 +6,7 @@ import { partitionOf } from "../../../src/sinks/kafka/Partition.ts"
 import type { Failures } from "../../../src/sinks/Sink.ts"
 import { it } from "../../lib/effect.ts"
 import { consoleConsumer, largestRequest, user } from "../../parts/Kafka.ts"
+import { makeProxy } from "../../parts/Proxy.ts"
 import { allowWrite, follow, forbid, forbidCreate, type Kept, makeTopic, partitionsOf } from "../../parts/Topics.ts"
 import { bytes, entries, entry, envelope, reasonOf } from "../samples.ts"
 import { clients, openKafka, withBroker } from "./kafkaSink.ts"
@@ -44,6 +45,21 @@ withBroker("the Kafka sink against a real broker", (broker) => {
           for (const { key, partition } of yield* Effect.promise(() => received(40))) {
             expect(partition).toBe(partitionOf(key.toString(), 5))
           }
+        }),
+      )
+
+      it.live("begins with the brokers of the config again after a refusal of the target", () =>
+        Effect.gen(function* () {
+          const wire = yield* Effect.acquireRelease(
+            Effect.promise(() => makeProxy(Number(broker().plain.split(":")[1]))),
+            ({ close }) => Effect.promise(close),
+          )
+          const sink = yield* openKafka(plain({ brokers: [`127.0.0.1:${wire.port}`], topic: "no-topic" }))
+          const refused = Effect.gen(function* () {
+            expect(reasons(yield* sink.send([entry(1)]))).toEqual({ 0: "SinkMisconfigured" })
+            return wire.taken()
+          })
+          expect(yield* refused).toBeLessThan(yield* refused)
         }),
       )
 
