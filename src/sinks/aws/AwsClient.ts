@@ -6,6 +6,7 @@
 import type { SNSClientConfig } from "@aws-sdk/client-sns"
 import { Effect, type Scope } from "effect"
 import { userAgent } from "../../runtime/HttpTransport.ts"
+import { mayHaveMoved } from "../Connections.ts"
 import type { SinkError } from "../Sink.ts"
 import type { Identity } from "./AwsConfig.ts"
 import * as AwsConnections from "./AwsConnections.ts"
@@ -47,20 +48,27 @@ export const open = <Client extends { destroy(): void }>(
       requestHandler: connections.requestHandler,
       ...(config.endpoint !== undefined && { endpoint: config.endpoint }),
       ...(config.profile !== undefined && { profile: config.profile }),
-      credentials,
     }
-    const client = yield* Effect.acquireRelease(
-      Effect.sync(() => make(options)),
-      (client) => Effect.sync(() => client.destroy()),
-    )
+    let client: Client | undefined
+    const current = (): Client => {
+      client ??= make({ ...options, credentials: credentials() })
+      return client
+    }
+    yield* Effect.addFinalizer(() => Effect.sync(() => client?.destroy()))
+    /** The SDK keeps credentials, also those that AWS refuses: another client looks for them again. */
+    const doubt = (error: AwsErrors.AwsError) =>
+      Effect.sync(() => {
+        if (AwsErrors.isOfCredentials(error)) client = undefined
+      })
     const closeIdle = Effect.sync(connections.closeIdle)
     return (request) =>
       Effect.tryPromise({
-        try: (abortSignal) => request(client, { abortSignal }),
+        try: (abortSignal) => request(current(), { abortSignal }),
         catch: AwsErrors.ofThrown,
       }).pipe(
-        Effect.tapError(({ status }) => (status === 0 ? closeIdle : Effect.void)),
+        Effect.tapError(doubt),
         Effect.onInterrupt(() => closeIdle),
         Effect.mapError((error) => AwsErrors.sinkErrorOf(error, place)),
+        Effect.tapError((error) => (mayHaveMoved(error) ? closeIdle : Effect.void)),
       )
   })

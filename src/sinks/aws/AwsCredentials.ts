@@ -40,7 +40,13 @@ const ofContainer = async ({ fromHttp }: Providers): Promise<AwsErrors.Credentia
 
 /** AWS's usual places, or a profile. An error of it is about the credentials. */
 const found = (providers: Providers, { profile }: Identity, clientConfig: object) => {
-  const chain = providers.fromNodeProviderChain({ ...once, clientConfig, ...(profile !== undefined && { profile }) })
+  const chain = providers.fromNodeProviderChain({
+    ...once,
+    clientConfig,
+    // Or a file is read once in the life of the process.
+    ignoreCache: true,
+    ...(profile !== undefined && { profile }),
+  })
   return (identity: Parameters<typeof chain>[0]) =>
     chain(identity).catch(async (cause: unknown) => {
       const role = process.env.AWS_ROLE_ARN
@@ -50,7 +56,7 @@ const found = (providers: Providers, { profile }: Identity, clientConfig: object
     })
 }
 
-/** Makes the SDK's option for a client. */
+/** Makes a function that gives the SDK's option for a client, which looks for credentials at their sources again. */
 export const of = Effect.fnUntraced(function* (config: Identity, { requestHandler }: AwsConnections) {
   const { credentials, role } = config
   const own = credentials && {
@@ -58,23 +64,25 @@ export const of = Effect.fnUntraced(function* (config: Identity, { requestHandle
     secretAccessKey: Redacted.value(credentials.secretAccessKey),
     ...(credentials.sessionToken && { sessionToken: Redacted.value(credentials.sessionToken) }),
   }
-  if (own !== undefined && role === undefined) return own
+  if (own !== undefined && role === undefined) return () => own
   const providers = yield* Effect.promise(load)
   const timeouts = { connectionTimeout: timeout, requestTimeout: timeout, throwOnRequestTimeout: true }
   const clientConfig = { maxAttempts: 1, requestHandler: { ...requestHandler, ...timeouts } }
-  const base = own ?? found(providers, config, clientConfig)
-  if (role === undefined) return base
-  const assume = providers.fromTemporaryCredentials({
-    params: {
-      RoleArn: role.arn,
-      RoleSessionName: "relay",
-      ...(role.externalId !== undefined && { ExternalId: role.externalId }),
-    },
-    masterCredentials: base,
-    clientConfig,
-  })
-  return (identity: Parameters<typeof assume>[0]) =>
-    assume(identity).catch((cause: unknown) => {
-      throw cause instanceof AwsErrors.NoCredentials ? cause : new AwsErrors.RoleRefused(role.arn, cause)
+  return () => {
+    const base = own ?? found(providers, config, clientConfig)
+    if (role === undefined) return base
+    const assume = providers.fromTemporaryCredentials({
+      params: {
+        RoleArn: role.arn,
+        RoleSessionName: "relay",
+        ...(role.externalId !== undefined && { ExternalId: role.externalId }),
+      },
+      masterCredentials: base,
+      clientConfig,
     })
+    return (identity: Parameters<typeof assume>[0]) =>
+      assume(identity).catch((cause: unknown) => {
+        throw cause instanceof AwsErrors.NoCredentials ? cause : new AwsErrors.RoleRefused(role.arn, cause)
+      })
+  }
 })

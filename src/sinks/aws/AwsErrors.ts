@@ -182,6 +182,13 @@ const ofSignature = ({ code, detail }: AwsError): string | undefined => {
   return /^The request signature we calculated does not match/.test(detail) ? wrongSecret : undefined
 }
 
+/** Whether AWS refuses the credentials, so that they may have been replaced at their source. */
+export const isOfCredentials = (error: AwsError): boolean =>
+  advice[error.code] === unknownKey ||
+  error.code === "ExpiredToken" ||
+  error.code === "InvalidSecurity" ||
+  ofSignature(error) === wrongSecret
+
 /** Codes of a request that was not taken this time, whatever the status is. */
 const isPassing = (code: string): boolean =>
   /^(RequestAborted|RequestTimeout|ServiceUnavailable|Internal(Failure|Error|ServerError)|KMSInternal)$/.test(code)

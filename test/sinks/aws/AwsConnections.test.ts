@@ -31,6 +31,19 @@ it.live("after one attempt without an answer no connection that was idle then is
   }),
 )
 
+it.live(
+  "after an answer that the service can't take events no idle connection is used: the name may lead elsewhere",
+  () =>
+    Effect.gen(function* () {
+      const { url, connections } = yield* serve((_, response) => response.writeHead(503).end())
+      const sink = yield* openSqs(() => ({ queueUrl: `${url}/123456789012/events` }))
+      for (const times of [1, 2]) {
+        expect((yield* Effect.flip(sink.check)).reason._tag).toBe("SinkUnavailable")
+        expect(connections()).toBe(times)
+      }
+    }),
+)
+
 it.live("a connection that is idle for long is closed before it is used again", () =>
   Effect.gen(function* () {
     const closed = Promise.withResolvers<void>()

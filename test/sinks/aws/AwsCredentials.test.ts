@@ -1,12 +1,15 @@
 /** Where credentials come from, and what is said about a source that fails. */
 import { expect } from "bun:test"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { Effect, Schema } from "effect"
 import { Sqs } from "../../../src/sinks/sqs/Sqs.ts"
 import { it } from "../../lib/effect.ts"
 import { serve } from "../receiver.ts"
 import { entry, reasonOf } from "../samples.ts"
 import { region } from "../sqs/sqsSink.ts"
-import { awsServer } from "./awsServer.ts"
+import { type AwsServer, awsServer, errorJson } from "./awsServer.ts"
 
 /** The environment of a container, without a credential of this machine's user. */
 const container = (more: Readonly<Record<string, string>>) =>
@@ -73,5 +76,33 @@ it.live("a container's endpoint that can't be reached is named, and so is a toke
     const unread = yield* reasonOf(sink.check)
     expect(unread?._tag).toBe("SinkMisconfigured")
     expect(unread?.message).toContain("/no/token")
+  }),
+)
+
+it.live("a key that AWS refuses is looked for again, so a file that was replaced is used", () =>
+  Effect.gen(function* () {
+    const directory = yield* Effect.acquireRelease(
+      Effect.sync(() => mkdtempSync(join(tmpdir(), "relay-aws-"))),
+      (directory) => Effect.sync(() => rmSync(directory, { recursive: true })),
+    )
+    const file = join(directory, "credentials")
+    const write = (key: string) =>
+      writeFileSync(file, `[default]\naws_access_key_id = ${key}\naws_secret_access_key = canary\n`)
+    write("AKIA1")
+    yield* container({ AWS_SHARED_CREDENTIALS_FILE: file })
+    let isRevoked = false
+    const sqs: AwsServer = yield* awsServer({
+      fate: () =>
+        isRevoked && sqs.keys.at(-1) === "AKIA1"
+          ? { status: 403, body: errorJson("InvalidClientTokenId", "The security token is invalid") }
+          : undefined,
+    })
+    const sink = yield* open(sqs.url)
+    expect((yield* sink.send([entry(1)])).size).toBe(0)
+    isRevoked = true
+    expect((yield* reasonOf(sink.check))?._tag).toBe("SinkMisconfigured")
+    write("AKIA2")
+    expect((yield* sink.send([entry(2)])).size).toBe(0)
+    expect(sqs.keys.at(-1)).toBe("AKIA2")
   }),
 )
