@@ -4,7 +4,7 @@ import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
 import { type Cell, isStatement, loadColumns, rowNames } from "./Column.ts"
 
 /** Columns, and types of sinks, that are not complete yet. */
-const notYet = new Set(["kafka", "sns", "sqs", "eventbridge"])
+const notYet = new Set(["sns", "sqs", "eventbridge"])
 
 const columns = await loadColumns()
 const cells = [...columns.values()].flatMap((column) => Object.values(column.cells))

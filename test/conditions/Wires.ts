@@ -1,4 +1,4 @@
-/** Conditions of what stands between a relay and a service that it speaks to by TCP: the network, names, TLS. */
+/** Conditions between a relay and a service behind a TCP connection: the network, names, TLS. */
 import { copyFileSync } from "node:fs"
 import { join } from "node:path"
 import type { TlsOptions } from "node:tls"
@@ -7,7 +7,7 @@ import { type Authority, makeAuthority } from "../lib/authority.ts"
 import { makeProxy, type Proxy as Wire } from "../parts/Proxy.ts"
 import { makeTlsFront, type TlsFront } from "../parts/TlsFront.ts"
 import type { Scenario } from "./Column.ts"
-import { type Condition, hostName, type Place, play, type Service } from "./Play.ts"
+import { type Bound, type Condition, hostName, type Place, play, type Service } from "./Play.ts"
 
 /** A target of its own at a running service. */
 export interface Target {
@@ -22,14 +22,14 @@ export interface Target {
 }
 export type MakeTarget<T extends Target = Target> = (place: Place) => Promise<T>
 
-/** What a scenario behind a proxy may use. */
+/** The parts of a scenario with a proxy. */
 export interface Behind<T extends Target> {
   readonly wire: Wire
   readonly target: T
   readonly place: Place
 }
 
-/** A condition of a column: what the column's scenarios share is added. */
+/** Makes a scenario of a column, with the reason why the column cannot run here. */
 export type On = (what: string, more: Omit<Condition, "what" | "lacking">) => Scenario
 export const on =
   (lacking: string | undefined): On =>
@@ -61,7 +61,7 @@ export const byProxy =
 /** Addresses of this machine; nothing listens at `dead`. */
 export const addresses = { first: "127.0.0.1", second: "127.0.0.2", dead: "127.0.0.9", ipv6: "::1" } as const
 
-/** What a scenario with a name may do. */
+/** The parts of a scenario with a name. */
 interface Named<T extends Target> extends Pick<Place, "lead"> {
   /** The way to the service by the first address. */
   readonly first: Wire
@@ -123,10 +123,11 @@ export const moves = (on: On, make: MakeTarget, says: RegExp): ReadonlyArray<Sce
 ]
 
 /** Row e. `says`: that no answer comes. */
-export const answersLate = (on: On, make: MakeTarget, says: RegExp): ReadonlyArray<Scenario> => [
+export const answersLate = (on: On, make: MakeTarget, says: RegExp, bound?: Bound): ReadonlyArray<Scenario> => [
   on("the service stores events, and its answers stay away for longer than the time-out", {
     start: byProxy(make, ({ wire }) => wire.mute()),
     says,
+    ...(bound !== undefined && { bound }),
   }),
 ]
 
@@ -195,7 +196,7 @@ const frontOf = (make: MakeTarget) => async (place: Place, pem: TlsOptions) => {
   return { target, front: await makeTlsFront(target.port, pem, target.namedPort) }
 }
 
-/** What a scenario with certificates may use. */
+/** The parts of a scenario with certificates. */
 interface Secured {
   readonly front: Front
   readonly place: Place
@@ -219,6 +220,8 @@ const secured =
     const all = { front, place, own, stranger }
     return {
       sink: target.sink(`127.0.0.1:${front.port}`, ca),
+      // The sinks of AWS trust whom the process trusts.
+      env: { NODE_EXTRA_CA_CERTS: ca },
       arrived: target.arrived,
       breaks: () => breaks(all),
       heals: () => heals(all),
@@ -232,11 +235,11 @@ const secured =
 const here = "IP:127.0.0.1"
 const isRenewed = ({ front, own }: Secured) => front.present(own.issue("renewed", here).pem)
 
-/** Row m, but for the version of TLS. */
-export const certificates = (on: On, make: Parameters<typeof secured>[0]): ReadonlyArray<Scenario> => [
+/** Certificates that the relay does not trust. */
+const wrongCertificates = (on: On, make: Parameters<typeof secured>[0]): ReadonlyArray<Scenario> => [
   on("its certificate has expired", {
     start: secured(make, ({ front, own }) => front.present(own.issue("expired", here, -1).pem), isRenewed),
-    says: /misconfigured: .*\(expired certificate\): renew it/,
+    says: /misconfigured: .*expired certificate/,
   }),
   on("its certificate is for another host", {
     start: secured(
@@ -246,6 +249,11 @@ export const certificates = (on: On, make: Parameters<typeof secured>[0]): Reado
     ),
     says: /misconfigured: .*certificate of another host/,
   }),
+]
+
+/** Row m, but for the version of TLS. */
+export const certificates = (on: On, make: Parameters<typeof secured>[0]): ReadonlyArray<Scenario> => [
+  ...wrongCertificates(on, make),
   on("its certificate comes from another authority; the file of the authority follows", {
     start: secured(
       make,
@@ -262,19 +270,28 @@ export const certificates = (on: On, make: Parameters<typeof secured>[0]): Reado
 /** Row m, at a service behind a front. */
 export const behindFront = (on: On, make: MakeTarget): ReadonlyArray<Scenario> => [
   ...certificates(on, frontOf(make)),
+  newerTls(on, make),
+]
+
+/** Row m, at a service behind a front, whose authorities the relay learns at its start. */
+export const behindPublicFront = (on: On, make: MakeTarget): ReadonlyArray<Scenario> => [
+  ...wrongCertificates(on, frontOf(make)),
+  newerTls(on, make),
+]
+
+const newerTls = (on: On, make: MakeTarget): Scenario =>
   on("it takes TLS 1.3 alone", {
     start: secured(
       frontOf(make),
       ({ front, own }) => front.present({ ...own.issue("newer", here).pem, minVersion: "TLSv1.3" }),
       () => {},
     ),
-  }),
-]
+  })
 
 /** The number of the event that differs from the others, after the condition has begun. */
 export const special = 7
 
-/** The body of an event, of exactly so many bytes. */
+/** The body of an event, of exactly `bytes` bytes. */
 export const sized = (number: number, bytes: number): string => {
   const { data, ...envelope } = JSON.parse(bodyOf(number))
   const bodyWith = (text: string) => JSON.stringify({ ...envelope, data: { ...data, text } })

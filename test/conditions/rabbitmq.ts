@@ -124,7 +124,7 @@ const behindExchange = async () => {
   }
 }
 
-/** A queue for all events but `special`, which has one of its own that takes one message at a time. */
+/** A queue for all events but `special`. A second queue, which holds one message at most, takes that one. */
 const withFullQueue = async () => {
   const exchange = `exchange-${made}`
   const target = await at(() => ({ exchange, routingKey: "{{account_id}}" }))()

@@ -154,6 +154,8 @@ export interface Proxied {
   readonly protocol: "PLAINTEXT" | "SSL" | "SASL_PLAINTEXT" | "SASL_SSL"
   readonly port: number
   readonly advertised: number
+  /** The host that it names: 127.0.0.1 unless told. */
+  readonly host?: string
 }
 
 /** Has a broker log warnings alone; gives the option of Java that says so. */
@@ -193,7 +195,7 @@ export const makeBroker = async (
       "node.id": 1,
       "controller.quorum.voters": `1@127.0.0.1:${controller}`,
       listeners: `PLAIN://127.0.0.1:${plain},TLS://127.0.0.1:${tls},MUTUAL://127.0.0.1:${mutual},SASL://127.0.0.1:${sasl},SCRAM://127.0.0.1:${scram},CONTROLLER://127.0.0.1:${controller}${more(({ name, port }) => `${name}://127.0.0.1:${port}`)}`,
-      "advertised.listeners": `PLAIN://127.0.0.1:${plain},TLS://127.0.0.1:${tls},MUTUAL://127.0.0.1:${mutual},SASL://127.0.0.1:${sasl},SCRAM://127.0.0.1:${scram}${more(({ name, advertised }) => `${name}://127.0.0.1:${advertised}`)}`,
+      "advertised.listeners": `PLAIN://127.0.0.1:${plain},TLS://127.0.0.1:${tls},MUTUAL://127.0.0.1:${mutual},SASL://127.0.0.1:${sasl},SCRAM://127.0.0.1:${scram}${more(({ name, advertised, host = "127.0.0.1" }) => `${name}://${host}:${advertised}`)}`,
       "listener.security.protocol.map": `PLAIN:PLAINTEXT,TLS:SSL,MUTUAL:SSL,SASL:SASL_SSL,SCRAM:SASL_SSL,CONTROLLER:PLAINTEXT${more(({ name, protocol }) => `${name}:${protocol}`)}`,
       "controller.listener.names": "CONTROLLER",
       "inter.broker.listener.name": "PLAIN",

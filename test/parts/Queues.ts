@@ -139,6 +139,14 @@ export const sizeOf = async (queueUrl: string): Promise<number> => {
   return Number(Attributes.ApproximateNumberOfMessages)
 }
 
+/** Deletes a queue. */
+export const removeQueue = (url: string, name: string): Promise<unknown> =>
+  sqs(url, "DeleteQueue", { QueueUrl: `${url}/${account}/${name}` })
+
+/** Deletes a topic; its queue stays. */
+export const removeTopic = (url: string, name: string): Promise<unknown> =>
+  sns(url, "DeleteTopic", { TopicArn: `arn:aws:sns:${region}:${account}:${name}` })
+
 export const makeTopic = async (
   url: string,
   { fifo = false, name = `topic-${++made}`, filter = {} }: { fifo?: boolean; name?: string; filter?: object } = {},
@@ -176,4 +184,11 @@ export const makeBus = async (
   await events(url, "PutTargets", { Rule: name, EventBusName: name, Targets: [{ Id: "queue", Arn: queue.arn }] })
   const arn = `arn:aws:events:${region}:${account}:event-bus/${name}`
   return { arn, received: queue.received, queueUrl: queue.url }
+}
+
+/** Deletes an event bus with its rule; its queue stays. */
+export const removeBus = async (url: string, name: string): Promise<void> => {
+  await events(url, "RemoveTargets", { Rule: name, EventBusName: name, Ids: ["queue"] })
+  await events(url, "DeleteRule", { Name: name, EventBusName: name })
+  await events(url, "DeleteEventBus", { Name: name })
 }

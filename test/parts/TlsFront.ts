@@ -5,7 +5,7 @@ import { createServer, type Server, type TlsOptions } from "node:tls"
 
 export interface TlsFront {
   readonly port: number
-  /** Ends all connections, and greets new ones with these certificates or versions. */
+  /** Ends all connections. New connections get these certificates or versions. */
   readonly present: (options: TlsOptions) => Promise<void>
   readonly close: () => Promise<void>
 }

@@ -1,8 +1,12 @@
 /** Topics of a test's own, and what stands in them. */
+
+import { pbkdf2Sync, randomBytes } from "node:crypto"
 import {
   AclOperations,
   AclPermissionTypes,
   Admin,
+  alterUserScramCredentialsV0,
+  type Broker,
   ConfigResourceTypes,
   Consumer,
   describeProducersV0,
@@ -38,16 +42,17 @@ const endsOf = async (admin: Admin, topic: string, partitions: number): Promise<
   return ends?.partitions.reduce((sum, { offset }) => sum + Number(offset), 0) ?? 0
 }
 
-/** Makes a topic with a name of its own, and waits until the broker has it: it answers before. */
+/** Makes a topic, with a name of its own unless it is given one, and waits until the broker has it: it answers before. */
 export const makeTopic = (
   broker: string,
   partitions = 1,
   configs: Readonly<Record<string, string>> = {},
   replicas = 1,
+  name?: string,
 ): Promise<string> =>
   asAdmin(broker, async (admin) => {
     made += 1
-    const topic = `topic-${made}`
+    const topic = name ?? `topic-${made}`
     await admin.createTopics({
       topics: [topic],
       partitions,
@@ -61,6 +66,40 @@ export const makeTopic = (
       )
     while (!(await isThere())) await Bun.sleep(20)
     return topic
+  })
+
+/** Deletes a topic, and waits until the broker has forgotten it. */
+export const removeTopic = (broker: string, topic: string): Promise<void> =>
+  asAdmin(broker, async (admin) => {
+    await admin.deleteTopics({ topics: [topic] })
+    const isThere = () =>
+      endsOf(admin, topic, 1).then(
+        () => true,
+        () => false,
+      )
+    while (await isThere()) await Bun.sleep(20)
+  })
+
+/** Changes a setting of a topic. */
+export const configure = (broker: string, topic: string, name: string, value: string): Promise<void> =>
+  asAdmin(broker, (admin) => {
+    const configOperation = IncrementalAlterConfigOperationTypes.SET
+    const resource = { resourceType: ConfigResourceTypes.TOPIC, resourceName: topic }
+    return admin.incrementalAlterConfigs({ resources: [{ ...resource, configs: [{ name, configOperation, value }] }] })
+  })
+
+/** Gives a user another password for SCRAM-SHA-256. */
+export const setPassword = (broker: string, name: string, password: string): Promise<void> =>
+  asAdmin(broker, async (admin) => {
+    const { controllerId, brokers } = await admin.metadata({ topics: [] })
+    const connection = await admin.connections.get(brokers.get(controllerId) ?? ([...brokers.values()][0] as Broker))
+    const [salt, iterations] = [randomBytes(16), 4_096]
+    const saltedPassword = pbkdf2Sync(password, salt, iterations, 32, "sha256")
+    await alterUserScramCredentialsV0.api.async(
+      connection,
+      [],
+      [{ name, mechanism: 1, iterations, salt, saltedPassword }],
+    )
   })
 
 /** Follows a topic from its beginning; gives all that has come once there are so many. */
