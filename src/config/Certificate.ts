@@ -48,6 +48,18 @@ const nameOf = ({ subject, subjectAltName }: X509Certificate): string => {
 
 const isPrivateKey = (pem: string): boolean => /-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(pem)
 
+/** A block without the line breaks after its first line and before its last: `echo $VARIABLE` joins them, an env file escapes them. */
+const unbroken = /-----BEGIN [A-Z ]+-----(?!\s*[\r\n])/
+
+/** The problem of a block that can't be parsed. */
+const damaged = (what: string, pem: string, hint: string): Problem =>
+  unbroken.test(pem)
+    ? {
+        message: `${what} has lost its line breaks`,
+        hint: 'if a variable has it, write the file by `printf "%b\\n" "$VARIABLE" > FILE`: the quotes keep line breaks, and %b makes them of `\\n`',
+      }
+    : { message: `${what} is damaged`, hint }
+
 /** All that a text holds, in its order. */
 const read = (pem: string): Result.Result<ReadonlyArray<X509Certificate>, Problem> => {
   const found = pem.match(blocks) ?? []
@@ -65,7 +77,7 @@ const read = (pem: string): Result.Result<ReadonlyArray<X509Certificate>, Proble
   }
   return Result.try({
     try: () => found.map((block) => new X509Certificate(block)),
-    catch: () => ({ message: "the certificate is damaged", hint: "get the file again from its issuer" }),
+    catch: () => damaged("the certificate", pem, "get the file again from its issuer"),
   })
 }
 
@@ -85,7 +97,7 @@ const readKey = (pem: string): Result.Result<ReturnType<typeof createPrivateKey>
   }
   return Result.try({
     try: () => createPrivateKey(pem),
-    catch: () => ({ message: "the private key is damaged", hint: "get the file again, with its certificate" }),
+    catch: () => damaged("the private key", pem, "get the file again, with its certificate"),
   })
 }
 

@@ -148,9 +148,10 @@ const pathProblem = (path: string): string | undefined => {
   if (path.includes("%")) {
     return "a path with `%` has several spellings, and only one would match: write it without"
   }
-  const odd = /[^A-Za-z0-9._~!$&'()*+,;=:@/-]/.exec(path)
+  if (path.includes("*")) return "a path has no patterns, so `*` would match itself alone: write the whole path"
+  const odd = /[^A-Za-z0-9._~!$&'()+,;=:@/-]/.exec(path)
   if (odd !== null) {
-    return "no request would match this: a path has letters, digits and `-._~!$&'()*+,;=:@/`, and a URL percent-encodes everything else"
+    return "no request would match this: a path has letters, digits and `-._~!$&'()+,;=:@/`, and a URL percent-encodes everything else"
   }
   if (path.includes("//")) return "a path has no empty segment: `//` is one `/` to many a proxy; write `/`"
   if (/\/\.\.?(\/|$)/.test(path)) {

@@ -46,6 +46,10 @@ suiteUnless(lacking, "certificates of a config", () => {
     "der.pem": openssl("x509", "-in", good.certificate, "-outform", "der"),
     "damaged.pem": damaged,
     "damaged.key": damaged.replaceAll("CERTIFICATE", "PRIVATE KEY"),
+    "joined.pem": text(ca).replaceAll("\n", " "),
+    "escaped.key": good.pem.key.replaceAll("\n", "\\n"),
+    "crlf.pem": `${good.pem.cert}${text(ca)}`.replaceAll("\n", "\r\n"),
+    "unended.pem": `\ufeff${good.pem.cert}${text(ca)}`.trimEnd(),
     "encrypted.key": String(openssl("pkey", "-in", good.key, "-aes-128-cbc", "-passout", "pass:horse")),
     folder: "directory",
   }
@@ -95,6 +99,8 @@ suiteUnless(lacking, "certificates of a config", () => {
     ["has the key of another", { certificate: "good.pem", key: "other.key" }, "key", /not the key of "certificate"/],
     ["stands at its key", { certificate: "good.pem", key: "ca.pem" }, "key", /no private key in PEM/],
     ["has a damaged key", { certificate: "good.pem", key: "damaged.key" }, "key", /private key is damaged/],
+    ["has lost its line breaks", { certificate: "joined.pem", key: "good.key" }, "certificate", /lost its line breaks/],
+    ["has a key with escapes for line breaks", { certificate: "good.pem", key: "escaped.key" }, "key", /lost its line/],
     ["has an encrypted key", { certificate: "good.pem", key: "encrypted.key" }, "key", /encrypted/],
   ]
 
@@ -112,6 +118,12 @@ suiteUnless(lacking, "certificates of a config", () => {
       }
     },
   )
+
+  test("one with line breaks of Windows, a byte order mark, or no line break at its end is read", async () => {
+    for (const certificate of ["crlf.pem", "unended.pem"]) {
+      expect(await told({ tls: { certificate, key: "good.key" } })).toEqual([])
+    }
+  })
 
   const incomplete: ReadonlyArray<readonly [certificate: string, key: string, sure: boolean, message: string]> = [
     [

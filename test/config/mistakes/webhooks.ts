@@ -23,6 +23,7 @@ export const webhooks: Theme = {
     { name: "a path with a fragment", config: withPath("/hooks#x") },
     { name: "a path with an escape", config: withPath("/h%6Foks") },
     { name: "a path with a letter that no URL has", config: withPath("/höoks") },
+    { name: "a path with a wildcard", config: withPath("/hooks/*") },
     { name: "a path with a parameter", config: withPath("/hooks/{id}") },
     { name: "a path with a direction mark", config: withPath("/a\\u202eb") },
     { name: "a path that goes up", config: withPath("/hooks/../x") },
