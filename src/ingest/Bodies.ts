@@ -5,7 +5,7 @@
  * **Guarantee.** A sender can't reserve memory by declaring a length: only the
  * memory of bytes that have arrived counts. A slow sender can't keep others out
  * either. When the limit is reached, the oldest body that is still arriving is
- * cut off, as often as it takes. A new body is refused only if everything waits
+ * cut off, as often as it takes; those of verified senders go last. A new body is refused only if everything waits
  * for the disk. The memory of a body that is cut off is free at once, except for
  * what the runtime keeps of it, which is collected after a number of bodies.
  *
@@ -26,9 +26,14 @@ export type Unread = "tooLarge" | "tooMany" | "tooSlow" | "brokenOff"
 export interface Bodies {
   /**
    * The raw bytes, or why there are none. `declared` is the Content-Length.
-   * The bytes count as in flight until `release`.
+   * The bytes count as in flight until `release`. A body of a verified sender is cut off after all others.
    */
-  readonly read: (request: Request, declared: number | undefined, max: number) => Unread | Promise<Uint8Array | Unread>
+  readonly read: (
+    request: Request,
+    declared: number | undefined,
+    max: number,
+    isVerified: boolean,
+  ) => Unread | Promise<Uint8Array | Unread>
   readonly release: (bytes: number) => void
   /** Frees the memory of a body that was read and is not kept. The body is empty from then on. */
   readonly free: (body: Uint8Array) => void
@@ -53,6 +58,9 @@ export const maxArriving = 32 * 1024 * 1024
 export const maxSmall = 16 * 1024 * 1024
 /** Bytes up to which a body of declared length is read in one call. */
 const small = 16 * 1024
+
+/** Whether a body is read in one call, by its declared length. */
+export const isSmall = (declared: number | undefined): declared is number => declared !== undefined && declared <= small
 /** How often deadlines are checked. */
 const sweepEvery = Duration.seconds(1)
 
@@ -82,6 +90,8 @@ interface Reading {
   due: number
   /** Bytes of memory that count for it. */
   held: number
+  /** Whether it is cut off after all others. */
+  readonly isVerified: boolean
   readonly cancel: (why: Unread) => void
 }
 
@@ -98,9 +108,11 @@ const remove = (readings: Readings, reading: Reading): boolean => {
   return index >= 0
 }
 
-/** Cancels the oldest until no more than `max` bytes are taken, or one body alone takes more. */
+/** Cancels the oldest, those of verified senders last, until no more than `max` bytes are taken, or one body alone takes more. */
 const makeRoom = (readings: Readings, max: number, taken: () => number): void => {
-  for (const reading of readings.filter(({ held }) => held > 0)) {
+  const holding = readings.filter(({ held }) => held > 0)
+  const verified = holding.filter(({ isVerified }) => isVerified)
+  for (const reading of [...holding.filter(({ isVerified }) => !isVerified), ...verified]) {
     if (taken() <= max || taken() === reading.held) return
     reading.cancel("tooMany")
   }
@@ -149,7 +161,7 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
         gauge.bytesInFlight -= body.byteLength
         resolve("tooMany")
       }
-      const reading: Reading = { due: now() + deadline, held: declared, cancel: finish }
+      const reading: Reading = { due: now() + deadline, held: declared, isVerified: false, cancel: finish }
       smalls.push(reading)
       declaredBytes += declared
       if (declaredBytes > maxSmall) makeRoom(smalls, maxSmall, () => declaredBytes)
@@ -157,7 +169,7 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
       request.arrayBuffer().then(finish, () => finish("brokenOff"))
     })
 
-  const readCounted = async (request: Request, max: number): Promise<Uint8Array | Unread> => {
+  const readCounted = async (request: Request, max: number, isVerified: boolean): Promise<Uint8Array | Unread> => {
     collectIfFull()
     const reader = request.body?.getReader()
     if (reader === undefined) return new Uint8Array(0)
@@ -173,6 +185,7 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
     const reading: Reading = {
       due: now() + firstByte,
       held: 0,
+      isVerified,
       cancel: (why) => {
         if (!remove(counted, reading)) return
         unread = why
@@ -214,9 +227,9 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
   }
 
   return {
-    read: (request, declared, max) => {
+    read: (request, declared, max, isVerified) => {
       if (declared !== undefined && declared > max) return "tooLarge"
-      return declared !== undefined && declared <= small ? readSmall(request, declared) : readCounted(request, max)
+      return isSmall(declared) ? readSmall(request, declared) : readCounted(request, max, isVerified)
     },
     release: (bytes) => {
       gauge.bytesInFlight -= bytes

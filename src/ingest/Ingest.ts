@@ -29,6 +29,7 @@ import * as Counters from "./Counters.ts"
 import * as Decide from "./Decide.ts"
 import type * as RecentRefusals from "./RecentRefusals.ts"
 import * as SenderAddress from "./SenderAddress.ts"
+import * as VerifiedSenders from "./VerifiedSenders.ts"
 
 /** Receives deliveries. A request gets its response here and nowhere else, but for what the guard refuses. */
 export class Ingest extends Context.Service<
@@ -122,12 +123,10 @@ const make = Effect.gen(function* () {
     firstByte: firstByteDeadline,
     collect: Runtime.collect,
   })
+  const senders = VerifiedSenders.make()
   const committed = yield* CommitWait.make(counters.commits)
-  const { recent, warn, noteRefused, refuse, answer, noteUnredacted } = yield* Answering.make(
-    counters,
-    clock,
-    (request) => SenderAddress.of(request, active.current.config.addressHeader),
-  )
+  const senderOf = (request: Request) => SenderAddress.of(request, active.current.config.addressHeader)
+  const { recent, warn, noteRefused, refuse, answer, noteUnredacted } = yield* Answering.make(counters, clock, senderOf)
   let stage: "open" | "leaving" | "refusing" = "open"
 
   const receive = async (request: Request): Promise<Response> => {
@@ -145,13 +144,16 @@ const make = Effect.gen(function* () {
     if (!isIdentity(headers.get("content-encoding"))) return refuse(request, name, "contentEncoding")
     const maxBody = receivers.length === 1 ? first.webhook.maxBody : endpoint.maxBody
     const declared = declaredLength(headers)
-    const reading = bodies.read(request, declared, maxBody)
+    // Not of a small one: that costs more than it is worth.
+    const sender = Bodies.isSmall(declared) ? "" : senderOf(request)
+    const reading = bodies.read(request, declared, maxBody, senders.has(sender))
     const body = typeof reading === "string" ? reading : await reading
     if (typeof body === "string") return refuse(request, name, body, sizeOf(body, declared))
     const bytes = body.byteLength
     try {
       const receivedAt = clock.currentTimeMillisUnsafe()
       const authentic = authenticate(receivers, headers, body, receivedAt)
+      senders.note(sender, authentic.ok)
       if (!authentic.ok) {
         Counters.add(Counters.ofWebhook(counters, name).signatureFailures, authentic.reason)
         bodies.free(body)

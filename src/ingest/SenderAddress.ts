@@ -1,4 +1,4 @@
-/** The address of a request's sender, for the log and `relay status`: nothing is decided by it. */
+/** The address of a request's sender, for the log, `relay status`, and which bodies are cut off last. It is not authenticated. */
 import * as Runtime from "../runtime/Runtime.ts"
 
 /** An IPv4 or IPv6 address, with or without a port. Anything else in the header is a stranger's text. */

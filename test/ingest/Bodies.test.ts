@@ -20,7 +20,7 @@ it.effect("garbage is collected before a body is read when those before it have 
     const readBytes = (bytes: number, max: number) =>
       Effect.promise(async () => {
         const request = new Request("http://relay.example", { method: "POST", body: new Uint8Array(bytes) })
-        const body = await read(request, undefined, max)
+        const body = await read(request, undefined, max, false)
         if (typeof body !== "string") release(bytes)
         return body
       })

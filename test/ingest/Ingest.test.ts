@@ -225,13 +225,18 @@ describe("a request is refused", () => {
 
 describe("a body that does not come", () => {
   /** Begins a delivery that announces so much, sends so much of it, and then nothing. */
-  const begin = (send: (request: Request) => Effect.Effect<Response>, announced: number, sent: number) => {
+  const begin = (
+    send: (request: Request) => Effect.Effect<Response>,
+    announced: number,
+    sent: number,
+    more: Record<string, string> = {},
+  ) => {
     const body = new ReadableStream<Uint8Array<ArrayBuffer>>({
       start: (_) => {
         if (sent > 0) _.enqueue(new Uint8Array(sent))
       },
     })
-    const { url, headers } = delivery("", { headers: { "content-length": String(announced) } })
+    const { url, headers } = delivery("", { headers: { "content-length": String(announced), ...more } })
     return Effect.forkChild(send(new Request(url, { method: "POST", headers, body })), { startImmediately: true })
   }
 
@@ -288,6 +293,29 @@ describe("a body that does not come", () => {
         Array.from({ length: 11 }, () => 503),
       )
       expect(counters.bytesInFlight).toBe(held * (fit - 1))
+    }),
+  )
+
+  it.effect("gives way after all others if the last large body of its sender was verified", () =>
+    Effect.gen(function* () {
+      const { send } = yield* start({ addressHeader: "x-forwarded-for" })
+      const sender = { "x-forwarded-for": "198.51.100.7" }
+      const stranger = { "x-forwarded-for": "203.0.113.9" }
+      const fit = Math.floor(Bodies.maxArriving / (7 * 16 * 1024))
+      const large = (secret: string) =>
+        delivery(envelope("client.created", { note: "n".repeat(20_000) }), { headers: sender, secret })
+      for (const [secret, status, first] of [
+        [secretValue, 202, false],
+        ["whsec_other", 401, true],
+      ] as const) {
+        expect((yield* send(large(secret))).status).toBe(status)
+        const bodies = [yield* begin(send, 100_000, 99_000, sender)]
+        for (let count = 0; count < fit; count += 1) bodies.push(yield* begin(send, 100_000, 99_000, stranger))
+        yield* TestClock.adjust("1 second")
+        const ended = bodies.map((body) => body.pollUnsafe() !== undefined)
+        expect(ended.slice(0, 3)).toEqual([first, !first, false])
+        yield* TestClock.adjust("31 seconds")
+      }
     }),
   )
 

@@ -36,11 +36,12 @@ export interface Setup {
   readonly webhooks?: ReadonlyArray<Webhook>
   /** Stands in for the journal's `appendUnsafe`. */
   readonly append?: Journal["Service"]["appendUnsafe"]
+  readonly addressHeader?: string
 }
 
-export const start = Effect.fnUntraced(function* ({ webhooks = [webhook()], append }: Setup = {}) {
+export const start = Effect.fnUntraced(function* ({ webhooks = [webhook()], append, ...more }: Setup = {}) {
   const journal = MemoryJournal.layerWith((memory) => ({ appendUnsafe: append ?? memory.appendUnsafe }))
-  const config = activeConfig({ webhooks, routes })
+  const config = activeConfig({ webhooks, routes, ...more })
   const context = yield* Layer.build(Ingest.layer.pipe(Layer.provideMerge(Layer.merge(journal, config))))
   const ingest = Context.get(context, Ingest)
   const { read } = Context.get(context, Journal)

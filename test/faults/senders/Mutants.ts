@@ -129,12 +129,12 @@ export const mutants: ReadonlyArray<Mutant> = [
     "slow",
     "bodies are read one after the other",
     bodies,
-    "return declared !== undefined && declared <= small",
+    "return isSmall(declared)",
     `const line = gauge as { bytesInFlight: number; turn?: Promise<unknown> }
       const before = line.turn
       line.turn = before === undefined ? request.clone().arrayBuffer() : before.then(() => request.clone().arrayBuffer())
-      if (before !== undefined) return before.then(() => readCounted(request, max))
-      return declared !== undefined && declared <= small`,
+      if (before !== undefined) return before.then(() => readCounted(request, max, isVerified))
+      return isSmall(declared)`,
   ),
   mutant(
     "claims",
