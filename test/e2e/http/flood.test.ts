@@ -1,4 +1,7 @@
-/** Strangers who hold bodies of nearly 1 MiB and renew each that is cut off, beside a signed sender. */
+/**
+ * Strangers who hold bodies of nearly 1 MiB and replace each body that is cut off,
+ * beside signed senders. FLOOD_MINUTES is the length of the flood in a cgroup.
+ */
 import { afterAll, expect, test } from "bun:test"
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmdirSync, rmSync, writeFileSync } from "node:fs"
 import { connect } from "node:net"
@@ -29,9 +32,11 @@ const floods = {
   chunked: { head: head("transfer-encoding: chunked"), piece: chunk(piece) },
 }
 
+type Framing = (typeof floods)[keyof typeof floods]
+
 /** Sends nearly all of a body and waits until the relay ends the connection, or the flood is over. */
-const hold = (port: number, flood: (typeof floods)[keyof typeof floods], over: Promise<unknown>): Promise<unknown> => {
-  const socket = connect(port, "127.0.0.1")
+const hold = (port: number, flood: Framing, over: Promise<unknown>): Promise<unknown> => {
+  const socket = connect({ port, host: "127.0.0.1", localAddress: "127.0.0.2" })
   socket.on("error", () => {})
   socket.resume()
   socket.write(flood.head)
@@ -40,32 +45,63 @@ const hold = (port: number, flood: (typeof floods)[keyof typeof floods], over: P
   return new Promise((resolve) => socket.on("close", resolve))
 }
 
-/** Runs a flood of this many bodies beside signed deliveries. Returns the statuses of their responses. */
-const withstand = async (
-  target: Target,
-  flood: (typeof floods)[keyof typeof floods],
-  bodies: number,
-): Promise<ReadonlySet<number>> => {
-  let begun = 0
+interface Flood {
+  readonly framing: Framing
+  /** MiB/s. */
+  readonly rate: number
+  /** Whether the flood ends after this number of bodies. It also ends when all signed senders have. */
+  readonly isOver: (bodies: number) => boolean
+}
+
+/** Sends a delivery. Returns whether it sends another one. */
+type Send = () => Promise<boolean>
+
+/** A flood as fast as the machine sends it. */
+const unpaced = (framing: Framing, bodies: number): Flood => ({
+  framing,
+  rate: Number.POSITIVE_INFINITY,
+  isOver: (begun) => begun >= bodies,
+})
+
+/** Runs a flood beside signed senders. Each sends one delivery after another until the flood is over. */
+const withstand = async (target: Target, flood: Flood, senders: ReadonlyArray<Send>): Promise<void> => {
+  let bodies = 0
   let isOver = false
-  const { promise: over, resolve: end } = Promise.withResolvers<void>()
-  const stranger = async () => {
-    while (begun < bodies) {
-      begun += 1
-      await hold(target.port, flood, over)
-    }
+  let next = performance.now()
+  const { promise: over, resolve } = Promise.withResolvers<void>()
+  const end = () => {
     isOver = true
+    resolve()
+  }
+  const stranger = async () => {
+    while (!isOver && !flood.isOver(bodies)) {
+      bodies += 1
+      const now = performance.now()
+      next = Math.max(next, now) + (1_000 * size) / (flood.rate * 1024 * 1024)
+      await Promise.race([Bun.sleep(next - now), over])
+      await hold(target.port, flood.framing, over)
+    }
     end()
   }
-  const strangers = Array.from({ length: connections }, stranger)
+  const sender = async (send: Send) => {
+    while (!isOver && (await send())) {}
+  }
+  await Promise.all([...Array.from({ length: connections }, stranger), Promise.all(senders.map(sender)).then(end)])
+}
+
+/** Sends small and large deliveries in turn. `statuses` has those of their responses. */
+const makeSender = (target: Target) => {
   const statuses = new Set<number>()
-  for (let count = 0; !isOver; count += 1) {
+  let count = 0
+  const send: Send = async () => {
+    count += 1
     const body = envelope("appointment.created", { note: "n".repeat(count % 2 === 0 ? 10 : 100_000) })
     const response = await fetch(target.url(), { method: "POST", body, headers: headers(body) })
     statuses.add(response.status)
+    await Bun.sleep(20)
+    return true
   }
-  await Promise.all(strangers)
-  return statuses
+  return { send, statuses }
 }
 
 suiteUnless(lacking(), "a flood of bodies from strangers", () => {
@@ -75,7 +111,9 @@ suiteUnless(lacking(), "a flood of bodies from strangers", () => {
       const target = await startTarget()
       try {
         const idle = memory(target.relay.pid).now
-        expect(await withstand(target, flood, 500)).toEqual(new Set([202]))
+        const { send, statuses } = makeSender(target)
+        await withstand(target, unpaced(flood, 500), [send])
+        expect(statuses).toEqual(new Set([202]))
         expect(memory(target.relay.pid).peak - idle).toBeLessThan(bound)
       } finally {
         await target.stop()
@@ -101,9 +139,12 @@ const limitedGroup = (limit: number): { readonly path: string } | string => {
 }
 
 const withoutParts = lacking()
-const group = withoutParts ?? limitedGroup(384 * 1024 * 1024)
+const limit = 384
+const group = withoutParts ?? limitedGroup(limit * 1024 * 1024)
+const minutes = Number(process.env.FLOOD_MINUTES ?? 1)
+const rates = [5, 20, 60, 200]
 
-suiteUnless(typeof group === "string" ? group : undefined, "in a memory cgroup of 384 MiB", () => {
+suiteUnless(typeof group === "string" ? group : undefined, `in a memory cgroup of ${limit} MiB`, () => {
   const path = typeof group === "string" ? "" : group.path
   const directory = mkdtempSync(join(tmpdir(), "relay-cgroup-"))
   afterAll(() => {
@@ -111,15 +152,71 @@ suiteUnless(typeof group === "string" ? group : undefined, "in a memory cgroup o
     rmSync(directory, { recursive: true })
   })
 
-  test("the relay withstands a flood of 3,000 bodies", async () => {
+  /** Starts a relay in the cgroup. */
+  const start = async (): Promise<Target> => {
     const script = join(directory, "relay")
     writeFileSync(script, `#!/bin/sh\necho $$ > ${path}/cgroup.procs && exec ${command(relayBinary())[0]} "$@"\n`, {
       mode: 0o755,
     })
     const target = await startTarget({ binary: script })
+    expect(readFileSync(join(path, "cgroup.procs"), "utf8").trim().split("\n")).toContain(String(target.relay.pid))
+    return target
+  }
+  const report = (target: Target, said: string) => {
+    const { peak } = memory(target.relay.pid)
+    console.log(`${said}, ${Math.round(peak)} MiB at most`)
+    expect(peak).toBeLessThan(limit)
+  }
+
+  test(
+    `the relay withstands ${minutes} minutes of floods, and signed deliveries are accepted`,
+    async () => {
+      const target = await start()
+      try {
+        for (const rate of rates) {
+          for (const [name, framing] of Object.entries(floods)) {
+            const until = performance.now() + (minutes * 60_000) / rates.length / 2
+            const { send, statuses } = makeSender(target)
+            await withstand(target, { framing, rate, isOver: () => performance.now() >= until }, [send])
+            expect(statuses).toEqual(new Set([202]))
+            report(target, `${rate} MiB/s ${name}`)
+          }
+        }
+      } finally {
+        await target.stop()
+      }
+    },
+    minutes * 120_000,
+  )
+
+  test("beside a flood, the deliveries of 64 senders with 1 MiB each are accepted, some of them when they come again", async () => {
+    const target = await start()
+    let accepted = 0
+    let asked = 0
+    /** Sends three deliveries. One that gets a 503 comes again. */
+    const makeSend = (): Send => {
+      let left = 3
+      let body = ""
+      return async () => {
+        body ||= envelope("appointment.created", { note: "n".repeat(1_000_000) })
+        const response = await fetch(target.url("/hooks/picky"), { method: "POST", body, headers: headers(body) })
+        if (response.status === 503) {
+          asked += 1
+          await Bun.sleep(1_000 * Number(response.headers.get("retry-after")))
+          return true
+        }
+        expect(response.status).toBe(200)
+        accepted += 1
+        left -= 1
+        body = ""
+        return left > 0
+      }
+    }
     try {
-      expect(readFileSync(join(path, "cgroup.procs"), "utf8").trim().split("\n")).toContain(String(target.relay.pid))
-      for (const flood of Object.values(floods)) expect(await withstand(target, flood, 1_500)).toEqual(new Set([202]))
+      const flood = unpaced(floods["with a length"], Number.POSITIVE_INFINITY)
+      await withstand(target, flood, Array.from({ length: 64 }, makeSend))
+      expect(accepted).toBe(3 * 64)
+      report(target, `64 senders: ${accepted} accepted, ${asked} times asked to come again`)
     } finally {
       await target.stop()
     }
