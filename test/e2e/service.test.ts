@@ -128,6 +128,23 @@ describe.skipIf(!hasPython)("a service manager hears", () => {
     await running.kill("SIGTERM")
   })
 
+  test("which process is the relay after a restart, and that this one is ready and lives", async () => {
+    const path = join(cwd, "restart.sock")
+    const message = await manager(path)
+    const env = { NOTIFY_SOCKET: path, WATCHDOG_USEC: "1000000" }
+    const first = await startRelay(config, { cwd, env })
+    expect(await message()).toStartWith("READY=1")
+    const restarted = relay(["restart", "-c", config, "--json"], { cwd })
+    const [, pid] = /^MAINPID=(\d+)$/.exec(await pastBeats(message)) ?? []
+    expect(await message()).toStartWith("READY=1")
+    expect(await message()).toStartWith("WATCHDOG=1")
+    expect(JSON.parse((await restarted).stdout)).toMatchObject({ pid: Number(pid) })
+    await first.prints("took over")
+    process.kill(Number(pid), "SIGTERM")
+    expect(await first.exited).toBe(0)
+    expect(await pastBeats(message)).toStartWith("STOPPING=1")
+  })
+
   test("nothing of a watchdog that is meant for another process", async () => {
     const path = join(cwd, "other.sock")
     const message = await manager(path)
