@@ -14,8 +14,8 @@ export interface JournalType<Config> {
     /** The version of the schema that this relay writes. */
     readonly schema: number
   }>
-  /** A text that differs for two journals; absent if one process can't hand the journal to another. */
-  readonly identity?: (config: Config) => string
+  /** A text that differs for two journals, and for two relays on one journal. May contain secrets. */
+  readonly identity: (config: Config) => string
   /** The keys that a reload may change: the journal takes them from `ConfigInForce`. */
   readonly live?: ReadonlyArray<string>
   /** The findings of `validate` and `doctor` without opening it; absent where the file is all there is to say. */

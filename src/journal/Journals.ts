@@ -30,7 +30,7 @@ const erase = <Config>({
     const { layer, schema } = await load()
     return { layer: (config) => layer(config as Config), schema }
   },
-  ...(identity && { identity: (config) => identity(config as Config) }),
+  identity: (config) => identity(config as Config),
   ...(ofFile && { ofFile }),
   ...(copying && { copying: async () => (await copying()) as Copying<unknown> }),
   ...(file && { file: (config) => file(config as Config) }),
@@ -50,15 +50,12 @@ export const layer = (config: JournalConfig): Layer.Layer<Journal | Archive, Jou
   return Layer.unwrap(Effect.map(Effect.promise(type.load), ({ layer }) => layer(config)))
 }
 
-/** The identity of a journal, and the version of the schema that this relay writes; `undefined` if one process can't hand the journal to another. */
-export const identify = (
-  config: JournalConfig,
-): Effect.Effect<{ readonly journal: string; readonly schema: number } | undefined> =>
+/** The identity of a relay's journal, and the version of the schema that this relay writes. */
+export const identify = (config: JournalConfig): Effect.Effect<{ readonly journal: string; readonly schema: number }> =>
   Effect.promise(async () => {
     const type = journalTypes[config.type]
-    if (type?.identity === undefined) return undefined
-    const { schema } = await type.load()
-    return { journal: `${config.type} ${type.identity(config)}`, schema }
+    const schema = (await type?.load())?.schema ?? 0
+    return { journal: `${config.type} ${type?.identity(config)}`, schema }
   })
 
 /** The file that the journal of a config keeps, if it keeps one. */

@@ -29,6 +29,8 @@ export const Facts = Schema.Struct({
   journal: Schema.String,
   /** The version of the journal's schema. */
   schema: Schema.Int,
+  /** The second process's turn at the journal. */
+  turn: Schema.Struct({ instance: Schema.String, ended: Schema.Array(Schema.String) }),
 })
 export type Facts = typeof Facts.Type
 

@@ -2,11 +2,12 @@
  * `relay restart` of a real relay, under clients that keep their connections and clients that open one for each
  * delivery. With RELAY_PARTS=1 it restarts ten times.
  */
-import { afterEach, expect, test } from "bun:test"
+import { afterAll, afterEach, beforeAll, expect, test } from "bun:test"
 import { Agent, request } from "node:http"
 import { join, resolve } from "node:path"
 import { suiteUnless } from "../lib/lacking.ts"
 import { relay as run } from "../lib/relay.ts"
+import { makePostgres, reasonToSkip } from "../parts/Postgres.ts"
 import { envelope, headers, startTarget, type Target, type TargetOptions } from "./http/fixture.ts"
 
 const isLong = process.env.RELAY_PARTS === "1"
@@ -83,7 +84,7 @@ const keepsAll = async (target: Target, bodies: ReadonlyArray<string>) => {
 }
 
 /** Restarts it under load. No delivery fails, and none is lost. */
-const restartsUnderLoad = async (options?: TargetOptions) => {
+const restartsUnderLoad = async (restarts: number, options?: TargetOptions) => {
   const { target, restart, pid } = await start(options)
   const stop = load(target)
   for (let count = 0; count < restarts; count++) {
@@ -115,7 +116,7 @@ const killed = { code: 1, stderr: expect.stringContaining("the second process wa
 
 test(
   `a restart under 300 deliveries a second, ${times}, fails no delivery and loses none`,
-  () => restartsUnderLoad(),
+  () => restartsUnderLoad(restarts),
   limit,
 )
 
@@ -151,6 +152,28 @@ suiteUnless(
     )
   },
 )
+
+suiteUnless(reasonToSkip(), "with a journal on PostgreSQL", () => {
+  let database: Awaited<ReturnType<typeof makePostgres>>
+  const journal = () => ({ type: "postgres", url: database.url, name: "relay-1" })
+  beforeAll(async () => {
+    database = await makePostgres()
+  }, limit)
+  afterAll(() => database.stop(), limit)
+
+  test(
+    "three restarts under 300 deliveries a second fail no delivery and lose none",
+    () => restartsUnderLoad(3, { journal: journal() }),
+    limit,
+  )
+  test(
+    "the first process goes on if the second one is killed once the journal is open",
+    async () => {
+      expect(await survives("opened", { journal: journal() })).toMatchObject(killed)
+    },
+    limit,
+  )
+})
 
 test("a config with another address is refused, and the relay goes on", async () => {
   const { target, restart, pid } = await start()

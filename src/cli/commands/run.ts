@@ -16,6 +16,7 @@ import { logDiagnostics } from "../../config/diagnostics/Diagnostic.ts"
 import type { Loaded } from "../../config/load/Load.ts"
 import { ReadFiles } from "../../config/load/ReadFile.ts"
 import * as Monotonic from "../../event/Monotonic.ts"
+import { Turn } from "../../journal/Turn.ts"
 import * as Router from "../../routing/Router.ts"
 import { Doors } from "../../runtime/Doors.ts"
 import { onSignal } from "../../runtime/Runtime.ts"
@@ -107,10 +108,13 @@ const serve = Effect.fnUntraced(function* (loaded: Loaded, { json, triggered, st
     lazily(() => import("../support/notifySystemd.ts")),
   ])
   const load = Effect.provideContext(loadQuietly, yield* Effect.context<Effect.Services<typeof loadQuietly>>())
-  const { restart, isHandedOver, doors } = restarts
+  const { restart, isHandedOver, doors, turn } = restarts
   const options = { version: relayVersion, entry, load, restart, isHandedOver }
   const from = yield* Monotonic.now
-  const context = yield* Effect.provideService(Layer.build(Relay.layer(loaded, options)), Doors, doors.open)
+  const context = yield* Layer.build(Relay.layer(loaded, options)).pipe(
+    Effect.provideService(Doors, doors.open),
+    Effect.provideService(Turn, turn),
+  )
   yield* restarts.opened(config, (yield* Monotonic.now) - from)
   // From here on the log goes to the collector too, where the config names one.
   const logged = Effect.provideContext(context)

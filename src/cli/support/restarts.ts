@@ -12,6 +12,7 @@ import type { RelayConfig } from "../../config/Config.ts"
 import * as Monotonic from "../../event/Monotonic.ts"
 import type { Millis } from "../../event/Quantities.ts"
 import * as Journals from "../../journal/Journals.ts"
+import type { Turn } from "../../journal/Turn.ts"
 import { doorsOf } from "../../Relay.ts"
 import { type Restart, RestartRefused, type RestartStatus } from "../../reload/Restart.ts"
 import * as Doors from "../../runtime/Doors.ts"
@@ -56,6 +57,7 @@ export const mismatch = (
 /** A second process that listens. */
 interface Attempt {
   readonly successor: Handover.Successor
+  readonly turn: Turn
   /** Its end kills the process unless it has taken over. */
   readonly scope: Scope.Closeable
 }
@@ -63,6 +65,8 @@ interface Attempt {
 export interface Restarts {
   readonly restart: Restart["Service"]
   readonly doors: Doors.KeptDoors
+  /** This process's turn at the journal. */
+  readonly turn: () => Turn
   /** Whether another process is about to take over. */
   readonly isHandedOver: () => boolean
   /** Listens in the first process's place and waits for its journal, if another process started this one. */
@@ -79,15 +83,8 @@ const forwardAll = ({ all }: Doors.KeptDoors, config: RelayConfig): void => {
   for (const [key, door] of all) door.passTo(forwardTo(door.address, key === "listen" && config.tls !== undefined))
 }
 
-const factsOf = Effect.fnUntraced(function* (config: RelayConfig, { all }: Doors.KeptDoors) {
-  const identity = yield* Journals.identify(config.journal)
-  if (identity === undefined) {
-    const message = `a journal of the type ${config.journal.type} can't be handed to another process: ${stopAndStart}`
-    return yield* new RestartRefused({ message })
-  }
-  const ports = Object.fromEntries([...all].map(([key, { address }]) => [key, address.port]))
-  return { ...identity, addresses: addressesOf(config), ports }
-})
+const factsOf = (config: RelayConfig) =>
+  Effect.map(Journals.identify(config.journal), (identity) => ({ ...identity, addresses: addressesOf(config) }))
 
 /** Listens in the first process's place. */
 const listenFor = Effect.fnUntraced(function* (
@@ -95,7 +92,7 @@ const listenFor = Effect.fnUntraced(function* (
   config: RelayConfig,
   doors: Doors.KeptDoors,
 ) {
-  const why = mismatch(facts, yield* factsOf(config, doors))
+  const why = mismatch(facts, yield* factsOf(config))
   if (why !== undefined) return yield* new RestartRefused({ message: why })
   for (const [key, options] of Object.entries(doorsOf(config))) {
     const address = { ...options.address, port: facts.ports[key] ?? options.address.port }
@@ -119,12 +116,15 @@ export const make = Effect.fnUntraced(function* (first: Handover.Predecessor | u
   const all = () => [...doors.all.values()]
   let underWay = false
   let listeningSince: Millis | undefined
+  let turn = first?.facts.turn ?? { instance: crypto.randomUUID(), ended: [] }
   let status: RestartStatus = { pid: Handover.situation(notify.isHeard).pid }
   let running: { readonly config: RelayConfig; readonly took: Millis } | undefined
 
   const start = Effect.fnUntraced(function* (config: RelayConfig) {
-    const facts = yield* factsOf(config, doors)
     for (const door of all()) yield* door.share
+    const ports = Object.fromEntries([...doors.all].map(([key, { address }]) => [key, address.port]))
+    const next = { instance: crypto.randomUUID(), ended: [turn.instance] }
+    const facts = { ...(yield* factsOf(config)), ports, turn: next }
     const own = yield* Scope.fork(scope)
     const listening = Effect.gen(function* () {
       const successor = yield* Scope.provide(Handover.start(facts), own)
@@ -132,7 +132,7 @@ export const make = Effect.fnUntraced(function* (first: Handover.Predecessor | u
         duration: longestStart,
         orElse: () => new RestartRefused({ message: `process ${successor.pid} was started and doesn't listen` }),
       })
-      return { successor, scope: own }
+      return { successor, turn: next, scope: own }
     })
     return yield* Effect.onExit(listening, (exit) => (Exit.isSuccess(exit) ? Effect.void : Scope.close(own, exit)))
   })
@@ -172,7 +172,7 @@ export const make = Effect.fnUntraced(function* (first: Handover.Predecessor | u
     status = { ...status, took: waited }
   })
 
-  const handOver = Effect.fnUntraced(function* ({ successor, scope }: Attempt) {
+  const handOver = Effect.fnUntraced(function* ({ successor, scope, turn: next }: Attempt) {
     const { pid } = successor
     yield* successor.release
     const opening = Effect.timeoutOrElse(successor.says("opened"), {
@@ -185,6 +185,7 @@ export const make = Effect.fnUntraced(function* (first: Handover.Predecessor | u
     const exit = yield* Effect.result(opening)
     if (exit._tag === "Failure") {
       yield* Scope.close(scope, Exit.void)
+      turn = { instance: crypto.randomUUID(), ended: [turn.instance, next.instance] }
       const { message } = exit.failure
       status = { ...status, failure: message }
       yield* Effect.logError(`the restart failed, so this process opens the journal again: ${message}`)
@@ -201,6 +202,7 @@ export const make = Effect.fnUntraced(function* (first: Handover.Predecessor | u
   const restarts: Restarts = {
     restart: { begin, status: Effect.sync(() => status) },
     doors,
+    turn: () => turn,
     isHandedOver: () => underWay,
     succeed,
     opened,

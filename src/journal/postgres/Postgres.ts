@@ -1,12 +1,13 @@
 /** The journal on PostgreSQL: one for several relays. */
-import { Effect } from "effect"
+import { Effect, Redacted } from "effect"
 import type { JournalType } from "../JournalType.ts"
-import { PostgresConfig } from "./connection/PostgresConfig.ts"
+import { nameOf, PostgresConfig } from "./connection/PostgresConfig.ts"
 
 /** The type `postgres`, for the list of journals. */
 export const Postgres: JournalType<PostgresConfig> = {
   config: PostgresConfig,
   load: () => import("./PostgresLayer.ts"),
+  identity: (config) => `${Redacted.value(config.url)} ${config.schema} ${nameOf(config)}`,
   live: ["password", "tls"],
   copying: async () => {
     const [{ source }, { target }] = await Promise.all([

@@ -7,6 +7,7 @@ const facts = {
   ports: { listen: 8080, "admin.listen": 9080 },
   journal: "sqlite ./data/journal.db",
   schema: 3,
+  turn: { instance: "second", ended: ["first"] },
 }
 
 test("a second process takes over with the same addresses and journal, and the same schema or a newer one", () => {

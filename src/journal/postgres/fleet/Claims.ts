@@ -2,6 +2,7 @@
 import { Effect } from "effect"
 import { type JournalError, unavailable } from "../../JournalError.ts"
 import { maxStreams, sharedStream } from "../../Sequences.ts"
+import type { Turn } from "../../Turn.ts"
 import type { Database, Queries } from "../connection/Database.ts"
 import { refusing } from "../connection/DatabaseRefusal.ts"
 import type { Sign } from "../lanes/StreamState.ts"
@@ -27,19 +28,20 @@ export const putName = (db: Database, name: string, instance: string, before: st
 
 /**
  * Claims a name. A relay that has it is watched for longer than it may deliver
- * without an answer: it is gone when it gave no sign of life.
+ * without an answer: it is gone when it gave no sign of life. An instance that has ended isn't watched.
  */
 export const claimName = Effect.fnUntraced(function* (
   db: Database,
   name: string,
-  instance: string,
+  { instance, ended }: Turn,
 ): Effect.fn.Return<void, JournalError> {
   const look = Effect.map(
     refusing(db.query<{ instance: string; beat: number }>("SELECT instance, beat FROM member WHERE name = $1", [name])),
     ({ rows }) => rows[0],
   )
   const before = yield* look
-  for (let watched = 0; before !== undefined && watched <= lease; watched += lookEvery) {
+  const isWatched = before !== undefined && !ended.includes(before.instance)
+  for (let watched = 0; isWatched && watched <= lease; watched += lookEvery) {
     yield* Effect.sleep(lookEvery)
     const now = yield* look
     if (now === undefined) break

@@ -18,6 +18,7 @@ import { type Introduction, takeoverAfter } from "../../FleetStatus.ts"
 import { type JournalError, unavailable } from "../../JournalError.ts"
 import { floorOf, sharedStream, timelineOf } from "../../Sequences.ts"
 import type { Log, Streams } from "../../StreamLog.ts"
+import { Turn } from "../../Turn.ts"
 import type { Database } from "../connection/Database.ts"
 import { refusing } from "../connection/DatabaseRefusal.ts"
 import { OwnedStream } from "../lanes/OwnedStream.ts"
@@ -52,7 +53,7 @@ export class Fleet {
   readonly #options: FleetOptions
   readonly #clock: Clock.Clock
   readonly #random: () => number
-  readonly #instance = crypto.randomUUID()
+  readonly #turn: Turn
   readonly #stillness = new Membership.Stillness()
   readonly #handover = new Handover()
   readonly owner: Owner
@@ -91,7 +92,8 @@ export class Fleet {
   readonly #noted = new Map<string, { readonly paused: boolean; readonly at: number }>()
   readonly #seenAt = new Map<string, { readonly sign: string; readonly at: number }>()
 
-  constructor(options: FleetOptions, clock: Clock.Clock, random: () => number, owned: Streams) {
+  constructor(options: FleetOptions, turn: Turn, clock: Clock.Clock, random: () => number, owned: Streams) {
+    this.#turn = turn
     this.#options = options
     this.#clock = clock
     this.#random = random
@@ -109,7 +111,7 @@ export class Fleet {
   }
 
   get sign(): Sign {
-    return [this.name, this.#instance, String(this.#storedBeat), String(this.news.timeline)]
+    return [this.name, this.#turn.instance, String(this.#storedBeat), String(this.news.timeline)]
   }
 
   now(): number {
@@ -177,7 +179,7 @@ export class Fleet {
     const introduction = this.introduction()
     const { version, configHash, address } = introduction
     const report = reportOf(this.streams, introduction)
-    return { name: this.name, instance: this.#instance, version, configHash, address, report }
+    return { name: this.name, instance: this.#turn.instance, version, configHash, address, report }
   }
 
   // --- joining and leaving ---------------------------------------------------
@@ -185,7 +187,7 @@ export class Fleet {
   /** Takes the name, and a stream to write; fails where another live relay has the name. */
   get join(): Effect.Effect<void, JournalError> {
     return Effect.gen({ self: this }, function* () {
-      yield* claimName(this.#options.db, this.name, this.#instance)
+      yield* claimName(this.#options.db, this.name, this.#turn)
       yield* this.beat
       if (!this.isAlive) return yield* unavailable("PostgreSQL did not answer this relay's first sign of life in time.")
       yield* this.#claim
@@ -226,7 +228,7 @@ export class Fleet {
         stream.onLost = () => {}
         stream.lost()
       }
-      yield* db.query("DELETE FROM member WHERE name = $1 AND instance = $2", [name, this.#instance])
+      yield* db.query("DELETE FROM member WHERE name = $1 AND instance = $2", [name, this.#turn.instance])
     }).pipe(Effect.timeoutOption(leaveWithin), Effect.ignore)
   }
 
@@ -306,7 +308,7 @@ export class Fleet {
   #rejoin(before: string | null): Effect.Effect<void> {
     this.#beat = 0
     this.#storedBeat = 0
-    return Effect.ignore(putName(this.#options.db, this.name, this.#instance, before))
+    return Effect.ignore(putName(this.#options.db, this.name, this.#turn.instance, before))
   }
 
   /** Signs of life and epochs only rise: the database went back if one is lower than before. */
@@ -452,5 +454,5 @@ export class Fleet {
 export const make = Effect.fnUntraced(function* (options: FleetOptions) {
   const random = yield* Random.Random
   const owned = yield* SubscriptionRef.make<ReadonlyArray<Log>>([])
-  return new Fleet(options, yield* Clock.Clock, () => random.nextDoubleUnsafe(), owned)
+  return new Fleet(options, (yield* Turn)(), yield* Clock.Clock, () => random.nextDoubleUnsafe(), owned)
 })
