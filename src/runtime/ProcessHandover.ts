@@ -1,22 +1,25 @@
 /**
- * The two processes of a restart, and their messages over the second one's IPC
- * channel. The first process starts the second one as its child.
+ * The two processes of a restart, and their messages over an IPC channel. The
+ * first process starts the second one by a shell, which waits for it.
  *
  * 1. The first sends `facts`. The second reads its config, listens at the same
  *    addresses and answers `listening`, or `refused` with the reason.
  * 2. The first closes its journal and sends `released`.
  * 3. The second opens the journal and answers `opened`.
- * 4. The first tells the service manager and sends `taken`. The second goes on
- *    alone.
+ * 4. The first ends the shell, which also ends the channel, and tells the service
+ *    manager. The second goes on alone.
  *
  * **Guarantee.** If the first process ends early, its journal is free: the second
  * goes on as if it had got all messages. A second process that has not taken over
  * ends with the scope in which it was started.
+ * **Gotcha.** systemd kills a main process without waiting for its end unless the
+ * process was its own child when it became the main one. Without the shell, it is.
  * **Gotcha.** The two may be of different versions, so messages only gain keys.
  */
 import { type ChildProcess, spawn } from "node:child_process"
+import { constants } from "node:os"
 import process from "node:process"
-import { Cause, Deferred, Effect, Queue, Schema, type Scope } from "effect"
+import { Cause, Duration, Effect, Queue, Schema, type Scope } from "effect"
 import * as Runtime from "./Runtime.ts"
 
 /** The first process's description of itself. */
@@ -29,18 +32,15 @@ export const Facts = Schema.Struct({
   journal: Schema.String,
   /** The version of the journal's schema. */
   schema: Schema.Int,
+  pid: Schema.Int,
   /** The second process's turn at the journal. */
   turn: Schema.Struct({ instance: Schema.String, ended: Schema.Array(Schema.String) }),
 })
 export type Facts = typeof Facts.Type
 
-const FromFirst = Schema.Union([
-  Schema.TaggedStruct("facts", { facts: Facts }),
-  Schema.TaggedStruct("released", {}),
-  Schema.TaggedStruct("taken", {}),
-])
+const FromFirst = Schema.Union([Schema.TaggedStruct("facts", { facts: Facts }), Schema.TaggedStruct("released", {})])
 const FromSecond = Schema.Union([
-  Schema.TaggedStruct("listening", {}),
+  Schema.TaggedStruct("listening", { pid: Schema.Int }),
   Schema.TaggedStruct("opened", { version: Schema.String }),
   Schema.TaggedStruct("refused", { message: Schema.String }),
 ])
@@ -88,14 +88,13 @@ const variable = "RELAY_SUCCESSOR"
 
 /** The second process, as the first one sees it. */
 export interface Successor {
-  readonly pid: number
   /** Waits for a message; fails if the process refuses, ends, or says something else. */
   readonly says: <Tag extends FromSecond["_tag"]>(
     tag: Tag,
   ) => Effect.Effect<Extract<FromSecond, { readonly _tag: Tag }>, HandoverFailed>
   /** The journal is free. */
   readonly release: Effect.Effect<void>
-  /** It has taken over, and goes on after the scope. */
+  /** It has taken over, and goes on after the scope. Its parent is then the process that adopts orphans. */
   readonly taken: Effect.Effect<void>
 }
 
@@ -107,17 +106,25 @@ const words = (): readonly [string, ReadonlyArray<string>] => {
 /** Read at the start: an upgrade replaces the file. */
 const executable = process.execPath
 
-const ended = (child: ChildProcess): string => {
-  if (child.signalCode !== null) return `the second process was ended by ${child.signalCode}`
-  return `the second process exited with ${child.exitCode}; the log says why`
+/** Runs a program, and ends with its exit code. SIGTERM kills the program; SIGKILL leaves it alone. */
+const shell = `"$0" "$@" <&0 & trap 'kill -KILL $!' TERM; wait $!; code=$?; kill -0 $! 2>/dev/null && wait $!; exit $code`
+
+/** The number from which a shell counts signals in exit codes. */
+const signalled = 128
+
+const ended = ({ exitCode }: ChildProcess): string => {
+  const code = exitCode ?? signalled
+  const [signal] = Object.entries(constants.signals).find(([, number]) => number === code - signalled) ?? []
+  if (signal !== undefined) return `the second process was ended by ${signal}`
+  return `the second process exited with ${code}; the log says why`
 }
 
-/** Ends a process at once, and waits for its end. */
-const kill = (child: ChildProcess): Effect.Effect<void> =>
+/** Sends the shell a signal, and waits for its end. */
+const end = (child: ChildProcess, signal: "SIGTERM" | "SIGKILL"): Effect.Effect<void> =>
   Effect.callback((resume) => {
     if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return resume(Effect.void)
     child.once("exit", () => resume(Effect.void))
-    child.kill("SIGKILL")
+    child.kill(signal)
   })
 
 /** Starts the program again: same user, control group, environment, arguments and standard streams. */
@@ -127,20 +134,19 @@ export const start = Effect.fnUntraced(function* (
   const [file, args] = words()
   const { WATCHDOG_PID: _, ...env } = process.env
   const messages = yield* Queue.unbounded<unknown, HandoverFailed>()
-  const end = (message: string) => Queue.failCauseUnsafe(messages, Cause.fail(failed(message)))
-  let isOnItsOwn = false
+  const fail = (message: string) => Queue.failCauseUnsafe(messages, Cause.fail(failed(message)))
   const child = yield* Effect.acquireRelease(
     Effect.sync(() => {
-      const child = spawn(file, args, {
+      const child = spawn("/bin/sh", ["-c", shell, file, ...args], {
         env: { ...env, [variable]: "1" },
         stdio: ["inherit", "inherit", "inherit", "ipc"],
       })
       child.on("message", (message) => Queue.offerUnsafe(messages, message))
-      child.on("error", ({ message }) => end(`${file} can't be started: ${message}`))
-      child.on("exit", () => end(ended(child)))
+      child.on("error", ({ message }) => fail(`/bin/sh can't be started: ${message}`))
+      child.on("exit", () => fail(ended(child)))
       return child
     }),
-    (child) => (isOnItsOwn ? Effect.void : kill(child)),
+    (child) => end(child, "SIGTERM"),
   )
   const send = (message: typeof FromFirst.Type) => Effect.sync(() => child.send(message, () => {}))
   const says: Successor["says"] = Effect.fnUntraced(function* (tag) {
@@ -154,15 +160,9 @@ export const start = Effect.fnUntraced(function* (
   })
   yield* send({ _tag: "facts", facts })
   return {
-    pid: child.pid ?? 0,
     says,
     release: send({ _tag: "released" }),
-    taken: Effect.andThen(
-      Effect.sync(() => {
-        isOnItsOwn = true
-      }),
-      send({ _tag: "taken" }),
-    ),
+    taken: end(child, "SIGKILL"),
   }
 })
 
@@ -179,27 +179,40 @@ export interface Predecessor {
   readonly ended: Effect.Effect<void>
 }
 
+const lookEvery = Duration.millis(50)
+const isAlive = (pid: number): boolean => {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
+
 /** The process that started this one as its successor; `undefined` in any other process. Dies if it sends no facts. */
 export const predecessor: Effect.Effect<Predecessor | undefined> = Effect.gen(function* () {
   if (process.env[variable] === undefined || process.send === undefined) return undefined
   delete process.env[variable]
   const messages = yield* Queue.unbounded<unknown, Cause.Done>()
   process.on("message", (message) => Queue.offerUnsafe(messages, message))
-  const ended = Deferred.makeUnsafe<void>()
-  process.on("disconnect", () => {
-    Queue.endUnsafe(messages)
-    Deferred.doneUnsafe(ended, Effect.void)
-  })
+  process.on("disconnect", () => Queue.endUnsafe(messages))
   const send = (message: FromSecond) => Effect.sync(() => process.connected && process.send?.(message))
   const next = Effect.flatMap(Queue.take(messages), Schema.decodeUnknownEffect(FromFirst))
   const first = yield* Effect.orDie(next)
   if (first._tag !== "facts") return yield* Effect.die("the first process sent no facts")
   return {
     facts: first.facts,
-    listening: send({ _tag: "listening" }),
+    listening: send({ _tag: "listening", pid: process.pid }),
     refuse: (message) => send({ _tag: "refused", message }),
     released: Effect.ignore(next),
     opened: (version) => Effect.andThen(send({ _tag: "opened", version }), Effect.ignore(next)),
-    ended: Deferred.await(ended),
+    ended: Effect.repeat(
+      Effect.delay(
+        Effect.sync(() => isAlive(first.facts.pid)),
+        lookEvery,
+      ),
+      {
+        until: (alive) => !alive,
+      },
+    ).pipe(Effect.asVoid),
   }
 })

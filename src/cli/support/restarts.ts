@@ -57,6 +57,7 @@ export const mismatch = (
 /** A second process that listens. */
 interface Attempt {
   readonly successor: Handover.Successor
+  readonly pid: number
   readonly turn: Turn
   /** Its end kills the process unless it has taken over. */
   readonly scope: Scope.Closeable
@@ -124,15 +125,15 @@ export const make = Effect.fnUntraced(function* (first: Handover.Predecessor | u
     for (const door of all()) yield* door.share
     const ports = Object.fromEntries([...doors.all].map(([key, { address }]) => [key, address.port]))
     const next = { instance: crypto.randomUUID(), ended: [turn.instance] }
-    const facts = { ...(yield* factsOf(config)), ports, turn: next }
+    const facts = { ...(yield* factsOf(config)), ports, pid: status.pid, turn: next }
     const own = yield* Scope.fork(scope)
     const listening = Effect.gen(function* () {
       const successor = yield* Scope.provide(Handover.start(facts), own)
-      yield* Effect.timeoutOrElse(successor.says("listening"), {
+      const { pid } = yield* Effect.timeoutOrElse(successor.says("listening"), {
         duration: longestStart,
-        orElse: () => new RestartRefused({ message: `process ${successor.pid} was started and doesn't listen` }),
+        orElse: () => new RestartRefused({ message: "the second process doesn't listen" }),
       })
-      return { successor, turn: next, scope: own }
+      return { successor, pid, turn: next, scope: own }
     })
     return yield* Effect.onExit(listening, (exit) => (Exit.isSuccess(exit) ? Effect.void : Scope.close(own, exit)))
   })
@@ -150,7 +151,7 @@ export const make = Effect.fnUntraced(function* (first: Handover.Predecessor | u
     )
     for (const door of all()) yield* door.leave
     yield* Queue.offer(attempts, attempt)
-    return attempt.successor.pid
+    return attempt.pid
   })
 
   const succeed = Effect.fnUntraced(function* (config: RelayConfig) {
@@ -172,8 +173,7 @@ export const make = Effect.fnUntraced(function* (first: Handover.Predecessor | u
     status = { ...status, took: waited }
   })
 
-  const handOver = Effect.fnUntraced(function* ({ successor, scope, turn: next }: Attempt) {
-    const { pid } = successor
+  const handOver = Effect.fnUntraced(function* ({ successor, pid, scope, turn: next }: Attempt) {
     yield* successor.release
     const opening = Effect.timeoutOrElse(successor.says("opened"), {
       duration: longestOpening,
@@ -191,8 +191,8 @@ export const make = Effect.fnUntraced(function* (first: Handover.Predecessor | u
       yield* Effect.logError(`the restart failed, so this process opens the journal again: ${message}`)
       return false
     }
-    yield* notify.say(`MAINPID=${pid}`)
     yield* successor.taken
+    yield* notify.say(`MAINPID=${pid}`)
     if (running !== undefined) forwardAll(doors, running.config)
     yield* Effect.logInfo(`process ${pid}, relay ${exit.success.version}, took over`)
     yield* Effect.sleep(lingering)

@@ -7,6 +7,7 @@ const facts = {
   ports: { listen: 8080, "admin.listen": 9080 },
   journal: "sqlite ./data/journal.db",
   schema: 3,
+  pid: 20,
   turn: { instance: "second", ended: ["first"] },
 }
 
