@@ -198,8 +198,27 @@ export const catalogue: Catalogue = {
     {
       report: "https://github.com/oven-sh/bun/pull/32887",
       symptom: "A body in chunks has a trailer: it is taken for another request, and that gets 400.",
-      verdict: "poor",
+      verdict: "wrong",
       test: "test/e2e/http/http.test.ts > a delivery that announces a trailer is refused before it is stored, or is kept where trailers can be read",
+    },
+    {
+      report: "https://github.com/camunda/connectors/pull/9012",
+      symptom:
+        "Fifty large bodies at the same time, each within the limit, use up the memory, and the process is killed.",
+      verdict: "wrong",
+      test: "test/e2e/http/flood.test.ts > beside a flood, the deliveries of 64 senders with 1 MiB each are accepted, some of them when they come again",
+    },
+    {
+      report: "https://github.com/wekan/wekan/pull/3485",
+      symptom: "An env file escapes the line breaks of a certificate, and it can't be read.",
+      verdict: "poor",
+      test: "test/config/load/CertificateFiles.test.ts > has lost its line breaks",
+    },
+    {
+      report: "https://github.com/wso2/product-microgateway/issues/1887",
+      symptom: "A path has a wildcard at its end, and no request matches it.",
+      verdict: "poor",
+      test: "test/config/mistakes/webhooks.ts > a path with a wildcard",
     },
     {
       report: "https://github.com/oven-sh/bun/pull/28838",
@@ -357,6 +376,18 @@ export const catalogue: Catalogue = {
       symptom: "The secret is empty, and signatures made with it are accepted.",
       verdict: "right",
       test: "test/config/mistakes/references.ts > a secret that is empty",
+    },
+    {
+      report: "https://github.com/oven-sh/bun/issues/4093",
+      symptom: "The file of a certificate has no line break at its end, and the listener doesn't start.",
+      verdict: "right",
+      test: "test/config/load/CertificateFiles.test.ts > one with line breaks of Windows, a byte order mark, or no line break at its end is read",
+    },
+    {
+      report: "https://github.com/pedrosousa13/hop/issues/160",
+      symptom: "A named pipe or an endless device is in the place of the config, and the program hangs.",
+      verdict: "right",
+      test: "test/config/load/ReadFile.test.ts > takes a file or a link to one, and waits for no pipe, device or directory",
     },
   ],
 }
