@@ -77,7 +77,7 @@ export const statusOf = (info: LaneInfo, lanes: ReadonlyArray<Lane>, orphanedSin
     backlog,
     retrying: first === undefined ? info.retrying : sum(lanes, ({ progress }) => progress.retries.size),
     deadLetters,
-    cursor: first?.progress.cursor ?? info.cursor.sequence,
+    cursor: Math.max(first?.progress.cursor ?? 0, info.cursor.sequence),
     oldestAt: first === undefined ? orphanedSince : earliest(lanes.map(({ oldestAt }) => oldestAt)),
     nextAttemptAt: earliest(lanes.map(({ nextAttemptAt }) => nextAttemptAt)),
     lastFailure: first?.lastFailure,

@@ -127,10 +127,13 @@ export const make = Effect.fnUntraced(function* (given: RunningLanesOptions) {
   const catchUp = Effect.fnUntraced(function* (name: string) {
     const lane = running.get(name)?.current()
     if (lane === undefined) return
-    const head = yield* log.head
-    const isDone = () => lane.progress.cursor >= head || lane.state.condition !== "running"
-    const look = Effect.suspend(() => (isDone() ? Effect.void : Effect.sleep(pollEvery)))
-    yield* Effect.timeoutOption(Effect.repeat(look, { until: isDone }), catchUpTimeout)
+    const isDone = Effect.gen(function* () {
+      if (lane.state.condition !== "running") return true
+      const info = (yield* log.lanes).find((one) => one.name === name)
+      return info === undefined || info.backlog <= info.retrying
+    })
+    const look = Effect.tap(isDone, (done) => (done ? Effect.void : Effect.sleep(pollEvery)))
+    yield* Effect.timeoutOption(Effect.ignore(Effect.repeat(look, { until: (done) => done })), catchUpTimeout)
   })
 
   return {

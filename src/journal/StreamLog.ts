@@ -46,8 +46,12 @@ export interface Log {
   settle(settlements: ReadonlyArray<Settlement>): Effect.Effect<ReadonlyArray<RefusedSettlement>, JournalError>
   /** The highest sequence that is durable. */
   readonly head: Effect.Effect<number>
-  /** Waits until something above `after` is durable. */
-  awaitBeyond(after: number): Effect.Effect<void>
+  /**
+   * Waits until something above `after` is durable; for a lane, until something
+   * that is routed to it may be. The place up to which nothing is: `after`, where
+   * the journal doesn't know.
+   */
+  awaitBeyond(after: number, lane?: string): Effect.Effect<number>
   /** All lanes, also those without a sink. */
   readonly lanes: Effect.Effect<ReadonlyArray<LaneInfo>, JournalError>
   /** Opens a lane at its cursor, or at the head when it is new. */

@@ -166,6 +166,27 @@ const routes: Scenario = Effect.fnUntraced(function* (options) {
   })
 })
 
+/** What sinks cost that no event is routed to. */
+const sinks: Scenario = Effect.fnUntraced(function* (options) {
+  const relayTo = (count: number) => {
+    const name = `${count.toLocaleString("en")} ${count === 1 ? "sink" : "sinks"}`
+    const idle = Array.from({ length: count - 1 }, (_, index) => `idle${index + 1}`)
+    return Target.relayToFile(options, name, undefined, undefined, idle)
+  }
+  const targets = {
+    one: yield* relayTo(1),
+    ten: yield* relayTo(10),
+    hundred: yield* relayTo(100),
+    thousand: yield* relayTo(1_000),
+  }
+  const { one, ten, hundred, thousand } = yield* saturate(options, targets)
+  yield* print("Ingest with sinks of which one has all events", [one, ten, hundred, thousand], [one])
+  return [
+    atMost("1,000 sinks: CPU an event of one", 1.3, Rounds.ratio(thousand, one, "cpu")),
+    ...[one, ten, hundred, thousand].map((subject) => complete(subject, true)),
+  ]
+})
+
 const print = (title: string, subjects: ReadonlyArray<Rounds.Subject>, references: ReadonlyArray<Rounds.Subject>) =>
   Effect.sync(() => process.stdout.write(Report.scenario(title, subjects, references)))
 
@@ -177,6 +198,7 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   page,
   fleet,
   far,
+  sinks,
   start,
   sizing,
   growth: (options) =>

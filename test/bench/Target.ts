@@ -91,16 +91,18 @@ export const journalPath = (directory: string): string => join(directory, "journ
 
 const everything = (to: string) => [{ name: "everything", match: "**", to: [to] }]
 
-/** A relay whose only sink is a file; `routes` all lead there. */
+/** A relay that sends all to a file; `routes` all lead there, and none to the `idle` sinks. */
 export const relayToFile = Effect.fnUntraced(function* (
   setup: Setup,
   name: string,
-  routes = everything("file"),
+  routes: ReadonlyArray<unknown> = everything("file"),
   journal?: unknown,
+  idle: ReadonlyArray<string> = [],
 ) {
   const directory = join(relayDirectory(setup, name), "sink")
   mkdirSync(directory, { recursive: true })
-  const sinks = { file: { type: "file", path: join(directory, "events.ndjson") } }
+  const others = idle.map((other) => [other, { type: "file", path: join(directory, "..", `${other}.ndjson`) }])
+  const sinks = { file: { type: "file", path: join(directory, "events.ndjson") }, ...Object.fromEntries(others) }
   const target = yield* relay(setup, name, { sinks, routes, ...(journal !== undefined && { journal }) })
   const lines = countLines(directory)
   return { ...target, delivered: Effect.sync(lines) }

@@ -301,9 +301,9 @@ const make = (): WholeJournal => {
     pastLost: Effect.succeed,
     head: Effect.sync(() => log.length),
     awaitBeyond: (after) =>
-      Effect.callback<void>((resume) => {
-        if (log.length > after) return resume(Effect.void)
-        const waiter = { after, wake: () => resume(Effect.void) }
+      Effect.callback((resume) => {
+        if (log.length > after) return resume(Effect.succeed(after))
+        const waiter = { after, wake: () => resume(Effect.succeed(after)) }
         waiting.add(waiter)
         return Effect.sync(() => {
           waiting.delete(waiter)

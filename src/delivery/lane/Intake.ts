@@ -51,6 +51,8 @@ const notStoredWait = 100
 export class Intake {
   readonly #parts: Parts
   #moreToRead = false
+  /** Up to here nothing in the log is for the lane, unless it was read. */
+  through = 0
   /** Why the journal could not be read; empty since it could. */
   unread = ""
 
@@ -81,6 +83,7 @@ export class Intake {
   /** Takes up what there is room for: how many events of the log, and how many retries that were due. */
   readonly fill = Effect.fnUntraced(function* (this: Intake) {
     const { config, log, clock, progress, state, batcher } = this.#parts
+    if (this.through > progress.position) progress.pass(this.through)
     const limit = this.hasRoom ? Math.min(readAtOnce, maxOpen - progress.open.events) : 0
     const entries = limit > 0 ? yield* log.read(progress.position, limit, config.name) : []
     if (limit > 0) this.unread = ""

@@ -282,7 +282,7 @@ export class Lane {
   get #follow(): Effect.Effect<never> {
     const next = Effect.gen({ self: this }, function* () {
       const { position } = this.progress
-      yield* this.#log.awaitBeyond(position)
+      this.#intake.through = yield* this.#log.awaitBeyond(position, this.config.name)
       this.#pumped.closeUnsafe()
       this.#wake.openUnsafe()
       // Until these are read: the journal may be far.

@@ -87,7 +87,7 @@ export const make = Effect.fnUntraced(function* (
     pastLost: (after) => Effect.flatMap(own, (stream) => stream.pastLost(after)),
     settle: (settlements) => Effect.flatMap(own, (stream) => stream.settle(settlements)),
     head: Effect.sync(() => (head = fleet.own?.end ?? head)),
-    awaitBeyond: (after) => Effect.suspend(() => fleet.own?.awaitBeyond(after) ?? Effect.void),
+    awaitBeyond: (after) => Effect.suspend(() => fleet.own?.awaitBeyond(after) ?? Effect.succeed(after)),
     openLane: (name, openOptions) => Effect.flatMap(own, (stream) => stream.openLane(name, openOptions)),
     limitBacklog: (lane, ...limits) => Effect.suspend(() => fleet.own?.limitBacklog(lane, ...limits) ?? Effect.void),
     readRetries: (lane, sequences) => Effect.flatMap(own, (stream) => stream.readRetries(lane, sequences)),

@@ -50,11 +50,10 @@ const logOf = (engine: Engine, started: Started): Log => ({
       }),
     ),
   head: Effect.sync(() => engine.head),
-  awaitBeyond: (after) =>
-    Effect.callback<void>((resume) => {
-      if (engine.head > after) return resume(Effect.void)
-      const cancel = engine.waiting.add(after, () => resume(Effect.void))
-      return Effect.sync(cancel)
+  awaitBeyond: (after, lane) =>
+    Effect.callback((resume) => {
+      const cancel = engine.awaitBeyond(after, lane, (through) => resume(Effect.succeed(through)))
+      return cancel && Effect.sync(cancel)
     }),
   mayStart: () => true,
 })

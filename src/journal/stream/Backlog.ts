@@ -57,6 +57,11 @@ export class Backlog {
     return this.#above - this.#inRanges + this.retrying.size
   }
 
+  /** Whether it waits for events in the log. */
+  get isWaiting(): boolean {
+    return this.#above > this.#inRanges
+  }
+
   /** The lowest sequence of these; 0 when there is none. */
   get oldest(): number {
     let oldest = this.#oldestInLog
@@ -153,6 +158,12 @@ export class Backlog {
       }
     }
     return found
+  }
+
+  /** The lowest sequence above `after` that is routed to the lane, settled or not; `undefined` when there is none. */
+  nextAbove(after: number): number | undefined {
+    const run = this.#runs[this.#runFrom(after + 1)]
+    return run && Math.max(run.from, after + 1)
   }
 
   /** The index of the first run that ends at `sequence` or above. */

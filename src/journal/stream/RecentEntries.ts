@@ -4,7 +4,7 @@
  * outlives a collection of new garbage, and only a full one finds it then. Bounded
  * by bytes and by count for a lane that falls behind; the oldest leave first.
  * While every lane is further behind than that count nothing is kept: it would
- * leave unread.
+ * leave unread. A lane that waits for its next event reads none of these until then.
  */
 import type { Entry } from "../../event/Entry.ts"
 
@@ -18,8 +18,10 @@ export class RecentEntries {
   /** Always this array: one that was replaced would keep what it held until a full collection. */
   readonly #entries: Array<Entry> = []
   #bytes = 0
-  /** Up to where each reader has read. */
+  /** Up to where each reader has read; not of those that wait. */
   readonly #positions = new Map<string, number>()
+  /** Before the first read nobody knows who will read. */
+  #hasReaders = false
 
   /** The lowest sequence it holds; infinite when it is empty. */
   get first(): number {
@@ -74,14 +76,32 @@ export class RecentEntries {
   taken(entries: ReadonlyArray<Entry>, reader: string | undefined): ReadonlyArray<Entry> {
     const last = entries.at(-1)
     if (reader === undefined || last === undefined) return entries
-    this.#positions.set(reader, last.sequence)
-    let common = last.sequence
-    for (const position of this.#positions.values()) if (position + 1 >= this.first) common = Math.min(common, position)
-    this.#dropOldest(common + 1 - this.first)
+    this.wants(reader, last.sequence)
+    this.trim()
     return entries
   }
 
-  /** Whether a reader is near enough to come to this entry before it leaves. Before the first read nobody knows, so it is kept. */
+  /** A reader waits for an event that is not here yet. */
+  waits(reader: string): void {
+    this.#hasReaders = true
+    this.#positions.delete(reader)
+  }
+
+  /** A reader will read what is above `after`. */
+  wants(reader: string, after: number): void {
+    this.#hasReaders = true
+    this.#positions.set(reader, after)
+  }
+
+  /** Drops what every reader has that keeps up. */
+  trim(): void {
+    if (!this.#hasReaders || this.#entries.length === 0) return
+    let common = Number.POSITIVE_INFINITY
+    for (const position of this.#positions.values()) if (position + 1 >= this.first) common = Math.min(common, position)
+    this.#dropOldest(Math.min(common + 1 - this.first, this.#entries.length))
+  }
+
+  /** Whether a reader is near enough to come to this entry before it leaves, or waits for one. */
   #isInReach(sequence: number): boolean {
     for (const position of this.#positions.values()) if (sequence - position <= max.entries) return true
     return this.#positions.size === 0

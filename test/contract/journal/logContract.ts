@@ -56,5 +56,17 @@ export const logContract = (name: string, create: Create): void => {
         yield* appendAll(journal, ["b"], ["lake"])
         expect(yield* Fiber.join(waiting)).toBe(2)
       }))
+
+    test("wakes a lane for its next event, and passes over none of them", (journal) =>
+      Effect.gen(function* () {
+        yield* journal.openLane("lake")
+        yield* journal.openLane("audit")
+        const waiting = yield* Effect.forkChild(journal.awaitBeyond(0, "lake"), { startImmediately: true })
+        yield* appendAll(journal, ["a", "b"], ["audit"])
+        yield* appendAll(journal, ["c"], ["lake"])
+        const through = yield* Fiber.join(waiting)
+        const [first] = (yield* journal.read(through, 10)).filter(({ sinks }) => sinks.includes("lake"))
+        expect(first?.event.id).toBe("c")
+      }))
   })
 }

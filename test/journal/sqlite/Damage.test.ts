@@ -181,12 +181,35 @@ describe("SqliteJournal and damage", () => {
         expect(message).toContain("The place of lane lake in the journal was damaged")
         expect(lanes).toEqual([
           ["lake", 0, 1],
-          ["other", 0, 0],
+          // It waits for none of these events.
+          ["other", 4, 0],
         ])
         expect((yield* look).lanes).toEqual(lanes)
       }),
     )
   }
+
+  it.live("has a lane read events whose routes on disk were altered to leave it out", () =>
+    Effect.gen(function* () {
+      const at = options()
+      yield* session(at, (journal) =>
+        Effect.gen(function* () {
+          for (const name of ["lake", "other"]) yield* journal.openLane(name)
+          yield* appendAll(journal, ids(3))
+        }),
+      )
+      const db = new DatabaseSync(at.path)
+      db.exec("UPDATE log SET routes = '[[\"other\"]]'")
+      db.close()
+      yield* session(at, (journal) =>
+        Effect.gen(function* () {
+          expect((yield* journal.openLane("lake")).cursor.sequence).toBe(0)
+          expect(yield* journal.awaitBeyond(0, "lake")).toBe(0)
+          expect(yield* read(journal)).toEqual([...ids(3)])
+        }),
+      )
+    }),
+  )
 
   it.live("passes over damaged events at the end of the log, and over nothing else", () =>
     Effect.gen(function* () {

@@ -11,7 +11,7 @@ import { it } from "../../lib/effect.ts"
 import { tries } from "../../lib/tries.ts"
 import { event, healthOf, settlement } from "../samples.ts"
 import { createSqlite, options } from "../temporary.ts"
-import { appendAll, failure, session } from "./session.ts"
+import { appendAll, failure, ids, lane, session } from "./session.ts"
 
 journalContract("SqliteJournal", createSqlite)
 
@@ -30,6 +30,34 @@ describe("SqliteJournal's dead letters", () => {
           expect(yield* bytes).toBeGreaterThan(10 * 2_048)
           yield* journal.dropDeadLetters(["lake:1"])
           expect(yield* bytes).toBe(0)
+        }),
+      )
+    }),
+  )
+})
+
+describe("SqliteJournal's lanes", () => {
+  it.live("are not woken for the events of others, and begin behind these after a restart", () =>
+    Effect.gen(function* () {
+      const at = options()
+      yield* session(at, (journal) =>
+        Effect.gen(function* () {
+          for (const name of ["lake", "audit"]) yield* journal.openLane(name)
+          const waiting = yield* Effect.forkChild(journal.awaitBeyond(0, "audit"), { startImmediately: true })
+          yield* appendAll(journal, ids(3))
+          yield* journal.settle([settlement("lake", 3)])
+          expect(waiting.pollUnsafe()).toBeUndefined()
+          expect((yield* lane(journal, "audit"))?.cursor.sequence).toBe(3)
+          yield* journal.append(event("own"), ["audit"])
+          expect(yield* Fiber.join(waiting)).toBe(3)
+          yield* journal.settle([settlement("audit", 4)])
+          yield* appendAll(journal, ids(2, "more"))
+        }),
+      )
+      yield* session(at, (journal) =>
+        Effect.gen(function* () {
+          expect((yield* journal.openLane("audit")).cursor.sequence).toBe(6)
+          expect(yield* journal.openLane("lake")).toMatchObject({ cursor: { sequence: 3 }, backlog: 2 })
         }),
       )
     }),

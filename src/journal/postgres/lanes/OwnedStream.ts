@@ -22,10 +22,10 @@ export class OwnedStream extends StreamState implements Log {
     return Effect.sync(() => this.end)
   }
 
-  awaitBeyond(after: number): Effect.Effect<void> {
-    return Effect.callback<void>((resume) => {
-      if (this.end > after) return resume(Effect.void)
-      const cancel = this.waiting.add(after, () => resume(Effect.void))
+  awaitBeyond(after: number): Effect.Effect<number> {
+    return Effect.callback((resume) => {
+      if (this.end > after) return resume(Effect.succeed(after))
+      const cancel = this.waiting.add(after, () => resume(Effect.succeed(after)))
       return Effect.sync(cancel)
     })
   }

@@ -103,6 +103,7 @@ export class Engine {
   ready(): void {
     if (this.brokenBy !== undefined) return
     this.#refusal = undefined
+    this.lanes.readFrom = this.head
     this.locked.ready()
   }
 
@@ -220,6 +221,7 @@ export class Engine {
       return this.failed(error)
     }
     const count = batch.entries.length
+    const routed = new Set<string>()
     try {
       this.store.requireUnchanged()
       this.head += count
@@ -227,7 +229,10 @@ export class Engine {
       this.duplicates.commit()
       for (const entry of batch.entries) {
         const { body, webhook } = entry.event
-        for (const sink of entry.sinks) this.lanes.backlogs.get(sink)?.routed(entry.sequence, body.length, webhook)
+        for (const sink of entry.sinks) {
+          routed.add(sink)
+          this.lanes.backlogs.get(sink)?.routed(entry.sequence, body.length, webhook)
+        }
       }
       this.reader.push(batch.entries)
       for (const apply of committed) apply()
@@ -242,8 +247,37 @@ export class Engine {
     this.counters.commitMillis += ended - started
     batch.finish(appended, this.head + 1)
     for (const task of tasks) task.done(Exit.void)
-    if (count > 0) this.waiting.reached(this.head)
+    if (count > 0) {
+      this.waiting.reached(this.head, routed)
+      this.reader.trim()
+    }
     return undefined
+  }
+
+  /** Calls `reached` as soon as {@link Log.awaitBeyond} is to return, at once or later; the result cancels that. */
+  awaitBeyond(after: number, lane: string | undefined, reached: (through: number) => void): (() => void) | undefined {
+    if (lane === undefined || after < this.lanes.readFrom) {
+      if (this.head <= after) return this.waiting.add(after, () => reached(after))
+      reached(after)
+      return undefined
+    }
+    const next = () => this.lanes.backlogs.get(lane)?.nextAbove(after)
+    const wake = (): void => {
+      const through = (next() ?? after + 1) - 1
+      this.reader.wants(lane, through)
+      reached(through)
+    }
+    if (next() === undefined) {
+      this.reader.waits(lane)
+      return this.waiting.addLane(lane, wake)
+    }
+    wake()
+    return undefined
+  }
+
+  /** Has the next commit store that lanes that wait for nothing have passed the head. */
+  passIdle(): void {
+    if (this.lanes.mayPass(this.head)) this.#enqueue(() => this.lanes.passTo(this.head), nothing)
   }
 
   /** The open batch is not on disk: its keys and sequences are free again. */
@@ -385,6 +419,7 @@ export class Engine {
 
   /** Commits the open batch and refuses everything after it. */
   stop(): void {
+    if (!this.isStarting) this.passIdle()
     this.locked.last()
     this.flush(true)
     const { failure } = this.locked

@@ -25,6 +25,10 @@ import { type DeadLetterChange, DeadLetters, type OnUnreadable } from "../rows/D
 import { OutcomeRows } from "../rows/OutcomeRows.ts"
 import { Retries } from "../rows/Retries.ts"
 
+/** Lanes that wait for nothing are passed to the head after so many events, or milliseconds. */
+export const passAfter = 10_000
+export const passEvery = 60_000
+
 /** Applied to the counts in memory after the commit. */
 export type Committed = () => void
 
@@ -37,6 +41,9 @@ export const allOf = (committed: ReadonlyArray<Committed>): Committed => {
     for (const apply of committed) apply()
   }
 }
+
+/** The cursor of a lane that waits for nothing in the log. */
+const passing = ({ cursor }: Backlog, head: number): Cursor => later(cursor, { sequence: head, settled: [] })
 
 /** Describes a lane for the service. */
 export const infoOf = (backlog: Backlog): LaneInfo => ({
@@ -53,6 +60,8 @@ export const infoOf = (backlog: Backlog): LaneInfo => ({
 /** The lanes of an open journal. Its methods throw SQLite's errors. */
 export class LaneStore {
   readonly backlogs = new Map<string, Backlog>()
+  /** The head at the start. Up to here the backlogs are counted by routes without a checksum. */
+  readFrom = Number.POSITIVE_INFINITY
   /** The lanes as they were found at the start. */
   readonly found: FoundLanes
   readonly retries: Retries
@@ -209,6 +218,33 @@ export class LaneStore {
     }
   }
 
+  /** Whether {@link passTo} has something to store. */
+  mayPass(head: number): boolean {
+    return this.#idle(head).length > 0
+  }
+
+  /** Lanes that wait for nothing, as far as that is known: what stood in the log at the start, a lane has to read. */
+  #idle(head: number): ReadonlyArray<Backlog> {
+    return [...this.backlogs.values()].filter(
+      ({ isWaiting, cursor }) => !isWaiting && this.readFrom <= cursor.sequence && cursor.sequence < head,
+    )
+  }
+
+  /**
+   * Stores that lanes that wait for nothing have passed the head: nobody tells
+   * them of other lanes' events, and a start and a search begin at the lowest cursor.
+   */
+  passTo(head: number): Committed {
+    const moves = this.#idle(head).map((backlog) => ({ backlog, cursor: passing(backlog, head) }))
+    for (const { backlog, cursor } of moves) this.#cursors.move(backlog.lane, cursor, backlog.pausedFor)
+    return () => {
+      for (const { backlog, cursor } of moves) {
+        this.onMoved(backlog.cursor, cursor)
+        backlog.settle(cursor)
+      }
+    }
+  }
+
   /** Adds a dead letter of another journal. */
   addDeadLetter(letter: LetterToPut): Committed {
     const change = this.deadLetters.put(letter)
@@ -216,8 +252,10 @@ export class LaneStore {
   }
 
   /** All lanes by name. */
-  list(): ReadonlyArray<LaneInfo> {
-    return [...this.backlogs.values()].map(infoOf).sort((a, b) => (a.name < b.name ? -1 : 1))
+  list(head: number): ReadonlyArray<LaneInfo> {
+    const idle = new Set(this.#idle(head))
+    const of = (one: Backlog) => ({ ...infoOf(one), ...(idle.has(one) && { cursor: passing(one, head) }) })
+    return [...this.backlogs.values()].map(of).sort((a, b) => (a.name < b.name ? -1 : 1))
   }
 
   /** A retry or a dead letter of any lane. */

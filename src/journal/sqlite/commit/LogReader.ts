@@ -24,6 +24,21 @@ export class LogReader {
     this.#recent.push(entries)
   }
 
+  /** A lane waits for its next event. */
+  waits(lane: string): void {
+    this.#recent.waits(lane)
+  }
+
+  /** A lane is to read what is above `after`. */
+  wants(lane: string, after: number): void {
+    this.#recent.wants(lane, after)
+  }
+
+  /** Lanes have been told what was pushed. */
+  trim(): void {
+    this.#recent.trim()
+  }
+
   find(sequence: number): Entry | undefined {
     return this.#recent.get(sequence) ?? this.#pending.find(sequence) ?? this.#log.find(sequence)
   }

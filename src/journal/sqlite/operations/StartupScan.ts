@@ -4,14 +4,17 @@
  * until it is done.
  */
 import { Duration } from "effect"
+import { readBytes } from "../../stream/BulkSlices.ts"
 import { keyAt } from "../../stream/RowKeys.ts"
 import type { Engine } from "../commit/Engine.ts"
-import { allOf, type Committed, nothing } from "../commit/LaneStore.ts"
+import { allOf, type Committed, nothing, passAfter } from "../commit/LaneStore.ts"
 import type { RowKeys } from "../rows/LogRows.ts"
 import { meta } from "../rows/Meta.ts"
 import type { SqliteConfig } from "../SqliteConfig.ts"
 
 const rowsASlice = 64
+/** Events that are read for lanes that wait for nothing: twice those after which they are passed to the head. */
+const mostUnread = 2 * passAfter
 
 /** Each step reads one slice of the log, oldest first; the last one makes the journal ready. */
 export const scan = function* (engine: Engine, options: SqliteConfig, now: number): Generator<void> {
@@ -38,8 +41,30 @@ export const scan = function* (engine: Engine, options: SqliteConfig, now: numbe
   removeUnknownRetries(engine)
   reportUnknownDeadLetters(engine)
   for (const backlog of engine.lanes.backlogs.values()) backlog.recount()
+  yield* passIdle(engine)
   engine.ready()
   forgetOutcomes(engine)
+}
+
+/**
+ * Lanes that wait for nothing begin at the head: the events above their cursors
+ * are read once for all of them. The routes by which backlogs are counted have no
+ * checksum, so these events themselves say whether a lane waits for one.
+ */
+const passIdle = function* ({ lanes, log, head }: Engine): Generator<void> {
+  const idle = new Map([...lanes.backlogs].filter(([, { isWaiting, cursor }]) => !isWaiting && cursor.sequence < head))
+  let after = Math.min(...[...idle.values()].map(({ cursor }) => cursor.sequence))
+  // A lane that is further behind reads them itself.
+  if (idle.size === 0 || head - after > mostUnread) return
+  for (;;) {
+    const entries = log.read(after, rowsASlice, readBytes)
+    for (const { sinks } of entries) for (const sink of sinks) idle.delete(sink)
+    const last = entries.at(-1)
+    if (last === undefined) break
+    after = last.sequence
+    yield
+  }
+  for (const backlog of idle.values()) backlog.settle({ sequence: head, settled: [] })
 }
 
 /** Outcomes of events that were kept beyond the log, and are not any more. */

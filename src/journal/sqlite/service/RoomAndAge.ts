@@ -2,6 +2,7 @@
 import { Clock, Duration, Effect, Latch } from "effect"
 import type { WallClock } from "../../WallClock.ts"
 import type { Engine } from "../commit/Engine.ts"
+import { passAfter, passEvery } from "../commit/LaneStore.ts"
 import { maxLogBytes } from "../file/Checkpoints.ts"
 import { prune, sweep } from "../operations/Retention.ts"
 
@@ -11,6 +12,17 @@ const pruneAgainAfter = 20
 /** Passes of pruning for an append that finds no room: on a busy machine a pass removes one row. */
 const passesWhenFull = 8
 
+/** A search and a start begin at the lowest cursor, so those of lanes that wait for nothing follow from time to time. */
+const passingIdle = () => {
+  let [head, at] = [0, performance.now()]
+  return (engine: Engine): void => {
+    const now = performance.now()
+    if (engine.isStarting || (engine.head < head + passAfter && now < at + passEvery)) return
+    ;[head, at] = [engine.head, now]
+    engine.passIdle()
+  }
+}
+
 /** Runs until it is interrupted, or the journal breaks. */
 export const keepRoom = Effect.fnUntraced(function* (
   engine: Engine,
@@ -19,6 +31,7 @@ export const keepRoom = Effect.fnUntraced(function* (
   needWorker: () => void,
 ): Effect.fn.Return<never> {
   const clock = yield* Clock.Clock
+  const passIdle = passingIdle()
   const tight = Latch.makeUnsafe(false)
   engine.space.onTight = () => tight.openUnsafe()
   engine.space.onFull = () => {
@@ -37,6 +50,7 @@ export const keepRoom = Effect.fnUntraced(function* (
     let more = false
     try {
       engine.inspect()
+      passIdle(engine)
       // With the first commit, or where pruning or an operation on a lane has made the write-ahead log long.
       if (engine.counters.commits > 0 || engine.space.walBytes > maxLogBytes) needWorker()
       if (!engine.isStarting) {

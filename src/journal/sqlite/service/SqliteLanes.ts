@@ -103,7 +103,7 @@ export const lanesOf = (engine: Engine, started: Started): Lanes => {
     lanes: started(
       attempt(() => {
         engine.flush()
-        return engine.lanes.list()
+        return engine.lanes.list(engine.head)
       }),
     ),
     openLane: (name, options) => started(openLane(name, options)),
