@@ -63,14 +63,23 @@ const spokenAt = (value: unknown): string => {
   return ""
 }
 
-/** The words of an answer: a field of JSON, the title of a page, or all of it. */
+/** Mistakes by the name of their field, such as Django's `{"content":["This field is required"]}`; empty for other JSON. */
+const mistakesIn = (value: unknown): string => {
+  const fields: ReadonlyArray<readonly [string, unknown]> = Predicate.isObject(value) ? Object.entries(value) : []
+  const lists = fields.flatMap(([name, list]) =>
+    Array.isArray(list) && list.every(Predicate.isString) ? [`${name}: ${list.join("; ")}`] : [],
+  )
+  return lists.length === fields.length ? lists.join(", ") : ""
+}
+
+/** The words of an answer: a field of JSON, the title of a page, or all of a text. */
 export const spokenIn = (answer: string): string => {
   if (/^\s*<(!doctype|html|\?xml)/i.test(answer)) {
     return /<(title|message)>([^<]*)/i.exec(answer)?.[2] ?? ""
   }
   try {
     const read: unknown = JSON.parse(answer)
-    return spokenAt(read) || (Predicate.isObject(read) && Object.keys(read).length > 0 ? answer : "")
+    return spokenAt(read) || mistakesIn(read)
   } catch {
     return answer
   }

@@ -30,7 +30,7 @@ const reports: Readonly<Record<string, ReadonlyArray<Row>>> = {
       400,
       { embeds: ["0"] },
       "DeliveryRejected",
-      /it says "\{'embeds':\['0'\]\}": Discord refuses the message/,
+      /it says "embeds: 0": Discord refuses the message/,
     ],
   ],
   pagerduty: [
