@@ -3,20 +3,17 @@ import { expect, test } from "bun:test"
 import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
 import { type Cell, isStatement, loadColumns, rowNames } from "./Column.ts"
 
-/** Columns, and types of sinks, that are not complete yet. */
-const notYet = new Set(["sns", "sqs", "eventbridge"])
-
 const columns = await loadColumns()
 const cells = [...columns.values()].flatMap((column) => Object.values(column.cells))
 
 test("each type of sink has a column of conditions", () => {
   const types = new Set([...columns.values()].map(({ sink }) => sink as string))
-  expect(Object.keys(sinkTypes).filter((type) => !types.has(type) && !notYet.has(type))).toEqual([])
+  expect(Object.keys(sinkTypes).filter((type) => !types.has(type))).toEqual([])
 })
 
 test("each column has a cell for each condition", () => {
   const missing = [...columns].flatMap(([name, column]) =>
-    notYet.has(name) ? [] : rowNames.filter((row) => column.cells[row] === undefined).map((row) => `${name}.${row}`),
+    rowNames.filter((row) => column.cells[row] === undefined).map((row) => `${name}.${row}`),
   )
   expect(missing).toEqual([])
 })
@@ -33,6 +30,6 @@ test("at most a third of the cells say that a condition can't happen", () => {
 
 test("each column has scenarios for the short form", () => {
   const isQuick = (cell: Cell) => !isStatement(cell) && cell.some(({ isQuick }) => isQuick)
-  const without = [...columns].filter(([name, { cells }]) => !notYet.has(name) && !Object.values(cells).some(isQuick))
+  const without = [...columns].filter(([, { cells }]) => !Object.values(cells).some(isQuick))
   expect(without.map(([name]) => name)).toEqual([])
 })
