@@ -5,9 +5,10 @@
  * **Guarantee.** A sender can't reserve memory by declaring a length: only the
  * memory of bytes that have arrived counts. A slow sender can't keep others out
  * either. When the limit is reached, the oldest body that is still arriving is
- * cut off, as often as it takes; those of verified senders go last. A new body is refused only if everything waits
- * for the disk. The memory of a body that is cut off is free at once, except for
- * what the runtime keeps of it, which is collected after a number of bodies.
+ * cut off, as often as it takes; those of verified senders go last. A new body is
+ * refused only if everything waits for the disk. The memory of a body that is cut
+ * off is free at once, except for what the runtime keeps of it, which is collected
+ * after a number of bodies.
  *
  * A small body of declared length, as nearly all are, is read in one call. How
  * much of it has arrived can't be seen, so those that are being read count in
@@ -61,6 +62,7 @@ const small = 16 * 1024
 
 /** Whether a body is read in one call, by its declared length. */
 export const isSmall = (declared: number | undefined): declared is number => declared !== undefined && declared <= small
+
 /** How often deadlines are checked. */
 const sweepEvery = Duration.seconds(1)
 
@@ -108,11 +110,10 @@ const remove = (readings: Readings, reading: Reading): boolean => {
   return index >= 0
 }
 
-/** Cancels the oldest, those of verified senders last, until no more than `max` bytes are taken, or one body alone takes more. */
+/** Cancels the oldest until no more than `max` bytes are taken, or one body alone takes more. Verified senders go last. */
 const makeRoom = (readings: Readings, max: number, taken: () => number): void => {
   const holding = readings.filter(({ held }) => held > 0)
-  const verified = holding.filter(({ isVerified }) => isVerified)
-  for (const reading of [...holding.filter(({ isVerified }) => !isVerified), ...verified]) {
+  for (const reading of holding.toSorted((a, b) => Number(a.isVerified) - Number(b.isVerified))) {
     if (taken() <= max || taken() === reading.held) return
     reading.cancel("tooMany")
   }

@@ -6,11 +6,12 @@
  * doesn't trust, all senders have one address.
  */
 
-/** Addresses that are remembered. */
-const most = 4096
+/** The largest number of addresses that are remembered. */
+export const most = 4096
 
 export interface VerifiedSenders {
   readonly has: (address: string) => boolean
+  /** Called for each large delivery. An empty address is unknown. */
   readonly note: (address: string, isVerified: boolean) => void
 }
 
@@ -21,9 +22,9 @@ export const make = (): VerifiedSenders => {
   return {
     has: (address) => known.has(address),
     note: (address, isVerified) => {
+      if (address === "") return
       known.delete(address)
-      if (!isVerified || address === "") return
-      known.add(address)
+      if (isVerified) known.add(address)
       const [oldest] = known
       if (known.size > most && oldest !== undefined) known.delete(oldest)
     },

@@ -379,7 +379,7 @@ export const catalogue: Catalogue = {
     },
     {
       report: "https://github.com/oven-sh/bun/issues/4093",
-      symptom: "The file of a certificate has no line break at its end, and the listener doesn't start.",
+      symptom: "A certificate's file has no line break at its end, and the listener doesn't start.",
       verdict: "right",
       test: "test/config/load/CertificateFiles.test.ts > one with line breaks of Windows, a byte order mark, or no line break at its end is read",
     },
