@@ -31,6 +31,7 @@ import { Restart } from "./reload/Restart.ts"
 import { Doors } from "./runtime/Doors.ts"
 import { ListenerTls } from "./runtime/ListenerTls.ts"
 import * as Runtime from "./runtime/Runtime.ts"
+import * as UnreadableRequests from "./runtime/UnreadableRequests.ts"
 
 /**
  * A drain waits for these, one after the other: deliveries under way, the admin
@@ -142,7 +143,7 @@ const listening = (config: RelayConfig) =>
   Layer.effect(
     Listening,
     Effect.gen(function* () {
-      const { handle, leave, drain, noteRefused } = yield* Ingest
+      const { handle, leave, drain, noteRefused, noteUnreadable } = yield* Ingest
       const active = yield* ActiveConfig
       const listenerTls = yield* ListenerTls
       const open = yield* Doors
@@ -160,6 +161,11 @@ const listening = (config: RelayConfig) =>
         onDrain: drain,
         drainTimeout: drains.deliveries,
       })
+      if (config.listen.unix === undefined) {
+        const { requests, address } = deliveries
+        const watched = { port: address.port, requests, idleTimeout: config.idleTimeout }
+        yield* Effect.forkScoped(UnreadableRequests.watch(watched, noteUnreadable))
+      }
       return Listening.of({
         deliveries: deliveries.address,
         admin: admin.address,

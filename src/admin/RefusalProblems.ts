@@ -45,6 +45,7 @@ const isSender = ({ webhook, reason, count, lastAt }: Refusals, { webhooks, now,
 }
 
 const stateOf = (one: Refusals, status: Status): State => {
+  if (one.reason === "unreadable") return one.count < few ? "stranger-refused" : "deliveries-refused"
   // A scanner asks for paths: that must not hide what matters.
   if (one.webhook === "") return "unknown-path"
   if (isSender(one, status)) return "signatures-fail"

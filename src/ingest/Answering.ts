@@ -49,6 +49,16 @@ export const make = Effect.fnUntraced(function* (
     warn(`${to} was refused with ${status}: ${why}`, { webhook, status, reason, requestId, from })
   }
 
+  /** Counts and logs connections that ended because no request could be read. */
+  const noteUnreadable = (count: number): void => {
+    const { answer } = refusals.unreadable
+    for (let noted = 0; noted < count; noted++) {
+      Counters.add(Counters.ofWebhook(counters, "").answers, answer.status)
+      recent.add({ webhook: "", reason: "unreadable", requestId: "", from: "", detail: "" })
+    }
+    warn("connections ended without a request that is HTTP/1", { count, reason: "unreadable" })
+  }
+
   /** The response to a request that is refused, which is noted. */
   const refuse = (request: Request, webhook: string, reason: RefusalReason, more?: More): Response => {
     const requestId = Problem.requestId()
@@ -97,5 +107,5 @@ export const make = Effect.fnUntraced(function* (
     }
   }
 
-  return { recent, warn, noteRefused, refuse, answer, noteUnredacted }
+  return { recent, warn, noteRefused, noteUnreadable, refuse, answer, noteUnredacted }
 })

@@ -45,6 +45,7 @@ const answers = {
   },
   tooSlow: { status: 408, title: "The body took too long", headers: Problem.closing },
   brokenOff: Problem.badRequest("the body broke off"),
+  unreadable: Problem.badRequest("this is not HTTP/1"),
   signature: { status: 401, title: "The signature is missing or does not match" },
   unknownType: { status: 422, title: "This webhook does not take this event type" },
   undecodable: { status: 422, title: "The body is no delivery envelope" },
@@ -66,6 +67,12 @@ export const refusals = {
     answer: RequestGuard.problems.badLength,
     what: "the Content-Length header is doubled or malformed",
     advice: "have the proxy in front send one well-formed Content-Length header",
+  },
+  unreadable: {
+    answer: answers.unreadable,
+    what: "the connection ended without a request that is HTTP/1",
+    advice:
+      "compare the proxy in front with the listener: it must not send the PROXY protocol or HTTP/2, has TLS only if the config has `tls`, and keeps headers within `maxHeaders`",
   },
   trailer: {
     answer: RequestGuard.problems.trailer,

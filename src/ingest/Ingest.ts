@@ -40,6 +40,8 @@ export class Ingest extends Context.Service<
     readonly refusals: RecentRefusals.RecentRefusals
     /** Notes what was refused before it came here. */
     readonly noteRefused: (refusal: GuardRefusal, requestId: string, request: Request) => void
+    /** Notes this many connections that ended because no request could be read. */
+    readonly noteUnreadable: (count: number) => void
     /** From now on `draining` is true. Deliveries are still accepted, and each response closes its connection. */
     readonly leave: Effect.Effect<void>
     /** From now on every request is refused with 503; those under way end as they would have. */
@@ -126,7 +128,11 @@ const make = Effect.gen(function* () {
   const senders = VerifiedSenders.make()
   const committed = yield* CommitWait.make(counters.commits)
   const senderOf = (request: Request) => SenderAddress.of(request, active.current.config.addressHeader)
-  const { recent, warn, noteRefused, refuse, answer, noteUnredacted } = yield* Answering.make(counters, clock, senderOf)
+  const { recent, warn, noteRefused, noteUnreadable, refuse, answer, noteUnredacted } = yield* Answering.make(
+    counters,
+    clock,
+    senderOf,
+  )
   let stage: "open" | "leaving" | "refusing" = "open"
 
   const receive = async (request: Request): Promise<Response> => {
@@ -200,6 +206,7 @@ const make = Effect.gen(function* () {
     handle: (request) => (stage === "leaving" ? closing(receive(request)) : receive(request)),
     counters,
     refusals: recent,
+    noteUnreadable,
     noteRefused: (refusal, requestId, request) => noteRefused(request, "", refusal, requestId),
     leave: Effect.sync(() => {
       stage = "leaving"

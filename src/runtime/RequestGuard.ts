@@ -23,6 +23,8 @@ export type Handler = (request: Request) => Response | Promise<Response>
 /** A handler behind the checks, and its requests in progress. */
 export interface Guard {
   readonly handle: Handler
+  /** The number of requests since the start. */
+  readonly total: () => number
   /** How many requests are in progress. */
   readonly inProgress: () => number
   /** Waits until no request is in progress. */
@@ -74,6 +76,7 @@ export const make = (
   refused: (refusal: Refusal, requestId: string, request: Request) => void = () => {},
   readsTrailers = true,
 ): Guard => {
+  let total = 0
   let inProgress = 0
   const idle = Latch.makeUnsafe(true)
 
@@ -110,6 +113,7 @@ export const make = (
   return {
     handle: (received) => {
       const { headers } = received
+      total += 1
       inProgress += 1
       idle.closeUnsafe()
       const hasHost = isHost(headers.get("host") ?? "")
@@ -133,6 +137,7 @@ export const make = (
         return crashed(request, defect)
       }
     },
+    total: () => total,
     inProgress: () => inProgress,
     idle: idle.await,
   }

@@ -180,6 +180,8 @@ const listenAt = (options: ListenOptions, socket: Socket = { mode: 0o660 }): Lis
 export interface Serving {
   /** The address that it listens on, with the real port. */
   readonly address: Address
+  /** The number of requests since the start. */
+  readonly requests: () => number
   /** Gives connections from now on another certificate; those that are open stay, and none is refused. */
   readonly renew: (tls: Tls) => Effect.Effect<void, ServeError>
 }
@@ -295,6 +297,7 @@ export const openDoor = Effect.fn("Runtime.openDoor")(function* (
   })
   return {
     address: listener.address,
+    requests: guard.total,
     renew,
     serve: (handling) =>
       Effect.acquireRelease(

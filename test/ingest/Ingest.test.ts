@@ -795,6 +795,18 @@ describe("a refusal", () => {
     }).pipe(Effect.provide(layer))
   })
 
+  it.effect("that the runtime could not read is counted for each connection, and logged once", () => {
+    const { lines, fields, layer } = captured()
+    return Effect.gen(function* () {
+      const { ingest } = yield* start()
+      ingest.noteUnreadable(3)
+      expect(lines).toEqual(["connections ended without a request that is HTTP/1"])
+      expect(fields).toEqual([{ count: 3, reason: "unreadable" }])
+      expect(ingest.refusals.counted()).toMatchObject([{ webhook: "", reason: "unreadable", count: 3 }])
+      expect(ingest.counters.webhooks.get("")?.answers).toEqual(new Map([[400, 3]]))
+    }).pipe(Effect.provide(layer))
+  })
+
   it.effect("costs an accepted delivery nothing", () =>
     Effect.gen(function* () {
       const { ingest, send } = yield* start()

@@ -198,6 +198,8 @@ describe("status", () => {
     expect(refused("method", 1_000).level).toBe("ok")
     expect(refused("signatureMissing", 1).problems.map(({ state }) => state)).toEqual(["stranger-refused"])
     expect(refused("signatureMissing", 10).level).toBe("warning")
+    expect(refused("unreadable", 9).problems.map(({ state }) => state)).toEqual(["stranger-refused"])
+    expect(refused("unreadable", 10).problems.map(({ state }) => state)).toEqual(["deliveries-refused"])
     expect(refused("signatureMismatch", 9).level).toBe("warning")
     // Nothing has verified for ten minutes.
     expect(refused("signatureMismatch", 10).problems.map(({ state }) => state)).toEqual(["signatures-fail"])
