@@ -160,3 +160,45 @@ export const promoted: Line = {
     return { rounds: count, duplicates: relays.repeated, lost: after + Math.max(0, before - told), broken, notes }
   }, cluster("asynchronous")),
 }
+
+const rows = async (server: Postgres): Promise<number> => {
+  const [row] = await server.sql("SELECT count(*)::int AS count FROM relay.log")
+  return Number(row?.count)
+}
+
+export const split: Line = {
+  name: "fleet-split",
+  fault: "the primary and a relay frozen while the standby is promoted, until both come back",
+  run: over(async (relays, options) => {
+    const broken: Array<string> = []
+    const count = options.long ? rounds.long : rounds.normal
+    for (let round = 1; round <= count; round++) {
+      const [primary, standby] = servers
+      const accepts = (name: "a" | "b") =>
+        eventually(async () => (await relays.subject(name).sender.send()) === 202, 60)
+      await underLoad(relays, async () => {
+        await Bun.sleep(500)
+        relays.signal("a", "SIGSTOP")
+        primary.freeze()
+        await standby.promote()
+        if (!(await accepts("b"))) broken.push(`round ${round}: nothing is accepted a minute after the promotion`)
+        primary.thaw()
+        relays.signal("a", "SIGCONT")
+        if (!(await accepts("a"))) broken.push(`round ${round}: the relay that was frozen accepts nothing`)
+        const isLeft = async () => {
+          const before = await rows(primary)
+          await Bun.sleep(2_000)
+          return (await rows(primary)) === before
+        }
+        if (!(await eventually(isLeft, 20))) broken.push(`round ${round}: a relay still writes to the former primary`)
+      })
+      await relays.settled()
+      if (round < count) await turn("asynchronous")
+    }
+    const told = await named(relays)
+    const lost = relays.missing.length
+    for (const server of servers) await server.stop()
+    const notes = [`${lost} lost, ${told} named by the journal`]
+    return { rounds: count, duplicates: relays.repeated, lost: Math.max(0, lost - told), broken, notes }
+  }, cluster("asynchronous")),
+}

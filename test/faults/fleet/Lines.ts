@@ -1,7 +1,7 @@
 /** Several relays on one PostgreSQL, as processes. */
 import type { Line } from "../Line.ts"
 import { database, network } from "./Databases.ts"
-import { asynchronous, failover, promoted } from "./Failover.ts"
+import { asynchronous, failover, promoted, split } from "./Failover.ts"
 import { freeze } from "./Freeze.ts"
 import { kill } from "./Kill.ts"
 import { lateCommit } from "./LateCommit.ts"
@@ -21,6 +21,7 @@ export const lines: ReadonlyArray<Line> = [
   failover,
   asynchronous,
   promoted,
+  split,
   rename,
 ]
 export const mutants = [...fleetMutants, ...renameMutants]

@@ -40,6 +40,13 @@ export const mutants: ReadonlyArray<Mutant> = [
     replace: "[...streams().values()].slice(0, 1).reduce(",
   },
   {
+    line: "fleet-split",
+    gone: "a relay looks at the servers that it does not write to",
+    file: postgres("connection/PooledDatabase"),
+    find: "connection().url.hosts.length > 1",
+    replace: "connection().url.hosts.length < 0",
+  },
+  {
     line: "fleet-kill",
     gone: "events of a sink with an order go to the shared stream",
     file: postgres("append/StreamWriter"),

@@ -172,12 +172,6 @@ export class Connection {
     const limit = { timeout: connectTimeout }
     const { name } = this.server
     const refused = (words: string) => errorAt(name, "misconfigured", words)
-    const given = <A>(result: Result.Result<A, DatabaseError>): A => {
-      if (Result.isSuccess(result)) return result.success
-      const { reason, message, code } = result.failure
-      // Nothing of the relay's was sent yet, so nothing is lost.
-      throw databaseError(reason, message, { code })
-    }
     const [found] = given(await this.query<Session.Facts>(Session.facts, [], limit)).rows
     if (found === undefined) throw refused("it gave no answer that PostgreSQL gives")
     const { version, versionNumber, isReadOnly, fsync, encoding, process } = found
@@ -196,19 +190,29 @@ export class Connection {
       given(begun)
       given(await this.#send(rollback, [], limit))
     }
-    const [set, asked, system] = await Promise.all([
+    const [set] = await Promise.all([
       isPooled ? undefined : this.query(Session.ofSession(schema), [], limit),
-      isReadOnly
-        ? undefined
-        : this.query<{ readonly timeline: number }>(`SELECT ${Session.timeline} AS timeline`, [], limit),
-      isReadOnly ? undefined : this.query<{ readonly system: string }>(`SELECT ${Session.system} AS system`, [], limit),
+      isReadOnly ? undefined : this.#readHistory(limit),
     ])
     if (set !== undefined) given(set)
-    if (asked === undefined) return
-    if (system !== undefined && Result.isSuccess(system)) this.system = system.success.rows[0]?.system ?? ""
+    if (isPooled && !isReadOnly) this.#beginning = Session.ofTransaction(schema, this.timeline)
+  }
+
+  async #readHistory(limit: QueryOptions): Promise<void> {
+    const [asked, system] = await Promise.all([
+      this.query<{ readonly timeline: number }>(`SELECT ${Session.timeline} AS timeline`, [], limit),
+      this.query<{ readonly system: string }>(`SELECT ${Session.system} AS system`, [], limit),
+    ])
+    if (Result.isSuccess(system)) this.system = system.success.rows[0]?.system ?? ""
     if (Result.isSuccess(asked)) this.timeline = asked.success.rows[0]?.timeline ?? 0
-    else if (isPooled) given(asked)
-    if (isPooled) this.#beginning = Session.ofTransaction(schema, this.timeline)
+    else if (this.server.isPooled) given(asked)
+  }
+
+  /** Asks again whether it takes writes, and on which timeline: two round trips at most. Rejects as {@link open} does. */
+  async look(timeout: number): Promise<void> {
+    const [found] = given(await this.query<Session.Facts>(Session.facts, [], { timeout })).rows
+    this.isReadOnly = found?.isReadOnly ?? true
+    if (!this.isReadOnly) await this.#readHistory({ timeout })
   }
 
   get isOpen(): boolean {
@@ -314,6 +318,13 @@ export class Connection {
     this.#isOpen = false
     this.onClosed()
   }
+}
+
+/** The answer to a question about the server. Nothing of the relay's was sent, so nothing is lost. */
+const given = <A>(result: Result.Result<A, DatabaseError>): A => {
+  if (Result.isSuccess(result)) return result.success
+  const { reason, message, code } = result.failure
+  throw databaseError(reason, message, { code })
 }
 
 export const commit = "COMMIT"

@@ -6,7 +6,10 @@ import * as ConnectionPool from "./ConnectionPool.ts"
 import type { Database, Params, Queries, QueryOptions, Server, Use } from "./Database.ts"
 import type { DatabaseError } from "./DatabaseError.ts"
 import { connectionOf, type PostgresConfig } from "./PostgresConfig.ts"
-import { Cluster, connectWriter } from "./WriterSearch.ts"
+import { Cluster, connectWriter, OtherServers } from "./WriterSearch.ts"
+
+/** Milliseconds between two looks at the servers that the relay does not write to. */
+const lookEvery = 1_000
 
 /** How to connect. */
 export interface DatabaseOptions {
@@ -47,6 +50,14 @@ export const open = Effect.fnUntraced(function* ({
   }
   cluster.onChanged = (isOld) => {
     for (const pool of Object.values(pools)) pool.retire(isOld)
+  }
+  if (connection().url.hosts.length > 1) {
+    const others = yield* Effect.acquireRelease(
+      Effect.sync(() => new OtherServers(cluster)),
+      (others) => Effect.sync(() => others.close()),
+    )
+    const look = Effect.promise(() => others.look(connection()))
+    yield* Effect.forkScoped(Effect.forever(Effect.andThen(Effect.sleep(lookEvery), look)))
   }
   const runPromise = Effect.runPromiseWith(yield* Effect.context<never>())
 

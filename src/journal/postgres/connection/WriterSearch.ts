@@ -43,6 +43,11 @@ export class Cluster {
     if (!isFirst) this.onChanged((one) => isAnother(one.system, system) || one.timeline < timeline)
   }
 
+  /** Whether a server takes writes on a later timeline of the same system. */
+  isBehind({ isReadOnly, timeline, system }: Connection): boolean {
+    return !isReadOnly && timeline > this.#timeline && !isAnother(system, this.#system)
+  }
+
   /** Why the relay does not go back to a server that takes writes, or `undefined` if it may. */
   left({ timeline, system }: Connection): string | undefined {
     if (this.#left.has(system)) return "it takes writes, but the relay has found another server since, with other data"
@@ -123,4 +128,42 @@ export const connectWriter = (options: ConnectionOptions, cluster: Cluster): Pro
     if (first === undefined) startOthers()
     else void ask(first)
   })
+}
+
+/**
+ * The servers that the relay does not write to. One of them may have been promoted
+ * while the relay's own still answers: after both stood still, for instance.
+ */
+export class OtherServers {
+  readonly #cluster: Cluster
+  readonly #open = new Map<string, Connection>()
+  #isClosed = false
+
+  constructor(cluster: Cluster) {
+    this.#cluster = cluster
+  }
+
+  /** Asks each of them, on a connection that stays open. If a server does not answer, the next look asks it again. */
+  async look(options: ConnectionOptions): Promise<void> {
+    const { writer } = this.#cluster
+    if (writer === undefined) return
+    await Promise.allSettled(
+      options.url.hosts.filter(({ name }) => name !== writer).map((host) => this.#ask(options, host)),
+    )
+  }
+
+  async #ask(options: ConnectionOptions, host: Host): Promise<void> {
+    const open = this.#open.get(host.name)
+    const isKept = open?.isOpen === true
+    const connection = isKept ? open : await Connection.open(options, host)
+    if (this.#isClosed) return connection.close()
+    this.#open.set(host.name, connection)
+    if (isKept) await connection.look(options.connectTimeout)
+    if (this.#cluster.isBehind(connection)) this.#cluster.note(connection)
+  }
+
+  close(): void {
+    this.#isClosed = true
+    for (const connection of this.#open.values()) connection.close()
+  }
 }

@@ -269,6 +269,24 @@ const suite = (title: string, release: Release, make: () => Promise<Postgres>): 
       60_000,
     )
 
+    it.live(
+      "leaves a server that still takes writes once another of the url was promoted",
+      () =>
+        Effect.gen(function* () {
+          const first = yield* ownPostgres({ release })
+          const second = yield* ownStandby(first, "asynchronous")
+          const url = `postgres://postgres@${first.address},${second.address}/postgres`
+          const database = yield* openDatabase(url, { schema: "public", connectTimeout: 1_000 })
+          yield* database.query("SELECT 1")
+          expect(database.server()?.name).toBe(first.address)
+          yield* Effect.promise(second.promote)
+          while (database.server()?.name === first.address) yield* Effect.ignore(database.query("SELECT 1"))
+          expect(database.server()?.name).toBe(second.address)
+          expect((yield* database.query("SELECT pg_is_in_recovery() AS is")).rows).toEqual([{ is: false }])
+        }),
+      60_000,
+    )
+
     it.live("refuses a server without fsync", () =>
       Effect.gen(function* () {
         const database = yield* open()
