@@ -55,7 +55,7 @@ export const remove = (path: string, identity: number | undefined): void => {
 /** Reports whether a listening socket was bound for this path. The kernel knows it by the name before it was renamed. */
 const isListed = (path: string): boolean => {
   try {
-    const names = readFileSync("/proc/net/unix", "utf8")
+    const names = readFileSync("/proc/self/net/unix", "utf8")
       .split("\n")
       .map((line) => line.split(" ").at(-1) ?? "")
     return names.some((name) => name.startsWith(`${path}.`) && /^\d+$/.test(name.slice(path.length + 1)))
