@@ -66,7 +66,7 @@ const onSmallDisk = (what: string, pages: number) =>
       says: /waiting: .*\(ENOSPC\): the disk is full/,
       shell: (directory) => mounting(namespace("true") ?? [], mount(directory)),
       lacking: namespace("true") === undefined ? "it may not mount here" : undefined,
-      body: ofSize(2_500),
+      body: ofSize(9_000),
       // The relay's file has a page of the disk by then.
       first: 1,
     },
@@ -103,7 +103,7 @@ export const column: Column = {
       "a write has no time-out: it ends with its result, and the sink waits for it however long it takes",
       write,
     ),
-    f: [onSmallDisk("the disk gets full within a batch; the part that fits is undone, and written again", 1)],
+    f: [onSmallDisk("the disk gets full within a line; the part that fits is undone, and written again", 1)],
     g: [
       onSmallDisk("the disk is full; the events wait for room", 0),
       on(
