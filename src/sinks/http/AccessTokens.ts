@@ -12,12 +12,16 @@ import { Clock, Effect, Fiber, FiberHandle, Option, Redacted, Schema, type Scope
 import type { TokenEndpointResponse } from "oauth4webapi"
 import { oneOf, secret, text } from "../../config/schema/Keys.ts"
 import * as Monotonic from "../../event/Monotonic.ts"
+import { quoting } from "../../event/Quoted.ts"
 import { drain, maxResponse } from "../../runtime/HttpDrain.ts"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import * as Certificates from "../Certificates.ts"
-import { misconfigured, SinkError, unavailable } from "../Sink.ts"
+import { ownWords, spokenIn } from "../ServiceWords.ts"
+import { misconfigured, SinkError, throttled, unavailable } from "../Sink.ts"
 import * as HttpAnswer from "./HttpAnswer.ts"
 import { fixedUrl } from "./HttpUrl.ts"
+import * as Intermediary from "./Intermediary.ts"
+import type { Keep } from "./KeptAnswer.ts"
 
 export const OAuthConfig = Schema.Struct({
   tokenUrl: fixedUrl({ description: "The token endpoint", examples: ["https://idp.example.com/oauth2/token"] }),
@@ -82,9 +86,28 @@ const codeOf = (error: string): string => (/^[a-z_]{1,40}$/.test(error) ? error 
 const brokeOff = ({ headers }: Response, body: Buffer): boolean =>
   body.length < Math.min(Number(headers.get("content-length")), maxResponse)
 
-/** The tokens of a sink, for a scope. */
+const parametersOf = ({ scope, audience }: OAuthConfig): Record<string, string> => ({
+  ...(scope !== undefined && { scope }),
+  ...(audience !== undefined && { audience }),
+})
+
+/** The failure that an answer's status names, if it is not about the client; `said` has the endpoint's words. */
+const failureOf = (response: Response, text: () => string, said: string, now: number): SinkError | undefined => {
+  const { status, headers } = response
+  const inFront = status < 400 ? undefined : Intermediary.meaningOf({ status, headers, text }, false)
+  const message = inFront?.because === undefined ? said : `${said}: ${inFront.because}`
+  const mayWait = status === 503 && headers.get("retry-after") !== null
+  if (status === 429 || mayWait || inFront?.verdict === "throttle") {
+    return throttled(message, HttpAnswer.waitOf(headers, now))
+  }
+  if (inFront?.verdict === "misconfigured") return misconfigured(message)
+  return status === 408 || status >= 500 ? unavailable(message) : undefined
+}
+
+/** The tokens of a sink, for a scope. `keep` hides the sink's secrets in the endpoint's words; without it none are shown. */
 export const make = Effect.fnUntraced(function* (
   config: OAuthConfig,
+  keep?: Keep,
 ): Effect.fn.Return<AccessTokens, SinkError, Scope.Scope> {
   const clock = yield* Clock.Clock
   const fetch = yield* HttpTransport.make(config.tls && (yield* Certificates.read(config.tls, "oauth.tls")))
@@ -97,13 +120,12 @@ export const make = Effect.fnUntraced(function* (
   const authentication = (
     config.clientAuth === "client_secret_post" ? oauth.ClientSecretPost : oauth.ClientSecretBasic
   )(Redacted.value(config.clientSecret))
-  const parameters = {
-    ...(config.scope !== undefined && { scope: config.scope }),
-    ...(config.audience !== undefined && { audience: config.audience }),
-  }
 
   /** A response of limited size, without a challenge: the library would report that in place of the error code. */
-  const limited = async (url: string, init: RequestInit): Promise<Response> => {
+  const limited = async (
+    url: string,
+    init: RequestInit,
+  ): Promise<{ readonly response: Response; readonly words: string }> => {
     const abort = new AbortController()
     init.signal?.addEventListener("abort", () => abort.abort(), { once: true })
     const headers = { ...Object.fromEntries(new Headers(init.headers)), "user-agent": HttpTransport.userAgent }
@@ -112,20 +134,30 @@ export const make = Effect.fnUntraced(function* (
     const { status } = response
     const refusal = HttpAnswer.ofProxy(response, asked)
     if (refusal !== undefined) throw new SinkError({ reason: refusal })
-    if (status === 408 || status === 429 || status >= 500) throw unavailable(`${name} answered ${status}`)
+    const text = () => body.toString("utf8")
+    // A 2xx may hold the token.
+    const words = keep === undefined || status < 400 ? "" : quoting(ownWords(keep, spokenIn(text()), []))
+    const failure = failureOf(response, text, `${name} answered ${status}${words}`, clock.currentTimeMillisUnsafe())
+    if (failure !== undefined) throw failure
     if (brokeOff(response, body)) throw unavailable(`${name} can't be reached: its answer broke off`)
     const type = response.headers.get("content-type") ?? ""
-    return new Response(body.length === 0 ? null : body, { status, headers: { "content-type": type } })
+    const shown = { status, headers: { "content-type": type } }
+    return { response: new Response(body.length === 0 ? null : body, shown), words }
   }
 
-  const noEndpoint = (status?: number): SinkError =>
+  const noEndpoint = (status?: number, words = ""): SinkError =>
     misconfigured(
-      `${name} answered ${status === undefined ? "" : `${status}, `}without a bearer token; check "oauth.tokenUrl"`,
+      `${name} answered ${status === undefined ? "" : `${status}, `}without a bearer token${words}; check "oauth.tokenUrl"`,
     )
 
   const request = async (signal: AbortSignal): Promise<TokenEndpointResponse> => {
-    const response = await oauth.clientCredentialsGrantRequest(server, client, authentication, parameters, {
-      [oauth.customFetch]: limited,
+    let words = ""
+    const response = await oauth.clientCredentialsGrantRequest(server, client, authentication, parametersOf(config), {
+      [oauth.customFetch]: async (url, init) => {
+        const answer = await limited(url, init)
+        words = answer.words
+        return answer.response
+      },
       // The config says whether the way to it is safe, as it does for the sink itself.
       [oauth.allowInsecureRequests]: true,
       signal,
@@ -134,9 +166,9 @@ export const make = Effect.fnUntraced(function* (
     try {
       return await oauth.processClientCredentialsResponse(server, client, response)
     } catch (error) {
-      if (!(error instanceof oauth.ResponseBodyError)) throw noEndpoint(status)
+      if (!(error instanceof oauth.ResponseBodyError)) throw noEndpoint(status, words)
       const code = codeOf(error.error)
-      const message = `${name} gives no token: ${code}`
+      const message = `${name} gives no token: ${code}${words === quoting(code) ? "" : words}`
       throw passing.has(code)
         ? unavailable(message)
         : misconfigured(`${message}; ${whatToDo.get(code) ?? 'check "oauth", and the client there'}`)

@@ -34,7 +34,8 @@ export const make = Effect.fnUntraced(function* (
   const fetch = yield* HttpTransport.make(config.tls && (yield* Certificates.read(config.tls)))
   const encoded = encoder(config, payloadOf(config, service?.body))
   const encode = (entries: Entries) => encoded(batchOf(entries), clock.currentTimeMillisUnsafe())
-  const tokens = config.oauth && (yield* AccessTokens.make(config.oauth))
+  const keep = config.keepAnswers ? keeper([config, service?.secrets]) : undefined
+  const tokens = config.oauth && (yield* AccessTokens.make(config.oauth, keep))
   const { method } = config
   const url = Redacted.value(config.url)
   const address = new URL(Template.withoutPlaceholders(url))
@@ -45,7 +46,7 @@ export const make = Effect.fnUntraced(function* (
     overrides: config.classify,
     isTemplated,
     ...(tokens !== undefined && { credentials: "oauth" }),
-    ...(config.keepAnswers && { keep: keeper([config, service?.secrets]) }),
+    ...(keep !== undefined && { keep }),
     ...(service !== undefined && { meaning: service.meaning }),
   }
 

@@ -97,6 +97,9 @@ const waitAsked = (headers: Headed, now: number): number => {
   return isUsedUp(headers) && /^\d{10}$/.test(renewed) ? until(Number(renewed) * 1_000, headers, now) : Number.NaN
 }
 
+/** Milliseconds to wait after a 429. */
+export const waitOf = (headers: Headed, now: number): number => bounded(waitAsked(headers, now), wait.usual)
+
 /** Between a second and an hour; `otherwise` if no wait is given. */
 const bounded = (asked: number, otherwise: number): number =>
   Number.isNaN(asked) ? otherwise : Math.min(Math.max(asked, wait.least), wait.most)

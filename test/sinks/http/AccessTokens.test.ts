@@ -247,12 +247,41 @@ describe("a token endpoint", () => {
         "SinkUnavailable",
         `${at} can't be reached: nothing listens there (connection refused)`,
       ])
-      for (const status of [429, 500, 503]) {
+      for (const status of [500, 503]) {
         const { tokenUrl } = yield* answering(status, '{"error":"invalid_client"}')
-        expect(yield* failing({ tokenUrl })).toEqual(["SinkUnavailable", `${at} answered ${status}`])
+        expect(yield* failing({ tokenUrl })).toEqual([
+          "SinkUnavailable",
+          `${at} answered ${status}; it says "invalid_client"`,
+        ])
       }
       const { tokenUrl } = yield* answering(400, '{"error":"temporarily_unavailable"}')
       expect(yield* failing({ tokenUrl })).toEqual(["SinkUnavailable", `${at} gives no token: temporarily_unavailable`])
+    }),
+  )
+
+  it.effect("that asks for a wait has the lane wait", () =>
+    Effect.gen(function* () {
+      for (const [status, headers, retryAfter] of [
+        [429, { "retry-after": "7" }, 7_000],
+        [429, {}, 5_000],
+        [503, { "retry-after": "30" }, 30_000],
+      ] as const) {
+        const { tokenUrl } = yield* answering(status, "slow down", headers)
+        const { sink } = yield* opened({ tokenUrl })
+        expect(yield* reasonOf(sink.send([entry(1)]))).toMatchObject({ _tag: "SinkThrottled", retryAfter })
+      }
+    }),
+  )
+
+  it.effect("is shown with its own words, without the client's secret", () =>
+    Effect.gen(function* () {
+      const error = { error: "invalid_client", error_description: "no secret canary-client-secret is known" }
+      const { tokenUrl } = yield* answering(401, JSON.stringify(error))
+      const [tag, message] = yield* failing({ tokenUrl })
+      expect([
+        tag,
+        message?.startsWith(`${at} gives no token: invalid_client; it says "no secret *** is known"; `),
+      ]).toEqual(["SinkMisconfigured", true])
     }),
   )
 
@@ -295,11 +324,11 @@ describe("a token endpoint", () => {
         invalid_scope: /"oauth.scope"/,
         invalid_target: /"oauth.audience"/,
         // A property of every object.
-        constructor: /constructor; check "oauth", and the client there$/,
-        "canary said": /an error of its own/,
+        constructor: /constructor; it says "no"; check "oauth", and the client there$/,
+        "canary said": /an error of its own; it says "no"/,
       }
       for (const [error, says] of Object.entries(codes)) {
-        const { tokenUrl } = yield* answering(400, JSON.stringify({ error, error_description: "canary" }))
+        const { tokenUrl } = yield* answering(400, JSON.stringify({ error, error_description: "no" }))
         expect(yield* failing({ tokenUrl })).toEqual(["SinkMisconfigured", expect.stringMatching(says)])
       }
     }),
@@ -359,7 +388,7 @@ describe("a token endpoint", () => {
         yield* answering(200, "{}"),
         yield* answering(200, '{"access_token":"canary","token_type":"mac"}'),
         yield* answering(200, '{"access_token":"canary","token_type":"dpop"}'),
-        yield* answering(404, "canary"),
+        yield* answering(404, "no such page"),
         yield* answering(204, ""),
         yield* answering(307, "", { location: "http://127.0.0.1:1/canary" }),
       ]
@@ -367,7 +396,7 @@ describe("a token endpoint", () => {
         expect(yield* failing({ tokenUrl })).toEqual([
           "SinkMisconfigured",
           expect.stringMatching(
-            /^the token endpoint http:\/\/127.0.0.1 answered .*without a bearer token; check "oauth.tokenUrl"$/,
+            /^the token endpoint http:\/\/127.0.0.1 answered .*without a bearer token(; it says "no such page")?; check "oauth.tokenUrl"$/,
           ),
         ])
       }
