@@ -1,9 +1,8 @@
 /** The conditions that every sink meets that sends by HTTP. */
-import { once } from "node:events"
-import { type AddressInfo, connect } from "node:net"
-import { createServer, type TlsOptions } from "node:tls"
+import type { TlsOptions } from "node:tls"
 import { type Authority, lacking as lacksCertificates, makeAuthority } from "../lib/authority.ts"
 import { makeProxy } from "../parts/Proxy.ts"
+import { makeTlsFront } from "../parts/TlsFront.ts"
 import type { Scenario } from "./Column.ts"
 import { answers, HttpService, type Kind, running, steps } from "./HttpService.ts"
 import { type Condition, forgotten, hostName, play } from "./Play.ts"
@@ -49,12 +48,12 @@ export const idle = (kind: Kind): ReadonlyArray<Scenario> => [
         return undefined
       }
       const proxy = await makeProxy(service.port)
+      const { close, ...rest } = running(kind, [service], `http://127.0.0.1:${proxy.port}`)
       return {
-        sink: kind.sink(`http://127.0.0.1:${proxy.port}`),
+        ...rest,
         breaks: () => proxy.forget(),
         heals: () => {},
-        arrived: () => service.numbers,
-        close: () => Promise.all([proxy.close(), service.stop()]),
+        close: () => Promise.all([proxy.close(), close()]),
       }
     },
     first: 40,
@@ -65,13 +64,7 @@ export const idle = (kind: Kind): ReadonlyArray<Scenario> => [
 const twice = (kind: Kind, hostname: string, [one, other]: readonly [string, string]) => {
   const before = new HttpService({ accepted: kind.accepted, hostname: one })
   const after = new HttpService({ accepted: kind.accepted, hostname: other, port: before.port })
-  return {
-    before,
-    after,
-    sink: kind.sink(`http://${hostname}:${before.port}`),
-    arrived: () => [...before.numbers, ...after.numbers],
-    close: () => Promise.all([before.stop(), after.stop()]),
-  }
+  return { before, ...running(kind, [before, after], `http://${hostname}:${before.port}`) }
 }
 
 /** Row b: the name leads to another address. */
@@ -81,7 +74,7 @@ export const moves = (kind: Kind): ReadonlyArray<Scenario> => {
       what: `the service moves to another address, ${what}; the next attempt goes there`,
       names: true,
       start: async ({ lead }) => {
-        const { before, after: _, ...service } = twice(kind, hostName, ["127.0.0.1", "127.0.0.2"])
+        const { before, ...service } = twice(kind, hostName, ["127.0.0.1", "127.0.0.2"])
         lead("127.0.0.1")
         const breaks = async () => {
           lead("127.0.0.2")
@@ -114,8 +107,7 @@ export const addresses = (kind: Kind): ReadonlyArray<Scenario> => {
         const service = new HttpService({ accepted: kind.accepted, hostname })
         lead(...addresses)
         return {
-          ...running(kind, service),
-          sink: kind.sink(`http://${hostName}:${service.port}`),
+          ...running(kind, [service], `http://${hostName}:${service.port}`),
           breaks: () => {},
           heals: () => {},
         }
@@ -129,17 +121,18 @@ export const addresses = (kind: Kind): ReadonlyArray<Scenario> => {
 }
 
 /** Row e: the service stores the event, and its answer is late. */
-export const late = (kind: Kind): ReadonlyArray<Scenario> => [
+export const late = (kind: Kind, time = 1_500, more: More = {}): ReadonlyArray<Scenario> => [
   answers(
     kind,
     "the service takes an event and answers after the time-out; the event is sent again",
     (service) => async (asked) => {
       const accepted = service.accept(asked)
-      await Bun.sleep(1_500)
+      await Bun.sleep(time)
       return accepted
     },
     {
-      says: /waiting: .*no answer within 1s/,
+      says: kind.says?.late ?? /waiting: .*no answer within 1s/,
+      ...more,
       bound: { copies: 30, because: "each attempt is taken, until an answer comes in time" },
     },
   ),
@@ -161,52 +154,17 @@ export const restarts = (kind: Kind): ReadonlyArray<Scenario> => [
     kind,
     "the service restarts; its events wait",
     (service) => ({ breaks: () => service.stop(), heals: () => service.restart() }),
-    { says: /waiting: .*connection refused/, isQuick: true },
+    { says: kind.says?.refused ?? /waiting: .*connection refused/, isQuick: true },
   ),
   answers(
     kind,
     "a load balancer answers 502 while the service is upgraded",
     () => () => page(502, "502 Bad Gateway", { server: "nginx" }),
-    { says: /waiting: .*answered 502; it says "502 Bad Gateway"/ },
+    { says: kind.says?.upgraded ?? /waiting: .*answered 502; it says "502 Bad Gateway"/ },
   ),
 ]
 
-/** Ends TLS in front of a service. */
-export const tlsFront = async (port: () => number, options: TlsOptions) => {
-  const listen = async (at: number, settings: TlsOptions) => {
-    const server = createServer({ ...settings, ALPNProtocols: ["http/1.1"] }, (client) => {
-      const service = connect(port(), "127.0.0.1")
-      client.on("error", () => service.destroy())
-      service.on("error", () => client.destroy())
-      client.on("close", () => service.destroy())
-      client.pipe(service).pipe(client)
-      open.add(client)
-    })
-    server.on("tlsClientError", () => {})
-    server.listen(at, "127.0.0.1")
-    await once(server, "listening")
-    return server
-  }
-  const open = new Set<{ readonly destroy: () => unknown }>()
-  let server = await listen(0, options)
-  const at = (server.address() as AddressInfo).port
-  const close = async () => {
-    for (const one of open) one.destroy()
-    open.clear()
-    if (!server.listening) return
-    server.close()
-    await once(server, "close")
-  }
-  return {
-    port: at,
-    close,
-    /** Has other settings from now on. Open connections end. */
-    become: async (settings: TlsOptions) => {
-      await close()
-      server = await listen(at, settings)
-    },
-  }
-}
+const http1 = { ALPNProtocols: ["http/1.1"] }
 
 /** Row m: certificates and versions of TLS. */
 export const certificates = (kind: Kind): ReadonlyArray<Scenario> => {
@@ -219,13 +177,14 @@ export const certificates = (kind: Kind): ReadonlyArray<Scenario> => {
         const authority = makeAuthority(directory)
         const good = authority.issue("good", "IP:127.0.0.1").pem
         const service = new HttpService({ accepted: kind.accepted })
-        const front = await tlsFront(() => service.port, good)
+        const front = await makeTlsFront(service.port, { ...good, ...http1 })
+        const url = `https://127.0.0.1:${front.port}`
+        const { close, ...rest } = running(kind, [service], url, { ca: authority.ca })
         return {
-          sink: kind.sink(`https://127.0.0.1:${front.port}`, { ca: authority.ca }),
-          breaks: () => front.become(to(authority, makeAuthority(directory, "stranger"))),
-          heals: () => (says === undefined ? undefined : front.become(good)),
-          arrived: () => service.numbers,
-          close: () => Promise.all([front.close(), service.stop()]),
+          ...rest,
+          breaks: () => front.present({ ...to(authority, makeAuthority(directory, "stranger")), ...http1 }),
+          heals: () => (says === undefined ? undefined : front.present({ ...good, ...http1 })),
+          close: () => Promise.all([front.close(), close()]),
         }
       },
     })
@@ -233,17 +192,17 @@ export const certificates = (kind: Kind): ReadonlyArray<Scenario> => {
     change(
       "its certificate expires; status says so until it is renewed",
       (authority) => authority.issue("expired", "IP:127.0.0.1", -1).pem,
-      /misconfigured: .*certificate has expired/,
+      kind.says?.expired ?? /misconfigured: .*certificate has expired/,
     ),
     change(
       "another authority signs its certificate",
       (_, stranger) => stranger.issue("strange", "IP:127.0.0.1").pem,
-      /misconfigured: .*no authority that is trusted signed its certificate.*"tls": \{ "ca"/,
+      kind.says?.untrusted ?? /misconfigured: .*no authority that is trusted signed its certificate.*"tls": \{ "ca"/,
     ),
     change(
       "its certificate is for another host",
       (authority) => authority.issue("elsewhere", "DNS:elsewhere.example").pem,
-      /misconfigured: .*certificate is for another host name/,
+      kind.says?.elsewhere ?? /misconfigured: .*certificate is for another host name/,
     ),
     change("it requires TLS 1.3", (authority) => ({
       ...authority.issue("newer", "IP:127.0.0.1").pem,
@@ -252,7 +211,7 @@ export const certificates = (kind: Kind): ReadonlyArray<Scenario> => {
     change(
       "it takes no version of TLS that is still safe",
       (authority) => ({ ...authority.issue("older", "IP:127.0.0.1").pem, minVersion: "TLSv1", maxVersion: "TLSv1.1" }),
-      /misconfigured: .*no TLS with it.*another version of TLS/,
+      kind.says?.older ?? /misconfigured: .*no TLS with it.*another version of TLS/,
     ),
   ]
 }

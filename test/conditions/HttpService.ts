@@ -13,7 +13,7 @@ export interface Asked {
 /** Answers in the service's place; `undefined` accepts the events. */
 export type Answer = (asked: Asked) => Response | undefined | Promise<Response | undefined>
 
-/** The numbers of the events in a request, by its header or the ids in its body. */
+/** The numbers of the events in a request, by its header or the ids in its path and body. */
 const numbersIn = (headers: Headers, body: string): ReadonlyArray<number> => {
   const id = headers.get("x-relay-event-id")
   return id === null ? [...new Set(body.match(/\bevt_\d+\b/g))].map(numberOf) : [numberOf(id)]
@@ -21,7 +21,7 @@ const numbersIn = (headers: Headers, body: string): ReadonlyArray<number> => {
 
 interface Listening {
   /** The answer of the service to an event that it takes; 204 by default. */
-  readonly accepted?: (() => Response) | undefined
+  readonly accepted?: ((asked: Asked) => Response) | undefined
   readonly tls?: Bun.TLSOptions
   readonly hostname?: string
   readonly port?: number
@@ -33,7 +33,7 @@ export class HttpService {
   requests = 0
   answer: Answer = () => undefined
   readonly port: number
-  readonly #accepted: () => Response
+  readonly #accepted: (asked: Asked) => Response
   readonly #tls: Bun.TLSOptions | undefined
   #server: Bun.Server<undefined> | undefined
 
@@ -52,9 +52,9 @@ export class HttpService {
   }
 
   /** Notes that the service has accepted events, whatever it answers. */
-  accept({ numbers }: Asked): Response {
-    this.numbers.push(...numbers)
-    return this.#accepted()
+  accept(asked: Asked): Response {
+    this.numbers.push(...asked.numbers)
+    return this.#accepted(asked)
   }
 
   /** Nothing listens. */
@@ -83,38 +83,56 @@ export class HttpService {
     this.requests += 1
     const { headers } = request
     const body = await request.text()
-    const asked = { numbers: numbersIn(headers, body), path: new URL(request.url).pathname, headers, body }
+    const path = new URL(request.url).pathname
+    const asked = { numbers: numbersIn(headers, `${path} ${body}`), path, headers, body }
     return (await this.answer(asked)) ?? this.accept(asked)
   }
 }
 
+/** A receiver of the events, if they don't go to the service that the condition concerns. */
+type Receiver = Pick<HttpService, "url" | "numbers" | "stop">
+
+/** PEM files. */
+interface Tls {
+  readonly ca: string
+  readonly certificate?: string
+  readonly key?: string
+}
+
 /** How a kind of service is configured, and how it answers when it accepts an event. */
 export interface Kind {
-  /** The config of the sink, with `tls` for `https`. */
-  readonly sink: (url: string, tls?: object) => object
-  readonly accepted?: () => Response
+  /** The config of the sink, with `tls` for `https`. With `receives`, events go to the receiver. */
+  readonly sink: (url: string, tls?: Tls, receiver?: Receiver) => object
+  /** Further keys of the config. */
+  readonly config?: (url: string) => object
+  /** The answer of the service to what it takes; 204 by default. */
+  readonly accepted?: (asked: Asked) => Response
+  /** Makes the receiver, if events go elsewhere. */
+  readonly receives?: () => HttpService
+  /** The service's words in status that differ from those of the HTTP sink. */
+  readonly says?: { readonly [Condition in Said]?: RegExp }
 }
+
+/** Conditions whose words depend on the kind of client. */
+export type Said = "refused" | "late" | "upgraded" | "expired" | "untrusted" | "elsewhere" | "older"
 
 type More = Omit<Condition, "what" | "start">
 
 /** A scenario in which a service answers otherwise while the condition holds. */
 export const answers = (kind: Kind, what: string, answer: (service: HttpService) => Answer, more: More) =>
-  play({
+  steps(
+    kind,
     what,
-    start: async () => {
-      const service = new HttpService({ accepted: kind.accepted })
-      return {
-        ...running(kind, service),
-        breaks: () => {
-          service.answer = answer(service)
-        },
-        heals: () => {
-          service.answer = () => undefined
-        },
-      }
-    },
-    ...more,
-  })
+    (service) => ({
+      breaks: () => {
+        service.answer = answer(service)
+      },
+      heals: () => {
+        service.answer = () => undefined
+      },
+    }),
+    more,
+  )
 
 /** A scenario with steps of its own at a service. */
 export const steps = (
@@ -127,13 +145,25 @@ export const steps = (
     what,
     start: async (place) => {
       const service = new HttpService({ accepted: kind.accepted })
-      return { ...running(kind, service), ...of(service, place) }
+      return { ...running(kind, [service]), ...of(service, place) }
     },
     ...more,
   })
 
-export const running = (kind: Kind, service: HttpService): Pick<Service, "sink" | "arrived" | "close"> => ({
-  sink: kind.sink(service.url),
-  arrived: () => service.numbers,
-  close: () => service.stop(),
-})
+/** The relay's part of a scenario: services are asked at `url`, by default that of the first one. */
+export const running = (
+  kind: Kind,
+  services: ReadonlyArray<HttpService>,
+  url = services[0]?.url ?? "",
+  tls?: Tls,
+): Pick<Service, "sink" | "config" | "env" | "arrived" | "close"> => {
+  const receiver = kind.receives?.()
+  return {
+    sink: kind.sink(url, tls, receiver),
+    ...(kind.config && { config: kind.config(url) }),
+    // For clients without an authority of their own.
+    ...(tls && { env: { NODE_EXTRA_CA_CERTS: tls.ca } }),
+    arrived: () => (receiver === undefined ? services : [receiver]).flatMap(({ numbers }) => numbers),
+    close: () => Promise.all([...services, ...(receiver ? [receiver] : [])].map((one) => one.stop())),
+  }
+}

@@ -2,6 +2,7 @@
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { type Certificate, lacking as lacksCertificates, makeAuthority } from "../lib/authority.ts"
+import { makeTlsFront } from "../parts/TlsFront.ts"
 import type { Column } from "./Column.ts"
 import {
   addresses,
@@ -18,7 +19,6 @@ import {
   refusesOne,
   restarts,
   throttles,
-  tlsFront,
 } from "./HttpRows.ts"
 import { answers, HttpService, type Kind, steps } from "./HttpService.ts"
 import { play } from "./Play.ts"
@@ -71,7 +71,7 @@ const withCertificate = (what: string, says: RegExp, refusing: (server: Refusing
         rejectUnauthorized: true,
       })
       const service = new HttpService()
-      const front = await tlsFront(() => service.port, await trusting(authority.ca))
+      const front = await makeTlsFront(service.port, await trusting(authority.ca))
       let end = (): unknown => undefined
       return {
         sink: http.sink(`https://127.0.0.1:${front.port}`, {
@@ -85,7 +85,7 @@ const withCertificate = (what: string, says: RegExp, refusing: (server: Refusing
         },
         heals: async () => {
           await end()
-          await front.become(await trusting(other.ca))
+          await front.present(await trusting(other.ca))
           const { pem } = other.issue("renewed", "DNS:relay", 2, "extendedKeyUsage=clientAuth")
           writeFileSync(client.certificate, pem.cert)
           writeFileSync(client.key, pem.key)

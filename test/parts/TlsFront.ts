@@ -38,6 +38,7 @@ export const makeTlsFront = async (target: number, options: TlsOptions, at = 0):
   const { port } = server.address() as AddressInfo
   const close = async (): Promise<void> => {
     for (const socket of open) socket.destroy()
+    if (!server.listening) return
     server.close()
     await once(server, "close")
   }
