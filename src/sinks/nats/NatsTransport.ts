@@ -48,18 +48,19 @@ class Transport extends NodeTransport {
   override async tlsFirst(host: Host): Promise<TLSSocket> {
     this.socket = await this.dial(host)
     this.socket.removeAllListeners()
-    return this.startTLS()
+    return this.#greetedBy(await this.startTLS())
   }
 
   override async dial(host: Host): Promise<Socket> {
-    const socket = guarded(await super.dial(host))
-    let said = 0
+    return this.#greetedBy(guarded(await super.dial(host)))
+  }
+
+  /** Bounds the greeting: the client collects the first line for as long as it has no end, and then takes all listeners off. */
+  #greetedBy<S extends Socket>(socket: S): S {
     this.#greeting = ""
-    // The client collects the first line for as long as it has no end. It takes this listener off with its own, behind that line.
     return socket.on("data", (bytes: Buffer) => {
-      said += bytes.length
       this.#greeting += bytes
-      if (said > longest) socket.destroy(new SyntaxError("a greeting without an end"))
+      if (this.#greeting.length > longest) socket.destroy(new SyntaxError("a greeting without an end"))
     })
   }
 

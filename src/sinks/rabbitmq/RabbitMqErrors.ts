@@ -112,9 +112,10 @@ const unroutable = (at: string, { exchange, routingKey = "", isTemplated }: Plac
 const ofVhost = (words: string, at: string, vhost: string): SinkError => {
   const named = `${at}: the virtual host ${vhost}`
   const said = words === "" ? "" : ` (${oneLine(words)})`
-  if (/limit/.test(words)) return unavailable(`${at} has no connection left for the relay: raise the limit${said}`)
-  if (/is down/.test(words)) return unavailable(`${named} is down${said}`)
-  if (/not found/.test(words)) return misconfigured(`${named} is not there: make it, or correct "url"${said}`)
+  if (/connection limit \(\d+\) is reached/.test(words))
+    return unavailable(`${at} has no connection left for the relay: raise the limit${said}`)
+  if (/ is down$/.test(words)) return unavailable(`${named} is down${said}`)
+  if (/ not found$/.test(words)) return misconfigured(`${named} is not there: make it, or correct "url"${said}`)
   return misconfigured(
     /refused for user/.test(words)
       ? `${named} does not let the user in: grant it (set_permissions)${said}`

@@ -37,7 +37,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     line: "wrong-answers",
     gone: "a greeting of NATS may be without an end",
     file: "src/sinks/nats/NatsTransport.ts",
-    find: "if (said > longest)",
+    find: "if (this.#greeting.length > longest)",
     replace: "if (said < 0)",
   },
   {

@@ -77,6 +77,25 @@ withNats("NATS as reported", (plain) => {
       }),
     )
 
+    it.live("that begins with TLS and never ends its greeting is no NATS server", () =>
+      Effect.gen(function* () {
+        const { ca, issue } = makeAuthority(mkdtempSync(join(tmpdir(), "relay-nats-endless-")))
+        const server = createServer(issue("nats", "IP:127.0.0.1").pem, (socket) => {
+          socket.on("error", () => {})
+          const write = (): void => {
+            while (socket.write("A".repeat(65_536)));
+          }
+          socket.on("drain", write)
+          write()
+        })
+        yield* Effect.promise(() => new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve)))
+        yield* Effect.addFinalizer(() => Effect.sync(() => server.close()))
+        const address = `127.0.0.1:${(server.address() as AddressInfo).port}`
+        const sink = yield* openNats(() => ({ servers: [address], subject: "s", tls: { ca }, tlsFirst: true }))
+        expect((yield* reasonOf(sink.check))?.message).toContain("no NATS server")
+      }),
+    )
+
     it.live("that refuses credentials after their time is told apart from one that refuses the login", () =>
       Effect.gen(function* () {
         const operator = makeOperator()
