@@ -105,11 +105,11 @@ export interface Kind {
   readonly sink: (url: string, tls?: Tls, receiver?: Receiver) => object
   /** Further keys of the config. */
   readonly config?: (url: string) => object
-  /** The answer of the service to what it takes; 204 by default. */
+  /** The answer of the service to a request that it accepts; 204 by default. */
   readonly accepted?: (asked: Asked) => Response
   /** Makes the receiver, if events go elsewhere. */
   readonly receives?: () => HttpService
-  /** The service's words in status that differ from those of the HTTP sink. */
+  /** Words of status that differ from the words of the HTTP sink. */
   readonly says?: { readonly [Condition in Said]?: RegExp }
 }
 
@@ -150,7 +150,7 @@ export const steps = (
     ...more,
   })
 
-/** The relay's part of a scenario: services are asked at `url`, by default that of the first one. */
+/** The relay's part of a scenario. The relay sends requests to `url`, by default the URL of the first service. */
 export const running = (
   kind: Kind,
   services: ReadonlyArray<HttpService>,
