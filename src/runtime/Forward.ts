@@ -10,7 +10,8 @@ import type { Handler } from "./RequestGuard.ts"
 /** Sends requests to an address of this machine. Its certificate isn't checked: only a process of this user listens there. */
 export const forwardTo = (address: Address, isTls: boolean): Handler => {
   const target = reachable(address)
-  const origin = `${isTls ? "https" : "http"}://${format(target)}`
+  const { unix } = address
+  const origin = `${isTls ? "https" : "http"}://${unix === undefined ? format(target) : target.host}`
   Environment.goDirect([target.host])
   return async (request) => {
     const { pathname, search } = new URL(request.url)
@@ -25,6 +26,7 @@ export const forwardTo = (address: Address, isTls: boolean): Handler => {
       // Bun's own: the answer goes on as it came.
       decompress: false,
       tls: { rejectUnauthorized: false },
+      ...(unix !== undefined && { unix }),
     } as const
     return fetch(`${origin}${pathname}${search}`, options).then(
       ({ body, status, headers }) => new Response(body, { status, headers }),

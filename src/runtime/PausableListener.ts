@@ -20,6 +20,8 @@ export interface PausableListener {
   readonly address: Address
   /** Opens another at the same address, and retires this one. Dies where that is not possible, and nothing has changed. */
   readonly replace: (libc: Libc) => Effect.Effect<void>
+  /** Listens again at a Unix socket whose path another process may have taken. */
+  readonly reopen: () => void
   /** Lets another process of this user listen at the same address. Returns `false` while there isn't exactly one socket here. Throws if the system doesn't allow it. */
   readonly share: (libc: Libc) => boolean
   /** Does not open again; resolves when the last connection has ended. */
@@ -210,6 +212,13 @@ export const open = Effect.fnUntraced(function* (
   return {
     address,
     replace: makeReplace(listeners, address, retireAfter, yield* Scope.Scope),
+    reopen: () => {
+      const old = listeners.accepting
+      listeners.begin(address, false)
+      if (old === undefined) return
+      listeners.end(old)
+      listeners.leave(old)
+    },
     share: (libc) => {
       const sockets = SharedPort.listening(libc, address.port)
       if (listeners.accepting === undefined || sockets.length !== 1) return false

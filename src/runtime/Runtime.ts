@@ -252,8 +252,10 @@ export const openDoor = Effect.fn("Runtime.openDoor")(function* (
     )
     return { ...listener, address: { ...own.address, port: listener.address.port }, generation }
   }
-  yield* checkSocket(options)
-  const takesOver = options.takesOver === undefined ? undefined : yield* Effect.mapError(sharingLibrary, cantShare)
+  if (options.takesOver === undefined) yield* checkSocket(options)
+  const isPath = options.address.unix !== undefined
+  const isFirst = options.takesOver === undefined || isPath
+  const takesOver = isFirst ? undefined : yield* Effect.mapError(sharingLibrary, cantShare)
   // Until then the kernel counts another process's socket too, and `SharedPort.prefer` would name a wrong one.
   const isAlone = options.takesOver ?? Effect.void
   const opening = Effect.catchDefect(
@@ -302,15 +304,19 @@ export const openDoor = Effect.fn("Runtime.openDoor")(function* (
     serve: (handling) =>
       Effect.acquireRelease(
         Effect.sync(() => {
+          if (reception.isLeaving && isPath) listener.reopen()
           reception.isLeaving = false
           onRefused = handling.onRefused
           reception.passTo(handling.handler)
         }),
         () => finish(handling),
       ),
-    share: Effect.andThen(isAlone, Effect.mapError(sharingLibrary, cantShare)).pipe(
-      Effect.flatMap((library) => shareWith(listener, library)),
-    ),
+    // Another process renames its Unix socket over this one.
+    share: isPath
+      ? Effect.void
+      : Effect.andThen(isAlone, Effect.mapError(sharingLibrary, cantShare)).pipe(
+          Effect.flatMap((library) => shareWith(listener, library)),
+        ),
     leave: Effect.sync(() => {
       reception.isLeaving = true
     }),
@@ -341,7 +347,6 @@ const cantShare = (why: string): ServeError =>
 
 const shareWith = ({ address, share }: PausableListener, library: Libc): Effect.Effect<void, ServeError> => {
   const where = format(address)
-  if (address.unix !== undefined) return Effect.fail(cantShare(`${where} is a Unix socket`))
   return Effect.try({
     try: () => share(library),
     catch: () => cantShare("the system has no SO_REUSEPORT"),

@@ -4,9 +4,9 @@
  */
 import { afterAll, afterEach, beforeAll, expect, test } from "bun:test"
 import { Agent, request } from "node:http"
-import { join, resolve } from "node:path"
+import { join } from "node:path"
 import { suiteUnless } from "../lib/lacking.ts"
-import { relay as run } from "../lib/relay.ts"
+import { failing, relay as run } from "../lib/relay.ts"
 import { makePostgres, reasonToSkip } from "../parts/Postgres.ts"
 import { envelope, headers, startTarget, type Target, type TargetOptions } from "./http/fixture.ts"
 
@@ -99,8 +99,7 @@ const restartsUnderLoad = async (restarts: number, options?: TargetOptions) => {
 
 /** The second process doesn't take over. Returns what `relay restart` printed; no accepted event is lost. */
 const survives = async (when: string, options?: TargetOptions) => {
-  const env = { BUN_OPTIONS: `--preload ${resolve(import.meta.dir, "../lib/successor.ts")}`, SUCCESSOR: when }
-  const { target, restart } = await start({ ...options, env })
+  const { target, restart } = await start({ ...options, env: failing(when) })
   const stop = load(target)
   const ended = await restart()
   const body = envelope()

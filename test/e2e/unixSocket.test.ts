@@ -5,7 +5,7 @@ import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:f
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { freePort } from "../lib/port.ts"
-import { relay, startRelay } from "../lib/relay.ts"
+import { failing, relay, startRelay } from "../lib/relay.ts"
 import { envelope, headers, secret } from "./http/fixture.ts"
 
 const cwd = mkdtempSync(join(tmpdir(), "relay-unix-"))
@@ -30,6 +30,41 @@ const write = async (more: object = {}): Promise<void> => {
 const run = (...args: ReadonlyArray<string>) => relay([...args, "-c", file], { cwd })
 
 const send = (path: string, init: RequestInit = {}) => fetch(`http://localhost${path}`, { ...init, unix: socket })
+
+/** A restart needs Bun. */
+describe.skipIf(process.env.RELAY_UNDER === "deno")("a restart at a Unix socket", () => {
+  const deliver = async (): Promise<number> => {
+    const body = envelope()
+    return (await send("/hooks/scheduling", { method: "POST", body, headers: headers(body) })).status
+  }
+
+  test("leaves it to the second process", async () => {
+    await write()
+    const running = await startRelay(file, { cwd })
+    const { code, stdout } = await run("restart", "--json")
+    const { pid } = JSON.parse(stdout)
+    try {
+      expect([code, await deliver()]).toEqual([0, 202])
+      await running.prints("drained")
+      expect(await deliver()).toBe(202)
+    } finally {
+      process.kill(pid, "SIGTERM")
+      await running.exited
+    }
+    expect(existsSync(socket)).toBe(false)
+  })
+
+  test("leaves it to the first process if the second one is killed", async () => {
+    await write()
+    const running = await startRelay(file, { cwd, env: failing("opened") })
+    try {
+      expect([(await run("restart")).code, await deliver()]).toEqual([1, 202])
+    } finally {
+      await running.kill()
+    }
+    expect(existsSync(socket)).toBe(false)
+  })
+})
 
 describe("a relay at a Unix socket", () => {
   test("receives deliveries there, and every command finds it", async () => {

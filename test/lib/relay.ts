@@ -72,6 +72,12 @@ export const planted = (port: number, kind: "exception" | "rejection" | "error")
   PLANTED: `${port},${kind}`,
 })
 
+/** The environment in which the second process of a restart fails, at a moment that `successor.ts` knows. Bun and its binaries only. */
+export const failing = (when: string): Readonly<Record<string, string>> => ({
+  BUN_OPTIONS: `--preload ${resolve(import.meta.dir, "successor.ts")}`,
+  SUCCESSOR: when,
+})
+
 /** Runs a command to its end. */
 export const relay = async (args: ReadonlyArray<string>, options: StartOptions): Promise<Finished> => {
   const child = Bun.spawn([...command(options.binary, options.under), ...args], {
