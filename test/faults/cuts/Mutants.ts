@@ -38,7 +38,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     gone: "a greeting of NATS may be without an end",
     file: "src/sinks/nats/NatsTransport.ts",
     find: "if (this.#greeting.length > longest)",
-    replace: "if (said < 0)",
+    replace: "if (this.#greeting.length < 0)",
   },
   {
     line: "wrong-answers",
