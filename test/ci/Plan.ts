@@ -1,5 +1,6 @@
 /** The steps of `.ci/run`. */
 import { spawnSync } from "node:child_process"
+import { readdirSync } from "node:fs"
 import process from "node:process"
 import type { Plan, Step } from "./Run.ts"
 
@@ -38,15 +39,14 @@ const all: ReadonlyArray<Step> = [
   ),
 ]
 
-const kafka = ["contract.test.ts", "test.ts"].map((name) => `test/sinks/kafka/Kafka.${name}`)
-const kafkaFiles = [...kafka, "test/sinks/kafka/KafkaProgram.test.ts", "test/sinks/kafka/KafkaClosed.test.ts"]
-const rabbitMq = ["RabbitMq.contract.test.ts", "RabbitMq.test.ts", "RabbitMqProgram.test.ts"]
-const otherSinks = [
-  ...["test/sinks/sns/Sns.", "test/sinks/sns/SnsProgram", "test/sinks/sqs", "test/sinks/eventbridge"],
-  ...["test/sinks/email", "test/sinks/nats"],
-  ...rabbitMq.map((name) => `test/sinks/rabbitmq/${name}`),
-]
-const otherNames = "SNS, SQS, EventBridge, email, NATS and RabbitMQ"
+/** The suites of each sink that has a test by the whole program, which are those of services. */
+const suites = readdirSync("test/sinks", { recursive: true, encoding: "utf8" })
+  .filter((path) => path.endsWith("Program.test.ts"))
+  .map((path) => `test/sinks/${path.slice(0, -"Program.test.ts".length)}`)
+  .map((stem) => ["contract.test.ts", "test.ts"].map((name) => `${stem}.${name}`).concat(`${stem}Program.test.ts`))
+const isKafka = (path: string): boolean => path.includes("/kafka/")
+const kafkaFiles = [...suites.flat().filter(isKafka), "test/sinks/kafka/KafkaClosed.test.ts"]
+const otherSinks = suites.flat().filter((path) => !isKafka(path))
 const underDeno = ["http", "service", "metrics", "trace", "page"].map((name) => `test/e2e/${name}`)
 const from = (runtime: string, more: Step["env"] = {}) => ({ ...more, RELAY_UNDER: runtime })
 
@@ -74,8 +74,8 @@ export const plan = (): Plan => {
       tests("HTTP, service, metrics, traces and the page under Deno", underDeno, from("deno")),
       tests("Kafka 3.9 under Deno", kafkaFiles, { ...from("deno", parts), RELAY_KAFKA: "3.9" }),
       tests("Kafka from the binary", kafkaFiles, from("binary", parts)),
-      tests(`${otherNames} under Deno`, otherSinks, from("deno", parts)),
-      tests(`${otherNames} from the binary`, otherSinks, from("binary", parts)),
+      tests("sinks of other services under Deno", otherSinks, from("deno", parts)),
+      tests("sinks of other services from the binary", otherSinks, from("binary", parts)),
       defects("conditions of services, short", "conditions", "--quick", "--binary", "dist/relay"),
       script("all that goes out: packages, tarballs, their parts and checksums", "release"),
       script("type check", "typecheck"),
