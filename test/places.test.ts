@@ -80,7 +80,10 @@ describe("the places in src that", () => {
         "journal/AuditLog.ts": [1, "when an operation was done, which is stored"],
         "journal/WallClock.ts": [1, "it compares the wall clock with the monotonic one"],
         "journal/stream/Removal.ts": [1, "when a dead letter was dropped, which is stored"],
-        "journal/sqlite/commit/Alarm.ts": [2, "since when the journal is red, which is stored"],
+        "journal/sqlite/commit/Alarm.ts": [
+          3,
+          "since when the journal is red, and when a loss was found, which is stored",
+        ],
         "journal/sqlite/file/Store.ts": [1, "a file's name"],
         "journal/sqlite/service/OpenEngine.ts": [1, "age of stored events"],
         "journal/sqlite/service/RoomAndAge.ts": [1, "retention"],

@@ -10,6 +10,7 @@ import { Clock, Effect, Hash, Layer, Schedule } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
 import { noticeOf, noticeOfExpiry } from "../config/Expiry.ts"
 import { Archive } from "../journal/Archive.ts"
+import { reportsLoss } from "../telemetry/Repeats.ts"
 import { RelayEvents } from "./RelayEvents.ts"
 
 const day = 86_400_000
@@ -49,7 +50,7 @@ export const layer: Layer.Layer<never, never, Archive | RelayEvents | ActiveConf
       const { alarm, health } = yield* archive.status
       for (const problem of alarm.lines) {
         const key = `red:${alarm.since}:${Hash.string(problem)}`
-        if (!logged.has(key)) yield* Effect.logError(`the journal is red: ${problem}`)
+        if (!logged.has(key)) yield* reportsLoss(Effect.logError(`the journal is red: ${problem}`))
         logged.add(key)
         if (health === "starting" || emitted.has(key)) continue
         emitted.add(key)

@@ -57,6 +57,12 @@ export interface AuditLog {
  */
 export const kept = { records: 10_000, age: 400 * 24 * 3_600_000 } as const
 
+/** A loss that the journal has found, beside the operations: it stays here when the alarm was acknowledged. */
+export const lossRecord = (at: EpochMillis, note: string): Operation => ({
+  ...{ at, who: "relay", by: "the journal", what: "loss", on: "" },
+  ...{ result: "failed", note },
+})
+
 /** A selection may name thousands of ids, and a reason a whole config. */
 const longest = 500
 const cut = (text: string): string => {

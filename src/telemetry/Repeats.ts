@@ -5,7 +5,9 @@
  * so that what came first is read first.
  *
  * Lines are alike when their level and their text without numbers are the same.
- * What differs between lines of a kind belongs in annotations.
+ * Put the differences between lines of a kind into annotations. A line that
+ * reports a loss ({@link reportsLoss}) is like another only if the numbers are the
+ * same too.
  */
 import { Clock, Effect, Logger, References, type Scope } from "effect"
 import * as Monotonic from "../event/Monotonic.ts"
@@ -20,6 +22,9 @@ const maxKinds = 1_000
 const maxKey = 300
 
 type Line = Logger.Options<unknown>
+
+/** Marks a line whose numbers are the figures of a loss. */
+export const reportsLoss = Effect.annotateLogs({ loss: true })
 
 /** Times are monotonic milliseconds. */
 interface Kind {
@@ -73,10 +78,12 @@ export const limit = Effect.fnUntraced(function* (
   return Logger.make((line) => {
     const { message, logLevel, fiber } = line
     const now = Monotonic.millis(clock)
-    const own = `${logLevel} ${words(message).slice(0, maxKey).replaceAll(/\d+/g, "#")}`
-    const key = kinds.size < maxKinds || kinds.has(own) ? own : logLevel
-    const kind = kinds.get(key)
     const fields = fiber.getRef(References.CurrentLogAnnotations)
+    const isLoss = fields.loss === true
+    const text = words(message).slice(0, maxKey)
+    const own = `${logLevel} ${isLoss ? text : text.replaceAll(/\d+/g, "#")}`
+    const key = isLoss || kinds.size < maxKinds || kinds.has(own) ? own : logLevel
+    const kind = kinds.get(key)
     if (kind !== undefined) {
       kind.held += 1
       kind.last = line

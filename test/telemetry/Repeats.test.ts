@@ -1,7 +1,7 @@
 import { describe, expect } from "bun:test"
 import { Effect, Exit, Layer, Logger, References, Scope } from "effect"
 import { TestClock } from "effect/testing"
-import { limit } from "../../src/telemetry/Repeats.ts"
+import { limit, reportsLoss } from "../../src/telemetry/Repeats.ts"
 import { it } from "../lib/effect.ts"
 import { hour, settable } from "../lib/wallClock.ts"
 
@@ -71,6 +71,17 @@ describe("repeats in the log", () => {
       const all = Effect.forEach(["a", "b"], (end) => Effect.logWarning(`${"w".repeat(300)}${end.repeat(100_000)}`))
       yield* Effect.provide(all, logger)
       expect(lines).toHaveLength(1)
+    }),
+  )
+
+  it.effect("are no losses: each of 30 in a row is a line, and the same one again is a repeat", () =>
+    Effect.gen(function* () {
+      const { lines, logger } = yield* start
+      const lost = Array.from({ length: 30 }, (_, at) => `lost 100 events, from seq_${100 * at} on`)
+      yield* Effect.forEach([...lost, ...lost], (line) => reportsLoss(Effect.logError(line))).pipe(
+        Effect.provide(logger),
+      )
+      expect(lines).toEqual(lost)
     }),
   )
 

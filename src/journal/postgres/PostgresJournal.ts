@@ -15,7 +15,6 @@ import { totals } from "../LaneTotals.ts"
 import * as WallClock from "../WallClock.ts"
 import type { WholeJournal } from "../WholeJournal.ts"
 import { noStream } from "./append/StreamWriter.ts"
-import * as AuditTable from "./archive/AuditTable.ts"
 import * as EventErasing from "./archive/EventErasing.ts"
 import { EventFinder } from "./archive/EventFinder.ts"
 import * as LaneOperations from "./archive/LaneOperations.ts"
@@ -31,6 +30,7 @@ import * as Member from "./fleet/Member.ts"
 import { beatEvery } from "./fleet/Membership.ts"
 import * as RedAlarm from "./fleet/RedAlarm.ts"
 import * as Upkeep from "./fleet/Upkeep.ts"
+import * as AuditTable from "./tables/AuditTable.ts"
 
 /** The bounds of what is kept, and who this relay is. */
 export interface JournalOptions extends Upkeep.UpkeepOptions {
@@ -47,7 +47,7 @@ export const make = Effect.fnUntraced(function* (
   const clocks = { wall: () => clock.currentTimeMillisUnsafe(), steady: () => Monotonic.millis(clock) }
   const trouble = WriteTrouble.make(clocks)
   const db = trouble.watched(database)
-  const alarm = RedAlarm.make(db, clocks)
+  const alarm = RedAlarm.make(db, clocks, options.name)
   const brokenSignal = Deferred.makeUnsafe<never, JournalBroken>()
   const member = yield* Member.join({
     db,

@@ -1,7 +1,7 @@
 import { beforeAll, expect } from "bun:test"
 import { Effect } from "effect"
 import { kept } from "../../../src/journal/AuditLog.ts"
-import * as AuditTable from "../../../src/journal/postgres/archive/AuditTable.ts"
+import * as AuditTable from "../../../src/journal/postgres/tables/AuditTable.ts"
 import { migrate } from "../../../src/journal/postgres/tables/DatabaseSchema.ts"
 import { operation } from "../../contract/journal/auditContract.ts"
 import { it } from "../../lib/effect.ts"

@@ -39,9 +39,14 @@ describe("SqliteJournal and damage", () => {
         )
         yield* session(at, (journal) =>
           Effect.gen(function* () {
-            expect((yield* journal.status).health).toBe("red")
+            const { health, alarm } = yield* journal.status
+            expect(health).toBe("red")
             yield* journal.acknowledge
             expect((yield* journal.status).health).toBe("ok")
+            const records = yield* journal.audit.list({ limit: 10 })
+            expect(records.map(({ who, what, note }) => [who, what, note])).toEqual(
+              alarm.lines.map((line) => ["relay", "loss", line]),
+            )
           }),
         )
         yield* session(at, (journal) =>

@@ -4,11 +4,16 @@
  *
  * **Guarantee.** A relay keeps the lines that it raised until the database says
  * that they were acknowledged. A failover that loses them finds them stored again.
+ * The audit log gets each line in the transaction that stores it.
  */
 import { Effect, Schedule } from "effect"
+import { lossRecord } from "../../AuditLog.ts"
+import * as AlarmLines from "../../stream/AlarmLines.ts"
 import type { Database } from "../connection/Database.ts"
 import type { Clocks } from "../connection/WriteTrouble.ts"
+import * as AuditTable from "../tables/AuditTable.ts"
 import type { KnownRows, OwnStream } from "../tables/KnownRows.ts"
+import * as DamagedEvents from "./DamagedEvents.ts"
 
 interface Raised {
   readonly lines: ReadonlyArray<string>
@@ -32,7 +37,8 @@ const parsed = (text: string | null): Raised => (text === null ? nothing : JSON.
 /** The alarm of all relays, and the lines that this one adds. */
 export interface RedAlarm extends ReturnType<typeof make> {}
 
-export const make = (db: Database, { wall, steady }: Clocks) => {
+/** `relay` is this relay's name. */
+export const make = (db: Database, { wall, steady }: Clocks, relay: string) => {
   /** Lines that this relay has raised: one that a person acknowledged is not raised again. */
   const said = new Set<string>()
   /** Those of them that nobody is known to have acknowledged. */
@@ -47,7 +53,13 @@ export const make = (db: Database, { wall, steady }: Clocks) => {
           "SELECT value FROM meta WHERE key = 'alarm' FOR UPDATE",
         )
         const before = parsed(rows[0]?.value ?? null)
-        const lines = [...new Set([...before.lines, ...own.map(([line]) => line)])]
+        const known = new Set(before.lines)
+        const added = own.filter(([line]) => !known.has(line))
+        yield* AuditTable.putNew(
+          queries,
+          added.map(([line, { at }]) => ({ ...lossRecord(at, line), relay })),
+        )
+        const lines = AlarmLines.shown([...before.lines, ...added.map(([line]) => line)])
         const since = before.lines.length > 0 ? before.since : Math.min(...own.map(([, { at }]) => at))
         yield* queries.query("UPDATE meta SET value = $1 WHERE key = 'alarm'", [
           JSON.stringify({ ...before, lines, since } satisfies Raised),
@@ -71,7 +83,8 @@ export const make = (db: Database, { wall, steady }: Clocks) => {
     const { lines, cleared } = raised
     for (const [line, { at, stored }] of all) {
       if (stored === undefined || stored.at >= askedAt) continue
-      if (lines.includes(line)) all.set(line, { at, stored: { ...stored, cleared } })
+      if (lines.includes(line) || lines.length > AlarmLines.maxLines)
+        all.set(line, { at, stored: { ...stored, cleared } })
       else if (cleared > stored.cleared) all.delete(line)
       else all.set(line, { at })
     }
@@ -79,11 +92,14 @@ export const make = (db: Database, { wall, steady }: Clocks) => {
   }
 
   /** Raises each line once, and keeps it until the database takes it. */
-  const raise = (line: string): Effect.Effect<void> =>
+  const raise = (lines: ReadonlyArray<string>): Effect.Effect<void> =>
     Effect.suspend(() => {
-      if (said.has(line)) return Effect.void
-      said.add(line)
-      all.set(line, { at: wall() })
+      const added = lines.filter((line) => !said.has(line))
+      if (added.length === 0) return Effect.void
+      for (const line of added) {
+        said.add(line)
+        all.set(line, { at: wall() })
+      }
       return store
     })
 
@@ -95,8 +111,7 @@ export const make = (db: Database, { wall, steady }: Clocks) => {
         return store
       }),
 
-    raiseDamaged: (sequence: number) =>
-      raise(`Event ${sequence} can't be read as it was written: it is not delivered; the sender may send it again.`),
+    raiseDamaged: DamagedEvents.make(raise),
 
     /** Says what a failover lost of known rows, once the database answers. */
     raiseLost: (known: KnownRows, own?: OwnStream): Effect.Effect<void> =>
@@ -105,9 +120,9 @@ export const make = (db: Database, { wall, steady }: Clocks) => {
         Effect.flatMap(({ events, from, isPart }) =>
           events === 0
             ? Effect.void
-            : raise(
+            : raise([
                 `The database lost ${isPart ? "at least " : ""}${events} events that were answered, from seq_${from} on: it failed over to a server that did not have them, or went back to an earlier state. Those that had not been delivered by then never will be, unless the sender sends them again.`,
-              ),
+              ]),
         ),
         Effect.ignore,
       ),
@@ -117,7 +132,7 @@ export const make = (db: Database, { wall, steady }: Clocks) => {
       const { lines, since } = note(value, askedAt)
       const own = [...all]
       return {
-        lines: [...new Set([...lines, ...own.map(([line]) => line)])],
+        lines: AlarmLines.shown([...new Set([...lines, ...own.map(([line]) => line)])]),
         since: lines.length > 0 ? since : (own[0]?.[1].at ?? 0),
       }
     },

@@ -1,8 +1,9 @@
 /** Losses that a person has to know of: the journal is `red` until they are acknowledged, across restarts. */
 import type { DatabaseSync } from "node:sqlite"
+import { lossRecord, type Operation } from "../../AuditLog.ts"
+import * as AlarmLines from "../../stream/AlarmLines.ts"
+import { AuditRows } from "../rows/AuditRows.ts"
 import { meta, setMeta } from "../rows/Meta.ts"
-
-const maxLines = 20
 
 /** The alarm of an open journal. */
 export class Alarm {
@@ -11,9 +12,15 @@ export class Alarm {
   /** When the first was found, in epoch milliseconds; 0 when there is none. */
   since: number
   readonly #db: DatabaseSync
+  readonly #audit: AuditRows
+  /** Lines that are not shown, because there are too many. */
+  readonly #beyond = new Set<string>()
+  /** Records that the audit log lacks. */
+  #unrecorded: Array<Operation> = []
 
   constructor(db: DatabaseSync) {
     this.#db = db
+    this.#audit = new AuditRows(db)
     this.message = meta(db, "red") ?? ""
     this.since = this.message === "" ? 0 : Number(meta(db, "red_since") ?? Date.now())
   }
@@ -21,17 +28,20 @@ export class Alarm {
   /** Whether the line is new: `store` makes it durable. */
   add(line: string): boolean {
     const lines = this.message === "" ? [] : this.message.split("\n")
-    if (lines.includes(line) || lines.length > maxLines) return false
+    if (lines.includes(line) || this.#beyond.has(line)) return false
     if (this.message === "") this.since = Date.now()
-    lines.push(lines.length < maxLines ? line : "There is more: `relay journal check` lists all of it.")
-    this.message = lines.join("\n")
+    if (lines.length >= AlarmLines.maxLines) this.#beyond.add(line)
+    this.message = AlarmLines.shown([...lines, line]).join("\n")
+    this.#unrecorded.push(lossRecord(Date.now(), line))
     return true
   }
 
-  /** Within a transaction of the caller's. */
+  /** Within a transaction of the caller's: the audit log keeps every new line. */
   store(): void {
     setMeta(this.#db, "red", this.message)
     setMeta(this.#db, "red_since", String(this.since))
+    for (const record of this.#unrecorded) this.#audit.add(record)
+    this.#unrecorded = []
   }
 
   /** Within a transaction of the caller's; what it returns comes after the commit. */
@@ -40,6 +50,7 @@ export class Alarm {
     return () => {
       this.message = ""
       this.since = 0
+      this.#beyond.clear()
     }
   }
 }

@@ -7,8 +7,9 @@
  */
 import type { DatabaseSync } from "node:sqlite"
 import type { DuplicateKey } from "../../stream/DuplicateKey.ts"
+import { ranges } from "../../stream/Ranges.ts"
 import { keyAt } from "../../stream/RowKeys.ts"
-import { type LogRows, ranges } from "../rows/LogRows.ts"
+import type { LogRows } from "../rows/LogRows.ts"
 import type { Duplicates } from "./Duplicates.ts"
 import type { LaneStore } from "./LaneStore.ts"
 

@@ -7,6 +7,7 @@
 import type { DatabaseSync } from "node:sqlite"
 import type { Entry } from "../../../event/Entry.ts"
 import type { CommitBatch } from "../../stream/CommitBatch.ts"
+import { ranges } from "../../stream/Ranges.ts"
 import { type Decoded, decodeOne, decodeRow, type Stored } from "../../stream/Record.ts"
 import { bytes, int, list } from "./Rows.ts"
 
@@ -30,17 +31,6 @@ interface LogRow extends Decoded {
  * keep what they held at a rehash until a full collection, and a long backlog would pile up there.
  */
 const cachedRows = 8
-
-/** Ascending numbers as ranges, both ends included. */
-export const ranges = (numbers: ReadonlyArray<number>): ReadonlyArray<readonly [from: number, to: number]> => {
-  const found: Array<[number, number]> = []
-  for (const number of numbers) {
-    const last = found.at(-1)
-    if (last !== undefined && last[1] === number - 1) last[1] = number
-    else found.push([number, number])
-  }
-  return found
-}
 
 /** The table `log`. */
 export class LogRows {

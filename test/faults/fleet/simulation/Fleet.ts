@@ -326,7 +326,8 @@ class Play {
   /** The journal is red for nothing but a failover, and for nobody any more once it was acknowledged at one relay. */
   async alarms(): Promise<ReadonlyArray<string>> {
     const lines = async () => (await this.relays.ask(({ status }) => status)).flatMap(({ alarm }) => alarm.lines)
-    const unexpected = (await lines()).filter((line) => this.#losses === 0 || !line.startsWith("The database lost"))
+    const shown = await lines()
+    const unexpected = shown.filter((line) => this.#losses === 0 || !line.startsWith("The database lost"))
     const life = [...this.relays.lives.values()].find(({ parts: [part] }) => part?.journal !== undefined)
     const journal = life?.parts[0]?.journal
     if (life === undefined || journal === undefined) return ["no relay runs"]
@@ -339,7 +340,12 @@ class Play {
     for (let passed = 0; passed < mending && !isAcknowledged; passed++) await this.pass(1)
     await this.pass(hearing)
     const left = await lines()
-    return [...unexpected, ...left.map((line) => `after it was acknowledged: ${line}`)].map((line) => `red: ${line}`)
+    const notes = new Set(await this.shards[0]?.auditNotes())
+    return [
+      ...unexpected,
+      ...left.map((line) => `after it was acknowledged: ${line}`),
+      ...shown.filter((line) => !notes.has(line)).map((line) => `not in the audit log: ${line}`),
+    ].map((line) => `red: ${line}`)
   }
 
   async takeovers(): Promise<number> {

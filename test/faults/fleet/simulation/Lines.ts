@@ -120,6 +120,14 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     line,
+    gone: "a loss stays in the audit log when it was acknowledged",
+    file: postgres("fleet/RedAlarm"),
+    find: "yield* AuditTable.putNew(",
+    replace: "void AuditTable.putNew(",
+    seed: 1,
+  },
+  {
+    line,
     gone: "a relay whose append failed for any reason is not ready",
     file: postgres("connection/WriteTrouble"),
     find: "!isOfData(append.error)) note(append.error)",

@@ -118,6 +118,14 @@ export class Shard {
     })
   }
 
+  /** The notes of the audit log. */
+  auditNotes(): Promise<ReadonlyArray<string>> {
+    return this.#with(async (client) => {
+      const { rows } = await client.query<{ note: string }>(`SELECT note FROM ${this.#schema}.audit`)
+      return rows.map(({ note }) => note)
+    })
+  }
+
   async #run(statements: ReadonlyArray<string>): Promise<void> {
     const run = () =>
       this.#with(async (client) => {

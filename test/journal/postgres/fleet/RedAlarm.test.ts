@@ -1,6 +1,7 @@
 import { expect } from "bun:test"
 import { Effect } from "effect"
 import * as RedAlarm from "../../../../src/journal/postgres/fleet/RedAlarm.ts"
+import { migrate } from "../../../../src/journal/postgres/tables/DatabaseSchema.ts"
 import { it } from "../../../lib/effect.ts"
 import { suiteUnless } from "../../../lib/lacking.ts"
 import { seeded } from "../../../lib/seeded.ts"
@@ -16,10 +17,10 @@ const alarms = Effect.fnUntraced(function* (seed: number) {
   const ask = (text: string) => Effect.promise(() => sql(text.replaceAll("meta", `${schema}.meta`), "relay"))
   yield* Effect.promise(() => sql(`CREATE SCHEMA ${schema} AUTHORIZATION relay`, "relay"))
   const db = yield* openDatabase(url, { schema })
-  yield* Effect.orDie(db.query("CREATE TABLE meta (key text PRIMARY KEY, value text NOT NULL)"))
+  yield* Effect.orDie(migrate(db, schema))
   let now = 0
   const clocks = { wall: () => ++now, steady: () => ++now }
-  const made = [0, 1, 2].map(() => RedAlarm.make(db, clocks))
+  const made = [0, 1, 2].map((at) => RedAlarm.make(db, clocks, `relay ${at}`))
   const value = Effect.map(
     ask("SELECT value FROM meta WHERE key = 'alarm'"),
     ([row]) => (row?.value ?? null) as string | null,
@@ -36,7 +37,8 @@ const alarms = Effect.fnUntraced(function* (seed: number) {
       ask("DELETE FROM meta"),
       told === null ? Effect.void : ask(`INSERT INTO meta VALUES ('alarm', '${told.replaceAll("'", "''")}')`),
     )
-  return { made, value, hear, restore }
+  const audit = Effect.promise(() => sql(`SELECT note FROM ${schema}.audit`, "relay"))
+  return { made, value, hear, restore, audit }
 })
 
 suiteUnless(reasonToSkip(), "the alarm of a fleet", () => {
@@ -70,6 +72,43 @@ suiteUnless(reasonToSkip(), "the alarm of a fleet", () => {
         ["ok", 0],
         ["ok", 0],
       ])
+    }).pipe(Effect.scoped),
+  )
+
+  it.effect("is one line for a damaged row, and stays in the audit log after it was acknowledged", () =>
+    Effect.gen(function* () {
+      const { start, sql } = yield* relays
+      const { journal } = yield* start("a")
+      yield* journal.openLane("lake")
+      yield* Effect.forEach(["one", "two", "three"], (id) => journal.append(event(id), ["lake"]), {
+        concurrency: "unbounded",
+      })
+      yield* sql("UPDATE relay.log SET bytes = decode(repeat('00', octet_length(bytes)), 'hex')")
+      for (let looked = 0; looked < 2; looked++) yield* Effect.ignore(journal.events({ limit: 10 }))
+      yield* Effect.ignore(journal.pastLost(0))
+      yield* seconds(2)
+      const { alarm } = yield* journal.status
+      expect(alarm.lines.join()).toMatch(/^Events 1 to 3 can't be read as they were written: [^,]*$/)
+      yield* meanwhile(journal.acknowledge)
+      yield* seconds(2)
+      expect((yield* journal.status).alarm.lines).toEqual([])
+      const records = yield* meanwhile(journal.audit.list({ limit: 10 }))
+      expect(records).toMatchObject([{ who: "relay", what: "loss", note: alarm.lines[0], relay: "a" }])
+    }).pipe(Effect.scoped),
+  )
+
+  it.effect("shows 20 lines of more losses, and the audit log has each once", () =>
+    Effect.gen(function* () {
+      const { made, hear, audit } = yield* alarms(100)
+      const [first, second] = made
+      if (first === undefined || second === undefined) throw new Error("there are three")
+      for (let at = 0; at < 60; at += 2) yield* first.raiseDamaged(at)
+      for (let heard = 0; heard < 3; heard++) {
+        for (const alarm of made) expect(yield* hear(alarm)).toHaveLength(21)
+      }
+      expect(yield* audit).toHaveLength(30)
+      yield* second.clear
+      for (const alarm of made) expect(yield* hear(alarm)).toEqual([])
     }).pipe(Effect.scoped),
   )
 

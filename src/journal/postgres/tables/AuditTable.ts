@@ -27,6 +27,8 @@ const columnsOf = ({ at, who, by, what, on, result, note, relay }: Stored) => [
   relay,
 ]
 
+const types = "$1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[]"
+
 /** `relay`: the name of the one that is asked. Nothing is deleted by age while its wall clock can't be believed. */
 export const make = (db: Queries, relay: string, wallClock: WallClock) =>
   ({
@@ -48,10 +50,21 @@ export const make = (db: Queries, relay: string, wallClock: WallClock) =>
       ),
   }) satisfies AuditLog
 
+/** Records that may be there already: the answer to the first time was lost. */
+export const putNew = (db: Queries, some: ReadonlyArray<Stored>) =>
+  some.length === 0
+    ? Effect.void
+    : db.query(
+        `INSERT INTO audit (at, who, "by", what, "on", result, note, relay)
+         SELECT * FROM unnest(${types}) AS new(at, who, "by", what, "on", result, note, relay) WHERE NOT EXISTS (
+           SELECT FROM audit WHERE (at, note, relay) = (new.at, new.note, new.relay))`,
+        unnested(8, some, columnsOf),
+      )
+
 /** Records of another journal, in their order. */
 export const put = (db: Queries, some: ReadonlyArray<Stored>) =>
   db.query(
     `INSERT INTO audit (at, who, "by", what, "on", result, note, relay)
-     SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])`,
+     SELECT * FROM unnest(${types})`,
     unnested(8, some, columnsOf),
   )

@@ -1,0 +1,28 @@
+/**
+ * Events that can't be read as they were written. A damaged row is found event by
+ * event, and is one line of the alarm for each range.
+ */
+import { Effect } from "effect"
+import { eventsOf, ranges } from "../../stream/Ranges.ts"
+
+const lineOf = (range: readonly [from: number, to: number]): string => {
+  const [they, were] = range[0] === range[1] ? ["it is", "it was"] : ["they are", "they were"]
+  return `${eventsOf(range)} can't be read as ${were} written: ${they} not delivered; the sender may send them again.`
+}
+
+/** Returns a function that raises an event once, with those that are found at the same time. */
+export const make = (raise: (lines: ReadonlyArray<string>) => Effect.Effect<void>) => {
+  const known = new Set<number>()
+  let found: Array<number> = []
+  const raiseFound = Effect.suspend(() => {
+    const lines = ranges(found.toSorted((a, b) => a - b)).map(lineOf)
+    found = []
+    return raise(lines)
+  })
+  return (sequence: number): Effect.Effect<void> =>
+    Effect.suspend(() => {
+      if (known.has(sequence)) return Effect.void
+      known.add(sequence)
+      return found.push(sequence) === 1 ? Effect.andThen(Effect.yieldNow, raiseFound) : Effect.void
+    })
+}
