@@ -11,6 +11,7 @@ import { Clock, Duration, Effect } from "effect"
 import { quarantine } from "../event/Event.ts"
 import type { Archive } from "../journal/Archive.ts"
 import { Operator } from "../journal/Operator.ts"
+import { rounds } from "../journal/Rounds.ts"
 import { floorOf, streamOf } from "../journal/Sequences.ts"
 import * as WallClock from "../journal/WallClock.ts"
 import { rejected, type Sink } from "../sinks/Sink.ts"
@@ -116,5 +117,5 @@ export const expiring = Effect.fnUntraced(function* (
       )
     }
   })
-  return yield* round.pipe(Effect.ignore, Effect.andThen(Effect.sleep(expireEvery)), Effect.forever)
+  return yield* rounds("deleting old deliveries from the quarantine", round, expireEvery)
 })

@@ -5,6 +5,7 @@
 import { Clock, Duration, Effect, SubscriptionRef } from "effect"
 import * as Monotonic from "../event/Monotonic.ts"
 import type { Log, Streams } from "../journal/Journal.ts"
+import { rounds } from "../journal/Rounds.ts"
 import { Stall } from "./lane/Stall.ts"
 
 const lookEvery = Duration.seconds(1)
@@ -17,7 +18,7 @@ export class UnservedLanes {
   /** Looks for ever; `isServed` says whether a lane runs, or no sink wants one. */
   looking(owned: Streams, isServed: (log: Log, sink: string) => boolean): Effect.Effect<never> {
     const look = Effect.suspend(() => this.#look(SubscriptionRef.getUnsafe(owned), isServed))
-    return Effect.forever(Effect.delay(Effect.ignore(look), lookEvery))
+    return rounds("looking for lanes that don't run", look, lookEvery)
   }
 
   readonly #look = Effect.fnUntraced(function* (

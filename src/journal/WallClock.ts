@@ -16,6 +16,12 @@ export interface WallClock {
   readonly trusted: () => boolean
 }
 
+/** A message for the status; empty while the wall clock can be believed. */
+export const warningOf = (wallClock: WallClock): string =>
+  wallClock.trusted()
+    ? ""
+    : `The wall clock was set by ${Math.round(wallClock.drift() / 1000)} s: nothing is deleted by age until it agrees again or the relay restarts.`
+
 export const make = (clock: Clock.Clock): WallClock => {
   const offset = () => clock.currentTimeMillisUnsafe() - Monotonic.millis(clock)
   const start = offset()

@@ -63,7 +63,8 @@ export const make = Effect.fnUntraced(function* (
   const report = FleetReport.make(fleet)
   const admission = Admission.make(member, trouble, options.maxSize)
   writer.refusal = admission.refusal
-  yield* Upkeep.run(db, member, report, options)
+  const wallClock = WallClock.make(clock)
+  yield* Upkeep.run(db, member, report, options, wallClock)
   const count = Effect.suspend(() => Effect.forEach(fleet.streams, ({ counted }) => counted, { discard: true }))
   const keepAlarm = Effect.suspend(() => alarm.heard(fleet.news.alarm, fleet.now() - fleet.beatAge))
   for (const task of [admission.measure(report), trouble.check(db), keepAlarm, count]) {
@@ -73,7 +74,7 @@ export const make = Effect.fnUntraced(function* (
   const operations = new Operations(db, writer, () => {
     for (const stream of fleet.streams) stream.recount()
   })
-  const audit = AuditTable.make(db, options.name, WallClock.make(clock))
+  const audit = AuditTable.make(db, options.name, wallClock)
   const finder = new EventFinder(db, () => fleet.now())
   /** The head of the stream that this relay writes, or wrote last. */
   let head = 0
@@ -96,7 +97,7 @@ export const make = Effect.fnUntraced(function* (
     knowSinks: (sinks) => writer.knowSinks(sinks),
     broken: Deferred.await(brokenSignal),
 
-    status: PostgresStatus.make(member, report, admission, alarm, options.maxSize),
+    status: PostgresStatus.make(member, report, admission, alarm, options.maxSize, wallClock),
     acknowledge: askingAgain(refusing(alarm.clear)),
     hour: HourCounts.make(db, options.name),
     audit: {

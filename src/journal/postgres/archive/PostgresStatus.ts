@@ -2,6 +2,7 @@
 import { Effect } from "effect"
 import { relayVersion } from "../../../runtime/Version.ts"
 import { fillingMarks, type JournalStatus } from "../../JournalStatus.ts"
+import { type WallClock, warningOf } from "../../WallClock.ts"
 import type { Admission } from "../fleet/Admission.ts"
 import type { FleetReport } from "../fleet/FleetReport.ts"
 import type { Member } from "../fleet/Member.ts"
@@ -14,6 +15,7 @@ export const make = (
   admission: Admission,
   alarm: RedAlarm,
   maxBytes: number,
+  wallClock: WallClock,
 ): Effect.Effect<JournalStatus> =>
   Effect.sync(() => {
     const raised = alarm.state(fleet.news.alarm, fleet.now() - fleet.beatAge)
@@ -30,7 +32,9 @@ export const make = (
     const head = report.sum(({ accepted }) => accepted)
     return {
       health: health === "ok" && raised.lines.length > 0 ? "red" : health,
-      message: [message, ...troubles, ...unreadable, ...raised.lines].filter((line) => line !== "").join("\n"),
+      message: [message, ...troubles, ...unreadable, ...raised.lines, warningOf(wallClock)]
+        .filter((line) => line !== "")
+        .join("\n"),
       alarm: raised,
       head,
       first: head + 1 - report.sum(({ kept }) => kept),

@@ -1,5 +1,7 @@
 /** A relay keeps the streams that it owns in order as long as it runs: it deletes what is old, and counts dead letters. */
 import { Clock, Duration, Effect } from "effect"
+import { rounds } from "../../Rounds.ts"
+import type { WallClock } from "../../WallClock.ts"
 import type { Database } from "../connection/Database.ts"
 import * as Housekeeping from "../lanes/Housekeeping.ts"
 import { loadPlaces } from "../lanes/StreamLoading.ts"
@@ -18,15 +20,16 @@ export interface UpkeepOptions {
   readonly duplicates: { readonly age: Duration.Duration; readonly count: number }
 }
 
-/** Runs until the scope closes. */
+/** Runs until the scope closes. Nothing is deleted by age while the wall clock can't be believed. */
 export const run = Effect.fnUntraced(function* (
   db: Database,
   { fleet }: Member,
   report: FleetReport,
   { retention, maxSize, duplicates }: UpkeepOptions,
+  wallClock: WallClock,
 ) {
   const tidy = Effect.gen(function* () {
-    const before = (yield* Clock.currentTimeMillis) - Duration.toMillis(retention)
+    const before = wallClock.trusted() ? (yield* Clock.currentTimeMillis) - Duration.toMillis(retention) : 0
     const tooMany = () => report.usedBytes() - maxSize * 0.9
     for (const stream of fleet.streams) {
       if (stream.isLost) continue
@@ -40,6 +43,6 @@ export const run = Effect.fnUntraced(function* (
       ? Effect.void
       : Housekeeping.forget(db, { age: Duration.toMillis(duplicates.age), count: duplicates.count }),
   )
-  yield* Effect.forkScoped(Effect.forever(Effect.delay(Effect.ignore(tidy), pruneEvery)))
-  yield* Effect.forkScoped(Effect.forever(Effect.delay(Effect.ignore(forget), forgetEvery)))
+  yield* Effect.forkScoped(rounds("deleting old events", tidy, pruneEvery))
+  yield* Effect.forkScoped(rounds("forgetting old deliveries", forget, forgetEvery))
 })

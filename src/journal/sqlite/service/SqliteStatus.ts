@@ -1,6 +1,6 @@
 /** The journal's report on itself. */
 import type { JournalStatus } from "../../JournalStatus.ts"
-import type { WallClock } from "../../WallClock.ts"
+import { type WallClock, warningOf } from "../../WallClock.ts"
 import type { Engine } from "../commit/Engine.ts"
 import type { SqliteConfig } from "../SqliteConfig.ts"
 
@@ -17,12 +17,9 @@ const healthOf = ({ brokenBy, isStarting, space, locked, alarm }: Engine): Journ
 export const statusOf = (engine: Engine, { path, maxSize }: SqliteConfig, wallClock: WallClock): JournalStatus => {
   const { usedBytes, walBytes, freeDiskBytes, filling, message } = engine.space
   const { brokenBy, alarm, head } = engine
-  const clockMessage = wallClock.trusted()
-    ? ""
-    : `The wall clock was set by ${Math.round(wallClock.drift() / 1000)} s: nothing is deleted by age until it agrees again or the relay restarts.`
   return {
     health: healthOf(engine),
-    message: [brokenBy?.message ?? "", message, engine.locked.message, alarm.message, clockMessage]
+    message: [brokenBy?.message ?? "", message, engine.locked.message, alarm.message, warningOf(wallClock)]
       .filter((text) => text !== "")
       .join("\n"),
     alarm: { lines: alarm.message === "" ? [] : alarm.message.split("\n"), since: alarm.since },

@@ -1,0 +1,31 @@
+import { describe, expect } from "bun:test"
+import { Effect, Fiber, Logger } from "effect"
+import { TestClock } from "effect/testing"
+import { rounds } from "../../src/journal/Rounds.ts"
+import { it } from "../lib/effect.ts"
+
+describe("work that is repeated", () => {
+  it.effect("goes on after a failure and after a bug, and logs both", () =>
+    Effect.gen(function* () {
+      const lines: Array<string> = []
+      const logger = Logger.layer([Logger.make(({ logLevel, message }) => void lines.push(`${logLevel} ${message}`))])
+      let round = 0
+      const task = Effect.suspend((): Effect.Effect<void, Error> => {
+        round += 1
+        if (round === 1) return Effect.die(new TypeError("no such thing"))
+        return round === 2 ? Effect.fail(new Error("the disk is away")) : Effect.void
+      })
+      const fiber = yield* Effect.forkChild(Effect.provide(rounds("counting", task, "1 second"), logger))
+      yield* TestClock.adjust("3 seconds")
+      expect(round).toBe(4)
+      expect(lines.map((line) => line.split(",")[0])).toEqual([
+        "Error a bug in relay: counting failed; it is tried again",
+        "Warn counting failed",
+      ])
+      expect(lines[1]).toContain("the disk is away")
+      yield* Fiber.interrupt(fiber)
+      yield* TestClock.adjust("4 seconds")
+      expect(round).toBe(4)
+    }),
+  )
+})
