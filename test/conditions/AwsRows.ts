@@ -12,7 +12,7 @@ import * as Wires from "./Wires.ts"
 
 const { numberIn, sized, special } = Wires
 
-/** What differs between the services. */
+/** The differences between the services. */
 export interface AwsKind {
   readonly name: AwsName
   /** The keys of a sink to a target of this name, for a service at this URL. */
@@ -38,7 +38,7 @@ export interface AwsKind {
 
 const credentials = { accessKeyId: "one", secretAccessKey: "a-secret" }
 
-/** Nothing listens at this port. */
+/** A port at which nothing listens. */
 const closed = 1
 
 let made = 0
@@ -70,6 +70,9 @@ interface FakeTarget extends Wires.Target {
 /** moto takes seconds on a busy machine. */
 const patientAt: Wires.On = (what, more) =>
   Wires.on(reasonToSkip())(what, { delivery: { timeout: "5 seconds" }, ...more })
+
+/** Events before the condition, which go in several requests at a time. */
+const severalConnections = 60
 
 /** A service that answers as a scenario says. */
 const fake =
@@ -168,7 +171,7 @@ const profile =
   }
 
 const hours = 3_600_000
-/** AWS refuses a signature that is more than so many milliseconds old, or as far ahead. */
+/** Milliseconds by which the time of a signature may differ from the time at AWS. */
 const tolerance = 300_000
 
 /** The service refuses requests of a wrong time, and says its own. */
@@ -218,9 +221,12 @@ const network = (kind: AwsKind) => {
   const [on, quick] = [patientAt, Wires.on(reasonToSkip())]
   const moto = inMoto(kind)
   return {
-    a: Wires.forgets(quick, moto),
+    a: Wires.forgets(quick, fake(kind), severalConnections),
     b: [...Wires.moves(on, moto, /can't be reached/), movesOn(kind)],
-    e: Wires.answersLate(quick, moto, /no answer within 1s/),
+    e: Wires.answersLate(quick, fake(kind), /no answer within 1s/, {
+      copies: 30,
+      because: "each attempt is stored, until the service answers in time",
+    }),
     k: Wires.severalAddresses(on, moto),
   }
 }
@@ -387,7 +393,7 @@ export const away = (
   const start = Wires.byProxy(
     removable,
     ({ target }) => target.remove(),
-    // Nothing is to come before the target has its queue.
+    // An event that comes before the target has its queue would be dropped.
     async ({ target, wire }) => {
       wire.pointTo(closed)
       wire.cut()

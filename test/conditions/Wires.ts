@@ -99,10 +99,11 @@ export const byName =
     }
   }
 
-/** Row a. */
-export const forgets = (on: On, make: MakeTarget): ReadonlyArray<Scenario> => [
-  on("a firewall forgets the connection; the event goes by another one", {
+/** Row a. `first` is the number of events before the condition. */
+export const forgets = (on: On, make: MakeTarget, first?: number): ReadonlyArray<Scenario> => [
+  on("a firewall forgets all connections; the events go by others", {
     start: byProxy(make, ({ wire }) => wire.forget()),
+    ...(first !== undefined && { first }),
   }),
 ]
 
