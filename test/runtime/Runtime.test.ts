@@ -149,6 +149,37 @@ describe("an idle connection", () => {
   )
 })
 
+describe("a port that is kept for another handler", () => {
+  const serve = (door: Runtime.Door, text: string) => door.serve({ handler: () => new Response(text) })
+  const answer = (port: number) =>
+    Effect.promise(async () => {
+      const response = await fetch(`http://127.0.0.1:${port}/`)
+      return `${await response.text()} ${response.headers.get("connection") ?? "stays"}`
+    })
+
+  it.live("closes connections from the moment that it leaves, and lets requests wait for the next handler", () =>
+    Effect.gen(function* () {
+      const whileHeld = ({ url }: Request) => (url.endsWith("/probe") ? new Response("held") : undefined)
+      const door = yield* Runtime.openDoor({ address: anywhere, whileHeld })
+      const { port } = door.address
+      yield* Effect.scoped(
+        Effect.gen(function* () {
+          yield* serve(door, "first")
+          expect(yield* answer(port)).toBe("first stays")
+          yield* door.leave
+          expect(yield* answer(port)).toBe("first close")
+        }),
+      )
+      const waiting = yield* Effect.forkChild(answer(port))
+      // An answer of the same port that comes later: the request before it is waiting.
+      expect(yield* Effect.promise(async () => (await fetch(`http://127.0.0.1:${port}/probe`)).text())).toBe("held")
+      yield* serve(door, "second")
+      expect(yield* Fiber.join(waiting)).toStartWith("second")
+      expect(yield* answer(port)).toBe("second stays")
+    }),
+  )
+})
+
 describe("a drain", () => {
   /** A server in a scope of its own, with a handler that answers when it is let. */
   const slow = Effect.fnUntraced(function* (drainTimeout: Duration.Duration) {

@@ -116,6 +116,7 @@ export const make = Effect.fnUntraced(function* (first: Handover.Predecessor | u
   const attempts = yield* Queue.unbounded<Attempt>()
   const all = () => [...doors.all.values()]
   let underWay = false
+  let isHandedOver = false
   let listeningSince: Millis | undefined
   let turn = first?.facts.turn ?? { instance: crypto.randomUUID(), ended: [] }
   let status: RestartStatus = { pid: Handover.situation(notify.isHeard).pid }
@@ -149,6 +150,7 @@ export const make = Effect.fnUntraced(function* (first: Handover.Predecessor | u
       Effect.mapError(({ message }) => new RestartRefused({ message })),
       Effect.onExit((exit) => Effect.sync(() => (underWay = Exit.isSuccess(exit)))),
     )
+    isHandedOver = true
     for (const door of all()) yield* door.leave
     yield* Queue.offer(attempts, attempt)
     return attempt.pid
@@ -166,6 +168,7 @@ export const make = Effect.fnUntraced(function* (first: Handover.Predecessor | u
   const opened = Effect.fnUntraced(function* (config: RelayConfig, took: Millis) {
     running = { config, took }
     underWay = false
+    isHandedOver = false
     if (first === undefined || listeningSince === undefined) return
     const waited = Math.round((yield* Monotonic.now) - listeningSince)
     listeningSince = undefined
@@ -203,7 +206,7 @@ export const make = Effect.fnUntraced(function* (first: Handover.Predecessor | u
     restart: { begin, status: Effect.sync(() => status) },
     doors,
     turn: () => turn,
-    isHandedOver: () => underWay,
+    isHandedOver: () => isHandedOver,
     succeed,
     opened,
     asked: Queue.take(attempts),
