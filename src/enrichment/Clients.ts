@@ -30,6 +30,8 @@ export class ClientsError extends Schema.TaggedError<ClientsError>()("ClientsErr
   /** `unknown`: there is no such client. `refused`: the config must be changed. `failed`: it may work later. */
   reason: Schema.Literals(["unknown", "refused", "failed"]),
   message: Schema.String,
+  /** Milliseconds that the API asks to wait. */
+  retryAfter: Schema.optionalKey(Schema.Number),
 }) {}
 
 /** Looks clients up. */
@@ -39,6 +41,11 @@ export interface Clients {
   /** How many clients are in the cache. */
   readonly size: Effect.Effect<number>
 }
+
+const ownAuthorities = "NODE_EXTRA_CA_CERTS names authorities of one's own"
+/** Milliseconds to wait after a 429 that names no time. */
+const usualWait = 5_000
+const isSeconds = (text: string): boolean => /^[1-9]\d{0,3}$/.test(text)
 
 const field = Schema.optionalKey(Schema.NullOr(Schema.String))
 const Client = Schema.fromJsonString(
@@ -81,28 +88,44 @@ export const make = Effect.fnUntraced(function* (config: ClientsConfig): Effect.
   const fail = (reason: ClientsError["reason"], message: string) =>
     Effect.fail(new ClientsError({ reason, message: `client details: ${message}` }))
 
+  const unreached = (failure: HttpTransport.Failure) => {
+    const why = HttpTransport.passing[failure]
+    return why === undefined
+      ? fail(
+          "refused",
+          `no TLS with the API${way} (${failure}): check "clients.baseUrl" and the clock; ${ownAuthorities}`,
+        )
+      : fail("failed", `the API can't be reached${way}: ${why}`)
+  }
+
   const exchange = async (id: string, abort: AbortController) => {
     const url = `${baseUrl}/v1/clients/${escapeUrl(id)}`
     const response = await fetch(url, { headers: sent, signal: abort.signal })
-    return { status: response.status, body: Buffer.concat(await drain(response, abort)).toString("utf8") }
+    const wait = response.headers.get("retry-after") ?? ""
+    return { status: response.status, wait, body: Buffer.concat(await drain(response, abort)).toString("utf8") }
   }
 
   const request = (id: string) =>
-    Effect.callback<{ readonly status: number; readonly body: string }, ClientsError>((resume) => {
+    Effect.callback<Awaited<ReturnType<typeof exchange>>, ClientsError>((resume) => {
       const abort = new AbortController()
       exchange(id, abort).then(
         (answer) => resume(Effect.succeed(answer)),
-        (error) => resume(fail("failed", `the API can't be reached${way}: ${HttpTransport.failureOf(error)}`)),
+        (error) => resume(unreached(HttpTransport.failureOf(error))),
       )
       return Effect.sync(() => abort.abort())
     })
 
   const lookup = Effect.fnUntraced(function* (id: string) {
     yield* wait
-    const { status, body } = yield* request(id)
+    const { status, wait: asked, body } = yield* request(id)
     if (status === 404 || status === 410) return yield* fail("unknown", "the API knows no such client")
     if (status === 401 || status === 403) {
       return yield* fail("refused", `the API answers ${status}${way}; check "clients.headers"`)
+    }
+    if (status === 429 || (status === 503 && isSeconds(asked))) {
+      const message = `client details: the API answers ${status}${way}`
+      const retryAfter = isSeconds(asked) ? Number(asked) * 1_000 : usualWait
+      return yield* new ClientsError({ reason: "failed", message, retryAfter })
     }
     if (status !== 200) return yield* fail("failed", `the API answers ${status}${way}`)
     const noClient = fail("failed", 'the API\'s answer is no client; check "clients.baseUrl"')

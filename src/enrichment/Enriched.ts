@@ -14,7 +14,15 @@ import * as Envelope from "../event/Envelope.ts"
 import * as Pointer from "../event/Pointer.ts"
 import * as Template from "../formats/Template.ts"
 import * as Pattern from "../routing/Pattern.ts"
-import { failed, misconfigured, type Sink, type SinkError, unacceptable, withoutAnswer } from "../sinks/Sink.ts"
+import {
+  failed,
+  misconfigured,
+  type Sink,
+  type SinkError,
+  throttled,
+  unacceptable,
+  withoutAnswer,
+} from "../sinks/Sink.ts"
 import type { ClientDetails, Clients, ClientsError } from "./Clients.ts"
 
 /** The choices when the details are not available. */
@@ -40,10 +48,11 @@ const withDetails = (entry: Entry, client: ClientDetails): Entry => {
   }
 }
 
-const failureOf = ({ reason, message }: ClientsError, without: WithoutDetails): SinkError | undefined => {
+const failureOf = ({ reason, message, retryAfter }: ClientsError, without: WithoutDetails): SinkError | undefined => {
   // A client that does not exist will not exist later either.
   if (without === "deliver" || (without === "wait" && reason === "unknown")) return undefined
   if (without === "deadLetter") return unacceptable(message)
+  if (retryAfter !== undefined) return throttled(message, retryAfter)
   return reason === "refused" ? misconfigured(message) : failed(message)
 }
 

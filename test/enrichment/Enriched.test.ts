@@ -227,10 +227,24 @@ describe("an API that", () => {
           expect(sent.length).toBe(reason === undefined ? 1 : 0)
           expect(`${reason?.message} ${sent.join()}`).not.toContain("canary")
         }
-        expect(outcomes).toEqual([undefined, "DeliveryFailed", "DeliveryRejected"])
+        const waits = name === "is overloaded" ? "SinkThrottled" : "DeliveryFailed"
+        expect(outcomes).toEqual([undefined, waits, "DeliveryRejected"])
       }),
     )
   }
+
+  it.live("asks for a wait has the lane wait as long", () =>
+    Effect.gen(function* () {
+      for (const [status, headers, retryAfter] of [
+        [429, { "retry-after": "7" }, 7_000],
+        [429, {}, 5_000],
+        [503, { "retry-after": "30" }, 30_000],
+      ] as const) {
+        const { sink } = yield* asking((_, response) => response.writeHead(status, headers).end(), "wait")
+        expect(yield* reasonOf(sink.send([about(1, "cl_1")]))).toMatchObject({ _tag: "SinkThrottled", retryAfter })
+      }
+    }),
+  )
 
   it.live("does not know a client is not waited for", () =>
     Effect.gen(function* () {
