@@ -17,6 +17,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     file: postgres("lanes/Settling"),
     find: "isOwned} FOR SHARE)",
     replace: 'isOwned.replace("epoch = ($2::text[])[1]::bigint", "true")} FOR SHARE)',
+    seed: 2,
   },
   {
     line: "fleet-late-commit",
