@@ -33,13 +33,16 @@ export type Ask<Client> = <A>(
 export const traits = { libraries: ["@aws-sdk/", "@aws/", "@smithy/"], concurrency: 8 } as const
 
 /** Opens a client for a scope. */
-export const open = <Client extends { destroy(): void }>(
+export const open = <Client>(
   make: (options: Options) => Client,
   config: ClientConfig,
   place: AwsErrors.Place,
 ): Effect.Effect<Ask<Client>, never, Scope.Scope> =>
   Effect.gen(function* () {
-    const connections = AwsConnections.make()
+    const connections = yield* Effect.acquireRelease(
+      Effect.sync(() => AwsConnections.make()),
+      ({ close }) => Effect.sync(close),
+    )
     const credentials = yield* AwsCredentials.of(config, connections)
     const options: Options = {
       region: config.region,
@@ -54,7 +57,6 @@ export const open = <Client extends { destroy(): void }>(
       client ??= make({ ...options, credentials: credentials() })
       return client
     }
-    yield* Effect.addFinalizer(() => Effect.sync(() => client?.destroy()))
     /** The SDK keeps credentials, also those that AWS refuses: another client looks for them again. */
     const doubt = (error: AwsErrors.AwsError) =>
       Effect.sync(() => {

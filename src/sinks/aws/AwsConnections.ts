@@ -16,6 +16,8 @@ export interface AwsConnections {
   readonly requestHandler: { readonly httpAgent: HttpAgent; readonly httpsAgent: HttpsAgent }
   /** Closes the connections without a request. */
   readonly closeIdle: () => void
+  /** Closes all. */
+  readonly close: () => void
 }
 
 export const make = (idle = longestIdle): AwsConnections => {
@@ -27,5 +29,8 @@ export const make = (idle = longestIdle): AwsConnections => {
       for (const socket of Object.values(agent.freeSockets).flat()) socket?.destroy()
     }
   }
-  return { requestHandler, closeIdle }
+  const close = (): void => {
+    for (const agent of Object.values(requestHandler)) agent.destroy()
+  }
+  return { requestHandler, closeIdle, close }
 }

@@ -1,13 +1,14 @@
 /** Connections that a NAT or a firewall has dropped without a word. */
 import { expect } from "bun:test"
-import { request } from "node:http"
+import { createServer, request } from "node:http"
 import type { Socket } from "node:net"
-import { Effect } from "effect"
+import { Effect, Fiber } from "effect"
 import * as AwsConnections from "../../../src/sinks/aws/AwsConnections.ts"
 import { it } from "../../lib/effect.ts"
-import { serve } from "../receiver.ts"
+import { listening, serve } from "../receiver.ts"
 import { entry } from "../samples.ts"
 import { openSqs } from "../sqs/sqsSink.ts"
+import { errorJson } from "./awsServer.ts"
 
 it.live("after one attempt without an answer no connection that was idle then is used", () =>
   Effect.gen(function* () {
@@ -42,6 +43,33 @@ it.live(
         expect(connections()).toBe(times)
       }
     }),
+)
+
+it.live("a sink whose credentials were refused leaves no connection open when it closes", () =>
+  Effect.gen(function* () {
+    const waiting: Array<() => void> = []
+    const server = createServer((_, response) => {
+      waiting.push(() => response.end(JSON.stringify({ Attributes: {} })))
+      if (waiting.length === 2) response.writeHead(403).end(errorJson("ExpiredToken", "The token is expired"))
+    })
+    // It closes no idle connection by itself.
+    server.keepAliveTimeout = 0
+    const { url, sockets } = yield* listening(server)
+    yield* Effect.scoped(
+      Effect.gen(function* () {
+        const sink = yield* openSqs(() => ({ queueUrl: `${url}/123456789012/events` }))
+        const first = yield* Effect.forkChild(sink.check, { startImmediately: true })
+        while (waiting.length === 0) yield* Effect.sleep("1 millis")
+        expect((yield* Effect.flip(sink.check)).reason._tag).toBe("SinkMisconfigured")
+        // Its connection is idle from now on.
+        waiting[0]?.()
+        yield* Fiber.join(first)
+      }),
+    )
+    // By itself it would end after 15 seconds.
+    for (let turn = 0; turn < 500 && sockets.size > 0; turn++) yield* Effect.sleep("10 millis")
+    expect(sockets.size).toBe(0)
+  }),
 )
 
 it.live("a connection that is idle for long is closed before it is used again", () =>
