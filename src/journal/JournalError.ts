@@ -14,6 +14,8 @@ export class JournalUnavailable extends Schema.TaggedError<JournalUnavailable>()
   ...said,
   /** Another process holds a lock on the file: it passes. */
   isLocked: Schema.optionalKey(Schema.Boolean),
+  /** The journal refuses the data of the request, and will do so again; other requests are stored. */
+  isOfData: Schema.optionalKey(Schema.Boolean),
 }) {}
 
 /** Never again in this process: an fsync failed, or the file is not the one that was opened. */
@@ -44,6 +46,9 @@ export const unavailable = (message: string): JournalError =>
 
 export const locked = (message: string): JournalError =>
   new JournalError({ reason: new JournalUnavailable({ message, isLocked: true }) })
+
+export const refusedData = (message: string): JournalError =>
+  new JournalError({ reason: new JournalUnavailable({ message, isOfData: true }) })
 
 export const broken = (message: string): JournalError => new JournalError({ reason: new JournalBroken({ message }) })
 

@@ -3,14 +3,15 @@
  * way to the database the next one fills.
  *
  * **Guarantee.** Groups are committed one after the other, in the order in which
- * they were filled. Who waits hears of a commit only after it.
+ * they were filled. Who waits hears of a commit only after it. If the database
+ * refuses the data of an event, the others of its group are stored.
  */
-import { Exit } from "effect"
+import { Cause, Exit, Option } from "effect"
 import type { Event } from "../../../event/Event.ts"
 import type { AppendExit } from "../../Journal.ts"
 import type { JournalError } from "../../JournalError.ts"
 import { CommitScheduler } from "../../stream/CommitScheduler.ts"
-import type { DuplicateKey } from "../../stream/DuplicateKey.ts"
+import { type DuplicateKey, keyOf } from "../../stream/DuplicateKey.ts"
 import { duplicate } from "../../stream/Reappended.ts"
 import { Origin } from "../../stream/Record.ts"
 import { Group, type Stored } from "./Group.ts"
@@ -145,6 +146,21 @@ export class Appends {
     })
   }
 
+  /** Commits each event of a group by itself, because the database refused the data of an event. */
+  async #oneByOne(group: Group): Promise<void> {
+    for (const [place, { event, sinks }] of group.batch.entries.entries()) {
+      const one = new Group()
+      one.add(event, sinks, Origin.delivered, keyOf(event))
+      const started = performance.now()
+      const exit = await this.#options.commit(one)
+      if (Exit.isFailure(exit)) group.refusals.set(place, Exit.failCause(exit.cause))
+      else {
+        if (exit.value.void.length > 0) group.isVoid.add(place)
+        this.#options.stored(one, exit.value, performance.now() - started)
+      }
+    }
+  }
+
   async #runAll(): Promise<void> {
     for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
       if (next.group === undefined) {
@@ -157,14 +173,17 @@ export class Appends {
       const exit = await commit(group)
       const ended = performance.now()
       const count = group.batch.entries.length
-      if (Exit.isSuccess(exit)) {
+      const isSplit = count > 1 && commit === this.#options.commit && isOfData(exit)
+      if (isSplit) await this.#oneByOne(group)
+      else if (Exit.isSuccess(exit)) {
         for (const place of exit.value.void) group.isVoid.add(place)
         this.#options.stored(group, exit.value, ended - started)
       }
       this.#waiting.shift()
       // Events that have come meanwhile come together with it.
       this.#scheduler.committed(count + this.#open.batch.entries.length, ended)
-      group.batch.finish(Exit.isSuccess(exit) ? appended : Exit.failCause(exit.cause), 0)
+      group.batch.finish(isSplit || Exit.isSuccess(exit) ? appended : Exit.failCause(exit.cause), 0)
+      if (group.refusals.size > 0) continue
       group.clear()
       if (this.#free.length < 2) this.#free.push(group)
     }
@@ -173,4 +192,11 @@ export class Appends {
 
 /** The result of an event of a group. */
 export const exitOf = (exit: AppendExit, group: Group, place: number): AppendExit =>
-  Exit.isSuccess(exit) && group.isVoid.has(place) ? duplicate : exit
+  group.refusals.get(place) ?? (Exit.isSuccess(exit) && group.isVoid.has(place) ? duplicate : exit)
+
+/** Whether the data of an event are at fault, so that the others of its group can be stored. */
+const isOfData = (exit: CommitExit): boolean => {
+  if (Exit.isSuccess(exit)) return false
+  const error = Option.getOrUndefined(Cause.findErrorOption(exit.cause))
+  return error?.reason._tag === "JournalUnavailable" && error.reason.isOfData === true
+}

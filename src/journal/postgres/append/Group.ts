@@ -1,5 +1,6 @@
 /** The events of one commit: what the database must know of them to tell duplicates. */
 import type { Event } from "../../../event/Event.ts"
+import type { AppendExit } from "../../Journal.ts"
 import { CommitBatch } from "../../stream/CommitBatch.ts"
 import type { DuplicateKey } from "../../stream/DuplicateKey.ts"
 import { Origin } from "../../stream/Record.ts"
@@ -29,6 +30,8 @@ export class Group {
   }
   readonly #known = new Map<number, Array<number>>()
   readonly isVoid = new Set<number>()
+  /** By place, the refusals of events that were committed one by one. Such a group is not filled again. */
+  readonly refusals = new Map<number, AppendExit>()
 
   constructor() {
     this.clear()

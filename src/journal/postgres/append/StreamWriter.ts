@@ -87,7 +87,8 @@ export class StreamWriter {
   appendUnsafe(event: Event, sinks: ReadonlyArray<string>): AppendExit | Promise<AppendExit> {
     const offered = this.#offer(event, sinks)
     if (offered instanceof Promise || Exit.isExit(offered)) return offered
-    return offered.group.batch.promise
+    const { group, place } = offered
+    return group.batch.promise.then((exit) => group.refusals.get(place) ?? exit)
   }
 
   append(event: Event, sinks: ReadonlyArray<string>): Effect.Effect<Appended, JournalError> {
@@ -111,7 +112,8 @@ export class StreamWriter {
     const under = appends.find(key)
     if (under !== undefined) {
       this.counters.duplicates += 1
-      return under.batch.promise.then(asDuplicate)
+      // One of the group's events was refused: it may be this one, which the sender must repeat.
+      return under.batch.promise.then((exit) => [...under.refusals.values()][0] ?? asDuplicate(exit))
     }
     if (appends.isOverloaded) return tooSlow
     for (const sink of sinks) {

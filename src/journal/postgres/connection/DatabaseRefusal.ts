@@ -1,11 +1,14 @@
 /** The meaning of a database error for those who use the journal. */
 import { Effect } from "effect"
-import { full, type JournalError, unavailable } from "../../JournalError.ts"
-import { type DatabaseError, diskFull } from "./DatabaseError.ts"
+import { full, type JournalError, refusedData, unavailable } from "../../JournalError.ts"
+import { type DatabaseError, diskFull, isOfData } from "./DatabaseError.ts"
 
 /** A full disk is `JournalFull`; everything else is `JournalUnavailable`. */
-export const refusalOf = ({ code, message }: DatabaseError): JournalError =>
-  code === diskFull ? full("disk", message) : unavailable(message)
+export const refusalOf = (error: DatabaseError): JournalError => {
+  const { code, message } = error
+  if (code === diskFull) return full("disk", message)
+  return isOfData(error) ? refusedData(message) : unavailable(message)
+}
 
 /** Translates the errors of an effect. */
 export const refusing = <A, R>(

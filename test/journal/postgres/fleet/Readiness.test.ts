@@ -63,15 +63,29 @@ suiteUnless(reasonToSkip(), "a relay whose appends fail", () => {
     )
   }
 
-  it.effect("stays ready if the event's own data were refused", () =>
+  it.effect("stays ready if an event's own data were refused, and stores the others of its commit", () =>
     Effect.gen(function* () {
       const { start, sql } = yield* relays
       const { journal } = yield* start("a")
       yield* sql("ALTER TABLE relay.log ADD CONSTRAINT small CHECK (octet_length(bytes) < 5000)")
       const large = { ...event("large"), body: Buffer.alloc(10_000, "x") }
-      expect((yield* Effect.flip(journal.append(large, ["lake"]))).message).toContain("(23514)")
+      const [before, refused, again, after, unsafe] = yield* Effect.all(
+        [
+          journal.append(event("before"), ["lake"]),
+          Effect.flip(journal.append(large, ["lake"])),
+          Effect.flip(journal.append(large, ["lake"])),
+          journal.append(event("after"), ["lake"]),
+          Effect.promise(() => Promise.resolve(journal.appendUnsafe(event("unsafe"), ["lake"]))),
+        ],
+        { concurrency: "unbounded" },
+      )
+      for (const { message } of [refused, again]) expect(message).toContain("(23514)")
+      expect([before, after, Exit.isSuccess(unsafe)]).toEqual(["appended", "appended", true])
       expect((yield* journal.status).health).toBe("ok")
+      const { events } = yield* journal.events({ limit: 10 })
+      expect(events.map(({ event }) => event.id).sort()).toEqual(["after", "before", "unsafe"])
       expect(yield* journal.append(event("small"), ["lake"])).toBe("appended")
+      expect(yield* journal.append(event("after"), ["lake"])).toBe("duplicate")
     }).pipe(Effect.scoped),
   )
 
