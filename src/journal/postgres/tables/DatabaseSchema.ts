@@ -54,8 +54,9 @@ export const steps: ReadonlyArray<string> = [
    -- Whether the database has the last sign of life that a relay knows to be stored: its name, instance, beat and timeline.
    -- A promoted server may lack it.
    CREATE FUNCTION knows(sign text[]) RETURNS boolean LANGUAGE plpgsql STABLE AS
-     $body$ BEGIN
-       RETURN timeline() > sign[4]::bigint OR timeline() = sign[4]::bigint
+     $body$ DECLARE ahead bigint := timeline() - sign[4]::bigint;
+     BEGIN
+       RETURN ahead > 0 OR ahead = 0
          AND EXISTS (SELECT FROM member WHERE name = sign[1] AND instance = sign[2] AND beat >= sign[3]::bigint);
      END $body$;
 
