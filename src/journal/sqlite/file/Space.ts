@@ -14,12 +14,11 @@ import { dirname } from "node:path"
 import { Exit } from "effect"
 import type { AppendExit } from "../../Journal.ts"
 import { full, unavailable } from "../../JournalError.ts"
-import { fillingMarks, type JournalStatus } from "../../JournalStatus.ts"
+import type { JournalStatus } from "../../JournalStatus.ts"
+import { fillingOf } from "../../stream/Filling.ts"
 import type { Store } from "./Store.ts"
 
 const ballastBytes = 4 * 1024 * 1024
-/** A mark is cleared when use falls this far below it, in percent: it warns once. */
-const hysteresis = 5
 
 /** The journal prunes early from one share of `maxSize` down to the other, so that there is room for a burst. */
 const tightFrom = 0.9
@@ -157,9 +156,7 @@ export class Space {
   }
 
   #update(): void {
-    const percent = (this.usedBytes / this.#maxSize) * 100
-    const mark = fillingMarks.find((mark) => percent >= mark - (this.filling >= mark ? hysteresis : 0)) ?? 0
-    this.filling = mark
+    this.filling = fillingOf(this.usedBytes, this.#maxSize, this.filling)
     const disk = dirname(this.#store.path)
     if (this.usedBytes >= this.#maxSize) {
       this.#refuse(
