@@ -81,6 +81,8 @@ export interface Condition {
   readonly start: (place: Place) => Promise<Service>
   /** The words of status, or of the dead letters; absent if the condition must not hold up delivery. */
   readonly says?: RegExp
+  /** A line of the log while the condition holds. */
+  readonly logs?: RegExp
   /** The events that the service refuses for their own sake, so they become dead letters. */
   readonly letters?: (number: number) => boolean
   /** The body of an event; see `bodyOf` in Traffic.ts. */
@@ -180,6 +182,7 @@ class Stage {
       if (!(await subject.drained(patience, ["good"]))) this.#say("the healthy sink waited")
       if (says === undefined) await this.#goesOn(subject, failed)
       else await this.#listens(subject, says)
+      await this.#reads(relay)
       await this.#resumes(subject, service)
       await this.#account(subject, service, relay)
     } finally {
@@ -214,6 +217,12 @@ class Stage {
     if (!(await eventually(hears, patience, 50))) {
       this.#say(`nothing said ${says}, but: ${[...heard].join(" | ") || (await said(subject))}`)
     }
+  }
+
+  async #reads(relay: Relay): Promise<void> {
+    const { logs } = this.#condition
+    if (logs === undefined || (await eventually(() => logs.test(relay.stderr()), patience, 50))) return
+    this.#say(`the log has no line ${logs}, but: ${relay.stderr().split("\n").slice(-6).join(" | ")}`)
   }
 
   async #resumes(subject: Subject, service: Service): Promise<void> {
