@@ -12,6 +12,9 @@ import { NodeTransport, nodeResolveHost } from "@nats-io/transport-node/lib/node
 /** The message of the error when a server demands TLS and the config has none. */
 export const tlsMissing = "the server demands TLS"
 
+/** Stands for the words of a server that refuses the relay during the handshake of TLS, which can't be read. */
+const answerInPlain = "without TLS, as a server does that takes no more connections"
+
 /**
  * The longest line or message of a server, in bytes. The first line names the servers of a cluster, and the messages
  * tell of streams and of what they have stored.
@@ -34,14 +37,29 @@ const guarded = <S extends Socket>(socket: S): S => {
 class Transport extends NodeTransport {
   /** The server's words before the client answers them. */
   #greeting = ""
+  /** Whether the server has reported an error after its greeting. */
+  #isRefused = false
+  /** Frames to be written together. */
+  readonly #frames: Array<Uint8Array> = []
 
   override async connect(host: Host, options: NodeConnectionOptions): Promise<void> {
     // Without a host, the certificate of one that is given by its address is held against "localhost".
     const named = { ...options.tls, host: host.tlsName || host.hostname }
-    await super.connect(host, options.tls ? { ...options, tls: named } : options)
-    // A server that takes no more connections says so behind its greeting and closes.
-    const [, refusal] = /^-ERR '(.*)'/m.exec(this.#greeting) ?? []
-    if (refusal !== undefined) throw new errors.ProtocolError(refusal)
+    await super.connect(host, options.tls ? { ...options, tls: named } : options).finally(() => {
+      // A server that takes no more connections says so after its greeting, without TLS, and closes.
+      const [, refusal] = /^-ERR '(.*)'/m.exec(this.#greeting) ?? []
+      if (refusal === undefined) return
+      // The client would not try its other servers after the end of a connection.
+      this.connected = false
+      throw new errors.ProtocolError(refusal)
+    })
+  }
+
+  /** The client reports `closeError`, and the server's last error only without it. The server's error says more. */
+  override closed() {
+    return super.closed().finally(() => {
+      if (this.#isRefused) delete this.closeError
+    })
   }
 
   /** The server waits for the handshake before it greets. */
@@ -57,7 +75,6 @@ class Transport extends NodeTransport {
 
   /** Bounds the greeting: the client collects the first line for as long as it has no end, and then takes all listeners off. */
   #greetedBy<S extends Socket>(socket: S): S {
-    this.#greeting = ""
     return socket.on("data", (bytes: Buffer) => {
       this.#greeting += bytes
       if (this.#greeting.length > longest) socket.destroy(new SyntaxError("a greeting without an end"))
@@ -76,11 +93,20 @@ class Transport extends NodeTransport {
         }),
       )
       let failure: Error | undefined
-      socket.on("error", (error) => {
-        failure = error
+      socket.on("error", (error: NodeJS.ErrnoException) => {
+        const isPlain = error.code === "ERR_SSL_WRONG_VERSION_NUMBER" && this.#greeting !== ""
+        failure = isPlain ? new errors.ProtocolError(answerInPlain) : error
       })
       socket.on("close", () => reject(failure))
     })
+  }
+
+  /**
+   * Writes the frames of a login in one packet. If the server has closed the connection, the second of two writes fails,
+   * and the socket is closed before the server's words are read.
+   */
+  override send(frame: Uint8Array): void {
+    if (this.#frames.push(frame) === 1) queueMicrotask(() => super.send(Buffer.concat(this.#frames.splice(0))))
   }
 
   /**
@@ -91,6 +117,7 @@ class Transport extends NodeTransport {
     let begun = 0
     const push = ({ kind, data }: ParserEvent): void => {
       begun = 0
+      if (kind === Kind.ERR) this.#isRefused = true
       if (kind === Kind.INFO) parseSemVer(JSON.parse(String(Buffer.from(data ?? []))).version)
     }
     const reader = new Parser({ push })

@@ -4,6 +4,7 @@ import { once } from "node:events"
 import { type AddressInfo, createServer, type Socket } from "node:net"
 import { Effect, Fiber } from "effect"
 import { it } from "../../lib/effect.ts"
+import { reasonOf } from "../samples.ts"
 import { openNats } from "./natsSink.ts"
 
 const chunk = Buffer.alloc(64 * 1_024, "A")
@@ -24,8 +25,8 @@ const endlessly = (socket: Socket): void => {
   write()
 }
 
-/** A sink to a peer that speaks so, and the bytes that the peer has written once its first connection is over. */
-const sinkTo = (speak: (socket: Socket) => void) =>
+/** A peer that speaks like this, and the bytes that it has written once its first connection is over. */
+const startPeer = (speak: (socket: Socket) => void) =>
   Effect.gen(function* () {
     const said = Promise.withResolvers<number>()
     const server = createServer((socket) => {
@@ -36,8 +37,13 @@ const sinkTo = (speak: (socket: Socket) => void) =>
     yield* Effect.promise(() => once(server, "listening"))
     yield* Effect.addFinalizer(() => Effect.sync(() => server.close()))
     const { port } = server.address() as AddressInfo
-    const sink = yield* openNats(() => ({ servers: [`127.0.0.1:${port}`], subject: "s" }))
-    return { sink, said: Effect.promise(() => said.promise) }
+    return { address: `127.0.0.1:${port}`, said: Effect.promise(() => said.promise) }
+  })
+
+const sinkTo = (speak: (socket: Socket) => void, more: object = {}) =>
+  Effect.gen(function* () {
+    const { address, said } = yield* startPeer(speak)
+    return { sink: yield* openNats(() => ({ servers: [address], subject: "s", ...more })), said }
   })
 
 /** Lets the relay in, and then says this. */
@@ -85,3 +91,66 @@ for (const [what, line] of Object.entries(messages)) {
     60_000,
   )
 }
+
+const full = "-ERR 'maximum connections exceeded'\r\n"
+const greeting = (more: object = {}) => `INFO ${JSON.stringify({ server_id: "x", version: "2.10.0", ...more })}\r\n`
+const inTls = greeting({ tls_required: true })
+const own = "maximum connections exceeded"
+
+/** Says the rest 50 ms after the greeting. */
+const later = (first: string, rest: (socket: Socket) => void) => (socket: Socket) => {
+  socket.write(first)
+  setTimeout(() => rest(socket), 50)
+}
+
+/** Orders of the greeting, the refusal and the end of the connection, and the words that the sink reports. */
+const refusals: ReadonlyArray<[when: string, speak: (socket: Socket) => void, words: string, more?: object]> = [
+  ["with its greeting, and closes", (socket) => socket.end(greeting() + full), own],
+  [
+    "with its greeting, and resets the connection",
+    (socket) => socket.write(greeting() + full, () => socket.resetAndDestroy()),
+    own,
+  ],
+  ["after its greeting, and closes", later(greeting(), (socket) => socket.end(full)), own],
+  [
+    "after its greeting, and resets the connection",
+    later(greeting(), (socket) => socket.write(full, () => socket.resetAndDestroy())),
+    own,
+  ],
+  ["with its greeting, before TLS", (socket) => socket.end(inTls + full), own, { tls: {} }],
+  [
+    "during the handshake of TLS",
+    later(inTls, (socket) => socket.end(full)),
+    "without TLS, as a server does that takes no more connections",
+    { tls: {} },
+  ],
+]
+
+for (const [when, speak, words, more] of refusals) {
+  it.live(`a server that refuses the relay ${when}, is reported as one that turns it away`, () =>
+    Effect.gen(function* () {
+      const { sink } = yield* sinkTo(speak, more)
+      expect(yield* reasonOf(sink.check)).toMatchObject({
+        _tag: "SinkUnavailable",
+        message: expect.stringContaining(`turns the relay away (${words})`),
+      })
+    }),
+  )
+}
+
+it.live("the relay asks the next server if one takes no more connections", () =>
+  Effect.gen(function* () {
+    const asked = [0, 0]
+    const [one, other] = yield* Effect.all(
+      [0, 1].map((index) =>
+        startPeer((socket) => {
+          asked[index] = (asked[index] ?? 0) + 1
+          socket.end(greeting() + full)
+        }),
+      ),
+    )
+    const sink = yield* openNats(() => ({ servers: [one?.address, other?.address], subject: "s" }))
+    yield* Effect.flip(sink.check)
+    expect(asked).toEqual([1, 1])
+  }),
+)
