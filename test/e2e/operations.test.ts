@@ -35,11 +35,13 @@ const program = (name: string) =>
   writeFileSync(join(state, name), `#!/bin/sh\nexec ${command().join(" ")} "$@"\n`, { mode: 0o755 })
 // What a service manager does, as far as the page asks for it.
 const manager = `#!/bin/sh
-stop() { kill "$(cat pid)"; until grep -q drained log; do sleep 0.02; done; }
+# The process that runs now: after \`relay restart\` it is another one.
+running() { grep -lz '^${config}$' /proc/[0-9]*/cmdline 2>/dev/null | cut -d/ -f3; }
+stop() { kill $(running); while [ -n "$(running)" ]; do sleep 0.02; done; }
 start() {
   : > log
-  relay run -c ${config} >>log 2>&1 </dev/null & echo $! > pid
-  until grep -q '"started"' log; do kill -0 "$(cat pid)"; sleep 0.02; done
+  relay run -c ${config} >>log 2>&1 </dev/null &
+  until grep -q '"started"' log; do kill -0 $!; sleep 0.02; done
 }
 cd ${state}; [ "$2" = relay ] || exit 1
 case $1 in start) start;; stop) stop;; restart) stop; start;; *) exit 1;; esac
@@ -81,7 +83,7 @@ const write = (sinks: ReadonlyArray<string>): void =>
   )
 
 afterAll(async () => {
-  await Bun.spawn(["sh", "-c", `kill $(cat ${state}/pid)`], { stderr: "ignore" }).exited
+  await Bun.spawn([join(machine, "bin/systemctl"), "stop", "relay"], { stderr: "ignore" }).exited
   await receiver.stop(true)
   rmSync(machine, { recursive: true, force: true })
 })

@@ -92,6 +92,7 @@ export const act = Effect.fnUntraced(function* ({
       return oracle.note(`the operator pauses ${name}`)
     case "resume":
       sink.paused = false
+      sink.resumes += 1
       yield* lanes.resume(name)
       return oracle.note(`the operator resumes ${name}`)
     case "replay": {

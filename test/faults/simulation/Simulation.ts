@@ -230,7 +230,8 @@ class Simulation {
           const paused = this.#places
             .placed()
             .flatMap(({ sink }) => (sink.paused && !before.some((place) => place.sink === sink) ? [sink] : []))
-          for (const sink of paused) sink.paused = false
+            .map((sink) => ({ sink, resumes: sink.resumes }))
+          for (const { sink } of paused) sink.paused = false
           yield* Effect.catch(reload(this.#places.placed(), this.#places.routes()), ({ message }) =>
             Effect.sync(() => {
               oracle.note(`the config is not in force: ${message}`)
@@ -238,7 +239,8 @@ class Simulation {
             }),
           )
           if (world.dead || this.#plan.badDisk.some(({ from, until }) => from <= world.now && began < until)) return
-          for (const sink of paused) sink.paused = true
+          // Not those that the operator has resumed meanwhile.
+          for (const { sink, resumes } of paused) if (sink.resumes === resumes) sink.paused = true
         }).pipe(oneAtATime.withPermit, Effect.delay(Duration.millis(Math.max(0, at - world.now)))),
       { discard: true },
     )

@@ -47,6 +47,8 @@ export interface Caller {
 export class SimulatedSink {
   /** The operator has paused its lane. */
   paused = false
+  /** How often the operator has resumed it. */
+  resumes = 0
   readonly name: string
   readonly plan: SinkPlan
   readonly #oracle: Oracle
