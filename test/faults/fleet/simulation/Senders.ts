@@ -85,7 +85,8 @@ export class Senders {
   #refused({ message, reason }: JournalError, parts: Life["parts"]): void {
     const { broken } = this.#options
     if (reason._tag === "JournalFull") broken.add(`an event was refused: ${message}`)
-    if (!message.includes(deniedAppend)) return
+    // A refusal that names the failed append is the relay's own, and the relay may be ready again by now.
+    if (!message.includes(deniedAppend) || message.includes("deliveries are refused until")) return
     const healths = parts.flatMap(({ journal }) => (journal === undefined ? [] : Effect.runSync(journal.status).health))
     if (healths.every((health) => health === "ok" || health === "red"))
       broken.add(`a relay whose append failed says that it is ready: ${message}`)
