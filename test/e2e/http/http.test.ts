@@ -136,12 +136,17 @@ describe("accepted", () => {
     expect(await target.keeps(body)).toBe(true)
   })
 
-  test("by HTTP/1.1, with an offer to change to HTTP/2", async () => {
+  test("by HTTP/1.1, with an offer to change to HTTP/2, or refused where the runtime can't take it", async () => {
     const body = envelope()
     const offer = ["Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAEAAEAAAAIAAAAB"]
     const framing = ["Host: a", `Content-Length: ${body.length}`, ...offer]
-    expect((await Raw.send(target.port, rawDelivery(body, framing))).statuses).toEqual([202])
-    expect(await target.keeps(body)).toBe(true)
+    // Deno's server refuses every body that comes with such an offer, and hands nothing to the relay.
+    const isDeno = process.env.RELAY_UNDER === "deno"
+    expect((await Raw.send(target.port, rawDelivery(body, framing))).statuses).toEqual([isDeno ? 400 : 202])
+    const after = envelope()
+    expect((await post(after)).status).toBe(202)
+    expect(await target.keeps(after)).toBe(true)
+    expect(target.kept().filter((_) => _ === body)).toHaveLength(isDeno ? 0 : 1)
   })
 
   test("a signed body with 31,000 objects in one another, and the relay goes on", async () => {
