@@ -92,6 +92,11 @@ export class Space {
     return this.freeDiskBytes + Math.min(this.freeDiskBytes, this.#reusableBytes)
   }
 
+  /** A write found the disk full, and about the ballast is left: for what lanes settle. */
+  get isDiskFull(): boolean {
+    return this.#diskWasFull && this.freeDiskBytes < 2 * ballastBytes
+  }
+
   /** A commit wrote about this much; `look` corrects the sum. */
   wrote(bytes: number): void {
     this.usedBytes += bytes

@@ -22,7 +22,8 @@ export const prune = (engine: Engine, before: number): boolean => {
     if (row === undefined || row.last >= engine.head) return undefined
     return row.receivedTo < before || engine.space.isTight ? row : undefined
   }
-  if (oldest() === undefined) return false
+  // It moves what lanes wait for, and would so write the rest of a full disk before they can settle.
+  if (engine.space.isDiskFull || oldest() === undefined) return false
   const started = performance.now()
   return engine.exclusively(() => {
     let row = oldest()
