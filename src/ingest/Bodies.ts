@@ -5,10 +5,10 @@
  * **Guarantee.** A sender can't reserve memory by declaring a length: only the
  * memory of bytes that have arrived counts. A slow sender can't keep others out
  * either. When the limit is reached, the oldest body that is still arriving is
- * cut off, as often as it takes; those of verified senders go last. A new body is
- * refused only if everything waits for the disk. The memory of a body that is cut
- * off is free at once, except for what the runtime keeps of it, which is collected
- * after a number of bodies.
+ * cut off, as often as it takes. Bodies from verified senders go last. A new body
+ * is refused only if everything waits for the disk. The memory of a body that is
+ * cut off is free at once, except for the part that the runtime keeps, which is
+ * collected after a number of bodies.
  *
  * A small body of declared length, as nearly all are, is read in one call. How
  * much of it has arrived can't be seen, so those that are being read count in

@@ -1,6 +1,6 @@
 /**
  * The addresses whose last large delivery was verified. While strangers flood the
- * relay with bodies, those of such a sender are cut off last.
+ * relay with bodies, a body from such an address is cut off last.
  *
  * It is a preference and no protection: behind a proxy whose header the config
  * doesn't trust, all senders have one address.

@@ -47,9 +47,9 @@ export interface Log {
   /** The highest sequence that is durable. */
   readonly head: Effect.Effect<number>
   /**
-   * Waits until something above `after` is durable; for a lane, until something
-   * that is routed to it may be. The place up to which nothing is: `after`, where
-   * the journal doesn't know.
+   * Waits until something above `after` is durable. With a lane, it may wait until
+   * an event for that lane is. Returns a place: no event above `after` and up to it
+   * is for the lane. The place is `after` if the journal can't tell.
    */
   awaitBeyond(after: number, lane?: string): Effect.Effect<number>
   /** All lanes, also those without a sink. */

@@ -5,7 +5,7 @@
 import { Context, Effect, Scope } from "effect"
 import { type Door, type DoorOptions, openDoor, type ServeError } from "./Runtime.ts"
 
-/** Opens a port, or returns the one that is kept open under the same key. */
+/** Opens a port, or returns the port that is kept open under the same key. */
 type Open = (key: string, options: DoorOptions) => Effect.Effect<Door, ServeError, Scope.Scope>
 
 /** Unless ports are kept, each closes with its caller's scope. */

@@ -68,7 +68,7 @@ const stopAndStart = "stop the relay and start it again"
 export const refusal = ({ pid, parent, runtime, isHeard }: Situation): string | undefined => {
   if (pid === 1) return "the relay is process 1 of its container, which ends with it: restart the container"
   if (runtime !== "bun") return `the relay runs on Deno, and only Bun can hand over: ${stopAndStart}`
-  // A successor is the child of this process, so its parent was looked at when the first one started.
+  // A successor is the child of this process, so the first process of all has checked the parent.
   if (parent === 1 && !isHeard)
     return `process 1 started the relay and takes no messages (NOTIFY_SOCKET), so the service would end with this process: ${stopAndStart}, or use Type=notify`
   return undefined

@@ -242,7 +242,7 @@ export const openDoor = Effect.fn("Runtime.openDoor")(function* (
         ...own,
         address: { ...own.address, host: boundHost(own.address.host) },
         tls: tls && { certificate: tls.certificate, key: Redacted.value(tls.key) },
-        // Only one with a certificate is ever replaced.
+        // A listener without a certificate is never replaced.
         handler: tls === undefined ? guard.handle : generation.handle,
         maxBody: options.maxBody ?? 64 * 1024 * 1024,
         maxHeaders: options.maxHeaders,

@@ -1,4 +1,4 @@
-/** How the time of a replay grows with what it replays: each from a journal of its own, to a file. */
+/** Measures replays of more and more events to a file, each from a journal of its own. */
 import { Effect, Schedule } from "effect"
 import { BenchError } from "./BenchError.ts"
 import * as Fill from "./Fill.ts"

@@ -166,7 +166,7 @@ const routes: Scenario = Effect.fnUntraced(function* (options) {
   })
 })
 
-/** What sinks cost that no event is routed to. */
+/** Measures the cost of sinks that get no events. */
 const sinks: Scenario = Effect.fnUntraced(function* (options) {
   const relayTo = (count: number) => {
     const name = `${count.toLocaleString("en")} ${count === 1 ? "sink" : "sinks"}`

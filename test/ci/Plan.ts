@@ -39,7 +39,7 @@ const all: ReadonlyArray<Step> = [
   ),
 ]
 
-/** The suites of each sink that has a test by the whole program, which are those of services. */
+/** The suites of all sinks that are services: each has a test with the whole program. */
 const suites = readdirSync("test/sinks", { recursive: true, encoding: "utf8" })
   .filter((path) => path.endsWith("Program.test.ts"))
   .map((path) => `test/sinks/${path.slice(0, -"Program.test.ts".length)}`)

@@ -171,7 +171,7 @@ const profile =
   }
 
 const hours = 3_600_000
-/** Milliseconds by which the time of a signature may differ from the time at AWS. */
+/** The largest difference between the time of a signature and the time at AWS, in milliseconds. */
 const tolerance = 300_000
 
 /** The service refuses requests of a wrong time, and says its own. */

@@ -60,7 +60,7 @@ export const idle = (kind: Kind): ReadonlyArray<Scenario> => [
   }),
 ]
 
-/** The service at two addresses. The first one is what the name leads to at first. */
+/** The service at two addresses. The name leads to the first one at first. */
 const twice = (kind: Kind, hostname: string, [one, other]: readonly [string, string]) => {
   const before = new HttpService({ accepted: kind.accepted, hostname: one })
   const after = new HttpService({ accepted: kind.accepted, hostname: other, port: before.port })
@@ -148,7 +148,7 @@ export const clock = (kind: Kind, what: string, more: More = {}): ReadonlyArray<
     }),
   )
 
-/** Row l: the service restarts, and what stands in front of it answers meanwhile. */
+/** Row l: the service restarts, and a proxy in front of it answers meanwhile. */
 export const restarts = (kind: Kind): ReadonlyArray<Scenario> => [
   steps(
     kind,

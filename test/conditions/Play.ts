@@ -95,7 +95,7 @@ export interface Condition {
   readonly shell?: (directory: string) => string
   /** The condition exists before the relay starts. */
   readonly isThereAtStart?: true
-  /** Milliseconds by which the relay's clock is wrong. */
+  /** The error of the relay's clock, in milliseconds. */
   readonly skew?: number
   /** Delivery settings that differ. */
   readonly delivery?: object

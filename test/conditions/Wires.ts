@@ -289,7 +289,7 @@ const newerTls = (on: On, make: MakeTarget): Scenario =>
     ),
   })
 
-/** The number of the event that differs from the others, after the condition has begun. */
+/** The number of the event that differs from the others, under the condition. */
 export const special = 7
 
 /** The body of an event, of exactly `bytes` bytes. */

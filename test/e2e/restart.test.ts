@@ -48,7 +48,7 @@ const deliver = (target: Target, agent: Agent, body: string): Promise<number | s
     sent.end(body)
   })
 
-/** Sends 300 deliveries a second until it is told to stop. Returns the bodies, and the number of each status or error. */
+/** Sends 300 deliveries a second until it has to stop. Returns the bodies, and the number of each status or error. */
 const load = (target: Target) => {
   const agents = [new Agent({ keepAlive: true, maxSockets: 16 }), new Agent({ keepAlive: false })]
   const counts = new Map<number | string, number>()

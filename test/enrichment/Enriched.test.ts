@@ -282,7 +282,7 @@ describe("an API that", () => {
         answers(isKnown ? 200 : 404, details)(request, response, raw)
       }, "deadLetter")
       const failures = yield* sink.send([about(1, "cl_1"), about(2, "cl_2"), about(3, "cl_3")])
-      // The API is why, and the target has not been asked: such dead letters never count against it.
+      // The API is the cause. The target got no request, so such dead letters never count against it.
       expect(Array.from(failures)).toMatchObject([[1, { reason: { _tag: "DeliveryRejected", ofEvent: true } }]])
       expect(sent.map((text) => text.slice(0, 5))).toEqual(["evt_1", "evt_3"])
     }),

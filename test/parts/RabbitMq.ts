@@ -158,6 +158,8 @@ export const makeRabbit = async (at?: number): Promise<Rabbit> => {
   const env = {
     PATH: process.env.PATH,
     HOME: home,
+    // Its programs run in the directory of the tests.
+    ERL_CRASH_DUMP: join(home, "erl_crash.dump"),
     ERL_EPMD_PORT: String(mapper),
     ERL_EPMD_ADDRESS: "127.0.0.1",
     RABBITMQ_BASE: home,

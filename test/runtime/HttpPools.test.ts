@@ -1,4 +1,4 @@
-/** Pools of connections, some of which a NAT or a firewall has dropped without a word. */
+/** Pools with connections that a NAT or a firewall has dropped without a word. */
 import { afterAll, describe, expect, test } from "bun:test"
 import { mkdtempSync, readFileSync, rmSync } from "node:fs"
 import type { Socket } from "node:net"

@@ -1,4 +1,4 @@
-/** Connections that end without a request, counted by what the kernel remembers of them. */
+/** Connections that end without a request, counted in the kernel's list of closed connections. */
 import { describe, expect } from "bun:test"
 import { Duration, Effect } from "effect"
 import { TestClock } from "effect/testing"

@@ -5,7 +5,7 @@ import { ask } from "../support/adminClient.ts"
 import { failed } from "../support/CommandError.ts"
 import { plain, printDone } from "../support/output.ts"
 
-/** A process that ends during the handover answers nothing: the other one is asked again. */
+/** A process that ends during the handover gives no answer, so the command asks again. */
 const patiently = { schedule: Schedule.spaced("200 millis"), times: 100 }
 
 export const restart = Command.make(

@@ -1,6 +1,6 @@
 /**
- * The restart of `relay run` without a refused delivery, on both sides. The
- * messages of the two processes are those of `ProcessHandover.ts`.
+ * The restart of `relay run` without a refused delivery, on both sides.
+ * `ProcessHandover.ts` has the messages of the two processes.
  *
  * The first process keeps its ports and goes on until the second one listens
  * there. It then closes its journal, and opens it again if the second one doesn't
@@ -38,7 +38,7 @@ const addressesOf = ({ listen, tls, admin }: RelayConfig): Readonly<Record<strin
   "admin.listen": `http://${Address.format(admin.listen)}`,
 })
 
-/** Why a config or a binary can't continue what the first process does; `undefined` if it can. */
+/** The reason why a config or a binary can't continue the work of the first process; `undefined` if it can. */
 export const mismatch = (
   before: Handover.Facts,
   now: Pick<Handover.Facts, "addresses" | "journal" | "schema">,

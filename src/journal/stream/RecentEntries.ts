@@ -87,7 +87,7 @@ export class RecentEntries {
     this.#positions.delete(reader)
   }
 
-  /** A reader will read what is above `after`. */
+  /** A reader will read the events above `after`. */
   wants(reader: string, after: number): void {
     this.#hasReaders = true
     this.#positions.set(reader, after)

@@ -3,8 +3,8 @@
  * the reason for the lane, and the message for a person.
  *
  * **Guarantee.** A message quotes AWS's own text only if the code is unknown and
- * not about an event: the text may hold what was sent, or the request that was
- * signed. Of a denial it names the action and the kind of policy. If AWS refuses
+ * not about an event: the text may hold the event, or the request that was
+ * signed. For a denial it names the action and the kind of policy. If AWS refuses
  * an event, its text is the answer that is kept with the attempt.
  */
 import { Redacted } from "effect"

@@ -129,7 +129,7 @@ export const open = Effect.fnUntraced(function* (
       () => Effect.succeed(undefined),
     )
 
-  /** No stream answers for a subject without a stream, nor for one whose stream has no leader. */
+  /** No stream answers if the subject has none, or if its stream has no leader. */
   const explained = (error: NatsError, subject: string): Effect.Effect<never, NatsError> =>
     Effect.matchEffect(
       call(() => manager.streams.find(subject)),

@@ -89,7 +89,7 @@ const withstand = async (target: Target, flood: Flood, senders: ReadonlyArray<Se
   await Promise.all([...Array.from({ length: connections }, stranger), Promise.all(senders.map(sender)).then(end)])
 }
 
-/** Sends small and large deliveries in turn. `statuses` has those of their responses. */
+/** Sends small and large deliveries in turn. `statuses` has the statuses of the responses. */
 const makeSender = (target: Target) => {
   const statuses = new Set<number>()
   let count = 0

@@ -20,7 +20,7 @@ const lacking = async (): Promise<string | undefined> => {
   return process.env.RELAY_PARTS === "1" ? undefined : "RELAY_PARTS=1 bun test opens 10,000 connections"
 }
 
-/** What is sent of a request, and the MiB that all connections may take. */
+/** The part of a request that is sent, and the MiB that all connections may take. */
 const halves = {
   "a few bytes": { text: "POST /hooks/scheduling HTTP/1.1\r\nHost: relay\r\nX-Half: ", bound: 32 },
   "nearly 16 KiB": {

@@ -1,4 +1,4 @@
-/** SQLite's query planner is asked about every statement of the journal: which of them read a whole table. */
+/** Asks SQLite's query planner which statements of the journal read a whole table. */
 import { expect, spyOn, test } from "bun:test"
 import { DatabaseSync } from "node:sqlite"
 import { Effect } from "effect"
@@ -32,7 +32,7 @@ const allowed: Readonly<Record<string, ReadonlyArray<string>>> = {
 }
 
 const hasPlan = /^(SELECT|INSERT|UPDATE|DELETE|WITH)\b/
-/** What the planner says where it reads a whole table or index, or sorts all that it found. */
+/** The planner's words for a scan of a whole table or index, and for sorting all rows that it found. */
 const isWhole = /^SCAN (?!CONSTANT)|^USE TEMP B-TREE/
 
 test("no statement of the journal reads a whole table but those that may", async () => {

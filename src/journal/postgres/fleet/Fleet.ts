@@ -83,7 +83,7 @@ export class Fleet {
   #beat = 0
   /** The count of the one before, a second ago: signs of life are not flushed, and a crash of the server may lose the last. */
   #storedBeat = 0
-  /** The database went back, and no new history has begun since. */
+  /** The database went back, and this relay has not begun a new history since. */
   #isBehind = false
   /** The timeline on which it took its name back last: once on each, because another relay may want it too. */
   #rejoined = 0

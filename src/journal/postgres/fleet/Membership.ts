@@ -136,7 +136,7 @@ export const beat = async (
 export const beginHistory = (db: Database, known: number) =>
   db.transact((queries) =>
     Effect.andThen(
-      // The update sees what a relay that was first has stored.
+      // The update waits for another relay's, and sees its result.
       queries.query("SELECT FROM meta WHERE key = 'histories' FOR UPDATE"),
       queries.query(
         `UPDATE meta SET value = (value::bigint + $1 + 1 - timeline())::text

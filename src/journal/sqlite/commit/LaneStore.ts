@@ -25,7 +25,7 @@ import { type DeadLetterChange, DeadLetters, type OnUnreadable } from "../rows/D
 import { OutcomeRows } from "../rows/OutcomeRows.ts"
 import { Retries } from "../rows/Retries.ts"
 
-/** Lanes that wait for nothing are passed to the head after so many events, or milliseconds. */
+/** The cursors of idle lanes follow the head after this many events, or milliseconds. A lane is idle if it waits for nothing in the log. */
 export const passAfter = 10_000
 export const passEvery = 60_000
 
@@ -223,7 +223,7 @@ export class LaneStore {
     return this.#idle(head).length > 0
   }
 
-  /** Lanes that wait for nothing, as far as that is known: what stood in the log at the start, a lane has to read. */
+  /** Lanes that are known to be idle. A lane has to read what was in the log at the start by itself. */
   #idle(head: number): ReadonlyArray<Backlog> {
     return [...this.backlogs.values()].filter(
       ({ isWaiting, cursor }) => !isWaiting && this.readFrom <= cursor.sequence && cursor.sequence < head,
@@ -231,8 +231,8 @@ export class LaneStore {
   }
 
   /**
-   * Stores that lanes that wait for nothing have passed the head: nobody tells
-   * them of other lanes' events, and a start and a search begin at the lowest cursor.
+   * Stores that idle lanes have passed the head. No event wakes them, and both a
+   * start and a search begin at the lowest cursor.
    */
   passTo(head: number): Committed {
     const moves = this.#idle(head).map((backlog) => ({ backlog, cursor: passing(backlog, head) }))

@@ -29,12 +29,12 @@ export class LogReader {
     this.#recent.waits(lane)
   }
 
-  /** A lane is to read what is above `after`. */
+  /** A lane will read the events above `after`. */
   wants(lane: string, after: number): void {
     this.#recent.wants(lane, after)
   }
 
-  /** Lanes have been told what was pushed. */
+  /** All lanes that have new events have been woken. */
   trim(): void {
     this.#recent.trim()
   }

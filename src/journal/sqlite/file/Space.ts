@@ -92,7 +92,7 @@ export class Space {
     return this.freeDiskBytes + Math.min(this.freeDiskBytes, this.#reusableBytes)
   }
 
-  /** A write found the disk full, and about the ballast is left: for what lanes settle. */
+  /** A write found the disk full, and little more than the ballast's room is left. Settlements need it. */
   get isDiskFull(): boolean {
     return this.#diskWasFull && this.freeDiskBytes < 2 * ballastBytes
   }

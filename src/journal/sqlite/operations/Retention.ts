@@ -22,7 +22,7 @@ export const prune = (engine: Engine, before: number): boolean => {
     if (row === undefined || row.last >= engine.head) return undefined
     return row.receivedTo < before || engine.space.isTight ? row : undefined
   }
-  // It moves what lanes wait for, and would so write the rest of a full disk before they can settle.
+  // Pruning writes the events that lanes wait for to another table. On a full disk, settlements need that room.
   if (engine.space.isDiskFull || oldest() === undefined) return false
   const started = performance.now()
   return engine.exclusively(() => {

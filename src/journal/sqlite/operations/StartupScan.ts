@@ -13,7 +13,7 @@ import { meta } from "../rows/Meta.ts"
 import type { SqliteConfig } from "../SqliteConfig.ts"
 
 const rowsASlice = 64
-/** Events that are read for lanes that wait for nothing: twice those after which they are passed to the head. */
+/** The largest number of events that are read for idle lanes: twice as many as cursors fall behind. */
 const mostUnread = 2 * passAfter
 
 /** Each step reads one slice of the log, oldest first; the last one makes the journal ready. */
@@ -47,9 +47,9 @@ export const scan = function* (engine: Engine, options: SqliteConfig, now: numbe
 }
 
 /**
- * Lanes that wait for nothing begin at the head: the events above their cursors
- * are read once for all of them. The routes by which backlogs are counted have no
- * checksum, so these events themselves say whether a lane waits for one.
+ * Idle lanes begin at the head. The backlogs were counted by routes without a
+ * checksum, so the events above the cursors are read once, for all of these lanes:
+ * a lane with an event among them isn't idle.
  */
 const passIdle = function* ({ lanes, log, head }: Engine): Generator<void> {
   const idle = new Map([...lanes.backlogs].filter(([, { isWaiting, cursor }]) => !isWaiting && cursor.sequence < head))

@@ -43,7 +43,7 @@ const typeMatches = () => {
   }
 }
 
-/** Dead letters before a place, newest first: each way by its index, so that a page costs what it holds. */
+/** Dead letters before a place, newest first. Each condition has an index, so a page of them reads no other rows. */
 const query = (isBefore: string): string =>
   `SELECT lane, sequence, at, attempts, record FROM dead
    WHERE ${isBefore} AND (?3 IS NULL OR type_matches(?3, type)) ORDER BY sequence DESC, lane DESC LIMIT ?4`

@@ -12,7 +12,7 @@ const pruneAgainAfter = 20
 /** Passes of pruning for an append that finds no room: on a busy machine a pass removes one row. */
 const passesWhenFull = 8
 
-/** A search and a start begin at the lowest cursor, so those of lanes that wait for nothing follow from time to time. */
+/** Has the cursors of idle lanes follow the head now and then: a search and a start begin at the lowest cursor. */
 const passingIdle = () => {
   let [head, at] = [0, performance.now()]
   return (engine: Engine): void => {

@@ -97,7 +97,7 @@ export class Shard {
     ])
   }
 
-  /** The same server has what was kept from now on, as where a snapshot or a dump is restored. */
+  /** From now on the same server has the state that was kept, as after the restore of a snapshot or a dump. */
   goBack(): Promise<void> {
     return this.#become(restoring)
   }
