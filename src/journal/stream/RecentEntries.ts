@@ -77,7 +77,9 @@ export class RecentEntries {
     const last = entries.at(-1)
     if (reader === undefined || last === undefined) return entries
     this.wants(reader, last.sequence)
-    this.trim()
+    let common = last.sequence
+    for (const position of this.#positions.values()) if (position + 1 >= this.first) common = Math.min(common, position)
+    this.#dropOldest(common + 1 - this.first)
     return entries
   }
 
@@ -93,12 +95,9 @@ export class RecentEntries {
     this.#positions.set(reader, after)
   }
 
-  /** Drops what every reader has that keeps up. */
-  trim(): void {
-    if (!this.#hasReaders || this.#entries.length === 0) return
-    let common = Number.POSITIVE_INFINITY
-    for (const position of this.#positions.values()) if (position + 1 >= this.first) common = Math.min(common, position)
-    this.#dropOldest(Math.min(common + 1 - this.first, this.#entries.length))
+  /** Drops all entries if all readers wait for later ones. */
+  dropUnwanted(): void {
+    if (this.#hasReaders && this.#positions.size === 0) this.#dropOldest(this.#entries.length)
   }
 
   /** Whether a reader is near enough to come to this entry before it leaves, or waits for one. */

@@ -76,3 +76,17 @@ test("while every reader is far behind nothing is kept, and what comes is there 
   recent.taken(entries(1_501, 5_000), "slow")
   expect(sequences(recent.read(5_000, 9, "slow"))).toEqual([5_001, 5_002])
 })
+
+test("entries that no reader waits for leave at once, and stay for a reader that is woken", () => {
+  const recent = holding(1, 2)
+  recent.read(0, 9, "lake")
+  recent.waits("lake")
+  recent.push(entries(3, 4))
+  recent.dropUnwanted()
+  expect(recent.first).toBe(Number.POSITIVE_INFINITY)
+  recent.push(entries(5, 8))
+  recent.wants("lake", 6)
+  recent.dropUnwanted()
+  expect(sequences(recent.read(6, 9, "lake"))).toEqual([7, 8])
+  expect(recent.first).toBe(Number.POSITIVE_INFINITY)
+})

@@ -249,7 +249,7 @@ export class Engine {
     for (const task of tasks) task.done(Exit.void)
     if (count > 0) {
       this.waiting.reached(this.head, routed)
-      this.reader.trim()
+      this.reader.dropUnwanted()
     }
     return undefined
   }

@@ -35,8 +35,8 @@ export class LogReader {
   }
 
   /** All lanes that have new events have been woken. */
-  trim(): void {
-    this.#recent.trim()
+  dropUnwanted(): void {
+    this.#recent.dropUnwanted()
   }
 
   find(sequence: number): Entry | undefined {
