@@ -8,6 +8,7 @@ import type { Entry } from "../../src/event/Entry.ts"
 import * as Template from "../../src/formats/Template.ts"
 import { allSent, DeliveryRejected, type Sink, SinkError, SinkThrottled } from "../../src/sinks/Sink.ts"
 import { it } from "../lib/effect.ts"
+import { throttlings } from "../lib/throttlings.ts"
 import { hour, settable } from "../lib/wallClock.ts"
 import { type Handler, serve } from "../sinks/receiver.ts"
 import { bytes, entry, envelope, reasonOf } from "../sinks/samples.ts"
@@ -235,11 +236,7 @@ describe("an API that", () => {
 
   it.live("asks for a wait has the lane wait as long", () =>
     Effect.gen(function* () {
-      for (const [status, headers, retryAfter] of [
-        [429, { "retry-after": "7" }, 7_000],
-        [429, {}, 5_000],
-        [503, { "retry-after": "30" }, 30_000],
-      ] as const) {
+      for (const [status, headers, retryAfter] of throttlings) {
         const { sink } = yield* asking((_, response) => response.writeHead(status, headers).end(), "wait")
         expect(yield* reasonOf(sink.send([about(1, "cl_1")]))).toMatchObject({ _tag: "SinkThrottled", retryAfter })
       }

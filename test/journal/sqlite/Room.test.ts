@@ -3,6 +3,7 @@ import { describe, expect, spyOn } from "bun:test"
 import { Duration, Effect } from "effect"
 import { TestClock } from "effect/testing"
 import type { JournalError } from "../../../src/journal/JournalError.ts"
+import { Space } from "../../../src/journal/sqlite/file/Space.ts"
 import { it } from "../../lib/effect.ts"
 import { event, letter, retrying, settlement } from "../samples.ts"
 import { options } from "../temporary.ts"
@@ -169,6 +170,25 @@ describe("SqliteJournal and room", () => {
         Effect.gen(function* () {
           expect(yield* journal.status).toMatchObject({ health: "ok", message: "" })
           expect(yield* lane(journal, "slow")).toMatchObject({ backlog: 6 })
+        }),
+      )
+    }).pipe(Effect.scoped),
+  )
+
+  it.effect("prunes nothing while the disk is full, so that what is left is there for the lanes", () =>
+    Effect.gen(function* () {
+      yield* TestClock.setTime(10 * 3_600_000)
+      const full = spyOn(Space.prototype, "isDiskFull").mockReturnValue(true)
+      yield* Effect.addFinalizer(() => Effect.sync(() => full.mockRestore()))
+      yield* session(options({ retention: Duration.hours(1) }), (journal) =>
+        Effect.gen(function* () {
+          yield* journal.openLane("slow")
+          for (const id of ids(6)) yield* journal.append(event(id), ["slow"])
+          yield* TestClock.adjust(Duration.minutes(2))
+          expect((yield* journal.status).first).toBe(1)
+          full.mockReturnValue(false)
+          yield* TestClock.adjust(Duration.minutes(2))
+          expect((yield* journal.status).first).toBe(6)
         }),
       )
     }).pipe(Effect.scoped),

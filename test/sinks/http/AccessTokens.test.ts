@@ -7,6 +7,7 @@ import { TestClock } from "effect/testing"
 import { Http } from "../../../src/sinks/http/Http.ts"
 import { HttpConfig } from "../../../src/sinks/http/HttpConfig.ts"
 import { it } from "../../lib/effect.ts"
+import { throttlings } from "../../lib/throttlings.ts"
 import { hour, settable } from "../../lib/wallClock.ts"
 import { preview } from "../preview.ts"
 import { type Handler, listening, type Received, serve } from "../receiver.ts"
@@ -261,11 +262,7 @@ describe("a token endpoint", () => {
 
   it.effect("that asks for a wait has the lane wait", () =>
     Effect.gen(function* () {
-      for (const [status, headers, retryAfter] of [
-        [429, { "retry-after": "7" }, 7_000],
-        [429, {}, 5_000],
-        [503, { "retry-after": "30" }, 30_000],
-      ] as const) {
+      for (const [status, headers, retryAfter] of throttlings) {
         const { tokenUrl } = yield* answering(status, "slow down", headers)
         const { sink } = yield* opened({ tokenUrl })
         expect(yield* reasonOf(sink.send([entry(1)]))).toMatchObject({ _tag: "SinkThrottled", retryAfter })

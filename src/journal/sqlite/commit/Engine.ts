@@ -275,7 +275,7 @@ export class Engine {
     return undefined
   }
 
-  /** Has the next commit store that lanes that wait for nothing have passed the head. */
+  /** Has the next commit store that idle lanes have passed the head. */
   passIdle(): void {
     if (this.lanes.mayPass(this.head)) this.#enqueue(() => this.lanes.passTo(this.head), nothing)
   }

@@ -42,9 +42,6 @@ export const allOf = (committed: ReadonlyArray<Committed>): Committed => {
   }
 }
 
-/** The cursor of a lane that waits for nothing in the log. */
-const passing = ({ cursor }: Backlog, head: number): Cursor => later(cursor, { sequence: head, settled: [] })
-
 /** Describes a lane for the service. */
 export const infoOf = (backlog: Backlog): LaneInfo => ({
   name: backlog.lane,
@@ -235,10 +232,11 @@ export class LaneStore {
    * start and a search begin at the lowest cursor.
    */
   passTo(head: number): Committed {
-    const moves = this.#idle(head).map((backlog) => ({ backlog, cursor: passing(backlog, head) }))
-    for (const { backlog, cursor } of moves) this.#cursors.move(backlog.lane, cursor, backlog.pausedFor)
+    const idle = this.#idle(head)
+    const cursor = { sequence: head, settled: [] }
+    for (const { lane, pausedFor } of idle) this.#cursors.move(lane, cursor, pausedFor)
     return () => {
-      for (const { backlog, cursor } of moves) {
+      for (const backlog of idle) {
         this.onMoved(backlog.cursor, cursor)
         backlog.settle(cursor)
       }
@@ -254,7 +252,7 @@ export class LaneStore {
   /** All lanes by name. */
   list(head: number): ReadonlyArray<LaneInfo> {
     const idle = new Set(this.#idle(head))
-    const of = (one: Backlog) => ({ ...infoOf(one), ...(idle.has(one) && { cursor: passing(one, head) }) })
+    const of = (one: Backlog) => ({ ...infoOf(one), ...(idle.has(one) && { cursor: { sequence: head, settled: [] } }) })
     return [...this.backlogs.values()].map(of).sort((a, b) => (a.name < b.name ? -1 : 1))
   }
 

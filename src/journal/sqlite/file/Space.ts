@@ -93,7 +93,7 @@ export class Space {
   }
 
   /** A write found the disk full, and little more than the ballast's room is left. Settlements need it. */
-  get isDiskFull(): boolean {
+  isDiskFull(): boolean {
     return this.#diskWasFull && this.freeDiskBytes < 2 * ballastBytes
   }
 

@@ -23,7 +23,7 @@ export const prune = (engine: Engine, before: number): boolean => {
     return row.receivedTo < before || engine.space.isTight ? row : undefined
   }
   // Pruning writes the events that lanes wait for to another table. On a full disk, settlements need that room.
-  if (engine.space.isDiskFull || oldest() === undefined) return false
+  if (engine.space.isDiskFull() || oldest() === undefined) return false
   const started = performance.now()
   return engine.exclusively(() => {
     let row = oldest()
