@@ -1,6 +1,8 @@
 /** The operations of the admin API that the audit log records, and what it is told of each. */
+import { sha256 } from "../event/Sha256.ts"
 import { count } from "../formats/Amounts.ts"
 import type { Erasure, ErasureRequest } from "./ErasureApi.ts"
+import { sequenceOf } from "./EventName.ts"
 import type { ReplayRequest } from "./ReplayApi.ts"
 import { replayWords } from "./ReplayCommand.ts"
 
@@ -21,11 +23,16 @@ export type Operation = Told<unknown, unknown> & {
   readonly what: string
 }
 
+/** Stands for an id, which may be a person's: the log keeps it for longer than the journal keeps the event. */
+const hashed = (id: string): string => `sha256:${sha256(id).slice(0, 16)}`
+
 /** An erasure is also made without the API, on a journal's file. */
 export const erasure = {
   what: "events erase",
-  on: ({ payload: { account, event = "" } }: { payload: ErasureRequest }) =>
-    account === undefined ? `--event ${event}` : `--account ${account}`,
+  on: ({ payload: { account, event = "", place } }: { payload: ErasureRequest }) => {
+    if (place !== undefined) return `--place ${place}`
+    return account === undefined ? `--event ${hashed(event)}` : `--account ${hashed(account)}`
+  },
   note: ({ count: erased, undelivered }: Erasure) => `${erased} erased, ${undelivered} left undelivered`,
   isLeftOut: ({ payload }: { payload: ErasureRequest }) => payload.dryRun === true,
 }
@@ -72,7 +79,13 @@ export const operations: Readonly<Record<string, Operation>> = {
   "deadLetters.drop": operation("dlq drop", { on: selected, note: letters }),
   "events.erase": operation(erasure.what, erasure),
   "replays.start": operation("replay", {
-    on: ({ payload }: { payload: ReplayRequest }) => replayWords(payload).slice(1).join(" "),
+    on: ({ payload: { events, to } }: { payload: ReplayRequest }) => {
+      const { id } = events
+      const isId = id !== undefined && sequenceOf(id) === undefined
+      return replayWords({ events: isId ? { ...events, id: hashed(id) } : events, to })
+        .slice(1)
+        .join(" ")
+    },
     note: ({ id }: { id: string }) => `started as ${id}`,
     isLeftOut: ({ payload }: { payload: ReplayRequest }) => payload.dryRun === true,
   }),

@@ -1,13 +1,16 @@
 /** Erasing events, as the admin API takes it and tells of it. */
 import { Schema } from "effect"
+import { place } from "./EventName.ts"
 
 const optional = Schema.optionalKey
 
-/** The events of an account, or one event with its copies: exactly one of the two. */
+/** Names events to erase with their copies: by exactly one of account, id and place. */
 export const ErasureRequest = Schema.Struct({
   account: optional(Schema.NonEmptyString),
-  /** An event's id, or its place in the log: `seq_42`. */
+  /** An event's id. */
   event: optional(Schema.NonEmptyString),
+  /** An event's place in the log: `seq_42`. */
+  place: optional(Schema.String.check(Schema.isPattern(place))),
   /** Counts what would be erased. */
   dryRun: optional(Schema.Boolean),
   /** Ends events first that sinks have yet to get; otherwise they stay. */

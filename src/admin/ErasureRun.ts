@@ -13,7 +13,7 @@ import type { Archive, EventQuery, FoundEvent } from "../journal/Archive.ts"
 import { nextQuery } from "../journal/EventPages.ts"
 import type { JournalError } from "../journal/Journal.ts"
 import type { Erasure, ErasureRequest } from "./ErasureApi.ts"
-import { readings } from "./EventName.ts"
+import { sequenceOf } from "./EventName.ts"
 
 /** Events that are found at a time, and undelivered ones that are listed. */
 const pageSize = 256
@@ -34,8 +34,8 @@ const waitingAt = ({ deliveries }: FoundEvent): ReadonlyArray<string> =>
   deliveries.filter(({ outcome }) => outcome === "pending" || outcome === "retrying").map(({ sink }) => sink)
 
 /** The other names of an event that was named by its place: its copies have the same id. */
-const alsoOf = ({ event: { id, webhook }, copies = [], copyOf }: FoundEvent): ReadonlyArray<Selector> => [
-  ...(id === "" ? [] : [{ id, webhook }]),
+const alsoOf = ({ event: { id, webhook, accountId }, copies = [], copyOf }: FoundEvent): ReadonlyArray<Selector> => [
+  ...(id === "" ? [] : [{ id, webhook, ...(accountId !== "" && { account: accountId }) }]),
   ...[...copies, ...(copyOf === undefined ? [] : [copyOf])].map(({ sequence }) => ({ sequence })),
 ]
 
@@ -132,17 +132,24 @@ class ErasureRun {
   }
 }
 
+/** A request names an account, an id or a place. None stands for another: a sender may give an event the id `seq_42`. */
+const selectorOf = ({ account, event = "", place }: ErasureRequest): Selector => {
+  if (account !== undefined) return { account }
+  const sequence = place === undefined ? undefined : sequenceOf(place)
+  return sequence === undefined ? { id: event } : { sequence }
+}
+
 /** Erases what a request names, or counts it. */
 export const erase = Effect.fnUntraced(function* (
   options: ErasingOptions,
   request: ErasureRequest,
 ): Effect.fn.Return<Erasure, JournalError> {
   const { archive } = options
-  const { account, event = "", dryRun = false } = request
+  const { dryRun = false } = request
   const run = new ErasureRun(options, request, yield* Clock.currentTimeMillis)
   const selectors = new Map<string, Selector>()
   const select = (selector: Selector) => selectors.set(JSON.stringify(selector), selector)
-  for (const selector of account === undefined ? readings(event) : [{ account }]) select(selector)
+  select(selectorOf(request))
   const through = yield* archive.end
   for (let isFirst = true; ; isFirst = false) {
     const [names, count] = [selectors.size, run.count]

@@ -49,8 +49,9 @@ export const layer = HttpApiBuilder.group(
         return { looked: 0, lookedTo: 0, ...page, events: reportsOf(events, context) }
       }),
       erase: Effect.fnUntraced(function* ({ payload }) {
-        if ((payload.account === undefined) === (payload.event === undefined)) {
-          return yield* new Api.Refused({ message: "name either an account or an event" })
+        const { account, event, place } = payload
+        if ([account, event, place].filter((one) => one !== undefined).length !== 1) {
+          return yield* new Api.Refused({ message: "name either an account, an event's id, or a place in the log" })
         }
         const { whileStopped } = lanes
         const what = payload.dryRun === true ? "dry run of an erasure" : "erasure"

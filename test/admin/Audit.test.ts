@@ -63,7 +63,7 @@ const requests: Readonly<
   "events.erase": {
     path: "/events/erase",
     body: { event: "evt_1" },
-    record: { what: "events erase", on: "--event evt_1", note: "1 erased, 0 left undelivered" },
+    record: { what: "events erase", on: "--event sha256:7d4e5a76eae6d8c1", note: "1 erased, 0 left undelivered" },
   },
   "relay.restart": { path: "/restart", record: { what: "restart", on: "", note: "process 4242 was started" } },
   "deadLetters.drop": {

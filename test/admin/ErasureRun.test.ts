@@ -54,24 +54,45 @@ describe("erasing events", () => {
 
   it.live("finds an event's copies from any of its names, and no other event", () =>
     Effect.gen(function* () {
-      for (const name of ["b", "seq_2", "seq_6"]) {
+      for (const request of [{ event: "b" }, { place: "seq_2" }, { place: "seq_6" }]) {
         const { erase, erased } = yield* kept
-        expect(yield* erase({ event: name })).toMatchObject({ count: 2, undelivered: 0 })
+        expect(yield* erase(request)).toMatchObject({ count: 2, undelivered: 0 })
         expect(yield* erased).toEqual([2, 6])
       }
       const { erase, erased, journal } = yield* kept
       yield* journal.replay([{ sequence: 5, sinks: [] }])
-      expect(yield* erase({ event: "seq_7" })).toMatchObject({ count: 2 })
+      expect(yield* erase({ place: "seq_7" })).toMatchObject({ count: 2 })
       expect(yield* erased).toEqual([5, 7])
     }),
   )
 
-  it.live("wants one of an account and an event", () =>
+  it.live("takes an id for an id and a place for a place, also if an event's id looks like a place", () =>
+    Effect.gen(function* () {
+      const named = Effect.gen(function* () {
+        const admin = yield* kept
+        yield* admin.journal.append(event("seq_2", { accountId: "acct_2" }), [])
+        yield* admin.journal.append(event("b", { accountId: "acct_2" }), [])
+        return admin
+      })
+      const byId = yield* named
+      expect(yield* byId.erase({ event: "seq_2" })).toMatchObject({ count: 1 })
+      expect(yield* byId.erased).toEqual([7])
+      const byPlace = yield* named
+      expect(yield* byPlace.erase({ place: "seq_2" })).toMatchObject({ count: 2 })
+      expect(yield* byPlace.erased).toEqual([2, 6])
+      expect((yield* byPlace.post("/api/v1/events/erase", { place: "evt_2" })).status).toBe(400)
+    }),
+  )
+
+  it.live("wants one of an account, an id and a place", () =>
     Effect.gen(function* () {
       const { post } = yield* kept
-      for (const request of [{}, { account: "acct_1", event: "a" }]) {
+      for (const request of [{}, { account: "acct_1", event: "a" }, { event: "a", place: "seq_1" }]) {
         const response = yield* post("/api/v1/events/erase", request)
-        expect([response.status, yield* text(response)]).toEqual([409, expect.stringContaining("either an account or")])
+        expect([response.status, yield* text(response)]).toEqual([
+          409,
+          expect.stringContaining("either an account, an"),
+        ])
       }
       expect((yield* post("/api/v1/events/erase", { account: "" })).status).toBe(400)
     }),

@@ -2,6 +2,7 @@
 import { Effect, Option } from "effect"
 import { Command, Flag } from "effect/cli"
 import { type Erasure, type ErasureRequest, type Event, outcomes } from "../../admin/Api.ts"
+import { sequenceOf } from "../../admin/EventName.ts"
 import { ask } from "../support/adminClient.ts"
 import { failed, usage } from "../support/CommandError.ts"
 import { nameOf } from "../support/eventReport.ts"
@@ -72,7 +73,8 @@ const erase = Command.make(
   "erase",
   {
     account: text("account", "ID", "All events of this account that the journal has when the command begins"),
-    event: text("event", "ID", "The event with this id or place in the log (seq_42), and its copies"),
+    event: text("event", "ID", "The event with this id, and its copies"),
+    place: text("place", "PLACE", "The event at this place in the log (seq_42), and its copies"),
     dryRun: toggle("dry-run", "Count what would be erased, and erase nothing"),
     giveUp: toggle("give-up", "Also erase what sinks have yet to get: it is not delivered any more"),
     offline: toggle(
@@ -80,12 +82,17 @@ const erase = Command.make(
       "Work on the journal's file while no relay runs, and rewrite the file without its free space",
     ),
   },
-  Effect.fn(function* ({ account, event, dryRun, giveUp, offline: isOffline }) {
-    const selected = given({ account, event })
-    const ways = Object.keys(selected).length
-    if (ways === 0) return yield* usage("name what to erase: --account ID, or --event ID")
-    if (ways > 1) return yield* usage("give only one of --account and --event")
-    if (Object.values(selected).includes("")) return yield* usage("the id is empty")
+  Effect.fn(function* ({ account, event, place, dryRun, giveUp, offline: isOffline }) {
+    const selected = given({ account, event, place })
+    const [name = "", ...others] = Object.values(selected)
+    if (Object.keys(selected).length === 0) {
+      return yield* usage("name what to erase: --account ID, --event ID, or --place PLACE")
+    }
+    if (others.length > 0) return yield* usage("give only one of --account, --event and --place")
+    if (name === "") return yield* usage("the id is empty")
+    if (selected.place !== undefined && sequenceOf(selected.place) === undefined) {
+      return yield* usage("a place in the log is seq_ and a number, such as seq_42")
+    }
     const payload: ErasureRequest = { ...selected, ...(dryRun && { dryRun }), ...(giveUp && { giveUp }) }
     const erasure = yield* isOffline
       ? offline(payload)
@@ -97,8 +104,9 @@ const erase = Command.make(
     else yield* print(erasedLines(erasure, dryRun).join("\n"))
     yield* refuseUndelivered(erasure)
     if (erasure.count + erasure.before + erasure.undelivered === 0) {
+      const isPlace = selected.event !== undefined && sequenceOf(selected.event) !== undefined
       return yield* failed(
-        `the journal holds no event of ${plain(selected.account ?? selected.event ?? "")}; \`relay events\` lists those that it has`,
+        `the journal holds no event of ${plain(name)}; \`relay events\` lists those that it has${isPlace ? ", and --place names one by its place in the log" : ""}`,
       )
     }
   }),
