@@ -12,79 +12,21 @@ import { readPage } from "../lib/docs.ts"
 import { suiteUnless } from "../lib/lacking.ts"
 import { freePort } from "../lib/port.ts"
 import { startRelay } from "../lib/relay.ts"
+import { configOf, type FrontProxy, names, proxies, reasonToSkip } from "../parts/FrontProxies.ts"
 import { ServerProcess } from "../parts/ServerProcess.ts"
 import { envelope, headers, startTarget, type Target } from "./http/fixture.ts"
 
 const page = readPage("config/deploy/proxies.md")
 
-interface Proxy {
-  readonly program: string
-  readonly version: string
-  /** Its config, made whole for a process that is not the machine's own. */
-  readonly complete: (config: string, directory: string) => string
-  readonly check: (file: string) => ReadonlyArray<string>
-  readonly run: (file: string) => readonly [string, ...ReadonlyArray<string>]
-  /** It asks for `/readyz`. */
-  readonly looks: boolean
-  /** Its name in the table of lines for a Unix socket. */
-  readonly label: string
-}
-
-const proxies: Readonly<Record<string, Proxy>> = {
-  nginx: {
-    program: "nginx",
-    version: "-v",
-    complete: (config, directory) => {
-      const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-        .map((name) => `${name}_temp_path ${directory}/${name};`)
-        .join("\n")
-      return `pid ${directory}/pid;\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n${temporary}\n${config}\n}\n`
-    },
-    check: (file) => ["nginx", "-t", "-c", file],
-    // A master that is killed leaves its workers behind.
-    run: (file) => ["nginx", "-c", file, "-g", "daemon off; master_process off;"],
-    looks: false,
-    label: "nginx",
-  },
-  caddy: {
-    program: "caddy",
-    version: "version",
-    complete: (config) => config.replace("{\n", "{\n\tadmin off\n\tauto_https disable_redirects\n"),
-    check: (file) => ["caddy", "validate", "--adapter", "caddyfile", "--config", file],
-    run: (file) => ["caddy", "run", "--adapter", "caddyfile", "--config", file],
-    looks: true,
-    label: "Caddy",
-  },
-  haproxy: {
-    program: "haproxy",
-    version: "-v",
-    complete: (config) => config,
-    check: (file) => ["haproxy", "-c", "-f", file],
-    run: (file) => ["haproxy", "-db", "-f", file],
-    looks: true,
-    label: "HAProxy",
-  },
-}
-
-/** Why it can't be tested; `undefined` where it can. */
-const reasonToSkip = ({ program, version }: Proxy): string | undefined => {
-  if (spawnSync(program, [version], { stdio: "ignore" }).status !== 0)
-    return `it needs ${program}: apt-get install ${program}`
-  if (lacksOpenssl !== undefined) return lacksOpenssl
-  return process.env.RELAY_PARTS === "1" ? undefined : `RELAY_PARTS=1 bun test runs it with ${program}`
-}
-
-const block = (name: string): string =>
-  new RegExp(`^\`\`\`${name === "caddy" ? "caddyfile" : name}\n(.*?)^\`\`\``, "ms").exec(page)?.[1] ?? ""
-
 /** The config with the line for a Unix socket. */
-const overSocket = (config: string, { label }: Proxy): string => {
+const overSocket = (config: string, { label }: FrontProxy): string => {
   const [, line = ""] = new RegExp(`^\\| ${label} \\| \`(.*?)\` \\|$`, "m").exec(page) ?? []
   return config.replace(/^( *|\t*)\S.*127\.0\.0\.1:8080.*$/m, `$1${line}`).replace(/^\s*health_port.*\n/m, "")
 }
 
-for (const [name, proxy] of Object.entries(proxies)) {
-  suiteUnless(reasonToSkip(proxy), `the relay behind ${name}`, () => {
+for (const name of names) {
+  const proxy: FrontProxy = proxies[name]
+  suiteUnless(reasonToSkip(proxy) ?? lacksOpenssl, `the relay behind ${name}`, () => {
     const home = mkdtempSync(join(tmpdir(), "relay-behind-"))
     let file = ""
     const env = { ...process.env, HOME: home, XDG_DATA_HOME: home, XDG_CONFIG_HOME: home }
@@ -149,7 +91,7 @@ for (const [name, proxy] of Object.entries(proxies)) {
         writeFileSync(join(home, `${path}.pem`), text)
       const port = await freePort()
       url = `https://127.0.0.1:${port}`
-      const config = block(name)
+      const config = configOf(name)
         .replace("127.0.0.1:8080", `127.0.0.1:${target.port}`)
         .replace("port 9080", `port ${health.port}`)
       own = await start(config, port)
@@ -216,7 +158,7 @@ for (const [name, proxy] of Object.entries(proxies)) {
       await own.stop()
       try {
         own = await start(
-          overSocket(block(name), proxy).replace("/run/relay/relay.sock", socket),
+          overSocket(configOf(name), proxy).replace("/run/relay/relay.sock", socket),
           Number(new URL(url).port),
         )
         await sendUntil(202)
@@ -230,7 +172,7 @@ for (const [name, proxy] of Object.entries(proxies)) {
 
 describe("the page on proxies", () => {
   test("has a config for each of them", () => {
-    for (const name of Object.keys(proxies)) expect(block(name)).toContain("/hooks/")
+    for (const name of names) expect(configOf(name)).toContain("/hooks/")
   })
 
   test("tells the relay's limits as they are, and each config keeps to them", () => {

@@ -3,12 +3,16 @@
  * delivery. With RELAY_PARTS=1 it restarts ten times.
  */
 import { afterAll, afterEach, beforeAll, expect, test } from "bun:test"
-import { Agent, request } from "node:http"
+import * as http from "node:http"
+import * as https from "node:https"
 import { join } from "node:path"
+import { lacking as lacksOpenssl, makeAuthority } from "../lib/authority.ts"
 import { suiteUnless } from "../lib/lacking.ts"
-import { failing, relay as run } from "../lib/relay.ts"
+import { failing } from "../lib/relay.ts"
+import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 import { makePostgres, reasonToSkip } from "../parts/Postgres.ts"
-import { envelope, headers, startTarget, type Target, type TargetOptions } from "./http/fixture.ts"
+import { envelope, headers, type Target, type TargetOptions } from "./http/fixture.ts"
+import { keepsAll, startRestartable } from "./restarting.ts"
 
 const isLong = process.env.RELAY_PARTS === "1"
 const restarts = isLong ? 10 : 1
@@ -18,28 +22,25 @@ afterEach(async () => {
   for (const end of atEnd.splice(0).reverse()) await end()
 })
 
-/** A relay, and the process that is it now. */
-const start = async (options: TargetOptions = {}) => {
-  const target = await startTarget(options)
-  let { pid } = target.relay
-  atEnd.push(async () => {
-    // The last process holds the output's pipes.
-    process.kill(pid, "SIGINT")
-    await target.stop()
-  })
-  const restart = async () => {
-    const args = ["restart", "-c", join(target.directory, "relay.config.json"), "--json"]
-    const ended = await run(args, { cwd: target.directory })
-    if (ended.code === 0) pid = JSON.parse(ended.stdout).pid
-    return ended
-  }
-  return { target, restart, pid: () => pid }
+const start = async (options?: TargetOptions) => {
+  const relay = await startRestartable(options)
+  atEnd.push(relay.stop)
+  return relay
 }
 
-const deliver = (target: Target, agent: Agent, body: string): Promise<number | string> =>
+/** The client for a relay's address. It trusts any certificate. */
+const clientOf = (target: Target) => {
+  const { request, Agent } = target.url().startsWith("https") ? https : http
+  return {
+    request,
+    makeAgent: (keepAlive: boolean) => new Agent({ keepAlive, maxSockets: 16, rejectUnauthorized: false }),
+  }
+}
+
+const deliver = (target: Target, body: string, agent = clientOf(target).makeAgent(false)): Promise<number | string> =>
   new Promise((resolve) => {
     const length = { "content-length": String(Buffer.byteLength(body)) }
-    const sent = request(
+    const sent = clientOf(target).request(
       target.url(),
       { method: "POST", agent, headers: { ...headers(body), ...length } },
       (response) => response.resume().on("end", () => resolve(response.statusCode ?? 0)),
@@ -50,13 +51,14 @@ const deliver = (target: Target, agent: Agent, body: string): Promise<number | s
 
 /** Sends 300 deliveries a second until it has to stop. Returns the bodies, and the number of each status or error. */
 const load = (target: Target) => {
-  const agents = [new Agent({ keepAlive: true, maxSockets: 16 }), new Agent({ keepAlive: false })]
+  const { makeAgent } = clientOf(target)
+  const agents = [makeAgent(true), makeAgent(false)]
   const counts = new Map<number | string, number>()
   const open = new Set<Promise<void>>()
   const accepted: Array<string> = []
-  const send = async (agent: Agent) => {
+  const send = async (agent: http.Agent) => {
     const body = envelope()
-    const status = await deliver(target, agent, body)
+    const status = await deliver(target, body, agent)
     counts.set(status, (counts.get(status) ?? 0) + 1)
     if (status === 202) accepted.push(body)
   }
@@ -71,15 +73,6 @@ const load = (target: Target) => {
     await Promise.all(open)
     for (const agent of agents) agent.destroy()
     return { counts, accepted }
-  }
-}
-
-/** Waits until the sink has all bodies. */
-const keepsAll = async (target: Target, bodies: ReadonlyArray<string>) => {
-  for (;;) {
-    const kept = new Set(target.kept())
-    if (bodies.every((body) => kept.has(body))) return
-    await Bun.sleep(50)
   }
 }
 
@@ -103,7 +96,7 @@ const survives = async (when: string, options?: TargetOptions) => {
   const stop = load(target)
   const ended = await restart()
   const body = envelope()
-  expect(await deliver(target, new Agent(), body)).toBe(202)
+  expect(await deliver(target, body)).toBe(202)
   const { accepted } = await stop()
   await keepsAll(target, [...accepted, body])
   return ended
@@ -118,6 +111,17 @@ test(
   () => restartsUnderLoad(restarts),
   limit,
 )
+
+suiteUnless(isLong ? lacksOpenssl : "RELAY_PARTS=1 bun test waits for it", "with TLS", () => {
+  test(
+    `a restart under 300 deliveries a second, ${times}, fails no delivery and loses none`,
+    async () => {
+      const { certificate, key } = makeAuthority(temporaryDirectory("restart-")).issue("relay", "IP:127.0.0.1")
+      await restartsUnderLoad(restarts, { tls: { certificate, key } })
+    },
+    limit,
+  )
+})
 
 test("the first process goes on if the second one is killed while it opens the journal", async () => {
   expect(await survives("opening")).toMatchObject(killed)
@@ -182,5 +186,5 @@ test("a config with another address is refused, and the relay goes on", async ()
   const { code, stderr } = await restart()
   expect([code, pid()]).toEqual([1, target.relay.pid])
   expect(stderr).toContain(`"listen" of the config is http://127.0.0.1:1, and the relay listens at ${target.url("")}`)
-  expect(await deliver(target, new Agent(), envelope())).toBe(202)
+  expect(await deliver(target, envelope())).toBe(202)
 })

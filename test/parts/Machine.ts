@@ -3,7 +3,7 @@
  * thrown away, with systemd as the first process, in namespaces of its own. What
  * is done there leaves no trace here, and ends with the test process.
  */
-import { type ChildProcess, spawn, spawnSync } from "node:child_process"
+import { spawn, spawnSync } from "node:child_process"
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmdirSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -38,8 +38,8 @@ export interface Ran {
 export interface Machine {
   /** Runs a command there, as root, to its end. */
   readonly run: (...command: ReadonlyArray<string>) => Ran
-  /** Starts a command of this machine's on that one's network alone. */
-  readonly onItsNetwork: (...command: ReadonlyArray<string>) => ChildProcess
+  /** The words that run a command of this machine on that one's network. */
+  readonly onItsNetwork: (command: ReadonlyArray<string>) => readonly [program: string, ...args: ReadonlyArray<string>]
   /** Where a file of it is for this machine, for reading and writing. */
   readonly path: (path: string) => string
   readonly stop: () => Promise<void>
@@ -115,8 +115,7 @@ export const startMachine = async (): Promise<Machine> => {
   }
   return {
     run,
-    onItsNetwork: (...command) =>
-      spawn("nsenter", [...enterBy(first() ?? "", "--net"), ...command], { stdio: ["pipe", "pipe", "inherit"] }),
+    onItsNetwork: (command) => ["nsenter", ...enterBy(first() ?? "", "--net"), ...command],
     path: (path) => `/proc/${first()}/root${path}`,
     stop,
   }

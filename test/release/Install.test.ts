@@ -1,17 +1,22 @@
 /**
  * The packages under systemd: installed, started, upgraded under load, removed
  * and purged, on a machine of its own (`test/parts/Machine.ts`). The `.deb` is at
- * home there; the `.rpm` is installed by rpm, which Debian has too.
+ * home there; the `.rpm` is installed by rpm, which Debian has too. RESTARTS is the
+ * number of upgrades and restarts under load, KEPT the number of events in the
+ * journal then.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
+import { Effect } from "effect"
 import manifest from "../../package.json" with { type: "json" }
+import * as Fill from "../bench/Fill.ts"
 import { numberOf, secret } from "../faults/relay/Traffic.ts"
 import { operations } from "../lib/docs.ts"
 import { suiteUnless } from "../lib/lacking.ts"
 import { relayBinary, root } from "../lib/programs.ts"
+import * as DeliveryClients from "../parts/DeliveryClients.ts"
 import * as OtherMachine from "../parts/Machine.ts"
 import { helpOf } from "./Help.ts"
 import * as LinuxPackages from "./LinuxPackages.ts"
@@ -21,6 +26,9 @@ import { versionOf } from "./Version.ts"
 
 const directory = mkdtempSync(join(tmpdir(), "relay-install-"))
 afterAll(() => rmSync(directory, { recursive: true }))
+/** Rounds of an upgrade and a restart under load, and the events that the journal keeps. */
+const rounds = Number(process.env.RESTARTS ?? 1)
+const keptEvents = Number(process.env.KEPT ?? 20_000)
 const config = "/etc/relay/relay.config.json"
 const archive = "/var/lib/relay/events.ndjson"
 /** The program outside of a package: what is below /tmp here is not there. */
@@ -59,6 +67,7 @@ const installed = ["/etc/relay", "/var/lib/relay", "/usr/bin/relay"].some((path)
 const lacking =
   OtherMachine.reasonToSkip() ??
   LinuxPackages.reasonToSkip() ??
+  DeliveryClients.reasonToSkip() ??
   (installed ? "a relay is installed on this machine" : undefined)
 
 suiteUnless(lacking, "the packages on Debian under systemd", () => {
@@ -179,36 +188,71 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
     }
   })
 
-  test("it is upgraded under load: nothing is lost, and the config stays as it was edited", async () => {
-    writeFileSync(machine.path(config), edited())
-    const sender = machine.onItsNetwork(process.execPath, join(import.meta.dir, "sender.ts"), "127.0.0.1:8080")
-    let said = ""
-    sender.stdout?.on("data", (chunk) => {
-      said += chunk
-    })
-    const ended = new Promise((resolve) => sender.once("close", resolve))
-    const first = head()
-    await until(() => head() > first + 100)
-    const old = mainPid()
-    run("sh", "-c", "dpkg --install --force-confold /opt/1/*.deb")
-    const second = head()
-    await until(() => head() > second + 100)
-    sender.stdin?.end()
-    await ended
-
-    expect(status().version).toBe("99.0.0")
-    expect(mainPid()).not.toBe(old)
-    expect(readFileSync(machine.path(config), "utf8")).toBe(edited())
-    expect(readFileSync(machine.path(`${config}.dpkg-dist`), "utf8")).toStartWith("// The next version's.")
-    await until(() => status().lanes.every(({ backlog }: { readonly backlog: number }) => backlog === 0))
-    const acknowledged: ReadonlyArray<number> = JSON.parse(said)
-    const arrived = archived()
-    const lost = acknowledged.filter((number) => !new Set(arrived).has(number))
-    console.log(
-      `upgraded under load: ${acknowledged.length} acknowledged, ${lost.length} lost, ${arrived.length - new Set(arrived).size} duplicates`,
+  /** Replaces the journal with a large one. */
+  const keepMany = async () => {
+    const home = join(directory, "kept")
+    mkdirSync(home)
+    await Effect.runPromise(
+      Fill.run(join(home, "journal.db"), { events: keptEvents, lane: "archive", isDelivered: true }),
     )
-    expect(lost).toEqual([])
-  }, 60_000)
+    run("sh", "-c", "systemctl stop relay && rm /var/lib/relay/journal.db*")
+    cpSync(home, machine.path("/var/lib/relay"), { recursive: true })
+    run("sh", "-c", "chown relay:relay /var/lib/relay/journal.db* && chmod 600 /var/lib/relay/journal.db*")
+    run("systemctl", "start", "relay")
+  }
+
+  test(
+    `it is upgraded and restarted under 300 deliveries a second (rounds: ${rounds}): none fails, none is lost, and the config stays as it was edited`,
+    async () => {
+      writeFileSync(machine.path(config), edited())
+      await keepMany()
+      const [deliveries, admin] = ["127.0.0.1:8080", "127.0.0.1:9080"]
+      const clients = await DeliveryClients.start({
+        deliveries,
+        admin,
+        secret,
+        home: directory,
+        there: machine.onItsNetwork,
+      })
+      const replace = (version: string, action: () => string) => {
+        const old = mainPid()
+        action()
+        expect([status().version, mainPid() === old]).toEqual([version, false])
+      }
+      const install = (tree: string) => () => run("sh", "-c", `dpkg --install --force-confold /opt/${tree}/*.deb`)
+      const holds: Array<number> = []
+      let figures: DeliveryClients.Figures
+      try {
+        for (let round = 1; round <= rounds; round++) {
+          replace("99.0.0", install("1"))
+          replace("99.0.0", () => {
+            const printed = run("relay", "restart", "--json", "-c", config)
+            holds.push(JSON.parse(printed).took)
+            return printed
+          })
+          if (round < rounds) replace(manifest.version, install("0"))
+        }
+        figures = await clients.end()
+      } finally {
+        await clients.stop()
+      }
+
+      expect(readFileSync(machine.path(config), "utf8")).toBe(edited())
+      expect(readFileSync(machine.path(`${config}.dpkg-dist`), "utf8")).toStartWith("// The next version's.")
+      await until(() => status().lanes.every(({ backlog }: { readonly backlog: number }) => backlog === 0))
+      const arrived = archived()
+      const isThere = new Set(arrived)
+      const lost = figures.accepted.filter((number) => !isThere.has(number))
+      console.log(
+        `upgraded and restarted ${rounds} times with ${keptEvents} kept events: ${figures.accepted.length} accepted, ${lost.length} lost, ${arrived.length - isThere.size} duplicates; held ${Math.max(...holds)} ms at most, slowest response ${figures.longest} ms`,
+      )
+      for (const [client, statuses] of Object.entries(figures.counts)) {
+        expect([client, Object.keys(statuses)]).toEqual([client, ["202"]])
+      }
+      expect(lost).toEqual([])
+    },
+    120_000 + rounds * 60_000 + keptEvents / 5,
+  )
 
   test("it goes on as it is where the new version refuses the config", () => {
     const running = mainPid()
