@@ -124,6 +124,21 @@ describe("the places in src that", () => {
     )
   })
 
+  /** A loop that a defect ends would stop for good, and nobody would notice. */
+  test("repeat for ever without the help of `Rounds.ts`, which logs a failure or a defect and continues", () => {
+    expect(placesOf(/\bEffect\.forever\b/g)).toEqual(
+      counts({
+        "event/Rounds.ts": [2, "the help itself"],
+        "journal/postgres/fleet/Silence.ts": [1, "its failure ends a question"],
+        "delivery/lane/Lane.ts": [1, "its defect ends the lane, which `RunningLane.ts` starts again"],
+        "delivery/lane/TimeKeeper.ts": [1, "its defect ends the lane, which `RunningLane.ts` starts again"],
+        "cli/support/liveness.ts": [1, "its failure ends a request"],
+        "cli/support/liveStatus.ts": [2, "its failure ends the command"],
+        "cli/support/progressBar.ts": [1, "its defect ends the command"],
+      }),
+    )
+  })
+
   test("use a pool, cache or reference of Effect that keeps something for a time, outside `Monotonic.measured`", () => {
     const all = placesOf(/\b(?:Pool\.makeWithTTL|Cache\.make(?:With)?|RcRef\.make|RcMap\.make|\w*[cC]achedWithTTL)\(/g)
     expect(all).toEqual(

@@ -1,11 +1,9 @@
 /** A bug in relay: it is logged, and what it ended begins again after a wait, for a bug that an event sets off comes again. */
-import { Cause, Duration, Effect } from "effect"
+import { type Cause, Effect } from "effect"
 
 const firstWait = 1_000
 const longestWait = 60_000
 const resetAfter = 600_000
-/** The wait before a round of a task that a bug has ended. */
-const roundWait = Duration.seconds(1)
 
 /** The waits after the bugs of one thing, in milliseconds: doubled each time, and from the first again after ten minutes without one. */
 export class BugWaits {
@@ -21,11 +19,3 @@ export class BugWaits {
 
 export const logBug = (what: string, cause: Cause.Cause<unknown>): Effect.Effect<void> =>
   Effect.logError(`a bug in relay: ${what}`, cause)
-
-/** Repeats a task; a bug is logged, and ends that round alone. */
-export const repeating = (failure: string, task: Effect.Effect<void>): Effect.Effect<never> =>
-  Effect.forever(
-    Effect.catchDefect(task, (defect) =>
-      Effect.andThen(logBug(`${failure}; it is tried again`, Cause.die(defect)), Effect.sleep(roundWait)),
-    ),
-  )

@@ -4,8 +4,8 @@
  * whether one stands still.
  */
 import { Duration, Effect } from "effect"
+import { rounds } from "../event/Rounds.ts"
 import type { Log } from "../journal/Journal.ts"
-import { repeating } from "./Bugs.ts"
 import type { Lane } from "./lane/Lane.ts"
 
 const countEvery = Duration.seconds(1)
@@ -36,8 +36,6 @@ export const looking = (log: Log, lanes: () => ReadonlyArray<Lane>): Effect.Effe
       { discard: true },
     ),
   )
-  return Effect.raceFirst(
-    repeating("dead letters and backlogs could not be counted", Effect.delay(Effect.ignore(count), countEvery)),
-    repeating("lanes could not be watched", Effect.delay(watch, countEvery)),
-  )
+  const counting = rounds("counting dead letters and backlogs", Effect.ignore(count), countEvery)
+  return Effect.delay(Effect.raceFirst(counting, rounds("watching the lanes", watch, countEvery)), countEvery)
 }

@@ -7,8 +7,9 @@
  * a crash sends again what it did, and it stops at its bound.
  */
 import { Cause, Duration, Effect, Latch, Semaphore } from "effect"
+import { repeating } from "../event/Rounds.ts"
 import type { JournalError, Log } from "../journal/Journal.ts"
-import { logBug, repeating } from "./Bugs.ts"
+import { logBug } from "./Bugs.ts"
 import type { Lane } from "./lane/Lane.ts"
 
 /** How often lanes' progress is made durable: it bounds what a crash repeats. */
@@ -79,13 +80,8 @@ export const make = Effect.fnUntraced(function* (log: Log, lanes: () => Readonly
     settleSoon: () => soon.openUnsafe(),
     /** Stores it at each interval. */
     keepSettling: repeating(
-      "the progress of the lanes could not be collected",
-      soon.await.pipe(
-        Effect.timeoutOption(settleEvery),
-        Effect.andThen(soon.close),
-        Effect.andThen(settle),
-        Effect.asVoid,
-      ),
+      "collecting the progress of the lanes",
+      soon.await.pipe(Effect.timeoutOption(settleEvery), Effect.andThen(soon.close), Effect.andThen(settle)),
     ),
   }
 })

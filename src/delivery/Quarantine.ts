@@ -9,9 +9,9 @@
  */
 import { Clock, Duration, Effect } from "effect"
 import { quarantine } from "../event/Event.ts"
+import { rounds } from "../event/Rounds.ts"
 import type { Archive } from "../journal/Archive.ts"
 import { Operator } from "../journal/Operator.ts"
-import { rounds } from "../journal/Rounds.ts"
 import { floorOf, streamOf } from "../journal/Sequences.ts"
 import * as WallClock from "../journal/WallClock.ts"
 import { rejected, type Sink } from "../sinks/Sink.ts"

@@ -3,6 +3,7 @@
  * what the journal knows: events that it held in memory are read again.
  */
 import { Duration, Effect, Exit, Schedule } from "effect"
+import { rounds } from "../event/Rounds.ts"
 import type { OpenedLane } from "../journal/Journal.ts"
 import { BugWaits, logBug } from "./Bugs.ts"
 import { type LaneSpec, openOptions } from "./LaneSpec.ts"
@@ -35,12 +36,10 @@ export const make = Effect.fnUntraced(function* (options: Options, opened: Opene
   /** Starts nothing more and waits for attempts in flight, which keep their deadline. */
   const end = Effect.suspend(() => {
     const ending = lane
-    const keepTime = Effect.delay(
-      Effect.sync(() => ending.endAttempts()),
-      pollEvery,
-    )
+    const endAttempts = Effect.sync(() => ending.endAttempts())
+    const keepTime = Effect.delay(rounds("ending attempts", endAttempts, pollEvery), pollEvery)
     return Effect.andThen(
-      Effect.raceFirst(ending.drain(grace()), Effect.forever(keepTime)),
+      Effect.raceFirst(ending.drain(grace()), keepTime),
       Effect.sync(() => ending.state.end()),
     )
   })

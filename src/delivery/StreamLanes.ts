@@ -3,6 +3,7 @@
  * They share the sinks.
  */
 import { Duration, Effect, Exit, Scope, type Semaphore, Stream, SubscriptionRef } from "effect"
+import { repeating } from "../event/Rounds.ts"
 import type { JournalError, Log, Streams } from "../journal/Journal.ts"
 import * as Announcements from "./Announcements.ts"
 import { type LaneSpec, openOptions } from "./LaneSpec.ts"
@@ -82,12 +83,15 @@ export const make = Effect.fnUntraced(function* (grace: () => Duration.Duration,
     follow,
     /** Keeps up with the streams that the relay owns, for ever; each time as one change. */
     keepUp: (owned: Streams, specs: () => ReadonlyArray<LaneSpec>) =>
-      Effect.gen(function* () {
-        const logs = SubscriptionRef.getUnsafe(owned)
-        const isDone = yield* oneChange.withPermit(Effect.suspend(() => followAll(logs, specs())))
-        const changed = Stream.runHead(Stream.filter(SubscriptionRef.changes(owned), (now) => now !== logs))
-        yield* Effect.raceFirst(changed, isDone ? Effect.never : Effect.sleep(openEvery))
-      }).pipe(Effect.forever),
+      repeating(
+        "following the streams that the relay owns",
+        Effect.gen(function* () {
+          const logs = SubscriptionRef.getUnsafe(owned)
+          const isDone = yield* oneChange.withPermit(Effect.suspend(() => followAll(logs, specs())))
+          const changed = Stream.runHead(Stream.filter(SubscriptionRef.changes(owned), (now) => now !== logs))
+          yield* Effect.raceFirst(changed, isDone ? Effect.never : Effect.sleep(openEvery))
+        }),
+      ),
     /** The attempts of each sink since the start, also of one that has left the config. */
     counted: (): ReadonlyMap<string, AttemptStats> => counted,
     logs: (): ReadonlyArray<Log> => [...running.keys()],

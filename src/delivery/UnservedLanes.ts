@@ -4,8 +4,8 @@
  */
 import { Clock, Duration, Effect, SubscriptionRef } from "effect"
 import * as Monotonic from "../event/Monotonic.ts"
+import { rounds } from "../event/Rounds.ts"
 import type { Log, Streams } from "../journal/Journal.ts"
-import { rounds } from "../journal/Rounds.ts"
 import { Stall } from "./lane/Stall.ts"
 
 const lookEvery = Duration.seconds(1)

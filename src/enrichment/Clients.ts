@@ -12,6 +12,7 @@
 import { Cache, Clock, Duration, Effect, Exit, Redacted, Schema, type Scope, Semaphore } from "effect"
 import type { ClientsConfig } from "../config/Config.ts"
 import * as Monotonic from "../event/Monotonic.ts"
+import { rounds } from "../event/Rounds.ts"
 import { escapeUrl } from "../formats/Template.ts"
 import { drain } from "../runtime/HttpDrain.ts"
 import { ofTheWay } from "../runtime/HttpProxy.ts"
@@ -153,7 +154,7 @@ export const make = Effect.fnUntraced(function* (config: ClientsConfig): Effect.
   // The cache removes an expired entry only when it is asked for again, or here.
   const expire = Monotonic.measured(() => Effect.map(Cache.keys(known), (keys) => void [...keys]))
   const expireEvery = Duration.max(Duration.seconds(1), Duration.divideUnsafe(cache.lifetime, 10))
-  yield* Effect.forkScoped(Effect.forever(Effect.delay(expire, expireEvery)))
+  yield* Effect.forkScoped(Effect.delay(rounds("forgetting client details", expire, expireEvery), expireEvery))
 
   return {
     get: (id) =>

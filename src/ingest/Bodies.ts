@@ -17,6 +17,7 @@
  */
 import { Clock, Duration, Effect, type Scope } from "effect"
 import * as Monotonic from "../event/Monotonic.ts"
+import { rounds } from "../event/Rounds.ts"
 import { free } from "../runtime/Freeing.ts"
 import * as Blocks from "./Blocks.ts"
 
@@ -142,7 +143,7 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
       for (const reading of [...readings]) if (reading.due <= time) reading.cancel("tooSlow")
     }
   })
-  yield* Effect.forkScoped(Effect.forever(Effect.delay(sweep, sweepEvery)))
+  yield* Effect.forkScoped(Effect.delay(rounds("ending slow requests", sweep, sweepEvery), sweepEvery))
 
   const isFull = () => {
     if (arriving > maxArriving) makeRoom(counted, maxArriving, () => arriving)

@@ -19,6 +19,7 @@ import * as Slices from "../config/load/Slices.ts"
 import { LaneSpecs } from "../delivery/LaneSpecs.ts"
 import { Lanes } from "../delivery/Lanes.ts"
 import type { EpochMillis } from "../event/Quantities.ts"
+import { repeating } from "../event/Rounds.ts"
 import { Archive } from "../journal/Archive.ts"
 import { storeEnd } from "../journal/AuditLog.ts"
 import { liveKeys } from "../journal/Journals.ts"
@@ -82,7 +83,8 @@ const byTrigger = { who: "local", by: "SIGHUP or --watch", what: "reload", on: "
 
 /** Reloads each time that the latch is opened. The log says why one was refused. */
 export const reloadWhen = (triggered: Latch.Latch): Effect.Effect<never, never, Reload | Archive> =>
-  Effect.forever(
+  repeating(
+    "a reload",
     Effect.gen(function* () {
       yield* triggered.await
       yield* triggered.close
@@ -214,7 +216,7 @@ const make = Effect.fnUntraced(function* (
     yield* notify.say("READY=1")
     for (const request of answered) yield* Deferred.done(request, exit)
   })
-  yield* Effect.forkScoped(Effect.forever(work))
+  yield* Effect.forkScoped(repeating("a reload", work))
 
   return Reload.of({
     reload: Effect.gen(function* () {

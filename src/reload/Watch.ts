@@ -9,8 +9,11 @@
  */
 import { Effect, FileSystem, Latch, Option } from "effect"
 import { type FileTexts, readerOf } from "../config/load/ReadFile.ts"
+import { rounds } from "../event/Rounds.ts"
 import { onSignal } from "../runtime/Runtime.ts"
 import { replaced } from "./Replaced.ts"
+
+const lookEvery = "500 millis"
 
 /** A latch that every trigger opens, from now on; `files` are watched where they are given. */
 export const triggers = Effect.fnUntraced(function* (files?: FileTexts) {
@@ -64,5 +67,5 @@ export const watch = Effect.fnUntraced(function* (files: FileTexts, triggered: L
     }
     before = now
   })
-  return yield* Effect.forever(Effect.delay(look, "500 millis"))
+  return yield* Effect.delay(rounds("watching the config's files", look, lookEvery), lookEvery)
 })

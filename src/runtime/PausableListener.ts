@@ -10,6 +10,7 @@
  */
 import { Duration, Effect, Scope, Semaphore } from "effect"
 import type { Address } from "../config/Address.ts"
+import { rounds } from "../event/Rounds.ts"
 import * as Descriptors from "./Descriptors.ts"
 import type { Generation } from "./Generation.ts"
 import type { Libc, Listener } from "./Platform.ts"
@@ -208,7 +209,7 @@ export const open = Effect.fnUntraced(function* (
   let isClosed = false
   const check = makeCheck(listeners, address, mayPause)
   const checkIfOpen = Effect.suspend(() => (isClosed ? Effect.void : check))
-  yield* Effect.forkScoped(Effect.forever(Effect.delay(checkIfOpen, checkEvery)))
+  yield* Effect.forkScoped(Effect.delay(rounds("checking a listener", checkIfOpen, checkEvery), checkEvery))
   return {
     address,
     replace: makeReplace(listeners, address, retireAfter, yield* Scope.Scope),

@@ -10,6 +10,7 @@
  */
 import { readFile } from "node:fs/promises"
 import { Duration, Effect } from "effect"
+import { rounds } from "../event/Rounds.ts"
 
 /** How long Linux remembers a connection. */
 const remembered = Duration.minutes(1)
@@ -50,5 +51,5 @@ export const watch = (
     const count = yield* Effect.promise(() => closed(port))
     if (count > 0 && requests() === seen) note(count)
   })
-  return Effect.forever(Effect.delay(look, remembered))
+  return Effect.delay(rounds("looking for unreadable requests", look, remembered), remembered)
 }

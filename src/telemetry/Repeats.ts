@@ -11,6 +11,7 @@
  */
 import { Clock, Effect, Logger, References, type Scope } from "effect"
 import * as Monotonic from "../event/Monotonic.ts"
+import { rounds } from "../event/Rounds.ts"
 
 const writeEvery = 10_000
 const checkEvery = 1_000
@@ -73,7 +74,7 @@ export const limit = Effect.fnUntraced(function* (
     for (const [key, { since }] of due) if (since < now) kinds.delete(key)
   })
   yield* Effect.addFinalizer(() => Effect.sync(reportHeld))
-  yield* Effect.forkScoped(Effect.forever(Effect.delay(check, checkEvery)))
+  yield* Effect.forkScoped(Effect.delay(rounds("writing repeated log lines", check, checkEvery), checkEvery))
 
   return Logger.make((line) => {
     const { message, logLevel, fiber } = line

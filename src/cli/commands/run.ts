@@ -16,6 +16,7 @@ import { logDiagnostics } from "../../config/diagnostics/Diagnostic.ts"
 import type { Loaded } from "../../config/load/Load.ts"
 import { ReadFiles } from "../../config/load/ReadFile.ts"
 import * as Monotonic from "../../event/Monotonic.ts"
+import { repeating } from "../../event/Rounds.ts"
 import { Turn } from "../../journal/Turn.ts"
 import * as Router from "../../routing/Router.ts"
 import { Doors } from "../../runtime/Doors.ts"
@@ -165,7 +166,7 @@ const ignoreRotation = Effect.gen(function* () {
   const log = Effect.logWarning(
     "SIGUSR1 or SIGUSR2 was ignored: the relay logs to stderr and has no file to open again (SIGHUP reloads the config, SIGTERM stops it)",
   )
-  return yield* Effect.forever(came.await.pipe(Effect.andThen(came.close), Effect.andThen(log)))
+  return yield* repeating("a log line", came.await.pipe(Effect.andThen(came.close), Effect.andThen(log)))
 })
 
 export const run = Command.make(

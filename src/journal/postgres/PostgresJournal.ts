@@ -10,6 +10,7 @@
  */
 import { Clock, Deferred, Effect, type Scope } from "effect"
 import * as Monotonic from "../../event/Monotonic.ts"
+import { rounds } from "../../event/Rounds.ts"
 import { JournalBroken, type JournalError } from "../JournalError.ts"
 import { totals } from "../LaneTotals.ts"
 import * as WallClock from "../WallClock.ts"
@@ -67,9 +68,10 @@ export const make = Effect.fnUntraced(function* (
   yield* Upkeep.run(db, member, report, options, wallClock)
   const count = Effect.suspend(() => Effect.forEach(fleet.streams, ({ counted }) => counted, { discard: true }))
   const keepAlarm = Effect.suspend(() => alarm.heard(fleet.news.alarm, fleet.now() - fleet.beatAge))
-  for (const task of [admission.measure(report), trouble.check(db), keepAlarm, count]) {
-    yield* Effect.forkScoped(Effect.forever(Effect.andThen(task, Effect.sleep(beatEvery))))
-  }
+  yield* Effect.forkScoped(rounds("measuring the journal", admission.measure(report), beatEvery))
+  yield* Effect.forkScoped(rounds("checking the database", trouble.check(db), beatEvery))
+  yield* Effect.forkScoped(rounds("reading the alarm", keepAlarm, beatEvery))
+  yield* Effect.forkScoped(rounds("counting dead letters", count, beatEvery))
 
   const operations = new Operations(db, writer, () => {
     for (const stream of fleet.streams) stream.recount()

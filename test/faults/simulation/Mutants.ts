@@ -136,7 +136,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "an attempt keeps its deadline while a reload waits for it",
     file: "src/delivery/RunningLane.ts",
-    find: "Effect.raceFirst(ending.drain(grace()), Effect.forever(keepTime))",
+    find: "Effect.raceFirst(ending.drain(grace()), keepTime)",
     replace: "ending.drain(grace())",
     line,
   },

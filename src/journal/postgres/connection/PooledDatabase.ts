@@ -1,5 +1,6 @@
 /** The database of a config, for the length of a scope. It connects when it is asked for something. */
 import { Effect, Exit, Result, type Scope } from "effect"
+import { rounds } from "../../../event/Rounds.ts"
 import { ConfigInForce } from "../../ConfigInForce.ts"
 import { type Connection, type ConnectionOptions, commit, rollback, usualTimeout } from "./Connection.ts"
 import * as ConnectionPool from "./ConnectionPool.ts"
@@ -57,7 +58,7 @@ export const open = Effect.fnUntraced(function* ({
       (others) => Effect.sync(() => others.close()),
     )
     const look = Effect.promise(() => others.look(connection()))
-    yield* Effect.forkScoped(Effect.forever(Effect.andThen(Effect.sleep(lookEvery), look)))
+    yield* Effect.forkScoped(Effect.delay(rounds("looking at the cluster's other servers", look, lookEvery), lookEvery))
   }
   const runPromise = Effect.runPromiseWith(yield* Effect.context<never>())
 

@@ -14,6 +14,7 @@
  */
 import { Clock, Effect, Latch, Random, Result, type Scope, SubscriptionRef } from "effect"
 import * as Monotonic from "../../../event/Monotonic.ts"
+import { repeating } from "../../../event/Rounds.ts"
 import { type Introduction, takeoverAfter } from "../../FleetStatus.ts"
 import { type JournalError, unavailable } from "../../JournalError.ts"
 import { floorOf, sharedStream, timelineOf } from "../../Sequences.ts"
@@ -440,12 +441,9 @@ export class Fleet {
   /** Beats, and reacts to what it is told, until the scope closes. */
   get run(): Effect.Effect<void, never, Scope.Scope> {
     return Effect.gen({ self: this }, function* () {
-      yield* Effect.forkScoped(Effect.forever(this.#keepBeating))
-      yield* Effect.forkScoped(
-        Effect.forever(
-          this.#wake.await.pipe(Effect.andThen(this.#wake.close), Effect.andThen(Effect.ignore(this.#react))),
-        ),
-      )
+      yield* Effect.forkScoped(repeating("the heartbeat", this.#keepBeating))
+      const react = this.#wake.await.pipe(Effect.andThen(this.#wake.close), Effect.andThen(Effect.ignore(this.#react)))
+      yield* Effect.forkScoped(repeating("taking over streams", react))
     })
   }
 }

@@ -4,6 +4,7 @@
  * holds, and a lane of a stream is emptied by appending its events again.
  */
 import { Clock, Duration, Effect, type Scope, Semaphore } from "effect"
+import { repeating } from "../../../event/Rounds.ts"
 import type { JournalError } from "../../JournalError.ts"
 import { sharedStream } from "../../Sequences.ts"
 import { empty } from "../append/LaneEmptying.ts"
@@ -105,6 +106,6 @@ export const join = Effect.fnUntraced(function* ({
     const look = shared === undefined ? Effect.void : Effect.ignore(oneOfShared.withPermit(shared.follow))
     return Effect.andThen(look, Effect.sleep(writer.hasExclusive && shared !== undefined ? pollEvery : pollIdly))
   })
-  yield* Effect.forkScoped(Effect.forever(poll))
+  yield* Effect.forkScoped(repeating("reading the shared stream", poll))
   return { fleet, writer, silence, isClosed: () => isClosed }
 })

@@ -1,6 +1,6 @@
 /** A relay keeps the streams that it owns in order as long as it runs: it deletes what is old, and counts dead letters. */
 import { Clock, Duration, Effect } from "effect"
-import { rounds } from "../../Rounds.ts"
+import { rounds } from "../../../event/Rounds.ts"
 import type { WallClock } from "../../WallClock.ts"
 import type { Database } from "../connection/Database.ts"
 import * as Housekeeping from "../lanes/Housekeeping.ts"

@@ -1,5 +1,6 @@
 /** Checks room and age, prunes the log, and starts the worker once there is work for it. */
 import { Clock, Duration, Effect, Latch } from "effect"
+import { repeating } from "../../../event/Rounds.ts"
 import type { WallClock } from "../../WallClock.ts"
 import type { Engine } from "../commit/Engine.ts"
 import { passAfter, passEvery } from "../commit/LaneStore.ts"
@@ -65,5 +66,5 @@ export const keepRoom = Effect.fnUntraced(function* (
     const idle = Effect.raceFirst(tight.await, Effect.sleep(inspectEvery - pruneAgainAfter))
     return Effect.andThen(Effect.sleep(pruneAgainAfter), more ? Effect.void : idle)
   })
-  return yield* Effect.forever(inspect)
+  return yield* repeating("looking after room and age", inspect)
 })

@@ -1,7 +1,7 @@
 import { describe, expect } from "bun:test"
 import { Effect, Fiber, Logger } from "effect"
 import { TestClock } from "effect/testing"
-import { rounds } from "../../src/journal/Rounds.ts"
+import { repeating, rounds } from "../../src/event/Rounds.ts"
 import { it } from "../lib/effect.ts"
 
 describe("work that is repeated", () => {
@@ -26,6 +26,22 @@ describe("work that is repeated", () => {
       yield* Fiber.interrupt(fiber)
       yield* TestClock.adjust("4 seconds")
       expect(round).toBe(4)
+    }),
+  )
+
+  it.effect("goes on a second after a bug if the task waits by itself, so a bug at once is no busy loop", () =>
+    Effect.gen(function* () {
+      let round = 0
+      const task = Effect.suspend(() => {
+        round += 1
+        return round < 3 ? Effect.die(new TypeError("no such thing")) : Effect.never
+      })
+      const quiet = Logger.layer([Logger.make(() => {})])
+      yield* Effect.forkChild(Effect.provide(repeating("counting", task), quiet))
+      yield* TestClock.adjust("999 millis")
+      expect(round).toBe(1)
+      yield* TestClock.adjust("1 minute")
+      expect(round).toBe(3)
     }),
   )
 })
