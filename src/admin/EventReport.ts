@@ -73,7 +73,7 @@ const payloadOf = (config: RelayConfig, sink: string, entry: Entry | undefined, 
   if (entry === undefined) return { note: "its body is no envelope, so it can't be shown without personal data" }
   const rendered = Option.liftThrowable(render)(lane, sinkTypes[lane.type], entry)
   if (Option.isNone(rendered)) return { note: "it can't be rendered for this sink" }
-  if (rendered.value === undefined) return { note: `a ${lane.type} sink can't say what it would be sent` }
+  if (rendered.value === undefined) return { note: `a sink of the type ${lane.type} can't say what it would be sent` }
   return { payload: rendered.value, ...sentIn(lane) }
 }
 

@@ -1,6 +1,6 @@
 /** The handlers of the admin API: a file a group. */
 import { Effect, Layer } from "effect"
-import { HttpApiBuilder, HttpApiMiddleware } from "effect/http-api"
+import { HttpApiBuilder, HttpApiMiddleware, OpenApi } from "effect/http-api"
 import * as Api from "./Api.ts"
 import * as Authorization from "./Authorization.ts"
 import * as DeadLetterHandlers from "./DeadLetterHandlers.ts"
@@ -8,6 +8,7 @@ import * as EventHandlers from "./EventHandlers.ts"
 import { History } from "./History.ts"
 import * as LaneHandlers from "./LaneHandlers.ts"
 import * as RelayHandlers from "./RelayHandlers.ts"
+import { RelayInfo } from "./RelayInfo.ts"
 import { RelayStatus } from "./RelayStatus.ts"
 import * as ReplayHandlers from "./ReplayHandlers.ts"
 import { Replays } from "./Replays.ts"
@@ -22,7 +23,11 @@ const schemaErrors = HttpApiMiddleware.layerSchemaErrorTransform(Api.SchemaError
     : Effect.fail(error)
 })
 
-export const layer = HttpApiBuilder.layer(Api.Api, { openapiPath: "/openapi.json" }).pipe(
+const served = Effect.map(RelayInfo, ({ version }) =>
+  HttpApiBuilder.layer(Api.Api.annotate(OpenApi.Version, version), { openapiPath: "/openapi.json" }),
+)
+
+export const layer = Layer.unwrap(served).pipe(
   Layer.provide([
     RelayHandlers.layer,
     LaneHandlers.layer,

@@ -108,10 +108,11 @@ const choice = (fields: Readonly<Record<string, Field>>): string =>
 
 /** Guesses what was meant by a name that is no field. */
 const meant = (fields: Readonly<Record<string, Field>>, name: string): string | undefined => {
-  const near = nearest(name, Object.keys(fields))
+  const plain = name.replace(/^[$.@]+/, "").replaceAll(/\[(\d+)\]/g, ".$1")
+  const near = nearest(plain, Object.keys(fields))
   if (near !== undefined) return near
-  const pointer = `/${name.replace(/^[$.]+/, "").replaceAll(".", "/")}`
-  return /^[\w$]+([./][\w-]+)+$/.test(name) && Pointer.parse(pointer) !== undefined ? pointer : undefined
+  const pointer = `/${plain.replaceAll(".", "/")}`
+  return /^\w+([./][\w-]+)+$/.test(plain) && Pointer.parse(pointer) !== undefined ? pointer : undefined
 }
 
 /** Says what is wrong with a template; `undefined` if nothing is. */
@@ -119,8 +120,12 @@ export const problem = (text: string): string | undefined => {
   for (const [whole, inside = ""] of text.matchAll(placeholder)) {
     const name = inside.trim()
     if (isOneOf(fields, name)) continue
-    const [, variable] = /^(?:env|secrets?|vars?)\.([A-Za-z_]\w*)$/i.exec(name) ?? []
+    const [, variable] =
+      /^(?:env|secrets?|vars?)\.([A-Za-z_]\w*)$/i.exec(name) ?? /^([A-Z][A-Z0-9_]*)$/.exec(name) ?? []
     if (variable !== undefined) return `${whole} is no placeholder: a variable is written \${${variable}}`
+    if (/[|()]|^#|^(?:if|else|end|range|with|for|each)\b/.test(name)) {
+      return `${whole} is no placeholder: it has no functions, conditions or loops; an expression has: { "jmespath": "…" }`
+    }
     const near = meant(fields, name)
     return `${whole} is no placeholder: ${near === undefined ? choice(fields) : `did you mean {{${near}}}?`}`
   }
@@ -134,11 +139,17 @@ export const fieldProblem = (name: string): string | undefined => {
   return `${name} is no field: ${near === undefined ? choice(eventFields) : `did you mean "${near}"?`}`
 }
 
-/** A field in single braces, which stays as it is; `undefined` where there is none. */
-export const unfilled = (text: string): string | undefined =>
-  [...text.matchAll(/(?<![{$])\{([^{}]*)\}(?!\})/g)]
-    .map(([, name = ""]) => name.trim())
-    .find((name) => Object.hasOwn(fields, name) || (name.startsWith("/") && isOneOf(fields, name)))
+/** A field in single braces, which stays as it is, and the placeholder's name; `undefined` if there is none. */
+export const unfilled = (text: string): { readonly written: string; readonly field: string } | undefined => {
+  for (const [, written = ""] of text.matchAll(/(?<![{$])\{([^{}]*)\}(?!\})/g)) {
+    const name = written.trim()
+    const plain = name.replace(/^(?:event\.|[$@]?\.)/, "")
+    if (isOneOf(fields, plain)) return { written: name, field: plain }
+    const field = plain === name && !plain.startsWith("data.") ? undefined : meant(fields, plain)
+    if (field !== undefined) return { written: name, field }
+  }
+  return undefined
+}
 
 const lookup = (text: string): Field => {
   const name = text.trim()

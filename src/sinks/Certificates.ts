@@ -16,7 +16,23 @@ export const CertificatesConfig = Schema.Struct({
   ca: Schema.optionalKey(text("PEM file of the authorities to trust, instead of the system's")),
   certificate: Schema.optionalKey(text("PEM file of the client certificate")),
   key: Schema.optionalKey(secret("PEM file of the client certificate's key, or the PEM text itself")),
-}).annotate({ together: ["certificate", "key"], certificates: true })
+}).annotate({
+  together: ["certificate", "key"],
+  certificates: true,
+  otherNames: [
+    ["cafile ca_cert ca_certificate root_ca", "ca"],
+    ["cert cert_file crt_file certificate_file client_certificate", "certificate"],
+    ["key_file private_key client_key", "key"],
+    ["enabled enable", "", 'take this key out: "tls" needs no switch'],
+    [
+      "verify verify_certificate verify_hostname verification_mode verify_ssl skip_verify insecure insecure_skip_verify reject_unauthorized",
+      "",
+      'certificates are always checked: "ca" names the authority of one that is not public',
+    ],
+    ["key_pass passphrase key_password", "", "the key has no passphrase: `openssl pkey -in KEY -out NEW` removes it"],
+    ["server_name sni", "", "the certificate is for the host that the relay connects to"],
+  ],
+})
 export type CertificatesConfig = typeof CertificatesConfig.Type
 
 const ofAuthority = 'name its authority with "tls": { "ca": … }'

@@ -3,8 +3,8 @@ import { eventTypes, resource } from "../event/EventType.ts"
 
 const placeholder = /\{\{\s*(type|resource)\s*\}\}/g
 
-/** Topics or subjects; none where the template needs more than the type. */
-export const foreseeable = (template: string): ReadonlyArray<string> => {
+/** Topics or subjects of events of these types; none where the template needs more than the type. */
+export const foreseeable = (template: string, types: ReadonlyArray<string> = eventTypes): ReadonlyArray<string> => {
   const nameOf = (type: string) => template.replace(placeholder, (_, key) => (key === "type" ? type : resource(type)))
-  return template.replace(placeholder, "").includes("{{") ? [] : [...new Set(eventTypes.map(nameOf))]
+  return template.replace(placeholder, "").includes("{{") ? [] : [...new Set(types.map(nameOf))]
 }

@@ -142,6 +142,8 @@ export interface Sink {
 export interface Limits {
   /** The largest body that any webhook accepts, in bytes. */
   readonly maxBody: number
+  /** The known event types that routes send to the sink; all of them if absent. */
+  readonly eventTypes?: ReadonlyArray<string>
 }
 
 /** Shows an event or a batch as it would be sent: a JSON object with the sink's own keys. */

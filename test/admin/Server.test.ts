@@ -466,6 +466,7 @@ describe("the admin API", () => {
     Effect.gen(function* () {
       const { ask } = yield* start()
       expect(yield* json(yield* ask("/openapi.json"))).toMatchObject({
+        info: { title: "relay admin API", version: "1.2.3" },
         paths: { "/api/v1/lanes/{name}/pause": { post: expect.anything() } },
       })
     }).pipe(Effect.orDie),

@@ -6,7 +6,7 @@
 import { existsSync, writeFileSync } from "node:fs"
 import { type Catalogue, markdown } from "./Report.ts"
 
-const names = ["receive", "sinks"].filter((name) => existsSync(new URL(`./${name}.ts`, import.meta.url)))
+const names = ["config", "receive", "sinks"].filter((name) => existsSync(new URL(`./${name}.ts`, import.meta.url)))
 
 export const catalogues: ReadonlyArray<readonly [page: URL, Catalogue]> = await Promise.all(
   names.map(async (name) => {

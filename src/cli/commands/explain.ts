@@ -5,7 +5,7 @@
  */
 import { Effect, Option } from "effect"
 import { Argument, Command } from "effect/cli"
-import type { RelayConfig } from "../../config/Config.ts"
+import type { Loaded } from "../../config/load/Load.ts"
 import { eventTypes, isKnown, isRelayEvent } from "../../event/EventType.ts"
 import { reached } from "../../routing/Explanation.ts"
 import * as Router from "../../routing/Router.ts"
@@ -15,7 +15,7 @@ import { Json, text, toggle } from "../support/flags.ts"
 import { loadForCheck } from "../support/loadConfig.ts"
 import { paint, plain, print, printJson, printWhole, say, width } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
-import { fixedBody, payloadOf } from "../support/previewPayload.ts"
+import { fixedBody, payloadOf, withAbsent } from "../support/previewPayload.ts"
 import { routesTable } from "../support/routesTable.ts"
 import { suggestType } from "../support/suggestType.ts"
 
@@ -24,15 +24,20 @@ const isEventId = (text: string): boolean =>
   /^(evt|seq)_/.test(text) ||
   !(text.includes(".") || suggestType(text) !== "" || eventTypes.some((type) => type.startsWith(text)))
 
-const printPayload = Effect.fnUntraced(function* (config: RelayConfig, sink: string, type: string, webhook: string) {
+const printPayload = Effect.fnUntraced(function* (
+  { config, absent }: Pick<Loaded, "config" | "absent">,
+  sink: string,
+  type: string,
+  webhook: string,
+) {
   const lane = config.sinks.find(({ name }) => name === sink)
   if (lane === undefined) {
     const names = config.sinks.map(({ name }) => name).join(", ")
     return yield* usage(`there is no sink ${plain(sink)} in the config; it has ${names}`)
   }
   const { sinkTypes } = yield* lazily(() => import("../../sinks/SinkTypes.ts"))
-  const payload = payloadOf(lane, sinkTypes[lane.type], webhook, fixedBody(type))
-  if (payload === undefined) return yield* usage(`a ${lane.type} sink can't show what it would be sent`)
+  const payload = payloadOf(withAbsent(lane, absent), sinkTypes[lane.type], webhook, fixedBody(type))
+  if (payload === undefined) return yield* usage(`a sink of the type ${lane.type} can't show what it would be sent`)
   yield* printWhole(payload.split("\n").map(plain).join("\n"))
 })
 
@@ -42,7 +47,8 @@ interface Asked {
 }
 
 const explainType = Effect.fnUntraced(function* (type: string, { webhook, payload }: Asked) {
-  const { config } = yield* loadForCheck
+  const loaded = yield* loadForCheck
+  const { config } = loaded
   const names = config.webhooks.map(({ name }) => name)
   if (Option.isSome(webhook) && !names.includes(webhook.value)) {
     return yield* usage(`there is no webhook ${plain(webhook.value)} in the config; it has ${names.join(", ")}`)
@@ -50,7 +56,7 @@ const explainType = Effect.fnUntraced(function* (type: string, { webhook, payloa
   if (!type.includes(".")) return yield* usage(`${plain(type)} is not an event type${suggestType(type)}`)
   if (Option.isSome(payload)) {
     const by = isRelayEvent(type) ? "relay" : Option.getOrElse(webhook, () => names[0] ?? "")
-    return yield* printPayload(config, payload.value, type, by)
+    return yield* printPayload(loaded, payload.value, type, by)
   }
   const explanations = Router.of(config).explain(Option.getOrUndefined(webhook), type)
   const { sinks, conditional } = reached(explanations)

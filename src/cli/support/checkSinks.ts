@@ -1,6 +1,9 @@
 /** Checks that the sinks of a config can be reached, without sending an event: for `validate` and `doctor`. */
 import { Deferred, Effect } from "effect"
 import type { LaneConfig, RelayConfig } from "../../config/Config.ts"
+import { eventTypes, relayEventTypes } from "../../event/EventType.ts"
+import { reached } from "../../routing/Explanation.ts"
+import * as Router from "../../routing/Router.ts"
 import * as Containment from "../../sinks/Containment.ts"
 import type { AnySinkType, Limits } from "../../sinks/Sink.ts"
 import { withDeadline } from "./deadline.ts"
@@ -44,12 +47,24 @@ const contained = Effect.fnUntraced(function* (lane: LaneConfig, limits: Limits)
   return yield* Effect.raceFirst(Containment.as(owner)(check(type, lane, limits)), Deferred.await(broken))
 }, Effect.scoped)
 
+/** The known event types that routes may send to each sink. */
+export const typesBySink = (config: RelayConfig): ReadonlyMap<string, ReadonlyArray<string>> => {
+  const router = Router.of(config)
+  const types = new Map<string, Array<string>>(config.sinks.map(({ name }) => [name, []]))
+  for (const type of [...eventTypes, ...relayEventTypes]) {
+    const { sinks, conditional } = reached(router.explain(undefined, type))
+    for (const sink of [...sinks, ...conditional]) types.get(sink)?.push(type)
+  }
+  return types
+}
+
 export const checkSinks = Effect.fnUntraced(function* (config: RelayConfig) {
-  const limits = { maxBody: Math.max(0, ...config.webhooks.map(({ maxBody }) => maxBody)) }
+  const maxBody = Math.max(0, ...config.webhooks.map(({ maxBody }) => maxBody))
+  const types = typesBySink(config)
   return yield* Effect.forEach(
     config.sinks,
     (lane) =>
-      contained(lane, limits).pipe(
+      contained(lane, { maxBody, eventTypes: types.get(lane.name) ?? [] }).pipe(
         withDeadline((time) => Effect.fail({ message: `no answer within ${time}` })),
         Effect.match({
           onSuccess: (advice): SinkCheck => ({ sink: lane.name, ok: true, message: "", advice }),

@@ -1,7 +1,9 @@
 /** Renders what a sink would be sent, for `explain --payload` and the golden files of `test`. */
-import { Result } from "effect"
+import { Predicate, Redacted, Result } from "effect"
 import { render } from "../../admin/PayloadPreviews.ts"
 import type { LaneConfig } from "../../config/Config.ts"
+import type { Path } from "../../config/Fields.ts"
+import type { Loaded } from "../../config/load/Load.ts"
 import type { Entry } from "../../event/Entry.ts"
 import * as Envelope from "../../event/Envelope.ts"
 import { sample } from "../../event/SampleEvent.ts"
@@ -33,6 +35,23 @@ const entryOf = (webhook: string, sink: string, body: Uint8Array): Entry => {
       body,
     },
   }
+}
+
+const replaced = (value: unknown, [key, ...rest]: Path, text: string): unknown => {
+  if (key === undefined) return typeof value === "string" ? text : value
+  if (Array.isArray(value)) return value.map((item, index) => (index === key ? replaced(item, rest, text) : item))
+  return Predicate.isObject(value) && !Redacted.isRedacted(value) && Object.hasOwn(value, key)
+    ? { ...value, [key]: replaced(value[key], rest, text) }
+    : value
+}
+
+/** Returns the sink with absent values as `${NAME} (not set)`. An expression must stay one, so it is left as it is. */
+export const withAbsent = (lane: LaneConfig, absent: Loaded["absent"]): LaneConfig => {
+  const config = absent.reduce<unknown>((config, { path: [first, sink, ...rest], shown }) => {
+    const isShown = first === "sinks" && sink === lane.name && rest.at(-1) !== "jmespath"
+    return isShown && shown !== undefined ? replaced(config, rest, shown) : config
+  }, lane.config)
+  return { ...lane, config }
 }
 
 /** The payload as JSON text; `undefined` where the sink's type has no preview. */

@@ -9,7 +9,7 @@ import { Result, Schema, SchemaAST, type SchemaIssue } from "effect"
 import { nearest } from "../../event/Nearest.ts"
 import * as Numbers from "../../event/Numbers.ts"
 import { valueAt } from "../Fields.ts"
-import { describe, partOf, written } from "../schema/Traits.ts"
+import { describe, meantBy, partOf, placeOf, written } from "../schema/Traits.ts"
 import { error, errorAtKey, type Finding, type Path } from "./Source.ts"
 
 const names = (ast: SchemaAST.AST): ReadonlyArray<string> =>
@@ -146,12 +146,13 @@ const flatten = (
       if (issue.issue._tag === "UnexpectedKey" && typeof inner.at(-1) === "string") {
         const given = String(inner.at(-1))
         const known = names(issue.issue.ast)
-        const hint = didYouMean(given, known, "the keys here are")
+        const at = [...path, ...inner.slice(0, -1)]
+        const object = schemaAt(at)
+        const meant = object && meantBy(object, given)
+        const hint = meant?.hint ?? placeOf(schema, at, given) ?? didYouMean(given, known, "the keys here are")
         const found = errorAtKey([...path, ...inner], `unknown key ${quoted(given)}`, hint)
-        const near = nearest(given, known)
-        return [
-          near === undefined ? found : { ...found, means: JSON.stringify([...path, ...inner.slice(0, -1), near]) },
-        ]
+        const key = meant?.key ?? nearest(given, known)
+        return [key === undefined ? found : { ...found, means: JSON.stringify([...at, key]) }]
       }
       return flatten(issue.issue, [...path, ...inner], root, schema, said)
     }

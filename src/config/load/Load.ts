@@ -7,6 +7,7 @@
  */
 import { Clock, Duration, Effect, Result, type Schema } from "effect"
 import { isObject as isFields } from "effect/Predicate"
+import { nearest } from "../../event/Nearest.ts"
 import * as Numbers from "../../event/Numbers.ts"
 import * as Jmespath from "../../formats/jmespath/Jmespath.ts"
 import type { Condition } from "../../routing/Condition.ts"
@@ -33,6 +34,7 @@ import type { SilentAfter } from "../SilentAfter.ts"
 import { Admin, ConfigFile, Delivery, deliveryKey, Lane, Route } from "../schema/ConfigFile.ts"
 import { type ConfiguredType, mayBeShown, type Types, typeOf } from "../schema/ConfiguredTypes.ts"
 import { journalSchema } from "../schema/JournalSchema.ts"
+import { meantBy, written as writtenSchema } from "../schema/Traits.ts"
 import * as CertificateFiles from "./CertificateFiles.ts"
 import { missing, read, readDefault } from "./ConfigText.ts"
 import { withInstalled } from "./Credentials.ts"
@@ -64,6 +66,8 @@ export interface Absent {
   readonly key: string
   /** Which variable or file, and why. */
   readonly message: string
+  /** The text for people: `${NAME} (not set)`; absent for a certificate's file. */
+  readonly shown?: string
 }
 
 export interface Loaded {
@@ -90,6 +94,7 @@ const merge = (base: unknown, over: unknown): unknown => {
 }
 
 const laneKeys = Object.keys(Lane.fields)
+const laneSchema = writtenSchema(Lane)
 
 const listOf = <A>(value: A | ReadonlyArray<A> | undefined): ReadonlyArray<A> => {
   if (value === undefined) return []
@@ -110,11 +115,20 @@ const conditionOf = (condition: Where[string]): Condition => {
 }
 
 const delivery = (value: unknown, path: Path): Decoded<LaneConfig["delivery"]> => {
-  const decoded = decode(Delivery, value ?? {}, path)
+  const { findings, ...decoded } = decode(Delivery, value ?? {}, path)
+  if (findings.length > 0) return { findings: findings.map((finding) => ofLane(finding, path)) }
   const retry = decoded.value?.retry
-  if (retry === undefined || Duration.isLessThanOrEqualTo(retry.initial, retry.max)) return decoded
+  if (retry === undefined || Duration.isLessThanOrEqualTo(retry.initial, retry.max)) return { ...decoded, findings }
   const hint = 'shorten it, or raise "max", which is 10 minutes unless it is given'
   return { findings: [error([...path, "retry"], '"initial" is longer than "max"', hint)] }
+}
+
+/** A key of every sink in `delivery`, at `path`, belongs beside it. */
+const ofLane = (finding: Finding, path: Path): Finding => {
+  const key = finding.path[path.length]
+  return finding.at === "key" && laneKeys.includes(String(key))
+    ? { ...finding, hint: `it is a key of a sink, beside its "delivery"` }
+    : finding
 }
 
 /** A warning if an attempt has less time than the protocol of its sink needs. */
@@ -153,15 +167,17 @@ const sink = (name: string, value: unknown, inherited: unknown, types: Types): D
   }
   const own = keysOf(sinkType.config)
   const known = [...new Set(["type", ...own, ...laneKeys])]
-  const unknown = Object.keys(value)
+  const ofType = writtenSchema(sinkType.config)
+  const strange = Object.keys(value)
     .filter((key) => !known.includes(key))
-    .map((key) =>
-      errorAtKey(
-        [...path, key],
-        `unknown key "${key}"`,
-        deliveryKey(key) ?? didYouMean(key, known, `a ${type} sink's own keys are`, own),
-      ),
-    )
+    .map((key) => ({ key, meant: meantBy(ofType, key) ?? meantBy(laneSchema, key) }))
+  const unknown = strange.map(({ key, meant }) =>
+    errorAtKey(
+      [...path, key],
+      `unknown key "${key}"`,
+      meant?.hint ?? deliveryKey(key) ?? didYouMean(key, known, `the keys of the type ${type} are`, own),
+    ),
+  )
   const config = decode(sinkType.config, pick(value, own), path)
   const lane = decode(Lane, pick(value, laneKeys), path)
   const { timeout } = sinkType
@@ -169,7 +185,13 @@ const sink = (name: string, value: unknown, inherited: unknown, types: Types): D
     ...path,
     "delivery",
   ])
-  const findings = [...unknown, ...config.findings, ...lane.findings]
+  // A key by another name is not missing as well.
+  const isMeant = (key: string) =>
+    value[key] === undefined && strange.some((one) => (one.meant?.key ?? nearest(one.key, own)) === key)
+  const missing = config.findings.filter(
+    (finding) => !(finding.path.length === path.length + 1 && isMeant(String(finding.path.at(-1)))),
+  )
+  const findings = [...unknown, ...missing, ...lane.findings]
   if (findings.length > 0) return { findings }
   if (lane.value === undefined || merged.value === undefined)
     return { findings: value.delivery === undefined ? [] : merged.findings }
@@ -181,8 +203,11 @@ const sink = (name: string, value: unknown, inherited: unknown, types: Types): D
     path,
   })
   if (grouped.findings.length > 0) return { findings: grouped.findings }
+  const doubts = (sinkType.doubts?.(config.value) ?? []).map((doubt) =>
+    warning([...path, ...doubt.path], doubt.message, doubt.hint),
+  )
   return {
-    findings: timeout === undefined ? [] : shortTimeout(timeout, merged.value.timeout, value, path),
+    findings: [...doubts, ...(timeout === undefined ? [] : shortTimeout(timeout, merged.value.timeout, value, path))],
     value: {
       ...common,
       ...grouped.grouping,
@@ -322,7 +347,8 @@ const build = Effect.fnUntraced(function* (file: string, text: string, given: Lo
   const wrongAt = new Set(checked.filter(({ severity }) => severity === "error").map(({ path }) => formatPath(path)))
   // One thing is said of a value: what is wrong with it.
   const rules = checked.filter(({ severity, path }) => severity === "error" || !wrongAt.has(formatPath(path)))
-  const found = [...shape, ...rules].filter((finding) => !isReported(unknown, finding)).map(hide)
+  const shapes = shape.filter(({ severity, path }) => severity !== "error" || !wrongAt.has(formatPath(path)))
+  const found = [...shapes, ...rules].filter((finding) => !isReported(unknown, finding)).map(hide)
   const findings = [...unresolved.map(hide), ...found.map((finding) => withOrigin(finding, written))]
   const lanes = sinks.flatMap(({ value }) => value ?? [])
   const isWrong = source.problems.length > 0 || findings.some((_) => _.severity === "error")
@@ -335,7 +361,10 @@ const build = Effect.fnUntraced(function* (file: string, text: string, given: Lo
     warnings: located(source, [...findings, ...Rules.idle(root)]),
     lineOf: (path) => (valueAt(source.value, path) === undefined ? undefined : source.locate(error(path, "")).line),
     certificateFaults: faults.map(({ finding, ...rest }) => ({ ...source.locate(finding), ...rest })),
-    absent: [...absent, ...files.absent].map(({ path, message }) => ({ path, key: formatPath(path), message })),
+    absent: [
+      ...absent.map(({ path, message, shown }) => ({ path, key: formatPath(path), message, shown })),
+      ...files.absent.map(({ path, message }) => ({ path, key: formatPath(path), message })),
+    ],
   }
   return loaded
 })

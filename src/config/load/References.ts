@@ -32,27 +32,46 @@ interface Reading {
   readonly wrong: Array<Finding>
   /** It is absent here, and so may be where the relay runs. */
   readonly absent: Array<Finding>
+  /** The words that stand for it, each with the reference as people are shown it. */
+  readonly words: Map<string, string>
 }
+
+/** A text with an absent variable or file. */
+export interface Absence extends Finding {
+  /** The text with each absent reference as it is written, and a remark. */
+  readonly shown: string
+}
+
+const shownWith = (words: ReadonlyMap<string, string>, text: string): string =>
+  [...words]
+    .toSorted(([one], [other]) => other.length - one.length)
+    .reduce((all, [word, reference]) => all.replaceAll(word, reference), text)
 
 /** Stands in a text where something is absent. Two names have two words, which may stand in an address, a header or a path. */
 const wordFor = (name: string): string => `absent-${name.replaceAll(/[^A-Za-z0-9]+/g, "-")}`
 
 /** The value of a variable; `undefined` where the reference is wrong. */
-const variable = (inside: string, env: Environment["env"], { path, wrong, absent }: Reading): string | undefined => {
+const variable = (
+  inside: string,
+  env: Environment["env"],
+  { path, wrong, absent, words }: Reading,
+): string | undefined => {
   const [name = "", fallback] = inside.split(/:-(.*)/s)
   if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
     const forms = "a reference is `${NAME}`, `${NAME:-default}` or `${file:PATH}`"
     // GitHub, Vite and others write it so.
     const [, meant] = /^\{?\s*(?:env|secrets|vars|process\.env)\.([A-Za-z_]\w*)\s*$/.exec(name) ?? []
-    wrong.push(
-      error(path, forms, meant === undefined ? "a name has letters, digits and `_`" : `did you mean \${${meant}}?`),
-    )
+    const hint = name.startsWith("!")
+      ? "nothing is computed here; the fields of an event are written {{type}} and {{/data/object/id}}"
+      : "a name has letters, digits and `_`"
+    wrong.push(error(path, forms, meant === undefined ? hint : `did you mean \${${meant}}?`))
     return undefined
   }
   const value = Object.hasOwn(env, name) ? env[name] : undefined
   if (fallback !== undefined) return value === undefined || value === "" ? fallback : value
   if (value !== undefined) return value
   absent.push(error(path, `the variable ${name} is not set`, hintForVariable(name, env)))
+  words.set(wordFor(name), `\${${name}} (not set)`)
   return wordFor(name)
 }
 
@@ -92,7 +111,7 @@ const hintForFile = (file: string, written: string, reason: string): string => {
   if (reason.startsWith(denied)) return "let the relay's user read it, or run this command as that user"
   if (reason !== "there is no such file") return "name a file that holds the value, as text"
   if (written.includes("${CREDENTIALS_DIRECTORY}")) {
-    return `the unit names what is there: LoadCredential=${file.slice(file.lastIndexOf("/") + 1)}:PATH`
+    return `the unit names what is there: LoadCredential=${file.slice(file.lastIndexOf("/") + 1)}:PATH. systemd copies a new one when it starts the service: \`systemctl restart relay\``
   }
   return file.startsWith("/") ? "correct the path" : "paths are relative to the directory that relay is started in"
 }
@@ -143,7 +162,7 @@ export const resolve = Effect.fnUntraced(function* (
   standIn: StandIn = () => undefined,
 ) {
   const findings: Array<Finding> = []
-  const absences: Array<Finding> = []
+  const absences: Array<Absence> = []
   const resolved = new Set<string>()
   const keep = (text: string, written: string): string => {
     if (text !== written && text.length >= shortestHidden) resolved.add(text)
@@ -151,10 +170,11 @@ export const resolve = Effect.fnUntraced(function* (
   }
 
   /** The content of a file, less its last line break. */
-  const content = Effect.fnUntraced(function* (file: string, written: string, { path, wrong, absent }: Reading) {
+  const content = Effect.fnUntraced(function* (file: string, written: string, { path, wrong, absent, words }: Reading) {
+    const shown = withoutDefaults(written)
+    words.set(wordFor(file), `${shown} (not read)`)
     // A variable in the path is absent, and so is the file.
     if (absent.length > 0) return wordFor(file)
-    const shown = withoutDefaults(written)
     const fault = (why: string): Finding =>
       error(path, `the file of "${shown}" can't be read: ${why}`, hintForFile(file, written, why))
     const read = yield* Effect.result(environment.readFile(file, largest.value))
@@ -206,7 +226,7 @@ export const resolve = Effect.fnUntraced(function* (
   })
 
   const text = Effect.fnUntraced(function* (written: string, path: Path): Effect.fn.Return<string | undefined> {
-    const reading: Reading = { path, wrong: [], absent: [] }
+    const reading: Reading = { path, wrong: [], absent: [], words: new Map() }
     const { wrong, absent } = reading
     const read = yield* whole(written, reading)
     if (read === undefined || wrong.length > 0) {
@@ -216,9 +236,12 @@ export const resolve = Effect.fnUntraced(function* (
     if (absent.length === 0) return keep(read, written)
     const text = standIn(read, path, written)
     if (text === undefined) findings.push(...absent)
-    else if (isCredential(written, environment.env)) {
-      absences.push(error(path, "can't be read here: it is a credential of the service"))
-    } else absences.push(...absent)
+    else {
+      const told = isCredential(written, environment.env)
+        ? [error(path, "can't be read here: it is a credential of the service")]
+        : absent
+      absences.push(...told.map((one) => ({ ...one, shown: shownWith(reading.words, read) })))
+    }
     return text
   })
 

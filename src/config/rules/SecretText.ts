@@ -64,6 +64,9 @@ const reference = new RegExp(
   "is",
 )
 
+/** Whether a text refers to a secret store. */
+export const isStoreReference = (text: string): boolean => reference.test(text)
+
 const store = when(
   reference,
   "this refers to a secret store, which the relay doesn't ask, and is used as the secret itself",

@@ -8,19 +8,34 @@ import { type Fields, fields } from "../Fields.ts"
 import { type Types, visitSinks, writtenJournal } from "../schema/ConfiguredTypes.ts"
 import { headerNamePattern } from "../schema/Keys.ts"
 import { ownFiles, traitOf } from "../schema/Traits.ts"
+import { constantRules, unfilledRules } from "./ConstantRules.ts"
 import { deepTexts, nameRules, repeated, texts } from "./Shape.ts"
 import { shapeRules } from "./ShapeRules.ts"
 import { listeners, ownAddressRules, serviceRules } from "./UrlRules.ts"
 
+const isJson = (text: string): boolean => {
+  if (!/^\s*[{[]/.test(text)) return false
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
 const templateRules = (value: unknown, path: Path): ReadonlyArray<Finding> => {
   if (Jmespath.isShape(value)) return shapeRules(value, path)
+  if (path.at(-1) === "body" && typeof value === "string" && isJson(Template.withoutPlaceholders(value, "0"))) {
+    const hint = 'write the JSON itself, without the quotes around it: "body": { "text": "{{type}}" }'
+    return [warning(path, "this is JSON in a text, so receivers get a JSON string and no object", hint)]
+  }
   return deepTexts(value, path).flatMap(({ path, text }) => {
     const problem = Template.problem(text)
     if (problem !== undefined) return [error(path, problem)]
     const unfilled = Template.unfilled(text)
-    return unfilled === undefined
-      ? []
-      : [warning(path, `{${unfilled}} is not filled in`, `a placeholder has two braces: {{${unfilled}}}`)]
+    if (unfilled === undefined) return constantRules(text, path)
+    const { written, field } = unfilled
+    return [warning(path, `{${written}} is not filled in`, `a placeholder has two braces: {{${field}}}`)]
   })
 }
 
@@ -51,7 +66,11 @@ const traitRules = (root: Fields, types: Types): ReadonlyArray<Finding> => {
       const [paths, retired] = [traitOf(schema, "paths") ?? [], traitOf(schema, "retired") ?? {}]
       found.push(...serviceRules(value, path, { hosts, paths, retired }))
     }
-    if (traitOf(schema, "template") === true) found.push(...templateRules(value, path))
+    const isTemplate = traitOf(schema, "template") === true
+    if (isTemplate) found.push(...templateRules(value, path))
+    else if (typeof value === "string" && schema._tag === "String" && traitOf(schema, "shown") === true) {
+      if (path.at(-1) !== "jmespath") found.push(...unfilledRules(value, path))
+    }
     if (traitOf(schema, "headerNames") === true) found.push(...headerRules(fields(value), path))
     found.push(...togetherRules(traitOf(schema, "together") ?? [], fields(value), path))
   })

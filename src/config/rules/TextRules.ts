@@ -17,6 +17,10 @@ const variables: ReadonlyArray<RegExp> = [
   /^(?:\w+ )?\$([A-Z]+(?:_[A-Z0-9]+)*)$/,
   /^\$([A-Z]+(?:_[A-Z0-9]+)*)(?=[/.:])/,
   /^(?:\w+ )?%([A-Z]+(?:_[A-Z0-9]+)*)%$/,
+  /[:/]\$([A-Z]+(?:_[A-Z0-9]+)*)(?=$|[/.:])/,
+  // Caddy's forms.
+  /\{\$([A-Z]+(?:_[A-Z0-9]+)*)(?::[^}]*)?\}/,
+  /(?<![{$])\{env\.([A-Za-z_]\w*)\}/,
 ]
 
 /** A variable as in a template; where templates are filled in, `Template.ts` reports it. */

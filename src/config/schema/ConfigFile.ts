@@ -221,7 +221,21 @@ const Webhook = Schema.Struct({
   commitTimeout: Units.duration.or(usual.commitTimeout, "A delivery that is not on disk by then gets a 503"),
   silentAfter: Schema.optionalKey(SilentAfter),
   strictId: flag("Answer 404 to a webhook id that is not in `id`, instead of accepting it with a warning", false),
-}).annotate({ description: "One webhook of the sender" })
+}).annotate({
+  description: "One webhook of the sender",
+  otherNames: [
+    ["url endpoint address", "path", 'here it is called "path": the part of the URL after the host'],
+    [
+      "secret signing_secret token",
+      "secrets",
+      'here it is a list: "secrets": [{ "name": "now", "value": "file:PATH" }]',
+    ],
+    ["signature_header", "headers", 'it belongs in "headers": headers.signature'],
+    ["method methods allowed_verbs", "", "deliveries come by POST alone: take this key out"],
+    ["max_body_size body_limit", "maxBody"],
+    ["status response_code", "respond"],
+  ],
+})
 
 /** One route; `Load.ts` decodes each by itself, because there may be thousands. */
 export const Route = Schema.Struct({
@@ -233,7 +247,19 @@ export const Route = Schema.Struct({
   webhook: Schema.optionalKey(text("Only deliveries of this webhook")),
   where: Where.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   to: textOrTexts("The sinks"),
-}).annotate({ description: "Every route that matches applies; an event reaches a sink once" })
+}).annotate({
+  description: "Every route that matches applies; an event reaches a sink once",
+  otherNames: [
+    ["receiver receivers sink sinks target targets output outputs destination destinations", "to"],
+    ["type types event events event_types pattern patterns", "match"],
+    ["exclude excludes ignore not", "except"],
+    ["matchers match_re condition conditions filter filters if when", "where"],
+    ["source sources input inputs", "webhook"],
+    ["continue", "", "every route that matches applies: take this key out"],
+    ["routes children", "", "routes are not nested: write each into the list"],
+    ["group_by group_wait group_interval repeat_interval", "", 'a sink collects events: its key is "digest"'],
+  ],
+})
 
 const Retry = Schema.Struct({
   maxAge: Units.duration.or("72 hours", "How long to retry after the first attempt before dead-lettering"),
@@ -365,6 +391,28 @@ export const Lane = Schema.Struct({
     }),
   ),
   renamedFrom: Schema.optionalKey(text("The sink's former name; it takes over the events pending there")),
+}).annotate({
+  otherNames: [
+    [
+      "inputs input sources from match filter filters events event_types types where",
+      "",
+      'a route decides what a sink gets: "routes": [{ "match": "**", "to": "…" }]',
+    ],
+    ["workers threads parallelism max_in_flight", "concurrency"],
+    ["throttle", "rateLimit"],
+    ["retries max_retries retry_attempts", "delivery", 'it belongs in "delivery.retry": delivery.retry.maxAttempts'],
+    ["backoff", "delivery", 'it belongs in "delivery.retry": delivery.retry.initial'],
+    ["timeout_ms timeout_seconds timeout_secs", "delivery", 'it belongs in "delivery": delivery.timeout'],
+    [
+      "group_by group_wait group_interval repeat_interval",
+      "digest",
+      '"digest" sends events together: { "by": […], "wait": "30 seconds" }',
+    ],
+    ["buffer queue", "", 'the journal is the buffer of every sink: take this key out; "backlog" is its limit'],
+    ["healthcheck health_check healthchecks", "", "`relay validate` checks each sink: take this key out"],
+    ["dead_letter_queue dead_letter dlq", "", "the journal keeps what fails for good: `relay dlq` lists it"],
+    ["enabled disabled", "", "a sink that no route names gets nothing, and `relay lanes pause` stops one for a time"],
+  ],
 })
 
 const Test = Schema.Struct({
@@ -419,7 +467,23 @@ export const ConfigFile = Schema.Struct({
   tests: Schema.Array(Test)
     .annotate({ description: "Checked by `relay test`", default: [] })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed([]))),
-}).annotate({ title: "relay.config.json", description: "The relay's config: JSON, with comments and trailing commas" })
+}).annotate({
+  title: "relay.config.json",
+  description: "The relay's config: JSON, with comments and trailing commas",
+  otherNames: [
+    ["server bind address host port", "listen", 'here it is called "listen": "127.0.0.1:8080"'],
+    ["receivers outputs output destinations sink", "sinks"],
+    ["sources source inputs input webhook", "webhooks"],
+    ["route", "routes"],
+    ["api web", "admin"],
+    ["storage database db data_dir", "journal"],
+    ["retry retries max_attempts", "delivery", 'it belongs in "delivery.retry"'],
+    ["timeout", "delivery", 'it belongs in "delivery": delivery.timeout'],
+    ["metrics prometheus", "", "the admin API serves /metrics: take this key out"],
+    ["log logging log_level logger", "", "flags say how to log: `relay run --log-level debug`"],
+    ["templates template transforms pipeline", "", 'a sink says what it sends: see "format", "body" and "jmespath"'],
+  ],
+})
 
 /** The file with its defaults: `Duration`s, sizes in bytes, times in epoch milliseconds, secrets `Redacted`. */
 export type ConfigFile = typeof ConfigFile.Type

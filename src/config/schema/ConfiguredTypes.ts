@@ -38,6 +38,16 @@ export interface ConfiguredType<Config> {
   /** The time for one attempt that the protocol needs, such as `12 minutes`, and the source of that. Absent: 10 seconds. */
   readonly timeout?: { readonly value: `${number} ${"seconds" | "minutes"}`; readonly because: string }
   readonly messages?: Messages<Config>
+  /** Lists parts of a config that are allowed, and probably not meant. */
+  doubts?(config: Config): ReadonlyArray<Doubt>
+}
+
+/** A part of a sink's config that is probably not meant. */
+export interface Doubt {
+  /** Its place in the sink. */
+  readonly path: Path
+  readonly message: string
+  readonly hint: string
 }
 
 /** The types of sinks by their names, which a sink's `type` holds. */

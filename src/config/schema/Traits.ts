@@ -34,7 +34,15 @@ export interface Traits {
   readonly headerNames?: boolean
   /** Nothing below may be shown: a misplaced secret of it would be. */
   readonly hidden?: boolean
+  /** Names that other programs give to keys of this object. */
+  readonly otherNames?: ReadonlyArray<OtherNames>
 }
+
+/**
+ * Names that other programs give to a key, separated by blanks; the key here, or an empty text if there is none; and
+ * what to do if more than the name differs. Case, `-` and `_` of a name don't count.
+ */
+export type OtherNames = readonly [names: string, key: string, todo?: string]
 
 /** Reads what a schema says of its value; annotations stand on the last check where there are checks. */
 export const traitOf = <const T extends keyof Traits>(ast: SchemaAST.AST, trait: T): Traits[T] =>
@@ -44,6 +52,43 @@ const annotationOf = (ast: SchemaAST.AST, name: string): unknown => {
   const all = [ast.annotations, ...(ast.checks ?? []).map(({ annotations }) => annotations)]
   return all.findLast((annotations) => annotations?.[name] !== undefined)?.[name]
 }
+
+const plainName = (name: string): string => name.toLowerCase().replaceAll(/[-_.]/g, "")
+
+/** The key that another program's name means here, and what to do about it; `undefined` if the schema doesn't know the name. */
+export const meantBy = (
+  ast: SchemaAST.AST,
+  name: string,
+): { readonly key: string; readonly hint: string } | undefined => {
+  const found = traitOf(ast, "otherNames")?.find(([names]) => plainName(names).split(" ").includes(plainName(name)))
+  if (found === undefined) return undefined
+  const [, key, hint = `here it is called "${key}"`] = found
+  return { key, hint }
+}
+
+/** Whether the object that a schema describes has the key by name. */
+const hasKey = (ast: SchemaAST.AST, key: string): boolean =>
+  ast._tag === "Union"
+    ? ast.types.some((type) => hasKey(type, key))
+    : ast._tag === "Objects" && ast.propertySignatures.some(({ name }) => name === key)
+
+/** Where a key belongs that the object at `path` does not have: into one of its objects, or beside one that it is in. */
+export const placeOf = (schema: SchemaAST.AST, path: Path, key: string): string | undefined => {
+  const above = path.map((_, index) => path.slice(0, index).reduce<SchemaAST.AST | undefined>(inside, schema))
+  const outer = path.findLast((_, index) => {
+    const ast = above[index]
+    return ast !== undefined && hasKey(ast, key)
+  })
+  if (outer !== undefined) return `it belongs beside "${outer}", one level up`
+  const own = path.reduce<SchemaAST.AST | undefined>(inside, schema)
+  // The keys of an object of any type are not known here: one of them may be meant.
+  if (own?._tag !== "Objects" || own.propertySignatures.some(({ type }) => type._tag === "Unknown")) return undefined
+  const inner = own.propertySignatures.find(({ type }) => hasKey(type, key))
+  return inner && `it belongs in "${String(inner.name)}": ${String(inner.name)}.${key}`
+}
+
+const inside = (ast: SchemaAST.AST | undefined, key: string | number): SchemaAST.AST | undefined =>
+  ast && partOf(ast, key)
 
 /** Texts of which a schema says that it takes them: its default, its examples, its choices. */
 export const examplesOf = (ast: SchemaAST.AST): ReadonlyArray<string> => {

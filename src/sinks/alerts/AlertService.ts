@@ -8,10 +8,10 @@
  */
 import { Effect, type Redacted, Schema } from "effect"
 import { flag, template, templateOr } from "../../config/schema/Keys.ts"
-import { partOf, written } from "../../config/schema/Traits.ts"
+import { type OtherNames, partOf, written } from "../../config/schema/Traits.ts"
 import { make } from "../http/Http.ts"
 import type { Meaning } from "../http/HttpAnswer.ts"
-import { HttpConfig } from "../http/HttpConfig.ts"
+import { HttpConfig, otherUrls } from "../http/HttpConfig.ts"
 import { preview, type Service } from "../http/HttpRequest.ts"
 import type { SinkType } from "../Sink.ts"
 import * as Alert from "./Alert.ts"
@@ -37,6 +37,16 @@ export const keys = {
   tls: HttpConfig.fields.tls,
 }
 
+/** Names that other programs give to the keys of alert services. */
+export const otherNames: ReadonlyArray<OtherNames> = [
+  otherUrls,
+  ["url_file api_url_file webhook_url_file", "url", '"url": "file:PATH" reads it from a file'],
+  ["send_resolved", "resolve"],
+  ["title text message description", "summary"],
+  ["fields custom_details custom_fields", "details"],
+  ["channel username icon_emoji icon_url", "", "the service decides it by the URL: take this key out"],
+]
+
 const Keys = Schema.Struct(keys)
 
 /** Every alert service's config has these. */
@@ -48,6 +58,7 @@ export interface AlertService<C extends Config> {
   /** The JSON that is sent. */
   payload(alert: Alert.Alert, config: C): object
   readonly meaning: Meaning
+  readonly doubts?: SinkType<C>["doubts"]
 }
 
 const http = ({ url, headers, classify, keepAnswers, tls }: Config): HttpConfig => ({
@@ -62,7 +73,7 @@ const http = ({ url, headers, classify, keepAnswers, tls }: Config): HttpConfig 
 })
 
 /** Makes the type of sink of an alert service. */
-export const sinkType = <C extends Config>({ config, payload, meaning }: AlertService<C>): SinkType<C> => {
+export const sinkType = <C extends Config>({ config, payload, meaning, doubts }: AlertService<C>): SinkType<C> => {
   const service = (config: C): Service => {
     const alertOf = Alert.compile(config)
     return {
@@ -76,6 +87,7 @@ export const sinkType = <C extends Config>({ config, payload, meaning }: AlertSe
   }
   return {
     config,
+    ...(doubts !== undefined && { doubts }),
     // Alert services accept about one message a second.
     concurrency: 1,
     messages: {

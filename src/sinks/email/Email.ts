@@ -19,7 +19,7 @@ import { keeper } from "../http/KeptAnswer.ts"
 import { asOneMessage } from "../Rendered.ts"
 import { ownWords } from "../ServiceWords.ts"
 import { allSent, type Failures, type Sink, type SinkError, type SinkType } from "../Sink.ts"
-import { EmailConfig, type Mailbox, mailboxOf } from "./EmailConfig.ts"
+import { doubts, EmailConfig, type Mailbox, mailboxOf } from "./EmailConfig.ts"
 import * as EmailErrors from "./EmailErrors.ts"
 import { composer, type Mail } from "./EmailMessage.ts"
 import * as SmtpSession from "./SmtpSession.ts"
@@ -135,6 +135,7 @@ const make = Effect.fnUntraced(function* (config: EmailConfig): Effect.fn.Return
 
 export const Email: SinkType<EmailConfig> = {
   config: EmailConfig,
+  doubts,
   libraries: ["nodemailer"],
   // Mail servers count connections, and mails a minute.
   concurrency: 1,

@@ -1,6 +1,7 @@
 /** The config of an email sink. */
 import { Effect, Schema } from "effect"
 import * as Address from "../../config/Address.ts"
+import type { Doubt } from "../../config/schema/ConfiguredTypes.ts"
 import { oneOf, secret, template, text, textOrShape } from "../../config/schema/Keys.ts"
 import { keys } from "../alerts/AlertService.ts"
 import * as Certificates from "../Certificates.ts"
@@ -83,16 +84,61 @@ export const EmailConfig = Schema.Struct({
   objectId: keys.objectId,
   details: keys.details,
   resolve: keys.resolve,
-}).check(
-  Schema.makeFilter(({ server, security, tls, auth }) => {
-    if (security === "none" && tls !== undefined) {
-      return { path: ["tls"], issue: '"security": "none" speaks no TLS: take one of the two out' }
-    }
-    const host = Address.parse(server)
-    if (security === "none" && auth !== undefined && host !== undefined && !Address.isLoopback(host)) {
-      return { path: ["security"], issue: "a password is not sent over a network without TLS: take this key out" }
-    }
-    return undefined
-  }),
-)
+})
+  .annotate({
+    otherNames: [
+      ["smarthost smtp_smarthost host smtp_host", "server"],
+      ["port smtp_port", "server", 'it belongs in "server": "smtp.example.com:587"'],
+      [
+        "require_tls smtp_require_tls use_tls starttls ssl secure implicit_tls",
+        "security",
+        'here it is called "security": "starttls", "tls" or "none"',
+      ],
+      ["username user password auth_username auth_password login", "auth", 'it belongs in "auth"'],
+      ["recipients recipient", "to"],
+      ["sender", "from"],
+      ["bcc", "to", "every recipient sees the others: for one to be hidden, add a sink of its own"],
+      ["body message template html", "text", 'here it is called "text": mails are plain text'],
+      ["send_resolved", "resolve"],
+    ],
+  })
+  .check(
+    Schema.makeFilter(({ server, security, tls, auth }) => {
+      if (security === "none" && tls !== undefined) {
+        return { path: ["tls"], issue: '"security": "none" speaks no TLS: take one of the two out' }
+      }
+      const host = Address.parse(server)
+      if (security === "none" && auth !== undefined && host !== undefined && !Address.isLoopback(host)) {
+        return { path: ["security"], issue: "a password is not sent over a network without TLS: take this key out" }
+      }
+      return undefined
+    }),
+  )
 export type EmailConfig = typeof EmailConfig.Type
+
+/** The ports by which mails are read. */
+const reading: ReadonlyMap<number, string> = new Map([
+  [110, "POP3"],
+  [143, "IMAP"],
+  [993, "IMAP"],
+  [995, "POP3"],
+])
+
+/** Ports that speak another protocol than the config says. */
+export const doubts = ({ server, security }: EmailConfig): ReadonlyArray<Doubt> => {
+  const port = Address.parse(server)?.port ?? 0
+  const protocol = reading.get(port)
+  if (protocol !== undefined) {
+    const message = `${port} is the port of ${protocol}, by which mails are read`
+    return [{ path: ["server"], message, hint: "mails are sent by SMTP: 587, or 465" }]
+  }
+  if (port === 465 && security !== "tls") {
+    const message = "465 is the port of TLS from the first byte, so the relay would wait there for a greeting"
+    return [{ path: ["server"], message, hint: 'add "security": "tls", or use 587' }]
+  }
+  if ((port === 587 || port === 25) && security === "tls") {
+    const message = `TLS does not begin with the first byte at port ${port}: the server greets without it`
+    return [{ path: ["security"], message, hint: "take this key out, or use port 465" }]
+  }
+  return []
+}

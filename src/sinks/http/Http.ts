@@ -46,6 +46,8 @@ export const make = Effect.fnUntraced(function* (
     overrides: config.classify,
     isTemplated,
     ...(tokens !== undefined && { credentials: "oauth" }),
+    // The URL of an alert service is its credential.
+    ...(service !== undefined && { credentials: "url" }),
     ...(keep !== undefined && { keep }),
     ...(service !== undefined && { meaning: service.meaning }),
   }

@@ -2,6 +2,7 @@
 import { Effect, Redacted, Schema } from "effect"
 import { fields as batch } from "../../config/schema/BatchKeys.ts"
 import { flag, headerName, oneOf, Shape } from "../../config/schema/Keys.ts"
+import type { OtherNames } from "../../config/schema/Traits.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
 import { OAuthConfig } from "./AccessTokens.ts"
@@ -45,6 +46,27 @@ const batchProblem = (config: Whole): Schema.FilterIssue | undefined => {
 const BatchConfig = Schema.Struct(batch("Events in a request at most", 100))
 /** How the batches of a config fill that says nothing of it. */
 export const usualBatch = Schema.decodeSync(BatchConfig)({})
+
+/** The names of `url` in other programs. */
+export const otherUrls: OtherNames = ["uri endpoint address webhook_url api_url", "url"]
+
+const otherNames: ReadonlyArray<OtherNames> = [
+  otherUrls,
+  [
+    "auth basic_auth bearer bearer_token authorization token api_key username user password http_config",
+    "",
+    `a credential is a header: "headers": { "authorization": "Bearer \${TOKEN}" }; or see "oauth"`,
+  ],
+  ["verb", "method"],
+  ["encoding codec", "format"],
+  ["payload template json data", "body", 'here it is called "body", with "format": "template"'],
+  ["batching batch_size", "batch"],
+  ["secret signing_secret hmac", "sign"],
+  ["content_type", "headers", '"headers" may hold it: { "content-type": "…" }'],
+  ["query params", "url", 'a query is a part of "url"'],
+  ["compression compress", "", "bodies are sent as they are: take this key out"],
+  ["proxy proxy_url", "", "the variable HTTPS_PROXY names a proxy"],
+]
 
 export const HttpConfig = Schema.Struct({
   url: url({
@@ -122,21 +144,26 @@ export const HttpConfig = Schema.Struct({
     true,
   ),
   tls: Schema.optionalKey(Certificates.CertificatesConfig.annotate({ description: "Certificates of one's own" })),
-}).check(
-  Schema.makeFilter((config: Whole) => {
-    const { format, body, mode, headers, oauth } = config
-    if (format === "template" && body === undefined) {
-      return { path: ["body"], issue: '"format": "template" needs a "body" to fill in' }
-    }
-    if (format !== "template" && body !== undefined) {
-      return { path: ["body"], issue: `a "body" needs "format": "template": with "${format}" the event itself is sent` }
-    }
-    if (format !== "cloudevents" && mode !== undefined) {
-      return { path: ["mode"], issue: 'a "mode" needs "format": "cloudevents"' }
-    }
-    const own = oauth && Object.keys(headers).find((name) => name.toLowerCase() === "authorization")
-    if (own !== undefined) return { path: ["headers", own], issue: 'with "oauth" this header carries its token' }
-    return batchProblem(config)
-  }),
-)
+})
+  .annotate({ otherNames })
+  .check(
+    Schema.makeFilter((config: Whole) => {
+      const { format, body, mode, headers, oauth } = config
+      if (format === "template" && body === undefined) {
+        return { path: ["body"], issue: '"format": "template" needs a "body" to fill in' }
+      }
+      if (format !== "template" && body !== undefined) {
+        return {
+          path: ["body"],
+          issue: `a "body" needs "format": "template": with "${format}" the event itself is sent`,
+        }
+      }
+      if (format !== "cloudevents" && mode !== undefined) {
+        return { path: ["mode"], issue: 'a "mode" needs "format": "cloudevents"' }
+      }
+      const own = oauth && Object.keys(headers).find((name) => name.toLowerCase() === "authorization")
+      if (own !== undefined) return { path: ["headers", own], issue: 'with "oauth" this header carries its token' }
+      return batchProblem(config)
+    }),
+  )
 export type HttpConfig = typeof HttpConfig.Type

@@ -5,6 +5,9 @@ import * as Template from "../../formats/Template.ts"
 
 /** Says what is wrong with a URL, in words; `undefined` when nothing. */
 const problemOf = (url: string, isTemplate: boolean): string | undefined => {
+  if (slackToken.test(url)) {
+    return "this is a token of Slack's API, and no URL: write the URL of an incoming webhook, which begins with https://hooks.slack.com/services/"
+  }
   const authority = /^https?:\/\/([^/?#\\\s]+)/i.exec(url)?.[1]
   if (authority === undefined) return HttpUrlProblem.problemOf(url)
   if (Template.hasPlaceholder(authority)) {
@@ -25,6 +28,9 @@ interface Doc {
   readonly paths?: ReadonlyArray<string>
   readonly retired?: Readonly<Record<string, string>>
 }
+
+/** A token of Slack's API. */
+const slackToken = /^xox[a-z]-|^xapp-/
 
 const urlOf = (doc: Doc, isTemplate: boolean) =>
   Schema.RedactedFromValue(

@@ -21,7 +21,7 @@ import * as Diagnosis from "./Diagnosis.ts"
 import * as KafkaAdvice from "./KafkaAdvice.ts"
 import * as KafkaBatch from "./KafkaBatch.ts"
 import type { ClientOptions, KafkaError } from "./KafkaClient.ts"
-import { KafkaConfig } from "./KafkaConfig.ts"
+import { doubts, KafkaConfig } from "./KafkaConfig.ts"
 import * as KafkaErrors from "./KafkaErrors.ts"
 import { encoder } from "./KafkaMessage.ts"
 import * as KafkaTopics from "./KafkaTopics.ts"
@@ -93,9 +93,9 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
     aboutBroker: (error, broker) => fault(error, { brokers: broker, topic: "", isTemplated: false }).message,
     aboutTopic: (error, topic) => fault(error, { topic }).message,
   }
-  const names = isTemplated ? foreseeable(config.topic) : [config.topic]
-  const advise = ({ maxBody }: Limits) =>
-    Effect.all([KafkaAdvice.onBrokers(cluster), KafkaAdvice.onTopics(cluster, names, maxBody)], {
+  const names = (types: Limits["eventTypes"]) => (isTemplated ? foreseeable(config.topic, types) : [config.topic])
+  const advise = ({ maxBody, eventTypes }: Limits) =>
+    Effect.all([KafkaAdvice.onBrokers(cluster), KafkaAdvice.onTopics(cluster, names(eventTypes), maxBody)], {
       concurrency: "unbounded",
     }).pipe(
       Effect.map((advice) => advice.flat()),
@@ -108,6 +108,7 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
 
 export const Kafka: SinkType<KafkaConfig> = {
   config: KafkaConfig,
+  doubts,
   libraries: ["@platformatic/", "kafkajs", "fastq"],
   concurrency: 1,
   open: make,

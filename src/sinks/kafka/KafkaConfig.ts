@@ -1,6 +1,8 @@
 /** The config of a Kafka sink. */
 import { Effect, Schema } from "effect"
+import * as Address from "../../config/Address.ts"
 import { batch } from "../../config/schema/BatchKeys.ts"
+import type { Doubt } from "../../config/schema/ConfiguredTypes.ts"
 import { countOr, oneOf, secret, template, text } from "../../config/schema/Keys.ts"
 import { Units } from "../../config/schema/Units.ts"
 import * as Template from "../../formats/Template.ts"
@@ -50,7 +52,15 @@ export const KafkaConfig = Schema.Struct({
       mechanism: Schema.Literals(mechanisms).annotate({ description: "How to log in" }),
       username: text("The user that the relay logs in as"),
       password: secret("Its password"),
-    }).annotate({ description: "Log in to the brokers" }),
+    }).annotate({
+      description: "Log in to the brokers",
+      otherNames: [
+        ["user login", "username"],
+        ["pass", "password"],
+        ["strategy type", "mechanism"],
+        ["enabled enable", "", 'take this key out: "sasl" needs no switch'],
+      ],
+    }),
   ),
   tls: Schema.optionalKey(
     Certificates.CertificatesConfig.annotate({
@@ -65,11 +75,46 @@ export const KafkaConfig = Schema.Struct({
   ),
   batch: batch("Events in a batch at most", 500),
   requestTimeout: Units.duration.or("8 seconds", "How long the brokers may take for a batch"),
-}).check(
-  Schema.makeFilter(({ client, compression }) =>
-    client === "kafkajs" && !["none", "gzip"].includes(compression)
-      ? { path: ["compression"], issue: 'kafkajs knows "none" and "gzip" only: take one, or the other client' }
-      : undefined,
-  ),
-)
+})
+  .annotate({
+    otherNames: [
+      ["bootstrap_servers bootstrap servers addresses hosts", "brokers"],
+      ["topics", "topic"],
+      ["key_field partition_key", "key"],
+      ["encoding codec", "format"],
+      ["batching batch_size", "batch"],
+      ["security_protocol security", "", '"tls": {} speaks TLS, and "sasl" logs in'],
+      ["username password user mechanism sasl_mechanism", "sasl", 'it belongs in "sasl"'],
+      ["acks required_acks", "", "the relay waits for all in-sync replicas: take this key out"],
+      ["group_id consumer_group", "", "the relay only writes: take this key out"],
+    ],
+  })
+  .check(
+    Schema.makeFilter(({ client, compression }) =>
+      client === "kafkajs" && !["none", "gzip"].includes(compression)
+        ? { path: ["compression"], issue: 'kafkajs knows "none" and "gzip" only: take one, or the other client' }
+        : undefined,
+    ),
+  )
 export type KafkaConfig = typeof KafkaConfig.Type
+
+/** Addresses of ZooKeeper, and passwords without TLS. */
+export const doubts = ({ brokers, sasl, tls }: KafkaConfig): ReadonlyArray<Doubt> => {
+  const isRemote = brokers.some((broker) => !Address.isLoopback(Address.parse(broker) ?? { host: "" }))
+  return [
+    ...brokers.flatMap((broker, index) =>
+      Address.parse(broker)?.port === 2181
+        ? [{ path: ["brokers", index], message: "2181 is the port of ZooKeeper", hint: "a broker usually has 9092" }]
+        : [],
+    ),
+    ...(sasl?.mechanism === "PLAIN" && tls === undefined && isRemote
+      ? [
+          {
+            path: ["sasl"],
+            message: "PLAIN without TLS sends the password readable over the network, and most such brokers want TLS",
+            hint: 'add "tls": {}',
+          },
+        ]
+      : []),
+  ]
+}

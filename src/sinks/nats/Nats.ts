@@ -29,7 +29,7 @@ import {
   type SinkType,
 } from "../Sink.ts"
 import * as NatsAdvice from "./NatsAdvice.ts"
-import { NatsConfig } from "./NatsConfig.ts"
+import { doubts, NatsConfig } from "./NatsConfig.ts"
 import type { Connection } from "./NatsConnection.ts"
 import type { NatsError } from "./NatsError.ts"
 import * as NatsErrors from "./NatsErrors.ts"
@@ -102,19 +102,21 @@ const make = Effect.fnUntraced(function* (config: NatsConfig): Effect.fn.Return<
     isTemplated ? connection.ping : Effect.asVoid(NatsAdvice.streamOf(connection, config.subject)),
   ).pipe(Effect.mapError((error) => fault(error)))
 
-  const subjects = isTemplated ? foreseeable(config.subject) : [config.subject]
-  const about = { servers, subjects, fault: (error: NatsError, subject: string) => fault(error, subject) }
-  const advise = ({ maxBody }: Limits) =>
-    Effect.mapError(
+  const advise = ({ maxBody, eventTypes }: Limits) => {
+    const subjects = isTemplated ? foreseeable(config.subject, eventTypes) : [config.subject]
+    const about = { servers, subjects, fault: (error: NatsError, subject: string) => fault(error, subject) }
+    return Effect.mapError(
       use((connection) => NatsAdvice.on(connection, about, maxBody)),
       (error) => fault(error),
     )
+  }
 
   return { batch: { maxEvents: 256, maxBytes: 1024 * 1024 }, send, check, advise }
 })
 
 export const Nats: SinkType<NatsConfig> = {
   config: NatsConfig,
+  doubts,
   libraries: ["@nats-io/"],
   // All of a batch are in flight at the same time; a second would let one event overtake another of its key.
   concurrency: 1,

@@ -1,5 +1,7 @@
 /** The config of a NATS sink. */
 import { Effect, Schema } from "effect"
+import * as Address from "../../config/Address.ts"
+import type { Doubt } from "../../config/schema/ConfiguredTypes.ts"
 import { flag, secret, template, text } from "../../config/schema/Keys.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
@@ -97,5 +99,26 @@ export const NatsConfig = Schema.Struct({
   })
     .check(Schema.isPattern(prefix, { message: 'this is no prefix of subjects: write it as in "_INBOX_relay"' }))
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed("_INBOX"))),
+}).annotate({
+  otherNames: [
+    ["url urls address addresses", "servers"],
+    ["topic", "subject"],
+    ["username user password token credentials creds nkey", "auth", 'it belongs in "auth"'],
+    ["encoding codec", "format"],
+  ],
 })
 export type NatsConfig = typeof NatsConfig.Type
+
+/** Ports of a server at which no client can publish. */
+const otherPorts: ReadonlyMap<number, string> = new Map([
+  [8222, "the server's monitoring page"],
+  [6222, "the routes between servers"],
+])
+
+export const doubts = ({ servers }: NatsConfig): ReadonlyArray<Doubt> =>
+  servers.flatMap((server, index) => {
+    const port = Address.parse(server)?.port ?? 0
+    const use = otherPorts.get(port)
+    if (use === undefined) return []
+    return [{ path: ["servers", index], message: `${port} is the port of ${use}`, hint: "clients connect to 4222" }]
+  })

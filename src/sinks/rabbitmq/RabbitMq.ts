@@ -20,7 +20,7 @@ import * as Connections from "../Connections.ts"
 import { type Placed, renderEach } from "../Rendered.ts"
 import { type Failures, isFinal, passed, type Sink, type SinkError, type SinkType, unacceptable } from "../Sink.ts"
 import { type AmqpError, amqpError, blocked, timedOut } from "./AmqpError.ts"
-import { longestKey, RabbitMqConfig, urlOf } from "./RabbitMqConfig.ts"
+import { doubts, longestKey, RabbitMqConfig, urlOf } from "./RabbitMqConfig.ts"
 import * as RabbitMqErrors from "./RabbitMqErrors.ts"
 import { encoder, type Message } from "./RabbitMqMessage.ts"
 
@@ -135,6 +135,7 @@ const make = Effect.fnUntraced(function* (config: RabbitMqConfig): Effect.fn.Ret
 
 export const RabbitMq: SinkType<RabbitMqConfig> = {
   config: RabbitMqConfig,
+  doubts,
   libraries: ["amqplib"],
   concurrency: 1,
   open: make,

@@ -37,6 +37,28 @@ describe("explain", () => {
     )
   })
 
+  test("--payload shows a variable that is not set, and a file that can't be read, by their names", async () => {
+    const routes = [{ name: "all", match: "**", to: ["topic", "bus"] }]
+    const sinks = {
+      topic: { type: "sns", topicArn: "${TOPIC_ARN}" },
+      bus: {
+        type: "kafka",
+        brokers: ["b:9092"],
+        topic: "${STAGE}.{{resource}}",
+        headers: { team: "file:/nowhere/team" },
+      },
+    }
+    const payload = async (sink: string) => {
+      const asked = ["explain", "client.created", "--payload", sink, "-c", config({ sinks, routes })]
+      return JSON.parse((await cli(asked)).stdout)
+    }
+    expect(await payload("topic")).toMatchObject({ topicArn: "${TOPIC_ARN} (not set)" })
+    expect(await payload("bus")).toMatchObject({
+      topic: "${STAGE} (not set).client",
+      headers: { team: "file:/nowhere/team (not read)" },
+    })
+  })
+
   test("of a type needs no secret, and says which was not there", async () => {
     const secrets = [{ name: "main", value: "file:/nowhere/secret" }]
     const file = config({ webhooks: { scheduling: { path: "/hooks", secrets } } })

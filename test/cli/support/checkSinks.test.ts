@@ -1,10 +1,11 @@
 import { expect } from "bun:test"
 import { Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
-import { checkSinks, type SinkCheck } from "../../../src/cli/support/checkSinks.ts"
+import { checkSinks, type SinkCheck, typesBySink } from "../../../src/cli/support/checkSinks.ts"
 import { Program } from "../../../src/cli/support/Program.ts"
 import { load } from "../../../src/config/load/Load.ts"
 import { journalTypes } from "../../../src/journal/Journals.ts"
+import { foreseeable } from "../../../src/sinks/Foreseeable.ts"
 import { sinkTypes } from "../../../src/sinks/SinkTypes.ts"
 import { readFile } from "../../config/fixture.ts"
 import { it } from "../../lib/effect.ts"
@@ -46,4 +47,18 @@ it.effect("sinks that never answer hold up neither each other nor one that does,
       new Set(["no answer within 10s"]),
     )
   }).pipe(Effect.provideService(Program, program), Effect.orDie),
+)
+
+it.effect("a sink is advised about the event types that its routes match, and no others", () =>
+  Effect.gen(function* () {
+    const config = yield* configOf({ lake: { type: "console" }, idle: { type: "console" } })
+    const routes = [
+      { name: "clients", match: ["client.*"], except: ["client.deleted"], where: {}, to: ["lake"] },
+      { name: "some", match: ["block.created"], where: { "/account_id": ["acct_1"] }, except: [], to: ["lake"] },
+    ]
+    const types = typesBySink({ ...config, routes })
+    expect(types.get("lake")?.toSorted()).toEqual(["block.created", "client.created", "client.updated"])
+    expect(types.get("idle")).toEqual([])
+    expect(foreseeable("events.{{resource}}", types.get("lake")).toSorted()).toEqual(["events.block", "events.client"])
+  }).pipe(Effect.orDie),
 )

@@ -37,7 +37,6 @@ describe("a file with several mistakes", () => {
         "5:49 webhooks.scheduling.respond",
         "5:92 webhooks.scheduling.secrets[0].value",
         "7:33 sinks.audit.type",
-        "7:42 sinks.other.path",
         "7:69 sinks.other.pth",
         "9:3 routes",
         "9:47 routes[0].match",

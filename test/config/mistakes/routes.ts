@@ -11,7 +11,7 @@ export const routes: Theme = {
     { name: "a route without its name", config: config({ routes: '[§{ "match": "**", "to": "audit" }]' }) },
     {
       name: "sinks under another name",
-      config: config({ routes: '[§{ "name": "a", "match": "**", "sinks": ["audit"] }]' }),
+      config: config({ routes: '[{ "name": "a", "match": "**", §"sinks": ["audit"] }]' }),
     },
     {
       name: "a route to an unknown sink",

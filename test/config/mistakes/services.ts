@@ -158,6 +158,31 @@ export const services: Theme = {
       name: "Email: less time for an attempt than SMTP gives a server",
       config: email(`"server": "smtp.example.com:587", "delivery": { "timeout": §"30 seconds" }`),
     },
+    { name: "Email: the port of TLS without TLS", config: email('"server": §"smtp.example.com:465"') },
+    {
+      name: "Email: TLS from the first byte at another port",
+      config: email('"server": "smtp.example.com:587", "security": §"tls"'),
+    },
+    { name: "Email: the port of IMAP", config: email('"server": §"mail.example.com:143"') },
+    { name: "Kafka: the port of ZooKeeper", config: kafka('"brokers": [§"broker:2181"], "topic": "events"') },
+    {
+      name: "Kafka: a readable password without TLS",
+      config: kafka(
+        `${brokers}, "topic": "events", "sasl": §{ "mechanism": "PLAIN", "username": "relay", "password": "${canary}" }`,
+      ),
+    },
+    {
+      name: "NATS: the port of the monitoring page",
+      config: nats('"servers": [§"nats.example.com:8222"], "subject": "events"'),
+    },
+    {
+      name: "RabbitMQ: the port of the management page",
+      config: rabbit('"url": §"amqp://relay@rabbit.example.com:15672/events", "exchange": "events"'),
+    },
+    {
+      name: "RabbitMQ: the port of TLS without TLS",
+      config: rabbit('"url": §"amqp://relay@rabbit.example.com:5671/events", "exchange": "events"'),
+    },
     { name: "Email: a server as a URL", config: email('"server": §"smtp://smtp.example.com:587"') },
     { name: "Email: a server without a port", config: email('"server": §"smtp.example.com"') },
     { name: "Email: addresses as one text", config: email(`${server}, "to": §"one@example.com, two@example.com"`) },
@@ -176,7 +201,7 @@ export const services: Theme = {
     { name: "PagerDuty: no routing key", config: sink('"type": "pagerduty"').replace('"audit": {', '§"audit": {') },
     {
       name: "PagerDuty: the key by another name",
-      config: sink(`"type": "pagerduty", "integrationKey": "${canary}"`).replace('"audit": {', '§"audit": {'),
+      config: sink(`"type": "pagerduty", §"integrationKey": "${canary}"`),
     },
     {
       name: "PagerDuty: a severity that there is not",

@@ -13,6 +13,7 @@ import * as Environment from "../../../src/runtime/Environment.ts"
 import { start } from "../../admin/fixture.ts"
 import { canary } from "../../cli/configs.ts"
 import { cli } from "../../cli/harness.ts"
+import before from "./before.json" with { type: "json" }
 import { config, type Mistake } from "./Mistake.ts"
 import { themes } from "./themes.ts"
 
@@ -106,13 +107,22 @@ const commandOf = ({ mistake: { command = offline, env = {} } }: Told): string =
   return [...set, "relay", ...words].join(" ")
 }
 
-const row = (told: Told): string =>
-  `### ${told.mistake.name}\n\n\`${commandOf(told)}\` exits ${told.code}:\n\n\`\`\`text\n${told.text}\n\`\`\`\n`
+const block = (text: string): string => `\`\`\`text\n${text}\n\`\`\`\n`
+
+/** By theme and name, the findings before a mistake had a message of its own. */
+const first: Readonly<Record<string, string>> = before
+
+const row = (title: string, told: Told): string => {
+  const { name } = told.mistake
+  const said = first[`${title}: ${name}`]
+  const earlier = said === undefined ? "" : `\nAt first:\n\n${block(said)}`
+  return `### ${name}\n\n\`${commandOf(told)}\` exits ${told.code}:\n\n${block(told.text)}${earlier}`
+}
 
 export const markdown = (all: All): string => {
   const count = all.reduce((sum, [, told]) => sum + told.length, 0)
   const head = `# ${count} mistakes, and what is said to them\n\nMade by \`bun test/config/mistakes/table.ts\`, compared by a test, and to be read by a person after every change.\n`
-  return [head, ...all.flatMap(([title, told]) => [`## ${title}\n`, ...told.map(row)])].join("\n")
+  return [head, ...all.flatMap(([title, told]) => [`## ${title}\n`, ...told.map((one) => row(title, one))])].join("\n")
 }
 
 export const golden = new URL("./mistakes.md", import.meta.url)

@@ -1,7 +1,9 @@
 /** The mistakes, by what they are about. */
 import { commandLine } from "./commandLine.ts"
 import { environment } from "./environment.ts"
+import { foreign } from "./foreign.ts"
 import { http } from "./http.ts"
+import { literal } from "./literal.ts"
 import type { Theme } from "./Mistake.ts"
 import { references } from "./references.ts"
 import { routes } from "./routes.ts"
@@ -20,6 +22,8 @@ export const themes: ReadonlyArray<Theme> = [
   sinks,
   http,
   services,
+  foreign,
+  literal,
   routes,
   commandLine,
   running,

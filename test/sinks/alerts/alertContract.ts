@@ -125,6 +125,16 @@ export const alertContract = ({ type, service, config = {}, wrong, documented }:
       }),
     )
 
+    it.live("that refuses the credentials names the key that has them, which is not `headers`", () =>
+      Effect.gen(function* () {
+        for (const status of [401, 403]) {
+          const reason = yield* answered(say([status, "no"]))
+          expect(reason?.message).toMatch(/"(url|routingKey)"|webhook/)
+          expect(reason?.message).not.toContain('"headers"')
+        }
+      }),
+    )
+
     it.live("means what `classify` says first", () =>
       Effect.gen(function* () {
         const reason = yield* answered(say([404, "no_service"]), { classify: { "404": "retry" } })

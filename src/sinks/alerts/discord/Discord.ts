@@ -10,7 +10,7 @@ import { Schema } from "effect"
 import type { Meaning } from "../../http/HttpAnswer.ts"
 import { url } from "../../http/HttpUrl.ts"
 import type { Alert } from "../Alert.ts"
-import { keys, sinkType } from "../AlertService.ts"
+import { keys, otherNames, sinkType } from "../AlertService.ts"
 import { arrange, type Escape, fit } from "../AlertText.ts"
 
 export const DiscordConfig = Schema.Struct({
@@ -21,7 +21,7 @@ export const DiscordConfig = Schema.Struct({
     paths: ["/api/"],
   }),
   ...keys,
-})
+}).annotate({ otherNames })
 export type DiscordConfig = typeof DiscordConfig.Type
 
 const harmless: Escape = (text) => text.replace(/[\\*_~`|<>[\]()#@:-]/g, "\\$&")

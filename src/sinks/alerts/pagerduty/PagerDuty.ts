@@ -5,12 +5,13 @@
  * request 512 KB. The other texts have no stated limit; 255 is ours.
  */
 import { Effect, Redacted, Schema } from "effect"
+import type { Doubt } from "../../../config/schema/ConfiguredTypes.ts"
 import { oneOf, secret, template, text } from "../../../config/schema/Keys.ts"
 import { hmacSha256 } from "../../../event/Signature.ts"
 import type { Meaning } from "../../http/HttpAnswer.ts"
 import { url } from "../../http/HttpUrl.ts"
 import type { Alert } from "../Alert.ts"
-import { keys, sinkType } from "../AlertService.ts"
+import { keys, otherNames, sinkType } from "../AlertService.ts"
 import { arrange, clean, type Fact, fit } from "../AlertText.ts"
 
 const enqueue = "https://events.pagerduty.com/v2/enqueue"
@@ -30,6 +31,16 @@ export const PagerDutyConfig = Schema.Struct({
     template("Alerts of one key are one incident; may hold placeholders. By default the type with the object"),
   ),
   ...keys,
+}).annotate({
+  otherNames: [
+    [
+      "integration_key service_key api_key token routing_key_file service_key_file",
+      "routingKey",
+      'here it is called "routingKey": the integration key of an "Events API v2" integration; "file:PATH" reads a file',
+    ],
+    ["dedup incident_key", "dedupKey"],
+    ...otherNames,
+  ],
 })
 export type PagerDutyConfig = typeof PagerDutyConfig.Type
 
@@ -96,4 +107,18 @@ const meaning: Meaning = (status, text) => {
     : { verdict: "reject", because: "PagerDuty refuses the alert as invalid" }
 }
 
-export const PagerDuty = sinkType<PagerDutyConfig>({ config: PagerDutyConfig, payload, meaning })
+/** The form of a key of PagerDuty's REST API, which can't send events. */
+const restKey = /^(?=.*[+_-])[\w+-]{20}$/
+
+const doubts = ({ routingKey }: PagerDutyConfig): ReadonlyArray<Doubt> =>
+  restKey.test(Redacted.value(routingKey))
+    ? [
+        {
+          path: ["routingKey"],
+          message: "this looks like a key of PagerDuty's REST API, which sends no events",
+          hint: 'use the integration key of an "Events API v2" integration, which has 32 characters',
+        },
+      ]
+    : []
+
+export const PagerDuty = sinkType<PagerDutyConfig>({ config: PagerDutyConfig, payload, meaning, doubts })

@@ -14,7 +14,7 @@ import type { Meaning } from "../../http/HttpAnswer.ts"
 import { url } from "../../http/HttpUrl.ts"
 import type { Documented } from "../../http/HttpVerdict.ts"
 import type { Alert } from "../Alert.ts"
-import { keys, sinkType } from "../AlertService.ts"
+import { keys, otherNames, sinkType } from "../AlertService.ts"
 import { arrange, type Escape, type Fact, fit } from "../AlertText.ts"
 
 const slacks = ["hooks.slack.com", "hooks.slack-gov.com"]
@@ -27,7 +27,7 @@ export const SlackConfig = Schema.Struct({
     paths: ["/services/", "/triggers/", "/workflows/"],
   }),
   ...keys,
-})
+}).annotate({ otherNames })
 export type SlackConfig = typeof SlackConfig.Type
 
 const entities: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;" }

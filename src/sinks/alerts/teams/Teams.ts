@@ -9,7 +9,7 @@ import type { Meaning } from "../../http/HttpAnswer.ts"
 import { url } from "../../http/HttpUrl.ts"
 import type { Documented } from "../../http/HttpVerdict.ts"
 import type { Alert } from "../Alert.ts"
-import { keys, sinkType } from "../AlertService.ts"
+import { keys, otherNames, sinkType } from "../AlertService.ts"
 import { arrange, type Fact, fit } from "../AlertText.ts"
 
 export const TeamsConfig = Schema.Struct({
@@ -22,7 +22,7 @@ export const TeamsConfig = Schema.Struct({
     },
   }),
   ...keys,
-})
+}).annotate({ otherNames })
 export type TeamsConfig = typeof TeamsConfig.Type
 
 /** At three bytes a code unit in UTF-8, or two in UTF-16, a message with all of its braces stays below 28 KB. */
