@@ -246,6 +246,8 @@ export const RestartStatus = Schema.Struct({
   failure: Schema.optionalKey(Schema.String),
   /** Milliseconds without an open journal, if this process took over from another one. */
   took: Schema.optionalKey(Schema.Finite),
+  /** Milliseconds of the last start, if a restart stops this process and the service manager starts it again. */
+  stops: Schema.optionalKey(Schema.Finite),
 })
 
 export const Count = Schema.Struct({ count: Schema.Int })

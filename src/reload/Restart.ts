@@ -14,12 +14,14 @@ export interface RestartStatus {
   readonly failure?: string
   /** The time without an open journal, if this process took over from another one. */
   readonly took?: Millis
+  /** The time of the last start, if requests can't wait for the next one: a restart then stops this process, and the service manager starts it again. */
+  readonly stops?: Millis
 }
 
 export class Restart extends Context.Service<
   Restart,
   {
-    /** Starts the second process, and returns its id once it listens. */
+    /** Starts the second process, and returns its id once it listens. Begins to stop this one instead, if `status` says so, and returns its id. */
     readonly begin: Effect.Effect<number, RestartRefused>
     readonly status: Effect.Effect<RestartStatus>
   }

@@ -411,5 +411,8 @@ export const awaitSignal = (exits?: Exits): Effect.Effect<Signal> =>
     })
   })
 
+/** Stops this process as SIGTERM from outside does. */
+export const stopItself: Effect.Effect<void> = Effect.sync(() => process.kill(process.pid, "SIGTERM"))
+
 /** For commands that stay until Ctrl-C, and have nothing to drain. */
 export const firstSignal = awaitSignal()

@@ -8,10 +8,10 @@ import * as https from "node:https"
 import { join } from "node:path"
 import { lacking as lacksOpenssl, makeAuthority } from "../lib/authority.ts"
 import { suiteUnless } from "../lib/lacking.ts"
-import { failing } from "../lib/relay.ts"
+import { failing, relay, slow, startRelay } from "../lib/relay.ts"
 import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 import { makePostgres, reasonToSkip } from "../parts/Postgres.ts"
-import { envelope, headers, type Target, type TargetOptions } from "./http/fixture.ts"
+import { envelope, headers, startTarget, type Target, type TargetOptions } from "./http/fixture.ts"
 import { keepsAll, startRestartable } from "./restarting.ts"
 
 const isLong = process.env.RELAY_PARTS === "1"
@@ -23,9 +23,9 @@ afterEach(async () => {
 })
 
 const start = async (options?: TargetOptions) => {
-  const relay = await startRestartable(options)
-  atEnd.push(relay.stop)
-  return relay
+  const started = await startRestartable(options)
+  atEnd.push(started.stop)
+  return started
 }
 
 /** The client for a relay's address. It trusts any certificate. */
@@ -155,6 +155,29 @@ suiteUnless(
     )
   },
 )
+
+suiteUnless(isLong ? undefined : "RELAY_PARTS=1 bun test waits for it", "a relay that takes long to start", () => {
+  test(
+    "stops, and `relay restart` waits until the service manager has started it again",
+    async () => {
+      const target = await startTarget({ env: { ...slow, NOTIFY_SOCKET: "/tmp/no-service-manager-reads-this" } })
+      atEnd.push(target.stop)
+      const cwd = target.directory
+      const file = join(cwd, "relay.config.json")
+      const restarting = relay(["restart", "-c", file], { cwd })
+      expect(await target.relay.exited).toBe(75)
+      const next = await startRelay(file, { cwd })
+      atEnd.push(next.kill)
+      expect(await restarting).toMatchObject({
+        code: 0,
+        stdout: expect.stringMatching(new RegExp(`^process ${next.pid}, relay \\S+, started\n$`)),
+        stderr: expect.stringContaining("it stops, and the service manager starts it again"),
+      })
+      expect(await deliver(target, envelope())).toBe(202)
+    },
+    limit,
+  )
+})
 
 suiteUnless(reasonToSkip(), "with a journal on PostgreSQL", () => {
   let database: Awaited<ReturnType<typeof makePostgres>>

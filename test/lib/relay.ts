@@ -72,6 +72,11 @@ export const planted = (port: number, kind: "exception" | "rejection" | "error")
   PLANTED: `${port},${kind}`,
 })
 
+/** The environment in which a relay takes more than five seconds to start. Bun and its binaries only. */
+export const slow: Readonly<Record<string, string>> = {
+  BUN_OPTIONS: `--preload ${resolve(import.meta.dir, "slow.ts")}`,
+}
+
 /** The environment in which the second process of a restart fails, at a moment that `successor.ts` knows. Bun and its binaries only. */
 export const failing = (when: string): Readonly<Record<string, string>> => ({
   BUN_OPTIONS: `--preload ${resolve(import.meta.dir, "successor.ts")}`,

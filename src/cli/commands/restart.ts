@@ -1,31 +1,46 @@
 /** `relay restart`: the running relay starts its program again, and hands over to it without refusing a delivery. */
 import { Duration, Effect, Schedule } from "effect"
 import { Command } from "effect/cli"
+import type { RestartStatus } from "../../reload/Restart.ts"
 import { ask } from "../support/adminClient.ts"
 import { failed } from "../support/CommandError.ts"
-import { plain, printDone } from "../support/output.ts"
+import { plain, printDone, say, span } from "../support/output.ts"
 
-/** A process that ends during the handover gives no answer, so the command asks again. */
-const patiently = { schedule: Schedule.spaced("200 millis"), times: 100 }
+/** A process that ends gives no answer, so the command asks again: for 20 seconds in a handover, or for ten minutes until a service manager has started the relay. */
+const patiently = (times: number) => ({ schedule: Schedule.spaced("200 millis"), times })
+const handover = patiently(100)
+const start = patiently(3_000)
 
 export const restart = Command.make(
   "restart",
   {},
   Effect.fn(function* () {
+    const { stops } = yield* ask((client) => client.restartStatus())
+    if (stops !== undefined) {
+      yield* say(
+        `the relay took ${span(stops)} to start, longer than deliveries can wait: it stops, and the service manager starts it again; until it listens, deliveries are refused`,
+      )
+    }
     const { pid } = yield* ask((client) => client.restart())
     const look = Effect.delay(
       ask((client) => client.restartStatus()),
       "100 millis",
     )
-    const ended = yield* Effect.repeat(Effect.retry(look, patiently), {
-      until: (status) => (status.pid === pid && status.took !== undefined) || status.failure !== undefined,
+    const isNew = (status: RestartStatus) =>
+      stops === undefined ? status.pid === pid && status.took !== undefined : status.pid !== pid
+    const ended = yield* Effect.repeat(Effect.retry(look, stops === undefined ? handover : start), {
+      until: (status) => isNew(status) || status.failure !== undefined,
     })
     if (ended.failure !== undefined) {
       return yield* failed(`the relay goes on as before, as process ${ended.pid}: ${plain(ended.failure)}`)
     }
-    const { version, took = 0 } = ended
-    const sentence = `process ${pid}, relay ${plain(version)}, took over; requests waited for ${Duration.format(Duration.millis(took))} at most`
-    yield* printDone({ pid, version, took }, sentence)
+    const { version, took } = ended
+    const how =
+      took === undefined
+        ? "started"
+        : `took over; requests waited for ${Duration.format(Duration.millis(took))} at most`
+    const sentence = `process ${ended.pid}, relay ${plain(version)}, ${how}`
+    yield* printDone({ pid: ended.pid, version, took }, sentence)
   }),
 ).pipe(
   Command.withExamples([

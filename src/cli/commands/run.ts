@@ -4,7 +4,8 @@
  * The first SIGTERM or SIGINT stops it (`stop.ts`) and exits with 0. A second
  * exits at once.
  * SIGHUP reloads the config, and so does `--watch` when a file of it changes.
- * SIGUSR1 and SIGUSR2, which log rotation sends to many servers, are logged. A
+ * SIGUSR1 and SIGUSR2, which log rotation sends to many servers, are logged.
+ * `relay restart` may stop it too, and it exits with 75. A
  * journal that breaks ends the process with 74, because a 2xx would no longer
  * mean that the event is durable.
  */
@@ -139,14 +140,15 @@ const serve = Effect.fnUntraced(function* (loaded: Loaded, { json, triggered, st
 }, Effect.scoped)
 
 /** Serves until another process has taken over, or waits for the one before and serves then. */
-const serveInTurn = Effect.fnUntraced(function* (options: Omit<Serving, "restarts">) {
+const serveInTurn = Effect.fnUntraced(function* (options: Omit<Serving, "restarts">, startAgain: Stop["startAgain"]) {
   const [Handover, Restarts] = yield* Effect.all([
     lazily(() => import("../../runtime/ProcessHandover.ts")),
     lazily(() => import("../support/restarts.ts")),
   ])
   const first = yield* Handover.predecessor
   const serving = Effect.gen(function* () {
-    const restarts = yield* Restarts.make(first)
+    const check = Effect.provideContext(loadQuietly, yield* Effect.context<Effect.Services<typeof loadQuietly>>())
+    const restarts = yield* Restarts.make({ first, check, startAgain })
     let loaded = yield* options.json ? loadQuietly : loadConfig
     yield* restarts.succeed(loaded.config)
     for (;;) {
@@ -184,12 +186,13 @@ export const run = Command.make(
     const notify = yield* Notify.make((yield* Program).env)
     const json = yield* Logging.isJson(format)
     yield* Logging.neverBlock(json)
-    const { stopped, started } = makeStop()
+    const { stopped, started, startAgain, ended } = makeStop()
     const files = watch ? new Map<string, string>() : undefined
     const triggered = yield* triggers(files)
     const drained = "drained, everything accepted is on disk"
-    yield* Effect.raceAllFirst([stopped, serveInTurn({ json, triggered, started }), ignoreRotation]).pipe(
+    yield* Effect.raceAllFirst([stopped, serveInTurn({ json, triggered, started }, startAgain), ignoreRotation]).pipe(
       Effect.andThen(json ? Effect.logInfo(drained) : say(`relay: ${drained}`)),
+      Effect.andThen(ended),
       Effect.provideService(ReadFiles, files),
       Effect.provideService(Notify.Notify, notify),
       Effect.provide(Logging.layer(json)),

@@ -20,11 +20,22 @@ export const exitCodes = {
   unreachable: 69,
   bug: 70,
   io: 74,
+  again: 75,
   config: 78,
 } as const
 
 export class CommandError extends Schema.TaggedError<CommandError>()("CommandError", {
-  reason: Schema.Literals(["failed", "warning", "critical", "unknown", "usage", "unreachable", "io", "config"]),
+  reason: Schema.Literals([
+    "failed",
+    "warning",
+    "critical",
+    "unknown",
+    "usage",
+    "unreachable",
+    "io",
+    "again",
+    "config",
+  ]),
   message: Schema.String,
 }) {
   override readonly [Runtime.errorExitCode] = exitCodes[this.reason]
@@ -35,3 +46,5 @@ export const usage = (message: string): CommandError => new CommandError({ reaso
 export const unreachable = (message: string): CommandError => new CommandError({ reason: "unreachable", message })
 export const misconfigured = (message: string): CommandError => new CommandError({ reason: "config", message })
 export const io = (message: string): CommandError => new CommandError({ reason: "io", message })
+/** The process ends so that the service manager starts it again. */
+export const again = (message: string): CommandError => new CommandError({ reason: "again", message })

@@ -5,6 +5,9 @@
  * The first process keeps its ports and goes on until the second one listens
  * there. It then closes its journal, and opens it again if the second one doesn't
  * open it in time. Requests wait meanwhile, in whichever process they come to.
+ *
+ * They can't wait if the start takes long. The process stops then, and the service
+ * manager starts it again.
  */
 import { Duration, Effect, Exit, Queue, Scope } from "effect"
 import * as Address from "../../config/Address.ts"
@@ -101,15 +104,26 @@ const listenFor = Effect.fnUntraced(function* (
   }
 })
 
-/** Why this process can't be replaced now; `undefined` if it can. */
+/** Reports whether requests can't wait for a start of this time. */
+const isLong = (took: Millis): boolean => took > Duration.toMillis(longestOpening)
+
+/** Why this process can't be restarted now; `undefined` if it can. */
 const refusalOf = (isHeard: boolean, took: Millis): string | undefined => {
   const limit = Duration.format(longestOpening)
-  if (took <= Duration.toMillis(longestOpening)) return Handover.refusal(Handover.situation(isHeard))
+  if (isHeard || !isLong(took)) return Handover.refusal(Handover.situation(isHeard))
   return `the relay took ${span(took)} to start, and deliveries wait for ${limit} at most: ${stopAndStart}`
 }
 
-/** `first` is the process that started this one as its successor. */
-export const make = Effect.fnUntraced(function* (first: Handover.Predecessor | undefined) {
+export interface Options {
+  /** The process that started this one as its successor. */
+  readonly first?: Handover.Predecessor | undefined
+  /** Fails if the config can't be loaded as it is now. */
+  readonly check: Effect.Effect<unknown, { readonly message: string }>
+  /** Begins to stop this process. The service manager starts it again. */
+  readonly startAgain: Effect.Effect<void>
+}
+
+export const make = Effect.fnUntraced(function* ({ first, check, startAgain }: Options) {
   const doors = yield* Doors.keep
   const notify = yield* Notify
   const scope = yield* Scope.Scope
@@ -144,8 +158,10 @@ export const make = Effect.fnUntraced(function* (first: Handover.Predecessor | u
     if (underWay || running === undefined) return yield* refuse("a restart is under way")
     const reason = refusalOf(notify.isHeard, running.took)
     if (reason !== undefined) return yield* refuse(reason)
+    if (isLong(running.took)) yield* Effect.catch(check, ({ message }) => refuse(message))
     underWay = true
     status = { pid: status.pid }
+    if (isLong(running.took)) return yield* Effect.as(startAgain, status.pid)
     const attempt = yield* start(running.config).pipe(
       Effect.mapError(({ message }) => new RestartRefused({ message })),
       Effect.onExit((exit) => Effect.sync(() => (underWay = Exit.isSuccess(exit)))),
@@ -202,8 +218,10 @@ export const make = Effect.fnUntraced(function* (first: Handover.Predecessor | u
     return true
   })
 
+  const stops = () => (notify.isHeard && running !== undefined && isLong(running.took) ? { stops: running.took } : {})
+
   const restarts: Restarts = {
-    restart: { begin, status: Effect.sync(() => status) },
+    restart: { begin, status: Effect.sync(() => ({ ...status, ...stops() })) },
     doors,
     turn: () => turn,
     isHandedOver: () => isHandedOver,

@@ -9,8 +9,9 @@ import { Clock, type Context, Duration, Effect } from "effect"
 import { type StopWaits, stopDeadline } from "../../config/Config.ts"
 import type { Listening } from "../../Relay.ts"
 import { Notify } from "../../runtime/Notify.ts"
-import { awaitSignal, type Signal } from "../../runtime/Runtime.ts"
+import { awaitSignal, type Signal, stopItself } from "../../runtime/Runtime.ts"
 import { Stderr } from "../../runtime/Stderr.ts"
+import { again, type CommandError } from "./CommandError.ts"
 
 type Relay = Context.Service.Shape<typeof Listening>
 
@@ -19,6 +20,10 @@ export interface Stop {
   readonly started: (relay: Relay) => void
   /** Ends when the drain should begin. */
   readonly stopped: Effect.Effect<void>
+  /** Begins the stop. */
+  readonly startAgain: Effect.Effect<void>
+  /** Succeeds after a stop, or fails so that the service manager starts the relay again, if `startAgain` began it. */
+  readonly ended: Effect.Effect<void, CommandError>
 }
 
 const kept = "everything accepted is on disk, and what was in flight is sent again after the next start"
@@ -32,6 +37,7 @@ const wait = (time: Duration.Duration, message: string): Effect.Effect<void> =>
 
 export const makeStop = (): Stop => {
   let relay: Relay | undefined
+  let isStartedAgain = false
   const waitsAt = (signal: Signal): StopWaits =>
     relay === undefined || signal === "SIGINT" ? noWaits : relay.config().drain
 
@@ -60,5 +66,12 @@ export const makeStop = (): Stop => {
       relay = listening
     },
     stopped,
+    startAgain: Effect.suspend(() => {
+      isStartedAgain = true
+      return stopItself
+    }),
+    ended: Effect.suspend(() =>
+      isStartedAgain ? Effect.fail(again("stopped, so that the service manager starts the relay again")) : Effect.void,
+    ),
   }
 }

@@ -1,6 +1,10 @@
 import { expect, test } from "bun:test"
-import { mismatch } from "../../../src/cli/support/restarts.ts"
+import { Effect } from "effect"
+import { make, mismatch } from "../../../src/cli/support/restarts.ts"
+import { Notify } from "../../../src/runtime/Notify.ts"
 import { refusal, type Situation } from "../../../src/runtime/ProcessHandover.ts"
+import { relayConfig } from "../../lib/activeConfig.ts"
+import { it } from "../../lib/effect.ts"
 
 const facts = {
   addresses: { listen: "http://127.0.0.1:8080", "admin.listen": "http://127.0.0.1:9080" },
@@ -33,3 +37,50 @@ test("a restart is refused where the end of the first process would end the serv
   expect(refusal({ ...usual, pid: 1, parent: 0 })).toContain("process 1 of its container")
   expect(refusal({ ...usual, runtime: "deno" })).toContain("runs on Deno")
 })
+
+/** A relay that took this many milliseconds to start. */
+const started = Effect.fnUntraced(function* (took: number, isHeard: boolean) {
+  const begun = { count: 0, mistake: "" }
+  const restarts = yield* make({
+    check: Effect.suspend(() => (begun.mistake === "" ? Effect.void : Effect.fail({ message: begun.mistake }))),
+    startAgain: Effect.sync(() => {
+      begun.count += 1
+    }),
+  }).pipe(Effect.provideService(Notify, { say: () => Effect.void, reloading: Effect.void, isHeard }))
+  yield* restarts.opened(relayConfig(), took)
+  return { ...restarts.restart, begun }
+})
+
+it.effect(
+  "a relay that takes more than 5 seconds to start is stopped for its service manager, with a config that loads",
+  () =>
+    Effect.gen(function* () {
+      const { begin, status, begun } = yield* started(5_001, true)
+      expect(yield* status).toEqual({ pid: process.pid, stops: 5_001 })
+      begun.mistake = "relay.config.json: no such file"
+      expect(yield* Effect.flip(begin)).toMatchObject({ message: begun.mistake })
+      expect(begun.count).toBe(0)
+      begun.mistake = ""
+      expect(yield* begin).toBe(process.pid)
+      expect(begun.count).toBe(1)
+      expect(yield* Effect.flip(begin)).toMatchObject({ message: "a restart is under way" })
+    }),
+)
+
+it.effect("a relay that takes more than 5 seconds to start is not stopped without a service manager", () =>
+  Effect.gen(function* () {
+    const { begin, status, begun } = yield* started(5_001, false)
+    expect(yield* status).toEqual({ pid: process.pid })
+    expect(yield* Effect.flip(begin)).toMatchObject({
+      message: "the relay took 5 s to start, and deliveries wait for 5s at most: stop the relay and start it again",
+    })
+    expect(begun.count).toBe(0)
+  }),
+)
+
+it.effect("a relay that takes 5 seconds to start hands over", () =>
+  Effect.gen(function* () {
+    const { status } = yield* started(5_000, true)
+    expect(yield* status).toEqual({ pid: process.pid })
+  }),
+)
