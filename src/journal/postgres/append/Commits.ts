@@ -32,6 +32,9 @@ import type { Group, Stored } from "./Group.ts"
 /** Milliseconds: how long a statement may take before its connection is given up, and how soon it is sent again. */
 const timeout = 10_000
 const repeatAfter = 100
+/** How long an append waits for the relay's next stream after the last was lost, and how often it looks. */
+const nextWithin = 3_000
+const nextEvery = 10
 
 /** Keys of deliveries, sorted so that two relays never wait for each other. */
 const ownSql = `WITH owned AS MATERIALIZED (SELECT id FROM stream WHERE ${isOwned} FOR SHARE),
@@ -122,15 +125,35 @@ export interface CommitsOptions {
 /** Stores groups in the log. */
 export class Commits {
   readonly #options: CommitsOptions
+  /** When an append first found no stream to write, since one was stored; in steady milliseconds. */
+  #missedAt: number | undefined
 
   constructor(options: CommitsOptions) {
     this.#options = options
   }
 
-  /** Stores a group in the stream that this relay writes. */
+  /** Reports whether there has been no stream to write for longer than appends wait. */
+  get isWithoutStream(): boolean {
+    return this.#missedAt !== undefined && performance.now() - this.#missedAt > nextWithin
+  }
+
+  /** Stores a group in the stream that this relay writes. If that is lost, the group waits for the next one. */
   async toOwn(group: Group, also?: Also): Promise<CommitExit> {
-    const stream = this.#options.own()
-    if (stream === undefined || stream.isLost) return between
+    for (;;) {
+      const stream = this.#options.own()
+      const exit = stream === undefined || stream.isLost ? undefined : await this.#toStream(stream, group, also)
+      if (exit !== undefined) {
+        this.#missedAt = undefined
+        return exit
+      }
+      this.#missedAt ??= performance.now()
+      if (this.isWithoutStream || this.#options.isClosed()) return between
+      await sleep(nextEvery)
+    }
+  }
+
+  /** Returns `undefined` if the stream is lost, and nothing of the group is stored. */
+  async #toStream(stream: OwnedStream, group: Group, also?: Also): Promise<CommitExit | undefined> {
     const first = stream.end + 1
     const named = await this.#name(stream, stream.missingLanes(group.batch.entries, first))
     if (Exit.isFailure(named)) return Exit.failCause(named.cause)
@@ -150,16 +173,19 @@ export class Commits {
           return row
         }),
       )
-    const exit = await this.#repeated(
-      isPlain ? (isAgain) => this.#alone(params, [first, group.commit], isAgain) : within,
-      () => stream.lost(),
-    )
+    let isRepeated = false
+    const send = (isAgain: boolean) => {
+      isRepeated = isAgain
+      return isPlain ? this.#alone(params, [first, group.commit], isAgain) : within(isAgain)
+    }
+    const exit = await this.#repeated(send, () => stream.lost())
     if (Exit.isFailure(exit)) return exit
     const { owned, first: at, void: voids } = exit.value
     // Another row has these sequences if nothing was stored although something is new.
     if (owned && (at > 0 || voids.length === group.batch.entries.length)) return exit
     stream.lost()
-    return between
+    // An earlier try may have been stored.
+    return owned || isRepeated ? between : undefined
   }
 
   /** A sink's events belong to the lane that it has under its former name, until that lane is renamed. */

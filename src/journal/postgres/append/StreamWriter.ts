@@ -105,7 +105,7 @@ export class StreamWriter {
     const refusal = this.refusal()
     if (refusal !== undefined) return refusal
     const own = this.#options.own()
-    if (own === undefined) return withoutStream
+    if (own === undefined && this.#commits.isWithoutStream) return withoutStream
     const isShared = this.isShared(sinks)
     const appends = isShared ? this.#shared : this.#own
     const key = keyOf(event)
@@ -117,7 +117,7 @@ export class StreamWriter {
     }
     if (appends.isOverloaded) return tooSlow
     for (const sink of sinks) {
-      const backlog = own.backlogs.get(sink)
+      const backlog = own?.backlogs.get(sink)
       if (backlog === undefined) continue
       const why = backlog.whyFull(event.webhook, isShared ? this.#options.waitingInShared(sink) : backlog.size)
       if (why !== "") return Exit.fail(full("backlog", why))

@@ -12,7 +12,7 @@ import { Effect } from "effect"
 import type { EpochMillis } from "../../../event/Quantities.ts"
 import type { ErasedEvents } from "../../Archive.ts"
 import type { JournalError } from "../../JournalError.ts"
-import { floorOf, streamOf } from "../../Sequences.ts"
+import * as Sequences from "../../Sequences.ts"
 import { isPassed, settledAt } from "../../stream/Cursors.ts"
 import { erasedAtOnce, erasedRecord, erasedRow, withoutAnswers } from "../../stream/Erasure.ts"
 import type { EndedNote } from "../../stream/OutcomeRecord.ts"
@@ -22,14 +22,13 @@ import type { DatabaseError } from "../connection/DatabaseError.ts"
 import { refusing } from "../connection/DatabaseRefusal.ts"
 import type { Member } from "../fleet/Member.ts"
 import { change } from "../lanes/LaneChange.ts"
-import type { StreamState } from "../lanes/StreamState.ts"
+import { StreamState } from "../lanes/StreamState.ts"
 import * as Erasures from "../tables/Erasures.ts"
 import { LaneNames } from "../tables/LaneNames.ts"
 import * as LaneTables from "../tables/LaneTables.ts"
 import * as OutcomeTables from "../tables/OutcomeTables.ts"
 import { columns, type StreamRow, storedOf } from "../tables/StreamRows.ts"
 import { unnested } from "../tables/Unnested.ts"
-import * as LaneOperations from "./LaneOperations.ts"
 
 type Undelivered = ErasedEvents["undelivered"][number]
 
@@ -50,7 +49,7 @@ const keptOf = Effect.fnUntraced(function* (
   const { rows } = yield* queries.query<StreamRow>(
     `SELECT ${columns} FROM log WHERE first IN (
        SELECT (SELECT max(first) FROM log WHERE first > $1 AND first <= asked) FROM unnest($2::bigint[]) AS asked)`,
-    [floorOf(stream.id), sequences],
+    [Sequences.floorOf(stream.id), sequences],
   )
   const letters = yield* queries.query<LaneTables.LetterRow>(
     "SELECT lane, sequence, at, attempts, record FROM dead WHERE sequence = ANY($1::bigint[])",
@@ -193,7 +192,11 @@ const erasePart = (stream: StreamState, sequences: ReadonlyArray<number>, isGivi
     }),
   )
 
-/** Eleven round trips for each 64 events of a stream, and two more where lanes give some up; another relay's stream is read first. */
+/** Returns the stream of an id. If another relay owns it, it is not read: an erasure needs nothing of it. */
+const streamOf = ({ fleet }: Member, id: number): StreamState =>
+  fleet.streams.find((stream) => stream.id === id && !stream.isLost) ?? new StreamState(fleet.owner, id, 0, true)
+
+/** Eleven round trips for each 64 events of a stream, and two more where lanes give some up. */
 export const erase = Effect.fnUntraced(function* (
   member: Member,
   sequences: ReadonlyArray<number>,
@@ -202,10 +205,14 @@ export const erase = Effect.fnUntraced(function* (
   const why = yield* removal
   const erased: Array<number> = []
   const undelivered: Array<Undelivered> = []
-  for (const [id, own] of Map.groupBy(sequences, streamOf)) {
+  for (const [id, own] of Map.groupBy(sequences, Sequences.streamOf)) {
     for (let next = 0; next < own.length; next += erasedAtOnce) {
-      const stream = yield* LaneOperations.streamOf(member, id)
-      const part = yield* erasePart(stream, own.slice(next, next + erasedAtOnce), isGivingUp, why)
+      const some = own.slice(next, next + erasedAtOnce)
+      const part = yield* Effect.retry(
+        Effect.suspend(() => erasePart(streamOf(member, id), some, isGivingUp, why)),
+        // Another relay may have taken the stream meanwhile.
+        { times: 2, while: ({ reason }) => reason._tag === "JournalFenced" },
+      )
       erased.push(...part.erased)
       undelivered.push(...part.undelivered)
     }

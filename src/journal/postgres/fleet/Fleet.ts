@@ -16,7 +16,7 @@ import { Clock, Effect, Latch, Random, Result, type Scope, SubscriptionRef } fro
 import * as Monotonic from "../../../event/Monotonic.ts"
 import { repeating } from "../../../event/Rounds.ts"
 import { type Introduction, takeoverAfter } from "../../FleetStatus.ts"
-import { type JournalError, unavailable } from "../../JournalError.ts"
+import { isNotFenced, type JournalError, unavailable } from "../../JournalError.ts"
 import { floorOf, sharedStream, timelineOf } from "../../Sequences.ts"
 import type { Log, Streams } from "../../StreamLog.ts"
 import { Turn } from "../../Turn.ts"
@@ -390,7 +390,8 @@ export class Fleet {
       yield* this.#set(this.streams.filter(({ isLost }) => !isLost))
     }
     if (!this.isAlive) return
-    if (this.own === undefined) yield* this.#claim
+    // An operator's command at another relay may begin an epoch while the stream is read, so it is lost again.
+    if (this.own === undefined) yield* Effect.retry(this.#claim, { times: 9, while: (error) => !isNotFenced(error) })
     const { name } = this.#options
     const held = new Set(this.streams.map(({ id }) => id))
     const free = this.news.streams.filter(

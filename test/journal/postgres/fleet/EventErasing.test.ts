@@ -4,11 +4,13 @@ import { Duration, Effect, SubscriptionRef } from "effect"
 import { erase } from "../../../../src/admin/ErasureRun.ts"
 import type { Event } from "../../../../src/event/Event.ts"
 import type { JournalError } from "../../../../src/journal/JournalError.ts"
+import type { Queries } from "../../../../src/journal/postgres/connection/Database.ts"
 import { streamOf } from "../../../../src/journal/Sequences.ts"
 import { it } from "../../../lib/effect.ts"
 import { suiteUnless } from "../../../lib/lacking.ts"
 import { reasonToSkip, sharedPostgres } from "../../../parts/Postgres.ts"
 import { event as old, retrying, settlement } from "../../samples.ts"
+import { ids } from "../../sqlite/session.ts"
 import { type Relay, relays, seconds } from "../relays.ts"
 
 const marker = "Ann Example"
@@ -76,6 +78,69 @@ suiteUnless(reasonToSkip(), "erasing events of a fleet", () => {
       const { events } = yield* b.journal.events({ limit: 10, after: "" })
       expect(events.map(({ deliveries }) => deliveries[0]?.outcome)).toEqual(["dropped", "pending", "dropped"])
       expect(yield* holding(sql)).toBe(1)
+    }).pipe(Effect.scoped),
+  )
+
+  it.effect("has no relay refuse a delivery, although it gives up events that another one delivers", () =>
+    Effect.gen(function* () {
+      const { start } = yield* relays
+      const [a, b] = [yield* start("a"), yield* start("b")]
+      yield* b.journal.openLane("lake")
+      const append = (id: string) => b.journal.append(event(id), ["lake"])
+      yield* Effect.forEach(ids(200), append, { concurrency: "unbounded" })
+      const last = yield* b.journal.head
+      let isErasing = true
+      let count = 0
+      // It continues for a while after the last events are erased.
+      const delivering = Effect.gen(function* () {
+        for (let after = 0; after < 5; after = isErasing ? 0 : after + 1) {
+          expect(yield* append(`more_${count++}`)).toBe("appended")
+        }
+      })
+      const erasing = Effect.ensuring(
+        a.journal.erase(
+          ids(200).map((_, index) => last - index),
+          true,
+        ),
+        Effect.sync(() => {
+          isErasing = false
+        }),
+      )
+      const [{ erased }] = yield* Effect.all([erasing, delivering], { concurrency: "unbounded" })
+      expect(erased.length).toBe(200)
+      const { events } = yield* a.journal.events({ limit: 10_000, after: "" })
+      expect(events.filter(({ event }) => event.erased === undefined).length).toBe(count)
+      expect(yield* b.journal.openLane("lake")).toMatchObject({ backlog: count })
+    }).pipe(Effect.scoped),
+  )
+
+  it.effect("asks the database the same of a stream whose relay is dead, whatever waits in it", () =>
+    Effect.gen(function* () {
+      const asked: Array<number> = []
+      for (const waiting of [2, 600]) {
+        const { start } = yield* relays
+        let count = 0
+        const counting = <Own extends Queries>(db: Own): Own => ({
+          ...db,
+          query: (...all: Parameters<Queries["query"]>) => {
+            count++
+            return db.query(...all)
+          },
+        })
+        const a = yield* start("a", Duration.days(36_525), (db) => ({
+          ...db,
+          transact: (work) => db.transact((queries) => work(counting(queries))),
+        }))
+        const b = yield* start("b")
+        yield* b.journal.openLane("lake")
+        for (const id of ids(waiting)) yield* b.journal.append(event(id), ["lake"])
+        const last = yield* b.journal.head
+        b.freeze()
+        count = 0
+        expect(yield* a.journal.erase([last], true)).toEqual({ erased: [last], undelivered: [] })
+        asked.push(count)
+      }
+      expect(asked[0]).toBe(asked[1] ?? 0)
     }).pipe(Effect.scoped),
   )
 
