@@ -13,6 +13,13 @@ export interface Proxy {
   readonly forget: () => void
   /** Resets the connections that there are; new ones are taken. */
   readonly cut: () => void
+  /**
+   * Ends one connection within an answer: the one that reaches the server from this port, as soon as this many more
+   * bytes of the server's have passed.
+   */
+  readonly cutWithin: (from: number, bytes: number) => void
+  /** How many connections were ended within an answer. */
+  readonly cutsWithin: () => number
   /** Where new connections go from now on. */
   readonly pointTo: (port: number) => void
   /** How many have been taken in all. */
@@ -32,6 +39,9 @@ export const makeProxy = async (target: number, { port: own = 0, host = "127.0.0
   let stalled = false
   let muted = false
   let taken = 0
+  let cutsWithin = 0
+  /** Bytes of servers' that pass before their connection ends. */
+  const left = new Map<Socket, number>()
   const open = new Set<Socket>()
   const servers = new WeakSet<Socket>()
   const forgotten = new WeakSet<Socket>()
@@ -45,7 +55,18 @@ export const makeProxy = async (target: number, { port: own = 0, host = "127.0.0
       // A network that drops packets drops the last one too.
       if (!stalled && !forgotten.has(from)) to.end()
     })
-    from.on("data", (chunk) => {
+    from.on("data", (chunk: Buffer) => {
+      const rest = left.get(from)
+      if (rest !== undefined) {
+        left.set(from, rest - chunk.length)
+        if (chunk.length >= rest) {
+          left.delete(from)
+          cutsWithin += 1
+          to.end(chunk.subarray(0, rest))
+          from.destroy()
+          return
+        }
+      }
       if (!to.write(chunk)) from.pause()
     })
     to.on("drain", () => {
@@ -87,6 +108,9 @@ export const makeProxy = async (target: number, { port: own = 0, host = "127.0.0
       hold()
     },
     cut: () => all((socket) => socket.resetAndDestroy()),
+    cutWithin: (from, bytes) =>
+      all((socket) => servers.has(socket) && socket.localPort === from && left.set(socket, bytes)),
+    cutsWithin: () => cutsWithin,
     pointTo: (next) => {
       port = next
     },

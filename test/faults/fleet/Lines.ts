@@ -1,5 +1,6 @@
 /** Several relays on one PostgreSQL, as processes. */
 import type { Line } from "../Line.ts"
+import { cutCommit, cutMutants } from "./CutCommit.ts"
 import { database, network } from "./Databases.ts"
 import { asynchronous, failover, promoted, split } from "./Failover.ts"
 import { freeze } from "./Freeze.ts"
@@ -22,6 +23,7 @@ export const lines: ReadonlyArray<Line> = [
   asynchronous,
   promoted,
   split,
+  cutCommit,
   rename,
 ]
-export const mutants = [...fleetMutants, ...renameMutants]
+export const mutants = [...fleetMutants, ...cutMutants, ...renameMutants]
