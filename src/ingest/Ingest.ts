@@ -195,7 +195,8 @@ const make = Effect.gen(function* () {
       const { event, sinks, unredacted } = decision
       noteUnredacted(event, unredacted)
       const appended = journal.appendUnsafe(event, sinks)
-      const exit = appended instanceof Promise ? await committed(appended, authentic.receiver.commitTimeout) : appended
+      const ended = appended instanceof Promise ? await committed(appended, authentic.receiver.commitTimeout) : appended
+      const exit = journal.refusalOf?.(event) ?? ended
       return answered(traced, answer(request, webhook, event, sinks, exit), event)
     } finally {
       bodies.release(bytes)

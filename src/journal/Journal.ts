@@ -48,6 +48,8 @@ export class Journal extends Context.Service<
      * rejects.
      */
     appendUnsafe(event: Event, sinks: ReadonlyArray<string>): AppendExit | Promise<AppendExit>
+    /** Why an event was not stored although its commit was; absent where a commit stores all of its events or none. */
+    readonly refusalOf?: (event: Event) => AppendExit | undefined
     /** The streams that this relay delivers; absent where there is but this one. */
     readonly streams?: Streams
     /** Says which sinks events will be routed to, before they are; absent where an append needs to know none. */

@@ -85,6 +85,7 @@ export const make = Effect.fnUntraced(function* (
 
   return {
     appendUnsafe: (event, sinks) => writer.appendUnsafe(event, sinks),
+    refusalOf: (event) => writer.refusalOf(event),
     append: (event, sinks) => writer.append(event, sinks),
     read: (after, limit, reader) => Effect.flatMap(own, (stream) => stream.read(after, limit, reader)),
     pastLost: (after) => Effect.flatMap(own, (stream) => stream.pastLost(after)),

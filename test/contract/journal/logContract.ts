@@ -1,6 +1,6 @@
 /** The log: append, read, and waiting for more. */
 import { describe, expect } from "bun:test"
-import { Effect, Fiber } from "effect"
+import { Effect, Exit, Fiber } from "effect"
 import { event } from "../../journal/samples.ts"
 import { appendAll, type Create, testWith } from "./sessions.ts"
 
@@ -44,6 +44,14 @@ export const logContract = (name: string, create: Create): void => {
         })
         expect(new Set(results)).toEqual(new Set(["appended"]))
         expect((yield* journal.read(0, 1000)).map((entry) => entry.event.id)).toEqual(ids)
+      }))
+
+    test("gives the events of one commit one promise, so that one timer serves all of them", (journal) =>
+      Effect.gen(function* () {
+        const results = ["a", "b", "c"].map((id) => journal.appendUnsafe(event(id), ["lake"]))
+        // A journal in memory knows the exit at once.
+        expect(new Set(results.filter((result) => result instanceof Promise)).size).toBeLessThan(2)
+        expect(yield* Effect.promise(async () => results[0])).toEqual(Exit.succeed("appended"))
       }))
 
     test("wakes who waits for something new, and does not let wait who need not", (journal) =>

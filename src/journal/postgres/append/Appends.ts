@@ -40,6 +40,8 @@ const appended: AppendExit = Exit.succeed("appended")
 
 export interface AppendsOptions {
   readonly commit: (group: Group) => Promise<CommitExit>
+  /** The database refused the data of an event whose group is stored: called before those who wait for it. */
+  readonly refused: (event: Event, exit: AppendExit) => void
   /** A group was committed in so many milliseconds: called before those who wait for it. */
   readonly stored: (group: Group, stored: Stored, millis: number) => void
 }
@@ -73,20 +75,21 @@ export class Appends {
     return this.#waiting.find(({ group }) => group?.find(key) === "same")?.group
   }
 
-  /** Adds a delivery to the open group. */
+  /** Adds a delivery to the open group; `added` is its event as the group has it. */
   add(
     event: Event,
     sinks: ReadonlyArray<string>,
     key: DuplicateKey,
-  ): { readonly group: Group; readonly place: number } {
+  ): { readonly group: Group; readonly place: number; readonly added: Event } {
     // The database knows of the groups before by then.
     const isAltered = this.#open.find(key) === "altered"
     const group = this.#open
-    const place = group.add(isAltered ? { ...event, altered: true } : event, sinks, Origin.delivered, key)
+    const added = isAltered ? { ...event, altered: true } : event
+    const place = group.add(added, sinks, Origin.delivered, key)
     if (group.batch.isFull) this.#seal()
     else if (place + 1 === timing.enough) this.flush()
     else this.#scheduler.joined()
-    return { group, place }
+    return { group, place, added }
   }
 
   /** Commits a group of the caller's by its own statement, after those that wait. */
@@ -153,8 +156,10 @@ export class Appends {
       one.add(event, sinks, Origin.delivered, keyOf(event))
       const started = performance.now()
       const exit = await this.#options.commit(one)
-      if (Exit.isFailure(exit)) group.refusals.set(place, Exit.failCause(exit.cause))
-      else {
+      if (Exit.isFailure(exit)) {
+        group.refusal = Exit.failCause(exit.cause)
+        this.#options.refused(event, group.refusal)
+      } else {
         if (exit.value.void.length > 0) group.isVoid.add(place)
         this.#options.stored(one, exit.value, performance.now() - started)
       }
@@ -183,7 +188,7 @@ export class Appends {
       // Events that have come meanwhile come together with it.
       this.#scheduler.committed(count + this.#open.batch.entries.length, ended)
       group.batch.finish(isSplit || Exit.isSuccess(exit) ? appended : Exit.failCause(exit.cause), 0)
-      if (group.refusals.size > 0) continue
+      if (group.refusal !== undefined) continue
       group.clear()
       if (this.#free.length < 2) this.#free.push(group)
     }
@@ -192,7 +197,7 @@ export class Appends {
 
 /** The result of an event of a group. */
 export const exitOf = (exit: AppendExit, group: Group, place: number): AppendExit =>
-  group.refusals.get(place) ?? (Exit.isSuccess(exit) && group.isVoid.has(place) ? duplicate : exit)
+  Exit.isSuccess(exit) && group.isVoid.has(place) ? duplicate : exit
 
 /** Whether the data of an event are at fault, so that the others of its group can be stored. */
 const isOfData = (exit: CommitExit): boolean => {

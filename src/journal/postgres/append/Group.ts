@@ -30,8 +30,8 @@ export class Group {
   }
   readonly #known = new Map<number, Array<number>>()
   readonly isVoid = new Set<number>()
-  /** By place, the refusals of events that were committed one by one. Such a group is not filled again. */
-  readonly refusals = new Map<number, AppendExit>()
+  /** The refusal of one of its events, which were committed one by one. Such a group is not filled again. */
+  refusal: AppendExit | undefined
 
   constructor() {
     this.clear()

@@ -36,6 +36,7 @@ export class StreamWriter {
 
   readonly #options: WriterOptions
   readonly #commits: Commits
+  readonly #refusals = new WeakMap<Event, AppendExit>()
   readonly #own: Appends
   readonly #shared: Appends
   /** Sinks of which one relay delivers all. */
@@ -47,11 +48,14 @@ export class StreamWriter {
   constructor(options: WriterOptions) {
     this.#options = options
     this.#commits = new Commits({ ...options, formerNames: () => this.#formerNames })
+    const refused = (event: Event, exit: AppendExit) => void this.#refusals.set(event, exit)
     this.#own = new Appends({
+      refused,
       commit: (group) => this.#commits.toOwn(group),
       stored: (group, stored, millis) => this.#stored(group, stored, millis, false),
     })
     this.#shared = new Appends({
+      refused,
       commit: (group) => this.#commits.toShared(group),
       stored: (group, stored, millis) => this.#stored(group, stored, millis, true),
     })
@@ -87,8 +91,13 @@ export class StreamWriter {
   appendUnsafe(event: Event, sinks: ReadonlyArray<string>): AppendExit | Promise<AppendExit> {
     const offered = this.#offer(event, sinks)
     if (offered instanceof Promise || Exit.isExit(offered)) return offered
-    const { group, place } = offered
-    return group.batch.promise.then((exit) => group.refusals.get(place) ?? exit)
+    const { promise } = offered.group.batch
+    // Not a promise of its own: ingest has one timer for all events of a commit.
+    return offered.added === event ? promise : promise.then((exit) => this.refusalOf(offered.added) ?? exit)
+  }
+
+  refusalOf(event: Event): AppendExit | undefined {
+    return this.#refusals.get(event)
   }
 
   append(event: Event, sinks: ReadonlyArray<string>): Effect.Effect<Appended, JournalError> {
@@ -96,7 +105,10 @@ export class StreamWriter {
       const offered = this.#offer(event, sinks)
       if (offered instanceof Promise) offered.then(resume)
       else if (Exit.isExit(offered)) resume(offered)
-      else offered.group.batch.onDone((exit) => resume(exitOf(exit, offered.group, offered.place)))
+      else
+        offered.group.batch.onDone((exit) =>
+          resume(this.refusalOf(offered.added) ?? exitOf(exit, offered.group, offered.place)),
+        )
     })
   }
 
@@ -113,7 +125,7 @@ export class StreamWriter {
     if (under !== undefined) {
       this.counters.duplicates += 1
       // One of the group's events was refused: it may be this one, which the sender must repeat.
-      return under.batch.promise.then((exit) => [...under.refusals.values()][0] ?? asDuplicate(exit))
+      return under.batch.promise.then((exit) => under.refusal ?? asDuplicate(exit))
     }
     if (appends.isOverloaded) return tooSlow
     for (const sink of sinks) {

@@ -69,18 +69,24 @@ suiteUnless(reasonToSkip(), "a relay whose appends fail", () => {
       const { journal } = yield* start("a")
       yield* sql("ALTER TABLE relay.log ADD CONSTRAINT small CHECK (octet_length(bytes) < 5000)")
       const large = { ...event("large"), body: Buffer.alloc(10_000, "x") }
-      const [before, refused, again, after, unsafe] = yield* Effect.all(
+      const alsoLarge = { ...large, id: "alsoLarge" }
+      const [before, refused, again, after, unsafe, refusedUnsafe] = yield* Effect.all(
         [
           journal.append(event("before"), ["lake"]),
           Effect.flip(journal.append(large, ["lake"])),
           Effect.flip(journal.append(large, ["lake"])),
           journal.append(event("after"), ["lake"]),
           Effect.promise(() => Promise.resolve(journal.appendUnsafe(event("unsafe"), ["lake"]))),
+          Effect.promise(async () => {
+            const ended = await journal.appendUnsafe(alsoLarge, ["lake"])
+            return journal.refusalOf?.(alsoLarge) ?? ended
+          }),
         ],
         { concurrency: "unbounded" },
       )
       for (const { message } of [refused, again]) expect(message).toContain("(23514)")
       expect([before, after, Exit.isSuccess(unsafe)]).toEqual(["appended", "appended", true])
+      expect(Exit.isFailure(refusedUnsafe)).toBe(true)
       expect((yield* journal.status).health).toBe("ok")
       const { events } = yield* journal.events({ limit: 10 })
       expect(events.map(({ event }) => event.id).sort()).toEqual(["after", "before", "unsafe"])
