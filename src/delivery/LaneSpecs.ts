@@ -1,6 +1,6 @@
 /** How a sink of the config becomes a lane: what opens it, and the key of its events. */
 import { Context, Effect, Layer } from "effect"
-import type { ClientsConfig, LaneConfig } from "../config/Config.ts"
+import type { ClientsConfig, LaneConfig, RelayConfig } from "../config/Config.ts"
 import * as Clients from "../enrichment/Clients.ts"
 import * as Enriched from "../enrichment/Enriched.ts"
 import * as OrderKey from "../formats/OrderKey.ts"
@@ -8,10 +8,15 @@ import { misconfigured } from "../sinks/Sink.ts"
 import { sinkTypes } from "../sinks/SinkTypes.ts"
 import type { LaneSpec } from "./LaneSpec.ts"
 
-/** Makes the spec of a sink's lane from its config; opens nothing. */
-export class LaneSpecs extends Context.Service<LaneSpecs, { readonly of: (config: LaneConfig) => LaneSpec }>()(
-  "relay/delivery/LaneSpecs",
-) {
+export class LaneSpecs extends Context.Service<
+  LaneSpecs,
+  {
+    /** Makes the spec of a sink's lane from its config; opens nothing. */
+    readonly of: (config: LaneConfig) => LaneSpec
+    /** Asks for client details with the headers of this config from now on. */
+    readonly renew: (config: RelayConfig) => Effect.Effect<void>
+  }
+>()("relay/delivery/LaneSpecs") {
   /** Client details are fetched and cached for all sinks together. `journal` is the journal's size in bytes. */
   static readonly layer = (api: ClientsConfig | undefined, journal: number): Layer.Layer<LaneSpecs> =>
     Layer.effect(
@@ -19,6 +24,7 @@ export class LaneSpecs extends Context.Service<LaneSpecs, { readonly of: (config
       Effect.gen(function* () {
         const clients = api === undefined ? undefined : yield* Clients.make(api)
         return LaneSpecs.of({
+          renew: (config) => Effect.sync(() => config.clients && clients?.renew(config.clients.headers)),
           of: (given) => {
             const config = withinJournal(given, journal)
             const { enrich } = config

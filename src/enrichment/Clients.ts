@@ -39,6 +39,8 @@ export class ClientsError extends Schema.TaggedError<ClientsError>()("ClientsErr
 export interface Clients {
   /** From the cache, or by one request for all that ask at the same time; within `timeout` in any case. */
   readonly get: (id: string) => Effect.Effect<ClientDetails, ClientsError>
+  /** Sends these headers from now on. */
+  readonly renew: (headers: ClientsConfig["headers"]) => void
   /** How many clients are in the cache. */
   readonly size: Effect.Effect<number>
 }
@@ -74,17 +76,19 @@ const paced = (interval: number) => {
   })
 }
 
+const headersOf = (headers: ClientsConfig["headers"]): Readonly<Record<string, string>> => ({
+  accept: "application/json",
+  "user-agent": HttpTransport.userAgent,
+  ...Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, Redacted.value(value)])),
+})
+
 /** Opens a cache over the sender's API, for the scope. */
 export const make = Effect.fnUntraced(function* (config: ClientsConfig): Effect.fn.Return<Clients, never, Scope.Scope> {
   const { baseUrl, headers, timeout, concurrency, rateLimit, cache } = config
   const fetch = yield* HttpTransport.make()
   const slots = yield* Semaphore.make(concurrency)
   const wait = rateLimit === undefined ? Effect.void : paced(Duration.toMillis(rateLimit.per) / rateLimit.events)
-  const sent = {
-    accept: "application/json",
-    "user-agent": HttpTransport.userAgent,
-    ...Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, Redacted.value(value)])),
-  }
+  let sent = headersOf(headers)
   const way = ofTheWay(baseUrl)
   const fail = (reason: ClientsError["reason"], message: string) =>
     Effect.fail(new ClientsError({ reason, message: `client details: ${message}` }))
@@ -168,6 +172,9 @@ export const make = Effect.fnUntraced(function* (config: ClientsConfig): Effect.
           orElse: () => fail("failed", `the API did not answer within ${Duration.format(timeout)}`),
         }),
       ),
+    renew: (headers) => {
+      sent = headersOf(headers)
+    },
     size: Cache.size(known),
   }
 })

@@ -9,7 +9,7 @@ import type { LaneConfig, RelayConfig, Webhook } from "../config/Config.ts"
 import type { EpochMillis } from "../event/Quantities.ts"
 
 export const Difference = Schema.Struct({
-  what: Schema.Literals(["listener", "webhook", "secret", "sink", "route"]),
+  what: Schema.Literals(["clients", "listener", "webhook", "secret", "sink", "route"]),
   /** A secret's name begins with its webhook's: `scheduling/2026-11`. */
   name: Schema.String,
   change: Schema.Literals(["added", "removed", "changed", "renamed"]),
@@ -43,8 +43,11 @@ const live: ReadonlySet<string> = new Set<keyof RelayConfig>([
 ])
 const tls = "tls"
 const journal: keyof RelayConfig = "journal"
-/** Keys that only a restart changes and that have keys of their own. */
-const sections: ReadonlySet<string> = new Set<keyof RelayConfig>(["admin", "journal"])
+const clients: keyof RelayConfig = "clients"
+/** Keys that only a restart changes, apart from some keys below them. */
+const sections: ReadonlySet<string> = new Set<keyof RelayConfig>(["admin", "clients", "journal"])
+/** The keys below `clients` that a reload can change. */
+const ofClients: ReadonlyArray<string> = ["headers"]
 
 /** The part that a reload can't change: the other may have thousands of routes, and is not looked at. */
 const fixed = (config: RelayConfig): Fields =>
@@ -62,7 +65,8 @@ export const needingRestart = (
     // A certificate is renewed; whether there is TLS at all stays as it is.
     if (key === tls && isFields(was) && isFields(is)) return []
     if (!sections.has(key) || !isFields(was) || !isFields(is)) return key
-    const below = keys(was, is, 1).filter((one) => key !== journal || !ofJournal.includes(one))
+    const liveBelow = key === journal ? ofJournal : key === clients ? ofClients : []
+    const below = keys(was, is, 1).filter((one) => !liveBelow.includes(one))
     return below.map((one) => `${key}.${one}`)
   })
 }
@@ -120,11 +124,16 @@ const sinks = (before: ReadonlyArray<LaneConfig>, after: ReadonlyArray<LaneConfi
   ]
 }
 
-const listener = (name: "tls" | "drain", before: RelayConfig, after: RelayConfig): ReadonlyArray<Difference> => {
+const section = (
+  what: "clients" | "listener",
+  name: "clients" | "drain" | "tls",
+  before: RelayConfig,
+  after: RelayConfig,
+): ReadonlyArray<Difference> => {
   const [was, is] = [before[name], after[name]]
   if (was === undefined || is === undefined) return []
   const details = keys({ ...was }, { ...is }, 1)
-  return details.length === 0 ? [] : [{ what: "listener", name, change: "changed", details }]
+  return details.length === 0 ? [] : [{ what, name, change: "changed", details }]
 }
 
 /** The difference in what a reload can change. */
@@ -132,8 +141,9 @@ export const between = (before: RelayConfig, after: RelayConfig): ReadonlyArray<
   const secretsOfThoseIn = ({ webhooks }: RelayConfig, other: RelayConfig) =>
     webhooks.filter(({ name }) => other.webhooks.some((webhook) => webhook.name === name)).flatMap(secretsOf)
   return [
-    ...listener("tls", before, after),
-    ...listener("drain", before, after),
+    ...section("listener", "tls", before, after),
+    ...section("listener", "drain", before, after),
+    ...section("clients", "clients", before, after),
     ...compare("webhook", before.webhooks, after.webhooks, ofWebhook),
     ...compare("secret", secretsOfThoseIn(before, after), secretsOfThoseIn(after, before), (secret) => ({ ...secret })),
     ...sinks(before.sinks, after.sinks),

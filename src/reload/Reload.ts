@@ -181,6 +181,7 @@ const make = Effect.fnUntraced(function* (
         JournalError: ({ message }) => Effect.fail(refused("journal", message)),
       },
     )
+    yield* specs.renew(config)
     faults = certificateFaults
     yield* Slices.breath
     const report: Report = {

@@ -27,6 +27,8 @@ export const delivery = {
 }
 /** Seconds that a step may take. It ends when its event has come. */
 const patience = 30
+/** Seconds until exports of telemetry begin again: they pause for a minute after a failure. */
+const exportPause = 90
 
 /** A service that a scenario has started. */
 export interface Service {
@@ -39,6 +41,8 @@ export interface Service {
   readonly breaks: () => unknown
   /** Makes the service healthy. */
   readonly heals: () => unknown
+  /** How many requests it has got. Given if they are more than its events, and then more must come once it is healthy. */
+  readonly requests?: () => number
   /** The numbers of the events that it has accepted, each as often as it was accepted. */
   readonly arrived: () => ReadonlyArray<number> | Promise<ReadonlyArray<number>>
   readonly close: () => unknown
@@ -233,11 +237,21 @@ class Stage {
     const due = Math.max(0, (lanes.find(({ name }) => name === "tested")?.nextAttemptAt ?? 0) - now)
     if (due > wait) this.#say(`healthy again, the next attempt was due in ${due} ms, not within ${wait}`)
     await this.#drained(subject, "once the service was healthy", wait)
+    await this.#asksAgain(subject, service)
     const more = (await failedAttempts(subject)) - failed
     const refused = this.#condition.letters === undefined ? 0 : batch
     if (more > attempts + refused) this.#say(`healthy again, ${more} attempts failed, not at most ${attempts}`)
     const lane = (await subject.status()).lanes.find(({ name }) => name === "tested")
     if (lane?.condition !== "running") this.#say(`in the end the lane is ${lane?.condition}: ${lane?.message}`)
+  }
+
+  /** Sends events until the healthy service gets a request again. */
+  async #asksAgain(subject: Subject, { requests }: Service): Promise<void> {
+    if (requests === undefined) return
+    const before = requests()
+    const asks = () => subject.sender.burst(1).then(() => requests() > before)
+    if (!(await eventually(asks, exportPause, 1_000))) this.#say("the healthy service got no request")
+    await this.#drained(subject, "after the last events")
   }
 
   async #account(subject: Subject, service: Service, relay: Relay): Promise<void> {

@@ -1,4 +1,6 @@
 /** The API for client details under each condition. Each event is about another client. */
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
 import { type Column, never } from "./Column.ts"
 import { addresses, answer, certificates, clock, idle, json, late, moves, page, restarts } from "./HttpRows.ts"
 import { answers, HttpService, type Kind, steps } from "./HttpService.ts"
@@ -34,14 +36,27 @@ const details: Kind = {
   },
 }
 
-/** Another key is a change of `clients`, which a reload refuses (docs/reference/reload.md). */
-const refusedKey = answers(
+const replacedKey = steps(
   details,
-  "the API refuses the key for a while; status says which setting has it",
-  () => () => answer(401),
-  {
-    says: /misconfigured: .*API answers 401; check "clients\.headers"/,
+  "the key in a file is replaced; after a reload the new one is sent",
+  (service, { directory, reload }) => {
+    const write = (key: string) => writeFileSync(join(directory, "key"), key)
+    write("first")
+    const only = (key: string) => {
+      service.answer = ({ headers }) => (headers.get("x-api-key") === key ? undefined : answer(401))
+    }
+    only("first")
+    const headers = { "x-api-key": `\${file:${join(directory, "key")}}` }
+    return {
+      config: { clients: { ...clients(service.url).clients, headers } },
+      breaks: () => only("second"),
+      heals: () => {
+        write("second")
+        return reload()
+      },
+    }
   },
+  { says: /misconfigured: .*API answers 401; check "clients\.headers"/ },
 )
 
 const throttled = (what: string, response: () => Response, wait: number) =>
@@ -59,7 +74,7 @@ export const column: Column = {
   cells: {
     a: idle(details),
     b: moves(details),
-    c: [refusedKey],
+    c: [replacedKey],
     d: [
       answers(details, "the API is in maintenance for a while", () => () => answer(503, "maintenance"), {
         says: /waiting: .*API answers 503/,

@@ -1,6 +1,6 @@
 /**
  * The collector of traces and logs under each condition. It costs telemetry and no delivery: events go on to a healthy
- * sink while the condition holds, and the log names the cause. Exports begin again a minute later.
+ * sink while the condition holds, and the log names the cause. A minute after the collector is healthy, exports begin again.
  */
 import { lacking as lacksCertificates, makeAuthority } from "../lib/authority.ts"
 import { makeProxy, type Proxy as Wire } from "../parts/Proxy.ts"
@@ -14,9 +14,19 @@ interface Collector {
   readonly service: HttpService
   readonly url?: string
   readonly proxy?: Wire
+  /** Its authority's certificate, and the certificate that it has once it is healthy. */
+  readonly ca?: string
+  readonly valid?: Bun.TLSOptions
 }
 
 const accepting = () => new HttpService({ accepted: () => json(200, {}) })
+
+const heals = async ({ service, proxy, valid }: Collector): Promise<void> => {
+  service.answer = () => undefined
+  proxy?.flow()
+  if (valid !== undefined) await service.stop()
+  service.restart(valid)
+}
 
 const on = (
   what: string,
@@ -35,7 +45,9 @@ const on = (
         sink: { type: "http", url: `${receiver.url}/hooks` },
         config: { telemetry: { otlp: { url: collector.url ?? collector.service.url } } },
         breaks: () => breaks(collector, place),
-        heals: () => {},
+        heals: () => heals(collector),
+        requests: () => collector.service.requests,
+        ...(collector.ca !== undefined && { env: { NODE_EXTRA_CA_CERTS: collector.ca } }),
         arrived: () => receiver.numbers,
         close: () => Promise.all([receiver.stop(), collector.service.stop(), collector.proxy?.close()]),
       }
@@ -70,8 +82,9 @@ const behindProxy = async () => {
   return { service, url: `http://127.0.0.1:${proxy.port}`, proxy }
 }
 const expired = async ({ directory }: Place) => {
-  const tls = makeAuthority(directory).issue("expired", "IP:127.0.0.1", -1).pem
-  return { service: new HttpService({ tls }) }
+  const { ca, issue } = makeAuthority(directory)
+  const certificate = (name: string, days: number) => issue(name, "IP:127.0.0.1", days).pem
+  return { service: new HttpService({ tls: certificate("expired", -1) }), ca, valid: certificate("valid", 2) }
 }
 
 export const column: Column = {

@@ -131,6 +131,32 @@ describe("the difference between two configs", () => {
     }),
   )
 
+  it.effect("takes new headers for client details, and no other of their keys", () =>
+    Effect.gen(function* () {
+      const clients = (key: string, timeout: string) => ({
+        ...base,
+        sinks: {
+          ...base.sinks,
+          lake: { ...base.sinks.lake, format: "template", body: { id: "{{id}}" }, enrich: "wait" },
+        },
+        clients: {
+          baseUrl: "https://api.example",
+          headers: { "x-api-key": key },
+          timeout,
+          events: { "appointment.**": "/data/object/id" },
+        },
+      })
+      const [before, key, both] = [
+        yield* written(clients("the-first-key", "2 seconds")),
+        yield* written(clients("the-second-key", "2 seconds")),
+        yield* written(clients("the-second-key", "3 seconds")),
+      ]
+      expect(Difference.needingRestart(before, key)).toEqual([])
+      expect(Difference.between(before, key).map(Difference.show)).toEqual(["~ clients clients: headers"])
+      expect(Difference.needingRestart(before, both)).toEqual(["clients.timeout"])
+    }),
+  )
+
   it.effect("names what only a restart changes", () =>
     Effect.gen(function* () {
       const after = {

@@ -53,7 +53,7 @@ const relayWith = <A, E>(
     )
     const specs = Layer.effect(
       LaneSpecs,
-      Effect.map(LaneSpecs, ({ of }) => LaneSpecs.of({ of: (sink) => specOf(of(sink)) })),
+      Effect.map(LaneSpecs, (specs) => LaneSpecs.of({ ...specs, of: (sink) => specOf(specs.of(sink)) })),
     ).pipe(Layer.provide(LaneSpecs.layer(undefined, 1e9)))
     const parts = Reload.layer(next, { file: "relay.config.json", certificateFaults: [] }).pipe(
       Layer.provideMerge(lanes),
