@@ -42,16 +42,18 @@ export const sinkTypes: ConfiguredTypes = {
   },
 }
 
-export type Files = Readonly<Record<string, string | Uint8Array | "directory">>
+/** Texts by path; `directory` and `denied` stand for what can't be read. */
+export type Files = Readonly<Record<string, string | Uint8Array | "directory" | "denied">>
+const faults = { directory: "BadResource", denied: "PermissionDenied" } as const
 
 export const readFile =
   (files: Files) =>
   (path: string): Effect.Effect<Uint8Array, PlatformError.PlatformError> => {
     const text = files[path]
-    if (text === undefined || text === "directory") {
+    if (text === undefined || text === "directory" || text === "denied") {
       return Effect.fail(
         PlatformError.systemError({
-          _tag: text === undefined ? "NotFound" : "BadResource",
+          _tag: text === undefined ? "NotFound" : faults[text],
           module: "FileSystem",
           method: "readFile",
           pathOrDescriptor: path,

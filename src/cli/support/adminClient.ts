@@ -8,7 +8,7 @@ import type { Client } from "../../admin/AdminClient.ts"
 import type { BadRequest, Forbidden, Invalid, NotFound, Refused, TooMany, Unavailable } from "../../admin/Api.ts"
 import { onlyToken, tokensOf } from "../../config/Config.ts"
 import { readerOf } from "../../config/load/ReadFile.ts"
-import { type CommandError, failed, misconfigured, unreachable } from "./CommandError.ts"
+import { CommandError, failed, misconfigured, unreachable } from "./CommandError.ts"
 import { As, Config } from "./flags.ts"
 import { heartbeatOf, whileAlive } from "./liveness.ts"
 import { ofHost } from "./loadConfig.ts"
@@ -55,9 +55,11 @@ const toCommandError = (error: Answered | Unexpected, { url, config, token, lack
       }
       const status = error.response?.status
       if (status === 401 && lacksToken)
-        return unreachable(
-          `the relay at ${url} wants a token, and that of ${config} can't be read here: it is a credential of the service\n  Run this as root. If the unit loads it from another directory than /etc/relay/secrets, set CREDENTIALS_DIRECTORY to that.`,
-        )
+        return new CommandError({
+          reason: "unreachable",
+          isDenied: true,
+          message: `the relay at ${url} wants a token, and that of ${config} can't be read here: it is a credential of the service\n  Run this as root. If the unit loads it from another directory than /etc/relay/secrets, set CREDENTIALS_DIRECTORY to that.`,
+        })
       if (status === 401) return unreachable(`the relay at ${url} ${rejection(config, token)}`)
       if (status !== undefined)
         return unreachable(

@@ -6,12 +6,13 @@ import { quoted } from "../../formats/Shell.ts"
 import * as FileIdentity from "../../runtime/FileIdentity.ts"
 import { distrust } from "../../runtime/FileTrust.ts"
 import { headerLimit } from "../../runtime/HeaderLimit.ts"
+import * as UnitCredentials from "../../runtime/UnitCredentials.ts"
 import { Config } from "./flags.ts"
 import { marked, paintMessages, plain, say, table } from "./output.ts"
 import { lazily, Program } from "./Program.ts"
 
-/** How a loaded config identifies files, checks their owners, and knows the runtime's limit. */
-export const ofHost = { fileOf: FileIdentity.of, distrust, headerLimit }
+/** How a loaded config identifies files, checks their owners, and knows the runtime's limit and the service's credentials. */
+export const ofHost = { fileOf: FileIdentity.of, distrust, headerLimit, unitCredentials: () => UnitCredentials.of() }
 
 const loading = Effect.fnUntraced(function* (how: Pick<LoadOptions, "mayLack" | "readsInstalled">) {
   const file = yield* Config
@@ -34,8 +35,8 @@ export const loadQuietly = loading({})
 /** Loads the config even if secrets are absent, for checks that don't need them. */
 export const loadLacking = loading({ mayLack: true })
 
-/** Loads the config even if this process can't read the service's credentials, for checks of the rest. */
-export const loadForHost = loading({ mayLack: "credentials" })
+/** Loads the config as the service does, for checks; without its credentials if this process can't read them. */
+export const loadForHost = loading({ mayLack: "credentials", readsInstalled: true })
 
 /** Whether a part of the config, such as `["sinks", "lake"]`, has a value that is absent here. */
 export const lacks = ({ absent }: Pick<Loaded, "absent">, ...part: ReadonlyArray<string>): boolean =>

@@ -28,7 +28,6 @@ import {
 import { type Fields, fields, valueAt } from "../Fields.ts"
 import * as Grouping from "../rules/Grouping.ts"
 import * as Rules from "../rules/Rules.ts"
-import type { FileIdentity } from "../rules/SinkRules.ts"
 import type { HeaderLimit } from "../rules/WebhookRules.ts"
 import type { SilentAfter } from "../SilentAfter.ts"
 import { Admin, ConfigFile, Delivery, deliveryKey, Lane, Route } from "../schema/ConfigFile.ts"
@@ -37,14 +36,14 @@ import { journalSchema } from "../schema/JournalSchema.ts"
 import { meantBy, written as writtenSchema } from "../schema/Traits.ts"
 import * as CertificateFiles from "./CertificateFiles.ts"
 import { missing, read, readDefault } from "./ConfigText.ts"
-import { withInstalled } from "./Credentials.ts"
+import { type Host, mayReadInstalled, withInstalled } from "./Credentials.ts"
 import { withDefaults } from "./EnvironmentDefaults.ts"
 import { type Environment, isCredential, referencesIn, resolve, type StandIn } from "./References.ts"
 import * as Slices from "./Slices.ts"
 import { standIns } from "./StandIns.ts"
 import { writtenTokens } from "./WrittenTokens.ts"
 
-export interface LoadOptions extends Environment, Types, FileIdentity, HeaderLimit {
+export interface LoadOptions extends Environment, Types, Host, HeaderLimit {
   /**
    * Whether a check goes on without the variables and files that are absent, or
    * without the credentials of the service alone. Such a config is never run.
@@ -307,7 +306,9 @@ const decodeFile = Effect.fnUntraced(function* (root: Readonly<Record<string, un
 })
 
 const build = Effect.fnUntraced(function* (file: string, text: string, given: LoadOptions) {
-  const options = given.readsInstalled === true ? withInstalled(file, given) : given
+  // A check goes on without credentials that this process may not read.
+  const isDenied = given.mayLack === "credentials" && !(yield* mayReadInstalled(file, given))
+  const options = given.readsInstalled === true && !isDenied ? withInstalled(file, given) : given
   const source = parse(file, text, mayBeShown(options))
   const fail = (findings: ReadonlyArray<Finding>) => new ConfigError({ file, diagnostics: located(source, findings) })
   if (text.includes('"jmespath"')) yield* Jmespath.load
@@ -414,7 +415,7 @@ const part = Effect.fnUntraced(function* <A>(
   { file, source, root }: Opened,
   key: string,
   decodePart: (value: unknown) => Decoded<A>,
-  options: Environment & FileIdentity,
+  options: Environment & Host,
   written: unknown = root[key] ?? {},
 ) {
   const { value, findings, hide } = yield* resolve(written, [key], withInstalled(file, options))
@@ -433,7 +434,7 @@ const part = Effect.fnUntraced(function* <A>(
  */
 export const loadAdmin = Effect.fn("Config.loadAdmin")(function* (
   given: string | undefined,
-  { as, ...options }: Environment & FileIdentity & { readonly as?: string | undefined },
+  { as, ...options }: Environment & Host & { readonly as?: string | undefined },
 ) {
   const opened = yield* open(given, options)
   const { file, root } = opened
@@ -464,7 +465,7 @@ export const loadAdmin = Effect.fn("Config.loadAdmin")(function* (
 /** The journal, and nothing else: work on its file must not fail because of a secret, or of a sink. */
 export const loadJournal = Effect.fn("Config.loadJournal")(function* (
   file: string | undefined,
-  options: Environment & FileIdentity & Pick<Types, "journalTypes">,
+  options: Environment & Host & Pick<Types, "journalTypes">,
 ) {
   return yield* part(yield* open(file, options), "journal", (value) => journalOf(value, options), options)
 })

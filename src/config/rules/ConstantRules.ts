@@ -49,7 +49,7 @@ export const constantRules = (text: string, at: Path): ReadonlyArray<Finding> =>
 /** Parts of a text that other keys, or other programs, fill in: placeholders, and dates as `strftime` has them. */
 const fillings = /\{\{\s*(?:\/[^{}]*|[a-z_.]+)\s*\}\}|%[YmdHMSF](?![\w%])|%Y/
 
-/** Reports a text that looks like a template where nothing is filled in. */
+/** Reports a text that looks like a template, at a key that is not one. */
 export const unfilledRules = (text: string, at: Path): ReadonlyArray<Finding> => {
   const [part] = fillings.exec(text) ?? []
   if (part === undefined) return []

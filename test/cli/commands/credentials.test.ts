@@ -1,5 +1,6 @@
 /** A config whose secrets are credentials of the service, as a package installs it, read by another process. */
 import { describe, expect, test } from "bun:test"
+import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { Effect, Redacted } from "effect"
 import { it } from "../../lib/effect.ts"
@@ -13,10 +14,10 @@ const running = runningIn(directory)
 const credential = (name: string) => `file:\${CREDENTIALS_DIRECTORY}/${name}`
 const told = "can't be read here: it is a credential of the service"
 
-const packaged = () => {
+const packaged = (listen = "127.0.0.1:2") => {
   const path = join(directory, "audit.ndjson")
   return config({
-    admin: { listen: "127.0.0.1:2", token: credential("admin-token") },
+    admin: { listen, token: credential("admin-token") },
     webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: credential("scheduling") }] } },
     sinks: { audit: { type: "file", path }, oncall: { type: "http", url: credential("oncall-url") } },
     routes: [{ name: "everything", match: "**", to: ["audit", "oncall"] }],
@@ -57,8 +58,16 @@ describe("where the service's credentials can't be read", () => {
       const open = yield* (yield* running({}, credential("admin-token"))).ask("status")
       expect([open.stderr, open.stdout]).toEqual(["", expect.stringContaining("lake")])
       const admin = { listen: { host: "127.0.0.1", port: 9080 }, token: Redacted.make("the-right-token") }
-      const guarded = yield* (yield* running({ admin }, credential("admin-token"))).ask("status")
+      const relay = yield* running({ admin }, credential("admin-token"))
+      const guarded = yield* relay.ask("status")
       expect([guarded.code, guarded.stderr]).toEqual([69, expect.stringContaining(told)])
+      // What doctor can't ask is no fault of anybody.
+      const { listen } = JSON.parse(readFileSync(relay.file, "utf8")).admin
+      const file = packaged(listen)
+      const { stdout } = yield* Effect.promise(() => cli(["doctor", "-c", file]))
+      expect(stdout).toMatch(/warning +relay +status +not checked: .* wants a token/i)
+      expect(stdout).toMatch(/ok +port +admin\.listen +\S+ is taken by a relay, which wants a token/)
+      expect(stdout).not.toContain("stop it")
     }).pipe(Effect.orDie),
   )
 })

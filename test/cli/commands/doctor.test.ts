@@ -10,6 +10,7 @@ import { certificates } from "../../../src/cli/support/doctor/certificateFinding
 import { time } from "../../../src/cli/support/doctor/clockFindings.ts"
 import { room, sync } from "../../../src/cli/support/doctor/diskFindings.ts"
 import { finder } from "../../../src/cli/support/doctor/Finding.ts"
+import { judge } from "../../../src/cli/support/doctor/holderFinding.ts"
 import { secrets } from "../../../src/cli/support/doctor/secretFindings.ts"
 import type { Webhook } from "../../../src/config/Config.ts"
 import * as SqliteJournal from "../../../src/journal/sqlite/SqliteJournal.ts"
@@ -264,6 +265,34 @@ describe.concurrent("doctor", () => {
       expect(yield* found("http://127.0.0.1:1")).toEqual([["wrong", expect.stringContaining("can't be reached")]])
     }),
   )
+})
+
+describe("of a process that holds a port while no relay answers it says", () => {
+  const file = join(directory, "relay.config.json")
+  const held = { what: "127.0.0.1:8080 is taken", otherwise: "use another port" }
+  const relay = { words: "process 4711 (relay)", program: "/usr/bin/relay", isRelay: true, config: file }
+  const of = (holder: Parameters<typeof judge>[0]) => judge(holder, file, held)
+
+  test("that it is the relay of this config, or one of another config, which may be stopped", () => {
+    expect(of(relay)).toEqual(["ok", expect.stringContaining("(relay), a relay that runs this config")])
+    expect(of({ ...relay, config: "/etc/other.json" })).toEqual([
+      "wrong",
+      expect.stringContaining("another config, /etc/other.json: stop it, or use another port"),
+    ])
+  })
+
+  test("what this user can't see, and accuses nobody", () => {
+    for (const holder of [undefined, { ...relay, program: undefined }, { ...relay, config: undefined }]) {
+      const [verdict, message] = of(holder)
+      expect([verdict, message]).toEqual(["warning", expect.stringMatching(/can't be (seen|read) here/)])
+      expect(message).not.toContain("stop it")
+    }
+    const other = { words: "process 1 (nginx)", program: "/usr/sbin/nginx", isRelay: false, config: undefined }
+    expect(of(other)).toEqual([
+      "wrong",
+      "127.0.0.1:8080 is taken by process 1 (nginx), which runs /usr/sbin/nginx and is not a relay: use another port",
+    ])
+  })
 })
 
 describe("of the disk it says", () => {

@@ -645,6 +645,27 @@ describe("a file that can't be read", () => {
     }),
   )
 
+  it.effect("has the credentials that the unit loads, and goes on without those that this user can't read", () =>
+    Effect.gen(function* () {
+      const value = "file:${CREDENTIALS_DIRECTORY}/w"
+      const text = config({ webhooks: { w: { path: "/", secrets: [{ name: "a", value }] } } })
+      const [installed, secrets] = ["/etc/relay/relay.config.json", "/etc/relay/secrets"]
+      const check = { mayLack: "credentials", readsInstalled: true } as const
+      const files = { [installed]: text, [secrets]: "directory" } as const
+      const loading = (more: object, unit: ReadonlyArray<readonly [string, string]>) =>
+        load(installed, { ...options({ ...files, ...more }), ...check, unitCredentials: () => new Map(unit) })
+      const elsewhere = yield* loading({ "/srv/w": "signing" }, [["w", "/srv/w"]])
+      expect(elsewhere.config.webhooks[0]?.secrets[0]?.value.pipe(Redacted.value)).toBe("signing")
+      expect(elsewhere.absent).toEqual([])
+      const empty = yield* Effect.flip(loading({ "/srv/w": "" }, [["w", "/srv/w"]]))
+      expect(empty.message).toContain("a secret can't be empty")
+      const unnamed = yield* Effect.flip(loading({ [`${secrets}/w`]: "signing" }, []))
+      expect(unnamed.message).toContain("the unit names what is there: LoadCredential=w:PATH")
+      const denied = yield* load(installed, { ...options({ ...files, [secrets]: "denied" }), ...check })
+      expect(denied.absent).toMatchObject([{ message: "can't be read here: it is a credential of the service" }])
+    }),
+  )
+
   it.effect("gives way to the embedded defaults only when it isn't there and wasn't named", () =>
     Effect.gen(function* () {
       const loaded = yield* loadOrEmbedded(options())

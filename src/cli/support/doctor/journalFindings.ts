@@ -2,18 +2,15 @@
 import type { JournalFile } from "../../../journal/JournalType.ts"
 import * as Holders from "../../../runtime/Holders.ts"
 import { type Finding, finder } from "./Finding.ts"
+import { judge } from "./holderFinding.ts"
 
-/** `runs`: a relay of this config answers. */
-export const holding = ({ path, lock }: Pick<JournalFile, "path" | "lock">, runs: boolean): Finding => {
+/** `runs`: a relay of this config, whose file is `file`, answers. */
+export const holding = ({ path, lock }: Pick<JournalFile, "path" | "lock">, runs: boolean, file: string): Finding => {
   const at = finder("journal", path)
-  const holder = Holders.ofLock(lock)
+  const holder = Holders.lockHolder(lock)
   if (holder !== undefined) {
-    return runs
-      ? at("ok", `held by the running relay, ${holder}`)
-      : at(
-          "wrong",
-          `${holder} holds it, and no relay of this config answers: a relay with another config, or one that hangs; stop it, or give this config its own "journal.path"`,
-        )
+    if (runs) return at("ok", `held by the running relay, ${holder.words}`)
+    return at(...judge(holder, file, { what: "held", otherwise: 'give this config its own "journal.path"' }))
   }
   return runs
     ? at(

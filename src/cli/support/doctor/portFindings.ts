@@ -12,6 +12,7 @@ import { withDeadline } from "../deadline.ts"
 import { count, span } from "../output.ts"
 import { lazily } from "../Program.ts"
 import { type Finding, type Findings, finder } from "./Finding.ts"
+import { judge } from "./holderFinding.ts"
 
 /** Whether something listens there; fails where nothing can. */
 const isTaken = Effect.fnUntraced(function* (
@@ -35,22 +36,26 @@ const askStatus = ask((client) => client.status()).pipe(
   Effect.result,
 )
 
+/** What is known of the relay: whether one of this config answered, and the config's file. */
+interface Known {
+  readonly runs: boolean
+  readonly file: string
+}
+
 const port = (
   key: string,
   address: Address.Address,
   taken: Result.Result<boolean, ServeError>,
-  runs: boolean,
+  { runs, file }: Known,
 ): Finding => {
   const at = finder("port", key)
   const where = Address.format(address)
   if (Result.isFailure(taken)) return at("wrong", taken.failure.message)
   if (taken.success) {
-    return runs
-      ? at("ok", `${where} is taken by the running relay`)
-      : at(
-          "wrong",
-          `${where} is taken by ${Holders.ofPort(address.port) ?? "another program"}, and no relay of this config answers: stop it, or use another ${address.unix === undefined ? "port" : "path"}`,
-        )
+    if (runs) return at("ok", `${where} is taken by the running relay`)
+    const otherwise = `use another ${address.unix === undefined ? "port" : "path"}`
+    const holder = address.unix === undefined ? Holders.portHolder(address.port) : undefined
+    return at(...judge(holder, file, { what: `${where} is taken`, otherwise }))
   }
   return runs && (address.port !== 0 || address.unix !== undefined)
     ? at("warning", `${where} is free although the relay runs: it was started with another config, so restart it`)
@@ -99,20 +104,35 @@ const relay = (status: Status, config: RelayConfig): Findings => {
   return [finder("relay", "status")("ok", summary), ...found, ...untaken(status, config)]
 }
 
-/** The findings, and whether a relay of this config answers. */
-export const ports = Effect.fnUntraced(function* (config: RelayConfig) {
+/** Whether a relay answered that it wants a token, which this user can't read. */
+const wasDenied = (error: { readonly message: string; readonly isDenied?: boolean | undefined }): boolean =>
+  error.isDenied === true
+
+/** The finding about a relay that did not give its status; a warning if this user may not ask. */
+const unanswered = (error: Parameters<typeof wasDenied>[0]): Finding => {
+  const at = finder("relay", "status")
+  const why = sentences(error.message.split("\n"))
+  return wasDenied(error) ? at("warning", `not checked: ${why}`) : at("wrong", why)
+}
+
+/** The findings, and whether a relay of this config, whose file is `file`, answers. */
+export const ports = Effect.fnUntraced(function* (config: RelayConfig, file: string) {
   const { listen, admin } = config
   const adminTaken = yield* Effect.result(isTaken(admin.listen))
   const listenTaken = yield* Effect.result(isTaken(listen, config))
   const status = Result.isSuccess(adminTaken) && adminTaken.success ? yield* askStatus : undefined
   const runs = status !== undefined && Result.isSuccess(status)
-  const both = [port("listen", listen, listenTaken, runs), port("admin.listen", admin.listen, adminTaken, runs)]
+  const isDenied = status !== undefined && Result.isFailure(status) && wasDenied(status.failure)
+  const ofAdmin = isDenied
+    ? finder("port", "admin.listen")("ok", `${Address.format(admin.listen)} is taken by a relay, which wants a token`)
+    : port("admin.listen", admin.listen, adminTaken, { runs, file })
+  const both = [port("listen", listen, listenTaken, { runs, file }), ofAdmin]
   const at = finder("relay", "status")
   const ofRelay: Findings =
     status === undefined
       ? [at("ok", `not running: nothing listens at ${Address.format(admin.listen)}`)]
       : Result.isSuccess(status)
         ? relay(status.success, config)
-        : [at("wrong", sentences(status.failure.message.split("\n")))]
+        : [unanswered(status.failure)]
   return { findings: [...both, ...ofRelay], runs }
 })
