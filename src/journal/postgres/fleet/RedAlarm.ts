@@ -12,7 +12,7 @@ import * as AlarmLines from "../../stream/AlarmLines.ts"
 import type { Database } from "../connection/Database.ts"
 import type { Clocks } from "../connection/WriteTrouble.ts"
 import * as AuditTable from "../tables/AuditTable.ts"
-import type { KnownRows, OwnStream } from "../tables/KnownRows.ts"
+import type { KnownRows, Lost, OwnStream } from "../tables/KnownRows.ts"
 import * as DamagedEvents from "./DamagedEvents.ts"
 
 interface Raised {
@@ -33,6 +33,14 @@ interface Own {
 
 const nothing: Raised = { lines: [], since: 0, cleared: 0 }
 const parsed = (text: string | null): Raised => (text === null ? nothing : JSON.parse(text))
+
+/** Sequences are given again after a loss and may be lost again: each loss has a line unlike those that were said. */
+const lossLine = (said: ReadonlySet<string>, { events, from, isPart }: Lost): string => {
+  const line = `The database lost ${isPart ? "at least " : ""}${events} events that were answered, from seq_${from} on: it failed over to a server that did not have them, or went back to an earlier state. Those that had not been delivered by then never will be, unless the sender sends them again.`
+  let text = line
+  for (let times = 2; said.has(text); times++) text = `${line} From there on events were lost ${times} times.`
+  return text
+}
 
 /** The alarm of all relays, and the lines that this one adds. */
 export interface RedAlarm extends ReturnType<typeof make> {}
@@ -117,13 +125,7 @@ export const make = (db: Database, { wall, steady }: Clocks, relay: string) => {
     raiseLost: (known: KnownRows, own?: OwnStream): Effect.Effect<void> =>
       known.takeLost(db, own).pipe(
         Effect.retry(Schedule.spaced("1 second")),
-        Effect.flatMap(({ events, from, isPart }) =>
-          events === 0
-            ? Effect.void
-            : raise([
-                `The database lost ${isPart ? "at least " : ""}${events} events that were answered, from seq_${from} on: it failed over to a server that did not have them, or went back to an earlier state. Those that had not been delivered by then never will be, unless the sender sends them again.`,
-              ]),
-        ),
+        Effect.flatMap((lost) => (lost.events === 0 ? Effect.void : raise([lossLine(said, lost)]))),
         Effect.ignore,
       ),
 

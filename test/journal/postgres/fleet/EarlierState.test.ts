@@ -69,6 +69,35 @@ suiteUnless(reasonToSkip(), "a database that went back to an earlier state", () 
     }).pipe(Effect.scoped),
   )
 
+  it.effect("is named again if as many events are lost from the same sequence on", () =>
+    Effect.gen(function* () {
+      const { start, remember, goBack } = yield* relays
+      const relay = yield* start("a")
+      const { journal } = relay
+      yield* journal.append(event("kept"), ["lake"])
+      yield* seconds(3)
+      yield* remember
+      yield* seconds(3)
+      for (const isAcknowledged of [true, false]) {
+        yield* journal.append(event("lost"), ["lake"])
+        yield* seconds(1)
+        yield* goBack
+        yield* seconds(8)
+        expect(yield* lost(relay)).toEqual([["1", "seq_2"]])
+        if (isAcknowledged) yield* meanwhile(journal.acknowledge)
+      }
+      yield* journal.append(event("lost"), ["lake"])
+      yield* seconds(1)
+      yield* goBack
+      yield* seconds(8)
+      expect(yield* lost(relay)).toEqual([
+        ["1", "seq_2"],
+        ["1", "seq_2"],
+      ])
+      expect(new Set((yield* meanwhile(journal.audit.list({ limit: 10 }))).map(({ note }) => note)).size).toBe(2)
+    }).pipe(Effect.scoped),
+  )
+
   it.effect("does not end a relay that had not started then: it takes its name back", () =>
     Effect.gen(function* () {
       const { start, remember, goBack } = yield* relays
