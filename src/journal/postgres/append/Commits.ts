@@ -21,7 +21,7 @@ import { type JournalError, unavailable } from "../../JournalError.ts"
 import type { Database, Params, Queries } from "../connection/Database.ts"
 import type { DatabaseError } from "../connection/DatabaseError.ts"
 import { mayRepeat, refusalOf } from "../connection/DatabaseRefusal.ts"
-import type { WriteTrouble } from "../connection/WriteTrouble.ts"
+import type { WatchedAppend, WriteTrouble } from "../connection/WriteTrouble.ts"
 import { alsoName } from "../lanes/LaneChange.ts"
 import type { OwnedStream } from "../lanes/OwnedStream.ts"
 import { isOwned, type Sign } from "../lanes/StreamState.ts"
@@ -155,8 +155,9 @@ export class Commits {
   /** Returns `undefined` if the stream is lost, and nothing of the group is stored. */
   async #toStream(stream: OwnedStream, group: Group, also?: Also): Promise<CommitExit | undefined> {
     const first = stream.end + 1
+    const append = this.#options.trouble.begun()
     const named = await this.#name(stream, stream.missingLanes(group.batch.entries, first))
-    if (Exit.isFailure(named)) return Exit.failCause(named.cause)
+    if (Result.isFailure(named)) return ended(append, named.failure)
     const newLanes = stream.missingLanes(group.batch.entries, first)
     const params = [stream.id, stream.claim, ...keysOf(group), first, ...rowOf(group), group.commit]
     const isPlain = newLanes.length === 0 && also === undefined
@@ -178,7 +179,7 @@ export class Commits {
       isRepeated = isAgain
       return isPlain ? this.#alone(params, [first, group.commit], isAgain) : within(isAgain)
     }
-    const exit = await this.#repeated(send, () => stream.lost())
+    const exit = await this.#repeated(append, send, () => stream.lost())
     if (Exit.isFailure(exit)) return exit
     const { owned, first: at, void: voids } = exit.value
     // Another row has these sequences if nothing was stored although something is new.
@@ -189,7 +190,10 @@ export class Commits {
   }
 
   /** A sink's events belong to the lane that it has under its former name, until that lane is renamed. */
-  #name(stream: OwnedStream, missing: ReadonlyArray<string>): Promise<Exit.Exit<void, JournalError>> {
+  #name(
+    stream: OwnedStream,
+    missing: ReadonlyArray<string>,
+  ): Promise<Result.Result<void, DatabaseError | JournalError>> {
     const formerNames = this.#options.formerNames()
     const renamed = missing.flatMap((sink) => {
       const former = formerNames.get(sink)
@@ -197,8 +201,8 @@ export class Commits {
       return stream.backlogs.has(lane) ? [alsoName(stream, sink, lane)] : []
     })
     return renamed.length === 0
-      ? Promise.resolve(Exit.void)
-      : Effect.runPromiseExit(Effect.all(renamed, { discard: true }))
+      ? Promise.resolve(Result.void)
+      : Effect.runPromise(Effect.result(Effect.all(renamed, { discard: true })))
   }
 
   /** Stores a group in the shared stream, after whatever others stored there. */
@@ -216,7 +220,7 @@ export class Commits {
           return row
         }),
       )
-    const exit = await this.#repeated((isAgain) =>
+    const exit = await this.#repeated(this.#options.trouble.begun(), (isAgain) =>
       also === undefined
         ? this.#ask(sharedSql, [...params, isAgain, this.#options.sign()], "append_shared")
         : within(isAgain, also),
@@ -242,11 +246,11 @@ export class Commits {
 
   /** Until the fate of the group is known, or nothing more can be done to know it: then `unknown` is called. */
   async #repeated(
+    append: WatchedAppend,
     send: (isAgain: boolean) => Promise<Sent>,
     unknown: () => void = () => {},
   ): Promise<Exit.Exit<Row, JournalError>> {
     let mayBeStored = false
-    const append = this.#options.trouble.begun()
     for (let isAgain = false; ; isAgain = true) {
       const result = await send(isAgain)
       if (Result.isSuccess(result)) {
@@ -259,15 +263,22 @@ export class Commits {
       const { failure } = result
       const isOfDatabase = failure._tag === "DatabaseError"
       mayBeStored ||= isOfDatabase && failure.isLost
-      if (isOfDatabase) append.failed(failure)
       if (!isOfDatabase || this.#options.isClosed() || !mayRepeat(failure)) {
-        append.ended(false)
         if (mayBeStored) unknown()
-        return Exit.fail(isOfDatabase ? refusalOf(failure) : failure)
+        return ended(append, failure)
       }
+      append.failed(failure)
       await sleep(repeatAfter)
     }
   }
+}
+
+/** Ends an append that was not stored. */
+const ended = (append: WatchedAppend, failure: DatabaseError | JournalError): Exit.Exit<never, JournalError> => {
+  const isOfDatabase = failure._tag === "DatabaseError"
+  if (isOfDatabase) append.failed(failure)
+  append.ended(false)
+  return Exit.fail(isOfDatabase ? refusalOf(failure) : failure)
 }
 
 const wentBack: CommitExit = Exit.fail(

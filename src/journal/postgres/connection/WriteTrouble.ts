@@ -63,7 +63,8 @@ const probe = (db: Database, bytes: number): Effect.Effect<void, readonly [table
     return Effect.all([
       on("stream", "SET LOCAL lock_timeout = '2s'"),
       on("stream", "SELECT id FROM stream WHERE id = 1 FOR SHARE"),
-      on("progress", "SELECT stream FROM progress WHERE stream = 1"),
+      // It needs the right to write, and waits for no lane that stores its place.
+      on("progress", "SELECT stream FROM progress WHERE stream = 1 FOR KEY SHARE"),
       on("seen", "INSERT INTO seen (lo, hi, crc, at, sequence) VALUES ($1, $2, $3, 0, -1)", key),
       on(
         "log",

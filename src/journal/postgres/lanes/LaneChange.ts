@@ -30,18 +30,22 @@ type Decide<A> = (before: LaneNames, head: number, queries: Queries) => Effect.E
 
 /** Eight round trips at most, and those of `decide`. */
 export const change = <A>(stream: StreamState, decide: Decide<A>): Effect.Effect<A, JournalError> =>
-  stream.owner.exclusively(stream, changeNow(stream, decide))
+  stream.owner.exclusively(stream, refusing(changeNow(stream, decide)))
 
 /**
  * Says that events for a sink belong to the lane that it has under its former
  * name, until that lane is renamed: called between two appends.
  */
-export const alsoName = (stream: StreamState, sink: string, former: string): Effect.Effect<void, JournalError> =>
+export const alsoName = (
+  stream: StreamState,
+  sink: string,
+  former: string,
+): Effect.Effect<void, JournalError | DatabaseError> =>
   changeNow(stream, (before, head) =>
     Effect.succeed({ lanes: before.alsoNamed(sink, former, head), value: undefined, inMemory: () => {} }),
   )
 
-const changeNow = <A>(stream: StreamState, decide: Decide<A>): Effect.Effect<A, JournalError> => {
+const changeNow = <A>(stream: StreamState, decide: Decide<A>): Effect.Effect<A, JournalError | DatabaseError> => {
   const { db } = stream.owner
   const [floor, ceiling] = [floorOf(stream.id), ceilingOf(stream.id)]
   let mayBeDone = false
@@ -77,7 +81,7 @@ const changeNow = <A>(stream: StreamState, decide: Decide<A>): Effect.Effect<A, 
       return { ...decided, after }
     }),
   )
-  return refusing(transaction).pipe(
+  return transaction.pipe(
     Effect.map(({ after, value, inMemory }) => {
       stream.names = after
       inMemory(stream)

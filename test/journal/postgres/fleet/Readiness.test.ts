@@ -63,6 +63,23 @@ suiteUnless(reasonToSkip(), "a relay whose appends fail", () => {
     )
   }
 
+  it.effect("is not ready while it can't give events of a renamed sink to the sink's lane", () =>
+    Effect.gen(function* () {
+      const { start, sql } = yield* relays
+      const { journal } = yield* start("a")
+      yield* journal.append(event("one"), ["lake"])
+      journal.knowSinks?.([{ name: "pond", renamedFrom: "lake" }])
+      yield* sql("REVOKE UPDATE ON relay.progress FROM relay")
+      expect((yield* Effect.flip(journal.append(event("two"), ["pond"]))).message).toContain("(42501)")
+      expect((yield* journal.status).health).toBe("unavailable")
+      yield* seconds(2)
+      expect((yield* journal.status).message).toContain("at the table progress, since")
+      yield* sql("GRANT UPDATE ON relay.progress TO relay")
+      yield* seconds(2)
+      expect(yield* journal.append(event("two"), ["pond"])).toBe("appended")
+    }).pipe(Effect.scoped),
+  )
+
   it.effect("stays ready if an event's own data were refused, and stores the others of its commit", () =>
     Effect.gen(function* () {
       const { start, sql } = yield* relays
