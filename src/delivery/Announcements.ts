@@ -19,8 +19,8 @@ const announceEvery = 10_000
 /** How long the journal may take for what is announced when the relay stops. */
 const stopTimeout = Duration.seconds(2)
 
-/** The events of a lane by its name; `settle` asks for its progress to be stored now. */
-export type Announce = (name: string, settle: () => void) => LaneEvents
+/** The events of a lane by its name, with those that concern its progress. */
+export type Announce = (name: string, progress: Pick<LaneEvents, "settle" | "active">) => LaneEvents
 
 type First = {
   readonly reason: string
@@ -70,7 +70,7 @@ export const make = Effect.gen(function* () {
     ),
   )
 
-  const announce: Announce = (name, settle) => {
+  const announce: Announce = (name, progress) => {
     const pending = lanes.get(name) ?? new Pending()
     lanes.set(name, pending)
     return {
@@ -92,7 +92,7 @@ export const make = Effect.gen(function* () {
       resumed: () => {
         run(Effect.annotateLogs(Effect.logInfo(`sink ${name} is resumed`), { sink: name }))
       },
-      settle,
+      ...progress,
       defect: (cause) => {
         run(
           Effect.logError(

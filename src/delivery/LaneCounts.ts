@@ -1,25 +1,42 @@
 /**
- * Looks at the lanes over one stream each second: what the journal counts of
- * them, whether an operator has paused or resumed one at another relay, and
- * whether one stands still.
+ * Checks the lanes over one stream each second, except idle ones. It takes the
+ * journal's counts, notices that an operator paused or resumed a lane at another
+ * relay, and finds lanes that stand still.
  */
 import { Duration, Effect } from "effect"
 import { rounds } from "../event/Rounds.ts"
 import type { Log } from "../journal/Journal.ts"
-import type { Lane } from "./lane/Lane.ts"
+import type { Counted, Lane } from "./lane/Lane.ts"
 
 const countEvery = Duration.seconds(1)
+const idle: Counted = { backlog: 0, deadLetterBytes: 0, paused: false }
 
-/** Looks at the lanes for ever. */
-export const looking = (log: Log, lanes: () => ReadonlyArray<Lane>): Effect.Effect<never> => {
+/** Checks the lanes of `log`. `get` finds a lane by its name. */
+export const make = (log: Log, get: (name: string) => Lane | undefined) => {
+  const active = new Set<string>()
+  const attend = (name: string): void => {
+    if (active.has(name)) return
+    active.add(name)
+    get(name)?.watchAgain()
+  }
+  const lanes = (): ReadonlyArray<Lane> => [...active].flatMap((name) => get(name) ?? [])
+
   const count = Effect.gen(function* () {
     // Read before the journal counts: events that it does not know of by then have ended all the same.
     const before = lanes().map((lane) => ({ lane, ended: lane.progress.endedOnDisk }))
-    const infos = new Map((yield* log.lanes).map((info) => [info.name, info]))
-    const now = new Set(lanes())
+    const infos = new Map((yield* log.holding).map((info) => [info.name, info]))
     for (const { lane, ended } of before) {
-      const info = infos.get(lane.config.name)
-      if (info !== undefined && now.has(lane)) lane.counted(info, ended)
+      const { name } = lane.config
+      if (get(name) === lane) lane.counted(infos.get(name) ?? idle, ended)
+      if (!infos.has(name) && lane.isIdle) active.delete(name)
+      infos.delete(name)
+    }
+    // An operator has paused it at another relay.
+    for (const [name, info] of infos) {
+      const lane = get(name)
+      if (lane === undefined) continue
+      attend(name)
+      lane.counted(info, lane.progress.endedOnDisk)
     }
   })
   // Also where the journal can't be asked: then by what it counted last.
@@ -37,5 +54,10 @@ export const looking = (log: Log, lanes: () => ReadonlyArray<Lane>): Effect.Effe
     ),
   )
   const counting = rounds("counting dead letters and backlogs", Effect.ignore(count), countEvery)
-  return Effect.delay(Effect.raceFirst(counting, rounds("watching the lanes", watch, countEvery)), countEvery)
+  return {
+    /** A lane did something: it is checked until it is idle. */
+    active: attend,
+    /** Checks them for ever. */
+    looking: Effect.delay(Effect.raceFirst(counting, rounds("watching the lanes", watch, countEvery)), countEvery),
+  }
 }

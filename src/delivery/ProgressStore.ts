@@ -1,6 +1,7 @@
 /**
  * Stores the progress of the lanes over one stream, of all of them in one
- * settlement: ten times a second, and when a lane can't wait.
+ * settlement: a tenth of a second after a lane did something, or at once if it
+ * can't wait. Lanes that do nothing cost nothing.
  *
  * **Guarantee.** What could not be stored stays with its lane and goes with the
  * next settlement. A lane whose progress the journal refuses holds up no other:
@@ -8,11 +9,11 @@
  */
 import { Cause, Duration, Effect, Latch, Semaphore } from "effect"
 import { repeating } from "../event/Rounds.ts"
-import type { JournalError, Log } from "../journal/Journal.ts"
+import type { JournalError, Log, Settlement } from "../journal/Journal.ts"
 import { logBug } from "./Bugs.ts"
 import type { Lane } from "./lane/Lane.ts"
 
-/** How often lanes' progress is made durable: it bounds what a crash repeats. */
+/** How soon lanes' progress is made durable. A crash repeats deliveries of this time. */
 export const settleEvery = Duration.millis(100)
 
 const isFenced = (cause: Cause.Cause<JournalError>): boolean => {
@@ -30,16 +31,31 @@ const refuse = (lane: Lane, { message }: JournalError): Effect.Effect<void> => {
     : Effect.void
 }
 
-export const make = Effect.fnUntraced(function* (log: Log, lanes: () => ReadonlyArray<Lane>) {
+export const make = Effect.fnUntraced(function* (log: Log, get: (name: string) => Lane | undefined) {
   const oneAtATime = yield* Semaphore.make(1)
+  /** Lanes whose progress may have changed since it was taken. */
+  const changed = new Set<string>()
+  const isChanged = Latch.makeUnsafe(false)
   const soon = Latch.makeUnsafe(false)
+  const active = (name: string): void => {
+    changed.add(name)
+    isChanged.openUnsafe()
+  }
 
   const settleAll = Effect.suspend(() => {
-    const taken = lanes().flatMap((lane) => {
-      const changes = lane.progress.takeChanges()
-      return changes === undefined ? [] : [{ lane, changes }]
+    const taken = [...changed].flatMap((name) => {
+      const lane = get(name)
+      const changes = lane?.progress.takeChanges()
+      return lane === undefined || changes === undefined ? [] : [{ lane, changes }]
     })
+    changed.clear()
+    isChanged.closeUnsafe()
     const unstored = new Set<Lane>()
+    const restore = (lane: Lane, changes: Settlement): void => {
+      lane.progress.restore(changes)
+      unstored.add(lane)
+      active(changes.lane)
+    }
     if (taken.length === 0) return Effect.succeed(unstored)
     return Effect.matchCauseEffect(log.settle(taken.map(({ changes }) => changes)), {
       onSuccess: (refused) => {
@@ -48,8 +64,7 @@ export const make = Effect.fnUntraced(function* (log: Log, lanes: () => Readonly
           const refusal = refused.find((one) => one.lane === changes.lane)
           if (refusal === undefined) lane.stored()
           else {
-            lane.progress.restore(changes)
-            unstored.add(lane)
+            restore(lane, changes)
             told.push(refuse(lane, refusal.error))
           }
         }
@@ -60,9 +75,8 @@ export const make = Effect.fnUntraced(function* (log: Log, lanes: () => Readonly
         if (isFenced(cause)) return Effect.succeed(unstored)
         const error = Cause.findErrorOption(cause)
         for (const { lane, changes } of taken) {
-          lane.progress.restore(changes)
+          restore(lane, changes)
           lane.unstorable = error._tag === "Some" ? error.value.message : "a bug in relay; the log has its cause"
-          unstored.add(lane)
         }
         return Cause.hasDies(cause)
           ? Effect.as(logBug("the progress of the lanes could not be stored", cause), unstored)
@@ -76,12 +90,18 @@ export const make = Effect.fnUntraced(function* (log: Log, lanes: () => Readonly
   return {
     /** Stores the progress of all lanes; gives those of which not all is on disk. */
     settle,
-    /** Has it stored now, and not at the next interval. */
+    /** A lane did something: its progress is stored soon. */
+    active,
+    /** Has it stored now. */
     settleSoon: () => soon.openUnsafe(),
-    /** Stores it at each interval. */
+    /** Stores what changes, for ever. */
     keepSettling: repeating(
       "collecting the progress of the lanes",
-      soon.await.pipe(Effect.timeoutOption(settleEvery), Effect.andThen(soon.close), Effect.andThen(settle)),
+      isChanged.await.pipe(
+        Effect.andThen(Effect.timeoutOption(soon.await, settleEvery)),
+        Effect.andThen(soon.close),
+        Effect.andThen(settle),
+      ),
     ),
   }
 })

@@ -47,13 +47,46 @@ const sayInFlight = (lanes: ReadonlyArray<Lane>, grace: Duration.Duration): Effe
   )
 }
 
+/** Waits until a lane that runs has sent its backlog, for two seconds at most. */
+const caughtUp = Effect.fnUntraced(function* (log: Log, lane: Lane | undefined) {
+  if (lane === undefined) return
+  const isDone = Effect.gen(function* () {
+    if (lane.state.condition !== "running") return true
+    const info = (yield* log.holding).find((one) => one.name === lane.config.name)
+    return info === undefined || info.backlog <= info.retrying
+  })
+  const look = Effect.tap(isDone, (done) => (done ? Effect.void : Effect.sleep(pollEvery)))
+  yield* Effect.timeoutOption(Effect.ignore(Effect.repeat(look, { until: (done) => done })), catchUpTimeout)
+})
+
+/** Stores the progress of lanes that did something, and checks them. */
+const kept = Effect.fnUntraced(function* (log: Log, laneOf: (name: string) => Lane | undefined, announce: Announce) {
+  const progress = yield* ProgressStore.make(log, laneOf)
+  const counts = LaneCounts.make(log, laneOf)
+  return {
+    settle: progress.settle,
+    /** Does both for ever. */
+    keep: Effect.raceFirst(progress.keepSettling, counts.looking),
+    /** The events of a lane that runs. */
+    eventsOf: (name: string) =>
+      announce(name, {
+        settle: progress.settleSoon,
+        active: () => {
+          progress.active(name)
+          counts.active(name)
+        },
+      }),
+  }
+})
+
 export const make = Effect.fnUntraced(function* (given: RunningLanesOptions) {
   const { log, pool, announce, grace, stats, oneChange } = given
   const context = yield* Effect.context<never>()
   const wallClock = WallClock.make(yield* Clock.Clock)
   const running = new Map<string, RunningLane.RunningLane>()
   const lanes = (): ReadonlyArray<Lane> => [...running.values()].map((one) => one.current())
-  const { settle, settleSoon, keepSettling } = yield* ProgressStore.make(log, lanes)
+  const laneOf = (name: string): Lane | undefined => running.get(name)?.current()
+  const { settle, keep, eventsOf } = yield* kept(log, laneOf, announce)
 
   // Finalizers run in reverse: the pumps stop, attempts in flight end, their outcomes are stored, the sinks close.
   const sinks = yield* Scope.fork(yield* Scope.Scope)
@@ -64,8 +97,7 @@ export const make = Effect.fnUntraced(function* (given: RunningLanesOptions) {
   })
   const pumps = yield* FiberMap.make<string>()
   const adopting = yield* FiberMap.make<string>()
-  yield* Effect.forkScoped(keepSettling)
-  yield* Effect.forkScoped(LaneCounts.looking(log, lanes))
+  yield* Effect.forkScoped(keep)
 
   const acquire = Effect.fnUntraced(function* (spec: LaneSpec): Effect.fn.Return<AcquiredSink> {
     const { name } = spec.config
@@ -87,11 +119,12 @@ export const make = Effect.fnUntraced(function* (given: RunningLanesOptions) {
   ) {
     const { name, backlog } = spec.config
     yield* log.limitBacklog(name, backlog?.whenFull === "refuse" ? backlog.max : undefined, spec.maxBytes)
-    const events = announce(name, settleSoon)
+    const events = eventsOf(name)
     const options = { spec, acquired, log, events, stats: stats(name), wallClock, grace, settle }
     const one = yield* RunningLane.make(options, state)
     one.current().state.inherit(blocked)
     running.set(name, one)
+    events.active()
     yield* FiberMap.run(pumps, name, one.run)
   })
 
@@ -124,21 +157,9 @@ export const make = Effect.fnUntraced(function* (given: RunningLanesOptions) {
     yield* Scope.close(one.acquired.scope, Exit.void)
   })
 
-  const catchUp = Effect.fnUntraced(function* (name: string) {
-    const lane = running.get(name)?.current()
-    if (lane === undefined) return
-    const isDone = Effect.gen(function* () {
-      if (lane.state.condition !== "running") return true
-      const info = (yield* log.lanes).find((one) => one.name === name)
-      return info === undefined || info.backlog <= info.retrying
-    })
-    const look = Effect.tap(isDone, (done) => (done ? Effect.void : Effect.sleep(pollEvery)))
-    yield* Effect.timeoutOption(Effect.ignore(Effect.repeat(look, { until: (done) => done })), catchUpTimeout)
-  })
-
   return {
     log,
-    get: (name: string): Lane | undefined => running.get(name)?.current(),
+    get: laneOf,
     names: (): ReadonlyArray<string> => [...running.keys()],
     isOpen: pool.isOpen,
     /** Acquires a sink for a lane, which closes with the lane. */
@@ -154,7 +175,7 @@ export const make = Effect.fnUntraced(function* (given: RunningLanesOptions) {
     /** A change decides anew what each lane adopts. */
     adoptNothing: FiberMap.clear(adopting),
     /** Lets a lane whose sink works send its backlog, as far as that is soon done. */
-    catchUp,
+    catchUp: (name: string) => caughtUp(log, laneOf(name)),
     settle,
   }
 })

@@ -20,6 +20,14 @@ interface Running {
   readonly scope: Scope.Closeable
 }
 
+/** The sinks that no renamed lane belongs to: their lanes are created together. */
+const newIn = (specs: ReadonlyArray<LaneSpec>): ReadonlyArray<string> => {
+  const formerNames = new Set(specs.map(({ config }) => config.renamedFrom))
+  return specs.flatMap(({ config: { name, renamedFrom } }) =>
+    renamedFrom === undefined && !formerNames.has(name) ? [name] : [],
+  )
+}
+
 /**
  * `grace` is how long attempts in flight may take when a lane is retired, or the
  * relay stops. `oneChange` has changes of the lanes made one after the other.
@@ -56,6 +64,7 @@ export const make = Effect.fnUntraced(function* (grace: () => Duration.Duration,
     const lanes = yield* Scope.provide(RunningLanes.make({ log, pool, announce, grace, stats, oneChange }), scope)
     running.set(log, { lanes, scope })
     yield* Effect.gen(function* () {
+      yield* log.createLanes(newIn(specs))
       const open = yield* Effect.forEach(specs, (spec) =>
         Effect.map(
           log.openLane(spec.config.name, {

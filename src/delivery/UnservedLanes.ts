@@ -31,16 +31,17 @@ export class UnservedLanes {
     const wall = clock.currentTimeMillisUnsafe()
     const found = new Map<string, string>()
     for (const log of owned) {
-      const stalls = this.#stalls.get(log) ?? new Map<string, Stall>()
-      this.#stalls.set(log, stalls)
-      for (const { name, backlog } of yield* log.lanes) {
-        const stall = stalls.get(name) ?? new Stall()
+      const before = this.#stalls.get(log)
+      const stalls = new Map<string, Stall>()
+      for (const { name, backlog } of yield* log.holding) {
+        const stall = before?.get(name) ?? new Stall()
         stalls.set(name, stall)
         const hasWork = backlog > 0 && !isServed(log, name)
         const cause = () => "its lane over a stream that this relay took could not be opened; the log says more"
         const message = stall.look({ now, wall, activity: 0, hasWork, cause })
         if (message !== "") found.set(name, message)
       }
+      this.#stalls.set(log, stalls)
     }
     this.messages = found
   })

@@ -52,8 +52,12 @@ export interface Log {
    * is for the lane. The place is `after` if the journal can't tell.
    */
   awaitBeyond(after: number, lane?: string): Effect.Effect<number>
+  /** Lanes that have pending events or dead letters, or are paused. */
+  readonly holding: Effect.Effect<ReadonlyArray<LaneInfo>, JournalError>
   /** All lanes, also those without a sink. */
   readonly lanes: Effect.Effect<ReadonlyArray<LaneInfo>, JournalError>
+  /** Creates lanes at the head, all in one commit. Those that exist stay as they are. */
+  createLanes(names: ReadonlyArray<string>): Effect.Effect<void, JournalError>
   /** Opens a lane at its cursor, or at the head when it is new. */
   openLane(name: string, options?: OpenOptions): Effect.Effect<OpenedLane, JournalError>
   /**

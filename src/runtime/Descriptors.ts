@@ -6,7 +6,7 @@
  * the reserve is released to everything else. The listener opens again when the
  * reserve, and some more, can be taken again.
  */
-import { closeSync, openSync } from "node:fs"
+import { closeSync, openSync, readFileSync } from "node:fs"
 
 /** For the admin API, a sink or two, and the log files. */
 const reserveSize = 8
@@ -14,6 +14,26 @@ const reserveSize = 8
 const margin = 4
 /** With fewer left, a sink or a log file may already fail: it opens more than one. */
 const fewest = 3
+
+/** Connections that come in a millisecond, at most. */
+const fastest = 20
+/** Milliseconds between two checks. */
+const between = { least: 50, most: 1_000 }
+
+const numberIn = (file: string, pattern: RegExp): number => Number(pattern.exec(readFileSync(file, "latin1"))?.[1])
+let limit: number | undefined
+
+/** Milliseconds until the next check. Even the fastest senders can't use up the descriptors that are left before it. */
+export const untilCheck = (): number => {
+  try {
+    limit ??= numberIn("/proc/self/limits", /^Max open files +(\d+)/m)
+    // The size of the process's table: no descriptor is above it.
+    const left = limit - numberIn("/proc/self/status", /^FDSize:\s+(\d+)/m)
+    return Math.min(Math.max(left / fastest, between.least), between.most) || between.least
+  } catch {
+    return between.least
+  }
+}
 
 const closeAll = (descriptors: Array<number>): void => {
   for (const descriptor of descriptors.splice(0)) closeSync(descriptor)

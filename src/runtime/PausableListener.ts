@@ -8,9 +8,9 @@
  * When it is replaced no connection is refused (see `SharedPort.ts`): those of
  * the old one stay until their clients have moved on, or were idle for long.
  */
-import { Duration, Effect, Scope, Semaphore } from "effect"
+import { Duration, Effect, Latch, Scope, Semaphore } from "effect"
 import type { Address } from "../config/Address.ts"
-import { rounds } from "../event/Rounds.ts"
+import { repeating } from "../event/Rounds.ts"
 import * as Descriptors from "./Descriptors.ts"
 import type { Generation } from "./Generation.ts"
 import type { Libc, Listener } from "./Platform.ts"
@@ -42,7 +42,7 @@ export interface RetirableListener extends Listener {
   readonly generation: Generation
 }
 
-/** Connections come by the thousand a second. */
+/** How often a closed listener tries to open again, and how often a retired one is checked. */
 const checkEvery = Duration.millis(50)
 
 /** How long a runtime may take to close a socket: Deno does it later. */
@@ -58,6 +58,8 @@ class Listeners {
   /** The listeners that still have connections, as far as is known. */
   readonly all = new Set<RetirableListener>()
   areAllKnown = true
+  /** Open once the runtime has ended one, until the next check. */
+  readonly ended = Latch.makeUnsafe(false)
   accepting: RetirableListener | undefined
   /** The listeners that still have their sockets, as the kernel counts them (`SharedPort.prefer`). */
   sharing: Array<RetirableListener> = []
@@ -75,6 +77,7 @@ class Listeners {
       this.all.delete(listener)
       this.leave(listener)
       if (this.accepting === listener) this.accepting = undefined
+      this.ended.openUnsafe()
     }
     const listener = this.#listen({ address, sharesPort, onEnd })
     this.all.add(listener)
@@ -208,8 +211,16 @@ export const open = Effect.fnUntraced(function* (
   if (mayPause) Descriptors.reserve()
   let isClosed = false
   const check = makeCheck(listeners, address, mayPause)
-  const checkIfOpen = Effect.suspend(() => (isClosed ? Effect.void : check))
-  yield* Effect.forkScoped(Effect.delay(rounds("checking a listener", checkIfOpen, checkEvery), checkEvery))
+  const checkIfOpen = Effect.suspend(() => {
+    listeners.ended.closeUnsafe()
+    return isClosed ? Effect.void : check
+  })
+  const rest = Effect.suspend(() => {
+    if (listeners.accepting === undefined) return Effect.sleep(checkEvery)
+    const { await: ended } = listeners.ended
+    return mayPause ? Effect.raceFirst(ended, Effect.sleep(Descriptors.untilCheck())) : ended
+  })
+  yield* Effect.forkScoped(repeating("checking a listener", Effect.andThen(rest, checkIfOpen)))
   return {
     address,
     replace: makeReplace(listeners, address, retireAfter, yield* Scope.Scope),

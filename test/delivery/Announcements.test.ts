@@ -9,6 +9,8 @@ import { it } from "../lib/effect.ts"
 import { entry } from "../sinks/samples.ts"
 import { pass } from "./fixture.ts"
 
+const progress = { settle: () => {}, active: () => {} }
+
 /** What lanes announce, into a list: the facts, and when. */
 const announcing = Effect.gen(function* () {
   const announced: Array<{ readonly facts: Facts; readonly at: number }> = []
@@ -21,7 +23,7 @@ const announcing = Effect.gen(function* () {
   )
   const scope = yield* Scope.make()
   const announce = yield* Announcements.make.pipe(Effect.provide(own), Scope.provide(scope))
-  const lane = announce("sink", () => {})
+  const lane = announce("sink", progress)
   const dies = (sequence: number, of: Entry = entry(sequence)) => lane.deadLettered(of, "DeliveryRejected", "no")
   return {
     announced,
@@ -45,7 +47,7 @@ describe("the log of a lane", () => {
       const { announce, dies } = yield* announcing
       dies(1)
       yield* pass("2 seconds")
-      const lane = announce("sink", () => {})
+      const lane = announce("sink", progress)
       lane.paused("SinkUnavailable", "connection refused")
       lane.resumed()
       expect(fields).toEqual([
@@ -141,7 +143,7 @@ describe("a dead letter", () => {
     Effect.gen(function* () {
       const { dies, announce, counts } = yield* announcing
       dies(1)
-      announce("sink", () => {}).deadLettered(entry(2), "Defect", "a bug")
+      announce("sink", progress).deadLettered(entry(2), "Defect", "a bug")
       yield* pass("20 seconds")
       expect(counts()).toEqual([2])
     }),

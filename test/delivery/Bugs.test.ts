@@ -169,7 +169,7 @@ const buggy = (times: number, call: "read" | "readRetries" | "settle" | "awaitBe
 const late = MemoryJournal.layerWith((journal) => {
   let calls = 0
   const bug = Effect.die(new TypeError("no such thing"))
-  return { lanes: Effect.suspend(() => (++calls === 2 ? bug : journal.lanes)) }
+  return { holding: Effect.suspend(() => (++calls === 2 ? bug : journal.holding)) }
 })
 
 describe("a lane that a bug ends", () => {

@@ -309,9 +309,15 @@ const make = (): WholeJournal => {
           waiting.delete(waiter)
         })
       }),
+    holding: Effect.sync(() =>
+      [...lanes]
+        .map(([name, lane]) => state(name, lane))
+        .filter(({ backlog, deadLetters, paused }) => backlog + deadLetters > 0 || paused),
+    ),
     lanes: Effect.sync(() =>
       [...lanes].map(([name, lane]) => state(name, lane)).sort((a, b) => (a.name < b.name ? -1 : 1)),
     ),
+    createLanes: (names) => Effect.sync(() => names.forEach(laneOf)),
     openLane: Effect.fnUntraced(function* (name, { renamedFrom } = {}) {
       const lane = laneOf(name)
       const former = renamedFrom === undefined || renamedFrom === name ? undefined : lanes.get(renamedFrom)

@@ -62,6 +62,9 @@ export interface LaneOptions {
   readonly wallClock: WallClock
 }
 
+/** The journal's counts of a lane. */
+export type Counted = Pick<LaneInfo, "backlog" | "deadLetterBytes" | "paused">
+
 export class Lane {
   readonly config: LaneConfig
   readonly attempts: AttemptStats
@@ -88,7 +91,7 @@ export class Lane {
     () => this.#look(),
   )
   #launching = false
-  readonly #stall = new Stall()
+  #stall = new Stall()
   #fruitfulAttempts = 0
   /** Events that are not settled, as the journal counted last. */
   #backlog = 0
@@ -171,7 +174,7 @@ export class Lane {
   }
 
   /** The journal's count, when it knew of `ended` events that had ended. Events beyond the backlog limit become dead letters. */
-  counted(info: LaneInfo, ended: number): void {
+  counted(info: Counted, ended: number): void {
     this.#backlog = info.backlog
     this.progress.deadLetterBytes = info.deadLetterBytes
     // An operator may have paused or resumed the sink at another relay.
@@ -189,6 +192,11 @@ export class Lane {
     this.#wake.openUnsafe()
   }
 
+  /** Whether it has nothing to do, and nothing is wrong with it. */
+  get isIdle(): boolean {
+    return this.inFlight.size + this.#waiting + this.#backlog === 0 && this.state.condition === "running"
+  }
+
   /** Ends attempts that have had their time, and all where another relay may send their events. */
   endAttempts(): void {
     if (!this.#log.mayStart()) {
@@ -199,6 +207,11 @@ export class Lane {
     if (stalled === undefined || !this.#breaker.stalled(stalled)) return
     this.state.track()
     this.#events.paused("DeliveryFailed", stalled)
+  }
+
+  /** It was idle, and is watched again from now on. */
+  watchAgain(): void {
+    this.#stall = new Stall()
   }
 
   /** Looks whether it stands still. True when that has changed. */
@@ -248,6 +261,7 @@ export class Lane {
         this.#wake.closeUnsafe()
         if (this.#broken !== undefined) return yield* Effect.die(this.#broken.defect)
         const more = yield* this.#pump().pipe(Effect.catch(({ message }) => this.#unreadable(message)))
+        this.#events.active()
         this.#time.pumped(this.inFlight.size + this.#waiting > 0)
         if (!more) {
           this.#pumped.openUnsafe()
@@ -361,6 +375,7 @@ export class Lane {
     } catch (defect) {
       this.#break(defect)
     }
+    this.#events.active()
     if (this.#intake.wantsToFill(now)) this.#wake.openUnsafe()
   }
 

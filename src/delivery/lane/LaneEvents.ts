@@ -6,6 +6,8 @@ export interface LaneEvents {
   readonly deadLettered: (entry: Entry, reason: string, message: string) => void
   readonly paused: (reason: string, message: string) => void
   readonly resumed: () => void
+  /** The lane did something: it may have work, and progress to store. */
+  readonly active: () => void
   /** Progress should be stored now, not at the next interval. */
   readonly settle: () => void
   /** A bug, for the log. */

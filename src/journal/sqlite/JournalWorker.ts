@@ -21,6 +21,8 @@ import type { Search } from "./search/Search.ts"
 
 /** Milliseconds between checkpoints. */
 const interval = 100
+/** After so many checkpoints that found nothing the worker rests. */
+const idlePasses = 10
 
 /** Given to the worker with its start. */
 interface WorkerData {
@@ -30,7 +32,11 @@ interface WorkerData {
 /** Milliseconds that a search runs before a checkpoint may; then it continues. */
 const searchSlice = 20
 
-type ToWorker = { readonly number: number; readonly query: EventQuery } | "stop"
+type ToWorker =
+  | { readonly number: number; readonly query: EventQuery }
+  /** Something was written: checkpoints go on. */
+  | "written"
+  | "stop"
 
 interface Failed {
   readonly failed: string
@@ -40,6 +46,8 @@ interface Failed {
 type FromWorker =
   /** A message sent before is lost under Deno. */
   | "listening"
+  /** No checkpoints until it hears of a write. */
+  | "resting"
   /** Frames in the log after a checkpoint. */
   | { readonly frames: number }
   | Failed
@@ -92,23 +100,27 @@ const reopenAfter = 1_000
 /** The worker's side; called by the main module in a worker thread. */
 export const runWorker = (): void => {
   let stop = (): void => {}
+  let written = (): void => {}
   let look = async (_: EventQuery): Promise<EventPage> => ({ events: [], looked: 0, lookedTo: 0 })
   const report = (message: FromWorker): void => parentPort?.postMessage(message)
   const serve = (path: string): void => {
     const { db, fd } = open(path)
     const passive = db.prepare("PRAGMA wal_checkpoint(PASSIVE)")
     let synced = ""
+    let idle = 0
     const pass = (): void => {
       try {
         const row = passive.get()
         const state = `${row?.log} ${row?.checkpointed}`
+        idle = state === synced && row?.log === row?.checkpointed ? idle + 1 : 0
         if (state === synced) return
         sync(fd)
         synced = state
         report({ frames: Number(row?.log ?? 0) })
       } catch (error) {
+        idle = 0
         // A full disk, or descriptors that are used up, pass: the checkpoints go on after it.
-        if (isFinal(error)) clearInterval(timer)
+        if (isFinal(error)) end()
         report(failedBy(error))
       }
     }
@@ -122,20 +134,35 @@ export const runWorker = (): void => {
     }
     // Between two checkpoints: the writer, told of one, can't reach the end of the log while the index reads it.
     let isPassNext = true
-    const timer = setInterval(() => {
+    let timer: ReturnType<typeof setInterval> | undefined
+    const turn = (): void => {
       if (isPassNext) pass()
-      else index?.grow()
+      else if (index?.grow() === true) idle = 0
       isPassNext = !isPassNext
-    }, interval / 2)
-    stop = () => {
+      if (idle < idlePasses) return
       clearInterval(timer)
+      timer = undefined
+      report("resting")
+    }
+    written = () => {
+      idle = 0
+      timer ??= setInterval(turn, interval / 2)
+    }
+    const end = (): void => {
+      written = () => {}
+      clearInterval(timer)
+    }
+    written()
+    stop = () => {
+      end()
       index?.close()
       db.close()
     }
   }
-  const answer = async ({ number, query }: Exclude<ToWorker, "stop">) =>
+  const answer = async ({ number, query }: Exclude<ToWorker, string>) =>
     report({ number, answer: await look(query).catch(failedBy) })
   parentPort?.on("message", (message: ToWorker) => {
+    if (message === "written") return written()
     if (message !== "stop") return answer(message)
     stop()
     report("stopped")
@@ -160,6 +187,8 @@ export const runWorker = (): void => {
 export interface JournalWorker {
   /** Searches for a moment; rejects with SQLite's error. `undefined` when the worker has ended. */
   readonly search: (query: EventQuery) => Promise<EventPage | undefined>
+  /** Something was written since the last call. */
+  readonly written: () => void
   readonly stop: () => Promise<void>
 }
 
@@ -183,6 +212,18 @@ export const start = (
     if (waiting === undefined) worker.postMessage(message)
     else waiting.push(message)
   }
+  let isResting = false
+  /** Something was written that the worker may not have seen when it begins to rest. */
+  let hasNews = false
+  const written = (): void => {
+    if (isResting) send("written")
+    hasNews = !isResting
+    isResting = false
+  }
+  const rests = (): void => {
+    isResting = true
+    if (hasNews) written()
+  }
   const listening = (): void => {
     for (const message of waiting ?? []) worker.postMessage(message)
     waiting = undefined
@@ -203,6 +244,7 @@ export const start = (
   }
   worker.on("message", (message: FromWorker) => {
     if (message === "listening") listening()
+    else if (message === "resting") rests()
     else if (message === "stopped") ended()
     else if ("frames" in message) on.checkpoint(message.frames)
     else if ("answer" in message) answered(message.number, message.answer)
@@ -214,6 +256,7 @@ export const start = (
   })
   worker.on("exit", ended)
   return {
+    written,
     search: (query) => {
       if (hasEnded) return Promise.resolve(undefined)
       const search = Promise.withResolvers<EventPage | undefined>()

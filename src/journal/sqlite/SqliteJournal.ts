@@ -52,7 +52,7 @@ const logOf = (engine: Engine, started: Started): Log => ({
   head: Effect.sync(() => engine.head),
   awaitBeyond: (after, lane) =>
     Effect.callback((resume) => {
-      const cancel = engine.awaitBeyond(after, lane, (through) => resume(Effect.succeed(through)))
+      const cancel = engine.waiting.awaitBeyond(after, lane, (through) => resume(Effect.succeed(through)))
       return cancel && Effect.sync(cancel)
     }),
   mayStart: () => true,
@@ -67,7 +67,7 @@ const make = Effect.fnUntraced(function* (
   const broken = Deferred.makeUnsafe<never, JournalBroken>()
   const ready = yield* start(engine, options, (error) => Deferred.doneUnsafe(broken, Effect.fail(error)))
   const search = yield* WorkerSearch.make(engine)
-  yield* Effect.forkScoped(keepRoom(engine, options.retention, wallClock, search.need))
+  yield* Effect.forkScoped(keepRoom(engine, options.retention, wallClock, search.written))
   return {
     ...logOf(engine, ready.whenOpen),
     ...lanesOf(engine, ready.whenOpen),

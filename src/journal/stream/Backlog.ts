@@ -20,12 +20,14 @@ export class Backlog {
    * so that one with a flood leaves room for all others.
    */
   maxBytes = Number.POSITIVE_INFINITY
-  paused = false
   /** Milliseconds. */
   pausedFor = 0
-  readonly retrying = new Set<number>()
-  deadLetters = 0
   letterBytes = new WebhookBytes()
+  /** Called when it may hold something, and so may not be idle any more. */
+  onHolding: () => void = () => {}
+  readonly #retrying = new Set<number>()
+  #paused = false
+  #deadLetters = 0
 
   /** Ascending runs of routed sequences above the cursor, both ends included. */
   #runs: Array<{ from: number; to: number }> = []
@@ -48,13 +50,56 @@ export class Backlog {
     renamed.#runs = this.#runs.slice(this.#start)
     renamed.#above = this.#above
     renamed.#inRanges = this.#inRanges
-    for (const sequence of this.retrying) renamed.retrying.add(sequence)
+    for (const sequence of this.#retrying) renamed.#retrying.add(sequence)
     return renamed
+  }
+
+  /** Events that wait for a retry. */
+  get retrying(): ReadonlySet<number> {
+    return this.#retrying
+  }
+
+  get paused(): boolean {
+    return this.#paused
+  }
+
+  set paused(paused: boolean) {
+    this.#paused = paused
+    this.onHolding()
+  }
+
+  get deadLetters(): number {
+    return this.#deadLetters
+  }
+
+  set deadLetters(count: number) {
+    this.#deadLetters = count
+    this.onHolding()
+  }
+
+  /** An event waits for a retry. */
+  retries(sequence: number): void {
+    this.#retrying.add(sequence)
+    this.onHolding()
+  }
+
+  /** An event waits for a retry no more. */
+  endRetry(sequence: number): void {
+    this.#retrying.delete(sequence)
+  }
+
+  endRetries(): void {
+    this.#retrying.clear()
+  }
+
+  /** False while the lane is idle: nothing waits, there are no dead letters, and it is not paused. */
+  get isHolding(): boolean {
+    return this.isWaiting || this.#retrying.size + this.#deadLetters > 0 || this.#paused
   }
 
   /** Events in the log above the cursor that are not settled, and retries. */
   get size(): number {
-    return this.#above - this.#inRanges + this.retrying.size
+    return this.#above - this.#inRanges + this.#retrying.size
   }
 
   /** Whether it waits for events in the log. */
@@ -65,7 +110,7 @@ export class Backlog {
   /** The lowest sequence of these; 0 when there is none. */
   get oldest(): number {
     let oldest = this.#oldestInLog
-    for (const sequence of this.retrying) oldest = Math.min(oldest, sequence)
+    for (const sequence of this.#retrying) oldest = Math.min(oldest, sequence)
     return oldest === Number.POSITIVE_INFINITY ? 0 : oldest
   }
 
@@ -105,6 +150,7 @@ export class Backlog {
     if (last?.to === sequence - 1) last.to = sequence
     else this.#runs.push({ from: sequence, to: sequence })
     this.#above++
+    this.onHolding()
   }
 
   /** The cursor has moved. */

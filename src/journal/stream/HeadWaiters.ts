@@ -1,12 +1,56 @@
-/** Wakes those who wait for events: each for any that comes, or a lane for its own. */
+/** Wakes callers that wait for events of a log: some for any event, and each lane for its own. */
+import type { Backlog } from "./Backlog.ts"
+import type { RecentEntries } from "./RecentEntries.ts"
+
 type Wake = () => void
 
+/** The parts of a log that waiting for its events needs. */
+export interface WaitedLog {
+  /** The highest sequence that is durable. */
+  readonly end: () => number
+  /** The backlogs are exact above this sequence. Up to it a lane reads the log to find its events. */
+  readonly readFrom: () => number
+  readonly backlogs: ReadonlyMap<string, Backlog>
+  /** Learns which lanes wait, and which will read. */
+  readonly recent: () => Pick<RecentEntries, "waits" | "wants">
+}
+
+/** The waiters of one log. */
 export class HeadWaiters {
+  readonly #log: WaitedLog
   readonly #waiters = new Set<{ readonly after: number; readonly wake: Wake }>()
   readonly #lanes = new Map<string, Set<Wake>>()
 
-  /** Calls `wake` once the head is above `after`; the result cancels that. */
-  add(after: number, wake: Wake): () => void {
+  constructor(log: WaitedLog) {
+    this.#log = log
+  }
+
+  /**
+   * Calls `reached` as soon as `Log.awaitBeyond` is to return, at once or later. The result cancels the wait; it is
+   * `undefined` if `reached` was called.
+   */
+  awaitBeyond(after: number, lane: string | undefined, reached: (through: number) => void): (() => void) | undefined {
+    const { end, readFrom, backlogs, recent } = this.#log
+    if (lane === undefined || after < readFrom()) {
+      if (end() <= after) return this.#add(after, () => reached(after))
+      reached(after)
+      return undefined
+    }
+    const next = () => backlogs.get(lane)?.nextAbove(after)
+    const wake = (): void => {
+      const through = (next() ?? after + 1) - 1
+      recent().wants(lane, through)
+      reached(through)
+    }
+    if (next() === undefined) {
+      recent().waits(lane)
+      return this.#addLane(lane, wake)
+    }
+    wake()
+    return undefined
+  }
+
+  #add(after: number, wake: Wake): () => void {
     const waiter = { after, wake }
     this.#waiters.add(waiter)
     return () => {
@@ -14,8 +58,7 @@ export class HeadWaiters {
     }
   }
 
-  /** Calls `wake` once an event that is routed to the lane is durable; the result cancels that. */
-  addLane(lane: string, wake: Wake): () => void {
+  #addLane(lane: string, wake: Wake): () => void {
     const waiting = this.#lanes.get(lane) ?? new Set()
     this.#lanes.set(lane, waiting.add(wake))
     return () => {
@@ -23,10 +66,11 @@ export class HeadWaiters {
     }
   }
 
-  /** Events up to the head were committed, and routed to these lanes. */
-  reached(head: number, lanes: Iterable<string> = []): void {
+  /** Events up to the end were committed, and routed to these lanes. */
+  reached(lanes: Iterable<string>): void {
+    const end = this.#log.end()
     for (const waiter of this.#waiters) {
-      if (waiter.after >= head) continue
+      if (waiter.after >= end) continue
       this.#waiters.delete(waiter)
       waiter.wake()
     }

@@ -64,8 +64,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     line: "disk-errors",
     gone: "a full disk ends the checkpoints",
     file: journal("sqlite/JournalWorker"),
-    find: "if (isFinal(error)) clearInterval(timer)",
-    replace: "clearInterval(timer)",
+    find: "if (isFinal(error)) end()",
+    replace: "end()",
   },
   {
     line: "disk-errors",

@@ -139,7 +139,7 @@ const watched = ({
       return servicesOf({
         ...real,
         // A journal that outlives its relay would wake the dead with the events of the living.
-        awaitBeyond: (after) => alive(real.awaitBeyond(after)),
+        awaitBeyond: (after, lane) => alive(real.awaitBeyond(after, lane)),
         append: (event, sinks) =>
           Effect.suspend(() => {
             const { known, sending } = oracle.sending(event, sinks)

@@ -108,7 +108,7 @@ const cases: ReadonlyArray<Case> = [
     given: (journal, count) => Effect.andThen(received(journal, count), failed(journal, count, "retry")),
     act: (journal, count) => journal.readRetries("lake", sequences(count)),
   },
-  { operation: "openLane", roundTrips: 6, most: 512, given: received, act: (journal) => journal.openLane("shop") },
+  { operation: "openLane", roundTrips: 5, most: 512, given: received, act: (journal) => journal.openLane("shop") },
   {
     operation: "moveLane",
     roundTrips: 24,

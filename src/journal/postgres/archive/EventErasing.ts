@@ -184,7 +184,7 @@ const erasePart = (stream: StreamState, sequences: ReadonlyArray<number>, isGivi
           stream.recount()
           if (lanes === before) return
           for (const { sequence, lanes: waiting } of undelivered) {
-            for (const lane of waiting) stream.backlogs.get(lane)?.retrying.delete(sequence)
+            for (const lane of waiting) stream.backlogs.get(lane)?.endRetry(sequence)
           }
           for (const [lane, { pausedFor: _, ...cursor }] of lanes.places) stream.backlogs.get(lane)?.settle(cursor)
         },

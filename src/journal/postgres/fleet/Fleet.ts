@@ -23,6 +23,7 @@ import { Turn } from "../../Turn.ts"
 import type { Database } from "../connection/Database.ts"
 import { refusing } from "../connection/DatabaseRefusal.ts"
 import { OwnedStream } from "../lanes/OwnedStream.ts"
+import { passedBy, settle } from "../lanes/Settling.ts"
 import { load } from "../lanes/StreamLoading.ts"
 import { isOwned, type Owner, type Sign } from "../lanes/StreamState.ts"
 import { type KnownRow, type KnownRows, type OwnStream, placed } from "../tables/KnownRows.ts"
@@ -40,7 +41,7 @@ const forgetAfter = 3_600_000
 export interface FleetOptions {
   readonly db: Database
   readonly name: string
-  readonly owner: Omit<Owner, "db" | "isAlive" | "askedAt" | "sign" | "now" | "isPaused">
+  readonly owner: Omit<Owner, "db" | "isAlive" | "askedAt" | "sign" | "now" | "isPaused" | "pausedSinks">
   /** This relay's appends to the shared stream: its owner may not have read the newest yet. */
   readonly toShared: KnownRows
   /** A failover may have lost some of these rows: they are of a stream that is this relay's no more, or of the shared one. */
@@ -108,6 +109,7 @@ export class Fleet {
       sign: () => this.sign,
       now: () => this.now(),
       isPaused: (sink) => this.isPaused(sink),
+      pausedSinks: () => this.pausedSinks,
     }
   }
 
@@ -123,6 +125,11 @@ export class Fleet {
     const noted = this.#noted.get(sink)
     if (noted !== undefined && noted.at >= this.#sent.at) return noted.paused
     return this.news.sinks.find(({ name }) => name === sink)?.paused ?? false
+  }
+
+  get pausedSinks(): ReadonlyArray<string> {
+    const known = new Set([...this.news.sinks.map(({ name }) => name), ...this.#noted.keys()])
+    return [...known].filter((sink) => this.isPaused(sink))
   }
 
   /** The shared stream, where this relay delivers it. */
@@ -225,6 +232,7 @@ export class Fleet {
     return Effect.gen({ self: this }, function* () {
       const { db, name } = this.#options
       for (const stream of this.streams) {
+        yield* Effect.ignore(settle(stream, passedBy(stream)))
         yield* db.query(`UPDATE stream SET owner = NULL WHERE ${isOwned}`, [stream.id, stream.claim])
         stream.onLost = () => {}
         stream.lost()
@@ -433,7 +441,7 @@ export class Fleet {
   readonly #offer = Effect.fnUntraced(function* (this: Fleet, stream: OwnedStream) {
     const row = this.news.streams.find(({ id }) => id === stream.id)
     if (stream === this.own || stream.id === sharedStream || row === undefined || row.spare) return
-    for (const { size } of stream.backlogs.values()) if (size > 0) return
+    for (const { size } of stream.backlogs.holding()) if (size > 0) return
     yield* refusing(
       this.#options.db.query(`UPDATE stream SET spare = true WHERE ${isOwned}`, [stream.id, stream.claim]),
     )

@@ -7,10 +7,12 @@
 import { type FleetStatus, type MemberStatus, type StreamReport, takeoverAfter } from "../../FleetStatus.ts"
 import type { LaneInfo } from "../../LaneInfo.ts"
 import { sharedStream } from "../../Sequences.ts"
-import type { OwnedStream } from "../lanes/OwnedStream.ts"
+import { OwnedStream } from "../lanes/OwnedStream.ts"
 import type { Fleet } from "./Fleet.ts"
 import type { MemberRow } from "./Membership.ts"
 import { countsOf } from "./SelfReport.ts"
+
+type Figures = Omit<StreamReport, "lanes">
 
 const nothing: StreamReport = { lanes: {}, accepted: 0, kept: 0, bytes: 0 }
 
@@ -29,7 +31,8 @@ export interface FleetReport extends ReturnType<typeof make> {}
 
 export const make = (fleet: Fleet) => {
   let seen: Fleet["news"] | undefined
-  const said = new Map<number, StreamReport>()
+  /** The streams as they were last. The lanes of this relay's own are counted when somebody asks. */
+  const said = new Map<number, StreamReport | OwnedStream>()
   /** Since when no live relay has a stream, in milliseconds of the fleet's clock. */
   const unownedSince = new Map<number, number>()
 
@@ -44,7 +47,7 @@ export const make = (fleet: Fleet) => {
     for (const { id, owner } of news.streams) {
       const own = ownOf(id)
       const other = news.members.find((member) => member.name === owner)
-      const report = own === undefined ? other?.report.streams[id] : countsOf(own)
+      const report = own ?? other?.report.streams[id]
       if (report !== undefined) said.set(id, report)
       else if (other?.report.isWhole === false) said.delete(id)
       const isLive =
@@ -54,18 +57,15 @@ export const make = (fleet: Fleet) => {
     }
   }
 
-  const streams = (): ReadonlyMap<number, StreamReport> => {
+  const known = (): ReadonlyArray<readonly [id: number, stream: StreamReport | OwnedStream]> => {
     look()
-    return new Map(
-      fleet.news.streams.map(({ id }) => {
-        const own = ownOf(id)
-        return [id, own === undefined ? (said.get(id) ?? nothing) : countsOf(own)]
-      }),
-    )
+    return fleet.news.streams.map(({ id }) => [id, ownOf(id) ?? said.get(id) ?? nothing])
   }
 
-  const sum = (of: (stream: StreamReport) => number): number =>
-    [...streams().values()].reduce((sum, stream) => sum + of(stream), 0)
+  const streams = (): ReadonlyMap<number, StreamReport> =>
+    new Map(known().map(([id, stream]) => [id, stream instanceof OwnedStream ? countsOf(stream) : stream]))
+
+  const sum = (of: (figures: Figures) => number): number => known().reduce((sum, [, stream]) => sum + of(stream), 0)
 
   return {
     sum,

@@ -40,7 +40,7 @@ export const prune = Effect.fnUntraced(function* (
   for (const row of rows) {
     isYoung = row.received_to >= before && excess <= 0
     if (isYoung) break
-    if (stream.isPending(row.first, row.first + row.count - 1)) continue
+    if (stream.backlogs.isPending(row.first, row.first + row.count - 1)) continue
     old.push(row)
     excess -= row.bytes
   }

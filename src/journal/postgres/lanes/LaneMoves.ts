@@ -8,7 +8,6 @@
 import { Effect } from "effect"
 import { type JournalError, unavailable } from "../../JournalError.ts"
 import { ceilingOf, floorOf } from "../../Sequences.ts"
-import { Backlog } from "../../stream/Backlog.ts"
 import { removal } from "../../stream/Removal.ts"
 import type { Queries } from "../connection/Database.ts"
 import type { Opened, Opening } from "../tables/LaneNames.ts"
@@ -94,19 +93,31 @@ export const open = Effect.fnUntraced(function* (
   )
 })
 
+/** Creates lanes at the end of a stream. No round trip if all are there, else five. */
+export const create = (stream: StreamState, names: ReadonlyArray<string>): Effect.Effect<void, JournalError> =>
+  Effect.suspend(() => {
+    if (stream.names.created(names, stream.end) === stream.names) return Effect.void
+    return change(stream, (before, head) => {
+      const inMemory = ({ names: { places }, backlogs }: StreamState): void => {
+        for (const [name, cursor] of places) if (names.includes(name)) backlogs.begun(name, cursor)
+      }
+      return Effect.succeed({ lanes: before.created(names, head), value: undefined, inMemory })
+    })
+  })
+
 const openInMemory = (stream: StreamState, name: string, { renamed, moving }: Opened, kept: Kept | undefined): void => {
   const { backlogs, names } = stream
   const former = renamed === undefined ? undefined : backlogs.get(renamed)
   const { pausedFor = 0, ...cursor } = names.places.get(name) ?? { sequence: stream.end, settled: [] }
-  const backlog = former?.renamed(name) ?? backlogs.get(name) ?? new Backlog(name, cursor, pausedFor)
-  backlogs.set(name, backlog)
+  if (former !== undefined) backlogs.set(name, former.renamed(name))
+  const backlog = backlogs.begun(name, cursor, pausedFor)
   if (renamed !== undefined) {
     backlogs.delete(renamed)
     stream.open.delete(renamed)
   }
   if (moving !== undefined) {
-    backlogs.get(moving)?.retrying.clear()
-    for (const sequence of kept?.retries ?? []) backlog.retrying.add(sequence)
+    backlogs.get(moving)?.endRetries()
+    for (const sequence of kept?.retries ?? []) backlog.retries(sequence)
   }
   stream.recount()
 }

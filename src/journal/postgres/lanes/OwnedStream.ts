@@ -5,7 +5,7 @@ import type { JournalError } from "../../JournalError.ts"
 import type { LaneInfo, OpenedLane } from "../../LaneInfo.ts"
 import type { Settlement } from "../../Settlement.ts"
 import type { Log, OpenOptions } from "../../StreamLog.ts"
-import { Backlog } from "../../stream/Backlog.ts"
+import type { Backlog } from "../../stream/Backlog.ts"
 import { decode } from "../../stream/Record.ts"
 import { WebhookBytes } from "../../stream/WebhookBytes.ts"
 import { refusing } from "../connection/DatabaseRefusal.ts"
@@ -22,11 +22,10 @@ export class OwnedStream extends StreamState implements Log {
     return Effect.sync(() => this.end)
   }
 
-  awaitBeyond(after: number): Effect.Effect<number> {
+  awaitBeyond(after: number, lane?: string): Effect.Effect<number> {
     return Effect.callback((resume) => {
-      if (this.end > after) return resume(Effect.succeed(after))
-      const cancel = this.waiting.add(after, () => resume(Effect.succeed(after)))
-      return Effect.sync(cancel)
+      const cancel = this.waiting.awaitBeyond(after, lane, (through) => resume(Effect.succeed(through)))
+      return cancel && Effect.sync(cancel)
     })
   }
 
@@ -53,17 +52,27 @@ export class OwnedStream extends StreamState implements Log {
 
   get lanes(): Effect.Effect<ReadonlyArray<LaneInfo>, JournalError> {
     return Effect.gen({ self: this }, function* () {
-      const letters = yield* this.letters.newest
+      yield* this.counted
+      const behind = new Set(this.backlogs.behind(this.readFrom, this.end))
+      const passed = { cursor: { sequence: this.end, settled: [] } }
       return [...this.backlogs.values()]
-        .map((backlog) => this.#info(backlog, letters))
+        .map((backlog) => ({ ...this.#info(backlog), ...(behind.has(backlog) && passed) }))
         .sort((a, b) => (a.name < b.name ? -1 : 1))
+    })
+  }
+
+  get holding(): Effect.Effect<ReadonlyArray<LaneInfo>> {
+    return Effect.map(this.counted, () => {
+      const paused = [...this.owner.pausedSinks()].flatMap((sink) => this.backlogs.get(sink) ?? [])
+      return [...new Set([...this.backlogs.holding(), ...paused])].map((backlog) => this.#info(backlog))
     })
   }
 
   /** The newest count of dead letters, for what a lane may keep. */
   get counted(): Effect.Effect<void> {
     return Effect.map(this.letters.newest, (letters) => {
-      for (const backlog of this.backlogs.values()) this.#note(backlog, letters)
+      const counted = [...letters.keys()].flatMap((lane) => this.backlogs.get(lane) ?? [])
+      for (const backlog of new Set([...this.backlogs.holding(), ...counted])) this.#note(backlog, letters)
     })
   }
 
@@ -73,9 +82,8 @@ export class OwnedStream extends StreamState implements Log {
     backlog.letterBytes = count?.bytes ?? new WebhookBytes()
   }
 
-  #info(backlog: Backlog, letters: ReadonlyMap<string, LetterCount>): LaneInfo {
+  #info(backlog: Backlog): LaneInfo {
     const { lane } = backlog
-    this.#note(backlog, letters)
     return {
       name: lane,
       cursor: backlog.cursor,
@@ -88,19 +96,26 @@ export class OwnedStream extends StreamState implements Log {
     }
   }
 
+  createLanes(names: ReadonlyArray<string>): Effect.Effect<void, JournalError> {
+    return LaneMoves.create(this, names)
+  }
+
   openLane(name: string, options: OpenOptions = {}): Effect.Effect<OpenedLane, JournalError> {
     return Effect.gen({ self: this }, function* () {
       const { renamedFrom, isConfigured = () => true } = options
       yield* this.owner.opened(name, options)
       yield* LaneMoves.open(this, name, { renamedFrom, isConfigured })
       if (renamedFrom !== undefined) yield* this.owner.empty(this, renamedFrom)
+      const wasOpen = this.open.has(name)
       this.open.add(name)
-      const backlog = this.backlogs.get(name) ?? new Backlog(name, { sequence: this.end, settled: [] })
-      const retries = yield* refusing(LaneTables.retriesOf(this.owner.db, this.id, name))
-      backlog.retrying.clear()
-      for (const { sequence } of retries) backlog.retrying.add(sequence)
-      const info = this.#info(backlog, yield* this.letters.newest)
-      return { ...info, pausedFor: backlog.pausedFor, retries }
+      const backlog = this.backlogs.begun(name, { sequence: this.end, settled: [] })
+      // Most lanes have none when the stream was just loaded, and memory knows which.
+      const mayRetry = wasOpen || backlog.retrying.size > 0
+      const retries = mayRetry ? yield* refusing(LaneTables.retriesOf(this.owner.db, this.id, name)) : []
+      backlog.endRetries()
+      for (const { sequence } of retries) backlog.retries(sequence)
+      yield* this.counted
+      return { ...this.#info(backlog), pausedFor: backlog.pausedFor, retries }
     })
   }
 
@@ -143,7 +158,7 @@ export class OwnedStream extends StreamState implements Log {
         )
         for (const sequence of lost) {
           this.owner.damaged(sequence)
-          this.backlogs.get(lane)?.retrying.delete(sequence)
+          this.backlogs.get(lane)?.endRetry(sequence)
         }
       }
       return { entries, lost }

@@ -23,6 +23,27 @@ const isWhole = ({ takeBack, retry, deadLetter, pausedFor }: Settlement): boolea
     ...[...takeBack, ...retry, ...deadLetter].flatMap((change) => Object.values<unknown>({ ...change })),
   ].every((value) => typeof value !== "number" || Number.isSafeInteger(value))
 
+/** The settlements of idle lanes: they have passed the end of the log. */
+export const passedBy = ({ backlogs, readFrom, end }: StreamState): ReadonlyArray<Settlement> =>
+  backlogs.behind(readFrom, end).map(({ lane, pausedFor }) => ({
+    lane,
+    cursor: { sequence: end, settled: [] },
+    takeBack: [],
+    retry: [],
+    endRetry: [],
+    deadLetter: [],
+    delivered: [],
+    late: [],
+    pausedFor,
+  }))
+
+/** Now and then the cursors of idle lanes follow, in the same statement. */
+const withIdle = (stream: StreamState, settlements: ReadonlyArray<Settlement>): ReadonlyArray<Settlement> => {
+  if (!stream.passing.isDue(stream.end, stream.owner.now())) return settlements
+  const settled = new Set(settlements.map(({ lane }) => lane))
+  return [...settlements, ...passedBy(stream).filter(({ lane }) => !settled.has(lane))]
+}
+
 /** One round trip for cursors alone; with retries or dead letters eight at most, however many they are. */
 export const settle = Effect.fnUntraced(function* (
   stream: StreamState,
@@ -30,7 +51,7 @@ export const settle = Effect.fnUntraced(function* (
 ): Effect.fn.Return<ReadonlyArray<RefusedSettlement>, JournalError> {
   const refused: Array<RefusedSettlement> = []
   const known: Array<Settlement> = []
-  for (const settlement of settlements) {
+  for (const settlement of withIdle(stream, settlements)) {
     const { lane } = settlement
     if (!stream.backlogs.has(lane)) continue
     if (isWhole(settlement)) known.push(settlement)
@@ -49,10 +70,9 @@ export const settle = Effect.fnUntraced(function* (
     const backlog = stream.backlogs.get(lane)
     const cursor = cursors.get(lane)
     if (backlog === undefined || cursor === undefined) continue
-    for (const { sequence } of [...takeBack, ...retry])
-      if (!lost.has(`${lane}:${sequence}`)) backlog.retrying.add(sequence)
-    for (const sequence of endRetry) backlog.retrying.delete(sequence)
-    for (const { sequence } of deadLetter) backlog.retrying.delete(sequence)
+    for (const { sequence } of [...takeBack, ...retry]) if (!lost.has(`${lane}:${sequence}`)) backlog.retries(sequence)
+    for (const sequence of endRetry) backlog.endRetry(sequence)
+    for (const { sequence } of deadLetter) backlog.endRetry(sequence)
     if (takeBack.length + deadLetter.length > 0) stream.recount()
     backlog.pausedFor = pausedFor
     backlog.settle(cursor)

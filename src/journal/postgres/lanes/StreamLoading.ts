@@ -3,13 +3,15 @@ import { Effect } from "effect"
 import type { JournalError } from "../../JournalError.ts"
 import { ceilingOf, floorOf, rangeOf } from "../../Sequences.ts"
 import type { Cursor } from "../../Settlement.ts"
-import { Backlog } from "../../stream/Backlog.ts"
+import { passAfter } from "../../stream/Backlogs.ts"
 import { keyAt } from "../../stream/RowKeys.ts"
 import type { Queries } from "../connection/Database.ts"
+import type { DatabaseError } from "../connection/DatabaseError.ts"
+import { refusing } from "../connection/DatabaseRefusal.ts"
 import { type KnownRow, knownColumns } from "../tables/KnownRows.ts"
 import { LaneNames, nothingStored, type StoredLanes } from "../tables/LaneNames.ts"
-import { holding } from "../tables/StreamRows.ts"
-import type { StreamState } from "./StreamState.ts"
+import { holding, storedOf } from "../tables/StreamRows.ts"
+import { partBytes, type StreamState } from "./StreamState.ts"
 
 /** Rows of keys that are read at a time. */
 const rowsAtOnce = 256
@@ -19,10 +21,33 @@ const rowsAtOnce = 256
  * commits that some lane has not settled. Fails when the stream is lost.
  */
 export const load = (stream: StreamState): Effect.Effect<void, JournalError> =>
-  Effect.andThen(
-    stream.transact((queries) => loadAll(stream, queries)),
-    Effect.asVoid(stream.letters.newest),
-  )
+  stream
+    .transact((queries) => loadAll(stream, queries))
+    .pipe(Effect.andThen(refusing(passIdle(stream))), Effect.andThen(stream.letters.newest), Effect.asVoid)
+
+/**
+ * Idle lanes begin at the end. The backlogs were counted by routes without a
+ * checksum, so the events above the cursors are read once, for all of these lanes:
+ * a lane with an event among them isn't idle. A round trip a megabyte.
+ */
+const passIdle = Effect.fnUntraced(function* (stream: StreamState): Effect.fn.Return<void, DatabaseError> {
+  const { backlogs, end, names } = stream
+  stream.readFrom = end
+  const behind = new Map(backlogs.behind(0, end).map((backlog) => [backlog.lane, backlog]))
+  let after = Math.min(...[...behind.values()].map(({ cursor }) => cursor.sequence), end)
+  // A lane that is further behind reads them itself. Another relay's stream is only looked at.
+  if (stream.isVisited || end - after > 2 * passAfter) return
+  while (after < end) {
+    const rows = yield* stream.rows(after, partBytes)
+    for (const { entry } of rows.flatMap((row) => storedOf(row, stream.owner.damaged))) {
+      for (const lane of names.lanesOf(entry.sinks, entry.sequence)) behind.delete(lane)
+    }
+    const last = rows.at(-1)
+    if (last === undefined) break
+    after = last.first + last.count - 1
+  }
+  for (const backlog of behind.values()) backlog.settle({ sequence: end, settled: [] })
+})
 
 const loadAll = Effect.fnUntraced(function* (stream: StreamState, queries: Queries) {
   const range = rangeOf(stream.id)
@@ -48,7 +73,7 @@ const loadAll = Effect.fnUntraced(function* (stream: StreamState, queries: Queri
     "SELECT lane, sequence FROM retry WHERE sequence > $1 AND sequence < $2",
     range,
   )
-  for (const { lane, sequence } of retries) stream.backlogs.get(lane)?.retrying.add(sequence)
+  for (const { lane, sequence } of retries) stream.backlogs.get(lane)?.retries(sequence)
   let after = Math.min(...[...stream.backlogs.values()].map(({ cursor }) => cursor.sequence), stream.end)
   for (let more = after < stream.end; more; ) {
     const rows = yield* keysAbove(stream, queries, after)
@@ -72,8 +97,7 @@ export const loadPlaces = Effect.fnUntraced(function* (stream: StreamState, quer
   for (const [lane, { pausedFor, ...place }] of stream.names.places) {
     if (open.has(lane)) continue
     const cursor = within(place, stream.end)
-    const backlog = backlogs.get(lane) ?? new Backlog(lane, cursor)
-    backlogs.set(lane, backlog)
+    const backlog = backlogs.begun(lane, cursor)
     backlog.pausedFor = pausedFor
     if (backlog.cursor.sequence !== cursor.sequence) backlog.settle(cursor)
   }

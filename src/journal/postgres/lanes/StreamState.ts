@@ -13,7 +13,7 @@ import type { Event } from "../../../event/Event.ts"
 import { fenced, type JournalError } from "../../JournalError.ts"
 import { ceilingOf, floorOf } from "../../Sequences.ts"
 import type { OpenOptions } from "../../StreamLog.ts"
-import { Backlog } from "../../stream/Backlog.ts"
+import { Backlogs, Passing } from "../../stream/Backlogs.ts"
 import { sendable } from "../../stream/Erasure.ts"
 import { HeadWaiters } from "../../stream/HeadWaiters.ts"
 import { RecentEntries } from "../../stream/RecentEntries.ts"
@@ -29,7 +29,7 @@ import { LetterCounts } from "./LetterCounts.ts"
 import { type Part, ReadAhead } from "./ReadAhead.ts"
 
 /** Bytes that are read at a time of what a lane reads on and on, about. */
-const partBytes = 1024 * 1024
+export const partBytes = 1024 * 1024
 /** Rows that are looked through at a time. */
 const rowsAtOnce = 256
 
@@ -54,6 +54,8 @@ export interface Owner {
   readonly askedAt: () => number
   readonly sign: () => Sign
   readonly isPaused: (sink: string) => boolean
+  /** The sinks that operators have paused. */
+  readonly pausedSinks: () => Iterable<string>
   readonly opened: (sink: string, options: OpenOptions) => Effect.Effect<void, JournalError>
   /** Moves what a lane still holds that a sink had under its former name. */
   readonly empty: (stream: StreamState, from: string) => Effect.Effect<number, JournalError>
@@ -71,7 +73,7 @@ export class StreamState {
   readonly isVisited: boolean
   /** The highest sequence that is durable. */
   end: number
-  readonly backlogs = new Map<string, Backlog>()
+  readonly backlogs = new Backlogs()
   names = LaneNames.of(nothingStored)
   /** Lanes that run, or ran. */
   readonly open = new Set<string>()
@@ -94,7 +96,15 @@ export class StreamState {
   onLost: () => void = () => {}
 
   readonly owner: Owner
-  readonly waiting = new HeadWaiters()
+  /** The end when it was loaded. Up to here the backlogs are counted by routes without a checksum. */
+  readFrom = Number.POSITIVE_INFINITY
+  readonly passing = new Passing()
+  readonly waiting = new HeadWaiters({
+    end: () => this.end,
+    readFrom: () => this.readFrom,
+    backlogs: this.backlogs,
+    recent: () => this.recent,
+  })
   /** Counts the dead letters of its lanes. */
   readonly letters: LetterCounts
   #ahead = this.#reading()
@@ -177,7 +187,10 @@ export class StreamState {
   /** Entries were committed, at the head. */
   push(entries: ReadonlyArray<Entry>, row: KnownRow, count: number, bytes: number): void {
     const end = row.first + count - 1
-    for (const { sequence, sinks, event } of entries) this.routed(sequence, sinks, event)
+    const lanes = new Set<string>()
+    for (const { sequence, sinks, event } of entries) {
+      for (const lane of this.routed(sequence, sinks, event)) lanes.add(lane)
+    }
     // One that can't be read leaves a gap: what is in memory has none.
     if (entries.length < end - this.end) this.recent = new RecentEntries()
     else this.recent.push(entries)
@@ -186,15 +199,18 @@ export class StreamState {
     this.end = end
     this.known.push(row)
     this.bytes += bytes + count * keyWidth
-    this.waiting.reached(end)
+    this.waiting.reached(lanes)
+    this.recent.dropUnwanted()
   }
 
-  routed(sequence: number, sinks: ReadonlyArray<string>, event?: Event): void {
-    for (const sink of this.names.lanesOf(sinks, sequence)) {
-      const backlog = this.backlogs.get(sink) ?? new Backlog(sink, { sequence: sequence - 1, settled: [] })
-      this.backlogs.set(sink, backlog)
+  /** Counts an event, and returns the lanes that it belongs to. */
+  routed(sequence: number, sinks: ReadonlyArray<string>, event?: Event): ReadonlyArray<string> {
+    const lanes = this.names.lanesOf(sinks, sequence)
+    for (const lane of lanes) {
+      const backlog = this.backlogs.begun(lane, { sequence: sequence - 1, settled: [] })
       backlog.routed(sequence, event?.body.length, event?.webhook)
     }
+    return lanes
   }
 
   read(after: number, limit: number, reader?: string): Effect.Effect<ReadonlyArray<Entry>, JournalError> {
@@ -349,13 +365,5 @@ export class StreamState {
        WHERE NOT progress.lanes ?& $3::text[]`,
       [this.id, JSON.stringify(Object.fromEntries(places)), names],
     )
-  }
-
-  // --- what is kept ----------------------------------------------------------
-
-  /** Whether any lane waits for something from `from` to `to`. */
-  isPending(from: number, to: number): boolean {
-    for (const backlog of this.backlogs.values()) if (backlog.pendingWithin(from, to).length > 0) return true
-    return false
   }
 }

@@ -138,6 +138,15 @@ export class LaneNames {
     return { lanes, ...(isBack && { renamed: alias.to }) }
   }
 
+  /** Adds lanes at `head`. A name that a lane has, or had, stays as it is. */
+  created(names: ReadonlyArray<string>, head: number): LaneNames {
+    const places = new Map(this.places)
+    for (const name of names) {
+      if (!places.has(name) && !this.aliases.has(name)) places.set(name, { sequence: head, settled: [], pausedFor: 0 })
+    }
+    return places.size === this.places.size ? this : new LaneNames(places, this.aliases, this.past)
+  }
+
   /** Gives a lane that is there another name, for what is appended from now on. */
   alsoNamed(name: string, lane: string, head: number): LaneNames {
     if (this.places.has(name) || this.aliases.has(name)) return this

@@ -17,7 +17,6 @@ import type { Event } from "../../../event/Event.ts"
 import type { AppendExit, Appended, SettleExit } from "../../Journal.ts"
 import { broken, full, type JournalBroken, type JournalError, unavailable } from "../../JournalError.ts"
 import type { RefusedSettlement, Settlement } from "../../Settlement.ts"
-import { Backlog } from "../../stream/Backlog.ts"
 import { CommitBatch } from "../../stream/CommitBatch.ts"
 import { CommitScheduler } from "../../stream/CommitScheduler.ts"
 import type { DuplicateKey } from "../../stream/DuplicateKey.ts"
@@ -52,10 +51,14 @@ export class Engine {
   readonly duplicates: Duplicates
   readonly losses: Losses
   readonly checkpoints: Checkpoints
+  /** Transactions since the start. */
+  writes = 0
+  /** A transaction begins. */
+  onWrite: () => void = () => {}
   readonly counters = { appended: 0, duplicates: 0, altered: 0, commits: 0, commitMillis: 0 }
   head: number
   readonly alarm: Alarm
-  readonly waiting = new HeadWaiters()
+  readonly waiting: HeadWaiters
   brokenBy: JournalBroken | undefined
   onBroken: (error: JournalBroken) => void = () => {}
 
@@ -74,7 +77,12 @@ export class Engine {
 
   constructor(store: Store, options: SqliteConfig) {
     this.store = store
-    this.#transact = transactions(store.db)
+    const transact = transactions(store.db)
+    this.#transact = (work) => {
+      this.writes += 1
+      this.onWrite()
+      return transact(work)
+    }
     this.locked = new ForeignLock(store.db, () => this.flush(true))
     this.alarm = new Alarm(store.db)
     this.head = store.head
@@ -87,6 +95,12 @@ export class Engine {
       (sequence) => this.reader.find(sequence),
       (lane, sequence, key) => this.losses.ofLane(lane, sequence, key),
     )
+    this.waiting = new HeadWaiters({
+      end: () => this.head,
+      readFrom: () => this.lanes.readFrom,
+      backlogs: this.lanes.backlogs,
+      recent: () => this.reader,
+    })
     this.lanes.onMoved = (from, to) => this.pending.moved(from, to)
     this.lanes.onDropped = () => this.pending.dropped()
     const { count, age } = options.duplicates
@@ -161,8 +175,7 @@ export class Engine {
     for (const sink of sinks) {
       if (this.lanes.backlogs.has(sink)) continue
       // Nobody has opened this lane yet: it begins here, so that its events are not pruned.
-      const cursor = { sequence: this.#batch.next - 1, settled: [] }
-      this.lanes.backlogs.set(sink, new Backlog(sink, cursor))
+      this.lanes.backlogs.begun(sink, { sequence: this.#batch.next - 1, settled: [] })
       this.#batch.newLanes.push(sink)
     }
     this.#batch.add(event, sinks, origin, key)
@@ -248,30 +261,9 @@ export class Engine {
     batch.finish(appended, this.head + 1)
     for (const task of tasks) task.done(Exit.void)
     if (count > 0) {
-      this.waiting.reached(this.head, routed)
+      this.waiting.reached(routed)
       this.reader.dropUnwanted()
     }
-    return undefined
-  }
-
-  /** Calls `reached` as soon as {@link Log.awaitBeyond} is to return, at once or later; the result cancels that. */
-  awaitBeyond(after: number, lane: string | undefined, reached: (through: number) => void): (() => void) | undefined {
-    if (lane === undefined || after < this.lanes.readFrom) {
-      if (this.head <= after) return this.waiting.add(after, () => reached(after))
-      reached(after)
-      return undefined
-    }
-    const next = () => this.lanes.backlogs.get(lane)?.nextAbove(after)
-    const wake = (): void => {
-      const through = (next() ?? after + 1) - 1
-      this.reader.wants(lane, through)
-      reached(through)
-    }
-    if (next() === undefined) {
-      this.reader.waits(lane)
-      return this.waiting.addLane(lane, wake)
-    }
-    wake()
     return undefined
   }
 

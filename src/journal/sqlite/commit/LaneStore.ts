@@ -11,7 +11,8 @@ import * as DeadLetterId from "../../DeadLetterId.ts"
 import { JournalError } from "../../JournalError.ts"
 import type { LaneInfo, RetryEntries } from "../../LaneInfo.ts"
 import type { Cursor, RefusedSettlement, Settlement, Wait } from "../../Settlement.ts"
-import { Backlog } from "../../stream/Backlog.ts"
+import type { Backlog } from "../../stream/Backlog.ts"
+import { Backlogs } from "../../stream/Backlogs.ts"
 import { readBytes } from "../../stream/BulkSlices.ts"
 import { type LetterToPut, later, rowsOf, settledAt } from "../../stream/Cursors.ts"
 import type { Ended } from "../../stream/OutcomeRecord.ts"
@@ -24,10 +25,6 @@ import { CursorRows, type FoundLanes } from "../rows/CursorRows.ts"
 import { type DeadLetterChange, DeadLetters, type OnUnreadable } from "../rows/DeadLetters.ts"
 import { OutcomeRows } from "../rows/OutcomeRows.ts"
 import { Retries } from "../rows/Retries.ts"
-
-/** The cursors of idle lanes follow the head after this many events, or milliseconds. A lane is idle if it waits for nothing in the log. */
-export const passAfter = 10_000
-export const passEvery = 60_000
 
 /** Applied to the counts in memory after the commit. */
 export type Committed = () => void
@@ -56,7 +53,7 @@ export const infoOf = (backlog: Backlog): LaneInfo => ({
 
 /** The lanes of an open journal. Its methods throw SQLite's errors. */
 export class LaneStore {
-  readonly backlogs = new Map<string, Backlog>()
+  readonly backlogs = new Backlogs()
   /** The head at the start. Up to here the backlogs are counted by routes without a checksum. */
   readFrom = Number.POSITIVE_INFINITY
   /** The lanes as they were found at the start. */
@@ -89,16 +86,15 @@ export class LaneStore {
     this.outcomes = new OutcomeRows(db)
     this.deadLetters = new DeadLetters(db, onUnreadable)
     for (const { name, cursor, paused, pausedFor } of this.found.rows) {
-      const backlog = new Backlog(name, cursor, pausedFor)
+      const backlog = this.backlogs.begun(name, cursor, pausedFor)
       backlog.paused = paused
-      this.backlogs.set(name, backlog)
     }
     this.#loadCounts()
   }
 
   /** Counts retries and dead letters; what is in the log is counted by who reads it. */
   #loadCounts(): void {
-    for (const { lane, sequence } of this.retries.keys()) this.backlogs.get(lane)?.retrying.add(sequence)
+    for (const { lane, sequence } of this.retries.keys()) this.backlogs.get(lane)?.retries(sequence)
     for (const backlog of this.backlogs.values()) {
       backlog.deadLetters = 0
       backlog.letterBytes = new WebhookBytes()
@@ -117,7 +113,7 @@ export class LaneStore {
   repairCursors(sequence: number): Committed {
     this.#cursors.repair(this.found, sequence)
     return () => {
-      for (const name of this.found.lost) this.backlogs.set(name, new Backlog(name, { sequence, settled: [] }))
+      for (const name of this.found.lost) this.backlogs.begun(name, { sequence, settled: [] })
       this.#loadCounts()
     }
   }
@@ -139,7 +135,7 @@ export class LaneStore {
   loseRetry(lane: string, sequence: number): Committed {
     this.#lose(lane, sequence)
     this.retries.delete(lane, sequence)
-    return () => this.backlogs.get(lane)?.retrying.delete(sequence)
+    return () => this.backlogs.get(lane)?.endRetry(sequence)
   }
 
   #lose(lane: string, sequence: number): void {
@@ -148,13 +144,15 @@ export class LaneStore {
 
   /** Stores a lane that is in memory already; one that is stored stays as it is. */
   insert(name: string, cursor: number): void {
-    this.#cursors.insert(name, cursor)
+    this.#cursors.insert([name], cursor)
   }
 
-  /** Begins a lane behind `sequence`. */
-  begin(name: string, sequence: number): Committed {
-    this.insert(name, sequence)
-    return () => this.backlogs.set(name, new Backlog(name, { sequence, settled: [] }))
+  /** Begins lanes behind `sequence`. */
+  begin(names: ReadonlyArray<string>, sequence: number): Committed {
+    this.#cursors.insert(names, sequence)
+    return () => {
+      for (const name of names) this.backlogs.begun(name, { sequence, settled: [] })
+    }
   }
 
   setPaused(name: string, paused: boolean): Committed {
@@ -193,8 +191,8 @@ export class LaneStore {
     this.#cursors.move(lane, cursor, pausedFor)
     return () => {
       for (const apply of taken) apply()
-      for (const { change } of rows.retries) backlog.retrying.add(change.sequence)
-      for (const sequence of rows.ends) backlog.retrying.delete(sequence)
+      for (const { change } of rows.retries) backlog.retries(change.sequence)
+      for (const sequence of rows.ends) backlog.endRetry(sequence)
       for (const change of changes) this.#countDeadLetters(lane, change)
       backlog.pausedFor = pausedFor
       this.onMoved(backlog.cursor, cursor)
@@ -210,21 +208,14 @@ export class LaneStore {
     const change = { ...wait, failed: [], refunded: 0 }
     this.retries.put({ lane, change, attempts: letter.attempts, entry: letter.entry })
     return () => {
-      this.backlogs.get(lane)?.retrying.add(wait.sequence)
+      this.backlogs.get(lane)?.retries(wait.sequence)
       this.#countDeadLetters(lane, { ...deleted, letters: -1, bytes: -deleted.bytes })
     }
   }
 
   /** Whether {@link passTo} has something to store. */
   mayPass(head: number): boolean {
-    return this.#idle(head).length > 0
-  }
-
-  /** Lanes that are known to be idle. A lane has to read what was in the log at the start by itself. */
-  #idle(head: number): ReadonlyArray<Backlog> {
-    return [...this.backlogs.values()].filter(
-      ({ isWaiting, cursor }) => !isWaiting && this.readFrom <= cursor.sequence && cursor.sequence < head,
-    )
+    return this.backlogs.behind(this.readFrom, head).length > 0
   }
 
   /**
@@ -232,7 +223,7 @@ export class LaneStore {
    * start and a search begin at the lowest cursor.
    */
   passTo(head: number): Committed {
-    const idle = this.#idle(head)
+    const idle = this.backlogs.behind(this.readFrom, head)
     const cursor = { sequence: head, settled: [] }
     for (const { lane, pausedFor } of idle) this.#cursors.move(lane, cursor, pausedFor)
     return () => {
@@ -251,7 +242,7 @@ export class LaneStore {
 
   /** All lanes by name. */
   list(head: number): ReadonlyArray<LaneInfo> {
-    const idle = new Set(this.#idle(head))
+    const idle = new Set(this.backlogs.behind(this.readFrom, head))
     const of = (one: Backlog) => ({ ...infoOf(one), ...(idle.has(one) && { cursor: { sequence: head, settled: [] } }) })
     return [...this.backlogs.values()].map(of).sort((a, b) => (a.name < b.name ? -1 : 1))
   }
@@ -304,8 +295,8 @@ export class LaneStore {
     const moved = to !== undefined && this.retries.move(lane, to, sequence, pausedFor(lane) - pausedFor(to))
     if (!moved) this.retries.delete(lane, sequence)
     return () => {
-      this.backlogs.get(lane)?.retrying.delete(sequence)
-      if (moved) this.backlogs.get(to)?.retrying.add(sequence)
+      this.backlogs.get(lane)?.endRetry(sequence)
+      if (moved) this.backlogs.get(to)?.retries(sequence)
     }
   }
 
@@ -354,7 +345,7 @@ export class LaneStore {
     const cursor = sequences.reduce(settledAt, backlog.cursor)
     this.#cursors.move(lane, cursor, backlog.pausedFor)
     return () => {
-      for (const sequence of sequences) backlog.retrying.delete(sequence)
+      for (const sequence of sequences) backlog.endRetry(sequence)
       this.onMoved(backlog.cursor, cursor)
       backlog.settle(cursor)
     }
@@ -376,15 +367,6 @@ export class LaneStore {
       this.backlogs.delete(name)
       this.onDropped()
     }
-  }
-
-  /** Sequences from `from` to `to` that any lane waits for, ascending. */
-  pendingWithin(from: number, to: number): ReadonlyArray<number> {
-    const found = new Set<number>()
-    for (const backlog of this.backlogs.values()) {
-      for (const sequence of backlog.pendingWithin(from, to)) found.add(sequence)
-    }
-    return [...found].sort((a, b) => a - b)
   }
 
   /** The lowest cursor: no lane waits for anything up to it. */

@@ -133,7 +133,7 @@ export class UnfinishedCopy {
     const { owedFrom } = this.position
     for (const [name, settled] of this.#lanes) {
       const waits = source.streams.flatMap(({ lanes }) => lanes.filter((lane) => lane.name === name))
-      rows.insert(name, owedFrom - 1)
+      rows.insert([name], owedFrom - 1)
       rows.move(name, { sequence: owedFrom - 1, settled }, Math.max(...waits.map(({ pausedFor }) => pausedFor)))
       rows.setPaused(name, source.paused.includes(name))
     }

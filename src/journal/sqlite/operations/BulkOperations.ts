@@ -115,7 +115,7 @@ export const moveLane = function* (engine: Engine, from: string, to: string, why
   if (source === undefined) throw unavailable(`There is no lane ${from} in the journal. See \`relay lanes list\`.`)
   if (from === to) return 0
   const end = engine.head
-  if (!engine.lanes.backlogs.has(to)) engine.apply(() => engine.lanes.begin(to, end))
+  if (!engine.lanes.backlogs.has(to)) engine.apply(() => engine.lanes.begin([to], end))
   // First: a move that is cut short must not leave them behind later events of their key.
   let count = yield* sliced(engine, () => engine.lanes.takeRetry(from, why, to))
   while (source.cursor.sequence < end) {

@@ -32,7 +32,7 @@ export const prune = (engine: Engine, before: number): boolean => {
     let kept = 0
     while (row !== undefined) {
       const { first, last } = row
-      for (const stored of engine.log.stored(first, engine.lanes.pendingWithin(first, last))) {
+      for (const stored of engine.log.stored(first, engine.lanes.backlogs.pendingWithin(first, last))) {
         engine.pending.add(stored)
         kept = stored.entry.sequence
       }

@@ -4,10 +4,11 @@
  * until it is done.
  */
 import { Duration } from "effect"
+import { passAfter } from "../../stream/Backlogs.ts"
 import { readBytes } from "../../stream/BulkSlices.ts"
 import { keyAt } from "../../stream/RowKeys.ts"
 import type { Engine } from "../commit/Engine.ts"
-import { allOf, type Committed, nothing, passAfter } from "../commit/LaneStore.ts"
+import { allOf, type Committed, nothing } from "../commit/LaneStore.ts"
 import type { RowKeys } from "../rows/LogRows.ts"
 import { meta } from "../rows/Meta.ts"
 import type { SqliteConfig } from "../SqliteConfig.ts"
@@ -22,7 +23,8 @@ export const scan = function* (engine: Engine, options: SqliteConfig, now: numbe
   yield* loadPending(engine)
   const windowStart = engine.log.rowStart(engine.head - options.duplicates.count + 1)
   const keysSince = now - Duration.toMillis(options.duplicates.age)
-  const passed = Math.min(Math.max(engine.lanes.passed, pruned(engine)), engine.head)
+  const lowest = engine.lanes.passed
+  const passed = Math.min(Math.max(lowest, pruned(engine)), engine.head)
   // A row's first sequence, so that the row that holds the lowest cursor is read too.
   let after = Math.min(windowStart, engine.log.rowStart(passed + 1)) - 1
   let expected: number | undefined
@@ -32,7 +34,7 @@ export const scan = function* (engine: Engine, options: SqliteConfig, now: numbe
       const due = expected ?? passed + 1
       if (row.first > due) engine.log.missing(due, row.first - 1)
       expected = row.first + row.count
-      loadRow(engine, row, windowStart, keysSince)
+      loadRow(engine, row, { lowest, windowStart, keysSince })
       after = row.first
     }
     if (rows.length < rowsASlice) break
@@ -135,11 +137,16 @@ const withAlarm = (engine: Engine, work: () => ReadonlyArray<Committed>): void =
     return allOf(committed)
   })
 
-const loadRow = (engine: Engine, row: RowKeys, windowStart: number, keysSince: number): void => {
+/** Events above `lowest` may be pending. Deliveries from `windowStart` on, and since `keysSince`, are remembered. */
+interface ToLoad {
+  readonly lowest: number
+  readonly windowStart: number
+  readonly keysSince: number
+}
+
+const loadRow = (engine: Engine, row: RowKeys, { lowest, windowStart, keysSince }: ToLoad): void => {
   const remembered = row.first >= windowStart && row.receivedTo >= keysSince
-  const isPending = [...engine.lanes.backlogs.values()].some(
-    (backlog) => backlog.cursor.sequence < row.first + row.count - 1,
-  )
+  const isPending = lowest < row.first + row.count - 1
   if (!remembered && !isPending) return
   for (let index = 0; index < row.count; index++) {
     const key = keyAt(row.keys, index)

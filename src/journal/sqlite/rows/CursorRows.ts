@@ -95,8 +95,8 @@ export class CursorRows {
     this.list()
   }
 
-  insert(name: string, sequence: number): void {
-    this.#put({ name, cursor: { sequence, settled: [] }, paused: false, pausedFor: 0 })
+  insert(names: ReadonlyArray<string>, sequence: number): void {
+    for (const name of names) this.#put({ name, cursor: { sequence, settled: [] }, paused: false, pausedFor: 0 })
     this.list()
   }
 

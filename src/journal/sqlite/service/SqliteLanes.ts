@@ -12,15 +12,30 @@ import { attempt, patient, type Started, sliced } from "./EngineEffects.ts"
 
 type Lanes = Pick<
   WholeJournal,
-  "lanes" | "openLane" | "limitBacklog" | "setPaused" | "moveLane" | "dropLane" | "readRetries"
+  | "holding"
+  | "lanes"
+  | "createLanes"
+  | "openLane"
+  | "limitBacklog"
+  | "setPaused"
+  | "moveLane"
+  | "dropLane"
+  | "readRetries"
 >
+
+/** Creates the lanes that are new, at the head. */
+const create = (engine: Engine, names: ReadonlyArray<string>): void => {
+  const { lanes } = engine
+  const missing = names.filter((name) => !lanes.backlogs.has(name))
+  if (missing.length > 0) engine.apply(() => lanes.begin(missing, engine.head))
+}
 
 /** Opens a lane at its cursor; a new one at the head. */
 const open = (engine: Engine, name: string): Effect.Effect<OpenedLane, JournalError> =>
   patient(() => {
     engine.flush()
     const { lanes } = engine
-    if (!lanes.backlogs.has(name)) engine.apply(() => lanes.begin(name, engine.head))
+    create(engine, [name])
     const backlog = lanes.backlogs.get(name) as Backlog
     const retries = engine.guard(() => lanes.retries.ofLane(name))
     return { ...infoOf(backlog), pausedFor: backlog.pausedFor, retries }
@@ -100,12 +115,25 @@ export const lanesOf = (engine: Engine, started: Started): Lanes => {
     })
 
   return {
+    holding: started(
+      attempt(() => {
+        engine.flush()
+        return [...engine.lanes.backlogs.holding()].map(infoOf)
+      }),
+    ),
     lanes: started(
       attempt(() => {
         engine.flush()
         return engine.lanes.list(engine.head)
       }),
     ),
+    createLanes: (names) =>
+      started(
+        patient(() => {
+          engine.flush()
+          create(engine, names)
+        }),
+      ),
     openLane: (name, options) => started(openLane(name, options)),
     limitBacklog: (lane, max, maxBytes) => started(Effect.sync(() => limit(engine, lane, max, maxBytes))),
     setPaused: (lane, paused) => started(setPaused(engine, lane, paused)),

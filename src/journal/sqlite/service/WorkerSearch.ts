@@ -16,8 +16,8 @@ const searchSlice = 5
 
 /** The worker and the searches of an engine. */
 export interface WorkerSearch {
-  /** Starts the worker, unless it runs. It takes 6 MB, so an idle relay has none. */
-  readonly need: () => JournalWorker.JournalWorker | undefined
+  /** Something was written that the worker is to checkpoint. Starts it unless it runs: it takes 6 MB, so an idle relay has none. */
+  readonly written: () => void
   readonly page: (query: EventQuery) => Effect.Effect<EventPage, JournalError>
 }
 
@@ -49,5 +49,5 @@ export const make = Effect.fnUntraced(function* (
     yield* macrotask
     return yield* attempt(() => engine.guard(() => own.look(query, searchSlice)))
   })
-  return { need, page: (query) => Search.page(query, look) }
+  return { written: () => need()?.written(), page: (query) => Search.page(query, look) }
 })

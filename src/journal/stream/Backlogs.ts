@@ -1,0 +1,72 @@
+/** The backlogs of a log's lanes. Idle lanes cost nothing, however many there are: nobody iterates over them. */
+import type { Cursor } from "../Settlement.ts"
+import { Backlog } from "./Backlog.ts"
+
+/** The cursors of idle lanes follow the end of the log after this many events, or milliseconds. */
+export const passAfter = 10_000
+const passEvery = 60_000
+
+/** Decides when the cursors of idle lanes are to follow: a search and a start begin at the lowest cursor. */
+export class Passing {
+  #last = { end: 0, at: Number.NEGATIVE_INFINITY }
+
+  /** `now` is monotonic, in milliseconds. If they are to follow, the next time is counted from here. */
+  isDue(end: number, now: number): boolean {
+    if (end < this.#last.end + passAfter && now < this.#last.at + passEvery) return false
+    this.#last = { end, at: now }
+    return true
+  }
+}
+
+export class Backlogs extends Map<string, Backlog> {
+  /** All lanes that are not idle. A lane joins when it may hold something, and leaves when an iteration finds it idle. */
+  readonly #holding = new Set<Backlog>()
+
+  override set(lane: string, backlog: Backlog): this {
+    backlog.onHolding = () => this.#holding.add(backlog)
+    this.#holding.add(backlog)
+    return super.set(lane, backlog)
+  }
+
+  /** Returns the backlog of a lane. A lane that is not here begins at the cursor. */
+  begun(lane: string, cursor: Cursor, pausedFor = 0): Backlog {
+    const known = this.get(lane)
+    if (known !== undefined) return known
+    const backlog = new Backlog(lane, cursor, pausedFor)
+    this.set(lane, backlog)
+    return backlog
+  }
+
+  /** Lanes that have pending events or dead letters, or are paused. */
+  *holding(): Generator<Backlog> {
+    for (const backlog of this.#holding) {
+      if (this.get(backlog.lane) === backlog && backlog.isHolding) yield backlog
+      else this.#holding.delete(backlog)
+    }
+  }
+
+  /** Sequences from `from` to `to` that any lane waits for, ascending. */
+  pendingWithin(from: number, to: number): ReadonlyArray<number> {
+    const found = new Set<number>()
+    for (const backlog of this.holding()) {
+      for (const sequence of backlog.pendingWithin(from, to)) found.add(sequence)
+    }
+    return [...found].sort((a, b) => a - b)
+  }
+
+  /** Whether any lane waits for something from `from` to `to`. */
+  isPending(from: number, to: number): boolean {
+    for (const backlog of this.holding()) if (backlog.pendingWithin(from, to).length > 0) return true
+    return false
+  }
+
+  /**
+   * Lanes between `readFrom` and `head` that wait for nothing in the log. A lane below `readFrom` has to read the log by
+   * itself first.
+   */
+  behind(readFrom: number, head: number): ReadonlyArray<Backlog> {
+    return [...this.values()].filter(
+      ({ isWaiting, cursor }) => !isWaiting && readFrom <= cursor.sequence && cursor.sequence < head,
+    )
+  }
+}
