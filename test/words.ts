@@ -58,6 +58,22 @@ export const comments = (): { readonly all: number; readonly elliptic: ReadonlyA
   return { all: all.length, elliptic: all.filter(({ text }) => ellipsis.test(text)) }
 }
 
+/** Texts that operators read on a pager or a screen: annotations of alerts, and titles and descriptions of panels. */
+const monitoring: Readonly<Record<string, RegExp>> = {
+  "config/monitoring/alerts.rules.yml": /^ +(?:#|summary:|description:) "?(.*?)"?$/,
+  "config/monitoring/grafana.json": /^ +"(?:title|description)": "(.*)",?$/,
+}
+
+const monitoringTexts = (): ReadonlyArray<Place> =>
+  Object.entries(monitoring).flatMap(([file, form]) =>
+    readPage(file)
+      .split("\n")
+      .flatMap((line, index) => {
+        const [, text] = form.exec(line) ?? []
+        return text === undefined ? [] : [{ file, line: index + 1, text }]
+      }),
+  )
+
 const publicPages = [
   "README.md",
   "SECURITY.md",
@@ -69,27 +85,30 @@ const publicPages = [
 /** The rows of a reference's table are made of schemas, so their last cell is what is read. */
 const readable = (line: string): string => (line.startsWith("| `") ? (line.split(" | ").at(-1) ?? "") : line)
 
-/** The paragraphs, items and rows of the docs that lack a subject or a verb. */
+/** The paragraphs, items and rows of the docs, and the texts of alerts and panels, that lack a subject or a verb. */
 export const ellipticDocs = (): { readonly all: number; readonly elliptic: ReadonlyArray<Place> } => {
-  const all = publicPages.flatMap((file) =>
+  const ofPages = publicPages.flatMap((file) =>
     readPage(file)
       .split("\n")
       .map((text, index, lines) => ({ file, line: index + 1, text, before: lines[index - 1] ?? "" }))
       .filter(({ text, before }) => /^(- |\d+\. |\| `)/.test(text) || (before === "" && /^[A-Z]/.test(text)))
       .map(({ file, line, text }) => ({ file, line, text: readable(text).replace(/^(- |\d+\. )/, "") })),
   )
+  const all = [...ofPages, ...monitoringTexts()]
   return { all: all.length, elliptic: all.filter(({ text }) => ellipsis.test(text)) }
 }
 
-/** The lines of the docs that have a word to avoid. */
-export const avoidedWords = (): ReadonlyArray<Place & { readonly use: string }> =>
-  publicPages.flatMap((file) =>
+/** The lines of the docs, and the texts of alerts and panels, that have a word to avoid. */
+export const avoidedWords = (): ReadonlyArray<Place & { readonly use: string }> => {
+  const ofPages = publicPages.flatMap((file) =>
     readFileSync(join(root, file), "utf8")
       .split("\n")
-      .flatMap((text, index) =>
-        avoided.filter(([pattern]) => pattern.test(text)).map(([, use]) => ({ file, line: index + 1, text, use })),
-      ),
+      .map((text, index) => ({ file, line: index + 1, text })),
   )
+  return [...ofPages, ...monitoringTexts()].flatMap((place) =>
+    avoided.filter(([pattern]) => pattern.test(place.text)).map(([, use]) => ({ ...place, use })),
+  )
+}
 
 if (import.meta.main) {
   for (const { file, line, text } of [...comments().elliptic, ...ellipticDocs().elliptic])

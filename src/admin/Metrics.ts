@@ -77,6 +77,11 @@ const ofWebhooks = (counters: Counters.Counters, configured: RelayConfig["webhoo
       webhooks.map(([webhook, { quarantined }]) => [{ webhook }, quarantined]),
     ),
     counter("relay_events_unrouted_total", "Events that no route matched", counters.unrouted),
+    gauge(
+      "relay_events_unrouted_last_timestamp_seconds",
+      "When an event last came that no route matched; 0 if none has since the start",
+      counters.unroutedAt / 1000,
+    ),
     gauge("relay_bytes_in_flight", "Bytes of bodies being read or committed", counters.bytesInFlight),
     histogram("relay_commit_duration_seconds", "Waits of deliveries for the disk", Counters.commitBuckets, [
       { labels: {}, ...counters.commits },

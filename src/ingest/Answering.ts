@@ -78,7 +78,10 @@ export const make = Effect.fnUntraced(function* (
         event: event.id,
         type: event.type,
       })
-    } else if (sinks.length === 0) counters.unrouted += 1
+    } else if (sinks.length === 0) {
+      counters.unrouted += 1
+      counters.unroutedAt = event.receivedAt
+    }
     return new Response(null, { status: respond })
   }
 

@@ -28,6 +28,8 @@ export interface Counters {
   readonly webhooks: Map<string, WebhookCounters>
   /** Accepted, and matched by no route. */
   unrouted: number
+  /** Epoch milliseconds of the last such event; 0 without one. */
+  unroutedAt: number
   /** Durations of commits: a count for each of `commitBuckets`, one above, and the sum in seconds. */
   readonly commits: { readonly counts: Array<number>; sum: number }
   /** Bytes of bodies that are being read or committed. */
@@ -42,6 +44,7 @@ export const otherTypes = "other"
 export const make = (): Counters => ({
   webhooks: new Map(),
   unrouted: 0,
+  unroutedAt: 0,
   commits: { counts: Array.from({ length: commitBuckets.length + 1 }, () => 0), sum: 0 },
   bytesInFlight: 0,
 })

@@ -21,6 +21,7 @@ const names = [
   "relay_certificate_start_timestamp_seconds",
   "relay_events_total",
   "relay_events_unrouted_total",
+  "relay_events_unrouted_last_timestamp_seconds",
   "relay_duplicates_total",
   "relay_commit_duration_seconds",
   "relay_delivery_attempts_total",

@@ -7,6 +7,7 @@ import { expect, test } from "bun:test"
 import { spawnSync } from "node:child_process"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { states } from "../../src/admin/StatusProblem.ts"
 import { readPage } from "../lib/docs.ts"
 import { suiteUnless } from "../lib/lacking.ts"
 import { root } from "../lib/programs.ts"
@@ -18,12 +19,18 @@ const rules = "config/monitoring/alerts.rules.yml"
 /** The last minute before a change. A sample is a minute, and `*` the rest of the case. */
 const change = 10
 const steady = (value: number) => `${value}+0x*`
+/** The minute at which a condition has lasted for six hours. */
+const sixHours = change + 361
 /** A gauge that has another value from the change on. */
 const becomes = (before: number, after: number) => `${before}+0x${change} ${after}+0x*`
 /** A counter that rises each minute from the change on. */
 const rises = (by: number) => `0+0x${change} ${by}+${by}x*`
 /** A counter that rises once. */
 const once = becomes(0, 1)
+/** A gauge that has another value for six hours, and then its first one again. */
+const forSixHours = (before: number, after: number) => `${before}+0x${change} ${after}+0x360 ${before}+0x*`
+/** A counter that was at 1 at the first scrape. */
+const beforeTheFirstScrape = `_x${change} 1+0x*`
 
 interface Case {
   /** In the place of what a healthy relay exports. */
@@ -42,6 +49,9 @@ const begins = 'relay_certificate_start_timestamp_seconds{certificate="tls.certi
 const age = 'relay_lane_oldest_age_seconds{sink="lake"}'
 const backlog = 'relay_lane_backlog_events{sink="lake"}'
 const deadLetters = 'relay_dead_letters{sink="lake"}'
+const quarantined = 'relay_dead_letters{sink="_quarantine"}'
+const unrouted = "relay_events_unrouted_last_timestamp_seconds"
+const loaded = "relay_config_last_reload_success_timestamp_seconds"
 
 /** A rule's `for` holds it back up to the minute before the last one. */
 const cases: Readonly<Record<string, Case>> = {
@@ -49,17 +59,28 @@ const cases: Readonly<Record<string, Case>> = {
 
   "deliveries that get 503": {
     series: { [requests(503)]: rises(1) },
-    at: { 15: [], 16: ["RelayRefusesDeliveries"] },
+    at: { 15: [], 16: ["RelayRefusesDeliveries"], [sixHours]: ["RelayRefusesDeliveries"] },
   },
   "one delivery that got a 503": { series: { [requests(503)]: once }, at: { 12: [], 16: [], 20: [] } },
   "a relay that is not ready": {
     series: { relay_ready: becomes(1, 0) },
-    at: { 10: [], 11: [], 12: ["RelayNotReady"] },
+    at: { 10: [], 11: [], 12: ["RelayNotReady"], [sixHours]: ["RelayNotReady"] },
   },
-  "an internal error": { series: { [requests(500)]: once }, at: { 10: [], 11: ["RelayBug"], 60: [] } },
+  "an internal error": {
+    series: { [requests(500)]: once },
+    at: { 10: [], 11: ["RelayBug"], 70: ["RelayBug"], 71: [] },
+  },
+  "an internal error before the first scrape": {
+    series: { [requests(500)]: beforeTheFirstScrape },
+    at: { 10: ["RelayBug"], 69: ["RelayBug"], 71: [] },
+  },
+  "a secret that had expired before the first scrape": {
+    series: { [failures("expired")]: beforeTheFirstScrape },
+    at: { 10: ["RelayExpiredSecretInUse"], 71: [] },
+  },
   "6 of 100 signatures that fail": {
     series: { [requests(401)]: rises(6), [requests(202)]: rises(94), [failures("mismatch")]: rises(6) },
-    at: { 20: [], 21: ["RelaySignatureFailures"] },
+    at: { 20: [], 21: ["RelaySignatureFailures"], [sixHours]: ["RelaySignatureFailures"] },
   },
   "5 of 100 signatures that fail": {
     series: { [requests(401)]: rises(5), [requests(202)]: rises(95), [failures("mismatch")]: rises(5) },
@@ -67,7 +88,7 @@ const cases: Readonly<Record<string, Case>> = {
   },
   "an expired secret in use": {
     series: { [requests(202)]: rises(99), [failures("expired")]: rises(1) },
-    at: { 10: [], 11: ["RelayExpiredSecretInUse"] },
+    at: { 10: [], 11: ["RelayExpiredSecretInUse"], [sixHours]: ["RelayExpiredSecretInUse"] },
   },
   "a certificate of six hours, with a third of them left": {
     series: { [begins]: steady(0), [expires]: steady(hours(6)) },
@@ -85,22 +106,31 @@ const cases: Readonly<Record<string, Case>> = {
   },
   "a sink that is misconfigured": {
     series: { [state("misconfigured")]: becomes(0, 1) },
-    at: { 15: [], 16: ["RelayLaneNeedsAPerson"] },
+    at: { 15: [], 16: ["RelayLaneNeedsAPerson"], [sixHours]: ["RelayLaneNeedsAPerson"] },
   },
   "a sink that is blocked": {
     series: { [state("blocked")]: becomes(0, 1) },
-    at: { 15: [], 16: ["RelayLaneNeedsAPerson"] },
+    at: { 15: [], 16: ["RelayLaneNeedsAPerson"], [sixHours]: ["RelayLaneNeedsAPerson"] },
   },
-  "a lane that failed": { series: { [state("failed")]: becomes(0, 1) }, at: { 10: [], 11: ["RelayLaneFailed"] } },
-  "a lane that stalls": { series: { [state("stalled")]: becomes(0, 1) }, at: { 10: [], 11: ["RelayLaneStalled"] } },
+  "a lane that failed": {
+    series: { [state("failed")]: becomes(0, 1) },
+    at: { 10: [], 11: ["RelayLaneFailed"], [sixHours]: ["RelayLaneFailed"] },
+  },
+  "a lane that stalls": {
+    series: { [state("stalled")]: becomes(0, 1) },
+    at: { 10: [], 11: ["RelayLaneStalled"], [sixHours]: ["RelayLaneStalled"] },
+  },
   "a sink that is unavailable": {
     series: { [state("waiting")]: becomes(0, 1) },
-    at: { 25: [], 26: ["RelayLaneAway"] },
+    at: { 25: [], 26: ["RelayLaneAway"], [sixHours]: ["RelayLaneAway"] },
   },
-  "a sink that is paused": { series: { [state("paused")]: becomes(0, 1) }, at: { 70: [], 71: ["RelayLanePaused"] } },
+  "a sink that is paused": {
+    series: { [state("paused")]: becomes(0, 1) },
+    at: { 70: [], 71: ["RelayLanePaused"], [sixHours]: ["RelayLanePaused"] },
+  },
   "events of a sink that is not in the config": {
     series: { [state("orphaned")]: becomes(0, 1), [backlog]: becomes(0, 3) },
-    at: { 25: [], 26: ["RelayLaneOrphaned"] },
+    at: { 25: [], 26: ["RelayLaneOrphaned"], [sixHours]: ["RelayLaneOrphaned"] },
   },
   "no events of a sink that is not in the config": {
     series: { [state("orphaned")]: becomes(0, 1) },
@@ -108,37 +138,57 @@ const cases: Readonly<Record<string, Case>> = {
   },
   "a sink that is a quarter of an hour behind": {
     series: { [age]: becomes(900, 901) },
-    at: { 20: [], 21: ["RelayLaneLags"] },
+    at: { 20: [], 21: ["RelayLaneLags"], [sixHours]: ["RelayLaneLags"] },
   },
-  "a dead letter": {
-    series: { [deadLetters]: becomes(2, 3) },
-    at: { 10: [], 11: ["RelayDeadLetters"], 24: ["RelayDeadLetters"], 60: [] },
+  "a dead letter for six hours": {
+    series: { [deadLetters]: forSixHours(0, 1) },
+    at: { 10: [], 11: ["RelayDeadLetters"], 180: ["RelayDeadLetters"], 371: ["RelayDeadLetters"], 372: [] },
   },
-  "dead letters that are replayed": { series: { [deadLetters]: becomes(3, 2) }, at: { 11: [], 20: [] } },
-  "a delivery in quarantine": {
-    series: { 'relay_quarantined_total{webhook="scheduling"}': once, 'relay_dead_letters{sink="_quarantine"}': once },
-    at: { 10: [], 11: ["RelayQuarantine"], 60: [] },
+  "dead letters from before the first scrape": {
+    series: { [deadLetters]: steady(3) },
+    at: { 0: ["RelayDeadLetters"], 360: ["RelayDeadLetters"] },
   },
-  "an event that no route matches": {
-    series: { relay_events_unrouted_total: once },
-    at: { 10: [], 11: ["RelayUnrouted"], 120: [] },
+  "some of the dead letters are replayed": {
+    series: { [deadLetters]: becomes(3, 2) },
+    at: { 11: ["RelayDeadLetters"], 20: ["RelayDeadLetters"] },
+  },
+  "a delivery in quarantine for six hours": {
+    series: { [quarantined]: forSixHours(0, 1) },
+    at: { 10: [], 11: ["RelayQuarantine"], 180: ["RelayQuarantine"], 371: ["RelayQuarantine"], 372: [] },
+  },
+  "a delivery in quarantine from before the first scrape": {
+    series: { [quarantined]: steady(1) },
+    at: { 0: ["RelayQuarantine"], 360: ["RelayQuarantine"] },
+  },
+  "an event that no route matches, and a reload six hours later": {
+    series: { [unrouted]: becomes(0, 660), [loaded]: `1+0x${change} 1+0x360 22260+0x*` },
+    at: { 10: [], 11: ["RelayUnrouted"], 180: ["RelayUnrouted"], 371: ["RelayUnrouted"], 372: [] },
+  },
+  "an event that no route matched before the first scrape": {
+    series: { [unrouted]: steady(2), [loaded]: steady(1) },
+    at: { 0: ["RelayUnrouted"], 360: ["RelayUnrouted"] },
   },
   "a name that the sender left": {
     series: { 'relay_unredacted_fields_total{webhook="scheduling",field="first_name"}': once },
-    at: { 10: [], 11: ["RelayUnredacted"], 120: [] },
+    at: { 10: [], 11: ["RelayUnredacted"], 70: ["RelayUnredacted"], 71: [] },
   },
   "a journal that is four fifths full": { series: { relay_journal_filling_ratio: steady(0.8) }, at: { 60: [] } },
   "a journal that fills": {
     series: { relay_journal_filling_ratio: becomes(0.8, 0.81) },
-    at: { 15: [], 16: ["RelayJournalFilling"] },
+    at: { 15: [], 16: ["RelayJournalFilling"], [sixHours]: ["RelayJournalFilling"] },
   },
   "a journal that is nearly full": {
     series: { relay_journal_filling_ratio: becomes(0.8, 0.96) },
-    at: { 10: [], 11: ["RelayJournalNearlyFull"], 16: ["RelayJournalFilling", "RelayJournalNearlyFull"] },
+    at: {
+      10: [],
+      11: ["RelayJournalNearlyFull"],
+      16: ["RelayJournalFilling", "RelayJournalNearlyFull"],
+      [sixHours]: ["RelayJournalFilling", "RelayJournalNearlyFull"],
+    },
   },
   "a journal that lost events": {
     series: { relay_journal_red: becomes(0, 1) },
-    at: { 10: [], 11: ["RelayJournalRed"] },
+    at: { 10: [], 11: ["RelayJournalRed"], [sixHours]: ["RelayJournalRed"] },
   },
   "commits of more than half a second, 2 of 100": {
     series: {
@@ -147,7 +197,7 @@ const cases: Readonly<Record<string, Case>> = {
       'relay_commit_duration_seconds_bucket{le="3"}': rises(100),
       'relay_commit_duration_seconds_bucket{le="+Inf"}': rises(100),
     },
-    at: { 20: [], 21: ["RelayCommitsSlow"] },
+    at: { 20: [], 21: ["RelayCommitsSlow"], [sixHours]: ["RelayCommitsSlow"] },
   },
   "commits of half a second": {
     series: {
@@ -160,13 +210,16 @@ const cases: Readonly<Record<string, Case>> = {
   },
   "a config that is refused": {
     series: { relay_config_last_reload_successful: becomes(1, 0) },
-    at: { 15: [], 16: ["RelayReloadFailed"] },
+    at: { 15: [], 16: ["RelayReloadFailed"], [sixHours]: ["RelayReloadFailed"] },
   },
 }
 
 /** It is about all relays at once. */
 const noRelay: Readonly<Record<string, Case>> = {
-  "no relay": { series: { relay_build_info: `1+0x${change} stale` }, at: { 12: [], 13: ["RelayDown"] } },
+  "no relay": {
+    series: { relay_build_info: `1+0x${change} stale` },
+    at: { 12: [], 13: ["RelayDown"], [sixHours]: ["RelayDown"] },
+  },
 }
 
 /** Two relays of a fleet. */
@@ -178,7 +231,7 @@ const silentAtOne: Readonly<Record<string, Case>> = {
 const silentAtAll: Readonly<Record<string, Case>> = {
   "a sender that is silent": {
     series: { [silence]: becomes(0, 1) },
-    at: { 10: [], 11: ["RelaySenderSilent"], 60: ["RelaySenderSilent"] },
+    at: { 10: [], 11: ["RelaySenderSilent"], [sixHours]: ["RelaySenderSilent"] },
   },
   "another relay of its fleet": { series: { [silence]: becomes(0, 1) }, at: { 11: ["RelaySenderSilent"] } },
 }
@@ -188,7 +241,14 @@ const selector = ({ name, labels }: (typeof exported)[number]): string =>
 /** Its version aside, for which no rule asks. */
 const seriesOf = new Map(exported.map((one) => [one.name === "relay_build_info" ? one.name : selector(one), one]))
 /** What a healthy relay has; its clock begins with the test's. */
-const healthy: Readonly<Record<string, string>> = { [expires]: steady(days(90)), [begins]: steady(0) }
+const healthy: Readonly<Record<string, string>> = {
+  [expires]: steady(days(90)),
+  [begins]: steady(0),
+  [failures("expired")]: steady(0),
+  'relay_unredacted_fields_total{webhook="scheduling",field="email"}': steady(0),
+  [unrouted]: steady(0),
+  [loaded]: steady(0),
+}
 
 const alerts = [...readPage(rules).matchAll(/- alert: (\w+)\n(?:.|\n)*?severity: (\w+)/g)]
 const severities = new Map(alerts.map(([, alert = "", severity = ""]) => [alert, severity]))
@@ -218,6 +278,20 @@ const fleet = (cases: ReadonlyArray<readonly [string, Case]>) => ({
   promql_expr_test: cases.flatMap(expectedOfCase),
 })
 
+test("each alert that has a state of `relay status` has its severity", () => {
+  const runbooks = [
+    ...readPage(rules).matchAll(/- alert: (\w+)\n(?:.|\n)*?runbooks\.md#([a-z-]+)(?:\{\{ \$labels\.state \}\})?/g),
+  ]
+  const known = runbooks.flatMap(([, alert = "", runbook = ""]) =>
+    // The lane's state is a part of one runbook's name: the two that it may be are of one level.
+    Object.entries(states)
+      .filter(([state]) => state === (runbook === "sink-" ? "sink-blocked" : runbook))
+      .map(([, level]) => [alert, level] as const),
+  )
+  expect(known.length).toBeGreaterThan(15)
+  expect(known.filter(([alert, level]) => severities.get(alert) !== level)).toEqual([])
+})
+
 test("each alert has a case in which it fires, about series that a relay exports", () => {
   const all = Object.values({ ...cases, ...noRelay, ...silentAtOne, ...silentAtAll })
   const firing = new Set(all.flatMap(({ at }) => Object.values(at).flat()))
@@ -242,7 +316,7 @@ suiteUnless(reasonToSkip(), "the alert rules in Prometheus", () => {
     const tests = [cases, noRelay, silentAtOne, silentAtAll].map((all) => fleet(Object.entries(all)))
     writeFileSync(file, JSON.stringify({ rule_files: [join(root, rules)], evaluation_interval: "1m", tests }))
     expect(promtool(["test", "rules", file])).toEqual({ status: 0, said: expect.stringContaining("SUCCESS") })
-  }, 60_000)
+  }, 240_000)
 
   test("are read without a complaint, and so are the relay's metrics", () => {
     expect(promtool(["check", "rules", rules])).toMatchObject({ status: 0 })

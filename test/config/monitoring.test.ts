@@ -47,7 +47,7 @@ const faults = (expr: string): ReadonlyArray<string> => {
     }
   }
   const bare = expr.replaceAll(/\{[^}]*\}|\[[^\]]*\]|"[^"]*"/g, " ")
-  const names = [...bare.matchAll(/[a-z_]+/g)].map(([name]) => name)
+  const names = [...bare.matchAll(/(?<![a-z_0-9])[a-z_]+/g)].map(([name]) => name)
   const metrics = names.filter((name) => name.startsWith("relay_"))
   if (metrics.length === 0) say("no metric of the relay")
   for (const metric of metrics) if (!series.has(metric)) say(`no metric is named ${metric}`)

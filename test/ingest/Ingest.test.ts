@@ -66,6 +66,7 @@ describe("a delivery is accepted", () => {
       expect((yield* send(delivery(envelope("block.created")))).status).toBe(202)
       expect((yield* entries).map((_) => _.sinks)).toEqual([[]])
       expect(counters.unrouted).toBe(1)
+      expect(counters.unroutedAt).toBe((yield* entries)[0]?.event.receivedAt ?? 0)
     }),
   )
 
