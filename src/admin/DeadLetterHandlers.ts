@@ -42,18 +42,16 @@ export const layer = HttpApiBuilder.group(
 
     const { pages, find, all } = SelectedDeadLetters.of(archive)
 
+    /** Changes all that a selection means, oldest first: sinks that keep an order get them in it. */
     const changeAll = Effect.fnUntraced(function* (selection: Api.Selection, change: Change, onProgress: OnProgress) {
       if ("ids" in selection) return yield* change(selection.ids)
-      const lanes = (yield* archive.lanes).filter(({ name }) => name === (selection.lane ?? name))
-      // How many there are of a type is not known: all of the lanes are the upper bound.
-      const bound = lanes.reduce((sum, { deadLetters }) => sum + deadLetters, 0)
+      const newestFirst = yield* Stream.runCollect(Stream.map(all(selection), ({ id }) => id))
+      const ids = newestFirst.toReversed()
       let count = 0
-      yield* Stream.runForEach(pages(selection), (page) =>
-        Effect.map(change(page.map(({ id }) => id)), (changed) => {
-          count += changed
-          onProgress(count / Math.max(1, bound))
-        }),
-      )
+      for (let next = 0; next < ids.length; next += SelectedDeadLetters.step) {
+        count += yield* change(ids.slice(next, next + SelectedDeadLetters.step))
+        onProgress(next / ids.length)
+      }
       return count
     })
 

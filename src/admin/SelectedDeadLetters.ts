@@ -5,7 +5,7 @@ import * as DeadLetterId from "../journal/DeadLetterId.ts"
 import type { Filter, Selection } from "./Api.ts"
 
 /** A selection is read and changed in steps of this many. */
-const step = 500
+export const step = 500
 
 /** The id just above `id`: the page before it begins with `id` itself. */
 const justAbove = (id: string): { readonly lane: string; readonly before: string } | undefined => {

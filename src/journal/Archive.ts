@@ -105,13 +105,13 @@ export class Archive extends Context.Service<
     /** Dead letters, newest first: at most `limit` and at most some megabytes; empty at the end. */
     deadLetters(query: DeadLetterQuery): Effect.Effect<ReadonlyArray<StoredDeadLetter>, JournalError>
     /**
-     * Appends dead letters again for their lane, and removes each in the
-     * transaction that appends it; succeeds with their number. Those of the quarantine are routed
-     * by `reroute`: they are appended as deliveries, not as replays, or stay. Ids
-     * that are not dead letters any more are passed over.
+     * Appends dead letters again for their lane, oldest first, and removes each in
+     * the transaction that appends it. Succeeds with their number. Those of the
+     * quarantine are routed by `reroute`: they are appended as deliveries, not as
+     * replays, or stay. Ids that are not dead letters any more are ignored.
      */
     replayDeadLetters(ids: ReadonlyArray<string>, reroute?: Reroute): Effect.Effect<number, JournalError>
-    /** Removes dead letters for good, in one transaction; succeeds with the number of those that there were. */
+    /** Removes dead letters for good, in slices. Succeeds with the number of those that there were. */
     dropDeadLetters(ids: ReadonlyArray<string>): Effect.Effect<number, JournalError>
 
     /**

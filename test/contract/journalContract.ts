@@ -13,6 +13,7 @@ import { importContract } from "./journal/importContract.ts"
 import { lanesContract } from "./journal/lanesContract.ts"
 import { logContract } from "./journal/logContract.ts"
 import { movedLanesContract } from "./journal/movedLanesContract.ts"
+import { roomContract } from "./journal/roomContract.ts"
 import type { Create } from "./journal/sessions.ts"
 
 /** Tests a journal: `name` is in the titles, and `create` is called once a test. */
@@ -23,6 +24,7 @@ export const journalContract = (name: string, create: Create): void => {
   movedLanesContract(name, create)
   deadLettersContract(name, create)
   importContract(name, create)
+  roomContract(name, create)
   auditContract(name, create)
   erasureContract(name, create)
   durabilityContract(name, create)

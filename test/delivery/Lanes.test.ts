@@ -2,6 +2,7 @@ import { describe, expect } from "bun:test"
 import { Clock, Duration, Effect, Fiber, Latch, Layer } from "effect"
 import { Lanes } from "../../src/delivery/Lanes.ts"
 import type { Entry } from "../../src/event/Entry.ts"
+import { Archive } from "../../src/journal/Archive.ts"
 import { type Log, unavailable } from "../../src/journal/Journal.ts"
 import type * as Router from "../../src/routing/Router.ts"
 import { allSent, type Sink, SinkError, SinkMisconfigured, SinkThrottled } from "../../src/sinks/Sink.ts"
@@ -255,6 +256,25 @@ describe("a lane", () => {
         expect(ofKey).toEqual(ofKey.toSorted((a, b) => a - b))
       }
       expect(sink.delivered.indexOf(12)).toBeLessThan(sink.delivered.indexOf(1))
+    }).pipe(Effect.provide(relay([spec("sink", sink.sink, { order: "key" })])))
+  })
+
+  it.effect("keeps the order of replayed dead letters of a key, oldest first, across retries", () => {
+    let refuses = true
+    const sink = scripted((entry, attempt) => {
+      if (refuses) return tooLarge
+      return entry.sequence === 6 && attempt === 1 ? failed : "pass"
+    })
+    return Effect.gen(function* () {
+      yield* append(5, ["sink"])
+      yield* pass("30 seconds")
+      refuses = false
+      const archive = yield* Archive
+      const newestFirst = yield* letters("sink")
+      expect(newestFirst.map(({ sequence }) => sequence)).toEqual([5, 4, 3, 2, 1])
+      yield* archive.replayDeadLetters(newestFirst.map(({ id }) => id))
+      yield* pass("45 seconds")
+      expect(sink.delivered).toEqual([6, 7, 8, 9, 10])
     }).pipe(Effect.provide(relay([spec("sink", sink.sink, { order: "key" })])))
   })
 

@@ -2,8 +2,8 @@ import { eventsContract } from "../contract/eventsContract.ts"
 import { journalContract } from "../contract/journalContract.ts"
 import * as MemoryJournal from "./MemoryJournal.ts"
 
-const create = () => {
-  const layer = MemoryJournal.create()
+const create = (maxSize?: number) => {
+  const layer = MemoryJournal.create(maxSize)
   return () => layer
 }
 journalContract("MemoryJournal", create)

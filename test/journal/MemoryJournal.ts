@@ -2,14 +2,18 @@
  * The journal in memory, for tests: the simplest one that keeps the contract.
  *
  * Everything is durable at once, so an append never waits. It remembers every
- * delivery, limits only the backlog of lanes, and never prunes. Opened again it
+ * delivery, limits its size and the backlog of lanes, and never prunes. Opened again it
  * has the state that it was closed with.
  */
 import { Clock, Effect, Exit, Layer } from "effect"
 import type { Entry } from "../../src/event/Entry.ts"
-import { type Event, quarantine } from "../../src/event/Event.ts"
+import type { Event } from "../../src/event/Event.ts"
 import type { Archive } from "../../src/journal/Archive.ts"
 import { type AuditRecord, kept } from "../../src/journal/AuditLog.ts"
+import * as DeadLetterChanges from "../../src/journal/archive/DeadLetterChanges.ts"
+import { importEvents } from "../../src/journal/archive/Imports.ts"
+import type { JournalTables, RemovedLetters, SliceRows } from "../../src/journal/archive/JournalTables.ts"
+import * as Reappending from "../../src/journal/archive/Reappending.ts"
 import { type DeliveryStatus, type FoundEvent, matchOf } from "../../src/journal/EventQuery.ts"
 import type { AppendExit, Journal } from "../../src/journal/Journal.ts"
 import { full, refused, unavailable } from "../../src/journal/JournalError.ts"
@@ -28,8 +32,8 @@ import {
 import { settledAt } from "../../src/journal/stream/Cursors.ts"
 import { erasedEvent, sendable, withoutAnswers } from "../../src/journal/stream/Erasure.ts"
 import { type Ended, endedStatus, linksOf } from "../../src/journal/stream/OutcomeRecord.ts"
-import { toMove, toReplay } from "../../src/journal/stream/Reappended.ts"
-import { bodyChecksum } from "../../src/journal/stream/Record.ts"
+import { type Reappended, toMove, toReplay } from "../../src/journal/stream/Reappended.ts"
+import { bodyChecksum, Origin } from "../../src/journal/stream/Record.ts"
 import { servicesOf, type WholeJournal } from "../../src/journal/WholeJournal.ts"
 import * as Pattern from "../../src/routing/Pattern.ts"
 
@@ -60,9 +64,10 @@ const isWhole = ({ retry, pausedFor }: Settlement): boolean =>
 
 const size = (entry: Entry): number => entry.event.body.length
 
-const make = (): WholeJournal => {
+const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal => {
   const log: Array<Entry> = []
-  const imported = new Set<string>()
+  /** By the place in another journal, the lanes that the event was imported for. */
+  const importedFor = new Map<string, ReadonlyArray<string>>()
   const copies = new Map<number, "replayed" | "moved">()
   const delivered = new Map<string, Array<DeliveredRange>>()
   const ended: Array<Ended> = []
@@ -132,6 +137,8 @@ const make = (): WholeJournal => {
       counters.duplicates++
       return Exit.succeed("duplicate")
     }
+    // Tests append thousands: without a limit the bytes aren't counted.
+    if (maxSize < Number.MAX_SAFE_INTEGER && whyFull() !== "") return Exit.fail(full("maxSize", whyFull()))
     for (const sink of sinks) {
       const lane = lanes.get(sink)
       // Tests append thousands: what has no limit is not counted.
@@ -252,6 +259,59 @@ const make = (): WholeJournal => {
     source.dead.clear()
     return moved
   })
+
+  const removeAll = ({ keys, outcome, copies, why }: RemovedLetters): number =>
+    keys.filter(({ lane: name, sequence }, index) => {
+      const [lane, copy] = [lanes.get(name), copies[index]]
+      if (lane?.dead.has(sequence) !== true) return false
+      leaves(outcome, name, sequence, why, { ...(copy !== undefined && { copy }), note: noteOf(lane, sequence) })
+      return lane.dead.delete(sequence)
+    }).length
+  const importKey = (journal: string, sequence: number) => JSON.stringify([journal, sequence])
+  const appendAgain = ({ event, sinks }: Reappended, origin: Origin): number | undefined => {
+    if (origin === Origin.delivered && isSeen(event)) return undefined
+    if (origin === Origin.delivered) keep(event, sinks)
+    else put(event, sinks, origin === Origin.replayed ? "replayed" : "moved")
+    return log.length
+  }
+
+  const rows: SliceRows = {
+    letters: (keys) => {
+      const all = letters()
+      const found = keys.flatMap(
+        (key) => all.find((one) => one.lane === key.lane && one.sequence === key.sequence) ?? [],
+      )
+      return Effect.succeed({ done: keys.length, letters: found })
+    },
+    entries: (sequences) =>
+      Effect.succeed({
+        done: sequences.length,
+        entries: new Map(log.filter(({ sequence }) => sequences.includes(sequence)).map((one) => [one.sequence, one])),
+      }),
+    received: (entries) => Effect.succeed(new Set(entries.filter(({ event }) => isSeen(event)))),
+    importedFor: (journal, sequences) =>
+      Effect.succeed(
+        new Map(sequences.map((sequence) => [sequence, importedFor.get(importKey(journal, sequence)) ?? []])),
+      ),
+    append: (entries, origin, also) =>
+      Effect.sync(() => {
+        const copies = entries.map((entry) => appendAgain(entry, origin))
+        const { removed, ended: more = [], imported = [], letters = [] } = also(copies)
+        if (removed !== undefined) removeAll(removed)
+        ended.push(...more)
+        for (const { journal, sequence, lanes } of imported) importedFor.set(importKey(journal, sequence), lanes)
+        for (const { lane, entry, ...letter } of letters) laneOf(lane).dead.set(entry.sequence, { ...letter, entry })
+      }),
+    remove: (removed) => Effect.sync(() => removeAll(removed)),
+  }
+  const usedBytes = () => log.reduce((sum, entry) => sum + size(entry), 0)
+  const whyFull = () => (usedBytes() < maxSize ? "" : 'The journal has reached its largest size ("journal.maxSize").')
+  const tables: JournalTables = {
+    whyFull,
+    logOf: () => "own",
+    importable: (_, events) => Effect.succeed(events),
+    slice: (work) => work(rows),
+  }
 
   return {
     appendUnsafe,
@@ -379,52 +439,9 @@ const make = (): WholeJournal => {
           )
           .slice(0, query.limit)
       }),
-    replayDeadLetters: (ids, reroute) =>
-      byOperator((why) =>
-        Effect.sync(() => {
-          let count = 0
-          const found = letters().filter(({ id, entry }) => ids.includes(id) && entry.event.erased === undefined)
-          for (const { lane, sequence, entry } of found.reverse()) {
-            if (lane === quarantine && reroute !== undefined) {
-              const routed = reroute(entry.event)
-              if (routed === undefined) continue
-              if (!bodiesLike(routed.event).has(bodyChecksum(routed.event))) keep(routed.event, routed.sinks)
-            } else {
-              put(entry.event, [lane], "replayed")
-            }
-            leaves("replayed", lane, sequence, why, { copy: log.length, note: noteOf(lanes.get(lane), sequence) })
-            lanes.get(lane)?.dead.delete(sequence)
-            count++
-          }
-          return count
-        }),
-      ),
-    dropDeadLetters: (ids) =>
-      byOperator((why) =>
-        Effect.sync(() => {
-          const found = letters().filter((letter) => ids.includes(letter.id))
-          for (const { lane, sequence } of found) {
-            leaves("dropped", lane, sequence, why, { note: noteOf(lanes.get(lane), sequence) })
-            lanes.get(lane)?.dead.delete(sequence)
-          }
-          return found.length
-        }),
-      ),
-    replay: (targets) =>
-      byOperator((why) =>
-        Effect.sync(() => {
-          const gone: Array<number> = []
-          for (const { sequence, sinks } of targets) {
-            const entry = log[sequence - 1]
-            if (entry === undefined || entry.event.erased !== undefined) gone.push(sequence)
-            else {
-              put(entry.event, sinks, "replayed")
-              leaves("copied", "", sequence, why, { copy: log.length })
-            }
-          }
-          return { done: targets.length, gone }
-        }),
-      ),
+    replayDeadLetters: (ids, reroute) => DeadLetterChanges.replay(tables, ids, reroute),
+    dropDeadLetters: (ids) => DeadLetterChanges.drop(tables, ids),
+    replay: (targets) => Reappending.replay(tables, targets),
     erase: (sequences, giveUp) =>
       byOperator((why) =>
         Effect.sync(() => {
@@ -466,26 +483,7 @@ const make = (): WholeJournal => {
         }),
       ),
     scrub: Effect.succeed([]),
-    import: (journal, events) =>
-      Effect.sync(() => {
-        const counts = { pending: 0, deadLetters: 0, known: 0 }
-        for (const { sequence, event, replayed, pending, dead } of events) {
-          const keyFor = (lane: string) => JSON.stringify([journal, sequence, lane])
-          const isKnown = dead === undefined && !replayed && event.problem === undefined && isSeen(event)
-          const fresh = isKnown ? [] : pending.filter((lane) => !imported.has(keyFor(lane)))
-          counts.known += pending.length - fresh.length
-          counts[dead === undefined ? "pending" : "deadLetters"] += fresh.length
-          if (fresh.length === 0) continue
-          for (const lane of fresh) imported.add(keyFor(lane))
-          put(event, dead === undefined ? fresh : [], "moved")
-          if (dead === undefined) continue
-          for (const lane of fresh) {
-            const entry = { sequence: log.length, event, sinks: [lane], replayed: false }
-            laneOf(lane).dead.set(log.length, { ...dead, entry })
-          }
-        }
-        return counts
-      }),
+    import: (journal, events) => importEvents(tables, journal, events),
     events: (query) =>
       Effect.gen(function* () {
         const match = matchOf(query)
@@ -519,8 +517,8 @@ const make = (): WholeJournal => {
       alarm: { lines: [], since: 0 },
       head: log.length,
       first: 1,
-      usedBytes: log.reduce((sum, entry) => sum + size(entry), 0),
-      maxBytes: Number.MAX_SAFE_INTEGER,
+      usedBytes: usedBytes(),
+      maxBytes: maxSize,
       filling: 0 as const,
       counters: { ...counters },
       engine: {},
@@ -559,7 +557,8 @@ const make = (): WholeJournal => {
 }
 
 /** A new, empty journal; the layer opens the same one again. */
-export const create = (): Layer.Layer<Journal | Archive> => Layer.succeedContext(servicesOf(make()))
+export const create = (maxSize?: number): Layer.Layer<Journal | Archive> =>
+  Layer.succeedContext(servicesOf(make(maxSize)))
 
 /** A new one each time that it is built. */
 export const layer: Layer.Layer<Journal | Archive> = Layer.syncContext(() => servicesOf(make()))

@@ -8,8 +8,8 @@ import { optionsAt } from "./samples.ts"
 let count = 0
 
 /** A new, empty journal on disk, as the contracts want it. */
-export const createSqlite = () => {
-  const at = options()
+export const createSqlite = (maxSize?: number) => {
+  const at = options(maxSize === undefined ? {} : { maxSize })
   return () => SqliteJournal.layer(at)
 }
 

@@ -111,7 +111,7 @@ export class Intake {
     const { config, progress, queue } = this.#parts
     if (!progress.take(entry)) return
     const { digest, order } = config
-    const key = digest !== undefined || (order === "key" && !entry.replayed) ? this.#keyOf(entry) : ""
+    const key = digest !== undefined || order === "key" ? this.#keyOf(entry) : ""
     if (key === undefined) return
     if (digest === undefined) queue.add({ entry, key, previous: progress.previous }, now)
     else progress.collect({ entry, key }, Duration.toMillis(digest.wait))

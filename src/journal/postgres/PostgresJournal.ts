@@ -11,6 +11,9 @@
 import { Clock, Deferred, Effect, type Scope } from "effect"
 import * as Monotonic from "../../event/Monotonic.ts"
 import { rounds } from "../../event/Rounds.ts"
+import * as DeadLetterChanges from "../archive/DeadLetterChanges.ts"
+import { importEvents } from "../archive/Imports.ts"
+import * as Reappending from "../archive/Reappending.ts"
 import { JournalBroken, type JournalError } from "../JournalError.ts"
 import { totals } from "../LaneTotals.ts"
 import * as WallClock from "../WallClock.ts"
@@ -19,8 +22,8 @@ import { noStream } from "./append/StreamWriter.ts"
 import * as EventErasing from "./archive/EventErasing.ts"
 import { EventFinder } from "./archive/EventFinder.ts"
 import * as LaneOperations from "./archive/LaneOperations.ts"
-import { Operations } from "./archive/Operations.ts"
 import * as PostgresStatus from "./archive/PostgresStatus.ts"
+import * as PostgresTables from "./archive/PostgresTables.ts"
 import type { Database } from "./connection/Database.ts"
 import { refusing } from "./connection/DatabaseRefusal.ts"
 import * as WriteTrouble from "./connection/WriteTrouble.ts"
@@ -73,9 +76,10 @@ export const make = Effect.fnUntraced(function* (
   yield* Effect.forkScoped(rounds("reading the alarm", keepAlarm, beatEvery))
   yield* Effect.forkScoped(rounds("counting dead letters", count, beatEvery))
 
-  const operations = new Operations(db, writer, () => {
+  const recount = () => {
     for (const stream of fleet.streams) stream.recount()
-  })
+  }
+  const tables = PostgresTables.make(db, writer, () => admission.whyFull(report), recount)
   const audit = AuditTable.make(db, options.name, wallClock)
   const finder = new EventFinder(db, () => fleet.now())
   /** The head of the stream that this relay writes, or wrote last. */
@@ -123,14 +127,14 @@ export const make = Effect.fnUntraced(function* (
     setPaused: (name, paused) => askingAgain(fleet.setPaused(name, paused)),
     moveLane: (from, to) => asking(LaneOperations.move(db, member, from, to)),
     dropLane: (name) => asking(LaneOperations.drop(db, member, name)),
-    deadLetters: (query) => askingAgain(operations.deadLetters(query)),
-    replayDeadLetters: (ids, reroute) => asking(operations.replayDeadLetters(ids, reroute)),
-    dropDeadLetters: (ids) => asking(operations.dropDeadLetters(ids)),
+    deadLetters: (query) => askingAgain(PostgresTables.deadLetters(db, query)),
+    replayDeadLetters: (ids, reroute) => asking(DeadLetterChanges.replay(tables, ids, reroute)),
+    dropDeadLetters: (ids) => asking(DeadLetterChanges.drop(tables, ids)),
     events: (query) => askingAgain(finder.page(query)),
     end: askingAgain(finder.end),
-    replay: (targets) => asking(operations.replay(targets)),
+    replay: (targets) => asking(Reappending.replay(tables, targets)),
     erase: (sequences, giveUp) => asking(EventErasing.erase(member, sequences, giveUp)),
     scrub: asking(EventErasing.scrub(db)),
-    import: (journal, events) => asking(operations.import(journal, events)),
+    import: (journal, events) => asking(importEvents(tables, journal, events)),
   }
 })

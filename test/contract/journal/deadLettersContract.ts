@@ -107,6 +107,17 @@ export const deadLettersContract = (name: string, create: Create): void => {
         expect(yield* journal.replayDeadLetters(letters, reroute)).toBe(0)
       }))
 
+    test("appends dead letters in the order in which they came, whatever the order of their ids", (journal) =>
+      Effect.gen(function* () {
+        yield* journal.openLane("lake")
+        const all = Array.from({ length: 70 }, (_, index) => index + 1)
+        yield* Effect.forEach(all, (at) => journal.append(event(`evt_${at}`), ["lake"]), { concurrency: "unbounded" })
+        yield* journal.settle([settlement("lake", 70, { delivered: [], deadLetter: all.map(letter) })])
+        const came = (yield* journal.read(0, 100)).map((entry) => entry.event.id)
+        expect(yield* journal.replayDeadLetters(all.toReversed().map((at) => `lake:${at}`))).toBe(70)
+        expect((yield* journal.read(70, 100)).map((entry) => entry.event.id)).toEqual(came)
+      }))
+
     test("drops dead letters", (journal) =>
       Effect.gen(function* () {
         yield* withDeadLetters(journal)

@@ -9,8 +9,8 @@ import { it } from "../../lib/effect.ts"
 
 export type Service = WholeJournal
 
-/** Makes a new, empty journal; each layer that the result gives opens the same one again. */
-export type Create = () => () => Layer.Layer<Journal | Archive, JournalError>
+/** Makes a new, empty journal that may have `maxSize` bytes; each layer that the result gives opens the same one again. */
+export type Create = (maxSize?: number) => () => Layer.Layer<Journal | Archive, JournalError>
 
 /** Opens a journal, uses it, closes it. */
 export type Session = <A>(use: (journal: Service) => Effect.Effect<A, JournalError>) => Effect.Effect<A, JournalError>
@@ -21,9 +21,9 @@ export const sessionsOf = (open: () => Layer.Layer<Journal | Archive, JournalErr
 
 /** Defines tests of one session with a new journal. */
 export const testWith =
-  (create: Create) =>
+  (create: Create, maxSize?: number) =>
   (title: string, body: (journal: Service) => Effect.Effect<void, JournalError>): void =>
-    it.live(title, () => sessionsOf(create())(body))
+    it.live(title, () => sessionsOf(create(maxSize))(body))
 
 export const appendAll = (journal: Service, ids: ReadonlyArray<string>, sinks: ReadonlyArray<string>) =>
   Effect.forEach(ids, (id) => journal.append(event(id), sinks), { discard: true })

@@ -98,8 +98,8 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     line: "damaged-journal",
     gone: "what was imported is not noted",
-    file: journal("sqlite/operations/Import"),
-    find: "      for (const { sequence } of chosen) note.run(journal, sequence, JSON.stringify([...(lanesOf.get(sequence) ?? [])]))\n",
+    file: journal("sqlite/service/SqliteTables"),
+    find: "    for (const { journal, sequence, lanes } of imported) note.run(journal, sequence, JSON.stringify(lanes))\n",
     replace: "",
   },
   {

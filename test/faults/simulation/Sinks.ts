@@ -203,7 +203,7 @@ export class SimulatedSink {
         return
       }
       const rejected = reason._tag === "DeliveryRejected"
-      if (!rejected && !entry.replayed && this.plan.config.order === "key") stuck.add(accountId)
+      if (!rejected && this.plan.config.order === "key") stuck.add(accountId)
       this.#oracle.answered(this.name, entry, rejected ? "rejected" : "not taken", reason._tag)
       failures.set(index, new SinkError({ reason }))
     })

@@ -36,8 +36,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     line,
     gone: "who dropped, replayed or moved an event is told",
     file: "src/journal/sqlite/commit/LaneStore.ts",
-    find: "const note = { by, ...what,",
-    replace: "const note = { ...what,",
+    find: "note: { by, ...note }",
+    replace: "note: { ...note }",
   },
   {
     line,

@@ -18,21 +18,23 @@ const olderPostgres = () => {
 }
 
 /** A journal in a schema of its own. */
-const createOn = (server: () => Promise<Postgres>) => () => {
-  const schema = `contract_${process.pid}_${schemas++}`
-  const make = Effect.gen(function* () {
-    const { url } = yield* Effect.promise(server)
-    const db = yield* openDatabase(url, { schema })
-    yield* Effect.mapError(DatabaseSchema.migrate(db, schema), ({ message }) => unavailable(message))
-    return yield* PostgresJournal.make(db, {
-      name: "one",
-      retention: Duration.days(36_525),
-      maxSize: 1024 ** 3,
-      duplicates: { age: Duration.hours(24), count: 10_000 },
+const createOn =
+  (server: () => Promise<Postgres>) =>
+  (maxSize = 1024 ** 3) => {
+    const schema = `contract_${process.pid}_${schemas++}`
+    const make = Effect.gen(function* () {
+      const { url } = yield* Effect.promise(server)
+      const db = yield* openDatabase(url, { schema })
+      yield* Effect.mapError(DatabaseSchema.migrate(db, schema), ({ message }) => unavailable(message))
+      return yield* PostgresJournal.make(db, {
+        name: "one",
+        retention: Duration.days(36_525),
+        maxSize,
+        duplicates: { age: Duration.hours(24), count: 10_000 },
+      })
     })
-  })
-  return () => Layer.effectContext(Effect.map(make, servicesOf))
-}
+    return () => Layer.effectContext(Effect.map(make, servicesOf))
+  }
 
 suiteUnless(reasonToSkip(), "the journal on PostgreSQL", () => {
   const create = createOn(sharedPostgres)

@@ -5,10 +5,11 @@
 import { Effect } from "effect"
 import type { Entry } from "../../../event/Entry.ts"
 import { floorOf, streamOf } from "../../Sequences.ts"
+import { readBytes } from "../../stream/BulkSlices.ts"
 import { decode } from "../../stream/Record.ts"
 import type { Queries } from "../connection/Database.ts"
 import { refusing } from "../connection/DatabaseRefusal.ts"
-import { readBytes, type StreamRow, storedOf } from "../tables/StreamRows.ts"
+import { type StreamRow, storedOf } from "../tables/StreamRows.ts"
 
 /** Their bytes are absent where all before them are enough already. */
 type SizedRow = Omit<StreamRow, "bytes"> & { readonly bytes: Uint8Array | null }

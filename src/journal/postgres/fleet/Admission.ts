@@ -24,11 +24,17 @@ export const make = ({ fleet, silence, isClosed }: Member, trouble: WriteTrouble
   /** Why nothing more fits; empty while something does. Dead letters have a table of their own, and don't count. */
   let whyFull = ""
   let refused: AppendExit | undefined
+  /** Compares the size of all streams with the largest. */
+  const compare = (report: FleetReport): string =>
+    report.usedBytes() < maxSize ? "" : `${reachedMaxSize} ${backlogThatFills(report.waiting())}`
   return {
-    /** Compares the size of all streams with the largest; once for each heartbeat. */
+    /** Why operators' changes append nothing more; empty while there is room. */
+    whyFull: compare,
+
+    /** Decides for deliveries, once for each heartbeat. */
     measure: (report: FleetReport): Effect.Effect<void> =>
       Effect.sync(() => {
-        whyFull = report.usedBytes() < maxSize ? "" : `${reachedMaxSize} ${backlogThatFills(report.waiting())}`
+        whyFull = compare(report)
         refused = whyFull === "" ? undefined : Exit.fail(full("maxSize", whyFull))
       }),
 

@@ -9,9 +9,6 @@ import { crc32 } from "node:zlib"
 import type { Entry } from "../../../event/Entry.ts"
 import { decodeRow, type Stored } from "../../stream/Record.ts"
 
-/** Bytes that are read at a time for one who asks, about. */
-export const readBytes = 4 * 1024 * 1024
-
 /** The columns that {@link storedOf} needs. */
 export const columns = "first, count, void, altered, bytes"
 

@@ -7,7 +7,7 @@
  * never seen.
  */
 import type { Entry } from "../../../event/Entry.ts"
-import * as DeadLetterId from "../../DeadLetterId.ts"
+import type { DeadLetterKey } from "../../DeadLetterId.ts"
 import { JournalError } from "../../JournalError.ts"
 import type { LaneInfo, RetryEntries } from "../../LaneInfo.ts"
 import type { Cursor, RefusedSettlement, Settlement, Wait } from "../../Settlement.ts"
@@ -202,7 +202,7 @@ export class LaneStore {
 
   /** Makes a retry of a dead letter again, if it is still there. */
   #takeBack(lane: string, wait: Wait): Committed {
-    const letter = this.deadLetters.get(DeadLetterId.of(lane, wait.sequence))
+    const letter = this.deadLetters.get({ lane, sequence: wait.sequence })
     const deleted = letter && this.deadLetters.delete(lane, wait.sequence)
     if (letter === undefined || deleted === undefined) return nothing
     const change = { ...wait, failed: [], refunded: 0 }
@@ -276,12 +276,11 @@ export class LaneStore {
   }
 
   /** Removes a dead letter, which may have been appended again as `copy`; `undefined` when there is none. */
-  removeDeadLetter(id: string, why: Removal, copy?: number): Committed | undefined {
-    const key = DeadLetterId.parse(id)
-    const deleted = key && this.deadLetters.delete(key.lane, key.sequence)
-    if (key === undefined || deleted === undefined) return undefined
+  removeDeadLetter(key: DeadLetterKey, outcome: Ended["outcome"], why: Removal, copy?: number): Committed | undefined {
+    const deleted = this.deadLetters.delete(key.lane, key.sequence)
+    if (deleted === undefined) return undefined
     const { at: deadAt, attempts } = deleted
-    this.#leaves(key, why, { deadAt, attempts }, { copy })
+    this.#leaves(key, outcome, why, { deadAt, attempts }, copy)
     return () => this.#countDeadLetters(key.lane, { ...deleted, letters: -1, bytes: -deleted.bytes })
   }
 
@@ -289,7 +288,7 @@ export class LaneStore {
   takeRetry(lane: string, why: Removal, to?: string): Committed | undefined {
     const sequence = this.retries.next(lane)
     if (sequence === undefined) return undefined
-    this.#leaves({ lane, sequence }, why, { attempts: this.retries.kept(lane, sequence)?.attempts ?? [] }, { to })
+    this.#goes({ lane, sequence }, why, { attempts: this.retries.kept(lane, sequence)?.attempts ?? [] }, to)
     const pausedFor = (lane: string | undefined): number => this.backlogs.get(lane ?? "")?.pausedFor ?? 0
     // One of the two is enough if both lanes have the event.
     const moved = to !== undefined && this.retries.move(lane, to, sequence, pausedFor(lane) - pausedFor(to))
@@ -305,7 +304,7 @@ export class LaneStore {
     const next = this.deadLetters.next(lane)
     if (next === undefined) return undefined
     const { sequence, bytes, webhook, at: deadAt, attempts } = next
-    this.#leaves({ lane, sequence }, why, { deadAt, attempts }, { to })
+    this.#goes({ lane, sequence }, why, { deadAt, attempts }, to)
     const moved = to !== undefined && this.deadLetters.move(lane, to, sequence)
     if (!moved) this.deadLetters.delete(lane, sequence)
     return () => {
@@ -314,16 +313,21 @@ export class LaneStore {
     }
   }
 
-  /** Records what leaves a lane without being delivered. When it goes to another lane, the attempts go with it. */
+  /** Records that an event was dropped, or went to another lane with its attempts. */
+  #goes(key: DeadLetterKey, why: Removal, note: Ended["note"], to?: string): void {
+    if (to === undefined) this.#leaves(key, "dropped", why, note)
+    else this.#leaves(key, "moved", why, { ...note, to, attempts: [] })
+  }
+
   #leaves(
-    { lane, sequence }: DeadLetterId.DeadLetterKey,
-    { at, by }: Removal,
-    what: Ended["note"],
-    { copy, to }: { readonly copy?: number | undefined; readonly to?: string | undefined },
-  ): void {
-    const outcome = to !== undefined ? "moved" : copy !== undefined ? "replayed" : "dropped"
-    const note = { by, ...what, ...(to !== undefined && { to, attempts: [] }) }
-    this.outcomes.ended({ sequence, lane, at, outcome, ...(copy !== undefined && { copy }), note })
+    { lane, sequence }: DeadLetterKey,
+    outcome: Ended["outcome"],
+    why: Removal,
+    note: Ended["note"],
+    copy?: number,
+  ) {
+    const { at, by } = why
+    this.outcomes.ended({ sequence, lane, at, outcome, ...(copy !== undefined && { copy }), note: { by, ...note } })
   }
 
   /** The lanes that have yet to deliver an event. */
@@ -339,7 +343,7 @@ export class LaneStore {
     const backlog = this.backlogs.get(lane)
     if (backlog === undefined) return nothing
     for (const sequence of sequences) {
-      this.#leaves({ lane, sequence }, why, { attempts: this.retries.kept(lane, sequence)?.attempts ?? [] }, {})
+      this.#goes({ lane, sequence }, why, { attempts: this.retries.kept(lane, sequence)?.attempts ?? [] })
       this.retries.delete(lane, sequence)
     }
     const cursor = sequences.reduce(settledAt, backlog.cursor)

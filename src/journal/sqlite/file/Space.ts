@@ -13,7 +13,7 @@ import { closeSync, fsyncSync, openSync, rmSync, statfsSync, statSync, writeSync
 import { dirname } from "node:path"
 import { Exit } from "effect"
 import type { AppendExit } from "../../Journal.ts"
-import { full, unavailable } from "../../JournalError.ts"
+import { full } from "../../JournalError.ts"
 import type { JournalStatus } from "../../JournalStatus.ts"
 import { fillingOf } from "../../stream/Filling.ts"
 import type { Store } from "./Store.ts"
@@ -180,10 +180,5 @@ export class Space {
   #refuse(cause: "maxSize" | "disk", message: string): void {
     this.refusal = Exit.fail(full(cause, message))
     this.message = message
-  }
-
-  /** Fails where there is no room for appends; `soFar` says what was done. */
-  requireRoom(soFar: string): void {
-    if (this.refusal !== undefined) throw unavailable(`${this.message} ${soFar}`)
   }
 }

@@ -132,10 +132,9 @@ export class DeadLetters {
     return letters
   }
 
-  /** The dead letter of an id; `undefined` when there is none, or when it can't be read. */
-  get(id: string): StoredDeadLetter | undefined {
-    const parsed = DeadLetterId.parse(id)
-    const row = parsed && this.#sql.get.get(parsed.lane, parsed.sequence)
+  /** A dead letter; `undefined` when there is none, or when it can't be read. */
+  get({ lane, sequence }: DeadLetterId.DeadLetterKey): StoredDeadLetter | undefined {
+    const row = this.#sql.get.get(lane, sequence)
     return row && this.#read(row)
   }
 

@@ -1,14 +1,16 @@
 /** The archive's operations on events: dead letters, replays, imports, searches. */
 import { Effect, Schedule } from "effect"
+import * as DeadLetterChanges from "../../archive/DeadLetterChanges.ts"
+import { importEvents } from "../../archive/Imports.ts"
+import * as Reappending from "../../archive/Reappending.ts"
 import { type JournalError, unavailable } from "../../JournalError.ts"
 import { readBytes } from "../../stream/BulkSlices.ts"
-import { type Removal, removal } from "../../stream/Removal.ts"
+import { removal } from "../../stream/Removal.ts"
 import type { WholeJournal } from "../../WholeJournal.ts"
 import type { Engine } from "../commit/Engine.ts"
-import * as BulkOperations from "../operations/BulkOperations.ts"
 import * as Erasing from "../operations/Erasing.ts"
-import { importEvents } from "../operations/Import.ts"
 import { attempt, patient, type Started, sliced } from "./EngineEffects.ts"
+import { tablesOf } from "./SqliteTables.ts"
 import type { WorkerSearch } from "./WorkerSearch.ts"
 
 type Events = Pick<
@@ -45,19 +47,16 @@ const emptied = (engine: Engine): Effect.Effect<void, JournalError> =>
 
 /** The part of the archive that concerns events. */
 export const eventsOf = (engine: Engine, started: Started, search: WorkerSearch): Events => {
-  const byOperator = <A>(work: (why: Removal) => Effect.Effect<A, JournalError>) =>
-    started(Effect.flatMap(removal, work))
+  const tables = tablesOf(engine)
   return {
     deadLetters: (query) => attempt(() => engine.guard(() => engine.lanes.deadLetters.query(query, readBytes))),
-    replayDeadLetters: (ids, reroute) =>
-      byOperator((why) => sliced(engine, () => BulkOperations.replayDeadLetters(engine, ids, reroute, why))),
-    dropDeadLetters: (ids) =>
-      byOperator((why) => sliced(engine, () => BulkOperations.dropDeadLetters(engine, ids, why))),
-    replay: (targets) => byOperator((why) => patient(() => BulkOperations.replay(engine, targets, why))),
+    replayDeadLetters: (ids, reroute) => started(DeadLetterChanges.replay(tables, ids, reroute)),
+    dropDeadLetters: (ids) => started(DeadLetterChanges.drop(tables, ids)),
+    replay: (targets) => started(Reappending.replay(tables, targets)),
     erase: (sequences, giveUp) =>
-      byOperator((why) => sliced(engine, () => Erasing.erase(engine, sequences, giveUp, why))),
+      started(Effect.flatMap(removal, (why) => sliced(engine, () => Erasing.erase(engine, sequences, giveUp, why)))),
     scrub: started(Effect.as(emptied(engine), Erasing.notReached)),
-    import: (journal, events) => started(attempt(() => importEvents(engine, journal, events))),
+    import: (journal, events) => started(importEvents(tables, journal, events)),
     events: search.page,
     end: Effect.sync(() => String(engine.head)),
     acknowledge: patient(() => engine.acknowledge()),

@@ -1,10 +1,11 @@
 import { describe, expect, test } from "bun:test"
 import { Effect, Fiber } from "effect"
+import * as Reappending from "../../../../src/journal/archive/Reappending.ts"
 import { Engine } from "../../../../src/journal/sqlite/commit/Engine.ts"
 import { open } from "../../../../src/journal/sqlite/file/Store.ts"
-import { replay } from "../../../../src/journal/sqlite/operations/BulkOperations.ts"
 import { scan } from "../../../../src/journal/sqlite/operations/StartupScan.ts"
 import * as SqliteJournal from "../../../../src/journal/sqlite/SqliteJournal.ts"
+import { tablesOf } from "../../../../src/journal/sqlite/service/SqliteTables.ts"
 import { Origin } from "../../../../src/journal/stream/Record.ts"
 import { it } from "../../../lib/effect.ts"
 import { event, letter, retrying, settlement, waiting } from "../../samples.ts"
@@ -51,7 +52,8 @@ test("a replay finds retries, dead letters and pending events that the log was p
     }
   })
   const targets = [1, 2, 3, 4].map((sequence) => ({ sequence, sinks: ["audit"] }))
-  expect(replay(engine, targets, { at: 1, by: "the page" })).toEqual({ done: 4, gone: [4] })
+  const replay = Reappending.replay(tablesOf(engine), targets)
+  expect(await Effect.runPromise(replay)).toEqual({ done: 4, gone: [4] })
   expect(engine.read(5, 9).map(({ event }) => event.id)).toEqual(["a", "b", "c"])
   engine.stop()
   engine.store.close()

@@ -1,0 +1,57 @@
+/** Appends kept events again, for any sinks. It also has the steps that all changes share which append events. */
+import { Effect } from "effect"
+import type { ReplayCounts, ReplayTarget } from "../Archive.ts"
+import { type JournalError, unavailable } from "../JournalError.ts"
+import { type Again, firstOf, slice } from "../stream/BulkSlices.ts"
+import { type Reappended, toReplay } from "../stream/Reappended.ts"
+import { Origin } from "../stream/Record.ts"
+import { removal } from "../stream/Removal.ts"
+import type { JournalTables, SliceRows } from "./JournalTables.ts"
+
+/** Fails if nothing more may be appended; `soFar` ends the message: the part that was done. */
+export const requireRoom = (tables: JournalTables, soFar: string): Effect.Effect<void, JournalError> =>
+  Effect.suspend(() => {
+    const why = tables.whyFull()
+    return why === "" ? Effect.void : unavailable(`${why} ${soFar}`)
+  })
+
+/** Splits entries into those that go in one commit. */
+export const byLog = <A extends Reappended>(
+  tables: JournalTables,
+  entries: ReadonlyArray<A>,
+): ReadonlyArray<ReadonlyArray<A>> => [...Map.groupBy(entries, ({ sinks }) => tables.logOf(sinks)).values()]
+
+/** Appends the first of the targets again, in one commit. */
+export const replay = Effect.fnUntraced(function* (
+  tables: JournalTables,
+  targets: ReadonlyArray<ReplayTarget>,
+): Effect.fn.Return<ReplayCounts, JournalError> {
+  const logs = targets.map(({ sinks }) => tables.logOf(sinks))
+  const other = logs.findIndex((log) => log !== logs[0])
+  const together = targets.slice(0, Math.min(slice.entries, other < 0 ? targets.length : other))
+  if (together.length === 0) return { done: 0, gone: [] }
+  yield* requireRoom(tables, "Nothing is replayed until there is.")
+  return yield* tables.slice((rows) => replaySome(rows, together))
+})
+
+const replaySome = Effect.fnUntraced(function* (rows: SliceRows, targets: ReadonlyArray<ReplayTarget>) {
+  const { at, by } = yield* removal
+  const found = yield* rows.entries(targets.map(({ sequence }) => sequence))
+  const eventOf = ({ sequence }: ReplayTarget) => found.entries.get(sequence)?.event
+  const done = firstOf(targets.slice(0, found.done), slice.entries, (one) => eventOf(one)?.body.length ?? 0)
+  const again: Array<Again> = []
+  const gone: Array<number> = []
+  for (const target of targets.slice(0, done)) {
+    const event = eventOf(target)
+    if (event === undefined || event.erased !== undefined) gone.push(target.sequence)
+    else again.push({ event: toReplay(event), ...target })
+  }
+  if (again.length > 0) {
+    yield* rows.append(again, Origin.replayed, (copies) => ({
+      ended: again.map(({ sequence }, index) => ({
+        ...{ sequence, lane: "", at, outcome: "copied", copy: copies[index] ?? 0, note: { by } },
+      })),
+    }))
+  }
+  return { done, gone }
+})

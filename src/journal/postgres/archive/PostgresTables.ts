@@ -1,0 +1,185 @@
+/**
+ * The rows of operators' changes on PostgreSQL. Any relay can change what any
+ * other has stored.
+ *
+ * A statement costs one round trip, whatever it holds. A slice of dropped dead
+ * letters costs one, a slice of replays or of an import seven. It costs some more
+ * if the log was pruned of some events, or if they go to both kinds of streams.
+ */
+import { Effect } from "effect"
+import * as Pattern from "../../../routing/Pattern.ts"
+import type { ImportNote, JournalTables, RemovedLetters, SliceRows } from "../../archive/JournalTables.ts"
+import * as DeadLetterId from "../../DeadLetterId.ts"
+import { type JournalError, unavailable } from "../../JournalError.ts"
+import type { DeadLetterQuery, StoredDeadLetter } from "../../LaneInfo.ts"
+import { readBytes, slice } from "../../stream/BulkSlices.ts"
+import { keyOf } from "../../stream/DuplicateKey.ts"
+import type { Reappended } from "../../stream/Reappended.ts"
+import { Origin } from "../../stream/Record.ts"
+import type { StreamWriter } from "../append/StreamWriter.ts"
+import type { Database, Queries } from "../connection/Database.ts"
+import { refusing } from "../connection/DatabaseRefusal.ts"
+import * as Erasures from "../tables/Erasures.ts"
+import * as LaneTables from "../tables/LaneTables.ts"
+import * as OutcomeTables from "../tables/OutcomeTables.ts"
+import { unnested } from "../tables/Unnested.ts"
+import * as KeptEntries from "./KeptEntries.ts"
+
+/** The tables of a database; `recount` is called once dead letters may have changed. */
+export const make = (db: Database, writer: StreamWriter, whyFull: () => string, recount: () => void): JournalTables => {
+  const rowsOf = (): SliceRows => {
+    /** The count of erasures before the slice read anything; `undefined` until then. */
+    let erasures: string | undefined
+    const reading = <A>(read: Effect.Effect<A, JournalError>): Effect.Effect<A, JournalError> =>
+      Effect.flatMap(refusing(Erasures.counted(db)), (count) => {
+        erasures = count
+        return read
+      })
+    return {
+      letters: (keys) => reading(lettersOf(db, keys)),
+      entries: (sequences) => reading(KeptEntries.find(db, sequences)),
+      received: (entries) => receivedOf(db, entries),
+      importedFor: (journal, sequences) =>
+        Effect.map(
+          refusing(
+            db.query<{ sequence: number; lanes: ReadonlyArray<string> }>(
+              "SELECT sequence, lanes FROM imported WHERE journal = $1 AND sequence = ANY($2::bigint[])",
+              [journal, sequences],
+            ),
+          ),
+          ({ rows }) => new Map(rows.map(({ sequence, lanes }) => [sequence, lanes])),
+        ),
+      append: (entries, origin, also) => {
+        // Which sequence is whose is not known if only one of two equal deliveries is appended.
+        const isEach =
+          origin !== Origin.delivered ||
+          new Set(entries.map(({ event }) => JSON.stringify(keyOf(event)))).size === entries.length
+        const store = Effect.fnUntraced(function* (queries: Queries, first: number) {
+          const copies = entries.map((_, index) => (isEach ? first + index : undefined))
+          const { removed, ended = [], imported = [], letters = [] } = also(copies)
+          if (erasures !== undefined) yield* Erasures.requireNoneSince(queries, erasures)
+          if (removed !== undefined && (yield* remove(queries, removed)) < removed.keys.length) {
+            return yield* unavailable(
+              "Another relay has changed these dead letters meanwhile. Look again, and repeat it.",
+            )
+          }
+          yield* OutcomeTables.putEnded(queries, ended)
+          yield* noteImports(queries, imported)
+          yield* LaneTables.putLetters(queries, letters)
+        })
+        return Effect.map(writer.reappend(entries, origin, store), recount)
+      },
+      remove: (removed) => Effect.tap(refusing(remove(db, removed)), () => Effect.sync(recount)),
+    }
+  }
+  return {
+    whyFull,
+    logOf: (sinks) => (writer.isShared(sinks) ? "shared" : "own"),
+    importable: (journal, events) =>
+      Effect.flatMap(
+        refusing(
+          db.query("SELECT FROM meta WHERE (key = 'identity' AND value = $1) OR key = 'copy:' || $1", [journal]),
+        ),
+        ({ count }) => (count > 0 ? isOwn : Effect.succeed(events)),
+      ),
+    slice: (work) => Effect.suspend(() => work(rowsOf())),
+  }
+}
+
+const isOwn = unavailable(
+  "That is the journal that the relay runs on, a copy of it, or one that was copied into it: what it owes is on its way. Only what another journal owed can be imported.",
+)
+
+/** Dead letters with their keys in order: the first until their records have a slice's bytes. */
+const lettersOf = Effect.fnUntraced(function* (db: Database, keys: ReadonlyArray<DeadLetterId.DeadLetterKey>) {
+  const { rows } = yield* refusing(
+    db.query<Omit<LaneTables.LetterRow, "record"> & { place: number; record: Uint8Array | null }>(
+      `SELECT lane, sequence, at, attempts, place, CASE WHEN before < ${slice.bytes} THEN record END AS record FROM (
+         SELECT dead.*, place, sum(size) OVER (ORDER BY place) - size AS before
+         FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS asked(lane, sequence, place)
+         JOIN dead USING (lane, sequence)
+       ) AS sized ORDER BY place`,
+      LaneTables.placesOf(keys),
+    ),
+  )
+  const unread = rows.find(({ record }) => record === null)
+  const letters = rows.flatMap((row) =>
+    row.record === null ? [] : (LaneTables.letterOf({ ...row, record: row.record }) ?? []),
+  )
+  return { done: unread === undefined ? keys.length : unread.place - 1, letters }
+})
+
+/** The deliveries that the database has seen. Asks nothing for none. */
+const receivedOf = Effect.fnUntraced(function* <A extends Pick<Reappended, "event">>(
+  db: Database,
+  entries: ReadonlyArray<A>,
+) {
+  if (entries.length === 0) return new Set<A>()
+  const keys = entries.map(({ event }) => keyOf(event))
+  const { rows } = yield* refusing(
+    db.query<{ place: number }>(
+      `SELECT place FROM unnest($1::int[], $2::int[], $3::int[]) WITH ORDINALITY AS asked(lo, hi, crc, place)
+       JOIN seen USING (lo, hi, crc)`,
+      [keys.map(({ lo }) => lo | 0), keys.map(({ hi }) => hi | 0), keys.map(({ bodyCrc }) => bodyCrc | 0)],
+    ),
+  )
+  return new Set(rows.flatMap(({ place }) => entries[place - 1] ?? []))
+})
+
+/** Removes dead letters and records what became of them. */
+const remove = (queries: Queries, { keys, outcome, copies, why }: RemovedLetters) => {
+  const asked = "unnest($3::text[], $4::bigint[], $5::bigint[]) AS asked(lane, sequence, copy)"
+  const sql = OutcomeTables.takenFrom(
+    "dead",
+    `(t.lane, t.sequence) IN (SELECT lane, sequence FROM ${asked})`,
+    "$6::text",
+    `(SELECT asked.copy FROM ${asked} WHERE asked.lane = gone.lane AND asked.sequence = gone.sequence)`,
+  )
+  const params = [...OutcomeTables.removalParams(why), ...LaneTables.placesOf(keys)]
+  return Effect.map(
+    queries.query(sql, [...params, keys.map((_, index) => copies[index] ?? null), outcome]),
+    ({ count }) => count,
+  )
+}
+
+const noteImports = (queries: Queries, imported: ReadonlyArray<ImportNote>) =>
+  imported.length === 0
+    ? Effect.void
+    : queries.query(
+        `INSERT INTO imported (journal, sequence, lanes)
+         SELECT * FROM unnest($1::text[], $2::bigint[], $3::jsonb[])
+         ON CONFLICT (journal, sequence) DO UPDATE SET lanes = excluded.lanes`,
+        unnested(3, imported, ({ journal, sequence, lanes }) => [journal, sequence, JSON.stringify(lanes)]),
+      )
+
+/** Dead letters, newest first. One round trip for each 4 MB, or 1,000 letters, that it looks through. */
+export const deadLetters = Effect.fnUntraced(function* (db: Database, query: DeadLetterQuery) {
+  const matches = query.type === undefined ? undefined : Pattern.make(query.type)
+  const letters: Array<StoredDeadLetter> = []
+  let before = DeadLetterId.parse(query.before)
+  for (let size = 0; letters.length < query.limit && size < readBytes; ) {
+    const { rows } = yield* refusing(
+      db.query<LaneTables.LetterRow & { type: string }>(
+        `SELECT lane, sequence, at, type, attempts, record FROM (
+           SELECT *, sum(size) OVER (ORDER BY sequence DESC, lane COLLATE "C" DESC) - size AS before FROM (
+             SELECT * FROM dead WHERE ($1::text IS NULL OR lane = $1)
+               AND ($2::bigint IS NULL OR sequence < $2 OR (sequence = $2 AND lane COLLATE "C" < $3))
+             ORDER BY sequence DESC, lane COLLATE "C" DESC LIMIT $4
+           ) AS next
+         ) AS sized WHERE before < ${readBytes} ORDER BY sequence DESC, lane COLLATE "C" DESC`,
+        [query.lane ?? null, before?.sequence ?? null, before?.lane ?? null, Math.min(query.limit, 1_000)],
+      ),
+    )
+    for (const row of rows) {
+      before = row
+      if (matches !== undefined && !matches.matches(JSON.parse(row.type))) continue
+      const letter = LaneTables.letterOf(row)
+      if (letter === undefined) continue
+      letters.push(letter)
+      size += letter.entry.event.body.length
+      if (letters.length === query.limit) break
+    }
+    if (rows.length === 0) break
+  }
+  return letters
+})
