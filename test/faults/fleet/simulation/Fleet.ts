@@ -6,30 +6,36 @@
  * With changes, sinks get other names meanwhile, by reloads of relay after relay,
  * one sink leaves the config and comes back, operators do what they do
  * (`Operators.ts`), the database fails over, to a server that has all or to one
- * that was behind, and the same server is restored to an earlier state.
+ * that was behind, and the same server is restored to an earlier state. A relay that
+ * stood still with the former server may go on with it for some time.
  *
  * On several databases each relay has a journal in each, and lanes over it; an
  * event goes to the database of its account. Then databases go away as well, and
  * one more is added while all runs.
  *
- * A relay may send a report that the others can't read, and the database may
- * refuse a relay's appends.
+ * A relay may send a report that the others can't read. The database may refuse
+ * a relay's statements on a table or have no connection left, a proxy may drop
+ * idle connections, and some text can't be stored.
  *
- * **What must hold.** All that was acknowledged comes to its sinks, but for what
- * the database lost by a failover, what a sink rejects and what an operator gave
- * up, and in the end every relay says so: nothing waits, and each event that is
- * kept ended at each sink as the relays say it did. At the sink
- * that keeps an order the events of a key come in the order in which they were
- * acknowledged. An event that was sent once is not answered as a duplicate. And over a stream no attempt begins under an epoch that is older
- * than that of another attempt, and no append is stored: who lost a stream has
- * stopped. No event is refused because the journal were full. A relay whose append
- * the database refused says at once that it isn't ready.
+ * **What must hold.** Each acknowledged event comes to its sinks, unless the
+ * database lost it, a sink rejects it or an operator gave it up. In the end
+ * every relay says so: nothing waits, and each event that is kept ended at each
+ * sink as the relays say it did. A relay that lives names the events that the
+ * database lost, and no relay names others. At the sink that keeps an order the
+ * events of a key come in the order in which they were acknowledged. An event that
+ * was sent once is not answered as a duplicate. Over a stream no attempt starts,
+ * and no append is stored, after a later epoch has started. No event is refused
+ * because the journal were full, or because of the text of another event. A relay
+ * whose append the database refused says at once that it isn't ready, unless the
+ * event's own text was the reason.
  */
 import { Clock, Duration, Effect, Logger } from "effect"
 import { makePostgres } from "../../../parts/Postgres.ts"
 import { Draw } from "../../simulation/Draw.ts"
-import { Time } from "./Machines.ts"
+import { type Loss, Losses, more } from "./Losses.ts"
+import { type Machine, Time } from "./Machines.ts"
 import { type Desk, guest, hasGuest, Operators } from "./Operators.ts"
+import { drawRefusal } from "./Refusals.ts"
 import { names, Relays } from "./Relays.ts"
 import { report } from "./Report.ts"
 import { Senders } from "./Senders.ts"
@@ -48,6 +54,10 @@ const keys = 5
 const lostAnswers = 0.01
 /** How often the server is restored to an earlier state. */
 const restoresAtStep = 0.01
+/** How often a relay goes on with the server that wrote before another one was promoted. */
+const splitsAtStep = 0.01
+/** Milliseconds after which relays have named the events that the database lost. */
+const naming = 10_000
 
 export interface Verdict {
   readonly acknowledged: number
@@ -59,6 +69,7 @@ export interface Verdict {
   readonly renames: number
   readonly promotions: number
   readonly restores: number
+  readonly splits: number
   /** What operators asked for and was done. */
   readonly operations: number
   readonly broken: ReadonlyArray<string>
@@ -69,9 +80,9 @@ export interface Verdict {
 class Play {
   readonly time = new Time()
   readonly draw: Draw
-  /** Which relays send a report that the others can't read, and which ones the database refuses. */
+  /** Which relays send a report that the others can't read, and whose questions the database refuses. */
   readonly #reports: Draw
-  readonly #denials: Draw
+  readonly #refusals: Draw
   readonly acknowledged = new Set<string>()
   readonly broken = new Set<string>()
   readonly shards: Array<Shard> = []
@@ -83,13 +94,22 @@ class Play {
   version = 0
   promotions = 0
   restores = 0
+  splits = 0
+  readonly losses = new Losses()
   /** Acknowledged while a standby was behind that was promoted then: the database may have lost it. */
   readonly mayBeLost = new Set<string>()
   /** Odd while a standby is behind that will be promoted: what is stored meanwhile is lost then. */
   #losses = 0
+  /** When the database lost something last. */
+  #lostAt = Number.NEGATIVE_INFINITY
   #isMending = false
-  /** Says when the server is restored. */
+  /** Says when the server is restored, and when a relay is left with the former server. */
   readonly #restoring: Draw
+  readonly #splitting: Draw
+  /** The machine that is left with the former server. */
+  #leftBehind: Machine | undefined
+  /** No relay ends in this fleet, so each must name all that it knows to be lost. */
+  readonly #isCalm: boolean
   readonly #seed: number
   readonly #url: string
 
@@ -98,8 +118,10 @@ class Play {
     const draw = new Draw(seed, "fleet")
     this.draw = draw
     this.#restoring = new Draw(seed, "restores")
+    this.#splitting = new Draw(seed, "splits")
+    this.#isCalm = new Draw(seed, "calm").chance(0.3)
     this.#reports = new Draw(seed, "reports")
-    this.#denials = new Draw(seed, "denials")
+    this.#refusals = new Draw(seed, "refusals")
     this.#seed = seed
     this.#url = url
     const losses = () => this.#losses
@@ -159,6 +181,7 @@ class Play {
     if (life === undefined || life.isOver) return
     const { machine } = life
     const what = this.draw.next()
+    if (what < 0.4 && this.#isCalm) return
     if (what < 0.25) this.relays.crash(name)
     else if (what < 0.4) this.relays.stop(name)
     else if (what < 0.65) {
@@ -183,17 +206,16 @@ class Play {
     })
   }
 
-  /** The database refuses a relay's appends for some time. */
-  deny(): void {
-    if (!this.#denials.chance(0.02)) return
-    const machine = this.relays.lives.get(this.#denials.pick(names))?.machine
-    const table = this.#denials.pick(["seen", "log"] as const)
-    const code = this.#denials.pick(["42501", "XX001", "54000"] as const)
-    const lasts = this.#denials.int(500, 5_000)
+  /** The database, or a proxy before it, refuses some of a relay's questions for some time. */
+  refuse(): void {
+    if (!this.#refusals.chance(0.03)) return
+    const machine = this.relays.lives.get(this.#refusals.pick(names))?.machine
+    const refusal = drawRefusal(this.#refusals)
+    const lasts = this.#refusals.int(500, 5_000)
     if (machine === undefined) return
-    machine.denied = { table, code }
+    machine.refusal = refusal
     this.time.after(lasts, () => {
-      machine.denied = undefined
+      machine.refusal = undefined
     })
   }
 
@@ -206,12 +228,13 @@ class Play {
 
   async mend(): Promise<void> {
     this.#isMending = true
+    await this.#rejoin()
     for (const { link } of this.shards) link.heal()
     for (const [name, { machine }] of this.relays.lives) {
       machine.thaw()
       machine.network.heal()
       machine.foreign = undefined
-      machine.denied = undefined
+      machine.refusal = undefined
       this.relays.reload(name)
     }
     this.operators.resume()
@@ -228,7 +251,7 @@ class Play {
    */
   async rename(): Promise<void> {
     const [shard] = this.shards
-    if (shard === undefined || !this.relays.isSettled) return
+    if (shard === undefined || !this.relays.isSettled || this.#leftBehind !== undefined) return
     const { version } = this
     const current = new Set([named("plain", version), named("ordered", version), guest, "_quarantine"])
     const tables = ["progress", ...(this.#losses % 2 === 1 ? ["behind_progress"] : [])]
@@ -251,7 +274,7 @@ class Play {
     this.promotions += 1
     if (isBehind) return this.#lose(shard, this.draw.int(100, 3_000), () => shard.promote(true))
     shard.link.cut()
-    await shard.promote(false)
+    this.losses.add(await shard.promote(false))
     this.time.after(this.draw.int(0, 3_000), () => shard.link.heal())
   }
 
@@ -263,24 +286,62 @@ class Play {
     await this.#lose(shard, this.#restoring.int(3_000, 8_000), () => shard.goBack())
   }
 
+  /**
+   * The server that takes writes and a relay stand still together while another server is promoted. When they go on the
+   * relay writes to that server for some time, and then finds the promoted one.
+   */
+  async maybeSplit(): Promise<void> {
+    const [shard] = this.shards
+    if (shard === undefined || this.#losses % 2 === 1 || !this.#splitting.chance(splitsAtStep)) return
+    const machine = this.relays.lives.get(this.#splitting.pick(names))?.machine
+    if (machine === undefined || machine.isFrozen) return
+    this.splits += 1
+    this.#losses += 1
+    this.#leftBehind = machine
+    machine.freeze()
+    await shard.split()
+    machine.isLeftBehind = true
+    const until = this.#splitting.int(500, 15_000)
+    this.time.after(until, () => machine.thaw())
+    this.time.after(until + this.#splitting.int(500, 2_500), () => this.#meanwhile(() => this.#rejoin()))
+  }
+
+  async #rejoin(): Promise<void> {
+    const machine = this.#leftBehind
+    const [shard] = this.shards
+    if (machine === undefined || shard === undefined) return
+    this.#leftBehind = undefined
+    machine.isLeftBehind = false
+    this.#lost(await shard.endFormer())
+  }
+
+  #lost(loss: Loss): void {
+    this.losses.add(loss)
+    this.#losses += 1
+    this.#lostAt = this.time.now
+  }
+
   /** Brings the database back to its present state in `after` milliseconds. */
-  async #lose(shard: Shard, after: number, restore: () => Promise<void>): Promise<void> {
+  async #lose(shard: Shard, after: number, restore: () => Promise<Loss>): Promise<void> {
     this.#losses += 1
     await shard.remember()
-    const cut = async () => {
-      shard.link.cut()
-      await restore()
-      this.#losses += 1
-      this.time.after(this.draw.int(0, 3_000), () => shard.link.heal())
-    }
-    this.time.after(after, () => {
-      this.time.asked += 1
-      void cut()
-        .catch((error: unknown) => this.broken.add(`the simulation could not fail over: ${error}`))
-        .finally(() => {
-          this.time.asked -= 1
-        })
-    })
+    this.time.after(after, () =>
+      this.#meanwhile(async () => {
+        shard.link.cut()
+        this.#lost(await restore())
+        this.time.after(this.draw.int(0, 3_000), () => shard.link.heal())
+      }),
+    )
+  }
+
+  /** No time passes until it is done. */
+  #meanwhile(work: () => Promise<void>): void {
+    this.time.asked += 1
+    void work()
+      .catch((error: unknown) => this.broken.add(`the simulation could not fail over: ${error}`))
+      .finally(() => {
+        this.time.asked -= 1
+      })
   }
 
   // --- what must hold --------------------------------------------------------
@@ -320,13 +381,29 @@ class Play {
   }
 
   async pass(count: number): Promise<void> {
-    for (let passed = 0; passed < count; passed++) await this.time.pass(step)
+    for (let passed = 0; passed < count; passed++) {
+      await this.time.pass(step)
+      this.losses.hear(this.relays.alarms)
+    }
+  }
+
+  /** The database will lose no more events, and relays have named the lost ones. */
+  get isWhole(): boolean {
+    return this.#losses % 2 === 0 && this.time.now - this.#lostAt > naming
+  }
+
+  /** Events that relays name as lost and that are not, and lost events that no relay names. */
+  async misnamed(): Promise<ReadonlyArray<string>> {
+    const [found] = await this.relays.ask((journal) => journal.events({ limit: 10_000 }))
+    const kept = new Set(found?.events.map(({ event }) => event.id))
+    const gone = [...this.mayBeLost].filter((id) => !kept.has(id))
+    return this.losses.untrue(this.operators.isPruned || this.relays.ends > 0 ? 0 : gone.length)
   }
 
   /** The journal is red for nothing but a failover, and for nobody any more once it was acknowledged at one relay. */
   async alarms(): Promise<ReadonlyArray<string>> {
     const lines = async () => (await this.relays.ask(({ status }) => status)).flatMap(({ alarm }) => alarm.lines)
-    const shown = await lines()
+    const shown = (await lines()).filter((line) => !line.startsWith(more))
     const unexpected = shown.filter((line) => this.#losses === 0 || !line.startsWith("The database lost"))
     const life = [...this.relays.lives.values()].find(({ parts: [part] }) => part?.journal !== undefined)
     const journal = life?.parts[0]?.journal
@@ -368,12 +445,14 @@ const disturb = async (play: Play, passed: number, databases: number): Promise<v
   }
   if (draw.chance(0.04)) play.harm()
   play.misreport()
-  play.deny()
+  play.refuse()
+  if (draw.chance(0.05)) senders.sendUnheld(passed)
   if (databases > 1 && draw.chance(0.015)) play.harmShard()
   if (databases > 1 && passed === steps / 2) await play.addShard()
   if (databases === 1 && draw.chance(0.1)) await play.rename()
   if (databases === 1 && draw.chance(0.01)) await play.promote(draw.chance(0.5))
   if (databases === 1) await play.maybeRestore()
+  if (databases === 1) await play.maybeSplit()
 }
 
 /** On so many databases, of the server at `url`; on one, with changes. */
@@ -397,12 +476,12 @@ export const simulate = async (url: string, seed: number, databases: number): Pr
   for (let passed = 0; passed < mending; passed++) {
     await play.mend()
     await pass()
-    if (passed > 20 && play.missing.length === 0 && (await play.untrue()).length === 0) break
+    if (passed > 20 && play.isWhole && play.missing.length === 0 && (await play.untrue()).length === 0) break
   }
   for (const text of await play.untrue()) play.broken.add(`in the end a relay says that ${text}`)
   for (const id of play.missing.slice(0, 3)) play.broken.add(`${id} did not arrive`)
   const takeovers = await play.takeovers()
-  if (databases === 1) for (const text of await play.alarms()) play.broken.add(text)
+  if (databases === 1) for (const text of [...(await play.alarms()), ...(await play.misnamed())]) play.broken.add(text)
   for (const { trespasses } of play.shards) for (const text of trespasses) play.broken.add(text)
   if (play.broken.size > 0) await note("in the end")
   await play.relays.end()
@@ -415,6 +494,7 @@ export const simulate = async (url: string, seed: number, databases: number): Pr
     renames: play.version,
     promotions: play.promotions,
     restores: play.restores,
+    splits: play.splits,
     operations: play.operators.done,
     broken: [...play.broken],
     reports,

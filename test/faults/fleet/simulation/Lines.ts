@@ -18,7 +18,7 @@ const fleets = (name: string, fault: string, databases: number, seeds: { normal:
     const broken: Array<string> = []
     const reports: Array<string> = []
     let [rounds, acknowledged, lost, repeated, takeovers, meanwhile] = [0, 0, 0, 0, 0, 0]
-    let [renames, promotions, restores, operations] = [0, 0, 0, 0]
+    let [renames, promotions, restores, splits, operations] = [0, 0, 0, 0, 0]
     for (; rounds < (long ? seeds.long : seeds.normal) && broken.length < reported; rounds++) {
       const verdict = await simulate(postgres.url, seed + rounds, databases)
       acknowledged += verdict.acknowledged
@@ -29,6 +29,7 @@ const fleets = (name: string, fault: string, databases: number, seeds: { normal:
       renames += verdict.renames
       promotions += verdict.promotions
       restores += verdict.restores
+      splits += verdict.splits
       operations += verdict.operations
       for (const text of verdict.broken) broken.push(`seed ${seed + rounds}: ${text}`)
       for (const text of verdict.reports) reports.push(`seed ${seed + rounds}, ${text}`)
@@ -36,7 +37,7 @@ const fleets = (name: string, fault: string, databases: number, seeds: { normal:
     }
     await postgres.stop()
     const notes = [
-      `${takeovers} streams taken over, ${renames} renames, ${promotions} promotions, ${restores} restores, ${operations} operations`,
+      `${takeovers} streams taken over, ${renames} renames, ${promotions} promotions, ${restores} restores, ${splits} splits, ${operations} operations`,
     ]
     if (databases > 1) {
       notes.push(`${meanwhile} acknowledged while another database was away`)
@@ -132,6 +133,14 @@ export const mutants: ReadonlyArray<Mutant> = [
     file: postgres("connection/WriteTrouble"),
     find: "!isOfData(append.error)) note(append.error)",
     replace: "!isOfData(append.error)) noteWrite(append.error)",
+    seed: 1,
+  },
+  {
+    line,
+    gone: "the others of a commit are stored if the database can't hold the text of one event",
+    file: postgres("append/Appends"),
+    find: "const isSplit = count > 1 &&",
+    replace: "const isSplit = count < 0 &&",
     seed: 1,
   },
   {

@@ -4,9 +4,10 @@
  * Time passes when the simulation says so.
  */
 import { type Clock, Duration, Effect, Result } from "effect"
-import type { Answer, Database, Params } from "../../../../src/journal/postgres/connection/Database.ts"
+import type { Answer, Database, Params, Queries, Use } from "../../../../src/journal/postgres/connection/Database.ts"
 import { type DatabaseError, databaseError } from "../../../../src/journal/postgres/connection/DatabaseError.ts"
 import type { Draw } from "../../simulation/Draw.ts"
+import { type Refusal, refusalOf, textRefusal } from "./Refusals.ts"
 
 interface Timer {
   readonly at: number
@@ -72,9 +73,6 @@ export class Link {
   }
 }
 
-/** In the message of each refusal of {@link Machine.denied}. */
-export const deniedAppend = "the database refuses rows of"
-
 /** Reports as a relay of another version may send them. */
 const foreignReports = {
   lacking: (report: string) => report.replaceAll(/,"bytes":-?\d+/g, ""),
@@ -85,14 +83,18 @@ export class Machine {
   readonly network = new Link()
   /** Set while its heartbeats carry a report that the other relays can't read. */
   foreign: keyof typeof foreignReports | undefined
-  /** Set while the database refuses this machine's rows in a table. */
-  denied: { readonly table: "seen" | "log"; readonly code: "42501" | "XX001" | "54000" } | undefined
+  /** Set while the database, or a proxy before it, refuses some of this machine's questions. */
+  refusal: Refusal | undefined
+  /** It reaches the server that wrote before another one was promoted. */
+  isLeftBehind = false
   wallOffset = 0
   isDead = false
   readonly clock: Clock.Clock
   readonly #time: Time
   readonly #draw: Draw
   readonly #losesAnswer: () => boolean
+  /** The time of the last question, by its use. */
+  readonly #askedAt = new Map<Use, number>()
   #held: Array<() => void> | undefined
 
   /** `losesAnswer` is called with each answer of a database, and says whether it is lost. */
@@ -144,11 +146,11 @@ export class Machine {
     this.network.heal()
   }
 
-  #denial(sql: string): DatabaseError | undefined {
-    if (this.denied === undefined) return undefined
-    const { table, code } = this.denied
-    const adds = sql.includes(`INSERT INTO ${table} `) || sql.includes("append_shared(")
-    return adds ? databaseError("failed", `simulated: ${deniedAppend} ${table} (${code})`, { code }) : undefined
+  #refused(use: Use, sql: string, params: Params | undefined): DatabaseError | undefined {
+    const { now } = this.#time
+    const idle = now - (this.#askedAt.get(use) ?? now)
+    this.#askedAt.set(use, now)
+    return refusalOf(this.refusal, use, sql, idle) ?? textRefusal(params)
   }
 
   /** The parameters of a heartbeat: the report is the sixth. */
@@ -158,12 +160,13 @@ export class Machine {
     return params?.map((param, at) => (at === 5 ? foreignReports[foreign](String(param)) : param))
   }
 
-  /** A database, as this machine reaches it. */
-  reach(db: Database, line: Link): Database {
+  /** A database, as this machine reaches it: over `line`, and on the server that wrote before a split if it is left with that. */
+  reach(db: Database, line: Link, former: Database = db): Database {
+    const current = () => (this.isLeftBehind ? former : db)
     const lost = databaseError("unavailable", "simulated: the connection was lost", { isLost: true })
     /** What is under way when the network fails may have been done. */
     const over = async <A>(
-      ask: () => Promise<Result.Result<A, typeof lost>>,
+      ask: (db: Database) => Promise<Result.Result<A, typeof lost>>,
     ): Promise<Result.Result<A, typeof lost>> => {
       const healed = this.network.healed ?? line.healed
       if (this.isDead) return new Promise(() => {})
@@ -171,41 +174,40 @@ export class Machine {
         await healed
         return Result.fail(lost)
       }
+      const asked = current()
       this.#time.asked += 1
-      const answer = await ask().finally(() => {
+      const answer = await ask(asked).finally(() => {
         this.#time.asked -= 1
       })
       if (healed !== undefined) {
         await healed
         return Result.fail(lost)
       }
-      const heard = Result.isSuccess(answer) && this.#losesAnswer() ? Result.fail(lost) : answer
-      return new Promise((resolve) => this.#go(() => resolve(heard)))
+      const isLost = asked !== current() || (Result.isSuccess(answer) && this.#losesAnswer())
+      return new Promise((resolve) => this.#go(() => resolve(isLost ? Result.fail(lost) : answer)))
     }
-    const overEffect = <A, E>(effect: Effect.Effect<A, E>) =>
+    const overEffect = <A, E>(ask: (db: Database) => Effect.Effect<A, E>) =>
       Effect.flatMap(
-        Effect.promise(() => over(async () => Result.succeed(await Effect.runPromise(Effect.result(effect))))),
+        Effect.promise(() => over(async (db) => Result.succeed(await Effect.runPromise(Effect.result(ask(db)))))),
         (result): Effect.Effect<A, E | typeof lost> =>
           Result.isFailure(result) ? Effect.fail(result.failure) : Effect.fromResult(result.success),
       )
+    const working = (queries: Queries): Queries => ({
+      query: <Row>(...all: Parameters<Queries["query"]>) =>
+        Effect.suspend(() => {
+          const [sql, params] = all
+          const refusal = this.#refused("work", sql, params)
+          return refusal === undefined ? queries.query<Row>(...all) : Effect.fail(refusal)
+        }),
+    })
     return {
       ...db,
-      query: <Row>(...all: Parameters<Database["query"]>) => overEffect(db.query<Row>(...all)),
-      transact: (work) =>
-        overEffect(
-          db.transact((queries) =>
-            work({
-              query: <Row>(...all: Parameters<Database["query"]>) => {
-                const denial = this.#denial(all[0])
-                return denial === undefined ? queries.query<Row>(...all) : Effect.fail(denial)
-              },
-            }),
-          ),
-        ),
+      query: <Row>(...all: Parameters<Database["query"]>) => overEffect((db) => working(db).query<Row>(...all)),
+      transact: (work) => overEffect((db) => db.transact((queries) => work(working(queries)))),
       queryUnsafe: <Row>(...[use, sql, params, options]: Parameters<Database["queryUnsafe"]>) =>
-        over<Answer<Row>>(async () => {
-          const denial = use === "append" ? this.#denial(sql) : undefined
-          if (denial !== undefined) return Result.fail(denial)
+        over<Answer<Row>>(async (db) => {
+          const refusal = this.#refused(use, sql, params)
+          if (refusal !== undefined) return Result.fail(refusal)
           return db.queryUnsafe<Row>(use, sql, use === "beat" ? this.#reporting(params) : params, options)
         }),
     }

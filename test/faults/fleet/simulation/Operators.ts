@@ -53,15 +53,18 @@ export class Operators {
   readonly #replays = new Map<string, number>()
   #imports = 0
   done = 0
+  /** Whether the journal is pruned all the time. */
+  readonly isPruned: boolean
 
   constructor(seed: number, stage: Stage) {
     this.#draw = new Draw(seed, "operators")
     this.#stage = stage
+    this.isPruned = this.#draw.chance(0.3)
   }
 
-  /** How long the journal keeps what every sink has, in milliseconds: in some fleets it is pruned all the time. */
+  /** How long the journal keeps what every sink has, in milliseconds. */
   get retention(): number {
-    return this.#draw.chance(0.3) ? 2_000 : 7 * 24 * 3_600_000
+    return this.isPruned ? 2_000 : 7 * 24 * 3_600_000
   }
 
   /** Whether the plain sink rejects an event: always the same, until an operator has replayed the dead letter. */

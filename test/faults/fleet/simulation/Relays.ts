@@ -53,6 +53,8 @@ export class Relays {
   readonly lives = new Map<string, Life>()
   /** The version of the config that each had last. */
   readonly #versions = new Map<string, number>()
+  /** How many relays have ended. */
+  ends = 0
 
   constructor(options: RelaysOptions) {
     this.#options = options
@@ -75,6 +77,12 @@ export class Relays {
   streamsOf({ parts }: Life, place = 0): ReadonlyArray<OwnedStream> {
     const streams = parts[place]?.journal?.streams
     return streams === undefined ? [] : (SubscriptionRef.getUnsafe(streams) as ReadonlyArray<OwnedStream>)
+  }
+
+  /** The lines of all alarms. */
+  get alarms(): ReadonlyArray<string> {
+    const journals = [...this.lives.values()].flatMap(({ parts }) => parts.flatMap(({ journal }) => journal ?? []))
+    return journals.flatMap(({ status }) => Effect.runSync(status).alarm.lines)
   }
 
   /** All that is said by what a relay has in its databases. */
@@ -119,7 +127,8 @@ export class Relays {
     }
     life.parts[index] = part
     const made = Effect.gen({ self: this }, function* () {
-      const db = machine.reach(yield* Scope.provide(shard.open, part.pool), shard.link)
+      const former = yield* Scope.provide(shard.openFormer, part.pool)
+      const db = machine.reach(yield* Scope.provide(shard.open, part.pool), shard.link, former)
       part.db = db
       const journal = yield* PostgresJournal.make(db, {
         name,
@@ -171,6 +180,7 @@ export class Relays {
     const { time, draw } = this.#options
     if (life === undefined || life.isOver) return
     life.isOver = true
+    this.ends += 1
     life.machine.die()
     if (this.lives.get(name) === life) this.lives.delete(name)
     for (const { pool } of life.parts) void Effect.runPromise(Scope.close(pool, Exit.void))

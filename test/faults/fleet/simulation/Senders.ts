@@ -3,8 +3,9 @@ import { Effect } from "effect"
 import { type JournalError, unavailable } from "../../../../src/journal/Journal.ts"
 import { event } from "../../../journal/samples.ts"
 import type { Draw } from "../../simulation/Draw.ts"
-import { deniedAppend, type Time } from "./Machines.ts"
+import type { Time } from "./Machines.ts"
 import { guest, hasGuest } from "./Operators.ts"
+import { deniedTable, deniedText, unheldAccount } from "./Refusals.ts"
 import type { Life, Relays } from "./Relays.ts"
 import type { Shard } from "./Shards.ts"
 import { named, type SinkKind } from "./Sinks.ts"
@@ -42,11 +43,10 @@ export class Senders {
     accountId: string,
     kinds: ReadonlyArray<SinkKind>,
     over: (isTaken: boolean) => void,
-    suits: (life: Life) => boolean = () => true,
+    life = this.#options.relays.any,
   ): boolean {
-    const { time, relays, shards, losses, accept, broken } = this.#options
-    const life = relays.any
-    if (life === undefined || life.machine.isFrozen || !suits(life)) return false
+    const { time, shards, losses, accept, broken } = this.#options
+    if (life === undefined || life.machine.isFrozen) return false
     const { machine, parts, directory } = life
     if (parts.every(({ journal }) => journal === undefined)) return false
     const receivedAt = machine.clock.currentTimeMillisUnsafe()
@@ -73,22 +73,31 @@ export class Senders {
         accept(id, before % 2 === 0 && before === losses())
         const { shard, answer } = result.success
         if (isFirst && answer === "duplicate") broken.add(`${id} was sent once, and answered as a duplicate`)
+        if (accountId === unheldAccount) broken.add(`${id} was acknowledged, and the database can't hold it`)
         const { link } = shards[shard] ?? {}
         if (link?.isCut === false && shards.some(({ link }) => link.isCut)) this.meanwhile += 1
-      } else this.#refused(result.failure, parts)
+      } else {
+        const { message } = result.failure
+        // One that is sent again while its commit is under way may hear of another event's refusal.
+        if (isFirst && accountId !== unheldAccount && message.includes(deniedText))
+          broken.add(`${id} was refused for another event's text: ${message}`)
+        this.#refused(result.failure, parts)
+      }
       over(result._tag === "Success")
     })
     return true
   }
 
-  /** No event may be refused for want of room, and a relay knows of each refusal by the database. */
+  /** No event may be refused for want of room, and a relay knows of each refusal by the database but those of text. */
   #refused({ message, reason }: JournalError, parts: Life["parts"]): void {
     const { broken } = this.#options
-    if (reason._tag === "JournalFull") broken.add(`an event was refused: ${message}`)
+    if (reason._tag === "JournalFull" && reason.cause !== "disk") broken.add(`an event was refused: ${message}`)
+    const states = parts.flatMap(({ journal }) => (journal === undefined ? [] : Effect.runSync(journal.status)))
+    for (const state of states)
+      if (state.message.includes(deniedText)) broken.add(`a relay isn't ready because of one event: ${state.message}`)
     // A refusal that names the failed append is the relay's own, and the relay may be ready again by now.
-    if (!message.includes(deniedAppend) || message.includes("deliveries are refused until")) return
-    const healths = parts.flatMap(({ journal }) => (journal === undefined ? [] : Effect.runSync(journal.status).health))
-    if (healths.every((health) => health === "ok" || health === "red"))
+    if (!message.includes(deniedTable) || message.includes("deliveries are refused until")) return
+    if (states.length > 0 && states.every(({ health }) => health === "ok" || health === "red"))
       broken.add(`a relay whose append failed says that it is ready: ${message}`)
   }
 
@@ -113,12 +122,15 @@ export class Senders {
   sendGuest(number: number): void {
     const id = `guest-${number}`
     this.guests.push(id)
-    this.#append(
-      id,
-      `acct_${number}`,
-      [guest],
-      () => {},
-      ({ version }) => hasGuest(version),
-    )
+    const life = this.#options.relays.any
+    if (life !== undefined && hasGuest(life.version)) this.#append(id, `acct_${number}`, [guest], () => {}, life)
+  }
+
+  /** An event that the database can't hold, and another to the same relay at the same moment: they may share a commit. */
+  sendUnheld(number: number): void {
+    const life = this.#options.relays.any
+    const kinds: ReadonlyArray<SinkKind> = number % 2 === 0 ? ["plain"] : ["plain", "ordered"]
+    this.#append(`unheld-${number}`, unheldAccount, kinds, () => {}, life)
+    this.#append(`beside-${number}`, `acct_beside_${number}`, kinds, () => {}, life)
   }
 }

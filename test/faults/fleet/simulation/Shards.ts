@@ -6,7 +6,9 @@ import { type JournalError, unavailable } from "../../../../src/journal/Journal.
 import type { Database } from "../../../../src/journal/postgres/connection/Database.ts"
 import type { DatabaseError } from "../../../../src/journal/postgres/connection/DatabaseError.ts"
 import * as DatabaseSchema from "../../../../src/journal/postgres/tables/DatabaseSchema.ts"
+import { floorOf } from "../../../../src/journal/Sequences.ts"
 import { openDatabase } from "../../../journal/postgres/database.ts"
+import type { Accepted, Loss } from "./Losses.ts"
 import { Link } from "./Machines.ts"
 
 /** Where each account is. */
@@ -27,6 +29,20 @@ const restoring = tables.flatMap((table) => [
 
 const deadlock = "40P01"
 
+const onTimeline = (schema: string, timeline: number): string =>
+  `CREATE OR REPLACE FUNCTION ${schema}.server_timeline() RETURNS bigint LANGUAGE sql STABLE AS 'SELECT ${timeline}::bigint'`
+
+const accepted = async (client: pg.Client): Promise<Accepted> => {
+  const width = floorOf(1)
+  const { rows } = await client.query<{ stream: string; accepted: string }>(
+    `SELECT stream, max(last) - stream * ${width} - sum(void) AS accepted FROM (
+       SELECT first / ${width} AS stream, first + count - 1 AS last, cardinality(void) AS void FROM log
+       UNION ALL SELECT stream, last, void FROM pruned
+     ) AS rows GROUP BY stream`,
+  )
+  return new Map(rows.map(({ stream, accepted }) => [Number(stream), Number(accepted)]))
+}
+
 /** The lanes of a stream. */
 export interface StreamLanes {
   readonly stream: number
@@ -43,15 +59,25 @@ export class Shard {
   readonly trespasses = new Set<string>()
   readonly #url: string
   readonly #schema: string
+  /** The schema of the server that wrote before a split. */
+  readonly #former: string
   #timeline = 1
+  /** What the former server had when another one was promoted. */
+  #atSplit: Accepted = new Map()
 
   constructor(url: string, schema: string) {
     this.#url = url
     this.#schema = schema
+    this.#former = `${schema}_former`
   }
 
   get open(): Effect.Effect<Database, never, Scope.Scope> {
     return Effect.map(openDatabase(this.#url, { schema: this.#schema }), (db) => this.#watched(db))
+  }
+
+  /** The server that wrote before a split. */
+  get openFormer(): Effect.Effect<Database, never, Scope.Scope> {
+    return openDatabase(this.#url, { schema: this.#former })
   }
 
   #watched(db: Database): Database {
@@ -78,33 +104,69 @@ export class Shard {
 
   /** Keeps what a standby has that gets nothing more. */
   remember(): Promise<void> {
-    return this.#run([
-      `BEGIN ISOLATION LEVEL REPEATABLE READ`,
-      ...tables.flatMap((table) => [
-        `DROP TABLE IF EXISTS behind_${table}`,
-        `CREATE TABLE behind_${table} AS TABLE ${table}`,
-      ]),
-      "COMMIT",
+    const statements = tables.flatMap((table) => [
+      `DROP TABLE IF EXISTS behind_${table}`,
+      `CREATE TABLE behind_${table} AS TABLE ${table}`,
     ])
+    return this.#undisturbed(async (client) => {
+      await client.query("BEGIN ISOLATION LEVEL REPEATABLE READ")
+      for (const statement of statements) await client.query(statement)
+      await client.query("COMMIT")
+    })
   }
 
   /** Another server takes writes from now on: one with all that there is, or with what was kept. */
-  promote(isBehind: boolean): Promise<void> {
+  promote(isBehind: boolean): Promise<Loss> {
     this.#timeline += 1
-    return this.#become([
-      ...(isBehind ? restoring : []),
-      `CREATE OR REPLACE FUNCTION server_timeline() RETURNS bigint LANGUAGE sql STABLE AS 'SELECT ${this.#timeline}::bigint'`,
-    ])
+    return this.#become([...(isBehind ? restoring : []), onTimeline(this.#schema, this.#timeline)])
   }
 
   /** From now on the same server has the state that was kept, as after the restore of a snapshot or a dump. */
-  goBack(): Promise<void> {
+  goBack(): Promise<Loss> {
     return this.#become(restoring)
   }
 
-  #become(statements: ReadonlyArray<string>): Promise<void> {
-    const lock = `LOCK TABLE ${tables.join(", ")} IN ACCESS EXCLUSIVE MODE`
-    return this.#run(["BEGIN", lock, ...statements, "COMMIT"])
+  /** Another server takes writes from now on, and the former one goes on for those who are left with it. */
+  async split(): Promise<void> {
+    const former = this.#timeline
+    this.#timeline += 1
+    await this.#become([
+      ...tables.flatMap((table) => [
+        `DELETE FROM ${this.#former}.${table}`,
+        `INSERT INTO ${this.#former}.${table} OVERRIDING SYSTEM VALUE TABLE ${table}`,
+      ]),
+      ...["audit", "ended"].map(
+        (table) =>
+          `SELECT setval(pg_get_serial_sequence('${this.#former}.${table}', 'id'), (SELECT coalesce(max(id), 1) FROM ${table}))`,
+      ),
+      onTimeline(this.#former, former),
+      onTimeline(this.#schema, this.#timeline),
+    ])
+    this.#atSplit = await this.#acceptedIn(this.#former)
+  }
+
+  /** Ends the former server: the events that it accepted since the split are lost. */
+  async endFormer(): Promise<Loss> {
+    return { before: await this.#acceptedIn(this.#former), after: this.#atSplit }
+  }
+
+  #acceptedIn(schema: string): Promise<Accepted> {
+    return this.#with(async (client) => {
+      await client.query(`SET search_path = ${schema}`)
+      return accepted(client)
+    })
+  }
+
+  #become(statements: ReadonlyArray<string>): Promise<Loss> {
+    return this.#undisturbed(async (client) => {
+      await client.query("BEGIN")
+      await client.query(`LOCK TABLE ${tables.join(", ")} IN ACCESS EXCLUSIVE MODE`)
+      const before = await accepted(client)
+      for (const statement of statements) await client.query(statement)
+      const after = await accepted(client)
+      await client.query("COMMIT")
+      return { before, after }
+    })
   }
 
   /** The streams, with their lanes and the other names of these, as `progress` has them or the same table of a standby. */
@@ -126,14 +188,10 @@ export class Shard {
     })
   }
 
-  async #run(statements: ReadonlyArray<string>): Promise<void> {
-    const run = () =>
-      this.#with(async (client) => {
-        for (const statement of statements) await client.query(statement)
-      })
+  async #undisturbed<A>(work: (client: pg.Client) => Promise<A>): Promise<A> {
     for (;;) {
       try {
-        return await run()
+        return await this.#with(work)
       } catch (error) {
         // Relays lock tables in another order: of two that wait for each other PostgreSQL ends one.
         if (!(error instanceof pg.DatabaseError) || error.code !== deadlock) throw error
@@ -157,6 +215,7 @@ export class Shard {
     return Effect.gen({ self: this }, function* () {
       const db = yield* this.open
       yield* Effect.mapError(DatabaseSchema.migrate(db, this.#schema), refused)
+      yield* Effect.mapError(DatabaseSchema.migrate(yield* this.openFormer, this.#former), refused)
       yield* Effect.mapError(db.query(accounts), refused)
     }).pipe(Effect.scoped)
   }

@@ -108,7 +108,9 @@ export class Sinks {
     return { batch: { maxEvents: 4, maxBytes: 1_000_000 }, send, check: Effect.void }
   }
 
-  #began({ relay, place, streams }: Sender, entries: ReadonlyArray<Entry>): void {
+  #began({ relay, machine, place, streams }: Sender, entries: ReadonlyArray<Entry>): void {
+    // That server knows of no later epoch.
+    if (machine.isLeftBehind) return
     for (const { sequence } of entries) {
       const id = streamOf(sequence)
       const epoch = streams().find((stream) => stream.id === id)?.epoch
