@@ -38,6 +38,10 @@ export class JournalError extends Schema.TaggedError<JournalError>()("JournalErr
 /** Whether the same may be tried again: no other relay has the stream. */
 export const isNotFenced = ({ reason }: JournalError): boolean => reason._tag !== "JournalFenced"
 
+/** Reports whether the journal refuses the data of the request, and takes others. */
+export const isRefusedData = ({ reason }: JournalError): boolean =>
+  reason._tag === "JournalUnavailable" && reason.isOfData === true
+
 export const full = (cause: JournalFull["cause"], message: string): JournalError =>
   new JournalError({ reason: new JournalFull({ cause, message }) })
 

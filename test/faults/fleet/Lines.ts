@@ -7,6 +7,7 @@ import { freeze } from "./Freeze.ts"
 import { kill } from "./Kill.ts"
 import { lateCommit } from "./LateCommit.ts"
 import { mutants as fleetMutants } from "./Mutants.ts"
+import { refused, refusedMutants } from "./Refused.ts"
 import { rename, renameMutants } from "./Rename.ts"
 import { same } from "./Same.ts"
 import { stop } from "./Stop.ts"
@@ -25,5 +26,6 @@ export const lines: ReadonlyArray<Line> = [
   split,
   cutCommit,
   rename,
+  refused,
 ]
-export const mutants = [...fleetMutants, ...cutMutants, ...renameMutants]
+export const mutants = [...fleetMutants, ...cutMutants, ...renameMutants, ...refusedMutants]

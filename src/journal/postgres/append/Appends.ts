@@ -9,7 +9,7 @@
 import { Cause, Exit, Option } from "effect"
 import type { Event } from "../../../event/Event.ts"
 import type { AppendExit } from "../../Journal.ts"
-import type { JournalError } from "../../JournalError.ts"
+import { isRefusedData, type JournalError } from "../../JournalError.ts"
 import { CommitScheduler } from "../../stream/CommitScheduler.ts"
 import { type DuplicateKey, keyOf } from "../../stream/DuplicateKey.ts"
 import { duplicate } from "../../stream/Reappended.ts"
@@ -200,8 +200,5 @@ export const exitOf = (exit: AppendExit, group: Group, place: number): AppendExi
   Exit.isSuccess(exit) && group.isVoid.has(place) ? duplicate : exit
 
 /** Whether the data of an event are at fault, so that the others of its group can be stored. */
-const isOfData = (exit: CommitExit): boolean => {
-  if (Exit.isSuccess(exit)) return false
-  const error = Option.getOrUndefined(Cause.findErrorOption(exit.cause))
-  return error?.reason._tag === "JournalUnavailable" && error.reason.isOfData === true
-}
+const isOfData = (exit: CommitExit): boolean =>
+  Exit.isFailure(exit) && Option.exists(Cause.findErrorOption(exit.cause), isRefusedData)

@@ -4,10 +4,13 @@
  *
  * **Guarantee.** A settlement whose answer was lost can be stored again, with
  * what was settled since: what it stored is found, and stays as it is.
+ *
+ * **Guarantee.** If the database refuses the data of a lane, the settlements of
+ * the other lanes are stored.
  */
 import { Effect } from "effect"
 import type { Entry } from "../../../event/Entry.ts"
-import { type JournalError, unavailable } from "../../JournalError.ts"
+import { isRefusedData, type JournalError, unavailable } from "../../JournalError.ts"
 import type { Cursor, RefusedSettlement, Settlement } from "../../Settlement.ts"
 import { type LetterToPut, later, type RetryToPut, rowsOf } from "../../stream/Cursors.ts"
 import type { Ended } from "../../stream/OutcomeRecord.ts"
@@ -44,7 +47,10 @@ const withIdle = (stream: StreamState, settlements: ReadonlyArray<Settlement>): 
   return [...settlements, ...passedBy(stream).filter(({ lane }) => !settled.has(lane))]
 }
 
-/** One round trip for cursors alone; with retries or dead letters eight at most, however many they are. */
+/**
+ * One round trip for cursors alone; with retries or dead letters eight at most, however many they are. More only if the
+ * database refuses the data of a lane.
+ */
 export const settle = Effect.fnUntraced(function* (
   stream: StreamState,
   settlements: ReadonlyArray<Settlement>,
@@ -57,16 +63,46 @@ export const settle = Effect.fnUntraced(function* (
     if (isWhole(settlement)) known.push(settlement)
     else refused.push({ lane, error: unavailable(`A number of what the lane ${lane} settled is not whole.`) })
   }
-  if (known.length === 0) return refused
-  const cursors = new Map(known.map((one) => [one.lane, later(stream.backlogs.get(one.lane)?.cursor, one.cursor)]))
-  const isPlain = known.every(
+  return [...refused, ...(yield* storeOrSplit(stream, known))]
+})
+
+/** Stores settlements together. If the database refuses the data of a lane, halves them until that lane is alone. */
+const storeOrSplit = (
+  stream: StreamState,
+  settlements: ReadonlyArray<Settlement>,
+): Effect.Effect<ReadonlyArray<RefusedSettlement>, JournalError> => {
+  const [first] = settlements
+  if (first === undefined) return Effect.succeed([])
+  return store(stream, settlements).pipe(
+    Effect.as([]),
+    Effect.catchIf(isRefusedData, (error) => {
+      if (settlements.length === 1) return Effect.succeed([{ lane: first.lane, error }])
+      const half = settlements.length >> 1
+      const halves = [settlements.slice(0, half), settlements.slice(half)]
+      return Effect.map(
+        Effect.forEach(halves, (some) => storeOrSplit(stream, some)),
+        (refused) => refused.flat(),
+      )
+    }),
+  )
+}
+
+/** Stores settlements of lanes in one transaction, then applies them in memory. */
+const store = Effect.fnUntraced(function* (
+  stream: StreamState,
+  settlements: ReadonlyArray<Settlement>,
+): Effect.fn.Return<void, JournalError> {
+  const cursors = new Map(
+    settlements.map((one) => [one.lane, later(stream.backlogs.get(one.lane)?.cursor, one.cursor)]),
+  )
+  const isPlain = settlements.every(
     (one) =>
       one.takeBack.length + one.retry.length + one.endRetry.length + one.deadLetter.length + one.late.length === 0,
   )
   const lost = isPlain
-    ? yield* storeCursors(stream, known, cursors)
-    : yield* stream.transact((queries) => storeAll(stream, queries, known, cursors))
-  for (const { lane, takeBack, retry, endRetry, deadLetter, pausedFor } of known) {
+    ? yield* storeCursors(stream, settlements, cursors)
+    : yield* stream.transact((queries) => storeAll(stream, queries, settlements, cursors))
+  for (const { lane, takeBack, retry, endRetry, deadLetter, pausedFor } of settlements) {
     const backlog = stream.backlogs.get(lane)
     const cursor = cursors.get(lane)
     if (backlog === undefined || cursor === undefined) continue
@@ -77,7 +113,6 @@ export const settle = Effect.fnUntraced(function* (
     backlog.pausedFor = pausedFor
     backlog.settle(cursor)
   }
-  return refused
 })
 
 const placesOf = (settlements: ReadonlyArray<Settlement>, cursors: ReadonlyMap<string, Cursor>): string =>
