@@ -17,6 +17,22 @@ const lacking = (): string | undefined => {
 }
 
 suiteUnless(lacking(), "the npm package", () => {
+  test("runs by npx as npm installs it by default, and again after npm has installed it twice", async () => {
+    const cwd = mkdtempSync(join(tmpdir(), "relay-npm-"))
+    try {
+      const tarball = await Npm.make({ root, version: versionOf(root), into: cwd })
+      writeFileSync(join(cwd, "package.json"), "{}")
+      for (const _ of ["once", "again"]) {
+        const { status, stderr } = spawnSync("npm", ["install", tarball], { cwd, encoding: "utf8" })
+        expect([status, status === 0 ? "" : stderr]).toEqual([0, ""])
+        const version = spawnSync("npx", ["relay", "--version"], { cwd, encoding: "utf8" })
+        expect(version).toMatchObject({ status: 0, stdout: expect.stringContaining(manifest.version) })
+      }
+    } finally {
+      rmSync(cwd, { recursive: true })
+    }
+  }, 120_000)
+
   test("runs by npx where no install script may, takes an event, and drains at SIGTERM", async () => {
     const cwd = mkdtempSync(join(tmpdir(), "relay-npm-"))
     try {
@@ -55,5 +71,5 @@ suiteUnless(lacking(), "the npm package", () => {
     } finally {
       rmSync(cwd, { recursive: true })
     }
-  }, 60_000)
+  }, 120_000)
 })

@@ -1,13 +1,25 @@
 #!/usr/bin/env node
 /**
- * Starts the relay on the Bun that this package depends on. It is found where
- * npm has put it, and not by that package's install script, which may be off.
+ * Starts the relay on the Bun that this package depends on. The program is in the
+ * package for this platform, unless the install script of `bun` has run: that
+ * moves it into `bun` itself, where a short text is in its place before.
  */
 const { spawn } = require("node:child_process")
+const { statSync } = require("node:fs")
 const { createRequire } = require("node:module")
-const { join } = require("node:path")
+const { dirname, join } = require("node:path")
 
 const isWindows = process.platform === "win32"
+
+/** The path that `find` gives, if a program is there: it has many megabytes. */
+const programAt = (find) => {
+  try {
+    const path = find()
+    return statSync(path).size > 1_000_000 ? path : undefined
+  } catch {
+    return undefined
+  }
+}
 
 const bun = () => {
   const system = isWindows ? "windows" : process.platform
@@ -15,14 +27,14 @@ const bun = () => {
   process.report.excludeNetwork = true
   const isMusl = system === "linux" && process.report.getReport().header.glibcVersionRuntime === undefined
   const name = `@oven/bun-${system}-${processor}${isMusl ? "-musl" : ""}`
-  try {
-    return createRequire(require.resolve("bun/package.json")).resolve(`${name}/bin/bun${isWindows ? ".exe" : ""}`)
-  } catch {
-    console.error(
-      `relay: ${name} is not installed; it is an optional dependency of bun, so install without --omit=optional`,
-    )
-    process.exit(69)
-  }
+  const packaged = require.resolve("bun/package.json")
+  const inPlatform = () => createRequire(packaged).resolve(`${name}/bin/bun${isWindows ? ".exe" : ""}`)
+  const found = [inPlatform, () => join(dirname(packaged), "bin", "bun.exe")].map(programAt).find(Boolean)
+  if (found !== undefined) return found
+  console.error(
+    `relay: ${name} is not installed; it is an optional dependency of bun, so install without --omit=optional`,
+  )
+  process.exit(69)
 }
 
 const home = join(__dirname, "..")
