@@ -39,7 +39,8 @@ export const withInstalled = <E extends Environment & Host>(file: string, option
 export const mayReadInstalled = (file: string, options: Environment & Host): Effect.Effect<boolean> =>
   isInstalled(file, options)
     ? Effect.map(
-        Effect.result(options.readFile(installedDirectory)),
+        // Its mode may let a stranger see that it is there, and nothing in it.
+        Effect.result(options.readFile(`${installedDirectory}/.`)),
         (read) => Result.isSuccess(read) || read.failure.reason._tag !== "PermissionDenied",
       )
     : Effect.succeed(true)

@@ -651,7 +651,7 @@ describe("a file that can't be read", () => {
       const text = config({ webhooks: { w: { path: "/", secrets: [{ name: "a", value }] } } })
       const [installed, secrets] = ["/etc/relay/relay.config.json", "/etc/relay/secrets"]
       const check = { mayLack: "credentials", readsInstalled: true } as const
-      const files = { [installed]: text, [secrets]: "directory" } as const
+      const files = { [installed]: text, [`${secrets}/.`]: "directory" } as const
       const loading = (more: object, unit: ReadonlyArray<readonly [string, string]>) =>
         load(installed, { ...options({ ...files, ...more }), ...check, unitCredentials: () => new Map(unit) })
       const elsewhere = yield* loading({ "/srv/w": "signing" }, [["w", "/srv/w"]])
@@ -661,7 +661,7 @@ describe("a file that can't be read", () => {
       expect(empty.message).toContain("a secret can't be empty")
       const unnamed = yield* Effect.flip(loading({ [`${secrets}/w`]: "signing" }, []))
       expect(unnamed.message).toContain("the unit names what is there: LoadCredential=w:PATH")
-      const denied = yield* load(installed, { ...options({ ...files, [secrets]: "denied" }), ...check })
+      const denied = yield* load(installed, { ...options({ ...files, [`${secrets}/.`]: "denied" }), ...check })
       expect(denied.absent).toMatchObject([{ message: "can't be read here: it is a credential of the service" }])
     }),
   )
