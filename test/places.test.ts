@@ -41,7 +41,7 @@ describe("the places in src that", () => {
     expect(placesOf(pattern)).toEqual(
       counts({
         "journal/sqlite/file/WriteProbe.ts": [1, "a file that it makes beside the journal"],
-        "journal/sqlite/file/Space.ts": [1, "the journal's ballast, a file"],
+        "journal/sqlite/file/Ballast.ts": [1, "the journal's ballast, a file"],
         "journal/sqlite/file/HighWaterMark.ts": [3, "the journal's mark, a file"],
         "journal/sqlite/maintenance/Repair.ts": [1, "the start of a damaged journal, a file"],
         "journal/sqlite/maintenance/Maintenance.ts": [1, "`relay journal salvage`, which is not the relay"],
@@ -136,6 +136,12 @@ describe("the places in src that", () => {
         "cli/support/liveStatus.ts": [2, "its failure ends the command"],
         "cli/support/progressBar.ts": [1, "its defect ends the command"],
       }),
+    )
+  })
+
+  test("open a file in SQLite, which then writes its temporary files to another disk unless told otherwise", () => {
+    expect(placesOf(/\bnew DatabaseSync\(/g)).toEqual(
+      counts({ "journal/sqlite/rows/SqliteConnection.ts": [1, "it keeps them in memory"] }),
     )
   })
 

@@ -18,7 +18,7 @@ export interface JournalType<Config> {
   readonly identity: (config: Config) => string
   /** The keys that a reload may change: the journal takes them from `ConfigInForce`. */
   readonly live?: ReadonlyArray<string>
-  /** The findings of `validate` and `doctor` without opening it; absent where the file is all there is to say. */
+  /** The findings of `validate` and `doctor` without opening it. */
   readonly inspect?: (config: Config) => Effect.Effect<ReadonlyArray<Inspected>>
   /** Reads and writes it for `relay journal copy`. */
   readonly copying?: () => Promise<Copying<Config>>

@@ -14,6 +14,7 @@ import type { Libc } from "./Platform.ts"
 import { libc } from "./Runtime.ts"
 
 /** Linux, asm-generic/fcntl.h: the same on x86-64 and ARM64. */
+const F_SETLK = 6
 const F_OFD_GETLK = 36
 const F_OFD_SETLK = 37
 const F_WRLCK = 1
@@ -38,6 +39,16 @@ const library = (): Libc | undefined => {
     return process.platform === "linux" ? libc() : undefined
   } catch {
     return undefined
+  }
+}
+
+/** Whether the file system locks files at all; some of a network don't. Asked of a file that no process holds by `acquire`. */
+export const isPossible = (path: string): boolean => {
+  const fd = openSync(path, "r+")
+  try {
+    return library()?.fcntl(fd, F_SETLK, request()) !== -1
+  } finally {
+    closeSync(fd)
   }
 }
 

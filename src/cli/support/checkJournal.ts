@@ -1,4 +1,4 @@
-/** Looks at a journal without opening it, for `validate` and `doctor`: one on another machine, or the directory of a file. */
+/** Looks at a journal without opening it, for `validate` and `doctor`: the journal itself, and the directory of a file. */
 import { Effect } from "effect"
 import type { JournalConfig } from "../../config/Config.ts"
 import type { Inspected } from "../../journal/JournalType.ts"
@@ -19,7 +19,7 @@ export const checkJournalFile = Effect.fnUntraced(function* (config: JournalConf
     .map(({ verdict, message }): Inspected => ({ verdict, message }))
 })
 
-/** Nothing where the journal is a file of this machine. */
+/** The findings of the journal's type: a database that can't be used, or a file that is not a journal. */
 export const checkJournal = Effect.fnUntraced(function* (config: JournalConfig) {
   const { inspect } = yield* lazily(() => import("../../journal/Journals.ts"))
   const unanswered = (time: string): ReadonlyArray<Inspected> => [

@@ -12,9 +12,10 @@
  * the log, between two commits: see `Checkpoints.ts`.
  */
 import { fdatasyncSync, openSync } from "node:fs"
-import { DatabaseSync } from "node:sqlite"
+import type { DatabaseSync } from "node:sqlite"
 import { parentPort, Worker, workerData } from "node:worker_threads"
 import type { EventPage, EventQuery } from "../EventQuery.ts"
+import { connect } from "./rows/SqliteConnection.ts"
 import { errorCode, isCorrupt, isFinal, words } from "./rows/SqliteErrors.ts"
 import { Index } from "./search/Index.ts"
 import type { Search } from "./search/Search.ts"
@@ -82,7 +83,7 @@ const sync = (fd: number): void => {
 
 /** The file twice: for SQLite, and to sync it. */
 const open = (path: string): { readonly db: DatabaseSync; readonly fd: number } => {
-  const db = new DatabaseSync(path)
+  const db = connect(path)
   try {
     db.prepare("PRAGMA busy_timeout = 1000").get()
     db.prepare("PRAGMA wal_autocheckpoint = 0").get()

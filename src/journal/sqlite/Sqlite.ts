@@ -1,5 +1,5 @@
 /** The journal on SQLite: a file on this machine, and the default. */
-import { Schema } from "effect"
+import { Effect, Schema } from "effect"
 import type { JournalType } from "../JournalType.ts"
 import { lockOf, SqliteConfig } from "./SqliteConfig.ts"
 
@@ -15,6 +15,14 @@ export const Sqlite: JournalType<SqliteConfig> = {
     return { source, target }
   },
   load: () => import("./SqliteJournal.ts"),
+  inspect: ({ path }) =>
+    Effect.map(
+      Effect.promise(() => import("./file/OwnFiles.ts")),
+      (files) => {
+        const message = files.problem(path) ?? files.mountedAlone(path)
+        return message === undefined ? [] : [{ verdict: "wrong", message }]
+      },
+    ),
   identity: ({ path }) => path,
   file: ({ path, maxSize, minFree }) => ({ path, lock: lockOf(path), maxSize, minFree }),
 }

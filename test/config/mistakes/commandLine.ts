@@ -116,6 +116,27 @@ export const commandLine: Theme = {
       command: ["run"],
     },
     {
+      name: "validate where the journal's path is a directory",
+      config: config({ journal: '{ "path": "journal.db" }' }),
+      files: { "journal.db": null },
+      command: ["validate"],
+    },
+    {
+      name: "validate where the journal's path is a text file",
+      config: config({ journal: '{ "path": "notes.txt" }' }),
+      files: { "notes.txt": "notes of somebody" },
+      command: ["validate"],
+    },
+    {
+      name: "run where the journal's path is a device",
+      config: config({
+        listen: '"127.0.0.1:0"',
+        admin: '{ "listen": "127.0.0.1:0" }',
+        journal: '{ "path": "/dev/null" }',
+      }),
+      command: ["run"],
+    },
+    {
       name: "run where the certificate is not there",
       config: config({
         listen: '"127.0.0.1:0"',

@@ -92,8 +92,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     line: "disk-full",
     gone: "there is no ballast",
     file: journal("sqlite/file/Space"),
-    find: "    if (this.#hasBallast) return\n",
-    replace: "    return\n",
+    find: "      this.ballast.keep()\n",
+    replace: "",
   },
   {
     line: "damaged-journal",

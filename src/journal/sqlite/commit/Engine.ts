@@ -81,7 +81,10 @@ export class Engine {
     this.#transact = (work) => {
       this.writes += 1
       this.onWrite()
-      return transact(work)
+      return transact(() => {
+        store.requireEnd(this.head)
+        return work()
+      })
     }
     this.locked = new ForeignLock(store.db, () => this.flush(true))
     this.alarm = new Alarm(store.db)
@@ -367,6 +370,8 @@ export class Engine {
   /** Checks the file and the disk: a few times a second. */
   inspect(): void {
     this.store.requireUnchanged()
+    this.store.requireEnd(this.head)
+    this.store.mark.keep()
     this.space.look()
     this.checkpoints.runOwn(this.counters.commits)
   }

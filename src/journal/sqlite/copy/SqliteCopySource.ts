@@ -1,6 +1,6 @@
 /** Reads a SQLite journal for a copy. It holds the relay's lock, so that no relay writes to it meanwhile. */
 import { existsSync } from "node:fs"
-import { DatabaseSync } from "node:sqlite"
+import type { DatabaseSync } from "node:sqlite"
 import { Effect } from "effect"
 import type { Entry } from "../../../event/Entry.ts"
 import { type After, type CopiedStream, type CopySource, soundPages } from "../../JournalCopy.ts"
@@ -17,6 +17,7 @@ import { migrate } from "../rows/Migrations.ts"
 import { endedOf } from "../rows/OutcomeRows.ts"
 import { waitOf } from "../rows/Retries.ts"
 import { bytes, int, list, type Row, text } from "../rows/Rows.ts"
+import { connect } from "../rows/SqliteConnection.ts"
 import { words } from "../rows/SqliteErrors.ts"
 import type { SqliteConfig } from "../SqliteConfig.ts"
 
@@ -36,7 +37,7 @@ export const attemptOn =
     })
 
 const open = (path: string): DatabaseSync => {
-  const db = new DatabaseSync(path)
+  const db = connect(path)
   db.prepare("PRAGMA busy_timeout = 5000").get()
   // One of an earlier relay is brought to this one's schema, as its next start would.
   migrate(db, path)

@@ -7,7 +7,7 @@
  */
 import { createHash, randomBytes } from "node:crypto"
 import { chmodSync, existsSync, rmSync } from "node:fs"
-import { DatabaseSync } from "node:sqlite"
+import type { DatabaseSync } from "node:sqlite"
 import type { CopySource } from "../../JournalCopy.ts"
 import { CommitBatch } from "../../stream/CommitBatch.ts"
 import { keyOf } from "../../stream/DuplicateKey.ts"
@@ -18,6 +18,7 @@ import { meta, setMeta } from "../rows/Meta.ts"
 import { migrate } from "../rows/Migrations.ts"
 import { OutcomeRows } from "../rows/OutcomeRows.ts"
 import { tolerant } from "../rows/Rows.ts"
+import { connect } from "../rows/SqliteConnection.ts"
 import { transactions } from "../rows/SqliteErrors.ts"
 
 interface Position {
@@ -154,7 +155,7 @@ export class UnfinishedCopy {
 
   #opened(source: CopySource): { readonly db: DatabaseSync; readonly position: Position } | undefined {
     if (!existsSync(this.#path)) return undefined
-    const db = new DatabaseSync(this.#path)
+    const db = connect(this.#path)
     const position = tolerant(() => {
       migrate(db, this.#path)
       return JSON.parse(meta(db, key) ?? "") as Position
@@ -167,7 +168,7 @@ export class UnfinishedCopy {
   #begun(): DatabaseSync {
     // A journal of SQLite's that outlives its file would be played back into the next one.
     for (const suffix of ["", "-journal"]) rmSync(`${this.#path}${suffix}`, { force: true })
-    const db = new DatabaseSync(this.#path)
+    const db = connect(this.#path)
     chmodSync(this.#path, 0o600)
     db.prepare("PRAGMA page_size = 32768").run()
     migrate(db, this.#path)

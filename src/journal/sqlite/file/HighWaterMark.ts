@@ -7,7 +7,8 @@
  * It is written after each commit, without fsync, so it may be behind the
  * journal and never ahead of it.
  */
-import { closeSync, constants, openSync, readFileSync, writeSync } from "node:fs"
+import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync, writeSync } from "node:fs"
+import { words } from "../rows/SqliteErrors.ts"
 
 /** The content of the mark. */
 export interface HighWaterMark {
@@ -20,6 +21,13 @@ export interface HighWaterMark {
 }
 
 const format = /^relay journal ([0-9a-f]{32}) ([0-9]{16}) (sound|damaged)\s*$/
+
+/** Bytes of a mark. */
+export const length = 72
+
+/** Whether a file with this start may be a mark, also a damaged or a torn one. */
+export const mayBe = (start: string): boolean =>
+  start.length === length || start.startsWith("relay journal") || start.replaceAll("\0", "") === ""
 
 /** Reads the mark; `undefined` when there is none or it was torn. */
 export const read = (file: string): HighWaterMark | undefined => {
@@ -36,15 +44,44 @@ export const read = (file: string): HighWaterMark | undefined => {
 
 /** Writes the mark in place, always with the same length, so that a crash of the process can't tear it. */
 export class HighWaterMarkFile {
-  readonly #fd: number
+  /** Why the file is not what this relay writes, for the status; empty if it is. */
+  problem = ""
+  readonly #file: string
   readonly #line: Buffer
+  #fd: number
 
   constructor(file: string, mark: HighWaterMark) {
+    this.#file = file
     this.#line = Buffer.from(
       `relay journal ${mark.identity} ${String(mark.head).padStart(16, "0")} ${mark.damaged ? "damaged" : "sound  "}\n`,
     )
-    this.#fd = openSync(file, constants.O_RDWR | constants.O_CREAT, 0o600)
-    writeSync(this.#fd, this.#line, 0, this.#line.length, 0)
+    this.#fd = this.#written(0)
+  }
+
+  /** Opens the file, without following a link, and writes the mark. */
+  #written(flags: number): number {
+    const fd = openSync(this.#file, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW | flags, 0o600)
+    writeSync(fd, this.#line, 0, this.#line.length, 0)
+    return fd
+  }
+
+  /** Makes the file again if it was deleted: a few times a second. A file in its place stays as it is. */
+  keep(): void {
+    const found = lstatSync(this.#file, { throwIfNoEntry: false })
+    if (found?.ino === fstatSync(this.#fd).ino) {
+      this.problem = ""
+    } else if (found !== undefined) {
+      this.problem = `The file ${this.#file} was replaced while the relay was running on it: move it away, or the next start can't tell whether events were lost.`
+    } else {
+      try {
+        const fd = this.#written(constants.O_EXCL)
+        closeSync(this.#fd)
+        this.#fd = fd
+        this.problem = ""
+      } catch (error) {
+        this.problem = `The file ${this.#file} was deleted while the relay was running on it, and can't be made again (${words(error)}).`
+      }
+    }
   }
 
   reached(head: number): void {

@@ -8,13 +8,15 @@
  */
 import { chmodSync, mkdirSync, rmSync, statSync } from "node:fs"
 import { dirname } from "node:path"
-import { DatabaseSync } from "node:sqlite"
+import type { DatabaseSync } from "node:sqlite"
 import { hasProperty } from "effect/Predicate"
 import * as FileLock from "../../../runtime/FileLock.ts"
 import * as Holders from "../../../runtime/Holders.ts"
 import { unavailable } from "../../JournalError.ts"
+import { connectBeside } from "../rows/SqliteConnection.ts"
 import { isBusy, isCorrupt, words } from "../rows/SqliteErrors.ts"
 import { lockOf } from "../SqliteConfig.ts"
+import * as OwnFiles from "./OwnFiles.ts"
 import { classify } from "./SqliteFailure.ts"
 
 /** Why the journal's directory can't be used, and what to do. */
@@ -34,7 +36,7 @@ const whyNoDirectory = (directory: string, error: unknown): string => {
 const openLock = (path: string, file: string): DatabaseSync => {
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-    const lock = new DatabaseSync(file)
+    const lock = connectBeside(file)
     // A process that can read it can hold it against the relay.
     chmodSync(file, 0o600)
     return lock
@@ -59,10 +61,17 @@ const holdBeside = (path: string, mayReplace: boolean): DatabaseSync => {
       return holdBeside(path, false)
     }
     if (!isBusy(error)) throw classify(path, error)
-    throw unavailable(
-      `Another relay is running on the journal ${path}: ${Holders.ofLock(file) ?? "it"} holds the lock ${file}. ${stopThat}`,
-    )
+    throw unavailable(whyHeld(path, file))
   }
+}
+
+/** Why the lock can't be held. SQLite reports the same if the file system has no locks. */
+const whyHeld = (path: string, file: string): string => {
+  const holder = Holders.ofLock(file)
+  if (holder === undefined && !FileLock.isPossible(file)) {
+    return `The journal ${path} can't be opened: the file system of ${dirname(path)} gives no lock on ${file}, so a second relay could write to the journal too. Have it mounted with locks (NFS: without \`nolock\`, and with a lock service), or move the journal to a local disk.`
+  }
+  return `Another relay is running on the journal ${path}: ${holder ?? "it"} holds the lock ${file}. ${stopThat}`
 }
 
 /** Held until closed. The caller keeps it: a collected database would drop its lock. */
@@ -73,6 +82,8 @@ export class JournalLock {
 
   constructor(path: string) {
     this.#path = path
+    const problem = OwnFiles.problem(path)
+    if (problem !== undefined) throw unavailable(`The journal can't be opened: ${problem}.`)
     this.#beside = holdBeside(path, true)
   }
 

@@ -9,16 +9,15 @@
  * **Gotcha.** The file never shrinks: a disk that the journal has filled gets no
  * freer when the sinks catch up. So pages that pruning has freed count as space.
  */
-import { closeSync, fsyncSync, openSync, rmSync, statfsSync, statSync, writeSync } from "node:fs"
+import { statfsSync, statSync } from "node:fs"
 import { dirname } from "node:path"
 import { Exit } from "effect"
 import type { AppendExit } from "../../Journal.ts"
 import { full } from "../../JournalError.ts"
 import type { JournalStatus } from "../../JournalStatus.ts"
 import { fillingOf } from "../../stream/Filling.ts"
+import { Ballast, ballastBytes } from "./Ballast.ts"
 import type { Store } from "./Store.ts"
-
-const ballastBytes = 4 * 1024 * 1024
 
 /** The journal prunes early from one share of `maxSize` down to the other, so that there is room for a burst. */
 const tightFrom = 0.9
@@ -44,12 +43,11 @@ export class Space {
   onTight: () => void = () => {}
   /** An append would be refused: prune before it is. */
   onFull: () => void = () => {}
+  readonly ballast: Ballast
 
   readonly #store: Store
   readonly #maxSize: number
   readonly #minFree: number
-  readonly #ballast: string
-  #hasBallast = false
   #diskWasFull = false
   /** Something was written since the last append that found no room: more may be prunable by now. */
   #worthPruning = false
@@ -64,7 +62,7 @@ export class Space {
     this.#store = store
     this.#maxSize = options.maxSize
     this.#minFree = options.minFree
-    this.#ballast = `${store.path}-ballast`
+    this.ballast = new Ballast(store.path)
     this.#pages = store.db.prepare("PRAGMA page_count")
     this.#freePages = store.db.prepare("PRAGMA freelist_count")
     this.#pageSize = Number(store.db.prepare("PRAGMA page_size").get()?.page_size ?? 4096)
@@ -128,7 +126,7 @@ export class Space {
     this.walBytes = statSync(`${this.#store.path}-wal`, { throwIfNoEntry: false })?.size ?? 0
     if (this.#room > this.#minFree + ballastBytes) {
       this.#diskWasFull = false
-      this.#keepBallast()
+      this.ballast.keep()
     }
     this.#update()
   }
@@ -137,27 +135,8 @@ export class Space {
   foundFull(failure: string): void {
     this.#diskWasFull = true
     this.#failure = failure
-    if (this.#hasBallast) {
-      rmSync(this.#ballast, { force: true })
-      this.#hasBallast = false
-    }
+    this.ballast.drop()
     this.#update()
-  }
-
-  #keepBallast(): void {
-    if (this.#hasBallast) return
-    try {
-      if (statSync(this.#ballast, { throwIfNoEntry: false })?.size !== ballastBytes) {
-        const fd = openSync(this.#ballast, "w", 0o600)
-        // Written: a sparse file would reserve nothing.
-        writeSync(fd, Buffer.alloc(ballastBytes, 1))
-        fsyncSync(fd)
-        closeSync(fd)
-      }
-      this.#hasBallast = true
-    } catch {
-      rmSync(this.#ballast, { force: true })
-    }
   }
 
   #update(): void {

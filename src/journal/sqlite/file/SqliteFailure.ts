@@ -1,4 +1,5 @@
 /** The meaning of SQLite's errors for the relay, and parts of transactions that fail by themselves. */
+import { dirname } from "node:path"
 import type { DatabaseSync } from "node:sqlite"
 import * as Holders from "../../../runtime/Holders.ts"
 import { broken, full, JournalError, locked, unavailable } from "../../JournalError.ts"
@@ -7,6 +8,9 @@ import { causeOf } from "./WriteProbe.ts"
 
 /** Read-only, or not to be opened. */
 const isUnwritable = (error: unknown): boolean => [3, 8, 14].includes(primary(errorCode(error)))
+
+/** SQLite's extended codes for its shared memory, which is a file: SHMOPEN, SHMSIZE, SHMLOCK and SHMMAP. */
+const ofSharedMemory = [4618, 4874, 5130, 5386]
 
 /** Classifies an error of the journal at `path`. */
 export const classify = (path: string, error: unknown): JournalError => {
@@ -23,8 +27,9 @@ export const classify = (path: string, error: unknown): JournalError => {
     )
   }
   if (primary(errorCode(error)) === 10) {
+    const file = ofSharedMemory.includes(errorCode(error)) ? `${path}-shm` : path
     return broken(
-      `The disk of the journal ${path} failed (${words(error)}, code ${errorCode(error)}). Nothing after it can be trusted, so the relay stops. Check the disk, then start it again.`,
+      `The disk of ${dirname(path)} failed at the journal's file ${file} (${words(error)}, code ${errorCode(error)}). Nothing after it can be trusted, so the relay stops. Check the disk, then start it again.`,
     )
   }
   if (isBusy(error)) {

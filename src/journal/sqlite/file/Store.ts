@@ -9,19 +9,22 @@
  * reports a read that failed for a moment as damage.
  *
  * **Gotcha.** POSIX drops a process's locks on a file when any descriptor of it
- * is closed: nothing here opens and closes the database's file by itself.
+ * is closed: once SQLite has the database's file open, nothing else here opens it.
  */
 import { randomBytes } from "node:crypto"
 import { chmodSync, existsSync, readdirSync, realpathSync, renameSync, statSync } from "node:fs"
 import { basename, dirname } from "node:path"
-import { DatabaseSync } from "node:sqlite"
+import type { DatabaseSync } from "node:sqlite"
 import { broken, type JournalError, unavailable } from "../../JournalError.ts"
 import { CursorRows } from "../rows/CursorRows.ts"
 import { meta, setMeta } from "../rows/Meta.ts"
 import { migrate } from "../rows/Migrations.ts"
+import { tolerant } from "../rows/Rows.ts"
+import { connect } from "../rows/SqliteConnection.ts"
 import { isCorrupt, isFull, words } from "../rows/SqliteErrors.ts"
 import { type HighWaterMark, HighWaterMarkFile, read as readMark } from "./HighWaterMark.ts"
 import { JournalLock } from "./JournalLock.ts"
+import { mountedAlone } from "./OwnFiles.ts"
 import { integrity, malformed, reindexDamaged } from "./Reindex.ts"
 import { classify } from "./SqliteFailure.ts"
 import { WalIndex } from "./WalIndex.ts"
@@ -35,11 +38,15 @@ export interface Store {
   readonly head: number
   /** The problems that were found when it was opened, in words. */
   readonly problems: ReadonlyArray<string>
+  /** Findings for the log that are no loss. */
+  readonly notes: ReadonlyArray<string>
   /**
    * Throws when a file is no longer the one that is open, when the journal is smaller than before, or when the log is
    * shorter than what is committed in it. Before a commit, because the next write would hide that, and after it.
    */
   readonly requireUnchanged: () => void
+  /** Throws when another program has written to the journal, which then ends elsewhere than at `head`. */
+  readonly requireEnd: (head: number) => void
   /** A commit has reached `head`. */
   readonly reached: (head: number) => void
   readonly close: () => void
@@ -59,7 +66,7 @@ const setAside = (path: string): string => {
 }
 
 const openDatabase = (path: string): DatabaseSync => {
-  const db = new DatabaseSync(path)
+  const db = connect(path)
   try {
     chmodSync(path, 0o600)
     // A commit is one large row: large pages make an eighth of the system calls, in the log and at each checkpoint.
@@ -159,6 +166,11 @@ const followed = (path: string): string => {
   }
 }
 
+const requireDirectory = (path: string): void => {
+  const problem = mountedAlone(path)
+  if (problem !== undefined) throw unavailable(`The journal can't be opened: ${problem}.`)
+}
+
 /** Opens the journal at a path; throws a `JournalError`. */
 export const open = (link: string): Store => {
   const path = followed(link)
@@ -166,6 +178,7 @@ export const open = (link: string): Store => {
   const lock = new JournalLock(path)
   try {
     lock.holdFile()
+    requireDirectory(path)
     return openLocked(path, lock, traces)
   } catch (error) {
     lock.close()
@@ -209,10 +222,10 @@ const openOrStartNew = (opening: Opening, traces: ReadonlyArray<string>): Sound 
   const there = statSync(path, { throwIfNoEntry: false })
   const isMissing = there === undefined || there.size === 0
   if (isMissing && before !== undefined) startNew(opening, `The journal ${path} was deleted or emptied.`)
-  else if (isMissing && (there !== undefined || traces.length > 0)) {
+  else if (isMissing && traces.length > 0) {
     startNew(
       opening,
-      `The journal ${path} is gone, or empty, and so is the mark beside it, but it was there before: ${traces.length === 0 ? path : traces.join(", ")} is left of it. Bring the journal back from a backup or from where it was moved to, or \`relay journal import\` what is left of it.`,
+      `The journal ${path} is gone, or empty, and so is the mark beside it, but it was there before: ${traces.join(", ")} is left of it. Bring the journal back from a backup or from where it was moved to, or \`relay journal import\` what is left of it.`,
     )
   }
   const checkAll = !isMissing && before?.damaged === true
@@ -276,7 +289,10 @@ const watching = (path: string, mark: HighWaterMarkFile, index: WalIndex): (() =
   const changed = (): string | undefined => {
     for (const known of files) {
       const found = statSync(known.file, { throwIfNoEntry: false })
-      if (found === undefined) return `The file ${known.file} was deleted while the relay was running on it.`
+      if (found === undefined) {
+        const gone = existsSync(dirname(path)) ? `file ${known.file}` : `directory ${dirname(path)} of the journal`
+        return `The ${gone} was deleted while the relay was running on it.`
+      }
       if (found.ino !== known.inode) return `The file ${known.file} was replaced while the relay was running on it.`
       // Read after the file's size: who empties the log says so in the index first.
       if (found.size < known.leastBytes()) {
@@ -290,6 +306,24 @@ const watching = (path: string, mark: HighWaterMarkFile, index: WalIndex): (() =
   return () => {
     const what = changed()
     if (what !== undefined) throw broken(`${what} What came last may be lost, so the relay stops.`)
+  }
+}
+
+/** Notices that another program has written to the journal, as sqlite3's `.restore` does. */
+const watchingEnd = (db: DatabaseSync, path: string, identity: string): ((head: number) => void) => {
+  // SQLite changes it with what another connection commits, and with few other things.
+  const version = db.prepare("PRAGMA data_version")
+  let known = version.get()?.data_version
+  const isSame = (head: number) => meta(db, "identity") === identity && lastSequence(db) === head
+  return (head) => {
+    const found = version.get()?.data_version
+    if (found === known) return
+    if (!tolerant(() => isSame(head))) {
+      throw broken(
+        `Another program has written to the journal ${path} while the relay was running on it, and the journal no longer ends at event ${head}. \`.restore\` of sqlite3 does this. The relay stops, and its next start says which events are lost. Stop the relay before a backup is restored.`,
+      )
+    }
+    known = found
   }
 }
 
@@ -307,6 +341,12 @@ const openLocked = (path: string, lock: JournalLock, traces: ReadonlyArray<strin
         `An index of the journal ${path} was damaged (table ${table}). It was built anew from what the table holds; check the disk.`,
       )
     }
+    const notes =
+      opening.expected === undefined && problems.length === 0 && head > 0
+        ? [
+            `The file ${path}-mark is missing or damaged, and was made again: whether the journal lost events before this start can't be told.`,
+          ]
+        : []
     const mark = new HighWaterMarkFile(`${path}-mark`, { identity, head, damaged: false })
     const index = new WalIndex(path)
     const requireUnchanged = watching(path, mark, index)
@@ -323,7 +363,8 @@ const openLocked = (path: string, lock: JournalLock, traces: ReadonlyArray<strin
       index.close()
       lock.close()
     }
-    return { path, db, mark, head, problems, requireUnchanged, reached, close }
+    const requireEnd = watchingEnd(db, path, identity)
+    return { path, db, mark, head, problems, notes, requireUnchanged, requireEnd, reached, close }
   } catch (error) {
     db.close()
     throw error instanceof Error && isCorrupt(error) ? broken(classify(path, error).message) : error

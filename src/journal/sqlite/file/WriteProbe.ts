@@ -3,23 +3,28 @@
  * system's code, so a small file is written beside the journal.
  */
 import { closeSync, fsyncSync, openSync, readFileSync, rmSync, statSync, writeSync } from "node:fs"
+import { dirname } from "node:path"
 
 const probeBytes = 64 * 1024
 /** Milliseconds that a cause is kept: a failing disk is not probed for each refusal. */
 const keptFor = 1_000
 
-const causes: Readonly<Record<string, string>> = {
-  ENOSPC: "its disk is full. Free some space",
-  EDQUOT: "the quota of the relay's user on its disk is used up. Raise it, or free some space",
-  EFBIG: "a file of it may grow no further. Raise the file size limit (`ulimit -f`, LimitFSIZE=) and restart the relay",
-  EROFS: "its file system is read-only. The kernel's log says why",
-  EACCES: "the relay's user may not write there. Give it the journal's directory and the files in it",
-  EPERM: "the relay's user may not write there. Give it the journal's directory and the files in it",
-  EIO: "its disk fails to write. The kernel's log says more; replace the disk",
-  EMFILE: "the relay has too many files open. Raise its limit (`ulimit -n`, LimitNOFILE=)",
+const denied = (directory: string): string =>
+  `the relay's user may not write in ${directory}. Give it the journal's directory and the files in it`
+
+const causes: Readonly<Record<string, (directory: string) => string>> = {
+  ENOSPC: (directory) => `the disk of ${directory} is full. Free some space`,
+  EDQUOT: (directory) =>
+    `the quota of the relay's user on the disk of ${directory} is used up. Raise it, or free some space`,
+  EROFS: (directory) => `the file system of ${directory} is read-only. The kernel's log says why`,
+  EACCES: denied,
+  EPERM: denied,
+  EIO: (directory) => `the disk of ${directory} fails to write. The kernel's log says more; replace the disk`,
+  EMFILE: () => "the relay has too many files open. Raise its limit (`ulimit -n`, LimitNOFILE=)",
 }
 
-const passes = "a write failed, and passes when it is tried again. Look at the kernel's log for a failing disk"
+const passes = (directory: string): string =>
+  `a write to the disk of ${directory} failed, and passes when it is tried again. Look at the kernel's log for a failing disk`
 
 /** The file size limit of this process; infinite where it is not known. */
 const fileSizeLimit = (): number => {
@@ -31,10 +36,12 @@ const fileSizeLimit = (): number => {
   }
 }
 
-const isAtLimit = (path: string): boolean => {
+/** A file of the journal that the limit keeps from growing. */
+const atLimit = (path: string): string | undefined => {
   const limit = fileSizeLimit()
-  const sizes = [path, `${path}-wal`].map((file) => statSync(file, { throwIfNoEntry: false })?.size ?? 0)
-  return Math.max(...sizes) + probeBytes > limit
+  return [path, `${path}-wal`].find(
+    (file) => (statSync(file, { throwIfNoEntry: false })?.size ?? 0) + probeBytes > limit,
+  )
 }
 
 /** The system's code of a failed write; `undefined` when it succeeds. */
@@ -43,7 +50,8 @@ const tryWrite = (path: string): string | undefined => {
   try {
     // The directory may be writable, and the file not.
     closeSync(openSync(`${path}-mark`, "r+"))
-    const fd = openSync(probe, "w", 0o600)
+    remove(probe)
+    const fd = openSync(probe, "wx", 0o600)
     try {
       writeSync(fd, Buffer.alloc(probeBytes, 1))
       fsyncSync(fd)
@@ -72,13 +80,18 @@ let last = { path: "", at: Number.NEGATIVE_INFINITY, cause: "" }
 export const causeOf = (path: string, wasFull: boolean): string => {
   const now = performance.now()
   if (last.path === path && now - last.at < keptFor) return last.cause
-  const code = isAtLimit(path) ? "EFBIG" : tryWrite(path)
-  const cause =
-    code === undefined
-      ? wasFull
-        ? (causes.ENOSPC ?? passes)
-        : passes
-      : (causes[code] ?? `a write beside it fails (${code})`)
+  const cause = find(path, wasFull)
   last = { path, at: now, cause }
   return cause
+}
+
+const find = (path: string, wasFull: boolean): string => {
+  const file = atLimit(path)
+  if (file !== undefined) {
+    return `the file ${file} may grow no further. Raise the file size limit (\`ulimit -f\`, LimitFSIZE=) and restart the relay`
+  }
+  const directory = dirname(path)
+  const code = tryWrite(path) ?? (wasFull ? "ENOSPC" : undefined)
+  if (code === undefined) return passes(directory)
+  return causes[code]?.(directory) ?? `a write in ${directory} fails (${code})`
 }

@@ -6,18 +6,19 @@
  * changes nothing in the file.
  */
 import { closeSync, existsSync, fsyncSync, openSync, rmSync, statSync, writeSync } from "node:fs"
-import { dirname } from "node:path"
-import { DatabaseSync } from "node:sqlite"
+import { dirname, resolve } from "node:path"
 import { Effect } from "effect"
 import * as FileIdentity from "../../../runtime/FileIdentity.ts"
 import * as FileOwner from "../../../runtime/FileOwner.ts"
 import { MaintenanceError } from "../../JournalError.ts"
 import { decode, decodeRow } from "../../stream/Record.ts"
 import { JournalLock } from "../file/JournalLock.ts"
+import * as OwnFiles from "../file/OwnFiles.ts"
 import { integrity } from "../file/Reindex.ts"
 import { current, refusal, version } from "../rows/Migrations.ts"
 import { bytes, int } from "../rows/Rows.ts"
-import { words } from "../rows/SqliteErrors.ts"
+import { connect } from "../rows/SqliteConnection.ts"
+import { isFull, words } from "../rows/SqliteErrors.ts"
 import { filesBeside } from "../SqliteConfig.ts"
 import { isThere } from "./Repair.ts"
 import * as Salvage from "./Salvage.ts"
@@ -59,9 +60,11 @@ export interface SalvageReport extends Salvage.SalvageResult {
 const noneAt = (path: string): string =>
   `There is no journal at ${path}: the relay makes it when it starts, or it is elsewhere.`
 
-/** Fails where this user may not read the journal: then nothing can be said of it. */
+/** Fails if something other than a file is there, or if this user may not read the journal. */
 const requireReadable = (path: string): Effect.Effect<void, MaintenanceError> =>
   Effect.suspend(() => {
+    const kind = OwnFiles.notAFile(path)
+    if (kind !== undefined) return new MaintenanceError({ message: `${kind}.` })
     for (const file of ["", ...filesBeside].map((suffix) => path + suffix)) {
       const denial = FileOwner.readDenial(file)
       if (denial !== undefined) return new MaintenanceError({ message: `${file} can't be read: ${denial}` })
@@ -84,7 +87,7 @@ const openReadOnly = (path: string) =>
         })
       }
       try {
-        const db = new DatabaseSync(path, { readOnly: true })
+        const db = connect(path, { readOnly: true })
         db.prepare("PRAGMA busy_timeout = 5000").get()
         const found = version(db)
         if (found >= 1 && found <= current) return Effect.succeed(db)
@@ -180,6 +183,10 @@ export const backup = (path: string, to: string): Effect.Effect<{ readonly bytes
       try {
         db.prepare("VACUUM INTO ?").run(to)
         fsyncSync(fd)
+      } catch (error) {
+        rmSync(to, { force: true })
+        // The journal is only read.
+        throw isFull(error) ? new Error(`the disk of ${dirname(to)} is full`) : error
       } finally {
         closeSync(fd)
       }
@@ -198,9 +205,12 @@ export const vacuum = (path: string): Effect.Effect<void, MaintenanceError> =>
     const lock = new JournalLock(path)
     try {
       lock.holdFile()
-      const db = new DatabaseSync(path)
+      const db = connect(path)
       try {
         db.prepare("PRAGMA secure_delete = ON").get()
+        // It writes all of the journal into a temporary file, which would not fit into memory.
+        db.prepare("PRAGMA temp_store = FILE").run()
+        db.prepare(`PRAGMA temp_store_directory = '${dirname(resolve(path)).replaceAll("'", "''")}'`).run()
         db.prepare("VACUUM").run()
         db.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get()
       } finally {

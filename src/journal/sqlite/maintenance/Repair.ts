@@ -19,9 +19,10 @@ import {
 } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { DatabaseSync } from "node:sqlite"
+import type { DatabaseSync } from "node:sqlite"
 import { codeOf } from "../../../runtime/ErrorCode.ts"
 import { current, migrate, version } from "../rows/Migrations.ts"
+import { connect } from "../rows/SqliteConnection.ts"
 
 export interface Readable {
   /** `undefined` where not even a repaired copy can be opened. */
@@ -52,7 +53,7 @@ const isReadable = (db: DatabaseSync): boolean => {
 const tryOpen = (path: string, readOnly: boolean): DatabaseSync | undefined => {
   let db: DatabaseSync | undefined
   try {
-    db = new DatabaseSync(path, { readOnly })
+    db = connect(path, { readOnly })
     db.prepare("PRAGMA busy_timeout = 5000").get()
     if (isReadable(db)) return db
   } catch {
@@ -65,7 +66,7 @@ const tryOpen = (path: string, readOnly: boolean): DatabaseSync | undefined => {
 /** The first page of a journal that has just been made. */
 const newPage = (directory: string): Buffer => {
   const path = join(directory, "new.db")
-  const db = new DatabaseSync(path)
+  const db = connect(path)
   db.prepare(`PRAGMA page_size = ${usualPage}`).run()
   migrate(db, path)
   db.close()

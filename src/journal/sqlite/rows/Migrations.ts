@@ -79,6 +79,9 @@ const steps: ReadonlyArray<ReadonlyArray<string>> = [
 /** The schema version that this relay writes. */
 export const current = steps.length
 
+/** Whether the bytes of a file have a part of the schema that every journal begins with. */
+export const isInSchema = (bytes: string): boolean => steps[0]?.some((statement) => bytes.includes(statement)) === true
+
 /** The schema version of an open file; 0 when it is new. */
 export const version = (db: DatabaseSync): number => Number(db.prepare("PRAGMA user_version").get()?.user_version ?? 0)
 

@@ -18,11 +18,12 @@
  * and the index is then made again.
  */
 import { chmodSync, rmSync } from "node:fs"
-import { DatabaseSync } from "node:sqlite"
+import type { DatabaseSync } from "node:sqlite"
 import type { EventQuery, Kind, Match } from "../../EventQuery.ts"
 import { hashOf, indexFields } from "../../stream/Record.ts"
 import { keyAt } from "../../stream/RowKeys.ts"
 import { bytes, int, list, type Row, release, text, tolerant } from "../rows/Rows.ts"
+import { connectBeside } from "../rows/SqliteConnection.ts"
 import { isFull, transactions } from "../rows/SqliteErrors.ts"
 import { type Direction, IdBlocks, schema as idSchema, type Range } from "./IdBlocks.ts"
 
@@ -53,7 +54,7 @@ const maxKinds = 10_000
 const noKind = 0
 
 const openFile = (file: string, identity: string): DatabaseSync => {
-  const db = new DatabaseSync(file)
+  const db = connectBeside(file)
   try {
     chmodSync(file, 0o600)
     db.prepare("PRAGMA page_size = 16384").run()

@@ -33,7 +33,7 @@ export const openEngine = (options: SqliteConfig): Effect.Effect<Engine, Journal
         if (engine.brokenBy === undefined) engine.checkpoints.run()
         engine.store.close()
       }),
-  )
+  ).pipe(Effect.tap(({ store }) => Effect.forEach(store.notes, (note) => Effect.logWarning(note), { discard: true })))
 
 /** Starts the engine, in slices. The latch opens when it is ready or broken. Fails where the first slice does. */
 export const start = Effect.fnUntraced(function* (

@@ -17,9 +17,10 @@ const healthOf = ({ brokenBy, isStarting, space, locked, alarm }: Engine): Journ
 export const statusOf = (engine: Engine, { path, maxSize }: SqliteConfig, wallClock: WallClock): JournalStatus => {
   const { usedBytes, walBytes, freeDiskBytes, filling, message } = engine.space
   const { brokenBy, alarm, head } = engine
+  const problems = [engine.space.ballast.problem, engine.store.mark.problem]
   return {
     health: healthOf(engine),
-    message: [brokenBy?.message ?? "", message, engine.locked.message, alarm.message, warningOf(wallClock)]
+    message: [brokenBy?.message ?? "", message, engine.locked.message, alarm.message, ...problems, warningOf(wallClock)]
       .filter((text) => text !== "")
       .join("\n"),
     alarm: { lines: alarm.message === "" ? [] : alarm.message.split("\n"), since: alarm.since },
