@@ -42,6 +42,7 @@ describe("the places in src that", () => {
       counts({
         "journal/sqlite/file/WriteProbe.ts": [1, "a file that it makes beside the journal"],
         "journal/sqlite/file/Ballast.ts": [1, "the journal's ballast, a file"],
+        "journal/sqlite/file/FreeSpace.ts": [1, "the journal, a file"],
         "journal/sqlite/file/HighWaterMark.ts": [3, "the journal's mark, a file"],
         "journal/sqlite/maintenance/Repair.ts": [1, "the start of a damaged journal, a file"],
         "journal/sqlite/maintenance/Maintenance.ts": [1, "`relay journal salvage`, which is not the relay"],

@@ -31,6 +31,8 @@ const request = (): Buffer => {
 
 /** A lock that is held. `close` gives it back. */
 export interface FileLock {
+  /** The file, open to read and to write. */
+  readonly fd: number
   readonly close: () => void
 }
 
@@ -57,10 +59,10 @@ export const acquire = (path: string): FileLock | undefined => {
   const fd = openSync(path, "r+")
   const close = () => closeSync(fd)
   const calls = library()
-  if (calls === undefined || calls.fcntl(fd, F_OFD_SETLK, request()) === 0) return { close }
+  if (calls === undefined || calls.fcntl(fd, F_OFD_SETLK, request()) === 0) return { fd, close }
   const found = request()
   const isHeld = calls.fcntl(fd, F_OFD_GETLK, found) === 0 && found.readInt16LE(0) !== F_UNLCK
-  if (!isHeld) return { close }
+  if (!isHeld) return { fd, close }
   close()
   return undefined
 }

@@ -1,23 +1,23 @@
 /**
  * Histories by seed: events of several accounts that are delivered, fail, wait,
- * become dead letters, are replayed and dropped. Each event has a marker of its
- * own in its body, its signature, its trace and in what receivers answer.
+ * become dead letters, are replayed and dropped. Each event has markers of its
+ * own in every string of its body, in its signature, its trace and its order key,
+ * and in what receivers answer.
  */
 import { Effect } from "effect"
 import { type Event, quarantine } from "../../src/event/Event.ts"
+import { quoting } from "../../src/event/Quoted.ts"
 import { collect } from "../../src/journal/EventPages.ts"
 import type { FoundEvent } from "../../src/journal/EventQuery.ts"
 import type { JournalError } from "../../src/journal/JournalError.ts"
 import type { Attempt } from "../../src/journal/Settlement.ts"
 import type { WholeJournal } from "../../src/journal/WholeJournal.ts"
 import { seeded } from "../lib/seeded.ts"
+import { markerOf } from "./markers.ts"
 import { event, retrying, settlement } from "./samples.ts"
 
 export const lanes = ["lake", "audit", quarantine]
 const routes = [["lake"], ["lake", "audit"], ["audit"], []]
-
-/** Stands in all that an erasure is to remove of the event. */
-export const markerOf = (id: string): string => `MARKER-${id}-MARKER`
 
 const now = Date.now()
 
@@ -25,12 +25,18 @@ const made = (id: string, accountId: string, filler: number, isQuarantined: bool
   event(id, {
     accountId,
     receivedAt: now,
-    signature: `sha256=${markerOf(id)}`,
+    signature: `sha256=${markerOf(id, "signature")}`,
     body: new TextEncoder().encode(
-      JSON.stringify({ id, name: markerOf(id), filler: "x".repeat(filler), end: markerOf(id) }),
+      JSON.stringify({
+        ...{ id, name: markerOf(id), filler: "x".repeat(filler / 2), middle: [{ text: markerOf(id, "middle") }] },
+        ...{ more: "y".repeat(filler / 2), end: markerOf(id, "end") },
+      }),
     ),
-    trace: { traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", tracestate: `v=${markerOf(id)}` },
-    ...(isQuarantined && { problem: `no route takes ${markerOf(id)}` }),
+    trace: {
+      traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+      tracestate: `v=${markerOf(id, "trace")}`,
+    },
+    ...(isQuarantined && { problem: `no route takes ${markerOf(id, "problem")}` }),
   })
 
 /** All events of a journal, the oldest first, each with its body. */
@@ -48,7 +54,11 @@ const failedOnce = ({
 }: FoundEvent): { readonly refunded: number; readonly failed: ReadonlyArray<Attempt> } => ({
   refunded: 0,
   failed: [
-    { at: 5, reason: "DeliveryFailed", message: "the sink answered 500", answer: markerOf(id), number: 1, took: 3 },
+    {
+      ...{ at: 5, reason: "DeliveryFailed", number: 1, took: 3 },
+      message: `the sink answered 500${quoting(markerOf(id, "quoted"))}`,
+      answer: markerOf(id, "answer"),
+    },
   ],
 })
 
@@ -71,8 +81,10 @@ const settle = Effect.fnUntraced(function* (journal: WholeJournal, lane: string,
     const isDead = lane === quarantine || chance < 0.2
     if (outcome === "pending" && sequence <= head) {
       if (isDead) deadLetter.push({ sequence, at: now, ...failedOnce(found) })
-      else if (chance < 0.4) retry.push({ ...retrying(sequence), due: now, ...failedOnce(found) })
-      else delivered.push({ from: sequence, to: sequence, ...at })
+      else if (chance < 0.4) {
+        const key = markerOf(found.event.id, "key")
+        retry.push({ ...retrying(sequence, key), due: now, ...failedOnce(found) })
+      } else delivered.push({ from: sequence, to: sequence, ...at })
     } else if (outcome === "retrying" && chance < 0.6) {
       if (isDead) deadLetter.push({ sequence, at: now, ...failedOnce(found) })
       else {
@@ -85,13 +97,14 @@ const settle = Effect.fnUntraced(function* (journal: WholeJournal, lane: string,
   yield* journal.settle([settlement(lane, sequence, { retry, deadLetter, endRetry, late, delivered })])
 })
 
-/** Plays a history of so many steps. The journal's lanes are those above. */
+/** Plays a history of `steps` steps on the lanes above. Returns the events that were appended. */
 export const play = Effect.fnUntraced(function* (
   journal: WholeJournal,
   seed: number,
   steps: number,
-): Effect.fn.Return<void, JournalError> {
+): Effect.fn.Return<ReadonlyArray<Event>, JournalError> {
   const random = seeded(seed)
+  const appended: Array<Event> = []
   const pick = <A>(from: ReadonlyArray<A>): A | undefined => from[Math.floor(random() * from.length)]
   for (const lane of lanes) yield* journal.openLane(lane)
   for (let step = 0; step < steps; step++) {
@@ -101,6 +114,7 @@ export const play = Effect.fnUntraced(function* (
       const filler = random() < 0.1 ? 90_000 : Math.floor(random() * 600)
       const one = made(`${seed}.${step}`, pick(["anna", "bert"]) ?? "anna", filler, isQuarantined)
       yield* journal.append(one, isQuarantined ? [quarantine] : (pick(routes) ?? []))
+      appended.push(one)
     } else if (chance < 0.8) yield* settle(journal, pick(lanes) ?? "lake", random)
     else if (chance < 0.9) {
       const one = pick((yield* allEvents(journal)).filter(({ event }) => event.problem === undefined))
@@ -113,6 +127,7 @@ export const play = Effect.fnUntraced(function* (
       else yield* journal.dropDeadLetters([letter.id])
     }
   }
+  return appended
 })
 
 /** All that readers can get out of a journal. */

@@ -33,5 +33,5 @@ export const eraseOffline = Effect.fnUntraced(function* (request: ErasureRequest
   if (request.dryRun === true) return erased
   const { vacuum } = yield* lazily(Journals.maintenance)
   yield* asIoError(vacuum(path))
-  return { ...erased, notReached: erased.notReached.filter((place) => !place.includes("--offline")) }
+  return erased
 })

@@ -111,6 +111,13 @@ export class JournalLock {
     this.#files.set(found.ino, held)
   }
 
+  /** The journal's file, open to read and to write. If the start has replaced it, this is the new one. */
+  get descriptor(): number {
+    const fd = [...this.#files.values()].at(-1)?.fd
+    if (fd === undefined) throw unavailable(`The journal ${this.#path} can't be opened to write to it.`)
+    return fd
+  }
+
   close(): void {
     for (const held of this.#files.values()) held.close()
     this.#beside.close()

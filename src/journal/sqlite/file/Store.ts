@@ -33,6 +33,8 @@ import { WalIndex } from "./WalIndex.ts"
 export interface Store {
   readonly path: string
   readonly db: DatabaseSync
+  /** The file itself, open to read and to write. */
+  readonly descriptor: () => number
   readonly mark: HighWaterMarkFile
   /** The highest sequence that was ever on disk. */
   readonly head: number
@@ -364,7 +366,8 @@ const openLocked = (path: string, lock: JournalLock, traces: ReadonlyArray<strin
       lock.close()
     }
     const requireEnd = watchingEnd(db, path, identity)
-    return { path, db, mark, head, problems, notes, requireUnchanged, requireEnd, reached, close }
+    const descriptor = () => lock.descriptor
+    return { path, db, descriptor, mark, head, problems, notes, requireUnchanged, requireEnd, reached, close }
   } catch (error) {
     db.close()
     throw error instanceof Error && isCorrupt(error) ? broken(classify(path, error).message) : error

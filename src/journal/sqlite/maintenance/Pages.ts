@@ -7,6 +7,7 @@
  * be old or deleted: callers check its checksums and its sequence.
  */
 import { closeSync, existsSync, fstatSync, openSync, readSync } from "node:fs"
+import { kinds, localBytes, varint } from "../file/PageLayout.ts"
 
 type Column = number | string | Uint8Array | null
 
@@ -15,23 +16,11 @@ interface PageRow {
   readonly columns: ReadonlyArray<Column>
 }
 
-const leaf = 0x0d
 const usualPage = 32_768
 const walHeader = 32
 const frameHeader = 24
 
 const isPageSize = (size: number): boolean => size >= 512 && size <= 65_536 && (size & (size - 1)) === 0
-
-/** A variable-length integer as SQLite writes it; no row of ours needs more than 53 bits. */
-const varint = (bytes: Buffer, at: number): readonly [value: number, next: number] => {
-  let value = 0
-  for (let index = 0; index < 8; index++) {
-    const byte = bytes[at + index] ?? 0
-    value = value * 128 + (byte & 0x7f)
-    if (byte < 0x80) return [value, at + index + 1]
-  }
-  return [value * 256 + (bytes[at + 8] ?? 0), at + 9]
-}
 
 const widths = [0, 1, 2, 3, 4, 6, 8, 8, 0, 0]
 
@@ -129,11 +118,8 @@ const payloadAt = (
   read: (page: number) => Buffer,
 ): Buffer => {
   const { pageSize } = source
-  const most = pageSize - 35
-  if (length <= most) return page.subarray(at, at + length)
-  const least = Math.floor(((pageSize - 12) * 32) / 255) - 23
-  const wanted = least + ((length - least) % (pageSize - 4))
-  const local = wanted <= most ? wanted : least
+  const local = localBytes(length, true, pageSize)
+  if (local === length) return page.subarray(at, at + length)
   const parts = [page.subarray(at, at + local)]
   let next = at + local + 4 <= page.length ? page.readUInt32BE(at + local) : 0
   for (let left = length - local; left > 0 && source.has(next); left -= pageSize - 4) {
@@ -166,13 +152,13 @@ export const rows = function* (path: string, wal = `${path}-wal`): Generator<Pag
     // The first page is the schema's.
     for (let number = 2; number <= source.filePages; number++) {
       const page = source.inFile(number)
-      if (page[0] !== leaf) continue
+      if (page[0] !== kinds.tableLeaf) continue
       yield* rowsOf(page, source, current)
       yield* rowsOf(page, source, (page) => source.inFile(page))
     }
     for (let frame = 0; frame < source.walFrames; frame++) {
       const page = source.inLog(frame)
-      if (page[0] === leaf) yield* rowsOf(page, source, current)
+      if (page[0] === kinds.tableLeaf) yield* rowsOf(page, source, current)
     }
   } finally {
     source.close()

@@ -3,7 +3,8 @@
  * and the erasure can be started again.
  *
  * SQLite itself overwrites what the rows held, because `secure_delete` is on
- * meanwhile. It is off otherwise, as it makes each deletion write more.
+ * meanwhile. It is off otherwise, as it makes each deletion write more. Earlier
+ * copies are in the file's free space, which `Scrubbing.ts` overwrites.
  */
 import type { ErasedEvents } from "../../Archive.ts"
 import { erasedAtOnce, erasedEvent } from "../../stream/Erasure.ts"
@@ -75,9 +76,11 @@ export const erase = function* (
   return { erased, undelivered }
 }
 
-/** Names what the write-ahead log and the file can't be rid of while a relay runs, and what the relay has no part in. */
-export const notReached: ReadonlyArray<string> = [
-  "free space of the journal's file, where events lay that were retried or pruned earlier, until new events fill it; `relay events erase --offline` overwrites it",
+/** Names where copies may be that the relay can't overwrite; `damaged` is the number of pages of the file that it can't read. */
+export const notReached = (damaged: number): ReadonlyArray<string> => [
+  ...(damaged === 0
+    ? []
+    : [`damaged pages of the journal's file, ${damaged} of them: \`relay journal check\` names their events`]),
   "blocks of the disk that the file system has freed, and its snapshots",
   "backups, salvaged events, copies that were not finished (`….copying`) and journals that were moved aside: delete them",
   "what sinks have received, and the logs of other systems",

@@ -6,6 +6,7 @@
  * events in the same transaction, so a lane keeps only its own events on disk.
  */
 import type { Engine } from "../commit/Engine.ts"
+import { nothing } from "../commit/LaneStore.ts"
 import { setMeta } from "../rows/Meta.ts"
 
 /** Milliseconds of the event loop that one slice may take. */
@@ -51,6 +52,16 @@ export const prune = (engine: Engine, before: number): boolean => {
         engine.pending.last = Math.max(engine.pending.last, kept)
       },
     }
+  })
+}
+
+/** Deletes the outcomes of events that were kept beyond the log, and are not any more. */
+export const forgetOutcomes = (engine: Engine): void => {
+  const first = engine.log.oldestRow()?.first
+  if (first === undefined || first <= 1) return
+  engine.apply(() => {
+    engine.lanes.outcomes.pruned(0, first)
+    return nothing
   })
 }
 

@@ -8,10 +8,11 @@ import { passAfter } from "../../stream/Backlogs.ts"
 import { readBytes } from "../../stream/BulkSlices.ts"
 import { keyAt } from "../../stream/RowKeys.ts"
 import type { Engine } from "../commit/Engine.ts"
-import { allOf, type Committed, nothing } from "../commit/LaneStore.ts"
+import { allOf, type Committed } from "../commit/LaneStore.ts"
 import type { RowKeys } from "../rows/LogRows.ts"
 import { meta } from "../rows/Meta.ts"
 import type { SqliteConfig } from "../SqliteConfig.ts"
+import { forgetOutcomes } from "./Retention.ts"
 
 const rowsASlice = 64
 /** The largest number of events that are read for idle lanes: twice as many as cursors fall behind. */
@@ -67,16 +68,6 @@ const passIdle = function* ({ lanes, log, head }: Engine): Generator<void> {
     yield
   }
   for (const backlog of idle.values()) backlog.settle({ sequence: head, settled: [] })
-}
-
-/** Outcomes of events that were kept beyond the log, and are not any more. */
-const forgetOutcomes = (engine: Engine): void => {
-  const first = engine.log.oldestRow()?.first
-  if (first === undefined || first <= 1) return
-  engine.apply(() => {
-    engine.lanes.outcomes.pruned(0, first)
-    return nothing
-  })
 }
 
 /** Lanes whose cursor is damaged start again at the oldest event that is kept. */

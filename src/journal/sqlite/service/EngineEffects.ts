@@ -41,5 +41,9 @@ export const sliced = <A>(engine: Engine, steps: () => Generator<void, A>): Effe
         return Effect.fail(engine.failed(error))
       }
     })
-    return step
+    // One that is interrupted may hold something.
+    return Effect.ensuring(
+      step,
+      Effect.sync(() => generator.return?.(undefined as A)),
+    )
   })

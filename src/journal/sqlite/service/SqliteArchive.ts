@@ -9,6 +9,7 @@ import { removal } from "../../stream/Removal.ts"
 import type { WholeJournal } from "../../WholeJournal.ts"
 import type { Engine } from "../commit/Engine.ts"
 import * as Erasing from "../operations/Erasing.ts"
+import { scrub } from "../operations/Scrubbing.ts"
 import { attempt, patient, type Started, sliced } from "./EngineEffects.ts"
 import { tablesOf } from "./SqliteTables.ts"
 import type { WorkerSearch } from "./WorkerSearch.ts"
@@ -27,21 +28,19 @@ type Events = Pick<
   | "acknowledge"
 >
 
-/** Empties the write-ahead log, which holds what was replaced: as soon as nothing reads from it. */
-const emptied = (engine: Engine): Effect.Effect<void, JournalError> =>
-  attempt(() => engine.guard(() => engine.checkpoints.empty())).pipe(
+/** Overwrites former bytes in the file and its write-ahead log, as soon as nothing reads from the log. */
+const scrubbed = (engine: Engine): Effect.Effect<ReadonlyArray<string>, JournalError> =>
+  sliced(engine, () => scrub(engine)).pipe(
     Effect.repeat({
-      until: (isEmpty) => isEmpty,
+      until: (damaged) => damaged !== undefined,
       schedule: Schedule.max([Schedule.spaced("20 millis"), Schedule.recurs(500)]),
     }),
-    Effect.flatMap((isEmpty) =>
-      isEmpty
-        ? Effect.void
-        : Effect.fail(
-            unavailable(
-              `The events are erased, but the write-ahead log of ${engine.store.path} still has copies: another process reads from it, such as a backup. Repeat the command once that has ended.`,
-            ),
-          ),
+    Effect.flatMap((damaged) =>
+      damaged === undefined
+        ? unavailable(
+            `The events are erased, but the write-ahead log of ${engine.store.path} still has copies: another process reads from it, such as a backup. Repeat the command once that has ended.`,
+          )
+        : Effect.succeed(Erasing.notReached(damaged)),
     ),
   )
 
@@ -55,7 +54,7 @@ export const eventsOf = (engine: Engine, started: Started, search: WorkerSearch)
     replay: (targets) => started(Reappending.replay(tables, targets)),
     erase: (sequences, giveUp) =>
       started(Effect.flatMap(removal, (why) => sliced(engine, () => Erasing.erase(engine, sequences, giveUp, why)))),
-    scrub: started(Effect.as(emptied(engine), Erasing.notReached)),
+    scrub: started(scrubbed(engine)),
     import: (journal, events) => started(importEvents(tables, journal, events)),
     events: search.page,
     end: Effect.sync(() => String(engine.head)),
