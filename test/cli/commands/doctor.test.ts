@@ -1,6 +1,6 @@
 /** `relay doctor`: what it says of each part, and from arguments to exit code on this machine. */
 import { afterAll, describe, expect, test } from "bun:test"
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs"
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { createServer } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -240,6 +240,19 @@ describe.concurrent("doctor", () => {
       const second = yield* Effect.flip(Layer.build(SqliteJournal.layer(optionsAt(path))))
       expect(second.message).toContain(`process ${process.pid} (`)
     }).pipe(Effect.orDie),
+  )
+
+  it.live("says that the journal's path holds another file, and leaves it as it is", () =>
+    Effect.gen(function* () {
+      const path = join(directory, "notes.txt")
+      writeFileSync(path, "notes of somebody")
+      const file = yield* Effect.promise(() => config({ journal: { path, maxSize: "1 MiB", minFree: "1 MiB" } }))
+      const { code, of } = yield* Effect.promise(() => examine(file))
+      const message = `${path} is not a journal of the relay, and is left as it is; correct "journal.path"`
+      expect([code, of("journal", "sqlite")]).toEqual([1, [finder("journal", "sqlite")("wrong", message)]])
+      expect(readFileSync(path, "utf8")).toBe("notes of somebody")
+      expect(readdirSync(directory).filter((name) => name.startsWith("notes.txt"))).toEqual(["notes.txt"])
+    }),
   )
 
   it.live("asks the API for client details, and says what it answers", () =>

@@ -168,8 +168,9 @@ describe("SqliteJournal and room", () => {
       )
       yield* session(at, (journal) =>
         Effect.gen(function* () {
-          expect(yield* journal.status).toMatchObject({ health: "ok", message: "" })
+          // It waits for the start, which may take several slices.
           expect(yield* lane(journal, "slow")).toMatchObject({ backlog: 6 })
+          expect(yield* journal.status).toMatchObject({ health: "ok", message: "" })
         }),
       )
     }).pipe(Effect.scoped),

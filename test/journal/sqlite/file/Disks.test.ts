@@ -20,6 +20,7 @@ const imports = `
   import { Engine } from "${import.meta.dir}/../../../../src/journal/sqlite/commit/Engine.ts"
   import { open } from "${import.meta.dir}/../../../../src/journal/sqlite/file/Store.ts"
   import { backup, vacuum } from "${import.meta.dir}/../../../../src/journal/sqlite/maintenance/Maintenance.ts"
+  import { causeOf } from "${import.meta.dir}/../../../../src/journal/sqlite/file/WriteProbe.ts"
   import { scan } from "${import.meta.dir}/../../../../src/journal/sqlite/operations/StartupScan.ts"
   import { event, retrying, settlement } from "${import.meta.dir}/../../samples.ts"
 `
@@ -64,6 +65,20 @@ describe("SQLite's temporary files", () => {
     const mount = `mount -t tmpfs -o size=4k tmpfs ${full} && head -c 4096 /dev/zero > ${full}/x`
     expect(printed(script, mount, { SQLITE_TMPDIR: full })).toBe("Success Success Success \nSuccess")
   })
+})
+
+describe("the disk of a journal", () => {
+  for (const [what, mount, told] of [
+    ["is full", "head -c 65536 /dev/zero > AT/x || true", "the disk of AT is full. Free some space"],
+    ["is read-only", "mount -o remount,ro AT", "the file system of AT is read-only. The kernel's log says why"],
+  ] as const) {
+    test.if(mounts !== undefined)(`is named if it ${what}${skipped}`, () => {
+      const disk = directory(options().path, "disk")
+      const script = `console.log(causeOf(${text(join(disk, "journal.db"))}, false))`
+      const prepare = `mount -t tmpfs -o size=64k tmpfs ${disk} && touch ${disk}/journal.db-mark && ${mount.replace("AT", disk)}`
+      expect(printed(script, prepare)).toBe(told.replace("AT", disk))
+    })
+  }
 })
 
 describe("a backup to a disk that is full", () => {

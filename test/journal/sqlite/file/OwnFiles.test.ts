@@ -18,6 +18,7 @@ import { basename, dirname } from "node:path"
 import { backup, DatabaseSync } from "node:sqlite"
 import { Effect, Exit } from "effect"
 import { Engine } from "../../../../src/journal/sqlite/commit/Engine.ts"
+import { source } from "../../../../src/journal/sqlite/copy/SqliteCopySource.ts"
 import { ballastBytes } from "../../../../src/journal/sqlite/file/Ballast.ts"
 import * as OwnFiles from "../../../../src/journal/sqlite/file/OwnFiles.ts"
 import { open } from "../../../../src/journal/sqlite/file/Store.ts"
@@ -107,6 +108,16 @@ describe("a path that holds something other than a journal", () => {
     } finally {
       server.close()
     }
+  })
+
+  test("is refused as the source of a copy, which would change it", async () => {
+    const at = prepared()
+    database(at.path)
+    const bytes = readFileSync(at.path)
+    const refused = await Effect.runPromise(Effect.flip(Effect.scoped(source(at))))
+    expect(refused.message).toContain("is another program's SQLite database")
+    expect(readFileSync(at.path).equals(bytes)).toBe(true)
+    expect(beside(at)).toEqual([basename(at.path)])
   })
 
   test("is taken for a damaged journal if the mark of one is beside it", () => {
