@@ -145,8 +145,11 @@ export const excerpt = (
   const end = newline === -1 ? text.length : newline
   let line = ""
   let underline: { start: number; length: number } | undefined
-  const first = firstBeyond(tokens.length, (index) => (tokens[index]?.end ?? 0) > start)
-  for (let index = first; index < tokens.length; index++) {
+  const beyond = (offset: number) => firstBeyond(tokens.length, (index) => (tokens[index]?.end ?? 0) > offset)
+  // A token is a character at least. A config written by a program may be one line, with a finding for each sink.
+  const at = beyond(span.offset)
+  const last = Math.min(at + 2 * widest, tokens.length - 1)
+  for (let index = Math.max(beyond(start), at - 2 * widest); index <= last; index++) {
     const one = tokens[index]
     if (one === undefined || one.offset >= end) break
     const isAt = one.offset === span.offset
