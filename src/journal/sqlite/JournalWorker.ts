@@ -20,10 +20,12 @@ import { errorCode, isCorrupt, isFinal, words } from "./rows/SqliteErrors.ts"
 import { Index } from "./search/Index.ts"
 import type { Search } from "./search/Search.ts"
 
-/** Milliseconds between checkpoints. */
-const interval = 100
-/** After so many checkpoints that found nothing the worker rests. */
-const idlePasses = 10
+/** Milliseconds between checkpoints: while much is written, and while little is. */
+const interval = { busy: 100, calm: 400 }
+/** With fewer frames in the log little is written: the log can't get long until the next checkpoint. */
+const fewFrames = 64
+/** The worker rests after this many checkpoints that found nothing. */
+const idlePasses = 3
 
 /** Given to the worker with its start. */
 interface WorkerData {
@@ -109,11 +111,13 @@ export const runWorker = (): void => {
     const passive = db.prepare("PRAGMA wal_checkpoint(PASSIVE)")
     let synced = ""
     let idle = 0
+    let isCalm = false
     const pass = (): void => {
       try {
         const row = passive.get()
         const state = `${row?.log} ${row?.checkpointed}`
         idle = state === synced && row?.log === row?.checkpointed ? idle + 1 : 0
+        isCalm = idle > 0 || Number(row?.log ?? 0) < fewFrames
         if (state === synced) return
         sync(fd)
         synced = state
@@ -135,23 +139,23 @@ export const runWorker = (): void => {
     }
     // Between two checkpoints: the writer, told of one, can't reach the end of the log while the index reads it.
     let isPassNext = true
-    let timer: ReturnType<typeof setInterval> | undefined
+    let timer: ReturnType<typeof setTimeout> | undefined
+    let hasEnded = false
     const turn = (): void => {
       if (isPassNext) pass()
       else if (index?.grow() === true) idle = 0
       isPassNext = !isPassNext
-      if (idle < idlePasses) return
-      clearInterval(timer)
       timer = undefined
-      report("resting")
+      if (idle >= idlePasses) report("resting")
+      else if (!hasEnded) timer = setTimeout(turn, (isCalm ? interval.calm : interval.busy) / 2)
     }
     written = () => {
       idle = 0
-      timer ??= setInterval(turn, interval / 2)
+      if (!hasEnded) timer ??= setTimeout(turn, interval.busy / 2)
     }
     const end = (): void => {
-      written = () => {}
-      clearInterval(timer)
+      hasEnded = true
+      clearTimeout(timer)
     }
     written()
     stop = () => {
@@ -199,6 +203,8 @@ export const start = (
   path: string,
   on: {
     readonly checkpoint: (frames: number) => void
+    /** It makes no checkpoints until it hears of a write. */
+    readonly rests?: () => void
     /** The worker can't go on: an SQLite result code, 0 when it was something else. */
     readonly failure: (message: string, code: number) => void
   },
@@ -223,6 +229,7 @@ export const start = (
   }
   const rests = (): void => {
     isResting = true
+    on.rests?.()
     if (hasNews) written()
   }
   const listening = (): void => {

@@ -176,7 +176,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     line: "soak",
     gone: "checkpoints are not made",
     file: journal("sqlite/JournalWorker"),
-    find: "const interval = 100",
-    replace: "const interval = 1_000_000_000",
+    find: "interval = { busy: 100, calm: 400 }",
+    replace: "interval = { busy: 1e9, calm: 1e9 }",
   },
 ]

@@ -48,6 +48,36 @@ describe("JournalWorker", () => {
     }
   })
 
+  test("rests once nothing is written, and checkpoints again after the next write", async () => {
+    const engine = opened()
+    const passes: Array<number> = []
+    let passed = Promise.withResolvers<void>()
+    const rests = Promise.withResolvers<void>()
+    const journalWorker = JournalWorker.start(worker("../worker.ts"), engine.store.path, {
+      checkpoint: (frames) => {
+        passes.push(frames)
+        passed.resolve()
+      },
+      rests: () => rests.resolve(),
+      failure: (message) => passed.reject(new Error(message)),
+    })
+    try {
+      await engine.appendUnsafe(event("first"), ["lake"])
+      await Promise.all([passed.promise, rests.promise])
+      const before = passes.length
+      passed = Promise.withResolvers()
+      await engine.appendUnsafe(event("second"), ["lake"])
+      journalWorker.written()
+      await passed.promise
+      expect(passes.length).toBe(before + 1)
+      expect(engine.store.db.prepare("PRAGMA wal_checkpoint(NOOP)").get()).toMatchObject({ log: 1, checkpointed: 1 })
+    } finally {
+      await journalWorker.stop()
+      engine.stop()
+      engine.store.close()
+    }
+  })
+
   test("reports a file that it can't open, and a worker that does not start", async () => {
     const failure = (entry: string, path: string) =>
       new Promise<string>((resolve) => {

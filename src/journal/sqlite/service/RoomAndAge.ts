@@ -10,8 +10,8 @@ import { prune, sweep } from "../operations/Retention.ts"
 /** How often room and age are checked, in milliseconds; sooner while there is more to prune, or room gets tight. */
 const inspectEvery = 250
 const pruneAgainAfter = 20
-/** How much later while nothing is written and there is room. */
-const idleFor = 1_000
+/** The same while nothing is written and there is room. */
+const inspectIdleEvery = 1_000
 /** Passes of pruning for an append that finds no room: on a busy machine a pass removes one row. */
 const passesWhenFull = 8
 
@@ -63,9 +63,11 @@ export const keepRoom = Effect.fnUntraced(function* (
     }
     tight.closeUnsafe()
     written.closeUnsafe()
-    const rest = engine.space.refusal === undefined ? Effect.timeoutOption(written.await, idleFor) : Effect.void
-    const idle = Effect.raceFirst(tight.await, Effect.andThen(rest, Effect.sleep(inspectEvery - pruneAgainAfter)))
-    return Effect.andThen(Effect.sleep(pruneAgainAfter), more ? Effect.void : idle)
+    if (more) return Effect.sleep(pruneAgainAfter)
+    const soon = Effect.sleep(inspectEvery)
+    const idle = Effect.raceFirst(Effect.andThen(written.await, soon), Effect.sleep(inspectIdleEvery))
+    const rest = engine.space.refusal === undefined ? idle : soon
+    return Effect.raceFirst(Effect.andThen(tight.await, Effect.sleep(pruneAgainAfter)), rest)
   })
   return yield* repeating("looking after room and age", inspect)
 })
