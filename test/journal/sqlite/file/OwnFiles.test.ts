@@ -26,6 +26,7 @@ import * as Maintenance from "../../../../src/journal/sqlite/maintenance/Mainten
 import { scan } from "../../../../src/journal/sqlite/operations/StartupScan.ts"
 import { Sqlite } from "../../../../src/journal/sqlite/Sqlite.ts"
 import type { SqliteConfig } from "../../../../src/journal/sqlite/SqliteConfig.ts"
+import { statusOf } from "../../../../src/journal/sqlite/service/SqliteStatus.ts"
 import { event } from "../../samples.ts"
 import { options } from "../../temporary.ts"
 
@@ -203,6 +204,13 @@ const expectLeft = (file: string, what: (typeof replacements)[number][0]): void 
   if (what === "another file") expect(readFileSync(file, "utf8")).toBe("theirs")
 }
 
+/** The status of a journal that works, and what it warns of. */
+const warningOf = (engine: Engine): string => {
+  const { health, message } = statusOf(engine, options(), { start: 0, drift: () => 0, trusted: () => true })
+  expect(health).toBe("ok")
+  return message
+}
+
 describe("the mark", () => {
   test("is made again if it is deleted while the relay runs", () =>
     session(options(), (engine) => {
@@ -221,7 +229,7 @@ describe("the mark", () => {
         rmSync(file)
         make(file)
         engine.inspect()
-        expect(engine.store.mark.problem).toContain(`The file ${file} was replaced while the relay was running on it`)
+        expect(warningOf(engine)).toContain(`The file ${file} was replaced while the relay was running on it`)
         expectLeft(file, what)
       }))
   }
@@ -258,7 +266,7 @@ describe("the ballast", () => {
         rmSync(file)
         make(file)
         engine.inspect()
-        expect(engine.space.ballast.problem).toContain(`The file ${file} is not the relay's`)
+        expect(warningOf(engine)).toContain(`The file ${file} is not the relay's`)
         engine.space.foundFull("the disk is full")
         expectLeft(file, what)
       }))
