@@ -99,6 +99,27 @@ export const mutants: ReadonlyArray<Mutant> = [
     line,
   },
   {
+    gone: "a commit wakes the lanes of its events",
+    file: "src/journal/stream/HeadWaiters.ts",
+    find: "for (const lane of lanes) this.#wakeLane(lane)",
+    replace: "void lanes",
+    line,
+  },
+  {
+    gone: "only the cursor of a lane that waits for nothing follows the log",
+    file: "src/journal/stream/Backlogs.ts",
+    find: "!isWaiting && readFrom",
+    replace: "readFrom",
+    line,
+  },
+  {
+    gone: "a lane that an event is routed to is not idle",
+    file: "src/journal/stream/Backlog.ts",
+    find: "    this.#above++\n    this.onHolding()",
+    replace: "    this.#above++",
+    line,
+  },
+  {
     gone: "an id that comes with other bytes has a key of its own",
     file: "src/journal/sqlite/commit/Engine.ts",
     find: "isAltered ? { ...event, altered: true } : event",
