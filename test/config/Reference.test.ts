@@ -34,7 +34,9 @@ const env: Readonly<Record<string, string>> = {
   SOUTH_URL: "https://south.example.com",
   TEAMS_URL: "https://north.api.powerplatform.com/workflows/0",
 }
+/** Files that the configs name. */
 const credentials = {
+  "/etc/relay/admin-token": "an-admin-token-of-32-bytes-or-more\n",
   "/run/credentials/relay.service/alerts-url": "https://alerts.example.com/T0/B0\n",
   "/run/credentials/relay.service/backoffice-token": "token\n",
   "/run/credentials/relay.service/pagerduty": "seven\n",

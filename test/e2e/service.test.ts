@@ -200,6 +200,7 @@ describe("the unit", () => {
       "Type=notify",
       "WatchdogSec=30",
       "ExecReload=/bin/kill -HUP $MAINPID",
+      "ExecReload=/usr/local/bin/relay reload -c /etc/relay/relay.config.json",
       "LoadCredential=scheduling:/etc/relay/secrets/scheduling",
       "Environment=UV_THREADPOOL_SIZE=64",
     ]) {

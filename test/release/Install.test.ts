@@ -88,7 +88,7 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
     writeFileSync(machine.path("/opt/0/signing-secret"), secret)
     mkdirSync(machine.path(dirname(program)))
     cpSync(relayBinary(), machine.path(program))
-  }, 120_000)
+  }, 300_000)
   afterAll(() => machine?.stop())
 
   const run = (...command: ReadonlyArray<string>): string => {
@@ -175,16 +175,108 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
         expect({ command, code, said: code === 0 ? "" : stdout + stderr }).toEqual({ command, code: 0, said: "" })
       }
       for (const command of ["validate", "doctor"]) run("relay", command)
+      expect(as("relay", "lanes", "pause", "archive").code).toBe(0)
+      expect(as("relay", "lanes", "resume", "archive").code).toBe(0)
       expect(as("relay", "doctor").stdout).toMatch(/held by the running relay/)
       for (const path of ["/etc/relay/secrets/scheduling", "/var/lib/relay/journal.db", archive]) {
         expect([path, as("cat", path).code]).toEqual([path, 1])
       }
-      // What can't be checked by a member is wrong for a stranger.
+      // A stranger can't read the token, and so not operate the relay.
       const stranger = machine.run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "relay", "doctor")
-      expect(stranger.code).toBe(1)
-      expect(stranger.stdout).toContain("can't be written (permission denied)")
+      expect(stranger.code).toBe(78)
+      expect(stranger.stderr).toContain(`the file of "file:/etc/relay/admin-token" can't be read: permission denied`)
+      const pause = ["relay", "lanes", "pause", "archive"]
+      expect(machine.run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", ...pause).code).not.toBe(0)
+      expect(status().lanes).toContainEqual(expect.objectContaining({ name: "archive", condition: "running" }))
     } finally {
       run("userdel", "oncall")
+    }
+  })
+
+  const credentials = "/etc/systemd/system/relay.service.d/credentials.conf"
+  /** Has the unit load more credentials. */
+  const load = (...names: ReadonlyArray<string>) => {
+    mkdirSync(machine.path(dirname(credentials)), { recursive: true })
+    const lines = names.map((name) => `LoadCredential=${name}:/etc/relay/secrets/${name}`)
+    writeFileSync(machine.path(credentials), ["[Service]", ...lines, ""].join("\n"))
+    run("systemctl", "daemon-reload")
+  }
+  const reset = () => {
+    writeFileSync(machine.path(config), readFileSync(join(root, "config/deploy/packaged.json")))
+    run("rm", "-rf", dirname(credentials))
+    run("systemctl", "daemon-reload")
+    run("systemctl", "reset-failed", "relay")
+    run("systemctl", "restart", "relay")
+  }
+
+  test("a new credential comes with a restart: a reload without it is refused, and systemctl fails if it is", () => {
+    const secrets = (): ReadonlyArray<string> =>
+      status().webhooks[0].secrets.map(({ name }: { readonly name: string }) => name)
+    try {
+      run("install", "-m", "600", "/opt/0/signing-secret", "/etc/relay/secrets/scheduling-new")
+      load("scheduling-new")
+      const [first = "", second = ""] = readFileSync(machine.path(config), "utf8").split(`"secrets": [`)
+      const added = `{ "name": "new", "value": "file:\${CREDENTIALS_DIRECTORY}/scheduling-new" }, `
+      writeFileSync(machine.path(config), `${first}"secrets": [${added}${second}`)
+      run("relay", "validate")
+      const refused = machine.run("relay", "reload")
+      expect(refused.code).toBe(78)
+      expect(refused.stderr).toContain("systemd copies a new one when it starts the service: `systemctl restart relay`")
+      // Some versions of systemd copy credentials for each command that they run, and so at a reload.
+      const isReloaded = machine.run("systemctl", "reload", "relay").code === 0
+      expect(secrets()).toEqual(isReloaded ? ["new", "main"] : ["main"])
+      run("systemctl", "restart", "relay")
+      expect(secrets()).toEqual(["new", "main"])
+      writeFileSync(machine.path(config), `${first}"secrets": [${second}`.replace('"match"', '"matches"'))
+      expect(machine.run("systemctl", "reload", "relay").code).not.toBe(0)
+      expect([isActive(), secrets()]).toEqual(["active", ["new", "main"]])
+    } finally {
+      reset()
+    }
+  })
+
+  test("doctor accuses nobody where the token is a credential that its user can't read", () => {
+    run("useradd", "--user-group", "--groups", "relay", "oncall")
+    try {
+      run("install", "-m", "600", "/etc/relay/admin-token", "/etc/relay/secrets/admin-token")
+      load("admin-token")
+      const text = readFileSync(machine.path(config), "utf8")
+      const token = `file:\${CREDENTIALS_DIRECTORY}/admin-token`
+      writeFileSync(machine.path(config), text.replace("file:/etc/relay/admin-token", token))
+      run("systemctl", "restart", "relay")
+      const asked = machine.run("setpriv", "--reuid=oncall", "--regid=oncall", "--init-groups", "relay", "doctor")
+      expect([asked.code, asked.code === 0 ? "" : asked.stdout]).toEqual([0, ""])
+      expect(asked.stdout).not.toContain("stop it")
+      expect(asked.stdout).toMatch(/warning +relay +status +not checked: .* wants a token/i)
+      expect(asked.stdout).toMatch(/ok +journal +\S+ +held by process \d+ \(.*\), a relay that runs this config/)
+      expect(run("relay", "doctor")).toMatch(/held by the running relay/)
+    } finally {
+      run("userdel", "oncall")
+      reset()
+    }
+  })
+
+  test("a secret that is empty or missing is named by validate, and ends the service without a restart for ever", async () => {
+    const path = machine.path("/etc/relay/secrets/scheduling")
+    try {
+      for (const [spoil, said, ended] of [
+        [() => writeFileSync(path, ""), "a secret can't be empty", "78"],
+        [() => rmSync(path), "there is no such file", "243"],
+      ] as const) {
+        spoil()
+        for (const command of ["validate", "doctor"]) {
+          const { code, stderr } = machine.run("relay", command)
+          expect([command, code, stderr]).toEqual([command, 78, expect.stringContaining(said)])
+          expect(stderr).toContain("webhooks.scheduling.secrets[0].value")
+        }
+        machine.run("systemctl", "restart", "relay")
+        await until(() => isActive() === "failed")
+        const shown = ["show", "--property", "ExecMainStatus", "--value", "relay"]
+        expect(run("systemctl", ...shown).trim()).toBe(ended)
+      }
+    } finally {
+      writeFileSync(path, secret, { mode: 0o600 })
+      reset()
     }
   })
 
@@ -256,11 +348,22 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
 
   test("it goes on as it is where the new version refuses the config", () => {
     const running = mainPid()
-    writeFileSync(machine.path(config), "{}")
+    writeFileSync(machine.path(config), '{ "admin": { "token": "file:/etc/relay/admin-token" } }')
     const { stderr } = machine.run("sh", "-c", "dpkg --install --force-confold /opt/0/*.deb")
     expect(stderr).toContain("this version refuses the config, so the one before still runs")
     expect([isActive(), mainPid(), status().version]).toEqual(["active", running, "99.0.0"])
     writeFileSync(machine.path(config), edited())
+  })
+
+  test("it waits for a decision about a changed config, and runs on until then", () => {
+    run("sh", "-c", "dpkg --install --force-confold /opt/0/*.deb")
+    expect([isActive(), status().version]).toEqual(["active", manifest.version])
+    const running = mainPid()
+    expect(machine.run("sh", "-c", "dpkg --install /opt/1/*.deb </dev/null").code).not.toBe(0)
+    expect([isActive(), mainPid()]).toEqual(["active", running])
+    run("dpkg", "--configure", "--force-confold", "relay")
+    expect([isActive(), status().version]).toEqual(["active", "99.0.0"])
+    expect(readFileSync(machine.path(config), "utf8")).toBe(edited())
   })
 
   test("it is removed and leaves the journal, the config and the secrets", () => {
@@ -281,9 +384,31 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
     expect(machine.run("getent", "passwd", "relay").code).toBe(2)
     expect(machine.run("systemctl", "--failed", "--quiet").stdout).toBe("")
   })
+
+  test("it is installed again where its group has a member, and is purged after an interrupted upgrade", () => {
+    shell(installing[0] ?? "")
+    run("useradd", "--user-group", "--groups", "relay", "oncall")
+    try {
+      run("dpkg", "--purge", "relay")
+      shell(installing.join("\n"))
+      expect([isActive(), run("id", "--name", "--groups", "oncall").trim()]).toEqual(["active", "oncall relay"])
+      run("sh", "-c", "dpkg --unpack /opt/1/*.deb")
+      expect(isActive()).toBe("active")
+      run("dpkg", "--purge", "relay")
+      expect(isActive()).toBe("inactive")
+      expect(machine.run("getent", "passwd", "relay").code).toBe(2)
+    } finally {
+      run("userdel", "oncall")
+      machine.run("groupdel", "relay")
+    }
+    expect(named()).toEqual([...before])
+  })
+
   test("a package goes on from the journal of a relay that was installed by hand, as the unit says", async () => {
     const steps = readFileSync(join(root, "config/deploy/relay.service"), "utf8").matchAll(/^# {3}(.*)$/gm)
-    cpSync(join(root, "config/deploy/packaged.json"), machine.path("/opt/0/relay.config.json"))
+    // By hand there is no group that could read a token.
+    const text = readFileSync(join(root, "config/deploy/packaged.json"), "utf8")
+    writeFileSync(machine.path("/opt/0/relay.config.json"), text.replace(/, "token": "[^"]*"/, ""))
     shell(
       [
         `PATH=$PATH:${dirname(program)}; cd $(mktemp -d); cp /opt/0/* ${program} .`,

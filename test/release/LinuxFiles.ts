@@ -26,6 +26,7 @@ export const unitOf = (unit: string): string =>
     unit,
     [/^# The relay as a service.*?\n\n/s, ""],
     ["ExecStart=/usr/local/bin/relay ", "ExecStart=/usr/bin/relay "],
+    ["ExecReload=/usr/local/bin/relay ", "ExecReload=/usr/bin/relay "],
     ["\nDynamicUser=yes\n", "\nUser=relay\nGroup=relay\n"],
     // Its group may see what is there, for `relay doctor`, and read nothing: UMask.
     ["StateDirectoryMode=0700", "StateDirectoryMode=0750"],

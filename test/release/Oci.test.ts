@@ -98,6 +98,7 @@ suiteUnless(lacking(), "the container image, unpacked", () => {
         .replaceAll(/127\.0\.0\.1:\d+/g, "127.0.0.1:0")
         .replaceAll("/var/lib/relay", "/data")
         .replace(`file:\${CREDENTIALS_DIRECTORY}/scheduling`, secret)
+        .replace("file:/etc/relay/admin-token", "the-token-of-this-test")
       writeFileSync(join(directory, "etc/relay/relay.config.json"), text)
       const mounts = 'mount -t proc proc proc && mount --rbind /dev dev && exec chroot --userspec="$0" . "$@"'
       const {

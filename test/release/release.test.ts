@@ -113,11 +113,13 @@ test("the packages' unit is the relay's own but for the program, the user and wh
   const packaged = unitOf(unit).split("\n")
   expect(own.filter((line) => !packaged.includes(line))).toEqual([
     "ExecStart=/usr/local/bin/relay run -c /etc/relay/relay.config.json",
+    "ExecReload=/usr/local/bin/relay reload -c /etc/relay/relay.config.json",
     "DynamicUser=yes",
     "StateDirectoryMode=0700",
   ])
   expect(packaged.filter((line) => line !== "" && !line.startsWith("#") && !own.includes(line))).toEqual([
     "ExecStart=/usr/bin/relay run -c /etc/relay/relay.config.json",
+    "ExecReload=/usr/bin/relay reload -c /etc/relay/relay.config.json",
     "User=relay",
     "Group=relay",
     "StateDirectoryMode=0750",

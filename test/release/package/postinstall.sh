@@ -7,8 +7,17 @@ case "$1" in
   *) exit 0 ;;
 esac
 
-getent passwd relay >/dev/null ||
-  useradd --system --user-group --home-dir /var/lib/relay --no-create-home --shell /usr/sbin/nologin relay
+if ! getent passwd relay >/dev/null; then
+  # A purge leaves the group if it has members.
+  if getent group relay >/dev/null; then group="--gid relay"; else group=--user-group; fi
+  useradd --system $group --home-dir /var/lib/relay --no-create-home --shell /usr/sbin/nologin relay
+fi
+# Without it any user of this machine could pause a sink. Members of the group may.
+if [ ! -e /etc/relay/admin-token ]; then
+  (umask 077 && head -c 32 /dev/urandom | od -An -vtx1 | tr -d ' \n' >/etc/relay/admin-token)
+  chgrp relay /etc/relay/admin-token
+  chmod 640 /etc/relay/admin-token
+fi
 # /var/lib/relay is made by the unit's StateDirectory, which also takes over what
 # a relay with another user left there.
 
@@ -30,5 +39,7 @@ if ! systemctl --quiet is-enabled relay 2>/dev/null; then
 relay: it does not run by itself yet.
   Put the webhook's signing secret into /etc/relay/secrets/scheduling, and say in
   /etc/relay/relay.config.json where events go. Then: systemctl enable --now relay
+  After that, "relay trigger appointment.created" sends a signed event, and
+  /usr/share/doc/relay/docs/operations/install.md says what comes next.
 END
 fi
