@@ -1,6 +1,6 @@
 /**
  * Random texts in every string of an event that an erasure is to remove, and a
- * search for what is left of them: 16 bytes that follow each other.
+ * search for their remains: 16 consecutive bytes.
  */
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
@@ -12,13 +12,13 @@ const places = ["name", "middle", "end", "signature", "trace", "problem", "answe
 const longest = 32
 const shortest = 16
 
-/** The text in one of an event's strings: 32 hexadecimal digits. */
+/** Returns the text for a string of an event: 32 hexadecimal digits. */
 export const markerOf = (id: string, place: (typeof places)[number] = "name"): string =>
   sha256(`${place} of ${id}`).slice(0, longest)
 
 export const markersOf = (id: string): ReadonlyArray<string> => places.map((place) => markerOf(id, place))
 
-/** Looks for 16 bytes of the markers of some events in the files below a directory. Returns what it found, by file. */
+/** Searches the files below a directory for 16 bytes of some events' markers. Returns a text for each find. */
 export const remainsIn = (directory: string, ids: ReadonlyArray<string>): ReadonlyArray<string> => {
   const parts = new Map<string, string>()
   for (const id of ids) {

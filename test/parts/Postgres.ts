@@ -47,6 +47,8 @@ export type Following = "synchronous" | "asynchronous"
 
 export interface Postgres {
   readonly port: number
+  /** The directory of its data. */
+  readonly data: string
   /** `host:port`. */
   readonly address: string
   /** Of the superuser, which needs no password. */
@@ -285,6 +287,7 @@ const serverOf = ({ path, data, port, release, tls }: Home): Postgres => {
 
   return {
     port,
+    data,
     address: `127.0.0.1:${port}`,
     admin,
     url: `postgres://${user.name}:${user.password}@127.0.0.1:${port}/relay`,

@@ -24,6 +24,7 @@ import { EventFinder } from "./archive/EventFinder.ts"
 import * as LaneOperations from "./archive/LaneOperations.ts"
 import * as PostgresStatus from "./archive/PostgresStatus.ts"
 import * as PostgresTables from "./archive/PostgresTables.ts"
+import { scrub } from "./archive/Remains.ts"
 import type { Database } from "./connection/Database.ts"
 import { refusing } from "./connection/DatabaseRefusal.ts"
 import * as WriteTrouble from "./connection/WriteTrouble.ts"
@@ -134,7 +135,7 @@ export const make = Effect.fnUntraced(function* (
     end: askingAgain(finder.end),
     replay: (targets) => asking(Reappending.replay(tables, targets)),
     erase: (sequences, giveUp) => asking(EventErasing.erase(member, sequences, giveUp)),
-    scrub: asking(EventErasing.scrub(db)),
+    scrub: asking(scrub(db)),
     import: (journal, events) => asking(importEvents(tables, journal, events)),
   }
 })

@@ -17,9 +17,8 @@ import { isPassed, settledAt } from "../../stream/Cursors.ts"
 import { erasedAtOnce, erasedRecord, erasedRow, withoutAnswers } from "../../stream/Erasure.ts"
 import type { EndedNote } from "../../stream/OutcomeRecord.ts"
 import { type Removal, removal } from "../../stream/Removal.ts"
-import type { Database, Queries } from "../connection/Database.ts"
+import type { Queries } from "../connection/Database.ts"
 import type { DatabaseError } from "../connection/DatabaseError.ts"
-import { refusing } from "../connection/DatabaseRefusal.ts"
 import type { Member } from "../fleet/Member.ts"
 import { change } from "../lanes/LaneChange.ts"
 import { StreamState } from "../lanes/StreamState.ts"
@@ -218,27 +217,4 @@ export const erase = Effect.fnUntraced(function* (
     }
   }
   return { erased, undelivered }
-})
-
-const tables = ["log", "dead", "retry", "ended"]
-
-/** Has PostgreSQL drop the versions of rows that were replaced, where the role may ask for that; what is not reached. */
-export const scrub = Effect.fnUntraced(function* (db: Database): Effect.fn.Return<ReadonlyArray<string>, JournalError> {
-  const { rows } = yield* refusing(
-    db.query<{ readonly may: boolean }>(
-      "SELECT bool_and(pg_has_role(relowner, 'USAGE')) AS may FROM pg_class WHERE oid = ANY($1::regclass[])",
-      [`{${tables.join(",")}}`],
-    ),
-  )
-  const mayVacuum = rows[0]?.may === true
-  // Not in a transaction, and one at a time: a table that is locked delays only itself.
-  if (mayVacuum) yield* Effect.forEach(tables, (table) => refusing(db.query(`VACUUM ${table}`)), { discard: true })
-  return [
-    mayVacuum
-      ? "free space of PostgreSQL's pages, until new rows fill it; `VACUUM FULL` of the journal's tables rewrites them"
-      : `former versions of rows: the relay's role may not vacuum the tables, so run \`VACUUM ${tables.join(", ")}\` as their owner`,
-    "PostgreSQL's write-ahead log and its archive, standbys until they have followed, and snapshots",
-    "backups, salvaged events, copies that were not finished (`….copying`) and journals that were copied: delete them",
-    "what sinks have received, and the logs of other systems",
-  ]
 })

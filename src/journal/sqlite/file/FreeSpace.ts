@@ -56,7 +56,7 @@ export class FreeSpace {
     return header
   }
 
-  /** Overwrites all of it, a page or a row in a step. `roots` are the root pages of the tables and indexes. */
+  /** Overwrites all free space, a page or a row in a step. `roots` are the root pages of the tables and indexes. */
   *overwrite(roots: ReadonlyArray<number>): Generator<void> {
     const open = [1, ...roots]
     for (let number = open.pop(); number !== undefined; number = open.pop()) {
@@ -73,7 +73,7 @@ export class FreeSpace {
     this.#sync()
   }
 
-  /** Overwrites that of some pages, which SQLite has written since {@link overwrite} came by. */
+  /** Overwrites the free space of pages that SQLite has written since {@link overwrite} began. */
   overwriteAgain(numbers: Iterable<number>): void {
     this.#header()
     for (const number of numbers) {
@@ -119,7 +119,7 @@ export class FreeSpace {
     return layout
   }
 
-  /** What is behind the end of a row in its last overflow page. */
+  /** Overwrites the bytes behind the end of a row in its last overflow page. */
   #cleanEnd({ first, bytes }: Chain): void {
     const room = this.#usable - 4
     let number = first

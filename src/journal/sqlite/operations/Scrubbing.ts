@@ -34,7 +34,7 @@ const pagesIn = (log: string, frameSize: number): ReadonlySet<number> => {
   return pages
 }
 
-/** Runs work on the file itself, whose errors are no damage to the journal. */
+/** Runs work on the file itself. Its errors don't mean that the journal is damaged. */
 const onFile = <A>({ store: { path } }: Engine, work: () => A): A => {
   try {
     return work()

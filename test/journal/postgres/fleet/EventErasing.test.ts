@@ -9,7 +9,7 @@ import { streamOf } from "../../../../src/journal/Sequences.ts"
 import { it } from "../../../lib/effect.ts"
 import { suiteUnless } from "../../../lib/lacking.ts"
 import { reasonToSkip, sharedPostgres } from "../../../parts/Postgres.ts"
-import { event as old, retrying, settlement } from "../../samples.ts"
+import { letter, event as old, retrying, settlement } from "../../samples.ts"
 import { ids } from "../../sqlite/session.ts"
 import { type Relay, relays, seconds } from "../relays.ts"
 
@@ -141,6 +141,25 @@ suiteUnless(reasonToSkip(), "erasing events of a fleet", () => {
         asked.push(count)
       }
       expect(asked[0]).toBe(asked[1] ?? 0)
+    }).pipe(Effect.scoped),
+  )
+
+  it.effect("deletes the outcomes of events that nothing keeps, which may have answers", () =>
+    Effect.gen(function* () {
+      const { start, sql } = yield* relays
+      const { journal } = yield* start("a")
+      for (const id of ids(4)) yield* journal.append(event(id), ["lake"])
+      yield* journal.settle([settlement("lake", 4, { deadLetter: [letter(2)] })])
+      const note = JSON.stringify({ attempts: [{ answer: marker }] })
+      yield* sql(
+        `INSERT INTO relay.ended (sequence, lane, at, outcome, note)
+         SELECT n, 'lake', 5, 'delivered', '${note}' FROM generate_series(1, 4) AS n;
+         DELETE FROM relay.log WHERE first < 4`,
+      )
+      yield* journal.scrub
+      const kept = yield* sql("SELECT sequence::int FROM relay.ended ORDER BY sequence")
+      // A dead letter is kept beyond the log.
+      expect(kept.map(({ sequence }) => sequence)).toEqual([2, 4])
     }).pipe(Effect.scoped),
   )
 

@@ -1,0 +1,48 @@
+/** What the files of PostgreSQL keep of erased events, and the statements that overwrite it. */
+import { expect } from "bun:test"
+import { Duration, Effect } from "effect"
+import { statements } from "../../../src/journal/postgres/archive/Remains.ts"
+import * as PostgresJournal from "../../../src/journal/postgres/PostgresJournal.ts"
+import * as DatabaseSchema from "../../../src/journal/postgres/tables/DatabaseSchema.ts"
+import { it } from "../../lib/effect.ts"
+import { suiteUnless } from "../../lib/lacking.ts"
+import { reasonToSkip } from "../../parts/Postgres.ts"
+import { allEvents, play } from "../histories.ts"
+import { remainsIn } from "../markers.ts"
+import { openDatabase, ownPostgres } from "./database.ts"
+
+suiteUnless(reasonToSkip(), "erased events in the files of PostgreSQL", () => {
+  it.live(
+    "are gone once the statements have run that the erasure names",
+    () =>
+      Effect.gen(function* () {
+        const server = yield* ownPostgres()
+        const sql = (text: string) => Effect.promise(() => server.sql(text))
+        const database = yield* openDatabase(server.url)
+        yield* DatabaseSchema.migrate(database, "relay")
+        const journal = yield* PostgresJournal.make(database, {
+          ...{ name: "a", retention: Duration.days(1), maxSize: 1024 ** 3 },
+          duplicates: { age: Duration.hours(1), count: 1000 },
+        })
+        const played = yield* play(journal, 7, 60)
+        // As the server does by itself: its statistics have samples of the rows.
+        yield* sql("ANALYZE")
+        const events = (yield* allEvents(journal)).filter(({ event }) => event.accountId === "anna")
+        yield* journal.erase(
+          events.map(({ sequence }) => sequence),
+          true,
+        )
+        const erased = played.filter(({ accountId }) => accountId === "anna").map(({ id }) => id)
+        const { asOwner, asSuperuser } = statements("relay")
+        const told = (yield* journal.scrub).join("\n")
+        for (const statement of [...asOwner, ...asSuperuser]) expect(told).toContain(statement)
+        expect(remainsIn(server.data, erased)).not.toEqual([])
+        for (const statement of [...asOwner, ...asSuperuser]) yield* sql(statement)
+        expect(remainsIn(server.data, erased)).toEqual([])
+        // The others' are there.
+        const others = played.filter(({ accountId }) => accountId === "bert").map(({ id }) => id)
+        expect(remainsIn(server.data, others)).not.toEqual([])
+      }).pipe(Effect.scoped),
+    60_000,
+  )
+})
