@@ -1,12 +1,13 @@
 /**
- * Relays on one PostgreSQL, at the same rate each: what an event costs a relay
- * and the database must not depend on how many relays there are. Each size has a
- * database of its own, and all of them take turns in each round.
+ * Relays on one PostgreSQL, and the cost of an event when more of them share the
+ * same load. Each size has a database of its own, and all of them take turns in
+ * each round.
  */
 import { Effect } from "effect"
 import { makePostgres, missing, type Postgres } from "../parts/Postgres.ts"
 import { BenchError } from "./BenchError.ts"
 import * as Paced from "./Paced.ts"
+import * as Report from "./Report.ts"
 import * as Rounds from "./Rounds.ts"
 import * as Target from "./Target.ts"
 import { cpuMicros, endedChildrenMicros } from "./Usage.ts"
@@ -42,14 +43,24 @@ export const relayToHttp = Effect.fnUntraced(function* (setup: Target.Setup, nam
   return { ...target, databaseMicros: () => databaseMicros(postgres) }
 })
 
+/** The figures of one round. */
 interface Round {
   /** CPU microseconds an event, until all were delivered. */
   readonly relays: number
   readonly database: number
-  /** Milliseconds, of the slowest relay. */
+  readonly both: number
+  /** Milliseconds until the answer. */
+  readonly p50: number
   readonly p99: number
+  /** Events in a row of the log. */
+  readonly group: number
+  /** Transactions a second that wrote something. */
+  readonly writes: number
+  /** Bytes of the write-ahead log an event. */
+  readonly wal: number
 }
 
+/** A fleet under a load, in several rounds. */
 export interface Measured {
   readonly title: string
   readonly rounds: ReadonlyArray<Round>
@@ -62,70 +73,110 @@ export const spread = ({ rounds }: Measured, field: keyof Round) => Rounds.sprea
 export const ratio = (of: Measured, base: Measured, field: keyof Round) =>
   Rounds.spread(of.rounds.map((round, index) => round[field] / (base.rounds[index]?.[field] ?? Number.NaN)))
 
-/** Events a second for each relay: four of them, the database and the load share the machine. */
-const rate = 500
-
-interface Options extends Target.Setup {
-  readonly rounds: number
-  readonly seconds: number
+/** Relays on a database. */
+interface Fleet {
+  readonly title: string
+  readonly postgres: Postgres
+  readonly relays: ReadonlyArray<Effect.Success<ReturnType<typeof relay>>>
 }
+
+/** Starts relays on a database of their own. */
+export const fleet = Effect.fnUntraced(function* (setup: Target.Setup, size: number, name = "") {
+  const title = `${size === 1 ? "one relay" : `${size} relays`}${name}`
+  const postgres = yield* database
+  const relays: Array<Fleet["relays"][number]> = []
+  for (let index = 1; index <= size; index++) relays.push(yield* relay(setup, postgres, `${title}, ${index}`))
+  const made: Fleet = { title, postgres, relays }
+  return made
+})
+
+/** The figures of a fleet up to now. */
+const usedBy = Effect.fnUntraced(function* ({ postgres, relays }: Fleet) {
+  const delivered = (yield* Effect.all(relays.map(({ delivered }) => delivered))).reduce((sum, count) => sum + count, 0)
+  const micros = relays.reduce((sum, { pid }) => sum + cpuMicros(pid), 0)
+  const [row] = yield* Effect.promise(() =>
+    postgres.sql(`SELECT count(*) AS groups, pg_current_wal_insert_lsn() - '0/0' AS wal,
+      pg_snapshot_xmax(pg_current_snapshot())::text AS writes FROM relay.log`),
+  )
+  const { groups, wal, writes } = row ?? {}
+  return {
+    delivered,
+    relays: micros,
+    database: databaseMicros(postgres),
+    groups: Number(groups),
+    wal: Number(wal),
+    writes: Number(writes),
+  }
+})
+
+/** Puts a load on a fleet, and waits until all is delivered. */
+const measureOnce = Effect.fnUntraced(function* (fleet: Fleet, pace: Paced.Pace) {
+  const { relays } = fleet
+  const [first, ...others] = relays
+  if (first === undefined) return yield* new BenchError({ message: "a fleet needs a relay" })
+  const ports = others.map(({ port }) => port)
+  const before = yield* usedBy(fleet)
+  const began = performance.now()
+  const { requests, refused, p50, p99 } = yield* Paced.paced(first.port, pace, ports)
+  const expected = before.delivered + requests - refused
+  const counts = Effect.all(relays.map(({ delivered }) => delivered))
+  const delivered = Effect.map(counts, (all) => all.reduce((sum, count) => sum + count, 0))
+  yield* Target.awaitDelivered({ ...first, delivered }, expected)
+  const after = yield* usedBy(fleet)
+  const used = (figure: keyof typeof after) => after[figure] - before[figure]
+  const round: Round = {
+    relays: used("relays") / requests,
+    database: used("database") / requests,
+    both: (used("relays") + used("database")) / requests,
+    ...{ p50, p99 },
+    group: requests / used("groups"),
+    writes: (used("writes") * 1000) / (performance.now() - began),
+    wal: used("wal") / requests,
+  }
+  return { round, refused, lost: Math.max(0, expected - after.delivered) }
+})
 
 /** What compiling costs in the first seconds is not what an event costs. */
 const warmups = 3
 
-export const measure = Effect.fnUntraced(function* <const Sizes extends ReadonlyArray<number>>(
-  options: Options,
-  sizes: Sizes,
+/** Fleets at the same load in total, with a table of their figures. The first is the one to compare with. */
+export const measure = Effect.fnUntraced(function* <const Fleets extends ReadonlyArray<Fleet>>(
+  fleets: Fleets,
+  rounds: number,
+  pace: Paced.Pace,
 ) {
-  const fleets: Array<Measured & { rounds: Array<Round>; refused: number; lost: number } & Fleet> = []
-  for (const size of sizes) {
-    const postgres = yield* database
-    const title = size === 1 ? "one relay" : `${size} relays`
-    const relays: Array<Effect.Success<ReturnType<typeof relay>>> = []
-    for (let index = 1; index <= size; index++) {
-      relays.push(yield* relay(options, postgres, `${title}, ${index}`))
-    }
-    fleets.push({ title, postgres, relays, rounds: [], refused: 0, lost: 0 })
-  }
-  for (let round = 1 - warmups; round <= options.rounds; round++) {
-    for (const fleet of round % 2 === 0 ? fleets : fleets.toReversed()) {
-      const { postgres, relays } = fleet
-      const before = yield* Effect.all(relays.map(({ delivered }) => delivered))
-      const relaysBefore = relays.reduce((sum, { pid }) => sum + cpuMicros(pid), 0)
-      const databaseBefore = databaseMicros(postgres)
-      const loads = yield* Effect.all(
-        relays.map(({ port }) => Paced.paced(port, { rate, seconds: options.seconds })),
-        { concurrency: "unbounded" },
-      )
-      let lost = 0
-      for (const [index, relay] of relays.entries()) {
-        const accepted = (loads[index]?.requests ?? 0) - (loads[index]?.refused ?? 0)
-        const expected = (before[index] ?? 0) + accepted
-        lost += expected - (yield* Target.awaitDelivered(relay, expected))
-      }
-      const events = loads.reduce((sum, { requests }) => sum + requests, 0)
-      const relaysAfter = relays.reduce((sum, { pid }) => sum + cpuMicros(pid), 0)
-      fleet.refused += loads.reduce((sum, { refused }) => sum + refused, 0)
-      fleet.lost += Math.max(0, lost)
-      if (round < 1) continue
-      fleet.rounds.push({
-        relays: (relaysAfter - relaysBefore) / events,
-        database: (databaseMicros(postgres) - databaseBefore) / events,
-        p99: Math.max(...loads.map(({ p99 }) => p99)),
-      })
+  const all = fleets.map((fleet) => ({ ...fleet, rounds: [] as Array<Round>, refused: 0, lost: 0 }))
+  for (let round = 1 - warmups; round <= rounds; round++) {
+    for (const fleet of round % 2 === 0 ? all : all.toReversed()) {
+      const { round: figures, refused, lost } = yield* measureOnce(fleet, pace)
+      fleet.refused += refused
+      fleet.lost += lost
+      if (round > 0) fleet.rounds.push(figures)
     }
     process.stderr.write(round < 1 ? "warm " : `${round} `)
   }
   process.stderr.write("\n")
-  const figures = fleets.map((fleet) => {
-    const show = (field: keyof Round, digits: number) => spread(fleet, field).median.toFixed(digits)
-    return `  ${fleet.title}: ${show("relays", 1)} µs CPU an event, PostgreSQL ${show("database", 1)}, p99 ${show("p99", 1)} ms`
-  })
-  process.stdout.write(`\nFleets at ${rate} events/s for each relay, medians\n${figures.join("\n")}\n`)
-  return fleets as { readonly [Index in keyof Sizes]: Measured }
+  process.stdout.write(table(all, pace.rate))
+  return all as unknown as { readonly [Index in keyof Fleets]: Measured }
 })
 
-interface Fleet {
-  readonly postgres: Postgres
-  readonly relays: ReadonlyArray<Effect.Success<ReturnType<typeof relay>>>
-}
+const columns: ReadonlyArray<readonly [head: string, field: keyof Round, digits: number]> = [
+  ["relays µs", "relays", 1],
+  ["PostgreSQL µs", "database", 1],
+  ["both µs", "both", 1],
+  ["p50 ms", "p50", 2],
+  ["p99 ms", "p99", 1],
+  ["events a commit", "group", 1],
+  ["writes/s", "writes", 0],
+  ["WAL bytes", "wal", 0],
+]
+
+const table = (fleets: ReadonlyArray<Measured>, rate: number): string =>
+  Report.titled(`Fleets at ${rate} events/s in all; CPU and WAL an event; medians with their range`, [
+    ["", ...columns.map(([head]) => head), "both ÷ the first"],
+    ...fleets.map((fleet, index) => [
+      fleet.title,
+      ...columns.map(([, field, digits]) => Report.brief(spread(fleet, field), digits)),
+      index === 0 ? "" : Report.brief(ratio(fleet, fleets[0] ?? fleet, "both"), 2),
+    ]),
+  ])

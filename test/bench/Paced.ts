@@ -71,8 +71,15 @@ class Connection {
   }
 }
 
-/** Sends `rate` deliveries a second, each connection its share in turn, and waits until all are answered. */
-export const paced = (port: number, { rate, seconds }: Pace): Effect.Effect<Load, BenchError> =>
+/**
+ * Sends `rate` deliveries a second, each connection its share in turn, and waits until all are answered. With several
+ * ports the connections are spread over them, as a load balancer does.
+ */
+export const paced = (
+  port: number,
+  { rate, seconds }: Pace,
+  others: ReadonlyArray<number> = [],
+): Effect.Effect<Load, BenchError> =>
   Effect.callback<Load, BenchError>((resume) => {
     const total = rate * seconds
     const latencies = new Float64Array(total)
@@ -91,7 +98,8 @@ export const paced = (port: number, { rate, seconds }: Pace): Effect.Effect<Load
       stop()
       resume(exit)
     }
-    const broke = (why: string) => finish(Effect.fail(new BenchError({ message: `port ${port}: ${why}` })))
+    const broke = (why: string) =>
+      finish(Effect.fail(new BenchError({ message: `port ${[port, ...others].join(", ")}: ${why}` })))
     const onAnswer = (status: number, due: number) => {
       latencies[answered++] = performance.now() - due
       if (status < 200 || status > 299) refused += 1
@@ -110,7 +118,9 @@ export const paced = (port: number, { rate, seconds }: Pace): Effect.Effect<Load
       }
       if (sent < total) timer = setTimeout(tick, 1)
     }
-    Promise.all(pool.map((connection) => connection.open(port))).then(
+    const ports = [port, ...others]
+    const portOf = (index: number) => ports[index % ports.length] ?? port
+    Promise.all(pool.map((connection, index) => connection.open(portOf(index)))).then(
       () => {
         began = performance.now()
         tick()
