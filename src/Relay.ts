@@ -148,9 +148,10 @@ const listening = (config: RelayConfig) =>
       const listenerTls = yield* ListenerTls
       const open = yield* Doors
       const doors = doorsOf(config)
+      // Before the admin port: an open one answers that the relay is ready.
+      const deliveries = yield* open("listen", doors.listen)
       const admin = yield* open("admin.listen", doors["admin.listen"])
       yield* admin.serve({ handler: PageFiles.before(yield* Admin.handler), drainTimeout: drains.admin })
-      const deliveries = yield* open("listen", doors.listen)
       yield* listenerTls.listening(deliveries.renew)
       // A reload may have come by the admin server.
       const tls = yield* listenerTls.current

@@ -13,7 +13,7 @@
  * which the sender reads before the response to its delivery. So a request that
  * announces a trailer is refused before its body is read, and nothing is stored.
  */
-import { type Effect, Latch } from "effect"
+import { Effect, Latch } from "effect"
 import * as Problem from "./Problem.ts"
 import * as UnreadBody from "./UnreadBody.ts"
 
@@ -27,8 +27,8 @@ export interface Guard {
   readonly total: () => number
   /** How many requests are in progress. */
   readonly inProgress: () => number
-  /** Waits until no request is in progress. */
-  readonly idle: Effect.Effect<void>
+  /** Waits until the requests that are in progress now have ended. Later ones don't matter: refused clients send again and again. */
+  readonly ended: Effect.Effect<void>
 }
 
 /** A name, an IPv4 address or a bracketed IPv6 address, with or without a port. Two Host headers arrive joined by a comma. */
@@ -69,6 +69,13 @@ export const problems = {
 /** Why the guard itself answers a request. */
 export type Refusal = keyof typeof problems
 
+/** Requests that came before a call of `ended`, and after the call before it. */
+interface Era {
+  inProgress: number
+  readonly idle: Latch.Latch
+}
+const makeEra = (): Era => ({ inProgress: 0, idle: Latch.makeUnsafe(true) })
+
 /** `report` logs a defect, `refused` notes each answer that is not the handler's, by the request id in the response. */
 export const make = (
   handler: Handler,
@@ -78,11 +85,12 @@ export const make = (
 ): Guard => {
   let total = 0
   let inProgress = 0
-  const idle = Latch.makeUnsafe(true)
+  let era = makeEra()
 
-  const done = () => {
+  const done = (own: Era) => {
     inProgress -= 1
-    if (inProgress === 0) idle.openUnsafe()
+    own.inProgress -= 1
+    if (own.inProgress === 0) own.idle.openUnsafe()
   }
   const refuse = (refusal: Refusal, request: Request) => {
     const id = Problem.requestId()
@@ -90,55 +98,61 @@ export const make = (
     return Problem.toResponse(problems[refusal], id)
   }
   /** Sends a refusal once the rest of the body has come, so that the client reads it. */
-  const answered = (request: Request, response: Response): Response | Promise<Response> => {
+  const answered = (own: Era, request: Request, response: Response): Response | Promise<Response> => {
     const unread = response.status < 400 ? undefined : UnreadBody.unreadBody(request)
     if (unread === undefined) {
-      done()
+      done(own)
       return response
     }
     return UnreadBody.discard(unread).then((hasEnded) => {
       // The runtime drops the rest of a body whose length it knows, and of a chunked one for as long as it comes.
       if (!hasEnded && !request.headers.has("content-length")) response.headers.set("connection", "close")
-      done()
+      done(own)
       return response
     })
   }
-  const crashed = (request: Request, defect: unknown) => {
+  const crashed = (own: Era, request: Request, defect: unknown) => {
     const id = Problem.requestId()
     report(id, defect)
     refused("bug", id, request)
-    return answered(request, Problem.toResponse(problems.bug, id))
+    return answered(own, request, Problem.toResponse(problems.bug, id))
   }
 
   return {
     handle: (received) => {
       const { headers } = received
+      const own = era
       total += 1
       inProgress += 1
-      idle.closeUnsafe()
+      own.inProgress += 1
+      own.idle.closeUnsafe()
       const hasHost = isHost(headers.get("host") ?? "")
-      if (!hasHost && !isHostless(received)) return answered(received, refuse("badHost", received))
+      if (!hasHost && !isHostless(received)) return answered(own, received, refuse("badHost", received))
       const request = hasHost ? received : withHost(received)
       const declared = headers.get("content-length")
-      if (declared !== null && !length.test(declared)) return answered(request, refuse("badLength", received))
+      if (declared !== null && !length.test(declared)) return answered(own, request, refuse("badLength", received))
       // Only a body in chunks has one.
       if (declared === null && !readsTrailers && headers.has("trailer")) {
-        done()
+        done(own)
         return refuse("trailer", received)
       }
       try {
         const response = handler(request)
-        if (!(response instanceof Promise)) return answered(request, response)
+        if (!(response instanceof Promise)) return answered(own, request, response)
         return response.then(
-          (response) => answered(request, response),
-          (defect) => crashed(request, defect),
+          (response) => answered(own, request, response),
+          (defect) => crashed(own, request, defect),
         )
       } catch (defect) {
-        return crashed(request, defect)
+        return crashed(own, request, defect)
       }
     },
     total: () => total,
     inProgress: () => inProgress,
-    idle: idle.await,
+    ended: Effect.suspend(() => {
+      const { idle } = era
+      era = makeEra()
+      return idle.await
+    }),
   }
 }

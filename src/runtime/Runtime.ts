@@ -3,8 +3,8 @@
  * folder names either of them.
  *
  * **Guarantee.** A drain lets requests in progress end: `onDrain` tells the
- * handler to refuse new ones, and the listener is closed only when none is in
- * progress or the deadline has passed, then by force.
+ * handler to refuse new ones, and the listener is closed only when all that came
+ * before have ended or the deadline has passed, then by force.
  *
  * **Gotcha.** Closing the listener first is worse on both runtimes: Bun's
  * `stop()` waits for as long as a half-sent body stalls, and Deno's `shutdown()`
@@ -211,9 +211,9 @@ const drain = Effect.fnUntraced(function* (
       `waiting for ${what} under way on ${format(listener.address)}, for ${Duration.format(timeout)} at most`,
     )
   }
-  const idle = yield* Effect.timeoutOption(guard.idle, timeout)
-  if (Option.isNone(idle)) yield* Effect.logWarning("requests still under way at the end of the drain are cut off")
-  const ended = Option.isSome(idle) && (yield* close(listener, false))
+  const inTime = yield* Effect.timeoutOption(guard.ended, timeout)
+  if (Option.isNone(inTime)) yield* Effect.logWarning("requests still under way at the end of the drain are cut off")
+  const ended = Option.isSome(inTime) && (yield* close(listener, false))
   if (!ended) yield* close(listener, true)
 })
 

@@ -1,6 +1,7 @@
 /**
  * 300 deliveries a second as relays get them: through each proxy of `FrontProxies.ts`, which keep their connections;
- * from Node with an agent that keeps connections; and from Node on a connection for each.
+ * from Node with an agent that keeps connections; and from Node on a connection for each. The rate falls while 200 wait
+ * for a response.
  */
 import { spawn } from "node:child_process"
 import { once } from "node:events"
@@ -18,9 +19,9 @@ type Words = readonly [program: string, ...args: ReadonlyArray<string>]
 const sender = `
 import { createHmac } from "node:crypto"
 import http from "node:http"
-const { urls, secret, rate } = JSON.parse(process.argv[2])
+const { urls, secret, rate, most } = JSON.parse(process.argv[2])
 const bodyOf = ${bodyOf}
-const keeping = () => new http.Agent({ keepAlive: true, maxSockets: 16 })
+const keeping = () => new http.Agent({ keepAlive: true })
 const clients = Object.entries(urls).map(([name, url]) => ({ name, url, agent: name === "each" ? false : keeping() }))
 
 const send = ({ url, agent }, method, body = "") =>
@@ -56,11 +57,14 @@ const deliver = async (number) => {
 }
 let isOver = false
 process.stdin.resume().on("end", () => (isOver = true))
-const began = performance.now()
+let last = performance.now()
 const open = new Set()
-for (let number = 0; !isOver; await sleep(2)) {
-  for (; number < ((performance.now() - began) / 1_000) * rate; number++) {
-    const one = deliver(number).finally(() => open.delete(one))
+for (let number = 0, due = 0; !isOver; await sleep(2)) {
+  const now = performance.now()
+  due = Math.min(due + ((now - last) / 1_000) * rate, rate / 10)
+  last = now
+  for (; due >= 1 && open.size < most; due--) {
+    const one = deliver(number++).finally(() => open.delete(one))
     open.add(one)
   }
 }
@@ -130,7 +134,7 @@ export const startSender = async (
   const urls = Object.fromEntries(
     Object.entries(addresses).map(([name, address]) => [name, `http://${address}${path}`]),
   )
-  const [program, ...args] = there(["node", script, JSON.stringify({ urls, secret, rate: 300 })])
+  const [program, ...args] = there(["node", script, JSON.stringify({ urls, secret, rate: 300, most: 200 })])
   const child = spawn(program, args, { stdio: ["pipe", "pipe", "inherit"] })
   let said = ""
   child.stdout.on("data", (chunk) => {

@@ -219,6 +219,36 @@ describe("a drain", () => {
     }),
   )
 
+  it.live("does not wait for requests that came after its begin", () => {
+    const { lines, layer } = captured()
+    return Effect.gen(function* () {
+      const scope = yield* Scope.make()
+      const answers: Array<() => void> = []
+      let wake = () => {}
+      const came = (count: number) =>
+        Effect.promise(async () => {
+          while (answers.length < count) await new Promise<void>((resolve) => (wake = resolve))
+        })
+      const { address } = yield* Runtime.serve({
+        address: anywhere,
+        handler: () =>
+          new Promise((resolve) => {
+            answers.push(() => resolve(new Response("late")))
+            wake()
+          }),
+      }).pipe(Scope.provide(scope))
+      const connections = yield* Effect.promise(() => Promise.all([1, 2].map(() => Raw.open(address.port))))
+      connections[0]?.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+      yield* came(1)
+      const closing = yield* Effect.forkChild(Scope.close(scope, Exit.void), { startImmediately: true })
+      connections[1]?.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+      yield* came(2)
+      answers[0]?.()
+      yield* Fiber.join(closing)
+      expect(lines.map((line) => JSON.parse(line).message)).toEqual([expect.stringMatching(/^waiting for 1 request/)])
+    }).pipe(Effect.provide(layer))
+  })
+
   it.live("cuts off what is still under way at its deadline", () => {
     const { lines, layer } = captured()
     return Effect.gen(function* () {
