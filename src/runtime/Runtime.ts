@@ -72,6 +72,8 @@ export class ServeError extends Schema.TaggedError<ServeError>()("ServeError", {
   message: Schema.String,
   /** Another process listens there. */
   isTaken: Schema.optionalKey(Schema.Boolean),
+  /** This process lacks the privilege to listen there, which another one may have. */
+  isDenied: Schema.optionalKey(Schema.Boolean),
 }) {}
 
 /** Longer than any handler waits, because Bun applies it to slow handlers too. */
@@ -131,6 +133,7 @@ const whyNot = (error: unknown, place: Place): ServeError => {
     case "PermissionDenied":
       return new ServeError({
         message: `${where} is not allowed: a port below 1024 needs a privilege (CAP_NET_BIND_SERVICE); choose another, or give it`,
+        isDenied: true,
       })
     case "EADDRNOTAVAIL":
     case "AddrNotAvailable":

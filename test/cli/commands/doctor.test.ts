@@ -4,16 +4,18 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { createServer } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { Effect, Layer, Redacted } from "effect"
+import { Effect, Layer, Redacted, Result } from "effect"
 import { render } from "../../../src/cli/commands/doctor.ts"
 import { certificates } from "../../../src/cli/support/doctor/certificateFindings.ts"
 import { time } from "../../../src/cli/support/doctor/clockFindings.ts"
 import { room, sync } from "../../../src/cli/support/doctor/diskFindings.ts"
 import { finder } from "../../../src/cli/support/doctor/Finding.ts"
 import { judge } from "../../../src/cli/support/doctor/holderFinding.ts"
+import { port } from "../../../src/cli/support/doctor/portFindings.ts"
 import { secrets } from "../../../src/cli/support/doctor/secretFindings.ts"
 import type { Webhook } from "../../../src/config/Config.ts"
 import * as SqliteJournal from "../../../src/journal/sqlite/SqliteJournal.ts"
+import { ServeError } from "../../../src/runtime/Runtime.ts"
 import { lane, start } from "../../admin/fixture.ts"
 import { webhook as webhookOf } from "../../ingest/fixture.ts"
 import { optionsAt } from "../../journal/samples.ts"
@@ -292,6 +294,17 @@ describe("of a process that holds a port while no relay answers it says", () => 
       "wrong",
       expect.stringContaining("another config, /etc/other.json: stop it, or use another port"),
     ])
+  })
+
+  test("that it could not try a port below 1024, unless it is root", () => {
+    const denied = Result.fail(new ServeError({ message: "it needs a privilege", isDenied: true }))
+    const of = (seesAll: boolean) => {
+      const known = { runs: false, file, seesAll }
+      const { verdict, message } = port("listen", { host: "127.0.0.1", port: 443 }, denied, known)
+      return [verdict, message]
+    }
+    expect(of(true)).toEqual(["wrong", "it needs a privilege"])
+    expect(of(false)).toEqual(["warning", expect.stringContaining("was not checked: this user may not listen there")])
   })
 
   test("what this user can't see, and accuses nobody", () => {

@@ -40,17 +40,26 @@ const askStatus = ask((client) => client.status()).pipe(
 interface Known {
   readonly runs: boolean
   readonly file: string
+  /** Whether this user may look at every process, and listen on every port. */
+  readonly seesAll: boolean
 }
 
-const port = (
+export const port = (
   key: string,
   address: Address.Address,
   taken: Result.Result<boolean, ServeError>,
-  { runs, file }: Known,
+  { runs, file, seesAll }: Known,
 ): Finding => {
   const at = finder("port", key)
   const where = Address.format(address)
-  if (Result.isFailure(taken)) return at("wrong", taken.failure.message)
+  if (Result.isFailure(taken)) {
+    const { isDenied, message } = taken.failure
+    // The service may have the privilege.
+    if (isDenied === true && !seesAll) {
+      return at("warning", `${where} was not checked: this user may not listen there; run this command as root`)
+    }
+    return at("wrong", message)
+  }
   if (taken.success) {
     if (runs) return at("ok", `${where} is taken by the running relay`)
     const otherwise = `use another ${address.unix === undefined ? "port" : "path"}`
@@ -122,11 +131,12 @@ export const ports = Effect.fnUntraced(function* (config: RelayConfig, file: str
   const listenTaken = yield* Effect.result(isTaken(listen, config))
   const status = Result.isSuccess(adminTaken) && adminTaken.success ? yield* askStatus : undefined
   const runs = status !== undefined && Result.isSuccess(status)
+  const known = { runs, file, seesAll: Holders.seesAll() }
   const isDenied = status !== undefined && Result.isFailure(status) && wasDenied(status.failure)
   const ofAdmin = isDenied
     ? finder("port", "admin.listen")("ok", `${Address.format(admin.listen)} is taken by a relay, which wants a token`)
-    : port("admin.listen", admin.listen, adminTaken, { runs, file })
-  const both = [port("listen", listen, listenTaken, { runs, file }), ofAdmin]
+    : port("admin.listen", admin.listen, adminTaken, known)
+  const both = [port("listen", listen, listenTaken, known), ofAdmin]
   const at = finder("relay", "status")
   const ofRelay: Findings =
     status === undefined
