@@ -1,18 +1,22 @@
 /**
  * Checks the lanes over one stream each second, except idle ones. It takes the
  * journal's counts, notices that an operator paused or resumed a lane at another
- * relay, and finds lanes that stand still.
+ * relay, has lanes take up replayed dead letters, and finds lanes that stand still.
  */
 import { Duration, Effect } from "effect"
 import { rounds } from "../event/Rounds.ts"
-import type { Log } from "../journal/Journal.ts"
+import type { JournalError, Log } from "../journal/Journal.ts"
 import type { Counted, Lane } from "./lane/Lane.ts"
 
 const countEvery = Duration.seconds(1)
 const idle: Counted = { backlog: 0, deadLetterBytes: 0, paused: false }
 
-/** Checks the lanes of `log`. `get` finds a lane by its name. */
-export const make = (log: Log, get: (name: string) => Lane | undefined) => {
+/** Checks the lanes of `log`. `get` finds a lane by its name, and `takeUp` has it take up replayed dead letters. */
+export const make = (
+  log: Log,
+  get: (name: string) => Lane | undefined,
+  takeUp: (lane: Lane) => Effect.Effect<void, JournalError>,
+) => {
   const active = new Set<string>()
   const attend = (name: string): void => {
     if (active.has(name)) return
@@ -29,6 +33,7 @@ export const make = (log: Log, get: (name: string) => Lane | undefined) => {
       const { name } = lane.config
       if (get(name) === lane) lane.counted(infos.get(name) ?? idle, ended)
       if (!infos.has(name) && lane.isIdle) active.delete(name)
+      if (get(name) === lane && (infos.get(name)?.returned ?? 0) > 0) yield* takeUp(lane)
       infos.delete(name)
     }
     // An operator has paused it at another relay.
@@ -37,6 +42,7 @@ export const make = (log: Log, get: (name: string) => Lane | undefined) => {
       if (lane === undefined) continue
       attend(name)
       lane.counted(info, lane.progress.endedOnDisk)
+      if (info.returned > 0) yield* takeUp(lane)
     }
   })
   // Also where the journal can't be asked: then by what it counted last.

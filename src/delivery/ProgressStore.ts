@@ -90,6 +90,8 @@ export const make = Effect.fnUntraced(function* (log: Log, get: (name: string) =
   return {
     /** Stores the progress of all lanes; gives those of which not all is on disk. */
     settle,
+    /** Runs work while no settlement is under way. */
+    between: oneAtATime.withPermit,
     /** A lane did something: its progress is stored soon. */
     active,
     /** Has it stored now. */

@@ -62,7 +62,14 @@ const caughtUp = Effect.fnUntraced(function* (log: Log, lane: Lane | undefined) 
 /** Stores the progress of lanes that did something, and checks them. */
 const kept = Effect.fnUntraced(function* (log: Log, laneOf: (name: string) => Lane | undefined, announce: Announce) {
   const progress = yield* ProgressStore.make(log, laneOf)
-  const counts = LaneCounts.make(log, laneOf)
+  // Between two settlements, so an event that the lane has just ended is in its changes or out of the journal.
+  const takeUp = Effect.fnUntraced(function* (lane: Lane) {
+    while ((yield* progress.between(lane.takeUp)) > 0) {
+      progress.active(lane.config.name)
+      yield* progress.settle
+    }
+  })
+  const counts = LaneCounts.make(log, laneOf, takeUp)
   return {
     settle: progress.settle,
     /** Does both for ever. */

@@ -105,10 +105,10 @@ export class Archive extends Context.Service<
     /** Dead letters, newest first: at most `limit` and at most some megabytes; empty at the end. */
     deadLetters(query: DeadLetterQuery): Effect.Effect<ReadonlyArray<StoredDeadLetter>, JournalError>
     /**
-     * Appends dead letters again for their lane, oldest first, and removes each in
-     * the transaction that appends it. Succeeds with their number. Those of the
-     * quarantine are routed by `reroute`: they are appended as deliveries, not as
-     * replays, or stay. Ids that are not dead letters any more are ignored.
+     * Makes retries of dead letters, which their lanes take up oldest first
+     * (`returned` of `StreamLog.ts`). Succeeds with their number. Those of the
+     * quarantine are routed by `reroute`: they are appended as deliveries, or stay.
+     * Ids that are not dead letters any more are ignored.
      */
     replayDeadLetters(ids: ReadonlyArray<string>, reroute?: Reroute): Effect.Effect<number, JournalError>
     /** Removes dead letters for good, in slices. Succeeds with the number of those that there were. */

@@ -8,10 +8,12 @@ export interface LaneInfo {
   readonly cursor: Cursor
   /** How many events wait for a retry. */
   readonly retrying: number
+  /** Replayed dead letters that the lane has yet to take up. */
+  readonly returned: number
   readonly deadLetters: number
   /** Their events and attempts, with what was answered. */
   readonly deadLetterBytes: number
-  /** Events routed to it and not settled: in the log above the cursor, or waiting for a retry. */
+  /** Events routed to it and not settled: in the log above the cursor, waiting for a retry, or returned. */
   readonly backlog: number
   /** The lowest sequence of these events; 0 when there is none. */
   readonly oldest: number
@@ -25,6 +27,21 @@ export interface OpenedLane extends LaneInfo {
   readonly pausedFor: number
   readonly retries: ReadonlyArray<Retry>
 }
+
+/** A dead letter that was replayed: it waits among the retries until its lane takes it up. */
+export interface Returned {
+  readonly sequence: number
+  /** How many attempts it had before. */
+  readonly attempts: number
+}
+
+/** The delay of a retry that its lane has yet to take up: only the lane knows its order key. */
+export const returnedDelay = -1
+
+/** A dead letter as it waits for its lane from `now` on, in epoch milliseconds. */
+export const returning = (sequence: number, now: number): Wait => ({
+  ...{ sequence, key: "", due: Math.round(now), delay: returnedDelay, firstAttemptAt: 0, tried: 0 },
+})
 
 export interface RetryEntries {
   /** In the order asked for. */

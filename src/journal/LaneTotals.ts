@@ -17,6 +17,7 @@ export const totals = (streams: ReadonlyArray<ReadonlyArray<LaneInfo>>): Readonl
             backlog: known.backlog + lane.backlog,
             oldest: known.oldest === 0 ? lane.oldest : known.oldest,
             retrying: known.retrying + lane.retrying,
+            returned: known.returned + lane.returned,
             deadLetters: known.deadLetters + lane.deadLetters,
             deadLetterBytes: known.deadLetterBytes + lane.deadLetterBytes,
           },

@@ -7,7 +7,7 @@
 import type { Effect, SubscriptionRef } from "effect"
 import type { Entry } from "../event/Entry.ts"
 import type { JournalError } from "./JournalError.ts"
-import type { LaneInfo, OpenedLane, RetryEntries } from "./LaneInfo.ts"
+import type { LaneInfo, OpenedLane, RetryEntries, Returned } from "./LaneInfo.ts"
 import type { RefusedSettlement, Settlement } from "./Settlement.ts"
 
 /** How a lane is opened. */
@@ -65,6 +65,8 @@ export interface Log {
    * events that wait. No bound when `undefined`.
    */
   limitBacklog(lane: string, max: number | undefined, maxBytes?: number): Effect.Effect<void>
+  /** The oldest replayed dead letters that the lane has yet to take up, some hundreds of them. */
+  returned(lane: string): Effect.Effect<ReadonlyArray<Returned>, JournalError>
   /** Events that wait for a retry, with their bytes: as many as fit into some megabytes, at least one. */
   readRetries(lane: string, sequences: ReadonlyArray<number>): Effect.Effect<RetryEntries, JournalError>
   /** False while another relay may have taken the stream: no attempt may start or go on. */

@@ -210,7 +210,7 @@ describe("events of the admin API", () => {
   it.live("have their replays in their story, with the payload said once", () =>
     Effect.gen(function* () {
       const { explain, journal } = yield* kept()
-      yield* journal.replayDeadLetters(["audit:2"])
+      yield* journal.replay([{ sequence: 2, sinks: ["audit"] }])
       const { events } = yield* explain("evt_client")
       expect(events.map(({ sequence, origin }) => [sequence, origin])).toEqual([
         [4, "replayed"],

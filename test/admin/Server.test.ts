@@ -414,8 +414,6 @@ describe("the admin API", () => {
         Effect.flatMap(admin.post(`/api/v1/dead-letters/${path}`, body), json)
       expect(yield* count("drop", { ids: ["lake:1", "lake:9999"] })).toEqual({ count: 1 })
       expect(yield* count("replay", { type: "block.*" })).toEqual({ count: 601, stayed: [], erased: 0 })
-      const sent = (yield* admin.journal.read(1203, 1_000)).map(({ event }) => Number(event.id.slice("evt_".length)))
-      expect(sent).toEqual(sent.toSorted((a, b) => a - b))
       expect(yield* count("drop", {})).toEqual({ count: 601 })
       expect(yield* admin.journal.deadLetters({ limit: 10 })).toEqual([])
     }).pipe(Effect.orDie),

@@ -3,11 +3,12 @@ import { Clock, Duration, Effect, Fiber, Latch, Layer } from "effect"
 import { Lanes } from "../../src/delivery/Lanes.ts"
 import type { Entry } from "../../src/event/Entry.ts"
 import { Archive } from "../../src/journal/Archive.ts"
+import { collect } from "../../src/journal/EventPages.ts"
 import { type Log, unavailable } from "../../src/journal/Journal.ts"
 import type * as Router from "../../src/routing/Router.ts"
 import { allSent, type Sink, SinkError, SinkMisconfigured, SinkThrottled } from "../../src/sinks/Sink.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
-import { retrying, settlement } from "../journal/samples.ts"
+import { letter, retrying, settlement } from "../journal/samples.ts"
 import { whole } from "../journal/whole.ts"
 import { it } from "../lib/effect.ts"
 import {
@@ -259,23 +260,44 @@ describe("a lane", () => {
     }).pipe(Effect.provide(relay([spec("sink", sink.sink, { order: "key" })])))
   })
 
-  it.effect("keeps the order of replayed dead letters of a key, oldest first, across retries", () => {
-    let refuses = true
-    const sink = scripted((entry, attempt) => {
-      if (refuses) return tooLarge
-      return entry.sequence === 6 && attempt === 1 ? failed : "pass"
-    })
+  it.effect(
+    "sends replayed dead letters of a key oldest first, across retries, and newer events of it after them",
+    () => {
+      let refuses = true
+      const sink = scripted((entry, attempt) => {
+        if (refuses) return entry.sequence > 5 ? failed : tooLarge
+        return entry.sequence === 1 && attempt === 2 ? failed : "pass"
+      })
+      return Effect.gen(function* () {
+        yield* append(6, ["sink"])
+        yield* pass("30 seconds")
+        const archive = yield* Archive
+        const newestFirst = yield* letters("sink")
+        expect(newestFirst.map(({ sequence }) => sequence)).toEqual([5, 4, 3, 2, 1])
+        yield* archive.replayDeadLetters(newestFirst.map(({ id }) => id))
+        expect(yield* statusOf("sink")).toMatchObject({ backlog: 6, deadLetters: 0 })
+        yield* pass("1 second")
+        refuses = false
+        yield* append(1, ["sink"])
+        yield* pass("45 seconds")
+        expect(sink.delivered).toEqual([1, 2, 3, 4, 5, 6, 7])
+        const { events } = yield* collect({ sequence: 1, limit: 1 }, archive.events)
+        expect(events[0]?.deliveries).toMatchObject([{ outcome: "delivered", tries: 3, attempts: [{}, {}] }])
+      }).pipe(Effect.provide(relay([spec("sink", sink.sink, { order: "key" })])))
+    },
+  )
+
+  it.effect("takes up dead letters that were replayed before it ran", () => {
+    const sink = scripted(() => "pass")
     return Effect.gen(function* () {
-      yield* append(5, ["sink"])
-      yield* pass("30 seconds")
-      refuses = false
-      const archive = yield* Archive
-      const newestFirst = yield* letters("sink")
-      expect(newestFirst.map(({ sequence }) => sequence)).toEqual([5, 4, 3, 2, 1])
-      yield* archive.replayDeadLetters(newestFirst.map(({ id }) => id))
-      yield* pass("45 seconds")
-      expect(sink.delivered).toEqual([6, 7, 8, 9, 10])
-    }).pipe(Effect.provide(relay([spec("sink", sink.sink, { order: "key" })])))
+      const journal = yield* whole
+      yield* append(3, ["sink"])
+      yield* journal.settle([settlement("sink", 3, { delivered: [], deadLetter: [1, 2, 3].map(letter) })])
+      yield* journal.replayDeadLetters(["sink:3", "sink:1"])
+      yield* Effect.provide(pass("2 seconds"), lanesOf([spec("sink", sink.sink)]))
+      expect(sink.delivered).toEqual([1, 3])
+      expect((yield* letters("sink")).map(({ sequence }) => sequence)).toEqual([2])
+    }).pipe(Effect.provide(MemoryJournal.layer))
   })
 
   it.effect("a dead letter releases its key", () => {

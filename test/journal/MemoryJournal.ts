@@ -17,7 +17,13 @@ import * as Reappending from "../../src/journal/archive/Reappending.ts"
 import { type DeliveryStatus, type FoundEvent, matchOf } from "../../src/journal/EventQuery.ts"
 import type { AppendExit, Journal } from "../../src/journal/Journal.ts"
 import { full, refused, unavailable } from "../../src/journal/JournalError.ts"
-import type { LaneInfo, Retry, StoredDeadLetter } from "../../src/journal/LaneInfo.ts"
+import {
+  type LaneInfo,
+  type Retry,
+  returnedDelay,
+  returning,
+  type StoredDeadLetter,
+} from "../../src/journal/LaneInfo.ts"
 import { Operator } from "../../src/journal/Operator.ts"
 import {
   type Attempt,
@@ -158,10 +164,18 @@ const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal => {
     return Exit.succeed("appended")
   }
 
+  /** Replayed dead letters that the lane has yet to take up. */
+  const returnedOf = (lane: Lane) =>
+    [...lane.retrying.values()]
+      .filter(({ retrying }) => retrying.delay === returnedDelay)
+      .map(({ retrying: { sequence }, attempts }) => ({ sequence, attempts: attemptsOf(attempts) }))
+      .sort((a, b) => a.sequence - b.sequence)
+
   const state = (name: string, lane: Lane): LaneInfo => ({
     name,
     cursor: lane.cursor,
-    retrying: lane.retrying.size,
+    retrying: lane.retrying.size - returnedOf(lane).length,
+    returned: returnedOf(lane).length,
     deadLetters: lane.dead.size,
     deadLetterBytes: [...lane.dead.values()].reduce((sum, { entry }) => sum + size(entry), 0),
     backlog: pending(name, lane).length + lane.retrying.size,
@@ -302,6 +316,17 @@ const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal => {
         for (const { journal, sequence, lanes } of imported) importedFor.set(importKey(journal, sequence), lanes)
         for (const { lane, entry, ...letter } of letters) laneOf(lane).dead.set(entry.sequence, { ...letter, entry })
       }),
+    giveBack: (keys, now) =>
+      Effect.sync(
+        () =>
+          keys.filter(({ lane: name, sequence }) => {
+            const lane = lanes.get(name)
+            const letter = lane?.dead.get(sequence)
+            if (lane === undefined || letter === undefined) return false
+            lane.retrying.set(sequence, { retrying: returning(sequence, now), ...letter })
+            return lane.dead.delete(sequence)
+          }).length,
+      ),
     remove: (removed) => Effect.sync(() => removeAll(removed)),
   }
   const usedBytes = () => log.reduce((sum, entry) => sum + size(entry), 0)
@@ -388,6 +413,7 @@ const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal => {
       }
       lane.opened = true
       const retries = [...lane.retrying.values()]
+        .filter(({ retrying }) => retrying.delay !== returnedDelay)
         .map(({ retrying, attempts }) => ({ ...retrying, lastFailure: attempts.at(-1)?.reason ?? "" }))
         .sort((a, b) => a.sequence - b.sequence)
       return { ...state(name, lane), pausedFor: lane.pausedFor, retries }
@@ -419,6 +445,7 @@ const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal => {
           return count
         }),
       ),
+    returned: (lane) => Effect.sync(() => returnedOf(laneOf(lane))),
     readRetries: (lane, sequences) =>
       Effect.sync(() => ({
         entries: sequences.flatMap((sequence) => lanes.get(lane)?.retrying.get(sequence)?.entry ?? []),

@@ -175,7 +175,7 @@ const replay = Command.make(
   }),
 ).pipe(
   Command.withDescription(
-    "Send dead letters to their sink again, with a new idempotency key; those in quarantine are routed by the current config",
+    "Send dead letters to their sink again, oldest first; those in quarantine are routed by the current config",
   ),
 )
 

@@ -117,6 +117,24 @@ export class Intake {
     else progress.collect({ entry, key }, Duration.toMillis(digest.wait))
   }
 
+  /**
+   * Takes up dead letters that an operator has replayed: they are due now, and newer events of their keys wait behind
+   * them. Returns the number of those that it did not have.
+   */
+  readonly takeUp = Effect.fnUntraced(function* (this: Intake) {
+    const { config, log, progress } = this.#parts
+    const returned = this.hasRoom ? yield* log.returned(config.name) : []
+    const attempts = new Map(returned.map((one) => [one.sequence, one.attempts]))
+    const unknown = returned.map(({ sequence }) => sequence).filter((sequence) => !progress.has(sequence))
+    const entries = yield* this.#read(unknown)
+    for (const entry of entries) {
+      const isKeyed = config.digest !== undefined || config.order === "key"
+      const key = isKeyed ? this.#keyOf(entry) : ""
+      if (key !== undefined) progress.takeUp({ entry, key }, attempts.get(entry.sequence) ?? 0)
+    }
+    return entries.length
+  })
+
   /** The events that wait for a retry are the oldest. Spared, one that keeps failing would cost every later event. */
   readonly #enforceBacklogLimit = Effect.fnUntraced(function* (this: Intake) {
     const { progress, queue } = this.#parts

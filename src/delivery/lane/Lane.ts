@@ -22,7 +22,7 @@ import { Cause, Clock, Duration, Effect, type Exit, Latch, Random } from "effect
 import type { LaneConfig } from "../../config/Config.ts"
 import type { Entry } from "../../event/Entry.ts"
 import { quarantine } from "../../event/Event.ts"
-import type { LaneInfo, Log, OpenedLane } from "../../journal/Journal.ts"
+import type { JournalError, LaneInfo, Log, OpenedLane } from "../../journal/Journal.ts"
 import type { WallClock } from "../../journal/WallClock.ts"
 import type { Failures, Sink, SinkError } from "../../sinks/Sink.ts"
 import type { AttemptStats } from "./AttemptStats.ts"
@@ -195,6 +195,11 @@ export class Lane {
   /** Whether it has nothing to do, and nothing is wrong with it. */
   get isIdle(): boolean {
     return this.inFlight.size + this.#waiting + this.#backlog === 0 && this.state.condition === "running"
+  }
+
+  /** Takes up replayed dead letters, as far as there is room. Returns their number. */
+  get takeUp(): Effect.Effect<number, JournalError> {
+    return Effect.tap(this.#intake.takeUp(), (taken) => Effect.sync(() => taken > 0 && this.#wake.openUnsafe()))
   }
 
   /** Ends attempts that have had their time, and all where another relay may send their events. */

@@ -33,6 +33,8 @@ interface Waiting {
   /** Milliseconds. */
   readonly delay: number
   readonly failed?: Attempt
+  /** Attempts before a replay. */
+  readonly earlier?: number
 }
 
 export class Progress {
@@ -182,10 +184,20 @@ export class Progress {
     return taken
   }
 
+  /** Whether the lane holds the event, or has ended it and the journal does not know. */
+  has(sequence: number): boolean {
+    return this.retries.has(sequence) || this.#changes.ends(sequence) || this.#window.isOpen(sequence)
+  }
+
+  /** A replayed dead letter, which had this many attempts before: it is due now, as if it had not been tried. */
+  takeUp(item: Item, earlier: number): void {
+    this.#wait(item, { tried: 0, firstAttemptAt: 0, delay: 0, earlier })
+  }
+
   /** Events of one attempt have the same `delivery`. */
   delivered(item: Item, delivery: Delivery): void {
     const { sequence } = item.entry
-    const tried = this.tried(item)
+    const tried = this.made(item)
     if (tried === 0) this.#changes.delivered(sequence, item.previous, delivery)
     else this.#changes.late(sequence, tried + 1, delivery)
     if (this.retries.has(sequence)) {
@@ -281,6 +293,11 @@ export class Progress {
     return this.retries.get(item.entry.sequence)?.tried ?? 0
   }
 
+  /** How many attempts of the event were made before, those before a replay included. */
+  made(item: Item): number {
+    return this.tried(item) + (this.retries.get(item.entry.sequence)?.earlier ?? 0)
+  }
+
   /** How many of its newest attempts in a row ended in a bug. */
   defects(item: Item): number {
     return this.retries.get(item.entry.sequence)?.defects ?? 0
@@ -297,15 +314,16 @@ export class Progress {
     return before > 0 ? before : this.#clock.laneTime()
   }
 
-  #wait(item: Item, { tried, firstAttemptAt, delay: asked, failed }: Waiting): void {
+  #wait(item: Item, { tried, firstAttemptAt, delay: asked, failed, ...waiting }: Waiting): void {
     const { sequence } = item.entry
     const { key } = item
+    const earlier = waiting.earlier ?? this.retries.get(sequence)?.earlier ?? 0
     // A sink may ask for a fraction of a millisecond, and the journal stores whole ones.
     const delay = Math.ceil(asked)
     const dueAt = this.#clock.now() + delay
     const due = this.#clock.wall() + delay
     const defects = failed?.reason === "Defect" ? this.defects(item) + 1 : 0
-    this.retries.put({ sequence, key, dueAt, due, delay, firstAttemptAt, tried, defects, taken: false })
+    this.retries.put({ sequence, key, dueAt, due, delay, firstAttemptAt, tried, earlier, defects, taken: false })
     this.#changes.retry({ sequence, key, due, delay, firstAttemptAt, tried }, failed)
     this.#settle(item)
   }

@@ -62,7 +62,7 @@ export class RetryPolicy {
     const { retry } = config.delivery
     const message = brief(failure.message)
     const tried = progress.tried(item) + 1
-    const sent = factsOf(failure, isFirst, tried, took)
+    const sent = factsOf(failure, isFirst, progress.made(item) + 1, took)
     const tooOld = progress.age(item) >= Duration.toMillis(retry.maxAge) && wallClock.trusted()
     if (tooOld || tried >= (retry.maxAttempts ?? endless)) {
       this.#deadLetter(item, failure._tag, tooOld ? "TooOld" : "TooManyAttempts", message, sent)
@@ -80,7 +80,7 @@ export class RetryPolicy {
   /** The sink rejected the event. `isFirst` as above: a digest was rejected once. */
   reject(item: Item, failure: Failure, isFirst: boolean, took: number): void {
     const message = brief(failure.message)
-    const sent = factsOf(failure, isFirst, this.#parts.progress.tried(item) + 1, took)
+    const sent = factsOf(failure, isFirst, this.#parts.progress.made(item) + 1, took)
     this.#deadLetter(item, failure._tag, "DeliveryRejected", message, sent)
   }
 

@@ -24,6 +24,8 @@ export interface QueuedRetry {
   firstAttemptAt: number
   /** Attempts that are charged to it. Their errors are in the journal. */
   tried: number
+  /** Attempts before an operator replayed it, since the start. */
+  earlier?: number
   /** How many of its newest attempts in a row ended in a bug, since the start. */
   defects: number
   /** An attempt is in flight, or about to be. */

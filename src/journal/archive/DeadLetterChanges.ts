@@ -6,7 +6,7 @@ import * as DeadLetterId from "../DeadLetterId.ts"
 import type { JournalError } from "../JournalError.ts"
 import type { StoredDeadLetter } from "../LaneInfo.ts"
 import { slice } from "../stream/BulkSlices.ts"
-import { type Copies, type Reappended, toReplay } from "../stream/Reappended.ts"
+import type { Copies, Reappended } from "../stream/Reappended.ts"
 import { Origin } from "../stream/Record.ts"
 import { type Removal, removal } from "../stream/Removal.ts"
 import type { JournalTables, RemovedLetters, SliceRows } from "./JournalTables.ts"
@@ -16,36 +16,29 @@ import { byLog, requireRoom } from "./Reappending.ts"
 const keysOf = (ids: ReadonlyArray<string>): ReadonlyArray<DeadLetterId.DeadLetterKey> =>
   [...new Set(ids)].flatMap((id) => DeadLetterId.parse(id) ?? []).sort((a, b) => a.sequence - b.sequence)
 
-/** A dead letter that is appended again. */
-interface AgainLetter extends Reappended {
+/** A delivery of the quarantine that is appended for its sinks. */
+interface RoutedLetter extends Reappended {
   readonly letter: StoredDeadLetter
 }
 
 /**
- * Splits dead letters: `again` are replays, for their lane; `routed` are deliveries of the quarantine that can be
- * routed now, which keep their idempotency key. A delivery that can't be routed yet is in neither, and neither is an
- * erased one.
+ * Splits dead letters: `own` return to their lane; `routed` are deliveries of the quarantine that can be routed now. A
+ * delivery that can't be routed yet is in neither, and neither is an erased one.
  */
 export const splitLetters = (
   letters: ReadonlyArray<StoredDeadLetter>,
   reroute: Reroute | undefined,
-): { readonly again: ReadonlyArray<AgainLetter>; readonly routed: ReadonlyArray<AgainLetter> } => {
-  const again: Array<AgainLetter> = []
-  const routed: Array<AgainLetter> = []
-  for (const letter of letters) {
-    const { entry, lane } = letter
-    if (entry.event.erased !== undefined) continue
-    if (lane !== quarantine || reroute === undefined) {
-      again.push({ letter, event: toReplay(entry.event), sinks: [lane] })
-    } else {
-      const found = reroute(entry.event)
-      if (found !== undefined) routed.push({ letter, ...found })
-    }
-  }
-  return { again, routed }
+): { readonly own: ReadonlyArray<StoredDeadLetter>; readonly routed: ReadonlyArray<RoutedLetter> } => {
+  const kept = letters.filter(({ entry }) => entry.event.erased === undefined)
+  const isRouted = ({ lane }: StoredDeadLetter) => lane === quarantine && reroute !== undefined
+  const routed = kept.filter(isRouted).flatMap((letter) => {
+    const found = reroute?.(letter.entry.event)
+    return found === undefined ? [] : [{ letter, ...found }]
+  })
+  return { own: kept.filter((letter) => !isRouted(letter)), routed }
 }
 
-/** Appends dead letters again for their lane. `reroute` names the sinks of quarantined ones. Returns the number. */
+/** Returns dead letters to their lanes. `reroute` names the sinks of quarantined ones, which are appended. Returns the number. */
 export const replay = Effect.fnUntraced(function* (
   tables: JournalTables,
   ids: ReadonlyArray<string>,
@@ -56,19 +49,14 @@ export const replay = Effect.fnUntraced(function* (
   let count = 0
   const some = Effect.fnUntraced(function* (rows: SliceRows, keys: ReadonlyArray<DeadLetterId.DeadLetterKey>) {
     const { done, letters } = yield* rows.letters(keys)
-    const { again, routed } = splitLetters(letters, reroute)
-    if (again.length + routed.length > 0)
-      yield* requireRoom(tables, `${count} dead letters were replayed, the others stay.`)
+    const { own, routed } = splitLetters(letters, reroute)
+    if (own.length > 0) count += yield* rows.giveBack(own, why.at)
+    if (routed.length > 0) yield* requireRoom(tables, `${count} dead letters were replayed, the others stay.`)
     const received = yield* rows.received(routed)
     const fresh = routed.filter((one) => !received.has(one))
-    for (const [origin, all] of [
-      [Origin.replayed, again],
-      [Origin.delivered, fresh],
-    ] as const) {
-      for (const part of byLog(tables, all)) {
-        yield* rows.append(part, origin, (copies) => ({ removed: replayed(part, copies, why) }))
-        count += part.length
-      }
+    for (const part of byLog(tables, fresh)) {
+      yield* rows.append(part, Origin.delivered, (copies) => ({ removed: replayed(part, copies, why) }))
+      count += part.length
     }
     // The sender has delivered them again since.
     if (received.size > 0) count += yield* rows.remove(replayed([...received], [], why))
@@ -81,7 +69,7 @@ export const replay = Effect.fnUntraced(function* (
   return count
 })
 
-const replayed = (gone: ReadonlyArray<AgainLetter>, copies: Copies, why: Removal): RemovedLetters => ({
+const replayed = (gone: ReadonlyArray<RoutedLetter>, copies: Copies, why: Removal): RemovedLetters => ({
   ...{ keys: gone.map(({ letter }) => letter), outcome: "replayed", copies, why },
 })
 

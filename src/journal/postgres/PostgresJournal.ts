@@ -100,6 +100,7 @@ export const make = Effect.fnUntraced(function* (
     createLanes: (names) => Effect.flatMap(own, (stream) => stream.createLanes(names)),
     openLane: (name, openOptions) => Effect.flatMap(own, (stream) => stream.openLane(name, openOptions)),
     limitBacklog: (lane, ...limits) => Effect.suspend(() => fleet.own?.limitBacklog(lane, ...limits) ?? Effect.void),
+    returned: (lane) => Effect.flatMap(own, (stream) => stream.returned(lane)),
     readRetries: (lane, sequences) => Effect.flatMap(own, (stream) => stream.readRetries(lane, sequences)),
     holding: Effect.flatMap(own, (stream) => stream.holding),
     mayStart: () => fleet.own?.mayStart() ?? false,

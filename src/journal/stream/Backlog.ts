@@ -26,6 +26,7 @@ export class Backlog {
   /** Called when it may hold something, and so may not be idle any more. */
   onHolding: () => void = () => {}
   readonly #retrying = new Set<number>()
+  #returned = 0
   #paused = false
   #deadLetters = 0
 
@@ -68,6 +69,16 @@ export class Backlog {
     this.onHolding()
   }
 
+  /** Replayed dead letters that the lane has yet to take up: they are not in `retrying`. */
+  get returned(): number {
+    return this.#returned
+  }
+
+  set returned(count: number) {
+    this.#returned = count
+    this.onHolding()
+  }
+
   get deadLetters(): number {
     return this.#deadLetters
   }
@@ -94,12 +105,12 @@ export class Backlog {
 
   /** False while the lane is idle: nothing waits, there are no dead letters, and it is not paused. */
   get isHolding(): boolean {
-    return this.isWaiting || this.#retrying.size + this.#deadLetters > 0 || this.#paused
+    return this.isWaiting || this.#retrying.size + this.#returned + this.#deadLetters > 0 || this.#paused
   }
 
   /** Events in the log above the cursor that are not settled, and retries. */
   get size(): number {
-    return this.#above - this.#inRanges + this.#retrying.size
+    return this.#above - this.#inRanges + this.#retrying.size + this.#returned
   }
 
   /** Whether it waits for events in the log. */

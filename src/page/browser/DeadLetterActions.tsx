@@ -21,8 +21,8 @@ export const confirmReplay = (selection: Selection, amount: number | string, com
     title: `Replay ${many}?`,
     what: (
       <p>
-        {amount === 1 ? "It is" : "They are"} sent to {amount === 1 ? "its sink" : "their sinks"} again with a new
-        idempotency key; what is in quarantine is routed by the config in force.
+        {amount === 1 ? "It is" : "They are"} sent to {amount === 1 ? "its sink" : "their sinks"} again; what is in
+        quarantine is routed by the config in force.
       </p>
     ),
     command,

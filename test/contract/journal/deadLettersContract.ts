@@ -2,7 +2,7 @@
 import { describe, expect } from "bun:test"
 import { Effect } from "effect"
 import type { Event } from "../../../src/event/Event.ts"
-import { attempts, event, letter, retrying, settlement } from "../../journal/samples.ts"
+import { attempts, event, letter, retrying, settlement, waiting } from "../../journal/samples.ts"
 import { appendAll, type Create, lane, type Service, testWith } from "./sessions.ts"
 
 export const deadLettersContract = (name: string, create: Create): void => {
@@ -71,16 +71,45 @@ export const deadLettersContract = (name: string, create: Create): void => {
         expect(yield* lane(journal, "lake")).toMatchObject({ retrying: 1, deadLetters: 2, backlog: 1 })
       }))
 
-    test("appends replayed dead letters for their lane only, and forgets them", (journal) =>
+    test("returns replayed dead letters to their lane, which takes them up at their old places", (journal) =>
       Effect.gen(function* () {
         yield* withDeadLetters(journal)
         expect(yield* journal.replayDeadLetters(["lake:2", "lake:2", "lake:99", "nonsense"])).toBe(1)
-        const [entry] = yield* journal.read(3, 10)
-        expect(entry).toEqual({ sequence: 4, event: event("b"), sinks: ["lake"], replayed: true })
-        const state = yield* lane(journal, "lake")
-        expect(state).toMatchObject({ deadLetters: 1, backlog: 2 })
-        expect((yield* lane(journal, "audit"))?.backlog).toBe(0)
+        expect(yield* journal.read(3, 10)).toEqual([])
+        const counts = { returned: 1, retrying: 1, deadLetters: 1, backlog: 2 }
+        expect(yield* lane(journal, "lake")).toMatchObject(counts)
+        expect(yield* lane(journal, "audit")).toMatchObject({ returned: 0, deadLetters: 1, backlog: 0 })
+        expect(yield* journal.returned("audit")).toEqual([])
+        expect(yield* journal.returned("lake")).toEqual([{ sequence: 2, attempts: 1 }])
+        expect((yield* journal.openLane("lake")).retries).toEqual([waiting(1)])
+        expect((yield* journal.readRetries("lake", [2])).entries).toMatchObject([{ sequence: 2, event: event("b") }])
         expect(yield* journal.append(event("b"), ["lake"])).toBe("duplicate")
+        const taken = { ...retrying(2, "key"), tried: 0, failed: [] }
+        yield* journal.settle([settlement("lake", 3, { retry: [taken] })])
+        expect(yield* journal.returned("lake")).toEqual([])
+        expect(yield* lane(journal, "lake")).toMatchObject({ ...counts, returned: 0, retrying: 2 })
+        const { retries } = yield* journal.openLane("lake")
+        expect(retries).toEqual([waiting(1), { ...waiting(2, "key"), tried: 0 }])
+        yield* journal.settle([settlement("lake", 3, { deadLetter: [{ ...letter(2), at: 10, failed: [] }] })])
+        const [, dead] = yield* journal.deadLetters({ lane: "lake", limit: 9 })
+        expect(dead).toMatchObject({ sequence: 2, at: 10, attempts })
+      }))
+
+    test("returns dead letters oldest first, and takes one back that was given up before it was taken up", (journal) =>
+      Effect.gen(function* () {
+        yield* journal.openLane("lake")
+        const all = Array.from({ length: 70 }, (_, index) => index + 1)
+        yield* Effect.forEach(all, (at) => journal.append(event(`evt_${at}`), ["lake"]), { concurrency: "unbounded" })
+        yield* journal.settle([settlement("lake", 70, { delivered: [], deadLetter: all.map(letter) })])
+        expect(yield* journal.replayDeadLetters(all.toReversed().map((at) => `lake:${at}`))).toBe(70)
+        const returned = Effect.map(journal.returned("lake"), (some) => some.map(({ sequence }) => sequence))
+        expect(yield* returned).toEqual(all)
+        yield* journal.settle([settlement("lake", 70, { delivered: [], deadLetter: [letter(1)], endRetry: [2] })])
+        expect(yield* returned).toEqual(all.slice(2))
+        expect(yield* lane(journal, "lake")).toMatchObject({ returned: 68, retrying: 0, deadLetters: 1, backlog: 68 })
+        expect(yield* journal.moveLane("lake", "audit")).toBe(69)
+        expect(yield* lane(journal, "audit")).toMatchObject({ returned: 68, retrying: 0, deadLetters: 1, backlog: 68 })
+        expect(yield* journal.dropLane("audit")).toBe(69)
       }))
 
     test("routes what is in quarantine again, once, as a delivery, or leaves it there", (journal) =>
@@ -105,17 +134,6 @@ export const deadLettersContract = (name: string, create: Create): void => {
         expect(yield* lane(journal, quarantine)).toMatchObject({ deadLetters: 1, backlog: 0 })
         expect(yield* journal.append(event("now"), ["lake"])).toBe("duplicate")
         expect(yield* journal.replayDeadLetters(letters, reroute)).toBe(0)
-      }))
-
-    test("appends dead letters in the order in which they came, whatever the order of their ids", (journal) =>
-      Effect.gen(function* () {
-        yield* journal.openLane("lake")
-        const all = Array.from({ length: 70 }, (_, index) => index + 1)
-        yield* Effect.forEach(all, (at) => journal.append(event(`evt_${at}`), ["lake"]), { concurrency: "unbounded" })
-        yield* journal.settle([settlement("lake", 70, { delivered: [], deadLetter: all.map(letter) })])
-        const came = (yield* journal.read(0, 100)).map((entry) => entry.event.id)
-        expect(yield* journal.replayDeadLetters(all.toReversed().map((at) => `lake:${at}`))).toBe(70)
-        expect((yield* journal.read(70, 100)).map((entry) => entry.event.id)).toEqual(came)
       }))
 
     test("drops dead letters", (journal) =>

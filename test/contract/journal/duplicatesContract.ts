@@ -62,6 +62,9 @@ export const duplicatesContract = (name: string, create: Create): void => {
         ]
         expect(found.map(idempotencyKey)).toEqual(keys)
         yield* journal.replayDeadLetters(letters.map(({ id }) => id))
+        const [returned] = (yield* journal.readRetries("new", [2])).entries
+        expect(returned && idempotencyKey(returned)).toBe(keys[1] ?? "")
+        yield* journal.replay([{ sequence: 2, sinks: ["new"] }])
         const [copy] = yield* journal.read(4, 10)
         expect(copy && idempotencyKey(copy)).toBe(`${keys[1]}:replay:5`)
       }))

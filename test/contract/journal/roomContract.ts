@@ -1,6 +1,7 @@
 /** The largest size of a journal. */
 import { describe, expect } from "bun:test"
 import { Effect } from "effect"
+import type { Event } from "../../../src/event/Event.ts"
 import type { JournalError } from "../../../src/journal/JournalError.ts"
 import { event, letter, settlement } from "../../journal/samples.ts"
 import { type Create, lane, type Service, testWith } from "./sessions.ts"
@@ -23,6 +24,8 @@ const undelivered = (sequence: number) => ({
   ...{ sequence, event: event(`other_${sequence}`), replayed: false, pending: ["lake"] },
 })
 
+const reroute = (event: Event) => ({ event, sinks: ["lake"] })
+
 export const roomContract = (name: string, create: Create): void => {
   const test = testWith(create, maxSize)
 
@@ -30,11 +33,12 @@ export const roomContract = (name: string, create: Create): void => {
     test("appends nothing for an operator either, and says so", (journal) =>
       Effect.gen(function* () {
         const count = yield* fill(journal)
-        yield* journal.settle([settlement("lake", 1, { deadLetter: [letter(1)] })])
+        yield* journal.openLane("_quarantine")
+        yield* journal.settle([settlement("_quarantine", 2, { delivered: [], deadLetter: [letter(2)] })])
         const { head } = yield* journal.status
         const changes: ReadonlyArray<readonly [change: Effect.Effect<unknown, JournalError>, said: string]> = [
           [journal.replay([{ sequence: 2, sinks: ["lake"] }]), "Nothing is replayed until there is."],
-          [journal.replayDeadLetters(["lake:1"]), "0 dead letters were replayed, the others stay."],
+          [journal.replayDeadLetters(["_quarantine:2"], reroute), "0 dead letters were replayed, the others stay."],
           [journal.import("another", [undelivered(1)]), "What was imported stays; import the file again to go on."],
         ]
         for (const [change, said] of changes) {
@@ -44,14 +48,16 @@ export const roomContract = (name: string, create: Create): void => {
           expect(refused.message).toEndWith(said)
         }
         expect((yield* journal.status).head).toBe(head)
-        expect(yield* lane(journal, "lake")).toMatchObject({ backlog: count - 1, deadLetters: 1 })
+        expect(yield* lane(journal, "lake")).toMatchObject({ backlog: count })
+        expect(yield* lane(journal, "_quarantine")).toMatchObject({ deadLetters: 1 })
       }))
 
-    test("lets an operator drop dead letters", (journal) =>
+    test("lets an operator replay and drop dead letters", (journal) =>
       Effect.gen(function* () {
         yield* fill(journal)
-        yield* journal.settle([settlement("lake", 1, { deadLetter: [letter(1)] })])
-        expect(yield* journal.dropDeadLetters(["lake:1"])).toBe(1)
+        yield* journal.settle([settlement("lake", 2, { deadLetter: [letter(1), letter(2)] })])
+        expect(yield* journal.replayDeadLetters(["lake:1"])).toBe(1)
+        expect(yield* journal.dropDeadLetters(["lake:2"])).toBe(1)
       }))
   })
 }

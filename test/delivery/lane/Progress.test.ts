@@ -16,6 +16,7 @@ const state = (sequences: ReadonlyArray<number>): OpenedLane => ({
   retries: sequences.map((sequence) => waiting(sequence, "acct_1")),
   deadLetters: 0,
   deadLetterBytes: 0,
+  returned: 0,
   backlog: sequences.length,
   oldest: Math.min(...sequences),
   paused: false,

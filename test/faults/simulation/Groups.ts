@@ -17,11 +17,18 @@ export class Groups {
    * A digest is of one group, and one that is sent again holds all that it held:
    * what has come meanwhile may have joined it, and what `mayBeDead` has left it.
    */
-  together(sink: string, batch: ReadonlyArray<Entry>, mayBeDead: (sequence: number) => boolean): void {
+  together(
+    sink: string,
+    batch: ReadonlyArray<Entry>,
+    mayBeDead: (sequence: number) => boolean,
+    isReturned: (entry: Entry) => boolean,
+  ): void {
     const groups = new Set(batch.map(({ event }) => event.accountId))
     if (groups.size > 1) this.#history.fail(`${sink} gets a digest of ${groups.size} groups`)
     const digests = this.#digests.get(sink) ?? new Map<number, ReadonlyArray<number>>()
     this.#digests.set(sink, digests)
+    // Replayed dead letters are earlier events, so they may fill a digest that was sent before.
+    if (batch.some(isReturned)) digests.clear()
     const sequences = batch.map(({ sequence }) => sequence)
     for (const sequence of sequences) {
       const missing = digests.get(sequence)?.filter((one) => !sequences.includes(one) && !mayBeDead(one))

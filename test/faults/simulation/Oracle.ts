@@ -38,6 +38,8 @@ export class Oracle extends History {
   #unsettled = new Map<string, Array<Receipt>>()
   /** By sink, webhook and idempotency key. */
   readonly #byKey = new Map<string, Known>()
+  /** Dead letters that the operator has replayed: newer events of their keys may have been sent before. */
+  readonly #returned = new Set<number>()
   #replays: Array<{ readonly sequence: number; readonly sink: string; readonly known: Known }> = []
   /** Deliveries that one crash repeated, by life and sink. */
   readonly #repeats = new Map<string, number>()
@@ -122,7 +124,9 @@ export class Oracle extends History {
 
   /** What the operator moved knows no groups. */
   together(sink: string, batch: ReadonlyArray<Entry>): void {
-    if (!this.moves.isMixed(sink)) this.#groups.together(sink, batch, (one) => this.#mayBeDead(sink, one))
+    if (this.moves.isMixed(sink)) return
+    const mayBeDead = (sequence: number) => this.#mayBeDead(sink, sequence)
+    this.#groups.together(sink, batch, mayBeDead, (entry) => this.#isReplay(entry))
   }
 
   isolated(sink: string, batch: ReadonlyArray<Entry>): void {
@@ -148,8 +152,12 @@ export class Oracle extends History {
     const [origin, ...others] = this.#origins(sink, receipt.known)
     // Of a body that was sent under both names, nobody outside can tell which one this is.
     if (origin === undefined || others.length > 0) return
-    if (receipt.applied === 1 && !entry.replayed && entry.event.accountId !== "")
+    if (receipt.applied === 1 && !this.#isReplay(entry) && entry.event.accountId !== "")
       this.#groups.ordered(sink, origin, entry, receipt, rules)
+  }
+
+  #isReplay({ sequence, replayed }: Entry): boolean {
+    return replayed || this.#returned.has(sequence)
   }
 
   /** The lanes that the event was routed to and from which the sink may have it: its own, and those of its former names. */
@@ -310,8 +318,9 @@ export class Oracle extends History {
     this.#asked.push({ type, sink })
   }
 
-  /** A dead letter is about to be replayed: what it was promised by its sequence, its copy is promised instead. */
+  /** A dead letter is about to be replayed. */
   replayedDeadLetter(lane: string, sequence: number): void {
+    this.#returned.add(sequence)
     this.#replays = this.#replays.filter((one) => one.sink !== lane || one.sequence !== sequence)
   }
 
@@ -396,7 +405,7 @@ export class Oracle extends History {
             !(this.clockJumped && receipt.firstLife < receipt.life) &&
             !this.moves.isTarget(lane) &&
             this.now() - receipt.firstSentAt < rules.maxAge &&
-            !entry.replayed
+            !this.#isReplay(entry)
     if (unfounded)
       this.fail(
         `a dead letter at ${lane} is dead without need: ${last.reason} after ${attempts.length} attempts`,

@@ -159,7 +159,7 @@ const operationsOn = (lane: string): ReadonlyArray<Operation> => {
     },
     {
       name: `a dead letter of ${lane} that is replayed`,
-      entries: 2,
+      entries: 1,
       given: appended(die),
       act: (journal, _, sequence) => journal.replayDeadLetters([`${lane}:${sequence}`]),
     },

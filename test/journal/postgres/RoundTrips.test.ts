@@ -136,7 +136,7 @@ const cases: ReadonlyArray<Case> = [
   },
   {
     operation: "replayDeadLetters, a slice",
-    roundTrips: 7,
+    roundTrips: 3,
     most: 64,
     given: (journal, count) => Effect.andThen(received(journal, count), failed(journal, count, "deadLetter")),
     act: (journal, count) => journal.replayDeadLetters(ids(count)),

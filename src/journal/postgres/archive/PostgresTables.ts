@@ -3,7 +3,7 @@
  * other has stored.
  *
  * A statement costs one round trip, whatever it holds. A slice of dropped dead
- * letters costs one, a slice of replays or of an import seven. It costs some more
+ * letters costs one, of replayed ones three, of replays or an import seven. It costs some more
  * if the log was pruned of some events, or if they go to both kinds of streams.
  */
 import { Effect } from "effect"
@@ -11,7 +11,7 @@ import * as Pattern from "../../../routing/Pattern.ts"
 import type { ImportNote, JournalTables, RemovedLetters, SliceRows } from "../../archive/JournalTables.ts"
 import * as DeadLetterId from "../../DeadLetterId.ts"
 import { type JournalError, unavailable } from "../../JournalError.ts"
-import type { DeadLetterQuery, StoredDeadLetter } from "../../LaneInfo.ts"
+import { type DeadLetterQuery, returning, type StoredDeadLetter } from "../../LaneInfo.ts"
 import { readBytes, slice } from "../../stream/BulkSlices.ts"
 import { keyOf } from "../../stream/DuplicateKey.ts"
 import type { Reappended } from "../../stream/Reappended.ts"
@@ -69,6 +69,19 @@ export const make = (db: Database, writer: StreamWriter, whyFull: () => string, 
         })
         return Effect.map(writer.reappend(entries, origin, store), recount)
       },
+      giveBack: (keys, now) =>
+        Effect.map(
+          refusing(
+            LaneTables.takeBack(
+              db,
+              keys.map(({ lane, sequence }) => ({ lane, ...returning(sequence, now) })),
+            ),
+          ),
+          ({ count }) => {
+            recount()
+            return count
+          },
+        ),
       remove: (removed) => Effect.tap(refusing(remove(db, removed)), () => Effect.sync(recount)),
     }
   }

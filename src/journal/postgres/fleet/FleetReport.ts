@@ -87,6 +87,7 @@ export const make = (fleet: Fleet) => {
           Object.entries(lanes).map(([name, counts]) => ({
             name,
             ...counts,
+            returned: 0,
             oldest: 0,
             cursor: { sequence: 0, settled: [] },
             deadLetterBytes: 0,

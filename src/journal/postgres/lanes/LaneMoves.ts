@@ -7,6 +7,7 @@
  */
 import { Effect } from "effect"
 import { type JournalError, unavailable } from "../../JournalError.ts"
+import { returnedDelay } from "../../LaneInfo.ts"
 import { ceilingOf, floorOf } from "../../Sequences.ts"
 import { removal } from "../../stream/Removal.ts"
 import type { Queries } from "../connection/Database.ts"
@@ -28,16 +29,16 @@ const moveKept = Effect.fnUntraced(function* (
   const range = [from, floorOf(id), ceilingOf(id)]
   const within = "lane = $1 AND sequence > $2 AND sequence < $3"
   const move = (table: string, set: string, params: ReadonlyArray<unknown>) =>
-    queries.query<{ sequence: number }>(
+    queries.query<{ sequence: number; delay: number }>(
       `WITH moved AS (
          UPDATE ${table} SET lane = $4 ${set} WHERE ${within}
            AND NOT EXISTS (SELECT FROM ${table} AS own WHERE own.lane = $4 AND own.sequence = ${table}.sequence)
-         RETURNING sequence
+         RETURNING ${table}.*
        ), noted AS (
          INSERT INTO ended (sequence, lane, at, outcome, note)
          SELECT sequence, $1, $5, 'moved', $6 FROM moved WHERE NOT $7::boolean
        )
-       SELECT sequence FROM moved`,
+       SELECT sequence, ${table === "retry" ? "delay" : "0 AS delay"} FROM moved`,
       [...range, to, at, JSON.stringify({ by, to }), isRenamed, ...params],
     )
   const shifted =
@@ -47,7 +48,7 @@ const moveKept = Effect.fnUntraced(function* (
   const twice = yield* queries.query(`DELETE FROM retry WHERE ${within}`, range)
   const twiceDead = yield* queries.query(`DELETE FROM dead WHERE ${within}`, range)
   return {
-    retries: retries.rows.map(({ sequence }) => sequence),
+    retries: retries.rows.filter(({ delay }) => delay !== returnedDelay).map(({ sequence }) => sequence),
     letters: letters.count + twiceDead.count,
     count: retries.count + letters.count + twice.count + twiceDead.count,
   }

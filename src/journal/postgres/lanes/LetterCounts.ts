@@ -15,6 +15,8 @@ const answersWithin = "500 millis"
 
 export interface LetterCount {
   readonly letters: number
+  /** Replayed dead letters that the lane has yet to take up. */
+  readonly returned: number
   readonly bytes: WebhookBytes
 }
 type Counts = ReadonlyMap<string, LetterCount>

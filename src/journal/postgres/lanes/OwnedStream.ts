@@ -79,6 +79,7 @@ export class OwnedStream extends StreamState implements Log {
   #note(backlog: Backlog, letters: ReadonlyMap<string, LetterCount>): void {
     const count = letters.get(backlog.lane)
     backlog.deadLetters = count?.letters ?? 0
+    backlog.returned = count?.returned ?? 0
     backlog.letterBytes = count?.bytes ?? new WebhookBytes()
   }
 
@@ -88,6 +89,7 @@ export class OwnedStream extends StreamState implements Log {
       name: lane,
       cursor: backlog.cursor,
       retrying: backlog.retrying.size,
+      returned: backlog.returned,
       deadLetters: backlog.deadLetters,
       deadLetterBytes: backlog.letterBytes.total,
       backlog: backlog.size,
@@ -126,6 +128,11 @@ export class OwnedStream extends StreamState implements Log {
       backlog.max = max ?? Number.POSITIVE_INFINITY
       backlog.maxBytes = maxBytes ?? Number.POSITIVE_INFINITY
     })
+  }
+
+  /** One round trip. */
+  returned(lane: string) {
+    return refusing(LaneTables.returnedOf(this.owner.db, this.id, lane))
   }
 
   /** One round trip for 4 MB of them. */

@@ -109,7 +109,7 @@ const store = Effect.fnUntraced(function* (
     for (const { sequence } of [...takeBack, ...retry]) if (!lost.has(`${lane}:${sequence}`)) backlog.retries(sequence)
     for (const sequence of endRetry) backlog.endRetry(sequence)
     for (const { sequence } of deadLetter) backlog.endRetry(sequence)
-    if (takeBack.length + deadLetter.length > 0) stream.recount()
+    if (takeBack.length + deadLetter.length + backlog.returned > 0) stream.recount()
     backlog.pausedFor = pausedFor
     backlog.settle(cursor)
   }

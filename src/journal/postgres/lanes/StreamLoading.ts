@@ -1,6 +1,7 @@
 /** Reads into memory where a stream stands in the database. */
 import { Effect } from "effect"
 import type { JournalError } from "../../JournalError.ts"
+import { returnedDelay } from "../../LaneInfo.ts"
 import { ceilingOf, floorOf, rangeOf } from "../../Sequences.ts"
 import type { Cursor } from "../../Settlement.ts"
 import { passAfter } from "../../stream/Backlogs.ts"
@@ -70,7 +71,7 @@ const loadAll = Effect.fnUntraced(function* (stream: StreamState, queries: Queri
   for (const row of newest) stream.known.push(row)
   yield* loadPlaces(stream, queries)
   const { rows: retries } = yield* queries.query<{ lane: string; sequence: number }>(
-    "SELECT lane, sequence FROM retry WHERE sequence > $1 AND sequence < $2",
+    `SELECT lane, sequence FROM retry WHERE sequence > $1 AND sequence < $2 AND delay <> ${returnedDelay}`,
     range,
   )
   for (const { lane, sequence } of retries) stream.backlogs.get(lane)?.retries(sequence)

@@ -1,9 +1,9 @@
 /** A lane in the database: its cursor in the row of its stream's progress, its retries and its dead letters. */
 import { Effect } from "effect"
 import * as DeadLetterId from "../../DeadLetterId.ts"
-import type { Retry, StoredDeadLetter } from "../../LaneInfo.ts"
+import { type Retry, type Returned, returnedDelay, type StoredDeadLetter } from "../../LaneInfo.ts"
 import { rangeOf } from "../../Sequences.ts"
-import type { Attempt, Wait } from "../../Settlement.ts"
+import { type Attempt, attemptsOf as triesOf, type Wait } from "../../Settlement.ts"
 import type { LetterToPut, RetryToPut } from "../../stream/Cursors.ts"
 import { decode, encode } from "../../stream/Record.ts"
 import { WebhookBytes } from "../../stream/WebhookBytes.ts"
@@ -41,12 +41,24 @@ export const waitOf = ({ sequence, key, due, delay, first_attempt_at, tried }: O
   firstAttemptAt: first_attempt_at,
 })
 
-/** The retries of a lane in a stream, by sequence. */
+/** The oldest replayed dead letters of a lane in a stream that the lane has yet to take up. */
+export const returnedOf = (db: Queries, stream: number, lane: string) =>
+  Effect.map(
+    db.query<Pick<RetryRow, "sequence" | "attempts">>(
+      `SELECT sequence, attempts FROM retry
+       WHERE lane = $1 AND sequence > $2 AND sequence < $3 AND delay = ${returnedDelay} ORDER BY sequence LIMIT 500`,
+      [lane, ...rangeOf(stream)],
+    ),
+    ({ rows }) =>
+      rows.map(({ sequence, attempts }): Returned => ({ sequence, attempts: triesOf(attemptsOf(attempts)) })),
+  )
+
+/** The retries of a lane in a stream, by sequence, without those that it has yet to take up. */
 export const retriesOf = (db: Queries, stream: number, lane: string) =>
   Effect.map(
     db.query<Omit<RetryRow, "record">>(
       `SELECT sequence, key, due, delay, first_attempt_at, tried, attempts FROM retry
-       WHERE lane = $1 AND sequence > $2 AND sequence < $3 ORDER BY sequence`,
+       WHERE lane = $1 AND sequence > $2 AND sequence < $3 AND delay <> ${returnedDelay} ORDER BY sequence`,
       [lane, ...rangeOf(stream)],
     ),
     ({ rows }) =>
@@ -80,10 +92,10 @@ export const deadAmong = Effect.fnUntraced(function* (db: Queries, keys: Readonl
 
 const noBytes = Buffer.alloc(0)
 
-/** Makes retries of dead letters again, if they are still there. */
+/** Makes retries of dead letters again, if they are still there. Returns their number. */
 export const takeBack = (db: Queries, waits: ReadonlyArray<LaneRow & Wait>) =>
   waits.length === 0
-    ? Effect.void
+    ? Effect.succeed({ count: 0 })
     : db.query(
         `WITH wait AS (
            SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::int[])
@@ -167,20 +179,23 @@ export const letterOf = ({ lane, sequence, at, attempts, record }: LetterRow): S
   return entry && { id: DeadLetterId.of(lane, sequence), lane, sequence, at, attempts: attemptsOf(attempts), entry }
 }
 
-/** How many dead letters lanes have in a stream, and their bytes by webhook. */
+/** How many dead letters lanes have in a stream, with their bytes by webhook, and how many have yet to be taken up. */
 export const letterCounts = (db: Queries, stream: number) =>
   Effect.map(
-    db.query<{ lane: string; webhook: string; letters: number; bytes: number }>(
-      `SELECT lane, webhook, count(*) AS letters, coalesce(sum(size), 0)::bigint AS bytes FROM dead
-       WHERE sequence > $1 AND sequence < $2 GROUP BY lane, webhook`,
+    db.query<{ lane: string; webhook: string; letters: number; bytes: number; returned: number }>(
+      `SELECT lane, webhook, count(*) AS letters, coalesce(sum(size), 0)::bigint AS bytes, 0::bigint AS returned FROM dead
+       WHERE sequence > $1 AND sequence < $2 GROUP BY lane, webhook
+       UNION ALL SELECT lane, '', 0, 0, count(*) FROM retry
+       WHERE sequence > $1 AND sequence < $2 AND delay = ${returnedDelay} GROUP BY lane`,
       rangeOf(stream),
     ),
     ({ rows }) => {
-      const counts = new Map<string, { letters: number; readonly bytes: WebhookBytes }>()
-      for (const { lane, webhook, letters, bytes } of rows) {
-        const count = counts.get(lane) ?? { letters: 0, bytes: new WebhookBytes() }
+      const counts = new Map<string, { letters: number; returned: number; readonly bytes: WebhookBytes }>()
+      for (const { lane, webhook, letters, bytes, returned } of rows) {
+        const count = counts.get(lane) ?? { letters: 0, returned: 0, bytes: new WebhookBytes() }
         counts.set(lane, count)
         count.letters += letters
+        count.returned += returned
         count.bytes.add(webhook, bytes)
       }
       return counts

@@ -9,7 +9,7 @@
 import type { Entry } from "../../../event/Entry.ts"
 import type { DeadLetterKey } from "../../DeadLetterId.ts"
 import { JournalError } from "../../JournalError.ts"
-import type { LaneInfo, RetryEntries } from "../../LaneInfo.ts"
+import { type LaneInfo, type RetryEntries, returning } from "../../LaneInfo.ts"
 import type { Cursor, RefusedSettlement, Settlement, Wait } from "../../Settlement.ts"
 import type { Backlog } from "../../stream/Backlog.ts"
 import { Backlogs } from "../../stream/Backlogs.ts"
@@ -44,6 +44,7 @@ export const infoOf = (backlog: Backlog): LaneInfo => ({
   name: backlog.lane,
   cursor: backlog.cursor,
   retrying: backlog.retrying.size,
+  returned: backlog.returned,
   deadLetters: backlog.deadLetters,
   deadLetterBytes: backlog.letterBytes.total,
   backlog: backlog.size,
@@ -94,10 +95,15 @@ export class LaneStore {
 
   /** Counts retries and dead letters; what is in the log is counted by who reads it. */
   #loadCounts(): void {
-    for (const { lane, sequence } of this.retries.keys()) this.backlogs.get(lane)?.retries(sequence)
     for (const backlog of this.backlogs.values()) {
+      backlog.returned = 0
       backlog.deadLetters = 0
       backlog.letterBytes = new WebhookBytes()
+    }
+    for (const { lane, sequence, isReturned } of this.retries.keys()) {
+      const backlog = this.backlogs.get(lane)
+      if (isReturned && backlog !== undefined) backlog.returned += 1
+      else backlog?.retries(sequence)
     }
     for (const { lane, ...counts } of this.deadLetters.counts()) this.#countDeadLetters(lane, counts)
   }
@@ -135,7 +141,10 @@ export class LaneStore {
   loseRetry(lane: string, sequence: number): Committed {
     this.#lose(lane, sequence)
     this.retries.delete(lane, sequence)
-    return () => this.backlogs.get(lane)?.endRetry(sequence)
+    return () => {
+      this.backlogs.get(lane)?.endRetry(sequence)
+      this.#recountReturned(lane)
+    }
   }
 
   #lose(lane: string, sequence: number): void {
@@ -193,10 +202,29 @@ export class LaneStore {
       for (const apply of taken) apply()
       for (const { change } of rows.retries) backlog.retries(change.sequence)
       for (const sequence of rows.ends) backlog.endRetry(sequence)
+      this.#recountReturned(lane)
       for (const change of changes) this.#countDeadLetters(lane, change)
       backlog.pausedFor = pausedFor
       this.onMoved(backlog.cursor, cursor)
       backlog.settle(cursor)
+    }
+  }
+
+  /** Replayed dead letters leave this count once their lane has taken them up. */
+  #recountReturned(lane: string): void {
+    const backlog = this.backlogs.get(lane)
+    if (backlog !== undefined && backlog.returned > 0) backlog.returned = this.retries.returnedCount(lane)
+  }
+
+  /** Makes a retry of a dead letter, which its lane takes up; `undefined` when there is none. */
+  giveBack({ lane, sequence }: DeadLetterKey, now: number): Committed | undefined {
+    const taken = this.#takeBack(lane, returning(sequence, now))
+    if (taken === nothing) return undefined
+    return () => {
+      taken()
+      const backlog = this.backlogs.get(lane)
+      backlog?.endRetry(sequence)
+      if (backlog !== undefined) backlog.returned += 1
     }
   }
 
@@ -290,12 +318,16 @@ export class LaneStore {
     if (sequence === undefined) return undefined
     this.#goes({ lane, sequence }, why, { attempts: this.retries.kept(lane, sequence)?.attempts ?? [] }, to)
     const pausedFor = (lane: string | undefined): number => this.backlogs.get(lane ?? "")?.pausedFor ?? 0
+    const isReturned = this.retries.isReturned(lane, sequence)
     // One of the two is enough if both lanes have the event.
     const moved = to !== undefined && this.retries.move(lane, to, sequence, pausedFor(lane) - pausedFor(to))
     if (!moved) this.retries.delete(lane, sequence)
     return () => {
       this.backlogs.get(lane)?.endRetry(sequence)
-      if (moved) this.backlogs.get(to)?.retries(sequence)
+      this.#recountReturned(lane)
+      const target = moved ? this.backlogs.get(to) : undefined
+      if (isReturned && target !== undefined) target.returned += 1
+      else target?.retries(sequence)
     }
   }
 
@@ -333,7 +365,9 @@ export class LaneStore {
   /** The lanes that have yet to deliver an event. */
   waitingFor(sequence: number): ReadonlyArray<string> {
     return [...this.backlogs.values()]
-      .filter(({ retrying }) => retrying.has(sequence))
+      .filter(({ lane, retrying, returned }) =>
+        returned > 0 ? this.retries.record(lane, sequence) !== undefined : retrying.has(sequence),
+      )
       .concat([...this.backlogs.values()].filter((lane) => lane.pendingWithin(sequence, sequence).length > 0))
       .map(({ lane }) => lane)
   }
@@ -350,6 +384,7 @@ export class LaneStore {
     this.#cursors.move(lane, cursor, backlog.pausedFor)
     return () => {
       for (const sequence of sequences) backlog.endRetry(sequence)
+      this.#recountReturned(lane)
       this.onMoved(backlog.cursor, cursor)
       backlog.settle(cursor)
     }

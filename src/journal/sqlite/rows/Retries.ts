@@ -5,8 +5,8 @@
  * Every change is made inside a transaction of the caller's.
  */
 import type { DatabaseSync } from "node:sqlite"
-import type { Retry } from "../../LaneInfo.ts"
-import type { Wait } from "../../Settlement.ts"
+import { type Retry, type Returned, returnedDelay } from "../../LaneInfo.ts"
+import { attemptsOf, type Wait } from "../../Settlement.ts"
 import type { KeptRetry, RetryToPut } from "../../stream/Cursors.ts"
 import { type DuplicateKey, decodeKey, encodeKey } from "../../stream/DuplicateKey.ts"
 import { decode, encode } from "../../stream/Record.ts"
@@ -28,13 +28,19 @@ export class Retries {
 
   constructor(db: DatabaseSync) {
     this.#sql = {
-      keys: db.prepare("SELECT lane, sequence FROM retry_record"),
+      keys: db.prepare("SELECT lane, sequence, delay FROM retry_record LEFT JOIN retry USING (lane, sequence)"),
       ofLane: db.prepare(
         `SELECT sequence, ifnull(key, '') AS key, ifnull(due, 0) AS due, ifnull(delay, 0) AS delay,
            ifnull(first_attempt_at, 0) AS first_attempt_at, ifnull(tried, 0) AS tried,
            CASE WHEN json_valid(attempts) THEN ifnull(attempts ->> '$[#-1].reason', '') ELSE '' END AS last_failure
-         FROM retry_record LEFT JOIN retry USING (lane, sequence) WHERE lane = ? ORDER BY sequence`,
+         FROM retry_record LEFT JOIN retry USING (lane, sequence)
+         WHERE lane = ? AND ifnull(delay, 0) <> ${returnedDelay} ORDER BY sequence`,
       ),
+      returned: db.prepare(
+        `SELECT sequence, attempts FROM retry WHERE lane = ? AND delay = ${returnedDelay} ORDER BY sequence LIMIT 500`,
+      ),
+      returnedCount: db.prepare(`SELECT count(*) AS count FROM retry WHERE lane = ? AND delay = ${returnedDelay}`),
+      isReturned: db.prepare(`SELECT 1 FROM retry WHERE lane = ? AND sequence = ? AND delay = ${returnedDelay}`),
       record: db.prepare("SELECT record FROM retry_record WHERE lane = ? AND sequence = ?"),
       kept: db.prepare(
         "SELECT attempts FROM retry_record LEFT JOIN retry USING (lane, sequence) WHERE lane = ? AND sequence = ?",
@@ -59,11 +65,28 @@ export class Retries {
     }
   }
 
-  keys(): ReadonlyArray<{ readonly lane: string; readonly sequence: number }> {
-    return this.#sql.keys.all().map((row) => ({ lane: text(row.lane), sequence: int(row.sequence) }))
+  keys(): ReadonlyArray<{ readonly lane: string; readonly sequence: number; readonly isReturned: boolean }> {
+    return this.#sql.keys.all().map(({ lane, sequence, delay }) => ({
+      ...{ lane: text(lane), sequence: int(sequence), isReturned: delay === returnedDelay },
+    }))
   }
 
-  /** The retries of a lane, by sequence. */
+  /** The oldest replayed dead letters that the lane has yet to take up. */
+  returned(lane: string): ReadonlyArray<Returned> {
+    return this.#sql.returned
+      .all(lane)
+      .map((row) => ({ sequence: int(row.sequence), attempts: attemptsOf(list(row.attempts)) }))
+  }
+
+  returnedCount(lane: string): number {
+    return int(this.#sql.returnedCount.get(lane)?.count)
+  }
+
+  isReturned(lane: string, sequence: number): boolean {
+    return this.#sql.isReturned.get(lane, sequence) !== undefined
+  }
+
+  /** The retries of a lane, by sequence, without those that it has yet to take up. */
   ofLane(lane: string): ReadonlyArray<Retry> {
     return this.#sql.ofLane.all(lane).map((row) => ({ ...waitOf(row), lastFailure: text(row.last_failure) }))
   }

@@ -20,6 +20,7 @@ type Lanes = Pick<
   | "setPaused"
   | "moveLane"
   | "dropLane"
+  | "returned"
   | "readRetries"
 >
 
@@ -139,6 +140,7 @@ export const lanesOf = (engine: Engine, started: Started): Lanes => {
     setPaused: (lane, paused) => started(setPaused(engine, lane, paused)),
     moveLane: (from, to) => started(moveLane(from, to)),
     dropLane: (name) => started(dropLane(name)),
+    returned: (lane) => attempt(() => engine.guard(() => engine.lanes.retries.returned(lane))),
     readRetries: (lane, sequences) => readRetries(engine, lane, sequences),
   }
 }

@@ -23,6 +23,15 @@ export const tablesOf = (engine: Engine): JournalTables => {
   const removeAll = ({ keys, outcome, copies, why }: RemovedLetters): ReadonlyArray<Committed> =>
     keys.flatMap((key, index) => lanes.removeDeadLetter(key, outcome, why, copies[index]) ?? [])
 
+  /** Makes changes in one transaction. Returns the number of those that there was something for. */
+  const changeAll = (change: () => ReadonlyArray<Committed>) =>
+    attempt(() =>
+      engine.exclusively(() => {
+        const done = change()
+        return { result: done.length, committed: allOf(done) }
+      }),
+    )
+
   const storeAlso = ({ removed, ended = [], imported = [], letters = [] }: AlsoStored): Committed => {
     const gone = removed === undefined ? [] : removeAll(removed)
     if (gone.length < (removed?.keys.length ?? 0))
@@ -69,13 +78,8 @@ export const tablesOf = (engine: Engine): JournalTables => {
         if (origin === Origin.delivered) engine.deliverWith(entries, (copies) => storeAlso(also(copies)))
         else engine.appendWith(entries, origin, (copies) => storeAlso(also(copies)))
       }),
-    remove: (removed) =>
-      attempt(() =>
-        engine.exclusively(() => {
-          const gone = removeAll(removed)
-          return { result: gone.length, committed: allOf(gone) }
-        }),
-      ),
+    giveBack: (keys, now) => changeAll(() => keys.flatMap((key) => lanes.giveBack(key, now) ?? [])),
+    remove: (removed) => changeAll(() => removeAll(removed)),
   }
 
   return {

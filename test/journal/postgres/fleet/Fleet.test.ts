@@ -139,7 +139,7 @@ suiteUnless(reasonToSkip(), "relays on one database", () => {
       ])
       expect(yield* b.journal.replayDeadLetters([`ordered:${floorOf(sharedStream) + 2}`])).toBe(1)
       yield* seconds(1)
-      expect(ids(yield* shared.read(floorOf(sharedStream) + 5, 10))).toEqual(["2"])
+      expect(yield* shared.returned("ordered")).toEqual([{ sequence: floorOf(sharedStream) + 2, attempts: 1 }])
     }).pipe(Effect.scoped),
   )
 

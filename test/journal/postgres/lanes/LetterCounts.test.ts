@@ -11,7 +11,10 @@ const counting = Effect.fnUntraced(function* (takes: () => number) {
   let counted = 0
   const count = Effect.suspend(() => {
     const letters = ++counted
-    return Effect.delay(Effect.succeed(new Map([["lake", { letters, bytes: new WebhookBytes() }]])), takes())
+    return Effect.delay(
+      Effect.succeed(new Map([["lake", { letters, returned: 0, bytes: new WebhookBytes() }]])),
+      takes(),
+    )
   })
   const counts = new LetterCounts(count, () => clock.currentTimeMillisUnsafe())
   const newest = Effect.map(counts.newest, (lanes) => lanes.get("lake")?.letters ?? 0)
