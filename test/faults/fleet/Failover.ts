@@ -3,6 +3,7 @@
  * one nothing is lost; with an asynchronous one that was behind, the relays say
  * what is, and go on.
  */
+import type { AuditPage } from "../../../src/admin/Api.ts"
 import { seeded } from "../../lib/seeded.ts"
 import { type Following, makePostgres, type Postgres } from "../../parts/Postgres.ts"
 import type { Line } from "../Line.ts"
@@ -65,10 +66,11 @@ const leaveBehind = async (standby: Postgres): Promise<void> => {
   if (!(await eventually(async () => !(await receives()), 10))) throw new Error("the standby goes on to follow")
 }
 
-/** How many events the alarm of a relay names as lost. */
+/** The number of events that the relays name as lost: the audit log has each line of the alarm, which shows only some. */
 const named = async (relays: Relays): Promise<number> => {
-  const { journal } = await relays.subject("a").status()
-  return [...journal.message.matchAll(/lost (\d+) /g)].reduce((sum, [, count]) => sum + Number(count), 0)
+  const { records } = JSON.parse(await relays.subject("a").ask("/api/v1/audit?limit=1000")) as AuditPage
+  const notes = new Set(records.map(({ note }) => note))
+  return [...notes].reduce((sum, note) => sum + Number(/lost (\d+) events/.exec(note)?.[1] ?? 0), 0)
 }
 
 export const asynchronous: Line = {

@@ -129,6 +129,14 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     line,
+    gone: "a relay names the events that the database lost",
+    file: postgres("fleet/RedAlarm"),
+    find: "lost.events === 0 ? Effect.void",
+    replace: "lost.events >= 0 ? Effect.void",
+    seed: 5,
+  },
+  {
+    line,
     gone: "a relay whose append failed for any reason is not ready",
     file: postgres("connection/WriteTrouble"),
     find: "!isOfData(append.error)) note(append.error)",
