@@ -10,6 +10,7 @@ import type { Entry } from "../../event/Entry.ts"
 import type { Event } from "../../event/Event.ts"
 import type { EpochMillis } from "../../event/Quantities.ts"
 import { unquoted } from "../../event/Quoted.ts"
+import type { ErasedEvents } from "../Archive.ts"
 import type { Attempt } from "../Settlement.ts"
 import { keyOf } from "./DuplicateKey.ts"
 import { decodeStored, encode, splitRow } from "./Record.ts"
@@ -19,6 +20,44 @@ export const erasedAtOnce = 64
 
 const nothing = new Uint8Array()
 const nowhere: ReadonlyArray<string> = []
+
+type Undelivered = ErasedEvents["undelivered"]
+
+/** An erasure's decision on some events. */
+export interface ErasureChoice {
+  /** The events to erase. */
+  readonly wanted: ReadonlyArray<number>
+  /** Events among them that lanes have yet to deliver, which end there first. */
+  readonly givenUp: Undelivered
+  /** Events that stay, because lanes have yet to deliver them. */
+  readonly left: Undelivered
+}
+
+/** Decides which events are erased, given the lanes that have yet to deliver each. */
+export const chooseErased = (
+  sequences: ReadonlyArray<number>,
+  waitingFor: (sequence: number) => ReadonlyArray<string>,
+  isGivingUp: boolean,
+): ErasureChoice => {
+  const waiting = sequences
+    .map((sequence) => ({ sequence, lanes: waitingFor(sequence) }))
+    .filter(({ lanes }) => lanes.length > 0)
+  if (isGivingUp) return { wanted: sequences, givenUp: waiting, left: [] }
+  const isLeft = new Set(waiting.map(({ sequence }) => sequence))
+  return { wanted: sequences.filter((sequence) => !isLeft.has(sequence)), givenUp: [], left: waiting }
+}
+
+/** The result of an erasure. An event that was a retry alone, because the log was pruned of it, is gone with that. */
+export const resultOf = ({ wanted, givenUp, left }: ErasureChoice, found: ReadonlySet<number>): ErasedEvents => {
+  const isGone = new Set(givenUp.map(({ sequence }) => sequence))
+  return { erased: wanted.filter((sequence) => found.has(sequence) || isGone.has(sequence)), undelivered: left }
+}
+
+/** Places of copies that no journal reaches. */
+export const elsewhere: ReadonlyArray<string> = [
+  "backups, salvaged events, copies that were not finished (`….copying`), and journals that were moved aside or copied: delete them",
+  "what sinks have received, and the logs of other systems",
+]
 
 /** The event without what may hold personal data; one that was erased before stays as it is. */
 export const erasedEvent = (event: Event, at: EpochMillis): Event => {

@@ -1,4 +1,4 @@
-/** What the files of PostgreSQL keep of erased events, and the statements that overwrite it. */
+/** Remains of erased events in the files of PostgreSQL, and the statements that overwrite them. */
 import { expect } from "bun:test"
 import { Duration, Effect } from "effect"
 import { statements } from "../../../src/journal/postgres/archive/Remains.ts"
@@ -25,7 +25,7 @@ suiteUnless(reasonToSkip(), "erased events in the files of PostgreSQL", () => {
           duplicates: { age: Duration.hours(1), count: 1000 },
         })
         const played = yield* play(journal, 7, 60)
-        // As the server does by itself: its statistics have samples of the rows.
+        // The server also does this by itself, and its statistics have samples of the rows then.
         yield* sql("ANALYZE")
         const events = (yield* allEvents(journal)).filter(({ event }) => event.accountId === "anna")
         yield* journal.erase(

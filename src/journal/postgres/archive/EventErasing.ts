@@ -14,7 +14,7 @@ import type { ErasedEvents } from "../../Archive.ts"
 import type { JournalError } from "../../JournalError.ts"
 import * as Sequences from "../../Sequences.ts"
 import { isPassed, settledAt } from "../../stream/Cursors.ts"
-import { erasedAtOnce, erasedRecord, erasedRow, withoutAnswers } from "../../stream/Erasure.ts"
+import { chooseErased, erasedAtOnce, erasedRecord, erasedRow, resultOf, withoutAnswers } from "../../stream/Erasure.ts"
 import type { EndedNote } from "../../stream/OutcomeRecord.ts"
 import { type Removal, removal } from "../../stream/Removal.ts"
 import type { Queries } from "../connection/Database.ts"
@@ -80,24 +80,23 @@ const keptOf = Effect.fnUntraced(function* (
 const giveUp = Effect.fnUntraced(function* (
   queries: Queries,
   before: LaneNames,
-  { waiting }: Kept,
+  waiting: ReadonlyArray<LaneTables.LaneRow>,
   why: Removal,
 ): Effect.fn.Return<LaneNames, DatabaseError> {
-  if (waiting.size === 0) return before
-  const all = [...waiting].flatMap(([sequence, lanes]) => lanes.map((lane) => ({ lane, sequence })))
+  if (waiting.length === 0) return before
   const retries = yield* queries.query<LaneTables.LaneRow>(
     `${OutcomeTables.takenFrom("retry", "t.sequence = ANY($3::bigint[])", "'dropped'")}, lane`,
-    [...OutcomeTables.removalParams(why), [...waiting.keys()]],
+    [...OutcomeTables.removalParams(why), [...new Set(waiting.map(({ sequence }) => sequence))]],
   )
   const isRetry = new Set(retries.rows.map(({ lane, sequence }) => `${lane}:${sequence}`))
   yield* OutcomeTables.putEnded(
     queries,
-    all
+    waiting
       .filter(({ lane, sequence }) => !isRetry.has(`${lane}:${sequence}`))
       .map((one) => ({ ...one, at: why.at, outcome: "dropped" as const, note: { by: why.by } })),
   )
   const places = new Map(before.places)
-  for (const { lane, sequence } of all) {
+  for (const { lane, sequence } of waiting) {
     const place = places.get(lane)
     if (place !== undefined) places.set(lane, { ...place, ...settledAt(place, sequence) })
   }
@@ -111,7 +110,7 @@ const overwrite = Effect.fnUntraced(function* (
   { rows, letters }: Kept,
   sequences: ReadonlySet<number>,
   at: EpochMillis,
-): Effect.fn.Return<ReadonlyArray<number>, DatabaseError> {
+): Effect.fn.Return<ReadonlySet<number>, DatabaseError> {
   const inRows = rows.flatMap((row) =>
     storedOf(row, () => {}).flatMap(({ entry: { sequence, event } }) =>
       sequences.has(sequence) && event.erased === undefined ? [{ sequence, row }] : [],
@@ -138,7 +137,7 @@ const overwrite = Effect.fnUntraced(function* (
     unnested(4, dead, ({ lane, sequence, attempts, record }) => [lane, sequence, attempts, record]),
   )
   yield* forgetAnswers(queries, [...sequences])
-  return [...new Set([...inRows, ...dead].map(({ sequence }) => sequence))]
+  return new Set([...inRows, ...dead].map(({ sequence }) => sequence))
 })
 
 /** How they ended, and how events did whose copies they are: both may tell what was answered. */
@@ -164,27 +163,18 @@ const erasePart = (stream: StreamState, sequences: ReadonlyArray<number>, isGivi
     Effect.gen(function* () {
       yield* Erasures.count(queries)
       const kept = yield* keptOf(queries, stream, before, sequences)
-      const lanes = isGivingUp ? yield* giveUp(queries, before, kept, why) : before
-      const undelivered = sequences.flatMap((sequence): ReadonlyArray<Undelivered> => {
-        const lanes = kept.waiting.get(sequence)
-        return lanes === undefined ? [] : [{ sequence, lanes }]
-      })
-      const left = isGivingUp ? [] : undelivered
-      const isLeft = new Set(left.map(({ sequence }) => sequence))
-      const wanted = new Set(sequences.filter((sequence) => !isLeft.has(sequence)))
-      const erased = yield* overwrite(queries, kept, wanted, why.at)
-      // One that was a retry alone, because the log was pruned of it, is gone with that.
-      const isErased = new Set([...erased, ...(isGivingUp ? kept.waiting.keys() : [])])
+      const choice = chooseErased(sequences, (sequence) => kept.waiting.get(sequence) ?? [], isGivingUp)
+      const waiting = choice.givenUp.flatMap(({ sequence, lanes }) => lanes.map((lane) => ({ lane, sequence })))
+      const lanes = yield* giveUp(queries, before, waiting, why)
+      const found = yield* overwrite(queries, kept, new Set(choice.wanted), why.at)
       return {
         lanes,
-        value: { erased: sequences.filter((sequence) => isErased.has(sequence)), undelivered: left },
+        value: resultOf(choice, found),
         inMemory: (stream) => {
           stream.forgetEntries()
           stream.recount()
           if (lanes === before) return
-          for (const { sequence, lanes: waiting } of undelivered) {
-            for (const lane of waiting) stream.backlogs.get(lane)?.endRetry(sequence)
-          }
+          for (const { lane, sequence } of waiting) stream.backlogs.get(lane)?.endRetry(sequence)
           for (const [lane, { pausedFor: _, ...cursor }] of lanes.places) stream.backlogs.get(lane)?.settle(cursor)
         },
       }

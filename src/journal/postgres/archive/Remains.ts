@@ -3,13 +3,14 @@
  *
  * A row that changes leaves its former version, until `VACUUM`. The version's bytes
  * stay in the free space of the page until new rows fill it: only `VACUUM FULL`
- * writes the tables anew. `ANALYZE` keeps samples of columns in `pg_statistic`. The
- * write-ahead log has what was stored, also in segments that are kept for later use
- * and still have their former bytes.
+ * rewrites the tables. `ANALYZE` keeps samples of columns in `pg_statistic`. The
+ * write-ahead log has all rows that were stored. Segments that are kept for later use
+ * still have their former bytes.
  */
 import { Effect } from "effect"
 import type { JournalError } from "../../JournalError.ts"
 import { ceilingOf } from "../../Sequences.ts"
+import { elsewhere } from "../../stream/Erasure.ts"
 import type { Database } from "../connection/Database.ts"
 import { refusing } from "../connection/DatabaseRefusal.ts"
 
@@ -56,7 +57,6 @@ export const scrub = Effect.fnUntraced(function* (db: Database): Effect.fn.Retur
     `${may ? "free space of the tables' pages, until new rows fill it" : "former versions of rows, which the relay's role may not vacuum"}: \`${asOwner.join("; ")}\` as their owner, which locks each table while it is rewritten`,
     `samples in the server's statistics, and its write-ahead log: then \`${asSuperuser.join("; ")}\` as a superuser`,
     "the archive of the write-ahead log, standbys until they have followed, and snapshots",
-    "backups, salvaged events, copies that were not finished (`….copying`) and journals that were copied: delete them",
-    "what sinks have received, and the logs of other systems",
+    ...elsewhere,
   ]
 })

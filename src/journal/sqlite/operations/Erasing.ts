@@ -7,7 +7,7 @@
  * copies are in the file's free space, which `Scrubbing.ts` overwrites.
  */
 import type { ErasedEvents } from "../../Archive.ts"
-import { erasedAtOnce, erasedEvent } from "../../stream/Erasure.ts"
+import { chooseErased, elsewhere, erasedAtOnce, erasedEvent, resultOf } from "../../stream/Erasure.ts"
 import type { Removal } from "../../stream/Removal.ts"
 import type { Engine } from "../commit/Engine.ts"
 import { allOf, type Committed } from "../commit/LaneStore.ts"
@@ -38,39 +38,32 @@ export const erase = function* (
   for (let next = 0; next < sequences.length; next += erasedAtOnce) {
     const part = sequences.slice(next, next + erasedAtOnce)
     const work = () => {
-      const done: Array<number> = []
-      const left: Array<ErasedEvents["undelivered"][number]> = []
-      const givenUp = new Map<string, Array<number>>()
+      const choice = chooseErased(part, (sequence) => lanes.waitingFor(sequence), giveUp)
+      const waiting = choice.givenUp.flatMap(({ sequence, lanes }) => lanes.map((lane) => ({ lane, sequence })))
       const committed: Array<Committed> = []
-      for (const sequence of part) {
-        const waiting = lanes.waitingFor(sequence)
-        if (waiting.length > 0 && !giveUp) {
-          left.push({ sequence, lanes: waiting })
-          continue
-        }
-        for (const lane of waiting) givenUp.set(lane, [...(givenUp.get(lane) ?? []), sequence])
+      for (const [lane, some] of Map.groupBy(waiting, ({ lane }) => lane)) {
+        const sequences = some.map(({ sequence }) => sequence)
+        committed.push(lanes.giveUp(lane, sequences, why))
       }
-      for (const [lane, some] of givenUp) committed.push(lanes.giveUp(lane, some, why))
-      const isGivenUp = new Set([...givenUp.values()].flat())
       rows.count()
+      const found = new Set<number>()
       // Afterwards, because how an event ended may tell what was answered.
-      for (const sequence of part) {
-        if (left.some((one) => one.sequence === sequence)) continue
+      for (const sequence of choice.wanted) {
         const { isFound, letters } = rows.erase(sequence, why.at)
-        // One that was a retry alone, because the log was pruned of it, is gone with that.
-        if (isFound || isGivenUp.has(sequence)) done.push(sequence)
+        if (isFound) found.add(sequence)
         committed.push(...letters.map((letter) => lanes.resized(letter)))
       }
+      const result = resultOf(choice, found)
       const inMemory = () => {
-        for (const sequence of done) {
+        for (const sequence of result.erased) {
           engine.reader.erase(sequence, (entry) => ({ ...entry, event: erasedEvent(entry.event, why.at) }))
         }
       }
-      return { result: { done, left }, committed: allOf([...committed, inMemory]) }
+      return { result, committed: allOf([...committed, inMemory]) }
     }
-    const { done, left } = securely(engine, () => engine.exclusively(work))
-    erased.push(...done)
-    undelivered.push(...left)
+    const done = securely(engine, () => engine.exclusively(work))
+    erased.push(...done.erased)
+    undelivered.push(...done.undelivered)
     yield
   }
   return { erased, undelivered }
@@ -82,6 +75,5 @@ export const notReached = (damaged: number): ReadonlyArray<string> => [
     ? []
     : [`damaged pages of the journal's file, ${damaged} of them: \`relay journal check\` names their events`]),
   "blocks of the disk that the file system has freed, and its snapshots",
-  "backups, salvaged events, copies that were not finished (`….copying`) and journals that were moved aside: delete them",
-  "what sinks have received, and the logs of other systems",
+  ...elsewhere,
 ]
