@@ -109,7 +109,7 @@ describe("erasing events of a file", () => {
       const at = options()
       const played = yield* session(at, (journal) =>
         Effect.gen(function* () {
-          const played = yield* play(journal, 31, 80)
+          const played = yield* play(journal, 33, 80)
           yield* eraseAll(journal, "anna")
           return played
         }),
