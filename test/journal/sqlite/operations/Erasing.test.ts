@@ -69,6 +69,9 @@ const eraseAll = (journal: Service, accountId: string) =>
     return events.length
   })
 
+/** The states of an event that a lane still needs. */
+const isHeld: ReadonlySet<string> = new Set(["pending", "retrying", "dead"])
+
 const idsOf = (events: ReadonlyArray<{ readonly id: string }>) => events.map(({ id }) => id)
 
 describe("erasing events of a file", () => {
@@ -83,16 +86,21 @@ describe("erasing events of a file", () => {
             yield* journal.openLane("pond", { renamedFrom: "lake" })
             yield* journal.openLane("lake", { renamedFrom: "pond" })
             played.push(...(yield* play(journal, seed + 1_000, 60)))
-            const isKept = (accountId: string) =>
-              Effect.map(allEvents(journal), (all) => all.filter(({ event }) => isOf(accountId)(event)))
-            const kept = yield* isKept("bert")
+            // The journal may delete the others meanwhile: the log was pruned of them.
+            const held = Effect.map(allEvents(journal), (all) =>
+              all.filter(
+                ({ event, deliveries }) =>
+                  event.accountId === "bert" && deliveries.some(({ outcome }) => isHeld.has(outcome)),
+              ),
+            )
+            const kept = yield* held
             expect(yield* eraseAll(journal, "anna")).toBeGreaterThan(1)
             const before = rowsOf(at)
             expect((yield* journal.scrub).some((place) => place.includes("damaged"))).toBe(false)
             expect(remainsIn(dirname(at.path), idsOf(played.filter(isOf("anna"))))).toEqual([])
             // All rows are as before.
             expect(rowsOf(at)).toEqual(before)
-            expect(yield* isKept("bert")).toEqual(kept)
+            expect(yield* held).toEqual(kept)
           }),
         )
         expect(remainsIn(dirname(at.path), idsOf(played.filter(isOf("anna"))))).toEqual([])
