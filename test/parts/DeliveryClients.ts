@@ -69,8 +69,7 @@ for (let number = 0, due = 0; !isOver; await sleep(2)) {
   }
 }
 await Promise.all(open)
-console.log(JSON.stringify({ counts, longest: Math.round(longest), accepted }))
-process.exit()
+process.stdout.write(JSON.stringify({ counts, longest: Math.round(longest), accepted }), () => process.exit())
 `
 
 /** Where clients run. */
