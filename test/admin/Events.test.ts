@@ -136,7 +136,12 @@ describe("events of the admin API", () => {
               attempts: [{ ...attempts[0], answer: "***" }],
               lane: "waiting: it refuses connections",
             },
-            { sink: "audit", outcome: "dead", at: 9, note: "a sink of the type unknown can't say what it would be sent" },
+            {
+              sink: "audit",
+              outcome: "dead",
+              at: 9,
+              note: "a sink of the type unknown can't say what it would be sent",
+            },
             { sink: "old", outcome: "pending", attempts: [], note: "no sink in the config has this name" },
           ],
         },
