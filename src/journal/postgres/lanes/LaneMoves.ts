@@ -43,10 +43,11 @@ const moveKept = Effect.fnUntraced(function* (
     )
   const shifted =
     ", first_attempt_at = CASE first_attempt_at WHEN 0 THEN 0 ELSE greatest(first_attempt_at + $8::bigint, 1) END"
-  const retries = yield* move("retry", shifted, [pausedLonger])
+  // Dead letters first: one that is replayed meanwhile is among the retries before these change lanes, or not replayed.
   const letters = yield* move("dead", "", [])
-  const twice = yield* queries.query(`DELETE FROM retry WHERE ${within}`, range)
   const twiceDead = yield* queries.query(`DELETE FROM dead WHERE ${within}`, range)
+  const retries = yield* move("retry", shifted, [pausedLonger])
+  const twice = yield* queries.query(`DELETE FROM retry WHERE ${within}`, range)
   return {
     retries: retries.rows.filter(({ delay }) => delay !== returnedDelay).map(({ sequence }) => sequence),
     letters: letters.count + twiceDead.count,
@@ -130,7 +131,6 @@ export const remove = (stream: StreamState, name: string): Effect.Effect<number,
       const why = yield* removal
       const params = [...OutcomeTables.removalParams(why), name, floorOf(stream.id), ceilingOf(stream.id)]
       const within = "t.lane = $3 AND t.sequence > $4 AND t.sequence < $5"
-      yield* queries.query(OutcomeTables.takenFrom("retry", within, "'dropped'"), params)
       // Recorded from its cursor on, with what waited in the log.
       const waiting = `waiting AS (
         INSERT INTO ended (sequence, last, lane, at, outcome, note)
@@ -140,6 +140,8 @@ export const remove = (stream: StreamState, name: string): Effect.Effect<number,
         before.places.get(name)?.sequence ?? head,
         head,
       ])
+      // After the dead letters: one may be replayed meanwhile.
+      yield* queries.query(OutcomeTables.takenFrom("retry", within, "'dropped'"), params)
       return {
         lanes: before.removed(name, head),
         value: (stream.backlogs.get(name)?.size ?? 0) + count,
