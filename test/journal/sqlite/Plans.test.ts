@@ -22,7 +22,7 @@ const allowed: Readonly<Record<string, ReadonlyArray<string>>> = {
   "once in a start": [
     "SELECT count(*) AS rows FROM retry_record",
     "SELECT count(*) AS rows FROM dead",
-    "SELECT lane, sequence FROM retry_record",
+    "SELECT lane, sequence, delay FROM retry_record LEFT JOIN retry USING (lane, sequence)",
     "SELECT lane, webhook, count(*) AS count, sum(size) AS size FROM dead GROUP BY lane, webhook",
     "SELECT first, last FROM hole",
   ],
