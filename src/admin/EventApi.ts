@@ -28,6 +28,8 @@ export const DeliveryStatus = Schema.Struct({
   copy: optional(Schema.Int),
   /** The lane that it was moved to. */
   to: optional(Schema.String),
+  /** When it was a dead letter here, and an operator had it sent again. */
+  replays: optional(Schema.Array(Schema.Struct({ at: EpochMillis, by: Schema.String, deadAt: EpochMillis }))),
   attempts: Schema.Array(Attempt),
 })
 

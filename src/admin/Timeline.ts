@@ -46,7 +46,7 @@ const ends = (delivery: DeliveryStatus, erasedAt: number | undefined): string | 
 }
 
 const atSink = (delivery: DeliveryStatus, erasedAt: number | undefined): ReadonlyArray<Step> => {
-  const { sink, outcome, at, due, deadAt, attempts } = delivery
+  const { sink, outcome, at, due, deadAt, attempts, replays = [] } = delivery
   const steps: Array<Step> = attempts.map(({ at, reason, message, ...attempt }, index) => ({
     at,
     sink,
@@ -56,6 +56,9 @@ const atSink = (delivery: DeliveryStatus, erasedAt: number | undefined): Readonl
         : `attempt ${attempt.number ?? index + 1} failed: ${message}`,
     attempt: { ...measuresOf(attempt), delivered: false },
   }))
+  for (const { at, by, deadAt } of replays) {
+    steps.push({ at: deadAt, sink, what: "became a dead letter" }, { at, sink, what: `replayed${byOf(by)}` })
+  }
   if (deadAt !== undefined) steps.push({ at: deadAt, sink, what: "became a dead letter" })
   const end = ends(delivery, erasedAt)
   if (end !== undefined) {

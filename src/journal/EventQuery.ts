@@ -41,8 +41,17 @@ export interface DeliveryStatus {
   readonly copy?: number
   /** The lane that it was moved to. */
   readonly to?: string
+  /** When it was a dead letter here, and an operator had it sent again, the first time first. */
+  readonly replays?: ReadonlyArray<LetterReplay>
   /** The failed attempts: the first, and the newest nine. */
   readonly attempts: ReadonlyArray<Attempt>
+}
+
+/** That a dead letter was sent again. Times in epoch milliseconds. */
+export interface LetterReplay {
+  readonly at: number
+  readonly by: string
+  readonly deadAt: number
 }
 
 /** That an event was appended again. */

@@ -204,14 +204,15 @@ export const eventsContract = (name: string, create: Create): void => {
         expect(yield* sequences(journal, { outcome: "delivered" })).toEqual([1])
       }))
 
-    test("say of a replayed dead letter that it is retrying, with its attempts, and are found by it", (journal) =>
+    test("say of a replayed dead letter that it is retrying, who replayed it and when, and are found by it", (journal) =>
       Effect.gen(function* () {
         yield* eachState(journal)
         const before = Date.now()
-        yield* journal.replayDeadLetters(["lake:3"])
+        yield* Effect.provideService(journal.replayDeadLetters(["lake:3"]), Operator, "the page")
+        const replays = [{ at: expect.any(Number), by: "the page", deadAt: 9 }]
         const [found] = (yield* look(journal, { sequence: 3 })).events
         expect(found?.deliveries).toEqual([
-          { sink: "lake", outcome: "retrying", due: expect.any(Number), tries: 1, attempts },
+          { sink: "lake", outcome: "retrying", due: expect.any(Number), tries: 1, replays, attempts },
         ])
         expect(found?.deliveries[0]?.due).toBeGreaterThanOrEqual(before)
         expect(yield* sequences(journal, { outcome: "retrying" })).toEqual([3, 2])

@@ -37,7 +37,7 @@ import {
 } from "../../src/journal/Settlement.ts"
 import { settledAt } from "../../src/journal/stream/Cursors.ts"
 import { erasedEvent, sendable, withoutAnswers } from "../../src/journal/stream/Erasure.ts"
-import { type Ended, endedStatus, linksOf } from "../../src/journal/stream/OutcomeRecord.ts"
+import { type Ended, endedStatus, linksOf, replaysOf } from "../../src/journal/stream/OutcomeRecord.ts"
 import { type Reappended, toMove, toReplay } from "../../src/journal/stream/Reappended.ts"
 import { bodyChecksum, Origin } from "../../src/journal/stream/Record.ts"
 import { servicesOf, type WholeJournal } from "../../src/journal/WholeJournal.ts"
@@ -215,16 +215,18 @@ const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal => {
     const lane = lanes.get(sink)
     const dead = lane?.dead.get(sequence)
     const tried = (attempts: Attempts) => ({ tries: attemptsOf(attempts), attempts })
-    if (dead !== undefined) return { sink, outcome: "dead", at: dead.at, ...tried(dead.attempts) }
-    const kept = lane?.retrying.get(sequence)
-    if (kept !== undefined) return { sink, outcome: "retrying", due: kept.retrying.due, ...tried(kept.attempts) }
-    const place = { exists: lane !== undefined, isPassed: lane !== undefined && !isAbove(lane.cursor, sequence) }
     const own = ended.filter(
       (one) => one.lane === sink && one.sequence <= sequence && sequence <= (one.last ?? one.sequence),
     )
+    const replays = replaysOf(own)
+    if (dead !== undefined) return { sink, outcome: "dead", at: dead.at, ...tried(dead.attempts), ...replays }
+    const kept = lane?.retrying.get(sequence)
+    if (kept !== undefined)
+      return { sink, outcome: "retrying", due: kept.retrying.due, ...tried(kept.attempts), ...replays }
+    const place = { exists: lane !== undefined, isPassed: lane !== undefined && !isAbove(lane.cursor, sequence) }
     const range = delivered.get(sink)?.findLast(({ from, to }) => from <= sequence && sequence <= to)
     const { from: _, to: __, ...delivery } = range ?? { at: 0, took: 0 }
-    return endedStatus(sink, place, own, range && delivery)
+    return { ...endedStatus(sink, place, own, range && delivery), ...replays }
   }
 
   const found = ({ sequence, event: { body, ...event }, sinks }: Entry): FoundEvent => {
@@ -316,14 +318,15 @@ const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal => {
         for (const { journal, sequence, lanes } of imported) importedFor.set(importKey(journal, sequence), lanes)
         for (const { lane, entry, ...letter } of letters) laneOf(lane).dead.set(entry.sequence, { ...letter, entry })
       }),
-    giveBack: (keys, now) =>
+    giveBack: (keys, why) =>
       Effect.sync(
         () =>
           keys.filter(({ lane: name, sequence }) => {
             const lane = lanes.get(name)
             const letter = lane?.dead.get(sequence)
             if (lane === undefined || letter === undefined) return false
-            lane.retrying.set(sequence, { retrying: returning(sequence, now), ...letter })
+            lane.retrying.set(sequence, { retrying: returning(sequence, why.at), ...letter })
+            leaves("returned", name, sequence, why, { note: { deadAt: letter.at } })
             return lane.dead.delete(sequence)
           }).length,
       ),

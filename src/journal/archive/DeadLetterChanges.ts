@@ -50,7 +50,7 @@ export const replay = Effect.fnUntraced(function* (
   const some = Effect.fnUntraced(function* (rows: SliceRows, keys: ReadonlyArray<DeadLetterId.DeadLetterKey>) {
     const { done, letters } = yield* rows.letters(keys)
     const { own, routed } = splitLetters(letters, reroute)
-    if (own.length > 0) count += yield* rows.giveBack(own, why.at)
+    if (own.length > 0) count += yield* rows.giveBack(own, why)
     if (routed.length > 0) yield* requireRoom(tables, `${count} dead letters were replayed, the others stay.`)
     const received = yield* rows.received(routed)
     const fresh = routed.filter((one) => !received.has(one))

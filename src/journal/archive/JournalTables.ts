@@ -62,8 +62,8 @@ export interface SliceRows {
    * letters is gone. Of equal deliveries only one is appended, and the others have no copy.
    */
   append(entries: ReadonlyArray<Reappended>, origin: Origin, also: (copies: Copies) => AlsoStored): Rows<void>
-  /** Makes retries of dead letters, which their lanes take up at `now`. Returns the number of those that there were. */
-  giveBack(keys: ReadonlyArray<DeadLetterKey>, now: number): Rows<number>
+  /** Makes retries of dead letters, which their lanes take up, and records it. Returns the number of those that there were. */
+  giveBack(keys: ReadonlyArray<DeadLetterKey>, why: Removal): Rows<number>
   /** Removes dead letters. Returns the number of those that there were. */
   remove(removed: RemovedLetters): Rows<number>
 }

@@ -85,8 +85,14 @@ export interface Ended {
   /** The lane; empty for a copy that was made for any sinks. */
   readonly lane: string
   readonly at: number
-  /** `copied` ends nothing: an event that had ended, or not, was replayed. `laneRemoved` holds up to `last`. */
-  readonly outcome: Extract<DeliveryState, "delivered" | "dropped" | "replayed" | "moved" | "laneRemoved"> | "copied"
+  /**
+   * `laneRemoved` holds up to `last`. Two of them end nothing. `copied`: an event that had ended, or not, was replayed.
+   * `returned`: a dead letter was replayed, and waits for its lane again.
+   */
+  readonly outcome:
+    | Extract<DeliveryState, "delivered" | "dropped" | "replayed" | "moved" | "laneRemoved">
+    | "copied"
+    | "returned"
   readonly last?: number
   readonly copy?: number
   readonly note: EndedNote
@@ -103,6 +109,16 @@ export interface EndedNote {
   readonly attempts?: ReadonlyArray<Attempt>
 }
 
+const endsNothing: ReadonlySet<Ended["outcome"]> = new Set(["copied", "returned"])
+
+/** The replays of an event while it was a dead letter of a lane. `ended` are the lane's records of it. */
+export const replaysOf = (ended: ReadonlyArray<Ended>): Pick<DeliveryStatus, "replays"> => {
+  const replays = ended
+    .filter(({ outcome }) => outcome === "returned")
+    .map(({ at, note: { by = "", deadAt = 0 } }) => ({ at, by, deadAt }))
+  return replays.length === 0 ? {} : { replays }
+}
+
 /** The state at a lane that holds nothing of an event any more. */
 export const endedStatus = (
   sink: string,
@@ -110,7 +126,7 @@ export const endedStatus = (
   ended: ReadonlyArray<Ended>,
   delivery: Delivery | undefined,
 ): DeliveryStatus => {
-  const last = ended.findLast(({ outcome }) => outcome !== "copied" && outcome !== "laneRemoved")
+  const last = ended.findLast(({ outcome }) => !endsNothing.has(outcome) && outcome !== "laneRemoved")
   if (last !== undefined && (lane.isPassed || !lane.exists)) {
     const { attempts = [], ...note } = last.note
     const { at, outcome, copy } = last

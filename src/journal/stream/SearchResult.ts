@@ -2,7 +2,7 @@
 import type { DeliveryStatus, EventQuery, FoundEvent } from "../EventQuery.ts"
 import { type Attempt, attemptsOf, type Cursor, type Delivery } from "../Settlement.ts"
 import { isPassed } from "./Cursors.ts"
-import { type Ended, endedStatus, linksOf } from "./OutcomeRecord.ts"
+import { type Ended, endedStatus, linksOf, replaysOf } from "./OutcomeRecord.ts"
 import type { Stored } from "./Record.ts"
 
 /** Milliseconds that a page of a search may take. */
@@ -58,17 +58,20 @@ export const laneStates = (
     // A lane that was renamed since has its records under the name that it had.
     const isName = (name: string) => name === lane || laneOf(name) === lane
     const records = own.filter((one) => isName(one.lane) && one.copy !== sequence)
-    return held.get(lane) ?? endedStatus(lane, place, records, deliveryOf(isName))
+    return { ...(held.get(lane) ?? endedStatus(lane, place, records, deliveryOf(isName))), ...replaysOf(records) }
   })
-  const moved = [...held.values()].filter(({ sink }) => !lanes.includes(sink))
+  const moved = [...held.values()]
+    .filter(({ sink }) => !lanes.includes(sink))
+    .map((status) => ({ ...status, ...replaysOf(own.filter(({ lane }) => lane === status.sink)) }))
   const told = new Set([...lanes, ...held.keys()])
   const left = own.filter(
     (one) =>
       one.sequence === sequence && one.last === undefined && one.lane !== "" && !told.has(laneOf(one.lane) || one.lane),
   )
-  const elsewhere = [...Map.groupBy(left, ({ lane }) => lane)].map(([lane, records]) =>
-    endedStatus(lane, { exists: false, isPassed: true }, records, undefined),
-  )
+  const elsewhere = [...Map.groupBy(left, ({ lane }) => lane)].map(([lane, records]) => ({
+    ...endedStatus(lane, { exists: false, isPassed: true }, records, undefined),
+    ...replaysOf(records),
+  }))
   return { deliveries: [...routed, ...moved, ...elsewhere], ...linksOf(sequence, own) }
 }
 

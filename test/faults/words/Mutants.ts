@@ -15,8 +15,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     line,
     gone: "an event that was refused is told as a dead letter, and not as delivered",
     file: "src/journal/stream/SearchResult.ts",
-    find: "return held.get(lane) ?? endedStatus(",
-    replace: "return endedStatus(",
+    find: "(held.get(lane) ?? endedStatus(",
+    replace: "(endedStatus(",
   },
   {
     line,

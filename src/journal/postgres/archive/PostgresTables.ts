@@ -69,12 +69,13 @@ export const make = (db: Database, writer: StreamWriter, whyFull: () => string, 
         })
         return Effect.map(writer.reappend(entries, origin, store), recount)
       },
-      giveBack: (keys, now) =>
+      giveBack: (keys, why) =>
         Effect.map(
           refusing(
             LaneTables.takeBack(
               db,
-              keys.map(({ lane, sequence }) => ({ lane, ...returning(sequence, now) })),
+              keys.map(({ lane, sequence }) => ({ lane, ...returning(sequence, why.at) })),
+              why,
             ),
           ),
           ({ count }) => {

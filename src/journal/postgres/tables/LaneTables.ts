@@ -6,8 +6,10 @@ import { rangeOf } from "../../Sequences.ts"
 import { type Attempt, attemptsOf as triesOf, type Wait } from "../../Settlement.ts"
 import type { LetterToPut, RetryToPut } from "../../stream/Cursors.ts"
 import { decode, encode } from "../../stream/Record.ts"
+import type { Removal } from "../../stream/Removal.ts"
 import { WebhookBytes } from "../../stream/WebhookBytes.ts"
 import type { Queries } from "../connection/Database.ts"
+import { removalParams } from "./OutcomeTables.ts"
 import { unnested } from "./Unnested.ts"
 
 /** A place in these tables. */
@@ -92,8 +94,13 @@ export const deadAmong = Effect.fnUntraced(function* (db: Queries, keys: Readonl
 
 const noBytes = Buffer.alloc(0)
 
-/** Makes retries of dead letters again, if they are still there. Returns their number. */
-export const takeBack = (db: Queries, waits: ReadonlyArray<LaneRow & Wait>) =>
+/** The part of a WITH that records replays of dead letters. */
+const returned = `, returned AS (
+   INSERT INTO ended (sequence, lane, at, outcome, note)
+   SELECT sequence, lane, $8, 'returned', '{"by":' || $9 || ',"deadAt":' || at || '}' FROM letter)`
+
+/** Makes retries of dead letters again, if they are still there. With `why` it was an operator, which is recorded. Returns their number. */
+export const takeBack = (db: Queries, waits: ReadonlyArray<LaneRow & Wait>, why?: Removal) =>
   waits.length === 0
     ? Effect.succeed({ count: 0 })
     : db.query(
@@ -102,13 +109,16 @@ export const takeBack = (db: Queries, waits: ReadonlyArray<LaneRow & Wait>) =>
              AS new(lane, sequence, key, due, delay, first_attempt_at, tried)),
          letter AS (
            DELETE FROM dead USING wait WHERE (dead.lane, dead.sequence) = (wait.lane, wait.sequence)
-           RETURNING dead.lane, dead.sequence, dead.attempts, dead.record)
+           RETURNING dead.lane, dead.sequence, dead.at, dead.attempts, dead.record)${why === undefined ? "" : returned}
          INSERT INTO retry (lane, sequence, key, due, delay, first_attempt_at, tried, attempts, record)
          SELECT lane, sequence, key, due, delay, first_attempt_at, tried, attempts, record
          FROM wait JOIN letter USING (lane, sequence) ON CONFLICT DO NOTHING`,
-        unnested(7, waits, ({ lane, sequence, key, due, delay, firstAttemptAt, tried }) => [
-          ...[lane, sequence, JSON.stringify(key), due, delay, firstAttemptAt, tried],
-        ]),
+        [
+          ...unnested(7, waits, ({ lane, sequence, key, due, delay, firstAttemptAt, tried }) => [
+            ...[lane, sequence, JSON.stringify(key), due, delay, firstAttemptAt, tried],
+          ]),
+          ...(why === undefined ? [] : removalParams(why)),
+        ],
       )
 
 /** Stores retries that are new or changed. */

@@ -217,9 +217,11 @@ export class LaneStore {
   }
 
   /** Makes a retry of a dead letter, which its lane takes up; `undefined` when there is none. */
-  giveBack({ lane, sequence }: DeadLetterKey, now: number): Committed | undefined {
-    const taken = this.#takeBack(lane, returning(sequence, now))
-    if (taken === nothing) return undefined
+  giveBack({ lane, sequence }: DeadLetterKey, { at, by }: Removal): Committed | undefined {
+    const deadAt = this.deadLetters.get({ lane, sequence })?.at
+    const taken = this.#takeBack(lane, returning(sequence, at))
+    if (deadAt === undefined || taken === nothing) return undefined
+    this.outcomes.ended({ sequence, lane, at, outcome: "returned", note: { by, deadAt } })
     return () => {
       taken()
       const backlog = this.backlogs.get(lane)

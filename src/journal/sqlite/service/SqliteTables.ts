@@ -78,7 +78,7 @@ export const tablesOf = (engine: Engine): JournalTables => {
         if (origin === Origin.delivered) engine.deliverWith(entries, (copies) => storeAlso(also(copies)))
         else engine.appendWith(entries, origin, (copies) => storeAlso(also(copies)))
       }),
-    giveBack: (keys, now) => changeAll(() => keys.flatMap((key) => lanes.giveBack(key, now) ?? [])),
+    giveBack: (keys, why) => changeAll(() => keys.flatMap((key) => lanes.giveBack(key, why) ?? [])),
     remove: (removed) => changeAll(() => removeAll(removed)),
   }
 
