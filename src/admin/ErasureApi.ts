@@ -4,7 +4,7 @@ import { place } from "./EventName.ts"
 
 const optional = Schema.optionalKey
 
-/** Names events to erase with their copies: by exactly one of account, id and place. */
+/** Names events to erase with their copies: by an account, an id or a place. */
 export const ErasureRequest = Schema.Struct({
   account: optional(Schema.NonEmptyString),
   /** An event's id. */

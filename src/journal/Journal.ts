@@ -48,7 +48,7 @@ export class Journal extends Context.Service<
      * rejects.
      */
     appendUnsafe(event: Event, sinks: ReadonlyArray<string>): AppendExit | Promise<AppendExit>
-    /** Why an event was not stored although its commit was; absent where a commit stores all of its events or none. */
+    /** Why an event was not stored although its commit was; absent if a commit always stores all of its events or none. */
     readonly refusalOf?: (event: Event) => AppendExit | undefined
     /** The streams that this relay delivers; absent where there is but this one. */
     readonly streams?: Streams

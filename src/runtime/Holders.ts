@@ -18,12 +18,12 @@ const orUndefined = <A>(look: () => A): A | undefined => {
 
 /** A process that holds a lock or a port, as far as this user may see. */
 export interface Holder {
-  /** Such as `process 4711 (relay)`. */
+  /** For example `process 4711 (relay)`. */
   readonly words: string
   /** The path of its program; `undefined` if this user may not read its command. */
   readonly program: string | undefined
   readonly isRelay: boolean
-  /** The config that a relay was started with; `undefined` if it can't be known here. */
+  /** The config that a relay was started with; `undefined` if this user can't read it. */
   readonly config: string | undefined
 }
 

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 
-/** The directories of units, the first of which counts (systemd.unit(5)). */
+/** The directories of units (systemd.unit(5)). The first one that has a unit counts. */
 const directories = [
   "/etc/systemd/system",
   "/run/systemd/system",

@@ -37,7 +37,7 @@ export class CommandError extends Schema.TaggedError<CommandError>()("CommandErr
     "config",
   ]),
   message: Schema.String,
-  /** Whether this user lacks the right to ask, so that nothing is known to be wrong. */
+  /** Whether this user lacks the right to ask, so the answer may be that nothing is wrong. */
   isDenied: Schema.optionalKey(Schema.Boolean),
 }) {
   override readonly [Runtime.errorExitCode] = exitCodes[this.reason]

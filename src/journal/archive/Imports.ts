@@ -32,7 +32,7 @@ export const chooseImports = (
   readonly chosen: ReadonlyArray<ChosenImport>
   /** By sequence, the lanes that an event is imported for from now on. */
   readonly lanesOf: ReadonlyMap<number, ReadonlySet<string>>
-  /** The number of events that are known already, counted once per lane. */
+  /** How many events the journal has already, each counted once per lane. */
   readonly known: number
 } => {
   const lanesOf = new Map<number, Set<string>>()
@@ -52,7 +52,7 @@ export const chooseImports = (
   return { chosen, lanesOf, known }
 }
 
-/** The dead letters among what was appended; the first one has the sequence `first`. */
+/** The dead letters among the appended events; the first event has the sequence `first`. */
 export const importedLetters = (chosen: ReadonlyArray<ChosenImport>, first: number): ReadonlyArray<LetterToPut> =>
   chosen.flatMap(({ event, pending, dead }, index) =>
     dead === undefined

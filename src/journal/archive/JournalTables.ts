@@ -43,7 +43,7 @@ export interface AlsoStored {
   readonly letters?: ReadonlyArray<LetterToPut>
 }
 
-/** The rows of a slice. What it has read and was erased since is refused by `append`. */
+/** The rows of a slice. `append` refuses events that were erased after the slice had read them. */
 export interface SliceRows {
   /** Dead letters, in the order of their keys, without those that are gone or can't be read. `done` counts the keys: about a slice's bytes of letters, at least one. */
   letters(

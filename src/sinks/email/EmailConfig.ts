@@ -116,7 +116,7 @@ export const EmailConfig = Schema.Struct({
   )
 export type EmailConfig = typeof EmailConfig.Type
 
-/** The ports by which mails are read. */
+/** The ports for reading mails. */
 const reading: ReadonlyMap<number, string> = new Map([
   [110, "POP3"],
   [143, "IMAP"],

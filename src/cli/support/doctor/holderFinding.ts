@@ -15,7 +15,7 @@ type Found = readonly [Verdict, string]
 export interface Held {
   /** The beginning of a sentence: `127.0.0.1:8080 is taken`. */
   readonly what: string
-  /** Such as `use another port`. */
+  /** For example `use another port`. */
   readonly otherwise: string
 }
 

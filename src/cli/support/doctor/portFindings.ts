@@ -36,7 +36,7 @@ const askStatus = ask((client) => client.status()).pipe(
   Effect.result,
 )
 
-/** What is known of the relay: whether one of this config answered, and the config's file. */
+/** Whether a relay of this config answered, and the config's file. */
 interface Known {
   readonly runs: boolean
   readonly file: string

@@ -39,7 +39,7 @@ const nextEvery = 10
 /**
  * Keys of deliveries, sorted so that two relays never wait for each other. The timeline is the epoch's, see `isOwned`.
  *
- * **Gotcha.** The planner must not see the length of `$3`, so it stands in a SELECT. PostgreSQL would make a new plan for
+ * **Gotcha.** The planner must not see the length of `$3`, so it is in a SELECT. PostgreSQL would make a new plan for
  * each commit of few events, which takes as long as the commit.
  */
 const ownSql = `WITH owned AS MATERIALIZED (SELECT epoch >> 32 AS timeline FROM stream WHERE ${isOwned} FOR SHARE),

@@ -30,7 +30,7 @@ export class Group {
   }
   readonly #known = new Map<number, Array<number>>()
   readonly isVoid = new Set<number>()
-  /** The refusal of one of its events, which were committed one by one. Such a group is not filled again. */
+  /** Set if its events were committed one by one and the database refused one. Such a group is not filled again. */
   refusal: AppendExit | undefined
 
   constructor() {

@@ -50,7 +50,7 @@ export const make = (db: Database, writer: StreamWriter, whyFull: () => string, 
           ({ rows }) => new Map(rows.map(({ sequence, lanes }) => [sequence, lanes])),
         ),
       append: (entries, origin, also) => {
-        // Which sequence is whose is not known if only one of two equal deliveries is appended.
+        // If only one of two equal deliveries is appended, it is not known which sequence it got.
         const isEach =
           origin !== Origin.delivered ||
           new Set(entries.map(({ event }) => JSON.stringify(keyOf(event)))).size === entries.length

@@ -1,5 +1,5 @@
 /**
- * Has PostgreSQL overwrite the bytes of erased events, and says what it still has.
+ * Has PostgreSQL overwrite the bytes of erased events, and names the remaining copies.
  *
  * A row that changes leaves its former version, until `VACUUM`. The version's bytes
  * stay in the free space of the page until new rows fill it: only `VACUUM FULL`
@@ -31,7 +31,7 @@ const forgetOutcomes = `DELETE FROM ended USING (
 const fillSegments =
   "SELECT pg_logical_emit_message(false, 'relay', 'erased'), pg_switch_wal() FROM generate_series(1, (SELECT count(*)::int FROM pg_ls_waldir()))"
 
-/** The statements that overwrite what is left in the server's files. A segment that is in use is kept for later by the first round. */
+/** The statements that overwrite the rest in the server's files. A segment that is in use is kept for later by the first round. */
 export const statements = (schema: string) => ({
   asOwner: [`VACUUM (FULL, ANALYZE) ${tables.map((table) => `${schema}.${table}`).join(", ")}`],
   asSuperuser: ["VACUUM FULL pg_statistic", "CHECKPOINT", fillSegments, "CHECKPOINT", fillSegments, "CHECKPOINT"],

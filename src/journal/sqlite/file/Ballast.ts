@@ -66,7 +66,7 @@ export class Ballast {
       const found = lstatSync(this.#file, { throwIfNoEntry: false })
       if (found !== undefined && (isWhole(found) || isUnfinished(this.#file, found))) rmSync(this.#file)
     } catch {
-      // Nothing was reserved by what can't be deleted.
+      // A file that can't be deleted has reserved nothing.
     }
   }
 }

@@ -44,7 +44,7 @@ export const read = (file: string): HighWaterMark | undefined => {
 
 /** Writes the mark in place, always with the same length, so that a crash of the process can't tear it. */
 export class HighWaterMarkFile {
-  /** Why the file is not what this relay writes, for the status; empty if it is. */
+  /** Why the file is not one of this relay, for the status; empty if it is. */
   problem = ""
   readonly #file: string
   readonly #line: Buffer

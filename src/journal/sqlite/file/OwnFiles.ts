@@ -26,7 +26,7 @@ const schemaBytes = 64 * 1024
 /** The schema of a new database may be in its write-ahead log alone, in the first frames. */
 const firstFramesBytes = 1024 * 1024
 
-/** What there is instead of a file, as in a sentence; `undefined` for a file. */
+/** What there is instead of a file, for a sentence; `undefined` for a file. */
 const kindOf = (found: Stats): string | undefined => {
   if (found.isFile()) return undefined
   if (found.isDirectory()) return "a directory"
@@ -73,7 +73,7 @@ const ofContent = (path: string): string | undefined => {
   return `${path} is ${found}, and is left as it is; correct "journal.path"`
 }
 
-/** Why there is no file at a path where one is expected; also `undefined` if nothing is there. */
+/** Why a path holds no regular file; `undefined` if it holds one, or nothing. */
 export const notAFile = (path: string): string | undefined => {
   const found = orUndefined(() => statSync(path, { throwIfNoEntry: false }))
   if (found !== undefined) {

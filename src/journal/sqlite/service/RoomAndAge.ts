@@ -10,7 +10,7 @@ import { prune, sweep } from "../operations/Retention.ts"
 /** How often room and age are checked, in milliseconds; sooner while there is more to prune, or room gets tight. */
 const inspectEvery = 250
 const pruneAgainAfter = 20
-/** The same while nothing is written and there is room. */
+/** How often, while nothing is written and there is room. */
 const inspectIdleEvery = 1_000
 /** Passes of pruning for an append that finds no room: on a busy machine a pass removes one row. */
 const passesWhenFull = 8
