@@ -229,11 +229,12 @@ const suite = (title: string, release: Release, make: () => Promise<Postgres>): 
         const database = yield* open()
         yield* database.query("CREATE TABLE kept (a int)")
         yield* set("synchronous_standby_names", "nobody")
-        const waiting = yield* Effect.forkChild(failureOf(writes(database)))
+        // The server follows the setting a moment later: until then commits do not wait.
+        const waiting = yield* Effect.forkChild(Effect.flip(Effect.forever(writes(database))))
         const cancel = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
         while ((yield* sql(cancel)).length === 0) yield* Effect.sleep("10 millis")
         expect(yield* Fiber.join(waiting)).toMatchObject({ reason: "unavailable", isLost: true })
-        expect((yield* database.query("SELECT a FROM kept")).rows).toEqual([{ a: 1 }])
+        expect((yield* database.query("SELECT a FROM kept")).rows).toContainEqual({ a: 1 })
       }),
     )
 
