@@ -1,5 +1,7 @@
 /** What the journal does when its room or its disk is used up, and when events get old. */
 import { describe, expect, spyOn } from "bun:test"
+import { statfsSync } from "node:fs"
+import { tmpdir } from "node:os"
 import { Duration, Effect } from "effect"
 import { TestClock } from "effect/testing"
 import type { JournalError } from "../../../src/journal/JournalError.ts"
@@ -100,6 +102,30 @@ describe("SqliteJournal and room", () => {
           expect(refused.reason).toMatchObject({ _tag: "JournalFull", cause: "disk" })
           yield* journal.settle([settlement("lake", 2)])
           expect((yield* journal.openLane("lake")).backlog).toBe(0)
+        }),
+      )
+    }),
+  )
+
+  it.effect("looks at the disk sooner while a burst may have taken what is left of it", () =>
+    Effect.gen(function* () {
+      const at = options()
+      const { bavail, bsize } = statfsSync(tmpdir())
+      const mebibyte = 1024 * 1024
+      const most = event("a", { body: new Uint8Array(mebibyte) })
+      yield* session({ ...at, minFree: (bavail * bsize - 30 * mebibyte) / 1.25 }, (journal) =>
+        Effect.gen(function* () {
+          yield* TestClock.adjust(Duration.seconds(2))
+          const looks = spyOn(Space.prototype, "look")
+          const after = Effect.fnUntraced(function* (from: number, to: number) {
+            looks.mockClear()
+            for (let count = from; count < to; count++) yield* journal.append({ ...most, id: `evt_${count}` }, ["lake"])
+            yield* TestClock.adjust(Duration.millis(20))
+            return looks.mock.calls.length
+          })
+          expect(yield* after(0, 1)).toBe(0)
+          expect(yield* after(1, 40)).toBeGreaterThan(0)
+          looks.mockRestore()
         }),
       )
     }),

@@ -48,6 +48,8 @@ export class Space {
   readonly #store: Store
   readonly #maxSize: number
   readonly #minFree: number
+  /** What was written since the last look may have taken so many bytes of the disk. */
+  #taken = 0
   #diskWasFull = false
   /** Something was written since the last append that found no room: more may be prunable by now. */
   #worthPruning = false
@@ -87,7 +89,8 @@ export class Space {
 
   /** Free pages of the file count up to what the disk has free: the write-ahead log needs as much. */
   get #room(): number {
-    return this.freeDiskBytes + Math.min(this.freeDiskBytes, this.#reusableBytes)
+    const free = Math.max(0, this.freeDiskBytes - this.#taken)
+    return free + Math.min(free, this.#reusableBytes)
   }
 
   /** A write found the disk full, and little more than the ballast's room is left. Settlements need it. */
@@ -98,6 +101,8 @@ export class Space {
   /** A commit wrote about this much; `look` corrects the sum. */
   wrote(bytes: number): void {
     this.usedBytes += bytes
+    // Once in the log, and once in the file.
+    this.#taken += 2 * bytes
     this.#worthPruning = true
     if (this.isTight) this.onTight()
     if (this.usedBytes >= this.#maxSize) this.#update()
@@ -123,6 +128,7 @@ export class Space {
     this.count()
     const disk = statfsSync(dirname(this.#store.path))
     this.freeDiskBytes = disk.bavail * disk.bsize
+    this.#taken = 0
     this.walBytes = statSync(`${this.#store.path}-wal`, { throwIfNoEntry: false })?.size ?? 0
     if (this.#room > this.#minFree + ballastBytes) {
       this.#diskWasFull = false
