@@ -85,8 +85,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     line: "disk-full",
     gone: "free pages of the file are no room",
     file: journal("sqlite/file/Space"),
-    find: "this.freeDiskBytes + Math.min(this.freeDiskBytes, this.#reusableBytes)",
-    replace: "this.freeDiskBytes",
+    find: "free + Math.min(free, this.#reusableBytes)",
+    replace: "free",
   },
   {
     line: "disk-full",
