@@ -91,6 +91,8 @@ const beside = (path: string): string | undefined => {
     const file = path + suffix
     const found = orUndefined(() => lstatSync(file, { throwIfNoEntry: false }))
     const kind = found && kindOf(found)
+    // Nothing can be written into a directory, and events are found without the index.
+    if (suffix === "-index" && found?.isDirectory()) continue
     if (kind !== undefined) return `${file} is ${kind}, and the relay has a file of its own there; move it away`
   }
   const mark = startOf(`${path}-mark`, HighWaterMark.length + 1)

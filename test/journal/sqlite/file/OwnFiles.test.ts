@@ -159,6 +159,7 @@ describe("what is beside the journal instead of a file of its own", () => {
       ["a directory", (path: string) => mkdirSync(path)],
       ["a symbolic link", (path: string) => symlinkSync(`${path}.target`, path)],
     ] as const) {
+      if (suffix === "-index" && kind === "a directory") continue
       test(`is refused, named and left as it is: ${kind} at ${suffix}`, () => {
         const at = used()
         rmSync(at.path + suffix, { force: true })
@@ -169,6 +170,14 @@ describe("what is beside the journal instead of a file of its own", () => {
       })
     }
   }
+
+  test("is no reason to refuse the start if it is a directory at -index: events are found without it", () => {
+    const at = used()
+    rmSync(`${at.path}-index`, { force: true })
+    mkdirSync(`${at.path}-index`)
+    open(at.path).close()
+    expect(statSync(`${at.path}-index`).isDirectory()).toBe(true)
+  })
 
   test("is refused at -mark if it is another file, and is left as it is", () => {
     const at = used()
