@@ -72,7 +72,7 @@ const hasKey = (ast: SchemaAST.AST, key: string): boolean =>
     ? ast.types.some((type) => hasKey(type, key))
     : ast._tag === "Objects" && ast.propertySignatures.some(({ name }) => name === key)
 
-/** Where a key belongs that the object at `path` does not have: into one of its objects, or beside one that it is in. */
+/** The place of a key that the object at `path` does not have: in an object below it, or in an object above it. */
 export const placeOf = (schema: SchemaAST.AST, path: Path, key: string): string | undefined => {
   const above = path.map((_, index) => path.slice(0, index).reduce<SchemaAST.AST | undefined>(inside, schema))
   const outer = path.findLast((_, index) => {

@@ -10,7 +10,7 @@ import { Ends } from "../relay/Traffic.ts"
 
 const line = "fleet-refused"
 const deliveries = { normal: 2_000, long: 50_000 }
-/** The number of the event that the database refuses, above those of all others. */
+/** The number of the event that the database refuses. All other events have lower numbers. */
 const unstorable = 10_000_000
 
 const constraints = `

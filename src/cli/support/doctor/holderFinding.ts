@@ -3,7 +3,7 @@
  * has answered.
  *
  * **Guarantee.** "Stop it" is said only about a relay whose program and config were
- * read. What this user can't see is named, and counts as a warning.
+ * read. Facts that this user can't see are named, and count as a warning.
  */
 import * as FileIdentity from "../../../runtime/FileIdentity.ts"
 import * as Holders from "../../../runtime/Holders.ts"

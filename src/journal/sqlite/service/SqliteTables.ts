@@ -1,7 +1,7 @@
 /**
  * The rows of operators' changes on SQLite. A slice is synchronous: it runs
- * between two turns of the event loop, so nothing changes between what it reads
- * and what it stores.
+ * between two turns of the event loop, so nothing changes after it has read and
+ * before it stores.
  */
 import { Effect } from "effect"
 import type { Entry } from "../../../event/Entry.ts"

@@ -213,7 +213,7 @@ const expectLeft = (file: string, what: (typeof replacements)[number][0]): void 
   if (what === "another file") expect(readFileSync(file, "utf8")).toBe("theirs")
 }
 
-/** The status of a journal that works, and what it warns of. */
+/** The status of a journal that works, with its warnings. */
 const warningOf = (engine: Engine): string => {
   const { health, message } = statusOf(engine, options(), { start: 0, drift: () => 0, trusted: () => true })
   expect(health).toBe("ok")
