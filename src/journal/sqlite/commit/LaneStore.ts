@@ -217,11 +217,9 @@ export class LaneStore {
   }
 
   /** Makes a retry of a dead letter, which its lane takes up; `undefined` when there is none. */
-  giveBack({ lane, sequence }: DeadLetterKey, { at, by }: Removal): Committed | undefined {
-    const deadAt = this.deadLetters.get({ lane, sequence })?.at
-    const taken = this.#takeBack(lane, returning(sequence, at))
-    if (deadAt === undefined || taken === nothing) return undefined
-    this.outcomes.ended({ sequence, lane, at, outcome: "returned", note: { by, deadAt } })
+  giveBack({ lane, sequence }: DeadLetterKey, why: Removal): Committed | undefined {
+    const taken = this.#takeBack(lane, returning(sequence, why.at), why)
+    if (taken === nothing) return undefined
     return () => {
       taken()
       const backlog = this.backlogs.get(lane)
@@ -230,13 +228,17 @@ export class LaneStore {
     }
   }
 
-  /** Makes a retry of a dead letter again, if it is still there. */
-  #takeBack(lane: string, wait: Wait): Committed {
+  /** Makes a retry of a dead letter again, if it is still there. With `why` it was an operator, which is recorded. */
+  #takeBack(lane: string, wait: Wait, why?: Removal): Committed {
     const letter = this.deadLetters.get({ lane, sequence: wait.sequence })
     const deleted = letter && this.deadLetters.delete(lane, wait.sequence)
     if (letter === undefined || deleted === undefined) return nothing
     const change = { ...wait, failed: [], refunded: 0 }
     this.retries.put({ lane, change, attempts: letter.attempts, entry: letter.entry })
+    if (why !== undefined) {
+      const note = { by: why.by, deadAt: letter.at }
+      this.outcomes.ended({ sequence: wait.sequence, lane, at: why.at, outcome: "returned", note })
+    }
     return () => {
       this.backlogs.get(lane)?.retries(wait.sequence)
       this.#countDeadLetters(lane, { ...deleted, letters: -1, bytes: -deleted.bytes })
