@@ -27,13 +27,6 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     line,
-    gone: "a replayed dead letter is not told as delivered while its copy waits",
-    file: "src/journal/stream/OutcomeRecord.ts",
-    find: "outcome: outcome as DeliveryState, at }",
-    replace: 'outcome: (outcome === "replayed" ? "delivered" : outcome) as DeliveryState, at }',
-  },
-  {
-    line,
     gone: "who dropped, replayed or moved an event is told",
     file: "src/journal/sqlite/commit/LaneStore.ts",
     find: "note: { by, ...note }",

@@ -25,7 +25,6 @@ const wanted = (place: Place, number: number): ReadonlyArray<string> => [
   ...times(place.taken(number), "delivered"),
   ...times(place.dead(number), "dead"),
   ...times(place.dropped(number), "dropped"),
-  ...times(place.replayed(number), "replayed"),
   ...times(place.waiting(number), "pending"),
 ]
 

@@ -23,6 +23,10 @@ class Keys {
     this.#keys.get(number)?.delete(key)
   }
 
+  clear(number: number): void {
+    this.#keys.delete(number)
+  }
+
   of(number: number): number {
     return this.#keys.get(number)?.size ?? 0
   }
@@ -48,7 +52,6 @@ export class Place {
   readonly #taken = new Keys()
   readonly #refused = new Keys()
   readonly #dropped = new Map<number, number>()
-  readonly #replayed = new Map<number, number>()
   readonly #moved = new Map<number, { readonly least: number; readonly most: number }>()
 
   name: string
@@ -113,17 +116,13 @@ export class Place {
     return this.#refused.of(number)
   }
 
-  /** Dead letters of an event that an operator dropped or replayed. */
+  /** Dead letters of an event that an operator dropped. */
   dropped(number: number): number {
     return this.#dropped.get(number) ?? 0
   }
 
-  replayed(number: number): number {
-    return this.#replayed.get(number) ?? 0
-  }
-
   dead(number: number): number {
-    return this.refused(number) - this.dropped(number) - this.replayed(number)
+    return this.refused(number) - this.dropped(number)
   }
 
   waiting(number: number): number {
@@ -176,11 +175,11 @@ export class Place {
     for (const number of eventIds.map(numberOf)) this.#dropped.set(number, this.dropped(number) + 1)
   }
 
-  /** An operator replayed these: each is routed to the sink again. */
+  /** Whether no dead letter of an event was dropped: which one it was is known by its sequence alone. */
+  isWhole = ({ eventId }: { readonly eventId: string }): boolean => this.dropped(numberOf(eventId)) === 0
+
+  /** An operator replayed all dead letters of these: each waits again, as if it had not been refused. */
   replay(eventIds: ReadonlyArray<string>): void {
-    for (const number of eventIds.map(numberOf)) {
-      this.#replayed.set(number, this.replayed(number) + 1)
-      this.routed(number)
-    }
+    for (const number of eventIds.map(numberOf)) this.#refused.clear(number)
   }
 }

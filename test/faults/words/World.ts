@@ -216,15 +216,12 @@ export class World {
     if (place === undefined) return ""
     const letters = await this.#letters(place)
     const isDropped = place.mode === "refusing" || this.random() < 0.5
-    const chosen = isDropped ? letters.filter(() => this.random() < 0.6) : letters
+    const chosen = isDropped ? letters.filter(() => this.random() < 0.6) : letters.filter(place.isWhole)
     if (chosen.length === 0) return ""
     await this.#ask(`/dead-letters/${isDropped ? "drop" : "replay"}`, { ids: chosen.map(({ id }) => id) })
     const events = chosen.map(({ eventId }) => eventId)
     if (isDropped) place.drop(events)
-    else {
-      place.replay(events)
-      this.appended += events.length
-    }
+    else place.replay(events)
     return `${isDropped ? "drop" : "replay"} ${chosen.length} dead letters of ${place.name}`
   }
 
