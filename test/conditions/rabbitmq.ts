@@ -239,10 +239,14 @@ export const column: Column = {
       }),
     ],
     g: [
-      on("the right to write is taken away", {
+      // The broker remembers for a busy channel what its user may do, so the relay needs another channel.
+      on("the right to write is taken away, and the connection breaks", {
         start: Wires.byProxy(
           withUser,
-          ({ target }) => target.allow("^$"),
+          async ({ target, wire }) => {
+            await target.allow("^$")
+            wire.cut()
+          },
           ({ target }) => target.allow(".*"),
         ),
         says: /misconfigured: .*may not write .*ACCESS_REFUSED - /,
