@@ -17,6 +17,9 @@ export const connect = (path: string, options: { readonly readOnly?: boolean } =
   // An absolute path: SQLite takes `:memory:` and `file:` at the start of a path for something else.
   const db = new DatabaseSync(resolve(path), options)
   db.prepare("PRAGMA temp_store = MEMORY").run()
+  // On macOS a sync leaves data in the disk's own cache without these; other systems ignore them.
+  db.prepare("PRAGMA fullfsync = ON").run()
+  db.prepare("PRAGMA checkpoint_fullfsync = ON").run()
   return db
 }
 
