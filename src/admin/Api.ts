@@ -16,7 +16,7 @@ import { Explanation } from "../routing/Explanation.ts"
 import { BadRequest, Forbidden, Invalid, NotFound, Refused, TooMany, Unavailable } from "./ApiErrors.ts"
 import { audit } from "./AuditApi.ts"
 import { Erasure, ErasureRequest } from "./ErasureApi.ts"
-import { DeliveryStatus, Event } from "./EventApi.ts"
+import { DeliveryStatus, Event, Kept as KeptEvents } from "./EventApi.ts"
 import { Fleet } from "./FleetApi.ts"
 import { History, Hour, LaneHistory, Totals } from "./HistoryApi.ts"
 import { Attempt, Imported, Kept } from "./ImportLine.ts"
@@ -60,6 +60,8 @@ export const Journal = Schema.Struct({
 export const Lane = Schema.Struct({
   name: Schema.String,
   type: Schema.String,
+  /** Where the sink sends, without secrets: `events at broker:9092`. Absent if the config names no target. */
+  target: optional(Schema.String),
   condition: Schema.Literals(laneConditions),
   message: Schema.String,
   /** Whether it sends digests. */
@@ -179,6 +181,8 @@ const pageOf = <S extends Schema.Top>(event: S) =>
     looked: Schema.Int,
     lookedTo: EpochMillis,
     next: optional(Schema.String),
+    /** If the whole journal was searched and no event was found. */
+    kept: optional(KeptEvents),
   })
 
 export const EventPage = pageOf(Event)

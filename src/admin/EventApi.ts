@@ -71,3 +71,12 @@ export const Event = Schema.Struct({
   timeline: Schema.Array(Step),
 })
 export type Event = typeof Event.Type
+
+/** The events that the journal still has. */
+export const Kept = Schema.Struct({
+  /** When the oldest of them was received; absent if there is none. */
+  since: optional(EpochMillis),
+  /** Whether older events were deleted. */
+  pruned: Schema.Boolean,
+})
+export type Kept = typeof Kept.Type

@@ -6,6 +6,7 @@ import { Lanes } from "../delivery/Lanes.ts"
 import type { Millis } from "../event/Quantities.ts"
 import { Archive } from "../journal/Archive.ts"
 import { collect } from "../journal/EventPages.ts"
+import type { EventPage } from "../journal/EventQuery.ts"
 import * as Api from "./Api.ts"
 import { erase } from "./ErasureRun.ts"
 import { readings } from "./EventName.ts"
@@ -17,6 +18,14 @@ import { Work } from "./Work.ts"
 const maxCopies = 20
 /** How long one event is searched for: that long only if the journal is not indexed yet. */
 const explainTimeout: Millis = 5_000
+
+/** Returns the range of kept events if a search of all of them found none. */
+const keptFor = Effect.fnUntraced(function* (archive: Archive["Service"], { events, next }: EventPage) {
+  if (events.length > 0 || next !== undefined) return {}
+  const [oldest] = (yield* archive.events({ after: "", limit: 1 })).events
+  const { first } = yield* archive.status
+  return { kept: { pruned: first > 1, ...(oldest !== undefined && { since: oldest.event.receivedAt }) } }
+})
 
 export const layer = HttpApiBuilder.group(
   Api.Api,
@@ -31,7 +40,8 @@ export const layer = HttpApiBuilder.group(
         yield* requirePatterns(type)
         const found = archive.events({ ...query, ...(type !== undefined && { types: [type] }), limit })
         const page = yield* Effect.mapError(found, refusedOr)
-        return { ...page, events: page.events.map((found) => eventOf(found, active.current.config)) }
+        const kept = yield* Effect.mapError(keptFor(archive, page), unavailable)
+        return { ...page, ...kept, events: page.events.map((found) => eventOf(found, active.current.config)) }
       }),
       explain: Effect.fnUntraced(function* ({ params: { id }, query: { reveal } }) {
         const found = Effect.forEach(readings(id), (reading) =>
@@ -46,7 +56,9 @@ export const layer = HttpApiBuilder.group(
           reveal: reveal === "true",
         }
         const events = [...(page?.events ?? []), ...more]
-        return { looked: 0, lookedTo: 0, ...page, events: reportsOf(events, context) }
+        const searched = { looked: 0, lookedTo: 0, ...page, events }
+        const kept = yield* Effect.mapError(keptFor(archive, searched), unavailable)
+        return { ...searched, ...kept, events: reportsOf(events, context) }
       }),
       erase: Effect.fnUntraced(function* ({ payload }) {
         const { account, event, place } = payload

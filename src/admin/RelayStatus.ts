@@ -13,6 +13,7 @@ import { SenderSilence } from "../ingest/SenderSilence.ts"
 import { Archive } from "../journal/Archive.ts"
 import type { JournalError } from "../journal/Journal.ts"
 import { Reload } from "../reload/Reload.ts"
+import { targetOf } from "../sinks/Target.ts"
 import type * as Api from "./Api.ts"
 import { Caller } from "./Caller.ts"
 import { isCollecting, sendsDigests } from "./Collecting.ts"
@@ -79,8 +80,10 @@ const refusalsOf = (counted: Counted, webhooks: RelayConfig["webhooks"], now: Ep
 
 const laneOf = (lane: LaneStatus, p99: number | undefined, sinks: RelayConfig["sinks"]): Api.Lane => {
   const { nextAttemptAt, lastFailure } = lane
+  const target = targetOf(sinks.find(({ name }) => name === lane.name)?.config)
   return {
     ...Struct.pick(lane, ["name", "type", "condition", "message", "backlog", "retrying", "deadLetters", "oldestAt"]),
+    ...(target !== "" && { target }),
     ...(sendsDigests(sinks, lane.name) && { digest: true }),
     ...(p99 !== undefined && { p99 }),
     ...(nextAttemptAt !== 0 && { nextAttemptAt }),

@@ -73,6 +73,20 @@ describe("events of the admin API", () => {
     }),
   )
 
+  it.live("tell an unknown id that never came from one that may not be kept any more", () =>
+    Effect.gen(function* () {
+      const whole = yield* kept()
+      expect((yield* whole.explain("evt_none")).kept).toEqual({ since: 10, pruned: false })
+      expect((yield* whole.list("account=acct_none")).kept).toEqual({ since: 10, pruned: false })
+      expect((yield* whole.explain("evt_1")).kept).toBeUndefined()
+      const pruned = yield* kept({ status: { first: 40 } })
+      expect((yield* pruned.explain("evt_none")).kept).toEqual({ since: 10, pruned: true })
+      const empty = yield* start()
+      const none = yield* Effect.flatMap(empty.ask("/api/v1/events/evt_none"), json)
+      expect(none).toMatchObject({ kept: { pruned: false } })
+    }).pipe(Effect.orDie),
+  )
+
   it.live("are listed and explained whatever time they were received at", () =>
     Effect.gen(function* () {
       const { journal, list, explain } = yield* kept()

@@ -154,7 +154,10 @@ export const events = Command.make(
     const looked = `${found}${count(page.looked, "event")} searched`
     const back = page.lookedTo === 0 ? "" : `, back to ${instant(page.lookedTo)}`
     if (page.next !== undefined) yield* say(`${looked}${back}; for older ones: --before ${plain(page.next)}`)
-    else if (page.events.length === 0) yield* say(`${looked}${back}: the journal holds no others`)
+    else if (page.events.length === 0)
+      yield* say(
+        `${looked}${back}: the journal holds no others${page.kept?.pruned === true ? "; older events are not kept any more" : ""}`,
+      )
   }),
 ).pipe(
   Command.withSubcommands([erase]),

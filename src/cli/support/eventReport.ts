@@ -1,5 +1,6 @@
 /** `relay explain EVENT_ID`: everything the running relay knows about an event. */
 import { Effect, Option } from "effect"
+import { absence, atTheSender } from "../../admin/Absence.ts"
 import type { EventReport, EventReports } from "../../admin/Api.ts"
 import { measured } from "../../admin/Timeline.ts"
 import { reached } from "../../routing/Explanation.ts"
@@ -103,7 +104,7 @@ export const render = (report: EventReport, style: Paint, reveal: boolean, width
   ].join("\n")
 
 /** Says more when nothing was found, or when there may be more. */
-export const remark = ({ events, looked, lookedTo, next }: EventReports, id: string): string => {
+export const remark = ({ events, looked, lookedTo, next, kept }: EventReports, id: string): string => {
   const far = lookedTo === 0 ? "" : `${count(looked, "event")} searched, back to ${instant(lookedTo)}`
   if (next !== undefined) {
     return events.length > 0
@@ -111,6 +112,7 @@ export const remark = ({ events, looked, lookedTo, next }: EventReports, id: str
       : `${id} is not found so far: ${far}. Older events are still being indexed; try again in a minute`
   }
   if (events.length > 0) return ""
+  if (kept !== undefined) return `${absence(id, kept, instant)}\n${atTheSender(id)}`
   return `the journal holds no ${id}${far === "" ? "" : `: ${far}`}`
 }
 

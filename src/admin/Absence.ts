@@ -1,0 +1,17 @@
+/** Tells an event that never came from one that may not be kept any more. */
+import type { EpochMillis } from "../event/Quantities.ts"
+import type { Kept } from "./EventApi.ts"
+
+/** Says whether the event never came or may have been deleted. `timeOf` writes a time. */
+export const absence = (id: string, { since, pruned }: Kept, timeOf: (at: EpochMillis) => string): string => {
+  if (!pruned) {
+    const all = since === undefined ? "has no events yet" : `still has every event since ${timeOf(since)}`
+    return `${id} never came: the journal ${all}`
+  }
+  const kept = since === undefined ? "The journal keeps no events any more" : `It keeps events since ${timeOf(since)}`
+  return `${id} is not in the journal. ${kept}; an older event may have come and been deleted (\`journal.retention\`, \`journal.maxSize\`)`
+}
+
+/** What to look at if an event is not there. */
+export const atTheSender = (id: string): string =>
+  `In the sender's log, look for ${id}. If there is no delivery of it, check that the sender's webhook is active and has this relay's URL. After a 4xx or 5xx, \`relay status\` says why the relay refused it. After a 2xx, another receiver accepted it: compare the URL.`
