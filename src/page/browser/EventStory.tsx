@@ -1,6 +1,7 @@
-/** All that is known of an event: where it came from, where the routes send it, each attempt, what would be sent. */
+/** The report of an event: its failures, origin and attempts, the payloads for its sinks, and its routes. */
 import { useState } from "preact/hooks"
-import type { EventReport, Status } from "../../admin/Api.ts"
+import { absence, atTheSender } from "../../admin/Absence.ts"
+import type { EventReport, EventReports, Status } from "../../admin/Api.ts"
 import { quarantine } from "../../event/Event.ts"
 import { mask } from "../../event/Mask.ts"
 import { relayCommand } from "../../formats/Shell.ts"
@@ -8,15 +9,14 @@ import { plain } from "../../formats/Terminal.ts"
 import { admin } from "./AdminCalls.ts"
 import { AttemptTimeline } from "./AttemptTimeline.tsx"
 import { confirm } from "./Confirm.tsx"
-import { changes, confirmReplay } from "./DeadLetterActions.tsx"
+import { changes } from "./DeadLetterActions.tsx"
 import { Problem, useLoaded } from "./Loading.tsx"
 import { linkTo } from "./Location.ts"
 import { MaskedBlock, masksIn } from "./Masks.tsx"
-import { Outcome } from "./Outcome.tsx"
 import { Message, Moment, millis, Nothing, number, Pill, Text, TypeName } from "./Shown.tsx"
+import { failedFirst, type Sink, SinkOutcomes } from "./SinkOutcomes.tsx"
 import { Verdicts } from "./Verdicts.tsx"
-
-type Sink = EventReport["sinks"][number]
+import { shown as zoned } from "./Zone.ts"
 
 /** A payload may be a text, or hold one that is JSON. */
 const written = (payload: unknown): string => (typeof payload === "string" ? payload : JSON.stringify(payload, null, 2))
@@ -113,52 +113,17 @@ const AttemptLine = ({
   </p>
 )
 
-const AtSink = ({
-  sink,
-  sequence,
-  isErased,
-}: {
-  readonly sink: Sink
-  readonly sequence: number
-  readonly isErased: boolean
-}) => {
-  const { outcome, due, at, lane, attempts } = sink
-  const id = `${sink.sink}:${sequence}`
-  return (
-    <li class="card">
-      <div class="heading">
-        <h3>
-          <Text of={sink.sink} />
-        </h3>
-        <Outcome of={sink} />
-        {due !== undefined && outcome === "retrying" && (
-          <span>
-            {attempts.length === 0 ? "first" : "next"} attempt at <Moment at={due} />
-          </span>
-        )}
-        {at !== undefined && outcome === "dead" && (
-          <span>
-            since <Moment at={at} />
-          </span>
-        )}
-        {outcome === "dead" && !isErased && (
-          <button type="button" onClick={() => confirmReplay({ ids: [id] }, 1, relayCommand("dlq", "replay", id))}>
-            Replay…
-          </button>
-        )}
-      </div>
-      {lane !== undefined && (
-        <p>
-          The sink is <Message of={lane} max={1_000} />
-        </p>
-      )}
-      <div class="sides">
-        <Sent sink={sink} />
-        <Answered sink={sink} />
-      </div>
-    </li>
-  )
-}
+const AtSink = ({ sink }: { readonly sink: Sink }) => (
+  <li class="card">
+    <h3>
+      <Text of={sink.sink} />
+    </h3>
+    <div class="sides">
+      <Answered sink={sink} />
+      <Sent sink={sink} />
+    </div>
+  </li>
+)
 
 const Facts = ({ report }: { readonly report: EventReport }) => {
   const { sequence, type, accountId, webhook, webhookId, receivedAt, origin, size, signature, secret, problem } = report
@@ -226,14 +191,15 @@ const Facts = ({ report }: { readonly report: EventReport }) => {
 
 const Report = ({ report }: { readonly report: EventReport }) => (
   <article>
+    <SinkOutcomes report={report} />
+    {report.sinks.length === 0 && <Nothing>No route took it.</Nothing>}
     <Facts report={report} />
     <h2>What happened</h2>
     <AttemptTimeline report={report} />
-    {report.sinks.length === 0 && <Nothing>No route took it.</Nothing>}
-    <h2>At each sink</h2>
+    <h2>Answered and sent</h2>
     <ul class="sinks">
-      {report.sinks.map((sink) => (
-        <AtSink key={sink.sink} sink={sink} sequence={report.sequence} isErased={report.erased !== undefined} />
+      {failedFirst(report.sinks).map((sink) => (
+        <AtSink key={sink.sink} sink={sink} />
       ))}
     </ul>
     {report.routes.length > 0 && (
@@ -292,6 +258,30 @@ const Actions = ({
   </>
 )
 
+/** A time in a sentence. */
+const timeOf = (at: number): string => {
+  const date = new Date(at)
+  return Number.isNaN(date.getTime()) ? `${at} ms` : zoned(date, true)
+}
+
+const Absent = ({ id, found: { kept, next } }: { readonly id: string; readonly found: EventReports }) => {
+  if (next !== undefined) {
+    return <Nothing>Not found so far: older events are still being indexed. Ask again in a minute.</Nothing>
+  }
+  if (kept === undefined) return <Nothing>The journal holds no such event.</Nothing>
+  const shown = id.length > 120 ? `${id.slice(0, 120)}…` : id
+  return (
+    <div class="nothing">
+      <p class="answer">
+        <Message of={absence(shown, kept, timeOf)} max={1_000} />
+      </p>
+      <p>
+        <Message of={atTheSender(shown)} max={1_000} />
+      </p>
+    </div>
+  )
+}
+
 export const EventStory = ({ id }: { readonly id: string; readonly status: Status }) => {
   const [isRevealed, setRevealed] = useState(false)
   const { value, problem, isBusy, again } = useLoaded(`${id} ${isRevealed} ${changes.value}`, () =>
@@ -311,13 +301,7 @@ export const EventStory = ({ id }: { readonly id: string; readonly status: Statu
       {events.map((report) => (
         <Report key={report.sequence} report={report} />
       ))}
-      {value !== undefined && first === undefined && (
-        <Nothing>
-          {value.next === undefined
-            ? `The journal holds no such event; ${number(value.looked)} were searched.`
-            : `Not found so far: older events are still being indexed. Ask again in a minute.`}
-        </Nothing>
-      )}
+      {value !== undefined && first === undefined && <Absent id={id} found={value} />}
     </section>
   )
 }

@@ -60,9 +60,17 @@ const Charts = ({ history, now }: { readonly history: LaneHistory; readonly now:
 }
 
 const Facts = ({ lane, now }: { readonly lane: Lane; readonly now: number }) => {
-  const { name, message, deadLetters, lastFailure, nextAttemptAt } = lane
+  const { name, target, message, deadLetters, lastFailure, nextAttemptAt } = lane
   return (
     <dl>
+      {target !== undefined && (
+        <>
+          <dt>Target</dt>
+          <dd>
+            <Text of={target} />
+          </dd>
+        </>
+      )}
       {message !== "" && (
         <>
           <dt>Why</dt>

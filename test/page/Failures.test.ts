@@ -1,0 +1,84 @@
+/** An operator looks for the reason of a failure, on a phone and on a desk: what the first screen shows. */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test"
+import type { Browser, Page } from "playwright-core"
+import { suiteUnless } from "../lib/lacking.ts"
+import { openChromium, reasonToSkip } from "../parts/Chromium.ts"
+import { personal, type Site, startSite } from "./site.ts"
+
+setDefaultTimeout(30_000)
+
+const screens = [
+  { width: 375, height: 812 },
+  { width: 1440, height: 900 },
+]
+
+suiteUnless(reasonToSkip(), "failures on the page in Chromium", () => {
+  let browser: Browser
+  let site: Site
+  let page: Page
+
+  beforeAll(async () => {
+    ;[browser, site] = await Promise.all([openChromium(), startSite()])
+    site.answers.set("/crm", () => Response.json({ error: `no such client: ${personal}` }, { status: 422 }))
+    const object = { id: "cli_1", name: personal }
+    await site.deliver({ id: "evt_failed", type: "client.updated", account: "acct_9", object })
+    await untilLane("crm", ({ deadLetters }) => deadLetters === 1)
+    await untilLane("audit", ({ backlog }) => backlog === 0)
+    page = await browser.newPage()
+    page.setDefaultTimeout(15_000)
+  }, 60_000)
+  afterAll(async () => {
+    await browser?.close()
+    await site?.stop()
+  })
+
+  const untilLane = async (name: string, holds: (lane: { deadLetters: number; backlog: number }) => boolean) => {
+    for (;;) {
+      const { lanes } = JSON.parse(await site.run("status", "--json"))
+      if (holds(lanes.find((lane: { name: string }) => lane.name === name))) return
+      await Bun.sleep(100)
+    }
+  }
+  const show = async (view: string) => {
+    await page.goto(`${site.url}/#/${view}`)
+    await page.reload()
+    await page.locator("[aria-busy=true]").waitFor({ state: "detached" })
+  }
+
+  for (const screen of screens) {
+    test(`shows the failed sink first, with the service's answer, on a screen ${screen.width} wide`, async () => {
+      await page.setViewportSize(screen)
+      await show("event/evt_failed")
+      const sinks = page.getByRole("list", { name: "Sinks" }).getByRole("listitem")
+      await sinks.first().waitFor()
+      expect(await sinks.getByRole("heading").allTextContents()).toEqual(["crm", "audit"])
+      const reason = sinks.first().getByText('answered 422; it says "no such client: ***"')
+      const { y = Number.NaN, height = Number.NaN } = (await reason.boundingBox()) ?? {}
+      expect(y + height).toBeLessThan(screen.height)
+      expect(await page.evaluate("document.body.textContent")).not.toContain("Lovelace")
+    })
+  }
+
+  test("says of an unknown id that it never came, or may not be kept any more, and what to look at", async () => {
+    await show("event/evt_unknown")
+    await page.getByText(/^evt_unknown never came: the journal still has every event since /).waitFor()
+    await page.getByText(/^In the sender's log, look for evt_unknown/).waitFor()
+    await page.route("**/api/v1/events/*", async (route) => {
+      const found = await (await route.fetch()).json()
+      await route.fulfill({ json: { ...found, kept: { ...found.kept, pruned: true } } })
+    })
+    await show("event/evt_unknown")
+    await page
+      .getByText(/an older event may have come and been deleted \(journal.retention, journal.maxSize\)/)
+      .waitFor()
+    await page.unroute("**/api/v1/events/*")
+  })
+
+  test("shows where a sink sends, without what may be a secret", async () => {
+    await show("sink/crm")
+    await page
+      .getByRole("definition")
+      .filter({ hasText: /^http:\/\/127\.0\.0\.1:\d+$/ })
+      .waitFor()
+  })
+})
