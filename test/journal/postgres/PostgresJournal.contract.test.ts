@@ -4,10 +4,12 @@ import * as PostgresJournal from "../../../src/journal/postgres/PostgresJournal.
 import * as DatabaseSchema from "../../../src/journal/postgres/tables/DatabaseSchema.ts"
 import { servicesOf } from "../../../src/journal/WholeJournal.ts"
 import { eventsContract } from "../../contract/eventsContract.ts"
+import { type CreateOnDisk, upkeepContract } from "../../contract/journal/upkeepContract.ts"
 import { journalContract } from "../../contract/journalContract.ts"
 import { suiteUnless } from "../../lib/lacking.ts"
 import { makePostgres, type Postgres, reasonToSkip, sharedPostgres } from "../../parts/Postgres.ts"
 import { openDatabase } from "./database.ts"
+import { relays, seconds } from "./relays.ts"
 
 let schemas = 0
 
@@ -36,10 +38,21 @@ const createOn =
     return () => Layer.effectContext(Effect.map(make, servicesOf))
   }
 
+/** One relay, as the contract of upkeep wants it. */
+const createOnDisk: CreateOnDisk = ({ retention, maxSize }) =>
+  Effect.map(relays, ({ start, sql }) => ({
+    open: start("one", retention, undefined, maxSize),
+    seconds,
+    damage: Effect.asVoid(
+      sql("UPDATE relay.log SET bytes = decode(repeat('00', octet_length(bytes)), 'hex') WHERE first % 2 = 0"),
+    ),
+  }))
+
 suiteUnless(reasonToSkip(), "the journal on PostgreSQL", () => {
   const create = createOn(sharedPostgres)
   journalContract("PostgreSQL", create)
   eventsContract("PostgreSQL", create)
+  upkeepContract("PostgreSQL", createOnDisk)
 })
 
 suiteUnless(reasonToSkip("debian"), "the journal on PostgreSQL 15", () => {

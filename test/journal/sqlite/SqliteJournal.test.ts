@@ -6,14 +6,16 @@ import { DatabaseSync } from "node:sqlite"
 import { Effect, Fiber } from "effect"
 import { backup, check, salvage } from "../../../src/journal/sqlite/maintenance/Maintenance.ts"
 import { relayVersion } from "../../../src/runtime/Version.ts"
+import { upkeepContract } from "../../contract/journal/upkeepContract.ts"
 import { journalContract } from "../../contract/journalContract.ts"
 import { it } from "../../lib/effect.ts"
 import { tries } from "../../lib/tries.ts"
 import { event, healthOf, settlement } from "../samples.ts"
-import { createSqlite, options } from "../temporary.ts"
+import { createOnDisk, createSqlite, options } from "../temporary.ts"
 import { appendAll, failure, ids, lane, session } from "./session.ts"
 
 journalContract("SqliteJournal", createSqlite)
+upkeepContract("SqliteJournal", createOnDisk)
 
 describe("SqliteJournal's dead letters", () => {
   it.live("take room with what was answered to their attempts, and give it back", () =>
