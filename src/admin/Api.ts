@@ -17,11 +17,12 @@ import { BadRequest, Forbidden, Invalid, NotFound, Refused, TooMany, Unavailable
 import { audit } from "./AuditApi.ts"
 import { Erasure, ErasureRequest } from "./ErasureApi.ts"
 import { DeliveryStatus, Event, Kept as KeptEvents } from "./EventApi.ts"
+import { EpochMillisFromString, LetterSelection, letterQuery, selectionQuery } from "./EventSelection.ts"
 import { Fleet } from "./FleetApi.ts"
 import { History, Hour, LaneHistory, Totals } from "./HistoryApi.ts"
 import { Attempt, Imported, Kept } from "./ImportLine.ts"
 import { Refusals } from "./RefusedRequest.ts"
-import { DeadLettersPreview, Outcome, Replays, Stayed } from "./ReplayApi.ts"
+import { DeadLettersPreview, Replays, Stayed } from "./ReplayApi.ts"
 import { Routes } from "./RoutesApi.ts"
 import { Tap, TapLine, tapFilter, tapPosition } from "./TapApi.ts"
 
@@ -29,13 +30,13 @@ export * from "./ApiErrors.ts"
 export { AuditPage, AuditRecord } from "./AuditApi.ts"
 export * from "./ErasureApi.ts"
 export * from "./EventApi.ts"
+export { type EventSelection, type LetterSelection, outcomes } from "./EventSelection.ts"
 export * from "./HistoryApi.ts"
 export * from "./ReplayApi.ts"
 export * from "./RoutesApi.ts"
 export { type Tap, TapLine, Tapped } from "./TapApi.ts"
 
 const optional = Schema.optionalKey
-const EpochMillisFromString = Schema.FiniteFromString.annotate({ description: "Epoch milliseconds" })
 const limit = optional(Schema.FiniteFromString.check(Schema.isBetween({ minimum: 1, maximum: 1000 })))
 
 /** The journal's health and size. `red`: events were lost or damaged; `message` says which. */
@@ -222,12 +223,8 @@ export type EventReports = typeof EventReports.Type
 /** With the signed bytes in base64, because they need not be UTF-8. */
 export const DeadLetterInFull = Schema.Struct({ ...DeadLetter.fields, signature: Schema.String, body: Schema.String })
 
-/** By lane and by a pattern of event types; all where neither is given. */
-const Filter = Schema.Struct({ lane: optional(Schema.String), type: optional(Schema.String) })
-export type Filter = typeof Filter.Type
-
-/** Dead letters by their ids, or by a filter. */
-export const Selection = Schema.Union([Schema.Struct({ ids: Schema.NonEmptyArray(Schema.String) }), Filter])
+/** Dead letters by their ids, or all that are selected. */
+export const Selection = Schema.Union([Schema.Struct({ ids: Schema.NonEmptyArray(Schema.String) }), LetterSelection])
 export type Selection = typeof Selection.Type
 
 /** The result of a reload: the changes that it made, and its warnings. */
@@ -340,7 +337,7 @@ export class Lanes extends HttpApiGroup.make("lanes").add(
 export class DeadLetters extends HttpApiGroup.make("deadLetters").add(
   HttpApiEndpoint.get("list", "/dead-letters", {
     query: {
-      ...Filter.fields,
+      ...letterQuery,
       before: optional(Schema.String),
       limit,
     },
@@ -374,15 +371,7 @@ export class DeadLetters extends HttpApiGroup.make("deadLetters").add(
 export class Events extends HttpApiGroup.make("events").add(
   HttpApiEndpoint.get("list", "/events", {
     query: {
-      /** A pattern of event types. */
-      type: optional(Schema.String),
-      account: optional(Schema.String),
-      webhook: optional(Schema.String),
-      /** Received at or after this time. */
-      since: optional(EpochMillisFromString),
-      /** Received before this time. */
-      until: optional(EpochMillisFromString),
-      outcome: optional(Outcome),
+      ...selectionQuery,
       /** Delivered to a sink at or after this time. */
       deliveredAfter: optional(EpochMillisFromString),
       /** With more attempts than that at a sink. */

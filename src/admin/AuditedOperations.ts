@@ -1,10 +1,11 @@
 /** The operations of the admin API that the audit log records, and what it is told of each. */
 import { sha256 } from "../event/Sha256.ts"
 import { count } from "../formats/Amounts.ts"
+import type { Selection } from "./Api.ts"
 import type { Erasure, ErasureRequest } from "./ErasureApi.ts"
 import { sequenceOf } from "./EventName.ts"
 import type { ReplayRequest } from "./ReplayApi.ts"
-import { replayWords } from "./ReplayCommand.ts"
+import { letterWords, replayWords } from "./ReplayCommand.ts"
 
 /** The audit log says this of an operation. */
 interface Told<Asked, Answer> {
@@ -43,18 +44,14 @@ interface Named {
   readonly params: { readonly name: string }
 }
 interface Selected {
-  readonly payload: { readonly ids?: ReadonlyArray<string>; readonly lane?: string; readonly type?: string }
+  readonly payload: Selection
 }
 interface Counted {
   readonly count: number
 }
 
 const named = ({ params }: Named): string => params.name
-const selected = ({ payload: { ids, lane, type } }: Selected): string => {
-  if (ids !== undefined) return ids.join(" ")
-  if (lane === undefined && type === undefined) return "--all"
-  return [...(lane === undefined ? [] : ["--sink", lane]), ...(type === undefined ? [] : ["--type", type])].join(" ")
-}
+const selected = ({ payload }: Selected): string => letterWords(payload).join(" ")
 const events = (answer: Counted): string => count(answer.count, "event")
 const letters = (answer: Counted): string => count(answer.count, "dead letter")
 

@@ -8,7 +8,8 @@ import * as DeadLetterId from "../journal/DeadLetterId.ts"
 import type { JournalError, StoredDeadLetter } from "../journal/Journal.ts"
 import * as Api from "./Api.ts"
 import * as Answers from "./AttemptAnswers.ts"
-import { noLane, requirePatterns, unavailable } from "./Refusals.ts"
+import { ofQuery } from "./EventSelection.ts"
+import { noLane, requireSelectable, unavailable } from "./Refusals.ts"
 import { Summary } from "./ReplaySummary.ts"
 import * as SelectedDeadLetters from "./SelectedDeadLetters.ts"
 import { type OnProgress, Work } from "./Work.ts"
@@ -40,7 +41,7 @@ export const layer = HttpApiBuilder.group(
     const ingest = yield* Ingest
     const work = yield* Work
 
-    const { pages, find, all } = SelectedDeadLetters.of(archive)
+    const { matching, find, all } = SelectedDeadLetters.of(archive)
 
     /** Changes all that a selection means, oldest first: sinks that keep an order get them in it. */
     const changeAll = Effect.fnUntraced(function* (selection: Api.Selection, change: Change, onProgress: OnProgress) {
@@ -56,8 +57,9 @@ export const layer = HttpApiBuilder.group(
     })
 
     /** A mistyped name must not look like a lane without dead letters, nor a mistyped pattern like types without any. */
-    const requireKnown = Effect.fnUntraced(function* ({ lane: name, type }: Api.Filter) {
-      yield* requirePatterns(type)
+    const requireKnown = Effect.fnUntraced(function* (selection: Api.LetterSelection) {
+      yield* requireSelectable(selection)
+      const name = selection.sink
       if (name === undefined) return
       const lanes = yield* Effect.mapError(archive.lanes, unavailable)
       if (!lanes.some((lane) => lane.name === name)) return yield* noLane(name)
@@ -81,15 +83,16 @@ export const layer = HttpApiBuilder.group(
     }
 
     return handlers.handleAll({
-      list: Effect.fnUntraced(function* ({ query: { before, limit = 100, ...filter } }) {
-        yield* requireKnown(filter)
+      list: Effect.fnUntraced(function* ({ query: { before, limit = 100, ...query } }) {
+        const selection = ofQuery(query)
+        yield* requireKnown(selection)
         if (before !== undefined && DeadLetterId.parse(before) === undefined) {
           return yield* new Api.Refused({
             message: `there is no place ${before}: it is the id that ended the page before`,
           })
         }
-        return yield* pages(filter, limit, before).pipe(
-          Stream.flatMap((page) => Stream.fromIterable(page.map(listed))),
+        return yield* matching(selection, limit, before).pipe(
+          Stream.map(listed),
           Stream.take(limit),
           Stream.runCollect,
           Effect.mapError(unavailable),

@@ -1,8 +1,8 @@
 /** An event as the admin API tells of it: its state at each sink, and its story. */
 import { Schema } from "effect"
 import { EpochMillis, Millis } from "../event/Quantities.ts"
+import { states } from "./EventSelection.ts"
 import { Attempt } from "./ImportLine.ts"
-import { states } from "./ReplayApi.ts"
 
 const optional = Schema.optionalKey
 

@@ -11,7 +11,8 @@ import * as Api from "./Api.ts"
 import { erase } from "./ErasureRun.ts"
 import { readings } from "./EventName.ts"
 import { eventOf, reportsOf } from "./EventReport.ts"
-import { refusedOr, requirePatterns, unavailable } from "./Refusals.ts"
+import { ofQuery } from "./EventSelection.ts"
+import { refusedOr, requireSelectable, unavailable } from "./Refusals.ts"
 import { Work } from "./Work.ts"
 
 /** One id has the event and its copies; no more of them are shown. */
@@ -36,10 +37,10 @@ export const layer = HttpApiBuilder.group(
     const work = yield* Work
     const active = yield* ActiveConfig
     return handlers.handleAll({
-      list: Effect.fnUntraced(function* ({ query: { type, limit = 50, ...query } }) {
-        yield* requirePatterns(type)
-        const found = archive.events({ ...query, ...(type !== undefined && { types: [type] }), limit })
-        const page = yield* Effect.mapError(found, refusedOr)
+      list: Effect.fnUntraced(function* ({ query: { limit = 50, ...query } }) {
+        const selection = ofQuery(query)
+        yield* requireSelectable(selection)
+        const page = yield* Effect.mapError(archive.events({ ...selection, limit }), refusedOr)
         const kept = yield* Effect.mapError(keptFor(archive, page), unavailable)
         return { ...page, ...kept, events: page.events.map((found) => eventOf(found, active.current.config)) }
       }),

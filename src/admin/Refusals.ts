@@ -33,3 +33,14 @@ export const requirePatterns = (...types: ReadonlyArray<string | undefined>): Ef
   }
   return Effect.void
 }
+
+/** Fails unless each of the types is a pattern, and events can have all that is selected. */
+export const requireSelectable = (selection: Api.EventSelection): Effect.Effect<void, Api.Refused> => {
+  const { types, outcome, sink, endedSince, endedUntil } = selection
+  const isOfSink = sink !== undefined || endedSince !== undefined || endedUntil !== undefined
+  return outcome === "unrouted" && isOfSink
+    ? Effect.fail(
+        new Api.Refused({ message: "unrouted events went to no sink: ask for them without a sink or an end" }),
+      )
+    : requirePatterns(...(types ?? []))
+}

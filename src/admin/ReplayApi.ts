@@ -7,24 +7,7 @@ import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
 import { EpochMillis } from "../event/Quantities.ts"
 import { NotFound, Refused, Unavailable } from "./ApiErrors.ts"
-
-/** The states of an event at a sink. */
-export const states = [
-  "delivered",
-  "pending",
-  "retrying",
-  "dead",
-  "dropped",
-  "replayed",
-  "moved",
-  "laneRemoved",
-  "unrecorded",
-] as const
-/** A search selects events by a state at one of their sinks, or events that went to none. */
-export const outcomes = [...states, "unrouted"] as const
-export const Outcome = Schema.Literals(outcomes).annotate({
-  message: `outcome is one of ${outcomes.join(", ")}`,
-})
+import { EventSelection } from "./EventSelection.ts"
 
 const optional = Schema.optionalKey
 
@@ -32,16 +15,8 @@ const optional = Schema.optionalKey
 export const ReplayEvents = Schema.Struct({
   /** An event's id, or its place in the log: `seq_42`. */
   id: optional(Schema.String),
-  /** Patterns of event types, one of which matches. */
-  types: optional(Schema.NonEmptyArray(Schema.String)),
-  account: optional(Schema.String),
-  webhook: optional(Schema.String),
-  /** Received at or after this time. */
-  since: optional(EpochMillis),
-  /** Received before this time. */
-  until: optional(EpochMillis),
-  /** That at one of its sinks or, to the sinks that it was routed to, at that sink. */
-  outcome: optional(Outcome),
+  /** To the sinks that it was routed to, an event goes to those where the selection finds it. */
+  ...EventSelection.fields,
   /** Only beyond this place: where an earlier replay had come to, its `reached`. */
   after: optional(Schema.String),
   /** No further than this place. Without it, no further than the newest event at the start. */

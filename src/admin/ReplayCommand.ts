@@ -1,17 +1,44 @@
-/** A replay as the words of its command: those of `relay replay` that choose the same events. */
+/** Selections as words of commands: those that choose the same events. */
 import { instant } from "../formats/Amounts.ts"
+import type { EventSelection, Selection } from "./Api.ts"
 import type { Replay } from "./ReplayApi.ts"
 
+const flags = {
+  sink: "--sink",
+  outcome: "--outcome",
+  types: "--type",
+  account: "--account",
+  webhook: "--webhook",
+  since: "--since",
+  until: "--until",
+  endedSince: "--ended-since",
+  endedUntil: "--ended-until",
+} as const satisfies Record<keyof EventSelection, string>
+
+/** The command line's flags of a selection. */
+export const selectionWords = (selection: EventSelection): ReadonlyArray<string> =>
+  (Object.keys(flags) as Array<keyof typeof flags>).flatMap((key) => {
+    const value = selection[key]
+    if (value === undefined) return []
+    return [value].flat().flatMap((one) => [flags[key], typeof one === "number" ? instant(one) : one])
+  })
+
+/** The command of a replay. */
 export const replayWords = ({ events, to }: Pick<Replay, "events" | "to">): ReadonlyArray<string> => {
-  const { id, types = [], since, until, ...filters } = events
-  const time = (name: string, at: number | undefined) => (at === undefined ? [] : [name, instant(at)])
+  const { id, after, through, ...selection } = events
   return [
     "replay",
     ...(id === undefined ? [] : [id]),
-    ...(to === "routed" ? ["--routed"] : ["--sink", to.sink]),
-    ...types.flatMap((type) => ["--type", type]),
-    ...time("--since", since),
-    ...time("--until", until),
-    ...Object.entries(filters).flatMap(([name, value]) => [`--${name}`, String(value)]),
+    ...(to === "routed" ? ["--routed"] : ["--to", to.sink]),
+    ...selectionWords(selection),
+    ...(after === undefined ? [] : ["--after", after]),
+    ...(through === undefined ? [] : ["--through", through]),
   ]
+}
+
+/** The dead letters of `relay dlq replay` and `relay dlq drop`. */
+export const letterWords = (selection: Selection): ReadonlyArray<string> => {
+  if ("ids" in selection) return selection.ids
+  const words = selectionWords(selection)
+  return words.length === 0 ? ["--all"] : words
 }

@@ -11,8 +11,9 @@
  */
 import { Cause, Clock, Duration, Effect, Exit, Result, Schedule } from "effect"
 import type { RelayConfig } from "../config/Config.ts"
-import type { Archive, EventPage, EventQuery, FoundEvent, ReplayCounts } from "../journal/Archive.ts"
+import type { Archive, DeliveryStatus, EventPage, EventQuery, FoundEvent, ReplayCounts } from "../journal/Archive.ts"
 import { nextQuery } from "../journal/EventPages.ts"
+import { deliveryMatchOf } from "../journal/EventQuery.ts"
 import type { JournalError } from "../journal/Journal.ts"
 import { Refused } from "./ApiErrors.ts"
 import { named } from "./EventName.ts"
@@ -47,6 +48,7 @@ export class ReplayRun {
   readonly #options: RunOptions
   readonly #summary = new Summary()
   readonly #query: EventQuery
+  readonly #isSelected: (delivery: DeliveryStatus) => boolean
   readonly #through: string
   readonly #startedAt: number
   /** Events that the log held at the start. */
@@ -58,24 +60,20 @@ export class ReplayRun {
   #endedAt: number | undefined
 
   private constructor(options: RunOptions, at: { readonly held: number; readonly end: string; readonly now: number }) {
-    const { id, types, account, webhook, since, until, outcome, after = "", through = at.end } = options.request.events
+    const { id, after = "", through = at.end, ...selection } = options.request.events
     this.#options = options
     this.#through = through
     this.#startedAt = at.now
     this.#held = at.held
     this.#reached = after
     this.#query = {
+      ...selection,
       ...(id !== undefined && named(id)),
-      ...(types !== undefined && { types }),
-      ...(account !== undefined && { account }),
-      ...(webhook !== undefined && { webhook }),
-      ...(since !== undefined && { since }),
-      ...(until !== undefined && { until }),
-      ...(outcome !== undefined && { outcome }),
       after,
       through,
       limit: pageSize,
     }
+    this.#isSelected = deliveryMatchOf(this.#query) ?? (() => true)
   }
 
   static readonly make = Effect.fnUntraced(function* (options: RunOptions) {
@@ -192,12 +190,13 @@ export class ReplayRun {
 
   /** The sinks that an event goes to; a sink that was renamed has its new name. */
   #sinksOf({ deliveries }: FoundEvent, onRemoved: (sink: string) => void = () => {}): ReadonlyArray<string> {
-    const { to, events } = this.#options.request
+    const { to } = this.#options.request
     if (to !== "routed") return [to.sink]
     const { sinks } = this.#options.config()
     const found = new Set<string>()
-    for (const { sink, outcome } of deliveries) {
-      if (events.outcome !== undefined && events.outcome !== outcome) continue
+    for (const delivery of deliveries) {
+      if (!this.#isSelected(delivery)) continue
+      const { sink } = delivery
       const now = sinks.find(({ name }) => name === sink) ?? sinks.find(({ renamedFrom }) => renamedFrom === sink)
       if (now === undefined) onRemoved(sink)
       else found.add(now.name)

@@ -5,7 +5,7 @@ import { instant } from "../formats/Amounts.ts"
 import { Archive } from "../journal/Archive.ts"
 import { NotFound, Refused, type Replay, type ReplayRequest, type Unavailable } from "./Api.ts"
 import { readings } from "./EventName.ts"
-import { noSink, requirePatterns, unavailable } from "./Refusals.ts"
+import { noSink, requireSelectable, unavailable } from "./Refusals.ts"
 import { ReplayRun } from "./ReplayRun.ts"
 import { Work } from "./Work.ts"
 
@@ -44,7 +44,7 @@ export class Replays extends Context.Service<
       let started = 0
 
       const check = Effect.fnUntraced(function* ({ events, to }: ReplayRequest) {
-        yield* requirePatterns(...(events.types ?? []))
+        yield* requireSelectable(events)
         const running = [...kept.values()].filter(({ run }) => !run.hasEnded)
         if (to !== "routed" && !active.current.config.sinks.some(({ name }) => name === to.sink)) {
           return yield* noSink(to.sink)

@@ -2,7 +2,9 @@
 import { Effect, Option, Stream } from "effect"
 import type { Archive } from "../journal/Archive.ts"
 import * as DeadLetterId from "../journal/DeadLetterId.ts"
-import type { Filter, Selection } from "./Api.ts"
+import { matchOf } from "../journal/EventQuery.ts"
+import type { StoredDeadLetter } from "../journal/LaneInfo.ts"
+import type { LetterSelection, Selection } from "./Api.ts"
 
 /** A selection is read and changed in steps of this many. */
 export const step = 500
@@ -13,19 +15,31 @@ const justAbove = (id: string): { readonly lane: string; readonly before: string
   return key && { lane: key.lane, before: DeadLetterId.of(key.lane, key.sequence + 1) }
 }
 
+const isSelectedBy = (selection: LetterSelection) => {
+  const match = matchOf({ ...selection, limit: 1 })
+  return ({ lane, sequence, at, attempts, entry: { event, sinks } }: StoredDeadLetter) =>
+    match.event(sequence, event, sinks) && match.deliveries([{ sink: lane, outcome: "dead", at, attempts }])
+}
+
 export const of = (archive: Archive["Service"]) => {
   /**
-   * Page after page of what a filter selects, downwards by id: a dead letter
-   * that is added meanwhile is above the walk and not included. A page has
-   * its bodies with it, and so is shorter than `limit` where they are large.
+   * The selected dead letters, downwards by id. A dead letter that is added
+   * meanwhile is above the walk and not included. The first read has `first`.
    */
-  const pages = (filter: Filter, limit = step, before?: string) =>
-    Stream.paginate(before, (before) =>
-      Effect.map(archive.deadLetters({ ...filter, ...(before !== undefined && { before }), limit }), (page) => [
-        page.length === 0 ? [] : [page],
-        Option.map(Option.fromNullishOr(page.at(-1)), ({ id }) => id),
+  const matching = (selection: LetterSelection, first = step, before?: string) => {
+    const { sink, types = [] } = selection
+    const [type, ...others] = types
+    const query = {
+      ...(sink !== undefined && { lane: sink }),
+      ...(others.length === 0 && type !== undefined && { type }),
+    }
+    return Stream.paginate({ before, limit: first }, ({ before, limit }) =>
+      Effect.map(archive.deadLetters({ ...query, ...(before !== undefined && { before }), limit }), (page) => [
+        page,
+        Option.map(Option.fromNullishOr(page.at(-1)), ({ id }) => ({ before: id, limit: step })),
       ]),
-    )
+    ).pipe(Stream.filter(isSelectedBy(selection)))
+  }
 
   /** One dead letter; `undefined` if none has this id. */
   const find = Effect.fnUntraced(function* (id: string) {
@@ -40,7 +54,7 @@ export const of = (archive: Archive["Service"]) => {
           Stream.mapEffect(find),
           Stream.filter((letter) => letter !== undefined),
         )
-      : Stream.flatMap(pages(selection), Stream.fromIterable)
+      : matching(selection)
 
-  return { pages, find, all }
+  return { matching, find, all }
 }

@@ -74,11 +74,17 @@ export interface EventQuery {
   readonly since?: number
   /** Epoch milliseconds, excluded. */
   readonly until?: number
-  /** That of at least one sink; `unrouted` went to none. */
+  /** The conditions from here to `attemptsOver` hold at one sink, all at the same. */
+  readonly sink?: string
+  /** `unrouted` went to no sink. */
   readonly outcome?: DeliveryState | "unrouted"
-  /** Delivered to at least one sink at that time or later: epoch milliseconds. */
+  /** When it came to its outcome, if it has ended: epoch milliseconds, included. */
+  readonly endedSince?: number
+  /** Epoch milliseconds, excluded. */
+  readonly endedUntil?: number
+  /** Delivered at that time or later: epoch milliseconds. */
   readonly deliveredAfter?: number
-  /** With more attempts than that at one sink. Of several such conditions all hold at the same sink. */
+  /** With more attempts than that. */
   readonly attemptsOver?: number
   /** Also entries that a relay stored in vain, because another one had the event: they have its bytes. */
   readonly duplicates?: boolean
@@ -135,10 +141,25 @@ export interface Match {
 
 const isOr = <A>(wanted: A | undefined, value: A): boolean => wanted === undefined || wanted === value
 
+/** A query's conditions on the state at one sink; `undefined` if it has none. */
+export const deliveryMatchOf = (query: EventQuery): ((delivery: DeliveryStatus) => boolean) | undefined => {
+  const { sink, endedSince, endedUntil, deliveredAfter, attemptsOver } = query
+  const outcome = query.outcome === "unrouted" ? undefined : query.outcome
+  const conditions = [sink, outcome, endedSince, endedUntil, deliveredAfter, attemptsOver]
+  if (conditions.every((condition) => condition === undefined)) return undefined
+  return (delivery) =>
+    isOr(sink, delivery.sink) &&
+    isOr(outcome, delivery.outcome) &&
+    (endedSince === undefined || (delivery.at ?? Number.NEGATIVE_INFINITY) >= endedSince) &&
+    (endedUntil === undefined || (delivery.at ?? Number.POSITIVE_INFINITY) < endedUntil) &&
+    (deliveredAfter === undefined || (delivery.outcome === "delivered" && (delivery.at ?? 0) >= deliveredAfter)) &&
+    (attemptsOver === undefined || (delivery.tries ?? 0) > attemptsOver)
+}
+
 /** A query as predicates. */
 export const matchOf = (query: EventQuery): Match => {
   const { id, sequence, account, webhook, since = 0, until = Number.POSITIVE_INFINITY, outcome } = query
-  const { deliveredAfter, attemptsOver } = query
+  const delivery = deliveryMatchOf(query)
   const patterns = (query.types ?? []).map(Pattern.make)
   const kind = ({ type, webhook: by, sinks }: Kind): boolean =>
     isOr(webhook, by) &&
@@ -153,16 +174,6 @@ export const matchOf = (query: EventQuery): Match => {
       event.receivedAt >= since &&
       event.receivedAt < until &&
       kind({ type: event.type, webhook: event.webhook, sinks }),
-    deliveries: (deliveries) => {
-      const wanted = outcome === "unrouted" ? undefined : outcome
-      if (wanted === undefined && deliveredAfter === undefined && attemptsOver === undefined) return true
-      return deliveries.some(
-        (delivery) =>
-          isOr(wanted, delivery.outcome) &&
-          (deliveredAfter === undefined ||
-            (delivery.outcome === "delivered" && (delivery.at ?? 0) >= deliveredAfter)) &&
-          (attemptsOver === undefined || (delivery.tries ?? 0) > attemptsOver),
-      )
-    },
+    deliveries: (deliveries) => delivery === undefined || deliveries.some(delivery),
   }
 }

@@ -68,15 +68,19 @@ const requests: Readonly<
   "relay.restart": { path: "/restart", record: { what: "restart", on: "", note: "process 4242 was started" } },
   "deadLetters.drop": {
     path: "/dead-letters/drop",
-    body: { lane: "lake", type: "client.*" },
-    record: { what: "dlq drop", on: "--sink lake --type client.*", note: "0 dead letters" },
+    body: { sink: "lake", types: ["client.*"], since: 0 },
+    record: {
+      what: "dlq drop",
+      on: "--sink lake --type client.* --since 1970-01-01T00:00:00.000Z",
+      note: "0 dead letters",
+    },
   },
   "replays.start": {
     path: "/replays",
     body: { events: { types: ["client.**"], account: "acct_1" }, to: { sink: "lake" } },
     record: {
       what: "replay",
-      on: "--sink lake --type client.** --account acct_1",
+      on: "--to lake --type client.** --account acct_1",
       note: expect.stringContaining("started as"),
     },
   },
@@ -157,7 +161,7 @@ describe("the audit log", () => {
       })
       yield* send("/reload", undefined)
       yield* send("/lanes/lake/drop", undefined)
-      yield* send("/dead-letters/drop", { type: "a[" })
+      yield* send("/dead-letters/drop", { types: ["a["] })
       const failing = yield* opened({ reload: Effect.fail(new ReloadRefused({ reason: "journal", ...refusal })) })
       yield* failing.send("/reload", undefined)
       expect((yield* records()).records.map(({ what, result, note }) => [what, result, note])).toEqual([

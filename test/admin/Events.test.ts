@@ -102,7 +102,7 @@ describe("events of the admin API", () => {
       const { ask, list } = yield* kept()
       const sequences = (query: string) => Effect.map(list(query), ({ events }) => events.map((one) => one.sequence))
       expect(yield* sequences("")).toEqual([3, 2, 1])
-      expect(yield* sequences("type=client.*")).toEqual([2])
+      expect(yield* sequences("types=client.*")).toEqual([2])
       expect(yield* sequences("account=acct_1&webhook=scheduling")).toEqual([2, 1])
       expect(yield* sequences("since=10&until=20")).toEqual([1])
       expect(yield* sequences("outcome=dead")).toEqual([2])
@@ -112,7 +112,7 @@ describe("events of the admin API", () => {
       expect(listed).not.toContain(person)
       const lost = yield* ask("/api/v1/events?outcome=lost")
       expect([lost.status, yield* text(lost)]).toEqual([400, expect.stringContaining("outcome is one of delivered")])
-      const bad = yield* ask("/api/v1/events?type=client..x")
+      const bad = yield* ask("/api/v1/events?types=client..x")
       expect([bad.status, yield* json(bad)]).toEqual([
         409,
         expect.objectContaining({ message: expect.stringMatching(/^the type client\.\.x: .*empty segment/) }),

@@ -53,6 +53,18 @@ const eachState = Effect.gen(function* () {
 const memory = MemoryJournal.layer
 
 describe("a replay", () => {
+  it.live("of a sink's events takes those with the outcome there, and sends them to just that sink as routed", () =>
+    Effect.gen(function* () {
+      yield* eachState
+      const events = { sink: "lake", outcome: "dead" } as const
+      expect((yield* run({ events, to: "routed" })).count).toBe(1)
+      expect(yield* above(6)).toEqual([["c", "lake", true]])
+      expect((yield* run({ events: { sink: "audit", outcome: "dead" }, to: { sink: "lake" } })).count).toBe(0)
+      expect((yield* run({ events, to: { sink: "audit" } })).count).toBe(1)
+      expect(yield* above(7)).toEqual([["c", "audit", true]])
+    }).pipe(Effect.provide(memory), Effect.orDie),
+  )
+
   it.live("and its dry run agree with each other and with a reader of everything, whatever is asked for", () =>
     Effect.gen(function* () {
       const random = seeded(7)

@@ -385,10 +385,46 @@ describe("the admin API", () => {
       expect(next).toMatchObject([{ id: "lake:3" }, { id: "lake:2" }])
       const nowhere = yield* admin.ask("/api/v1/dead-letters?before=zzz")
       expect([nowhere.status, yield* text(nowhere)]).toEqual([409, expect.stringContaining("there is no place zzz")])
-      const typed = yield* json(yield* admin.ask("/api/v1/dead-letters?type=block.created"))
+      const typed = yield* json(yield* admin.ask("/api/v1/dead-letters?types=block.created"))
       expect(typed).toHaveLength(2)
-      expect(yield* json(yield* admin.ask("/api/v1/dead-letters?type=block.*"))).toEqual(typed)
+      expect(yield* json(yield* admin.ask("/api/v1/dead-letters?types=block.*"))).toEqual(typed)
       expect((yield* admin.ask("/api/v1/dead-letters?limit=0")).status).toBe(400)
+    }).pipe(Effect.orDie),
+  )
+
+  it.live("selects dead letters by sink, type, account, webhook, and the times of receipt and death", () =>
+    Effect.gen(function* () {
+      const admin = yield* start()
+      const { journal } = admin
+      for (const lane of ["lake", "crm"]) yield* journal.openLane(lane)
+      for (const sequence of [1, 2, 3, 4]) {
+        const facts = { accountId: `acct_${sequence % 2}`, webhook: `web_${sequence}`, receivedAt: sequence * 100 }
+        const type = sequence === 4 ? "client.created" : "block.created"
+        yield* journal.append(event(`evt_${sequence}`, { type, ...facts }), ["lake", "crm"])
+        const died = { sequence, at: sequence * 1_000, refunded: 0, failed: [] }
+        for (const lane of ["lake", "crm"]) yield* journal.settle([settlement(lane, sequence, { deadLetter: [died] })])
+      }
+      const list = (query: string) =>
+        Effect.map(Effect.flatMap(admin.ask(`/api/v1/dead-letters?sink=lake&${query}`), json), (letters) =>
+          (letters as ReadonlyArray<{ readonly id: string }>).map(({ id }) => id).join(" "),
+        )
+      expect(yield* list("since=200&until=400")).toBe("lake:3 lake:2")
+      expect(yield* list("since=200&until=400&limit=1")).toBe("lake:3")
+      expect(yield* list("since=200&until=400&limit=1&before=lake:3")).toBe("lake:2")
+      expect(yield* list("endedSince=4000")).toBe("lake:4")
+      expect(yield* list("endedUntil=2000")).toBe("lake:1")
+      expect(yield* list("account=acct_1")).toBe("lake:3 lake:1")
+      expect(yield* list("account=acct_1&webhook=web_3")).toBe("lake:3")
+      expect(yield* list("types=client.*&types=x.y")).toBe("lake:4")
+      const selection = { sink: "lake", since: 200, until: 400 }
+      const preview = yield* json(yield* admin.post("/api/v1/dead-letters/preview", selection))
+      expect(preview).toMatchObject({ count: 2, groups: [{ sink: "lake", count: 2 }] })
+      const replayed = yield* json(yield* admin.post("/api/v1/dead-letters/replay", selection))
+      expect(replayed).toEqual({ count: 2, stayed: [], erased: 0 })
+      const dropped = yield* json(yield* admin.post("/api/v1/dead-letters/drop", { account: "acct_1", until: 300 }))
+      expect(dropped).toEqual({ count: 2 })
+      const left = yield* journal.deadLetters({ limit: 10 })
+      expect(left.map(({ id }) => id)).toEqual(["lake:4", "crm:4", "crm:3", "crm:2"])
     }).pipe(Effect.orDie),
   )
 
@@ -413,7 +449,7 @@ describe("the admin API", () => {
       const count = (path: string, body: unknown) =>
         Effect.flatMap(admin.post(`/api/v1/dead-letters/${path}`, body), json)
       expect(yield* count("drop", { ids: ["lake:1", "lake:9999"] })).toEqual({ count: 1 })
-      expect(yield* count("replay", { type: "block.*" })).toEqual({ count: 601, stayed: [], erased: 0 })
+      expect(yield* count("replay", { types: ["block.*"] })).toEqual({ count: 601, stayed: [], erased: 0 })
       expect(yield* count("drop", {})).toEqual({ count: 601 })
       expect(yield* admin.journal.deadLetters({ limit: 10 })).toEqual([])
     }).pipe(Effect.orDie),
@@ -428,7 +464,7 @@ describe("the admin API", () => {
         { id: "lake:1" },
         { lanes: "lake" },
         { ids: "lake:1" },
-        { ids: ["lake:1"], lane: "lake" },
+        { ids: ["lake:1"], sink: "lake" },
       ]) {
         expect((yield* admin.post("/api/v1/dead-letters/drop", body)).status).toBe(400)
       }
@@ -442,22 +478,22 @@ describe("the admin API", () => {
       const admin = yield* start()
       yield* letters(admin, 2)
       const answers = [
-        yield* admin.ask("/api/v1/dead-letters?lane=lakes"),
-        yield* admin.post("/api/v1/dead-letters/replay", { lane: "lakes" }),
-        yield* admin.post("/api/v1/dead-letters/drop", { lane: "lakes", type: "block.created" }),
+        yield* admin.ask("/api/v1/dead-letters?sink=lakes"),
+        yield* admin.post("/api/v1/dead-letters/replay", { sink: "lakes" }),
+        yield* admin.post("/api/v1/dead-letters/drop", { sink: "lakes", types: ["block.created"] }),
       ]
       for (const answer of answers) {
         expect(answer.status).toBe(404)
         expect(yield* json(answer)).toMatchObject({ message: expect.stringContaining("no lane lakes") })
       }
       for (const type of ["a..b", ""]) {
-        const refused = yield* admin.post("/api/v1/dead-letters/drop", { type })
+        const refused = yield* admin.post("/api/v1/dead-letters/drop", { types: [type] })
         expect([refused.status, yield* json(refused)]).toMatchObject([
           409,
           { message: expect.stringContaining("empty") },
         ])
       }
-      expect((yield* admin.ask("/api/v1/dead-letters?type=a..b")).status).toBe(409)
+      expect((yield* admin.ask("/api/v1/dead-letters?types=a..b")).status).toBe(409)
       expect(yield* admin.journal.deadLetters({ limit: 10 })).toHaveLength(2)
     }).pipe(Effect.orDie),
   )

@@ -125,7 +125,7 @@ describe("every command", () => {
       ["lanes", "pause", "audit"],
       ["dlq", "list"],
       ["dlq", "replay", "--all"],
-      ["replay", "--sink", "audit", "--since", "1 hour"],
+      ["replay", "--to", "audit", "--since", "1 hour"],
       ["journal", "acknowledge"],
       ["journal", "import", salvaged()],
     ]) {

@@ -308,7 +308,7 @@ const stopped = async (subject: Subject): Promise<ReadonlyArray<string>> =>
     .map(({ condition, message }) => `${condition}: ${message}`)
 
 const lettersSay = async (subject: Subject): Promise<ReadonlyArray<string>> => {
-  const letters = JSON.parse(await subject.ask("/api/v1/dead-letters?limit=100&lane=tested")) as ReadonlyArray<{
+  const letters = JSON.parse(await subject.ask("/api/v1/dead-letters?limit=100&sink=tested")) as ReadonlyArray<{
     readonly attempts: ReadonlyArray<{ readonly message: string }>
   }>
   return letters.flatMap(({ attempts }) => attempts.slice(-1).map(({ message }) => message))

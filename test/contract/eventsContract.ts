@@ -176,6 +176,37 @@ export const eventsContract = (name: string, create: Create): void => {
         }
       }))
 
+    test("are found at one sink, with the outcome that they have there and when they came to it", (journal) =>
+      Effect.gen(function* () {
+        for (const lane of ["lake", "crm"]) yield* journal.openLane(lane)
+        for (const id of ["a", "b"]) yield* journal.append(event(id), ["lake", "crm"])
+        yield* journal.append(event("c"), ["crm"])
+        yield* journal.settle([settlement("lake", 2, { delivered: [], deadLetter: [letter(1), letter(2)] })])
+        const died = { ...letter(3), at: 5_000 }
+        yield* journal.settle([settlement("crm", 3, { deadLetter: [died] })])
+        expect(yield* sequences(journal, { sink: "lake" })).toEqual([2, 1])
+        expect(yield* sequences(journal, { sink: "crm", outcome: "dead" })).toEqual([3])
+        expect(yield* sequences(journal, { sink: "crm", outcome: "delivered" })).toEqual([2, 1])
+        expect(yield* sequences(journal, { sink: "lake", outcome: "delivered" })).toEqual([])
+        // Dead at lake since 9, delivered at crm at 2,000, dead there since 5,000.
+        expect(yield* sequences(journal, { endedSince: 2_001 })).toEqual([3])
+        expect(yield* sequences(journal, { endedSince: 2_000, endedUntil: 5_000 })).toEqual([2, 1])
+        expect(yield* sequences(journal, { sink: "lake", endedSince: 10 })).toEqual([])
+        expect(yield* sequences(journal, { outcome: "dead", endedUntil: 10 })).toEqual([2, 1])
+        expect(yield* sequences(journal, { sink: "nope" })).toEqual([])
+        // A dead letter is at the sink that it was moved to.
+        yield* journal.moveLane("lake", "audit")
+        expect(yield* sequences(journal, { sink: "audit", outcome: "dead" })).toEqual([2, 1])
+        expect(yield* sequences(journal, { sink: "lake", outcome: "moved" })).toEqual([2, 1])
+      }))
+
+    test("of a sink that have not ended are found by no time of an end", (journal) =>
+      Effect.gen(function* () {
+        yield* eachState(journal)
+        expect(yield* sequences(journal, { sink: "lake", endedSince: 0 })).toEqual([3, 1])
+        expect(yield* sequences(journal, { sink: "lake", endedUntil: 9_999_999_999_999 })).toEqual([3, 1])
+      }))
+
     test("tell apart the lane that is no more and the one that holds them now", (journal) =>
       Effect.gen(function* () {
         yield* journal.openLane("audit")

@@ -220,7 +220,7 @@ suiteUnless(reasonToSkip(), "a rolling upgrade of relays on one PostgreSQL, unde
       ["status"],
       ["events", "--limit", "5"],
       ["dlq", "list"],
-      ["replay", "--sink", "late", "--since", "1 hour"],
+      ["replay", "--to", "late", "--since", "1 hour"],
     ]) {
       const { code, stdout, stderr } = await b.run(args)
       expect([args, code === 0 ? "" : stdout + stderr]).toEqual([args, ""])

@@ -7,7 +7,7 @@ import * as DeadLetterId from "../../journal/DeadLetterId.ts"
 import { ask } from "../support/adminClient.ts"
 import { attemptRows } from "../support/attempts.ts"
 import { failed, usage } from "../support/CommandError.ts"
-import { given, Json, limit, text, toggle, type } from "../support/flags.ts"
+import { given, Json, limit, text, toggle } from "../support/flags.ts"
 import {
   count,
   headedTable,
@@ -23,37 +23,24 @@ import {
 } from "../support/output.ts"
 import { withProgressBar } from "../support/progressBar.ts"
 import { preview } from "../support/replayReport.ts"
-import { requirePatterns } from "../support/requirePatterns.ts"
+import { letterFlags, selectionOf } from "../support/selection.ts"
 
-const sink = text(
-  "sink",
-  "NAME",
-  "Only of this sink; _quarantine has deliveries that were signed but could not be routed",
-)
 const all = toggle("all", "All dead letters")
 const ids = Argument.String("id").pipe(
   Argument.withDescription("Ids as `dlq list` shows them, such as lake:42"),
   Argument.variadic(),
 )
 
-interface Filter {
-  readonly sink: Option.Option<string>
-  readonly type: Option.Option<string>
-}
-
-const filterOf = ({ sink, type }: Filter) => given({ lane: sink, type })
+const choosing = { id: ids, ...letterFlags, all }
 
 /** Ids, a filter or `--all`: leaving all of them out never means everything. */
-export const selection = Effect.fnUntraced(function* (
-  chosen: Filter & { readonly id: ReadonlyArray<string>; readonly all: boolean },
-) {
-  yield* requirePatterns(Option.toArray(chosen.type))
-  const filter = filterOf(chosen)
+export const selection = Effect.fnUntraced(function* (chosen: Command.Command.Config.Infer<typeof choosing>) {
+  const filter = yield* selectionOf(chosen)
   const [first, ...rest] = chosen.id
   const filtered = Object.keys(filter).length > 0
   const ways = [first !== undefined, filtered, chosen.all].filter(Boolean).length
-  if (ways === 0) return yield* usage("name dead letters: give ids, --sink, --type or --all")
-  if (ways > 1) return yield* usage("give only one of: ids, a filter (--sink, --type), --all")
+  if (ways === 0) return yield* usage("name dead letters: give ids, --all, or filters such as --sink and --since")
+  if (ways > 1) return yield* usage("give only one of: ids, filters such as --sink and --since, --all")
   const selected: Selection = first === undefined ? filter : { ids: [first, ...rest] }
   return selected
 })
@@ -61,17 +48,16 @@ export const selection = Effect.fnUntraced(function* (
 const list = Command.make(
   "list",
   {
-    sink,
-    type,
+    ...letterFlags,
     limit,
     before: text("before", "ID", "Only older than this one, for the next page"),
   },
-  Effect.fn(function* ({ sink, type, limit, before }) {
-    yield* requirePatterns(Option.toArray(type))
+  Effect.fn(function* ({ limit, before, ...flags }) {
+    const selected = yield* selectionOf(flags)
     if (Option.isSome(before) && DeadLetterId.parse(before.value) === undefined) {
       return yield* usage(`--before ${plain(before.value)}: give an id as \`dlq list\` shows it, such as lake:42`)
     }
-    const query = { ...given({ lane: sink, type, before }), limit }
+    const query = { ...selected, ...given({ before }), limit }
     const letters = yield* ask((client) => client.deadLetters.list({ query }))
     if (yield* Json) return yield* printJson(letters)
     if (letters.length === 0) return yield* say("no dead letters")
@@ -157,7 +143,7 @@ const dryRun = Effect.fnUntraced(function* (payload: Selection) {
 
 const replay = Command.make(
   "replay",
-  { id: ids, sink, type, all, dryRun: toggle("dry-run", "Show how many would be sent and which, and send nothing") },
+  { ...choosing, dryRun: toggle("dry-run", "Show how many would be sent and which, and send nothing") },
   Effect.fn(function* (chosen) {
     const payload = yield* selection(chosen)
     if (chosen.dryRun) return yield* dryRun(payload)
@@ -181,7 +167,7 @@ const replay = Command.make(
 
 const drop = Command.make(
   "drop",
-  { id: ids, sink, type, all },
+  choosing,
   Effect.fn(function* (chosen) {
     const payload = yield* selection(chosen)
     const dropped = yield* withProgressBar(
@@ -200,6 +186,10 @@ export const dlq = Command.make("dlq").pipe(
     { command: "relay dlq show lake:42", description: "One of them in full" },
     { command: "relay dlq replay --sink lake --dry-run", description: "Count lake's dead letters, and show the first" },
     { command: "relay dlq replay --sink lake", description: "Send all of lake's again, once it works" },
+    {
+      command: "relay dlq replay --sink lake --since yesterday",
+      description: "Only events since yesterday, 00:00 UTC",
+    },
     {
       command: "relay dlq replay --sink _quarantine",
       description: "Route what could not be routed, by the current config",

@@ -1,17 +1,17 @@
 /** `relay events`: the events in the journal, and the outcome of each at each sink; and erasing them. */
-import { Effect, Option } from "effect"
+import { Effect } from "effect"
 import { Command, Flag } from "effect/cli"
-import { type Erasure, type ErasureRequest, type Event, outcomes } from "../../admin/Api.ts"
+import type { Erasure, ErasureRequest, Event } from "../../admin/Api.ts"
 import { sequenceOf } from "../../admin/EventName.ts"
 import { ask } from "../support/adminClient.ts"
 import { failed, usage } from "../support/CommandError.ts"
 import { nameOf } from "../support/eventReport.ts"
-import { account, given, Json, limit, since, text, toggle, type, until, webhook } from "../support/flags.ts"
+import { given, Json, limit, text, toggle } from "../support/flags.ts"
 import { count, headedTable, instant, plain, print, printJson, say, width } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
 import { timesOf } from "../support/parseTime.ts"
 import { withProgressBar } from "../support/progressBar.ts"
-import { requirePatterns } from "../support/requirePatterns.ts"
+import { eventFlags, selectionOf } from "../support/selection.ts"
 
 const stateOf = ({ sink, outcome, collecting, at, tries = 0, copy }: Event["sinks"][number]): string => {
   if (collecting === true) return `${sink} collecting`
@@ -119,15 +119,7 @@ const erase = Command.make(
 export const events = Command.make(
   "events",
   {
-    type,
-    account,
-    webhook,
-    since,
-    until,
-    outcome: Flag.Literals("outcome", outcomes).pipe(
-      Flag.withDescription("Only events with this outcome at a sink; unrouted are those that went to none"),
-      Flag.optional,
-    ),
+    ...eventFlags,
     deliveredAfter: text("delivered-after", "TIME", "Only events that a sink got at or after TIME"),
     attemptsOver: Flag.Int("attempts-over").pipe(
       Flag.withMetavar("N"),
@@ -137,9 +129,9 @@ export const events = Command.make(
     limit,
     before: text("before", "PLACE", "Only older than this place in the log, for the next page"),
   },
-  Effect.fn(function* ({ since, until, deliveredAfter, limit, ...flags }) {
-    yield* requirePatterns(Option.toArray(flags.type))
-    const query = { ...given(flags), ...(yield* timesOf({ since, until, deliveredAfter })), limit }
+  Effect.fn(function* ({ deliveredAfter, attemptsOver, before, limit, ...flags }) {
+    const selected = yield* selectionOf(flags)
+    const query = { ...selected, ...given({ attemptsOver, before }), ...(yield* timesOf({ deliveredAfter })), limit }
     const page = yield* ask((client) => client.events.list({ query }))
     if (yield* Json) return yield* printJson(page)
     if (page.events.length > 0) {
@@ -162,7 +154,7 @@ export const events = Command.make(
 ).pipe(
   Command.withSubcommands([erase]),
   Command.withExamples([
-    { command: "relay events --outcome dead", description: "Events that are dead letters of a sink" },
+    { command: "relay events --sink lake --outcome dead", description: "Events that are dead letters of lake" },
     {
       command: 'relay events --account acct_1 --type "appointment.**" --since "2 days"',
       description: "An account's appointments of two days",

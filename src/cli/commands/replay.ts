@@ -1,10 +1,10 @@
 /** `relay replay`: sends events that the journal holds again. */
 import { Effect, Fiber, Option } from "effect"
-import { Argument, Command, Flag } from "effect/cli"
-import { outcomes, type Replay, type ReplayRequest } from "../../admin/Api.ts"
+import { Argument, Command } from "effect/cli"
+import type { Replay, ReplayRequest } from "../../admin/Api.ts"
 import { ask } from "../support/adminClient.ts"
 import { failed, usage } from "../support/CommandError.ts"
-import { account, Config, given, Json, since, text, toggle, until, webhook } from "../support/flags.ts"
+import { Config, given, Json, text, toggle } from "../support/flags.ts"
 import {
   count,
   headedTable,
@@ -18,32 +18,20 @@ import {
   width,
 } from "../support/output.ts"
 import { lazily, Program } from "../support/Program.ts"
-import { timesOf } from "../support/parseTime.ts"
 import { commandLine, followed, hasEnded, notes, preview, queued } from "../support/replayReport.ts"
-import { requirePatterns } from "../support/requirePatterns.ts"
+import { eventFlags, selectionOf } from "../support/selection.ts"
 
 const flags = {
   event: Argument.String("event").pipe(
     Argument.withDescription("Only this event: its id, or its place in the log (seq_42)"),
     Argument.optional,
   ),
-  sink: text("sink", "NAME", "Send to this sink, whatever the routes say"),
-  routed: toggle("routed", "Send each event to the sinks that it was routed to when it was accepted"),
-  type: Flag.String("type").pipe(
-    Flag.withMetavar("PATTERN"),
-    Flag.withDescription("Only event types that match, such as appointment.**; may be repeated"),
-    Flag.atLeast(0),
+  to: text("to", "SINK", "Send to this sink, whatever the routes say"),
+  routed: toggle(
+    "routed",
+    "Send each event to the sinks that it was routed to; of these, only to those that --sink, --outcome and --ended-… select",
   ),
-  account,
-  webhook,
-  since,
-  until,
-  outcome: Flag.Literals("outcome", outcomes).pipe(
-    Flag.withDescription(
-      "Only events with this outcome at a sink; with --routed, only to the sinks where they have it",
-    ),
-    Flag.optional,
-  ),
+  ...eventFlags,
   after: text("after", "PLACE", "Only beyond this place, which an earlier replay that stopped has printed"),
   through: text("through", "PLACE", "No further than this place (default: the newest event)"),
   all: toggle("all", "All events in the journal"),
@@ -54,29 +42,23 @@ type Flags = Command.Command.Config.Infer<typeof flags>
 
 /** The events that the user asks for. Leaving everything out never means everything. */
 const requestOf = Effect.fnUntraced(function* (flags: Flags) {
-  const { event, sink, routed, type, since, until, all, dryRun, account, webhook, outcome, after, through } = flags
-  if (Option.isSome(sink) === routed) {
-    return yield* usage("say where to: --sink NAME, or --routed for the sinks that each event was routed to")
+  const { event, to: target, routed, all, dryRun, after, through } = flags
+  if (Option.isSome(target) === routed) {
+    return yield* usage("say where to: --to SINK, or --routed for the sinks that each event was routed to")
   }
-  yield* requirePatterns(type)
-  const [first, ...more] = type
   const events: ReplayRequest["events"] = {
-    ...given({ id: event, account, webhook, outcome, after, through }),
-    ...(first !== undefined && { types: [first, ...more] as const }),
-    ...(yield* timesOf({ since, until })),
+    ...given({ id: event, after, through }),
+    ...(yield* selectionOf(flags)),
   }
   const isFiltered = Object.keys(events).length > 0
   if (isFiltered === all) {
     return yield* usage(
       all
         ? "give --all alone, or say which events"
-        : "say which events: an id, --account, --webhook, --type, --since, --until or --outcome; --all for everything",
+        : "say which events: an id, or filters such as --sink, --outcome and --since; --all for everything",
     )
   }
-  if (events.since !== undefined && events.until !== undefined && events.since >= events.until) {
-    return yield* usage("--since must be before --until")
-  }
-  const to: ReplayRequest["to"] = Option.isSome(sink) ? { sink: sink.value } : "routed"
+  const to: ReplayRequest["to"] = Option.isSome(target) ? { sink: target.value } : "routed"
   return { events, to, dryRun } satisfies ReplayRequest
 })
 
@@ -167,14 +149,18 @@ export const replay = Command.make(
   Command.withExamples([
     { command: "relay replay evt_8sZ2kQ --routed", description: "One event, to the sinks that it was routed to" },
     {
-      command: "relay replay --account acct_1 --sink lake --dry-run",
+      command: "relay replay --account acct_1 --to lake --dry-run",
       description: "Count an account's events, and show the first",
     },
-    { command: 'relay replay --sink lake --since "2 hours"', description: "The last two hours" },
+    { command: 'relay replay --to lake --since "2 hours"', description: "The last two hours" },
     {
-      command: "relay replay --sink audit --since 2026-11-20 --until 2026-11-21 --type 'appointment.**'",
+      command: "relay replay --sink crm --outcome dropped --since yesterday --routed",
+      description: "Events that were dropped at crm, to crm again",
+    },
+    {
+      command: "relay replay --to audit --since 2026-11-20 --until 2026-11-21 --type 'appointment.**'",
       description: "One day's appointments",
     },
-    { command: "relay replay --outcome unrouted --sink lake", description: "Events that no route matched" },
+    { command: "relay replay --outcome unrouted --to lake", description: "Events that no route matched" },
   ]),
 )

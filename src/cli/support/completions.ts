@@ -18,7 +18,13 @@ import { lazily, Program } from "./Program.ts"
 type Kind = "types" | "sinks" | "lanes" | "orphans" | "webhooks"
 
 /** Which values a flag takes, whatever its command. */
-const ofFlags: Readonly<Record<string, Kind>> = { type: "types", sink: "lanes", payload: "sinks", webhook: "webhooks" }
+const ofFlags: Readonly<Record<string, Kind>> = {
+  type: "types",
+  sink: "lanes",
+  to: "sinks",
+  payload: "sinks",
+  webhook: "webhooks",
+}
 
 /** Which values an argument of a command takes. */
 const ofArguments: Readonly<Record<string, Kind>> = {

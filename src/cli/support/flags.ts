@@ -14,14 +14,7 @@ export const given = <F extends Readonly<Record<string, Option.Option<unknown>>>
 
 /** Filters that several commands have. */
 export const type = text("type", "PATTERN", "Only event types that match, such as appointment.**")
-export const account = text("account", "ID", "Only of this account")
 export const webhook = text("webhook", "NAME", "Only of this webhook")
-export const since = text(
-  "since",
-  "TIME",
-  'Received at or after TIME: 2026-11-20T08:00:00Z, or "2 hours" for two hours ago',
-)
-export const until = text("until", "TIME", "Received before TIME")
 
 export const limit = Flag.Int("limit").pipe(
   Flag.withDescription("Maximum number, newest first"),

@@ -1,4 +1,4 @@
-/** Times on the command line: `2026-11-20T08:00:00Z`, `2026-11-20`, or `2 hours` for two hours ago. */
+/** Times on the command line: `2026-11-20T08:00:00Z`, `2026-11-20`, `yesterday`, or `2 hours` for two hours ago. */
 import { Clock, Duration, Effect, Option, Record, Result } from "effect"
 import type { EpochMillis } from "../../event/Quantities.ts"
 import { usage } from "./CommandError.ts"
@@ -6,6 +6,11 @@ import { plain } from "./output.ts"
 
 const iso = /^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})?)?$/
 const ago = /^(\d+(?:\.\d+)?) ?(seconds?|minutes?|hours?|days?|weeks?)$/
+
+const dayMillis = 86_400_000
+
+/** When a day began: UTC, as a date without a zone. */
+const daysAgo: Readonly<Record<string, number>> = { today: 0, yesterday: 1 }
 
 const units: Readonly<Record<string, string>> = { s: "seconds", m: "minutes", h: "hours", d: "days", w: "weeks" }
 
@@ -16,13 +21,17 @@ export const parseTime = (text: string, now: EpochMillis): Result.Result<EpochMi
     const millis = Date.parse(zoned.replace(" ", "T"))
     if (!Number.isNaN(millis)) return Result.succeed(millis)
   }
+  const days = daysAgo[text]
+  if (days !== undefined) return Result.succeed((Math.floor(now / dayMillis) - days) * dayMillis)
   const [, amount, unit] = ago.exec(text) ?? []
   const span = amount === undefined ? Option.none() : Duration.fromInput(`${amount} ${unit}` as Duration.Input)
   return Option.match(span, {
     onNone: () => {
       const [, short, letter = ""] = /^(\d+) ?([smhdw])$/.exec(text) ?? []
       const meant = short === undefined ? "" : `; did you mean "${short} ${units[letter]}"?`
-      return Result.fail(`a time is 2026-11-20T08:00:00Z, 2026-11-20, or a span ago such as "2 hours"${meant}`)
+      return Result.fail(
+        `a time is 2026-11-20T08:00:00Z, 2026-11-20, yesterday, or a span ago such as "2 hours"${meant}`,
+      )
     },
     onSome: (duration) => Result.succeed(now - Duration.toMillis(duration)),
   })

@@ -101,7 +101,7 @@ export const notes = ({ leftOut, removedSinks, undelivered, dryRun, to, events }
     ...note(
       leftOut.unrouted,
       "event",
-      `left out: routed to no sink of the config${to === "routed" ? "; --sink NAME sends them" : ""}`,
+      `left out: routed to no sink of the config${to === "routed" ? "; --to SINK sends them" : ""}`,
     ),
     ...note(leftOut.gone, "event", "left out: pruned meanwhile, or unreadable"),
     ...removedSinks.flatMap(({ sink, count: amount }) =>

@@ -81,7 +81,7 @@ interface TapQuery {
 }
 
 export interface EventQuery {
-  readonly type?: string
+  readonly types?: string
   readonly account?: string
   readonly webhook?: string
   readonly since: number | undefined
@@ -112,8 +112,8 @@ export const admin = {
   explain: (id: string, reveal: boolean) =>
     get<Api.EventReports>(`/events/${encodeURIComponent(id)}`, reveal ? { reveal: "true" } : {}),
   deadLetters: (query: {
-    readonly lane?: string
-    readonly type?: string
+    readonly sink?: string
+    readonly types?: string
     readonly before?: string
     readonly limit: number
   }) => get<ReadonlyArray<Api.DeadLetter>>("/dead-letters", query),

@@ -1,6 +1,7 @@
 /** Dead letters and the quarantine: why each could not be delivered, and what to do with them. */
 import { useEffect, useRef, useState } from "preact/hooks"
 import type { Selection, Status } from "../../admin/Api.ts"
+import { letterWords } from "../../admin/ReplayCommand.ts"
 import { quarantine } from "../../event/Event.ts"
 import { relayCommand } from "../../formats/Shell.ts"
 import { admin, problemOf } from "./AdminCalls.ts"
@@ -23,23 +24,17 @@ const countOf = ({ lanes }: Status, sink: string): number =>
 
 /** Selects the dead letters that are chosen, or all that the filter shows. */
 const selectionOf = ([first, ...rest]: ReadonlyArray<string>, sink: string, type: string): Selection =>
-  first === undefined ? { ...(sink !== "" && { lane: sink }), ...(type !== "" && { type }) } : { ids: [first, ...rest] }
+  first === undefined
+    ? { ...(sink !== "" && { sink }), ...(type !== "" && { types: [type] }) }
+    : { ids: [first, ...rest] }
 
 /** How many there are now; those of a type are counted. */
 const amountOf = async (selection: Selection): Promise<number | string> => {
   if ("ids" in selection) return selection.ids.length
-  const { lane = "", type } = selection
-  if (type === undefined) return countOf(await admin.status(), lane)
-  const { length } = await admin.deadLetters({ lane, type, limit: counted })
+  const { sink = "", types: [type] = [] } = selection
+  if (type === undefined) return countOf(await admin.status(), sink)
+  const { length } = await admin.deadLetters({ sink, types: type, limit: counted })
   return length === counted ? `${number(counted)} or more` : length
-}
-
-/** The words by which the command line has the same selection. */
-const wordsOf = (selection: Selection): ReadonlyArray<string> => {
-  if ("ids" in selection) return selection.ids
-  const { lane, type } = selection
-  if (lane === undefined && type === undefined) return ["--all"]
-  return [...(lane === undefined ? [] : ["--sink", lane]), ...(type === undefined ? [] : ["--type", type])]
 }
 
 export const DeadLetterList = ({ status }: { readonly status: Status }) => {
@@ -51,7 +46,7 @@ export const DeadLetterList = ({ status }: { readonly status: Status }) => {
   const known = useRef(all)
   if (chosen.size === 0 && before === "") known.current = all
   const key = JSON.stringify([sink, type, before, known.current, changes.value])
-  const { value: letters, problem } = useLoaded(key, () => admin.deadLetters({ lane: sink, type, before, limit }))
+  const { value: letters, problem } = useLoaded(key, () => admin.deadLetters({ sink, types: type, before, limit }))
   // The choice belongs to the list
   useEffect(() => setChosen(new Set()), [key])
   const to = (next: Readonly<Record<string, string>>) => linkTo("dead-letters", "", { sink, type, ...next })
@@ -59,7 +54,7 @@ export const DeadLetterList = ({ status }: { readonly status: Status }) => {
   const isFiltered = sink !== "" || type !== ""
   const ask = (question: typeof confirmReplay, what: string) => () => {
     amountOf(selection).then(
-      (amount) => question(selection, amount, relayCommand("dlq", what, ...wordsOf(selection))),
+      (amount) => question(selection, amount, relayCommand("dlq", what, ...letterWords(selection))),
       (error: unknown) => say(problemOf(error), true),
     )
   }

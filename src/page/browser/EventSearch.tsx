@@ -38,9 +38,10 @@ export const EventSearch = ({ status }: { readonly status: Status }) => {
   const { form, field } = useForm({ ...anyEvent, deliveredAfter: "", attemptsOver: "", ...query })
   const { before = "" } = query
   const { value, problem, isBusy, again } = useLoaded(JSON.stringify(query), () => {
-    const { since, until, deliveredAfter, id: _, ...filters } = query
+    const { since, until, deliveredAfter, id: _, type, ...filters } = query
     return admin.events({
       ...filters,
+      ...(type !== undefined && { types: type }),
       since: momentOf(since),
       until: momentOf(until),
       deliveredAfter: momentOf(deliveredAfter),

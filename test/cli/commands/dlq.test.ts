@@ -69,6 +69,31 @@ describe("dlq", () => {
     }).pipe(Effect.orDie),
   )
 
+  it.live("those of one sink since a time are replayed, and no others", () =>
+    Effect.gen(function* () {
+      const { ask, journal } = yield* running()
+      for (const lane of ["lake", "crm"]) yield* journal.openLane(lane)
+      const now = Date.now()
+      for (const [index, receivedAt] of [now - 5 * 86_400_000, now - 60_000].entries()) {
+        const sequence = index + 1
+        yield* journal.append(event(`evt_${sequence}`, { receivedAt }), ["lake", "crm"])
+        for (const lane of ["lake", "crm"]) {
+          yield* journal.settle([settlement(lane, sequence, { deadLetter: [deadLetter(sequence)] })])
+        }
+      }
+      const list = yield* ask("dlq", "list", "--sink", "crm", "--since", "yesterday")
+      expect(list.stdout).toContain("crm:2")
+      expect(list.stdout).not.toContain("crm:1")
+      expect((yield* ask("dlq", "replay", "--sink", "crm", "--since", "yesterday")).stdout).toBe(
+        "1 dead letter queued for delivery again\n",
+      )
+      const left = yield* journal.deadLetters({ limit: 10 })
+      expect(left.map(({ id }) => id).sort()).toEqual(["crm:1", "lake:1", "lake:2"])
+      const late = yield* ask("dlq", "drop", "--since", "2026-01-02", "--until", "2026-01-01")
+      expect([late.code, late.stderr]).toEqual([64, expect.stringContaining("--since must be before --until")])
+    }).pipe(Effect.orDie),
+  )
+
   it.live("what is in quarantine says how it gets out, and why it does not", () =>
     Effect.gen(function* () {
       const { ask, journal } = yield* running()

@@ -295,7 +295,7 @@ describe("relay explain EVENT_ID", () => {
       expect(stdout).toContain("the sink answered 500")
       expect(stdout).toMatch(/1970-01-01T00:00:00\.009Z +lake +became a dead letter/)
       expect(stdout).toMatch(/lake +replayed by the command line\n.*lake +next attempt/)
-      expect((yield* ask("replay", "evt_2", "--sink", "lake")).code).toBe(0)
+      expect((yield* ask("replay", "evt_2", "--to", "lake")).code).toBe(0)
       const copied = (yield* ask("explain", "evt_2")).stdout
       expect(copied).toContain("replay of what was received")
       expect(copied).toMatch(/replayed as seq_4 by the command line/)

@@ -20,7 +20,7 @@ describe("replay", () => {
       yield* journal.openLane("lake")
       yield* journal.append(event("evt_1", { receivedAt: day(2) }), ["lake"])
       const between = (since: string, until: string) =>
-        ask("replay", "--sink", "lake", "--since", since, "--until", until, "--type", "appointment.*")
+        ask("replay", "--to", "lake", "--since", since, "--until", until, "--type", "appointment.*")
       expect((yield* between("2026-01-03", "2026-01-04")).stdout).toBe("0 events queued for lake again\n")
       const sent = yield* between("2026-01-02", "2026-01-03")
       expect([sent.code, sent.stdout]).toEqual([
@@ -28,7 +28,7 @@ describe("replay", () => {
         "1 event queued for lake again\n  1 event is still pending or retrying at a sink, which receives it twice\n",
       ])
       expect((yield* between("2026-01-03", "2026-01-02")).code).toBe(64)
-      expect((yield* ask("replay", "--sink", "nope", "--since", "1 day")).code).toBe(1)
+      expect((yield* ask("replay", "--to", "nope", "--since", "1 day")).code).toBe(1)
       expect((yield* ask("journal", "acknowledge")).code).toBe(0)
     }).pipe(Effect.orDie),
   )
@@ -37,10 +37,10 @@ describe("replay", () => {
     Effect.gen(function* () {
       const { ask } = yield* running()
       for (const [args, words] of [
-        [["--all"], "--sink NAME, or --routed"],
-        [["--all", "--routed", "--sink", "lake"], "--sink NAME, or --routed"],
-        [["--sink", "lake"], "--all for everything"],
-        [["--sink", "lake", "--all", "--account", "acct_1"], "give --all alone"],
+        [["--all"], "--to SINK, or --routed"],
+        [["--all", "--routed", "--to", "lake"], "--to SINK, or --routed"],
+        [["--to", "lake"], "--all for everything"],
+        [["--to", "lake", "--all", "--account", "acct_1"], "give --all alone"],
       ] as const) {
         const { code, stderr } = yield* ask("replay", ...args)
         expect([code, stderr]).toEqual([64, expect.stringContaining(words)])
@@ -77,13 +77,13 @@ describe("replay", () => {
           "  evt_2  appointment.created  acct 7   2026-01-02T00:00:00.000Z",
           "  seq_3  appointment.created  acct 7   2026-01-02T00:00:00.000Z",
           "  3 events are still pending or retrying at a sink, which would receive them twice",
-          "  1 event left out: routed to no sink of the config; --sink NAME sends them",
+          "  1 event left out: routed to no sink of the config; --to SINK sends them",
           "  3 events routed to old, which is no longer in the config",
           "",
         ].join("\n"),
       )
       expect(stderr).toContain(
-        "\nto send them: relay replay --routed --since 2026-01-01T00:00:00.000Z --account 'acct 7' --through 4 -c ",
+        "\nto send them: relay replay --routed --account 'acct 7' --since 2026-01-01T00:00:00.000Z --through 4 -c ",
       )
       expect(yield* journal.head).toBe(4)
       const printed = stderr.slice(stderr.indexOf("relay replay ") + 13, stderr.indexOf(" -c "))
@@ -103,7 +103,7 @@ describe("replay", () => {
       expect((yield* ask("replay", "evt_2", "--routed")).stdout).toBe(
         "1 event queued again, each for the sinks that it was routed to\n",
       )
-      expect((yield* ask("replay", "seq_3", "--sink", "lake")).stdout).toStartWith("1 event queued for lake again\n")
+      expect((yield* ask("replay", "seq_3", "--to", "lake")).stdout).toStartWith("1 event queued for lake again\n")
       expect((yield* journal.read(2, 9)).map(({ event }) => event.id)).toEqual(["evt_2", "evt_2"])
       const none = yield* ask("replay", "evt_9", "--routed")
       expect([none.code, none.stderr]).toEqual([1, expect.stringContaining("the journal has no event evt_9 to send")])
@@ -157,7 +157,7 @@ describe("replay", () => {
         }
         return id
       })
-      const interrupted = yield* Effect.forkChild(ask("replay", "--all", "--sink", "lake"), { startImmediately: true })
+      const interrupted = yield* Effect.forkChild(ask("replay", "--all", "--to", "lake"), { startImmediately: true })
       yield* waits
       process.emit("SIGINT")
       const { code, stderr } = yield* Fiber.join(interrupted)
@@ -165,9 +165,9 @@ describe("replay", () => {
         1,
         expect.stringContaining("cancelled at 0 %, 2 events queued again until then\n"),
       ])
-      expect(stderr).toContain("to send the rest: `relay replay --sink lake --through 9 --after 2 -c ")
+      expect(stderr).toContain("to send the rest: `relay replay --to lake --after 2 --through 9 -c ")
       yield* journal.settle([settlement("lake", yield* journal.head)])
-      const cancelled = yield* Effect.forkChild(ask("replay", "--sink", "lake", "--after", "2"), {
+      const cancelled = yield* Effect.forkChild(ask("replay", "--to", "lake", "--after", "2"), {
         startImmediately: true,
       })
       const id = yield* waits
@@ -177,7 +177,7 @@ describe("replay", () => {
       expect(other.code).toBe(1)
       expect(other.stderr).toContain("--after 4 ")
       expect((yield* ask("replay", "cancel", "none")).code).toBe(1)
-      const nowhere = yield* ask("replay", "--sink", "lake", "--after", "nonsense")
+      const nowhere = yield* ask("replay", "--to", "lake", "--after", "nonsense")
       expect([nowhere.code, nowhere.stderr]).toEqual([
         1,
         expect.stringContaining("failed at 0 %, 0 events queued again until then: There is no such place."),

@@ -68,7 +68,7 @@ const filled = Effect.gen(function* () {
     "the sink answered 422: the field data.object.attendees has more entries than the receiver's schema allows"
   const failed = [{ at: 5, reason: "DeliveryRejected", message, answer: message }]
   yield* relay.journal.settle([settlement(lake, 3, { deadLetter: [{ sequence: 2, at: 9, refunded: 0, failed }] })])
-  yield* relay.ask("replay", "--sink", lake, "--all")
+  yield* relay.ask("replay", "--to", lake, "--all")
   return relay
 })
 

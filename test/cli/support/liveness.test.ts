@@ -52,7 +52,7 @@ describe("a relay that hangs", () => {
     ["dlq", "list"],
     ["dlq", "replay", "--all"],
     ["reload"],
-    ["replay", "--sink", "audit", "--all"],
+    ["replay", "--to", "audit", "--all"],
     ["replay", "list"],
     ["explain", "evt_x"],
     ["tap"],

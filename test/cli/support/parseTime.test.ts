@@ -19,8 +19,13 @@ describe("times on the command line", () => {
     expect(at("90seconds")).toBe(now - 90_000)
   })
 
+  test("are the beginning of today or yesterday, in UTC", () => {
+    expect(at("today")).toBe(Date.UTC(2026, 10, 21))
+    expect(at("yesterday")).toBe(Date.UTC(2026, 10, 20))
+  })
+
   test("are refused when they are neither", () => {
-    for (const text of ["", "yesterday", "2026-13-40", "5", "-2 hours", "2026", "2 hours ago"]) {
+    for (const text of ["", "tomorrow", "2026-13-40", "5", "-2 hours", "2026", "2 hours ago"]) {
       expect(Result.isFailure(parseTime(text, now))).toBe(true)
     }
   })

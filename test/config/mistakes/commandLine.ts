@@ -51,7 +51,7 @@ export const commandLine: Theme = {
       command: ["events", "--outcome", "constructor"],
     },
     { name: "events with a limit of nothing", command: ["events", "--limit", "0"] },
-    { name: "events since a time that is none", command: ["events", "--since", "yesterday"] },
+    { name: "events since a time that is none", command: ["events", "--since", "tomorrow"] },
     { name: "events since a short time", command: ["events", "--since", "2h"] },
     { name: "a log level that there is not", command: ["validate", "--offline", "--log-level", "loud"] },
     { name: "init over a file", command: ["init"], config: config({}) },

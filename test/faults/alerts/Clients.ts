@@ -212,7 +212,7 @@ const run = async (scene: Scene, servers: Servers, options: Options): Promise<Ou
   for (const path of ["/metrics", "/api/v1/status"]) search.text(path, await subject.ask(path))
   const letters = new Map<string, ReadonlySet<string>>()
   for (const lane of ["waits", "buries", "delivers", "silent", "good"]) {
-    const list = JSON.parse(await subject.ask(`/api/v1/dead-letters?limit=1000&lane=${lane}`)) as ReadonlyArray<{
+    const list = JSON.parse(await subject.ask(`/api/v1/dead-letters?limit=1000&sink=${lane}`)) as ReadonlyArray<{
       readonly id: number
       readonly eventId: string
     }>

@@ -32,7 +32,7 @@ interface Letter {
 }
 
 const letters = async (stage: Stage, lane: string): Promise<ReadonlyArray<Letter>> =>
-  JSON.parse(await stage.subject.ask(`/api/v1/dead-letters?limit=1000&lane=${lane}`)) as ReadonlyArray<Letter>
+  JSON.parse(await stage.subject.ask(`/api/v1/dead-letters?limit=1000&sink=${lane}`)) as ReadonlyArray<Letter>
 
 /** In quarantine what is no envelope has no id: it is told by its bytes. */
 const bodyOf = async (stage: Stage, id: string): Promise<Buffer> =>

@@ -61,7 +61,7 @@ const run = async (options: Options): Promise<Outcome> => {
   const has = (sink: string, ids: ReadonlyArray<string>) =>
     eventually(() => ids.every((id) => wild.honest.get(sink)?.has(id)), 20, 50)
   const letter = async (name: string) => {
-    const letters = JSON.parse(await subject.ask(`/api/v1/dead-letters?lane=${name}`)) as ReadonlyArray<{
+    const letters = JSON.parse(await subject.ask(`/api/v1/dead-letters?sink=${name}`)) as ReadonlyArray<{
       readonly eventId: string
       readonly attempts: ReadonlyArray<{ readonly message: string }>
     }>

@@ -139,7 +139,7 @@ export class Subject {
 
   /** Event ids of a lane's dead letters, at most a thousand. */
   async deadLetters(lane: string): Promise<ReadonlyArray<string>> {
-    const letters = JSON.parse(await this.ask(`/api/v1/dead-letters?limit=1000&lane=${lane}`))
+    const letters = JSON.parse(await this.ask(`/api/v1/dead-letters?limit=1000&sink=${lane}`))
     return (letters as ReadonlyArray<{ readonly eventId: string }>).map(({ eventId }) => eventId)
   }
 

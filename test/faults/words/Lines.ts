@@ -41,7 +41,7 @@ const compared = async (world: World, by: number): Promise<Statements> => {
     outcomes(say, "explain", [explained], (await get<Page>(world, `/events/evt_${explained}`)).events)
   }
   for (const place of world.places.filter(({ isInConfig }) => isInConfig)) {
-    deadLetters(say, place, await get(world, `/dead-letters?limit=1000&lane=${place.name}`))
+    deadLetters(say, place, await get(world, `/dead-letters?limit=1000&sink=${place.name}`))
   }
   replays(say, await get<ReadonlyArray<Replay>>(world, "/replays"))
   log(say)

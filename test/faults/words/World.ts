@@ -226,7 +226,7 @@ export class World {
   }
 
   async #letters(place: Place): Promise<ReadonlyArray<{ readonly id: string; readonly eventId: string }>> {
-    return JSON.parse(await this.subject.ask(`/api/v1/dead-letters?limit=1000&lane=${place.name}`))
+    return JSON.parse(await this.subject.ask(`/api/v1/dead-letters?limit=1000&sink=${place.name}`))
   }
 
   /** Every life moves a replay: it waits while its sink gets another name. */

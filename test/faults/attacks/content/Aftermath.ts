@@ -50,7 +50,7 @@ export const cases: ReadonlyArray<Scene> = [
   scene("the story of an id that is __proto__", (stage) => answers(stage, "/api/v1/events/__proto__")),
   scene("the story of an id of half a character", (stage) => answers(stage, "/api/v1/events/%ED%A0%80", 404)),
   scene("a list of all events", (stage) => answers(stage, "/api/v1/events?limit=1000")),
-  scene("a list of a type with a wildcard's characters", (stage) => answers(stage, "/api/v1/events?type=%7Ba,b", 409)),
+  scene("a list of a type with a wildcard's characters", (stage) => answers(stage, "/api/v1/events?types=%7Ba,b", 409)),
   scene("a dead letter that does not exist", (stage) => answers(stage, "/api/v1/dead-letters/..%2F..%2Fstatus", 404)),
   scene("all metrics", (stage) => answers(stage, "/metrics")),
   scene("relay events", (stage) => prints(stage, ["events"])),

@@ -48,7 +48,7 @@ const odd: ReadonlyArray<readonly [path: string, init: RequestInit, statuses: Re
   ["/api/v1/dead-letters/a:99999999999999999999", {}, [404]],
   ["/api/v1/events?before=1e400", {}, [409]],
   ["/api/v1/events?since=NaN", {}, [400]],
-  ["/api/v1/events?type=%7B%7B%7B", {}, [409]],
+  ["/api/v1/events?types=%7B%7B%7B", {}, [409]],
   ["/api/v1/tap?type=%7B", {}, [409]],
   ["/api/v1/replays/__proto__", {}, [404]],
   ["/api/v1/../../etc/passwd", {}, [404]],
@@ -109,7 +109,7 @@ export const cases: ReadonlyArray<Case> = [
     meanwhile: others,
     run: async (play) => {
       await withDeadLetters(play, 20)
-      const [letter] = JSON.parse(await play.subject.ask("/api/v1/dead-letters?lane=a")) as ReadonlyArray<{
+      const [letter] = JSON.parse(await play.subject.ask("/api/v1/dead-letters?sink=a")) as ReadonlyArray<{
         id: string
       }>
       const ids = [letter?.id ?? "", letter?.id ?? ""]

@@ -1,0 +1,65 @@
+/** A selection of events: searches, dead letters and replays take the same fields. All that are given must hold. */
+import { Schema, Struct } from "effect"
+import { EpochMillis } from "../event/Quantities.ts"
+
+/** The states of an event at a sink. */
+export const states = [
+  "delivered",
+  "pending",
+  "retrying",
+  "dead",
+  "dropped",
+  "replayed",
+  "moved",
+  "laneRemoved",
+  "unrecorded",
+] as const
+/** The outcomes by which events are selected: a state at a sink, or `unrouted` for events that went to no sink. */
+export const outcomes = [...states, "unrouted"] as const
+export const Outcome = Schema.Literals(outcomes).annotate({
+  message: `outcome is one of ${outcomes.join(", ")}`,
+})
+
+const optional = Schema.optionalKey
+export const EpochMillisFromString = Schema.FiniteFromString.annotate({ description: "Epoch milliseconds" })
+
+const fieldsOf = <Types extends Schema.Top, Time extends Schema.Top>(types: Types, time: Time) => ({
+  /** At this sink; `outcome`, `endedSince` and `endedUntil` are then of this sink too. */
+  sink: optional(Schema.String),
+  /** The state at a sink. */
+  outcome: optional(Outcome),
+  /** Patterns of event types, one of which matches. */
+  types: optional(types),
+  account: optional(Schema.String),
+  webhook: optional(Schema.String),
+  /** Received at or after this time. */
+  since: optional(time),
+  /** Received before this time. */
+  until: optional(time),
+  /** Came to its outcome at or after this time: delivered, dead, dropped and so on. */
+  endedSince: optional(time),
+  /** Came to its outcome before this time. */
+  endedUntil: optional(time),
+})
+
+const Types = Schema.NonEmptyArray(Schema.String)
+
+/** A selection in a JSON document. */
+export const EventSelection = Schema.Struct(fieldsOf(Types, EpochMillis))
+export type EventSelection = typeof EventSelection.Type
+
+/** The parameters of a URL. `types` may be repeated. */
+export const selectionQuery = fieldsOf(Schema.Union([Schema.String, Types]), EpochMillisFromString)
+
+/** Selects dead letters: each has the outcome `dead`. */
+export const LetterSelection = Schema.Struct(Struct.omit(EventSelection.fields, ["outcome"]))
+export type LetterSelection = typeof LetterSelection.Type
+export const letterQuery = Struct.omit(selectionQuery, ["outcome"])
+
+type Query = Omit<EventSelection, "types"> & { readonly types?: string | NonNullable<EventSelection["types"]> }
+
+/** The selection that the parameters of a URL mean. */
+export const ofQuery = <Q extends Query>({ types, ...query }: Q): Omit<Q, "types"> & Pick<EventSelection, "types"> => ({
+  ...query,
+  ...(types !== undefined && { types: typeof types === "string" ? ([types] as const) : types }),
+})

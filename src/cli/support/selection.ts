@@ -1,0 +1,75 @@
+/** The flags that select events: the same for all commands. */
+import { Effect, type Option } from "effect"
+import { Flag } from "effect/cli"
+import { type EventSelection, outcomes } from "../../admin/EventSelection.ts"
+import { usage } from "./CommandError.ts"
+import { given, text, webhook } from "./flags.ts"
+import { timesOf } from "./parseTime.ts"
+import { requirePatterns } from "./requirePatterns.ts"
+
+/** Dead letters need no flag for the outcome: it is always `dead`. */
+export const letterFlags = {
+  sink: text("sink", "NAME", "Only at this sink; _quarantine has deliveries that were signed but could not be routed"),
+  type: Flag.String("type").pipe(
+    Flag.withMetavar("PATTERN"),
+    Flag.withDescription("Only event types that match, such as appointment.**; may be repeated"),
+    Flag.atLeast(0),
+  ),
+  account: text("account", "ID", "Only of this account"),
+  webhook,
+  since: text(
+    "since",
+    "TIME",
+    'Received at or after TIME: 2026-11-20T08:00:00Z, "2 hours" for two hours ago, yesterday',
+  ),
+  until: text("until", "TIME", "Received before TIME"),
+  endedSince: text("ended-since", "TIME", "Dead, delivered or dropped at or after TIME"),
+  endedUntil: text("ended-until", "TIME", "Dead, delivered or dropped before TIME"),
+}
+
+export const eventFlags = {
+  ...letterFlags,
+  outcome: Flag.Literals("outcome", outcomes).pipe(
+    Flag.withDescription("Only events with this outcome at a sink; with --sink, at that one; unrouted went to none"),
+    Flag.optional,
+  ),
+}
+
+interface Flags {
+  readonly sink: Option.Option<string>
+  readonly outcome?: Option.Option<(typeof outcomes)[number]>
+  readonly type: ReadonlyArray<string>
+  readonly account: Option.Option<string>
+  readonly webhook: Option.Option<string>
+  readonly since: Option.Option<string>
+  readonly until: Option.Option<string>
+  readonly endedSince: Option.Option<string>
+  readonly endedUntil: Option.Option<string>
+}
+
+/** The selection that the flags mean; empty if none was given. */
+export const selectionOf = Effect.fnUntraced(function* ({
+  type,
+  since,
+  until,
+  endedSince,
+  endedUntil,
+  ...names
+}: Flags) {
+  yield* requirePatterns(type)
+  const times = yield* timesOf({ since, until, endedSince, endedUntil })
+  for (const [from, to, flags] of [
+    [times.since, times.until, "--since must be before --until"],
+    [times.endedSince, times.endedUntil, "--ended-since must be before --ended-until"],
+  ] as const) {
+    if (from !== undefined && to !== undefined && from >= to) return yield* usage(flags)
+  }
+  const { sink, account, webhook, outcome } = names
+  const [first, ...more] = type
+  const selection: EventSelection = {
+    ...given({ sink, account, webhook, ...(outcome !== undefined && { outcome }) }),
+    ...(first !== undefined && { types: [first, ...more] as const }),
+    ...times,
+  }
+  return selection
+})
