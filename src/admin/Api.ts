@@ -22,7 +22,7 @@ import { Fleet } from "./FleetApi.ts"
 import { History, Hour, LaneHistory, Totals } from "./HistoryApi.ts"
 import { Attempt, Imported, Kept } from "./ImportLine.ts"
 import { Refusals } from "./RefusedRequest.ts"
-import { DeadLettersPreview, Replays, Stayed } from "./ReplayApi.ts"
+import { DeadLettersPreview, Rate, Replays, Stayed } from "./ReplayApi.ts"
 import { Routes } from "./RoutesApi.ts"
 import { Tap, TapLine, tapFilter, tapPosition } from "./TapApi.ts"
 
@@ -223,9 +223,18 @@ export type EventReports = typeof EventReports.Type
 /** With the signed bytes in base64, because they need not be UTF-8. */
 export const DeadLetterInFull = Schema.Struct({ ...DeadLetter.fields, signature: Schema.String, body: Schema.String })
 
+const LetterIds = Schema.Struct({ ids: Schema.NonEmptyArray(Schema.String) })
+
 /** Dead letters by their ids, or all that are selected. */
-export const Selection = Schema.Union([Schema.Struct({ ids: Schema.NonEmptyArray(Schema.String) }), LetterSelection])
+export const Selection = Schema.Union([LetterIds, LetterSelection])
 export type Selection = typeof Selection.Type
+
+const atRate = { rate: optional(Rate) }
+/** Dead letters to replay. */
+export const LetterReplay = Schema.Union([
+  Schema.Struct({ ...LetterIds.fields, ...atRate }),
+  Schema.Struct({ ...LetterSelection.fields, ...atRate }),
+])
 
 /** The result of a reload: the changes that it made, and its warnings. */
 export const Reloaded = Schema.Struct({
@@ -350,7 +359,7 @@ export class DeadLetters extends HttpApiGroup.make("deadLetters").add(
     error: [NotFound, Unavailable],
   }),
   HttpApiEndpoint.post("replay", "/dead-letters/replay", {
-    payload: Selection,
+    payload: LetterReplay,
     success: Replayed,
     error: [NotFound, Refused, Unavailable],
   }),

@@ -76,10 +76,10 @@ export const operations: Readonly<Record<string, Operation>> = {
   "deadLetters.drop": operation("dlq drop", { on: selected, note: letters }),
   "events.erase": operation(erasure.what, erasure),
   "replays.start": operation("replay", {
-    on: ({ payload: { events, to } }: { payload: ReplayRequest }) => {
-      const { id } = events
+    on: ({ payload }: { payload: ReplayRequest }) => {
+      const { id } = payload.events
       const isId = id !== undefined && sequenceOf(id) === undefined
-      return replayWords({ events: isId ? { ...events, id: hashed(id) } : events, to })
+      return replayWords(isId ? { ...payload, events: { ...payload.events, id: hashed(id) } } : payload)
         .slice(1)
         .join(" ")
     },

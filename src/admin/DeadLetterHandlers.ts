@@ -10,6 +10,7 @@ import * as Api from "./Api.ts"
 import * as Answers from "./AttemptAnswers.ts"
 import { ofQuery } from "./EventSelection.ts"
 import { noLane, requireSelectable, unavailable } from "./Refusals.ts"
+import { paceOf } from "./ReplayPace.ts"
 import { Summary } from "./ReplaySummary.ts"
 import * as SelectedDeadLetters from "./SelectedDeadLetters.ts"
 import { type OnProgress, Work } from "./Work.ts"
@@ -44,14 +45,24 @@ export const layer = HttpApiBuilder.group(
     const { matching, find, all } = SelectedDeadLetters.of(archive)
 
     /** Changes all that a selection means, oldest first: sinks that keep an order get them in it. */
-    const changeAll = Effect.fnUntraced(function* (selection: Api.Selection, change: Change, onProgress: OnProgress) {
-      if ("ids" in selection) return yield* change(selection.ids)
-      const newestFirst = yield* Stream.runCollect(Stream.map(all(selection), ({ id }) => id))
+    const changeAll = Effect.fnUntraced(function* (
+      selection: Api.Selection,
+      { change, rate }: { readonly change: Change; readonly rate?: number | undefined },
+      onProgress: OnProgress,
+    ) {
+      const newestFirst =
+        "ids" in selection
+          ? SelectedDeadLetters.newestFirst(selection.ids)
+          : yield* Stream.runCollect(Stream.map(matching(selection), ({ id }) => id))
       const ids = newestFirst.toReversed()
+      const pace = paceOf(rate)
+      const most = Math.min(SelectedDeadLetters.step, pace.most)
       let count = 0
-      for (let next = 0; next < ids.length; next += SelectedDeadLetters.step) {
-        count += yield* change(ids.slice(next, next + SelectedDeadLetters.step))
+      for (let next = 0; next < ids.length; next += most) {
+        const some = ids.slice(next, next + most)
+        count += yield* change(some)
         onProgress(next / ids.length)
+        yield* Effect.sleep(pace.rest(some.length))
       }
       return count
     })
@@ -65,9 +76,14 @@ export const layer = HttpApiBuilder.group(
       if (!lanes.some((lane) => lane.name === name)) return yield* noLane(name)
     })
 
-    const changed = Effect.fnUntraced(function* (what: string, selection: Api.Selection, change: Change) {
+    const changed = Effect.fnUntraced(function* (
+      what: string,
+      selection: Api.Selection,
+      change: Change,
+      rate?: number,
+    ) {
       yield* requireKnown("ids" in selection ? {} : selection)
-      const changing = work.track(what, (onProgress) => changeAll(selection, change, onProgress))
+      const changing = work.track(what, (onProgress) => changeAll(selection, { change, rate }, onProgress))
       return { count: yield* Effect.mapError(changing, unavailable) }
     })
 
@@ -108,7 +124,7 @@ export const layer = HttpApiBuilder.group(
       }),
       preview: Effect.fnUntraced(function* ({ payload }) {
         yield* requireKnown("ids" in payload ? {} : payload)
-        const summary = new Summary()
+        const summary = new Summary({ isNewestFirst: true })
         const { reroute, stayed } = routing()
         let erased = 0
         const count = ({ lane, sequence, entry: { event } }: StoredDeadLetter) => {
@@ -121,17 +137,16 @@ export const layer = HttpApiBuilder.group(
         }
         const counting = Stream.runForEach(all(payload), (letter) => Effect.sync(() => count(letter)))
         yield* Effect.mapError(counting, unavailable)
-        const { count: found, groups, others, first } = summary.counts
-        return { count: found, groups, others, first, stayed: stayed(), erased }
+        const { leftOut: _, undelivered: __, removedSinks: ___, ...counts } = summary.counts
+        return { ...counts, stayed: stayed(), erased }
       }),
-      replay: Effect.fnUntraced(function* ({ payload }) {
+      replay: Effect.fnUntraced(function* ({ payload: { rate, ...payload } }) {
         const { reroute, stayed } = routing()
         const counting = Stream.runCount(
           Stream.filter(all(payload), ({ entry: { event } }) => event.erased !== undefined),
         )
-        const { count } = yield* changed("replay of dead letters", payload, (ids) =>
-          archive.replayDeadLetters(ids, reroute),
-        )
+        const replaying = (ids: ReadonlyArray<string>) => archive.replayDeadLetters(ids, reroute)
+        const { count } = yield* changed("replay of dead letters", payload, replaying, rate)
         // Those stay, and so are found afterwards.
         return { count, stayed: stayed(), erased: yield* Effect.mapError(counting, unavailable) }
       }),

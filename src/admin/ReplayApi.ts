@@ -27,6 +27,9 @@ export type ReplayEvents = typeof ReplayEvents.Type
 /** Quarantined events that still can't be routed, by reason. */
 export const Stayed = Schema.Array(Schema.Struct({ why: Schema.String, count: Schema.Int }))
 
+/** Events a second, at most: a receiver that has just recovered is not flooded. */
+export const Rate = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 1e6 }))
+
 /** Which events, and to which sinks. */
 export const ReplayRequest = Schema.Struct({
   events: ReplayEvents,
@@ -34,8 +37,21 @@ export const ReplayRequest = Schema.Struct({
   to: Schema.Union([Schema.Literal("routed"), Schema.Struct({ sink: Schema.String })]),
   /** Counts and sends nothing. */
   dryRun: optional(Schema.Boolean),
+  rate: optional(Rate),
 })
 export type ReplayRequest = typeof ReplayRequest.Type
+
+const Shown = Schema.Array(
+  Schema.Struct({
+    /** Its place in the log. */
+    sequence: Schema.Int,
+    id: Schema.String,
+    type: Schema.String,
+    accountId: Schema.String,
+    receivedAt: EpochMillis,
+    sinks: Schema.Array(Schema.String),
+  }),
+)
 
 /** Events that are sent again, or in a dry run would be. */
 const Counted = Schema.Struct({
@@ -44,17 +60,10 @@ const Counted = Schema.Struct({
   groups: Schema.Array(Schema.Struct({ type: Schema.String, sink: Schema.String, count: Schema.Int })),
   /** Counted in groups that are not listed. */
   others: Schema.Int,
-  first: Schema.Array(
-    Schema.Struct({
-      /** Its place in the log. */
-      sequence: Schema.Int,
-      id: Schema.String,
-      type: Schema.String,
-      accountId: Schema.String,
-      receivedAt: EpochMillis,
-      sinks: Schema.Array(Schema.String),
-    }),
-  ),
+  /** The events that are sent first, up to five. */
+  first: Shown,
+  /** The events that are sent last, up to five; none of `first`. */
+  last: Shown,
 })
 
 /** The effect that a replay of dead letters would have. */
@@ -67,6 +76,7 @@ export const Replay = Schema.Struct({
   /** The request, with `through`: after a dry run this starts the replay of the same events. */
   events: ReplayEvents,
   to: ReplayRequest.fields.to,
+  rate: optional(Rate),
   dryRun: Schema.Boolean,
   /** It waits while a sink has many events waiting, or the journal little room. */
   state: Schema.Literals(["running", "waiting", "finished", "cancelled", "failed"]),

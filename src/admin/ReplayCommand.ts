@@ -24,7 +24,7 @@ export const selectionWords = (selection: EventSelection): ReadonlyArray<string>
   })
 
 /** The command of a replay. */
-export const replayWords = ({ events, to }: Pick<Replay, "events" | "to">): ReadonlyArray<string> => {
+export const replayWords = ({ events, to, rate }: Pick<Replay, "events" | "to" | "rate">): ReadonlyArray<string> => {
   const { id, after, through, ...selection } = events
   return [
     "replay",
@@ -33,6 +33,7 @@ export const replayWords = ({ events, to }: Pick<Replay, "events" | "to">): Read
     ...selectionWords(selection),
     ...(after === undefined ? [] : ["--after", after]),
     ...(through === undefined ? [] : ["--through", through]),
+    ...(rate === undefined ? [] : ["--rate", String(rate)]),
   ]
 }
 

@@ -18,6 +18,7 @@ import type { JournalError } from "../journal/Journal.ts"
 import { Refused } from "./ApiErrors.ts"
 import { named } from "./EventName.ts"
 import type { Replay, ReplayRequest } from "./ReplayApi.ts"
+import { paceOf } from "./ReplayPace.ts"
 import { type LeftOut, Summary } from "./ReplaySummary.ts"
 
 /** Events that are found at a time. */
@@ -94,6 +95,7 @@ export class ReplayRun {
       events: { ...request.events, through: this.#through },
       to: request.to,
       dryRun: request.dryRun === true,
+      ...(request.rate !== undefined && { rate: request.rate }),
       state: this.#state,
       message: this.#message,
       startedAt: this.#startedAt,
@@ -228,12 +230,13 @@ export class ReplayRun {
     }
   })
 
-  /** Appends them, a slice in a commit, with a rest after each. */
+  /** Appends them, a slice in a commit, with a rest after each; at a rate, slices are small and rests long enough for it. */
   readonly #send = Effect.fnUntraced(
     { self: this },
     function* (this: ReplayRun, planned: ReadonlyArray<Planned>): Effect.fn.Return<void, JournalError> {
+      const pace = paceOf(this.#options.request.rate)
       for (let left = planned; left.length > 0; ) {
-        const targets = left.map(({ found, sinks }) => ({ sequence: found.sequence, sinks }))
+        const targets = left.slice(0, pace.most).map(({ found, sinks }) => ({ sequence: found.sequence, sinks }))
         // An event that was appended is counted, also when the replay is cancelled meanwhile.
         const appended = this.#options.archive.replay(targets).pipe(
           Effect.tap((counts) => Effect.sync(() => this.#count(left, counts))),
@@ -241,7 +244,7 @@ export class ReplayRun {
         )
         const [took, { done }] = yield* this.#patiently(Effect.timed(appended))
         left = left.slice(done)
-        yield* Effect.sleep(Duration.times(took, restAfter))
+        yield* Effect.sleep(Duration.max(Duration.times(took, restAfter), pace.rest(done)))
       }
     },
   )

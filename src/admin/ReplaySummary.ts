@@ -3,7 +3,7 @@ import type { FoundEvent } from "../journal/Archive.ts"
 import type { Replay } from "./ReplayApi.ts"
 
 /** A sender may invent types without end: those beyond are counted together. */
-const most = { groups: 10_000, listed: 100, first: 10 } as const
+const most = { groups: 10_000, listed: 100, shown: 5 } as const
 
 /** Why an event is left out. */
 export type LeftOut = keyof Replay["leftOut"]
@@ -17,13 +17,21 @@ export class Summary {
   readonly #groups = new Map<string, Map<string, number>>()
   #groupsInAll = 0
   readonly #removedSinks = new Map<string, number>()
-  readonly #first: Array<Replay["first"][number]> = []
+  /** The events counted first, and those counted last. */
+  readonly #ends: Array<Replay["first"][number]> = []
+  readonly #isNewestFirst: boolean
+
+  /** `isNewestFirst`: events are counted in the reverse of the order in which they are sent. */
+  constructor({ isNewestFirst = false } = {}) {
+    this.#isNewestFirst = isNewestFirst
+  }
 
   sent(found: Pick<FoundEvent, "sequence" | "event" | "deliveries">, sinks: ReadonlyArray<string>): void {
     const { sequence, event } = found
     const { id, type, accountId, receivedAt } = event
     this.#count++
-    if (this.#first.length < most.first) this.#first.push({ sequence, id, type, accountId, receivedAt, sinks })
+    if (this.#ends.length === 2 * most.shown) this.#ends.splice(most.shown, 1)
+    this.#ends.push({ sequence, id, type, accountId, receivedAt, sinks })
     for (const sink of sinks) this.#group(type, sink)
     // A dead letter is kept until an operator replays it, so it does not arrive by itself as well.
     const isWaiting = found.deliveries.some(
@@ -53,7 +61,11 @@ export class Summary {
     this.#groups.set(type, sinks)
   }
 
-  get counts(): Pick<Replay, "count" | "groups" | "others" | "first" | "undelivered" | "leftOut" | "removedSinks"> {
+  get counts(): Pick<
+    Replay,
+    "count" | "groups" | "others" | "first" | "last" | "undelivered" | "leftOut" | "removedSinks"
+  > {
+    const ends = this.#isNewestFirst ? this.#ends.toReversed() : this.#ends
     const groups = [...this.#groups]
       .flatMap(([type, sinks]) => [...sinks].map(([sink, count]) => ({ type, sink, count })))
       .toSorted((a, b) => b.count - a.count)
@@ -61,7 +73,8 @@ export class Summary {
       count: this.#count,
       groups: groups.slice(0, most.listed),
       others: this.#others + groups.slice(most.listed).reduce((sum, { count }) => sum + count, 0),
-      first: [...this.#first],
+      first: ends.slice(0, most.shown),
+      last: ends.slice(most.shown),
       undelivered: this.#undelivered,
       leftOut: { ...this.#leftOut },
       removedSinks: [...this.#removedSinks].map(([sink, count]) => ({ sink, count })),

@@ -15,6 +15,10 @@ const justAbove = (id: string): { readonly lane: string; readonly before: string
   return key && { lane: key.lane, before: DeadLetterId.of(key.lane, key.sequence + 1) }
 }
 
+/** The ids of dead letters, each once. */
+export const newestFirst = (ids: ReadonlyArray<string>): ReadonlyArray<string> =>
+  [...new Set(ids)].sort((a, b) => (DeadLetterId.parse(b)?.sequence ?? 0) - (DeadLetterId.parse(a)?.sequence ?? 0))
+
 const isSelectedBy = (selection: LetterSelection) => {
   const match = matchOf({ ...selection, limit: 1 })
   return ({ lane, sequence, at, attempts, entry: { event, sinks } }: StoredDeadLetter) =>
@@ -48,9 +52,10 @@ export const of = (archive: Archive["Service"]) => {
     return letter?.id === id ? letter : undefined
   })
 
+  /** Newest first. */
   const all = (selection: Selection) =>
     "ids" in selection
-      ? Stream.fromIterable(new Set(selection.ids)).pipe(
+      ? Stream.fromIterable(newestFirst(selection.ids)).pipe(
           Stream.mapEffect(find),
           Stream.filter((letter) => letter !== undefined),
         )

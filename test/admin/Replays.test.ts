@@ -127,7 +127,9 @@ describe("a replay", () => {
         expect(done.groups.reduce((sum, { count }) => sum + count, 0)).toBe(
           model.reduce((sum, [, sinks]) => sum + sinks.split(",").length, 0),
         )
-        expect(done.first.map(({ id }) => id)).toEqual(model.slice(0, 10).map(([id]) => id))
+        const ids = model.map(([id]) => id)
+        expect(done.first.map(({ id }) => id)).toEqual(ids.slice(0, 5))
+        expect(done.last.map(({ id }) => id)).toEqual(ids.slice(5).slice(-5))
       }
     }).pipe(Effect.provide(memory)),
   )
@@ -203,6 +205,22 @@ describe("a replay", () => {
       const halfway = yield* Effect.forkChild(run(request).pipe(Effect.provideService(Archive, breaking)))
       yield* TestClock.adjust("1 second")
       expect(yield* Fiber.join(halfway)).toMatchObject({ state: "failed", count: 1, reached: "1" })
+    }).pipe(Effect.provide(memory)),
+  )
+
+  it.effect("with a rate queues no more events a second, and none of them in one burst", () =>
+    Effect.gen(function* () {
+      const journal = yield* whole
+      yield* journal.openLane("lake")
+      for (let n = 0; n < 20; n++) yield* journal.append(event(`evt_${n}`), [])
+      const running = yield* Effect.forkChild(run({ events: {}, to: { sink: "lake" }, rate: 8 }))
+      const sent = Effect.map(journal.head, (head) => head - 20)
+      yield* TestClock.adjust("10 millis")
+      expect(yield* sent).toBe(2)
+      yield* TestClock.adjust("980 millis")
+      expect(yield* sent).toBe(8)
+      yield* TestClock.adjust("2 seconds")
+      expect(yield* Fiber.join(running)).toMatchObject({ state: "finished", count: 20 })
     }).pipe(Effect.provide(memory)),
   )
 

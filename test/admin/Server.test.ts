@@ -455,6 +455,27 @@ describe("the admin API", () => {
     }).pipe(Effect.orDie),
   )
 
+  it.live("previews the dead letters that a replay would send first and last, and replays them at a rate", () =>
+    Effect.gen(function* () {
+      const admin = yield* start()
+      yield* letters(admin, 12)
+      const post = (path: string, body: unknown) => admin.post(`/api/v1/dead-letters/${path}`, body)
+      const ends = (body: unknown) =>
+        Effect.map(Effect.flatMap(post("preview", body), json), (preview) => {
+          const { first, last } = preview as Record<string, ReadonlyArray<{ readonly sequence: number }>>
+          return [first, last].map((shown) => shown?.map(({ sequence }) => sequence))
+        })
+      expect(yield* ends({})).toEqual([
+        [1, 2, 3, 4, 5],
+        [8, 9, 10, 11, 12],
+      ])
+      expect(yield* ends({ ids: ["lake:3", "lake:9", "lake:3"] })).toEqual([[3, 9], []])
+      expect((yield* post("drop", { rate: 4 })).status).toBe(400)
+      expect((yield* post("replay", { rate: 0 })).status).toBe(400)
+      expect(yield* json(yield* post("replay", { sink: "lake", rate: 4_000 }))).toMatchObject({ count: 12 })
+    }).pipe(Effect.orDie),
+  )
+
   it.live("takes no selection of dead letters that it does not know, least of all for all of them", () =>
     Effect.gen(function* () {
       const admin = yield* start()

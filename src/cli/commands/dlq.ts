@@ -23,7 +23,7 @@ import {
 } from "../support/output.ts"
 import { withProgressBar } from "../support/progressBar.ts"
 import { preview } from "../support/replayReport.ts"
-import { letterFlags, selectionOf } from "../support/selection.ts"
+import { letterFlags, rate, selectionOf } from "../support/selection.ts"
 
 const all = toggle("all", "All dead letters")
 const ids = Argument.String("id").pipe(
@@ -143,13 +143,13 @@ const dryRun = Effect.fnUntraced(function* (payload: Selection) {
 
 const replay = Command.make(
   "replay",
-  { ...choosing, dryRun: toggle("dry-run", "Show how many would be sent and which, and send nothing") },
+  { ...choosing, rate, dryRun: toggle("dry-run", "Show how many would be sent and which, and send nothing") },
   Effect.fn(function* (chosen) {
     const payload = yield* selection(chosen)
     if (chosen.dryRun) return yield* dryRun(payload)
     const replayed = yield* withProgressBar(
       "replay of dead letters",
-      ask((client) => client.deadLetters.replay({ payload })),
+      ask((client) => client.deadLetters.replay({ payload: { ...payload, ...given({ rate: chosen.rate }) } })),
     )
     if (yield* Json) yield* printJson(replayed)
     else {

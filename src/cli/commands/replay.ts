@@ -19,7 +19,7 @@ import {
 } from "../support/output.ts"
 import { lazily, Program } from "../support/Program.ts"
 import { commandLine, followed, hasEnded, notes, preview, queued } from "../support/replayReport.ts"
-import { eventFlags, selectionOf } from "../support/selection.ts"
+import { eventFlags, rate, selectionOf } from "../support/selection.ts"
 
 const flags = {
   event: Argument.String("event").pipe(
@@ -35,6 +35,7 @@ const flags = {
   after: text("after", "PLACE", "Only beyond this place, which an earlier replay that stopped has printed"),
   through: text("through", "PLACE", "No further than this place (default: the newest event)"),
   all: toggle("all", "All events in the journal"),
+  rate,
   dryRun: toggle("dry-run", "Show how many events would be sent and which, and send nothing"),
 }
 
@@ -59,7 +60,7 @@ const requestOf = Effect.fnUntraced(function* (flags: Flags) {
     )
   }
   const to: ReplayRequest["to"] = Option.isSome(target) ? { sink: target.value } : "routed"
-  return { events, to, dryRun } satisfies ReplayRequest
+  return { events, to, dryRun, ...given({ rate: flags.rate }) } satisfies ReplayRequest
 })
 
 const printDryRun = Effect.fnUntraced(function* (replay: Replay) {

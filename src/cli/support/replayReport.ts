@@ -19,22 +19,25 @@ export const queued = ({ count: events, dryRun, to }: Replay): string => {
     : `${again} for ${plain(to.sink)} again`
 }
 
-/** Shows what would be sent, as two tables: how many by type and sink, and the first of them. */
+/** Shows what would be sent, as tables: how many by type and sink, and the first and last of them. */
 export const preview = (
-  { groups, others, first }: Pick<Replay, "groups" | "others" | "first">,
+  { groups, others, first, last }: Pick<Replay, "groups" | "others" | "first" | "last">,
   width: number,
 ): string => {
   const amount = (number: number) => number.toLocaleString("en-US")
   const rows = groups.map(({ type, sink, count }) => [type || "-", sink, amount(count)])
   const rest = others === 0 ? [] : [["others", "", amount(others)]]
-  const shown = first.map(({ sequence, id, type, accountId, receivedAt }) => [
-    nameOf({ id, sequence }),
-    type || "-",
-    accountId || "-",
-    instant(receivedAt),
-  ])
+  const shown = (title: string, events: typeof first) => {
+    const rows = events.map(({ sequence, id, type, accountId, receivedAt }) => [
+      nameOf({ id, sequence }),
+      type || "-",
+      accountId || "-",
+      instant(receivedAt),
+    ])
+    return rows.length === 0 ? [] : [headedTable(width, [[title, "TYPE", "ACCOUNT", "RECEIVED"], ...rows])]
+  }
   const counted = headedTable(width, [["TYPE", "SINK", "EVENTS"], ...rows, ...rest])
-  return `\n${counted}\n\n${headedTable(width, [["FIRST", "TYPE", "ACCOUNT", "RECEIVED"], ...shown])}`
+  return `\n${[counted, ...shown("FIRST", first), ...shown("LAST", last)].join("\n\n")}`
 }
 
 const every = "250 millis"
@@ -114,9 +117,9 @@ export const notes = ({ leftOut, removedSinks, undelivered, dryRun, to, events }
 export const commandLine = (
   command: string,
   file: Option.Option<string>,
-  { events, to }: Pick<Replay, "events" | "to">,
+  { events, ...rest }: Pick<Replay, "events" | "to" | "rate">,
   more: Partial<Replay["events"]> = {},
 ): string => {
-  const words = replayWords({ events: { ...events, ...more }, to })
+  const words = replayWords({ events: { ...events, ...more }, ...rest })
   return `${command} ${line(...words, ...Option.match(file, { onNone: () => [], onSome: (file) => ["-c", file] }))}`
 }

@@ -2,6 +2,7 @@
 import { Effect, type Option } from "effect"
 import { Flag } from "effect/cli"
 import { type EventSelection, outcomes } from "../../admin/EventSelection.ts"
+import { Rate } from "../../admin/ReplayApi.ts"
 import { usage } from "./CommandError.ts"
 import { given, text, webhook } from "./flags.ts"
 import { timesOf } from "./parseTime.ts"
@@ -34,6 +35,14 @@ export const eventFlags = {
     Flag.optional,
   ),
 }
+
+/** How fast a replay goes at most. */
+export const rate = Flag.Int("rate").pipe(
+  Flag.withMetavar("N"),
+  Flag.withDescription("At most N events a second, for a receiver that has just recovered"),
+  Flag.withSchema(Rate),
+  Flag.optional,
+)
 
 interface Flags {
   readonly sink: Option.Option<string>

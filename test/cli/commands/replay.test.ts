@@ -124,7 +124,17 @@ describe("replay", () => {
           message: "",
           startedAt: 1,
         },
-        ...{ share: 0.5, reached: "7", count: 5, groups: [], others: 0, first: [], undelivered: 0, removedSinks: [] },
+        ...{
+          share: 0.5,
+          reached: "7",
+          count: 5,
+          groups: [],
+          others: 0,
+          first: [],
+          last: [],
+          undelivered: 0,
+          removedSinks: [],
+        },
         leftOut: { copies: 0, quarantined: 0, erased: 0, unrouted: 0, gone: 0 },
       }
       let looks = 0
