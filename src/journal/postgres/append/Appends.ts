@@ -1,10 +1,9 @@
 /**
- * Appends to a stream: events join the open group, and while one group is under
- * way to the database the next one fills.
+ * Appends to a stream. Events join the open group. While the database commits one group, the next one fills.
  *
- * **Guarantee.** Groups are committed one after the other, in the order in which
- * they were filled. Who waits hears of a commit only after it. If the database
- * refuses the data of an event, the others of its group are stored.
+ * **Guarantee.** Groups are committed one after the other, in the order in which they were filled. A caller
+ * hears of a commit only after it. If the database refuses one event's data, the others of its group are
+ * stored.
  */
 import { Cause, Exit, Option } from "effect"
 import type { Event } from "../../../event/Event.ts"
@@ -16,21 +15,21 @@ import { duplicate } from "../../stream/Reappended.ts"
 import { Origin } from "../../stream/Record.ts"
 import { Group, type Stored } from "./Group.ts"
 
-/** Groups that wait at most: beyond it the database does not keep up, and appends are refused. */
+/** Maximum groups in the queue. Beyond it the database is too slow, and appends are refused. */
 const maxWaiting = 8
 
-/** A commit is a round trip and the server's work: small groups are the cost. */
+/** Small groups are the expensive ones: each commit costs a round trip and work on the server. */
 const timing = { enough: 64, gap: 3 }
 
 export type CommitExit = Exit.Exit<Stored, JournalError>
 
-/** A group, and what is done in the same transaction. */
+/** A group, with the function that commits it and whatever belongs to the same transaction. */
 export interface Work {
   readonly group: Group
   readonly commit: (group: Group) => Promise<CommitExit>
 }
 
-/** Waits in line with the groups. */
+/** An entry in the queue of groups. It stops commits until it is resumed. */
 interface Pause {
   readonly group?: undefined
   readonly passed: () => Promise<void>
@@ -40,13 +39,16 @@ const appended: AppendExit = Exit.succeed("appended")
 
 export interface AppendsOptions {
   readonly commit: (group: Group) => Promise<CommitExit>
-  /** The database refused the data of an event whose group is stored: called before those who wait for it. */
+  /**
+   * Called if the database refused an event's data and stored the rest of its group. It runs before the event's
+   * callers get their answer.
+   */
   readonly refused: (event: Event, exit: AppendExit) => void
-  /** A group was committed in so many milliseconds: called before those who wait for it. */
+  /** Called after a commit that took `millis` milliseconds, before the group's callers get their answer. */
   readonly stored: (group: Group, stored: Stored, millis: number) => void
 }
 
-/** The appends to one stream: the open group, and those that wait behind the one under way. */
+/** The appends to one stream: the open group, the group that is being committed and the groups behind it. */
 export class Appends {
   readonly #options: AppendsOptions
   readonly #scheduler = new CommitScheduler(
@@ -54,7 +56,7 @@ export class Appends {
     () => this.#open.batch.entries.length,
     timing,
   )
-  /** The groups that are sealed; the first is under way. */
+  /** Sealed groups; the first is being committed. */
   readonly #waiting: Array<Work | Pause> = []
   readonly #free: Array<Group> = []
   #open = new Group()
@@ -69,19 +71,19 @@ export class Appends {
     return this.#waiting.length >= maxWaiting && this.#open.batch.isFull
   }
 
-  /** The group that holds this very delivery, and has not been committed. */
+  /** Returns the uncommitted group that holds this very delivery. */
   find(key: DuplicateKey): Group | undefined {
     if (this.#open.find(key) === "same") return this.#open
     return this.#waiting.find(({ group }) => group?.find(key) === "same")?.group
   }
 
-  /** Adds a delivery to the open group; `added` is its event as the group has it. */
+  /** Adds a delivery to the open group. `added` is the event as the group stores it. */
   add(
     event: Event,
     sinks: ReadonlyArray<string>,
     key: DuplicateKey,
   ): { readonly group: Group; readonly place: number; readonly added: Event } {
-    // The database knows of the groups before by then.
+    // Earlier groups need no check: the database knows them by the time it gets this one.
     const isAltered = this.#open.find(key) === "altered"
     const group = this.#open
     const added = isAltered ? { ...event, altered: true } : event
@@ -92,7 +94,7 @@ export class Appends {
     return { group, place, added }
   }
 
-  /** Commits a group of the caller's by its own statement, after those that wait. */
+  /** Commits a caller's group by its own statement, after the groups in the queue. */
   commit(work: Work): Promise<CommitExit> {
     this.#seal()
     return new Promise((resolve) => {
@@ -111,7 +113,7 @@ export class Appends {
     })
   }
 
-  /** Resolves once nothing is under way, with a function by which commits go on. */
+  /** Resolves once no commit is running, with a function that resumes commits. */
   pause(): Promise<() => void> {
     return new Promise((resolve) => {
       this.#waiting.push({ passed: () => new Promise<void>((resume) => resolve(resume)) })
@@ -119,13 +121,13 @@ export class Appends {
     })
   }
 
-  /** The open group goes, unless one is under way: then it goes as soon as that has ended. */
+  /** Commits the open group immediately, or as soon as the running commit has ended. */
   flush(): void {
     this.#scheduler.flushed()
     if (!this.#running) this.#seal()
   }
 
-  /** Waits until all that was added has ended. */
+  /** Waits until everything that was added is committed or refused. */
   async drain(): Promise<void> {
     this.#seal()
     while (this.#running) await this.#idle
@@ -149,7 +151,7 @@ export class Appends {
     })
   }
 
-  /** Commits each event of a group by itself, because the database refused the data of an event. */
+  /** Commits each event of a group separately, because the database refused one event's data. */
   async #oneByOne(group: Group): Promise<void> {
     for (const [place, { event, sinks }] of group.batch.entries.entries()) {
       const one = new Group()
@@ -185,7 +187,7 @@ export class Appends {
         this.#options.stored(group, exit.value, ended - started)
       }
       this.#waiting.shift()
-      // Events that have come meanwhile come together with it.
+      // Events that arrived meanwhile count together with this commit's.
       this.#scheduler.committed(count + this.#open.batch.entries.length, ended)
       group.batch.finish(isSplit || Exit.isSuccess(exit) ? appended : Exit.failCause(exit.cause), 0)
       if (group.refusal !== undefined) continue
@@ -199,6 +201,6 @@ export class Appends {
 export const exitOf = (exit: AppendExit, group: Group, place: number): AppendExit =>
   Exit.isSuccess(exit) && group.isVoid.has(place) ? duplicate : exit
 
-/** Whether the data of an event are at fault, so that the others of its group can be stored. */
+/** Reports whether an event's data caused the failure, so that the rest of its group can be stored. */
 const isOfData = (exit: CommitExit): boolean =>
   Exit.isFailure(exit) && Option.exists(Cause.findErrorOption(exit.cause), isRefusedData)

@@ -1,20 +1,17 @@
 /**
- * Commits a group: one statement, one round trip. It stores the keys that are
- * new, then the row, with the places of those that are not.
+ * Commits a group with one statement in one round trip. The statement stores the new keys, then the row, which
+ * lists the places of the events whose keys are not new.
  *
- * **Guarantee.** Nothing is stored under an epoch that has passed, or on a server
- * of another timeline than the epoch's: the statement locks the stream's row, so a
- * takeover waits for it, or it finds nothing. A group whose connection broke is
- * sent again as it was, until its fate is known: of the two, one stores it, with
- * all that goes with it. Where that stays unknown this relay leaves the stream,
- * so that no sequence is given twice.
+ * **Guarantee.** Nothing is stored under an epoch that has passed, or on a server of another timeline than the
+ * epoch's. The statement locks the stream's row: either a takeover waits for it, or it finds no row. If the
+ * connection breaks, the same group is sent again until its fate is known. Only one of the tries stores it,
+ * with all that goes with it. If the fate stays unknown, this relay leaves the stream, so that no sequence is
+ * given twice.
  *
- * **Guarantee.** An answer is about this commit: its identity is stored with its
- * row. A later try looks for the identity, so it never takes keys that an earlier
- * try stored for duplicates. The later try is a commit of its own that writes at
- * least a lock. If it ends without PostgreSQL's warning, all commits before it are
- * as durable as `synchronous_commit` requires. A try that ends with the warning
- * counts as lost.
+ * **Guarantee.** An answer is about this commit, because the commit's identity is stored with its row. A later
+ * try looks for the identity, so it never takes keys that an earlier try stored for duplicates. The later try
+ * is a commit of its own that writes at least a lock. If it ends without PostgreSQL's warning, all commits
+ * before it are as durable as `synchronous_commit` requires. A try that ends with the warning counts as lost.
  */
 import { Effect, Exit, Result } from "effect"
 import { type JournalError, unavailable } from "../../JournalError.ts"
@@ -29,10 +26,16 @@ import { idsOf } from "../tables/StreamRows.ts"
 import type { CommitExit } from "./Appends.ts"
 import type { Group, Stored } from "./Group.ts"
 
-/** Milliseconds: how long a statement may take before its connection is given up, and how soon it is sent again. */
+/**
+ * In milliseconds: how long a statement may take before its connection is abandoned, and the delay before it is
+ * sent again.
+ */
 const timeout = 10_000
 const repeatAfter = 100
-/** How long an append waits for the relay's next stream after the last was lost, and how often it looks. */
+/**
+ * In milliseconds: how long an append waits for a new stream after this relay lost its own, and how often it
+ * checks.
+ */
 const nextWithin = 3_000
 const nextEvery = 10
 
@@ -69,7 +72,7 @@ const ownSql = `WITH owned AS MATERIALIZED (SELECT epoch >> 32 AS timeline FROM 
 SELECT (SELECT count(*) FROM owned) > 0 AS owned, coalesce((SELECT first FROM stored), 0) AS first,
   (SELECT timeline FROM owned) AS timeline, (SELECT places FROM void) AS void, (SELECT places FROM altered) AS altered`
 
-/** It waits for an earlier try of the same commit, and finds what that one stored. */
+/** Waits for an earlier try of the same commit, and returns its result if it stored the group. */
 const sharedSql = `SELECT owned, first, timeline, void, altered, found
   FROM append_shared($1::int[], $2::int[], $3::int[], $4::int[], $5::int, $6::bigint, $7::bigint, $8::text, $9::bytea,
     $10::bytea, $11::bytea, $12::text[], $13::jsonb, $14::uuid, $15::boolean,
@@ -83,11 +86,11 @@ interface Row extends Stored {
 }
 
 interface SharedRow extends Row {
-  /** An earlier try stored it. */
+  /** True if an earlier try stored it. */
   readonly found: boolean
 }
 
-/** A try's answer, `undefined` where the database gave none. */
+/** The result of a try; `undefined` if the database returned no row. */
 type Sent = Result.Result<Row | undefined, DatabaseError | JournalError>
 
 const literal = (numbers: ReadonlyArray<number>): string => `{${numbers.join(",")}}`
@@ -111,28 +114,28 @@ export const rowOf = ({ batch }: Group): ReadonlyArray<unknown> => [
   batch.bytes(),
 ]
 
-/** The statements of the same transaction, given the sequence that the group's first event has. */
+/** Further statements of the same transaction. `first` is the sequence of the group's first event. */
 export type Also = (queries: Queries, first: number) => Effect.Effect<void, DatabaseError | JournalError>
 
 const sleep = (millis: number) => new Promise<void>((resolve) => setTimeout(resolve, millis))
 
 export interface CommitsOptions {
   readonly db: Database
-  /** The stream that this relay writes; `undefined` between two. */
+  /** The stream that this relay writes, or `undefined` between two streams. */
   readonly own: () => OwnedStream | undefined
   readonly sign: () => Sign
-  /** By a sink's name, the one that it had before. */
+  /** The former name of each renamed sink, by its present name. */
   readonly formerNames: () => ReadonlyMap<string, string>
-  /** The relay stops: nothing is repeated any more. */
+  /** Reports whether the relay is stopping. Then no statement is sent again. */
   readonly isClosed: () => boolean
-  /** Learns how each append ends. */
+  /** Observes how each append ends. */
   readonly trouble: Pick<WriteTrouble, "begun">
 }
 
 /** Stores groups in the log. */
 export class Commits {
   readonly #options: CommitsOptions
-  /** When an append first found no stream to write, since one was stored; in steady milliseconds. */
+  /** When an append first found no stream to write since the last commit, in monotonic milliseconds. */
   #missedAt: number | undefined
 
   constructor(options: CommitsOptions) {
@@ -159,7 +162,7 @@ export class Commits {
     }
   }
 
-  /** Returns `undefined` if the stream is lost, and nothing of the group is stored. */
+  /** Returns `undefined` if the stream is lost and nothing of the group was stored. */
   async #toStream(stream: OwnedStream, group: Group, also?: Also): Promise<CommitExit | undefined> {
     const first = stream.end + 1
     const append = this.#options.trouble.begun()
@@ -189,14 +192,14 @@ export class Commits {
     const exit = await this.#repeated(append, send, () => stream.lost())
     if (Exit.isFailure(exit)) return exit
     const { owned, first: at, void: voids } = exit.value
-    // Another row has these sequences if nothing was stored although something is new.
+    // If no row was stored although some keys are new, another row has these sequences.
     if (owned && (at > 0 || voids.length === group.batch.entries.length)) return exit
     stream.lost()
     // An earlier try may have been stored.
     return owned || isRepeated ? between : undefined
   }
 
-  /** A sink's events belong to the lane that it has under its former name, until that lane is renamed. */
+  /** Adds a renamed sink's events to the lane of its former name until that lane is renamed. */
   #name(
     stream: OwnedStream,
     missing: ReadonlyArray<string>,
@@ -212,7 +215,7 @@ export class Commits {
       : Effect.runPromise(Effect.result(Effect.all(renamed, { discard: true })))
   }
 
-  /** Stores a group in the shared stream, after whatever others stored there. */
+  /** Stores a group in the shared stream, after the rows of other relays. */
   async toShared(group: Group, also?: Also): Promise<CommitExit> {
     const formerNames = this.#options.formerNames()
     const lanes = [...new Set(group.batch.entries.flatMap(({ sinks }) => sinks))]
@@ -235,7 +238,10 @@ export class Commits {
     return Exit.isFailure(exit) || exit.value.owned ? exit : wentBack
   }
 
-  /** One round trip, on the connection that nothing else waits on; a second one where an earlier try may have stored it. */
+  /**
+   * Commits in one round trip, on the connection that is reserved for appends. If an earlier try may have
+   * stored the group, a second round trip looks for it.
+   */
   async #alone(params: Params, stored: Params, isAgain: boolean): Promise<Sent> {
     const sent = await this.#ask(ownSql, params, "append")
     if (!isAgain || Result.isFailure(sent) || !sent.success?.owned || sent.success.first > 0) return sent
@@ -251,7 +257,7 @@ export class Commits {
     return Effect.runPromise(Effect.result(this.#options.db.transact(work)))
   }
 
-  /** Until the fate of the group is known, or nothing more can be done to know it: then `unknown` is called. */
+  /** Repeats a try until the group's fate is known. Calls `unknown` if it can't be found out. */
   async #repeated(
     append: WatchedAppend,
     send: (isAgain: boolean) => Promise<Sent>,
@@ -291,7 +297,7 @@ const ended = (append: WatchedAppend, failure: DatabaseError | JournalError): Ex
 const wentBack: CommitExit = Exit.fail(
   unavailable("The database is in an earlier state than this relay has seen: it reads its streams again. Try again."),
 )
-/** Another relay took the stream: the sender comes again, here or there. */
+/** Another relay took the stream. The sender delivers the event again, to this relay or another. */
 const between: CommitExit = Exit.fail(
   unavailable("Another relay has taken over what this one wrote: it begins a new stream. Try again."),
 )

@@ -1,27 +1,27 @@
-/** The events of one commit: what the database must know of them to tell duplicates. */
+/** The events of one commit, with the keys by which the database finds duplicates. */
 import type { Event } from "../../../event/Event.ts"
 import type { AppendExit } from "../../Journal.ts"
 import { CommitBatch } from "../../stream/CommitBatch.ts"
 import type { DuplicateKey } from "../../stream/DuplicateKey.ts"
 import { Origin } from "../../stream/Record.ts"
 
-/** The result of a group. Places are those in the group. */
+/** The result of a group's commit. Places are positions in the group. */
 export interface Stored {
-  /** The sequence of its first event; 0 when all were known already, and nothing was stored. */
+  /** The sequence of its first event. It is 0 if nothing was stored, because all events were duplicates. */
   readonly first: number
   /** The timeline of the server that stored it. */
   readonly timeline: number
   readonly void: ReadonlyArray<number>
-  /** Their id came before with other bytes. */
+  /** Places of events whose id arrived earlier with other bytes. */
   readonly altered: ReadonlyArray<number>
 }
 
 /** A commit's events, with the keys of its deliveries. */
 export class Group {
   readonly batch = new CommitBatch()
-  /** The identity of its commit: stored with its row, and the same for each try. */
+  /** The commit's identity. It is stored with the group's row, and each try has the same one. */
   commit = crypto.randomUUID()
-  /** The keys of its deliveries, as the database compares them; `places` says of which events. */
+  /** The keys of its deliveries, as the database compares them. `places` has the positions of their events. */
   readonly keys = {
     lo: [] as number[],
     hi: [] as number[],
@@ -30,14 +30,14 @@ export class Group {
   }
   readonly #known = new Map<number, Array<number>>()
   readonly isVoid = new Set<number>()
-  /** Set if its events were committed one by one and the database refused one. Such a group is not filled again. */
+  /** Set if the events were committed one by one and the database refused one. Such a group isn't reused. */
   refusal: AppendExit | undefined
 
   constructor() {
     this.clear()
   }
 
-  /** Whether it holds a delivery of this key: the same, or one with other bytes. */
+  /** Reports whether the group holds the same delivery, or one with the same id and other bytes. */
   find({ hi, lo, bodyCrc }: DuplicateKey): "new" | "same" | "altered" {
     const { keys } = this
     const like = this.#known.get(lo | 0)?.filter((index) => keys.hi[index] === (hi | 0)) ?? []

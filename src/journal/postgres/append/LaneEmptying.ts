@@ -1,9 +1,9 @@
 /**
- * Empties a lane whose sink has another name since, where that name is a lane of
- * its own: its events are appended again for that one.
+ * Moves a renamed lane's events to its new name, if a lane of that name exists already. The events are appended
+ * again for that lane.
  *
- * In slices, each in one transaction: after a crash those that were committed
- * stay, and whoever opens the lane by its new name goes on.
+ * It works in slices, each in one transaction. A crash keeps the committed slices, and the relay that next
+ * opens the lane by its new name continues.
  */
 import { Effect } from "effect"
 import { type JournalError, unavailable } from "../../JournalError.ts"
@@ -21,8 +21,8 @@ import * as OutcomeTables from "../tables/OutcomeTables.ts"
 import type { StreamWriter } from "./StreamWriter.ts"
 
 /**
- * Appends again for another lane what a lane holds that was renamed to it, and
- * removes the lane: how many events. Two round trips for 256 events, about.
+ * Moves the events of a renamed lane to its new lane and deletes the old one. Returns the number of events
+ * moved. It takes about two round trips for 256 events.
  */
 export const empty = Effect.fnUntraced(function* (
   stream: StreamState,
@@ -53,7 +53,7 @@ export const empty = Effect.fnUntraced(function* (
   return count
 })
 
-/** Fails where the lane does not stand where it did: another relay moves it too, or this was stored already. */
+/** Fails if the lane's cursor has moved, because another relay moves the lane too or this slice is stored already. */
 const store = Effect.fnUntraced(function* (
   queries: Queries,
   { id }: StreamState,

@@ -1,6 +1,6 @@
 /**
- * This relay's appends: to the stream that it writes, or to the shared one
- * where a sink of the event needs one mind.
+ * Appends this relay's events to its own stream, or to the shared stream if one relay must deliver all events
+ * of a sink.
  */
 import { Effect, Exit } from "effect"
 import type { Event } from "../../../event/Event.ts"
@@ -17,21 +17,21 @@ import { type Also, Commits, type CommitsOptions } from "./Commits.ts"
 import { Group, type Stored } from "./Group.ts"
 
 const tooSlow: AppendExit = Exit.fail(unavailable("PostgreSQL does not keep up with what comes. Try again."))
-/** Between two streams, as after a failover. */
+/** The refusal between two streams, as after a failover. */
 export const noStream = unavailable("This relay has no stream to write: it takes one. Try again.")
 const withoutStream: AppendExit = Exit.fail(noStream)
 
 export interface WriterOptions extends Omit<CommitsOptions, "formerNames"> {
-  /** Learns of this relay's appends to the shared stream. */
+  /** Records this relay's appends to the shared stream. */
   readonly toShared: KnownRows
-  /** How many events wait for a sink in the shared stream. */
+  /** Returns the number of undelivered events of a sink in the shared stream. */
   readonly waitingInShared: (sink: string) => number
 }
 
 /** Appends events to the stream of their sinks, and counts them. */
 export class StreamWriter {
   readonly counters = { appended: 0, duplicates: 0, altered: 0, commits: 0, commitMillis: 0 }
-  /** Why nothing is appended; `undefined` when it is. */
+  /** Returns why appends are refused, or `undefined` while they are accepted. */
   refusal: () => AppendExit | undefined = () => undefined
 
   readonly #options: WriterOptions
@@ -39,9 +39,9 @@ export class StreamWriter {
   readonly #refusals = new WeakMap<Event, AppendExit>()
   readonly #own: Appends
   readonly #shared: Appends
-  /** Sinks of which one relay delivers all. */
+  /** Sinks whose events one relay delivers. */
   readonly #exclusive = new Set<string>()
-  /** By the names of sinks, those that they had before. */
+  /** The former name of each renamed sink, by its present name. */
   #formerNames: ReadonlyMap<string, string> = new Map()
   #last: { readonly sinks: ReadonlyArray<string>; readonly isShared: boolean } | undefined
 
@@ -65,7 +65,10 @@ export class StreamWriter {
     return this.#exclusive.size > 0
   }
 
-  /** Before anything is routed to them: an event must not pass by those of its key that are in the shared stream. */
+  /**
+   * Call it before any event is routed to the sinks: an event must not overtake events with its key in the
+   * shared stream.
+   */
   knowSinks(sinks: ReadonlyArray<KnownSink>): void {
     this.#formerNames = new Map(
       sinks.flatMap(({ name, renamedFrom = name }) => (renamedFrom === name ? [] : [[name, renamedFrom]])),
@@ -92,7 +95,7 @@ export class StreamWriter {
     const offered = this.#offer(event, sinks)
     if (offered instanceof Promise || Exit.isExit(offered)) return offered
     const { promise } = offered.group.batch
-    // Not a promise of its own: ingest has one timer for all events of a commit.
+    // Returns the group's promise itself, because ingest has one timer for all events of a commit.
     return offered.added === event ? promise : promise.then((exit) => this.refusalOf(offered.added) ?? exit)
   }
 
@@ -112,7 +115,7 @@ export class StreamWriter {
     })
   }
 
-  /** Adds a delivery to the open group; the exit when it is known at once. */
+  /** Adds a delivery to the open group. Returns the exit instead if it is known immediately. */
   #offer(event: Event, sinks: ReadonlyArray<string>) {
     const refusal = this.refusal()
     if (refusal !== undefined) return refusal
@@ -124,7 +127,7 @@ export class StreamWriter {
     const under = appends.find(key)
     if (under !== undefined) {
       this.counters.duplicates += 1
-      // One of the group's events was refused: it may be this one, which the sender must repeat.
+      // The database refused an event of the group. It may be this one, and then the sender must repeat it.
       return under.batch.promise.then((exit) => under.refusal ?? asDuplicate(exit))
     }
     if (appends.isOverloaded) return tooSlow
@@ -137,7 +140,7 @@ export class StreamWriter {
     return appends.add(event, sinks, key)
   }
 
-  /** Runs work while nothing is committed to the stream that this relay writes. */
+  /** Runs work while nothing is committed to this relay's own stream. */
   exclusively<A, E>(work: Effect.Effect<A, E>): Effect.Effect<A, E> {
     return Effect.acquireUseRelease(
       Effect.promise(() => this.#own.pause()),
@@ -146,7 +149,7 @@ export class StreamWriter {
     )
   }
 
-  /** Appends entries of one stream, own or shared, in one commit with `also`. */
+  /** Appends entries to one stream, own or shared, in one commit with `also`. */
   reappend(entries: ReadonlyArray<Reappended>, origin: Origin, also?: Also): Effect.Effect<Stored, JournalError> {
     return Effect.suspend(() => {
       const isShared = this.isShared(entries[0]?.sinks ?? [])
