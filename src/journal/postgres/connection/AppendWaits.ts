@@ -1,4 +1,4 @@
-/** The reason why an append of this relay gets no answer, as the server reports it. */
+/** Finds the reason that the server reports for an unanswered append. */
 import { Effect, Result } from "effect"
 import type { Database } from "./Database.ts"
 
@@ -10,7 +10,7 @@ interface Wait {
   readonly connected: ReadonlyArray<string>
 }
 
-/** The relay's connections have the same name. Every user may see the names of standbys that are connected. */
+/** All connections of the relay have the same application name. Every user may see the names of connected standbys. */
 const waits = `SELECT a.wait_event AS event,
   (SELECT l.relation::regclass::text FROM pg_locks AS l
    WHERE l.pid = a.pid AND NOT l.granted AND l.relation IS NOT NULL LIMIT 1) AS "table",
@@ -41,10 +41,10 @@ const standbyWait = ({ standbys, connected }: Wait): string => {
 const lockWait = ({ table, holder }: Wait): string =>
   `: it waits for a lock${table === null ? "" : ` on the table ${table}`}${holder === null ? "" : `, which the process ${holder} of the server holds`}`
 
-/** A clause for a message; empty if the server names nothing. */
+/** Returns a clause for a message, or an empty string if the server reports no reason. */
 export const find = (db: Database): Effect.Effect<string> =>
   Effect.map(
-    // Other connections may all wait for the same.
+    // The relay's other connections may all be waiting for the same thing.
     Effect.promise(() => db.queryUnsafe<Wait>("beat", waits, [], { timeout: 2_000 })),
     (result) => {
       const wait = Result.isSuccess(result) ? result.success.rows[0] : undefined

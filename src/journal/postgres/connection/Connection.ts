@@ -1,9 +1,8 @@
 /**
- * One connection to one server, by `pg`: the only file that knows that library.
+ * One connection to one server, over `pg`. No other file uses that library.
  *
- * **Guarantee.** A connection that is given has the session that the relay needs,
- * and leads to a server with fsync. Its statements never reject, and one that is
- * not answered in time takes the connection with it.
+ * **Guarantee.** An open connection has the session settings that the relay requires, and its server has fsync
+ * on. Its statements never reject. A statement that gets no answer in time destroys its connection.
  */
 import { readFileSync } from "node:fs"
 import type { Duplex } from "node:stream"
@@ -17,21 +16,21 @@ import * as Session from "./Session.ts"
 
 export interface ConnectionOptions {
   readonly url: DatabaseUrl
-  /** Goes before that of the url. */
+  /** Takes precedence over the password in the url. */
   readonly password: string | undefined
-  /** PEM files; they are read at each connecting. */
+  /** Paths of PEM files, which each new connection reads again. */
   readonly tls: { readonly ca?: string; readonly certificate?: string; readonly key?: string }
   readonly schema: string
-  /** How the server's own tools call the relay. */
+  /** The relay's name in the server's own tools. */
   readonly applicationName: string
   /** Milliseconds. */
   readonly connectTimeout: number
 }
 
-/** The oldest that PostgreSQL's makers and the tests know. */
+/** The oldest version that PostgreSQL's developers support and that the tests cover. */
 const oldestVersion = 140_000
 
-/** SQL_ASCII stores any bytes and checks none, so a dump of it may not be readable anywhere else. */
+/** SQL_ASCII stores any bytes unchecked, so another database may not be able to read a dump of it. */
 const notUtf8 = (encoding: string): string =>
   `the encoding of the database is ${encoding}, which can't hold every event: create a database by CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0, and name it in the "url"`
 
@@ -62,7 +61,7 @@ const typesOf = ({ types }: Pg): CustomTypesConfig => {
 
 const pem = (key: string, path: string): string => {
   try {
-    // The text itself may stand there, from a variable.
+    // A variable may hold the PEM text itself.
     return path.includes("-----BEGIN ") ? path : readFileSync(path, "utf8")
   } catch {
     throw databaseError("misconfigured", `the file of "tls.${key}" of "journal" can't be read`)
@@ -88,7 +87,7 @@ const clientConfig = (options: ConnectionOptions, { host, port, name }: Host, pg
     port,
     user,
     database: url.database ?? user,
-    // A function, or the library looks into files and variables of its own.
+    // With a function, the library doesn't look for a password in files and variables.
     password: () => {
       if (password !== undefined) return password
       const hint = 'it asks for a password: set "journal": { "password": … }'
@@ -105,26 +104,26 @@ const clientConfig = (options: ConnectionOptions, { host, port, name }: Host, pg
   }
 }
 
-/** A connection: one caller uses it at a time. */
+/** A connection, used by one caller at a time. */
 export class Connection {
   readonly #client: PgClient
   server: Server
   isReadOnly = true
-  /** That of the server's log; 0 where the server does not say it. */
+  /** The timeline of the server's log, or 0 if the server doesn't report it. */
   timeline = 0
   /** The identifier of the server's data, or empty if the server does not report it. */
   system = ""
   #isOpen = true
-  /** Statements under way. */
+  /** Number of statements under way. */
   #underWay = 0
-  /** How a transaction begins. */
+  /** The statement that begins a transaction. */
   #beginning = "BEGIN"
-  /** The beginning of a transaction of which no statement was sent yet. */
+  /** The result of beginning a transaction, until its first statement is sent. */
   #begun: Promise<Result.Result<unknown, DatabaseError>> | undefined
   #isInside = false
-  /** A commit that waited for its standby was cancelled: it is on one machine only. */
+  /** Set if a commit that waited for its standby was cancelled: it is on one machine only. */
   #wasCancelled = false
-  /** Called once, when it is of no more use. */
+  /** Called once, when the connection can't be used any more. */
   onClosed: () => void = () => {}
 
   private constructor(client: PgClient, name: string) {
@@ -133,12 +132,12 @@ export class Connection {
     client.on("error", () => this.#closed())
     client.on("end", () => this.#closed())
     client.on("notice", (notice) => {
-      // By its place in the server's source: the words are in the server's language.
+      // Compared by its place in the server's source, because the text is in the server's language.
       if (notice.routine === "SyncRepWaitForLSN") this.#wasCancelled = true
     })
   }
 
-  /** Connects, and prepares the session. Rejects with a {@link DatabaseError} alone. */
+  /** Connects, and prepares the session. Rejects only with a {@link DatabaseError}. */
   static async open(options: ConnectionOptions, host: Host): Promise<Connection> {
     const pg = await load()
     const { connectTimeout } = options
@@ -183,7 +182,7 @@ export class Connection {
     this.isReadOnly = isReadOnly
     if (isPooled) {
       this.#beginning = Session.ofTransaction(schema, 0)
-      // By itself: a pooler that refuses it hangs up on what comes behind it.
+      // Sent separately, because a pooler that refuses it closes the connection to the statements that follow.
       const begun = await this.#send(this.#beginning, [], limit)
       if (Result.isFailure(begun) && begun.failure.code === Session.noTransactions)
         throw refused("it is a pooler that has no transactions: set its pool_mode to session or transaction")
@@ -208,7 +207,10 @@ export class Connection {
     else if (this.server.isPooled) given(asked)
   }
 
-  /** Asks again whether it takes writes, and on which timeline: two round trips at most. Rejects as {@link open} does. */
+  /**
+   * Checks again whether the server takes writes, and on which timeline. It takes at most two round trips, and
+   * rejects as {@link open} does.
+   */
   async look(timeout: number): Promise<void> {
     const [found] = given(await this.query<Session.Facts>(Session.facts, [], { timeout })).rows
     this.isReadOnly = found?.isReadOnly ?? true
@@ -224,19 +226,19 @@ export class Connection {
   }
 
   /**
-   * Begins a transaction; it ends with a `COMMIT` or a `ROLLBACK`. No need to wait for it: the first statement goes in
-   * the same round trip, and fails where this does.
+   * Begins a transaction, which ends with a `COMMIT` or a `ROLLBACK`. Callers need not wait: the first
+   * statement is sent in the same round trip, and fails if this does.
    */
   begin(timeout = usualTimeout): void {
     this.#isInside = true
     this.#begun = this.#send(this.#beginning, [], { timeout }).then((begun) => {
-      // A statement that is sent already must not count as one of a transaction.
+      // A statement that was sent before must not count as part of a transaction.
       if (Result.isFailure(begun)) this.destroy()
       return Result.mapError(begun, (failure) => (failure.code === Session.otherServer ? moved(this.server) : failure))
     })
   }
 
-  /** One at a time, in one round trip. */
+  /** Sends one statement at a time, in one round trip. */
   async query<Row>(
     sql: string,
     params: Params,
@@ -278,7 +280,7 @@ export class Connection {
       this.#client.query(statement, (error: Error | undefined, answers) => {
         if (error) {
           const failure = this.#isOpen ? ofServer(error, at) : lost(error, at)
-          // A server that is read-only was demoted under the connection.
+          // A read-only server was demoted while it was connected.
           if (failure.isLost || failure.code === readOnly) this.destroy()
           return end(Result.fail(failure))
         }
@@ -295,7 +297,7 @@ export class Connection {
     })
   }
 
-  /** Says goodbye, and does not wait for the answer. */
+  /** Closes the connection in order, without waiting for the server's answer. */
   close(): void {
     if (!this.#isOpen) return
     this.#closed()
@@ -307,7 +309,10 @@ export class Connection {
     this.#client.end(() => clearTimeout(timer))
   }
 
-  /** Ends it without a word, as the server ends what it did not finish; a commit that waits is not cancelled by it. */
+  /**
+   * Destroys the connection without notice. The server rolls back an open transaction, but doesn't cancel a
+   * commit that waits for its standby.
+   */
   destroy(): void {
     destroy(this.#client)
     this.#closed()
@@ -320,7 +325,10 @@ export class Connection {
   }
 }
 
-/** The answer to a question about the server. Nothing of the relay's was sent, so nothing is lost. */
+/**
+ * Unwraps the answer to a question about the server. If it failed, nothing of the relay's is lost, because
+ * nothing of the relay's was sent.
+ */
 const given = <A>(result: Result.Result<A, DatabaseError>): A => {
   if (Result.isSuccess(result)) return result.success
   const { reason, message, code } = result.failure
@@ -330,13 +338,16 @@ const given = <A>(result: Result.Result<A, DatabaseError>): A => {
 export const commit = "COMMIT"
 export const rollback = "ROLLBACK"
 
-/** A pooler went over to another server: what this connection knows of the one before does not hold there. */
+/**
+ * The error after a pooler turned to another server: this connection's facts about the earlier server no longer
+ * hold.
+ */
 const moved = ({ name }: Server): DatabaseError =>
   errorAt(name, "unavailable", "the pooler leads to another server since one was promoted")
 
 /** The fields that the library's types leave out. */
 interface Internals {
-  /** The process that serves the connection, as the server named it when it let the relay in. */
+  /** The server process of the connection, as the server named it at the login. */
   readonly processID: number | null
   readonly connection: NodeJS.EventEmitter & {
     readonly stream: { destroy(): void }
@@ -346,13 +357,16 @@ interface Internals {
 
 const internalsOf = (client: PgClient): Internals => client as unknown as Internals
 
-/** Milliseconds that a goodbye may take. */
+/** Maximum milliseconds for closing the connection in order. */
 const closing = 500
 
-/** The one way to end a connection that does not answer. */
+/** The only way to end a connection that doesn't answer. */
 const destroy = (client: PgClient): void => internalsOf(client).connection.stream.destroy()
 
-/** Ends a connection that brings what no server says: the library's reader throws at some of it, where nobody catches. */
+/**
+ * Ends a connection on bytes that aren't PostgreSQL's protocol. For some of them the library's reader throws
+ * where no caller can catch it.
+ */
 const contain = (client: PgClient): void => {
   const { connection } = internalsOf(client)
   const attach = connection.attachListeners
@@ -373,7 +387,10 @@ const contain = (client: PgClient): void => {
   }
 }
 
-/** Logs in by nothing that another server could pass on: by the words of the protocol, before the library answers them. */
+/**
+ * Refuses each login method that another server could pass on. It checks the server's messages before the
+ * library answers them.
+ */
 const requireBinding = (client: PgClient, onUnbound: () => void): void => {
   const { connection } = internalsOf(client)
   const refuse = () => {

@@ -1,9 +1,9 @@
 /**
- * A pool of connections. It connects when a caller wants one and none is free,
- * up to a bound, and closes those that nobody wanted for a minute. Callers queue
- * when the bound is reached.
+ * A pool of connections. If none is free, it opens another, up to a bound. It closes connections that were
+ * unused for a minute. Callers queue when the bound is reached.
  *
- * **Guarantee.** A connection that closed is never lent again. When the scope closes, all connections close immediately.
+ * **Guarantee.** A connection that closed is never lent again. When the scope closes, all connections close
+ * immediately.
  */
 import { Cause, Effect, Pool, type Scope } from "effect"
 import * as Monotonic from "../../../event/Monotonic.ts"
@@ -16,7 +16,7 @@ export interface ConnectionPool {
     timeout: number,
     f: (connection: Connection) => Effect.Effect<A, E>,
   ) => Effect.Effect<A, E | DatabaseError>
-  /** Destroys the connections that are too old, and so fails the statements under way on them. */
+  /** Destroys connections that are too old. The statements under way on them fail. */
   readonly retire: (isOld: (connection: Connection) => boolean) => void
 }
 
@@ -36,7 +36,7 @@ export const make = (
         open.delete(connection)
         runFork(Pool.invalidate(pool, connection))
       }
-      // Nobody waits for a connection that is made while the scope closes.
+      // No caller waits for a connection that opens while the scope closes.
       if (isClosed) connection.close()
       return connection
     }
@@ -76,10 +76,10 @@ export const make = (
     const use: ConnectionPool["use"] = (timeout, f) =>
       Effect.suspend(() => {
         if (isClosed) return Effect.fail(ending)
-        // One that closed before the pool had it could not be taken out of it.
+        // A connection that closed before it entered the pool couldn't be removed from it.
         const lend = (connection: Connection) =>
           connection.isOpen ? f(connection) : Effect.andThen(Pool.invalidate(pool, connection), use(timeout, f))
-        // A deadline costs more than the rest together, and a caller that need not wait has no use for one.
+        // A deadline costs more than everything else here together, so callers that needn't wait get none.
         if (pool.state.availableHead?.exit._tag === "Success") return Pool.use(pool, lend)
         return Effect.scoped(Effect.flatMap(waiting(timeout), lend))
       })

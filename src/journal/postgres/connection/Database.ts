@@ -1,44 +1,41 @@
 /**
- * The relay's port to PostgreSQL: statements, transactions, and nothing of the
- * client library that does them.
+ * The relay's interface to PostgreSQL: statements and transactions, without types of the client library.
  *
- * - `query` and `transact` are effects over a pool, for what may wait.
- * - `queryUnsafe` is a promise that never rejects, for the hot path: appends and
- *   beats have a connection each that nothing else waits on.
+ * - `query` and `transact` are effects over a pool, for work that may wait.
+ * - `queryUnsafe` is a promise that never rejects, for the hot path. Appends and heartbeats have a connection
+ *   each, which nothing else uses.
  *
- * **Guarantee.** A statement goes to the server that takes writes: of several
- * hosts it is looked for at each connecting, so it is found again after a
- * failover. A commit is durable as `synchronous_commit = on` has it, whatever
- * the server's default. Nothing is ever cancelled: PostgreSQL answers a cancelled
- * commit that waits for its standby as done, although it is on one machine only.
- * A statement that takes too long loses its connection instead, and says so by
- * `isLost`: it may have been done.
+ * **Guarantee.** A statement goes to the server that takes writes. Each new connection searches the hosts for
+ * it, so the relay finds it again after a failover. A commit is as durable as with `synchronous_commit = on`,
+ * whatever the server's default. No statement is ever cancelled: if a commit that waits for its standby is
+ * cancelled, PostgreSQL reports success although it is on one machine only. Instead, a statement that takes too
+ * long loses its connection, and its error has `isLost`: the statement may have been executed.
  *
- * **Gotcha.** A statement with a `name` is prepared once for each connection, so
- * the name stands for one text. Behind a pooler none is prepared.
+ * **Gotcha.** A statement with a `name` is prepared once for each connection, so each name must have one text.
+ * Behind a pooler no statement is prepared.
  */
 import type { Effect, Result } from "effect"
 import type { DatabaseError } from "./DatabaseError.ts"
 
 /** The answer to a statement. */
 export interface Answer<Row> {
-  /** int8 is a number, bytea bytes, jsonb parsed, int[] an array of numbers. */
+  /** An int8 arrives as a number, bytea as bytes, jsonb parsed, and int[] as an array of numbers. */
   readonly rows: ReadonlyArray<Row>
-  /** Rows that were written, or read. */
+  /** Number of rows written or read. */
   readonly count: number
 }
 
 export interface QueryOptions {
   /** Prepares the statement, under this name. */
   readonly name?: string
-  /** Milliseconds until the connection is given up; 30,000 unless given. */
+  /** Milliseconds until the connection is abandoned (default: 30,000). */
   readonly timeout?: number
 }
 
-/** The values of `$1`, `$2`, …: bytes are a Buffer, an array is PostgreSQL's, and JSON is its text. */
+/** The values of `$1`, `$2`, …. Bytes are a Buffer, an array is a PostgreSQL array literal, and JSON is its text. */
 export type Params = ReadonlyArray<unknown>
 
-/** The pool or a transaction: statements can be sent to either. */
+/** The pool or a transaction. Both accept statements. */
 export interface Queries {
   query<Row = Record<string, unknown>>(
     sql: string,
@@ -47,10 +44,10 @@ export interface Queries {
   ): Effect.Effect<Answer<Row>, DatabaseError>
 }
 
-/** The purposes of connections: each has its own, so that none waits for another. */
+/** The purposes of connections. Each has connections of its own, so that none waits for another. */
 export type Use = "append" | "beat" | "work"
 
-/** The server that writes, as it was when it was last connected to. */
+/** The server that takes writes, as it was at the last connect. */
 export interface Server {
   /** `db-1:5432`. */
   readonly name: string
@@ -58,15 +55,15 @@ export interface Server {
   readonly version: string
   /** The number of `server_version_num`: `180004`. */
   readonly versionNumber: number
-  /** Something stands before it that hands one of its connections to many: PgBouncer, or another pooler. */
+  /** True behind PgBouncer or another pooler, which shares a server connection among clients. */
   readonly isPooled: boolean
 }
 
 /** The database of a journal. */
 export interface Database extends Queries {
   /**
-   * All of it or nothing; rolled back where `work` fails or is interrupted. It costs a round trip for each statement,
-   * and one for the commit: the beginning goes with the first statement.
+   * Runs a transaction, which rolls back if `work` fails or is interrupted. It takes one round trip for each
+   * statement and one for the commit. The `BEGIN` is sent with the first statement.
    */
   transact<A, E>(work: (transaction: Queries) => Effect.Effect<A, E>): Effect.Effect<A, E | DatabaseError>
   queryUnsafe<Row = Record<string, unknown>>(

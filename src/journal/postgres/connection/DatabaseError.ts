@@ -1,40 +1,40 @@
 /**
- * Why PostgreSQL did not do what it was asked. The reason decides what the
- * caller does next; the message is for people, and holds no secret and no value.
+ * Why PostgreSQL didn't execute a statement. The reason decides what the caller does next. The message is for
+ * people, and holds no secret and no value.
  *
- * Codes are those of PostgreSQL (SQLSTATE), appendix A of its documentation.
+ * Codes are PostgreSQL's (SQLSTATE), from appendix A of its documentation.
  */
 import { Schema } from "effect"
 
 export const reasons = [
-  /** Not now: no server that writes can be reached, or it ended the connection. A retry is wanted. */
+  /** Temporary: no server that takes writes can be reached, or it ended the connection. The caller should retry. */
   "unavailable",
-  /** Another transaction was first: a row that is there, a deadlock, a failed serialization. */
+  /** Another transaction came first: the row exists, a deadlock, or a failed serialization. */
   "conflict",
-  /** A person must act: a wrong password, no such database, a missing right, a certificate that is not trusted. */
+  /** An operator must act: a wrong password, a missing database or right, or a certificate that isn't trusted. */
   "misconfigured",
-  /** It will never be done: a defect of the relay, or damage in the database. */
+  /** Retrying won't help: a defect of the relay, or damage in the database. */
   "failed",
 ] as const
 
-/** A statement, or a connection, that failed. */
+/** A failure of a statement or a connection. */
 export class DatabaseError extends Schema.TaggedError<DatabaseError>()("DatabaseError", {
   reason: Schema.Literals(reasons),
   message: Schema.String,
-  /** SQLSTATE, where the server gave one; else that of the system (`ECONNREFUSED`), or empty. */
+  /** The server's SQLSTATE if it gave one, otherwise the system's code (`ECONNREFUSED`), or empty. */
   code: Schema.String,
-  /** Whether the statement may have been done all the same: its connection ended before the answer came. */
+  /** True if the statement may have been executed, because its connection ended before the answer arrived. */
   isLost: Schema.Boolean,
 }) {}
 
-/** An error that is no server's. */
+/** An error that doesn't come from a server. */
 export const databaseError = (
   reason: DatabaseError["reason"],
   message: string,
   { code = "", isLost = false }: { readonly code?: string; readonly isLost?: boolean } = {},
 ): DatabaseError => new DatabaseError({ reason, message, code, isLost })
 
-/** An error of a server, whose name goes before the words. */
+/** An error of a server, whose name precedes the message. */
 export const errorAt = (
   at: string,
   reason: DatabaseError["reason"],
@@ -42,7 +42,7 @@ export const errorAt = (
   more?: { readonly code?: string; readonly isLost?: boolean },
 ): DatabaseError => databaseError(reason, `PostgreSQL at ${at}: ${words}`, more)
 
-/** The properties that `pg` and the system give an error, where they give them. */
+/** The properties that `pg` and the system may give an error. */
 interface Raw {
   readonly code?: unknown
   readonly message?: unknown
@@ -65,20 +65,20 @@ const hints: Readonly<Record<string, string>> = {
   "25006": "the server takes no writes: it is a standby, or read-only",
 }
 
-/** By the first two characters: connections, resources, an operator's doing, the system. */
+/** Temporary codes, by their first two characters: connections, resources, an operator's action, the system. */
 const passing = new Set(["08", "53", "57", "58"])
 const serialization = "40"
-/** A row that is there, and a lock that was not free in time. */
+/** The row exists already, or a lock wasn't free in time. */
 const conflicting = new Set(["23505", "55P03"])
 const wrongConfig = new Set(["28", "3D", "3F"])
 /** The user lacks a right. */
 const lacksRight = "42501"
-/** Its disk is full. */
+/** The server's disk is full. */
 export const diskFull = "53100"
-/** It takes no writes: a standby, or set so. */
+/** The server takes no writes: it is a standby, or is set to read-only. */
 export const readOnly = "25006"
 
-/** Whether the values of the statement are at fault: the database refuses them, and will do so again. */
+/** Reports whether the statement's values are at fault: the database refuses them, and will refuse them again. */
 export const isOfData = ({ code }: Pick<DatabaseError, "code">): boolean =>
   /^2[23]/.test(code) && !conflicting.has(code)
 
@@ -92,11 +92,14 @@ const reasonOf = (code: string): DatabaseError["reason"] => {
 
 const isState = (code: unknown): code is string => typeof code === "string" && /^[0-9A-Z]{5}$/.test(code)
 
-/** The server's answer: its words name columns and tables, and may hold values in their detail, which is left out. */
+/**
+ * An error that the server reported. Its message names columns and tables. Its detail may hold values, so that
+ * is left out.
+ */
 export const ofServer = (error: unknown, at: string): DatabaseError => {
   const { code, message } = error as Raw
   if (!isState(code)) return lost(error, at)
-  // After one of these the server may have committed: it ended the connection itself.
+  // The server ended the connection itself with one of these codes, and it may have committed before.
   const isLost = code.startsWith("57P")
   return errorAt(at, reasonOf(code), `${hints[code] ?? String(message)} (${code})`, { code, isLost })
 }
@@ -132,7 +135,7 @@ const speaks: Readonly<Record<string, string>> = {
   EPROTO: "what it answers is not what PostgreSQL answers",
 }
 
-/** Nothing was sent: the server could not be reached, or did not let the relay in. */
+/** An error from connecting: the server couldn't be reached or rejected the relay, so nothing was sent. */
 export const ofConnecting = (error: unknown, at: string): DatabaseError => {
   if (error instanceof DatabaseError) return error
   const { code, message } = error as Raw

@@ -1,9 +1,9 @@
-/** The meaning of a database error for those who use the journal. */
+/** Translates database errors for users of the journal. */
 import { Effect } from "effect"
 import { full, type JournalError, refusedData, unavailable } from "../../JournalError.ts"
 import { type DatabaseError, diskFull, isOfData } from "./DatabaseError.ts"
 
-/** A full disk is `JournalFull`; everything else is `JournalUnavailable`. */
+/** Maps a full disk to `JournalFull`, and everything else to `JournalUnavailable`. */
 export const refusalOf = (error: DatabaseError): JournalError => {
   const { code, message } = error
   if (code === diskFull) return full("disk", message)
@@ -16,6 +16,9 @@ export const refusing = <A, R>(
 ): Effect.Effect<A, JournalError, R> =>
   Effect.mapError(effect, (error) => (error._tag === "DatabaseError" ? refusalOf(error) : error))
 
-/** Whether the same once more may do: nothing is known to have been stored, or another transaction was first. */
+/**
+ * Reports whether the same statement may be sent again: as far as is known nothing was stored, or another
+ * transaction came first.
+ */
 export const mayRepeat = ({ reason, code }: DatabaseError): boolean =>
   (reason === "unavailable" || reason === "conflict") && code !== diskFull

@@ -1,10 +1,10 @@
 /**
- * The database's address, as PostgreSQL's own clients write it:
+ * The database's address, in the syntax of PostgreSQL's own clients:
  * `postgres://user@db-1:5432,db-2:5432/relay?sslmode=verify-full`.
  *
- * Several hosts are one cluster, of which one takes writes. The sender's events
- * never go over a network in plain text unless the text says so: without
- * `sslmode` it is `verify-full`, and `disable` to this machine.
+ * Several hosts are one cluster, and one of them takes writes. The sender's events never cross a network in
+ * plain text unless the url asks for it: the default of `sslmode` is `verify-full`, or `disable` for this
+ * machine.
  */
 import * as Address from "../../../config/Address.ts"
 
@@ -12,19 +12,19 @@ export const sslModes = ["disable", "require", "verify-ca", "verify-full"] as co
 export type SslMode = (typeof sslModes)[number]
 
 export interface Host extends Address.Address {
-  /** The name that is shown: `db-1:5432`, or the directory of a socket. */
+  /** The displayed name: `db-1:5432`, or the directory of a socket. */
   readonly name: string
 }
 
 export interface DatabaseUrl {
   readonly hosts: readonly [Host, ...ReadonlyArray<Host>]
-  /** That of the process where `undefined`, as with every client of PostgreSQL. */
+  /** If `undefined`, the user of the process, as with every client of PostgreSQL. */
   readonly user: string | undefined
   readonly password: string | undefined
-  /** The user's own where `undefined`. */
+  /** If `undefined`, the database named like the user. */
   readonly database: string | undefined
   readonly sslMode: SslMode
-  /** Whether a login must be bound to the TLS connection; it is where the server offers it. */
+  /** Whether a login must be bound to the TLS connection. Every login is bound if the server offers it. */
   readonly channelBinding: "prefer" | "require"
 }
 
@@ -33,7 +33,7 @@ const usualPort = 5432
 const form =
   /^postgres(?:ql)?:\/\/(?:(?<login>[^/?]*)@)?(?<hosts>[^/?]*)(?:\/(?<database>[^/?]*))?(?:\?(?<rest>.*))?$/su
 
-/** The message about a text that is no url; it never holds the text. */
+/** The message about a string that isn't a url. It never quotes the string. */
 export const expected =
   'a url is "postgres://user@host:5432/database", with several hosts "postgres://user@db-1:5432,db-2:5432/database"'
 
@@ -45,7 +45,7 @@ const decode = (text: string): string | undefined => {
   }
 }
 
-/** Parameters that say what the relay does anyway. */
+/** Parameters that ask for what the relay always does. */
 const known = new Map([["target_session_attrs", ["read-write", "primary"]]])
 
 const hostOf = (text: string): Host | string => {
@@ -57,7 +57,7 @@ const hostOf = (text: string): Host | string => {
 
 const isLocal = ({ host }: Host): boolean => host.startsWith("/") || Address.isLoopback({ host })
 
-/** The url, or what is wrong with it. */
+/** Returns the url, or the problem with it. */
 export const parse = (text: string): DatabaseUrl | string => {
   const { login = "", hosts = "", database = "", rest = "" } = form.exec(text)?.groups ?? {}
   if (!form.test(text)) return expected

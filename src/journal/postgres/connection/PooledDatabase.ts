@@ -1,4 +1,4 @@
-/** The database of a config, for the length of a scope. It connects when it is asked for something. */
+/** The database of a config, for the length of a scope. It connects on first use. */
 import { Effect, Exit, Result, type Scope } from "effect"
 import { rounds } from "../../../event/Rounds.ts"
 import { ConfigInForce } from "../../ConfigInForce.ts"
@@ -9,21 +9,20 @@ import type { DatabaseError } from "./DatabaseError.ts"
 import { connectionOf, type PostgresConfig } from "./PostgresConfig.ts"
 import { Cluster, connectWriter, OtherServers } from "./WriterSearch.ts"
 
-/** Milliseconds between two looks at the servers that the relay does not write to. */
+/** Milliseconds between two checks of the servers that the relay doesn't write to. */
 const lookEvery = 1_000
 
-/** How to connect. */
 export interface DatabaseOptions {
-  /** It is called at each connecting, so that a password that was changed is used from then on. */
+  /** Called for each new connection, so that a changed password takes effect. */
   readonly connection: () => ConnectionOptions
-  /** Connections for what may wait, at most; appends and beats have one each beside them. */
+  /** Maximum connections for work that may wait. Appends and heartbeats have one more each. */
   readonly poolSize: number
 }
 
 const settled = <A>(promise: () => Promise<Result.Result<A, DatabaseError>>): Effect.Effect<A, DatabaseError> =>
   Effect.flatMap(Effect.promise(promise), Effect.fromResult)
 
-/** Opens the database of a config, whose password a reload may change. */
+/** Opens the database of a config. A reload may change its password. */
 export const ofConfig = (config: PostgresConfig): Effect.Effect<Database, never, Scope.Scope> =>
   Effect.flatMap(ConfigInForce, (inForce) =>
     open({
@@ -78,7 +77,7 @@ export const open = Effect.fnUntraced(function* ({
   })
 
   return {
-    // A caller that is interrupted leaves its statement, which ends in the background and keeps its connection.
+    // An interrupted caller abandons its statement, which ends in the background and keeps its connection.
     query: <Row>(sql: string, params: Params = [], options: QueryOptions = {}) =>
       settled(() => queryUnsafe<Row>("work", sql, params, options)),
     queryUnsafe,
@@ -90,7 +89,7 @@ export const open = Effect.fnUntraced(function* ({
           () => Effect.tap(work(transaction), () => transaction.query(commit)),
           (_, exit) => {
             if (Exit.isSuccess(exit) || !one.isOpen) return Effect.void
-            // A fiber that was interrupted left its statement under way.
+            // An interrupted fiber left its statement under way.
             return one.isBusy ? Effect.sync(() => one.destroy()) : Effect.ignore(transaction.query(rollback))
           },
         )

@@ -66,13 +66,13 @@ export const PostgresConfig = Schema.Struct({
 })
 export type PostgresConfig = typeof PostgresConfig.Type
 
-/** This relay's name among the others: the host's unless the config gives one. */
+/** This relay's name among the relays (default: the host's name). */
 export const nameOf = ({ name }: PostgresConfig): string => name ?? hostname()
 
-/** How to connect, from the config. */
+/** Returns the connection options of a config. */
 export const connectionOf = (config: PostgresConfig): ConnectionOptions => {
   const url = parse(Redacted.value(config.url))
-  // The schema has refused every other.
+  // The schema has rejected invalid urls.
   if (typeof url === "string") throw new Error(url)
   const { ca, certificate, key } = config.tls ?? {}
   return {

@@ -1,15 +1,14 @@
 /**
- * The settings that the relay requires of a session, and how it makes them.
+ * The session settings that the relay requires, and how it applies them.
  *
- * A connection to the server itself is set once. Behind a pooler nothing of a
- * session is certain to last: each transaction may run in another one, which
- * others have set for themselves. There each transaction brings its settings,
- * for itself alone, and statements are not prepared: so it is right in every
- * mode of a pooler that has transactions, and leaves nothing behind for others.
+ * A direct connection gets them once. Behind a pooler no session state is certain to last: each transaction may
+ * run in another session, with settings of other clients. There each transaction sets its own settings for
+ * itself, and no statement is prepared. This works in every pooler mode that has transactions, and changes
+ * nothing for other clients.
  */
 import type { Server } from "./Database.ts"
 
-/** A server's description of itself. It does not need to know every setting. */
+/** A server's description of itself. A server may lack some of these settings. */
 export const facts = `SELECT
   pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on' AS "isReadOnly",
   coalesce(current_setting('fsync', true), 'on') = 'on' AS fsync,
@@ -23,17 +22,17 @@ export interface Facts extends Omit<Server, "name" | "isPooled"> {
   readonly fsync: boolean
   /** The database's encoding. */
   readonly encoding: string
-  /** The one that answers. A pooler names another when it lets a client in. */
+  /** The process that answers. A pooler names another one when a client logs in. */
   readonly process: number
 }
 
-/** Rises with each promotion of a standby. */
+/** The server's timeline, which rises with each promotion of a standby. */
 export const timeline = "('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int"
 
-/** The identifier of the server's data. A standby has its primary's, and `pg_upgrade` makes another. */
+/** The identifier of the server's data. A standby shares its primary's; `pg_upgrade` creates another. */
 export const system = "(SELECT system_identifier::text FROM pg_control_system())"
 
-/** No sequential scans: a plan that was made while a table was small is kept while it grows. */
+/** Sequential scans are off, because a plan made while a table was small is kept while the table grows. */
 const settings = (schema: string): Readonly<Record<string, string>> => ({
   search_path: `quote_ident('${schema.replaceAll("'", "''")}')`,
   synchronous_commit:
@@ -49,13 +48,13 @@ const settings = (schema: string): Readonly<Record<string, string>> => ({
 const set = (all: Readonly<Record<string, string>>, isLocal: boolean): string =>
   `SELECT ${Object.entries(all).map(([name, value]) => `set_config('${name}', ${value}, ${isLocal})`)}`
 
-/** For the whole session. */
+/** Sets them for the whole session. */
 export const ofSession = (schema: string): string =>
   set({ client_encoding: "'UTF8'", default_transaction_isolation: "'read committed'", ...settings(schema) }, false)
 
 /**
- * Begins a transaction, with its settings. It fails where another server than the one of that timeline
- * answers: a pooler keeps its clients while it turns to another server.
+ * Begins a transaction, with its settings. It fails if a server of another timeline answers, because a pooler
+ * keeps its clients when it turns to another server.
  */
 export const ofTransaction = (schema: string, from: number): string =>
   [
@@ -64,7 +63,7 @@ export const ofTransaction = (schema: string, from: number): string =>
     ...(from === 0 ? [] : [`SELECT 1 / (${timeline} = ${from})::int`]),
   ].join("; ")
 
-/** How PostgreSQL calls the division by zero above. */
+/** PostgreSQL's code for the division by zero above. */
 export const otherServer = "22012"
 /** PgBouncer's answer to BEGIN when its `pool_mode` is `statement`. */
 export const noTransactions = "08P01"

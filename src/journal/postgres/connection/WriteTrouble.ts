@@ -1,10 +1,9 @@
 /**
- * Reports whether the database stores events, by experience: deliveries are
- * refused after an append that failed, and while an append gets no answer.
+ * Reports whether the database stores events, judged by this relay's appends. Deliveries are refused after an
+ * append failed, and while an append gets no answer.
  *
- * **Guarantee.** The next delivery after an append that failed meets a refusal,
- * whatever the reason was, unless the reason is that append's own data.
- * Deliveries are accepted again once a probe was committed that writes to the
+ * **Guarantee.** After an append failed, the next delivery is refused, whatever the reason was, unless the
+ * reason is that append's own data. Deliveries are accepted again once a probe was committed that writes to the
  * tables of an append.
  */
 import { Effect, Result } from "effect"
@@ -13,17 +12,17 @@ import * as AppendWaits from "./AppendWaits.ts"
 import type { Database, Queries } from "./Database.ts"
 import { DatabaseError, diskFull, isOfData, readOnly } from "./DatabaseError.ts"
 
-/** Bytes that a disk must take before deliveries are accepted again. */
+/** Bytes that the disk must store before deliveries are accepted again. */
 const probeBytes = 256 * 1024
 /** Milliseconds that an append may take before deliveries are refused. */
 const patience = 2_500
 
-/** Watches a database, and remembers since when it stores nothing. */
+/** Watches a database, and remembers since when it has stored nothing. */
 export interface WriteTrouble extends ReturnType<typeof make> {}
 
 /** An append, from its first try to the last. */
 export interface WatchedAppend {
-  /** A try failed. */
+  /** Called when a try failed. */
   readonly failed: (error: DatabaseError) => void
   readonly ended: (isStored: boolean) => void
 }
@@ -32,7 +31,7 @@ interface Trouble {
   readonly error: DatabaseError
   /** Epoch milliseconds. */
   readonly since: number
-  /** The table that the last probe could not write to. */
+  /** The table to which the last probe couldn't write. */
   readonly table?: string
 }
 
@@ -48,7 +47,7 @@ const until: Readonly<Record<string, string>> = {
   [readOnly]: "a server takes writes",
 }
 
-/** Writes to each table of an append and takes it back, so that the commit leaves nothing. */
+/** Writes to each table of an append and undoes it, so that the commit leaves nothing. */
 const probe = (db: Database, bytes: number): Effect.Effect<void, readonly [table: string, error: DatabaseError]> => {
   const [first = 0, lo = 0, hi = 0, crc = 0] = crypto.getRandomValues(new Int32Array(4))
   const place = -1 - Math.abs(first)
@@ -63,7 +62,7 @@ const probe = (db: Database, bytes: number): Effect.Effect<void, readonly [table
     return Effect.all([
       on("stream", "SET LOCAL lock_timeout = '2s'"),
       on("stream", "SELECT id FROM stream WHERE id = 1 FOR SHARE"),
-      // It needs the right to write, and waits for no lane that stores its place.
+      // Needs the right to write, but doesn't wait for lanes that store their cursors.
       on("progress", "SELECT stream FROM progress WHERE stream = 1 FOR KEY SHARE"),
       on("seen", "INSERT INTO seen (lo, hi, crc, at, sequence) VALUES ($1, $2, $3, 0, -1)", key),
       on(
@@ -81,9 +80,9 @@ const probe = (db: Database, bytes: number): Effect.Effect<void, readonly [table
 
 export const make = ({ wall, steady }: Clocks) => {
   let trouble: Trouble | undefined
-  /** Appends that have no answer yet, with the error of the last try. */
+  /** Appends without an answer, each with its last try's error. */
   const underWay = new Set<{ readonly at: number; error?: DatabaseError }>()
-  /** Why the oldest of them has no answer. */
+  /** Why the oldest of them gets no answer. */
   let waitsFor = ""
 
   const note = (error: DatabaseError): void => {
@@ -93,7 +92,7 @@ export const make = ({ wall, steady }: Clocks) => {
     if (error instanceof DatabaseError && (error.code === diskFull || error.code === readOnly)) note(error)
   }
 
-  /** The oldest append, if it has waited for too long. */
+  /** Returns the oldest append if it has waited for too long. */
   const hung = () => {
     const [oldest] = underWay
     return oldest !== undefined && steady() - oldest.at > patience ? oldest : undefined
@@ -108,14 +107,14 @@ export const make = ({ wall, steady }: Clocks) => {
           trouble = undefined
         },
         onFailure: ([table, failure]) => {
-          // A lock that the probe waits for may be an append's own.
+          // An append may hold the lock that the probe waits for.
           trouble = { error: failure, table, since: trouble?.since ?? wall() }
         },
       })
     })
 
   return {
-    /** Why nothing can be stored; `undefined` while it can. */
+    /** Returns why nothing can be stored, or `undefined` if the database stores events. */
     refusal: (): JournalError | undefined => {
       if (trouble !== undefined) {
         const { error, since, table } = trouble
@@ -132,7 +131,7 @@ export const make = ({ wall, steady }: Clocks) => {
       )
     },
 
-    /** An append begins. */
+    /** Records the start of an append. */
     begun: (): WatchedAppend => {
       const append: { readonly at: number; error?: DatabaseError } = { at: steady() }
       underWay.add(append)
@@ -148,7 +147,7 @@ export const make = ({ wall, steady }: Clocks) => {
       }
     },
 
-    /** The database; a full disk and a server that takes no writes are noted of any statement. */
+    /** Wraps the database so that a full disk and a read-only server are noted from any statement. */
     watched: (db: Database): Database => {
       const noting = <A, E>(effect: Effect.Effect<A, E>) =>
         Effect.tapError(effect, (error) => Effect.sync(() => noteWrite(error)))
@@ -161,14 +160,14 @@ export const make = ({ wall, steady }: Clocks) => {
         transact: (work) => noting(db.transact((queries) => work(watching(queries)))),
         queryUnsafe: async <Row>(...asked: Parameters<Database["queryUnsafe"]>) => {
           const result = await db.queryUnsafe<Row>(...asked)
-          // A success says nothing: it may have found space in a page that was there.
+          // A success proves nothing: it may have found space in an existing page.
           if (Result.isFailure(result)) noteWrite(result.failure)
           return result
         },
       }
     },
 
-    /** Asks why an append gets no answer, and whether the database stores again. */
+    /** Finds out why an append gets no answer, and whether the database stores events again. */
     check: (db: Database): Effect.Effect<void> =>
       Effect.gen(function* () {
         waitsFor = hung() === undefined ? "" : yield* AppendWaits.find(db)

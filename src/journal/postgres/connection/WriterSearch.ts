@@ -1,35 +1,33 @@
 /**
- * The search for the server that takes writes among several, as libpq's
- * `target_session_attrs=read-write` finds it.
+ * Searches several servers for the one that takes writes, like libpq's `target_session_attrs=read-write`.
  *
- * The one that wrote before is asked first; the others as soon as it fails, or
- * keeps the relay waiting. Where two take writes, one of them was promoted while
- * the other was away: the later timeline is the cluster's, and the relay never
- * goes back to an earlier one. Timelines of two systems can't be compared: a server
- * that was upgraded by `pg_upgrade`, or a logical replica, is another system. The
- * relay does not go back to a system that it has left.
+ * The last writer is asked first. The others are asked as soon as it fails, or doesn't answer soon. If two
+ * servers take writes, one was promoted while the other was unavailable. The later timeline is the cluster's,
+ * and the relay never returns to an earlier one. Timelines of two systems can't be compared: a server upgraded
+ * by `pg_upgrade`, or a logical replica, is another system. The relay doesn't return to a system that it has
+ * left.
  */
 import { Connection, type ConnectionOptions } from "./Connection.ts"
 import { type DatabaseError, databaseError, errorAt, readOnly } from "./DatabaseError.ts"
 import type { Host } from "./DatabaseUrl.ts"
 
-/** Milliseconds that the one that wrote before has for itself. */
+/** Milliseconds that the last writer has before the others are asked. */
 const headStart = 500
-/** Milliseconds that the others have to answer, once one takes writes. */
+/** Milliseconds that the others have to answer after one takes writes. */
 const patience = 500
 
-/** Whether two systems differ, as far as their servers say which they are. */
+/** Reports whether two systems differ. It is false if a server doesn't report its system. */
 const isAnother = (one: string, other: string): boolean => one !== "" && other !== "" && one !== other
 
-/** The knowledge of the servers, from connection to connection. */
+/** Knowledge about the servers that is kept between connections. */
 export class Cluster {
-  /** The one that took writes last. */
+  /** The last server that took writes. */
   writer: string | undefined
   #timeline = 0
   #system = ""
-  /** Systems that the relay has left for another. */
+  /** Systems that the relay has left for another system. */
   readonly #left = new Set<string>()
-  /** Called when another server takes the writes. If `isOld` is true of a connection, it is of no more use. */
+  /** Called when another server takes the writes. Connections for which `isOld` is true must not be used any more. */
   onChanged: (isOld: (connection: Connection) => boolean) => void = () => {}
 
   note({ server, timeline, system }: Connection): void {
@@ -43,12 +41,12 @@ export class Cluster {
     if (!isFirst) this.onChanged((one) => isAnother(one.system, system) || one.timeline < timeline)
   }
 
-  /** Whether a server takes writes on a later timeline of the same system. */
+  /** Reports whether a server takes writes on a later timeline of the same system. */
   isBehind({ isReadOnly, timeline, system }: Connection): boolean {
     return !isReadOnly && timeline > this.#timeline && !isAnother(system, this.#system)
   }
 
-  /** Why the relay does not go back to a server that takes writes, or `undefined` if it may. */
+  /** Returns why the relay doesn't return to a server that takes writes, or `undefined` if it may. */
   left({ timeline, system }: Connection): string | undefined {
     if (this.#left.has(system)) return "it takes writes, but the relay has found another server since, with other data"
     if (timeline === 0 || timeline >= this.#timeline || isAnother(system, this.#system)) return undefined
@@ -63,7 +61,7 @@ const refusal = (connection: Connection, cluster: Cluster): DatabaseError | unde
   return why === undefined ? why : errorAt(server.name, "misconfigured", `${why}: stop it, or make it a standby`)
 }
 
-/** The message about several servers: a person must act only where no server is merely away. */
+/** Combines the errors of several servers. An operator must act only if no server is merely unavailable. */
 const together = (errors: ReadonlyArray<DatabaseError>): DatabaseError => {
   const [first] = errors
   if (errors.length === 1 && first !== undefined) return first
@@ -71,7 +69,7 @@ const together = (errors: ReadonlyArray<DatabaseError>): DatabaseError => {
   return databaseError(reason, `no server takes writes: ${errors.map(({ message }) => message).join("; ")}`)
 }
 
-/** A connection to the server that writes. Rejects with a {@link DatabaseError} alone. */
+/** Connects to the server that takes writes. Rejects only with a {@link DatabaseError}. */
 export const connectWriter = (options: ConnectionOptions, cluster: Cluster): Promise<Connection> => {
   const { hosts } = options.url
   const first = hosts.find(({ name }) => name === cluster.writer)
@@ -131,8 +129,8 @@ export const connectWriter = (options: ConnectionOptions, cluster: Cluster): Pro
 }
 
 /**
- * The servers that the relay does not write to. One of them may have been promoted
- * while the relay's own still answers: after both stood still, for instance.
+ * The servers that the relay doesn't write to. One of them may be promoted while the relay's own still answers,
+ * for instance after both froze.
  */
 export class OtherServers {
   readonly #cluster: Cluster
@@ -143,7 +141,7 @@ export class OtherServers {
     this.#cluster = cluster
   }
 
-  /** Asks each of them, on a connection that stays open. If a server does not answer, the next look asks it again. */
+  /** Checks each of them over a connection that stays open. A server that doesn't answer is checked again next time. */
   async look(options: ConnectionOptions): Promise<void> {
     const { writer } = this.#cluster
     if (writer === undefined) return
