@@ -1,4 +1,4 @@
-/** The claims of a relay: its name, a stream to write, and streams of relays that are gone. */
+/** A relay's claims: its name, a stream to write, and streams of relays that have ended. */
 import { Effect } from "effect"
 import { type JournalError, unavailable } from "../../JournalError.ts"
 import { maxStreams, sharedStream } from "../../Sequences.ts"
@@ -9,7 +9,7 @@ import type { Sign } from "../lanes/StreamState.ts"
 import type { Taken } from "./Handover.ts"
 import { lease, type MemberRow, type StreamRow, taking } from "./Membership.ts"
 
-/** How often a relay of the same name is looked at before it is believed to be gone, in milliseconds. */
+/** Milliseconds between two checks of a relay with the same name, before this one believes that it has ended. */
 const lookEvery = 500
 
 const nameIsTaken = (name: string): JournalError =>
@@ -17,7 +17,7 @@ const nameIsTaken = (name: string): JournalError =>
     `Another relay on this database is called ${name}, and lives: give each a name of its own by "journal": { "name": … }.`,
   )
 
-/** Gives a name to this relay: one that nobody has, or that only the relay `before` has. */
+/** Gives this relay a name that is free, or that only the relay `before` has. */
 export const putName = (db: Database, name: string, instance: string, before: string | null) =>
   db.query(
     `INSERT INTO member AS m (name, instance) VALUES ($1, $2)
@@ -27,8 +27,8 @@ export const putName = (db: Database, name: string, instance: string, before: st
   )
 
 /**
- * Claims a name. A relay that has it is watched for longer than it may deliver
- * without an answer: it is gone when it gave no sign of life. An instance that has ended isn't watched.
+ * Claims a name. If another relay has it, this one watches that relay for longer than it may deliver without an
+ * answer. If it sends no heartbeat, it has ended. An instance that is known to have ended isn't watched.
  */
 export const claimName = Effect.fnUntraced(function* (
   db: Database,
@@ -52,7 +52,7 @@ export const claimName = Effect.fnUntraced(function* (
   if (count === 0) return yield* nameIsTaken(name)
 })
 
-/** Fails if the database went back and no sign of life has shown it yet. */
+/** Fails if the database went back to an earlier state and no heartbeat has shown it yet. */
 const requireSign = (queries: Queries, sign: Sign) =>
   Effect.filterOrFail(
     queries.query("SELECT WHERE knows($1)", [sign]),
@@ -60,13 +60,13 @@ const requireSign = (queries: Queries, sign: Sign) =>
     () => unavailable("The database is in an earlier state than this relay has seen."),
   )
 
-/** A stream that was claimed. */
+/** A claimed stream. */
 export interface Claimed extends Taken {
-  /** The living relay that delivers what is left in it, as far as is known. */
+  /** The living relay that still delivers the stream's backlog, as far as is known. */
   readonly before: string | null
 }
 
-/** Claims the stream that had this relay's name, one that nobody needs, or a new one. */
+/** Claims the stream that had this relay's name, a stream that no relay needs, or a new one. */
 export const claimStream = Effect.fnUntraced(function* (
   db: Database,
   name: string,
@@ -102,9 +102,9 @@ export const claimStream = Effect.fnUntraced(function* (
 })
 
 /**
- * Takes a stream that nobody has, or whose owner gives no sign of life: `before`,
- * of which this relay knows the last one. Gives the new epoch, and `undefined`
- * where another relay was first or the owner goes on.
+ * Takes a stream that has no owner, or whose owner sends no heartbeat. `before` is the owner with the last
+ * heartbeat that this relay knows. Returns the new epoch, or `undefined` if another relay was first or the
+ * owner continues.
  */
 export const takeStream = Effect.fnUntraced(function* (
   db: Database,

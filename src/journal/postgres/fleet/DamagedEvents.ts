@@ -1,6 +1,6 @@
 /**
- * Events that can't be read as they were written. A damaged row is found event by
- * event, and is one line of the alarm for each range.
+ * Events that can't be read back as they were written. A damaged row is searched event by event, and each
+ * damaged range is one line of the alarm.
  */
 import { Effect } from "effect"
 import { eventsOf, ranges } from "../../stream/Ranges.ts"
@@ -10,7 +10,7 @@ const lineOf = (range: readonly [from: number, to: number]): string => {
   return `${eventsOf(range)} can't be read as ${were} written: ${they} not delivered; the sender may send them again.`
 }
 
-/** Returns a function that raises an event once, with those that are found at the same time. */
+/** Returns a function that raises each damaged event once, together with those found at the same time. */
 export const make = (raise: (lines: ReadonlyArray<string>) => Effect.Effect<void>) => {
   const known = new Set<number>()
   let found: Array<number> = []

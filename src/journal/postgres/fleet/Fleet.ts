@@ -1,16 +1,14 @@
 /**
- * The relays on one database, and the streams that this one owns: it beats, takes
- * what others left, and gives up what others took.
+ * The relays on one database, and the streams that this one owns. It sends heartbeats, takes streams that
+ * others left, and leaves streams that others took.
  *
- * **Guarantee.** A stream has one owner. Two that believe to own it are told apart
- * by its epoch, which rises with each taking: the older one stores nothing more.
- * An epoch belongs to a timeline, so after a promotion nobody owns anything until
- * it has taken its streams anew, and has read them from the promoted server.
+ * **Guarantee.** A stream has one owner. If two relays both believe they own it, the epoch decides: each claim
+ * increments it, and the older owner can't store anything more. An epoch belongs to a timeline. So after a
+ * promotion no relay owns a stream until it has claimed it again and read it from the promoted server.
  *
- * **Guarantee.** A database that went back to an earlier state on its timeline, by a
- * snapshot or a dump, lacks the last sign of life of a relay. No statement of that
- * relay stores anything there. Its next sign of life shows it, and it begins a new
- * history. All relays treat it as a promotion.
+ * **Guarantee.** A database that went back to an earlier state on its timeline, by a snapshot or a dump, lacks
+ * a relay's last heartbeat. No statement of that relay stores anything there. Its next heartbeat detects it,
+ * and it begins a new history. All relays treat it as a promotion.
  */
 import { Clock, Effect, Latch, Random, Result, type Scope, SubscriptionRef } from "effect"
 import * as Monotonic from "../../../event/Monotonic.ts"
@@ -32,25 +30,27 @@ import { Handover, type Taken } from "./Handover.ts"
 import * as Membership from "./Membership.ts"
 import { nobody, reportOf } from "./SelfReport.ts"
 
-/** Milliseconds that leaving may take: a database that does not answer must not hold up the end. */
+/** Maximum milliseconds for leaving, so that a database that doesn't answer can't delay the exit. */
 const leaveWithin = 3_000
-/** Milliseconds after which a relay that gives no sign of life is not listed any more. */
+/** Milliseconds after the last heartbeat until a relay is no longer listed. */
 const forgetAfter = 3_600_000
 
-/** The parts of this relay that the fleet needs. */
 export interface FleetOptions {
   readonly db: Database
   readonly name: string
   readonly owner: Omit<Owner, "db" | "isAlive" | "askedAt" | "sign" | "now" | "isPaused" | "pausedSinks">
-  /** This relay's appends to the shared stream: its owner may not have read the newest yet. */
+  /** This relay's appends to the shared stream. Its owner may not have read the newest of them yet. */
   readonly toShared: KnownRows
-  /** A failover may have lost some of these rows: they are of a stream that is this relay's no more, or of the shared one. */
+  /**
+   * Called if a failover may have lost some of these rows. They belong to a stream that this relay no longer
+   * owns, or to the shared stream.
+   */
   readonly onLost: (known: KnownRows, own?: OwnStream) => void
-  /** Nothing goes on: another relay has this one's name. */
+  /** Called when another relay has taken this relay's name. This relay must stop. */
   readonly onReplaced: (message: string) => void
 }
 
-/** The relays as this one knows them, and its own streams. */
+/** The relays that this one knows, and its own streams. */
 export class Fleet {
   readonly #options: FleetOptions
   readonly #clock: Clock.Clock
@@ -60,12 +60,12 @@ export class Fleet {
   readonly #handover = new Handover()
   readonly owner: Owner
   readonly name: string
-  /** This relay's identity, for the others: asked anew at each beat. */
+  /** This relay's description of itself for the others, which each heartbeat asks for. */
   introduction: () => Introduction = () => nobody
   readonly #wake = Latch.makeUnsafe(false)
-  /** The stream that this relay writes; `undefined` between two. */
+  /** The stream that this relay writes, or `undefined` between two streams. */
   own: OwnedStream | undefined
-  /** Its own is the first. */
+  /** All streams of this relay. The one that it writes is the first. */
   readonly owned: Streams
   streams: ReadonlyArray<OwnedStream> = []
   news: Membership.News = {
@@ -79,17 +79,23 @@ export class Fleet {
     lost: [],
   }
   readonly counters = { takeovers: 0, fenced: 0 }
-  /** When the last beat that was answered was sent: steady and wall clock. */
+  /** When the last answered heartbeat was sent, by the monotonic and the wall clock. */
   #sent = { at: Number.NEGATIVE_INFINITY, wall: 0 }
-  /** The count of the last sign of life that was answered, on the timeline of `news`. */
+  /** The number of the last answered heartbeat, on the timeline of `news`. */
   #beat = 0
-  /** The count of the one before, a second ago: signs of life are not flushed, and a crash of the server may lose the last. */
+  /**
+   * The number of the heartbeat before that, a second earlier. Heartbeats aren't flushed, so a crash of the
+   * server may lose the last.
+   */
   #storedBeat = 0
-  /** The database went back, and this relay has not begun a new history since. */
+  /** Set if the database went back and this relay has not begun a new history since. */
   #isBehind = false
-  /** The timeline on which it took its name back last: once on each, because another relay may want it too. */
+  /**
+   * The last timeline on which it took its name back. It does so once on each, because another relay may want
+   * the name too.
+   */
   #rejoined = 0
-  /** How often others have taken streams from this relay. */
+  /** Number of times that others have taken streams from this relay. */
   #takings = 0
   readonly #noted = new Map<string, { readonly paused: boolean; readonly at: number }>()
   readonly #seenAt = new Map<string, { readonly sign: string; readonly at: number }>()
@@ -132,12 +138,12 @@ export class Fleet {
     return [...known].filter((sink) => this.isPaused(sink))
   }
 
-  /** The shared stream, where this relay delivers it. */
+  /** The shared stream, if this relay delivers it. */
   get shared(): OwnedStream | undefined {
     return this.streams.find(({ id }) => id === sharedStream)
   }
 
-  /** Stores that an operator has paused or resumed a sink: a beat that is sent from now on says the same. */
+  /** Stores that an operator has paused or resumed a sink. Heartbeats sent from now on report the same. */
   setPaused(name: string, paused: boolean): Effect.Effect<void, JournalError> {
     return Effect.map(
       refusing(
@@ -152,14 +158,14 @@ export class Fleet {
     )
   }
 
-  /** How many events wait for a sink in the shared stream, as its owner says. */
+  /** Returns the number of undelivered events of a sink in the shared stream, as reported by its owner. */
   waitingInShared(sink: string): number {
     if (this.shared !== undefined) return this.shared.backlogs.get(sink)?.size ?? 0
     const reports = this.others.flatMap(({ report }) => report.streams[sharedStream] ?? [])
     return reports[0]?.lanes[sink]?.backlog ?? 0
   }
 
-  /** Other live relays whose reports this one can't read. */
+  /** Other live relays whose reports can't be read. */
   get unreadable(): ReadonlyArray<Membership.MemberRow> {
     return this.others.filter(({ report }) => !report.isWhole)
   }
@@ -169,7 +175,7 @@ export class Fleet {
     return this.others.filter(({ report }) => report.lanes.some(({ name }) => name === sink)).map(({ name }) => name)
   }
 
-  /** Milliseconds since the last sign of life that was answered; of two clocks the one that ran more. */
+  /** Milliseconds since the last answered heartbeat was sent, by the clock that ran further. */
   get beatAge(): number {
     return Math.max(this.now() - this.#sent.at, this.#clock.currentTimeMillisUnsafe() - this.#sent.wall)
   }
@@ -178,7 +184,7 @@ export class Fleet {
     return this.beatAge < Membership.lease
   }
 
-  /** Milliseconds since another relay's last sign of life was seen. */
+  /** Milliseconds since this relay last saw a new heartbeat of another relay. */
   ageOf(member: string): number {
     return this.now() - (this.#seenAt.get(member)?.at ?? this.now())
   }
@@ -192,7 +198,7 @@ export class Fleet {
 
   // --- joining and leaving ---------------------------------------------------
 
-  /** Takes the name, and a stream to write; fails where another live relay has the name. */
+  /** Takes the name, and a stream to write. Fails if another live relay has the name. */
   get join(): Effect.Effect<void, JournalError> {
     return Effect.gen({ self: this }, function* () {
       yield* claimName(this.#options.db, this.name, this.#turn)
@@ -208,7 +214,7 @@ export class Fleet {
       const home = this.news.streams.find(({ home }) => home === this.name)
       if (home !== undefined && isOthers(home.owner)) this.#handover.fromLiving(home.id, this.now())
       const claimed = yield* claimStream(this.#options.db, this.name, this.sign)
-      // Its owner lives, and learns of this by its next sign of life: until then it may deliver.
+      // The stream's owner lives, and learns of the claim by its next heartbeat. Until then it may deliver.
       if (isOthers(claimed.before)) this.#handover.fromLiving(claimed.id, this.now())
       const stream = yield* this.#read(claimed)
       this.own = stream
@@ -216,7 +222,7 @@ export class Fleet {
     })
   }
 
-  /** Reads a stream that was taken. */
+  /** Reads a claimed stream. */
   readonly #read = Effect.fnUntraced(function* (
     this: Fleet,
     taken: Taken,
@@ -227,7 +233,7 @@ export class Fleet {
     return stream
   })
 
-  /** Gives everything back, for others to take at once. */
+  /** Releases everything, so that others can take it immediately. */
   get leave(): Effect.Effect<void> {
     return Effect.gen({ self: this }, function* () {
       const { db, name } = this.#options
@@ -243,7 +249,7 @@ export class Fleet {
 
   // --- beating ---------------------------------------------------------------
 
-  /** A sign of life, and what is new. */
+  /** Sends a heartbeat, and takes in the news. */
   readonly beat: Effect.Effect<void> = Effect.suspend(() => {
     const sent = { at: this.now(), wall: this.#clock.currentTimeMillisUnsafe() }
     const { toShared, onLost } = this.#options
@@ -270,7 +276,7 @@ export class Fleet {
 
   #hear(news: Membership.News, beat: number, sent: { readonly at: number; readonly wall: number }): void {
     const takings = Math.floor(beat / Membership.taking)
-    // Another relay takes from this one at this moment: the next answer says what.
+    // Another relay is taking a stream from this one at this moment. The next answer names the stream.
     const isTaken = takings > this.#takings
     this.#takings = takings
     if (!isTaken) {
@@ -290,7 +296,7 @@ export class Fleet {
     }
   }
 
-  /** The streams that are this relay's by what it was told. */
+  /** The numbers of the streams that this relay owns according to the answer. */
   #heldBy({ streams, timeline }: Membership.News): ReadonlySet<number> {
     const epochs = new Map(streams.map(({ id, epoch }) => [id, epoch]))
     const own = this.streams.filter(
@@ -299,7 +305,10 @@ export class Fleet {
     return new Set(own.map(({ id }) => id))
   }
 
-  /** The row of this relay's name is another relay's; or a failover lost it, or gave it back to an earlier process. */
+  /**
+   * Handles a heartbeat that finds no row of this relay. Another relay has the name, or a failover lost the row
+   * or gave it back to an earlier process.
+   */
   #nameless({ instance, timeline }: Membership.News): Effect.Effect<void> {
     const isPromoted = timeline !== this.news.timeline && timeline !== this.#rejoined
     if (instance === null || isPromoted) {
@@ -313,14 +322,14 @@ export class Fleet {
     )
   }
 
-  /** Takes the name back, with a new count of signs of life. */
+  /** Takes the name back, and numbers its heartbeats from the start. */
   #rejoin(before: string | null): Effect.Effect<void> {
     this.#beat = 0
     this.#storedBeat = 0
     return Effect.ignore(putName(this.#options.db, this.name, this.#turn.instance, before))
   }
 
-  /** Signs of life and epochs only rise: the database went back if one is lower than before. */
+  /** Heartbeat numbers and epochs only rise, so a lower one shows that the database went back. */
   #showsEarlierState({ beat, timeline, streams }: Membership.News): boolean {
     if (timeline !== this.news.timeline) return timeline < this.news.timeline
     if (beat !== null && beat <= this.#storedBeat) return true
@@ -328,7 +337,7 @@ export class Fleet {
     return this.news.streams.some(({ id, epoch }) => (epochs.get(id) ?? 0) < epoch)
   }
 
-  /** Gives up all streams, and asks again once all relays can see that the database went back. */
+  /** Leaves all streams, and sends the next heartbeat once all relays can see that the database went back. */
   #beginHistory({ beat, instance }: Membership.News): Effect.Effect<void> {
     for (const stream of this.streams) stream.lost()
     return Membership.beginHistory(this.#options.db, this.news.timeline).pipe(
@@ -346,11 +355,11 @@ export class Fleet {
     )
   }
 
-  /** Whether a stream is still this relay's, and the rows that it should have there. */
+  /** Checks whether this relay still owns a stream, and whether the rows it should have are there. */
   #check(stream: OwnedStream, rows: ReadonlyArray<KnownRow>, lost: ReadonlySet<KnownRow>): void {
     const row = this.news.streams.find(({ id }) => id === stream.id)
     const isHeld = row?.epoch === stream.epoch && timelineOf(stream.epoch) === this.news.timeline
-    // Where rows are lost it is read anew: what others appended since may have their numbers.
+    // A stream that lost rows is read again: rows that others appended since may have the same numbers.
     if (!isHeld || !stream.known.confirm(rows, lost)) stream.lost()
   }
 
@@ -387,25 +396,27 @@ export class Fleet {
     return this.news.members.filter(({ name }) => this.ageOf(name) < takeoverAfter)
   }
 
-  /** Other relays whose signs of life are fresh. */
+  /** Other relays with recent heartbeats. */
   get others(): ReadonlyArray<Membership.MemberRow> {
     return this.#live.filter(({ name }) => name !== this.#options.name)
   }
 
-  /** Gives up what was lost, and takes what nobody has. */
+  /** Leaves the streams that were lost, and takes streams without an owner. */
   readonly #react: Effect.Effect<void, JournalError> = Effect.gen({ self: this }, function* () {
     if (this.streams.some(({ isLost }) => isLost)) {
       yield* this.#set(this.streams.filter(({ isLost }) => !isLost))
     }
     if (!this.isAlive) return
-    // An operator's command at another relay may begin an epoch while the stream is read, so it is lost again.
+    // An operator's command at another relay may begin an epoch while the stream is being read. Then the stream
+    // is lost again.
     if (this.own === undefined) yield* Effect.retry(this.#claim, { times: 9, while: (error) => !isNotFenced(error) })
     const { name } = this.#options
     const held = new Set(this.streams.map(({ id }) => id))
     const free = this.news.streams.filter(
       ({ id, owner }) => !held.has(id) && (owner === null || owner === name || this.#stillness.isStill(id)),
     )
-    // Several relays see the same at the same time: each begins elsewhere, and takes its share.
+    // Several relays see the same free streams at the same time. Each starts at a random one, and takes its
+    // share.
     const share = Math.ceil(free.length / Math.max(1, this.#live.length))
     const from = Math.floor(this.#random() * free.length)
     let taken = 0
@@ -419,7 +430,7 @@ export class Fleet {
     }
   })
 
-  /** False where another relay was first. */
+  /** Returns false if another relay was first. */
   readonly #take = Effect.fnUntraced(function* (this: Fleet, row: Membership.StreamRow) {
     const { id, epoch, owner } = row
     const { db, name } = this.#options
@@ -437,7 +448,7 @@ export class Fleet {
     return true
   })
 
-  /** A stream that was taken over and is empty serves the next relay that joins. */
+  /** Leaves an empty stream that was taken over, for the next relay that joins. */
   readonly #offer = Effect.fnUntraced(function* (this: Fleet, stream: OwnedStream) {
     const row = this.news.streams.find(({ id }) => id === stream.id)
     if (stream === this.own || stream.id === sharedStream || row === undefined || row.spare) return
@@ -447,7 +458,7 @@ export class Fleet {
     )
   })
 
-  /** Beats, and reacts to what it is told, until the scope closes. */
+  /** Sends heartbeats, and reacts to their answers, until the scope closes. */
   get run(): Effect.Effect<void, never, Scope.Scope> {
     return Effect.gen({ self: this }, function* () {
       yield* Effect.forkScoped(repeating("the heartbeat", this.#keepBeating))
@@ -457,7 +468,7 @@ export class Fleet {
   }
 }
 
-/** A fleet that has not joined yet. */
+/** Makes a fleet that has not joined yet. */
 export const make = Effect.fnUntraced(function* (options: FleetOptions) {
   const random = yield* Random.Random
   const owned = yield* SubscriptionRef.make<ReadonlyArray<Log>>([])

@@ -1,8 +1,7 @@
 /**
- * Reports what all streams hold, from memory: this relay's own as they are, and
- * the others as their owners reported last. A report is at most a second old; that
- * of a relay that ended stands until another relay takes its streams. A report that
- * can't be read counts for nothing (`MemberReport.ts`).
+ * Reports the contents of all streams, from memory: this relay's own as they are, and the others as their
+ * owners last reported them. Reports are at most a second old. The report of a relay that ended is kept until
+ * another relay takes its streams. A report that can't be read is ignored (`MemberReport.ts`).
  */
 import { type FleetStatus, type MemberStatus, type StreamReport, takeoverAfter } from "../../FleetStatus.ts"
 import type { LaneInfo } from "../../LaneInfo.ts"
@@ -31,15 +30,15 @@ export interface FleetReport extends ReturnType<typeof make> {}
 
 export const make = (fleet: Fleet) => {
   let seen: Fleet["news"] | undefined
-  /** The streams as they were last. The lanes of this relay's own are counted when somebody asks. */
+  /** The last known state of each stream. The lanes of this relay's own streams are counted on demand. */
   const said = new Map<number, StreamReport | OwnedStream>()
-  /** Since when no live relay has a stream, in milliseconds of the fleet's clock. */
+  /** Since when a stream has had no live owner, in milliseconds of the fleet's clock. */
   const unownedSince = new Map<number, number>()
 
   const ownOf = (id: number): OwnedStream | undefined =>
     fleet.streams.find((stream) => stream.id === id && !stream.isLost)
 
-  /** Takes what is new; every second, so that nothing is missed that a relay says before it leaves. */
+  /** Takes in news. It runs each second, so that it also sees a relay's last report before that relay leaves. */
   const look = (): void => {
     const { news, name } = fleet
     if (seen === news) return
@@ -79,7 +78,7 @@ export const make = (fleet: Fleet) => {
         Object.entries(lanes).map(([name, { backlog }]): readonly [string, number] => [name, backlog]),
       ),
 
-    /** The lanes of other relays' streams, as if they were one's own. */
+    /** The lanes of other relays' streams, in the form of this relay's own. */
     elsewhere: (): ReadonlyArray<ReadonlyArray<LaneInfo>> =>
       [...streams()]
         .filter(([id]) => ownOf(id) === undefined)
@@ -95,7 +94,7 @@ export const make = (fleet: Fleet) => {
           })),
         ),
 
-    /** The relays, and the streams with their owners, by name and number. */
+    /** Reports the relays by name, and the streams with their owners by number. */
     status: (): FleetStatus => {
       const reports = streams()
       return {

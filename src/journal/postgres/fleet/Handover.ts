@@ -1,28 +1,27 @@
 /**
- * The time from which a relay may deliver a stream that it has taken: the one
- * that had it may go on for its lease before it hears of that.
+ * The time from which a relay may deliver a stream that it has taken. The former owner may continue for its
+ * lease before it hears of that.
  *
- * A promoted server that was behind names an owner of before. So nobody who takes
- * a stream there knows who delivered it last, but for the relay that did so.
+ * A promoted server that was behind names an earlier owner. So a relay that takes a stream there doesn't know
+ * the last owner, unless it was the last owner itself.
  *
- * **Guarantee.** Before it delivers, a relay waits for a lease after it took a
- * stream from a relay that lives, and after it was the first to take a stream since
- * a promotion. A relay that had the stream when it was last answered before the
- * promotion, less than a lease ago, waits for nobody: no other had begun by then. That
- * a lease has passed is not enough: a sign of life that was sent after it must have been
- * answered, so who took a stream just before a promotion hears of that one first.
+ * **Guarantee.** A relay waits for a lease before it delivers, in two cases: after it took a stream from a
+ * living relay, and after it was the first to take a stream since a promotion. A relay waits for nobody if it
+ * had the stream when it was last answered before the promotion, less than a lease ago: no other relay had
+ * begun by then. Waiting for a lease isn't enough: a heartbeat that was sent after the lease must also have
+ * been answered. So a relay that took a stream just before a promotion hears of the promotion first.
  */
 import { timelineOf } from "../../Sequences.ts"
 import { lease } from "./Membership.ts"
 
 interface Held {
   readonly timeline: number
-  /** When the sign of life was sent whose answer says so, in steady milliseconds. */
+  /** When the heartbeat was sent whose answer named these streams, in monotonic milliseconds. */
   readonly at: number
   readonly streams: ReadonlySet<number>
 }
 
-/** The stream's number, and the epochs before and since it was taken; `former` is 0 for one that nobody had. */
+/** The stream's number, and its epochs before and after it was taken. `former` is 0 if the stream had no owner. */
 export interface Taken {
   readonly id: number
   readonly epoch: number
@@ -30,21 +29,24 @@ export interface Taken {
 }
 
 export class Handover {
-  /** The streams that this relay had on the timelines that it heard of, the newest last: two are enough. */
+  /** This relay's streams on the timelines that it heard of, the newest last. Two timelines are enough. */
   #held: ReadonlyArray<Held> = []
   readonly #from = new Map<number, number>()
 
-  /** A sign of life was answered. */
+  /** Records the answer to a heartbeat. */
   heard(held: Held): void {
     this.#held = [...this.#held.filter(({ timeline }) => timeline !== held.timeline).slice(-1), held]
   }
 
-  /** A stream is taken from a relay that lives: noted before it is asked for, because the answer may be lost. */
+  /**
+   * Records that a stream is about to be taken from a living relay. It is called before the request, because
+   * the answer may be lost.
+   */
   fromLiving(stream: number, now: number): void {
     this.#from.set(stream, now + lease)
   }
 
-  /** From when a stream may be delivered that was taken now, in steady milliseconds. */
+  /** Returns when a stream that was taken now may be delivered, in monotonic milliseconds. */
   after({ id, epoch, former }: Taken, now: number): number {
     const timeline = timelineOf(epoch)
     const isPromoted =

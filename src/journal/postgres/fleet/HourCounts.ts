@@ -6,7 +6,10 @@ import type { Database } from "../connection/Database.ts"
 /** A database that doesn't answer must not hold up a start or a stop. */
 const options = { timeout: 2_000 }
 
-/** A crash of the server may lose it, so it waits for no disk. What is older than an hour belongs to a relay that is gone. */
+/**
+ * A crash of the server may lose the counts, so this doesn't wait for the disk. Rows older than an hour belong
+ * to relays that have ended.
+ */
 const replace = `WITH relaxed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
   old AS (DELETE FROM hour WHERE at < now() - interval '1 hour' AND relay <> $1)
 INSERT INTO hour SELECT $1, now(), $2 FROM relaxed

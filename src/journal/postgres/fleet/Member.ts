@@ -1,7 +1,6 @@
 /**
- * This relay among others: the fleet, whose streams it delivers, and the writer of
- * its appends. Each needs the other: an append goes to the stream that the fleet
- * holds, and a lane of a stream is emptied by appending its events again.
+ * This relay in the fleet: the fleet, which owns the streams, and the writer of its appends. Each needs the
+ * other: an append goes to a stream that the fleet owns, and emptying a lane appends its events again.
  */
 import { Clock, Duration, Effect, type Scope, Semaphore } from "effect"
 import { repeating } from "../../../event/Rounds.ts"
@@ -15,13 +14,16 @@ import * as Fleet from "./Fleet.ts"
 import type { RedAlarm } from "./RedAlarm.ts"
 import { Silence } from "./Silence.ts"
 
-/** How long the last commits may take when the relay stops. */
+/** Maximum time for the last commits when the relay stops. */
 const drainWithin = Duration.seconds(3)
-/** How often the shared stream is asked for what others appended, in milliseconds: with sinks that need it, and without. */
+/** Milliseconds between two reads of others' appends to the shared stream, with sinks that need it and without. */
 const pollEvery = 25
 const pollIdly = 1_000
 
-/** The needs of joining: the database, this relay's name, and whom to tell of losses and of another relay with the name. */
+/**
+ * The requirements for joining: the database, this relay's name, and callbacks for losses and for another relay
+ * with the name.
+ */
 export interface MemberOptions extends Pick<Fleet.FleetOptions, "db" | "name" | "onReplaced"> {
   readonly alarm: RedAlarm
   readonly trouble: WriteTrouble
@@ -32,11 +34,11 @@ export interface Member {
   readonly fleet: Fleet.Fleet
   readonly writer: StreamWriter
   readonly silence: Silence
-  /** The relay stops. */
+  /** Reports whether the relay is stopping. */
   readonly isClosed: () => boolean
 }
 
-/** Joins the fleet, and leaves it when the scope closes, once the last commits have ended. */
+/** Joins the fleet. When the scope closes, it leaves the fleet once the last commits have ended. */
 export const join = Effect.fnUntraced(function* ({
   alarm,
   trouble,
@@ -46,7 +48,7 @@ export const join = Effect.fnUntraced(function* ({
   const clock = yield* Clock.Clock
   const scope = yield* Effect.scope
   const run = Effect.runForkWith(yield* Effect.context<never>())
-  /** One at a time reads the shared stream into memory, or changes its lanes. */
+  /** Held while the shared stream is read into memory or its lanes are changed. */
   const oneOfShared = yield* Semaphore.make(1)
   let isClosed = false
 
@@ -54,7 +56,7 @@ export const join = Effect.fnUntraced(function* ({
     opened: (sink, { renamedFrom, exclusive }) =>
       Effect.suspend(() => {
         if (exclusive !== undefined) writer.setExclusive(sink, exclusive)
-        // A lane's pause goes along.
+        // The pause of a renamed lane is kept.
         const isPaused = renamedFrom !== undefined && renamedFrom !== sink && fleet.isPaused(renamedFrom)
         return isPaused ? silence.askingAgain(fleet.setPaused(sink, true)) : Effect.void
       }),
@@ -67,7 +69,7 @@ export const join = Effect.fnUntraced(function* ({
       run(alarm.raiseDamaged(sequence))
     },
   }
-  // Each relay reports what is lost of its own appends to the shared stream.
+  // Each relay reports losses of its own appends to the shared stream.
   const toShared = new KnownRows()
   const fleet: Fleet.Fleet = yield* Fleet.make({
     ...options,
@@ -100,7 +102,7 @@ export const join = Effect.fnUntraced(function* ({
   )
   yield* fleet.run
 
-  /** The relay that delivers the shared stream reads what others append to it. */
+  /** Reads the events that others append to the shared stream, if this relay delivers it. */
   const poll = Effect.suspend(() => {
     const { shared } = fleet
     const look = shared === undefined ? Effect.void : Effect.ignore(oneOfShared.withPermit(shared.follow))

@@ -1,18 +1,18 @@
 /**
- * A relay's report of itself, as the others read it. It may come from another
- * version of the relay, or be damaged.
+ * A relay's report of itself, as the others read it. It may come from another version of the relay, or be
+ * damaged.
  *
- * **Guarantee.** A part that can't be read is left out, so it counts for nothing:
- * no relay refuses or deletes anything because of it.
+ * **Guarantee.** A part that can't be read is left out and ignored: no relay refuses or deletes anything
+ * because of it.
  */
 import { Option, Schema } from "effect"
 import { type LaneReport, reportedConditions, type StreamReport } from "../../FleetStatus.ts"
 
-/** A report as it was checked. */
+/** A decoded report. */
 export interface MemberReport {
   readonly streams: Readonly<Record<string, StreamReport>>
   readonly lanes: ReadonlyArray<LaneReport>
-  /** Whether all of it could be read. */
+  /** Whether every part could be read. */
   readonly isWhole: boolean
 }
 
@@ -42,7 +42,7 @@ const partsOf = Schema.decodeUnknownOption(
 /** A relay that has just joined has reported nothing yet. */
 const isEmpty = (report: unknown): boolean => JSON.stringify(report) === "{}"
 
-/** Reads a report: every stream and every lane by itself. */
+/** Decodes a report. Each stream and each lane is decoded separately. */
 export const decodeReport = (report: unknown): MemberReport => {
   const parts = Option.getOrUndefined(partsOf(report))
   if (parts === undefined) return { streams: {}, lanes: [], isWhole: isEmpty(report) }

@@ -1,17 +1,14 @@
 /**
- * A relay among others: its sign of life, each second in one round trip, and
- * what that tells of the others.
+ * The heartbeats of a relay: one round trip each second, whose answer describes the other relays.
  *
- * **Guarantee.** No clock of two machines is compared. A stream is taken only
- * when this relay saw its owner stand still for {@link takeoverAfter} of its own time
- * while its own questions were answered; and a relay stops to deliver when its
- * last answered question was asked {@link lease} ago. So the owner has stopped
- * before another one begins.
+ * **Guarantee.** Clocks of two machines are never compared. A relay takes a stream only after it saw no
+ * heartbeat of the owner for {@link takeoverAfter} of its own time, while its own heartbeats were answered. A
+ * relay stops delivering {@link lease} after it sent its last answered heartbeat. So the owner has stopped
+ * before another relay begins.
  *
- * An owner that goes on at this very moment is told: who takes from it adds
- * {@link taking} to its beat, if that is still the one that it saw. The owner's
- * next sign of life waits for that or comes before it; after it, it asks again
- * before it goes on.
+ * An owner that comes back at this very moment is warned. The relay that takes its stream adds {@link taking}
+ * to the owner's number of heartbeats, if that is still the number it saw. The owner's next heartbeat waits for
+ * that statement or comes before it. If it comes after, the owner sends another heartbeat before it continues.
  */
 import { Effect, Result } from "effect"
 import { type LaneReport, type StreamReport, takeoverAfter } from "../../FleetStatus.ts"
@@ -20,16 +17,16 @@ import type { DatabaseError } from "../connection/DatabaseError.ts"
 import { type KnownRow, lostParams, lostPlaces } from "../tables/KnownRows.ts"
 import { decodeReport, type MemberReport } from "./MemberReport.ts"
 
-/** Milliseconds, as all below. */
+/** In milliseconds, like all below. */
 export const beatEvery = 1_000
-/** How long a relay may deliver after its last answered question. */
+/** How long a relay may deliver after it sent its last answered heartbeat. */
 export const lease = 4_000
-/** Two answers that are further apart say nothing of what was between. */
+/** The maximum time between two answers. Beyond it they prove nothing about the time between them. */
 const longestGap = 2_500
-/** How long a question may take. */
+/** The maximum time for a heartbeat's answer. */
 export const beatTimeout = 3_000
 
-/** Added to the beat of a relay from which a stream is taken; below it is the count of its signs of life. */
+/** Added to the heartbeat number of a relay from which a stream is taken. The lower digits count its heartbeats. */
 export const taking = 2 ** 32
 
 /** A relay's report of itself to the others. */
@@ -64,11 +61,11 @@ export interface SinkRow {
   readonly paused: boolean
 }
 
-/** All that a beat is told. */
+/** The answer to a heartbeat. */
 export interface News {
-  /** This relay's own beat; `null` when the row of its name is not its own any more. */
+  /** This relay's heartbeat number, or `null` if the row of its name is no longer its own. */
   readonly beat: number | null
-  /** The relay that has the name then; `null` when a failover lost the row. */
+  /** The relay that has the name then, or `null` if a failover lost the row. */
   readonly instance: string | null
   /** The timeline of the server that answered. */
   readonly timeline: number
@@ -76,7 +73,7 @@ export interface News {
   readonly members: ReadonlyArray<MemberRow>
   readonly sinks: ReadonlyArray<SinkRow>
   readonly alarm: string | null
-  /** The places of rows that are lost, among those that were asked for. */
+  /** Places of lost rows, among the rows that the heartbeat asked for. */
   readonly lost: ReadonlyArray<number>
 }
 
@@ -90,7 +87,7 @@ export interface Self {
   readonly report: Report
 }
 
-/** A beat need not be durable: a crash of the server that loses it changes nothing. */
+/** A heartbeat needn't be durable. If a crash of the server loses it, nothing changes. */
 const beatSql = `WITH relaxed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
   me AS (
     UPDATE member SET beat = beat + 1, version = $3, config_hash = $4, address = $5, report = $6::jsonb FROM relaxed
@@ -103,7 +100,7 @@ SELECT (SELECT beat FROM me) AS beat, (SELECT instance FROM member WHERE name = 
   (SELECT coalesce(json_agg(k), '[]') FROM sink AS k) AS sinks,
   (SELECT value FROM meta WHERE key = 'alarm') AS alarm`
 
-/** The characters that PostgreSQL refuses in JSON are replaced: a sink's message may quote its receiver. */
+/** Replaces the characters that PostgreSQL refuses in JSON. A sink's message may quote its receiver. */
 const storable = (report: Report): string =>
   JSON.stringify(report, (_, value: unknown) =>
     typeof value === "string" ? value.toWellFormed().replaceAll("\0", "\ufffd") : value,
@@ -114,7 +111,7 @@ const checked = (news: News): News => ({
   members: news.members.map((member) => ({ ...member, report: decodeReport(member.report) })),
 })
 
-/** Asks whether rows are lost as well. Returns `undefined` if the answer has no row. */
+/** Sends a heartbeat, which also checks whether rows are lost. Returns `undefined` if the answer has no row. */
 export const beat = async (
   db: Database,
   self: Self,
@@ -130,13 +127,13 @@ export const beat = async (
 }
 
 /**
- * Begins a new history after the timeline `known`, unless another relay has done so: earlier claims hold no more. Four
- * round trips.
+ * Begins a new history after the timeline `known`, unless another relay has done so. Earlier claims become
+ * invalid. It takes four round trips.
  */
 export const beginHistory = (db: Database, known: number) =>
   db.transact((queries) =>
     Effect.andThen(
-      // The update waits for another relay's, and sees its result.
+      // Waits for another relay's update, so that the next statement sees its result.
       queries.query("SELECT FROM meta WHERE key = 'histories' FOR UPDATE"),
       queries.query(
         `UPDATE meta SET value = (value::bigint + $1 + 1 - timeline())::text
@@ -146,13 +143,16 @@ export const beginHistory = (db: Database, known: number) =>
     ),
   )
 
-/** How long owners have been seen to stand still. */
+/** Records since when each owner has sent no heartbeat. */
 export class Stillness {
   readonly #seen = new Map<number, { readonly sign: string; readonly since: number }>()
   #asked = Number.NEGATIVE_INFINITY
   #answered = Number.NEGATIVE_INFINITY
 
-  /** The question of `asked` was answered at `answered`: the answer tells of a moment between. */
+  /**
+   * Records an answer that arrived at `answered` to a heartbeat sent at `asked`. It describes a moment between
+   * the two.
+   */
   saw({ streams, members }: News, asked: number, answered: number): void {
     const isGap = answered - this.#answered > longestGap
     this.#asked = asked

@@ -1,10 +1,10 @@
 /**
- * Losses that no person has acknowledged, for all relays: the journal is red
- * until one relay is told that they were seen.
+ * Losses that no operator has acknowledged, for all relays. The journal is red until an operator acknowledges
+ * them at one relay.
  *
- * **Guarantee.** A relay keeps the lines that it raised until the database says
- * that they were acknowledged. A failover that loses them finds them stored again.
- * The audit log gets each line in the transaction that stores it.
+ * **Guarantee.** A relay keeps the lines that it raised until the database reports them acknowledged. If a
+ * failover loses the lines, the relay stores them again. The audit log gets each line in the transaction that
+ * stores it.
  */
 import { Effect, Schedule } from "effect"
 import { lossRecord } from "../../AuditLog.ts"
@@ -19,7 +19,7 @@ interface Raised {
   readonly lines: ReadonlyArray<string>
   /** Epoch milliseconds. */
   readonly since: number
-  /** How often it was acknowledged: by that a relay tells lines that were seen from lines that a failover lost. */
+  /** Number of acknowledgements. With it a relay distinguishes acknowledged lines from lines that a failover lost. */
   readonly cleared: number
 }
 
@@ -27,14 +27,20 @@ interface Raised {
 interface Own {
   /** Epoch milliseconds. */
   readonly at: number
-  /** When the database took it, in steady milliseconds, and how often the alarm had been acknowledged when it was last there. */
+  /**
+   * When the database stored it, in monotonic milliseconds, and the number of acknowledgements when it was last
+   * seen there.
+   */
   readonly stored?: { readonly at: number; readonly cleared: number }
 }
 
 const nothing: Raised = { lines: [], since: 0, cleared: 0 }
 const parsed = (text: string | null): Raised => (text === null ? nothing : JSON.parse(text))
 
-/** Sequences are given again after a loss and may be lost again: each loss has a line unlike those that were said. */
+/**
+ * After a loss, sequences are assigned again and may be lost again. So each loss gets a line that differs from
+ * all earlier ones.
+ */
 const lossLine = (said: ReadonlySet<string>, { events, from, isPart }: Lost): string => {
   const line = `The database lost ${isPart ? "at least " : ""}${events} events that were answered, from seq_${from} on: it failed over to a server that did not have them, or went back to an earlier state. Those that had not been delivered by then never will be, unless the sender sends them again.`
   let text = line
@@ -47,9 +53,9 @@ export interface RedAlarm extends ReturnType<typeof make> {}
 
 /** `relay` is this relay's name. */
 export const make = (db: Database, { wall, steady }: Clocks, relay: string) => {
-  /** Lines that this relay has raised: one that a person acknowledged is not raised again. */
+  /** Lines that this relay has raised. An acknowledged line is not raised again. */
   const said = new Set<string>()
-  /** Those of them that nobody is known to have acknowledged. */
+  /** The lines that aren't known to be acknowledged. */
   const all = new Map<string, Own>()
   let clearedAt = Number.NEGATIVE_INFINITY
 
@@ -79,13 +85,13 @@ export const make = (db: Database, { wall, steady }: Clocks, relay: string) => {
     for (const [line, { at }] of own) if (all.has(line)) all.set(line, { at, stored })
   })
 
-  /** Stores the lines that the database does not have, where it answers. */
+  /** Stores the lines that the database lacks, if it answers. */
   const store: Effect.Effect<void> = Effect.suspend(() => {
     const own = [...all].filter(([, { stored }]) => stored === undefined)
     return own.length === 0 ? Effect.void : Effect.ignore(add(own))
   })
 
-  /** Notes which own lines were acknowledged, and which a failover has lost; gives the alarm as the database has it. */
+  /** Notes which of its own lines were acknowledged, and which a failover has lost. Returns the database's alarm. */
   const note = (value: string | null, askedAt: number): Raised => {
     const raised = askedAt > clearedAt ? parsed(value) : nothing
     const { lines, cleared } = raised
@@ -99,7 +105,7 @@ export const make = (db: Database, { wall, steady }: Clocks, relay: string) => {
     return raised
   }
 
-  /** Raises each line once, and keeps it until the database takes it. */
+  /** Raises each line once, and keeps it until the database has stored it. */
   const raise = (lines: ReadonlyArray<string>): Effect.Effect<void> =>
     Effect.suspend(() => {
       const added = lines.filter((line) => !said.has(line))
@@ -112,7 +118,7 @@ export const make = (db: Database, { wall, steady }: Clocks, relay: string) => {
     })
 
   return {
-    /** The database had this when it was asked at `askedAt`, in steady milliseconds: what it lacks is stored. */
+    /** Takes in the database's alarm at `askedAt`, in monotonic milliseconds, and stores the lines that it lacks. */
     heard: (value: string | null, askedAt: number): Effect.Effect<void> =>
       Effect.suspend(() => {
         note(value, askedAt)
@@ -121,7 +127,7 @@ export const make = (db: Database, { wall, steady }: Clocks, relay: string) => {
 
     raiseDamaged: DamagedEvents.make(raise),
 
-    /** Says what a failover lost of known rows, once the database answers. */
+    /** Raises the losses of known rows in a failover, once the database answers. */
     raiseLost: (known: KnownRows, own?: OwnStream): Effect.Effect<void> =>
       known.takeLost(db, own).pipe(
         Effect.retry(Schedule.spaced("1 second")),
@@ -129,7 +135,7 @@ export const make = (db: Database, { wall, steady }: Clocks, relay: string) => {
         Effect.ignore,
       ),
 
-    /** The alarm: `value` is what the database had when it was asked at `askedAt`. */
+    /** Returns the alarm. `value` is the database's alarm at `askedAt`. */
     state: (value: string | null, askedAt: number): Pick<Raised, "lines" | "since"> => {
       const { lines, since } = note(value, askedAt)
       const own = [...all]
@@ -139,7 +145,7 @@ export const make = (db: Database, { wall, steady }: Clocks, relay: string) => {
       }
     },
 
-    /** A person has seen it: it ends at every relay with that relay's next sign of life. */
+    /** Acknowledges the alarm. It ends at every relay with that relay's next heartbeat. */
     clear: Effect.suspend(() =>
       Effect.map(
         db.query(

@@ -1,12 +1,11 @@
-/** A relay's report of itself to the others. */
 import type { Introduction, LaneCounts, StreamReport } from "../../FleetStatus.ts"
 import type { StreamState } from "../lanes/StreamState.ts"
 import type { Report } from "./Membership.ts"
 
-/** The report of a relay that has not said who it is. */
+/** The description of a relay that has not described itself yet. */
 export const nobody: Introduction = { version: "", configHash: "", address: "", lanes: [] }
 
-/** The counts of a stream. */
+/** Returns the counts of a stream. */
 export const countsOf = ({ backlogs, letters, accepted, kept, bytes }: StreamState): StreamReport => ({
   lanes: Object.fromEntries(
     [...backlogs.values()].map(({ lane, size, retrying }) => [
@@ -23,7 +22,7 @@ export const countsOf = ({ backlogs, letters, accepted, kept, bytes }: StreamSta
   bytes,
 })
 
-/** The report that a beat takes to the others. */
+/** Returns the report that a heartbeat carries to the others. */
 export const reportOf = (streams: ReadonlyArray<StreamState>, { lanes }: Introduction): Report => ({
   streams: Object.fromEntries(streams.map((stream) => [stream.id, countsOf(stream)])),
   lanes,
