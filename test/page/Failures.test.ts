@@ -81,4 +81,44 @@ suiteUnless(reasonToSkip(), "failures on the page in Chromium", () => {
       .filter({ hasText: /^http:\/\/127\.0\.0\.1:\d+$/ })
       .waitFor()
   })
+
+  test("finds an event, a place in the log, a dead letter and an account in one box", async () => {
+    const find = async (id: string) => {
+      await show("events")
+      await page.getByLabel("Any id").fill(id)
+      await page.getByRole("button", { name: "Find" }).click()
+      await page.waitForURL(/#\/(event\/|events\?)/)
+      return new URL(page.url()).hash
+    }
+    expect(await find("evt_failed")).toBe("#/event/evt_failed")
+    const { events } = JSON.parse(await site.run("explain", "evt_failed", "--json"))
+    const place = `seq_${events[0].sequence}`
+    expect(await find(place)).toBe(`#/event/${place}`)
+    expect(await find(`crm:${events[0].sequence}`)).toBe(`#/event/${place}`)
+    expect(await find("acct_9")).toBe("#/events?account=acct_9")
+    expect(await find("evt_unknown")).toBe("#/event/evt_unknown")
+  })
+
+  test("lists the events of one sink by their outcome there", async () => {
+    await show("events")
+    await page.getByLabel("Sink").selectOption("crm")
+    await page.getByLabel("Outcome").selectOption("dead")
+    await page.getByRole("button", { name: "Search" }).click()
+    await page.waitForURL(/sink=crm/)
+    await page.getByRole("link", { name: "evt_failed" }).waitFor()
+    await page.getByLabel("Outcome").selectOption("delivered")
+    await page.getByRole("button", { name: "Search" }).click()
+    await page.getByText(/^No match in/).waitFor()
+  })
+
+  test("lists events on a phone in three lines each, with the filters folded", async () => {
+    for (let number = 0; number < 30; number++) await site.deliver({ id: `evt_many${number}`, type: "client.merged" })
+    await page.setViewportSize({ width: 375, height: 812 })
+    await show("events")
+    await page.getByRole("link", { name: "evt_many29" }).waitFor()
+    expect(await page.getByRole("button", { name: "Search" }).isVisible()).toBe(false)
+    expect(Number(await page.evaluate("document.documentElement.scrollHeight"))).toBeLessThan(3 * 812)
+    await page.getByText("Filters").click()
+    await page.getByRole("button", { name: "Search" }).waitFor()
+  })
 })

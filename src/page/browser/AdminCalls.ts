@@ -84,12 +84,14 @@ export interface EventQuery {
   readonly types?: string
   readonly account?: string
   readonly webhook?: string
-  readonly since: number | undefined
-  readonly until: number | undefined
-  readonly deliveredAfter: number | undefined
+  readonly since?: number | undefined
+  readonly until?: number | undefined
+  readonly deliveredAfter?: number | undefined
   readonly attemptsOver?: string
   readonly outcome?: string
+  readonly sink?: string
   readonly before?: string
+  readonly limit: number
 }
 
 const lane = (name: string, what: string): string => `/lanes/${encodeURIComponent(name)}/${what}`
@@ -107,7 +109,7 @@ export const admin = {
   resume: (name: string) => post(lane(name, "resume")),
   move: (name: string, to: string) => post<typeof Api.Count.Type>(lane(name, "move"), { to }),
   drop: (name: string) => post<typeof Api.Count.Type>(lane(name, "drop")),
-  events: (query: EventQuery) => get<typeof Api.EventPage.Type>("/events", { ...query, limit: 50 }),
+  events: (query: EventQuery) => get<typeof Api.EventPage.Type>("/events", { ...query }),
   /** By its id, or by its place in the log: `seq_42`. */
   explain: (id: string, reveal: boolean) =>
     get<Api.EventReports>(`/events/${encodeURIComponent(id)}`, reveal ? { reveal: "true" } : {}),

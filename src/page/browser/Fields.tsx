@@ -117,7 +117,7 @@ export const Choice = ({
 export const webhooksOf = ({ webhooks }: Status): ReadonlyArray<string> => webhooks.map(({ name }) => name)
 
 /** No event is chosen by any of the fields. */
-export const anyEvent = { id: "", type: "", account: "", webhook: "", outcome: "", since: "", until: "" }
+export const anyEvent = { type: "", account: "", webhook: "", outcome: "", since: "", until: "" }
 
 /** The fields that choose events. */
 export const EventFields = ({
@@ -132,7 +132,6 @@ export const EventFields = ({
   readonly outcomes: ReadonlyArray<string>
 }) => (
   <>
-    <TextField label="Id" {...field("id")} placeholder="evt_… or seq_…" />
     <TypeField label={typeLabel} {...field("type")} />
     <TextField label="Account" {...field("account")} />
     <Choice label="Webhook" {...field("webhook")} of={webhooks} />

@@ -7,7 +7,7 @@ import { relayCommand } from "../../formats/Shell.ts"
 import { plain } from "../../formats/Terminal.ts"
 import { admin, problemOf } from "./AdminCalls.ts"
 import { confirm, WhyReadOnly } from "./Confirm.tsx"
-import { anyEvent, Choice, EventFields, Filters, momentOf, useForm, webhooksOf } from "./Fields.tsx"
+import { anyEvent, Choice, EventFields, Filters, momentOf, TextField, useForm, webhooksOf } from "./Fields.tsx"
 import { Problem, useLoaded } from "./Loading.tsx"
 import { place } from "./Location.ts"
 import { connections, isReadOnly, status as latest } from "./RelayLink.ts"
@@ -17,7 +17,7 @@ import { sinksOf } from "./SinkActions.tsx"
 const outcomes = ["delivered", "pending", "retrying", "dead", "unrouted"] as const
 const everyMillis = 500
 
-const empty = { ...anyEvent, sink: "" }
+const empty = { ...anyEvent, id: "", sink: "" }
 
 const requestOf = (form: typeof empty): ReplayRequest => {
   const since = momentOf(form.since)
@@ -186,6 +186,7 @@ export const ReplayForm = ({ status }: { readonly status: Status }) => {
       <h1 id="replay">Replay</h1>
       <p class="quiet">Sends events that the journal holds again. A dry run counts them first and sends nothing.</p>
       <Filters onSubmit={dryRun}>
+        <TextField label="Id" {...field("id")} placeholder="evt_… or seq_…" />
         <EventFields typeLabel="Types" {...{ field, outcomes }} webhooks={webhooksOf(status)} />
         <Choice label="To" {...field("sink")} of={sinksOf(status)} any="those of its routing" />
         <button type="submit" class="primary" disabled={isReadOnly.value}>
