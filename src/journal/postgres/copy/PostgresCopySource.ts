@@ -1,4 +1,4 @@
-/** Reads the journal of a database: for a copy, while no relay uses it; or to check it. */
+/** Reads a database's journal, to check it, or to copy it while no relay uses it. */
 import { Effect } from "effect"
 import type { AuditRecord } from "../../AuditLog.ts"
 import type { CopiedImport, CopySource } from "../../JournalCopy.ts"
@@ -13,10 +13,10 @@ import * as Erasures from "../tables/Erasures.ts"
 import { LaneNames, nothingStored, type StoredLanes } from "../tables/LaneNames.ts"
 import * as StreamSource from "./StreamSource.ts"
 
-/** The database's errors, for `relay journal`. */
+/** Turns database errors into errors of `relay journal`. */
 export const failing = Effect.mapError(({ message }: { readonly message: string }) => new MaintenanceError({ message }))
 
-/** Fails where relays show a sign of life. */
+/** Fails if a relay sends heartbeats. */
 const requireQuiet = Effect.fnUntraced(function* (read: StreamSource.ReadRows) {
   const look = read<{ readonly name: string; readonly sign: string }>(
     "SELECT name, instance || ' ' || beat AS sign FROM member ORDER BY name",
@@ -39,7 +39,7 @@ const requireLatest = Effect.fnUntraced(function* (queries: Queries, schema: str
   return yield* new MaintenanceError({ message: `${refusal ?? older}.` })
 })
 
-/** The journal of a config, whose database stays open until the scope closes. */
+/** Returns the journal of a config. Its database stays open until the scope closes. */
 export const source = Effect.fnUntraced(function* (config: PostgresConfig, use: "copy" | "check" = "copy") {
   const database = yield* PooledDatabase.ofConfig(config)
   const read: StreamSource.ReadRows = <Row>(sql: string, params?: ReadonlyArray<unknown>) =>

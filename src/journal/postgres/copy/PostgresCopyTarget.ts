@@ -1,13 +1,12 @@
 /**
- * Stores a copy in the database: each stream of the source becomes one of its
- * own, with the same places of its lanes, its retries and its dead letters.
+ * Stores a copy in the database. Each stream of the source becomes a stream of its own, with the same cursors
+ * of its lanes, the same retries and the same dead letters.
  *
- * **Guarantee.** Relays may run meanwhile: a stream is theirs to take once all of
- * it is there. A copy that was interrupted goes on where it was, unless events of
- * the source were erased since; one that is complete is not made twice.
+ * **Guarantee.** Relays may run meanwhile, because they can take a stream only once all of it is stored. An
+ * interrupted copy continues, unless events of the source were erased since. A complete copy isn't made twice.
  *
- * **Gotcha.** An event has another sequence than in the source, so one that is
- * replayed and not delivered yet goes out with another idempotency key.
+ * **Gotcha.** An event gets a new sequence. So a replayed event that isn't delivered yet is sent with another
+ * idempotency key than at the source.
  */
 import { Clock, Duration, Effect } from "effect"
 import {
@@ -36,11 +35,11 @@ import { putEnded } from "../tables/OutcomeTables.ts"
 import { unnested } from "../tables/Unnested.ts"
 import { failing } from "./PostgresCopySource.ts"
 
-/** The database's note of a copy, by its name in the source. */
+/** The database's note of a copy, under the stream's name in the source. */
 interface Copy {
   readonly stream: number
   readonly isDone: boolean
-  /** The source's when it was begun. */
+  /** The source's count of erasures when the copy began. */
   readonly erasures: string
 }
 
@@ -58,7 +57,7 @@ const note = (queries: Queries, name: string, copy: Copy) =>
     JSON.stringify(copy),
   ])
 
-/** A stream for the copy: from the top, because relays take the lowest that is free. */
+/** Reserves a stream for the copy. It takes the highest free number, because relays take the lowest. */
 const reserve = (database: Database, name: string, erasures: string) =>
   database.transact((queries) =>
     Effect.gen(function* () {
@@ -76,7 +75,7 @@ const reserve = (database: Database, name: string, erasures: string) =>
     }),
   )
 
-/** Takes out what an earlier try has stored. */
+/** Removes everything that an earlier try has stored. */
 const clear = (database: Database, name: string, copy: Copy) => {
   const range = rangeOf(copy.stream)
   const buckets = range.map(bucketOf)
@@ -97,7 +96,10 @@ interface Run {
   readonly group: Group
 }
 
-/** Events without a gap between them, as rows of the log; `known` are those that count as duplicates from now on. */
+/**
+ * Groups events without gaps into rows of the log. Events for which `isRemembered` is true count as duplicates
+ * from now on.
+ */
 const runsOf = (stored: ReadonlyArray<Stored>, isRemembered: (stored: Stored) => boolean): ReadonlyArray<Run> => {
   const runs: Array<Run> = []
   let run: Run | undefined
@@ -134,7 +136,7 @@ const putRun = (queries: Queries, floor: number, { first, group }: Run) =>
     ),
   )
 
-/** A bucket may hold events of two pages, so it may be there. */
+/** A bucket may hold events of two pages, so its row may exist already. */
 const putOutcomes = (queries: Queries, floor: number, outcomes: ReadonlyArray<CopiedOutcomes>) =>
   queries.query(
     `INSERT INTO outcome (bucket, lane, bytes) SELECT * FROM unnest($1::bigint[], $2::text[], $3::bytea[])
@@ -142,7 +144,7 @@ const putOutcomes = (queries: Queries, floor: number, outcomes: ReadonlyArray<Co
     unnested(3, outcomes, ({ bucket, lane, bytes }) => [bucketOf(floor) + bucket, lane, Buffer.from(bytes)]),
   )
 
-/** The ends that an earlier try has stored are stored anew. */
+/** Stores the ends again that an earlier try has stored. */
 const putEnds = (database: Database, floor: number, ceiling: number, source: CopySource, from: CopiedStream) =>
   Effect.andThen(
     database.query("DELETE FROM ended WHERE sequence > $1 AND sequence < $2", [floor, ceiling]),
@@ -169,7 +171,7 @@ const put = Effect.fnUntraced(function* (
   const { erasures } = source
   const { stream, isDone, ...begun } = yield* reserve(database, from.name, erasures)
   const floor = floorOf(stream)
-  // It may have in clear what was erased in the source since.
+  // The earlier try may have stored events in clear that were erased in the source since.
   if (!isDone && begun.erasures !== erasures) yield* clear(database, from.name, { stream, isDone, erasures })
   const ends = yield* database.query<{ readonly last: number; readonly events: number }>(
     `SELECT coalesce(max(first + count - 1), $1::bigint) AS last, coalesce(sum(count), 0)::bigint AS events
@@ -236,7 +238,7 @@ const put = Effect.fnUntraced(function* (
         JSON.stringify(Object.fromEntries(places)),
       ])
       yield* queries.query("INSERT INTO stream (id) VALUES ($1)", [stream])
-      // Once, because a copy that is made again finds this stream done.
+      // Stored once, because a repeated copy finds the first stream done.
       if (from === source.streams[0]) yield* each.record(source.audit, (some) => AuditTable.put(queries, some))
       yield* note(queries, from.name, { stream, isDone: true, erasures })
     }),
@@ -251,7 +253,7 @@ const putImports = (database: Database, some: ReadonlyArray<CopiedImport>) =>
     unnested(3, some, ({ journal, sequence, lanes }) => [journal, sequence, JSON.stringify(lanes)]),
   )
 
-/** The database of a config, with the newest schema, to copy a journal into. */
+/** Opens the database of a config, with the newest schema, as the target of a copy. */
 export const target = (config: PostgresConfig) =>
   Effect.gen(function* () {
     const database = yield* PooledDatabase.ofConfig(config)

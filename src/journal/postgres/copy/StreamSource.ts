@@ -1,4 +1,4 @@
-/** A stream of the database, as a copy or a check reads it: numbered from 1, with the names that its lanes have now. */
+/** A stream of the database for a copy or a check. It is numbered from 1, and its lanes have their present names. */
 import { Effect } from "effect"
 import { type After, type CopiedOutcomes, type CopiedStream, soundPages } from "../../JournalCopy.ts"
 import type { MaintenanceError } from "../../JournalError.ts"
@@ -10,10 +10,10 @@ import * as LaneTables from "../tables/LaneTables.ts"
 import { type EndedRow, endedOf } from "../tables/OutcomeTables.ts"
 import { columns, holding, type StreamRow, storedOf } from "../tables/StreamRows.ts"
 
-/** Rows that are read at a time. */
+/** Rows read at a time. */
 export const page = 64
 
-/** Reads rows; a database error ends the copy. */
+/** Reads rows. A database error ends the copy. */
 export type ReadRows = <Row>(
   sql: string,
   params?: ReadonlyArray<unknown>,
@@ -21,22 +21,22 @@ export type ReadRows = <Row>(
 
 export interface StreamSourceOptions {
   readonly read: ReadRows
-  /** The journal's. */
+  /** The identity of the journal. */
   readonly identity: string
   readonly id: number
-  /** Its highest sequence; `null` where it has none. */
+  /** Its highest sequence, or `null` if it is empty. */
   readonly last: number | null
   readonly names: LaneNames
-  /** A record is not what was written. */
+  /** Called for each record that can't be read as it was written. */
   readonly lose: () => void
-  /** The stream and the sequence there of an event, by its sequence in the database. */
+  /** Returns an event's stream, and its sequence there, by its sequence in the database. */
   readonly placeOf: (sequence: number) => { readonly stream: number; readonly sequence: number }
 }
 
-/** The stream, read as it is asked for: nothing is kept in memory. */
+/** Returns a stream that is read on demand. Nothing is kept in memory. */
 export const make = ({ read, identity, id, last, names, lose, placeOf }: StreamSourceOptions): CopiedStream => {
   const [floor, ceiling] = rangeOf(id)
-  /** Rows of a lane's own, in pages; numbered as in the stream. */
+  /** Returns pages of a lane's rows, numbered as in the stream. */
   const paged =
     <Row extends After>(table: "retry" | "dead") =>
     ({ lane, sequence }: After) =>
