@@ -1,9 +1,8 @@
 /**
  * Opens, renames and drops lanes of a stream.
  *
- * A lane that is renamed keeps its events where they are, and so their order.
- * If both names are lanes, `LaneEmptying.ts` appends what the former one holds
- * again for the other: behind the events that this one holds.
+ * A renamed lane keeps its events in their place, and so keeps their order. If both names are lanes,
+ * `LaneEmptying.ts` appends the former lane's events again, behind the events of the other lane.
  */
 import { Effect } from "effect"
 import { type JournalError, unavailable } from "../../JournalError.ts"
@@ -16,7 +15,10 @@ import * as OutcomeTables from "../tables/OutcomeTables.ts"
 import { change } from "./LaneChange.ts"
 import type { StreamState } from "./StreamState.ts"
 
-/** Retries and dead letters change lanes; of an event that both lanes have, one is enough. Four round trips. */
+/**
+ * Moves retries and dead letters to another lane. An event that both lanes have is kept once. It takes four
+ * round trips.
+ */
 const moveKept = Effect.fnUntraced(function* (
   queries: Queries,
   { id }: StreamState,
@@ -43,7 +45,8 @@ const moveKept = Effect.fnUntraced(function* (
     )
   const shifted =
     ", first_attempt_at = CASE first_attempt_at WHEN 0 THEN 0 ELSE greatest(first_attempt_at + $8::bigint, 1) END"
-  // Dead letters first: one that is replayed meanwhile is among the retries before these change lanes, or not replayed.
+  // Dead letters move first. A dead letter that is replayed meanwhile is either among the retries before those
+  // move, or not replayed.
   const letters = yield* move("dead", "", [])
   const twiceDead = yield* queries.query(`DELETE FROM dead WHERE ${within}`, range)
   const retries = yield* move("retry", shifted, [pausedLonger])
@@ -64,10 +67,9 @@ const isOpen = ({ names, backlogs }: StreamState, name: string, { renamedFrom }:
 }
 
 /**
- * Opens a lane of a stream. Where its former name is a lane, that one is renamed,
- * or its retries and dead letters change lanes and `empty` is to do the rest. How
- * many events came with it. No round trip where nothing is to be changed, else
- * eleven at most.
+ * Opens a lane of a stream. If its former name is a lane, that lane is renamed; or its retries and dead letters
+ * move, and `empty` must move the rest. Returns the number of events that came with it. It takes no round trip
+ * if nothing changes, otherwise at most eleven.
  */
 export const open = Effect.fnUntraced(function* (
   stream: StreamState,
@@ -95,7 +97,7 @@ export const open = Effect.fnUntraced(function* (
   )
 })
 
-/** Creates lanes at the end of a stream. No round trip if all are there, else five. */
+/** Creates lanes at the end of a stream. It takes no round trip if all exist, otherwise five. */
 export const create = (stream: StreamState, names: ReadonlyArray<string>): Effect.Effect<void, JournalError> =>
   Effect.suspend(() => {
     if (stream.names.created(names, stream.end) === stream.names) return Effect.void
@@ -124,14 +126,17 @@ const openInMemory = (stream: StreamState, name: string, { renamed, moving }: Op
   stream.recount()
 }
 
-/** Removes a lane from a stream with all that it holds there: how many events were given up. Nine round trips at most. */
+/**
+ * Removes a lane from a stream with all its events there. Returns the number of events dropped. It takes at
+ * most nine round trips.
+ */
 export const remove = (stream: StreamState, name: string): Effect.Effect<number, JournalError> =>
   change(stream, (before, head, queries) =>
     Effect.gen(function* () {
       const why = yield* removal
       const params = [...OutcomeTables.removalParams(why), name, floorOf(stream.id), ceilingOf(stream.id)]
       const within = "t.lane = $3 AND t.sequence > $4 AND t.sequence < $5"
-      // Recorded from its cursor on, with what waited in the log.
+      // Records the lane's pending events in the log, from its cursor on.
       const waiting = `waiting AS (
         INSERT INTO ended (sequence, last, lane, at, outcome, note)
         SELECT $6::bigint + 1, $7::bigint, $3, $1, 'laneRemoved', '{"by":' || $2 || '}' WHERE $6::bigint < $7::bigint), `
@@ -140,7 +145,7 @@ export const remove = (stream: StreamState, name: string): Effect.Effect<number,
         before.places.get(name)?.sequence ?? head,
         head,
       ])
-      // After the dead letters: one may be replayed meanwhile.
+      // Retries come after the dead letters, because a dead letter may be replayed meanwhile.
       yield* queries.query(OutcomeTables.takenFrom("retry", within, "'dropped'"), params)
       return {
         lanes: before.removed(name, head),
@@ -154,7 +159,7 @@ export const remove = (stream: StreamState, name: string): Effect.Effect<number,
     }),
   )
 
-/** Fails where another relay's config has the sink: it would miss the events. */
+/** Fails if another relay's config has the sink, because that relay would miss the events. */
 export const requireOrphaned = (name: string, relays: ReadonlyArray<string>): Effect.Effect<void, JournalError> =>
   relays.length === 0
     ? Effect.void

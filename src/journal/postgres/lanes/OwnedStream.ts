@@ -41,7 +41,7 @@ export class OwnedStream extends StreamState implements Log {
     })
   }
 
-  /** Lanes keep what is not stored, and say nothing of it. */
+  /** Logs a change of trouble. Lanes keep the progress that isn't stored, and don't log it. */
   #troubled(message: string): Effect.Effect<void> {
     if (this.trouble === message) return Effect.void
     this.trouble = message
@@ -68,7 +68,7 @@ export class OwnedStream extends StreamState implements Log {
     })
   }
 
-  /** The newest count of dead letters, for what a lane may keep. */
+  /** Reads the newest count of dead letters, which limits what a lane may keep. */
   get counted(): Effect.Effect<void> {
     return Effect.map(this.letters.newest, (letters) => {
       const counted = [...letters.keys()].flatMap((lane) => this.backlogs.get(lane) ?? [])
@@ -111,7 +111,7 @@ export class OwnedStream extends StreamState implements Log {
       const wasOpen = this.open.has(name)
       this.open.add(name)
       const backlog = this.backlogs.begun(name, { sequence: this.end, settled: [] })
-      // Most lanes have none when the stream was just loaded, and memory knows which.
+      // Just after a stream was loaded, memory knows which lanes have retries. Most have none.
       const mayRetry = wasOpen || backlog.retrying.size > 0
       const retries = mayRetry ? yield* refusing(LaneTables.retriesOf(this.owner.db, this.id, name)) : []
       backlog.endRetries()
@@ -130,12 +130,12 @@ export class OwnedStream extends StreamState implements Log {
     })
   }
 
-  /** One round trip. */
+  /** It takes one round trip. */
   returned(lane: string) {
     return refusing(LaneTables.returnedOf(this.owner.db, this.id, lane))
   }
 
-  /** One round trip for 4 MB of them. */
+  /** It takes one round trip for 4 MB of records. */
   readRetries(lane: string, sequences: ReadonlyArray<number>) {
     return Effect.gen({ self: this }, function* () {
       if (this.isLost) return yield* this.fencedError

@@ -1,16 +1,14 @@
 /**
- * Reads a stream's log for lanes that are behind: by the megabyte, and the next
- * one while they deliver this one. A read then mostly costs no round trip,
- * wherever the database is.
+ * Reads a stream's log for lanes that are behind, a megabyte at a time. While the lanes deliver one part, the
+ * next is read. So a read mostly waits for no round trip, wherever the database is.
  *
- * The log does not change but by being pruned of what every lane has passed, so
- * what was read stays right.
+ * The log changes only when rows that every lane has passed are pruned, so a part in memory stays valid.
  */
 import { Effect, type Result } from "effect"
 import type { Entry } from "../../../event/Entry.ts"
 import type { JournalError } from "../../JournalError.ts"
 
-/** Entries above `after` up to `to`, in their order; there may be gaps. */
+/** Entries above `after`, up to `to`, in order. There may be gaps. */
 export interface Part {
   readonly after: number
   readonly to: number
@@ -21,13 +19,13 @@ type Reading = Promise<Result.Result<Part, JournalError>>
 
 interface Reader {
   part?: Part
-  /** The one behind it, on its way. */
+  /** The next part, which is being read. */
   next?: { readonly after: number; readonly read: Reading }
 }
 
 const holds = ({ after, to }: Part, at: number): boolean => after <= at && at < to
 
-/** The place of the first entry above `after`. */
+/** Returns the index of the first entry above `after`. */
 const placeOf = (entries: ReadonlyArray<Entry>, after: number): number => {
   let [low, high] = [0, entries.length]
   while (low < high) {
@@ -38,7 +36,7 @@ const placeOf = (entries: ReadonlyArray<Entry>, after: number): number => {
   return low
 }
 
-/** A stream's readers that are behind, each with the part that it reads. */
+/** The readers of a stream that are behind, each with its part. */
 export class ReadAhead {
   /** Reads a part; it never rejects. */
   readonly #read: (after: number) => Reading
@@ -48,7 +46,10 @@ export class ReadAhead {
     this.#read = read
   }
 
-  /** Entries above `after`, at most `limit`; none at the `end`. A round trip a megabyte, and mostly before it is asked for. */
+  /**
+   * Returns at most `limit` entries above `after`, and none at the `end`. It takes a round trip for each
+   * megabyte, mostly before the reader asks for it.
+   */
   read(reader: string, after: number, limit: number, end: number): Effect.Effect<ReadonlyArray<Entry>, JournalError> {
     return Effect.gen({ self: this }, function* () {
       const own = this.#readers.get(reader) ?? {}
@@ -67,7 +68,7 @@ export class ReadAhead {
     })
   }
 
-  /** The reader goes on from memory, or not at all. */
+  /** Drops a reader's part. The reader continues from memory, or stops. */
   forget(reader: string): void {
     this.#readers.delete(reader)
   }

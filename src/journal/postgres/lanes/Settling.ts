@@ -1,12 +1,11 @@
 /**
- * Stores what lanes settled: mostly their cursors alone, in one statement; with
- * retries or dead letters, in a transaction.
+ * Stores the settlements of lanes. Mostly these are only cursors, in one statement; with retries or dead
+ * letters they are a transaction.
  *
- * **Guarantee.** A settlement whose answer was lost can be stored again, with
- * what was settled since: what it stored is found, and stays as it is.
+ * **Guarantee.** If a settlement's answer was lost, it can be stored again together with later changes.
+ * Whatever it stored the first time is found and kept.
  *
- * **Guarantee.** If the database refuses the data of a lane, the settlements of
- * the other lanes are stored.
+ * **Guarantee.** If the database refuses one lane's data, the settlements of the other lanes are stored.
  */
 import { Effect } from "effect"
 import type { Entry } from "../../../event/Entry.ts"
@@ -26,7 +25,7 @@ const isWhole = ({ takeBack, retry, deadLetter, pausedFor }: Settlement): boolea
     ...[...takeBack, ...retry, ...deadLetter].flatMap((change) => Object.values<unknown>({ ...change })),
   ].every((value) => typeof value !== "number" || Number.isSafeInteger(value))
 
-/** The settlements of idle lanes: they have passed the end of the log. */
+/** Settlements of idle lanes: their cursors move to the end of the log. */
 export const passedBy = ({ backlogs, readFrom, end }: StreamState): ReadonlyArray<Settlement> =>
   backlogs.behind(readFrom, end).map(({ lane, pausedFor }) => ({
     lane,
@@ -40,7 +39,7 @@ export const passedBy = ({ backlogs, readFrom, end }: StreamState): ReadonlyArra
     pausedFor,
   }))
 
-/** Now and then the cursors of idle lanes follow, in the same statement. */
+/** Adds the cursors of idle lanes to the same statement, from time to time. */
 const withIdle = (stream: StreamState, settlements: ReadonlyArray<Settlement>): ReadonlyArray<Settlement> => {
   if (!stream.passing.isDue(stream.end, stream.owner.now())) return settlements
   const settled = new Set(settlements.map(({ lane }) => lane))
@@ -48,8 +47,8 @@ const withIdle = (stream: StreamState, settlements: ReadonlyArray<Settlement>): 
 }
 
 /**
- * One round trip for cursors alone; with retries or dead letters eight at most, however many they are. More only if the
- * database refuses the data of a lane.
+ * It takes one round trip for cursors alone, and at most eight with retries or dead letters, whatever their
+ * number. It takes more only if the database refuses a lane's data.
  */
 export const settle = Effect.fnUntraced(function* (
   stream: StreamState,
@@ -66,7 +65,10 @@ export const settle = Effect.fnUntraced(function* (
   return [...refused, ...(yield* storeOrSplit(stream, known))]
 })
 
-/** Stores settlements together. If the database refuses the data of a lane, halves them until that lane is alone. */
+/**
+ * Stores settlements together. If the database refuses a lane's data, it halves the settlements until that lane
+ * is alone.
+ */
 const storeOrSplit = (
   stream: StreamState,
   settlements: ReadonlyArray<Settlement>,
@@ -87,7 +89,7 @@ const storeOrSplit = (
   )
 }
 
-/** Stores settlements of lanes in one transaction, then applies them in memory. */
+/** Stores the settlements of lanes in one transaction, then applies them in memory. */
 const store = Effect.fnUntraced(function* (
   stream: StreamState,
   settlements: ReadonlyArray<Settlement>,
@@ -120,12 +122,12 @@ const placesOf = (settlements: ReadonlyArray<Settlement>, cursors: ReadonlyMap<s
     Object.fromEntries(settlements.map(({ lane, pausedFor }) => [lane, { ...cursors.get(lane), pausedFor }])),
   )
 
-/** Keeps the places of lanes that are there: a late settlement must not bring back a lane that was renamed or dropped. */
+/** Keeps only cursors of existing lanes: a late settlement must not bring back a lane that was renamed or dropped. */
 const ofLanes = (places: string): string =>
   `(SELECT coalesce(jsonb_object_agg(key, value), '{}') FROM jsonb_each(${places}::jsonb) WHERE lanes ? key)`
 
 const none: ReadonlySet<string> = new Set()
-/** Milliseconds that a statement may take: a relay that stops waits for it. */
+/** Milliseconds that a statement may take. A stopping relay waits for it. */
 const timeout = 10_000
 
 const storeCursors = Effect.fnUntraced(function* (
@@ -147,7 +149,10 @@ const storeCursors = Effect.fnUntraced(function* (
   return yield* stream.fencedError
 })
 
-/** Returns the retries and dead letters whose events can't be found, and those to take back that are gone. */
+/**
+ * Returns the retries and dead letters whose events can't be found, and dead letters to take back that no
+ * longer exist.
+ */
 const storeAll = Effect.fnUntraced(function* (
   stream: StreamState,
   queries: Queries,
@@ -183,7 +188,7 @@ const storeAll = Effect.fnUntraced(function* (
     for (const sequence of rows.lost) unfound.push({ lane, sequence })
   }
   const dead = yield* LaneTables.deadAmong(queries, unfound)
-  // An operator has replayed or dropped it.
+  // An operator has replayed or dropped the dead letter.
   const gone = taken.filter(({ lane, sequence }) => isKept(lane, sequence) === undefined)
   const lost = new Set(gone.map(({ lane, sequence }) => `${lane}:${sequence}`))
   for (const { lane, sequence } of unfound) {

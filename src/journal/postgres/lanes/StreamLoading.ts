@@ -1,4 +1,4 @@
-/** Reads into memory where a stream stands in the database. */
+/** Reads a stream's state from the database into memory. */
 import { Effect } from "effect"
 import type { JournalError } from "../../JournalError.ts"
 import { returnedDelay } from "../../LaneInfo.ts"
@@ -14,12 +14,12 @@ import { LaneNames, nothingStored, type StoredLanes } from "../tables/LaneNames.
 import { holding, storedOf } from "../tables/StreamRows.ts"
 import { partBytes, type StreamState } from "./StreamState.ts"
 
-/** Rows of keys that are read at a time. */
+/** Rows of keys read at a time. */
 const rowsAtOnce = 256
 
 /**
- * Reads a stream, all from one server: seven round trips, and one for each 256
- * commits that some lane has not settled. Fails when the stream is lost.
+ * Loads a stream, all of it from one server. It takes seven round trips, and one more for each 256 commits that
+ * some lane has not settled. It fails if the stream is lost.
  */
 export const load = (stream: StreamState): Effect.Effect<void, JournalError> =>
   stream
@@ -27,16 +27,16 @@ export const load = (stream: StreamState): Effect.Effect<void, JournalError> =>
     .pipe(Effect.andThen(refusing(passIdle(stream))), Effect.andThen(stream.letters.newest), Effect.asVoid)
 
 /**
- * Idle lanes begin at the end. The backlogs were counted by routes without a
- * checksum, so the events above the cursors are read once, for all of these lanes:
- * a lane with an event among them isn't idle. A round trip a megabyte.
+ * Moves the cursors of idle lanes to the end. The backlogs were counted from routes, which have no checksum. So
+ * the events above the cursors are read once for all of these lanes, and a lane that has one of them isn't
+ * idle. It takes a round trip for each megabyte.
  */
 const passIdle = Effect.fnUntraced(function* (stream: StreamState): Effect.fn.Return<void, DatabaseError> {
   const { backlogs, end, names } = stream
   stream.readFrom = end
   const behind = new Map(backlogs.behind(0, end).map((backlog) => [backlog.lane, backlog]))
   let after = Math.min(...[...behind.values()].map(({ cursor }) => cursor.sequence), end)
-  // A lane that is further behind reads them itself. Another relay's stream is only looked at.
+  // A lane that is further behind reads the events itself. Another relay's stream is only looked at.
   if (stream.isVisited || end - after > 2 * passAfter) return
   while (after < end) {
     const rows = yield* stream.rows(after, partBytes)
@@ -87,7 +87,10 @@ const loadAll = Effect.fnUntraced(function* (stream: StreamState, queries: Queri
   for (const backlog of stream.backlogs.values()) backlog.recount()
 })
 
-/** Reads the names of a stream's lanes, and their cursors: of those that run, memory is ahead. One round trip. */
+/**
+ * Reads the names of a stream's lanes, and their cursors. Running lanes keep their cursors in memory, which are
+ * ahead. It takes one round trip.
+ */
 export const loadPlaces = Effect.fnUntraced(function* (stream: StreamState, queries: Queries) {
   const { backlogs, open } = stream
   const before = [...backlogs.keys()]
@@ -102,11 +105,11 @@ export const loadPlaces = Effect.fnUntraced(function* (stream: StreamState, quer
     backlog.pausedFor = pausedFor
     if (backlog.cursor.sequence !== cursor.sequence) backlog.settle(cursor)
   }
-  // Another relay has emptied them.
+  // Another relay has emptied these lanes.
   for (const lane of before) if (!open.has(lane) && !stream.names.places.has(lane)) backlogs.delete(lane)
 })
 
-/** A cursor never points beyond the log: what a server has lost is not settled there. */
+/** Limits a cursor to the end of the log: events that a server has lost count as not settled. */
 const within = ({ sequence, settled }: Cursor, end: number): Cursor => ({
   sequence: Math.min(sequence, end),
   settled: settled.filter(([from]) => from <= end).map(([from, to]) => [from, Math.min(to, end)]),

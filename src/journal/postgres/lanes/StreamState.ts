@@ -1,11 +1,10 @@
 /**
- * A stream in the database, and in memory what is asked of it all the time.
+ * A stream in the database, with the state that is needed all the time in memory.
  *
- * **Guarantee.** What is stored carries the epoch under which the stream was
- * taken, and an epoch belongs to a timeline. Once another relay has taken the
- * stream, another server was promoted, or the database went back to an earlier
- * state, nothing is stored and no attempt starts any more: this state is lost for
- * good, and the owner of the stream reads it again.
+ * **Guarantee.** Each write carries the epoch under which the stream was claimed, and an epoch belongs to a
+ * timeline. If another relay has claimed the stream, another server was promoted, or the database went back to
+ * an earlier state, nothing is stored and no attempt starts any more. This state is then lost for good, and the
+ * stream's owner reads the stream again.
  */
 import { Effect } from "effect"
 import type { Entry } from "../../../event/Entry.ts"
@@ -29,75 +28,82 @@ import { columns, holding, type StreamRow, storedOf } from "../tables/StreamRows
 import { LetterCounts } from "./LetterCounts.ts"
 import { type Part, ReadAhead } from "./ReadAhead.ts"
 
-/** Bytes that are read at a time of what a lane reads on and on, about. */
+/** Approximate number of bytes read at a time for a reader that continues. */
 export const partBytes = 1024 * 1024
-/** Rows that are looked through at a time. */
+/** Rows searched at a time. */
 const rowsAtOnce = 256
 
 /**
- * Whether a stream, `$1`, is still held under a claim, `$2`: its epoch, and the owner's sign of life. An epoch holds
- * only on the timeline that it began on. A database that lacks the sign of life went back.
+ * SQL that reports whether a stream, `$1`, is still held under a claim, `$2`. The claim has the stream's epoch
+ * and the owner's last heartbeat. An epoch is valid only on the timeline on which it began. A database that
+ * lacks the heartbeat went back to an earlier state.
  */
 export const isOwned =
   "id = $1 AND epoch = ($2::text[])[1]::bigint AND epoch >> 32 = timeline() AND knows(($2::text[])[2:])"
 
-/** The last sign of life that a relay knows to be stored, for the function `knows`: its name, instance, beat and timeline. */
+/**
+ * The last heartbeat that a relay knows to be stored, for the function `knows`: the relay's name and instance,
+ * the heartbeat's number and timeline.
+ */
 export type Sign = readonly [name: string, instance: string, beat: string, timeline: string]
 
 /** The parts of its owner that a stream needs. */
 export interface Owner {
   readonly db: Database
-  /** Milliseconds of a steady clock. */
+  /** Monotonic time in milliseconds. */
   readonly now: () => number
-  /** Whether this relay's last sign of life is young enough that no other can have taken its streams. */
+  /** Reports whether this relay's last heartbeat is recent enough that no other relay can have taken its streams. */
   readonly isAlive: () => boolean
-  /** When the last sign of life was sent that was answered, in milliseconds of the clock. */
+  /** When the last answered heartbeat was sent, in milliseconds of the clock. */
   readonly askedAt: () => number
   readonly sign: () => Sign
   readonly isPaused: (sink: string) => boolean
   /** The sinks that operators have paused. */
   readonly pausedSinks: () => Iterable<string>
   readonly opened: (sink: string, options: OpenOptions) => Effect.Effect<void, JournalError>
-  /** Moves what a lane still holds that a sink had under its former name. */
+  /** Moves the events that a lane still holds under the sink's former name. */
   readonly empty: (stream: StreamState, from: string) => Effect.Effect<number, JournalError>
-  /** Runs work while nothing is added to what is in memory of a stream. */
+  /** Runs work while nothing is added to a stream's memory. */
   readonly exclusively: <A, E>(stream: StreamState, work: Effect.Effect<A, E>) => Effect.Effect<A, E>
-  /** An event can't be read as it was written. */
+  /** Called with the sequence of an event that can't be read as it was written. */
   readonly damaged: (sequence: number) => void
 }
 
-/** This relay's knowledge of a stream: its lanes, its newest entries, and whether it still has it. */
+/** This relay's knowledge of a stream: its lanes, its newest entries, and whether it is still owned. */
 export class StreamState {
   readonly id: number
   readonly epoch: number
-  /** Another relay's, of which this one looks at the lanes: it may change its epoch at any time. */
+  /** True for another relay's stream whose lanes this relay looks at. Its owner may change the epoch at any time. */
   readonly isVisited: boolean
   /** The highest sequence that is durable. */
   end: number
   readonly backlogs = new Backlogs()
   names = LaneNames.of(nothingStored)
-  /** Lanes that run, or ran. */
+  /** Lanes that run, or ran before. */
   readonly open = new Set<string>()
   recent = new RecentEntries()
-  /** The newest rows, by which it is seen that a failover lost some. */
+  /** The newest rows, which show whether a failover lost some. */
   readonly known = new KnownRows()
-  /** Bytes of its rows. */
+  /** Bytes of its rows in the log. */
   bytes = 0
-  /** The place where deleting old rows goes on. */
+  /** Where the deletion of old rows continues. */
   prunedTo: number
-  /** Events of its rows. */
+  /** Number of events in its rows. */
   kept = 0
-  /** Numbers that were given to duplicates, those of rows that were deleted included. */
+  /** Sequences assigned to duplicates, including those in deleted rows. */
   void = 0
   isLost = false
-  /** Why the progress of its lanes could not be stored last; empty when it could. */
+  /** Why the lanes' progress couldn't be stored last time; empty if it was stored. */
   trouble = ""
-  /** Nothing is delivered before a sign of life was answered that was sent then or later, in milliseconds of the owner's clock. */
+  /**
+   * Nothing is delivered before an answered heartbeat was sent at this time or later, in milliseconds of the
+   * owner's clock.
+   */
   notBefore = Number.NEGATIVE_INFINITY
   onLost: () => void = () => {}
 
   readonly owner: Owner
-  /** The end when it was loaded. Up to here the backlogs are counted by routes without a checksum. */
+  /** The end at the time of loading. Up to here the backlogs are counted from routes, which have no checksum. */
   readFrom = Number.POSITIVE_INFINITY
   readonly passing = new Passing()
   readonly waiting = new HeadWaiters({
@@ -120,12 +126,12 @@ export class StreamState {
     this.letters = new LetterCounts(LaneTables.letterCounts(owner.db, id), owner.now)
   }
 
-  /** `$2` of {@link isOwned}. */
+  /** The parameter `$2` of {@link isOwned}. */
   get claim(): ReadonlyArray<string> {
     return [String(this.epoch), ...this.owner.sign()]
   }
 
-  /** Events that were appended since the stream began. */
+  /** Events appended since the stream began. */
   get accepted(): number {
     return this.end - floorOf(this.id) - this.void
   }
@@ -134,7 +140,7 @@ export class StreamState {
     return new ReadAhead((after) => Effect.runPromise(Effect.result(this.#part(after, partBytes))))
   }
 
-  /** Says that the log has changed since it was read. */
+  /** Drops entries from memory after the log has changed. */
   forgetEntries(): void {
     this.recent = new RecentEntries()
     this.#ahead = this.#reading()
@@ -146,7 +152,7 @@ export class StreamState {
     return !this.isLost && this.owner.isAlive() && this.owner.askedAt() >= this.notBefore
   }
 
-  /** Another relay has it. */
+  /** Marks the stream as owned by another relay. */
   lost(): void {
     if (this.isLost) return
     this.isLost = true
@@ -157,7 +163,7 @@ export class StreamState {
     return fenced(`Another relay has taken the stream ${this.id}: what this one has to say of it is not stored.`)
   }
 
-  /** Work in one transaction, which fails when the stream is lost: three round trips more than the work. */
+  /** Runs work in one transaction, which fails if the stream is lost. It takes three round trips more than the work. */
   transact<A>(work: (queries: Queries) => Effect.Effect<A, JournalError | DatabaseError>) {
     const { db } = this.owner
     return refusing(
@@ -170,7 +176,7 @@ export class StreamState {
     )
   }
 
-  /** Locks the stream's row until the transaction ends; fails when the stream is lost. */
+  /** Locks the stream's row until the transaction ends. Fails if the stream is lost. */
   holdIn(queries: Queries, lock: "SHARE" | "UPDATE" = "SHARE"): Effect.Effect<void, JournalError | DatabaseError> {
     if (this.isVisited) return Effect.void
     return Effect.flatMap(
@@ -185,14 +191,14 @@ export class StreamState {
 
   // --- the log ---------------------------------------------------------------
 
-  /** Entries were committed, at the head. */
+  /** Adds entries that were committed at the head. */
   push(entries: ReadonlyArray<Entry>, row: KnownRow, count: number, bytes: number): void {
     const end = row.first + count - 1
     const lanes = new Set<string>()
     for (const { sequence, sinks, event } of entries) {
       for (const lane of this.routed(sequence, sinks, event)) lanes.add(lane)
     }
-    // One that can't be read leaves a gap: what is in memory has none.
+    // An unreadable entry leaves a gap, but entries in memory must have none.
     if (entries.length < end - this.end) this.recent = new RecentEntries()
     else this.recent.push(entries)
     this.kept += row.events
@@ -231,7 +237,7 @@ export class StreamState {
     })
   }
 
-  /** Only rows that are there are passed over: what a server has lost may be written again under the same sequences. */
+  /** Skips only existing rows: a server that lost rows may assign their sequences again. */
   pastLost(after: number): Effect.Effect<number, JournalError> {
     return Effect.suspend(() =>
       this.isLost || after >= this.end
@@ -249,13 +255,13 @@ export class StreamState {
     })
   }
 
-  /** Entries with the lanes that they belong to now, which may have been renamed since. */
+  /** Returns entries with the present lanes of their events. A lane may have been renamed since. */
   #named(entries: ReadonlyArray<Entry>): ReadonlyArray<Entry> {
     if (this.names.isPlain) return entries
     return entries.map((entry) => ({ ...entry, sinks: this.names.lanesOf(entry.sinks, entry.sequence) }))
   }
 
-  /** Rows that hold something above `after`, about so many bytes of them. */
+  /** Reads rows that have entries above `after`, about `bytes` bytes of them. */
   rows(after: number, bytes: number) {
     const { db } = this.owner
     return Effect.map(
@@ -273,7 +279,7 @@ export class StreamState {
     )
   }
 
-  /** Takes what other relays have appended: to the shared stream. Nothing where the stream is not this relay's any more. */
+  /** Reads other relays' appends to the shared stream. Does nothing if this relay no longer owns the stream. */
   get follow() {
     const { db, damaged } = this.owner
     return Effect.map(
@@ -297,7 +303,7 @@ export class StreamState {
     )
   }
 
-  /** Follows the stream until memory knows of all up to `end`, which the log has. */
+  /** Follows the stream until memory covers all entries up to `end`, which are in the log. */
   reach(end: number): Effect.Effect<void, JournalError> {
     return Effect.suspend(() => {
       const before = this.end
@@ -310,7 +316,7 @@ export class StreamState {
     })
   }
 
-  /** Entries by their sequences, from memory or from the log: one round trip for those that are not in memory. */
+  /** Returns entries by their sequences. Those that aren't in memory take one round trip together. */
   find(queries: Queries, sequences: ReadonlyArray<number>) {
     return Effect.gen({ self: this }, function* () {
       const found = new Map<number, Entry>()
@@ -338,12 +344,15 @@ export class StreamState {
 
   // --- the lanes -------------------------------------------------------------
 
-  /** Dead letters were added or removed. */
+  /** Makes the next count of dead letters a new one. */
   recount(): void {
     this.letters.changed()
   }
 
-  /** Lanes that begin with entries, of which the first will have the sequence `first`. */
+  /**
+   * Returns lanes that don't exist yet and get one of these entries. The first entry will have the sequence
+   * `first`.
+   */
   missingLanes(entries: ReadonlyArray<Entry>, first: number): ReadonlyArray<string> {
     const missing = new Set<string>()
     let last: ReadonlyArray<string> | undefined
@@ -356,7 +365,7 @@ export class StreamState {
     return [...missing]
   }
 
-  /** Adds lanes to the progress, at the end of the log; those that are there stay as they are. */
+  /** Adds lanes to the progress, at the end of the log. Existing lanes are kept unchanged. */
   insertLanes(queries: Queries, names: ReadonlyArray<string>) {
     const place: Place = { sequence: this.end, settled: [], pausedFor: 0 }
     const places = names.map((name) => [name, place])
