@@ -1,6 +1,6 @@
 /**
- * The findings of `validate` and `doctor` about the database: whether it can be used, and
- * what a 2xx survives there. It changes nothing.
+ * The findings of `validate` and `doctor` about the database: whether it can be used, and which failures a 2xx
+ * survives there. It changes nothing.
  */
 import { Clock, Effect } from "effect"
 import type { Inspected } from "../JournalType.ts"
@@ -33,7 +33,7 @@ const settings = `SELECT
   pg_has_role(current_user, 'pg_read_all_stats', 'usage') AS "seesStandbys",
   (SELECT count(*)::int FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')) AS synchronous`
 
-/** The losses and their place: the one thing that an operator has to know. */
+/** Names the losses that a 2xx survives: an operator must know this above all. */
 export const survival = ({
   standbys,
   seesStandbys,
@@ -154,6 +154,6 @@ const look = Effect.fnUntraced(function* (config: PostgresConfig) {
   ]
 }, Effect.scoped)
 
-/** The findings, in the order of the report. It never fails: an error is a finding. */
+/** The findings, in the order of the report. It never fails, because an error is a finding too. */
 export const inspect = (config: PostgresConfig): Effect.Effect<Findings> =>
   Effect.catch(look(config), ({ message }: DatabaseError) => Effect.succeed([wrong(message)]))

@@ -1,4 +1,4 @@
-/** The journal of a config: its database, with the schema that this relay knows. */
+/** The journal of a config, on a database with the schema version of this relay. */
 import { Effect, Layer } from "effect"
 import type { Archive } from "../Archive.ts"
 import type { Journal, JournalError } from "../Journal.ts"
@@ -11,7 +11,7 @@ import { migrate } from "./tables/DatabaseSchema.ts"
 
 export { latest as schema } from "./tables/DatabaseSchema.ts"
 
-/** Opens the database, brings its schema to the newest version, and joins the fleet: for the length of a scope. */
+/** Opens the database, migrates its schema to the newest version, and joins the fleet, for the length of a scope. */
 export const layer = (config: PostgresConfig): Layer.Layer<Journal | Archive, JournalError> =>
   Layer.effectContext(
     Effect.gen(function* () {

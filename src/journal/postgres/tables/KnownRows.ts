@@ -1,36 +1,37 @@
 /**
- * The newest rows that a relay knows to have been stored, by which it finds what
- * a failover lost.
+ * The newest rows that a relay knows to be stored, with which it finds the losses of a failover.
  *
- * **Guarantee.** A failover loses the newest rows of a timeline, and the table
- * `pruned` says up to where each timeline's rows were deleted since. So a known
- * row that is not there is lost if it is above that, and pruned otherwise. Where a
- * server does not say its timeline, all are of timeline 0, and a row that is lost
- * may pass for one that was pruned.
+ * **Guarantee.** A failover loses the newest rows of a timeline. For each timeline, the table `pruned` holds
+ * the sequence up to which rows were deleted since. So a known row that is missing is lost if it is above that
+ * sequence, and pruned otherwise. If a server doesn't report its timeline, all rows have timeline 0, and a lost
+ * row may pass for a pruned one.
  */
 import { Effect } from "effect"
 import { floorOf } from "../../Sequences.ts"
 import type { Queries } from "../connection/Database.ts"
 import { unnested } from "./Unnested.ts"
 
-/** Rows that are remembered at least. */
+/** Minimum number of rows that are remembered. */
 const remembered = 1_024
 
 /** The columns of a {@link KnownRow}. */
 export const knownColumns = `first, timeline, count - cardinality(void) AS events, commit`
 
-/** A row that was stored, as far as this relay knows. */
+/** A row that was stored as far as this relay knows. */
 export interface KnownRow {
   readonly first: number
   /** The timeline of the server that stored it. */
   readonly timeline: number
-  /** Events of the row that were answered as new. */
+  /** Number of the row's events that were acknowledged as new. */
   readonly events: number
-  /** The identity of its commit, which tells it from another with the same sequences; `null` if it was copied. */
+  /**
+   * The identity of its commit, which distinguishes it from another row with the same sequences. It is `null`
+   * if the row was copied.
+   */
   readonly commit: string | null
 }
 
-/** SQL that finds those of the rows of {@link lostParams} that are lost, with their places. */
+/** SQL that finds the lost rows among those of {@link lostParams}, with their places. */
 const lostRows = (parameter: number): string =>
   `SELECT first, timeline, place
     FROM unnest($${parameter}::bigint[], $${parameter + 1}::bigint[], $${parameter + 2}::uuid[])
@@ -41,21 +42,24 @@ const lostRows = (parameter: number): string =>
       SELECT FROM pruned
       WHERE stream = known.first / ${floorOf(1)} AND timeline = known.timeline AND last >= known.first
     )`
-/** The same, as a JSON array of the places. */
+/** The places of the lost rows, as a JSON array. */
 export const lostPlaces = (parameter: number): string =>
   `(SELECT coalesce(json_agg(place), '[]') FROM (${lostRows(parameter)}) AS lost)`
 export const lostParams = (rows: ReadonlyArray<KnownRow>) =>
   unnested(3, rows, ({ first, timeline, commit }) => [first, timeline, commit])
-/** The rows of these places. */
+/** Returns the rows at these places. */
 export const placed = (rows: ReadonlyArray<KnownRow>, places: ReadonlyArray<number>): ReadonlySet<KnownRow> =>
   new Set(places.flatMap((place) => rows[place - 1] ?? []))
 
-/** Whether a row was not appended after the loss, in the place of what was lost. A dump of another cluster has timelines above the server's. */
+/**
+ * SQL that excludes rows that were appended after the loss, in place of the lost ones. A dump of another
+ * cluster has timelines above the server's.
+ */
 const isBefore = (table: string): string => `(${table}.timeline <= oldest.timeline OR ${table}.timeline > timeline())`
 
 /**
- * Finds the rows of a stream with the floor `$4` that are lost, and what is left of the stream below them: its last
- * sequence, and how many events had been answered by then.
+ * Finds the lost rows of a stream with the floor `$4`. Also finds what is left of the stream below them: its
+ * last sequence, and the number of events acknowledged by then.
  */
 const lossSql = `WITH lost AS MATERIALIZED (${lostRows(1)}),
   oldest AS (SELECT first, timeline FROM lost ORDER BY place LIMIT 1),
@@ -78,19 +82,19 @@ interface Loss {
   readonly accepted: number
 }
 
-/** A stream that one relay alone writes, as that relay knows it. */
+/** A stream that only one relay writes, as that relay knows it. */
 export interface OwnStream {
   readonly floor: number
-  /** Events that were appended since it began. */
+  /** Events appended since the stream began. */
   readonly accepted: number
 }
 
-/** The losses of a failover. */
+/** The events that a failover lost. */
 export interface Lost {
   readonly events: number
-  /** The first sequence of them. */
+  /** The first lost sequence. */
   readonly from: number
-  /** More may be lost: this relay has forgotten what it knew before. */
+  /** True if more may be lost, because this relay has forgotten earlier rows. */
   readonly isPart: boolean
 }
 
@@ -98,10 +102,10 @@ const eventsOf = (rows: ReadonlyArray<KnownRow>): number => rows.reduce((sum, { 
 
 const nothing: Lost = { events: 0, from: 0, isPart: false }
 
-/** Rows of a stream, the oldest first. */
+/** Known rows of a stream, oldest first. */
 export class KnownRows {
   #rows: Array<KnownRow> = []
-  /** The newest row of which the database said that it is not lost. */
+  /** The newest row that the database has confirmed. */
   #confirmed: KnownRow | undefined
   #hasForgotten = false
 
@@ -113,15 +117,15 @@ export class KnownRows {
   }
 
   /**
-   * The rows that the database is yet to be asked for, and the one before. A failover loses the newest; what is
-   * appended after it must not hide that.
+   * Rows that the database has not confirmed yet, and the row before them. A failover loses the newest rows,
+   * and rows appended after it must not hide the loss.
    */
   get unconfirmed(): ReadonlyArray<KnownRow> {
     const from = this.#confirmed === undefined ? 0 : this.#rows.lastIndexOf(this.#confirmed)
     return this.#rows.slice(Math.max(0, from))
   }
 
-  /** The database was asked for rows: false where it has lost some. */
+  /** Records the database's answer about rows. Returns false if it has lost some. */
   confirm(rows: ReadonlyArray<KnownRow>, lost: ReadonlySet<KnownRow>): boolean {
     if (rows.some((row) => lost.has(row))) return false
     this.#confirmed = rows.at(-1) ?? this.#confirmed
@@ -129,8 +133,8 @@ export class KnownRows {
   }
 
   /**
-   * Finds the rows that are lost, and forgets them. One round trip. Of a stream of this relay's own, all that is lost
-   * counts, known row by row or not.
+   * Finds lost rows, and forgets them. It takes one round trip. In a stream that only this relay writes, all
+   * lost events count, whether their rows are known or not.
    */
   takeLost(db: Queries, own?: OwnStream) {
     const rows = [...this.#rows]
@@ -140,7 +144,7 @@ export class KnownRows {
       const lost = this.#rows.filter((row) => all.has(row))
       const [first] = lost
       if (answer === undefined || first === undefined) return nothing
-      // Where a server does not say its timeline, this relay may have appended more before it heard of the loss.
+      // If a server doesn't report its timeline, this relay may have appended more before it heard of the loss.
       const later = rows.slice(rows.indexOf(first)).filter((row) => !all.has(row))
       this.#rows = this.#rows.filter((row) => !all.has(row))
       return own === undefined

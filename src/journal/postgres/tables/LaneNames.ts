@@ -1,19 +1,18 @@
 /**
- * The lanes of a stream and the names under which events are routed to them.
+ * The lanes of a stream, and the names under which events are routed to them.
  *
- * Events keep the names that they were appended with. A rename changes the name
- * of the lane and leaves the events where they are: the former name becomes
- * another name of the lane. So an append that still carries it belongs to the
- * lane, whichever relay sends it, and the order of the events stays.
+ * Events keep the names that they were appended with. A rename changes the lane's name and leaves the events in
+ * place: the former name becomes an alias of the lane. So an append that still carries the former name belongs
+ * to the lane, whichever relay sends it, and the events keep their order.
  *
- * **Guarantee.** For each name and sequence there is exactly one answer to whose
- * event it is, and no later change alters it for an event that is not settled.
+ * **Guarantee.** Each name and sequence belongs to exactly one lane or to none, and no later change alters this
+ * for an event that is not settled.
  */
 import type { Cursor } from "../../Settlement.ts"
 
-/** A lane's place in a stream, as the progress keeps it. */
+/** A lane's cursor in a stream, as the progress stores it. */
 export interface Place extends Cursor {
-  /** Milliseconds that the lane was paused in all. */
+  /** Total milliseconds for which the lane was paused. */
   readonly pausedFor: number
 }
 
@@ -21,11 +20,14 @@ export interface Place extends Cursor {
 export interface Alias {
   readonly to: string
   readonly after: number
-  /** The name was that of another lane, whose events were moved to this one: the lane never had the name. */
+  /** The name belonged to another lane, whose events were moved to this one: this lane never had the name. */
   readonly isMoved?: true
 }
 
-/** An alias that ended: it holds up to `until`. With an empty `to` the events belong to nobody: their lane was removed. */
+/**
+ * An alias that ended. It is valid up to `until`. If `to` is empty, the lane was removed and its events belong
+ * to no lane.
+ */
 export interface PastAlias extends Alias {
   readonly name: string
   readonly until: number
@@ -41,23 +43,23 @@ export interface StoredLanes {
 /** A stream without lanes. */
 export const nothingStored: StoredLanes = { lanes: {}, names: {}, past: [] }
 
-/** How a lane is opened: see `OpenOptions` in `StreamLog.ts`. */
+/** The options for opening a lane: see `OpenOptions` in `StreamLog.ts`. */
 export interface Opening {
   readonly renamedFrom?: string | undefined
   /** Whether the relay's config has a sink of this name. */
   readonly isConfigured: (name: string) => boolean
 }
 
-/** The changes that opening a lane makes. */
+/** The changes from opening a lane. */
 export interface Opened {
   readonly lanes: LaneNames
-  /** The lane that has its name now. */
+  /** The lane that was renamed to the opened lane. */
   readonly renamed?: string
-  /** The lane that is to be emptied into it. */
+  /** The lane whose events must be moved to the opened lane. */
   readonly moving?: string
 }
 
-/** The lanes of a stream at one point of its log; a change gives another one. */
+/** The lanes of a stream at one point of its log. It is immutable: a change returns another one. */
 export class LaneNames {
   readonly places: ReadonlyMap<string, Place>
   readonly aliases: ReadonlyMap<string, Alias>
@@ -81,17 +83,17 @@ export class LaneNames {
     return { lanes: Object.fromEntries(this.places), names: Object.fromEntries(this.aliases), past: this.past }
   }
 
-  /** Every name is that of its lane. */
+  /** Reports whether each name belongs to the lane of that name. */
   get isPlain(): boolean {
     return this.aliases.size + this.past.length === 0
   }
 
-  /** A move has not emptied all lanes. */
+  /** Reports whether a lane that is being moved isn't empty yet. */
   get isMoving(): boolean {
     return [...this.aliases.keys()].some((name) => this.places.has(name))
   }
 
-  /** The lane that an event belongs to which is routed to `name`; empty where that lane was removed. */
+  /** Returns the lane of an event that is routed to `name`. It is empty if that lane was removed. */
   laneOf(name: string, sequence: number): string {
     for (const { name: past, to, after, until } of this.past) {
       if (past === name && after < sequence && sequence <= until) return to
@@ -100,7 +102,7 @@ export class LaneNames {
     return alias !== undefined && sequence > alias.after ? alias.to : name
   }
 
-  /** The lanes that an event belongs to, each once. */
+  /** Returns the lanes of an event, each once. */
   lanesOf(names: ReadonlyArray<string>, sequence: number): ReadonlyArray<string> {
     if (this.isPlain) return names
     const lanes = names.map((name) => this.laneOf(name, sequence)).filter((lane) => lane !== "")
@@ -109,16 +111,16 @@ export class LaneNames {
       : [...new Set(lanes)]
   }
 
-  /** The lane that a move has not emptied yet, and up to where its events are its own. */
+  /** Returns the move of a lane that isn't empty yet. The lane keeps its events up to the alias's `after`. */
   movingFrom(name: string): Alias | undefined {
     return this.places.has(name) ? this.aliases.get(name) : undefined
   }
 
   /**
-   * Opens a lane. A lane under its former name becomes this one; where both are
-   * lanes the former one is to be moved (`movingFrom`). A lane that was renamed
-   * and that no sink of the config claims gets its former name back, but never the
-   * name of a lane that was moved to it: that is another sink's.
+   * Opens a lane. If a lane has the former name, it becomes this one. If both names are lanes, the former lane
+   * must be moved (`movingFrom`). If a renamed lane is claimed by no sink of the config, it gets its former
+   * name back. It never gets the name of a lane that was moved to it, because that name belongs to another
+   * sink.
    */
   opened(name: string, head: number, { renamedFrom, isConfigured }: Opening): Opened {
     const former = renamedFrom === name ? undefined : renamedFrom
@@ -133,12 +135,12 @@ export class LaneNames {
     const isFormer = alias !== undefined && alias.isMoved !== true && this.places.has(alias.to)
     const isBack = isFormer && !this.places.has(name) && !isConfigured(alias.to)
     const open = isBack ? this.renamed(alias.to, name) : this.#ended(name, head).#added(name, head)
-    // Relays that still have the old config go on to append under the former name.
+    // Relays that still have the old config continue to append under the former name.
     const lanes = former === undefined ? open : open.alsoNamed(former, name, head)
     return { lanes, ...(isBack && { renamed: alias.to }) }
   }
 
-  /** Adds lanes at `head`. A name that a lane has, or had, stays as it is. */
+  /** Adds lanes at `head`. A name that a lane has or had is left unchanged. */
   created(names: ReadonlyArray<string>, head: number): LaneNames {
     const places = new Map(this.places)
     for (const name of names) {
@@ -147,13 +149,13 @@ export class LaneNames {
     return places.size === this.places.size ? this : new LaneNames(places, this.aliases, this.past)
   }
 
-  /** Gives a lane that is there another name, for what is appended from now on. */
+  /** Gives an existing lane another name, for events appended from now on. */
   alsoNamed(name: string, lane: string, head: number): LaneNames {
     if (this.places.has(name) || this.aliases.has(name)) return this
     return new LaneNames(this.places, new Map(this.aliases).set(name, { to: lane, after: head }), this.past)
   }
 
-  /** The lane `from` is called `to` from now on, with all that it holds. There is no lane `to`. */
+  /** Renames the lane `from` to `to`, with all its events. There must not be a lane `to`. */
   renamed(from: string, to: string): LaneNames {
     const places = new Map([...this.places].map(([name, place]) => [name === from ? to : name, place]))
     const aliases = new Map(
@@ -165,7 +167,10 @@ export class LaneNames {
     return new LaneNames(places, aliases.set(from, { to, after: 0 }), past)
   }
 
-  /** Events appended to `from` after `head` belong to the lane `to`; earlier ones stay until they are moved. */
+  /**
+   * Events appended to `from` after `head` belong to the lane `to`. Earlier ones stay in `from` until they are
+   * moved.
+   */
   redirected(from: string, to: string, head: number): LaneNames {
     if (this.aliases.get(from)?.to === to) return this
     const others = [...this.aliases].filter(([, alias]) => alias.to === from)
@@ -176,7 +181,7 @@ export class LaneNames {
     return new LaneNames(this.places, aliases, [...this.past, ...ended])
   }
 
-  /** Removes a lane: what it holds, up to `head`, belongs to nobody. */
+  /** Removes a lane. Its events up to `head` belong to no lane. */
   removed(name: string, head: number): LaneNames {
     if (!this.places.has(name)) return this
     const places = new Map(this.places)
@@ -194,7 +199,7 @@ export class LaneNames {
     ])
   }
 
-  /** Forgets what concerns only events below `first`. */
+  /** Forgets aliases that only concern events below `first`. */
   since(first: number): LaneNames {
     return new LaneNames(
       this.places,
@@ -203,7 +208,7 @@ export class LaneNames {
     )
   }
 
-  /** Ends an alias at `head`, unless it is one of the lane `keep`. */
+  /** Ends an alias at `head`, unless it belongs to the lane `keep`. */
   #ended(name: string, head: number, keep?: string): LaneNames {
     const alias = this.aliases.get(name)
     if (alias === undefined || alias.to === keep) return this

@@ -1,4 +1,4 @@
-/** A lane in the database: its cursor in the row of its stream's progress, its retries and its dead letters. */
+/** A lane's rows in the database: its cursor in the stream's row of `progress`, its retries and its dead letters. */
 import { Effect } from "effect"
 import * as DeadLetterId from "../../DeadLetterId.ts"
 import { type Retry, type Returned, returnedDelay, type StoredDeadLetter } from "../../LaneInfo.ts"
@@ -12,7 +12,7 @@ import type { Queries } from "../connection/Database.ts"
 import { removalParams } from "./OutcomeTables.ts"
 import { unnested } from "./Unnested.ts"
 
-/** A place in these tables. */
+/** The key of a row in these tables. */
 export interface LaneRow {
   readonly lane: string
   readonly sequence: number
@@ -21,7 +21,7 @@ export interface LaneRow {
 /** For `(lane, sequence) IN (SELECT * FROM unnest($1::text[], $2::bigint[]))`. */
 export const placesOf = (rows: ReadonlyArray<LaneRow>) => unnested(2, rows, ({ lane, sequence }) => [lane, sequence])
 
-/** The attempts of an event, from JSON. */
+/** Decodes the attempts of an event from JSON. */
 export const attemptsOf = (text: string): ReadonlyArray<Attempt> => JSON.parse(text)
 
 /** The columns of `retry`. */
@@ -36,14 +36,14 @@ export interface RetryRow {
   readonly record: Uint8Array
 }
 
-/** A row of the table `retry`, but for its record. */
+/** Decodes a row of the table `retry`, without its record. */
 export const waitOf = ({ sequence, key, due, delay, first_attempt_at, tried }: Omit<RetryRow, "record">): Wait => ({
   ...{ sequence, due, delay, tried },
   key: JSON.parse(key),
   firstAttemptAt: first_attempt_at,
 })
 
-/** The oldest replayed dead letters of a lane in a stream that the lane has yet to take up. */
+/** Returns the oldest replayed dead letters of a lane that the lane has not taken up yet. */
 export const returnedOf = (db: Queries, stream: number, lane: string) =>
   Effect.map(
     db.query<Pick<RetryRow, "sequence" | "attempts">>(
@@ -55,7 +55,7 @@ export const returnedOf = (db: Queries, stream: number, lane: string) =>
       rows.map(({ sequence, attempts }): Returned => ({ sequence, attempts: triesOf(attemptsOf(attempts)) })),
   )
 
-/** The retries of a lane in a stream, by sequence, without those that it has yet to take up. */
+/** Returns the retries of a lane by sequence, without those that it has not taken up yet. */
 export const retriesOf = (db: Queries, stream: number, lane: string) =>
   Effect.map(
     db.query<Omit<RetryRow, "record">>(
@@ -67,7 +67,7 @@ export const retriesOf = (db: Queries, stream: number, lane: string) =>
       rows.map((row): Retry => ({ ...waitOf(row), lastFailure: attemptsOf(row.attempts).at(-1)?.reason ?? "" })),
   )
 
-/** Retries as they are kept, by lane and sequence. */
+/** Returns stored retries by lane and sequence. */
 export const keptRetries = Effect.fnUntraced(function* (db: Queries, keys: ReadonlyArray<LaneRow>) {
   const { rows } = yield* db.query<LaneRow & { attempts: string; record: Uint8Array }>(
     `SELECT lane, sequence, attempts, record FROM retry
@@ -82,7 +82,7 @@ export const keptRetries = Effect.fnUntraced(function* (db: Queries, keys: Reado
   )
 })
 
-/** Gives those of which there is a dead letter, as `lane:sequence`. Asks nothing where there are none. */
+/** Returns the keys that have a dead letter, as `lane:sequence`. Queries nothing without keys. */
 export const deadAmong = Effect.fnUntraced(function* (db: Queries, keys: ReadonlyArray<LaneRow>) {
   if (keys.length === 0) return new Set<string>()
   const { rows } = yield* db.query<LaneRow>(
@@ -94,12 +94,15 @@ export const deadAmong = Effect.fnUntraced(function* (db: Queries, keys: Readonl
 
 const noBytes = Buffer.alloc(0)
 
-/** The part of a WITH that records replays of dead letters. */
+/** A part of a WITH, which records replays of dead letters. */
 const returned = `, returned AS (
    INSERT INTO ended (sequence, lane, at, outcome, note)
    SELECT sequence, lane, $8, 'returned', '{"by":' || $9 || ',"deadAt":' || at || '}' FROM letter)`
 
-/** Makes retries of dead letters again, if they are still there. With `why` it was an operator, which is recorded. Returns their number. */
+/**
+ * Turns dead letters back into retries, if they still exist. With `why`, an operator did it, and that is
+ * recorded. Returns their number.
+ */
 export const takeBack = (db: Queries, waits: ReadonlyArray<LaneRow & Wait>, why?: Removal) =>
   waits.length === 0
     ? Effect.succeed({ count: 0 })
@@ -121,7 +124,7 @@ export const takeBack = (db: Queries, waits: ReadonlyArray<LaneRow & Wait>, why?
         ],
       )
 
-/** Stores retries that are new or changed. */
+/** Stores new and changed retries. */
 export const putRetries = (db: Queries, puts: ReadonlyArray<RetryToPut>) =>
   puts.length === 0
     ? Effect.void
@@ -144,7 +147,6 @@ export const putRetries = (db: Queries, puts: ReadonlyArray<RetryToPut>) =>
         ]),
       )
 
-/** Deletes retries. */
 export const endRetries = (db: Queries, ends: ReadonlyArray<LaneRow>) =>
   ends.length === 0
     ? Effect.void
@@ -153,7 +155,10 @@ export const endRetries = (db: Queries, ends: ReadonlyArray<LaneRow>) =>
         placesOf(ends),
       )
 
-/** Stores dead letters, in the place of those that were there. What is stored a second time stays as it is: it may have been erased since. */
+/**
+ * Stores dead letters, and replaces earlier ones of the same events. One that is stored a second time is left
+ * unchanged, because it may have been erased since.
+ */
 export const putLetters = (db: Queries, letters: ReadonlyArray<LetterToPut>) =>
   letters.length === 0
     ? Effect.void
@@ -176,20 +181,23 @@ export const putLetters = (db: Queries, letters: ReadonlyArray<LetterToPut>) =>
         ]),
       )
 
-/** The columns of `dead` that a letter is made of. */
+/** The columns of `dead` that form a dead letter. */
 export interface LetterRow extends LaneRow {
   readonly at: number
   readonly attempts: string
   readonly record: Uint8Array
 }
 
-/** `undefined` where the record is not what was written. */
+/** Returns `undefined` if the record can't be read as it was written. */
 export const letterOf = ({ lane, sequence, at, attempts, record }: LetterRow): StoredDeadLetter | undefined => {
   const entry = decode(record, sequence)
   return entry && { id: DeadLetterId.of(lane, sequence), lane, sequence, at, attempts: attemptsOf(attempts), entry }
 }
 
-/** How many dead letters lanes have in a stream, with their bytes by webhook, and how many have yet to be taken up. */
+/**
+ * Returns for each lane of a stream the number of dead letters, their bytes by webhook, and the number of
+ * replayed ones that it has not taken up yet.
+ */
 export const letterCounts = (db: Queries, stream: number) =>
   Effect.map(
     db.query<{ lane: string; webhook: string; letters: number; bytes: number; returned: number }>(

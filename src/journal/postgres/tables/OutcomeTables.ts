@@ -1,6 +1,6 @@
 /**
- * How events ended at their lanes, in the database: see `OutcomeRecord.ts`. Each
- * statement is part of one that is needed anyway, or of its transaction.
+ * Records in the database how events ended at their lanes: see `OutcomeRecord.ts`. Each statement is part of a
+ * statement that is needed anyway, or of its transaction.
  */
 import { Effect } from "effect"
 import type { Settlement } from "../../Settlement.ts"
@@ -9,7 +9,10 @@ import type { Removal } from "../../stream/Removal.ts"
 import type { Queries } from "../connection/Database.ts"
 import { unnested } from "./Unnested.ts"
 
-/** The rows that settlements add to, as three parameters: `unnest($bucket::bigint[], $lane::text[], $bytes::bytea[])`. */
+/**
+ * The rows to which settlements add, as three parameters: `unnest($bucket::bigint[], $lane::text[],
+ * $bytes::bytea[])`.
+ */
 export const deliveredRows = (settlements: ReadonlyArray<Settlement>): ReadonlyArray<ReadonlyArray<unknown>> => {
   const rows = settlements.flatMap(({ lane, delivered }) =>
     [...encodeRanges(delivered)].map(([bucket, bytes]) => [bucket, lane, Buffer.from(bytes)]),
@@ -17,7 +20,7 @@ export const deliveredRows = (settlements: ReadonlyArray<Settlement>): ReadonlyA
   return unnested(3, rows, (row) => row)
 }
 
-/** Adds these rows: a part of a WITH. `from` is a table without whose row nothing is stored. */
+/** A part of a WITH, which adds these rows. If the table `from` has no row, nothing is stored. */
 export const addDelivered = (parameters: string, from = ""): string =>
   `delivered AS (
      INSERT INTO outcome AS o (bucket, lane, bytes)
@@ -38,7 +41,7 @@ export interface EndedRow {
   readonly note: string
 }
 
-/** A row as it is recorded. */
+/** Decodes a row. */
 export const endedOf = ({ sequence, lane, at, outcome, last, copy, note }: EndedRow): Ended => ({
   ...{ sequence, lane, at, outcome },
   ...(last !== null && { last }),
@@ -46,20 +49,20 @@ export const endedOf = ({ sequence, lane, at, outcome, last, copy, note }: Ended
   note: JSON.parse(note),
 })
 
-/** The parameters of `unnest` for what ended. */
+/** The parameters of `unnest` for ended events. */
 export const endedRows = (ended: ReadonlyArray<Ended>): ReadonlyArray<ReadonlyArray<unknown>> =>
   unnested(7, ended, ({ sequence, lane, at, outcome, last = null, copy = null, note }) => [
     ...[sequence, lane, Math.round(at), outcome, last, copy],
     JSON.stringify(note),
   ])
 
-/** The types of these parameters, the first of which has this number. */
+/** The types of these parameters. The first has the number `first`. */
 export const endedTypes = (first: number): string =>
   ["bigint", "text", "bigint", "text", "bigint", "bigint", "text"]
     .map((type, at) => `$${first + at}::${type}[]`)
     .join(", ")
 
-/** Records how events ended: one round trip, none for none. */
+/** Records how events ended. It takes one round trip, or none if there are none. */
 export const putEnded = (queries: Queries, ended: ReadonlyArray<Ended>) =>
   ended.length === 0
     ? Effect.void
@@ -68,10 +71,8 @@ export const putEnded = (queries: Queries, ended: ReadonlyArray<Ended>) =>
       )
 
 /**
- * Deletes rows of `dead` or `retry` and records what became of them, in one
- * statement that answers with each row's sequence. `$1` is when, `$2` who, as
- * JSON; `outcome` and `copy` are SQL, and
- * `before` is a part of the WITH.
+ * Deletes rows of `dead` or `retry`, and records why, in one statement that returns each row's sequence. `$1`
+ * is the time and `$2` the operator, as JSON. `outcome` and `copy` are SQL, and `before` is a part of the WITH.
  */
 export const takenFrom = (
   table: "dead" | "retry",
@@ -86,10 +87,13 @@ export const takenFrom = (
      '{"by":' || $2 || ${table === "dead" ? `',"deadAt":' || gone.at ||` : ""} ',"attempts":' || gone.attempts || '}'
    FROM gone RETURNING sequence`
 
-/** The first parameters of such a statement. */
+/** The first parameters of the statement above. */
 export const removalParams = ({ at, by }: Removal): ReadonlyArray<unknown> => [at, JSON.stringify(by)]
 
-/** Deletes what concerns rows of the log that were deleted, but not of events that are kept beyond it: parts of a WITH after `gone`. */
+/**
+ * Parts of a WITH after `gone`. They delete the outcomes of events whose rows of the log were deleted, except
+ * of events that are kept beyond the log.
+ */
 export const pruneOutcomes = `pruned AS (
    DELETE FROM outcome USING gone WHERE bucket >= gone.first / ${span} AND bucket < (gone.first + gone.count) / ${span}
      AND NOT EXISTS (SELECT FROM dead WHERE sequence BETWEEN bucket * ${span} AND bucket * ${span} + ${span - 1})

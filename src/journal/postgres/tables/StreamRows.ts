@@ -1,9 +1,9 @@
 /**
- * The rows of the log: a row holds the events of one commit, in the format of
- * `stream/Record.ts`, numbered by their place in the row.
+ * The rows of the log. A row holds the events of one commit, in the format of `stream/Record.ts`, numbered by
+ * their place in the row.
  *
- * An entry is void when its event was known already, which only the database
- * could tell: it keeps its sequence, and goes to no sink.
+ * An entry is void if its event was a duplicate, which only the database could detect. It keeps its sequence,
+ * and goes to no sink.
  */
 import { crc32 } from "node:zlib"
 import type { Entry } from "../../../event/Entry.ts"
@@ -12,11 +12,14 @@ import { decodeRow, type Stored } from "../../stream/Record.ts"
 /** The columns that {@link storedOf} needs. */
 export const columns = "first, count, void, altered, bytes"
 
-/** Rows of a stream that hold something from `$2` on, and those after: above its floor, `$1`, and below its ceiling, `$3`. */
+/**
+ * SQL for the row that holds `$2`, and the rows after it. They are above the stream's floor, `$1`, and below
+ * its ceiling, `$3`.
+ */
 export const holding =
   "first >= coalesce((SELECT max(first) FROM log WHERE first > $1 AND first <= $2), $2) AND first < $3"
 
-/** A row of the table `log`, as it is read. */
+/** The columns of the table `log` that are read. */
 export interface StreamRow {
   readonly first: number
   readonly count: number
@@ -28,7 +31,7 @@ export interface StreamRow {
 
 const nowhere: ReadonlyArray<string> = []
 
-/** Gives an entry that nobody has seen yet its sequence, in place of its place in the row. */
+/** Replaces an entry's place in the row by its sequence. No other code may have seen the entry yet. */
 export const place = (entry: Entry, first: number): void => {
   const own: { sequence: number } = entry
   own.sequence += first
@@ -49,7 +52,7 @@ export const voided = (
   })
 }
 
-/** The entries of a row; `damaged` is told what is not as it was written. */
+/** Decodes the entries of a row. `damaged` is called with each sequence that can't be read as it was written. */
 export const storedOf = (row: StreamRow, damaged: (sequence: number) => void): ReadonlyArray<Stored> => {
   const { stored, damaged: places } = decodeRow(row.bytes, 0, row.count)
   for (const at of places) damaged(row.first + at)
@@ -65,14 +68,14 @@ export const storedOf = (row: StreamRow, damaged: (sequence: number) => void): R
 /** Bytes of an id's hash in the column `ids`. */
 export const idWidth = 4
 
-/** The hashes of the ids of a row's events, by which one is looked for. */
+/** Hashes of the ids of a row's events, for searches. */
 export const idsOf = (entries: ReadonlyArray<Entry>): Uint8Array => {
   const ids = Buffer.allocUnsafe(entries.length * idWidth)
   for (const [index, { event }] of entries.entries()) ids.writeUInt32LE(crc32(event.id), index * idWidth)
   return ids
 }
 
-/** The bytes of an id that is looked for among them. */
+/** The hash of an id to search for. */
 export const idOf = (id: string): Uint8Array => {
   const bytes = Buffer.alloc(idWidth)
   bytes.writeUInt32LE(crc32(id))
