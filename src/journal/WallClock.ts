@@ -5,6 +5,7 @@
  */
 import type { Clock } from "effect"
 import * as Monotonic from "../event/Monotonic.ts"
+import type { EpochMillis, Millis } from "../event/Quantities.ts"
 
 const tolerance = 60_000
 
@@ -15,6 +16,10 @@ export interface WallClock {
   readonly drift: () => number
   readonly trusted: () => boolean
 }
+
+/** Things older than `age` are from before this time; 0 while the wall clock can't be believed: then nothing is old. */
+export const expiredBefore = (wallClock: WallClock, now: EpochMillis, age: Millis): EpochMillis =>
+  wallClock.trusted() ? now - age : 0
 
 /** A message for the status; empty while the wall clock can be believed. */
 export const warningOf = (wallClock: WallClock): string =>

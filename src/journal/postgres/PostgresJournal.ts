@@ -14,6 +14,7 @@ import { rounds } from "../../event/Rounds.ts"
 import * as DeadLetterChanges from "../archive/DeadLetterChanges.ts"
 import { importEvents } from "../archive/Imports.ts"
 import * as Reappending from "../archive/Reappending.ts"
+import { prunesTo, Room } from "../archive/Room.ts"
 import { JournalBroken, type JournalError } from "../JournalError.ts"
 import { totals } from "../LaneTotals.ts"
 import * as WallClock from "../WallClock.ts"
@@ -66,10 +67,11 @@ export const make = Effect.fnUntraced(function* (
   const { fleet, writer } = member
   const { asking, askingAgain } = member.silence
   const report = FleetReport.make(fleet)
-  const admission = Admission.make(member, trouble, options.maxSize)
+  const room = new Room(options.maxSize, prunesTo.fleet)
+  const admission = Admission.make(member, trouble, room)
   writer.refusal = admission.refusal
   const wallClock = WallClock.make(clock)
-  yield* Upkeep.run(db, member, report, options, wallClock)
+  yield* Upkeep.run(db, member, report, options, room, wallClock)
   const count = Effect.suspend(() => Effect.forEach(fleet.streams, ({ counted }) => counted, { discard: true }))
   const keepAlarm = Effect.suspend(() => alarm.heard(fleet.news.alarm, fleet.now() - fleet.beatAge))
   yield* Effect.forkScoped(rounds("measuring the journal", admission.measure(report), beatEvery))
@@ -108,7 +110,7 @@ export const make = Effect.fnUntraced(function* (
     knowSinks: (sinks) => writer.knowSinks(sinks),
     broken: Deferred.await(brokenSignal),
 
-    status: PostgresStatus.make(member, report, admission, alarm, options.maxSize, wallClock),
+    status: PostgresStatus.make(member, report, admission, alarm, options.maxSize, room, wallClock),
     acknowledge: askingAgain(refusing(alarm.clear)),
     hour: HourCounts.make(db, options.name),
     audit: {

@@ -1,8 +1,8 @@
 /** The journal's status, from memory. */
 import { Effect } from "effect"
 import { relayVersion } from "../../../runtime/Version.ts"
+import type { Room } from "../../archive/Room.ts"
 import type { JournalStatus } from "../../JournalStatus.ts"
-import { fillingOf } from "../../stream/Filling.ts"
 import { type WallClock, warningOf } from "../../WallClock.ts"
 import type { Admission } from "../fleet/Admission.ts"
 import type { FleetReport } from "../fleet/FleetReport.ts"
@@ -16,10 +16,10 @@ export const make = (
   admission: Admission,
   alarm: RedAlarm,
   maxBytes: number,
+  room: Room,
   wallClock: WallClock,
-): Effect.Effect<JournalStatus> => {
-  let filling: JournalStatus["filling"] = 0
-  return Effect.sync(() => {
+): Effect.Effect<JournalStatus> =>
+  Effect.sync(() => {
     const raised = alarm.state(fleet.news.alarm, fleet.now() - fleet.beatAge)
     const troubles = fleet.streams.flatMap(({ trouble }) =>
       trouble === "" ? [] : [`What the lanes settle can't be stored, and soon nothing more is delivered: ${trouble}`],
@@ -31,7 +31,6 @@ export const make = (
     const { health, message } = admission.health()
     const { answeredAt } = silence
     const usedBytes = report.usedBytes()
-    filling = fillingOf(usedBytes, maxBytes, filling)
     const head = report.sum(({ accepted }) => accepted)
     return {
       health: health === "ok" && raised.lines.length > 0 ? "red" : health,
@@ -43,9 +42,8 @@ export const make = (
       first: head + 1 - report.sum(({ kept }) => kept),
       usedBytes,
       maxBytes,
-      filling,
+      filling: room.filling(usedBytes),
       counters: { ...writer.counters },
       engine: answeredAt === undefined ? {} : { answeredAt },
     }
   })
-}

@@ -3,10 +3,10 @@
  * does not answer or stores nothing. It is decided from memory, before an append.
  */
 import { Effect, Exit } from "effect"
+import { backlogThatFills, type Room } from "../../archive/Room.ts"
 import type { AppendExit } from "../../Journal.ts"
 import { full, unavailable } from "../../JournalError.ts"
 import type { JournalStatus } from "../../JournalStatus.ts"
-import { backlogThatFills } from "../../stream/WhatFills.ts"
 import { noStream } from "../append/StreamWriter.ts"
 import type { WriteTrouble } from "../connection/WriteTrouble.ts"
 import type { FleetReport } from "./FleetReport.ts"
@@ -14,19 +14,18 @@ import type { Member } from "./Member.ts"
 
 const closed: AppendExit = Exit.fail(unavailable("The journal is closed: the relay stops."))
 const silent: AppendExit = Exit.fail(unavailable("PostgreSQL does not answer. Try again."))
-const reachedMaxSize = `The journal has reached its largest size ("journal.maxSize"). Raise it, or make the sinks take what waits.`
 
 /** Decides whether deliveries are accepted, and says why not. */
 export interface Admission extends ReturnType<typeof make> {}
 
-/** `maxSize` is the most bytes of all streams. */
-export const make = ({ fleet, silence, isClosed }: Member, trouble: WriteTrouble, maxSize: number) => {
+/** `room` is the size of all streams together. */
+export const make = ({ fleet, silence, isClosed }: Member, trouble: WriteTrouble, room: Room) => {
   /** Why nothing more fits; empty while something does. Dead letters have a table of their own, and don't count. */
   let whyFull = ""
   let refused: AppendExit | undefined
   /** Compares the size of all streams with the largest. */
   const compare = (report: FleetReport): string =>
-    report.usedBytes() < maxSize ? "" : `${reachedMaxSize} ${backlogThatFills(report.waiting())}`
+    room.whyFull(report.usedBytes(), "The journal", () => backlogThatFills(report.waiting()))
   return {
     /** Why operators' changes append nothing more; empty while there is room. */
     whyFull: compare,

@@ -1,7 +1,8 @@
 /** A relay keeps the streams that it owns in order as long as it runs: it deletes what is old, and counts dead letters. */
 import { Clock, Duration, Effect } from "effect"
 import { rounds } from "../../../event/Rounds.ts"
-import type { WallClock } from "../../WallClock.ts"
+import type { Room } from "../../archive/Room.ts"
+import { expiredBefore, type WallClock } from "../../WallClock.ts"
 import type { Database } from "../connection/Database.ts"
 import * as Housekeeping from "../lanes/Housekeeping.ts"
 import { loadPlaces } from "../lanes/StreamLoading.ts"
@@ -25,17 +26,17 @@ export const run = Effect.fnUntraced(function* (
   db: Database,
   { fleet }: Member,
   report: FleetReport,
-  { retention, maxSize, duplicates }: UpkeepOptions,
+  { retention, duplicates }: UpkeepOptions,
+  room: Room,
   wallClock: WallClock,
 ) {
   const tidy = Effect.gen(function* () {
-    const before = wallClock.trusted() ? (yield* Clock.currentTimeMillis) - Duration.toMillis(retention) : 0
-    const tooMany = () => report.usedBytes() - maxSize * 0.9
+    const before = expiredBefore(wallClock, yield* Clock.currentTimeMillis, Duration.toMillis(retention))
     for (const stream of fleet.streams) {
       if (stream.isLost) continue
       // Another relay may be emptying one of its lanes.
       if (stream.names.isMoving) yield* fleet.owner.exclusively(stream, loadPlaces(stream, db))
-      while (yield* Housekeeping.prune(stream, before, tooMany())) yield* Effect.sleep(20)
+      while (yield* Housekeeping.prune(stream, before, room.excess(report.usedBytes()))) yield* Effect.sleep(20)
     }
   })
   const forget = Effect.suspend(() =>

@@ -3,6 +3,7 @@
  * has passed, and whoever delivers the shared stream forgets old duplicates.
  */
 import { Effect } from "effect"
+import { isSurplus } from "../../archive/Room.ts"
 import { floorOf } from "../../Sequences.ts"
 import type { Database } from "../connection/Database.ts"
 import type { DatabaseError } from "../connection/DatabaseError.ts"
@@ -38,7 +39,7 @@ export const prune = Effect.fnUntraced(function* (
   const old: Array<OldRow> = []
   let isYoung = false
   for (const row of rows) {
-    isYoung = row.received_to >= before && excess <= 0
+    isYoung = !isSurplus(row.received_to, before, excess > 0)
     if (isYoung) break
     if (stream.backlogs.isPending(row.first, row.first + row.count - 1)) continue
     old.push(row)

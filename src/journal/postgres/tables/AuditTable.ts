@@ -1,7 +1,7 @@
 /** The audit log of all relays, in the table `audit`. One round trip each. */
 import { Effect } from "effect"
 import { type AuditLog, type AuditQuery, type AuditRecord, kept, type Operation } from "../../AuditLog.ts"
-import type { WallClock } from "../../WallClock.ts"
+import { expiredBefore, type WallClock } from "../../WallClock.ts"
 import type { Queries } from "../connection/Database.ts"
 import { refusing } from "../connection/DatabaseRefusal.ts"
 import { unnested } from "../tables/Unnested.ts"
@@ -34,7 +34,7 @@ export const make = (db: Queries, relay: string, wallClock: WallClock) =>
   ({
     record: (operation: Operation) =>
       Effect.suspend(() => {
-        const before = wallClock.trusted() ? operation.at - kept.age : 0
+        const before = expiredBefore(wallClock, operation.at, kept.age)
         return Effect.asVoid(refusing(db.query(insert, [...columnsOf({ ...operation, relay }), before])))
       }),
     list: ({ since = 0, before = Number.MAX_SAFE_INTEGER, limit }: AuditQuery) =>

@@ -12,18 +12,12 @@
 import { statfsSync, statSync } from "node:fs"
 import { dirname } from "node:path"
 import { Exit } from "effect"
+import { mebibytes, prunesTo, Room } from "../../archive/Room.ts"
 import type { AppendExit } from "../../Journal.ts"
 import { full } from "../../JournalError.ts"
 import type { JournalStatus } from "../../JournalStatus.ts"
-import { fillingOf } from "../../stream/Filling.ts"
 import { Ballast, ballastBytes } from "./Ballast.ts"
 import type { Store } from "./Store.ts"
-
-/** The journal prunes early from one share of `maxSize` down to the other, so that there is room for a burst. */
-const tightFrom = 0.9
-const tightUntil = 0.8
-
-const mebibytes = (bytes: number): string => `${Math.floor(bytes / 1024 / 1024)} MiB`
 
 /** Measures a journal. Sizes are in bytes. */
 export class Space {
@@ -46,14 +40,13 @@ export class Space {
   readonly ballast: Ballast
 
   readonly #store: Store
-  readonly #maxSize: number
+  readonly #size: Room
   readonly #minFree: number
   /** What was written since the last look may have taken so many bytes of the disk. */
   #taken = 0
   #diskWasFull = false
   /** Something was written since the last append that found no room: more may be prunable by now. */
   #worthPruning = false
-  #wasFilling = false
   /** Why the last write failed. */
   #failure = ""
   readonly #pages
@@ -62,7 +55,7 @@ export class Space {
 
   constructor(store: Store, options: { readonly maxSize: number; readonly minFree: number }) {
     this.#store = store
-    this.#maxSize = options.maxSize
+    this.#size = new Room(options.maxSize, prunesTo.file)
     this.#minFree = options.minFree
     this.ballast = new Ballast(store.path)
     this.#pages = store.db.prepare("PRAGMA page_count")
@@ -78,13 +71,7 @@ export class Space {
 
   /** Rows are pruned although they are younger than the retention. */
   get isTight(): boolean {
-    return this.#isFilling || this.#room < this.#minFree * 1.25
-  }
-
-  get #isFilling(): boolean {
-    const share = this.usedBytes / this.#maxSize
-    this.#wasFilling = share > (this.#wasFilling ? tightUntil : tightFrom)
-    return this.#wasFilling
+    return this.#size.excess(this.usedBytes) > 0 || this.#room < this.#minFree * 1.25
   }
 
   /** Free pages of the file count up to what the disk has free: the write-ahead log needs as much. */
@@ -105,7 +92,7 @@ export class Space {
     this.#taken += 2 * bytes
     this.#worthPruning = true
     if (this.isTight) this.onTight()
-    if (this.usedBytes >= this.#maxSize) this.#update()
+    if (this.#size.isFull(this.usedBytes)) this.#update()
   }
 
   /** A burst fills what room there is between two looks: prunes at once, but no more than once a commit. */
@@ -146,15 +133,12 @@ export class Space {
   }
 
   #update(): void {
-    this.filling = fillingOf(this.usedBytes, this.#maxSize, this.filling)
-    const disk = dirname(this.#store.path)
-    if (this.usedBytes >= this.#maxSize) {
-      this.#refuse(
-        "maxSize",
-        `The journal ${this.#store.path} holds ${mebibytes(this.usedBytes)} and may hold ${mebibytes(this.#maxSize)} ("journal.maxSize"). ${this.whatFills()}`,
-      )
-    } else if (this.#diskWasFull || this.#room < this.#minFree) {
-      const left = `The disk of the journal, ${disk}, has ${mebibytes(this.freeDiskBytes)} left, and ${mebibytes(this.#minFree)} must stay free ("journal.minFree"). Free some space.`
+    const { path } = this.#store
+    this.filling = this.#size.filling(this.usedBytes)
+    const whyFull = this.#size.whyFull(this.usedBytes, `The journal ${path}`, this.whatFills)
+    if (whyFull !== "") this.#refuse("maxSize", whyFull)
+    else if (this.#diskWasFull || this.#room < this.#minFree) {
+      const left = `The disk of the journal, ${dirname(path)}, has ${mebibytes(this.freeDiskBytes)} left, and ${mebibytes(this.#minFree)} must stay free ("journal.minFree"). Free some space.`
       this.#refuse("disk", this.#room < this.#minFree ? left : this.#failure)
     } else {
       this.refusal = undefined

@@ -5,6 +5,7 @@
  * **Guarantee.** An event that a lane still waits for is copied to the pending
  * events in the same transaction, so a lane keeps only its own events on disk.
  */
+import { isSurplus } from "../../archive/Room.ts"
 import type { Engine } from "../commit/Engine.ts"
 import { nothing } from "../commit/LaneStore.ts"
 import { setMeta } from "../rows/Meta.ts"
@@ -21,7 +22,7 @@ export const prune = (engine: Engine, before: number): boolean => {
     const row = engine.log.oldestRow()
     // The last row stays: it says where the log had come to.
     if (row === undefined || row.last >= engine.head) return undefined
-    return row.receivedTo < before || engine.space.isTight ? row : undefined
+    return isSurplus(row.receivedTo, before, engine.space.isTight) ? row : undefined
   }
   // Pruning writes the events that lanes wait for to another table. On a full disk, settlements need that room.
   if (engine.space.isDiskFull() || oldest() === undefined) return false

@@ -1,7 +1,7 @@
 /** The audit log on disk: a row an operation. Every change is made inside a transaction of the caller's. */
 import type { DatabaseSync } from "node:sqlite"
 import { type AuditQuery, type AuditRecord, kept, type Operation } from "../../AuditLog.ts"
-import type { WallClock } from "../../WallClock.ts"
+import { expiredBefore, type WallClock } from "../../WallClock.ts"
 import { int, type Row, text } from "./Rows.ts"
 
 export const auditOf = ({ id, at, who, by, what, on, result, note, relay }: Row): AuditRecord => ({
@@ -38,7 +38,7 @@ export class AuditRows {
 
   add({ at, who, by, what, on, result, note }: Operation, relay = ""): void {
     this.#sql.add.run(at, who, by, what, on, result, note, relay)
-    const before = this.#wallClock?.trusted() === true ? at - kept.age : 0
+    const before = this.#wallClock === undefined ? 0 : expiredBefore(this.#wallClock, at, kept.age)
     this.#sql.prune.run(before, result === "refused" ? 1 : 0, kept.records)
   }
 

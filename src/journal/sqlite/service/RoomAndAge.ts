@@ -2,7 +2,7 @@
 import { Clock, Duration, Effect, Latch } from "effect"
 import { repeating } from "../../../event/Rounds.ts"
 import { Passing } from "../../stream/Backlogs.ts"
-import type { WallClock } from "../../WallClock.ts"
+import { expiredBefore, type WallClock } from "../../WallClock.ts"
 import type { Engine } from "../commit/Engine.ts"
 import { maxLogBytes } from "../file/Checkpoints.ts"
 import { prune, sweep } from "../operations/Retention.ts"
@@ -54,7 +54,7 @@ export const keepRoom = Effect.fnUntraced(function* (
         onWritten()
       }
       if (!engine.isStarting) {
-        const before = wallClock.trusted() ? clock.currentTimeMillisUnsafe() - Duration.toMillis(retention) : 0
+        const before = expiredBefore(wallClock, clock.currentTimeMillisUnsafe(), Duration.toMillis(retention))
         const swept = sweep(engine)
         more = prune(engine, before) || swept
       }
