@@ -8,12 +8,12 @@
 import { Context, Effect, Layer } from "effect"
 import type { RelayConfig, Webhook } from "./config/Config.ts"
 import type { HmacFactory } from "./event/Signature.ts"
-import * as RoutingTable from "./routing/RoutingTable.ts"
+import { makeTable, type RoutingTable } from "./routing/Router.ts"
 
 /** One version of the config. */
 export interface Version {
   readonly config: RelayConfig
-  readonly table: RoutingTable.RoutingTable<Webhook>
+  readonly table: RoutingTable<Webhook>
 }
 
 export class ActiveConfig extends Context.Service<
@@ -25,7 +25,7 @@ export class ActiveConfig extends Context.Service<
   }
 >()("relay/ActiveConfig") {
   static readonly make = (config: RelayConfig, hmac: HmacFactory): ActiveConfig["Service"] => {
-    const compile = (config: RelayConfig): Version => ({ config, table: RoutingTable.make(config, hmac) })
+    const compile = (config: RelayConfig): Version => ({ config, table: makeTable(config, hmac) })
     const active = {
       current: compile(config),
       replace: (next: RelayConfig) =>

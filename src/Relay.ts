@@ -20,18 +20,16 @@ import { Lanes } from "./delivery/Lanes.ts"
 import { RelayEvents } from "./delivery/RelayEvents.ts"
 import * as Warnings from "./delivery/Warnings.ts"
 import { Ingest } from "./ingest/Ingest.ts"
-import { LastDeliveries } from "./ingest/LastDeliveries.ts"
-import { SenderSilence } from "./ingest/SenderSilence.ts"
+import { LastDeliveries, SenderSilence } from "./ingest/SenderSilence.ts"
 import { ConfigInForce } from "./journal/ConfigInForce.ts"
 import * as Journals from "./journal/Journals.ts"
 import { WorkerEntrypoint } from "./journal/WorkerEntrypoint.ts"
 import * as PageFiles from "./page/PageFiles.ts"
-import { Reload } from "./reload/Reload.ts"
-import { Restart } from "./reload/Restart.ts"
-import { Doors } from "./runtime/Doors.ts"
-import { ListenerTls } from "./runtime/ListenerTls.ts"
+import { Reload, Restart } from "./reload/Reload.ts"
+import { Doors } from "./runtime/ProcessHandover.ts"
+import { watchUnreadable } from "./runtime/RequestGuard.ts"
 import * as Runtime from "./runtime/Runtime.ts"
-import * as UnreadableRequests from "./runtime/UnreadableRequests.ts"
+import { ListenerTls } from "./runtime/Runtime.ts"
 
 /**
  * A drain waits for these, one after the other: deliveries under way, the admin
@@ -165,7 +163,7 @@ const listening = (config: RelayConfig) =>
       if (config.listen.unix === undefined) {
         const { requests, address } = deliveries
         const watched = { port: address.port, requests, idleTimeout: config.idleTimeout }
-        yield* Effect.forkScoped(UnreadableRequests.watch(watched, noteUnreadable))
+        yield* Effect.forkScoped(watchUnreadable(watched, noteUnreadable))
       }
       return Listening.of({
         deliveries: deliveries.address,

@@ -47,7 +47,7 @@ describe("the places in src that", () => {
         "journal/sqlite/maintenance/Repair.ts": [1, "the start of a damaged journal, a file"],
         "journal/sqlite/maintenance/Maintenance.ts": [1, "`relay journal salvage`, which is not the relay"],
         "runtime/Notify.ts": [1, "it sends with MSG_DONTWAIT"],
-        "runtime/Stderr.ts": [1, "commands that end by themselves; the relay writes by `StandardStream.ts`"],
+        "runtime/Stderr.ts": [1, "commands that end by themselves; the relay writes by `writerTo`"],
         "cli/start.ts": [3, "its `console` writes by `Stderr.ts`"],
       }),
     )
@@ -114,13 +114,13 @@ describe("the places in src that", () => {
 
         "cli/commands/doctor.ts": [1, "certificates and secrets expire at an instant"],
         "cli/commands/journal.ts": [1, "when a journal was copied, which is stored"],
-        "cli/support/stop.ts": [1, "until when a drain lasts, which is shown"],
+        "cli/support/lifecycle.ts": [1, "until when a drain lasts, which is shown"],
         "cli/commands/trigger.ts": [1, "secrets expire at an instant"],
         "cli/support/deliver.ts": [1, "when a sample event was created"],
-        "cli/support/doctor/clockFindings.ts": [1, "the wall clock itself"],
-        "cli/support/liveStatus.ts": [1, "a line's time"],
+        "cli/support/doctorFindings.ts": [1, "the wall clock itself"],
+        "cli/support/statusReport.ts": [1, "a line's time"],
         "cli/support/logging.ts": [1, "a log line's time"],
-        "cli/support/parseTime.ts": [1, "times before now that a person names"],
+        "cli/support/values.ts": [1, "times before now that a person names"],
       }),
     )
   })
@@ -133,9 +133,8 @@ describe("the places in src that", () => {
         "journal/postgres/fleet/Silence.ts": [1, "its failure ends a question"],
         "delivery/lane/Lane.ts": [1, "its defect ends the lane, which `RunningLane.ts` starts again"],
         "delivery/lane/TimeKeeper.ts": [1, "its defect ends the lane, which `RunningLane.ts` starts again"],
-        "cli/support/liveness.ts": [1, "its failure ends a request"],
-        "cli/support/liveStatus.ts": [2, "its failure ends the command"],
-        "cli/support/progressBar.ts": [1, "its defect ends the command"],
+        "cli/support/statusReport.ts": [2, "its failure ends the command"],
+        "cli/support/adminClient.ts": [2, "its failure ends a request; its defect ends the command"],
       }),
     )
   })

@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import manifest from "../package.json" with { type: "json" }
-import { embedded } from "../src/config/load/Defaults.ts"
+import { embedded } from "../src/config/load/ConfigText.ts"
 import { scenarios } from "./bench/Scenarios.ts"
 import { lines as faults } from "./faults/Lines.ts"
 import { readPage } from "./lib/docs.ts"

@@ -2,7 +2,7 @@
  * The answers of receivers to failed attempts, as the admin API shows it: an
  * answer may repeat what was sent, so it is shown where a payload is.
  */
-import { mask } from "../event/Mask.ts"
+import { mask } from "../event/Quoted.ts"
 import type { Attempt } from "../journal/Journal.ts"
 
 type Attempts = ReadonlyArray<Attempt>

@@ -1,5 +1,5 @@
 /** The operations of the admin API that the audit log records, and what it is told of each. */
-import { sha256 } from "../event/Sha256.ts"
+import { sha256 } from "../event/IdempotencyKey.ts"
 import { count } from "../formats/Amounts.ts"
 import type { Selection } from "./Api.ts"
 import type { Erasure, ErasureRequest } from "./ErasureApi.ts"

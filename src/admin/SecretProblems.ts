@@ -1,5 +1,4 @@
 /** Signing secrets that have expired or are about to, and what to do. */
-
 import { expiresWithin, haveExpired, noticeOfExpiry, successorOf } from "../config/Expiry.ts"
 import type { EpochMillis } from "../event/Quantities.ts"
 import { fromNow, span } from "../formats/Amounts.ts"

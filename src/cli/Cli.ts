@@ -5,8 +5,7 @@ import { nearest } from "../event/Nearest.ts"
 import { relayVersion } from "../runtime/Version.ts"
 import { commands } from "./Commands.ts"
 import { As, Config, Json } from "./support/flags.ts"
-import { Columns, folded } from "./support/layout.ts"
-import { type Paint, paintMessages } from "./support/output.ts"
+import { Columns, folded, type Paint, paintMessages } from "./support/output.ts"
 import { lazily } from "./support/Program.ts"
 
 const isForCompletions = (args: ReadonlyArray<string>): boolean => args.some((arg) => arg.startsWith("--completions"))

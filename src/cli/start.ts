@@ -9,15 +9,14 @@
  */
 import { Console, Duration, Effect, Fiber } from "effect"
 import { drainTime } from "../config/Config.ts"
-import { onCrash } from "../runtime/Crash.ts"
 import * as Environment from "../runtime/Environment.ts"
+import { onCrash } from "../runtime/Errors.ts"
 import * as Process from "../runtime/Process.ts"
 import * as Stderr from "../runtime/Stderr.ts"
 import { run } from "./Cli.ts"
 import { exitCodes } from "./support/CommandError.ts"
 import { bug, report } from "./support/exitReport.ts"
-import { Columns } from "./support/layout.ts"
-import { painted, screen } from "./support/output.ts"
+import { Columns, painted, screen } from "./support/output.ts"
 import { commandOf, Program } from "./support/Program.ts"
 
 /** `entry` is the main module's URL. Ends the process. */

@@ -3,7 +3,7 @@ import { Context, Effect, Layer } from "effect"
 import type { ClientsConfig, LaneConfig, RelayConfig } from "../config/Config.ts"
 import * as Clients from "../enrichment/Clients.ts"
 import * as Enriched from "../enrichment/Enriched.ts"
-import * as OrderKey from "../formats/OrderKey.ts"
+import { orderKey } from "../formats/Template.ts"
 import { misconfigured } from "../sinks/Sink.ts"
 import { sinkTypes } from "../sinks/SinkTypes.ts"
 import type { LaneSpec } from "./LaneSpec.ts"
@@ -35,7 +35,7 @@ export class LaneSpecs extends Context.Service<
                 enrich === undefined || api === undefined || clients === undefined
                   ? sink
                   : Effect.map(sink, (sink) => Enriched.over(sink, clients, api, enrich)),
-              key: OrderKey.compile(config),
+              key: orderKey(config),
             }
           },
         })

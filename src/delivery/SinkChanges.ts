@@ -7,8 +7,8 @@
  */
 import { Duration, Effect, Equal, Exit, Option, Schedule, Schema, Scope } from "effect"
 import type { LaneConfig } from "../config/Config.ts"
-import * as Slices from "../config/load/Slices.ts"
 import { quarantine } from "../event/Event.ts"
+import { turnstile } from "../event/Rounds.ts"
 import type { Archive } from "../journal/Archive.ts"
 import { isNotFenced, type Journal, type JournalError, type OpenOptions } from "../journal/Journal.ts"
 import type { SinkError } from "../sinks/Sink.ts"
@@ -165,7 +165,7 @@ export const change = Effect.fn("Lanes.change")(function* (
   swap: Effect.Effect<void>,
 ) {
   const names = new Set([quarantine, ...specs.map(({ config }) => config.name)])
-  const ownTurn = Slices.turnstile()
+  const ownTurn = turnstile()
   const plans = yield* Effect.forEach(streams, (lanes) => planOf(lanes, specs, names, ownTurn))
   const touched = specs.filter((spec) => plans.some((plan) => plan.touched.includes(spec)))
   const [first] = plans

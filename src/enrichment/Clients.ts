@@ -14,9 +14,8 @@ import type { ClientsConfig } from "../config/Config.ts"
 import * as Monotonic from "../event/Monotonic.ts"
 import { rounds } from "../event/Rounds.ts"
 import { escapeUrl } from "../formats/Template.ts"
-import { drain } from "../runtime/HttpDrain.ts"
-import { ofTheWay } from "../runtime/HttpProxy.ts"
 import * as HttpTransport from "../runtime/HttpTransport.ts"
+import { drain, ofTheWay } from "../runtime/HttpTransport.ts"
 
 /** The fields that deliveries leave out; empty where the client has none. */
 export const fields = ["first_name", "last_name", "email", "phone"] as const

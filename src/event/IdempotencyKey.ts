@@ -14,8 +14,11 @@
  * look like the key of another event. An id that is too long is replaced by its
  * hash, a missing one by the body's.
  */
+import { createHash } from "node:crypto"
 import type { Entry } from "./Entry.ts"
-import { sha256 } from "./Sha256.ts"
+
+/** Returns the SHA-256 of text or bytes, in hexadecimal. */
+export const sha256 = (data: string | Uint8Array): string => createHash("sha256").update(data).digest("hex")
 
 const longestId = 200
 

@@ -8,7 +8,7 @@
  */
 import { Predicate, Result } from "effect"
 import * as Envelope from "./Envelope.ts"
-import { mask } from "./Mask.ts"
+import { mask } from "./Quoted.ts"
 
 const id = /^[a-z]{2,8}_[A-Za-z0-9]+$/
 const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/

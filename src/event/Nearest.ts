@@ -1,3 +1,5 @@
+import { eventTypes, relayEventTypes } from "./EventType.ts"
+
 /** The nearest of the names that there are to one that there is not: what was probably meant. */
 const distance = (a: string, b: string): number => {
   let previous = Array.from({ length: b.length + 1 }, (_, index) => index)
@@ -26,4 +28,19 @@ export const nearest = (given: string, candidates: ReadonlyArray<string>): strin
   // Three letters with two others make another word.
   const most = given.length <= 3 ? 1 : Math.max(2, Math.floor(given.length / 3))
   return bestDistance <= most ? best : undefined
+}
+
+// The event type that was probably meant by one that is in no catalogue.
+
+interface NearestType {
+  readonly type: string
+  /** Whether it is one below what was given: `client.created` below `client`. */
+  readonly isBelow: boolean
+}
+
+/** `undefined` where no type is near. */
+export const nearestType = (given: string): NearestType | undefined => {
+  const below = eventTypes.find((known) => known.startsWith(`${given}.`))
+  const type = below ?? nearest(given, [...eventTypes, ...relayEventTypes])
+  return type === undefined ? undefined : { type, isBelow: below !== undefined }
 }

@@ -5,3 +5,6 @@ export const quoting = (words: string): string => (words === "" ? "" : `; it say
 
 /** A message without them. */
 export const unquoted = (message: string): string => message.replaceAll(/; it says "[^"]*"/g, "")
+
+/** This text stands where a value was masked. */
+export const mask = "***"

@@ -4,6 +4,7 @@
  * {@link attempt} returns it as a value.
  */
 import { Predicate, Result } from "effect"
+import type { Event } from "../event/Event.ts"
 
 /** A body may be nested deeper than JSON can be written (some 40,000 levels); few receivers accept a hundred. */
 const deepest = 1_000
@@ -23,7 +24,7 @@ const isDeeper = (value: unknown, levels: number): boolean => {
 }
 
 /** Whether it can be written as JSON. */
-export const isFlat = (value: unknown): boolean => !isDeeper(value, deepest)
+const isFlat = (value: unknown): boolean => !isDeeper(value, deepest)
 
 /** The value, if it can be written as JSON; `where` is its place in the config's notation. */
 export const flat = (value: unknown, where: string): unknown => {
@@ -40,3 +41,57 @@ export const attempt = <A>(make: () => A): Result.Result<A, Unrenderable> => {
     throw error
   }
 }
+
+// Bytes as a person reviews them: JSON as JSON where that loses nothing, text
+// as text, and the rest as base64.
+
+const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
+
+const parsed = (text: string): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+export const displayBytes = (bytes: Uint8Array): unknown => {
+  let text: string
+  try {
+    text = utf8.decode(bytes)
+  } catch {
+    return { base64: Buffer.from(bytes).toString("base64") }
+  }
+  const value = parsed(text)
+  // Blanks, numbers such as 1.0 and keys that come twice would be lost: such a body is shown as it is written.
+  return value !== undefined && isFlat(value) && JSON.stringify(value) === text ? value : text
+}
+
+// The `raw` format: the signed bytes as they are.
+//
+// A line of NDJSON can't hold every body, nor can a field that takes a JSON
+// object. One that isn't an envelope, and in a line one with a line break, is
+// written as `{"relay_base64":"…","event_id":"…"}`, which decodes to the same bytes.
+
+const lineFeed = 0x0a
+const carriageReturn = 0x0d
+const prefix = Buffer.from('{"relay_base64":"')
+
+/** Whether a body would be read as such a line. */
+const looksEncoded = (body: Uint8Array): boolean =>
+  body[2] === prefix[2] && prefix.equals(body.subarray(0, prefix.length))
+
+/** Whether the body can be a line as it is. */
+const fits = ({ type, body }: Event): boolean =>
+  // An event with a type was decoded, so it is UTF-8.
+  type !== "" && !body.includes(lineFeed) && !body.includes(carriageReturn) && !looksEncoded(body)
+
+const encoded = ({ body, id }: Event): string =>
+  JSON.stringify({ relay_base64: Buffer.from(body).toString("base64"), event_id: id })
+
+/** The line of an event, without its line feed. */
+export const rawLine = (event: Event): Uint8Array => (fits(event) ? event.body : Buffer.from(encoded(event)))
+
+/** The JSON object of an event; that of an envelope is as the sender wrote it. */
+export const rawObject = (event: Event): string =>
+  event.type === "" || looksEncoded(event.body) ? encoded(event) : Buffer.from(event.body).toString("utf8")

@@ -17,6 +17,7 @@ import { resource } from "../event/EventType.ts"
 import { nearest } from "../event/Nearest.ts"
 import * as Numbers from "../event/Numbers.ts"
 import * as Pointer from "../event/Pointer.ts"
+import { asFailure } from "../event/Recovery.ts"
 import * as Jmespath from "./jmespath/Jmespath.ts"
 import * as Rendering from "./Rendering.ts"
 
@@ -289,3 +290,23 @@ export const compileBody = (value: unknown): Template => {
 /** The names of a text's placeholders: words such as `type`, and JSON Pointers. */
 export const names = (text: string): ReadonlyArray<string> =>
   [...text.matchAll(placeholder)].map(([, name = ""]) => name.trim())
+
+// The key of an event in a lane: events of one key are kept in order, or put
+// into one digest; a recovery has the key of the failure that it ends.
+
+/** The key of digests for events that have none of its fields. */
+const nothing = "-"
+
+/** The part of a lane that decides about keys. */
+interface Grouped {
+  readonly key: Text
+  readonly digest?: unknown
+  readonly resolves?: boolean
+}
+
+/** The key is empty where an event has none: such events keep no order with any other. */
+export const orderKey = ({ key, digest, resolves }: Grouped): ((entry: Entry) => string) => {
+  const { render } = compile(key, "key")
+  const keyOf = (entry: Entry) => render(resolves === true ? { ...entry, event: asFailure(entry.event) } : entry)
+  return digest === undefined ? keyOf : (entry) => keyOf(entry) || nothing
+}

@@ -24,3 +24,15 @@ const unit = (code: number): string => `\\u${code.toString(16).padStart(4, "0")}
 /** JSON with such characters written as escapes; the value stays the same. */
 export const escaped = (json: string): string =>
   json.replace(inJson, (odd) => [...Array(odd.length).keys()].map((at) => unit(odd.charCodeAt(at))).join(""))
+
+// Text for a shell.
+
+/** Quoted for a shell where necessary. */
+export const quoted = (text: string): string =>
+  /^[A-Za-z0-9_./:=@%+,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
+
+/** The words as a line of a shell; none of them steers the terminal that shows it. */
+export const shellLine = (...words: ReadonlyArray<string>): string => words.map((word) => quoted(plain(word))).join(" ")
+
+/** `relay dlq replay crm:7` */
+export const relayCommand = (...words: ReadonlyArray<string>): string => `relay ${shellLine(...words)}`

@@ -18,14 +18,68 @@
 import { Clock, Duration, Effect, type Scope } from "effect"
 import * as Monotonic from "../event/Monotonic.ts"
 import { rounds } from "../event/Rounds.ts"
-import { free } from "../runtime/Freeing.ts"
-import * as Blocks from "./Blocks.ts"
+import { free } from "../runtime/RequestGuard.ts"
+
+// Memory for bodies that are arriving: blocks of one size, which are used again.
+// Buffers of each body's own would leave gaps of many sizes, and wait for the
+// collector.
+
+/** Bytes of a block. */
+const blockSize = 16 * 1024
+
+type Bytes = Uint8Array<ArrayBuffer>
+
+/** Bytes of the blocks that hold `size` bytes. */
+export const bytesFor = (size: number): number => Math.ceil(size / blockSize) * blockSize
+
+interface Blocks {
+  /** Writes `chunk` after the first `size` bytes of `blocks`. */
+  readonly append: (blocks: Array<Bytes>, size: number, chunk: Uint8Array) => void
+  /** Copies `size` bytes out of `blocks`, and takes the blocks back. */
+  readonly join: (blocks: ReadonlyArray<Bytes>, size: number) => Bytes
+  /** Takes blocks back. */
+  readonly give: (blocks: ReadonlyArray<Bytes>) => void
+  /** Frees half of the blocks that are not in use. */
+  readonly trim: () => void
+}
+
+export const makeBlocks = (): Blocks => {
+  const spare: Array<Bytes> = []
+  const give = (blocks: ReadonlyArray<Bytes>) => {
+    for (const block of blocks) spare.push(block)
+  }
+  return {
+    append: (blocks, size, chunk) => {
+      let at = 0
+      while (at < chunk.byteLength) {
+        const offset = (size + at) % blockSize
+        if (offset === 0) blocks.push(spare.pop() ?? new Uint8Array(blockSize))
+        const part = chunk.subarray(at, at + blockSize - offset)
+        blocks.at(-1)?.set(part, offset)
+        at += part.byteLength
+      }
+    },
+    join: (blocks, size) => {
+      const body = new Uint8Array(size)
+      blocks.forEach((block, index) => {
+        const start = index * blockSize
+        body.set(size - start < blockSize ? block.subarray(0, size - start) : block, start)
+      })
+      give(blocks)
+      return body
+    },
+    give,
+    trim: () => {
+      for (const { buffer } of spare.splice(0, Math.ceil(spare.length / 2))) buffer.transfer(0)
+    },
+  }
+}
 
 /** Why there is no body. */
 export type Unread = "tooLarge" | "tooMany" | "tooSlow" | "brokenOff"
 
 /** Reads bodies, within the limits that all of them share. */
-export interface Bodies {
+interface Bodies {
   /**
    * The raw bytes, or why there are none. `declared` is the Content-Length.
    * The bytes count as in flight until `release`. A body of a verified sender is cut off after all others.
@@ -41,7 +95,7 @@ export interface Bodies {
   readonly free: (body: Uint8Array) => void
 }
 
-export interface BodiesOptions {
+interface BodiesOptions {
   /** This counts the bytes in flight. */
   readonly gauge: { bytesInFlight: number }
   /** Bytes of all bodies together. */
@@ -127,7 +181,7 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
   const now = () => Monotonic.millis(clock)
   const smalls: Readings = []
   const counted: Readings = []
-  const pool = Blocks.make()
+  const pool = makeBlocks()
   const { leave, collectIfFull } = collector(options.collect)
   /** Bytes of memory that counted bodies take while they arrive. */
   let arriving = 0
@@ -210,7 +264,7 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
         if (needed > max) reading.cancel("tooLarge")
         else {
           reading.due = latest
-          count(Blocks.bytesFor(needed))
+          count(bytesFor(needed))
           if (isFull()) reading.cancel("tooMany")
         }
         if (unread === undefined) pool.append(blocks, size, value)

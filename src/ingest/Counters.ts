@@ -12,7 +12,7 @@ export interface WebhookCounters {
   readonly signatureFailures: Map<SignatureRefusal, number>
   /** Accepted deliveries by event type, duplicates included: the journal counts those. Types beyond a thousand count as `other`. */
   readonly events: Map<string, number>
-  /** Epoch milliseconds at which each secret, by name, last verified a delivery; `LastDeliveries.ts` reads those from before the start. */
+  /** Epoch milliseconds at which each secret, by name, last verified a delivery; `SenderSilence.ts` reads those from before the start. */
   readonly secretsLastUsed: Map<string, number>
   /** Client objects' fields, by name, that should have been null and were not. */
   readonly unredacted: Map<string, number>

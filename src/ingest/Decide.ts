@@ -8,7 +8,7 @@ import * as Envelope from "../event/Envelope.ts"
 import { type Event, quarantine } from "../event/Event.ts"
 import { isKnown, isRelayEvent } from "../event/EventType.ts"
 import { attempt } from "../formats/Rendering.ts"
-import type { RoutingTable } from "../routing/RoutingTable.ts"
+import type { RoutingTable } from "../routing/Router.ts"
 import { type More, refusals } from "./Answers.ts"
 
 /** The facts about a delivery before its body is decoded. */

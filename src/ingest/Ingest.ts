@@ -10,26 +10,214 @@
  * **Gotcha.** A 503 after a commit's deadline does not mean that the event was
  * not kept: the sender's retry is then a duplicate, and answered 2xx.
  */
-import { Clock, Context, Duration, Effect, Layer } from "effect"
+import { Cause, Clock, Context, Duration, Effect, Exit, Layer, Result } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
 import { maxInFlight, type Webhook } from "../config/Config.ts"
 import * as Envelope from "../event/Envelope.ts"
 import type { Event } from "../event/Event.ts"
 import { type SignatureRefusal, verify } from "../event/Signature.ts"
-import { Journal } from "../journal/Journal.ts"
-import { candidates, type Receiver } from "../routing/RoutingTable.ts"
+import { type AppendExit, Journal, type JournalError, unavailable } from "../journal/Journal.ts"
+import { candidates, type Receiver } from "../routing/Router.ts"
+import * as Problem from "../runtime/Problem.ts"
 import type { Refusal as GuardRefusal, Handler } from "../runtime/RequestGuard.ts"
 import * as Runtime from "../runtime/Runtime.ts"
 import { type Delivery, Tracing } from "../telemetry/Tracing.ts"
-import * as Answering from "./Answering.ts"
-import { type More, signatureRefusals } from "./Answers.ts"
+import { type More, type RefusalReason, refusals, signatureRefusals } from "./Answers.ts"
 import * as Bodies from "./Bodies.ts"
-import * as CommitWait from "./CommitWait.ts"
 import * as Counters from "./Counters.ts"
 import * as Decide from "./Decide.ts"
-import type * as RecentRefusals from "./RecentRefusals.ts"
-import * as SenderAddress from "./SenderAddress.ts"
-import * as VerifiedSenders from "./VerifiedSenders.ts"
+import * as RecentRefusals from "./RecentRefusals.ts"
+
+// The address of a request's sender, for the log, `relay status`, and which bodies are cut off last. It is not authenticated.
+
+/** An IPv4 or IPv6 address, with or without a port. Anything else in the header is a stranger's text. */
+const address = /^(?:\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?|\[?[\da-f:.]{2,45}\]?(?::\d{1,5})?)$/i
+
+/**
+ * The last address in `header`, which the nearest proxy has added, or else the
+ * address of the connection. Empty if neither is known.
+ */
+export const senderAddress = (request: Request, header: string | undefined): string => {
+  const named = header === undefined ? undefined : request.headers.get(header)?.split(",").at(-1)?.trim()
+  return named !== undefined && address.test(named) ? named : Runtime.peerOf(request)
+}
+
+// The addresses whose last large delivery was verified. While strangers flood the
+// relay with bodies, a body from such an address is cut off last.
+//
+// It is a preference and no protection: behind a proxy whose header the config
+// doesn't trust, all senders have one address.
+
+/** The largest number of addresses that are remembered. */
+export const mostVerified = 4096
+
+interface VerifiedSenders {
+  readonly has: (address: string) => boolean
+  /** Called for each large delivery. An empty address is unknown. */
+  readonly note: (address: string, isVerified: boolean) => void
+}
+
+/** Remembers none yet. */
+export const makeVerifiedSenders = (): VerifiedSenders => {
+  /** The one noted longest ago first. */
+  const known = new Set<string>()
+  return {
+    has: (address) => known.has(address),
+    note: (address, isVerified) => {
+      if (address === "") return
+      known.delete(address)
+      if (isVerified) known.add(address)
+      const [oldest] = known
+      if (known.size > mostVerified && oldest !== undefined) known.delete(oldest)
+    },
+  }
+}
+
+// Waits for a commit, with a timeout. Requests of one commit share the journal's
+// promise, and so one fiber waits for all of them.
+
+/** Waits at most `timeout` milliseconds from the commit's first event. After that the outcome is unknown. */
+type CommitWait = (commit: Promise<AppendExit>, timeout: number) => Promise<AppendExit>
+
+const overdue: AppendExit = Exit.fail(unavailable("the commit took longer than commitTimeout"))
+
+/** Makes a wait that notes how long each commit took. */
+const makeCommitWait = Effect.fnUntraced(function* (
+  commits: Counters.Counters["commits"],
+): Effect.fn.Return<CommitWait> {
+  const clock = yield* Clock.Clock
+  const run = Effect.runPromiseWith(yield* Effect.context<never>())
+  /** The newest commit by timeout: the webhooks of a config have few different timeouts. */
+  const newest = new Map<number, { readonly commit: Promise<AppendExit>; readonly bounded: Promise<AppendExit> }>()
+  const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e9
+
+  const bound = Effect.fnUntraced(function* (commit: Promise<AppendExit>, timeout: number) {
+    const start = now()
+    // The journal's promise never rejects.
+    const exit = yield* Effect.timeoutOrElse(
+      Effect.promise(() => commit),
+      { duration: timeout, orElse: () => Effect.succeed(overdue) },
+    )
+    Counters.observeCommit(commits, now() - start)
+    return exit
+  })
+
+  return (commit, timeout) => {
+    let known = newest.get(timeout)
+    if (known?.commit !== commit) {
+      known = { commit, bounded: run(bound(commit, timeout)) }
+      newest.set(timeout, known)
+    }
+    return known.bounded
+  }
+})
+
+// Answers requests: each answer is counted, and logged where an operator should know of it.
+
+/** The reason to refuse an event that the journal did not take. */
+const refusalOf = ({ problem }: Event, { reason }: JournalError): RefusalReason => {
+  if (reason._tag !== "JournalFull") return "journalUnavailable"
+  return problem !== undefined && reason.cause === "backlog" ? "quarantineFull" : "journalFull"
+}
+
+/** Makes what answers requests. Everything in it is synchronous. */
+const makeAnswering = Effect.fnUntraced(function* (
+  counters: Counters.Counters,
+  clock: Clock.Clock,
+  addressOf: (request: Request) => string,
+) {
+  const log = Effect.runForkWith(yield* Effect.context<never>())
+  const recent = RecentRefusals.make(clock)
+
+  /** Logs a warning. A field that is empty is left out. */
+  const warn = (message: string, fields: Readonly<Record<string, string | number>>): void => {
+    const some = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== ""))
+    log(Effect.annotateLogs(Effect.logWarning(message), some))
+  }
+
+  /** Counts and logs a refusal; `webhook` is empty for a request to no webhook. */
+  const noteRefused = (
+    request: Request,
+    webhook: string,
+    reason: RefusalReason,
+    requestId: string,
+    more: More = {},
+  ): void => {
+    const { answer, what } = refusals[reason]
+    const { status } = answer
+    Counters.add(Counters.ofWebhook(counters, webhook).answers, status)
+    const from = addressOf(request)
+    recent.add({ webhook, reason, requestId, from, detail: more.why ?? more.sent ?? "" })
+    // The guard has logged its cause.
+    if (reason === "bug") return
+    const to = webhook === "" ? "a request to no webhook" : `a request to the webhook ${webhook}`
+    const why = more.why === undefined ? what : `${what} (${more.why})`
+    warn(`${to} was refused with ${status}: ${why}`, { webhook, status, reason, requestId, from })
+  }
+
+  /** Counts and logs connections that ended because no request could be read. */
+  const noteUnreadable = (count: number): void => {
+    const { answer } = refusals.unreadable
+    for (let noted = 0; noted < count; noted++) {
+      Counters.add(Counters.ofWebhook(counters, "").answers, answer.status)
+      recent.add({ webhook: "", reason: "unreadable", requestId: "", from: "", detail: "" })
+    }
+    warn("connections ended without a request that is HTTP/1", { count, reason: "unreadable" })
+  }
+
+  /** The response to a request that is refused, which is noted. */
+  const refuse = (request: Request, webhook: string, reason: RefusalReason, more?: More): Response => {
+    const requestId = Problem.requestId()
+    noteRefused(request, webhook, reason, requestId, more)
+    return Problem.toResponse(refusals[reason].answer, requestId)
+  }
+
+  const accept = ({ name, respond }: Webhook, event: Event, sinks: ReadonlyArray<string>): Response => {
+    const counts = Counters.ofWebhook(counters, name)
+    Counters.add(counts.answers, respond)
+    Counters.addType(counts.events, event.type)
+    counts.secretsLastUsed.set(event.secret, event.receivedAt)
+    if (event.problem !== undefined) {
+      counts.quarantined += 1
+      warn(`a delivery to the webhook ${name} went to quarantine (\`relay dlq list\` shows it): ${event.problem}`, {
+        webhook: name,
+        event: event.id,
+        type: event.type,
+      })
+    } else if (sinks.length === 0) {
+      counters.unrouted += 1
+      counters.unroutedAt = event.receivedAt
+    }
+    return new Response(null, { status: respond })
+  }
+
+  /** The response to an event by how its commit ended. Nothing else answers 2xx. */
+  const answer = (
+    request: Request,
+    webhook: Webhook,
+    event: Event,
+    sinks: ReadonlyArray<string>,
+    exit: AppendExit,
+  ): Response => {
+    if (Exit.isSuccess(exit)) return accept(webhook, event, sinks)
+    const error = Cause.findError(exit.cause)
+    if (Result.isFailure(error)) throw Cause.squash(exit.cause)
+    return refuse(request, webhook.name, refusalOf(event, error.success), { why: error.success.reason.message })
+  }
+
+  /** Notes the fields of client objects that the sender should have redacted. */
+  const noteUnredacted = ({ webhook, id, type }: Event, fields: ReadonlyArray<string>): void => {
+    for (const field of fields) {
+      Counters.add(Counters.ofWebhook(counters, webhook).unredacted, field)
+      warn(
+        `a client object came to the webhook ${webhook} with ${field} not null: the sender should have redacted it`,
+        { webhook, event: id, type, field },
+      )
+    }
+  }
+
+  return { recent, warn, noteRefused, noteUnreadable, refuse, answer, noteUnredacted }
+})
 
 /** Receives deliveries. A request gets its response here and nowhere else, but for what the guard refuses. */
 export class Ingest extends Context.Service<
@@ -125,10 +313,10 @@ const make = Effect.gen(function* () {
     firstByte: firstByteDeadline,
     collect: Runtime.collect,
   })
-  const senders = VerifiedSenders.make()
-  const committed = yield* CommitWait.make(counters.commits)
-  const senderOf = (request: Request) => SenderAddress.of(request, active.current.config.addressHeader)
-  const { recent, warn, noteRefused, noteUnreadable, refuse, answer, noteUnredacted } = yield* Answering.make(
+  const senders = makeVerifiedSenders()
+  const committed = yield* makeCommitWait(counters.commits)
+  const senderOf = (request: Request) => senderAddress(request, active.current.config.addressHeader)
+  const { recent, warn, noteRefused, noteUnreadable, refuse, answer, noteUnredacted } = yield* makeAnswering(
     counters,
     clock,
     senderOf,

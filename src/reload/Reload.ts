@@ -15,19 +15,47 @@ import type { RelayConfig } from "../config/Config.ts"
 import { type ConfigError, Diagnostic, logDiagnostics, render } from "../config/diagnostics/Diagnostic.ts"
 import { embeddedName } from "../config/load/ConfigText.ts"
 import { type CertificateFault, diagnosticsOf, type Loaded, warningsOf } from "../config/load/Load.ts"
-import * as Slices from "../config/load/Slices.ts"
 import { LaneSpecs } from "../delivery/LaneSpecs.ts"
 import { Lanes } from "../delivery/Lanes.ts"
-import type { EpochMillis } from "../event/Quantities.ts"
-import { repeating } from "../event/Rounds.ts"
+import type { EpochMillis, Millis } from "../event/Quantities.ts"
+import { letOthersRun, repeating } from "../event/Rounds.ts"
 import { Archive } from "../journal/Archive.ts"
 import { storeEnd } from "../journal/AuditLog.ts"
 import { liveKeys } from "../journal/Journals.ts"
-import * as FileChange from "../runtime/FileChange.ts"
-import { ListenerTls } from "../runtime/ListenerTls.ts"
+import { lastChange } from "../runtime/FileSystem.ts"
 import { Notify } from "../runtime/Notify.ts"
+import { ListenerTls } from "../runtime/Runtime.ts"
 import * as Difference from "./Difference.ts"
 import { replaced } from "./Replaced.ts"
+
+// The restart of a relay by itself, as the admin API asks for it. `relay run` does it.
+
+/** The relay goes on as before. */
+export class RestartRefused extends Schema.TaggedError<RestartRefused>()("RestartRefused", {
+  message: Schema.String,
+}) {}
+
+/** The process that answers, and the last restart. */
+export interface RestartStatus {
+  readonly pid: number
+  /** Why this process is still the relay, after a restart that failed. */
+  readonly failure?: string
+  /** The time without an open journal, if this process took over from another one. */
+  readonly took?: Millis
+  /** The time of the last start, if requests can't wait for the next one: a restart then stops this process, and the service manager starts it again. */
+  readonly stops?: Millis
+}
+
+export class Restart extends Context.Service<
+  Restart,
+  {
+    /** Starts the second process, and returns its id once it listens. Begins to stop this one instead, if `status` says so, and returns its id. */
+    readonly begin: Effect.Effect<number, RestartRefused>
+    readonly status: Effect.Effect<RestartStatus>
+  }
+>()("relay/reload/Restart") {
+  static readonly layer = (restart: Restart["Service"]): Layer.Layer<Restart> => Layer.succeed(Restart, restart)
+}
 
 /** The result of a reload: the changes that it made, and its warnings. */
 export interface Report {
@@ -122,7 +150,7 @@ const readable = Effect.fnUntraced(function* (file: string, started: string) {
     const message = `${started} is gone, and ${file} would take its place`
     return yield* refused("restart", `${message}: put it back, or restart the relay`)
   }
-  const change = yield* FileChange.lastChange(file)
+  const change = yield* lastChange(file)
   if (change?.isReplaced !== true) return change
   const { message, action } = replaced(change.path)
   return yield* refused("restart", `${message}: ${action}`)
@@ -166,7 +194,7 @@ const make = Effect.fnUntraced(function* (
       const what = `only a restart changes ${keys}, so nothing was changed`
       return yield* refused("restart", `${what}: restart the relay, or take the change back`)
     }
-    yield* Slices.breath
+    yield* letOthersRun
     // Before the lanes: a certificate can be taken back, and events that were moved to a new name can't.
     const newTls = Equal.equals(before.tls, config.tls) ? undefined : config.tls
     if (newTls !== undefined) {
@@ -183,7 +211,7 @@ const make = Effect.fnUntraced(function* (
     )
     yield* specs.renew(config)
     faults = certificateFaults
-    yield* Slices.breath
+    yield* letOthersRun
     const report: Report = {
       file: change?.path ?? file,
       ...(change && { changedAt: change.changedAt }),
@@ -212,7 +240,7 @@ const make = Effect.fnUntraced(function* (
     const answered = yield* Queue.takeAll(requests)
     yield* notify.reloading
     const exit = yield* Effect.exit(attempt)
-    yield* Slices.breath
+    yield* letOthersRun
     yield* conclude(exit)
     yield* notify.say("READY=1")
     for (const request of answered) yield* Deferred.done(request, exit)
@@ -225,7 +253,7 @@ const make = Effect.fnUntraced(function* (
       yield* Queue.offer(requests, request)
       return yield* Deferred.await(request)
     }),
-    status: Effect.map(FileChange.lastChange(started.file), (change) => ({
+    status: Effect.map(lastChange(started.file), (change) => ({
       ...status,
       ...(change?.isReplaced === true && { isReplaced: true as const }),
     })),

@@ -8,7 +8,7 @@
  * not taken half. A file that can't be read or is empty counts after five seconds.
  */
 import { Effect, FileSystem, Latch, Option } from "effect"
-import { type FileTexts, readerOf } from "../config/load/ReadFile.ts"
+import { type FileTexts, readerOf } from "../config/load/References.ts"
 import { rounds } from "../event/Rounds.ts"
 import { onSignal } from "../runtime/Runtime.ts"
 import { replaced } from "./Replaced.ts"

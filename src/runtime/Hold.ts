@@ -8,10 +8,56 @@
 import * as Problem from "./Problem.ts"
 import type { Handler } from "./RequestGuard.ts"
 
+// Passes the requests of a port to the handler in force, or lets them wait for one.
+
+interface Reception {
+  readonly handle: Handler
+  /** Passes the requests that wait, and all later ones, to a handler. */
+  readonly passTo: (handler: Handler) => void
+  /** Lets all later requests wait. */
+  readonly hold: () => void
+  /** Refuses the requests that wait, and all later ones, if they wait. */
+  readonly giveUp: () => void
+  /** The number of requests that wait. */
+  readonly waiting: () => number
+  /** Whether each answer closes its connection. */
+  isLeaving: boolean
+}
+
+const closing = async (answer: Response | Promise<Response>): Promise<Response> => {
+  const response = await answer
+  response.headers.set("connection", "close")
+  return response
+}
+
+/** Requests wait at first. `whileHeld` answers those that don't. */
+export const makeReception = (whileHeld: (request: Request) => Response | undefined): Reception => {
+  const held = makeHold()
+  const wait: Handler = (request) => whileHeld(request) ?? held.handle(request)
+  let handler = wait
+  const passTo = (next: Handler): void => {
+    handler = next
+    held.passTo(next)
+  }
+  const reception: Reception = {
+    handle: (request) => (reception.isLeaving ? closing(handler(request)) : handler(request)),
+    passTo,
+    hold: () => {
+      handler = wait
+    },
+    giveUp: () => {
+      if (handler === wait) passTo(refuse)
+    },
+    waiting: held.size,
+    isLeaving: false,
+  }
+  return reception
+}
+
 /** The largest sum of the bodies that wait, in bytes. */
 export const maxBytes = 64 * 1024 * 1024
 /** The longest wait of a request, in milliseconds. */
-export const patience = 10_000
+const holdTime = 10_000
 
 const restarting: Problem.Problem = {
   status: 503,
@@ -24,7 +70,7 @@ const restarting: Problem.Problem = {
 export const refuse: Handler = () => Problem.toResponse(restarting)
 
 /** Requests that wait. */
-export interface Hold {
+interface Hold {
   readonly handle: Handler
   /** The number of requests that wait. */
   readonly size: () => number
@@ -60,7 +106,7 @@ const keep = async (request: Request, take: Take, late: Late): Promise<Request |
   return new Request(url, { method, headers, body: new Uint8Array(body) })
 }
 
-export const make = (longest = patience): Hold => {
+export const makeHold = (longest = holdTime): Hold => {
   let bytes = 0
   let waiting = 0
   let next = Promise.withResolvers<Handler>()

@@ -5,16 +5,119 @@
  * replaced, to take another certificate.
  *
  * While it is closed the system refuses connections at once, and clients retry.
- * When it is replaced no connection is refused (see `SharedPort.ts`): those of
+ * When it is replaced no connection is refused (see `sharePort`): those of
  * the old one stay until their clients have moved on, or were idle for long.
  */
+import { readdirSync } from "node:fs"
 import { Duration, Effect, Latch, Scope, Semaphore } from "effect"
 import type { Address } from "../config/Address.ts"
 import { repeating } from "../event/Rounds.ts"
 import * as Descriptors from "./Descriptors.ts"
-import type { Generation } from "./Generation.ts"
 import type { Libc, Listener } from "./Platform.ts"
-import * as SharedPort from "./SharedPort.ts"
+import type { Handler } from "./RequestGuard.ts"
+
+// Lets another listening socket of this process take over an address, without a
+// connection being refused: neither runtime gives an open listener another
+// certificate.
+//
+// All its sockets have SO_REUSEPORT, and a filter tells the kernel which of them
+// each new connection is for: always the newest. The older ones go on accepting
+// those whose handshake was under way; closed at once, they would reset them.
+// Another relay still can't listen there: its first socket has no SO_REUSEPORT.
+
+/** Linux, asm-generic/socket.h: the same on x86-64 and ARM64. */
+const SOL_SOCKET = 1
+const SO_REUSEPORT = 15
+const SO_ACCEPTCONN = 30
+const SO_ATTACH_REUSEPORT_CBPF = 51
+
+/** Memory whose address stays. */
+const bytes = (length: number): Uint8Array => new Uint8Array(new ArrayBuffer(length))
+const int = (value: number): Uint8Array => {
+  const memory = bytes(4)
+  new DataView(memory.buffer).setInt32(0, value, true)
+  return memory
+}
+
+const isAccepting = (libc: Libc, fd: number): boolean => {
+  const value = int(0)
+  return libc.getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, value, int(4)) === 0 && value[0] === 1
+}
+
+/** The port stands at the same place for IPv4 and IPv6. */
+const portOf = (libc: Libc, fd: number): number => {
+  const address = bytes(28)
+  return libc.getsockname(fd, address, int(28)) === 0 ? new DataView(address.buffer).getUint16(2) : 0
+}
+
+/** The descriptors of this process's sockets that listen at a port. */
+export const listeningSockets = (libc: Libc, port: number): ReadonlyArray<number> =>
+  readdirSync("/proc/self/fd")
+    .map(Number)
+    .filter((fd) => isAccepting(libc, fd) && portOf(libc, fd) === port)
+
+/** Throws where the system does not allow it. */
+const set = (libc: Libc, fd: number, option: number, value: Uint8Array): void => {
+  if (libc.setsockopt(fd, SOL_SOCKET, option, value, value.length) !== 0) {
+    throw new Error("the system does not let two sockets share an address; a restart takes the new certificate")
+  }
+}
+
+/** Lets other sockets that have the option listen at the same address. */
+const sharePort = (libc: Libc, fds: ReadonlyArray<number>): void => {
+  for (const fd of fds) set(libc, fd, SO_REUSEPORT, int(1))
+}
+
+/**
+ * From now on each new connection is for one of the sockets that share the
+ * address of this one. They are counted from 0 in the order in which they were
+ * opened; when one is closed the last takes its place.
+ */
+const preferSocket = (libc: Libc, fd: number, index: number): void => {
+  // One instruction, `return index`.
+  const filter = bytes(8)
+  const instruction = new DataView(filter.buffer)
+  instruction.setUint16(0, 0x06, true)
+  instruction.setUint32(4, index, true)
+  const program = bytes(16)
+  const fields = new DataView(program.buffer)
+  fields.setUint16(0, 1, true)
+  // It gives back where it copied to: neither runtime has another way in common to ask for an address.
+  fields.setBigUint64(8, BigInt(libc.memcpy(filter, filter, 0)), true)
+  set(libc, fd, SO_ATTACH_REUSEPORT_CBPF, program)
+}
+
+// The requests that come by one listener. Once it is retired, because another
+// has taken over its address, each answer asks the client to connect anew.
+
+interface Generation {
+  readonly handle: Handler
+  readonly retire: () => void
+  /** Whether none of the requests since it was retired is in progress. */
+  readonly isIdle: () => boolean
+}
+
+export const makeGeneration = (handler: Handler): Generation => {
+  let isRetired = false
+  let inProgress = 0
+  const handleLast = async (request: Request): Promise<Response> => {
+    inProgress += 1
+    try {
+      const response = await handler(request)
+      response.headers.set("connection", "close")
+      return response
+    } finally {
+      inProgress -= 1
+    }
+  }
+  return {
+    handle: (request) => (isRetired ? handleLast(request) : handler(request)),
+    retire: () => {
+      isRetired = true
+    },
+    isIdle: () => inProgress === 0,
+  }
+}
 
 /** A listener that pauses, resumes and is replaced without its address changing. */
 export interface PausableListener {
@@ -147,26 +250,26 @@ const makeReplace = (listeners: Listeners, address: Address, retireAfter: Durati
 
   const endRetired = Effect.fnUntraced(function* (libc: Libc, listener: RetirableListener) {
     if (!listeners.sharing.includes(listener)) return
-    const sockets = () => SharedPort.listening(libc, address.port).length
+    const sockets = () => listeningSockets(libc, address.port).length
     const before = sockets()
     listeners.end(listener)
     for (let tries = 0; sockets() >= before && tries < closing.times; tries++) yield* Effect.sleep(closing.every)
     listeners.leave(listener)
     const { accepting, sharing } = listeners
     // Until here the filter named none, and any of them accepted.
-    if (accepting !== undefined) SharedPort.prefer(libc, newest, sharing.indexOf(accepting))
+    if (accepting !== undefined) preferSocket(libc, newest, sharing.indexOf(accepting))
   })
 
   const replace = Effect.fnUntraced(function* (libc: Libc) {
     const old = listeners.accepting
     // While it is closed there is none to replace: the next one that opens is of the new kind.
     if (old === undefined) return
-    const sockets = SharedPort.listening(libc, address.port)
-    SharedPort.share(libc, sockets)
+    const sockets = listeningSockets(libc, address.port)
+    sharePort(libc, sockets)
     try {
       const next = listeners.begin(address, true)
-      newest = SharedPort.listening(libc, address.port).find((socket) => !sockets.includes(socket)) ?? -1
-      SharedPort.prefer(libc, newest, listeners.sharing.indexOf(next))
+      newest = listeningSockets(libc, address.port).find((socket) => !sockets.includes(socket)) ?? -1
+      preferSocket(libc, newest, listeners.sharing.indexOf(next))
     } catch (error) {
       const { accepting } = listeners
       if (accepting !== undefined && accepting !== old) {
@@ -187,7 +290,7 @@ const makeReplace = (listeners: Listeners, address: Address, retireAfter: Durati
 }
 
 /** How a listener opens. */
-export interface OpenOptions {
+interface OpenOptions {
   readonly mayPause: boolean
   /** When idle connections of a replaced listener may be closed. */
   readonly retireAfter: Duration.Duration
@@ -204,9 +307,9 @@ export const open = Effect.fnUntraced(function* (
   const listeners = new Listeners(listen)
   const { address } = listeners.begin(first, takesOver !== undefined)
   if (takesOver !== undefined) {
-    const [socket = -1] = SharedPort.listening(takesOver, address.port)
+    const [socket = -1] = listeningSockets(takesOver, address.port)
     // The other process's socket is the first of the two.
-    SharedPort.prefer(takesOver, socket, 1)
+    preferSocket(takesOver, socket, 1)
   }
   if (mayPause) Descriptors.reserve()
   let isClosed = false
@@ -232,9 +335,9 @@ export const open = Effect.fnUntraced(function* (
       listeners.leave(old)
     },
     share: (libc) => {
-      const sockets = SharedPort.listening(libc, address.port)
+      const sockets = listeningSockets(libc, address.port)
       if (listeners.accepting === undefined || sockets.length !== 1) return false
-      SharedPort.share(libc, sockets)
+      sharePort(libc, sockets)
       return true
     },
     close: async (force) => {

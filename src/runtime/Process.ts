@@ -10,7 +10,7 @@ import * as NodeTerminal from "@effect/platform-node-shared/NodeTerminal"
 import { Layer } from "effect"
 import { workingDirectory } from "./Environment.ts"
 import { isCompiled, name, version } from "./Runtime.ts"
-import * as StandardStream from "./StandardStream.ts"
+import { writeAll, writerTo } from "./Stderr.ts"
 
 /** How a process was started. */
 export interface Started {
@@ -38,10 +38,10 @@ export const started = (): Started => ({
 })
 
 const writable = (descriptor: 1 | 2): Writable => {
-  const write = StandardStream.to(descriptor)
+  const write = writerTo(descriptor)
   return new Writable({
     write: (chunk, _, done) => {
-      StandardStream.writeAll(write, chunk).then(() => done(), done)
+      writeAll(write, chunk).then(() => done(), done)
     },
   })
 }

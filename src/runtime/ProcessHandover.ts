@@ -19,8 +19,76 @@
 import { type ChildProcess, spawn } from "node:child_process"
 import { constants } from "node:os"
 import process from "node:process"
-import { Cause, Duration, Effect, Queue, Schema, type Scope } from "effect"
+import { Cause, Context, Duration, Effect, Queue, Schema, Scope } from "effect"
+import { type Address, format, reachable } from "../config/Address.ts"
+import * as Environment from "./Environment.ts"
+import * as Hold from "./Hold.ts"
+import type { Handler } from "./RequestGuard.ts"
 import * as Runtime from "./Runtime.ts"
+import { type Door, type DoorOptions, openDoor, type ServeError } from "./Runtime.ts"
+
+// The ports of this process. `relay run` keeps them open while a restart closes
+// the relay behind them and another process, or this one again, opens it.
+
+/** Opens a port, or returns the port that is kept open under the same key. */
+type OpenDoor = (key: string, options: DoorOptions) => Effect.Effect<Door, ServeError, Scope.Scope>
+
+/** Unless ports are kept, each closes with its caller's scope. */
+export const Doors = Context.Reference<OpenDoor>("relay/runtime/Doors", {
+  defaultValue: () => (key, options) => openDoor({ ...options, key }),
+})
+
+/** Ports that are kept open. */
+export interface KeptDoors {
+  readonly open: OpenDoor
+  /** The ports that are open, by the key of the config that names the address. */
+  readonly all: ReadonlyMap<string, Door>
+}
+
+/** Keeps ports open until the scope closes. */
+export const keepDoors: Effect.Effect<KeptDoors, never, Scope.Scope> = Effect.gen(function* () {
+  const scope = yield* Scope.Scope
+  const all = new Map<string, Door>()
+  const open: OpenDoor = Effect.fnUntraced(function* (key, options) {
+    const kept = all.get(key)
+    if (kept !== undefined) return kept
+    const door = yield* Scope.provide(openDoor({ ...options, key }), scope)
+    all.set(key, door)
+    return door
+  })
+  return { open, all }
+})
+
+// Hands requests on to the process that has taken over an address. Clients send
+// them on connections that they opened before.
+
+/** Sends requests to an address of this machine. Its certificate isn't checked: only a process of this user listens there. */
+export const forwardTo = (address: Address, isTls: boolean): Handler => {
+  const target = reachable(address)
+  const { unix } = address
+  const origin = `${isTls ? "https" : "http"}://${unix === undefined ? format(target) : target.host}`
+  Environment.goDirect([target.host])
+  return async (request) => {
+    const { pathname, search } = new URL(request.url)
+    const headers = new Headers(request.headers)
+    headers.delete("connection")
+    const options = {
+      method: request.method,
+      headers,
+      body: request.body,
+      redirect: "manual",
+      signal: request.signal,
+      // Bun's own: the answer goes on as it came.
+      decompress: false,
+      tls: { rejectUnauthorized: false },
+      ...(unix !== undefined && { unix }),
+    } as const
+    return fetch(`${origin}${pathname}${search}`, options).then(
+      ({ body, status, headers }) => new Response(body, { status, headers }),
+      () => Hold.refuse(request),
+    )
+  }
+}
 
 /** The first process's description of itself. */
 export const Facts = Schema.Struct({

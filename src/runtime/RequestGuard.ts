@@ -13,9 +13,78 @@
  * which the sender reads before the response to its delivery. So a request that
  * announces a trailer is refused before its body is read, and nothing is stored.
  */
-import { Effect, Latch } from "effect"
+import { readFile } from "node:fs/promises"
+import { Duration, Effect, Latch } from "effect"
+import { rounds } from "../event/Rounds.ts"
 import * as Problem from "./Problem.ts"
-import * as UnreadBody from "./UnreadBody.ts"
+
+// Frees memory without the collector, which is late by hundreds of megabytes under a flood of bodies.
+
+/** Frees the buffer of `bytes` now, unless something else has a part of it. They are empty from then on. */
+export const free = (bytes: Uint8Array): void => {
+  if (bytes.buffer instanceof ArrayBuffer && bytes.byteLength === bytes.buffer.byteLength) bytes.buffer.transfer(0)
+}
+
+/** The limit that a runtime has for the headers of a request, if it can't be set. */
+export const headerLimit =
+  "Deno" in globalThis ? "Deno takes 64 KiB and 128 headers, and has no other limit" : undefined
+
+// Reads and discards the rest of a refused request's body before its response is
+// sent.
+//
+// **Gotcha.** If a connection closes while its client still sends a body, the
+// client gets a reset, often before it has read the response: Node and Python
+// report a broken pipe, and a proxy answers 502. Bun discards the rest by itself
+// only on connections that stay open.
+
+/** Bytes of a body that are discarded. */
+export const maxDiscarded = 16 * 1024 * 1024
+/** Milliseconds after which the response is sent in any case, and after which it is sent if no byte comes. */
+const discardTimeout = 5_000
+const stallTimeout = 1_000
+/** Bodies that are discarded at the same time. Under a flood of 1 GiB a second they take 40 MiB. */
+const maxAtOnce = 64
+
+let discarding = 0
+
+/** The body of a request, or `undefined` if it has none, was read, or can't be discarded within the limits. */
+const unreadBody = ({ body, headers }: Request): ReadableStream<Uint8Array> | undefined => {
+  if (body === null || body.locked || discarding >= maxAtOnce) return undefined
+  const length = headers.get("content-length")
+  // Bun gives a CONNECT a body that never ends.
+  if (length === null) return headers.has("transfer-encoding") ? body : undefined
+  return Number(length) > maxDiscarded ? undefined : body
+}
+
+/** Discards a body within both limits. Reports whether it ended, or its connection did. */
+const discard = async (body: ReadableStream<Uint8Array>): Promise<boolean> => {
+  const reader = body.getReader()
+  let hasEnded = true
+  const giveUp = () => {
+    hasEnded = false
+    reader.cancel().catch(() => {})
+  }
+  const timer = setTimeout(giveUp, discardTimeout)
+  let stall = setTimeout(giveUp, stallTimeout)
+  discarding += 1
+  try {
+    for (let bytes = 0; ; ) {
+      const { done, value } = await reader.read()
+      if (done) return hasEnded
+      clearTimeout(stall)
+      stall = setTimeout(giveUp, stallTimeout)
+      bytes += value.byteLength
+      free(value)
+      if (bytes > maxDiscarded) giveUp()
+    }
+  } catch {
+    return true
+  } finally {
+    clearTimeout(timer)
+    clearTimeout(stall)
+    discarding -= 1
+  }
+}
 
 /** Handles a request. What it throws or rejects with is answered 500 and logged. */
 export type Handler = (request: Request) => Response | Promise<Response>
@@ -99,12 +168,12 @@ export const make = (
   }
   /** Sends a refusal once the rest of the body has come, so that the client reads it. */
   const answered = (own: Era, request: Request, response: Response): Response | Promise<Response> => {
-    const unread = response.status < 400 ? undefined : UnreadBody.unreadBody(request)
+    const unread = response.status < 400 ? undefined : unreadBody(request)
     if (unread === undefined) {
       done(own)
       return response
     }
-    return UnreadBody.discard(unread).then((hasEnded) => {
+    return discard(unread).then((hasEnded) => {
       // The runtime drops the rest of a body whose length it knows, and of a chunked one for as long as it comes.
       if (!hasEnded && !request.headers.has("content-length")) response.headers.set("connection", "close")
       done(own)
@@ -155,4 +224,55 @@ export const make = (
       return idle.await
     }),
   }
+}
+
+// Counts connections that ended because the runtime could not read a request:
+// neither Bun nor Deno reports them.
+//
+// For a minute, Linux remembers each connection that this side closed first
+// (TIME_WAIT). If the port has had no request for longer than a connection may be
+// idle, each of these ended without one. So a proxy that speaks something else is
+// seen within a few minutes. It costs nothing per request, and counts nothing while
+// requests come.
+
+/** How long Linux remembers a connection. */
+const remembered = Duration.minutes(1)
+/** The runtime closes idle connections this much late. */
+const margin = Duration.seconds(5)
+
+const tableOf = (name: string): Promise<string> => readFile(`/proc/self/net/${name}`, "utf8").catch(() => "")
+
+/** Counts the connections of a port that this side closed first in the last minute. Without `/proc` there are none. */
+export const closedAt = async (port: number): Promise<number> => {
+  const hex = port.toString(16).toUpperCase().padStart(4, "0")
+  const line = new RegExp(`^ *\\d+: [0-9A-F]+:${hex} \\S+ 06 `, "gm")
+  const tables = await Promise.all([tableOf("tcp"), tableOf("tcp6")])
+  return tables.reduce((sum, table) => sum + (table.match(line)?.length ?? 0), 0)
+}
+
+interface Watched {
+  readonly port: number
+  /** The number of requests since the start, of any kind. */
+  readonly requests: () => number
+  readonly idleTimeout: Duration.Duration
+  readonly closed?: (port: number) => Promise<number>
+}
+
+/** Calls `note` after each minute in which connections ended without a request. */
+export const watchUnreadable = (
+  { port, requests, idleTimeout, closed = closedAt }: Watched,
+  note: (count: number) => void,
+): Effect.Effect<never> => {
+  const needed = Duration.sum(Duration.sum(idleTimeout, margin), remembered)
+  let seen = requests()
+  let quiet = Duration.zero
+  const look = Effect.gen(function* () {
+    const now = requests()
+    quiet = now === seen ? Duration.sum(quiet, remembered) : Duration.zero
+    seen = now
+    if (Duration.isLessThan(quiet, needed)) return
+    const count = yield* Effect.promise(() => closed(port))
+    if (count > 0 && requests() === seen) note(count)
+  })
+  return Effect.delay(rounds("looking for unreadable requests", look, remembered), remembered)
 }

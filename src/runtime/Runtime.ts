@@ -10,21 +10,104 @@
  * `stop()` waits for as long as a half-sent body stalls, and Deno's `shutdown()`
  * cuts it off.
  */
+import { chmodSync, chownSync, lstatSync, readFileSync, renameSync, rmSync, type Stats } from "node:fs"
+import { connect } from "node:net"
 import { networkInterfaces } from "node:os"
 import process from "node:process"
-import { Duration, Effect, Option, Redacted, Schema, type Scope } from "effect"
+import { Context, Duration, Effect, Layer, Option, Redacted, Schema, type Scope } from "effect"
 import { type Address, all, format } from "../config/Address.ts"
 import type { Socket, Tls } from "../config/Config.ts"
 import * as BunPlatform from "./Bun.ts"
 import * as DenoPlatform from "./Deno.ts"
-import { codeOf } from "./ErrorCode.ts"
-import * as Generation from "./Generation.ts"
+import { codeOf } from "./Errors.ts"
+import { numberIn } from "./Files.ts"
+import { makeReception } from "./Hold.ts"
 import * as Holders from "./Holders.ts"
-import { type ListenerOptions, open, type PausableListener, type RetirableListener } from "./PausableListener.ts"
+import {
+  type ListenerOptions,
+  makeGeneration,
+  open,
+  type PausableListener,
+  type RetirableListener,
+} from "./PausableListener.ts"
 import type { Libc, Listener, ListenOptions, Platform } from "./Platform.ts"
-import * as Reception from "./Reception.ts"
 import * as RequestGuard from "./RequestGuard.ts"
-import * as UnixSocket from "./UnixSocket.ts"
+
+// A listener at a Unix socket, for a proxy on the same machine.
+//
+// It is bound under a name of its own, gets its mode and group, and is then
+// renamed to its path. So nobody connects before the rights are set, and a stale
+// file of a relay that was killed is replaced.
+//
+// **Gotcha.** Bun removes the name that a listener was bound under when it
+// closes, even if another process listens there by then.
+
+const statOf = (path: string): Stats | undefined => lstatSync(path, { throwIfNoEntry: false })
+
+const groupNumber = (group: string): number => {
+  const found = /^\d+$/.test(group) ? Number(group) : numberIn(readFileSync("/etc/group", "utf8"), group)
+  if (found === undefined) throw new Error(`there is no group "${group}" on this machine`)
+  return found
+}
+
+/** Calls `listen` with the name to bind. Throws if the path can't be listened on, or the rights can't be set. */
+const bindSocket = <A>(path: string, { mode, group }: Socket, listen: (name: string) => A): A => {
+  const gid = group === undefined ? undefined : groupNumber(group)
+  const name = `${path}.${process.pid}`
+  rmSync(name, { force: true })
+  const mask = process.umask(0o177)
+  try {
+    const listener = listen(name)
+    if (gid !== undefined) chownSync(name, process.geteuid?.() ?? -1, gid)
+    chmodSync(name, mode)
+    renameSync(name, path)
+    return listener
+  } catch (error) {
+    rmSync(name, { force: true })
+    throw error
+  } finally {
+    process.umask(mask)
+  }
+}
+
+/** Identifies the socket at a path, so that {@link remove} leaves a later one alone. */
+const socketIdentity = (path: string): number | undefined => statOf(path)?.ino
+
+/** Removes the socket if it is still the same one. */
+const removeSocket = (path: string, identity: number | undefined): void => {
+  if (identity !== undefined && socketIdentity(path) === identity) rmSync(path, { force: true })
+}
+
+/** Reports whether a listening socket was bound for this path. The kernel knows it by the name before it was renamed. */
+const isListed = (path: string): boolean => {
+  try {
+    const names = readFileSync("/proc/self/net/unix", "utf8")
+      .split("\n")
+      .map((line) => line.split(" ").at(-1) ?? "")
+    return names.some((name) => name.startsWith(`${path}.`) && /^\d+$/.test(name.slice(path.length + 1)))
+  } catch {
+    return false
+  }
+}
+
+/** Inspects a path. A socket is stale if nothing listens there. */
+const inspectSocket = (path: string): Effect.Effect<"free" | "stale" | "taken" | "no socket"> =>
+  Effect.suspend(() => {
+    const found = statOf(path)
+    if (found === undefined) return Effect.succeed("free")
+    if (!found.isSocket()) return Effect.succeed("no socket")
+    return Effect.callback<"stale" | "taken">((resume) => {
+      const socket = connect(path, () => {
+        socket.destroy()
+        resume(Effect.succeed("taken"))
+      })
+      socket.on("error", (error) => {
+        // A user who may not connect sees it in the kernel's list.
+        const isTaken = codeOf(error) !== "ECONNREFUSED" && isListed(path)
+        resume(Effect.succeed(isTaken ? "taken" : "stale"))
+      })
+    })
+  })
 
 const platform: Platform = "Deno" in globalThis ? DenoPlatform.make() : BunPlatform.make()
 
@@ -105,7 +188,7 @@ const whyNoSocket = (error: unknown, place: Place): ServeError => {
 const checkSocket = Effect.fnUntraced(function* (place: Place) {
   const { unix } = place.address
   if (unix === undefined) return
-  const found = yield* UnixSocket.inspect(unix)
+  const found = yield* inspectSocket(unix)
   if (found === "taken") {
     return yield* new ServeError({
       message: `${inWords(place)} is taken: another relay, or another program, listens there; stop it, or choose another path`,
@@ -168,12 +251,12 @@ const listenAt = (options: ListenOptions, socket: Socket = { mode: 0o660 }): Lis
   const { unix } = address
   if (unix === undefined) return platform.listen(options)
   const bound = (name: string) => platform.listen({ ...options, address: { ...address, unix: name } })
-  const listener = UnixSocket.bind(unix, socket, bound)
-  const identity = UnixSocket.identify(unix)
+  const listener = bindSocket(unix, socket, bound)
+  const identity = socketIdentity(unix)
   return {
     address,
     close: (force) => {
-      UnixSocket.remove(unix, identity)
+      removeSocket(unix, identity)
       return listener.close(force)
     },
   }
@@ -228,7 +311,7 @@ export const openDoor = Effect.fn("Runtime.openDoor")(function* (
   const report = (requestId: string, defect: unknown) => {
     run(Effect.annotateLogs(Effect.logError("a bug while answering a request", defect), { requestId }))
   }
-  const reception = Reception.make(options.whileHeld ?? (() => undefined))
+  const reception = makeReception(options.whileHeld ?? (() => undefined))
   let onRefused: Handling["onRefused"]
   const guard = RequestGuard.make(
     reception.handle,
@@ -239,7 +322,7 @@ export const openDoor = Effect.fn("Runtime.openDoor")(function* (
   let { tls } = options
   const idleTimeout = options.idleTimeout ?? usualIdleTimeout
   const listen = (own: ListenerOptions): RetirableListener => {
-    const generation = Generation.make(guard.handle)
+    const generation = makeGeneration(guard.handle)
     const listener = listenAt(
       {
         ...own,
@@ -419,3 +502,37 @@ export const stopItself: Effect.Effect<void> = Effect.sync(() => process.kill(pr
 
 /** For commands that stay until Ctrl-C, and have nothing to drain. */
 export const firstSignal = awaitSignal()
+
+// The certificate of the listener for deliveries, which a reload renews.
+//
+// **Guarantee.** No delivery is refused when it is: connections that are open
+// stay, and new ones get the new certificate.
+
+type Renew = (tls: Tls) => Effect.Effect<void, ServeError>
+
+/** The listener's certificate. `renew` fails with `ServeError`, and the old certificate stays. */
+export class ListenerTls extends Context.Service<
+  ListenerTls,
+  {
+    /** The one to listen with; absent where it is HTTP. */
+    readonly current: Effect.Effect<Tls | undefined>
+    readonly renew: Renew
+    /** Says how the listener takes another. It opens after all that can ask for it. */
+    readonly listening: (renew: Renew) => Effect.Effect<void>
+  }
+>()("relay/runtime/ListenerTls") {
+  static readonly layer = (tls: Tls | undefined): Layer.Layer<ListenerTls> =>
+    Layer.sync(ListenerTls, () => {
+      let current = tls
+      let take: Renew = () => Effect.void
+      return ListenerTls.of({
+        current: Effect.sync(() => current),
+        renew: (tls) =>
+          Effect.tap(
+            Effect.suspend(() => take(tls)),
+            () => Effect.sync(() => (current = tls)),
+          ),
+        listening: (renew) => Effect.sync(() => (take = renew)),
+      })
+    })
+}

@@ -1,7 +1,7 @@
 /**
- * A sink's certificates for TLS. A config holds what is in their files, but for
- * a file that could not be used when it was loaded: that is tried again when the
- * sink opens. They are checked first, because a client may silently ignore a
+ * A sink's certificates for TLS. The config holds the contents of their files. A
+ * file that could not be used when the config was loaded is read again when the sink
+ * opens. Certificates are checked first, because a client may silently ignore a
  * broken one.
  */
 import { readFileSync } from "node:fs"

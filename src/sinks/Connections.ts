@@ -71,7 +71,7 @@ const using = <C extends Connection, E>(
 /** The lane limits the batches in flight; it has a thousand at most. */
 const most = 1_000
 
-/** A connection for each use at a time; one that was idle for `timeToLive` is closed. */
+/** One connection for each concurrent use. A connection that was idle for `timeToLive` is closed. */
 export const pooled = <C extends Connection, E>(
   open: Effect.Effect<C, E, Scope.Scope>,
   timeToLive: Duration.Input,

@@ -2,17 +2,17 @@
  * Which sink an error belongs to that nobody caught, so that a bug of a client
  * library costs its sink and not the process.
  *
- * **Guarantee.** An error is given to a sink only where the async context or the
- * stack says so. Everything else, and whatever a journal's code is part of, is
- * nobody's here: the process has to end.
+ * **Guarantee.** An error is given to a sink only if the async context or the stack
+ * says so. Any other error, and any error that a journal's code is part of, belongs
+ * to nobody here: the process has to end.
  *
  * **Gotcha.** Bun calls the handler in the context of what threw, but not of a
- * promise that was rejected; Deno does so for promises only. So the stack is read
- * as well. It names libraries, which sinks may share: then all of these are meant.
+ * promise that was rejected; Deno does so for promises only. So the stack is read as
+ * well. It names libraries, which sinks may share: then all of these are meant.
  */
 import { AsyncLocalStorage } from "node:async_hooks"
 import { Effect, Fiber, type Scope } from "effect"
-import { containedBy } from "../runtime/Crash.ts"
+import { containedBy } from "../runtime/Errors.ts"
 
 /** An open sink. */
 export interface Owner {
@@ -41,7 +41,7 @@ export const as =
       }),
     )
 
-/** The last of its type stays known after its scope: what it left behind may still fail. */
+/** The last owner of its type stays known after its scope, because work that it left behind may still fail. */
 export const register = (owner: Owner): Effect.Effect<unknown, never, Scope.Scope> =>
   Effect.acquireRelease(
     Effect.sync(() => owners.add(owner)),
@@ -79,7 +79,7 @@ export const culprits = (
   return frames.some(isOurs) ? [] : [owner]
 }
 
-/** Gives an error that nobody caught to whom it belongs; false where that is nobody. */
+/** Gives an uncaught error to its owner. Returns false if it has none. */
 export const contain = (error: unknown): boolean => {
   const found = culprits(error instanceof Error ? (error.stack ?? "") : "", context.getStore())
   for (const owner of found) within(undefined, () => owner.broke(error))

@@ -2,8 +2,12 @@
 import { Effect, Schema } from "effect"
 import * as Address from "../config/Address.ts"
 import { oneOf, textOrShapeOr } from "../config/schema/Keys.ts"
+import type { Entry } from "../event/Entry.ts"
+import { eventTypes, resource } from "../event/EventType.ts"
+import { type Header, identity, provenance } from "../formats/CloudEvents.ts"
+import * as Template from "../formats/Template.ts"
 
-/** Says what is wrong with a text that is no host and port; `thing` is what the config calls it. */
+/** Says why a text is not a host and port. `thing` is the config's name for it. */
 export const hostProblem =
   (thing: string, example: string) =>
   (text: string): string | undefined => {
@@ -34,12 +38,12 @@ export const hosts = (thing: string, example: string, description: string, none:
     .check(Schema.isMinLength(1, { message: none }))
 }
 
-/** The template of the key by which `order` keeps events apart. The lane reads it too. */
+/** The template of the key: `order` keeps the events of one key in order. The lane reads it too. */
 export const key = textOrShapeOr("A template over the envelope: what `order` keeps apart", "{{account_id}}")
 
 type Headers = Readonly<Record<string, string>>
 
-/** Headers of the config's own, by name; their values are templates. `problem` is what a broker has against some. */
+/** The config's own headers, by name. Their values are templates. `problem` reports headers that a broker refuses. */
 export const headers = (problem: (headers: Headers) => Schema.FilterIssue | undefined = () => undefined) =>
   Schema.Record(Schema.String, Schema.String.annotate({ template: true, shown: true }))
     .annotate({ description: "Headers beside those of the relay; values may hold placeholders", headerNames: true })
@@ -52,3 +56,52 @@ export const format = oneOf(
   ["raw", "cloudevents"],
   "raw",
 )
+
+// The headers of a message to a broker: the relay's facts about the event, the sender's, and the config's own.
+
+/** The part of a config that shapes headers; the values of its own are templates. */
+interface Shape {
+  readonly format: "raw" | "cloudevents"
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** The differences between brokers. */
+interface Broker {
+  /** Whether a value may be any text, or must fit into a header of one line. */
+  readonly values: "text" | "header"
+  /** Stand before the others with `raw`. */
+  readonly raw: ReadonlyArray<Header>
+  /** CloudEvents' binary mode, in this broker's binding. */
+  readonly cloudEvent: (entry: Entry) => ReadonlyArray<Header>
+}
+
+/** The content type of the signed bytes. */
+export const jsonHeader: Header = ["content-type", "application/json"]
+
+/** Sets a header of the config. It replaces one of ours that has the same name. */
+const set = (headers: Array<Header>, header: Header): void => {
+  const at = headers.findIndex(([name]) => name === header[0])
+  headers[at === -1 ? headers.length : at] = header
+}
+
+/** Returns a function that makes the headers of an event. That function throws if a template throws. */
+export const sentHeaders = (config: Shape, { values, raw, cloudEvent }: Broker) => {
+  const own = Object.entries(config.headers).map(([name, value]) => [name, Template.compile(value, values)] as const)
+  const fit = values === "header" ? Template.escapeHeader : undefined
+  return (entry: Entry): ReadonlyArray<Header> => {
+    const headers = config.format === "raw" ? [...raw, ...identity(entry, fit)] : [...cloudEvent(entry)]
+    headers.push(...provenance(entry, fit))
+    for (const [name, value] of own) set(headers, [name, value.render(entry)])
+    return headers
+  }
+}
+
+// The names that a template gives to events of the known types: for advice, before there is an event.
+
+const placeholder = /\{\{\s*(type|resource)\s*\}\}/g
+
+/** Topics or subjects of events of these types; none if the template needs more than the type. */
+export const foreseeable = (template: string, types: ReadonlyArray<string> = eventTypes): ReadonlyArray<string> => {
+  const nameOf = (type: string) => template.replace(placeholder, (_, key) => (key === "type" ? type : resource(type)))
+  return template.replace(placeholder, "").includes("{{") ? [] : [...new Set(types.map(nameOf))]
+}

@@ -1,10 +1,10 @@
-/** Renders events for a sink; one that can't be rendered is rejected by itself. */
+/** Renders events for a sink. An event that can't be rendered is rejected by itself. */
 import { Array as Arr, Effect, Result } from "effect"
 import type { Entry } from "../event/Entry.ts"
 import * as Rendering from "../formats/Rendering.ts"
 import { type Failures, passed, rejected, type Sink, type SinkError } from "./Sink.ts"
 
-/** The result of `make`; what a template throws is a rejection. */
+/** The result of `make`. An error that a template throws is a rejection. */
 export const rendered = <A>(make: () => A): Result.Result<A, SinkError> =>
   Result.mapError(Rendering.attempt(make), ({ message }) => rejected(message))
 

@@ -1,8 +1,62 @@
 /** A service's own words, for messages that people read. */
 import { Predicate, Redacted } from "effect"
 import * as Terminal from "../formats/Terminal.ts"
-import type { Keep } from "./http/KeptAnswer.ts"
 import { masked } from "./Sink.ts"
+
+// The text of an answer to a failed attempt, as it is kept with the attempt.
+//
+// **Guarantee.** It has at most {@link longestKept} bytes and none of the sink's own secrets: many
+// receivers repeat the request in an answer, headers included. Parts of an event that they repeat
+// are kept.
+
+/** Bytes of UTF-8. */
+export const longestKept = 2_048
+
+/** A shorter text occurs in answers by chance. */
+const shortestSecret = 8
+/** The lower limit for the parts of a URL and of a header: most are words. */
+const shortestPart = 12
+
+/** All texts of a config that are never shown. */
+const secretsIn = (value: unknown): ReadonlyArray<string> => {
+  if (Redacted.isRedacted(value)) {
+    const text = Redacted.value(value)
+    return typeof text === "string" ? [text] : []
+  }
+  return Predicate.isObject(value) || Array.isArray(value) ? Object.values(value).flatMap(secretsIn) : []
+}
+
+/** A receiver may repeat these parts of a secret: a header without `Bearer`, a URL's path, query and their parts. */
+const partsOf = (secret: string): ReadonlyArray<string> => {
+  const fixed = secret.split(/\{\{.*?\}\}/)
+  const words = fixed.flatMap((text) => text.replace(/^https?:\/\/[^/?#]*/i, "").split(/\s+/))
+  return [
+    ...fixed.filter((text) => text.length >= shortestSecret),
+    ...words.flatMap((word) => [word, ...word.split(/[/?&=]/)]).filter((part) => part.length >= shortestPart),
+  ]
+}
+
+/** Cuts a text to its first bytes. A text that was cut ends in `…`. */
+const cutKept = (text: string): string => {
+  const bytes = Buffer.from(text)
+  if (bytes.length <= longestKept) return text
+  const mark = "…"
+  // A decoder that expects more keeps a character that is cut in two to itself.
+  return new TextDecoder().decode(bytes.subarray(0, longestKept - Buffer.byteLength(mark)), { stream: true }) + mark
+}
+
+export type Keep = (text: string, token?: Redacted.Redacted<string>) => Redacted.Redacted<string> | undefined
+
+/** Keeps answers to a sink of this config, less the token that it was sent; `undefined` for one without any text. */
+export const keeper = (config: unknown): Keep => {
+  const hidden = [...new Set(secretsIn(config).flatMap(partsOf))].sort((one, other) => other.length - one.length)
+  return (text, token) => {
+    const own = secretsIn(token).filter((secret) => secret !== "")
+    const shown = [...own, ...hidden].reduce((text, secret) => text.replaceAll(secret, masked), text)
+    // NUL is what not every journal can store.
+    return shown.trim() === "" ? undefined : Redacted.make(cutKept(shown.replaceAll("\u0000", "\ufffd")))
+  }
+}
 
 /** The longest text that is kept, in code units. */
 const longest = 500
@@ -14,7 +68,7 @@ export const oneLine = (text: string): string => {
   return shown.length <= longest ? shown : `${shown.slice(0, longest - 1).toWellFormed()}…`
 }
 
-/** Shorter parts of what was sent occur in any text. */
+/** Shorter parts of the request occur in any text. */
 const shortestSent = 3
 
 /** The parts of a text that stand alone in it: lines, and what follows a name. */
@@ -87,7 +141,7 @@ export const spokenIn = (answer: string): string => {
 
 /**
  * A receiver's own words, as a message shows them: one line, without the sink's secrets, without addresses, and
- * without `sent`, the parts of what it was sent that it may repeat. Empty if it said nothing.
+ * without the parts of the request (`sent`) that it may repeat. Empty if it said nothing.
  */
 export const ownWords = (keep: Keep, text: string, sent: ReadonlyArray<string>): string => {
   const kept = keep(text)

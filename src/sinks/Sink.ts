@@ -1,10 +1,10 @@
 /**
  * Defines a sink: all that an implementer must know.
  *
- * A sink sends batches and reports only what it saw. It does not retry, log,
- * count or remember: the lane does, by the `reason` of the error. The recipe "Add a
- * sink" in ARCHITECTURE.md lists the steps; `test/contract/sinkContract.ts` holds a
- * sink to what is written here.
+ * A sink sends batches and reports only what it saw. It does not retry, log, count
+ * or remember: the lane does, guided by the `reason` of the error. The recipe "Add a
+ * sink" in ARCHITECTURE.md lists the steps; `test/contract/sinkContract.ts` checks
+ * that a sink keeps the rules below.
  */
 import { Effect, type Redacted, Schema, type Scope } from "effect"
 import type { ConfiguredType } from "../config/schema/ConfiguredTypes.ts"
@@ -13,7 +13,9 @@ import { unquoted } from "../event/Quoted.ts"
 
 const said = {
   message: Schema.String,
-  /** The receiver's answer, as far as it is kept. It may repeat what it was sent: it is shown where payloads are. */
+  /**
+   * The part of the receiver's answer that is kept. It may repeat the request, so it is shown only where payloads are.
+   */
   answer: Schema.optionalKey(Schema.RedactedFromValue(Schema.String)),
   /** The answer's code: the status of HTTP, the reply of SMTP. */
   code: Schema.optionalKey(Schema.Int),
@@ -40,7 +42,7 @@ export class DeliveryRejected extends Schema.TaggedError<DeliveryRejected>()("De
   ofEvent: Schema.optionalKey(Schema.Boolean),
 }) {}
 
-/** Nothing is accepted until a person acts: the lane pauses, probes, and shows the message. */
+/** The receiver accepts nothing until a person acts: the lane pauses, probes, and shows the message. */
 export class SinkMisconfigured extends Schema.TaggedError<SinkMisconfigured>()("SinkMisconfigured", said) {}
 
 /** The longest message, in code units: it is kept in the journal, the log and `status`. */
@@ -88,7 +90,7 @@ export const unacceptable = (message: string, more?: More): SinkError =>
 export const misconfigured = (message: string, more?: More): SinkError =>
   new SinkError({ reason: new SinkMisconfigured({ message, ...more }) })
 
-/** Returns the error without what the receiver answered: where that may repeat what must not be stored. */
+/** Returns the error without the receiver's answer, for places that must not store parts of a request. */
 export const withoutAnswer = ({ reason }: SinkError): SinkError => {
   const { answer: _, message, ...rest } = Schema.encodeSync(Reason)(reason)
   return new SinkError({ reason: Schema.decodeSync(Reason)({ ...rest, message: unquoted(message) }) })
@@ -96,7 +98,7 @@ export const withoutAnswer = ({ reason }: SinkError): SinkError => {
 
 /** Failures by index in the batch; empty when every event was sent. */
 export interface Failures extends ReadonlyMap<number, SinkError> {
-  /** The code of the answer to what was sent, where there is one: the status of HTTP. */
+  /** The code of the answer, if there is one: the status of HTTP. */
   readonly code?: number
 }
 /** Every event was sent. */
@@ -114,7 +116,7 @@ export const passed = Effect.succeed(allSent)
 /** After a final failure the next event of the same key may be sent. */
 export const isFinal = ({ reason }: SinkError): boolean => reason._tag === "DeliveryRejected"
 
-/** An open sink. What is interrupted must not send later, because the lane sends the batch again. */
+/** An open sink. An interrupted call must not send later, because the lane sends the batch again. */
 export interface Sink {
   /** Limits of a batch. An event larger than `maxBytes` is sent alone. */
   readonly batch: {
@@ -127,9 +129,9 @@ export interface Sink {
     readonly isAwaited?: boolean
   }
   /**
-   * Sends a batch in its order. Success means that the sink has stored it,
-   * except for the failures; failing means that nothing is known to be stored.
-   * A timeout interrupts it, unless it `isAwaited`, and the lane treats that as `DeliveryFailed`.
+   * Sends a batch in its order. Success means that the sink has stored it, except for the failures. A failure means
+   * that nothing is known to be stored. A timeout interrupts the call, unless it `isAwaited`, and the lane treats that
+   * as `DeliveryFailed`.
    */
   send(batch: ReadonlyArray<Entry>): Effect.Effect<Failures, SinkError>
   /** Tests the connection without sending an event, for `validate` and `doctor`. */
@@ -138,7 +140,7 @@ export interface Sink {
   readonly advise?: (limits: Limits) => Effect.Effect<ReadonlyArray<string>, SinkError>
 }
 
-/** The relay's own limits, for a sink to compare with those of its receiver. */
+/** The relay's own limits, which a sink compares with its receiver's. */
 export interface Limits {
   /** The largest body that any webhook accepts, in bytes. */
   readonly maxBody: number
@@ -148,26 +150,25 @@ export interface Limits {
 
 /** Shows an event or a batch as it would be sent: a JSON object with the sink's own keys. */
 export type Preview = Readonly<Record<string, unknown>>
-/** Stands in a {@link Preview} where a secret is. */
+/** Replaces each secret in a {@link Preview}. */
 export const masked = "***"
 
-/** A type of sink: its config's schema, and what is made of a config. */
+/** A type of sink: the schema of its config, and how a config becomes a sink. */
 export interface SinkType<Config> extends ConfiguredType<Config> {
   /** Opens a sink; it is closed with the scope. */
   open(config: Config): Effect.Effect<Sink, SinkError, Scope.Scope>
   /**
-   * Shows what a batch would be sent as, a JSON object each; opens nothing. The
-   * secrets of the config are {@link masked} already. It is shown to people and
-   * kept in golden files.
+   * Shows how a batch would be sent, as one JSON object for each message. Opens nothing. The secrets of the config are
+   * {@link masked} already. People see it, and golden files keep it.
    */
   preview(config: Config, batch: ReadonlyArray<Entry>): ReadonlyArray<Preview>
   /** Whether the events of a batch go out in one message, whose body and idempotency key are the batch's. */
   isBatched?(config: Config): boolean
   /** The packages that it sends by, as a stack trace names them; `@aws-sdk/` stands for all that begin so. See `Containment.ts`. */
   readonly libraries?: ReadonlyArray<string>
-  /** The name of the system in OpenTelemetry's conventions, where they don't call it what the config does. */
+  /** The name of the system in OpenTelemetry's conventions, if it differs from the config's name for it. */
   readonly messagingSystem?: string
 }
 
-/** A type whose config only its own schema knows: what comes out of `config` is what goes into `open`. */
+/** A type whose config only its own schema knows: the output of `config` is the input of `open`. */
 export type AnySinkType = SinkType<unknown>

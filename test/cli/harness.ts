@@ -6,7 +6,7 @@ import { join } from "node:path"
 import { Console, Effect } from "effect"
 import { run } from "../../src/cli/Cli.ts"
 import { report } from "../../src/cli/support/exitReport.ts"
-import { Columns } from "../../src/cli/support/layout.ts"
+import { Columns } from "../../src/cli/support/output.ts"
 import { Program } from "../../src/cli/support/Program.ts"
 import { services } from "../../src/runtime/Process.ts"
 

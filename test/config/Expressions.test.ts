@@ -2,11 +2,11 @@
 import { describe, expect, test } from "bun:test"
 import { Effect, Result } from "effect"
 import { load } from "../../src/config/load/Load.ts"
-import * as OrderKey from "../../src/formats/OrderKey.ts"
 import * as Rendering from "../../src/formats/Rendering.ts"
+import { orderKey } from "../../src/formats/Template.ts"
 import { decide } from "../../src/ingest/Decide.ts"
 import { journalTypes } from "../../src/journal/Journals.ts"
-import * as RoutingTable from "../../src/routing/RoutingTable.ts"
+import { makeTable } from "../../src/routing/Router.ts"
 import { hmac } from "../../src/runtime/Runtime.ts"
 import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
 import { bytes, entry, envelope } from "../sinks/samples.ts"
@@ -84,7 +84,7 @@ describe("an event for which an expression fails", () => {
     const { config } = await loaded({ where: "length(data.object.tags) > `1`" })
     const [webhook] = config.webhooks
     if (webhook === undefined) throw new Error("the config has a webhook")
-    return decide(event(object).event, webhook, RoutingTable.make(config, hmac))
+    return decide(event(object).event, webhook, makeTable(config, hmac))
   }
 
   test("is quarantined by a condition, with the place, while others are routed", async () => {
@@ -103,7 +103,7 @@ describe("an event for which an expression fails", () => {
     const { config } = await loaded({ key: "upper(data.object.id)" })
     const [sink] = config.sinks
     if (sink === undefined) throw new Error("the config has a sink")
-    const keyOf = OrderKey.compile(sink)
+    const keyOf = orderKey(sink)
     expect(keyOf(event({ id: "a" }))).toBe("A")
     expect(Rendering.attempt(() => keyOf(event({ id: 5 })))).toMatchObject(
       Result.fail({

@@ -1,7 +1,7 @@
 /** When a sender counts as silent: by duration, and by the hours that count. */
 import { describe, expect, test } from "bun:test"
 import { Duration } from "effect"
-import { type SilentAfter, silentAt } from "../../src/config/SilentAfter.ts"
+import { type SilentAfter, silentAt } from "../../src/config/Config.ts"
 
 const at = (time: string): number => Date.parse(time)
 const silent = (since: string, silentAfter: SilentAfter): string =>

@@ -4,7 +4,7 @@ import { maxInFlight } from "../../src/config/Config.ts"
 import { type Refusal, reasons, refusals } from "../../src/ingest/Answers.ts"
 import { maxArriving } from "../../src/ingest/Bodies.ts"
 import { closing } from "../../src/runtime/Problem.ts"
-import { maxDiscarded } from "../../src/runtime/UnreadBody.ts"
+import { maxDiscarded } from "../../src/runtime/RequestGuard.ts"
 import { readPage } from "../lib/docs.ts"
 
 const page = readPage("docs/reference/responses.md")

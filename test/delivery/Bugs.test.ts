@@ -3,7 +3,7 @@ import { describe, expect } from "bun:test"
 import { Cause, Duration, Effect, Layer, Logger } from "effect"
 import type { LaneConfig } from "../../src/config/Config.ts"
 import { Lanes } from "../../src/delivery/Lanes.ts"
-import * as Key from "../../src/formats/OrderKey.ts"
+import { orderKey } from "../../src/formats/Template.ts"
 import { allSent, DeliveryRejected, type Failures, type Sink, SinkError } from "../../src/sinks/Sink.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
 import { whole } from "../journal/whole.ts"
@@ -63,7 +63,7 @@ describe("an event whose key can't be made", () => {
         ).toEqual([[4, ["can't be rendered: what stands at /data/object is nested more than 1000 levels deep"]]])
         expect(sorted(sink.delivered)).toEqual([1, 2, 3, 5, 6, 7])
         expect(yield* statusOf("sink")).toMatchObject({ condition: "running", backlog: 0 })
-      }).pipe(Effect.provide(relay([{ ...spec("sink", sink.sink, template), key: Key.compile({ ...template }) }])))
+      }).pipe(Effect.provide(relay([{ ...spec("sink", sink.sink, template), key: orderKey({ ...template }) }])))
     })
 
     it.effect(`by a bug is a dead letter, the log has the cause, and the others continue: ${what}`, () => {

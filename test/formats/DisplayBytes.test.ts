@@ -1,13 +1,13 @@
 import { describe, expect, test } from "bun:test"
-import { show } from "../../src/formats/DisplayBytes.ts"
+import { displayBytes } from "../../src/formats/Rendering.ts"
 import { bytes } from "../sinks/samples.ts"
 
 describe("bytes are shown", () => {
   test("as JSON where that loses nothing, as text where it would, and else as base64", () => {
-    expect(show(bytes('{"a":[1,null]}'))).toEqual({ a: [1, null] })
+    expect(displayBytes(bytes('{"a":[1,null]}'))).toEqual({ a: [1, null] })
     for (const text of ['{"a": 1}', '{"a":1.0}', '{"a":1,"a":2}', "[12345678901234567890]", "plain", "", "\ufeff{}"]) {
-      expect(show(bytes(text))).toBe(text)
+      expect(displayBytes(bytes(text))).toBe(text)
     }
-    expect(show(Uint8Array.of(0x7b, 0xff))).toEqual({ base64: "e/8=" })
+    expect(displayBytes(Uint8Array.of(0x7b, 0xff))).toEqual({ base64: "e/8=" })
   })
 })

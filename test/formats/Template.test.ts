@@ -1,7 +1,6 @@
 import { beforeAll, describe, expect, test } from "bun:test"
 import { Effect } from "effect"
 import * as Numbers from "../../src/event/Numbers.ts"
-import { show } from "../../src/formats/DisplayBytes.ts"
 import * as Jmespath from "../../src/formats/jmespath/Jmespath.ts"
 import * as Rendering from "../../src/formats/Rendering.ts"
 import * as Template from "../../src/formats/Template.ts"
@@ -278,7 +277,7 @@ describe("what is nested too deep to be written", () => {
 
   test("is shown as it is written", () => {
     const { body } = nested(100_000).event
-    expect(show(body)).toBe(Buffer.from(body).toString())
+    expect(Rendering.displayBytes(body)).toBe(Buffer.from(body).toString())
   })
 
   test("leaves a bug a bug", () => {

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test"
-import * as SenderAddress from "../../src/ingest/SenderAddress.ts"
+import { senderAddress } from "../../src/ingest/Ingest.ts"
 
 const of = (value: string, header?: string) =>
-  SenderAddress.of(new Request("http://relay.example/", { headers: { "X-Forwarded-For": value } }), header)
+  senderAddress(new Request("http://relay.example/", { headers: { "X-Forwarded-For": value } }), header)
 
 test("the last address in the header counts, and a text that is not an address doesn't", () => {
   for (const [value, expected] of [

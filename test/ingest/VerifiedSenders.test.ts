@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test"
-import * as VerifiedSenders from "../../src/ingest/VerifiedSenders.ts"
+import { makeVerifiedSenders, mostVerified } from "../../src/ingest/Ingest.ts"
 
 test("an address is verified by its last delivery alone, and an unknown one never", () => {
-  const { has, note } = VerifiedSenders.make()
+  const { has, note } = makeVerifiedSenders()
   expect(has("198.51.100.7")).toBe(false)
   note("198.51.100.7", true)
   expect(has("198.51.100.7")).toBe(true)
@@ -13,10 +13,10 @@ test("an address is verified by its last delivery alone, and an unknown one neve
 })
 
 test("of too many addresses the one that delivered longest ago is forgotten", () => {
-  const { has, note } = VerifiedSenders.make()
+  const { has, note } = makeVerifiedSenders()
   note("first", true)
   note("second", true)
   note("first", true)
-  for (let count = 2; count <= VerifiedSenders.most; count += 1) note(String(count), true)
+  for (let count = 2; count <= mostVerified; count += 1) note(String(count), true)
   expect([has("first"), has("second"), has("2")]).toEqual([true, false, true])
 })

@@ -1,7 +1,7 @@
 /** Ingest as a restart finds it: nothing was received, and the journal may have deliveries. */
 import { Context, Effect, Layer, Redacted } from "effect"
 import { Ingest } from "../../src/ingest/Ingest.ts"
-import { LastDeliveries } from "../../src/ingest/LastDeliveries.ts"
+import { LastDeliveries } from "../../src/ingest/SenderSilence.ts"
 import type { Archive } from "../../src/journal/Archive.ts"
 import type { Journal } from "../../src/journal/Journal.ts"
 import { activeConfig } from "../lib/activeConfig.ts"

@@ -4,7 +4,7 @@
  */
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
-import { sha256 } from "../../src/event/Sha256.ts"
+import { sha256 } from "../../src/event/IdempotencyKey.ts"
 
 /** Strings that a receiver, a sender or the relay may fill with a person's data. */
 const places = ["name", "middle", "end", "signature", "trace", "problem", "answer", "quoted", "key"] as const

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test"
 import { existsSync } from "node:fs"
 import { join } from "node:path"
-import { embedded } from "../../src/config/load/Defaults.ts"
+import { embedded } from "../../src/config/load/ConfigText.ts"
 import { readPage } from "../lib/docs.ts"
 import { deadLinks, deadNames, linksOf, reachedFrom } from "../lib/links.ts"
 import { root } from "../lib/programs.ts"

@@ -4,7 +4,7 @@ import { join, relative } from "node:path"
 import process from "node:process"
 import { Effect } from "effect"
 import { load } from "../../src/config/load/Load.ts"
-import * as FileIdentity from "../../src/runtime/FileIdentity.ts"
+import { fileIdentity } from "../../src/runtime/Files.ts"
 import { config, options } from "../config/fixture.ts"
 import { temporaryRoot } from "../lib/temporaryRoot.ts"
 
@@ -22,7 +22,7 @@ const saidOf = (path: string) => {
   const text = config({ journal: { path: journal }, sinks: { audit: { type: "file", path } } })
   const files = { "relay.config.json": text }
   return Effect.runPromise(
-    load("relay.config.json", { ...options(files), fileOf: FileIdentity.of }).pipe(
+    load("relay.config.json", { ...options(files), fileOf: fileIdentity }).pipe(
       Effect.match({
         onSuccess: () => "",
         onFailure: ({ diagnostics }) => diagnostics.map(({ message }) => message).join(),

@@ -5,7 +5,6 @@ import type { Socket } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Effect } from "effect"
-import * as HttpPools from "../../src/runtime/HttpPools.ts"
 import * as HttpTransport from "../../src/runtime/HttpTransport.ts"
 import { lacking, makeAuthority } from "../lib/authority.ts"
 import { it } from "../lib/effect.ts"
@@ -15,7 +14,7 @@ import { serveTls } from "../sinks/receiver.ts"
 describe("the pool of a request", () => {
   const made = () => {
     let now = 0
-    const pools = HttpPools.make(() => now)
+    const pools = HttpTransport.makePools(() => now)
     const after = (millis: number) => {
       now += millis
       return pools.next()

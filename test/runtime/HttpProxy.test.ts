@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import { once } from "node:events"
 import { type AddressInfo, createServer } from "node:net"
 import process from "node:process"
-import { isItsOwn, proxyFor, refusedTunnel } from "../../src/runtime/HttpProxy.ts"
+import { isItsOwn, proxyFor, refusedTunnel } from "../../src/runtime/HttpTransport.ts"
 
 const variables = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"].flatMap((name) => [name, name.toLowerCase()])
 const before = variables.map((name) => [name, process.env[name]] as const)

@@ -1,9 +1,9 @@
 import { expect, test } from "bun:test"
 import { join } from "node:path"
-import { localUser, nameIn } from "../../src/runtime/LocalUser.ts"
+import { localUser, nameIn } from "../../src/runtime/Files.ts"
 import { denoBinary, root } from "../lib/programs.ts"
 
-const module = join(root, "src/runtime/LocalUser.ts")
+const module = join(root, "src/runtime/Files.ts")
 
 /** The user as another process sees it. */
 const seen = (command: ReadonlyArray<string>, env: Readonly<Record<string, string>>): string =>

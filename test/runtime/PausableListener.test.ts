@@ -2,9 +2,7 @@ import { expect } from "bun:test"
 import { Duration, Effect, Exit } from "effect"
 import type { Address } from "../../src/config/Address.ts"
 import * as BunPlatform from "../../src/runtime/Bun.ts"
-import * as Generation from "../../src/runtime/Generation.ts"
-import { open } from "../../src/runtime/PausableListener.ts"
-import * as SharedPort from "../../src/runtime/SharedPort.ts"
+import { listeningSockets, makeGeneration, open } from "../../src/runtime/PausableListener.ts"
 import { it } from "../lib/effect.ts"
 
 const platform = BunPlatform.make()
@@ -15,7 +13,7 @@ const numbered = Effect.fnUntraced(function* (address: Address) {
   const listener = yield* open(
     (own) => {
       const text = String(++number)
-      const generation = Generation.make(() => new Response(text))
+      const generation = makeGeneration(() => new Response(text))
       const { handle: handler } = generation
       return { ...platform.listen({ ...own, tls: undefined, handler, maxBody: 1024, idleTimeout: 60 }), generation }
     },
@@ -30,7 +28,7 @@ it.live("a listener that was replaced asks its clients to connect anew, and is g
   Effect.gen(function* () {
     const { address, replace } = yield* numbered(anywhere)
     const libc = platform.libc()
-    const sockets = () => SharedPort.listening(libc, address.port).length
+    const sockets = () => listeningSockets(libc, address.port).length
     const get = Effect.promise(async () => {
       const response = await fetch(`http://127.0.0.1:${address.port}/`)
       return `${await response.text()} ${response.headers.get("connection") ?? "stays"}`
@@ -61,7 +59,7 @@ it.live("of several that were replaced only the newest gets new connections, als
       yield* replace(libc)
       yield* Effect.sleep("10 millis")
     }
-    while (SharedPort.listening(libc, address.port).length > 1) yield* ask
+    while (listeningSockets(libc, address.port).length > 1) yield* ask
     yield* ask
     expect([...answers]).toEqual(["7"])
   }),

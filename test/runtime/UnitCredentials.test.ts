@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { mkdirSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
-import * as UnitCredentials from "../../src/runtime/UnitCredentials.ts"
+import { unitCredentials } from "../../src/runtime/Files.ts"
 import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 
 /** The credentials by the units in a directory for each of systemd's. */
@@ -11,7 +11,7 @@ const of = (files: Readonly<Record<string, string>>) => {
     mkdirSync(dirname(join(directory, name)), { recursive: true })
     writeFileSync(join(directory, name), text)
   }
-  return UnitCredentials.of(
+  return unitCredentials(
     "relay.service",
     ["etc", "usr"].map((root) => join(directory, root)),
   )

@@ -2,8 +2,8 @@
 import { describe, expect } from "bun:test"
 import { Duration, Effect } from "effect"
 import { TestClock } from "effect/testing"
+import { closedAt, watchUnreadable } from "../../src/runtime/RequestGuard.ts"
 import * as Runtime from "../../src/runtime/Runtime.ts"
-import * as UnreadableRequests from "../../src/runtime/UnreadableRequests.ts"
 import * as Raw from "../e2e/http/Raw.ts"
 import { it } from "../lib/effect.ts"
 
@@ -36,7 +36,7 @@ describe("connections without a request", () => {
       expect(requests()).toBe(1)
       let closed = 0
       while (closed < unreadable.length) {
-        closed = yield* Effect.promise(() => UnreadableRequests.closedAt(address.port))
+        closed = yield* Effect.promise(() => closedAt(address.port))
       }
       expect(closed).toBe(unreadable.length)
     }),
@@ -45,7 +45,7 @@ describe("connections without a request", () => {
   const watching = Effect.fnUntraced(function* (requests: () => number) {
     const noted: Array<number> = []
     const watched = { port: 1, requests, idleTimeout: Duration.seconds(60), closed: () => Promise.resolve(4) }
-    yield* Effect.forkChild(UnreadableRequests.watch(watched, (count) => void noted.push(count)))
+    yield* Effect.forkChild(watchUnreadable(watched, (count) => void noted.push(count)))
     yield* Effect.yieldNow
     return noted
   })

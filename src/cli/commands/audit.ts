@@ -5,7 +5,7 @@ import type { AuditRecord } from "../../admin/Api.ts"
 import { ask } from "../support/adminClient.ts"
 import { given, Json, limit, text } from "../support/flags.ts"
 import { headedTable, instant, print, printJson, say, width } from "../support/output.ts"
-import { timesOf } from "../support/parseTime.ts"
+import { timesOf } from "../support/values.ts"
 
 const resultOf = ({ result, note }: AuditRecord): string => (note === "" ? result : `${result}: ${note}`)
 

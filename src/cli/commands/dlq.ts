@@ -4,9 +4,9 @@ import { Argument, Command } from "effect/cli"
 import type { Replayed, Selection } from "../../admin/Api.ts"
 import { quarantine } from "../../event/Event.ts"
 import * as DeadLetterId from "../../journal/DeadLetterId.ts"
-import { ask } from "../support/adminClient.ts"
-import { attemptRows } from "../support/attempts.ts"
+import { ask, withProgressBar } from "../support/adminClient.ts"
 import { failed, usage } from "../support/CommandError.ts"
+import { attemptRows } from "../support/eventReport.ts"
 import { given, Json, limit, text, toggle } from "../support/flags.ts"
 import {
   count,
@@ -21,7 +21,6 @@ import {
   table,
   width,
 } from "../support/output.ts"
-import { withProgressBar } from "../support/progressBar.ts"
 import { preview } from "../support/replayReport.ts"
 import { letterFlags, rate, selectionOf } from "../support/selection.ts"
 

@@ -8,14 +8,19 @@ import { Command } from "effect/cli"
 import { failed } from "../support/CommandError.ts"
 import { checkJournal } from "../support/checkJournal.ts"
 import { checkSinks, type SinkCheck } from "../support/checkSinks.ts"
-import { certificates } from "../support/doctor/certificateFindings.ts"
-import { clients } from "../support/doctor/clientFindings.ts"
-import { clock } from "../support/doctor/clockFindings.ts"
-import { disk } from "../support/doctor/diskFindings.ts"
-import { type Finding, type Findings, finder, type Verdict } from "../support/doctor/Finding.ts"
-import { holding } from "../support/doctor/journalFindings.ts"
-import { ports } from "../support/doctor/portFindings.ts"
-import { secrets } from "../support/doctor/secretFindings.ts"
+import {
+  certificates,
+  clients,
+  clock,
+  disk,
+  type Finding,
+  type Findings,
+  finder,
+  holding,
+  ports,
+  secrets,
+  type Verdict,
+} from "../support/doctorFindings.ts"
 import { Json } from "../support/flags.ts"
 import { lacks, loadForHost } from "../support/loadConfig.ts"
 import { count, type Paint, paint, plain, print, printJson, table } from "../support/output.ts"

@@ -3,15 +3,14 @@ import { Effect } from "effect"
 import { Command, Flag } from "effect/cli"
 import type { Erasure, ErasureRequest, Event } from "../../admin/Api.ts"
 import { sequenceOf } from "../../admin/EventName.ts"
-import { ask } from "../support/adminClient.ts"
+import { ask, withProgressBar } from "../support/adminClient.ts"
 import { failed, usage } from "../support/CommandError.ts"
 import { nameOf } from "../support/eventReport.ts"
 import { given, Json, limit, text, toggle } from "../support/flags.ts"
 import { count, headedTable, instant, plain, print, printJson, say, width } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
-import { timesOf } from "../support/parseTime.ts"
-import { withProgressBar } from "../support/progressBar.ts"
 import { eventFlags, selectionOf } from "../support/selection.ts"
+import { timesOf } from "../support/values.ts"
 
 const stateOf = ({ sink, outcome, collecting, at, tries = 0, copy }: Event["sinks"][number]): string => {
   if (collecting === true) return `${sink} collecting`

@@ -10,14 +10,13 @@ import { eventTypes, isKnown, isRelayEvent } from "../../event/EventType.ts"
 import { reached } from "../../routing/Explanation.ts"
 import * as Router from "../../routing/Router.ts"
 import { usage } from "../support/CommandError.ts"
-import { explainEvent } from "../support/eventReport.ts"
+import { explainEvent, routesTable } from "../support/eventReport.ts"
 import { Json, text, toggle } from "../support/flags.ts"
+import { fixedBody, payloadOf, withAbsent } from "../support/goldenFiles.ts"
 import { loadForCheck } from "../support/loadConfig.ts"
 import { paint, plain, print, printJson, printWhole, say, width } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
-import { fixedBody, payloadOf, withAbsent } from "../support/previewPayload.ts"
-import { routesTable } from "../support/routesTable.ts"
-import { suggestType } from "../support/suggestType.ts"
+import { suggestType } from "../support/values.ts"
 
 /** Whether it is an event's id: types have dots. */
 const isEventId = (text: string): boolean =>

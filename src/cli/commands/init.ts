@@ -2,7 +2,7 @@
 import { Effect, FileSystem, Option, Path } from "effect"
 import { Command } from "effect/cli"
 import unit from "../../../config/deploy/relay.service" with { type: "text" }
-import { quoted } from "../../formats/Shell.ts"
+import { quoted } from "../../formats/Terminal.ts"
 import { io } from "../support/CommandError.ts"
 import { Config, Json, toggle } from "../support/flags.ts"
 import { plain, print, printJson, printWhole } from "../support/output.ts"
@@ -36,7 +36,7 @@ export const init = Command.make(
     const { command } = yield* Program
     const [{ defaultFile }, { embedded }, { jsonSchemaText }, { sinkTypes }, { journalTypes }] = yield* Effect.all([
       lazily(() => import("../../config/load/ConfigText.ts")),
-      lazily(() => import("../../config/load/Defaults.ts")),
+      lazily(() => import("../../config/load/ConfigText.ts")),
       lazily(() => import("../../config/schema/JsonSchema.ts")),
       lazily(() => import("../../sinks/SinkTypes.ts")),
       lazily(() => import("../../journal/Journals.ts")),

@@ -3,13 +3,12 @@ import { Clock, Effect, Option } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import type { Imported } from "../../admin/ImportLine.ts"
 import type { Checked } from "../../journal/JournalCopy.ts"
-import { ask } from "../support/adminClient.ts"
+import { ask, progressBar } from "../support/adminClient.ts"
 import { failed, io, usage } from "../support/CommandError.ts"
 import { Json } from "../support/flags.ts"
 import { loadJournal } from "../support/loadConfig.ts"
 import { bytes, count, plain, print, printDone, printJson, say } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
-import { progressBar } from "../support/progressBar.ts"
 
 const journals = lazily(() => import("../../journal/Journals.ts"))
 const maintenance = Effect.flatMap(journals, ({ maintenance }) => lazily(maintenance))
@@ -192,7 +191,7 @@ const copy = Command.make(
       said = share
       return print(`${Math.floor(share * 100)} % of the events`)
     }
-    const { localUser } = yield* lazily(() => import("../../runtime/LocalUser.ts"))
+    const { localUser } = yield* lazily(() => import("../../runtime/Files.ts"))
     const operation = {
       at: yield* Clock.currentTimeMillis,
       who: `user ${localUser()}`,

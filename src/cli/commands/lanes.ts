@@ -2,10 +2,9 @@
 import { Effect } from "effect"
 import { Argument, Command } from "effect/cli"
 import { ask } from "../support/adminClient.ts"
-import { askStatus } from "../support/askStatus.ts"
 import { Json } from "../support/flags.ts"
 import { count, print, printDone, printJson, width } from "../support/output.ts"
-import { lanesTable } from "../support/statusReport.ts"
+import { askStatus, lanesTable } from "../support/statusReport.ts"
 
 const name = Argument.String("name").pipe(Argument.withDescription("The lane: its sink's name"))
 

@@ -1,7 +1,7 @@
 /** `relay restart`: the running relay starts its program again, and hands over to it without refusing a delivery. */
 import { Duration, Effect, Schedule } from "effect"
 import { Command } from "effect/cli"
-import type { RestartStatus } from "../../reload/Restart.ts"
+import type { RestartStatus } from "../../reload/Reload.ts"
 import { ask } from "../support/adminClient.ts"
 import { failed } from "../support/CommandError.ts"
 import { plain, printDone, say, span } from "../support/output.ts"

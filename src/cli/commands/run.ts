@@ -1,7 +1,7 @@
 /**
  * `relay run`: serves until a signal, then drains.
  *
- * The first SIGTERM or SIGINT stops it (`stop.ts`) and exits with 0. A second
+ * The first SIGTERM or SIGINT stops it (`lifecycle.ts`) and exits with 0. A second
  * exits at once.
  * SIGHUP reloads the config, and so does `--watch` when a file of it changes.
  * SIGUSR1 and SIGUSR2, which log rotation sends to many servers, are logged.
@@ -15,22 +15,21 @@ import * as Address from "../../config/Address.ts"
 import type { RelayConfig } from "../../config/Config.ts"
 import { logDiagnostics } from "../../config/diagnostics/Diagnostic.ts"
 import type { Loaded } from "../../config/load/Load.ts"
-import { ReadFiles } from "../../config/load/ReadFile.ts"
+import { ReadFiles } from "../../config/load/References.ts"
 import * as Monotonic from "../../event/Monotonic.ts"
 import { repeating } from "../../event/Rounds.ts"
 import { Turn } from "../../journal/Turn.ts"
 import * as Router from "../../routing/Router.ts"
-import { Doors } from "../../runtime/Doors.ts"
+import { Doors } from "../../runtime/ProcessHandover.ts"
 import { onSignal } from "../../runtime/Runtime.ts"
 import { relayVersion } from "../../runtime/Version.ts"
 import { io } from "../support/CommandError.ts"
 import { toggle } from "../support/flags.ts"
+import type { Restarts, Stop } from "../support/lifecycle.ts"
 import { configFlag, loadConfig, loadQuietly } from "../support/loadConfig.ts"
 import * as Logging from "../support/logging.ts"
 import { plain, say, sayWhole, table } from "../support/output.ts"
 import { lazily, Program } from "../support/Program.ts"
-import type { Restarts } from "../support/restarts.ts"
-import type { Stop } from "../support/stop.ts"
 
 export interface Opening {
   readonly config: RelayConfig
@@ -107,7 +106,7 @@ const serve = Effect.fnUntraced(function* (loaded: Loaded, { json, triggered, st
     lazily(() => import("../../reload/Reload.ts")),
     lazily(() => import("../../config/load/Load.ts")),
     lazily(() => import("../../journal/Journal.ts")),
-    lazily(() => import("../support/notifySystemd.ts")),
+    lazily(() => import("../support/lifecycle.ts")),
   ])
   const load = Effect.provideContext(loadQuietly, yield* Effect.context<Effect.Services<typeof loadQuietly>>())
   const { restart, isHandedOver, doors, turn } = restarts
@@ -141,14 +140,14 @@ const serve = Effect.fnUntraced(function* (loaded: Loaded, { json, triggered, st
 
 /** Serves until another process has taken over, or waits for the one before and serves then. */
 const serveInTurn = Effect.fnUntraced(function* (options: Omit<Serving, "restarts">, startAgain: Stop["startAgain"]) {
-  const [Handover, Restarts] = yield* Effect.all([
+  const [Handover, { makeRestarts }] = yield* Effect.all([
     lazily(() => import("../../runtime/ProcessHandover.ts")),
-    lazily(() => import("../support/restarts.ts")),
+    lazily(() => import("../support/lifecycle.ts")),
   ])
   const first = yield* Handover.predecessor
   const serving = Effect.gen(function* () {
     const check = Effect.provideContext(loadQuietly, yield* Effect.context<Effect.Services<typeof loadQuietly>>())
-    const restarts = yield* Restarts.make({ first, check, startAgain })
+    const restarts = yield* makeRestarts({ first, check, startAgain })
     let loaded = yield* options.json ? loadQuietly : loadConfig
     yield* restarts.succeed(loaded.config)
     for (;;) {
@@ -179,7 +178,7 @@ export const run = Command.make(
   },
   Effect.fn(function* ({ format, watch }) {
     const [{ makeStop }, Notify, { triggers }] = yield* Effect.all([
-      lazily(() => import("../support/stop.ts")),
+      lazily(() => import("../support/lifecycle.ts")),
       lazily(() => import("../../runtime/Notify.ts")),
       lazily(() => import("../../reload/Watch.ts")),
     ])

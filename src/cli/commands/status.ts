@@ -9,12 +9,10 @@ import { Effect } from "effect"
 import { Command } from "effect/cli"
 import { health } from "../../admin/Health.ts"
 import { levelOf } from "../../admin/StatusProblem.ts"
-import { askStatus } from "../support/askStatus.ts"
 import { CommandError, failed, usage } from "../support/CommandError.ts"
 import { Json, toggle } from "../support/flags.ts"
 import { paint, plain, print, printJson, width } from "../support/output.ts"
-import { lazily } from "../support/Program.ts"
-import { render } from "../support/statusReport.ts"
+import { askStatus, render, watchStatus } from "../support/statusReport.ts"
 
 const printStatus = Effect.gen(function* () {
   const found = yield* askStatus
@@ -41,7 +39,7 @@ export const status = Command.make(
   },
   Effect.fn(function* ({ watch, exitCode }) {
     if (watch && exitCode) return yield* usage("--watch and --exit-code can't be combined: leave one out")
-    if (watch) return yield* (yield* lazily(() => import("../support/liveStatus.ts"))).watch
+    if (watch) return yield* watchStatus
     const level = yield* exitCode ? Effect.catch(printStatus, unknown) : printStatus
     if (exitCode && level !== "ok") return yield* new CommandError({ reason: level, message: "" })
     if (level === "critical") return yield* failed()

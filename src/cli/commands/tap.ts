@@ -8,7 +8,7 @@ import { unreachable } from "../support/CommandError.ts"
 import { given, Json, text, type, webhook } from "../support/flags.ts"
 import { instant, type Paint, paint, plain, print, printWhole, say, toJson } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
-import { requirePatterns } from "../support/requirePatterns.ts"
+import { requirePatterns } from "../support/values.ts"
 
 export const line = ({ at, id, type, account, webhook, sinks, replayed }: Tapped, style: Paint): string => {
   const to = sinks.length === 0 ? style("yellow", "→ nowhere") : `→ ${sinks.map(plain).join(", ")}`

@@ -12,7 +12,7 @@ import { Json, text, toggle } from "../support/flags.ts"
 import { loadAsService } from "../support/loadConfig.ts"
 import { count as counted, plain, print, printJson, say } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
-import { suggestType } from "../support/suggestType.ts"
+import { suggestType } from "../support/values.ts"
 
 /** With more events than this, a summary is printed instead of each answer. */
 const listed = 10
@@ -117,9 +117,8 @@ export const trigger = Command.make(
     const url = Option.getOrElse(flags.url, () => urlOf(config, webhook))
     const unix = Option.isNone(flags.url) ? config.listen.unix : undefined
     const target = unix === undefined ? url : Address.format(config.listen)
-    const [{ deliver, patience }, { distrust, fetchTrusting }, { failureOf, makeAt }] = yield* Effect.all([
+    const [{ deliver, distrust, fetchTrusting, patience }, { failureOf, makeAt }] = yield* Effect.all([
       lazily(() => import("../support/deliver.ts")),
-      lazily(() => import("../support/receiverTls.ts")),
       lazily(() => import("../../runtime/HttpTransport.ts")),
     ])
     const delivery = {

@@ -1,6 +1,6 @@
 /** Facts about the program that commands need: its environment and how it was started. */
-import { Context, Effect } from "effect"
-import { quoted } from "../../formats/Shell.ts"
+import { Context, Duration, Effect } from "effect"
+import { quoted } from "../../formats/Terminal.ts"
 import type { Started } from "../../runtime/Process.ts"
 
 export class Program extends Context.Service<
@@ -36,3 +36,13 @@ export const commandOf = ({ isCompiled, runtime, runtimeVersion, execPath, main,
 
 /** Imports a part of the program on demand, so that a command loads only what it uses. */
 export const lazily = <A>(load: () => Promise<A>): Effect.Effect<A> => Effect.promise(load)
+
+// How long a check may take: what does not answer in time is reported as not answering.
+
+const usual = Duration.seconds(10)
+
+/** Interrupts the check after ten seconds, or another time, whose text `onTimeout` is given. */
+export const withDeadline =
+  <B, E2, R2>(onTimeout: (time: string) => Effect.Effect<B, E2, R2>, duration = usual) =>
+  <A, E, R>(check: Effect.Effect<A, E, R>): Effect.Effect<A | B, E | E2, R | R2> =>
+    Effect.timeoutOrElse(check, { duration, orElse: () => onTimeout(Duration.format(duration)) })

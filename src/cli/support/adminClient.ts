@@ -2,18 +2,53 @@
  * Calls the admin API of the running relay. Only the admin part of the config is
  * read: `relay status` may be run by a user who can't read the signing secrets.
  */
-import { Effect, FileSystem, Option } from "effect"
-import type { HttpClientError } from "effect/http"
+import { Duration, Effect, FileSystem, Option, Terminal } from "effect"
+import { TerminalCapabilities } from "effect/cli"
+import { FetchHttpClient, HttpClient, type HttpClientError } from "effect/http"
 import type { Client } from "../../admin/AdminClient.ts"
 import type { BadRequest, Forbidden, Invalid, NotFound, Refused, TooMany, Unavailable } from "../../admin/Api.ts"
 import { onlyToken, tokensOf } from "../../config/Config.ts"
-import { readerOf } from "../../config/load/ReadFile.ts"
+import { readerOf } from "../../config/load/References.ts"
 import { CommandError, failed, misconfigured, unreachable } from "./CommandError.ts"
-import { As, Config } from "./flags.ts"
-import { heartbeatOf, whileAlive } from "./liveness.ts"
+import { As, Config, Json } from "./flags.ts"
 import { ofHost } from "./loadConfig.ts"
 import { plain } from "./output.ts"
-import { lazily, Program } from "./Program.ts"
+import { lazily, Program, withDeadline } from "./Program.ts"
+
+// Tells a relay that works from one that hangs.
+//
+// Some answers come late by design: of an erasure, a move, a reload, a replay of
+// many dead letters. So no request has a deadline of its own. `/healthz` is asked
+// before it, and again while it lasts: the relay answers that whatever it works on.
+
+/** Between two heartbeats while a request lasts. */
+const every = Duration.seconds(10)
+/** Within this the watchdog of the unit wants a heartbeat, too. */
+const whileWorking = Duration.seconds(30)
+
+const advice = "Look at its log, and restart it if it stays silent."
+
+/** Ends once the relay answers, or nothing listens: then the request itself says what is wrong. */
+const heartbeatOf = (url: string): Effect.Effect<void> =>
+  HttpClient.get(`${url}/healthz`).pipe(Effect.ignore, Effect.provide(FetchHttpClient.layer))
+
+/** Sends a request to a relay that is alive, and awaits its answer for as long as it is. */
+export const whileAlive =
+  (heartbeat: Effect.Effect<void>) =>
+  <A, E, R>(request: Effect.Effect<A, E, R>): Effect.Effect<A, E | CommandError, R> => {
+    const before = withDeadline((time) =>
+      unreachable(`the relay does not answer within ${time}: it may hang\n  ${advice}`),
+    )(heartbeat)
+    const meanwhile = withDeadline(
+      (time) =>
+        unreachable(
+          `the relay has not answered for ${time}: it may hang, and may have done what it was asked, or a part of it\n  ${advice}`,
+        ),
+      whileWorking,
+    )(heartbeat)
+    const watch = Effect.forever(Effect.andThen(Effect.sleep(every), meanwhile))
+    return Effect.andThen(before, Effect.raceFirst(request, watch))
+  }
 
 type Answered = BadRequest | Forbidden | Invalid | NotFound | Refused | TooMany | Unavailable
 /** An answer that is not of the API: another program or another version listens there. */
@@ -96,4 +131,46 @@ export const ask = Effect.fnUntraced(function* <A, E extends Answered | Unexpect
   const client = yield* make(admin)
   const answer = Effect.mapError(call(client), (error) => toCommandError(error, asked))
   return yield* whileAlive(heartbeatOf(asked.url))(answer)
+})
+
+// The progress of long work: a bar on a terminal, which is erased at the end; lines elsewhere, and nothing with `--json`.
+
+const redrawEvery = "300 millis"
+const barWidth = 30
+
+/** `[###------] 33 %  replay to lake`. */
+export const barOf = (what: string, share: number): string => {
+  const done = Math.round(share * barWidth)
+  return `[${"#".repeat(done)}${"-".repeat(barWidth - done)}] ${String(Math.floor(share * 100)).padStart(3)} %  ${plain(what)}`
+}
+
+/** Clears the line. */
+const erase = "\r\u001b[K"
+
+export const progressBar = Effect.gen(function* () {
+  const { canAnimate } = yield* TerminalCapabilities.TerminalCapabilities
+  const { display } = yield* Terminal.Terminal
+  const isJson = yield* Json
+  const isDrawn = canAnimate && !isJson
+  const shown = (text: string) => (isDrawn ? Effect.ignore(display(text)) : Effect.void)
+  return {
+    isDrawn,
+    /** `inWords` says the same where no bar is drawn. */
+    show: (what: string, share: number, inWords: Effect.Effect<void> = Effect.void) =>
+      isDrawn || isJson ? shown(`${erase}${barOf(what, share)}`) : inWords,
+    erasedAfter: <A, E, R>(work: Effect.Effect<A, E, R>) => Effect.ensuring(work, shown(erase)),
+  }
+})
+
+/** Awaits `answer` and shows the progress of `what`, as the relay's status calls it. */
+export const withProgressBar = Effect.fnUntraced(function* <A, E, R>(what: string, answer: Effect.Effect<A, E, R>) {
+  const { isDrawn, show, erasedAfter } = yield* progressBar
+  if (!isDrawn) return yield* answer
+  const draw = Effect.gen(function* () {
+    yield* Effect.sleep(redrawEvery)
+    const { work } = yield* ask((client) => client.status())
+    const one = work.find((item) => item.what === what)
+    if (one !== undefined) yield* show(what, one.share)
+  })
+  return yield* erasedAfter(Effect.raceFirst(answer, Effect.forever(Effect.ignore(draw))))
 })

@@ -2,14 +2,13 @@
 import { Effect } from "effect"
 import type { JournalConfig } from "../../config/Config.ts"
 import type { Inspected } from "../../journal/JournalType.ts"
-import { withDeadline } from "./deadline.ts"
-import { lazily } from "./Program.ts"
+import { lazily, withDeadline } from "./Program.ts"
 
 /** A journal's file, its directory and its disk: what stops a relay from running there. */
 export const checkJournalFile = Effect.fnUntraced(function* (config: JournalConfig) {
   const [{ fileOf }, { disk }] = yield* Effect.all([
     lazily(() => import("../../journal/Journals.ts")),
-    lazily(() => import("./doctor/diskFindings.ts")),
+    lazily(() => import("./doctorFindings.ts")),
   ])
   const file = fileOf(config)
   if (file === undefined) return []

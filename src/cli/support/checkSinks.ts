@@ -6,9 +6,8 @@ import { reached } from "../../routing/Explanation.ts"
 import * as Router from "../../routing/Router.ts"
 import * as Containment from "../../sinks/Containment.ts"
 import type { AnySinkType, Limits } from "../../sinks/Sink.ts"
-import { withDeadline } from "./deadline.ts"
 import { bug } from "./exitReport.ts"
-import { lazily, Program } from "./Program.ts"
+import { lazily, Program, withDeadline } from "./Program.ts"
 
 export interface SinkCheck {
   readonly sink: string

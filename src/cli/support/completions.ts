@@ -6,8 +6,8 @@
  */
 import { Console, Effect, FileSystem, Option } from "effect"
 import { Completions, type GlobalFlag } from "effect/cli"
-import { namesIn } from "../../config/load/ConfiguredNames.ts"
-import { readerOf } from "../../config/load/ReadFile.ts"
+import { namesIn } from "../../config/load/ConfigText.ts"
+import { readerOf } from "../../config/load/References.ts"
 import { quarantine } from "../../event/Event.ts"
 import { eventTypes, relayEventTypes } from "../../event/EventType.ts"
 import { As, Config } from "./flags.ts"

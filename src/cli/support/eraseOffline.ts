@@ -21,7 +21,7 @@ export const eraseOffline = Effect.fnUntraced(function* (request: ErasureRequest
       "the journal of the config keeps no file: leave out --offline, and have its tables rewritten by `VACUUM FULL`",
     )
   }
-  const { localUser } = yield* lazily(() => import("../../runtime/LocalUser.ts"))
+  const { localUser } = yield* lazily(() => import("../../runtime/Files.ts"))
   const { what, on, note, isLeftOut } = erasure
   const payload = { payload: request }
   const operation = { who: `user ${localUser()}`, by: "the command line", what, on: on(payload) }

@@ -3,9 +3,10 @@ import { Effect, Option } from "effect"
 import { absence, atTheSender } from "../../admin/Absence.ts"
 import type { EventReport, EventReports } from "../../admin/Api.ts"
 import { measured } from "../../admin/Timeline.ts"
-import { reached } from "../../routing/Explanation.ts"
+import { mask } from "../../event/Quoted.ts"
+import type { Attempt } from "../../journal/Journal.ts"
+import { type Explanation, reached } from "../../routing/Explanation.ts"
 import { ask } from "./adminClient.ts"
-import { attemptRows } from "./attempts.ts"
 import { failed, usage } from "./CommandError.ts"
 import { Json } from "./flags.ts"
 import {
@@ -22,7 +23,48 @@ import {
   toJson,
   width,
 } from "./output.ts"
-import { routesTable } from "./routesTable.ts"
+
+// Failed attempts as rows of a table, each with what the receiver answered.
+
+/** A line of an answer is a row: a page of HTML stays readable. */
+const lines = (answer: string): ReadonlyArray<string> =>
+  answer === mask ? ["(--reveal shows the answer)"] : answer.split(/[\r\n]+/).filter((line) => line.trim() !== "")
+
+export const attemptRows = (
+  label: string,
+  attempts: ReadonlyArray<Attempt>,
+): ReadonlyArray<readonly [label: string, text: string]> =>
+  attempts.flatMap(({ at, reason, message, answer }) => [
+    [label, `${instant(at)}  ${reason}: ${message}`] as const,
+    ...lines(answer ?? "").map((line) => ["", `  ${line}`] as const),
+  ])
+
+// Which routes match an event, and why, as a table.
+
+const describe = ({ verdict, because }: Explanation): readonly [verdict: string, because: string] => {
+  switch (verdict) {
+    case "matches":
+      return ["matches", `by ${because}`]
+    case "matches when":
+      return ["may match", `where ${because}`]
+    case "resolves":
+      return ["matches", `ends ${because}`]
+    case "no pattern matches":
+      return ["-", `none of ${because} matches`]
+    case "excepted":
+      return ["-", `excepted by ${because}`]
+    case "other webhook":
+      return ["-", `only deliveries of the webhook ${because}`]
+    case "where differs":
+      return ["-", `it does not hold that ${because}`]
+  }
+}
+
+export const routesTable = (explanations: ReadonlyArray<Explanation>, width: number): string =>
+  headedTable(width, [
+    ["ROUTE", "VERDICT", "WHY", "SINKS"],
+    ...explanations.map((explanation) => [explanation.route, ...describe(explanation), explanation.sinks.join(", ")]),
+  ])
 
 /** An event's id, or its sequence if it has none. */
 export const nameOf = ({ id, sequence }: { readonly id: string; readonly sequence: number }): string =>
@@ -116,7 +158,7 @@ export const remark = ({ events, looked, lookedTo, next, kept }: EventReports, i
   return `the journal holds no ${id}${far === "" ? "" : `: ${far}`}`
 }
 
-export interface Asked {
+interface Asked {
   readonly webhook: Option.Option<string>
   readonly payload: Option.Option<string>
   readonly reveal: boolean

@@ -5,8 +5,7 @@ import { type ConfigError, render } from "../../config/diagnostics/Diagnostic.ts
 import type { JournalError } from "../../journal/Journal.ts"
 import type { ServeError } from "../../runtime/Runtime.ts"
 import { type CommandError, exitCodes } from "./CommandError.ts"
-import { folded } from "./layout.ts"
-import { marked, type Paint, painted } from "./output.ts"
+import { folded, marked, type Paint, painted } from "./output.ts"
 
 export type Failure = CommandError | ConfigError | JournalError | ServeError | CliError.CliError
 

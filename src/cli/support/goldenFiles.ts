@@ -4,17 +4,101 @@
  *
  * A test without a webhook uses the first one, because a payload holds its name.
  */
-import { Effect, FileSystem, Path, Predicate, Redacted, Result } from "effect"
+import { Effect, FileSystem, Path, Predicate, Redacted, Result, TextDiff } from "effect"
+import { render } from "../../admin/PayloadPreviews.ts"
 import type { LaneConfig, RelayConfig } from "../../config/Config.ts"
+import type { Path as ConfigPath } from "../../config/Fields.ts"
 import type { Loaded } from "../../config/load/Load.ts"
+import type { Entry } from "../../event/Entry.ts"
 import * as Envelope from "../../event/Envelope.ts"
 import { isRelayEvent } from "../../event/EventType.ts"
 import * as Numbers from "../../event/Numbers.ts"
+import { sample } from "../../event/SampleEvent.ts"
+import type { AnySinkType } from "../../sinks/Sink.ts"
 import { type CommandError, failed, io } from "./CommandError.ts"
-import { diff } from "./diff.ts"
 import { plain } from "./output.ts"
 import { lazily } from "./Program.ts"
-import { fixedBody, payloadOf } from "./previewPayload.ts"
+
+// A line diff of two texts, with context around each change.
+
+/** Unchanged lines shown before and after a change. */
+const around = 2
+
+/** Beyond this many changed lines the diff need not be the shortest. */
+const maxEdits = 1_000
+
+const signs = { Equal: " ", Delete: "-", Insert: "+" } as const
+
+/** Lines that begin with `- ` (expected), `+ ` (actual) or `  ` (both); empty for equal texts. */
+export const diff = (expected: string, actual: string): ReadonlyArray<string> => {
+  if (expected === actual) return []
+  const edits = TextDiff.diff(expected.split("\n"), actual.split("\n"), { maxEdits })
+  const lines = edits.flatMap(({ _tag, items }) => items.map((text) => ({ sign: signs[_tag], text })))
+  const isNear = (index: number) =>
+    lines.slice(Math.max(0, index - around), index + around + 1).some(({ sign }) => sign !== " ")
+  return lines.flatMap(({ sign, text }, index) => {
+    if (isNear(index)) return [`${sign} ${text}`]
+    return index > 0 && isNear(index - 1) ? ["  …"] : []
+  })
+}
+
+// Renders what a sink would be sent, for `explain --payload` and the golden files of `test`.
+
+/** A fixed time for samples, so that golden files don't change. */
+const fixedTime = Date.UTC(2026, 0, 15, 12)
+
+/** The body of an event that is always the same. */
+export const fixedBody = (type: string, object?: Readonly<Record<string, unknown>>): Uint8Array =>
+  new TextEncoder().encode(JSON.stringify(sample(type, fixedTime, { isFixed: true, ...(object && { object }) })))
+
+/** A journal entry with this body; it has no signature, because it came by no request. */
+const entryOf = (webhook: string, sink: string, body: Uint8Array): Entry => {
+  const envelope = Result.getOrUndefined(Envelope.decode(body))
+  return {
+    sequence: 1,
+    sinks: [sink],
+    replayed: false,
+    event: {
+      id: envelope?.id ?? "",
+      type: envelope?.data.type ?? "",
+      accountId: envelope?.account_id ?? "",
+      webhook,
+      webhookId: "",
+      signature: "",
+      secret: "",
+      receivedAt: fixedTime,
+      body,
+    },
+  }
+}
+
+const replaced = (value: unknown, [key, ...rest]: ConfigPath, text: string): unknown => {
+  if (key === undefined) return typeof value === "string" ? text : value
+  if (Array.isArray(value)) return value.map((item, index) => (index === key ? replaced(item, rest, text) : item))
+  return Predicate.isObject(value) && !Redacted.isRedacted(value) && Object.hasOwn(value, key)
+    ? { ...value, [key]: replaced(value[key], rest, text) }
+    : value
+}
+
+/** Returns the sink with absent values as `${NAME} (not set)`. An expression must stay one, so it is left as it is. */
+export const withAbsent = (lane: LaneConfig, absent: Loaded["absent"]): LaneConfig => {
+  const config = absent.reduce<unknown>((config, { path: [first, sink, ...rest], shown }) => {
+    const isShown = first === "sinks" && sink === lane.name && rest.at(-1) !== "jmespath"
+    return isShown && shown !== undefined ? replaced(config, rest, shown) : config
+  }, lane.config)
+  return { ...lane, config }
+}
+
+/** The payload as JSON text; `undefined` where the sink's type has no preview. */
+export const payloadOf = (
+  lane: LaneConfig,
+  type: AnySinkType | undefined,
+  webhook: string,
+  body: Uint8Array,
+): string | undefined => {
+  const payload = render(lane, type, entryOf(webhook, lane.name, body))
+  return payload && JSON.stringify(payload, null, 2)
+}
 
 export interface Compared {
   readonly event: string

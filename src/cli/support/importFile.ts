@@ -5,8 +5,8 @@
 import { Effect, Option, Schema } from "effect"
 import { type Imported, Kept } from "../../admin/ImportLine.ts"
 import { maintenance } from "../../journal/Journals.ts"
-import { codeOf } from "../../runtime/ErrorCode.ts"
-import * as FileOwner from "../../runtime/FileOwner.ts"
+import { codeOf } from "../../runtime/Errors.ts"
+import { readDenial } from "../../runtime/Files.ts"
 import { type CommandError, failed, io } from "./CommandError.ts"
 import { lazily } from "./Program.ts"
 
@@ -46,7 +46,7 @@ export const read = <E, R>(
       try: () => source.next(),
       catch: (error) => {
         if (codeOf(error) === "ENOENT") return io(`${path} can't be read: there is no such file.`)
-        const denial = FileOwner.readDenial(path)
+        const denial = readDenial(path)
         if (denial !== undefined) return io(`${path} can't be read: ${denial}`)
         return io(`${path} can't be read: ${error instanceof Error ? error.message : "unknown error"}.`)
       },

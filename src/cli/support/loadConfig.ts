@@ -1,18 +1,16 @@
 /** Loads the config that the flags name. */
 import { Effect, FileSystem, Option } from "effect"
 import type { Loaded, LoadOptions } from "../../config/load/Load.ts"
-import { ReadFiles, readerOf } from "../../config/load/ReadFile.ts"
-import { quoted } from "../../formats/Shell.ts"
-import * as FileIdentity from "../../runtime/FileIdentity.ts"
-import { distrust } from "../../runtime/FileTrust.ts"
-import { headerLimit } from "../../runtime/HeaderLimit.ts"
-import * as UnitCredentials from "../../runtime/UnitCredentials.ts"
+import { ReadFiles, readerOf } from "../../config/load/References.ts"
+import { quoted } from "../../formats/Terminal.ts"
+import { distrust, fileIdentity, unitCredentials } from "../../runtime/Files.ts"
+import { headerLimit } from "../../runtime/RequestGuard.ts"
 import { Config } from "./flags.ts"
 import { marked, paintMessages, plain, say, table } from "./output.ts"
 import { lazily, Program } from "./Program.ts"
 
 /** How a loaded config identifies files, checks their owners, and knows the runtime's limit and the service's credentials. */
-export const ofHost = { fileOf: FileIdentity.of, distrust, headerLimit, unitCredentials: () => UnitCredentials.of() }
+export const ofHost = { fileOf: fileIdentity, distrust, headerLimit, unitCredentials: () => unitCredentials() }
 
 const loading = Effect.fnUntraced(function* (how: Pick<LoadOptions, "mayLack" | "readsInstalled">) {
   const file = yield* Config

@@ -1,13 +1,131 @@
 /** Commands print here: data to stdout, messages to stderr, control characters to neither. */
-import { Console, Effect, Stdio } from "effect"
+import { Console, Context, Effect, Stdio } from "effect"
 import { TerminalCapabilities } from "effect/cli"
 import { escaped, plain, screened } from "../../formats/Terminal.ts"
 import { Json } from "./flags.ts"
-import { Columns, folded } from "./layout.ts"
 import { Program } from "./Program.ts"
 
+// How text is laid out on a terminal: its width is decided here alone. No word is broken, and none is left out.
+
+/** The columns of the terminal; `Infinity` where the stream is none, so that a script reads whole lines. */
+export class Columns extends Context.Reference<{ readonly stdout: number; readonly stderr: number }>(
+  "relay/cli/Columns",
+  { defaultValue: () => ({ stdout: Number.POSITIVE_INFINITY, stderr: Number.POSITIVE_INFINITY }) },
+) {}
+
+const esc = "\u001b"
+const colours = new RegExp(`${esc}\\[[\\d;]*m`, "g")
+const lengthOf = (text: string): number => text.replace(colours, "").length
+
+/** A command in backticks is one word: nobody may paste half of it. */
+const words = /( *)((?:`[^`]*`|\S)+)/g
+
+/** The indent of the lines that follow the first: below the last cell of a table's row if that is in the left half. */
+const hangOf = (line: string, width: number): number => {
+  const cells = [...line.matchAll(/\S {2,}(?=\S)/g)].map(({ 0: gap, index }) => index + gap.length)
+  return cells.findLast((start) => start <= width / 2) ?? line.search(/\S/) + 2
+}
+
+/** A line of a file that a diagnostic shows, and the mark below it. */
+const isExcerpt = (line: string): boolean => /^ *\d* \| /.test(line)
+
+const foldLine = (line: string, width: number): ReadonlyArray<string> => {
+  if (lengthOf(line) <= width || isExcerpt(line)) return [line]
+  const hang = hangOf(line.replace(colours, ""), width)
+  const lines: Array<string> = []
+  let last = ""
+  for (const [, gap = "", word = ""] of line.matchAll(words)) {
+    const longer = `${last}${gap}${word}`
+    if (lengthOf(longer) <= width) {
+      last = longer
+      continue
+    }
+    if (last !== "") lines.push(last)
+    const most = Math.max(0, width - lengthOf(word))
+    last = `${" ".repeat(Math.min(last === "" ? gap.length : hang, most))}${word}`
+  }
+  return [...lines, last]
+}
+
+/** Breaks lines that are longer than `width` between words. A word that is longer has a line of its own. */
+export const folded = (text: string, width: number): string =>
+  width === Number.POSITIVE_INFINITY
+    ? text
+    : text
+        .split("\n")
+        .flatMap((line) => foldLine(line, width))
+        .join("\n")
+
+type Row = ReadonlyArray<string>
+
+const widthsOf = (rows: ReadonlyArray<Row>): Array<number> => {
+  const widths: Array<number> = []
+  for (const row of rows) {
+    row.forEach((cell, column) => {
+      widths[column] = Math.max(widths[column] ?? 0, cell.length)
+    })
+  }
+  return widths
+}
+
+const margin = "  "
+
+const aligned = (rows: ReadonlyArray<Row>): ReadonlyArray<string> => {
+  const widths = widthsOf(rows)
+  return rows.map(
+    (row) =>
+      margin +
+      row
+        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+        .join("  ")
+        .trimEnd(),
+  )
+}
+
+/** Aligned columns without a heading. None is cut: a name must be complete to be typed. */
+export const table = (rows: ReadonlyArray<Row>): string => aligned(rows.map((row) => row.map(plain))).join("\n")
+
+const fits = (lines: ReadonlyArray<string>, width: number): boolean => lines.every((line) => line.length <= width)
+
+/** The least room that is worth breaking the last column's text for. */
+const leastText = 24
+
+/** With the text of the last column broken; `undefined` where the others leave it no room. */
+const withText = (rows: ReadonlyArray<Row>, width: number): ReadonlyArray<string> | undefined => {
+  const others = widthsOf(rows.map((row) => row.slice(0, -1)))
+  const room = width - others.reduce((sum, one) => sum + one + 2, margin.length)
+  const texts = rows.map((row) => folded(row.at(-1) ?? "", room).split("\n"))
+  if (room < leastText || !texts.every((lines) => fits(lines, room))) return undefined
+  return aligned(
+    rows.flatMap((row, index) =>
+      (texts[index] ?? []).map((text, line) => [...row.slice(0, -1).map((cell) => (line === 0 ? cell : "")), text]),
+    ),
+  )
+}
+
+/** Each row as a block, with a line for each of its cells. */
+const blocks = ([heading = [], ...rows]: ReadonlyArray<Row>, width: number): string =>
+  rows
+    .map((row) => folded(aligned(row.map((cell, column) => [heading[column] ?? "", cell])).join("\n"), width))
+    .join("\n\n")
+
+/**
+ * A table of which the first row is the heading. Where it is too wide, the columns
+ * of `spare` are left out one by one, the first one first; then the last column's
+ * text is broken between words; and where even that does not fit, each row is a block.
+ */
+export const headedTable = (width: number, rows: ReadonlyArray<Row>, spare: Row = []): string => {
+  const clean = rows.map((row) => row.map(plain))
+  const lines = aligned(clean)
+  if (fits(lines, width)) return lines.join("\n")
+  const [first, ...others] = spare
+  if (first === undefined) return withText(clean, width)?.join("\n") ?? blocks(clean, width)
+  const left = clean[0]?.indexOf(first) ?? -1
+  const fewer = clean.map((row) => row.filter((_, column) => column !== left))
+  return headedTable(width, fewer, others)
+}
+
 export { bytes, count, fromNow, instant, span } from "../../formats/Amounts.ts"
-export { headedTable, table } from "./layout.ts"
 export { plain }
 
 /** A console that removes control characters from everything printed, logs and help included. */

@@ -2,12 +2,11 @@
 import { Effect, Option } from "effect"
 import type { Replay } from "../../admin/Api.ts"
 import { replayWords } from "../../admin/ReplayCommand.ts"
-import { line } from "../../formats/Shell.ts"
-import { ask } from "./adminClient.ts"
+import { shellLine } from "../../formats/Terminal.ts"
+import { ask, progressBar } from "./adminClient.ts"
 import { unreachable } from "./CommandError.ts"
 import { nameOf } from "./eventReport.ts"
 import { count, headedTable, instant, plain, say } from "./output.ts"
-import { progressBar } from "./progressBar.ts"
 
 export const hasEnded = ({ endedAt }: Replay): boolean => endedAt !== undefined
 
@@ -121,5 +120,5 @@ export const commandLine = (
   more: Partial<Replay["events"]> = {},
 ): string => {
   const words = replayWords({ events: { ...events, ...more }, ...rest })
-  return `${command} ${line(...words, ...Option.match(file, { onNone: () => [], onSome: (file) => ["-c", file] }))}`
+  return `${command} ${shellLine(...words, ...Option.match(file, { onNone: () => [], onSome: (file) => ["-c", file] }))}`
 }

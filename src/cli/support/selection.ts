@@ -5,8 +5,7 @@ import { type EventSelection, outcomes } from "../../admin/EventSelection.ts"
 import { Rate } from "../../admin/ReplayApi.ts"
 import { usage } from "./CommandError.ts"
 import { given, text, webhook } from "./flags.ts"
-import { timesOf } from "./parseTime.ts"
-import { requirePatterns } from "./requirePatterns.ts"
+import { requirePatterns, timesOf } from "./values.ts"
 
 /** Dead letters need no flag for the outcome: it is always `dead`. */
 export const letterFlags = {

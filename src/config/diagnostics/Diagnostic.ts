@@ -2,7 +2,7 @@
  * A problem of a config: where it is, what it is, and what to do.
  *
  * **Gotcha.** A diagnostic is printed and logged, so it holds no resolved value,
- * and its excerpt masks every string but the one it is about (see `Excerpt.ts`):
+ * and its excerpt masks every string but the one it is about (see `Syntax.ts`):
  * a secret may be on the same line.
  */
 import { Effect, Runtime, Schema } from "effect"

@@ -8,9 +8,9 @@
 import { Result, Schema, SchemaAST, type SchemaIssue } from "effect"
 import { nearest } from "../../event/Nearest.ts"
 import * as Numbers from "../../event/Numbers.ts"
-import { valueAt } from "../Fields.ts"
+import { type Path, valueAt } from "../Fields.ts"
 import { describe, meantBy, partOf, placeOf, written } from "../schema/Traits.ts"
-import { error, errorAtKey, type Finding, type Path } from "./Source.ts"
+import { error, errorAtKey, type Finding } from "./Source.ts"
 
 const names = (ast: SchemaAST.AST): ReadonlyArray<string> =>
   ast._tag === "Objects" ? ast.propertySignatures.map((signature) => String(signature.name)) : []

@@ -8,10 +8,7 @@ import { type Node, type ParseError, parseTree } from "jsonc-parser"
 import * as Numbers from "../../event/Numbers.ts"
 import type { Path } from "../Fields.ts"
 import type { Diagnostic } from "./Diagnostic.ts"
-import { excerpt, firstBeyond, type Span, type Token, tokensOf, tooDeep } from "./Excerpt.ts"
-import { syntaxMistakes } from "./Syntax.ts"
-
-export type { Path }
+import { excerpt, firstBeyond, type Span, syntaxMistakes, type Token, tokensOf, tooDeep } from "./Syntax.ts"
 
 /** Something wrong at a path of the file. */
 export interface Finding {

@@ -10,12 +10,11 @@
 import { Effect, type PlatformError, Result } from "effect"
 import type { EpochMillis } from "../../event/Quantities.ts"
 import { type Certificate, chainProblem, isPem, keyProblem, type Problem, parse, timeProblem } from "../Certificate.ts"
-import { error, type Finding, formatPath, type Path, warning } from "../diagnostics/Source.ts"
-import { type Fields, fields } from "../Fields.ts"
+import { error, type Finding, formatPath, warning } from "../diagnostics/Source.ts"
+import { type Fields, fields, type Path } from "../Fields.ts"
 import { type Types, visitSinks, writtenJournal } from "../schema/ConfiguredTypes.ts"
 import { traitOf, type Visitor, visit } from "../schema/Traits.ts"
-import { largest } from "./ReadFile.ts"
-import { decodeText, type Environment, mayBeElsewhere, reasonOf } from "./References.ts"
+import { decodeText, type Environment, largest, mayBeElsewhere, reasonOf } from "./References.ts"
 
 interface Options extends Environment, Types {
   readonly mayLack?: boolean | "credentials"

@@ -1,8 +1,15 @@
 /** Finds the config and reads its text: the file that is named, or the default one. */
 import { Effect } from "effect"
+import text from "../../../relay.config.json" with { type: "text" }
 import { ConfigError } from "../diagnostics/Diagnostic.ts"
-import { embedded } from "./Defaults.ts"
+import { parse } from "../diagnostics/Source.ts"
+import { fields } from "../Fields.ts"
 import { decodeText, type Environment, reasonOf } from "./References.ts"
+
+// The config that `relay run` uses where there is no file, and that `relay init` writes: the project's own.
+
+// A .json file has the type of its content, whatever it is imported as.
+export const embedded = text as unknown as string
 
 /** The config's name if no other is given. */
 export const defaultFile = "relay.config.json"
@@ -60,3 +67,14 @@ export const readDefault = Effect.fnUntraced(function* (options: Environment) {
   }
   return { file: embeddedName, text: embedded }
 })
+
+// The names that a config gives its sinks and webhooks, for completions: nothing is resolved, decoded or checked.
+
+/** Empty where the config can't be read. */
+export const namesIn = Effect.fnUntraced(
+  function* (part: "sinks" | "webhooks", file: string | undefined, options: Environment) {
+    const found = file === undefined ? yield* readDefault(options) : { file, text: yield* read(file, options) }
+    return Object.keys(fields(fields(parse(found.file, found.text ?? "", () => false).value)[part]))
+  },
+  Effect.orElseSucceed((): ReadonlyArray<string> => []),
+)

@@ -5,43 +5,132 @@
  * place, key and hint, in a `ConfigError`; a config that loads is complete, and
  * its secrets are `Redacted`.
  */
-import { Clock, Duration, Effect, Result, type Schema } from "effect"
+import { Clock, Duration, Effect, PlatformError, Predicate, Result, Schema } from "effect"
 import { isObject as isFields } from "effect/Predicate"
 import { nearest } from "../../event/Nearest.ts"
 import * as Numbers from "../../event/Numbers.ts"
+import { inSlices, letOthersRun } from "../../event/Rounds.ts"
 import * as Jmespath from "../../formats/jmespath/Jmespath.ts"
 import type { Condition } from "../../routing/Condition.ts"
 import type { Certificate } from "../Certificate.ts"
-import type { AdminConfig, JournalConfig, LaneConfig, RelayConfig, Webhook } from "../Config.ts"
+import {
+  type AdminConfig,
+  type JournalConfig,
+  type LaneConfig,
+  onlyToken,
+  type RelayConfig,
+  type SilentAfter,
+  type Webhook,
+} from "../Config.ts"
 import { ConfigError, type Diagnostic } from "../diagnostics/Diagnostic.ts"
 import { type Decoded, decode, didYouMean, keysOf } from "../diagnostics/Issues.ts"
-import {
-  error,
-  errorAtKey,
-  type Finding,
-  formatPath,
-  type Path,
-  parse,
-  type Source,
-  warning,
-} from "../diagnostics/Source.ts"
-import { type Fields, fields, valueAt } from "../Fields.ts"
-import * as Grouping from "../rules/Grouping.ts"
+import { error, errorAtKey, type Finding, formatPath, parse, type Source, warning } from "../diagnostics/Source.ts"
+import { type Fields, fields, items, type Path, valueAt } from "../Fields.ts"
 import * as Rules from "../rules/Rules.ts"
+import { type FileIdentity, groupingOf } from "../rules/SinkRules.ts"
 import type { HeaderLimit } from "../rules/WebhookRules.ts"
-import type { SilentAfter } from "../SilentAfter.ts"
 import { Admin, ConfigFile, Delivery, deliveryKey, Lane, Route } from "../schema/ConfigFile.ts"
-import { type ConfiguredType, mayBeShown, type Types, typeOf } from "../schema/ConfiguredTypes.ts"
-import { journalSchema } from "../schema/JournalSchema.ts"
-import { meantBy, written as writtenSchema } from "../schema/Traits.ts"
+import {
+  type ConfiguredType,
+  journalSchema,
+  mayBeShown,
+  schemaAt,
+  type Types,
+  typeOf,
+} from "../schema/ConfiguredTypes.ts"
+import { examplesOf, meantBy, written as writtenSchema } from "../schema/Traits.ts"
 import * as CertificateFiles from "./CertificateFiles.ts"
-import { missing, read, readDefault } from "./ConfigText.ts"
-import { type Host, mayReadInstalled, withInstalled } from "./Credentials.ts"
-import { withDefaults } from "./EnvironmentDefaults.ts"
+import { installedFile, missing, read, readDefault } from "./ConfigText.ts"
 import { type Environment, isCredential, referencesIn, resolve, type StandIn } from "./References.ts"
-import * as Slices from "./Slices.ts"
-import { standIns } from "./StandIns.ts"
-import { writtenTokens } from "./WrittenTokens.ts"
+
+// Defaults that an image or a service sets by its environment. The keys of the file override them.
+
+/** The keys of `drain`, and the variables that have their defaults. */
+const variables = { delay: "RELAY_DRAIN_DELAY", refuse: "RELAY_DRAIN_REFUSE" }
+
+/** The file with a reference in the place of each key of `drain` that it leaves out and the environment has. */
+const withDefaults = (root: Fields, env: Environment["env"]): Fields => {
+  const given = Object.entries(variables).filter(([, name]) => Object.hasOwn(env, name) && env[name] !== "")
+  // Any other value of `drain` is an error, which the schema reports.
+  if (given.length === 0 || !Predicate.isObject(root.drain ?? {})) return root
+  const defaults = Object.fromEntries(given.map(([key, name]) => [key, `\${${name}}`]))
+  return { ...root, drain: { ...defaults, ...fields(root.drain) } }
+}
+
+// Texts that stand for the values of variables and files that are absent, so that
+// a config can be checked where its secrets are not: in CI, on a laptop.
+
+/** The text with words for what is absent, where the key takes it; else an example of what the key takes. */
+const standIns = (config: unknown, types: Types): StandIn => {
+  const at = schemaAt(types)
+  return (text, path) => {
+    const ast = at(path, config)
+    if (ast === undefined) return text
+    const isTaken = Schema.is(Schema.make<Schema.Constraint>(ast))
+    return [text, ...examplesOf(ast)].find((one) => isTaken(one))
+  }
+}
+
+// The tokens of the admin API as a config's file has them, before any of their secrets is read.
+
+/** A token as the file has it: its secret may be a reference that is not read. */
+interface WrittenToken {
+  readonly name: unknown
+  readonly value: unknown
+  /** The admin section with this token and without the texts of the others. */
+  readonly alone: unknown
+}
+
+const writtenTokens = (admin: unknown): ReadonlyArray<WrittenToken> => {
+  const { token, tokens } = fields(admin)
+  const named = items(tokens).map((one, index) => {
+    const { name, value } = fields(one)
+    const others = items(tokens).map((other, at) => (at === index ? one : { ...fields(other), value: "unread" }))
+    return { name, value, alone: { ...fields(admin), tokens: others } }
+  })
+  return token === undefined ? named : [{ name: onlyToken, value: token, alone: admin }, ...named]
+}
+
+// The credentials of a relay that a package installed, for commands outside its
+// service: systemd tells their directory to the service alone.
+
+/** The packaged unit loads credentials from here; only root may read it. */
+const installedDirectory = "/etc/relay/secrets"
+
+/** Commands know this of the host's service. */
+interface Host extends FileIdentity {
+  /** The file of each credential that the unit loads; `undefined` if that is not known. */
+  readonly unitCredentials?: () => ReadonlyMap<string, string> | undefined
+}
+
+const isInstalled = (file: string, { env, fileOf = (path) => path }: Environment & Host): boolean =>
+  env.CREDENTIALS_DIRECTORY === undefined && fileOf(file) === fileOf(installedFile)
+
+const notLoaded = (path: string) =>
+  PlatformError.systemError({ _tag: "NotFound", module: "FileSystem", method: "readFile", pathOrDescriptor: path })
+
+/** Adds the credentials that the unit loads, if the file is the installed config and no other directory is given. */
+const withInstalled = <E extends Environment & Host>(file: string, options: E): E => {
+  if (!isInstalled(file, options)) return options
+  const files = options.unitCredentials?.()
+  const readFile: Environment["readFile"] = (path, most) => {
+    const name = path.startsWith(`${installedDirectory}/`) ? path.slice(installedDirectory.length + 1) : undefined
+    if (files === undefined || name === undefined) return options.readFile(path, most)
+    const source = files.get(name)
+    return source === undefined ? Effect.fail(notLoaded(path)) : options.readFile(source, most)
+  }
+  return { ...options, readFile, env: { ...options.env, CREDENTIALS_DIRECTORY: installedDirectory } }
+}
+
+/** Reports whether this process may look into the directory of the credentials. */
+const mayReadInstalled = (file: string, options: Environment & Host): Effect.Effect<boolean> =>
+  isInstalled(file, options)
+    ? Effect.map(
+        // Its mode may let a stranger see that it is there, and nothing in it.
+        Effect.result(options.readFile(`${installedDirectory}/.`)),
+        (read) => Result.isSuccess(read) || read.failure.reason._tag !== "PermissionDenied",
+      )
+    : Effect.succeed(true)
 
 export interface LoadOptions extends Environment, Types, Host, HeaderLimit {
   /**
@@ -196,7 +285,7 @@ const sink = (name: string, value: unknown, inherited: unknown, types: Types): D
     return { findings: value.delivery === undefined ? [] : merged.findings }
   const effective = { ...lane.value, delivery: merged.value }
   const { digest: _, ...common } = effective
-  const grouped = Grouping.of(type, types.sinkTypes, config.value, {
+  const grouped = groupingOf(type, types.sinkTypes, config.value, {
     lane: effective,
     given: new Set(Object.keys(value)),
     path,
@@ -299,7 +388,7 @@ const decodeFile = Effect.fnUntraced(function* (root: Readonly<Record<string, un
   const { routes } = root
   if (!Array.isArray(routes)) return decode(ConfigFile, root, [])
   const whole = decode(ConfigFile, { ...root, routes: [] }, [])
-  const each = yield* Slices.each(routes, 50, (route, index) => decode(Route, route, ["routes", index]))
+  const each = yield* inSlices(routes, 50, (route, index) => decode(Route, route, ["routes", index]))
   const findings = [...whole.findings, ...each.flatMap((one) => one.findings)]
   if (whole.value === undefined || findings.length > 0) return { findings }
   return { value: { ...whole.value, routes: each.flatMap(({ value }) => value ?? []) }, findings }
@@ -312,7 +401,7 @@ const build = Effect.fnUntraced(function* (file: string, text: string, given: Lo
   const source = parse(file, text, mayBeShown(options))
   const fail = (findings: ReadonlyArray<Finding>) => new ConfigError({ file, diagnostics: located(source, findings) })
   if (text.includes('"jmespath"')) yield* Jmespath.load
-  yield* Slices.breath
+  yield* letOthersRun
   if (source.value === undefined) return yield* fail([])
   if (!isFields(source.value)) {
     return yield* fail([error([], "a config is an object: { … }", "`relay init` writes a config to start from")])
@@ -333,7 +422,7 @@ const build = Effect.fnUntraced(function* (file: string, text: string, given: Lo
   const journal = journalOf(root.journal, options)
   const common = delivery(root.delivery, ["delivery"])
   const inherited = common.findings.length === 0 ? root.delivery : undefined
-  const sinks = yield* Slices.each(Object.entries(fields(root.sinks)), 20, ([name, value]) =>
+  const sinks = yield* inSlices(Object.entries(fields(root.sinks)), 20, ([name, value]) =>
     sink(name, value, inherited, options),
   )
   const shape = [
@@ -344,7 +433,7 @@ const build = Effect.fnUntraced(function* (file: string, text: string, given: Lo
     ...(whole.findings.length === 0 ? common.findings : []),
     ...sinks.flatMap((_) => _.findings),
   ]
-  const checked = (yield* Slices.each(Rules.steps(source.value, root, options, now), 1, (step) => step())).flat()
+  const checked = (yield* inSlices(Rules.steps(source.value, root, options, now), 1, (step) => step())).flat()
   const wrongAt = new Set(checked.filter(({ severity }) => severity === "error").map(({ path }) => formatPath(path)))
   // One thing is said of a value: what is wrong with it.
   const rules = checked.filter(({ severity, path }) => severity === "error" || !wrongAt.has(formatPath(path)))

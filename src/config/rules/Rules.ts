@@ -5,18 +5,173 @@
  * mistake doesn't hide another. Values of the wrong shape are skipped: the schema
  * reports them.
  */
-
+import { Duration, Option, Schema } from "effect"
 import type { EpochMillis } from "../../event/Quantities.ts"
-import type { Finding } from "../diagnostics/Source.ts"
-import { fields } from "../Fields.ts"
-import type { Types } from "../schema/ConfiguredTypes.ts"
-import { drainRules } from "./DrainRules.ts"
+import { onlyToken, stopDeadline } from "../Config.ts"
+import { error, type Finding, warning } from "../diagnostics/Source.ts"
+import { type Fields, fields, items, type Path } from "../Fields.ts"
+import { Drain } from "../schema/ConfigFile.ts"
+import { schemaAt, type Types } from "../schema/ConfiguredTypes.ts"
+import { traitOf } from "../schema/Traits.ts"
 import { idleRules, routeRules, testRules } from "./RouteRules.ts"
-import { sampleRules } from "./ShapeRules.ts"
+import { mistakeOf, mistakeOfKey } from "./SecretText.ts"
+import { deepTexts, isName, repeated, sampleRules, type Text, texts, weakRules } from "./ShapeRules.ts"
 import { clientRules, type FileIdentity, fileRules, sinkRules } from "./SinkRules.ts"
-import { textRules } from "./TextRules.ts"
-import { tokenRules } from "./TokenRules.ts"
 import { type HeaderLimit, listenRules, maxHeadersRules, webhookRules } from "./WebhookRules.ts"
+
+// Rules for the waits of a stop.
+
+/** The time that the files in `config/deploy` give a stop has room for these waits. */
+const longestWaits = Duration.seconds(25)
+
+/** A warning if a service manager would kill the relay before its stop has ended. */
+const drainRules = ({ drain }: Fields): ReadonlyArray<Finding> => {
+  const waits = Option.getOrUndefined(Schema.decodeUnknownOption(Drain)(drain ?? {}))
+  if (waits === undefined) return []
+  const total = Duration.sum(waits.delay, waits.refuse)
+  if (Duration.isLessThanOrEqualTo(total, longestWaits)) return []
+  const needed = Math.ceil(Duration.toSeconds(stopDeadline(waits)))
+  return [
+    warning(
+      ["drain"],
+      `"delay" and "refuse" are ${Duration.format(total)} together, so a stop may take ${needed} seconds, and a service manager may kill the relay before`,
+      `shorten them, or raise TimeoutStopSec (systemd), stop_grace_period (Compose) or terminationGracePeriodSeconds (Kubernetes) above ${needed} seconds`,
+    ),
+  ]
+}
+
+// Rules for the tokens of the admin API.
+
+/** The audit log calls whoever asks without a token so. */
+const withoutToken = "local"
+
+const tokenNameRules = (name: string, path: Path): ReadonlyArray<Finding> => {
+  if (!isName(name))
+    return [error(path, "this is no name for a token", "letters, digits, `_`, `-` and `.`, at most 100")]
+  if (name !== withoutToken && name !== onlyToken) return []
+  const whose = name === onlyToken ? 'whoever uses "admin.token"' : "whoever needs no token"
+  return [error(path, `a token can't be called "${name}"`, `the audit log calls ${whose} so`)]
+}
+
+const tokenRules = (root: Fields): ReadonlyArray<Finding> => {
+  const { token, tokens } = fields(root.admin)
+  const at: Path = ["admin", "tokens"]
+  const all = items(tokens).map(fields)
+  const named = all.flatMap(({ name }, index) => texts(name, [...at, index, "name"]))
+  const values = all.flatMap(({ value }, index) => texts(value, [...at, index, "value"]))
+  const both =
+    token === undefined || tokens === undefined
+      ? []
+      : [
+          error(
+            ["admin", "token"],
+            '"token" and "tokens" can\'t be combined',
+            'give this one a name and a role in "tokens"',
+          ),
+        ]
+  return [
+    ...both,
+    ...weakRules(token, ["admin", "token"], "a token"),
+    ...values.flatMap(({ text, path }) => weakRules(text, path, "a token")),
+    ...named.flatMap(({ text, path }) => tokenNameRules(text, path)),
+    ...repeated(named, ({ text }) => text).map(([{ path }]) =>
+      error(path, "another token has the same name", "the audit log tells them apart by their names"),
+    ),
+    ...repeated(values, ({ text }) => text).map(([{ path }]) =>
+      error(path, "another token is the same text", "make one for each: `openssl rand -hex 32`"),
+    ),
+  ]
+}
+
+// Rules for texts that are taken as they are, though something else was probably
+// meant: the references of other tools, and secrets with something around them.
+//
+// **Gotcha.** No finding repeats a text: it may be a secret. It may repeat the name
+// of a variable or the path of a file.
+
+/** References as others write them, with the variable's name as a group. It is in capitals: a secret may begin with `$`. */
+const variables: ReadonlyArray<RegExp> = [
+  /^(?:\w+ )?\$([A-Z]+(?:_[A-Z0-9]+)*)$/,
+  /^\$([A-Z]+(?:_[A-Z0-9]+)*)(?=[/.:])/,
+  /^(?:\w+ )?%([A-Z]+(?:_[A-Z0-9]+)*)%$/,
+  /[:/]\$([A-Z]+(?:_[A-Z0-9]+)*)(?=$|[/.:])/,
+  // Caddy's forms.
+  /\{\$([A-Z]+(?:_[A-Z0-9]+)*)(?::[^}]*)?\}/,
+  /(?<![{$])\{env\.([A-Za-z_]\w*)\}/,
+]
+
+/** A variable as in a template; where templates are filled in, `Template.ts` reports it. */
+const inBraces = /\{\{\s*(?:env|secrets?|vars?)\.([A-Za-z_]\w*)\s*\}\}/i
+
+/** A variable by its prefix, which elsewhere may be what is meant: a label such as `env:production`. */
+const byPrefix = /^(?:\w+ )?env[:.]([A-Za-z_]\w*)$/i
+
+/** The purpose of a text: content may hold anything, a secret holds nothing that looks like a reference. */
+interface Kind {
+  readonly isSecret: boolean
+  readonly isTemplate: boolean
+  readonly isContent: boolean
+}
+
+const literal = (what: string): string => `this is used literally: ${what}`
+
+/** Whether a text may be any of these: most are none, and of what kind one is takes long to tell. */
+const mayBeLiteral = (text: string): boolean => /[$%]|\{\{|env[:.]| file:/i.test(text)
+
+const literalRules = (one: Text, kindOf: (path: Path) => Kind): ReadonlyArray<Finding> => {
+  const { path, text } = one
+  if (!mayBeLiteral(text)) return []
+  const { isSecret, isTemplate, isContent } = kindOf(path)
+  if (isContent && !isSecret) return []
+  const forms = [...variables, ...(isTemplate ? [] : [inBraces]), ...(isSecret ? [byPrefix] : [])]
+  const name = forms.map((form) => form.exec(text)?.[1]).find((found) => found !== undefined)
+  if (name !== undefined) {
+    return [error(path, literal("a variable is written with braces"), `did you mean \${${name}}?`)]
+  }
+  if (/^\$\(.*\)$/s.test(text)) {
+    return [error(path, literal("no command is run"), 'let it write a file, and name that: "file:PATH"')]
+  }
+  const [, file] = /^\S+ file:(\S+)$/.exec(text) ?? []
+  return file === undefined
+    ? []
+    : [error(path, literal('"file:" names a file only where a text begins'), `within a text write \${file:${file}}`)]
+}
+
+/** Secrets of the relay and its sender; a password of another service may look like anything. */
+const isKey = (path: Path): boolean => path[0] === "webhooks" || path[0] === "admin" || path[2] === "sign"
+
+const secretRules = ({ path, text }: Text): ReadonlyArray<Finding> => {
+  const found = isKey(path) ? mistakeOfKey(text) : mistakeOf(text)
+  return found === undefined ? [] : [warning(path, found.message, found.hint)]
+}
+
+/** `written` is the config as it is written, `resolved` with what its references give. */
+const textRules = (written: unknown, resolved: Fields, types: Types): ReadonlyArray<() => ReadonlyArray<Finding>> => {
+  const schemaOf = schemaAt(types)
+  const has = (path: Path, trait: "template" | "shown", value: boolean): boolean =>
+    path.some((_, index) => {
+      const schema = schemaOf(path.slice(0, index + 1), resolved)
+      return schema !== undefined && traitOf(schema, trait) === value
+    })
+  const kindOf = (path: Path): Kind => {
+    const isTemplate = has(path, "template", true)
+    const isOfEvents = path[0] === "tests" || path.includes("where") || path.includes("attributes")
+    return { isSecret: has(path, "shown", false), isTemplate, isContent: isTemplate || isOfEvents }
+  }
+  // The key of a certificate may be a file.
+  const isPlainSecret = (path: Path) => {
+    const { isSecret, isTemplate } = kindOf(path)
+    return isSecret && !isTemplate && path.at(-2) !== "tls"
+  }
+  return [
+    () => deepTexts(written, []).flatMap((one) => literalRules(one, kindOf)),
+    () =>
+      deepTexts(resolved, []).flatMap((one) => {
+        const found = secretRules(one)
+        return found.length > 0 && isPlainSecret(one.path) ? found : []
+      }),
+  ]
+}
 
 /** The rules one after the other, none of which takes long: they find what is wrong on the config as it is written, and on what its references give. */
 export const steps = (

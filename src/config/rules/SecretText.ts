@@ -5,7 +5,6 @@
  * **Guarantee.** A report holds nothing of the text but the code point of a
  * character that can't be seen.
  */
-
 import { Redacted } from "effect"
 import type { EpochMillis } from "../../event/Quantities.ts"
 import type { Secret } from "../Config.ts"

@@ -3,15 +3,129 @@ import * as Pointer from "../../event/Pointer.ts"
 import * as Jmespath from "../../formats/jmespath/Jmespath.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Pattern from "../../routing/Pattern.ts"
-import { error, errorAtKey, type Finding, formatPath, type Path, warning, warningAtKey } from "../diagnostics/Source.ts"
-import { type Fields, fields } from "../Fields.ts"
-import { type Types, visitSinks, writtenJournal } from "../schema/ConfiguredTypes.ts"
+import { type Address, isLoopback, isWildcard } from "../Address.ts"
+import type { LaneConfig } from "../Config.ts"
+import { error, errorAtKey, type Finding, formatPath, warning, warningAtKey } from "../diagnostics/Source.ts"
+import { type Fields, fields, type Path } from "../Fields.ts"
+import { type Lane, usual } from "../schema/ConfigFile.ts"
+import {
+  type ConfiguredTypes,
+  type Recoveries,
+  type Types,
+  visitSinks,
+  writtenJournal,
+} from "../schema/ConfiguredTypes.ts"
 import { headerNamePattern } from "../schema/Keys.ts"
 import { ownFiles, traitOf } from "../schema/Traits.ts"
-import { constantRules, unfilledRules } from "./ConstantRules.ts"
-import { deepTexts, nameRules, repeated, texts } from "./Shape.ts"
-import { shapeRules } from "./ShapeRules.ts"
-import { listeners, ownAddressRules, serviceRules } from "./UrlRules.ts"
+import { parseAddress } from "../schema/Units.ts"
+import { isStoreReference } from "./SecretText.ts"
+import { deepTexts, nameRules, repeated, shapeRules, texts } from "./ShapeRules.ts"
+
+// Rules for texts that are the same for every event, and look as if they were to
+// be filled in or read from elsewhere.
+//
+// **Gotcha.** No finding repeats a text: it may hold a secret. It may repeat the
+// path of a field.
+
+const filled = "each event gets this text itself: "
+
+/** The fields of the envelope that begin a JSON Pointer or a JMESPath. */
+const pointer = /^\/(?:id|account_id|version|created_at|data(?:\/[^\s/]+)+)$/
+const path =
+  /^(?:[$@]\.?|\.|(?:event|envelope|payload|body|this)\.)?(data\.(?:object|type)(?:\.\w[\w-]*)*|account_id|created_at|received_at)$/
+/** Words that may be a text of their own, except for a key: one key for all events is rarely meant. */
+const words = /^\$?(id|type|resource|webhook)$/
+/** A field of the object within a longer expression. */
+const expression = /(?:^|[^\w./{])data\.object\.\w/
+
+const file =
+  /^(?:\w+ )?(?:@?(?:~|\.{1,2})\/|@?\/(?:etc|home|mnt|opt|root|run|secrets|srv|tmp|usr|var)\/)[\w./-]+$|^@[\w./-]+\.\w{2,4}$/
+
+const placeholderOf = (field: string): string =>
+  field.includes(".") ? `{{/${field.replaceAll(".", "/")}}}` : `{{${field}}}`
+
+/** Reports a template without placeholders that looks like a reference to something; `at` is its place. */
+const constantRules = (text: string, at: Path): ReadonlyArray<Finding> => {
+  if (Template.hasPlaceholder(text)) return []
+  if (pointer.test(text)) return [warning(at, `${filled}a JSON Pointer has two braces`, `did you mean {{${text}}}?`)]
+  const [, field] = path.exec(text) ?? (at.length === 3 && at[2] === "key" ? words.exec(text) : null) ?? []
+  if (field !== undefined) {
+    return [warning(at, `${filled}a field has two braces`, `did you mean ${placeholderOf(field)}?`)]
+  }
+  if (expression.test(text)) {
+    const hint = 'write { "jmespath": "…" } where an expression may stand, or placeholders such as {{/data/object/id}}'
+    return [warning(at, `${filled}it is not evaluated as an expression`, hint)]
+  }
+  if (isStoreReference(text.replace(/^\w+ /, "")) || isStoreReference(text)) {
+    const hint = 'have a tool write the secret to a file or a variable: "file:PATH" or "${VAR}"'
+    return [warning(at, "this refers to a secret store, which the relay doesn't ask: the text itself is sent", hint)]
+  }
+  if (!file.test(text)) return []
+  return [warning(at, `${filled}a file is not read by its path alone`, 'for the file\'s content write "file:PATH"')]
+}
+
+/** Parts of a text that other keys, or other programs, fill in: placeholders, and dates as `strftime` has them. */
+const fillings = /\{\{\s*(?:\/[^{}]*|[a-z_.]+)\s*\}\}|%[YmdHMSF](?![\w%])|%Y/
+
+/** Reports a text that looks like a template, at a key that is not one. */
+const unfilledRules = (text: string, at: Path): ReadonlyArray<Finding> => {
+  const [part] = fillings.exec(text) ?? []
+  if (part === undefined) return []
+  const hint = "the reference of the sink says which keys may hold placeholders"
+  return [warning(at, `nothing is filled in here: ${part} is used as it stands`, hint)]
+}
+
+// Rules for the URLs that events are posted to. No finding repeats one: it may be the secret.
+
+const placeholder = /\{\{.*?\}\}/g
+
+const parse = (text: unknown): URL | undefined => {
+  const url = typeof text === "string" ? text.replaceAll(placeholder, "x") : ""
+  return URL.canParse(url) ? new URL(url) : undefined
+}
+
+const portOf = ({ port, protocol }: URL): number => (port === "" ? (protocol === "https:" ? 443 : 80) : Number(port))
+
+/** Whether a URL leads to a listener of this relay. */
+const isOwn = (url: URL, listener: Address): boolean => {
+  const host = url.hostname.replace(/^\[|\]$/g, "")
+  const isHere = isLoopback(listener) || isWildcard(listener) ? isLoopback({ host }) : host === listener.host
+  return listener.port !== 0 && portOf(url) === listener.port && isHere
+}
+
+/** The addresses that the relay listens on for deliveries and for its admin API; `undefined` where one is invalid. */
+export const listeners = (root: Fields) =>
+  [parseAddress(root.listen ?? usual.listen), parseAddress(fields(root.admin).listen ?? usual.adminListen)] as const
+
+const ownAddressRules = (value: unknown, at: Path, own: ReturnType<typeof listeners>): ReadonlyArray<Finding> => {
+  const url = parse(value)
+  if (url === undefined || !own.some((listener) => listener !== undefined && isOwn(url, listener))) return []
+  return [warning(at, "this is the relay's own address: it would send its events to itself", "name the receiver's")]
+}
+
+/** The addresses of a service's URLs. A host that begins with a dot stands for all below it. */
+interface Known {
+  readonly hosts: ReadonlyArray<string>
+  readonly paths: ReadonlyArray<string>
+  readonly retired: Readonly<Record<string, string>>
+}
+
+const isOf = (host: string, known: string): boolean => (known.startsWith(".") ? host.endsWith(known) : host === known)
+
+/** A URL of another host or path than the service's. One of this machine stands for the service in a test. */
+const serviceRules = (value: unknown, at: Path, { hosts, paths, retired }: Known): ReadonlyArray<Finding> => {
+  const url = parse(value)
+  if (url === undefined || isLoopback({ host: url.hostname.replace(/^\[|\]$/g, "") })) return []
+  const host = url.hostname.toLowerCase()
+  const [, todo] = Object.entries(retired).find(([known]) => isOf(host, known)) ?? []
+  if (todo !== undefined) return [warning(at, "the service has retired the addresses of this host", todo)]
+  if (hosts.some((known) => isOf(host, known))) {
+    if (paths.length === 0 || paths.some((path) => url.pathname.startsWith(path))) return []
+    return [warning(at, "no URL of the service's has this path", `theirs begin with ${paths.join(", ")}`)]
+  }
+  const theirs = hosts.map((known) => (known.startsWith(".") ? `*${known}` : known)).join(", ")
+  return [warning(at, "this is no URL of the service's: it is of another host", `the service's are at ${theirs}`)]
+}
 
 const isJson = (text: string): boolean => {
   if (!/^\s*[{[]/.test(text)) return false
@@ -151,4 +265,105 @@ export const clientRules = (root: Fields): ReadonlyArray<Finding> => {
   if (asking.length > 0) return events
   const hint = 'add "enrich": "deliver" to a sink, or remove "clients"'
   return [...events, warningAtKey(["clients"], "no sink asks for client details", hint)]
+}
+
+// How a sink's events are grouped: kept in order by `key`, sent together by
+// `digest`, or paired with the recovery that ends a failure (`resolve`). All
+// three use the one key of a lane; what excludes each other is refused here.
+
+type Grouping = Pick<LaneConfig, "order" | "key" | "digest" | "resolves">
+
+/** The grouping of a config, and where it stands. `given` are the keys that are written there. */
+interface Asked {
+  readonly lane: typeof Lane.Type
+  readonly given: ReadonlySet<string>
+  readonly path: Path
+}
+
+const placeholders = (names: ReadonlyArray<string>): string => names.map((name) => `{{${name}}}`).join("/")
+
+/** `digest` and `enrich` change what is sent: only a sink that composes its messages can have them. */
+const composerRules = (type: string, sinkTypes: ConfiguredTypes, { lane, path }: Asked): ReadonlyArray<Finding> => {
+  const phrase = (type: string, verb: string) => {
+    const needs = sinkTypes[type]?.messages?.with
+    return `${type}${verb}${needs === undefined ? "" : ` with${verb === "" ? "" : "out"} ${needs}`}`
+  }
+  const others = Object.keys(sinkTypes).filter((type) => sinkTypes[type]?.messages !== undefined)
+  const hint = `these can: ${others.map((type) => phrase(type, "")).join(", ")}`
+  const cannot = (key: string, why: string) => errorAtKey([...path, key], `${phrase(type, " sinks")} ${why}`, hint)
+  return [
+    ...(lane.digest === undefined ? [] : [cannot("digest", "send each event by itself and can't make a digest")]),
+    ...(lane.enrich === undefined ? [] : [cannot("enrich", "send events unchanged, and can't add to them")]),
+  ]
+}
+
+const digestRules = ({ lane, given, path }: Asked): ReadonlyArray<Finding> => {
+  const { digest, backlog, delivery } = lane
+  if (digest === undefined) return []
+  const at = [...path, "digest"]
+  const found: Array<Finding> = []
+  for (const key of ["order", "key"]) {
+    if (!given.has(key)) continue
+    found.push(errorAtKey([...path, key], 'a digest has its own key: "digest.by"', "remove this key"))
+  }
+  if (backlog?.whenFull === "deadLetter") {
+    const message = 'a digest is sent or abandoned as a whole, so its backlog can only "refuse"'
+    found.push(error([...path, "backlog"], message))
+  }
+  if (digest.maxEvents > delivery.maxRetrying) {
+    const message = '"maxEvents" exceeds "delivery.maxRetrying", so the digest never fills'
+    found.push(error([...at, "maxEvents"], message, "raise one, or lower the other"))
+  }
+  for (const [index, name] of digest.by.entries()) {
+    const problem = Template.fieldProblem(name)
+    if (problem !== undefined) found.push(error([...at, "by", index], problem))
+  }
+  return found
+}
+
+/** A recovery can only find its alert when all that its key is made of is the same throughout a digest. */
+const recoveryRules = ({ askedBy, ownKey }: Recoveries<unknown>, template: string, { lane, given, path }: Asked) => {
+  const by = lane.digest?.by
+  if (by === undefined) {
+    return ["order", "key"].flatMap((key) =>
+      given.has(key)
+        ? errorAtKey([...path, key], `"${askedBy}" keeps the order of its own key`, "remove this key")
+        : [],
+    )
+  }
+  const missing = [...new Set(Template.names(template))].filter((name) => !by.includes(name))
+  if (missing.length === 0) return []
+  const other = ownKey === undefined ? "" : `, or give the alert a "${ownKey}" of its fields`
+  const message = `a recovery would not find its alert: the alert's key needs ${missing.join(" and ")}, which "digest.by" leaves out`
+  return [errorAtKey([...path, askedBy], message, `add it to "digest.by"${other}`)]
+}
+
+/** How the lane groups events, the sink's own config for that, and what is wrong. */
+export const groupingOf = (
+  type: string,
+  sinkTypes: ConfiguredTypes,
+  config: unknown,
+  asked: Asked,
+): { readonly findings: ReadonlyArray<Finding>; readonly grouping: Grouping; readonly config: unknown } => {
+  const { digest, order, key } = asked.lane
+  const messages = sinkTypes[type]?.messages
+  const composes = messages !== undefined && (messages.composes?.(config) ?? true)
+  const recoveryKey = messages?.recoveries?.key(config)
+  const findings = [
+    ...(composes ? [] : composerRules(type, sinkTypes, asked)),
+    ...digestRules(asked),
+    ...(messages?.recoveries === undefined || recoveryKey === undefined
+      ? []
+      : recoveryRules(messages.recoveries, recoveryKey, asked)),
+  ]
+  const recovering = recoveryKey === undefined ? {} : { resolves: true }
+  if (digest !== undefined) {
+    const { by, ...window } = digest
+    const shared = placeholders(by)
+    const grouping: Grouping = { order: "none", key: shared, digest: window, ...recovering }
+    return { findings, grouping, config: messages?.ofDigests?.(config, shared) ?? config }
+  }
+  const grouping: Grouping =
+    recoveryKey === undefined ? { order, key } : { order: "key", key: recoveryKey, ...recovering }
+  return { findings, grouping, config }
 }

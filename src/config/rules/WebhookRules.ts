@@ -5,11 +5,11 @@ import type { EpochMillis } from "../../event/Quantities.ts"
 import { span } from "../../formats/Amounts.ts"
 import { type Address, isLoopback, isWildcard } from "../Address.ts"
 import { developmentSecret, maxInFlight, probePaths } from "../Config.ts"
-import { error, errorAtKey, type Finding, formatPath, type Path, warning, warningAtKey } from "../diagnostics/Source.ts"
-import { type Fields, fields, items } from "../Fields.ts"
+import { error, errorAtKey, type Finding, formatPath, warning, warningAtKey } from "../diagnostics/Source.ts"
+import { type Fields, fields, items, type Path } from "../Fields.ts"
 import { usual } from "../schema/ConfigFile.ts"
-import { nameRules, repeated, type Text, texts, weakRules } from "./Shape.ts"
-import { listeners } from "./UrlRules.ts"
+import { nameRules, repeated, type Text, texts, weakRules } from "./ShapeRules.ts"
+import { listeners } from "./SinkRules.ts"
 
 /** Whether a text can be a webhook id: a header must hold it. */
 const fitsHeader = (id: string): boolean => id.length <= longest && /^[!-~]([ -~]*[!-~])?$/.test(id)

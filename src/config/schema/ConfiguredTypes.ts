@@ -1,9 +1,30 @@
 /** The config needs to know this of each type of sink; `sinks/Sink.ts` has the rest of a type. */
-import type { Schema, SchemaAST } from "effect"
+import { Effect, Schema, type SchemaAST } from "effect"
 import { type Fields, fields, type Path, valueAt } from "../Fields.ts"
 import { ConfigFile, Lane } from "./ConfigFile.ts"
-import { type JournalTypes, journalSchema } from "./JournalSchema.ts"
-import { mayShow, partOf, type Visitor, visit, written } from "./Traits.ts"
+import { mayShow, type OtherNames, partOf, type Visitor, visit, written } from "./Traits.ts"
+
+// The schema of `"journal"`: its type, and the keys of that type.
+
+/** The part of a `JournalType` that a config needs. The first is the default. */
+type JournalTypes = Readonly<Record<string, { readonly config: Schema.Struct<Schema.Struct.Fields> }>>
+
+/** An unknown type has the keys of the default; its `type` is refused. */
+export const journalSchema = (type: string, journalTypes: JournalTypes) => {
+  const types = Object.keys(journalTypes)
+  const [usual = ""] = types
+  const own = journalTypes[Object.hasOwn(journalTypes, type) ? type : usual]?.config.fields
+  const otherNames = Object.entries(journalTypes).flatMap(([other, { config }]) =>
+    Object.keys(config.fields)
+      .filter((key) => own !== undefined && !Object.hasOwn(own, key))
+      .map((key): OtherNames => [key, "", `it is a key of ${other}: for that journal add "type": "${other}"`]),
+  )
+  const key = Schema.Literals(types).annotate({ description: "The kind of journal", default: usual })
+  return Schema.Struct({
+    type: key.pipe(Schema.withDecodingDefaultKey(Effect.succeed(usual))),
+    ...own,
+  }).annotate({ description: "Storage of accepted events until every sink has them", otherNames })
+}
 
 /** How a sink reports recoveries: events that say that an earlier failure is over. */
 export interface Recoveries<Config> {
@@ -19,7 +40,7 @@ export interface Recoveries<Config> {
  * Sinks whose messages tell of events instead of carrying them, such as alerts:
  * they may have `digest` and `enrich`.
  */
-export interface Messages<Config> {
+interface Messages<Config> {
   /** Whether a config makes such messages; every config of the type unless given. */
   composes?(config: Config): boolean
   /** This part of a config makes it compose, as it is written: `"format": "template"`. */

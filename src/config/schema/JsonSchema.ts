@@ -9,8 +9,7 @@
 import { Predicate, Schema } from "effect"
 import { fields, items, type Fields as Json } from "../Fields.ts"
 import { ConfigFile, Lane } from "./ConfigFile.ts"
-import type { Types } from "./ConfiguredTypes.ts"
-import { journalSchema } from "./JournalSchema.ts"
+import { journalSchema, type Types } from "./ConfiguredTypes.ts"
 
 const generate = (schema: Schema.Constraint): { readonly schema: Json; readonly definitions: Json } =>
   Schema.toJsonSchemaDocument(schema, { onExcessProperty: "error" })

@@ -4,9 +4,10 @@
  */
 import { Effect, Schema } from "effect"
 import type { Traits } from "./Traits.ts"
+import { Units } from "./Units.ts"
 
 /** The reference says this of a key next to its description. */
-export interface More extends Traits {
+interface More extends Traits {
   readonly default?: string
   readonly examples?: ReadonlyArray<string>
 }
@@ -107,3 +108,19 @@ export const headerName = (description: string, value: string) =>
 
 /** A header's name that depends on other keys where it is not given. */
 export const optionalHeaderName = (description: string) => Schema.optionalKey(header({ description }))
+
+// The keys of how a sink's batches fill.
+
+export const linger = Units.duration.or("20 millis", "How long a batch may wait to fill")
+
+/** `events` says what `maxEvents` bounds; its default is `most`. */
+export const batchFields = (events: string, most: number) => ({
+  maxEvents: countOr(events, most, 1, 1_000),
+  maxBytes: Units.bytes.or("512 KiB", "Maximum bytes of their bodies; a larger event is sent alone"),
+  linger,
+})
+
+export const batch = (events: string, most: number) =>
+  Schema.Struct(batchFields(events, most))
+    .annotate({ description: "How batches fill" })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({})))

@@ -8,9 +8,8 @@
 import type { compile } from "@jmespath-community/jmespath"
 import { nearest } from "../../event/Nearest.ts"
 import * as Numbers from "../../event/Numbers.ts"
-import { asObject, type Budget, Failure, isFalse, kindOf, limits, Reference } from "./Budget.ts"
+import { asObject, type Budget, Failure, isFalse, kindOf, limits, Reference, type Token } from "./Budget.ts"
 import * as Functions from "./Functions.ts"
-import type { Token } from "./Tokens.ts"
 
 type Node = ReturnType<typeof compile>
 type Having<N, T> = N extends { readonly type: infer U } ? (T extends U ? N : never) : never

@@ -10,9 +10,8 @@
 import { Effect, Predicate } from "effect"
 import * as Numbers from "../../event/Numbers.ts"
 import { Unrenderable } from "../Rendering.ts"
-import { Budget, Failure, isFalse, limits } from "./Budget.ts"
+import { Budget, Failure, isFalse, limits, read, type Token, unjoined, unnamed } from "./Budget.ts"
 import { Evaluator, literals, noComparison, noJson, type Run, Wrong } from "./Evaluator.ts"
-import * as Tokens from "./Tokens.ts"
 
 /** An expression as a config has it. */
 export interface Shape {
@@ -49,7 +48,7 @@ const isShort = (text: string): boolean => {
 }
 
 /** Why the library refuses a text. It does not say where: that is the last word of the shortest beginning that it refuses. */
-const refusal = (text: string, tokens: ReadonlyArray<Tokens.Token>, cause: unknown): Wrong => {
+const refusal = (text: string, tokens: ReadonlyArray<Token>, cause: unknown): Wrong => {
   if (cause instanceof RangeError) return new Wrong(`the expression is nested more than ${limits.depth} levels deep`, 0)
   let [low, high] = [0, tokens.length]
   while (low < high) {
@@ -71,7 +70,7 @@ const compiled = (text: string, known: ReadonlySet<string>): Run => {
   if (text.length > limits.length)
     throw new Wrong(`the expression has more than ${limits.length} characters`, limits.length)
   if (text.trim() === "") throw new Wrong("the expression is empty", 0, "`@` is the whole event")
-  const { tokens, odd } = Tokens.read(text)
+  const { tokens, odd } = read(text)
   if (odd !== undefined) {
     const isOpen = /["'`]/.test(text[odd] ?? "")
     throw new Wrong(
@@ -79,11 +78,11 @@ const compiled = (text: string, known: ReadonlySet<string>): Run => {
       odd,
     )
   }
-  const misplaced = Tokens.unjoined(tokens) ?? tokens.find((token) => /^-?[0-9].*-/.test(token.text))
+  const misplaced = unjoined(tokens) ?? tokens.find((token) => /^-?[0-9].*-/.test(token.text))
   if (misplaced !== undefined) {
     throw new Wrong(`the expression has ${shown(misplaced.text)} where it can't be`, misplaced.start)
   }
-  const equals = Tokens.unnamed(tokens)
+  const equals = unnamed(tokens)
   if (equals !== undefined) throw new Wrong(noComparison, equals.start)
   let tree: ReturnType<Parse>
   try {

@@ -11,7 +11,7 @@
  * process must end: nothing in it can be trusted with the file any more.
  */
 import { Clock, Deferred, Effect, Layer, type Scope } from "effect"
-import * as StateFile from "../../runtime/StateFile.ts"
+import { stateFile } from "../../runtime/FileSystem.ts"
 import type { Archive } from "../Archive.ts"
 import type { Appended, Journal } from "../Journal.ts"
 import type { JournalBroken, JournalError } from "../JournalError.ts"
@@ -73,7 +73,7 @@ const make = Effect.fnUntraced(function* (
     ...lanesOf(engine, ready.whenOpen),
     ...eventsOf(engine, ready.whenOpen, search),
     status: Effect.sync(() => statusOf(engine, options, wallClock)),
-    hour: StateFile.at(hourOf(options.path)),
+    hour: stateFile(hourOf(options.path)),
     audit: auditOf(engine, wallClock),
     broken: Deferred.await(broken),
   }

@@ -1,6 +1,6 @@
 /** Masked parts of texts and values: they are marked, and named by the paths that lead to them. */
 import { Fragment } from "preact"
-import { mask } from "../../event/Mask.ts"
+import { mask } from "../../event/Quoted.ts"
 import { plain } from "../../formats/Terminal.ts"
 import { Block } from "./Shown.tsx"
 

@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks"
 import type { Route, Status, TypeReport } from "../../admin/Api.ts"
 import { isRelayEvent } from "../../event/EventType.ts"
-import { nearestType } from "../../event/NearestType.ts"
+import { nearestType } from "../../event/Nearest.ts"
 import { admin, problemOf } from "./AdminCalls.ts"
 import { Choice, Filters, TypeField, webhooksOf } from "./Fields.tsx"
 import { Problem, useLoaded } from "./Loading.tsx"

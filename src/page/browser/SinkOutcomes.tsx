@@ -1,6 +1,6 @@
 /** Where an event is at each sink, failures first: why it failed, and the ways to send it again. */
 import type { EventReport } from "../../admin/Api.ts"
-import { relayCommand } from "../../formats/Shell.ts"
+import { relayCommand } from "../../formats/Terminal.ts"
 import { confirmReplay } from "./DeadLetterActions.tsx"
 import { linkTo } from "./Location.ts"
 import { Outcome } from "./Outcome.tsx"

@@ -10,6 +10,9 @@
  * An alert tells of one event or of a group. What all samples of a group have in
  * common is listed once, what differs with each sample.
  */
+import { Effect, type Redacted, Schema } from "effect"
+import { flag, template, templateOr } from "../../config/schema/Keys.ts"
+import { type OtherNames, partOf, written } from "../../config/schema/Traits.ts"
 import type { Entry } from "../../event/Entry.ts"
 import { isRelayEvent } from "../../event/EventType.ts"
 import { idempotencyKey } from "../../event/IdempotencyKey.ts"
@@ -17,9 +20,100 @@ import * as Numbers from "../../event/Numbers.ts"
 import { asFailure, failureEndedBy } from "../../event/Recovery.ts"
 import * as CloudEvents from "../../formats/CloudEvents.ts"
 import * as Template from "../../formats/Template.ts"
-import { clean, type Fact } from "./AlertText.ts"
+import { make } from "../http/Http.ts"
+import type { Meaning } from "../http/HttpAnswer.ts"
+import { HttpConfig, otherUrls } from "../http/HttpConfig.ts"
+import { preview, type Service } from "../http/HttpRequest.ts"
+import type { SinkType } from "../Sink.ts"
 
-export type Action = "trigger" | "resolve"
+// Texts for alert services: within a limit, and without control characters.
+//
+// **Gotcha.** A service's "characters" are code points or UTF-16 code units. Here
+// code units after escaping are counted, which is the larger number. A text is
+// cut between graphemes, and ends with an ellipsis.
+
+/** Escapes one character for a service. One at a time, so that no escape is cut in two. */
+export type Escape = (text: string) => string
+
+const asItIs: Escape = (text) => text
+
+/** Control characters, line and paragraph separators, and marks that change the direction of text. */
+const steering = /[\p{Cc}\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]+/gu
+
+/** The text as one line, without control characters and lone surrogates. */
+export const clean = (text: string): string => text.toWellFormed().replace(steering, " ").replace(/ {2,}/g, " ").trim()
+
+const graphemes = new Intl.Segmenter("en", { granularity: "grapheme" })
+
+/** Code units read beyond a limit: room for a grapheme, and for blanks that are dropped. */
+const beyond = 256
+
+/** A lone surrogate at the end of a slice. */
+const halved = /[\ud800-\udbff]$/
+
+const ellipsis = "…"
+
+/** The text cleaned, escaped and cut to `limit` code units. Only as much of it is read as may be needed. */
+export const fit = (text: string, limit: number, harmless: Escape = asItIs): string => {
+  const isWhole = text.length <= limit + beyond
+  const near = clean(isWhole ? text : text.slice(0, limit + beyond).replace(halved, ""))
+  if (isWhole && near.length <= limit) {
+    const escaped = harmless(near)
+    if (escaped.length <= limit) return escaped
+  }
+  const characters = Array.from(graphemes.segment(near), ({ segment }) => segment)
+  // The last one may be incomplete.
+  if (!isWhole) characters.pop()
+  // A single grapheme may exceed the limit: then it is cut within.
+  return take(characters, limit, harmless) || take(near, limit, harmless)
+}
+
+/** The characters that fit before the ellipsis, and the ellipsis; empty if none fits. */
+const take = (characters: Iterable<string>, limit: number, harmless: Escape): string => {
+  let out = ""
+  for (const character of characters) {
+    const escaped = harmless(character)
+    if (out.length + escaped.length > limit - ellipsis.length) break
+    out += escaped
+  }
+  return out === "" ? "" : `${out}${ellipsis}`
+}
+
+/** A name and a value, not yet cleaned, escaped or cut. */
+export interface Fact {
+  readonly name: string
+  readonly value: string
+}
+
+/** A service's limits: the number of facts, and code units of each part and in total. */
+interface Room {
+  readonly facts: number
+  readonly name: number
+  readonly value: number
+  readonly total: number
+}
+
+/** Code units reserved for the note that facts were left out. */
+const note = 24
+
+/** The facts that fit, in order; a last one counts those that don't. */
+export const arrange = (facts: ReadonlyArray<Fact>, room: Room, harmless: Escape = asItIs): ReadonlyArray<Fact> => {
+  const kept: Array<Fact> = []
+  let left = room.total - note
+  for (const [index, fact] of facts.entries()) {
+    const name = fit(fact.name, room.name, harmless) || ellipsis
+    const value = fit(fact.value, room.value, harmless) || ellipsis
+    left -= name.length + value.length
+    const isLast = index === facts.length - 1
+    if (left < 0 || kept.length === room.facts - (isLast ? 0 : 1)) {
+      return [...kept, { name: ellipsis, value: `${facts.length - index} more` }]
+    }
+    kept.push({ name, value })
+  }
+  return kept
+}
+
+type Action = "trigger" | "resolve"
 
 /** An alert is made of these. */
 export interface Group {
@@ -59,7 +153,7 @@ export interface Options {
   readonly resolve?: boolean
   /** The alert's one line; by default a sentence for each failure type, else the type, and the account. */
   readonly summary?: string
-  /** The alert's key; by default the type with the object, or with the event where there is none. */
+  /** The alert's key. By default, the type with the object, or with the event if it has no object. */
   readonly dedupKey?: string
   readonly objectId: string
   /** Further facts, by the name they are shown under. */
@@ -154,7 +248,7 @@ const isIn = (facts: ReadonlyArray<Fact>, { name, value }: Fact): boolean =>
 const maxSamples = 50
 
 /** The group of at least one event, oldest first. The last decides whether it is over. */
-export const group = (entries: ReadonlyArray<Entry>, resolve = false): Group => {
+export const groupOf = (entries: ReadonlyArray<Entry>, resolve = false): Group => {
   const last = entries.at(-1)
   return {
     action: resolve && last !== undefined && failureEndedBy(last.event.type) !== undefined ? "resolve" : "trigger",
@@ -208,5 +302,99 @@ export const compile = (options: Options): ((group: Group) => Alert) => {
             }))
           : [],
     }
+  }
+}
+
+// Alert services share this: each is the HTTP sink with a payload and a reading
+// of answers of its own. To add one: a folder here with its code and
+// `<service>.md`, its part of the reference, a line in `Sinks.ts`, and a test that calls the contract
+// (`test/sinks/alerts/alertContract.ts`).
+//
+// A batch is one alert: of one event, or of a digest.
+
+/** The keys of every alert service, beside its `url`. */
+export const keys = {
+  summary: Schema.optionalKey(
+    template("The alert's one line; may hold placeholders. By default the failure in words, and the account"),
+  ),
+  objectId: templateOr(
+    "Location of the id of the event's object; shown where it is text or a number",
+    "{{/data/object/id}}",
+  ),
+  details: Schema.Record(Schema.String, Schema.String.annotate({ template: true, shown: true }))
+    .annotate({
+      description: "Further details to show, by name; values hold placeholders. What they show leaves the relay",
+    })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  resolve: flag("Whether a recovery, such as `connected_account.reconnected`, says that its failure is over", false),
+  headers: HttpConfig.fields.headers,
+  classify: HttpConfig.fields.classify,
+  keepAnswers: HttpConfig.fields.keepAnswers,
+  tls: HttpConfig.fields.tls,
+}
+
+/** Names that other programs give to the keys of alert services. */
+export const otherNames: ReadonlyArray<OtherNames> = [
+  otherUrls,
+  ["url_file api_url_file webhook_url_file", "url", '"url": "file:PATH" reads it from a file'],
+  ["send_resolved", "resolve"],
+  ["title text message description", "summary"],
+  ["fields custom_details custom_fields", "details"],
+  ["channel username icon_emoji icon_url", "", "the service decides it by the URL: take this key out"],
+]
+
+const Keys = Schema.Struct(keys)
+
+/** Every alert service's config has these. */
+type Config = typeof Keys.Type & { readonly url: Redacted.Redacted<string>; readonly dedupKey?: string }
+
+/** Alert services differ in these. */
+interface AlertService<C extends Config> {
+  readonly config: Schema.Codec<C, unknown>
+  /** The JSON that is sent. */
+  payload(alert: Alert, config: C): object
+  readonly meaning: Meaning
+  readonly doubts?: SinkType<C>["doubts"]
+}
+
+const http = ({ url, headers, classify, keepAnswers, tls }: Config): HttpConfig => ({
+  url,
+  method: "POST",
+  headers,
+  format: "template",
+  forward: { signature: "x-service-signature", webhookId: "x-service-webhook-id" },
+  classify,
+  keepAnswers,
+  ...(tls !== undefined && { tls }),
+})
+
+/** Makes the type of sink of an alert service. */
+export const sinkType = <C extends Config>({ config, payload, meaning, doubts }: AlertService<C>): SinkType<C> => {
+  const service = (config: C): Service => {
+    const alertOf = compile(config)
+    return {
+      meaning,
+      secrets: config,
+      body: {
+        render: (entry, group) => JSON.stringify(payload(alertOf(groupOf(group ?? [entry], config.resolve)), config)),
+      },
+    }
+  }
+  return {
+    config,
+    ...(doubts !== undefined && { doubts }),
+    // Alert services accept about one message a second.
+    concurrency: 1,
+    messages: {
+      recoveries: {
+        askedBy: "resolve",
+        ...(partOf(written(config), "dedupKey") && { ownKey: "dedupKey" }),
+        key: (config) => (config.resolve ? keyOf(config) : undefined),
+      },
+      // The events of a digest are one incident.
+      ofDigests: (config, key) => ({ ...config, dedupKey: config.dedupKey ?? key }),
+    },
+    open: (config) => make(http(config), service(config)),
+    preview: (config, batch) => preview(http(config), batch, service(config).body),
   }
 }

@@ -1,17 +1,138 @@
 /**
- * A client of one of AWS's services, and requests by it.
+ * A client of an AWS service, and the requests that it makes.
  *
  * **Gotcha.** The SDK's own retries are turned off; the lane retries.
  */
+import { Agent as HttpAgent } from "node:http"
+import { Agent as HttpsAgent } from "node:https"
 import type { SNSClientConfig } from "@aws-sdk/client-sns"
-import { Effect, type Scope } from "effect"
+import { Effect, Redacted, type Scope } from "effect"
+import { hasProperty } from "effect/Predicate"
 import { userAgent } from "../../runtime/HttpTransport.ts"
 import { mayHaveMoved } from "../Connections.ts"
+import { oneLine } from "../ServiceWords.ts"
 import type { SinkError } from "../Sink.ts"
 import type { Identity } from "./AwsConfig.ts"
-import * as AwsConnections from "./AwsConnections.ts"
-import * as AwsCredentials from "./AwsCredentials.ts"
 import * as AwsErrors from "./AwsErrors.ts"
+
+// The connections of a client to AWS.
+//
+// **Guarantee.** A connection that was idle for 15 seconds is not used again, and
+// after an attempt without an answer no idle one is. A NAT or a firewall may have
+// dropped it without a word: each one would cost a time-out.
+
+/** Milliseconds. Firewalls drop connections after half a minute of silence and more. */
+const longestIdle = 15_000
+
+interface AwsConnections {
+  /** The SDK's option for a client. */
+  readonly requestHandler: { readonly httpAgent: HttpAgent; readonly httpsAgent: HttpsAgent }
+  /** Closes the connections without a request. */
+  readonly closeIdle: () => void
+  /** Closes all. */
+  readonly close: () => void
+}
+
+export const makeConnections = (idle = longestIdle): AwsConnections => {
+  // The lane limits the requests in flight.
+  const options = { keepAlive: true, maxSockets: Number.POSITIVE_INFINITY, timeout: idle }
+  const requestHandler = { httpAgent: new HttpAgent(options), httpsAgent: new HttpsAgent(options) }
+  const closeIdle = (): void => {
+    for (const agent of Object.values(requestHandler)) {
+      for (const socket of Object.values(agent.freeSockets).flat()) socket?.destroy()
+    }
+  }
+  const close = (): void => {
+    for (const agent of Object.values(requestHandler)) agent.destroy()
+  }
+  return { requestHandler, closeIdle, close }
+}
+
+// The credentials that sign the requests, and their sources.
+
+/** Milliseconds for one request to a source. Nobody aborts it, and every attempt waits for it. */
+const credentialsTimeout = 3_000
+
+/** The SDK tries one source after another, and reports only that all have failed. The lane retries. */
+const once = { timeout: 1_000, maxRetries: 0 }
+
+const load = () => import("@aws-sdk/credential-providers")
+type Providers = Awaited<ReturnType<typeof load>>
+
+const textIn = (error: unknown, key: string): string => {
+  const text: unknown = hasProperty(error, key) ? error[key] : ""
+  return typeof text === "string" ? text : ""
+}
+
+/** Asks the endpoint of a container or pod once more, for its error. Returns `undefined` without such an endpoint. */
+const ofContainer = async ({ fromHttp }: Providers): Promise<AwsErrors.CredentialSource | undefined> => {
+  const { AWS_CONTAINER_CREDENTIALS_RELATIVE_URI: relative, AWS_CONTAINER_CREDENTIALS_FULL_URI: full } = process.env
+  const address = relative ? `http://169.254.170.2${relative}` : full
+  if (!address) return undefined
+  try {
+    await fromHttp(once)()
+    return undefined
+  } catch (error) {
+    const said = ["message", "Code", "Message"].map((key) => textIn(error, key)).filter((text) => text !== "")
+    // The path may be a secret.
+    const at = URL.canParse(address) ? new URL(address).origin : "which is not a URL"
+    const isRefusal = /status: 4\d\d|not accepted|Invalid URL|ENOENT|EACCES/.test(said.join(" "))
+    return { name: `the container's endpoint for credentials (${at})`, words: oneLine(said.join(", ")), isRefusal }
+  }
+}
+
+/** AWS's usual places, or a profile. An error of it is about the credentials. */
+const found = (providers: Providers, { profile }: Identity, clientConfig: object) => {
+  const chain = providers.fromNodeProviderChain({
+    ...once,
+    clientConfig,
+    // Or a file is read once in the life of the process.
+    ignoreCache: true,
+    ...(profile !== undefined && { profile }),
+  })
+  return (identity: Parameters<typeof chain>[0]) =>
+    chain(identity).catch(async (cause: unknown) => {
+      const role = process.env.AWS_ROLE_ARN
+      // STS has refused a token for a role.
+      if (role !== undefined && hasProperty(cause, "$metadata")) throw new AwsErrors.RoleRefused(role, cause)
+      throw new AwsErrors.NoCredentials(await ofContainer(providers), cause)
+    })
+}
+
+/** Makes a function that gives the SDK's option for a client, which looks for credentials at their sources again. */
+const credentialsOf = Effect.fnUntraced(function* (config: Identity, { requestHandler }: AwsConnections) {
+  const { credentials, role } = config
+  const own = credentials && {
+    accessKeyId: credentials.accessKeyId,
+    secretAccessKey: Redacted.value(credentials.secretAccessKey),
+    ...(credentials.sessionToken && { sessionToken: Redacted.value(credentials.sessionToken) }),
+  }
+  if (own !== undefined && role === undefined) return () => own
+  const providers = yield* Effect.promise(load)
+  const timeouts = {
+    connectionTimeout: credentialsTimeout,
+    requestTimeout: credentialsTimeout,
+    throwOnRequestTimeout: true,
+  }
+  const clientConfig = { maxAttempts: 1, requestHandler: { ...requestHandler, ...timeouts } }
+  return () => {
+    const base = own ?? found(providers, config, clientConfig)
+    if (role === undefined) return base
+    const assume = providers.fromTemporaryCredentials({
+      params: {
+        RoleArn: role.arn,
+        RoleSessionName: "relay",
+        ...(role.externalId !== undefined && { ExternalId: role.externalId }),
+      },
+      masterCredentials: base,
+      clientConfig,
+    })
+    return (identity: Parameters<typeof assume>[0]) =>
+      assume(identity).catch((cause: unknown) => {
+        throw cause instanceof AwsErrors.NoCredentials ? cause : new AwsErrors.RoleRefused(role.arn, cause)
+      })
+  }
+})
 
 /** The options that every client of the SDK takes. */
 type Options = Pick<
@@ -19,13 +140,13 @@ type Options = Pick<
   "region" | "maxAttempts" | "customUserAgent" | "requestHandler" | "endpoint" | "profile" | "credentials"
 >
 
-export interface ClientConfig extends Identity {
+interface ClientConfig extends Identity {
   readonly region: string
   readonly endpoint?: string
 }
 
 /** Asks for something by the client; an interruption aborts the request. */
-export type Ask<Client> = <A>(
+type Ask<Client> = <A>(
   request: (client: Client, options: { readonly abortSignal: AbortSignal }) => Promise<A>,
 ) => Effect.Effect<A, SinkError>
 
@@ -40,10 +161,10 @@ export const open = <Client>(
 ): Effect.Effect<Ask<Client>, never, Scope.Scope> =>
   Effect.gen(function* () {
     const connections = yield* Effect.acquireRelease(
-      Effect.sync(() => AwsConnections.make()),
+      Effect.sync(() => makeConnections()),
       ({ close }) => Effect.sync(close),
     )
-    const credentials = yield* AwsCredentials.of(config, connections)
+    const credentials = yield* credentialsOf(config, connections)
     const options: Options = {
       region: config.region,
       maxAttempts: 1,

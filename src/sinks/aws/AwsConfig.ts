@@ -1,9 +1,11 @@
-/** The keys that the configs of AWS's services share: where a service is, what signs the requests, how batches fill. */
+/**
+ * The keys that the configs of AWS's services share: the service's address, the
+ * credentials, the limits of a batch.
+ */
 import { Effect, Schema } from "effect"
-import { linger } from "../../config/schema/BatchKeys.ts"
-import { oneOf, secret, text, textOrShapeOr } from "../../config/schema/Keys.ts"
+import { linger, oneOf, secret, text, textOrShapeOr } from "../../config/schema/Keys.ts"
 
-/** The address of a service, if it is not the one of AWS. */
+/** The address of a service, if it isn't AWS's own. */
 export const endpoint = (service: string) =>
   Schema.optionalKey(
     Schema.String.annotate({
@@ -47,7 +49,7 @@ export const identityKeys = {
   ),
 }
 
-/** The keys by which a sink signs its requests. */
+/** The keys that configure how a sink signs its requests. */
 const Identity = Schema.Struct(identityKeys)
 export type Identity = typeof Identity.Type
 

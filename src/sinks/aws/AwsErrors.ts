@@ -22,11 +22,11 @@ export interface AwsError {
   /** The HTTP status; 0 without an answer. */
   readonly status: number
   readonly transport: HttpTransport.Failure
-  /** There are no credentials to sign with. */
+  /** Whether there are no credentials to sign with. */
   readonly isUnsigned: boolean
   /** The source of credentials that failed, if it is known. */
   readonly source?: CredentialSource | undefined
-  /** The role that STS refused; empty where the error is of the service. */
+  /** The role that STS refused. Empty if the error is the service's. */
   readonly role: string
   /** `Retry-After` in milliseconds. */
   readonly retryAfter?: number
@@ -65,7 +65,7 @@ export interface Service {
   readonly name: string
   /** The kind of target: `topic`. */
   readonly thing: string
-  /** The key of the config that says where the service is. */
+  /** The config key of the service's address. */
   readonly endpointKey: string
   /** The rights that are needed: `sns:Publish and sns:GetTopicAttributes on the topic`. */
   readonly rights: string
@@ -195,7 +195,7 @@ const isPassing = (code: string): boolean =>
 
 const isDenial = (code: string): boolean =>
   /^(AuthorizationError|AccessDenied|AuthFailure|NotAuthorized|UnauthorizedOperation)$/.test(code)
-/** Whether AWS answered that the credentials may not do what was asked. */
+/** Reports whether AWS answered that the credentials don't allow the request. */
 export const isDenied = (thrown: unknown): boolean => thrown instanceof Error && isDenial(codeOf(thrown))
 
 const isThrottling = (code: string): boolean =>
@@ -310,11 +310,11 @@ export const sinkErrorOf = (error: AwsError, place: Place): SinkError => {
 export interface Refused {
   readonly code: string | undefined
   readonly detail: string | undefined
-  /** Whether the message is to blame, where the service says so. */
+  /** Whether the message is to blame, if the service says so. */
   readonly senderFault?: boolean | undefined
 }
 
-/** The reason for a failed entry of a batch; where the code doesn't decide, `senderFault` does. */
+/** The reason for a failed entry of a batch. If the code doesn't decide, `senderFault` does. */
 export const entryErrorOf = ({ code: said, detail = "", senderFault }: Refused, place: Place): SinkError => {
   const code = wordOf(said)
   const error: AwsError = { code, detail, status: 200, transport: "other", isUnsigned: false, role: "" }
@@ -330,7 +330,7 @@ export const entryErrorOf = ({ code: said, detail = "", senderFault }: Refused, 
 /** An answer without any of the batch's entries isn't from the service, whatever its status. */
 export const notTheService = (place: Place): SinkError => misconfigured(`${placeOf(place)}: ${misdirected(200, place)}`)
 
-/** The answer doesn't name this entry: whether it was sent is unknown. */
+/** The error for an entry that the answer doesn't name: nobody knows whether it was sent. */
 export const unnamed = (place: Place): SinkError => failed(`${placeOf(place)} did not say what became of the event`)
 
 export const tooLarge = (place: Place, bytes: number, most: number): SinkError =>

@@ -8,11 +8,10 @@ import process from "node:process"
 import { Effect, Schema } from "effect"
 import { oneOf } from "../../config/schema/Keys.ts"
 import type { Entry } from "../../event/Entry.ts"
-import * as DisplayBytes from "../../formats/DisplayBytes.ts"
-import * as Raw from "../../formats/Raw.ts"
+import { displayBytes, rawLine } from "../../formats/Rendering.ts"
 import { escaped, plain } from "../../formats/Terminal.ts"
-import { codeOf } from "../../runtime/ErrorCode.ts"
-import * as StandardStream from "../../runtime/StandardStream.ts"
+import { codeOf } from "../../runtime/Errors.ts"
+import { type Write, writeAll, writerTo } from "../../runtime/Stderr.ts"
 import { type Failures, misconfigured, passed, type Sink, type SinkError, type SinkType, unavailable } from "../Sink.ts"
 
 export const ConsoleConfig = Schema.Struct({
@@ -22,7 +21,7 @@ export type ConsoleConfig = typeof ConsoleConfig.Type
 
 /** The target of the lines: standard output, except in tests. */
 export interface Output {
-  readonly write: StandardStream.Write
+  readonly write: Write
   readonly color: boolean
   /** On a terminal, control characters are written as JSON escapes. */
   readonly isTerminal: boolean
@@ -44,7 +43,7 @@ const encode = (
   { color, isTerminal }: Pick<Output, "color" | "isTerminal">,
 ): Uint8Array => {
   if (format === "summary") return Buffer.from(entries.map((entry) => summary(entry, color)).join(""))
-  const lines = Buffer.concat(entries.flatMap(({ event }) => [Raw.line(event), lineFeed]))
+  const lines = Buffer.concat(entries.flatMap(({ event }) => [rawLine(event), lineFeed]))
   return isTerminal ? Buffer.from(escaped(lines.toString("utf8"))) : lines
 }
 
@@ -55,9 +54,7 @@ export const make = (config: ConsoleConfig, output: Output): Sink => {
   const send = (entries: ReadonlyArray<Entry>): Effect.Effect<Failures, SinkError> =>
     Effect.callback((resume) => {
       let isWanted = true
-      const turn = last.then(() =>
-        isWanted ? StandardStream.writeAll(output.write, encode(entries, config, output)) : undefined,
-      )
+      const turn = last.then(() => (isWanted ? writeAll(output.write, encode(entries, config, output)) : undefined))
       last = turn.catch(() => {})
       turn.then(
         () => resume(passed),
@@ -72,7 +69,7 @@ export const make = (config: ConsoleConfig, output: Output): Sink => {
 }
 
 const stdout = (): Output => ({
-  write: StandardStream.to(1),
+  write: writerTo(1),
   color: process.stdout.isTTY === true && !process.env.NO_COLOR,
   isTerminal: process.stdout.isTTY === true,
 })
@@ -94,6 +91,6 @@ export const Console: SinkType<ConsoleConfig> = {
   open: (config) => Effect.sync(() => make(config, stdout())),
   preview: (config, batch) =>
     batch.map((entry) => ({
-      line: DisplayBytes.show(encode([entry], config, { color: false, isTerminal: false }).subarray(0, -1)),
+      line: displayBytes(encode([entry], config, { color: false, isTerminal: false }).subarray(0, -1)),
     })),
 }

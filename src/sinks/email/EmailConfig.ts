@@ -3,7 +3,7 @@ import { Effect, Schema } from "effect"
 import * as Address from "../../config/Address.ts"
 import type { Doubt } from "../../config/schema/ConfiguredTypes.ts"
 import { oneOf, secret, template, text, textOrShape } from "../../config/schema/Keys.ts"
-import { keys } from "../alerts/AlertService.ts"
+import { keys } from "../alerts/Alert.ts"
 import * as Certificates from "../Certificates.ts"
 import * as MessageKeys from "../MessageKeys.ts"
 
@@ -26,7 +26,7 @@ export interface Mailbox {
   readonly address: string
 }
 
-/** `undefined` where a text is no mailbox. */
+/** Returns `undefined` if the text is not a mailbox. */
 export const mailboxOf = (written: string): Mailbox | undefined => {
   const [, name = "", inside, alone] = mailbox.exec(written.trim()) ?? []
   const found = inside ?? alone ?? ""

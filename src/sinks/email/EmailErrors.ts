@@ -1,8 +1,9 @@
 /**
- * Decides what an SMTP server's replies mean for the lane, and what a person should do.
+ * Decides how an SMTP server's replies affect the lane, and what a person should do.
  *
  * **Guarantee.** Of a reply its codes are shown, and its words without addresses,
- * secrets and parts of the mail. All of it is kept where answers of receivers are kept.
+ * secrets and parts of the mail. All of it is kept where answers of receivers are
+ * kept.
  */
 import type { Redacted } from "effect"
 import { quoting } from "../../event/Quoted.ts"
@@ -51,7 +52,10 @@ type Concern =
   /** The number of mails in a time. */
   | "limit"
 
-/** By enhanced code: RFC 3463 and the registry of RFC 5248, then those of Gmail and Exchange Online. The first match counts. */
+/**
+ * By enhanced code: RFC 3463 and the registry of RFC 5248, then Gmail's and Exchange Online's codes. The first match
+ * counts.
+ */
 const byCode: ReadonlyArray<readonly [RegExp, Concern]> = [
   [/^1\.[78]$|^2\.252$|^7\.60$/, "sender"],
   [/^1\.\d+$|^2\.[0145]$/, "recipient"],
@@ -171,7 +175,7 @@ const whatToDo = (concern: Concern | undefined, command: string, place: Place): 
   }
 }
 
-/** Decides what a refusal for good means. */
+/** Decides the effect of a permanent refusal. */
 const refused = (error: SmtpError, at: string, place: Place): SinkError => {
   const { command, status } = error
   const said = saidBy(error, place)
@@ -220,14 +224,14 @@ export const sinkErrorOf = (error: SmtpError, place: Place): SinkError => {
   const said = saidBy(error, place)
   if (isThrottling(error)) return throttled(`${at} asks for fewer mails (${said}): see "rateLimit"`, pause)
   if (status >= 500 && status !== 503) return refused(error, at, place)
-  // These concern one mail: a list that is looked at first, a mailbox that is full. Anything else concerns every mail.
+  // These concern one mail: a list that is checked first, a mailbox that is full. Anything else concerns every mail.
   const isMails = (command === "RCPT TO" || command === "DATA") && status !== 421 && !ofEvery.has(concernOf(error))
   return isMails
     ? failed(`${at} does not take the mail now (${said})`, kept(error, place))
     : unavailable(`${at} can't take mails now (${said})`, kept(error, place))
 }
 
-/** The mail was taken for some addresses only. They are told by their place: an address is personal data. */
+/** The server took the mail for some addresses only. They are named by their index: an address is personal data. */
 export const partly = (
   all: ReadonlyArray<Refused>,
   { to, cc }: { readonly to: ReadonlyArray<string>; readonly cc: ReadonlyArray<string> },

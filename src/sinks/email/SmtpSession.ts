@@ -10,7 +10,7 @@ import { Readable } from "node:stream"
 import { Effect, Schema, type Scope } from "effect"
 import type SMTPConnection from "nodemailer/lib/smtp-connection"
 
-/** The failure, as nodemailer reports it; its texts may hold addresses and what was sent. */
+/** The failure, as nodemailer reports it. Its texts may hold addresses and parts of the mail. */
 export class SmtpError extends Schema.TaggedError<SmtpError>()("SmtpError", {
   /** nodemailer's code: `EAUTH`, `EENVELOPE`. */
   code: Schema.String,
@@ -73,8 +73,8 @@ export const noLogin = "NO_LOGIN"
 export const noLoginWithoutTls = "NO_LOGIN_WITHOUT_TLS"
 
 /**
- * The login that the server offers in its answer to EHLO. The library alone would
- * send the password to one that offers none, in the clear as well.
+ * The login that the server offers in its answer to EHLO. The library alone would send the password to a server that
+ * offers none, also in the clear.
  */
 const offered = (greeting: string): Effect.Effect<string, SmtpError> => {
   const words = greeting.split(/\r?\n/).map((line) => line.slice(4).toUpperCase().split(/[ =]+/))

@@ -9,16 +9,120 @@
  * them ("Sending events with PutEvents" in its guide), so the sink looks whether
  * it is there. It keeps no order and drops no repeats.
  */
-import { Effect, type Scope } from "effect"
+import { Effect, Schema, type Scope } from "effect"
+import { oneOf, templateOr } from "../../config/schema/Keys.ts"
 import type { Entry } from "../../event/Entry.ts"
 import * as Monotonic from "../../event/Monotonic.ts"
-import * as DisplayBytes from "../../formats/DisplayBytes.ts"
+import { spanOf, traceHeaders } from "../../event/TraceContext.ts"
+import * as CloudEvents from "../../formats/CloudEvents.ts"
+import { displayBytes, rawObject } from "../../formats/Rendering.ts"
+import * as Template from "../../formats/Template.ts"
+import type { Sized } from "../aws/AwsBatch.ts"
 import * as AwsBatch from "../aws/AwsBatch.ts"
 import * as AwsClient from "../aws/AwsClient.ts"
+import * as AwsConfig from "../aws/AwsConfig.ts"
 import * as AwsErrors from "../aws/AwsErrors.ts"
 import { allSent, type Limits, type Sink, type SinkError, type SinkType } from "../Sink.ts"
-import { type BusEvent, encoder } from "./BusEvent.ts"
-import { EventBridgeConfig } from "./EventBridgeConfig.ts"
+
+// The config of an EventBridge sink.
+
+export const EventBridgeConfig = Schema.Struct({
+  eventBusArn: Schema.String.annotate({
+    description: "The event bus",
+    examples: ["arn:aws:events:eu-west-1:123456789012:event-bus/default"],
+    shown: true,
+  }).check(
+    Schema.isPattern(/^arn:aws[a-z-]*:events:[a-z0-9-]+:\d{12}:event-bus\/[/._A-Za-z0-9-]{1,256}$/u, {
+      message:
+        'this is no ARN of an event bus: write it as in "arn:aws:events:eu-west-1:123456789012:event-bus/default"',
+    }),
+  ),
+  source: Schema.String.annotate({
+    description: "The source of every event, for rules to match",
+    default: "relay",
+    examples: ["com.example.scheduling"],
+    shown: true,
+  })
+    .check(
+      Schema.isPattern(/^(?!aws\.)[^\s{}]{1,256}$/u, {
+        message: 'this is no source: it has no spaces and no placeholders, and "aws." is what AWS begins its own with',
+      }),
+    )
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed("relay"))),
+  detailType: templateOr("A template: the detail type, cut to 128 characters", "{{type}}"),
+  resources: Schema.Array(Schema.String.annotate({ template: true, shown: true }))
+    .annotate({
+      description: "Templates of the resources that an event concerns; empty ones are left out",
+      default: [],
+      examples: [["account/{{account_id}}"]],
+    })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed([]))),
+  format: oneOf(
+    "Content of the detail. `raw`: the envelope. `cloudevents`: one JSON document, CloudEvents 1.0",
+    ["raw", "cloudevents"],
+    "raw",
+  ),
+  endpoint: AwsConfig.endpoint("EventBridge"),
+  ...AwsConfig.identityKeys,
+  batch: AwsConfig.batchOf("1 MiB"),
+}).check(AwsConfig.oneIdentity)
+export type EventBridgeConfig = typeof EventBridgeConfig.Type
+
+// An event as an entry of PutEvents.
+//
+// **Guarantee.** The detail is always a JSON object: the envelope as the sender wrote it, or an
+// object that encodes the bytes if they aren't an envelope.
+
+interface BusEvent extends Sized {
+  readonly source: string
+  readonly detailType: string
+  readonly resources: ReadonlyArray<string>
+  /** RFC 3339. */
+  readonly time: string
+  /** X-Ray's trace header. Absent if the event has no trace. */
+  readonly traceHeader?: string
+  readonly detail: string
+}
+
+const longestDetailType = 128
+/** EventBridge counts this for the time, in bytes. */
+const timeSize = 14
+
+/** The header of X-Ray for a W3C trace: the first 8 digits of its id are the time there. */
+const traceHeaderOf = (traceparent: string): string | undefined => {
+  const span = spanOf(traceparent)
+  if (span === undefined) return undefined
+  const { traceId, spanId, sampled } = span
+  return `Root=1-${traceId.slice(0, 8)}-${traceId.slice(8)};Parent=${spanId};Sampled=${sampled ? 1 : 0}`
+}
+
+type Shape = Pick<EventBridgeConfig, "source" | "detailType" | "resources" | "format">
+
+const encoder = (config: Shape): ((entry: Entry, index: number) => BusEvent) => {
+  const { source, format } = config
+  const type = Template.compile(config.detailType, "text")
+  const templates = config.resources.map((resource) => Template.compile(resource, "text"))
+  return (entry, index) => {
+    const { event } = entry
+    const typed = CloudEvents.clean(type.render(entry)) || CloudEvents.untyped
+    const detailType = typed.slice(0, longestDetailType).toWellFormed()
+    const resources = templates.map((one) => CloudEvents.clean(one.render(entry))).filter((one) => one !== "")
+    const detail =
+      format === "raw" ? rawObject(event) : CloudEvents.structured(entry, Object.fromEntries(traceHeaders(event)))
+    const traceHeader = event.trace && traceHeaderOf(event.trace.traceparent)
+    const counted = [source, detailType, detail, ...resources]
+    return {
+      index,
+      size: counted.reduce((bytes, text) => bytes + Buffer.byteLength(text), timeSize),
+      source,
+      detailType,
+      resources,
+      time: CloudEvents.time(entry),
+      ...(traceHeader !== undefined && { traceHeader }),
+      detail,
+    }
+  }
+}
 
 /** The largest event, and the largest request, in bytes: less than 1 MiB. */
 export const largest = 1024 * 1024 - 1
@@ -81,7 +185,7 @@ const make = Effect.fnUntraced(function* (config: EventBridgeConfig): Effect.fn.
     return failures
   })
 
-  /** Whether the bus is known to be there; fails when it is not. */
+  /** Whether the bus is known to exist. Fails if it does not. */
   const look = Effect.gen(function* () {
     const answer = yield* ask((client, options) =>
       client.send(new DescribeEventBusCommand({ Name: eventBusArn }), options).catch((error: unknown) => {
@@ -139,6 +243,6 @@ export const EventBridge: SinkType<EventBridgeConfig> = {
       ...(resources.length > 0 && { resources }),
       time,
       ...(traceHeader !== undefined && { traceHeader }),
-      detail: DisplayBytes.show(Buffer.from(detail)),
+      detail: displayBytes(Buffer.from(detail)),
     })),
 }

@@ -10,18 +10,267 @@
  * **Gotcha.** Opening and checking don't touch the file: `relay validate` may run
  * beside a relay that is writing to it, perhaps as another user.
  */
-import { resolve } from "node:path"
+import { constants, type Stats } from "node:fs"
+import { access, type FileHandle, mkdir, open, readdir, rename, stat, unlink } from "node:fs/promises"
+import { basename, dirname, extname, join, resolve } from "node:path"
 import { Clock, Effect, Schema, type Scope, Semaphore } from "effect"
 import { count, flag, text } from "../../config/schema/Keys.ts"
 import { Units } from "../../config/schema/Units.ts"
 import type { Entry } from "../../event/Entry.ts"
-import * as DisplayBytes from "../../formats/DisplayBytes.ts"
-import * as Raw from "../../formats/Raw.ts"
-import { codeOf } from "../../runtime/ErrorCode.ts"
-import * as FileOwner from "../../runtime/FileOwner.ts"
+import { displayBytes, rawLine } from "../../formats/Rendering.ts"
+import { codeOf } from "../../runtime/Errors.ts"
+import { isOfServiceUser, unchecked } from "../../runtime/Files.ts"
 import { type Failures, misconfigured, passed, type Sink, type SinkError, type SinkType, unavailable } from "../Sink.ts"
-import * as LogFile from "./LogFile.ts"
 import * as TornLines from "./TornLines.ts"
+import {
+  endsInLines,
+  isMarked,
+  maxRead,
+  nothing,
+  type Repaired,
+  readMark,
+  repair,
+  syncDirectory,
+  writeMark,
+} from "./TornLines.ts"
+
+// An append-only file of lines, rotated by size, by day, or when it was moved
+// away. Its methods reject with the system's errors; `File.ts` classifies them.
+//
+// **Guarantee.** The file holds whole lines only, however the last process
+// ended, a failed write leaves nothing behind, and no byte of another program
+// is changed. The names of new and rotated
+// files are durable before a line is written to them. A file system that stands
+// still (a server of NFS that is gone, a disk that is frozen) holds up nobody
+// else: nothing here waits for it on the event loop.
+
+/** When the file is rotated. */
+interface Rotation {
+  /** Bytes. */
+  readonly size?: number
+  readonly daily: boolean
+  /** How many rotated files are kept; all when absent. */
+  readonly keep?: number
+}
+
+interface Open {
+  readonly handle: FileHandle
+  readonly device: number
+  readonly inode: number
+  /** The day (UTC) on which the file was created. */
+  readonly day: number
+}
+
+class NotRegular extends Error {
+  readonly code = "ENOTREG"
+}
+
+class NotOurs extends Error {
+  readonly code = "ENOTOURS"
+}
+
+const dayOf = (millis: number): number => Math.floor(millis / 86_400_000)
+
+const statOf = async (path: string): Promise<Stats | undefined> => {
+  try {
+    return await stat(path)
+  } catch (error) {
+    if (codeOf(error) === "ENOENT") return undefined
+    throw error
+  }
+}
+
+/** Creates a directory and its parents, and syncs each parent. */
+const makeDirectory = async (path: string): Promise<void> => {
+  const first = await mkdir(path, { recursive: true })
+  if (first === undefined) return
+  for (let made = resolve(path); ; made = dirname(made)) {
+    await syncDirectory(dirname(made))
+    if (made === resolve(first)) return
+  }
+}
+
+/** Lines hold business data: only the relay's user and its group may read them. */
+const mode = 0o640
+
+/** Repairs the relay's own bytes and marks the offset of the next ones. Refuses another program's file. */
+const claim = async (handle: FileHandle, path: string, { ino: inode, size }: Stats): Promise<Repaired> => {
+  const mark = await readMark(path)
+  if (mark !== undefined && (await isMarked(handle, size, inode, mark))) {
+    // A new file with the number of the one before: its name is not durable yet.
+    if (size === 0) await syncDirectory(dirname(path))
+    const repaired = await repair(handle, path, size, mark)
+    if (repaired !== undefined) return repaired
+  }
+  if (!(await endsInLines(handle, size))) throw new NotOurs(path)
+  await writeMark(path, { inode, from: size, to: size })
+  return nothing
+}
+
+const begin = async (path: string, now: number): Promise<Open & { readonly repaired: Repaired }> => {
+  await makeDirectory(dirname(path))
+  const there = await statOf(path)
+  // Opening a pipe or a device could wait for ever.
+  if (there !== undefined && !there.isFile() && !there.isDirectory()) throw new NotRegular(path)
+  const handle = await open(path, "a+", mode)
+  try {
+    const stats = await handle.stat()
+    const { dev, ino, size, birthtimeMs, mtimeMs } = stats
+    const repaired = await claim(handle, path, stats)
+    const begun = birthtimeMs > 0 ? birthtimeMs : mtimeMs
+    return { handle, device: dev, inode: ino, day: dayOf(size === repaired.cut ? now : begun), repaired }
+  } catch (error) {
+    await handle.close()
+    throw error
+  }
+}
+
+const stampOf = (now: number): string => new Date(now).toISOString().slice(0, 19).replaceAll(":", "-")
+
+interface Rotated {
+  readonly path: string
+  readonly stamp: string
+  /** Numbers the files rotated within one second: 0, 1, 2, … */
+  readonly number: number
+}
+
+/** The rotated files of a path, oldest first. */
+const rotatedFiles = async (path: string): Promise<ReadonlyArray<Rotated>> => {
+  const extension = extname(path)
+  const prefix = `${basename(path, extension)}-`
+  const named = /^(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)Z(?:-(\d+))?$/
+  const names = await readdir(dirname(path))
+  return names
+    .flatMap((name): ReadonlyArray<Rotated> => {
+      if (!name.startsWith(prefix) || !name.endsWith(extension)) return []
+      const found = named.exec(name.slice(prefix.length, name.length - extension.length))
+      if (found === null) return []
+      return [{ path: join(dirname(path), name), stamp: found[1] ?? "", number: Number(found[2] ?? 0) }]
+    })
+    .toSorted((a, b) => (a.stamp === b.stamp ? a.number - b.number : a.stamp < b.stamp ? -1 : 1))
+}
+
+/** `events.ndjson` as `events-2026-11-21T08-00-00Z.ndjson`, with a number when that name is taken. */
+const rotatedName = async (path: string, now: number): Promise<string> => {
+  const extension = extname(path)
+  const stamp = stampOf(now)
+  const last = (await rotatedFiles(path)).findLast((file) => file.stamp === stamp)
+  const number = last === undefined ? "" : `-${last.number + 1}`
+  return join(dirname(path), `${basename(path, extension)}-${stamp}Z${number}${extension}`)
+}
+
+export class LogFile {
+  readonly #path: string
+  readonly #rotation: Rotation
+  #open: Open | undefined
+  /** The file's size before the last append, and the size of that append. */
+  #before = 0
+  #appended = 0
+  #repaired: Repaired | undefined
+
+  constructor(path: string, rotation: Rotation) {
+    this.#path = path
+    this.#rotation = rotation
+  }
+
+  /** Appends whole lines and syncs them; `now` is in epoch milliseconds. One call at a time. */
+  async append(lines: Uint8Array, now: number): Promise<void> {
+    this.#appended = 0
+    const { handle, inode } = await this.#current(now)
+    if (lines.length >= maxRead) {
+      await writeMark(this.#path, { inode, from: this.#before, to: this.#before + lines.length })
+    }
+    this.#appended = lines.length
+    for (let written = 0; written < lines.length; ) {
+      written += (await handle.write(lines, written, lines.length - written)).bytesWritten
+    }
+    await handle.datasync()
+  }
+
+  /** The repairs since the last call. */
+  takeRepaired(): Repaired | undefined {
+    const repaired = this.#repaired
+    this.#repaired = undefined
+    return repaired
+  }
+
+  /** Truncates an append that was cut short or could not be synced, if the disk allows it. */
+  async undo(): Promise<void> {
+    if (this.#open === undefined) return
+    const { handle } = this.#open
+    try {
+      // A file longer than we made it has another writer, whose lines must stay.
+      const isOurs = (await handle.stat()).size <= this.#before + this.#appended
+      if (isOurs) await handle.truncate(this.#before)
+    } catch {
+      // Torn lines are repaired when the file is opened again; whole ones are sent twice.
+    }
+    await this.close()
+  }
+
+  async close(): Promise<void> {
+    const closing = this.#open
+    this.#open = undefined
+    // The bytes that count were synced before: an error says nothing more.
+    await closing?.handle.close().catch(() => {})
+  }
+
+  /** The open file; created, reopened after it was moved away, or rotated as needed. */
+  async #current(now: number): Promise<Open> {
+    const there = await statOf(this.#path)
+    const same = there?.ino === this.#open?.inode && there?.dev === this.#open?.device
+    if (!same) await this.close()
+    this.#before = there?.size ?? 0
+    if (this.#open === undefined) {
+      const { repaired, ...open } = await begin(this.#path, now)
+      this.#open = open
+      if (repaired.cut + repaired.blanked > 0) this.#repaired = repaired
+      this.#before = (await open.handle.stat()).size
+    }
+    if (this.#before === 0 || !this.#isDue(this.#open, now)) return this.#open
+    await this.#rotate(now)
+    this.#open = await begin(this.#path, now)
+    this.#before = 0
+    return this.#open
+  }
+
+  #isDue({ day }: Open, now: number): boolean {
+    const { size, daily } = this.#rotation
+    return (size !== undefined && this.#before >= size) || (daily && day < dayOf(now))
+  }
+
+  async #rotate(now: number): Promise<void> {
+    await rename(this.#path, await rotatedName(this.#path, now))
+    await this.close()
+    const { keep } = this.#rotation
+    if (keep === undefined) return
+    for (const old of (await rotatedFiles(this.#path)).slice(0, -keep)) await unlink(old.path)
+  }
+}
+
+/** Rejects with the error that a first write would, as far as it can be foreseen without touching the file. */
+const checkWritable = async (path: string): Promise<void> => {
+  const there = await statOf(path)
+  if (there !== undefined) {
+    if (there.isDirectory()) throw Object.assign(new Error(path), { code: "EISDIR" })
+    if (!there.isFile()) throw new NotRegular(path)
+    await (await open(path, constants.O_WRONLY | constants.O_APPEND)).close()
+    const handle = await open(path, "r")
+    try {
+      const { ino, size } = await handle.stat()
+      const mark = await readMark(path)
+      const isOurs = mark !== undefined && (await isMarked(handle, size, ino, mark))
+      if (!isOurs && !(await endsInLines(handle, size))) throw new NotOurs(path)
+    } finally {
+      await handle.close()
+    }
+    return
+  }
+  let directory = dirname(resolve(path))
+  while ((await statOf(directory)) === undefined) directory = dirname(directory)
+  if ((await statOf(directory))?.isDirectory() !== true) throw Object.assign(new Error(path), { code: "ENOTDIR" })
+  await access(directory, constants.W_OK | constants.X_OK)
+}
 
 export const FileConfig = Schema.Struct({
   path: text("The file; its directory is made if need be", { examples: ["./data/events.ndjson"], ownFile: true }),
@@ -43,9 +292,9 @@ const batch = { maxEvents: 1_024, maxBytes: 768 * 1024, linger: 20, isAwaited: t
 const lineFeed = Buffer.of(TornLines.lineFeed)
 
 const encode = (entries: ReadonlyArray<Entry>): Uint8Array =>
-  Buffer.concat(entries.flatMap(({ event }) => [Raw.line(event), lineFeed]))
+  Buffer.concat(entries.flatMap(({ event }) => [rawLine(event), lineFeed]))
 
-/** By path: a write at a time, also where a reload puts another sink in the place of one whose write stands still. */
+/** One write at a time by path, also if a reload replaces a sink whose write stalls. */
 const locks = new Map<string, Semaphore.Semaphore>()
 
 const lockOf = (path: string): Semaphore.Semaphore => {
@@ -59,7 +308,7 @@ const lockOf = (path: string): Semaphore.Semaphore => {
 const make = Effect.fnUntraced(function* (config: FileConfig): Effect.fn.Return<Sink, never, Scope.Scope> {
   const clock = yield* Clock.Clock
   const oneAtATime = lockOf(resolve(config.path))
-  const file = new LogFile.LogFile(config.path, config.rotate)
+  const file = new LogFile(config.path, config.rotate)
   // Not waited for: a file system that stands still must not hold up whoever closes the sink.
   yield* Effect.addFinalizer(() => Effect.forkDetach(oneAtATime.withPermit(Effect.promise(() => file.close()))))
 
@@ -85,19 +334,19 @@ const make = Effect.fnUntraced(function* (config: FileConfig): Effect.fn.Return<
   })
 
   const { path } = config
-  const checked = Effect.tryPromise({ try: () => LogFile.check(path), catch: (error) => error })
+  const checked = Effect.tryPromise({ try: () => checkWritable(path), catch: (error) => error })
   /** Only the relay's user can tell. */
-  const isUnknown = (error: unknown) => codeOf(error) === "EACCES" && FileOwner.isOfServiceUser(path)
+  const isUnknown = (error: unknown) => codeOf(error) === "EACCES" && isOfServiceUser(path)
 
   return {
     batch,
-    // Uninterruptible, because the next write must know where the file ends.
+    // Uninterruptible, because the next write must know the file's end.
     send: (entries) => oneAtATime.withPermit(Effect.uninterruptible(Effect.ensuring(append(entries), logRepaired))),
     check: Effect.catch(checked, (error) => (isUnknown(error) ? Effect.void : Effect.fail(classify(path, error)))),
     advise: () =>
       Effect.match(checked, {
         onSuccess: () => [],
-        onFailure: (error) => (isUnknown(error) ? [`${path} ${FileOwner.unchecked}`] : []),
+        onFailure: (error) => (isUnknown(error) ? [`${path} ${unchecked}`] : []),
       }),
   }
 })
@@ -137,5 +386,5 @@ export const File: SinkType<FileConfig> = {
   config: FileConfig,
   concurrency: 1,
   open: make,
-  preview: ({ path }, batch) => batch.map(({ event }) => ({ file: path, line: DisplayBytes.show(Raw.line(event)) })),
+  preview: ({ path }, batch) => batch.map(({ event }) => ({ file: path, line: displayBytes(rawLine(event)) })),
 }

@@ -3,15 +3,76 @@
  * was cut short, and blocks that were never written, mostly zeros, which may
  * stand between lines that were.
  *
- * **Guarantee.** Only bytes that the relay wrote are changed (`Mark.ts`), and no
+ * **Guarantee.** Only bytes that the relay wrote are changed (`Mark`), and no
  * valid line among them. Garbage after the last valid line is truncated. Garbage
  * before it is overwritten with spaces, line feeds included: the next line then
  * begins with spaces, which JSON allows.
  *
  * Garbage was never synced, so its batch had not succeeded and is sent again.
  */
-import { type FileHandle, open } from "node:fs/promises"
-import type { Mark } from "./Mark.ts"
+import { type FileHandle, open, readFile, rename } from "node:fs/promises"
+import { basename, dirname, join } from "node:path"
+import { codeOf } from "../../runtime/Errors.ts"
+
+// The mark of a file sink: the hidden file `.NAME.mark` beside the file, which
+// says from which byte on the relay alone has written. Only those bytes may be
+// repaired.
+//
+// **Guarantee.** The mark is durable before the first byte that it covers.
+
+interface Mark {
+  readonly inode: number
+  /** All bytes from here on are the relay's. */
+  readonly from: number
+  /** The end of a batch that begins at `from` and is larger than the part that is read at the end of a file. */
+  readonly to: number
+}
+
+/** Syncs a directory: only then is a new name in it durable. */
+export const syncDirectory = async (path: string): Promise<void> => {
+  const handle = await open(path, "r")
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}
+
+const markOf = (path: string): string => join(dirname(path), `.${basename(path)}.mark`)
+
+/** The mark of the file at `path`; `undefined` if there is none. */
+export const readMark = async (path: string): Promise<Mark | undefined> => {
+  try {
+    const { inode, from, to }: Partial<Mark> = JSON.parse(await readFile(markOf(path), "utf8"))
+    return [inode, from, to].every(Number.isSafeInteger) ? ({ inode, from, to } as Mark) : undefined
+  } catch (error) {
+    if (error instanceof SyntaxError || codeOf(error) === "ENOENT" || codeOf(error) === "EACCES") return undefined
+    throw error
+  }
+}
+
+const mayNotWrite = new Set(["EACCES", "EPERM", "EROFS"])
+
+/**
+ * Stores the mark, and syncs the directory with it. If the relay may write to the file alone, the mark and the repair
+ * are left out.
+ */
+export const writeMark = async (path: string, mark: Mark): Promise<void> => {
+  const [target, draft] = [markOf(path), `${markOf(path)}.new`]
+  try {
+    const handle = await open(draft, "w", 0o640)
+    try {
+      await handle.writeFile(`${JSON.stringify(mark)}\n`)
+      await handle.sync()
+    } finally {
+      await handle.close()
+    }
+    await rename(draft, target)
+    await syncDirectory(dirname(path))
+  } catch (error) {
+    if (!mayNotWrite.has(codeOf(error))) throw error
+  }
+}
 
 export const lineFeed = 0x0a
 const space = 0x20
@@ -86,7 +147,7 @@ const readLines = async (
   return { garbage, end, valid }
 }
 
-/** Whether a file of so many bytes ends in whole lines of JSON objects. */
+/** Reports whether a file of `size` bytes ends in whole lines of JSON objects. */
 export const endsInLines = async (handle: FileHandle, size: number): Promise<boolean> => {
   for (const least of [wholeBytes, maxRead]) {
     const from = Math.max(0, size - least)
@@ -110,7 +171,7 @@ export const isMarked = async (handle: FileHandle, size: number, inode: number, 
   return first === undefined || first === 0x7b || first === space || first === 0
 }
 
-/** Repairs the file that is open in append mode and stands at `path`. `undefined` if it reads no end of a line. */
+/** Repairs the file at `path`, which is open in append mode. Returns `undefined` if it finds no end of a line. */
 export const repair = async (
   handle: FileHandle,
   path: string,
@@ -127,7 +188,7 @@ export const repair = async (
   return { cut: size - end, blanked: inner.reduce((sum, { from, to }) => sum + to - from, 0) }
 }
 
-/** Opens the file anew: in append mode every write goes to the end. */
+/** Opens the file a second time: in append mode every write goes to the end. */
 const blank = async (path: string, from: number, to: number): Promise<void> => {
   const handle = await open(path, "r+")
   try {

@@ -13,15 +13,13 @@ import type { TokenEndpointResponse } from "oauth4webapi"
 import { oneOf, secret, text } from "../../config/schema/Keys.ts"
 import * as Monotonic from "../../event/Monotonic.ts"
 import { quoting } from "../../event/Quoted.ts"
-import { drain, maxResponse } from "../../runtime/HttpDrain.ts"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
+import { drain, maxResponse } from "../../runtime/HttpTransport.ts"
 import * as Certificates from "../Certificates.ts"
-import { ownWords, spokenIn } from "../ServiceWords.ts"
+import { type Keep, ownWords, spokenIn } from "../ServiceWords.ts"
 import { misconfigured, SinkError, throttled, unavailable } from "../Sink.ts"
 import * as HttpAnswer from "./HttpAnswer.ts"
 import { fixedUrl } from "./HttpUrl.ts"
-import * as Intermediary from "./Intermediary.ts"
-import type { Keep } from "./KeptAnswer.ts"
 
 export const OAuthConfig = Schema.Struct({
   tokenUrl: fixedUrl({ description: "The token endpoint", examples: ["https://idp.example.com/oauth2/token"] }),
@@ -79,10 +77,10 @@ const inHeader = /^[\x20-\x7e]+$/
 
 const passing = new Set(["temporarily_unavailable", "server_error", "slow_down"])
 
-/** An endpoint's error code; any other text could repeat what it was sent. */
+/** An endpoint's error code. Any other text could repeat the request. */
 const codeOf = (error: string): string => (/^[a-z_]{1,40}$/.test(error) ? error : "an error of its own")
 
-/** Whether a connection ended before its answer did: that is no wrong answer. */
+/** Reports whether a connection ended before its answer did. That is not a wrong answer. */
 const brokeOff = ({ headers }: Response, body: Buffer): boolean =>
   body.length < Math.min(Number(headers.get("content-length")), maxResponse)
 
@@ -94,7 +92,7 @@ const parametersOf = ({ scope, audience }: OAuthConfig): Record<string, string> 
 /** The failure that an answer's status names, if it is not about the client; `said` has the endpoint's words. */
 const failureOf = (response: Response, text: () => string, said: string, now: number): SinkError | undefined => {
   const { status, headers } = response
-  const inFront = status < 400 ? undefined : Intermediary.meaningOf({ status, headers, text }, false)
+  const inFront = status < 400 ? undefined : HttpAnswer.meaningInFront({ status, headers, text }, false)
   const message = inFront?.because === undefined ? said : `${said}: ${inFront.because}`
   const mayWait = status === 503 && headers.get("retry-after") !== null
   if (status === 429 || mayWait || inFront?.verdict === "throttle") {

@@ -8,17 +8,16 @@
  */
 import { Clock, Duration, Effect, Redacted, type Scope } from "effect"
 import * as Template from "../../formats/Template.ts"
-import { drain } from "../../runtime/HttpDrain.ts"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
+import { drain } from "../../runtime/HttpTransport.ts"
 import * as Certificates from "../Certificates.ts"
 import { asOneMessage, type Entries } from "../Rendered.ts"
+import { keeper } from "../ServiceWords.ts"
 import { type Failures, type Reason, type Sink, SinkError, type SinkType, sentWith } from "../Sink.ts"
 import * as AccessTokens from "./AccessTokens.ts"
 import * as HttpAnswer from "./HttpAnswer.ts"
-import { inHalves } from "./HttpBatch.ts"
 import { HttpConfig, isBatched, usualBatch } from "./HttpConfig.ts"
-import { batchOf, bearing, type Encoded, encoder, payloadOf, preview, type Service } from "./HttpRequest.ts"
-import { keeper } from "./KeptAnswer.ts"
+import { batchOf, bearing, type Encoded, encoder, inHalves, payloadOf, preview, type Service } from "./HttpRequest.ts"
 
 interface Answer {
   readonly response: Response

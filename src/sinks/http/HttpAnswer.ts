@@ -1,16 +1,22 @@
 /**
  * Decides what an answer, or its absence, means for the event and the sink. A
- * message shows the receiver's own words if the config has answers kept, without
- * the parts of what it was sent: many receivers echo them.
+ * message shows the receiver's own words if the config keeps answers. Parts of the
+ * request are taken out: many receivers echo them.
  *
- * `http.md` has the usual verdicts as a table, which a test holds against
- * this file.
+ * `http.md` has the usual verdicts as a table, which a test holds against this file.
  */
 import { Redacted } from "effect"
 import { quoting } from "../../event/Quoted.ts"
-import { type HttpProxy, isItsOwn, proxyFor, refusedTunnel } from "../../runtime/HttpProxy.ts"
-import { type Failure, failureOf, passing as transient } from "../../runtime/HttpTransport.ts"
-import { ownWords, sentIn, spokenIn } from "../ServiceWords.ts"
+import {
+  type Failure,
+  failureOf,
+  type HttpProxy,
+  isItsOwn,
+  proxyFor,
+  refusedTunnel,
+  passing as transient,
+} from "../../runtime/HttpTransport.ts"
+import { type Keep, ownWords, sentIn, spokenIn } from "../ServiceWords.ts"
 import {
   DeliveryFailed,
   DeliveryRejected,
@@ -19,21 +25,119 @@ import {
   SinkThrottled,
   SinkUnavailable,
 } from "../Sink.ts"
-import type { Documented, Verdict } from "./HttpVerdict.ts"
-import * as Intermediary from "./Intermediary.ts"
-import type { Keep } from "./KeptAnswer.ts"
+
+/** The verdicts on an answer, and an answer that a service documents. */
+
+export const verdicts = ["delivered", "retry", "reject", "throttle", "misconfigured"] as const
+export type Verdict = (typeof verdicts)[number]
+
+/** The documented meaning of an answer. */
+export interface Documented {
+  readonly verdict: Verdict
+  /** It says what happened and what to do. */
+  readonly because?: string
+  /** The wait in milliseconds, if it isn't in `Retry-After`. */
+  readonly retryAfter?: number | undefined
+  /** A rejection for the event's own size or content. */
+  readonly ofEvent?: boolean
+}
+
+// Recognizes answers that are not the receiver's own: a CDN in front of it that
+// blocks this machine or can't reach the receiver, a server that refuses the
+// connection as it is, and a web page such as a sign-in page, which comes with
+// status 200.
+//
+// Sources: Cloudflare, "Troubleshooting: Cloudflare 1xxx errors" and "5xx
+// errors"; the error pages of CloudFront, Akamai, nginx (`ngx_http_special_response.c`),
+// Apache and Go's `net/http`; Amazon API Gateway, "Gateway response types".
+
+interface AnswerInFront {
+  readonly status: number
+  readonly headers: Pick<Headers, "get">
+  readonly text: () => string
+}
+
+const cdns: ReadonlyArray<readonly [server: RegExp, name: string]> = [
+  [/^cloudflare/i, "Cloudflare"],
+  [/^cloudfront/i, "CloudFront"],
+  [/^akamai/i, "Akamai"],
+]
+
+const isPage = (text: string): boolean => /^\s*(<!doctype html|<html)/i.test(text)
+
+const ofCdn = (name: string, status: number, text: string): Documented | undefined => {
+  const [, code] = /\berror code: (1\d{3})\b/i.exec(text) ?? []
+  const said = code === undefined ? "" : ` (error ${code})`
+  if (code === "1015") {
+    return { verdict: "throttle", because: `${name}, in front of the service, limits this machine's requests${said}` }
+  }
+  if (code !== undefined || (status === 403 && isPage(text))) {
+    return {
+      verdict: "misconfigured",
+      because: `${name}, in front of the service, blocks this machine${said}; the service's operator can allow its address, or send from another address`,
+    }
+  }
+  const isBehind = name === "Cloudflare" ? status >= 520 && status <= 530 : status === 502 || status === 504
+  return isBehind
+    ? { verdict: "retry", because: `${name}, in front of the service, can't reach the service` }
+    : undefined
+}
+
+/** Words of nginx, Apache and Go for a connection that they refuse, with 400 and before they read the request. */
+const ofConnection: ReadonlyArray<readonly [words: RegExp, because: string]> = [
+  [
+    /plain HTTP request was sent to HTTPS port|HTTP request to an HTTPS server|plain HTTP to an SSL-enabled server port/i,
+    'it wants TLS at this port; write "https" in "url"',
+  ],
+  [/No required SSL certificate was sent/i, 'it wants a client certificate; set "certificate" and "key" in "tls"'],
+  [/The SSL certificate error/i, 'it does not accept the client certificate; correct "certificate" and "key" in "tls"'],
+]
+
+/** Amazon's API Gateway answers so if it does not know the path and method, even if none of its paths needs a token. */
+const isUnknownPath = (status: number, headers: AnswerInFront["headers"]): boolean =>
+  status === 403 && /^MissingAuthenticationTokenException/.test(headers.get("x-amzn-errortype") ?? "")
+
+/** A page that wants a person to sign in; any page, if the receiver is a service that answers with none. */
+const isSignIn = (text: string, isService: boolean): boolean =>
+  isPage(text) && (isService || /<input[^>]+type\s*=\s*["']?password|<title>[^<]*\b(sign|log) ?in\b/i.test(text))
+
+/** The meaning of an answer of something in front of the receiver; `undefined` if it may be the receiver's own. */
+export const meaningInFront = (
+  { status, headers, text }: AnswerInFront,
+  isService: boolean,
+): Documented | undefined => {
+  const refused = status === 400 ? ofConnection.find(([words]) => words.test(text())) : undefined
+  if (refused !== undefined) return { verdict: "misconfigured", because: refused[1] }
+  if (isUnknownPath(status, headers)) {
+    return {
+      verdict: "misconfigured",
+      because: 'API Gateway probably has no such path or method; check "url" and "method"',
+    }
+  }
+  const server = headers.get("server") ?? ""
+  const name = status >= 400 ? cdns.find(([pattern]) => pattern.test(server))?.[1] : undefined
+  if (name !== undefined) return ofCdn(name, status, text())
+  const mayBePage = isService || /html/i.test(headers.get("content-type") ?? "")
+  return status >= 200 && status < 300 && mayBePage && isSignIn(text(), isService)
+    ? {
+        verdict: "misconfigured",
+        because:
+          'with a web page, probably for a person to sign in, so the event was not taken; check "url", and what stands in front of the service',
+      }
+    : undefined
+}
 
 /** Whether a key is a status, `409`, or a class, `4xx`. */
 export const isStatus = (key: string): boolean => /^[2-5](\d\d|xx)$/.test(key)
 
 /**
- * A service's documented answers; `undefined` where the usual meaning holds. `text` is the body as far as it came,
- * `origin` that of the URL that was asked.
+ * A service's documented answers. Returns `undefined` if the usual meaning applies. `text` is the body as far as it
+ * arrived; `origin` is the origin of the requested URL.
  */
 export type Meaning = (status: number, text: () => string, origin: string) => Documented | undefined
 
-/** The server that is asked. */
-export interface Asked {
+/** The server that gets the request. */
+interface Asked {
   /** Its name in messages: the method and the URL's origin. */
   readonly name: string
   readonly origin: string
@@ -50,7 +154,7 @@ export interface Receiver extends Asked {
   /** Whether the path is a template. */
   readonly isTemplated: boolean
   readonly meaning?: Meaning
-  /** Keeps the texts of answers to failed attempts; absent where the config says so. */
+  /** Keeps the texts of answers to failed attempts. Absent if the config keeps none. */
   readonly keep?: Keep
 }
 
@@ -139,7 +243,7 @@ const whatToDo = (
   }
 }
 
-/** Says what a proxy refused, by its status. */
+/** The reason for a proxy's refusal, by its status. */
 const byProxy = (name: string, status: number, proxy: HttpProxy): Reason => {
   const said = status === 0 ? "" : ` (${status})`
   if (status === 407) {
@@ -154,7 +258,7 @@ const byProxy = (name: string, status: number, proxy: HttpProxy): Reason => {
       })
 }
 
-/** The reason where a proxy answered in the receiver's place; `undefined` where the receiver did. */
+/** The reason if a proxy answered in the receiver's place. Returns `undefined` if the receiver answered. */
 export const ofProxy = (
   answer: { readonly status: number; readonly headers: Headed },
   { name, origin }: Asked,
@@ -174,7 +278,7 @@ const isHeadersTooLong = (status: number, text: () => string, tokenLength: numbe
 }
 
 /** The request that is answered. */
-export interface Sent {
+interface Sent {
   /** Epoch milliseconds of the answer. */
   readonly now: number
   readonly token?: Redacted.Redacted<string> | undefined
@@ -194,7 +298,7 @@ export const reasonOf = (
   const refusal = ofProxy(response, receiver)
   if (refusal !== undefined) return refusal
   const documented =
-    Intermediary.meaningOf({ status, headers, text }, meaning !== undefined) ?? meaning?.(status, text, receiver.origin)
+    meaningInFront({ status, headers, text }, meaning !== undefined) ?? meaning?.(status, text, receiver.origin)
   const length = token === undefined ? 0 : Redacted.value(token).length
   // Every event goes with this token, so the answer isn't about this event.
   const tooLong = length > 0 && isHeadersTooLong(status, text, length)
@@ -256,10 +360,10 @@ const needsAction = (tls: string): Readonly<Partial<Record<Failure, string>>> =>
     "what answers there does not speak HTTP/1.1; check scheme and port of the URL; if it speaks HTTP/2 only, let it take HTTP/1.1 as well",
 })
 
-/** Failures to connect: with a proxy on the way it is the only one that is connected to. */
+/** Failures to connect. With a proxy on the way, the proxy is the only server that is connected to. */
 const ofConnecting = new Set<Failure>(["refused", "unknown host", "unreachable"])
 
-/** The reason when there was no answer. The runtime's message isn't repeated: it may hold the URL. */
+/** The reason if there was no answer. It doesn't repeat the runtime's message, which may hold the URL. */
 export const reasonOfFailure = (error: unknown, { name, origin, tls = "tls" }: Asked): Reason => {
   const failure = failureOf(error)
   const proxy = proxyFor(origin)

@@ -1,15 +1,14 @@
 /** The config of an HTTP sink; alert services share some of its keys. */
 import { Effect, Redacted, Schema } from "effect"
-import { fields as batch } from "../../config/schema/BatchKeys.ts"
-import { flag, headerName, oneOf, Shape } from "../../config/schema/Keys.ts"
+import { batchFields as batch, flag, headerName, oneOf, Shape } from "../../config/schema/Keys.ts"
 import type { OtherNames } from "../../config/schema/Traits.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
 import { OAuthConfig } from "./AccessTokens.ts"
 import * as HttpAnswer from "./HttpAnswer.ts"
+import { verdicts } from "./HttpAnswer.ts"
 import { SignatureConfig } from "./HttpSignature.ts"
 import { url } from "./HttpUrl.ts"
-import { verdicts } from "./HttpVerdict.ts"
 
 /** Headers that frame a request: fetch sets them, and other values would break the connection. */
 const framing = ["connection", "content-length", "transfer-encoding", "upgrade"]

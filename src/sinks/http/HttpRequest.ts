@@ -1,23 +1,88 @@
 /**
  * Encodes events as a request: the body in the sink's format, and the headers.
  *
- * `raw` and `cloudevents` send the sender's own signature along with the bytes
- * that it signs; `sign` adds one of ours (`HttpSignature.ts`).
+ * `raw` and `cloudevents` send the sender's own signature with the bytes that it
+ * signs. `sign` adds a signature of the relay (`HttpSignature.ts`).
  */
-import { Array as Arr, Redacted } from "effect"
+import { Array as Arr, Effect, Redacted } from "effect"
 import type { Entry } from "../../event/Entry.ts"
 import { batchKey, groupKey } from "../../event/IdempotencyKey.ts"
 import { traceHeaders } from "../../event/TraceContext.ts"
 import * as CloudEvents from "../../formats/CloudEvents.ts"
-import * as DisplayBytes from "../../formats/DisplayBytes.ts"
+import { displayBytes, rawLine, rawObject } from "../../formats/Rendering.ts"
 import * as Template from "../../formats/Template.ts"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import type { Entries } from "../Rendered.ts"
-import { masked, type Preview } from "../Sink.ts"
+import { type Failures, isFinal, masked, type Preview, passed, type Sink, type SinkError } from "../Sink.ts"
 import type * as HttpAnswer from "./HttpAnswer.ts"
-import { bodyOf } from "./HttpBatch.ts"
 import { type HttpConfig, isBatched } from "./HttpConfig.ts"
 import { previewed, signer } from "./HttpSignature.ts"
+
+// Several events in one request: an array of CloudEvents or of the signed bodies,
+// or a body a line.
+//
+// **Guarantee.** A batch that the receiver refuses costs only the events that it
+// refuses alone: the others of it are sent again in halves, in their order. Each
+// half is another request with a key of its own.
+
+interface BatchBody {
+  readonly type: string
+  readonly body: (entries: Entries) => Buffer
+}
+
+const lineFeed = Buffer.from("\n")
+
+const cloudEvent = (entry: Entry): string =>
+  CloudEvents.structured(entry, Object.fromEntries(traceHeaders(entry.event)))
+
+const array = (values: ReadonlyArray<string>): Buffer => Buffer.from(`[${values.join(",")}]`)
+
+/** The body of a batch in the config's format. */
+const bodyOf = ({ format }: Pick<HttpConfig, "format">): BatchBody => {
+  switch (format) {
+    case "json":
+      return { type: "application/json", body: (entries) => array(entries.map(({ event }) => rawObject(event))) }
+    case "ndjson":
+      return {
+        type: "application/x-ndjson",
+        body: (entries) => Buffer.concat(entries.flatMap(({ event }) => [rawLine(event), lineFeed])),
+      }
+    default:
+      return { type: CloudEvents.batchedType, body: (entries) => array(entries.map(cloudEvent)) }
+  }
+}
+
+/** Sends a batch. If the receiver refuses it as a whole, sends its halves. */
+export const inHalves = (send: (entries: Entries) => Effect.Effect<Failures, SinkError>): Sink["send"] => {
+  const part = (entries: Entries): Effect.Effect<Failures, SinkError> =>
+    Effect.catchIf(
+      send(entries),
+      (error) => isFinal(error) && entries.length > 1,
+      () => halves(entries),
+    )
+  const halves = Effect.fnUntraced(function* (entries: Entries) {
+    const middle = Math.ceil(entries.length / 2)
+    const failures = new Map<number, SinkError>()
+    let from = 0
+    for (const half of [entries.slice(0, middle), entries.slice(middle)]) {
+      if (!Arr.isReadonlyArrayNonEmpty(half)) continue
+      const start = from
+      from += half.length
+      const failed = yield* Effect.match(part(half), {
+        onSuccess: (failed) => failed,
+        onFailure: (error): Failures => new Map(half.map((_, index) => [index, error])),
+      })
+      for (const [index, error] of failed) failures.set(start + index, error)
+      // The receiver is away, or asks to wait: what follows would only meet the same.
+      const away = [...failed.values()].find((error) => !isFinal(error))
+      if (away === undefined) continue
+      for (let index = from; index < entries.length; index++) failures.set(index, away)
+      break
+    }
+    return failures
+  })
+  return (entries) => (Arr.isReadonlyArrayNonEmpty(entries) ? part(entries) : passed)
+}
 
 export interface Encoded {
   readonly url: string
@@ -34,7 +99,7 @@ export const bearing = ({ url, init, bytes }: Encoded, token: Redacted.Redacted<
 
 const utf8 = new TextEncoder()
 
-/** An alert service adds this: the body, and what an answer means. */
+/** An alert service adds this: the body, and the meaning of an answer. */
 export interface Service {
   readonly body: Template.Template
   readonly meaning: HttpAnswer.Meaning
@@ -152,7 +217,7 @@ export const preview = (
     {
       method: config.method,
       headers: { ...telling, ...token, ...previewed(signature) },
-      body: DisplayBytes.show(bytes),
+      body: displayBytes(bytes),
     },
   ]
 }

@@ -9,9 +9,9 @@
  * | `stripe` | time`.`body | `t=`seconds`,v1=`hexadecimal ("Verify webhook signatures manually") |
  * | `standardWebhooks` | id`.`time`.`body | three headers (Standard Webhooks, "Signature scheme") |
  *
- * **Gotcha.** The time is that of the attempt, not of the event: receivers refuse
- * a time that is minutes old. The last two have room for a signature by each of
- * several secrets, so a secret is rotated without a gap.
+ * **Gotcha.** The time is the attempt's, not the event's: receivers refuse a time
+ * that is minutes old. The last two have room for a signature by each of several
+ * secrets, so a secret is rotated without a gap.
  */
 import { createHmac } from "node:crypto"
 import { Redacted, Schema } from "effect"
@@ -22,7 +22,7 @@ import { masked } from "../Sink.ts"
 const schemes = ["sender", "github", "stripe", "standardWebhooks"] as const
 type Scheme = (typeof schemes)[number]
 
-/** Schemes with one header, and what it is called. */
+/** Schemes with one header, and its usual name. */
 const usualHeader = {
   sender: "x-relay-signature",
   github: "x-hub-signature-256",

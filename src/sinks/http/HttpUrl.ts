@@ -1,29 +1,29 @@
 /** URLs of a config, which are never shown: for many services the URL is the secret. */
 import { Schema } from "effect"
-import * as HttpUrlProblem from "../../config/schema/HttpUrlProblem.ts"
+import { httpUrlProblem } from "../../config/schema/Units.ts"
 import * as Template from "../../formats/Template.ts"
 
-/** Says what is wrong with a URL, in words; `undefined` when nothing. */
+/** Says in words what is wrong with a URL. Returns `undefined` if nothing is. */
 const problemOf = (url: string, isTemplate: boolean): string | undefined => {
   if (slackToken.test(url)) {
     return "this is a token of Slack's API, and no URL: write the URL of an incoming webhook, which begins with https://hooks.slack.com/services/"
   }
   const authority = /^https?:\/\/([^/?#\\\s]+)/i.exec(url)?.[1]
-  if (authority === undefined) return HttpUrlProblem.problemOf(url)
+  if (authority === undefined) return httpUrlProblem(url)
   if (Template.hasPlaceholder(authority)) {
     return "the host of a URL can't hold a placeholder: an event would decide who gets it"
   }
   if (!isTemplate && Template.hasPlaceholder(url))
     return "this URL is the same for every event: it holds no placeholder"
   if (authority.includes("@")) return 'a URL holds no user and password: put them into "headers", as authorization'
-  return HttpUrlProblem.problemOf(Template.withoutPlaceholders(url))
+  return httpUrlProblem(Template.withoutPlaceholders(url))
 }
 
 interface Doc {
   readonly description: string
   readonly examples: ReadonlyArray<string>
   readonly default?: string
-  /** The service's hosts, where it has few. */
+  /** The service's hosts, if it has few. */
   readonly hosts?: ReadonlyArray<string>
   readonly paths?: ReadonlyArray<string>
   readonly retired?: Readonly<Record<string, string>>

@@ -6,13 +6,81 @@
  * or not at all, so nothing overtakes a failed record. An interrupted send closes
  * its connections, so that the library can't retry it later.
  */
+import type { Socket } from "node:net"
 import { Effect, Schema } from "effect"
 import { oneLine } from "../ServiceWords.ts"
-import { NotKafka } from "./KafkaSocket.ts"
+
+// A socket to a broker, watched for its whole life: both clients leave gaps in which an error has
+// no listener and would end the process.
+//
+// **Guarantee.** Each of its errors has a listener. If a client throws because it can't read the
+// bytes, only the connection ends: under Deno nothing else could. An answer that is longer than any
+// broker's isn't collected: it ends the connection and doesn't fill the relay's memory.
+
+/** The largest answer, in bytes. Metadata of 100,000 partitions takes some 10 MiB. */
+const largestAnswer = 64 * 1024 * 1024
+
+/** The bytes that arrived aren't a broker's answer. */
+export class NotKafka extends Error {}
+
+/** The client has its own listener while it uses the socket. */
+export const ignoreErrors = (): void => {}
+
+/** Must be called before the client adds its own listeners: it must see a chunk first. */
+export const watchSocket = (socket: Socket): void => {
+  socket.on("error", ignoreErrors)
+  endingOnThrow(socket)
+  /** The bytes of a length that have arrived. */
+  const head: Array<number> = []
+  /** Bytes of the answer that have not arrived yet. */
+  let left = 0
+  socket.on("data", (chunk: Buffer) => {
+    for (let at = 0; at < chunk.length; ) {
+      if (left > 0) {
+        const taken = Math.min(left, chunk.length - at)
+        left -= taken
+        at += taken
+        continue
+      }
+      head.push(chunk[at++] ?? 0)
+      if (head.length < 4) continue
+      left = Buffer.from(head.splice(0)).readInt32BE()
+      // A TLS alert at a plain port isn't a length either: both clients recognize it by its first bytes.
+      if (left < 4 || (left > largestAnswer && !isTls(left))) {
+        socket.destroy(new NotKafka(`it does not speak Kafka's protocol: it announced an answer of ${left} bytes`))
+        return
+      }
+    }
+  })
+}
+
+/** An error that a listener throws over arriving bytes ends the socket. */
+const endingOnThrow = (socket: Socket): void => {
+  const on = socket.on.bind(socket)
+  const guarded = (event: string, listener: (...args: ReadonlyArray<unknown>) => void): Socket =>
+    on(
+      event,
+      event !== "data"
+        ? listener
+        : (...args) => {
+            try {
+              listener.apply(socket, args)
+            } catch (error) {
+              socket.destroy(error instanceof Error ? error : new Error(String(error)))
+            }
+          },
+    )
+  Object.assign(socket, { on: guarded })
+}
+
+/** A record of TLS has its type and version where Kafka has the length. */
+const isTls = (length: number): boolean => {
+  const [type, major] = [length >>> 24, (length >>> 16) & 0xff]
+  return type >= 0x14 && type <= 0x17 && major === 3
+}
 
 /**
- * An error of a broker or of the connection to it, by Kafka's name for it
- * (`MESSAGE_TOO_LARGE`), or by one of ours below.
+ * An error of a broker or of the connection to it. It has Kafka's name (`MESSAGE_TOO_LARGE`), or one of ours below.
  */
 export class KafkaError extends Schema.TaggedError<KafkaError>()("KafkaError", {
   code: Schema.String,
@@ -62,7 +130,7 @@ export interface KafkaRecord {
 export const compressions = ["none", "gzip", "snappy", "lz4", "zstd"] as const
 export const mechanisms = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] as const
 
-/** The options by which a client library connects. */
+/** The options that a client library connects with. */
 export interface ClientOptions {
   readonly clientId: string
   /** The address, such as `127.0.0.1:9092`. */
@@ -97,7 +165,7 @@ export interface KafkaClient {
   ) => Effect.Effect<void, KafkaError>
   /** The largest batch of records that the topic accepts, in bytes. */
   readonly largestBatch: (topic: string) => Effect.Effect<number, KafkaError>
-  /** Whether the relay's user may write to the topic; `undefined` where the client can't ask. */
+  /** Whether the relay's user may write to the topic. `undefined` if the client can't ask. */
   readonly mayWrite: (topic: string) => Effect.Effect<boolean | undefined, KafkaError>
   /** Closes all connections. The next call begins with the brokers of the config again. */
   readonly restart: Effect.Effect<void>
@@ -107,13 +175,13 @@ export interface KafkaClient {
    * meanwhile seem to hang.
    */
   readonly throttled: () => number
-  /** Errors by index of the record. Failing means that nothing is known about any record. */
+  /** Errors by index of the record. A failure means that nothing is known about any record. */
   readonly send: (records: ReadonlyArray<KafkaRecord>) => Effect.Effect<ReadonlyMap<number, KafkaError>, KafkaError>
 }
 
 /**
- * Milliseconds. A broker throttles for the length of its quota's window, 11 seconds unless it is told otherwise; an
- * answer that was garbled on its way may say a month.
+ * Milliseconds. A broker throttles for the length of its quota's window: 11 seconds by default. An answer that was
+ * garbled on its way may say a month.
  */
 const longestThrottle = 30_000
 
@@ -142,7 +210,7 @@ export const textOf = (error: object, key: string): string => {
   return typeof value === "string" ? value : ""
 }
 
-/** Other codes of TLS, such as that of a garbled record, say nothing of the certificate. */
+/** Other codes of TLS, such as the code for a garbled record, say nothing of the certificate. */
 const certificateCodes =
   /CERT|SELF_SIGNED|UNABLE_TO_(?:VERIFY|GET)|UnknownIssuer|invalid peer certificate|unable to (?:verify|get)|self.signed/i
 

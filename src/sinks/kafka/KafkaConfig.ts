@@ -1,17 +1,18 @@
 /** The config of a Kafka sink. */
 import { Effect, Schema } from "effect"
 import * as Address from "../../config/Address.ts"
-import { batch } from "../../config/schema/BatchKeys.ts"
 import type { Doubt } from "../../config/schema/ConfiguredTypes.ts"
-import { countOr, oneOf, secret, template, text } from "../../config/schema/Keys.ts"
+import { batch, countOr, oneOf, secret, template, text } from "../../config/schema/Keys.ts"
 import { Units } from "../../config/schema/Units.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
 import * as MessageKeys from "../MessageKeys.ts"
 import { compressions, mechanisms } from "./KafkaClient.ts"
-import { isTopicName } from "./TopicName.ts"
 
-/** Whether a topic of this template can have a legal name: what an event fills in is made legal. */
+/** Reports whether Kafka allows this name of a topic. */
+export const isTopicName = (topic: string): boolean => /^[A-Za-z0-9._-]{1,249}$/.test(topic) && !/^\.\.?$/.test(topic)
+
+/** Reports why no topic of this template can have a legal name. Text that an event fills in is made legal. */
 const topicProblem = (topic: string): string | undefined => {
   const fixed = Template.withoutPlaceholders(topic)
   if (Template.problem(topic) !== undefined || isTopicName(fixed)) return undefined

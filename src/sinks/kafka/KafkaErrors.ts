@@ -1,17 +1,22 @@
-/**
- * A Kafka error means something for the lane, and a person should do something about it: both are here;
- * the same for both clients.
- */
+/** Decides how a Kafka error affects the lane, and what a person should do about it. Both clients share it. */
+import { connect, isIP, type Socket } from "node:net"
+import { connect as connectTls } from "node:tls"
+import { Effect } from "effect"
+import * as Address from "../../config/Address.ts"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import * as Certificates from "../Certificates.ts"
 import { failed, misconfigured, rejected, type SinkError, throttled, unacceptable, unavailable } from "../Sink.ts"
 import {
+  below,
+  type ClientOptions,
   certificateRefused,
   closed,
   createDenied,
   type KafkaError,
+  kafkaError,
   requestTooLarge,
   saslMissing,
+  textOf,
   timedOut,
   tlsMissing,
   tlsUnwanted,
@@ -19,7 +24,7 @@ import {
   untrusted,
 } from "./KafkaClient.ts"
 
-/** A message names this. */
+/** The facts that a message names. */
 export interface Place {
   /** The brokers of the config. */
   readonly brokers: string
@@ -38,7 +43,7 @@ export const isOneRecords = ({ code }: KafkaError): boolean => refusedRecords.ha
 
 const tooLarge = (code: string): boolean => code === "MESSAGE_TOO_LARGE" || code === "RECORD_LIST_TOO_LARGE"
 
-/** Codes of records of which others in the batch may be accepted. */
+/** Codes of refused records. Others in the batch may be accepted. */
 const refusedRecords = new Set(["MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "INVALID_RECORD"])
 
 /** Codes that need a person, and what to do. */
@@ -89,7 +94,7 @@ export const isTopics = ({ code }: KafkaError): boolean => topicAdvice.has(code)
 
 const seconds = 1_000
 
-/** A broker throttles the client for so many milliseconds. */
+/** The error if a broker throttles the client for `millis` milliseconds. */
 export const throttledFor = (millis: number, brokers: string, clientId: string): SinkError =>
   throttled(
     `kafka ${brokers} throttles the client "${clientId}": a quota of it, or of its user, is used up; nothing is sent for ${Math.ceil(millis / seconds)} s. If it falls behind, raise the quota (kafka-configs)`,
@@ -119,7 +124,7 @@ const saidBy = ({ code, detail }: KafkaError): string => (detail === "" ? code :
 export const sinkErrorOf = (error: KafkaError, place: Place): SinkError => {
   const { code } = error
   const { brokers, topic, isTemplated, bytes, isKeyless } = place
-  // A template may render any text: one that is too long for a name is cut.
+  // A template may render any text: a name that is too long is cut.
   const name = topic.length > 249 ? `${topic.slice(0, 60)}…` : topic
   const at = name === "" ? `kafka ${brokers}` : `kafka ${brokers}, topic ${name}`
   if (code === unreachable) {
@@ -169,3 +174,107 @@ export const sinkErrorOf = (error: KafkaError, place: Place): SinkError => {
   const hint = passing.get(code.replace(/_AFTER_APPEND$/, ""))
   return unavailable(`${at} can't take events now (${code}${words})${hint === undefined ? "" : `: ${hint}`}`)
 }
+
+// Why a broker closes its connections without an answer. The libraries report only that it did, and
+// a listener that requires TLS, a login or a client certificate has no other way to say so.
+//
+// **Guarantee.** It sends two requests without a credential, which a broker answers for anybody who
+// may connect. If the cause isn't certain it names none.
+
+/** How a conversation ended. */
+type Ending = "answered" | "closed" | "closed after the greeting" | "alert of TLS" | KafkaError
+
+const request = (apiKey: number, version: number, body: ReadonlyArray<number>): Buffer => {
+  // Key, version and correlation id, and no client id.
+  const bytes = [0, apiKey, 0, version, 0, 0, 0, 1, 0xff, 0xff, ...body]
+  return Buffer.from([0, 0, 0, bytes.length, ...bytes])
+}
+
+/** ApiVersions, which is answered before a login. */
+const greeting = request(18, 0, [])
+/** Metadata of no topic, which is answered after a login only. */
+const question = request(3, 1, [0, 0, 0, 0])
+
+const alertOfTls = 0x15
+/** An answer to the greeting has about 500 bytes: a length beyond this isn't a broker's. */
+const longestAnswer = 65_536
+const answerTimeout = "2 seconds"
+
+/** Sends both requests, the second after the answer to the first. */
+const converse = (open: (connected: () => void) => Socket): Effect.Effect<Ending> =>
+  Effect.callback<Ending>((resume) => {
+    let read: Buffer = Buffer.alloc(0)
+    let isGreeted = false
+    const socket = open(() => socket.write(greeting))
+    const end = (ending: Ending): void => {
+      socket.destroy()
+      resume(Effect.succeed(ending))
+    }
+    socket.on("error", (error) => end(below(error, textOf(error, "code"))))
+    socket.on("close", () => end(isGreeted ? "closed after the greeting" : "closed"))
+    socket.on("data", (chunk: Buffer) => {
+      if (isGreeted) return end("answered")
+      read = Buffer.concat([read, chunk])
+      if (read[0] === alertOfTls) return end("alert of TLS")
+      if (read.length < 4) return
+      const length = read.readInt32BE()
+      if (length < 0 || length > longestAnswer) return end("closed")
+      if (read.length < length + 4) return
+      isGreeted = true
+      socket.write(question)
+    })
+    return Effect.sync(() => socket.destroy())
+  }).pipe(Effect.timeoutOrElse({ duration: answerTimeout, orElse: () => Effect.succeed<Ending>("closed") }))
+
+/** A certificate was shown, or the broker answered. */
+const isOverTls = (ending: Ending): boolean =>
+  typeof ending === "string"
+    ? ending === "answered" || ending === "closed after the greeting"
+    : ending.code === untrusted || ending.code === certificateRefused
+
+const ofBroker = Effect.fnUntraced(function* (
+  { host, port }: Address.Address,
+  { tls, sasl }: ClientOptions,
+): Effect.fn.Return<KafkaError | undefined> {
+  const plainly = converse((connected) => connect({ host, port }, connected))
+  const overTls = converse((connected) =>
+    connectTls({ host, port, ...(isIP(host) === 0 && { servername: host }), ...tls }, connected),
+  )
+  const ending = yield* tls === undefined ? plainly : overTls
+  if (ending === "alert of TLS") return kafkaError(tlsMissing)
+  // A broker that was restarted meanwhile would answer both.
+  if (ending === "closed after the greeting") return sasl === undefined ? kafkaError(saslMissing) : undefined
+  if (ending === "answered") return undefined
+  if (typeof ending !== "string" && ending.code !== closed) return ending.code === unreachable ? undefined : ending
+  if (tls === undefined) return isOverTls(yield* overTls) ? kafkaError(tlsMissing) : undefined
+  const other = yield* plainly
+  return other === "answered" || other === "closed after the greeting" ? kafkaError(tlsUnwanted) : undefined
+})
+
+/**
+ * A call that ends within `millis` milliseconds. If a broker closed its connection, the error is the cause, if one is
+ * found.
+ */
+export const callWithin = <A, R>(
+  call: Effect.Effect<A, KafkaError, R>,
+  millis: number,
+  options: ClientOptions,
+): Effect.Effect<A, KafkaError, R> =>
+  Effect.timeoutOrElse(call, { duration: millis, orElse: () => Effect.fail(kafkaError(timedOut)) }).pipe(
+    Effect.catchIf(
+      ({ code }) => code === closed,
+      (error) => diagnose(error, options),
+    ),
+  )
+
+/** The cause that the first broker with one shows; the error itself if none does. */
+export const diagnose = Effect.fnUntraced(function* (
+  error: KafkaError,
+  options: ClientOptions,
+): Effect.fn.Return<never, KafkaError> {
+  for (const address of options.brokers.map(Address.parse)) {
+    const found = address && (yield* ofBroker(address, options))
+    if (found !== undefined) return yield* Effect.fail(found)
+  }
+  return yield* Effect.fail(error)
+})

@@ -1,10 +1,10 @@
 /**
- * The port over `kafkajs`: not idempotent and one send at a time, because
- * concurrent idempotent sends have lost acknowledged records.
+ * The port over `kafkajs`: not idempotent and one send at a time, because concurrent
+ * idempotent sends have lost acknowledged records.
  *
- * **Gotcha.** The innermost of its errors is what happened; `retriable` is a guess.
- * It doesn't say which partition was refused, so after a refusal each partition
- * is sent by itself, and one that was written gets its records twice.
+ * **Gotcha.** The innermost of its errors is the real one; `retriable` is a guess.
+ * It doesn't say which partition was refused. So after a refusal each partition is
+ * sent by itself, and a partition that was written gets its records twice.
  */
 import { connect, isIP, type Socket } from "node:net"
 import { connect as connectTls } from "node:tls"
@@ -33,8 +33,8 @@ import {
   textOf,
   timedOut,
   unreachable,
+  watchSocket,
 } from "./KafkaClient.ts"
-import * as KafkaSocket from "./KafkaSocket.ts"
 
 /** How long a topic's metadata is cached, in milliseconds. */
 const topicAge = 30_000
@@ -60,7 +60,7 @@ const settings = (options: ClientOptions): KafkaConfig => ({
   retry: { retries: 1, initialRetryTime: 100 },
 })
 
-/** Connects, until the signal aborts it. `throttled` is called with the milliseconds for which a broker throttles. */
+/** Connects, until the signal aborts it. `throttled` is called with the milliseconds of each throttling. */
 const open = async (
   options: ClientOptions,
   throttled: (millis: number) => void,
@@ -69,7 +69,7 @@ const open = async (
   const sockets = new Set<Socket>()
   const kafka = new kafkajs.Kafka({
     ...settings(options),
-    // Its log isn't printed; it is the only place where it reports throttling.
+    // Its log isn't printed. Throttling is reported nowhere else.
     logLevel: kafkajs.logLevel.DEBUG,
     logCreator:
       () =>
@@ -82,7 +82,7 @@ const open = async (
       const socket: Socket = ssl
         ? connectTls({ host, port, ...(isIP(host) === 0 && { servername: host }), ...ssl }, onConnect)
         : connect({ host, port }, onConnect)
-      KafkaSocket.watch(socket)
+      watchSocket(socket)
       sockets.add(socket)
       socket.once("close", () => sockets.delete(socket))
       // It retries although nobody waits.
@@ -143,8 +143,8 @@ export const make = Effect.fnUntraced(function* (
     }),
   )
   /**
-   * It keeps a connection on which nothing was answered, or what it could not read. What comes on that may have lost
-   * its frames for good: each batch would be written, and each would seem to fail.
+   * It keeps a connection on which nothing was answered, or only bytes that it could not read. The frames on that
+   * connection may be lost for good: each batch would be written, and each would seem to fail.
    */
   const call = <A>(use: (connected: Connected) => Promise<A>): Effect.Effect<A, KafkaError> =>
     Effect.flatMap(current, (connected) => Effect.tryPromise({ try: () => use(connected), catch: kafkaErrorOf })).pipe(
@@ -215,7 +215,7 @@ export const make = Effect.fnUntraced(function* (
   }
 })
 
-/** Sends all records, and each partition's by themselves where a broker refused some. */
+/** Sends all records. If a broker refused some, sends each partition's records by themselves. */
 const sendOrSplit = (sendAll: KafkaClient["send"], records: ReadonlyArray<KafkaRecord>): ReturnType<typeof sendAll> =>
   Effect.catchIf(sendAll(records), isRefusal, (error) => {
     const places = Map.groupBy(records.keys(), (index) => place(records[index] as KafkaRecord))
@@ -232,8 +232,8 @@ const sendOrSplit = (sendAll: KafkaClient["send"], records: ReadonlyArray<KafkaR
   })
 
 /**
- * The records of partitions for which no broker answered. When it sends again, it passes over a partition that has
- * moved to a broker which has answered for others already, and calls the whole a success.
+ * The records of partitions for which no broker answered. When the library sends again, it skips a partition that has
+ * moved to a broker that has already answered for others, and reports success for the whole.
  */
 const leftOut = (
   records: ReadonlyArray<KafkaRecord>,

@@ -1,6 +1,6 @@
 /**
- * The port over `@platformatic/kafka`, the default client: its connections,
- * metadata and identity. What it sends is written by `Produce.ts`.
+ * The port over `@platformatic/kafka`, the default client: its connections, metadata
+ * and identity. `Produce.ts` writes the records.
  *
  * **Gotcha.** With idempotence the library retries for ever unless `retries` is at
  * least two. An error is a tree, and its leaves say what happened.
@@ -21,6 +21,7 @@ import { oneLine } from "../ServiceWords.ts"
 import {
   below,
   type ClientOptions,
+  ignoreErrors,
   type KafkaClient,
   type KafkaError,
   kafkaError,
@@ -28,9 +29,9 @@ import {
   makeThrottle,
   textOf,
   unreachable,
+  watchSocket,
   worst,
 } from "./KafkaClient.ts"
-import * as KafkaSocket from "./KafkaSocket.ts"
 import * as Produce from "./Produce.ts"
 
 /** How long metadata is cached: it bounds how long a new partition stays unused. */
@@ -44,10 +45,10 @@ const metadataMaxAge = 30_000
 instancesChannel.subscribe((created) => {
   if (!hasProperty(created, "instance") || !(created.instance instanceof Connection)) return
   const connection = created.instance
-  connection.on("error", KafkaSocket.ignore)
+  connection.on("error", ignoreErrors)
   // Its socket is made right after this event.
-  connection.on("connecting", () => queueMicrotask(() => KafkaSocket.watch(connection.socket)))
-  connection.on("closing", () => connection.socket.on("error", KafkaSocket.ignore))
+  connection.on("connecting", () => queueMicrotask(() => watchSocket(connection.socket)))
+  connection.on("closing", () => connection.socket.on("error", ignoreErrors))
 })
 
 const settings = (options: ClientOptions) => ({

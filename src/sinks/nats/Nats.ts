@@ -1,22 +1,22 @@
 /**
- * The NATS sink: one message an event, to a JetStream stream, acknowledged when
- * the stream has stored it.
+ * The NATS sink: one message an event, to a JetStream stream, acknowledged when the
+ * stream has stored it.
  *
- * **Guarantee.** Events of one key are delivered in order, also across retries
- * where the lane keeps `order: key`: of each key one message waits for its
- * acknowledgement at a time, and nothing overtakes one that failed. A message
- * that comes twice within the stream's duplicate window is stored once.
+ * **Guarantee.** Events of one key are delivered in order, also across retries if
+ * the lane keeps `order: key`: of each key one message waits for its acknowledgement
+ * at a time, and nothing overtakes a failed message. A message that arrives twice
+ * within the stream's duplicate window is stored once.
  *
- * **Gotcha.** Messages of one key go at the pace of the acknowledgements: for
- * speed take a key with many values.
+ * **Gotcha.** Messages of one key go at the pace of the acknowledgements: for speed
+ * take a key with many values.
  */
 import { Effect, Result, type Scope } from "effect"
 import type { Entry } from "../../event/Entry.ts"
-import * as DisplayBytes from "../../formats/DisplayBytes.ts"
+import { displayBytes } from "../../formats/Rendering.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
 import * as Connections from "../Connections.ts"
-import { foreseeable } from "../Foreseeable.ts"
+import { foreseeable } from "../MessageKeys.ts"
 import { type Placed, renderEach } from "../Rendered.ts"
 import {
   type Failures,
@@ -28,13 +28,58 @@ import {
   type SinkError,
   type SinkType,
 } from "../Sink.ts"
-import * as NatsAdvice from "./NatsAdvice.ts"
-import { doubts, NatsConfig } from "./NatsConfig.ts"
+import { doubts, encoder, isSubject, type Message, NatsConfig } from "./NatsConfig.ts"
 import type { Connection } from "./NatsConnection.ts"
-import type { NatsError } from "./NatsError.ts"
 import * as NatsErrors from "./NatsErrors.ts"
-import { encoder, type Message } from "./NatsMessage.ts"
-import { isSubject } from "./Subject.ts"
+import { NatsError } from "./NatsErrors.ts"
+
+// Finds causes that will make some events fail although the server can be reached: subjects without a stream, rights,
+// limits.
+
+/** An estimate of the bytes of headers. */
+const headersSize = 1_024
+
+/** The stream that takes a subject. Fails as a message to it would. */
+const streamOf = Effect.fnUntraced(function* (connection: Connection, subject: string) {
+  const stream = yield* connection.streamOf(subject)
+  if (stream?.acknowledges === false) return yield* new NatsError({ kind: "noAck", code: 0, detail: stream.name })
+  if ((yield* connection.mayPublish(subject)) === false) {
+    return yield* new NatsError({ kind: "publishDenied", code: 0, detail: subject })
+  }
+  return stream
+})
+
+const smaller = (taker: string, largest: number, needed: number, limit: string): string =>
+  `${taker} takes ${largest} bytes at most, headers included, and a delivery may need ${needed}: such an event becomes a dead letter; raise ${limit}, or lower the webhook's maxBody`
+
+interface About {
+  /** The servers of the config. */
+  readonly servers: string
+  /** The subjects that events are foreseen to have. */
+  readonly subjects: ReadonlyArray<string>
+  readonly fault: (error: NatsError, subject: string) => SinkError
+}
+
+/** Advice for deliveries of up to `maxBody` bytes. */
+const adviceOn = Effect.fnUntraced(function* (
+  connection: Connection,
+  { servers, subjects, fault }: About,
+  maxBody: number,
+): Effect.fn.Return<ReadonlyArray<string>> {
+  const needed = maxBody + headersSize
+  const onSubject = (subject: string) =>
+    Effect.match(streamOf(connection, subject), {
+      onSuccess: (stream) =>
+        stream?.largest === undefined || stream.largest >= needed
+          ? []
+          : [smaller(`the stream ${stream.name}`, stream.largest, needed, "max_msg_size")],
+      onFailure: (error) => [fault(error, subject).message],
+    })
+  const all = yield* Effect.forEach(subjects, onSubject, { concurrency: "unbounded" })
+  const { largest } = connection
+  const own = largest < needed ? [smaller(`NATS ${servers}`, largest, needed, "max_payload")] : []
+  return [...new Set([...own, ...all.flat()])]
+})
 
 /** The size of a message in bytes, as the server counts them. */
 const sizeOf = ({ body, headers, id }: Message): number => {
@@ -47,7 +92,7 @@ const noSubject = rejected(
   "NATS: no message can have the subject that this event makes: one of its words is empty, or it is longer than 1,000 characters",
 )
 
-/** Publishes messages of one key, one after the other. What follows one that is retried fails with it. */
+/** Publishes messages of one key, one after the other. Messages after one that is retried fail with it. */
 const publishInOrder = Effect.fnUntraced(function* (
   connection: Connection,
   placed: ReadonlyArray<Placed<Message>>,
@@ -99,14 +144,14 @@ const make = Effect.fnUntraced(function* (config: NatsConfig): Effect.fn.Return<
   }
 
   const check = use((connection) =>
-    isTemplated ? connection.ping : Effect.asVoid(NatsAdvice.streamOf(connection, config.subject)),
+    isTemplated ? connection.ping : Effect.asVoid(streamOf(connection, config.subject)),
   ).pipe(Effect.mapError((error) => fault(error)))
 
   const advise = ({ maxBody, eventTypes }: Limits) => {
     const subjects = isTemplated ? foreseeable(config.subject, eventTypes) : [config.subject]
     const about = { servers, subjects, fault: (error: NatsError, subject: string) => fault(error, subject) }
     return Effect.mapError(
-      use((connection) => NatsAdvice.on(connection, about, maxBody)),
+      use((connection) => adviceOn(connection, about, maxBody)),
       (error) => fault(error),
     )
   }
@@ -125,6 +170,6 @@ export const Nats: SinkType<NatsConfig> = {
     batch.map(encoder(config)).map(({ subject, id, headers, body }) => ({
       subject,
       headers: { ...Object.fromEntries(headers), "Nats-Msg-Id": id },
-      payload: DisplayBytes.show(body),
+      payload: displayBytes(body),
     })),
 }

@@ -3,12 +3,37 @@ import { Effect, Schema } from "effect"
 import * as Address from "../../config/Address.ts"
 import type { Doubt } from "../../config/schema/ConfiguredTypes.ts"
 import { flag, secret, template, text } from "../../config/schema/Keys.ts"
+import type { Entry } from "../../event/Entry.ts"
+import { idempotencyKey } from "../../event/IdempotencyKey.ts"
+import * as CloudEvents from "../../formats/CloudEvents.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
 import * as MessageKeys from "../MessageKeys.ts"
-import { isReserved, isSubject } from "./Subject.ts"
 
-/** Whether a subject of this template can be one: what an event fills in is made so. */
+// Checks what NATS accepts as a subject to publish to, and which patterns of rights it fits.
+
+/** A longer subject would not fit into the line of the protocol, and the server would close the connection. */
+const longestSubject = 1_000
+
+/** Tokens between dots: none is empty, and none is a wildcard. */
+export const isSubject = (subject: string): boolean =>
+  subject.length <= longestSubject &&
+  subject.split(".").every((token) => /^[\x21-\x7e]+$/.test(token) && !/[*>]/.test(token))
+
+/** `$JS.API` and `$SYS` are the server's own: a message to them is a request to it. */
+const isReserved = (subject: string): boolean => /^\$(JS|SYS)\./.test(`${subject}.`)
+
+/**
+ * Reports whether a subject fits a pattern: `*` is a token, `>` at the end one or more. A queue may follow a blank.
+ */
+export const fits = (subject: string, pattern: string): boolean => {
+  const wanted = (pattern.split(" ")[0] ?? "").split(".")
+  const tokens = subject.split(".")
+  if (wanted.at(-1) === ">" ? tokens.length < wanted.length : tokens.length !== wanted.length) return false
+  return wanted.every((one, index) => one === "*" || one === ">" || one === tokens[index])
+}
+
+/** Reports why no subject of this template is valid. Text that an event fills in is made valid. */
 const subjectProblem = (subject: string): string | undefined => {
   if (Template.problem(subject) !== undefined) return undefined
   const fixed = Template.withoutPlaceholders(subject)
@@ -122,3 +147,38 @@ export const doubts = ({ servers }: NatsConfig): ReadonlyArray<Doubt> =>
     if (use === undefined) return []
     return [{ path: ["servers", index], message: `${port} is the port of ${use}`, hint: "clients connect to 4222" }]
   })
+
+// Encodes events as NATS messages.
+
+export interface Message {
+  readonly subject: string
+  /** Messages of one key stay in order. Empty for a message without a key. */
+  readonly key: string
+  /** The stream recognizes a message that arrives twice by this. */
+  readonly id: string
+  readonly headers: ReadonlyArray<CloudEvents.Header>
+  readonly body: Uint8Array
+}
+
+/** Returns a function that makes messages. That function throws if a template throws. */
+export const encoder = (config: NatsConfig): ((entry: Entry) => Message) => {
+  const subject = Template.compile(config.subject, "topic")
+  const key = Template.compile(config.key, "key")
+  const headers = MessageKeys.sentHeaders(config, {
+    values: "header",
+    raw: [MessageKeys.jsonHeader],
+    cloudEvent: (entry) => CloudEvents.binary(entry, CloudEvents.nats),
+  })
+  return (entry) => {
+    const rendered = subject.render(entry)
+    return {
+      subject: rendered,
+      key: key.render(entry),
+      // Ids are unique within a webhook only, and a stream drops a message with the id of another, whatever its
+      // subject.
+      id: `${entry.event.webhook}:${idempotencyKey(entry)} ${rendered}`,
+      headers: headers(entry),
+      body: entry.event.body,
+    }
+  }
+}

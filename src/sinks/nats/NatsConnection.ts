@@ -1,13 +1,15 @@
 /**
  * A connection to a NATS server by the NATS project's client, as Effects.
  *
- * **Guarantee.** It never reconnects: what was published and not acknowledged is
- * not sent again behind the lane's back. A call ends in time, also when the
- * server hangs.
+ * **Guarantee.** It never reconnects: a message that was published and not
+ * acknowledged is not sent again behind the lane's back. A call ends in time, also
+ * when the server hangs.
  *
- * **Gotcha.** A subject may have listeners that are no stream. What they answer
- * counts as no acknowledgement.
+ * **Gotcha.** A subject may have listeners that aren't streams. Their answers don't
+ * count as acknowledgements.
  */
+import type { Socket } from "node:net"
+import { connect as connectTls, type TLSSocket } from "node:tls"
 import { JetStreamApiCodes, JetStreamApiError, jetstream, jetstreamManager } from "@nats-io/jetstream"
 import {
   credsAuthenticator,
@@ -15,17 +17,162 @@ import {
   headers,
   type NatsConnection,
   NatsConnectionImpl,
+  type NodeConnectionOptions,
   nkeyAuthenticator,
   setTransportFactory,
 } from "@nats-io/transport-node"
+import {
+  errors as clientErrors,
+  Kind as ParsedKind,
+  Parser,
+  type ParserEvent,
+  parseSemVer,
+} from "@nats-io/transport-node/lib/nats-base-client.js"
+import { NodeTransport, nodeResolveHost } from "@nats-io/transport-node/lib/node_transport.js"
 import { Clock, Effect, Redacted, type Scope } from "effect"
 import { hasProperty, isObject } from "effect/Predicate"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
-import type { AuthConfig } from "./NatsConfig.ts"
-import { type Kind, NatsError } from "./NatsError.ts"
-import type { Message } from "./NatsMessage.ts"
-import { tlsMissing, transport } from "./NatsTransport.ts"
-import { fits } from "./Subject.ts"
+import { type AuthConfig, fits, type Message } from "./NatsConfig.ts"
+import { type Kind, NatsError } from "./NatsErrors.ts"
+
+// The socket of the NATS project's client, with two additions for a long-running process: nothing
+// is left of an abandoned connection, and the certificate is checked against the host that the
+// config names.
+
+/** The message of the error when a server demands TLS and the config has none. */
+const tlsMissing = "the server demands TLS"
+
+/** Stands for the words of a server that refuses the relay during the handshake of TLS, which can't be read. */
+const answerInPlain = "without TLS, as a server does that takes no more connections"
+
+/**
+ * The longest line or message of a server, in bytes. The first line names the servers of a cluster, and the messages
+ * describe streams and their stored messages.
+ */
+const longestLine = 1024 * 1024
+
+type Host = Parameters<NodeTransport["connect"]>[0]
+
+/** An error of an abandoned socket ends the process if nothing listens for it. */
+const guarded = <S extends Socket>(socket: S): S => {
+  const remove = socket.removeAllListeners.bind(socket)
+  const ignore = () => {}
+  socket.removeAllListeners = (...event: [string?]) => {
+    remove(...event)
+    return socket.on("error", ignore)
+  }
+  return socket.on("error", ignore)
+}
+
+class Transport extends NodeTransport {
+  /** The server's words before the client answers them. */
+  #greeting = ""
+  /** Whether the server has reported an error after its greeting. */
+  #isRefused = false
+  /** Frames to be written together. */
+  readonly #frames: Array<Uint8Array> = []
+
+  override async connect(host: Host, options: NodeConnectionOptions): Promise<void> {
+    // Without a host, the certificate of a server that is given by its address is checked against "localhost".
+    const named = { ...options.tls, host: host.tlsName || host.hostname }
+    await super.connect(host, options.tls ? { ...options, tls: named } : options).finally(() => {
+      // A server that takes no more connections says so after its greeting, without TLS, and closes.
+      const [, refusal] = /^-ERR '(.*)'/m.exec(this.#greeting) ?? []
+      if (refusal === undefined) return
+      // The client would not try its other servers after the end of a connection.
+      this.connected = false
+      throw new clientErrors.ProtocolError(refusal)
+    })
+  }
+
+  /** The client reports `closeError`, and the server's last error only without it. The server's error says more. */
+  override closed() {
+    return super.closed().finally(() => {
+      if (this.#isRefused) delete this.closeError
+    })
+  }
+
+  /** The server waits for the handshake before it greets. */
+  override async tlsFirst(host: Host): Promise<TLSSocket> {
+    this.socket = await this.dial(host)
+    this.socket.removeAllListeners()
+    return this.#greetedBy(await this.startTLS())
+  }
+
+  override async dial(host: Host): Promise<Socket> {
+    return this.#greetedBy(guarded(await super.dial(host)))
+  }
+
+  /** Bounds the greeting: the client collects the first line for as long as it has no end, and then takes all listeners off. */
+  #greetedBy<S extends Socket>(socket: S): S {
+    return socket.on("data", (bytes: Buffer) => {
+      this.#greeting += bytes
+      if (this.#greeting.length > longestLine) socket.destroy(new SyntaxError("a greeting without an end"))
+    })
+  }
+
+  override startTLS(): Promise<TLSSocket> {
+    const { tls } = this.options
+    if (!tls) return Promise.reject(new Error(tlsMissing))
+    return new Promise((resolve, reject) => {
+      // Guarded from the first moment: a server's complaint about the certificate may arrive with its consent to TLS.
+      const socket = guarded(
+        connectTls({ ...tls, socket: this.socket, servername: this.tlsName }, () => {
+          socket.removeAllListeners()
+          resolve(socket)
+        }),
+      )
+      let failure: Error | undefined
+      socket.on("error", (error: NodeJS.ErrnoException) => {
+        const isPlain = error.code === "ERR_SSL_WRONG_VERSION_NUMBER" && this.#greeting !== ""
+        failure = isPlain ? new clientErrors.ProtocolError(answerInPlain) : error
+      })
+      socket.on("close", () => reject(failure))
+    })
+  }
+
+  /**
+   * Writes the frames of a login in one packet. If the server has closed the connection, the second of two writes fails,
+   * and the socket is closed before the server's words are read.
+   */
+  override send(frame: Uint8Array): void {
+    if (this.#frames.push(frame) === 1) queueMicrotask(() => super.send(Buffer.concat(this.#frames.splice(0))))
+  }
+
+  /**
+   * The client collects a line of any length. If it doesn't understand a line, it prints the bytes, stops reading and
+   * keeps the connection. So it gets neither, and the connection ends.
+   */
+  override async *iterate(): AsyncIterableIterator<Uint8Array> {
+    let begun = 0
+    const push = ({ kind, data }: ParserEvent): void => {
+      begun = 0
+      if (kind === ParsedKind.ERR) this.#isRefused = true
+      if (kind === ParsedKind.INFO) parseSemVer(JSON.parse(String(Buffer.from(data ?? []))).version)
+    }
+    const reader = new Parser({ push })
+    try {
+      for await (const bytes of super.iterate()) {
+        if (begun > longestLine) return
+        begun += bytes.length
+        reader.parse(bytes)
+        yield bytes
+      }
+    } catch {
+      // It is not understood.
+    } finally {
+      void this.close(new SyntaxError("not understood"))
+    }
+  }
+
+  override close(error?: Error): Promise<void> {
+    // The client would leave a connection open that it abandoned before the server's first word.
+    if (!this.connected) this.discard()
+    return super.close(error)
+  }
+}
+
+const transport = { factory: () => new Transport(), dnsResolveFn: nodeResolveHost }
 
 const seconds = 1_000
 /** For one server of the list: a lane gives all of them ten seconds. */
@@ -33,9 +180,9 @@ const connectTimeout = 3 * seconds
 const ackTimeout = 8 * seconds
 /** JetStream's code while its servers have no leader. */
 const noQuorum = 10008
-/** For what is only good to know. */
+/** The timeout of questions whose answers are optional. */
 const askTimeout = 2 * seconds
-/** A connection that nothing is published on is known to be dead after three of these. */
+/** After three of these without an answer, an idle connection is known to be dead. */
 const pingInterval = 30 * seconds
 
 export interface Options {
@@ -52,9 +199,9 @@ export interface Options {
 /** The facts about the stream that takes a subject. */
 export interface Stream {
   readonly name: string
-  /** In bytes, headers included; `undefined` without a limit, and where the user may not ask. */
+  /** In bytes, headers included. `undefined` without a limit, and if the user may not ask. */
   readonly largest: number | undefined
-  /** Whether it acknowledges what it takes. */
+  /** Whether it acknowledges messages. */
   readonly acknowledges: boolean
 }
 
@@ -67,9 +214,9 @@ export interface Connection {
   readonly publish: (message: Message) => Effect.Effect<void, NatsError>
   /** Asks the server for nothing. */
   readonly ping: Effect.Effect<void, NatsError>
-  /** The stream that takes a subject; `undefined` where the user may not ask. Fails with `noStream`. */
+  /** The stream that takes a subject. `undefined` if the user may not ask. Fails with `noStream`. */
   readonly streamOf: (subject: string) => Effect.Effect<Stream | undefined, NatsError>
-  /** Whether the user may publish to a subject; `undefined` where the server does not say. */
+  /** Whether the user may publish to a subject. `undefined` if the server does not say. */
   readonly mayPublish: (subject: string) => Effect.Effect<boolean | undefined>
 }
 
@@ -91,7 +238,7 @@ const connect = (options: Options, now: number): Effect.Effect<NatsConnection, N
     const connecting = NatsConnectionImpl.connect({
       servers: [...options.servers],
       name: "relay",
-      // `null`: none, even where the server offers it.
+      // `null`: no TLS, even if the server offers it.
       tls: options.tls === undefined ? null : { ...options.tls, handshakeFirst: options.tlsFirst },
       inboxPrefix: options.inboxPrefix,
       timeout: connectTimeout,
@@ -121,7 +268,7 @@ export const open = Effect.fnUntraced(function* (
   const manager = yield* call(() => jetstreamManager(connection, { checkAPI: false, timeout: askTimeout }))
   const largest = connection.info?.max_payload ?? Number.POSITIVE_INFINITY
 
-  /** `undefined` where the user may not ask. */
+  /** Returns `undefined` if the user may not ask. */
   const asked = <A>(ask: () => Promise<A>): Effect.Effect<A | undefined, NatsError> =>
     Effect.catchIf(
       call(ask),
@@ -182,7 +329,9 @@ const call = <A>(use: () => Promise<A>): Effect.Effect<A, NatsError> =>
 const patternsOf = (value: unknown): ReadonlyArray<string> | undefined =>
   Array.isArray(value) && value.length > 0 ? value.filter((one) => typeof one === "string") : undefined
 
-/** By what a server of 2.10 or later says of the user; `undefined` where it says nothing. */
+/**
+ * Reports whether a server's facts about the user (2.10 or later) allow the subject. `undefined` if it says nothing.
+ */
 const allows = (answer: unknown, subject: string): boolean | undefined => {
   if (!hasProperty(answer, "data") || !isObject(answer.data)) return undefined
   const { permissions } = answer.data as { readonly permissions?: unknown }

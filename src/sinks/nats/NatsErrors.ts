@@ -1,11 +1,49 @@
-/** Decides what an error of NATS means for the lane, and what a person should do about it. */
+/** Decides how an error of NATS affects the lane, and what a person should do about it. */
+import { Schema } from "effect"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import { untrusted } from "../Certificates.ts"
 import { failed, misconfigured, type SinkError, throttled, unacceptable, unavailable } from "../Sink.ts"
-import type { Kind, NatsError } from "./NatsError.ts"
 
-/** A message names these. */
-export interface Place {
+// Failures of a NATS server, whatever they mean for the lane (`NatsErrors.ts`).
+
+export const Kind = Schema.Literals([
+  // No connection.
+  "unreachable",
+  "silent",
+  "silentToTls",
+  "closed",
+  "turnedAway",
+  "foreign",
+  "refused",
+  "expired",
+  "untrusted",
+  "tlsMissing",
+  "tlsUnwanted",
+  // No acknowledgement.
+  "publishDenied",
+  "inboxDenied",
+  "noStream",
+  /** A stream takes the subject, or no server knows which streams there are: a quorum is missing. */
+  "noLeader",
+  "unacknowledged",
+  "foreignAck",
+  "noAck",
+  "tooLarge",
+  /** The stream refused it: `code` says why. */
+  "stream",
+])
+export type Kind = typeof Kind.Type
+
+export class NatsError extends Schema.TaggedError<NatsError>()("NatsError", {
+  kind: Kind,
+  /** JetStream's `err_code`; 0 without one. */
+  code: Schema.Number,
+  /** The server's words, or which failure of TLS or the network; may be empty. Holds no payload. */
+  detail: Schema.String,
+}) {}
+
+/** The facts that a message names. */
+interface Place {
   /** The servers of the config. */
   readonly servers: string
   /** The subject; empty if the error isn't about one. */
@@ -74,7 +112,7 @@ const byStream = ({ code, detail }: NatsError, at: string, { bytes, isTemplated 
     return unacceptable(`${at}: an event of ${bytes} bytes, headers included, ${never} (${said})`)
   const todo = lasting[code]
   if (todo !== undefined) return misconfigured(`${at}: ${todo} (${said})`)
-  // 10077: it keeps what it has (`discard: new`), until consumers take something away.
+  // 10077: it keeps its messages (`discard: new`) until consumers remove some.
   if (code === 10077 && /exceeded/.test(detail)) {
     const message = `${at}: the stream is full: raise its limits, or see to its consumers (${said})`
     return isTemplated ? failed(message) : throttled(message, 5 * seconds)
@@ -96,7 +134,7 @@ export const sinkErrorOf = (error: NatsError, place: Place): SinkError => {
   const { kind, detail } = error
   const { subject, isTemplated, bytes } = place
   const server = `NATS ${place.servers}`
-  // A template may render any text: one that is too long is cut.
+  // A template may render any text: a subject that is too long is cut.
   const at =
     subject === "" ? server : `${server}, subject ${subject.length > 250 ? `${subject.slice(0, 60)}…` : subject}`
   if (kind === "stream") return byStream(error, at, place)

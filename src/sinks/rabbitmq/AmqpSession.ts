@@ -1,24 +1,131 @@
 /**
  * A connection to a broker with one channel in confirm mode: amqplib as Effects.
  *
- * **Guarantee.** A message without an error in the result of `publish` is
- * confirmed: it is in every queue that its routing key leads to, on disk where
- * the queue is durable. A session that was interrupted or failed is closed
- * with its socket, so nothing of it is written later.
+ * **Guarantee.** A message without an error in the result of `publish` is confirmed:
+ * it is in every queue that its routing key leads to, on disk if the queue is
+ * durable. An interrupted or failed session is closed with its socket, so none of
+ * its messages is written later.
  *
- * **Gotcha.** When the broker closes the channel for one message, it does not say
- * for which, nor what became of those before it.
+ * **Gotcha.** When the broker closes the channel for one message, it says neither
+ * for which, nor what became of the messages before it.
  */
+import { connect as connectTcp, isIP, type Socket } from "node:net"
+import { connect as connectTls } from "node:tls"
 import { type ChannelModel, type ConfirmChannel, connect, credentials, type Message as Returned } from "amqplib"
 import { Effect, type Scope } from "effect"
 import { type Certificates, userAgent } from "../../runtime/HttpTransport.ts"
-import * as AmqpErrors from "./AmqpError.ts"
-import type { AmqpUrl } from "./AmqpUrl.ts"
-import type { Message } from "./RabbitMqMessage.ts"
-import * as VhostRefusal from "./VhostRefusal.ts"
+import type { AmqpUrl, Message } from "./RabbitMqConfig.ts"
+import {
+  type AmqpError,
+  amqpError,
+  blocked,
+  hungUp,
+  isForKey,
+  loginRefused,
+  nacked,
+  noBroker,
+  noLogin,
+  preconditionFailed,
+  resourceLocked,
+  returned,
+  timedOut,
+  unreachable,
+  unwritable,
+  vhostRefused,
+} from "./RabbitMqErrors.ts"
 
-const { amqpError } = AmqpErrors
-type AmqpError = AmqpErrors.AmqpError
+// Asks a broker why it does not open a virtual host. amqplib drops its words, so
+// this logs in again and reads them (AMQP 0-9-1, section 2.2.4).
+
+interface Login {
+  readonly url: AmqpUrl
+  readonly tls: Certificates | undefined
+  readonly mechanism: string
+  readonly response: Buffer
+}
+
+const patience = "3 seconds"
+/** The greeting of a broker has some 500 bytes. */
+const longest = 65_536
+
+/** The methods of a connection: their class in two bytes, then their number. */
+const method = {
+  start: 0x000a_000a,
+  startOk: 0x000a_000b,
+  tune: 0x000a_001e,
+  tuneOk: 0x000a_001f,
+  open: 0x000a_0028,
+  close: 0x000a_0032,
+}
+
+const header = Buffer.from([0x41, 0x4d, 0x51, 0x50, 0, 0, 9, 1])
+const frameEnd = 0xce
+/** Bytes of the type, the channel and the size before a frame's payload. */
+const before = 7
+
+const short = (text: string): Buffer => Buffer.concat([Buffer.from([Buffer.byteLength(text)]), Buffer.from(text)])
+
+const number = (value: number): Buffer => {
+  const bytes = Buffer.alloc(4)
+  bytes.writeUInt32BE(value)
+  return bytes
+}
+
+const frame = (id: number, ...fields: ReadonlyArray<Buffer>): Buffer => {
+  const payload = Buffer.concat([number(id), ...fields])
+  return Buffer.concat([Buffer.from([1, 0, 0]), number(payload.length), payload, Buffer.from([frameEnd])])
+}
+
+/** Returns the answer to a method of the broker, or its words as a text, which is empty unless it refuses. */
+const answerTo = (payload: Buffer, { url, mechanism, response }: Login): Buffer | string => {
+  switch (payload.length < 4 ? 0 : payload.readUInt32BE()) {
+    case method.start:
+      return frame(method.startOk, number(0), short(mechanism), number(response.length), response, short("en_US"))
+    case method.tune:
+      return Buffer.concat([
+        frame(method.tuneOk, payload.subarray(4)),
+        frame(method.open, short(url.vhost), short(""), Buffer.from([0])),
+      ])
+    case method.close:
+      // The length of the text follows the reply code.
+      return payload.subarray(7, 7 + (payload[6] ?? 0)).toString()
+    default:
+      return ""
+  }
+}
+
+const openSocket = ({ url, tls }: Login, connected: () => void): Socket => {
+  const { host, port } = url.address
+  return url.isTls
+    ? connectTls({ host, port, ...(isIP(host) === 0 && { servername: host }), ...tls }, connected)
+    : connectTcp({ host, port }, connected)
+}
+
+/** Returns the broker's words, or an empty text if it opens the virtual host now or does not answer. */
+const vhostRefusal = (login: Login): Effect.Effect<string> =>
+  Effect.callback<string>((resume) => {
+    let read: Buffer = Buffer.alloc(0)
+    const socket = openSocket(login, () => socket.write(header))
+    const end = (said: string): void => {
+      socket.destroy()
+      resume(Effect.succeed(said))
+    }
+    socket.on("error", () => end(""))
+    socket.on("close", () => end(""))
+    socket.on("data", (chunk: Buffer) => {
+      read = Buffer.concat([read, chunk])
+      if (read.length > longest) return end("")
+      while (read.length > before) {
+        const size = read.readUInt32BE(3)
+        if (read.length < before + size + 1) return
+        const answer = answerTo(read.subarray(before, before + size), login)
+        if (typeof answer === "string") return end(answer)
+        socket.write(answer)
+        read = read.subarray(before + size + 1)
+      }
+    })
+    return Effect.sync(() => socket.destroy())
+  }).pipe(Effect.timeoutOrElse({ duration: patience, orElse: () => Effect.succeed("") }))
 
 export interface SessionOptions {
   readonly url: AmqpUrl
@@ -45,11 +152,17 @@ export interface Session {
     messages: ReadonlyArray<Message>,
     timeout: number,
   ) => Effect.Effect<ReadonlyMap<number, AmqpError>>
-  /** Fails where the exchange is missing, or for `""` the queue that `routingKey` names, or the right to write to it. It ends the session. */
+  /**
+   * Fails if the exchange is missing, or for `""` the queue that `routingKey` names, or the right to write to it. It
+   * ends the session.
+   */
   readonly check: (exchange: string, routingKey: string | undefined) => Effect.Effect<void, AmqpError>
 }
 
-/** The broker still confirms what was published before an alarm; the relay waits this long for it, in milliseconds. */
+/**
+ * The broker still confirms messages that were published before an alarm. The relay waits this long for it, in
+ * milliseconds.
+ */
 const afterBlock = 1_000
 
 const textOf = (error: unknown): string => {
@@ -62,17 +175,17 @@ const textOf = (error: unknown): string => {
 const errorOf = (error: unknown): AmqpError => {
   const code = error instanceof Error && "code" in error ? error.code : undefined
   const [, reply = ""] = /with message "([\s\S]*)"$/.exec(textOf(error)) ?? []
-  return typeof code === "number" ? amqpError(String(code), reply) : amqpError(AmqpErrors.unreachable, textOf(error))
+  return typeof code === "number" ? amqpError(String(code), reply) : amqpError(unreachable, textOf(error))
 }
 
 /** An error before the connection is open: amqplib has sentences for it, and no codes. */
 const openingError = (error: unknown): AmqpError => {
   const said = textOf(error)
-  if (/ACCESS[-_]REFUSED/.test(said)) return amqpError(AmqpErrors.loginRefused)
-  if (/SASL mechanism/.test(said)) return amqpError(AmqpErrors.noLogin)
-  if (/Expected ConnectionOpenOk/.test(said)) return amqpError(AmqpErrors.vhostRefused)
-  if (/Socket closed abruptly|ECONNRESET|EPIPE/.test(said)) return amqpError(AmqpErrors.hungUp)
-  if (/^(Invalid frame|Frame |Expected |Server frameMax)/.test(said)) return amqpError(AmqpErrors.noBroker)
+  if (/ACCESS[-_]REFUSED/.test(said)) return amqpError(loginRefused)
+  if (/SASL mechanism/.test(said)) return amqpError(noLogin)
+  if (/Expected ConnectionOpenOk/.test(said)) return amqpError(vhostRefused)
+  if (/Socket closed abruptly|ECONNRESET|EPIPE/.test(said)) return amqpError(hungUp)
+  if (/^(Invalid frame|Frame |Expected |Server frameMax)/.test(said)) return amqpError(noBroker)
   return errorOf(error)
 }
 
@@ -90,7 +203,7 @@ const leave = (model: ChannelModel): Promise<void> =>
       resolve()
     }
     const timer = setTimeout(over, 1_000)
-    // The promise alone does not end where the connection breaks meanwhile.
+    // The promise alone does not end if the connection breaks meanwhile.
     model.once("close", over)
     model.close().then(over, over)
   })
@@ -99,7 +212,7 @@ const [product, version] = userAgent.split("/")
 /** The broker shows these. The library would say of itself that it runs on Node. */
 const clientProperties = { connection_name: "relay", product, version, platform: undefined, information: undefined }
 
-/** A connection, and what ends it at once with all that is not yet written. */
+/** A connection, and a function that ends it immediately and drops all unwritten bytes. */
 const connection = Effect.fnUntraced(function* (
   options: SessionOptions,
 ): Effect.fn.Return<readonly [ChannelModel, abort: () => void], AmqpError, Scope.Scope> {
@@ -124,11 +237,10 @@ const connection = Effect.fnUntraced(function* (
   const place = { protocol, hostname: host, port, vhost: encodeURIComponent(url.vhost) }
   const model = yield* Effect.tryPromise({ try: () => connect(place, socket), catch: openingError }).pipe(
     Effect.catchIf(
-      ({ code }) => code === AmqpErrors.vhostRefused,
+      ({ code }) => code === vhostRefused,
       ({ code }) =>
-        Effect.flatMap(
-          VhostRefusal.words({ url, tls, mechanism: login.mechanism, response: login.response() }),
-          (words) => Effect.fail(amqpError(code, words)),
+        Effect.flatMap(vhostRefusal({ url, tls, mechanism: login.mechanism, response: login.response() }), (words) =>
+          Effect.fail(amqpError(code, words)),
         ),
     ),
   )
@@ -171,7 +283,7 @@ export const open = Effect.fnUntraced(
       isOpen = false
       abort()
     }
-    const ended = () => failure ?? amqpError(AmqpErrors.unreachable, "the broker closed the connection")
+    const ended = () => failure ?? amqpError(unreachable, "the broker closed the connection")
 
     return {
       isOpen: () => isOpen,
@@ -204,25 +316,25 @@ export const open = Effect.fnUntraced(
           }
           const timer = setTimeout(() => {
             end()
-            giveUp(() => amqpError(AmqpErrors.timedOut))
+            giveUp(() => amqpError(timedOut))
           }, timeout)
           let alarmTimer: ReturnType<typeof setTimeout> | undefined
           onAlarm = () => {
             alarmTimer = setTimeout(() => {
-              if (alarm !== undefined) giveUp(() => amqpError(AmqpErrors.blocked, alarm))
+              if (alarm !== undefined) giveUp(() => amqpError(blocked, alarm))
             }, afterBlock)
           }
           messages.forEach((message, index) => {
             const confirmed = (error: unknown) => {
               if (error === null) return settle(index, takeReturned(unroutable, message))
-              if (isOpen && /nack/.test(textOf(error))) return settle(index, amqpError(AmqpErrors.nacked))
-              // Why the channel closed is told a moment later.
+              if (isOpen && /nack/.test(textOf(error))) return settle(index, amqpError(nacked))
+              // The reason for the closed channel arrives a moment later.
               queueMicrotask(() => settle(index, ended()))
             }
             try {
               write(channel, destination, message, confirmed)
             } catch (error) {
-              settle(index, isOpen ? amqpError(AmqpErrors.unwritable, textOf(error)) : ended())
+              settle(index, isOpen ? amqpError(unwritable, textOf(error)) : ended())
             }
           })
           return Effect.sync(() => {
@@ -242,21 +354,19 @@ export const open = Effect.fnUntraced(
           // A queue that another connection owns is there.
           Effect.catchIf(
             (error) =>
-              error.code === AmqpErrors.preconditionFailed ||
-              error.code === AmqpErrors.resourceLocked ||
-              (routingKey === undefined && AmqpErrors.isForKey(error)),
+              error.code === preconditionFailed ||
+              error.code === resourceLocked ||
+              (routingKey === undefined && isForKey(error)),
             () => Effect.void,
           ),
           Effect.andThen(
-            Effect.suspend(() =>
-              alarm === undefined ? Effect.void : Effect.fail(amqpError(AmqpErrors.blocked, alarm)),
-            ),
+            Effect.suspend(() => (alarm === undefined ? Effect.void : Effect.fail(amqpError(blocked, alarm)))),
           ),
         ),
     } satisfies Session
   },
   (opening, { timeout }) =>
-    Effect.timeoutOrElse(opening, { duration: timeout, orElse: () => Effect.fail(amqpError(AmqpErrors.timedOut)) }),
+    Effect.timeoutOrElse(opening, { duration: timeout, orElse: () => Effect.fail(amqpError(timedOut)) }),
 )
 
 /** This part of a message comes back when no queue is bound for it. */
@@ -269,7 +379,7 @@ const takeReturned = (unroutable: Map<string, number>, message: Message): AmqpEr
   const count = unroutable.get(place) ?? 0
   if (count === 0) return undefined
   unroutable.set(place, count - 1)
-  return amqpError(AmqpErrors.returned)
+  return amqpError(returned)
 }
 
 const write = (
@@ -284,8 +394,8 @@ const write = (
 }
 
 /**
- * Publishes what no broker takes. That the exchange is there and may be written to
- * comes first, then that the expiration is no number: so nothing arrives.
+ * Publishes a message that no broker accepts. The broker first checks that the exchange exists and may be written to,
+ * then that the expiration is a number, which it is not: so nothing arrives.
  */
 const refusedMessage = (channel: ConfirmChannel, exchange: string, routingKey: string): Promise<void> =>
   new Promise((resolve, reject) => {

@@ -1,28 +1,27 @@
 /**
- * The RabbitMQ sink: one persistent message an event, by AMQP 0-9-1, delivered
- * when the broker has confirmed it.
+ * The RabbitMQ sink: one persistent message an event, by AMQP 0-9-1, delivered when
+ * the broker has confirmed it.
  *
- * **Guarantee.** Where the lane keeps `order: key`, events of one key are received
- * in order, also across retries: of each key one message waits for its confirm at
- * a time, and nothing overtakes one that failed. A message that no queue is bound
- * for fails alone: it is published as mandatory, unless the config says otherwise.
+ * **Guarantee.** If the lane keeps `order: key`, events of one key are received in
+ * order, also across retries: of each key one message waits for its confirm at a
+ * time, and nothing overtakes a failed message. A message that no queue is bound for
+ * fails alone: it is published as mandatory, unless the config says otherwise.
  *
- * **Gotcha.** Confirmed is not yet durable: what a broker keeps over a restart its
- * queues say, which are durable or not.
+ * **Gotcha.** Confirmed does not mean durable: whether messages survive a restart of
+ * the broker depends on its queues.
  */
 import { Duration, Effect, Redacted, type Scope } from "effect"
 import * as Address from "../../config/Address.ts"
 import type { Entry } from "../../event/Entry.ts"
-import * as DisplayBytes from "../../formats/DisplayBytes.ts"
+import { displayBytes } from "../../formats/Rendering.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
 import * as Connections from "../Connections.ts"
 import { type Placed, renderEach } from "../Rendered.ts"
 import { type Failures, isFinal, passed, type Sink, type SinkError, type SinkType, unacceptable } from "../Sink.ts"
-import { type AmqpError, amqpError, blocked, timedOut } from "./AmqpError.ts"
-import { doubts, longestKey, RabbitMqConfig, urlOf } from "./RabbitMqConfig.ts"
+import { doubts, encoder, longestKey, type Message, RabbitMqConfig, urlOf } from "./RabbitMqConfig.ts"
 import * as RabbitMqErrors from "./RabbitMqErrors.ts"
-import { encoder, type Message } from "./RabbitMqMessage.ts"
+import { type AmqpError, amqpError, blocked, timedOut } from "./RabbitMqErrors.ts"
 
 /** The first message of each key; one without a key has an order of its own. */
 const firstOfEachKey = (waiting: ReadonlyArray<Placed<Message>>): ReadonlyArray<Placed<Message>> => {
@@ -52,7 +51,7 @@ const make = Effect.fnUntraced(function* (config: RabbitMqConfig): Effect.fn.Ret
       bytes: message?.body.length ?? 0,
     })
 
-  /** Publishes some messages, within so many milliseconds; their errors by index in the lane's batch. */
+  /** Publishes some messages, within a number of milliseconds. Returns their errors by index in the lane's batch. */
   const publish = (
     some: ReadonlyArray<Placed<Message>>,
     left: number,
@@ -145,6 +144,6 @@ export const RabbitMq: SinkType<RabbitMqConfig> = {
       routingKey,
       properties: { contentType, messageId, ...(type !== "" && { type }), timestamp },
       headers,
-      body: DisplayBytes.show(body),
+      body: displayBytes(body),
     })),
 }

@@ -1,13 +1,61 @@
 /** The config of a RabbitMQ sink. */
+import { createHash } from "node:crypto"
 import { Redacted, Schema } from "effect"
-import { batch } from "../../config/schema/BatchKeys.ts"
+import * as Address from "../../config/Address.ts"
 import type { Doubt } from "../../config/schema/ConfiguredTypes.ts"
-import { oneOf, secret, template, text } from "../../config/schema/Keys.ts"
+import { batch, oneOf, secret, template, text } from "../../config/schema/Keys.ts"
 import { Units } from "../../config/schema/Units.ts"
+import type { Entry } from "../../event/Entry.ts"
+import { idempotencyKey } from "../../event/IdempotencyKey.ts"
+import * as CloudEvents from "../../formats/CloudEvents.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
 import * as MessageKeys from "../MessageKeys.ts"
-import { type AmqpUrl, expected, parse } from "./AmqpUrl.ts"
+
+// The broker's address, as RabbitMQ's own clients write it:
+// `amqps://user@rabbit.example.com:5671/vhost` (RabbitMQ URI specification).
+
+export interface AmqpUrl {
+  readonly isTls: boolean
+  readonly address: Address.Address
+  readonly user: string | undefined
+  readonly password: string | undefined
+  /** The virtual host. `/` if the URL names none. */
+  readonly vhost: string
+}
+
+const form =
+  /^(?<scheme>amqps?):\/\/(?:(?<login>[^/?#]*)@)?(?<host>[^/?#@]+)(?:\/(?<vhost>[^/?#]*))?(?<rest>(?:[/?#].*)?)$/isu
+
+/** The message about a text that is no URL; it never holds the text. */
+const expected = 'a url is "amqps://user@rabbit.example.com:5671/vhost", and "amqp://" without TLS'
+
+const decode = (text: string): string | undefined => {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** Returns the URL, or the reason why the text isn't one. */
+export const parse = (text: string): AmqpUrl | string => {
+  const { scheme = "", login, host = "", vhost = "", rest = "" } = form.exec(text)?.groups ?? {}
+  if (scheme === "") return expected
+  if (host.includes(",")) return "the url names one host: several brokers share a name, or stand behind a load balancer"
+  if (rest.startsWith("/")) return `a "/" in a virtual host's name is written %2F; ${expected}`
+  if (rest !== "") return 'the relay knows no parameters here: certificates have the key "tls"'
+  const isTls = scheme.toLowerCase() === "amqps"
+  const address = Address.parse(/:\d+$/u.test(host) ? host : `${host}:${isTls ? 5671 : 5672}`)
+  if (address === undefined || address.port < 1 || address.port > 65_535) return expected
+  const name = decode(vhost)
+  const [user, password] = login?.split(/:(.*)/su).map(decode) ?? []
+  if (name === undefined || (login !== undefined && user === undefined)) {
+    return `a % begins two hexadecimal digits; ${expected}`
+  }
+  if (login?.includes(":") === true && password === undefined) return `a % begins two hexadecimal digits; ${expected}`
+  return { isTls, address, user, password, vhost: name === "" ? "/" : name }
+}
 
 /** The longest name and routing key, in bytes (AMQP 0-9-1, "short string"). */
 export const longestKey = 255
@@ -64,7 +112,7 @@ export const RabbitMqConfig = Schema.Struct({
       default: true,
     }),
   ),
-  // The lane reads both too: what it keeps in order, the sink confirms one by one.
+  // The lane reads both too: the sink confirms events one by one if the lane keeps them in order.
   order: oneOf("`key`: events of one key in the order they came; `none`: as fast as may be", ["none", "key"], "none"),
   key: MessageKeys.key,
   headers: MessageKeys.headers(),
@@ -136,4 +184,53 @@ export const urlOf = ({ url }: Pick<RabbitMqConfig, "url">): AmqpUrl => {
   return typeof parsed === "string"
     ? { isTls: false, address: { host: "", port: 0 }, user: undefined, password: undefined, vhost: "/" }
     : parsed
+}
+
+// Encodes events as AMQP 0-9-1 messages.
+
+export interface Message {
+  readonly routingKey: string
+  /** Messages of one key stay in order. Empty for a message without a key. */
+  readonly key: string
+  readonly messageId: string
+  /** Empty if the event has none, or if its type is too long. */
+  readonly type: string
+  readonly contentType: string
+  /** When the event was received, in seconds. */
+  readonly timestamp: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Uint8Array
+}
+
+const fits = (text: string): boolean => Buffer.byteLength(text) <= longestKey
+
+/** The binary mode of CloudEvents' AMQP binding: RabbitMQ shows headers to readers of AMQP 1.0 as application properties. */
+const cloudEvent = (entry: Entry): ReadonlyArray<CloudEvents.Header> =>
+  Object.entries(CloudEvents.attributes(entry)).map(([name, value]) => [`cloudEvents:${name}`, value])
+
+/** The idempotency key, or its hash if it is too long for a property. */
+const messageIdOf = (entry: Entry): string => {
+  const key = idempotencyKey(entry)
+  return fits(key) ? key : `sha256-${createHash("sha256").update(key).digest("hex")}`
+}
+
+/** Returns a function that makes messages. That function throws if a template throws. */
+export const encoder = (config: RabbitMqConfig): ((entry: Entry) => Message) => {
+  const routingKey = Template.compile(config.routingKey ?? "{{type}}", "text")
+  const key = Template.compile(config.key, "key")
+  // The content type is a property here.
+  const headers = MessageKeys.sentHeaders(config, { values: "text", raw: [], cloudEvent })
+  return (entry) => {
+    const { event } = entry
+    return {
+      routingKey: routingKey.render(entry),
+      key: key.render(entry),
+      messageId: messageIdOf(entry),
+      type: fits(event.type) ? event.type : "",
+      contentType: config.format === "raw" ? "application/json" : CloudEvents.contentType(event),
+      timestamp: Math.floor(event.receivedAt / 1_000),
+      headers: Object.fromEntries(headers(entry)),
+      body: event.body,
+    }
+  }
 }

@@ -1,12 +1,52 @@
-/** Decides what a broker's replies mean for the lane, and what a person should do. */
+/** Decides how a broker's replies affect the lane, and what a person should do. */
+import { Schema } from "effect"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import { untrusted } from "../Certificates.ts"
 import { oneLine } from "../ServiceWords.ts"
 import { failed, misconfigured, rejected, type SinkError, throttled, unacceptable, unavailable } from "../Sink.ts"
-import * as AmqpError from "./AmqpError.ts"
+
+// Failures between the relay and a broker.
+
+export class AmqpError extends Schema.TaggedError<AmqpError>()("AmqpError", {
+  /** The broker's reply code (AMQP 0-9-1, "constants"), or a code of ours below. */
+  code: Schema.String,
+  /** The words of the broker, the client or the system; it may hold names of the broker and no payload. */
+  detail: Schema.String,
+}) {}
+
+export const amqpError = (code: string, detail = "") => new AmqpError({ code, detail })
+
+/** Our codes, for failures without a reply code. */
+export const unreachable = "UNREACHABLE"
+export const timedOut = "TIMED_OUT"
+/** The broker closed the connection before it let the relay in, without a word. */
+export const hungUp = "HUNG_UP"
+/** The code of a server that speaks another protocol. */
+export const noBroker = "NO_BROKER"
+export const loginRefused = "LOGIN_REFUSED"
+export const noLogin = "NO_LOGIN"
+export const vhostRefused = "VHOST_REFUSED"
+/** An alarm of the broker: it reads nothing from those who publish. */
+export const blocked = "BLOCKED"
+/** A queue did not take the message. */
+export const nacked = "NACKED"
+/** No queue is bound for the message. */
+export const returned = "RETURNED"
+/** The client can't write the message: it has a property or a header that is too long. */
+export const unwritable = "UNWRITABLE"
+
+const accessRefused = "403"
+const notFound = "404"
+export const preconditionFailed = "406"
+/** Another connection owns the queue. Publishing to it is allowed. */
+export const resourceLocked = "405"
+
+/** The right to write is by the routing key ("topic authorisation"). */
+export const isForKey = ({ code, detail }: AmqpError): boolean =>
+  code === accessRefused && detail.includes("access to topic")
 
 /** A message names these. */
-export interface Place {
+interface Place {
   /** Host and port. */
   readonly server: string
   readonly isTls: boolean
@@ -22,12 +62,11 @@ export interface Place {
 }
 
 /** Whether one message may be the reason that the channel was closed: alone, the others are taken. */
-export const isOneMessages = (error: AmqpError.AmqpError): boolean =>
-  error.code === AmqpError.preconditionFailed || AmqpError.isForKey(error)
+export const isOneMessages = (error: AmqpError): boolean => error.code === preconditionFailed || isForKey(error)
 
 /** Whether nothing more can be sent now. */
-export const isConnections = ({ code }: AmqpError.AmqpError): boolean =>
-  code !== AmqpError.nacked && code !== AmqpError.returned && code !== AmqpError.unwritable
+export const isConnections = ({ code }: AmqpError): boolean =>
+  code !== nacked && code !== returned && code !== unwritable
 
 /** Errors of frames, syntax, commands and their order (AMQP 0-9-1, section 1.4). */
 const garbled = new Set(["501", "502", "503", "505"])
@@ -37,13 +76,13 @@ const pause = 5_000
 
 /** Codes that need a person, and what to do. */
 const advice: Readonly<Record<string, string>> = {
-  [AmqpError.noBroker]: 'what answers there is no RabbitMQ: correct "url"',
-  [AmqpError.loginRefused]: 'it refuses the user or its password: correct "url" or "password"',
-  [AmqpError.noLogin]:
+  [noBroker]: 'what answers there is no RabbitMQ: correct "url"',
+  [loginRefused]: 'it refuses the user or its password: correct "url" or "password"',
+  [noLogin]:
     'it knows no such login: name a user in "url", or enable rabbitmq_auth_mechanism_ssl for client certificates',
 }
 
-const unreached = ({ detail }: AmqpError.AmqpError, at: string, { isTls }: Place): SinkError => {
+const unreached = ({ detail }: AmqpError, at: string, { isTls }: Place): SinkError => {
   const failure = HttpTransport.failureOf(new Error(detail))
   const why = HttpTransport.passing[failure]
   if (why !== undefined) {
@@ -60,15 +99,15 @@ const unreached = ({ detail }: AmqpError.AmqpError, at: string, { isTls }: Place
 }
 
 /** The broker's own words, or else its code. */
-const saidBy = ({ code, detail }: AmqpError.AmqpError): string => (detail === "" ? code : oneLine(detail))
+const saidBy = ({ code, detail }: AmqpError): string => (detail === "" ? code : oneLine(detail))
 
 /** Decides whether a refusal concerns the event alone or the exchange. */
-const refusal = (error: AmqpError.AmqpError, at: string, place: Place): SinkError => {
+const refusal = (error: AmqpError, at: string, place: Place): SinkError => {
   const { exchange, routingKey, isTemplated, bytes } = place
   const where = exchange === "" ? at : `${at}, exchange ${exchange}`
   const key = routingKey === undefined ? "" : ` "${shortened(routingKey)}"`
-  if (error.code === AmqpError.accessRefused) {
-    if (AmqpError.isForKey(error)) {
+  if (error.code === accessRefused) {
+    if (isForKey(error)) {
       const message = `${where}: the user may not write with the routing key${key}: grant it with set_topic_permissions (${saidBy(error)})`
       return isTemplated ? failed(message) : misconfigured(message)
     }
@@ -82,7 +121,7 @@ const refusal = (error: AmqpError.AmqpError, at: string, place: Place): SinkErro
       `${where}: the user may not write to ${thing}: grant it with set_permissions (${saidBy(error)})`,
     )
   }
-  if (error.code === AmqpError.notFound) {
+  if (error.code === notFound) {
     const todo = exchange === "" ? `there is no queue${key}: make it, or correct "routingKey"` : noExchange
     return misconfigured(`${where}: ${todo} (${saidBy(error)})`)
   }
@@ -124,41 +163,41 @@ const ofVhost = (words: string, at: string, vhost: string): SinkError => {
 }
 
 /** A queue is full or failed. A constant key leads every event to the same queues, so all of them wait. */
-const nacked = (at: string, { isTemplated }: Place): SinkError => {
+const refusedByQueue = (at: string, { isTemplated }: Place): SinkError => {
   const message = `${at}: a queue did not take the event (nack): it is full and refuses more ("x-overflow": "reject-publish"), or failed`
   return isTemplated ? failed(message) : throttled(message, pause)
 }
 
-export const sinkErrorOf = (error: AmqpError.AmqpError, place: Place): SinkError => {
+export const sinkErrorOf = (error: AmqpError, place: Place): SinkError => {
   const at = `rabbitmq ${place.server}`
   const { code, detail } = error
   switch (code) {
-    case AmqpError.unreachable:
+    case unreachable:
       return unreached(error, at, place)
-    case AmqpError.timedOut:
+    case timedOut:
       return unavailable(`${at} does not answer`)
-    case AmqpError.hungUp: {
+    case hungUp: {
       const hint = place.isTls ? "which port this is" : 'which port this is, and whether it wants "amqps://"'
       return unavailable(`${at} closes the connection at once; if that persists, check ${hint}`)
     }
-    case AmqpError.blocked:
+    case blocked:
       return throttled(
         `${at} takes no messages, of anybody: ${detail === "" ? "an alarm" : detail}; free some of it, or change the watermark`,
         pause,
       )
-    case AmqpError.nacked:
-      return nacked(at, place)
-    case AmqpError.returned:
+    case nacked:
+      return refusedByQueue(at, place)
+    case returned:
       return unroutable(at, place)
-    case AmqpError.unwritable:
+    case unwritable:
       return unacceptable(
         `${at}: the event's headers or routing key are larger than a message can have: shorten "headers" or "routingKey"`,
       )
-    case AmqpError.vhostRefused:
+    case vhostRefused:
       return ofVhost(detail, at, place.vhost)
-    case AmqpError.accessRefused:
-    case AmqpError.notFound:
-    case AmqpError.preconditionFailed:
+    case accessRefused:
+    case notFound:
+    case preconditionFailed:
       return refusal(error, at, place)
     default: {
       const todo = advice[code]

@@ -3,19 +3,48 @@
  * outcome.
  *
  * **Guarantee.** On a FIFO topic events of one key are delivered in order, also
- * across retries where the lane keeps `order: key` (`aws/AwsBatch.ts`).
+ * across retries if the lane keeps `order: key` (`aws/AwsBatch.ts`).
  *
  * **Gotcha.** A 2xx alone means nothing: only the messages that the answer names
  * were accepted.
  */
-import { Effect, type Scope } from "effect"
+import { Effect, Schema, type Scope } from "effect"
+import { text } from "../../config/schema/Keys.ts"
 import type { Entry } from "../../event/Entry.ts"
 import * as AwsBatch from "../aws/AwsBatch.ts"
 import * as AwsClient from "../aws/AwsClient.ts"
+import * as AwsConfig from "../aws/AwsConfig.ts"
 import * as AwsErrors from "../aws/AwsErrors.ts"
-import * as AwsMessage from "../aws/AwsMessage.ts"
 import type { Limits, Sink, SinkError, SinkType } from "../Sink.ts"
-import { SnsConfig } from "./SnsConfig.ts"
+
+// The config of an SNS sink.
+
+export const SnsConfig = Schema.Struct({
+  topicArn: Schema.String.annotate({
+    description: "The topic; one whose name ends in `.fifo` keeps order by `key`",
+    examples: ["arn:aws:sns:eu-west-1:123456789012:events"],
+    shown: true,
+  }).check(
+    Schema.isPattern(/^arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,256}(\.fifo)?$/u, {
+      message: 'this is no ARN of a topic: write it as in "arn:aws:sns:eu-west-1:123456789012:events"',
+    }),
+  ),
+  format: AwsConfig.format,
+  key: AwsConfig.key("topic"),
+  region: Schema.optionalKey(text("The region to sign for; by default the topic's")),
+  endpoint: AwsConfig.endpoint("SNS"),
+  ...AwsConfig.identityKeys,
+  batch: AwsConfig.batchOf("256 KiB"),
+}).check(
+  AwsConfig.oneIdentity,
+  Schema.makeFilter(({ topicArn, region, endpoint }) => {
+    const own = topicArn.split(":")[3]
+    return region === undefined || region === own || endpoint !== undefined
+      ? undefined
+      : { path: ["region"], issue: `AWS has this topic in ${own} and nowhere else: take "region" out` }
+  }),
+)
+export type SnsConfig = typeof SnsConfig.Type
 
 /** The largest message, and the largest request, in bytes. */
 export const largest = 256 * 1024
@@ -29,7 +58,7 @@ const service: AwsErrors.Service = {
 }
 
 const encoder = ({ format, key, topicArn }: SnsConfig) =>
-  AwsMessage.encoder({ format, key, isFifo: topicArn.endsWith(".fifo") })
+  AwsBatch.encoder({ format, key, isFifo: topicArn.endsWith(".fifo") })
 
 const make = Effect.fnUntraced(function* (config: SnsConfig): Effect.fn.Return<Sink, SinkError, Scope.Scope> {
   const { SNSClient, PublishBatchCommand, GetTopicAttributesCommand } = yield* Effect.promise(
@@ -40,12 +69,12 @@ const make = Effect.fnUntraced(function* (config: SnsConfig): Effect.fn.Return<S
   const region = config.region ?? topicArn.split(":")[3] ?? ""
   const ask = yield* AwsClient.open((options) => new SNSClient(options), { ...config, region }, place)
 
-  const publish = Effect.fnUntraced(function* (request: ReadonlyArray<AwsMessage.Message>) {
+  const publish = Effect.fnUntraced(function* (request: ReadonlyArray<AwsBatch.Message>) {
     const answer = yield* ask((client, options) =>
       client.send(
         new PublishBatchCommand({
           TopicArn: topicArn,
-          PublishBatchRequestEntries: request.map((one) => ({ Message: one.text, ...AwsMessage.entryOf(one) })),
+          PublishBatchRequestEntries: request.map((one) => ({ Message: one.text, ...AwsBatch.entryOf(one) })),
         }),
         options,
       ),
@@ -75,5 +104,5 @@ export const Sns: SinkType<SnsConfig> = {
   messagingSystem: "aws.sns",
   open: make,
   preview: (config, batch) =>
-    batch.map(encoder(config)).map((message) => ({ topicArn: config.topicArn, ...AwsMessage.shown(message) })),
+    batch.map(encoder(config)).map((message) => ({ topicArn: config.topicArn, ...AwsBatch.shown(message) })),
 }

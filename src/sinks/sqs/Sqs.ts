@@ -3,20 +3,70 @@
  * outcome.
  *
  * **Guarantee.** On a FIFO queue events of one key are received in order, also
- * across retries where the lane keeps `order: key` (`aws/AwsBatch.ts`), and a
- * repeat within five minutes is dropped by its deduplication id.
+ * across retries if the lane keeps `order: key` (`aws/AwsBatch.ts`), and a repeat
+ * within five minutes is dropped by its deduplication id.
  *
  * **Gotcha.** A 2xx alone means nothing: only the messages that the answer names
  * were accepted.
  */
-import { Effect, type Scope } from "effect"
+import { Effect, Schema, type Scope } from "effect"
+import { text } from "../../config/schema/Keys.ts"
 import type { Entry } from "../../event/Entry.ts"
 import * as AwsBatch from "../aws/AwsBatch.ts"
 import * as AwsClient from "../aws/AwsClient.ts"
+import * as AwsConfig from "../aws/AwsConfig.ts"
 import * as AwsErrors from "../aws/AwsErrors.ts"
-import * as AwsMessage from "../aws/AwsMessage.ts"
 import type { Limits, Sink, SinkError, SinkType } from "../Sink.ts"
-import { regionOf, SqsConfig } from "./SqsConfig.ts"
+
+// The config of an SQS sink.
+
+const queueUrl = /^https?:\/\/[^/?#@\s]+\/\d{12}\/[A-Za-z0-9_-]{1,80}(\.fifo)?$/i
+
+/**
+ * The region in a host of AWS: `sqs.eu-west-1.amazonaws.com`, an interface endpoint's host, the older
+ * `eu-west-1.queue.amazonaws.com`.
+ */
+const regional =
+  /(?:(?:^|\.)sqs(?:-fips)?\.([a-z]+(?:-[a-z]+)+-\d+)|^([a-z]+(?:-[a-z]+)+-\d+)\.queue)\.(?:vpce\.)?(?:amazonaws\.com(?:\.cn)?|api\.aws)$/
+
+/** The region that a queue's URL names. `undefined` if the URL isn't AWS's own. */
+export const regionOf = (url: string): string | undefined => {
+  const [, one, older] = regional.exec(new URL(url).hostname) ?? []
+  return one ?? older
+}
+
+export const SqsConfig = Schema.Struct({
+  queueUrl: Schema.String.annotate({
+    description: "The queue; one whose name ends in `.fifo` keeps order by `key`",
+    examples: ["https://sqs.eu-west-1.amazonaws.com/123456789012/events"],
+    // One that is written wrong may hold a password.
+    shown: false,
+  }).check(
+    Schema.makeFilter(
+      (url: string) =>
+        (queueUrl.test(url) && URL.canParse(url)) ||
+        'this is no URL of a queue: write it as in "https://sqs.eu-west-1.amazonaws.com/123456789012/events", without a user',
+      { expected: "the URL of a queue", toJsonSchema: () => ({ pattern: "^[Hh][Tt][Tt][Pp][Ss]?://" }) },
+    ),
+  ),
+  format: AwsConfig.format,
+  key: AwsConfig.key("queue"),
+  region: Schema.optionalKey(text("The region to sign for, where the URL does not say it")),
+  ...AwsConfig.identityKeys,
+  batch: AwsConfig.batchOf("1 MiB"),
+}).check(
+  AwsConfig.oneIdentity,
+  Schema.makeFilter(({ queueUrl, region }) => {
+    const own = regionOf(queueUrl)
+    if (own !== undefined && region !== undefined && region !== own) {
+      return { path: ["region"], issue: `AWS has this queue in ${own} and nowhere else: take "region" out` }
+    }
+    return own === undefined && region === undefined
+      ? { path: ["region"], issue: 'the queue\'s URL does not say its region: add "region", as in "eu-west-1"' }
+      : undefined
+  }),
+)
+export type SqsConfig = typeof SqsConfig.Type
 
 /** The largest message, and the largest request, in bytes; a queue may be set to take less. */
 export const largest = 1024 * 1024
@@ -39,7 +89,7 @@ const service: AwsErrors.Service = {
 }
 
 const encoder = ({ format, key, queueUrl }: SqsConfig) =>
-  AwsMessage.encoder({ format, key, isFifo: queueUrl.endsWith(".fifo") })
+  AwsBatch.encoder({ format, key, isFifo: queueUrl.endsWith(".fifo") })
 
 const make = Effect.fnUntraced(function* (config: SqsConfig): Effect.fn.Return<Sink, SinkError, Scope.Scope> {
   const { SQSClient, SendMessageBatchCommand, GetQueueAttributesCommand } = yield* Effect.promise(
@@ -56,12 +106,12 @@ const make = Effect.fnUntraced(function* (config: SqsConfig): Effect.fn.Return<S
     place,
   )
 
-  const publish = Effect.fnUntraced(function* (request: ReadonlyArray<AwsMessage.Message>) {
+  const publish = Effect.fnUntraced(function* (request: ReadonlyArray<AwsBatch.Message>) {
     const answer = yield* ask((client, options) =>
       client.send(
         new SendMessageBatchCommand({
           QueueUrl: queueUrl,
-          Entries: request.map((one) => ({ MessageBody: one.text, ...AwsMessage.entryOf(one) })),
+          Entries: request.map((one) => ({ MessageBody: one.text, ...AwsBatch.entryOf(one) })),
         }),
         options,
       ),
@@ -97,5 +147,5 @@ export const Sqs: SinkType<SqsConfig> = {
   messagingSystem: "aws_sqs",
   open: make,
   preview: (config, batch) =>
-    batch.map(encoder(config)).map((message) => ({ queueUrl: config.queueUrl, ...AwsMessage.shown(message) })),
+    batch.map(encoder(config)).map((message) => ({ queueUrl: config.queueUrl, ...AwsBatch.shown(message) })),
 }

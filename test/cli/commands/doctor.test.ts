@@ -6,13 +6,16 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Effect, Layer, Redacted, Result } from "effect"
 import { render } from "../../../src/cli/commands/doctor.ts"
-import { certificates } from "../../../src/cli/support/doctor/certificateFindings.ts"
-import { time } from "../../../src/cli/support/doctor/clockFindings.ts"
-import { room, sync } from "../../../src/cli/support/doctor/diskFindings.ts"
-import { finder } from "../../../src/cli/support/doctor/Finding.ts"
-import { judge } from "../../../src/cli/support/doctor/holderFinding.ts"
-import { port } from "../../../src/cli/support/doctor/portFindings.ts"
-import { secrets } from "../../../src/cli/support/doctor/secretFindings.ts"
+import {
+  certificates,
+  finder,
+  judge,
+  port,
+  room,
+  secrets,
+  sync,
+  time,
+} from "../../../src/cli/support/doctorFindings.ts"
 import type { Webhook } from "../../../src/config/Config.ts"
 import * as SqliteJournal from "../../../src/journal/sqlite/SqliteJournal.ts"
 import { ServeError } from "../../../src/runtime/Runtime.ts"

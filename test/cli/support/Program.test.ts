@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { commandOf } from "../../../src/cli/support/Program.ts"
-import { quoted } from "../../../src/formats/Shell.ts"
+import { quoted } from "../../../src/formats/Terminal.ts"
 
 const started = {
   isCompiled: false,

@@ -5,7 +5,7 @@ import { checkSinks, type SinkCheck, typesBySink } from "../../../src/cli/suppor
 import { Program } from "../../../src/cli/support/Program.ts"
 import { load } from "../../../src/config/load/Load.ts"
 import { journalTypes } from "../../../src/journal/Journals.ts"
-import { foreseeable } from "../../../src/sinks/Foreseeable.ts"
+import { foreseeable } from "../../../src/sinks/MessageKeys.ts"
 import { sinkTypes } from "../../../src/sinks/SinkTypes.ts"
 import { readFile } from "../../config/fixture.ts"
 import { it } from "../../lib/effect.ts"

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { diff } from "../../../src/cli/support/diff.ts"
+import { diff } from "../../../src/cli/support/goldenFiles.ts"
 import { seeded } from "../../lib/seeded.ts"
 import { tries } from "../../lib/tries.ts"
 

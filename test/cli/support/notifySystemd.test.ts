@@ -1,7 +1,7 @@
 import { describe, expect } from "bun:test"
 import { Duration, Effect, Layer, Ref } from "effect"
 import { TestClock } from "effect/testing"
-import { notifySystemd } from "../../../src/cli/support/notifySystemd.ts"
+import { notifySystemd } from "../../../src/cli/support/lifecycle.ts"
 import { Lanes } from "../../../src/delivery/Lanes.ts"
 import { unavailable } from "../../../src/journal/Journal.ts"
 import type { WholeJournal } from "../../../src/journal/WholeJournal.ts"

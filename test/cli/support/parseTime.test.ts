@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { Result } from "effect"
-import { parseTime } from "../../../src/cli/support/parseTime.ts"
+import { parseTime } from "../../../src/cli/support/values.ts"
 
 const now = Date.UTC(2026, 10, 21, 12)
 const at = (text: string) => Result.getOrUndefined(parseTime(text, now))

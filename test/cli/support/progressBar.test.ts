@@ -4,9 +4,9 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Effect, Latch, Terminal } from "effect"
 import { CliConfig, Command, TerminalCapabilities } from "effect/cli"
+import { barOf, withProgressBar } from "../../../src/cli/support/adminClient.ts"
 import { As, Config, Json } from "../../../src/cli/support/flags.ts"
 import { Program } from "../../../src/cli/support/Program.ts"
-import { bar, withProgressBar } from "../../../src/cli/support/progressBar.ts"
 import { services } from "../../../src/runtime/Process.ts"
 import { start } from "../../admin/fixture.ts"
 import { it } from "../../lib/effect.ts"
@@ -15,9 +15,9 @@ const directory = mkdtempSync(join(tmpdir(), "relay-progress-"))
 afterAll(() => rmSync(directory, { recursive: true }))
 
 test("a bar is as full as the work is done", () => {
-  expect(bar("replay to lake", 0)).toBe(`[${"-".repeat(30)}]   0 %  replay to lake`)
-  expect(bar("replay to lake", 0.5)).toBe(`[${"#".repeat(15)}${"-".repeat(15)}]  50 %  replay to lake`)
-  expect(bar("replay\u001b[2J", 1)).toBe(`[${"#".repeat(30)}] 100 %  replay\ufffd[2J`)
+  expect(barOf("replay to lake", 0)).toBe(`[${"-".repeat(30)}]   0 %  replay to lake`)
+  expect(barOf("replay to lake", 0.5)).toBe(`[${"#".repeat(15)}${"-".repeat(15)}]  50 %  replay to lake`)
+  expect(barOf("replay\u001b[2J", 1)).toBe(`[${"#".repeat(30)}] 100 %  replay\ufffd[2J`)
 })
 
 /** Awaits an answer that comes once a bar was drawn; what the terminal was told meanwhile. */
@@ -62,7 +62,7 @@ describe("progress", () => {
   it.live("is drawn on a terminal while the answer is awaited, and taken away when it is there", () =>
     Effect.gen(function* () {
       const told = yield* drawn([], true)
-      expect(told.at(0)).toBe(`\r\u001b[K${bar("it", 0.5)}`)
+      expect(told.at(0)).toBe(`\r\u001b[K${barOf("it", 0.5)}`)
       expect(told.at(-1)).toBe("\r\u001b[K")
     }),
   )

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { Effect } from "effect"
-import { make, mismatch } from "../../../src/cli/support/restarts.ts"
+import { makeRestarts, mismatch } from "../../../src/cli/support/lifecycle.ts"
 import { Notify } from "../../../src/runtime/Notify.ts"
 import { refusal, type Situation } from "../../../src/runtime/ProcessHandover.ts"
 import { relayConfig } from "../../lib/activeConfig.ts"
@@ -41,7 +41,7 @@ test("a restart is refused where the end of the first process would end the serv
 /** A relay that took this many milliseconds to start. */
 const started = Effect.fnUntraced(function* (took: number, isHeard: boolean) {
   const begun = { count: 0, mistake: "" }
-  const restarts = yield* make({
+  const restarts = yield* makeRestarts({
     check: Effect.suspend(() => (begun.mistake === "" ? Effect.void : Effect.fail({ message: begun.mistake }))),
     startAgain: Effect.sync(() => {
       begun.count += 1

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { excerpt, tokensOf } from "../../../src/config/diagnostics/Excerpt.ts"
+import { excerpt, tokensOf } from "../../../src/config/diagnostics/Syntax.ts"
 
 const sinks = (names: ReadonlyArray<string>) =>
   `{"sinks":{${names.map((name) => `"${name}":{"type":"file","path":"/var/log/${name}"}`).join(",")}}}`

@@ -5,8 +5,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import * as NodeFileSystem from "@effect/platform-node-shared/NodeFileSystem"
 import { Effect, FileSystem, Option, PlatformError } from "effect"
-import { largest, readerOf } from "../../../src/config/load/ReadFile.ts"
-import { reasonOf } from "../../../src/config/load/References.ts"
+import { largest, readerOf, reasonOf } from "../../../src/config/load/References.ts"
 import { it } from "../../lib/effect.ts"
 
 /** What comes of reading each of a directory's files: its text, or why there is none. */

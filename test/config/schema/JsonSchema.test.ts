@@ -1,7 +1,7 @@
 import { describe, expect } from "bun:test"
 import { Effect, Schema } from "effect"
 import { parse } from "jsonc-parser"
-import { embedded } from "../../../src/config/load/Defaults.ts"
+import { embedded } from "../../../src/config/load/ConfigText.ts"
 import { jsonSchema } from "../../../src/config/schema/JsonSchema.ts"
 import { it } from "../../lib/effect.ts"
 import { config, journalTypes, sinkTypes } from "../fixture.ts"

@@ -43,7 +43,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     gone: "a recovery waits behind its failure",
-    file: "src/formats/OrderKey.ts",
+    file: "src/formats/Template.ts",
     find: "render(resolves === true ?",
     replace: "render(resolves === undefined ?",
     line: digests.name,

@@ -11,7 +11,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     gone: "a receiver that ends its answer in the middle has answered, and is not asked again",
-    file: "src/runtime/HttpDrain.ts",
+    file: "src/runtime/HttpTransport.ts",
     find: "    // Cut off by either side: the status is known.\n",
     replace: '    throw new Error("cut off")\n',
     line: "attacks-receivers",
@@ -47,7 +47,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     gone: "a config that is a pipe is not opened",
-    file: "src/config/load/ReadFile.ts",
+    file: "src/config/load/References.ts",
     find: 'found.type !== "File"',
     replace: 'found.type === "Directory"',
     line: "attacks-operations",

@@ -8,7 +8,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     line: "cuts",
     gone: "nobody listens for the second error of a Kafka connection",
     file: "src/sinks/kafka/Platformatic.ts",
-    find: `connection.on("error", KafkaSocket.ignore)`,
+    find: `connection.on("error", ignoreErrors)`,
     replace: "",
   },
   {
@@ -36,14 +36,14 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     line: "wrong-answers",
     gone: "a greeting of NATS may be without an end",
-    file: "src/sinks/nats/NatsTransport.ts",
-    find: "if (this.#greeting.length > longest)",
+    file: "src/sinks/nats/NatsConnection.ts",
+    find: "if (this.#greeting.length > longestLine)",
     replace: "if (this.#greeting.length < 0)",
   },
   {
     line: "wrong-answers",
     gone: "the client of NATS prints what it does not understand",
-    file: "src/sinks/nats/NatsTransport.ts",
+    file: "src/sinks/nats/NatsConnection.ts",
     find: "        reader.parse(bytes)\n",
     replace: "",
   },
@@ -51,7 +51,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     line: "wrong-answers",
     gone: "nobody listens for the second error of a connection to Kafka",
     file: "src/sinks/kafka/Platformatic.ts",
-    find: `connection.on("error", KafkaSocket.ignore)`,
+    find: `connection.on("error", ignoreErrors)`,
     replace: "",
   },
   {

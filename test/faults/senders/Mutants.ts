@@ -105,7 +105,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   mutant(
     "requests",
     "an id that must be named need not be",
-    "src/routing/RoutingTable.ts",
+    "src/routing/Router.ts",
     "receivers.filter(({ webhook }) => !webhook.strictId)",
     "receivers",
   ),
@@ -181,7 +181,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   mutant(
     "fuzz-config",
     "a config's texts are shown",
-    "src/config/diagnostics/Excerpt.ts",
+    "src/config/diagnostics/Syntax.ts",
     "isText(one.kind) && !(isAt && showsValue) && !one.isKey",
     "false",
   ),

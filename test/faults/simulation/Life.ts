@@ -10,8 +10,8 @@ import { Context, Duration, Effect, type Fiber, Latch, Layer } from "effect"
 import { ActiveConfig } from "../../../src/ActiveConfig.ts"
 import { type LaneSpec, type LaneStatus, Lanes, type SinkUnusable } from "../../../src/delivery/Lanes.ts"
 import { RelayEvents } from "../../../src/delivery/RelayEvents.ts"
-import * as Key from "../../../src/formats/OrderKey.ts"
 import { Unrenderable } from "../../../src/formats/Rendering.ts"
+import { orderKey } from "../../../src/formats/Template.ts"
 import type { Archive } from "../../../src/journal/Archive.ts"
 import { Journal, type JournalBroken, type JournalError } from "../../../src/journal/Journal.ts"
 import { servicesOf, type WholeJournal } from "../../../src/journal/WholeJournal.ts"
@@ -105,7 +105,7 @@ export const start = (options: LifeOptions): Life => {
 const specOf =
   (caller: Caller) =>
   ({ sink, renamedFrom, tuned }: Placed): LaneSpec => {
-    const keyOf = Key.compile(sink.plan.config)
+    const keyOf = orderKey(sink.plan.config)
     return {
       config: {
         ...sink.plan.config,

@@ -29,7 +29,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     line: "sink-endless",
     gone: "an answer is read to its end",
-    file: "src/runtime/HttpDrain.ts",
+    file: "src/runtime/HttpTransport.ts",
     find: "!(await endsWithin(response.body, maxResponse, chunks))",
     replace: "(await response.arrayBuffer()).byteLength > maxResponse",
   },
@@ -44,7 +44,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     line: "sink-tls-expired",
     gone: "certificates are not verified",
     file: transport,
-    find: "isPlain && pool === 0 ? {} : { tls: { ...tls, ...HttpPools.optionsOf(pool) } }",
+    find: "isPlain && pool === 0 ? {} : { tls: { ...tls, ...poolOptions(pool) } }",
     replace: "{ tls: { ...tls, rejectUnauthorized: false } }",
   },
   {

@@ -21,7 +21,7 @@ const of = (sequence: number, object: unknown, event: Parameters<typeof entry>[1
   entry(sequence, { type: failure, body: bytes(JSON.stringify(envelope(sequence, object))), ...event })
 
 const alertOf = (object: unknown, options: Partial<Alert.Options> = {}, event: Parameters<typeof entry>[1] = {}) =>
-  Alert.compile({ ...usual, ...options })(Alert.group([of(1, object, event)]))
+  Alert.compile({ ...usual, ...options })(Alert.groupOf([of(1, object, event)]))
 
 const payloads = (alert: Alert.Alert): Readonly<Record<(typeof names)[number], object>> => ({
   pagerduty: PagerDuty.payload(alert, { routingKey: Redacted.make(routingKey), severity: "error" }),
@@ -90,7 +90,7 @@ describe("an alert of one event", () => {
   })
 
   test("is one incident with others of its type and object, and with none where there is no object", () => {
-    const key = (sequence: number, object: unknown) => Alert.compile(usual)(Alert.group([of(sequence, object)])).key
+    const key = (sequence: number, object: unknown) => Alert.compile(usual)(Alert.groupOf([of(sequence, object)])).key
     expect(key(1, { id: "apt_1" })).toBe(key(2, { id: "apt_1" }))
     expect(key(1, { id: "apt_1" })).not.toBe(key(1, { id: "apt_2" }))
     expect(key(1, {})).not.toBe(key(2, {}))
@@ -115,7 +115,7 @@ describe("an alert of one event", () => {
 
   const ofOwn = (type: string, resolve = false) => {
     const body = bytes(JSON.stringify(sample(type, 0, { isFixed: true })))
-    const group = Alert.group([entry(1, { type, accountId: "", webhook: "relay", body })], resolve)
+    const group = Alert.groupOf([entry(1, { type, accountId: "", webhook: "relay", body })], resolve)
     return Alert.compile({ ...usual, resolve })(group)
   }
 
@@ -217,7 +217,7 @@ describe("a payload", () => {
             { id: text(), type: text(), accountId: text(), webhook: text() },
           ),
         )
-        expect(problems(alertOf(Alert.group([entries[0] ?? of(1, {})])))).toEqual(none)
+        expect(problems(alertOf(Alert.groupOf([entries[0] ?? of(1, {})])))).toEqual(none)
         const group = { samples: entries, count: entries.length + 1, first: 0, last: 1 }
         expect(problems(alertOf({ action: round % 2 ? "trigger" : "resolve", ...group }))).toEqual(none)
       }
@@ -256,7 +256,7 @@ describe("a payload", () => {
         )
         const group = { action: "trigger", samples, count: 60, first: 0, last: 0 } as const
         expect(problems(alertOf(group))).toEqual(none)
-        expect(problems(alertOf(Alert.group([of(1, { why: character.repeat(9_000) })])))).toEqual(none)
+        expect(problems(alertOf(Alert.groupOf([of(1, { why: character.repeat(9_000) })])))).toEqual(none)
       }
     },
     slow,

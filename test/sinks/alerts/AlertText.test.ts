@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { arrange, clean, fit } from "../../../src/sinks/alerts/AlertText.ts"
+import { arrange, clean, fit } from "../../../src/sinks/alerts/Alert.ts"
 import { seeded } from "../../lib/seeded.ts"
 import { tries } from "../../lib/tries.ts"
 import { hostile, hostiles, huge } from "./hostile.ts"

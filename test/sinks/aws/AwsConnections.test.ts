@@ -3,7 +3,7 @@ import { expect } from "bun:test"
 import { createServer, request } from "node:http"
 import type { Socket } from "node:net"
 import { Effect, Fiber } from "effect"
-import * as AwsConnections from "../../../src/sinks/aws/AwsConnections.ts"
+import { makeConnections } from "../../../src/sinks/aws/AwsClient.ts"
 import { it } from "../../lib/effect.ts"
 import { listening, serve } from "../receiver.ts"
 import { entry } from "../samples.ts"
@@ -79,7 +79,7 @@ it.live("a connection that is idle for long is closed before it is used again", 
       socket.once("close", () => closed.resolve())
       response.end()
     })
-    const { requestHandler } = AwsConnections.make(50)
+    const { requestHandler } = makeConnections(50)
     const ask = Effect.promise(
       () =>
         new Promise<void>((resolve) =>

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe } from "bun:test"
 import { Effect, Schema } from "effect"
+import { composer } from "../../../src/sinks/email/Email.ts"
 import { EmailConfig } from "../../../src/sinks/email/EmailConfig.ts"
-import { composer } from "../../../src/sinks/email/EmailMessage.ts"
 import { sinkContract } from "../../contract/sinkContract.ts"
 import { canary } from "../../contract/sinkEntries.ts"
 import { connectionsTo } from "../../lib/connections.ts"

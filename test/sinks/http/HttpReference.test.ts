@@ -3,10 +3,9 @@ import { describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { Redacted, Schema } from "effect"
 import type { Entry } from "../../../src/event/Entry.ts"
-import { type Receiver, reasonOf } from "../../../src/sinks/http/HttpAnswer.ts"
+import { type Receiver, reasonOf, type Verdict, verdicts } from "../../../src/sinks/http/HttpAnswer.ts"
 import { HttpConfig } from "../../../src/sinks/http/HttpConfig.ts"
 import { batchOf, bearing, encoder, payloadOf } from "../../../src/sinks/http/HttpRequest.ts"
-import { type Verdict, verdicts } from "../../../src/sinks/http/HttpVerdict.ts"
 import { entry } from "../samples.ts"
 
 const reference = readFileSync(new URL("../../../src/sinks/http/http.md", import.meta.url), "utf8")

@@ -4,7 +4,7 @@ import { Effect, Redacted, Schema } from "effect"
 import { PagerDuty, PagerDutyConfig } from "../../../src/sinks/alerts/pagerduty/PagerDuty.ts"
 import { Http } from "../../../src/sinks/http/Http.ts"
 import { HttpConfig } from "../../../src/sinks/http/HttpConfig.ts"
-import { keeper, longest } from "../../../src/sinks/http/KeptAnswer.ts"
+import { keeper, longestKept } from "../../../src/sinks/ServiceWords.ts"
 import { it } from "../../lib/effect.ts"
 import { serve } from "../receiver.ts"
 import { entry, reasonOf } from "../samples.ts"
@@ -72,12 +72,12 @@ describe("a failed attempt", () => {
 
 describe("an answer that is kept", () => {
   test("has at most 2 KiB, cut between characters and marked", () => {
-    expect(longest).toBe(2_048)
-    expect(kept({}, "x".repeat(longest))).toBe("x".repeat(longest))
-    expect(kept({}, "x".repeat(longest + 1))).toBe(`${"x".repeat(longest - 3)}…`)
+    expect(longestKept).toBe(2_048)
+    expect(kept({}, "x".repeat(longestKept))).toBe("x".repeat(longestKept))
+    expect(kept({}, "x".repeat(longestKept + 1))).toBe(`${"x".repeat(longestKept - 3)}…`)
     for (const pad of ["", "x", "xx", "xxx"]) {
-      const text = kept({}, pad + "🙂".repeat(longest)) ?? ""
-      expect(Buffer.byteLength(text)).toBeLessThanOrEqual(longest)
+      const text = kept({}, pad + "🙂".repeat(longestKept)) ?? ""
+      expect(Buffer.byteLength(text)).toBeLessThanOrEqual(longestKept)
       expect(text).toMatch(/^x*(🙂)+…$/u)
     }
   })
@@ -102,7 +102,7 @@ describe("an answer that is kept", () => {
   })
 
   test("is cut after its secrets were taken out, so that none is left in part", () => {
-    const text = `${"x".repeat(longest - 4)}secret-0123456789`
-    expect(kept([Redacted.make("secret-0123456789")], text)).toBe(`${"x".repeat(longest - 4)}***`)
+    const text = `${"x".repeat(longestKept - 4)}secret-0123456789`
+    expect(kept([Redacted.make("secret-0123456789")], text)).toBe(`${"x".repeat(longestKept - 4)}***`)
   })
 })

@@ -3,8 +3,8 @@ import { describe, expect } from "bun:test"
 import { createServer, type Socket } from "node:net"
 import { Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
-import * as Diagnosis from "../../../src/sinks/kafka/Diagnosis.ts"
 import { type ClientOptions, closed, kafkaError, saslMissing } from "../../../src/sinks/kafka/KafkaClient.ts"
+import { diagnose } from "../../../src/sinks/kafka/KafkaErrors.ts"
 import { it } from "../../lib/effect.ts"
 import { listening } from "../receiver.ts"
 
@@ -34,7 +34,7 @@ const found = Effect.fnUntraced(function* (
     requestTimeout: 1_000,
     ...more,
   } as const
-  const { code } = yield* Effect.flip(Diagnosis.of(kafkaError(closed), options))
+  const { code } = yield* Effect.flip(diagnose(kafkaError(closed), options))
   return { code, sent, sockets }
 })
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { Schema } from "effect"
+import { encoder } from "../../../src/sinks/kafka/Kafka.ts"
 import { KafkaConfig } from "../../../src/sinks/kafka/KafkaConfig.ts"
-import { encoder } from "../../../src/sinks/kafka/KafkaMessage.ts"
 import { preview } from "../preview.ts"
 import { entry, envelope } from "../samples.ts"
 

@@ -2,7 +2,7 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import { once } from "node:events"
 import { type AddressInfo, connect, createServer, type Socket } from "node:net"
-import * as KafkaSocket from "../../../src/sinks/kafka/KafkaSocket.ts"
+import { NotKafka, watchSocket } from "../../../src/sinks/kafka/KafkaClient.ts"
 
 let said: Buffer = Buffer.alloc(0)
 const server = createServer((socket) => {
@@ -16,7 +16,7 @@ const watched = async (bytes: Buffer, listen: (socket: Socket) => void = () => {
   said = bytes
   if (!server.listening) await once(server, "listening")
   const socket = connect((server.address() as AddressInfo).port, "127.0.0.1")
-  KafkaSocket.watch(socket)
+  watchSocket(socket)
   listen(socket)
   return socket
 }
@@ -40,13 +40,13 @@ describe("a socket to a broker", () => {
     ["what HTTP begins with", 0x48545450],
   ] as const) {
     test(`ends at an answer of a length of ${what}`, async () => {
-      expect(await ended(await watched(length(value)))).toBeInstanceOf(KafkaSocket.NotKafka)
+      expect(await ended(await watched(length(value)))).toBeInstanceOf(NotKafka)
     })
   }
 
   test("finds the length of the next answer wherever the first ends", async () => {
     const first = Buffer.concat([length(8), Buffer.alloc(8)])
-    expect(await ended(await watched(Buffer.concat([first, first, length(-1)])))).toBeInstanceOf(KafkaSocket.NotKafka)
+    expect(await ended(await watched(Buffer.concat([first, first, length(-1)])))).toBeInstanceOf(NotKafka)
   })
 
   test("leaves a record of TLS to the client, which knows it", async () => {

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test"
 import { murmur2 as theirs } from "@platformatic/kafka"
 import { Partitioners } from "kafkajs"
-import { murmur2, partitionOf } from "../../../src/sinks/kafka/Partition.ts"
+import { murmur2, partitionOf } from "../../../src/sinks/kafka/Kafka.ts"
 import { seeded } from "../../lib/seeded.ts"
 import { tries } from "../../lib/tries.ts"
 

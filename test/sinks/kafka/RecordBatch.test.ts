@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test"
 import { compressionsAlgorithms, createRecordsBatch, NumericMap, Reader, readRecordsBatch } from "@platformatic/kafka"
 import type { KafkaRecord } from "../../../src/sinks/kafka/KafkaClient.ts"
-import { compressed, RecordBatches } from "../../../src/sinks/kafka/RecordBatch.ts"
+import { compressed, RecordBatches } from "../../../src/sinks/kafka/Produce.ts"
 import { seeded } from "../../lib/seeded.ts"
 import { tries } from "../../lib/tries.ts"
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { parse } from "../../../src/sinks/rabbitmq/AmqpUrl.ts"
+import { parse } from "../../../src/sinks/rabbitmq/RabbitMqConfig.ts"
 
 describe("the url of a broker", () => {
   const place = (isTls: boolean, host: string, port: number, vhost = "/", user?: string, password?: string) => ({

@@ -1,6 +1,5 @@
 import { expect, test } from "bun:test"
-import { amqpError } from "../../../src/sinks/rabbitmq/AmqpError.ts"
-import { sinkErrorOf } from "../../../src/sinks/rabbitmq/RabbitMqErrors.ts"
+import { amqpError, sinkErrorOf } from "../../../src/sinks/rabbitmq/RabbitMqErrors.ts"
 
 test("a broker that could not read what reached it is away, and says so", () => {
   const place = { server: "mq:5672", isTls: false, vhost: "/", exchange: "", isTemplated: false, bytes: 0 }

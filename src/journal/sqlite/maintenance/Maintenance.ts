@@ -8,8 +8,7 @@
 import { closeSync, existsSync, fsyncSync, openSync, rmSync, statSync, writeSync } from "node:fs"
 import { dirname, resolve } from "node:path"
 import { Effect } from "effect"
-import * as FileIdentity from "../../../runtime/FileIdentity.ts"
-import * as FileOwner from "../../../runtime/FileOwner.ts"
+import { fileIdentity, readDenial } from "../../../runtime/Files.ts"
 import { MaintenanceError } from "../../JournalError.ts"
 import { decode, decodeRow } from "../../stream/Record.ts"
 import { JournalLock } from "../file/JournalLock.ts"
@@ -66,7 +65,7 @@ const requireReadable = (path: string): Effect.Effect<void, MaintenanceError> =>
     const kind = OwnFiles.notAFile(path)
     if (kind !== undefined) return new MaintenanceError({ message: `${kind}.` })
     for (const file of ["", ...filesBeside].map((suffix) => path + suffix)) {
-      const denial = FileOwner.readDenial(file)
+      const denial = readDenial(file)
       if (denial !== undefined) return new MaintenanceError({ message: `${file} can't be read: ${denial}` })
     }
     return Effect.void
@@ -167,7 +166,7 @@ export const check = (path: string): Effect.Effect<CheckReport, MaintenanceError
 /** Requires a new file, and none that the journal is made of: its next start would read that. */
 const requireFree = (path: string, to: string, what: string): Effect.Effect<void, MaintenanceError> => {
   if (existsSync(to)) return new MaintenanceError({ message: `${to} exists already; ${what} never overwrites.` })
-  const isOwn = ["", ...filesBeside].some((suffix) => FileIdentity.of(path + suffix) === FileIdentity.of(to))
+  const isOwn = ["", ...filesBeside].some((suffix) => fileIdentity(path + suffix) === fileIdentity(to))
   return isOwn ? new MaintenanceError({ message: `${to} is a file of the journal's own: name another.` }) : Effect.void
 }
 

@@ -20,7 +20,7 @@ import {
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { DatabaseSync } from "node:sqlite"
-import { codeOf } from "../../../runtime/ErrorCode.ts"
+import { codeOf } from "../../../runtime/Errors.ts"
 import { current, migrate, version } from "../rows/Migrations.ts"
 import { connect } from "../rows/SqliteConnection.ts"
 

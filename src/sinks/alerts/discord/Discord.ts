@@ -9,9 +9,7 @@
 import { Schema } from "effect"
 import type { Meaning } from "../../http/HttpAnswer.ts"
 import { url } from "../../http/HttpUrl.ts"
-import type { Alert } from "../Alert.ts"
-import { keys, otherNames, sinkType } from "../AlertService.ts"
-import { arrange, type Escape, fit } from "../AlertText.ts"
+import { type Alert, arrange, type Escape, fit, keys, otherNames, sinkType } from "../Alert.ts"
 
 export const DiscordConfig = Schema.Struct({
   url: url({
@@ -71,7 +69,7 @@ const ofWebhook = new Map([
   ],
 ])
 
-/** 204, or 200 where the URL says `wait=true`, is success. */
+/** Success is 204, or 200 if the URL says `wait=true`. */
 const meaning: Meaning = (status, text) => {
   if (status === 429) return { verdict: "throttle", retryAfter: waitOf(text()) }
   if (status < 400 || status >= 500) return undefined

@@ -10,9 +10,7 @@ import { oneOf, secret, template, text } from "../../../config/schema/Keys.ts"
 import { hmacSha256 } from "../../../event/Signature.ts"
 import type { Meaning } from "../../http/HttpAnswer.ts"
 import { url } from "../../http/HttpUrl.ts"
-import type { Alert } from "../Alert.ts"
-import { keys, otherNames, sinkType } from "../AlertService.ts"
-import { arrange, clean, type Fact, fit } from "../AlertText.ts"
+import { type Alert, arrange, clean, type Fact, fit, keys, otherNames, sinkType } from "../Alert.ts"
 
 const enqueue = "https://events.pagerduty.com/v2/enqueue"
 
@@ -44,7 +42,7 @@ export const PagerDutyConfig = Schema.Struct({
 })
 export type PagerDutyConfig = typeof PagerDutyConfig.Type
 
-/** The part of the config that stands in an event. */
+/** The part of the config that an event contains. */
 export type Options = Pick<PagerDutyConfig, "routingKey" | "severity" | "source">
 
 /** At three bytes a code unit, both together stay far below 512 KB. */

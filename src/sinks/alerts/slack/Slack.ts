@@ -1,21 +1,17 @@
 /**
- * Slack's incoming webhooks: a message of blocks, and its text for
- * notifications.
+ * Slack's incoming webhooks: a message of blocks, and its text for notifications.
  *
- * Its documented limits: 50 blocks; a header 150 characters, a section ten
- * fields of 2000 each; `text` is cut after 40,000 and best below 4000. All blocks
- * together have a limit that is not documented (`msg_blocks_too_long`), of some
- * 13,000 characters: a message stays below 12,000, its `text` included. `&`, `<`
- * and `>` are its control characters: escaped, `<!channel>` and `<@U1>` are what
- * they look like. Fields are plain text, so nothing in them is markup.
+ * Its documented limits: 50 blocks; a header 150 characters, a section ten fields of
+ * 2000 each; `text` is cut after 40,000 and best below 4000. All blocks together
+ * have an undocumented limit (`msg_blocks_too_long`) of about 13,000 characters: a
+ * message stays below 12,000, its `text` included. `&`, `<` and `>` are its control
+ * characters. They are escaped, so `<!channel>` and `<@U1>` are shown as plain text.
+ * Fields are plain text, so nothing in them is markup.
  */
 import { Schema } from "effect"
-import type { Meaning } from "../../http/HttpAnswer.ts"
+import type { Documented, Meaning } from "../../http/HttpAnswer.ts"
 import { url } from "../../http/HttpUrl.ts"
-import type { Documented } from "../../http/HttpVerdict.ts"
-import type { Alert } from "../Alert.ts"
-import { keys, otherNames, sinkType } from "../AlertService.ts"
-import { arrange, type Escape, type Fact, fit } from "../AlertText.ts"
+import { type Alert, arrange, type Escape, type Fact, fit, keys, otherNames, sinkType } from "../Alert.ts"
 
 const slacks = ["hooks.slack.com", "hooks.slack-gov.com"]
 

@@ -1,16 +1,13 @@
 /**
  * Microsoft Teams by a Workflows webhook: a message with one adaptive card.
  *
- * Its documented limit is about 28 KB a message. All text stands in rich text
- * blocks, which know no Markdown, so nothing in an event is markup.
+ * Its documented limit is about 28 KB a message. All text is in rich text blocks,
+ * which know no Markdown, so nothing in an event is markup.
  */
 import { Schema } from "effect"
-import type { Meaning } from "../../http/HttpAnswer.ts"
+import type { Documented, Meaning } from "../../http/HttpAnswer.ts"
 import { url } from "../../http/HttpUrl.ts"
-import type { Documented } from "../../http/HttpVerdict.ts"
-import type { Alert } from "../Alert.ts"
-import { keys, otherNames, sinkType } from "../AlertService.ts"
-import { arrange, type Fact, fit } from "../AlertText.ts"
+import { type Alert, arrange, type Fact, fit, keys, otherNames, sinkType } from "../Alert.ts"
 
 export const TeamsConfig = Schema.Struct({
   url: url({
@@ -99,7 +96,7 @@ const twoLogins = {
   because: 'the workflow takes no login beside its URL; take "authorization" out of "headers"',
 } as const
 
-/** A workflow answers 202 when it takes a message; what it does with it is not known. */
+/** A workflow answers 202 when it takes a message. Nobody knows whether it then does anything with it. */
 const meaning: Meaning = (status, text) => {
   if (status < 300) return ofConnector(text())
   if (/WorkflowTriggerIsNotEnabled|WorkflowNotEnabled|WorkflowIsDisabled/.test(text())) return turnedOff

@@ -6,7 +6,7 @@ import { ConfigError, type Diagnostic } from "../../../../src/config/diagnostics
 import { load } from "../../../../src/config/load/Load.ts"
 import { hmacSha256 } from "../../../../src/event/Signature.ts"
 import { journalTypes } from "../../../../src/journal/Journals.ts"
-import * as RoutingTable from "../../../../src/routing/RoutingTable.ts"
+import { makeTable } from "../../../../src/routing/Router.ts"
 import { sinkTypes } from "../../../../src/sinks/SinkTypes.ts"
 import { config, readFile } from "../../../config/fixture.ts"
 import { themes } from "../../../config/mistakes/themes.ts"
@@ -85,7 +85,7 @@ const round = async (random: Random): Promise<Found> => {
   )
   const tell = (side: string, what: string): Found => ({ side, wrong: `${what}: ${JSON.stringify(text)}` })
   if (Exit.isSuccess(exit)) {
-    RoutingTable.make(exit.value.config, hmacSha256)
+    makeTable(exit.value.config, hmacSha256)
     const problem = exit.value.warnings.map((one) => misplaced(text, one)).find((one) => one !== undefined)
     return problem === undefined ? { side: "loaded" } : tell("loaded", problem)
   }

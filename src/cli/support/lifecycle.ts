@@ -1,30 +1,143 @@
-/**
- * The restart of `relay run` without a refused delivery, on both sides.
- * `ProcessHandover.ts` has the messages of the two processes.
- *
- * The first process keeps its ports and goes on until the second one listens
- * there. It then closes its journal, and opens it again if the second one doesn't
- * open it in time. Requests wait meanwhile, in whichever process they come to.
- *
- * They can't wait if the start takes long. The process stops then, and the service
- * manager starts it again.
- */
-import { Duration, Effect, Exit, Queue, Scope } from "effect"
+/** The process of `relay run`: its stop, its messages to systemd, and its restarts. */
+import { Clock, type Context, Duration, Effect, Exit, Queue, Schedule, Scope } from "effect"
 import * as Address from "../../config/Address.ts"
-import type { RelayConfig } from "../../config/Config.ts"
+import { type RelayConfig, type StopWaits, stopDeadline } from "../../config/Config.ts"
+import { Lanes } from "../../delivery/Lanes.ts"
+import { quarantine } from "../../event/Event.ts"
 import * as Monotonic from "../../event/Monotonic.ts"
 import type { Millis } from "../../event/Quantities.ts"
+import { Archive } from "../../journal/Archive.ts"
+import { Journal } from "../../journal/Journal.ts"
 import * as Journals from "../../journal/Journals.ts"
 import type { Turn } from "../../journal/Turn.ts"
-import { doorsOf } from "../../Relay.ts"
-import { type Restart, RestartRefused, type RestartStatus } from "../../reload/Restart.ts"
-import * as Doors from "../../runtime/Doors.ts"
-import { forwardTo } from "../../runtime/Forward.ts"
+import { doorsOf, type Listening } from "../../Relay.ts"
+import { type Restart, RestartRefused, type RestartStatus } from "../../reload/Reload.ts"
 import { Notify } from "../../runtime/Notify.ts"
 import * as Handover from "../../runtime/ProcessHandover.ts"
+import { awaitSignal, type Signal, stopItself } from "../../runtime/Runtime.ts"
+import { Stderr } from "../../runtime/Stderr.ts"
 import { relayVersion } from "../../runtime/Version.ts"
-import { type CommandError, failed } from "./CommandError.ts"
-import { span } from "./output.ts"
+import { again, type CommandError, failed } from "./CommandError.ts"
+import { count, plain, span } from "./output.ts"
+
+// The stop of `relay run`, up to the drain that the end of its scope begins.
+//
+// SIGTERM first makes `/readyz` false and goes on accepting deliveries for
+// `drain.delay`, until load balancers have noticed. Then deliveries get 503 for
+// `drain.refuse`. SIGINT comes from a person at a terminal and skips both waits.
+
+type Relay = Context.Service.Shape<typeof Listening>
+
+export interface Stop {
+  /** Called once the relay listens. Before that a stop has no waits. */
+  readonly started: (relay: Relay) => void
+  /** Ends when the drain should begin. */
+  readonly stopped: Effect.Effect<void>
+  /** Begins the stop. */
+  readonly startAgain: Effect.Effect<void>
+  /** Succeeds after a stop, or fails so that the service manager starts the relay again, if `startAgain` began it. */
+  readonly ended: Effect.Effect<void, CommandError>
+}
+
+const kept = "everything accepted is on disk, and what was in flight is sent again after the next start"
+const noWaits: StopWaits = { delay: Duration.zero, refuse: Duration.zero }
+
+/** Waits, and says so, unless the wait is zero. */
+const wait = (time: Duration.Duration, message: string): Effect.Effect<void> =>
+  Duration.isZero(time)
+    ? Effect.void
+    : Effect.andThen(Effect.logInfo(`${message} for ${Duration.format(time)}`), Effect.sleep(time))
+
+export const makeStop = (): Stop => {
+  let relay: Relay | undefined
+  let isStartedAgain = false
+  const waitsAt = (signal: Signal): StopWaits =>
+    relay === undefined || signal === "SIGINT" ? noWaits : relay.config().drain
+
+  const stopped = Effect.gen(function* () {
+    const log = Effect.runSyncWith(yield* Effect.context<never>())
+    const { flush } = yield* Stderr
+    const signal = yield* awaitSignal({
+      deadline: (signal) => stopDeadline(waitsAt(signal)),
+      onExit: (why) => {
+        log(Effect.logWarning(`${why}: exiting immediately; ${kept}`))
+        return flush()
+      },
+    })
+    const waits = waitsAt(signal)
+    yield* relay?.leave ?? Effect.void
+    const deadline = Duration.toMillis(stopDeadline(waits))
+    const until = new Date((yield* Clock.currentTimeMillis) + deadline).toISOString()
+    yield* Effect.logInfo(`${signal}: draining, until ${until} at the latest; a second signal exits immediately`)
+    yield* (yield* Notify).say("STOPPING=1", `STATUS=draining, until ${until} at the latest`)
+    yield* wait(waits.delay, "not ready, and still accepting deliveries")
+    yield* relay?.refuse ?? Effect.void
+    yield* wait(waits.refuse, "refusing deliveries")
+  })
+  return {
+    started: (listening) => {
+      relay = listening
+    },
+    stopped,
+    startAgain: Effect.suspend(() => {
+      isStartedAgain = true
+      return stopItself
+    }),
+    ended: Effect.suspend(() =>
+      isStartedAgain ? Effect.fail(again("stopped, so that the service manager starts the relay again")) : Effect.void,
+    ),
+  }
+}
+
+// Notifies systemd: that the relay is ready, its status, and the watchdog.
+//
+// The watchdog is notified after an empty commit, so that a hanging event loop,
+// disk or journal has systemd restart the relay. A full journal does not: a
+// restart would not empty it.
+
+/** How often the status is sent without a watchdog. */
+const defaultInterval = Duration.seconds(10)
+
+/** `journal ok; 3 sinks; waiting: lake, chat`. */
+const status = Effect.gen(function* () {
+  const { health } = yield* (yield* Archive).status
+  const lanes = (yield* (yield* Lanes).status).filter(({ name }) => name !== quarantine)
+  const impaired = Map.groupBy(
+    lanes.filter(({ condition }) => condition !== "running"),
+    ({ condition }) => condition,
+  )
+  const conditions = [...impaired].map(
+    ([condition, some]) => `; ${condition}: ${some.map(({ name }) => name).join(", ")}`,
+  )
+  return plain(`STATUS=journal ${health}; ${count(lanes.length, "sink")}${conditions.join("")}`)
+})
+
+/** Runs until it is interrupted. */
+export const notifySystemd = Effect.gen(function* () {
+  const { say, isHeard, watchdog } = yield* Notify
+  if (!isHeard) return yield* Effect.never
+  const journal = yield* Journal
+  // Twice as often as required: a late notification must not end the process.
+  const every = watchdog === undefined ? defaultInterval : Duration.divideUnsafe(watchdog, 2)
+  const commits = Effect.timeoutOption(Effect.isSuccess(journal.settle([])), every)
+  const beat = Effect.gen(function* () {
+    const committed = yield* commits
+    if (committed._tag === "None" || !committed.value) return yield* say("STATUS=the journal does not commit")
+    yield* say("WATCHDOG=1", yield* status)
+  })
+  yield* say("READY=1", yield* status)
+  return yield* Effect.andThen(Effect.repeat(Effect.ignore(beat), Schedule.spaced(every)), Effect.never)
+})
+
+// The restart of `relay run` without a refused delivery, on both sides.
+// `ProcessHandover.ts` has the messages of the two processes.
+//
+// The first process keeps its ports and goes on until the second one listens
+// there. It then closes its journal, and opens it again if the second one doesn't
+// open it in time. Requests wait meanwhile, in whichever process they come to.
+//
+// They can't wait if the start takes long. The process stops then, and the service
+// manager starts it again.
 
 /** How long the second process may take to listen. Deliveries are answered meanwhile. */
 const longestStart = Duration.seconds(30)
@@ -68,7 +181,7 @@ interface Attempt {
 
 export interface Restarts {
   readonly restart: Restart["Service"]
-  readonly doors: Doors.KeptDoors
+  readonly doors: Handover.KeptDoors
   /** This process's turn at the journal. */
   readonly turn: () => Turn
   /** Whether another process is about to take over. */
@@ -83,8 +196,9 @@ export interface Restarts {
   readonly handOver: (attempt: Attempt) => Effect.Effect<boolean>
 }
 
-const forwardAll = ({ all }: Doors.KeptDoors, config: RelayConfig): void => {
-  for (const [key, door] of all) door.passTo(forwardTo(door.address, key === "listen" && config.tls !== undefined))
+const forwardAll = ({ all }: Handover.KeptDoors, config: RelayConfig): void => {
+  for (const [key, door] of all)
+    door.passTo(Handover.forwardTo(door.address, key === "listen" && config.tls !== undefined))
 }
 
 const factsOf = (config: RelayConfig) =>
@@ -94,7 +208,7 @@ const factsOf = (config: RelayConfig) =>
 const listenFor = Effect.fnUntraced(function* (
   { facts, ended }: Handover.Predecessor,
   config: RelayConfig,
-  doors: Doors.KeptDoors,
+  doors: Handover.KeptDoors,
 ) {
   const why = mismatch(facts, yield* factsOf(config))
   if (why !== undefined) return yield* new RestartRefused({ message: why })
@@ -123,8 +237,8 @@ export interface Options {
   readonly startAgain: Effect.Effect<void>
 }
 
-export const make = Effect.fnUntraced(function* ({ first, check, startAgain }: Options) {
-  const doors = yield* Doors.keep
+export const makeRestarts = Effect.fnUntraced(function* ({ first, check, startAgain }: Options) {
+  const doors = yield* Handover.keepDoors
   const notify = yield* Notify
   const scope = yield* Scope.Scope
   const attempts = yield* Queue.unbounded<Attempt>()

@@ -1,5 +1,11 @@
-/** Errors that nobody caught: who may contain one, and what happens to the rest. */
+/** Codes of the system's errors, and errors that nobody caught. */
 import process from "node:process"
+
+/** The system's code of an error (`ENOSPC`), or its name. */
+export const codeOf = (error: unknown): string => {
+  if (!(error instanceof Error)) return "unknown error"
+  return "code" in error && typeof error.code === "string" ? error.code : error.name
+}
 
 const containers: Array<(error: unknown) => boolean> = []
 

@@ -1,8 +1,12 @@
-/** Times on the command line: `2026-11-20T08:00:00Z`, `2026-11-20`, `yesterday`, or `2 hours` for two hours ago. */
+/** Checks values that are given on the command line: times, patterns of event types, and event types. */
 import { Clock, Duration, Effect, Option, Record, Result } from "effect"
+import { nearestType } from "../../event/Nearest.ts"
 import type { EpochMillis } from "../../event/Quantities.ts"
 import { usage } from "./CommandError.ts"
 import { plain } from "./output.ts"
+import { lazily } from "./Program.ts"
+
+// Times on the command line: `2026-11-20T08:00:00Z`, `2026-11-20`, `yesterday`, or `2 hours` for two hours ago.
 
 const iso = /^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})?)?$/
 const ago = /^(\d+(?:\.\d+)?) ?(seconds?|minutes?|hours?|days?|weeks?)$/
@@ -53,3 +57,23 @@ export const timesOf = Effect.fnUntraced(function* <K extends string>(
   }
   return times
 })
+
+// The patterns of `--type`, checked before the relay is asked.
+
+export const requirePatterns = Effect.fnUntraced(function* (types: ReadonlyArray<string>) {
+  if (types.length === 0) return
+  const { problem } = yield* lazily(() => import("../../routing/Pattern.ts"))
+  for (const type of types) {
+    const wrong = problem(type)
+    if (wrong !== undefined) return yield* usage(`--type ${plain(type)}: ${wrong}`)
+  }
+})
+
+// A hint for a mistyped event type: the nearest one of the catalogue.
+
+/** `: did you mean appointment.created?`; empty where no type is near. */
+export const suggestType = (type: string): string => {
+  const near = nearestType(type)
+  if (near === undefined) return ""
+  return near.isBelow ? `: did you mean one of its own, such as ${near.type}?` : `: did you mean ${near.type}?`
+}

@@ -1,2 +1,0 @@
-/** This text stands where a value was masked. */
-export const mask = "***"

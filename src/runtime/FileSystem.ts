@@ -1,0 +1,57 @@
+/** File operations that Effect's file system does not have. */
+import { readFile, rename, rm, stat, statfs, writeFile } from "node:fs/promises"
+import { resolve } from "node:path"
+import { Effect } from "effect"
+import type { EpochMillis } from "../event/Quantities.ts"
+
+/** The last change of a file, as this process can see it. */
+interface FileChange {
+  /** The absolute path. */
+  readonly path: string
+  readonly changedAt: EpochMillis
+  /** The path leads to a deleted file: a container mounts the file itself, and another file took its name outside. */
+  readonly isReplaced: boolean
+}
+
+/** Returns `undefined` if the file can't be examined. */
+export const lastChange = (file: string): Effect.Effect<FileChange | undefined> =>
+  Effect.orElseSucceed(
+    Effect.tryPromise(async () => {
+      const path = resolve(file)
+      const { mtimeMs, nlink } = await stat(path)
+      return { path, changedAt: Math.floor(mtimeMs), isReplaced: nlink === 0 }
+    }),
+    () => undefined,
+  )
+
+/** Bytes that an unprivileged user may still write to the disk of `path`; `undefined` where that is unknown. */
+export const freeBytes = (path: string): Effect.Effect<number | undefined> =>
+  Effect.promise(() =>
+    statfs(path).then(
+      ({ bavail, bsize }) => bavail * bsize,
+      () => undefined,
+    ),
+  )
+
+// A small file that is nice to have: replaced as a whole, so a crash leaves the
+// one before. It is not synced, and a disk that fails costs only what is in it.
+
+/** A disk that does not answer must not hold up a stop. */
+const patience = "2 seconds"
+
+/** The file at a path. */
+export const stateFile = (path: string) => ({
+  /** Its text; `undefined` where there is none, or none that can be read. */
+  read: Effect.tryPromise(() => readFile(path, "utf8")).pipe(
+    Effect.timeout(patience),
+    Effect.orElseSucceed(() => undefined),
+  ),
+  /** Replaces its text, which only this user can read. Never fails, and takes two seconds at most. */
+  replace: (text: string): Effect.Effect<void> =>
+    Effect.tryPromise(async () => {
+      // Never through a link: a crash may have left the file, and nothing else is expected there.
+      await rm(`${path}.new`, { force: true })
+      await writeFile(`${path}.new`, text, { mode: 0o600, flag: "wx" })
+      await rename(`${path}.new`, path)
+    }).pipe(Effect.timeout(patience), Effect.ignore),
+})

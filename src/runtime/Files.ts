@@ -1,0 +1,294 @@
+/** Whom files and processes belong to, which file a path leads to, and the credentials that systemd loads. */
+import { execFileSync } from "node:child_process"
+import {
+  accessSync,
+  constants,
+  lstatSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  realpathSync,
+  type Stats,
+  statSync,
+} from "node:fs"
+import { basename, dirname, join, resolve } from "node:path"
+import process from "node:process"
+import { codeOf } from "./Errors.ts"
+
+// The user who runs the process, by its number: Bun's `userInfo` takes the name
+// from `$USER`, which anybody can set.
+
+/** The name of a number in the text of `/etc/passwd`; `undefined` where it has none. */
+export const nameIn = (passwd: string, uid: number): string | undefined =>
+  passwd
+    .split("\n")
+    .map((line) => line.split(":"))
+    .find(([name, , number]) => name !== "" && number === String(uid))?.[0]
+
+/** The number of a name in the text of `/etc/passwd` or `/etc/group`; `undefined` if it has none. */
+export const numberIn = (text: string, name: string): number | undefined => {
+  const found = text
+    .split("\n")
+    .map((line) => line.split(":"))
+    .find(([one]) => one === name)?.[2]
+  return found === undefined ? undefined : Number(found)
+}
+
+/** The user of a number, for messages: its name, or else the number. */
+const userOf = (uid: number): string =>
+  orUndefined(() => nameIn(readFileSync("/etc/passwd", "utf8"), uid)) ?? String(uid)
+
+const orUndefined = (look: () => string | undefined): string | undefined => {
+  try {
+    return look() || undefined
+  } catch {
+    return undefined
+  }
+}
+
+const lookUp = (): string => {
+  const uid = process.geteuid?.()
+  if (uid === undefined) return "unknown"
+  return (
+    orUndefined(() => nameIn(readFileSync("/etc/passwd", "utf8"), uid)) ??
+    // Users of a directory service, and those that systemd makes up, are in no file.
+    orUndefined(() =>
+      execFileSync("/usr/bin/id", ["-un"], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim(),
+    ) ??
+    String(uid)
+  )
+}
+
+let found: string | undefined
+
+/** The name of the user; its number where the system has no name for it. */
+export const localUser = (): string => {
+  found ??= lookUp()
+  return found
+}
+
+// Tells whose file it is, for commands that an operator runs beside the relay's service.
+
+/** The file at a path, or the nearest directory above it that can be examined. */
+const nearest = (path: string) => {
+  for (let at = resolve(path); ; at = dirname(at)) {
+    try {
+      return { at, ...statSync(at) }
+    } catch {
+      if (at === dirname(at)) return undefined
+    }
+  }
+}
+
+/**
+ * Whether a file belongs to another user than this process's, in whose group it
+ * is: then this process is not the relay, and what it may not write says nothing.
+ * Root's files are nobody's service.
+ */
+export const isOfServiceUser = (path: string): boolean => {
+  const found = nearest(path)
+  if (found === undefined || found.uid === 0 || found.uid === process.geteuid?.()) return false
+  return process.getegid?.() === found.gid || (process.getgroups?.() ?? []).includes(found.gid)
+}
+
+/** Why this process may not read a file, in sentences; `undefined` where it may, or none is there. */
+export const readDenial = (path: string): string | undefined => {
+  try {
+    accessSync(path, constants.R_OK)
+    return undefined
+  } catch (error) {
+    const found = codeOf(error) === "EACCES" ? nearest(path) : undefined
+    if (found === undefined) return undefined
+    const what = found.at === resolve(path) ? "it" : found.at
+    const mode = (found.mode & 0o7777).toString(8).padStart(4, "0")
+    return `permission denied; ${what} belongs to the user ${userOf(found.uid)} and has the mode ${mode}. Run this command as that user, or as root.`
+  }
+}
+
+/** The end of a sentence. */
+export const unchecked =
+  "belongs to the relay's user, and this command runs as another of its group, so writing is not checked: run it as that user, or as root"
+
+// Reports why a file that a command found by itself isn't trusted.
+//
+// **Guarantee.** A trusted file belongs to this process's user or to root, and no
+// other user can write or replace it. A user's own private group counts as that
+// user, and in a directory with the sticky bit nobody replaces another's file.
+//
+// **Gotcha.** Of an access list only the group's permission is seen, which is the
+// most that the list grants.
+
+/** The texts that name users and groups. */
+interface Accounts {
+  readonly passwd: string
+  readonly group: string
+}
+
+const linesOf = (text: string) => text.split("\n").map((line) => line.split(":"))
+
+/** Reports whether nobody but the user and root is in a group; `false` for a group that the system's files don't have. */
+export const isPrivate = (gid: number, uid: number, { passwd, group }: Accounts): boolean => {
+  const entry = linesOf(group).find(([, , number]) => number === String(gid))
+  if (entry === undefined) return false
+  const allowed = [nameIn(passwd, uid), nameIn(passwd, 0)]
+  const members = (entry[3] ?? "").split(",").filter((name) => name !== "")
+  const primary = linesOf(passwd).flatMap(([name = "", , , number]) => (number === String(gid) ? [name] : []))
+  return [...members, ...primary].every((name) => allowed.includes(name))
+}
+
+const accounts = (): Accounts => {
+  const read = (path: string) => {
+    try {
+      return readFileSync(path, "utf8")
+    } catch {
+      return ""
+    }
+  }
+  return { passwd: read("/etc/passwd"), group: read("/etc/group") }
+}
+
+/** The other users who may write, in words. */
+const writers = ({ mode, gid }: Stats, uid: number): string | undefined => {
+  const shown = `the mode is ${(mode & 0o7777).toString(8).padStart(4, "0")}`
+  if ((mode & 0o002) !== 0) return `every user (${shown})`
+  if ((mode & 0o020) === 0) return undefined
+  const known = accounts()
+  return isPrivate(gid, uid, known) ? undefined : `the group ${nameIn(known.group, gid) ?? gid} (${shown})`
+}
+
+const isStranger = (owner: number, uid: number): boolean => owner !== uid && owner !== 0
+
+const ofDirectory = (path: string, uid: number): string | undefined => {
+  const found = lstatSync(path)
+  if (isStranger(found.uid, uid)) return `${path} belongs to the user ${userOf(found.uid)}, who can replace it there`
+  const others = (found.mode & 0o1000) === 0 ? writers(found, uid) : undefined
+  return others === undefined ? undefined : `${others} can replace it in ${path}`
+}
+
+/** `path` is a file, or a link. */
+const ofEntry = (path: string, found: Stats, uid: number): string | undefined => {
+  if (isStranger(found.uid, uid)) return `${path} belongs to the user ${userOf(found.uid)}`
+  // Every link has the mode 0777, which means nothing.
+  const others = found.isSymbolicLink() ? undefined : writers(found, uid)
+  return others === undefined ? undefined : `${others} can write to ${path}`
+}
+
+const above = (directory: string): ReadonlyArray<string> => {
+  const parent = dirname(directory)
+  return parent === directory ? [directory] : [directory, ...above(parent)]
+}
+
+/** The links that the system follows at most. */
+const mostLinks = 40
+
+const look = (file: string, uid: number): string | undefined => {
+  for (let [at, links] = [resolve(file), 0]; links <= mostLinks; links++) {
+    const found = lstatSync(at)
+    const directory = realpathSync(dirname(at))
+    // The process is in its working directory already, whoever renames a directory above it.
+    const directories = links === 0 ? [directory] : above(directory)
+    const reasons = [ofEntry(at, found, uid), ...directories.map((one) => ofDirectory(one, uid))]
+    const reason = reasons.find((one) => one !== undefined)
+    if (reason !== undefined || !found.isSymbolicLink()) return reason
+    at = resolve(directory, readlinkSync(at))
+  }
+  return undefined
+}
+
+/** Why a file of the working directory, or the file that its link leads to, isn't trusted; `undefined` if it is. */
+export const distrust = (file: string): string | undefined => {
+  const uid = process.geteuid?.()
+  if (uid === undefined) return undefined
+  try {
+    return look(file, uid)
+  } catch {
+    // A file that is absent or can't be examined can't be read either.
+    return undefined
+  }
+}
+
+// Which file a path leads to, through links and mounts: the same text for the same file.
+
+const realDirectory = (directory: string): string => {
+  try {
+    return realpathSync(directory)
+  } catch {
+    const above = dirname(directory)
+    return above === directory ? directory : join(realDirectory(above), basename(directory))
+  }
+}
+
+/** The identity of the file at a path: device and inode, or the real path of a file that is not there. Never throws. */
+export const fileIdentity = (path: string): string => {
+  const absolute = resolve(path)
+  try {
+    const found = statSync(absolute, { throwIfNoEntry: false })
+    if (found !== undefined) return `${found.dev}:${found.ino}`
+  } catch {
+    // A file that can't be examined is known by its name.
+  }
+  return join(realDirectory(dirname(absolute)), basename(absolute))
+}
+
+// The credentials of the packaged service, as its unit names them: `systemctl` shows them, and this reads its files.
+
+/** The directories of units (systemd.unit(5)). The first one that has a unit counts. */
+const directories = [
+  "/etc/systemd/system",
+  "/run/systemd/system",
+  "/usr/local/lib/systemd/system",
+  "/usr/lib/systemd/system",
+  "/lib/systemd/system",
+]
+
+const textOf = (path: string): string | undefined => {
+  try {
+    return readFileSync(path, "utf8")
+  } catch {
+    return undefined
+  }
+}
+
+const namesIn = (directory: string): ReadonlyArray<string> => {
+  try {
+    return readdirSync(directory).filter((name) => name.endsWith(".conf"))
+  } catch {
+    return []
+  }
+}
+
+/** The texts of a unit and its drop-ins, in the order in which they count; empty without the unit. */
+const textsOf = (unit: string, roots: ReadonlyArray<string>): ReadonlyArray<string> => {
+  const own = roots.map((root) => textOf(join(root, unit))).find((text) => text !== undefined)
+  if (own === undefined) return []
+  const dropIns = new Map<string, string>()
+  for (const root of roots.toReversed()) {
+    for (const name of namesIn(join(root, `${unit}.d`))) dropIns.set(name, join(root, `${unit}.d`, name))
+  }
+  const sorted = [...dropIns].toSorted(([one], [other]) => (one < other ? -1 : 1))
+  return [own, ...sorted.map(([, path]) => textOf(path) ?? "")]
+}
+
+/**
+ * The file of each credential, by its name. `undefined` if there is no such unit, or if it gets credentials in a way
+ * that only systemd can follow.
+ */
+export const unitCredentials = (
+  unit = "relay.service",
+  roots = directories,
+): ReadonlyMap<string, string> | undefined => {
+  const texts = textsOf(unit, roots)
+  if (texts.length === 0) return undefined
+  const files = new Map<string, string>()
+  for (const [, kind, value = ""] of texts
+    .join("\n")
+    .matchAll(/^[ \t]*((?:Load|Set|Import)Credential(?:Encrypted)?)[ \t]*=[ \t]*(.*?)[ \t]*$/gm)) {
+    if (kind !== "LoadCredential") return undefined
+    const [, name = "", path = ""] = /^([^:]+):(\/.+)$/.exec(value) ?? []
+    // An empty value forgets those before it.
+    if (value === "") files.clear()
+    else if (name === "") return undefined
+    else files.set(name, path)
+  }
+  return files
+}
