@@ -1,10 +1,10 @@
-/** The lines of an alarm: a damaged disk may cost more events, each in a line, than a person can read. */
+/** The displayed lines of an alarm. A damaged disk may lose more events, with a line each, than a person can read. */
 
-/** Lines that are shown; the audit log has every one. */
+/** Maximum lines displayed. The audit log has all of them. */
 export const maxLines = 20
 
 const more = "There is more: `relay audit` lists every loss."
 
-/** The lines as they are shown. */
+/** Returns the lines to display. */
 export const shown = (lines: ReadonlyArray<string>): ReadonlyArray<string> =>
   lines.length <= maxLines ? lines : [...lines.filter((line) => line !== more).slice(0, maxLines), more]

@@ -1,9 +1,8 @@
 /**
- * The events that are routed to a lane and not settled, counted exactly.
+ * An exact count of the events that are routed to a lane and not settled.
  *
- * Sequences routed to the lane are kept as runs, so a lane that takes
- * everything costs one run, whatever its backlog. It follows the log: only what
- * is committed is counted.
+ * Sequences routed to the lane are stored as runs, so a lane that gets every event costs one run, whatever its
+ * backlog. The count follows the log: it includes only committed events.
  */
 import type { Cursor } from "../Settlement.ts"
 import { isPassed } from "./Cursors.ts"
@@ -13,17 +12,17 @@ import { WebhookBytes } from "./WebhookBytes.ts"
 export class Backlog {
   readonly lane: string
   cursor: Cursor
-  /** Appends are refused above it. */
+  /** Appends are refused above this number of events. */
   max = Number.POSITIVE_INFINITY
   /**
-   * The bytes that its dead letters and waiting events may have. A webhook may take as much of them as it leaves free,
-   * so that one with a flood leaves room for all others.
+   * Maximum bytes of its dead letters and waiting events. A webhook may use at most as many bytes as it leaves
+   * free. So a webhook with a flood leaves space for all others.
    */
   maxBytes = Number.POSITIVE_INFINITY
   /** Milliseconds. */
   pausedFor = 0
   letterBytes = new WebhookBytes()
-  /** Called when it may hold something, and so may not be idle any more. */
+  /** Called when the lane may have something to hold, so that it may no longer be idle. */
   onHolding: () => void = () => {}
   readonly #retrying = new Set<number>()
   #returned = 0
@@ -35,7 +34,7 @@ export class Backlog {
   #start = 0
   #above = 0
   #inRanges = 0
-  /** Events that wait, with their bytes; only where these are limited. */
+  /** Waiting events with their bytes. Filled only if bytes are limited. */
   #waiting: Array<readonly [sequence: number, bytes: number, webhook: string]> = []
   readonly #waitingBytes = new WebhookBytes()
 
@@ -45,7 +44,7 @@ export class Backlog {
     this.pausedFor = pausedFor
   }
 
-  /** Makes a backlog of these events under another name of the lane. */
+  /** Returns a backlog of the same events under another name of the lane. */
   renamed(lane: string): Backlog {
     const renamed = new Backlog(lane, this.cursor, this.pausedFor)
     renamed.#runs = this.#runs.slice(this.#start)
@@ -69,7 +68,7 @@ export class Backlog {
     this.onHolding()
   }
 
-  /** Replayed dead letters that the lane has yet to take up: they are not in `retrying`. */
+  /** Number of replayed dead letters that the lane has not taken up yet. They are not in `retrying`. */
   get returned(): number {
     return this.#returned
   }
@@ -88,13 +87,13 @@ export class Backlog {
     this.onHolding()
   }
 
-  /** An event waits for a retry. */
+  /** Records that an event waits for a retry. */
   retries(sequence: number): void {
     this.#retrying.add(sequence)
     this.onHolding()
   }
 
-  /** An event waits for a retry no more. */
+  /** Records that an event no longer waits for a retry. */
   endRetry(sequence: number): void {
     this.#retrying.delete(sequence)
   }
@@ -103,22 +102,22 @@ export class Backlog {
     this.#retrying.clear()
   }
 
-  /** False while the lane is idle: nothing waits, there are no dead letters, and it is not paused. */
+  /** False while the lane is idle: it has no waiting events and no dead letters, and isn't paused. */
   get isHolding(): boolean {
     return this.isWaiting || this.#retrying.size + this.#returned + this.#deadLetters > 0 || this.#paused
   }
 
-  /** Events in the log above the cursor that are not settled, and retries. */
+  /** Number of events in the log above the cursor that aren't settled, plus retries. */
   get size(): number {
     return this.#above - this.#inRanges + this.#retrying.size + this.#returned
   }
 
-  /** Whether it waits for events in the log. */
+  /** Reports whether the lane waits for events in the log. */
   get isWaiting(): boolean {
     return this.#above > this.#inRanges
   }
 
-  /** The lowest sequence of these; 0 when there is none. */
+  /** The lowest sequence of these events, or 0 if there are none. */
   get oldest(): number {
     let oldest = this.#oldestInLog
     for (const sequence of this.#retrying) oldest = Math.min(oldest, sequence)
@@ -137,7 +136,10 @@ export class Backlog {
     return Number.POSITIVE_INFINITY
   }
 
-  /** Why it takes no more from a webhook; empty when it does. The same text as long as it lasts, because refusals are counted by it. */
+  /**
+   * Returns why the lane accepts no more events from a webhook; empty if it does. The string is the same as
+   * long as the reason lasts, because refusals are counted by it.
+   */
   whyFull(webhook: string, size = this.size): string {
     if (size >= this.max) {
       return `The sink ${this.lane} has as many events waiting as its backlog takes, ${this.max}. See \`relay lanes list\`.`
@@ -149,7 +151,7 @@ export class Backlog {
     return `The webhook ${webhook} has its share of the ${Math.floor(this.maxBytes / 1024)} KiB that ${this.lane} may have: what is free there is for other webhooks. See \`relay dlq list --sink ${this.lane}\`; replay or drop them.`
   }
 
-  /** An event was committed for this lane, or found in the log at start. Ascending. */
+  /** Adds an event that was committed for this lane, or found in the log at the start. Sequences must ascend. */
   routed(sequence: number, bytes = 0, webhook = ""): void {
     if (sequence <= this.cursor.sequence) return
     if (this.maxBytes < Number.POSITIVE_INFINITY) {
@@ -164,7 +166,7 @@ export class Backlog {
     this.onHolding()
   }
 
-  /** The cursor has moved. */
+  /** Moves the cursor. */
   settle(cursor: Cursor): void {
     this.cursor = cursor
     const passed = this.#waiting.findIndex(([sequence]) => sequence > cursor.sequence)
@@ -189,7 +191,7 @@ export class Backlog {
     this.recount()
   }
 
-  /** Counts what the settled ranges cover: needed after a load, `settle` does it by itself. */
+  /** Recounts the events in the settled ranges. Needed after a load; `settle` does it itself. */
   recount(): void {
     this.#inRanges = 0
     let index = this.#start
@@ -203,7 +205,7 @@ export class Backlog {
     }
   }
 
-  /** Sequences from `from` to `to`, both included, that are routed to the lane and not settled. */
+  /** Returns the sequences from `from` to `to`, both included, that are routed to the lane and not settled. */
   pendingWithin(from: number, to: number): ReadonlyArray<number> {
     if (to <= this.cursor.sequence) return []
     const found: Array<number> = []
@@ -217,13 +219,16 @@ export class Backlog {
     return found
   }
 
-  /** The lowest sequence above `after` that is routed to the lane, settled or not; `undefined` when there is none. */
+  /**
+   * Returns the lowest sequence above `after` that is routed to the lane, settled or not, or `undefined` if
+   * there is none.
+   */
   nextAbove(after: number): number | undefined {
     const run = this.#runs[this.#runFrom(after + 1)]
     return run && Math.max(run.from, after + 1)
   }
 
-  /** The index of the first run that ends at `sequence` or above. */
+  /** Returns the index of the first run that ends at or above `sequence`. */
   #runFrom(sequence: number): number {
     let low = this.#start
     let high = this.#runs.length
@@ -235,7 +240,7 @@ export class Backlog {
     return low
   }
 
-  /** Whether the lane has yet to settle `sequence`, if it is routed to it. */
+  /** Reports whether `sequence`, if it is routed to the lane, is not settled yet. */
   isPending(sequence: number): boolean {
     return !isPassed(this.cursor, sequence)
   }

@@ -1,16 +1,19 @@
-/** The backlogs of a log's lanes. Idle lanes cost nothing, however many there are: nobody iterates over them. */
+/**
+ * The backlogs of a log's lanes. Idle lanes cost nothing, however many there are, because no code iterates over
+ * them.
+ */
 import type { Cursor } from "../Settlement.ts"
 import { Backlog } from "./Backlog.ts"
 
-/** The cursors of idle lanes follow the end of the log after this many events, or milliseconds. */
+/** The cursors of idle lanes move to the end of the log after this many events or milliseconds. */
 export const passAfter = 10_000
 const passEvery = 60_000
 
-/** Decides when the cursors of idle lanes are to follow: a search and a start begin at the lowest cursor. */
+/** Decides when the cursors of idle lanes must move to the end: a search and a start begin at the lowest cursor. */
 export class Passing {
   #last = { end: 0, at: Number.NEGATIVE_INFINITY }
 
-  /** `now` is monotonic, in milliseconds. If they are to follow, the next time is counted from here. */
+  /** `now` is monotonic, in milliseconds. If the result is true, the next interval starts here. */
   isDue(end: number, now: number): boolean {
     if (end < this.#last.end + passAfter && now < this.#last.at + passEvery) return false
     this.#last = { end, at: now }
@@ -28,7 +31,7 @@ export class Backlogs extends Map<string, Backlog> {
     return super.set(lane, backlog)
   }
 
-  /** Returns the backlog of a lane. A lane that is not here begins at the cursor. */
+  /** Returns the backlog of a lane. A lane that isn't known yet begins at the cursor. */
   begun(lane: string, cursor: Cursor, pausedFor = 0): Backlog {
     const known = this.get(lane)
     if (known !== undefined) return known
@@ -45,7 +48,7 @@ export class Backlogs extends Map<string, Backlog> {
     }
   }
 
-  /** Sequences from `from` to `to` that any lane waits for, ascending. */
+  /** Returns the sequences from `from` to `to` for which any lane waits, ascending. */
   pendingWithin(from: number, to: number): ReadonlyArray<number> {
     const found = new Set<number>()
     for (const backlog of this.holding()) {
@@ -54,15 +57,15 @@ export class Backlogs extends Map<string, Backlog> {
     return [...found].sort((a, b) => a - b)
   }
 
-  /** Whether any lane waits for something from `from` to `to`. */
+  /** Reports whether any lane waits for an event from `from` to `to`. */
   isPending(from: number, to: number): boolean {
     for (const backlog of this.holding()) if (backlog.pendingWithin(from, to).length > 0) return true
     return false
   }
 
   /**
-   * Lanes between `readFrom` and `head` that wait for nothing in the log. A lane below `readFrom` has to read the log by
-   * itself first.
+   * Returns lanes with cursors between `readFrom` and `head` that wait for no event in the log. A lane below
+   * `readFrom` must read the log itself first.
    */
   behind(readFrom: number, head: number): ReadonlyArray<Backlog> {
     return [...this.values()].filter(

@@ -1,4 +1,4 @@
-/** The size of the slices of an operator's change, and the slices of a move. */
+/** The slice sizes of operators' changes, and the slices of a move. */
 import type { Entry } from "../../event/Entry.ts"
 import type { Cursor } from "../Settlement.ts"
 import type { Backlog } from "./Backlog.ts"
@@ -6,12 +6,12 @@ import type { Ended } from "./OutcomeRecord.ts"
 import { type Reappended, toMove } from "./Reappended.ts"
 import type { Removal } from "./Removal.ts"
 
-/** Maximum dead letters, entries, and about the bytes of bodies of a slice. */
+/** The maximum of a slice: dead letters, entries, and about this many bytes of bodies. */
 export const slice = { letters: 64, entries: 256, bytes: 1024 * 1024 }
-/** Bytes of bodies that are read at a time, about. */
+/** Approximate bytes of bodies that are read at a time. */
 export const readBytes = 4 * 1024 * 1024
 
-/** How many of the first items make a slice: `most` of them, or about a slice's bytes, and at least one. */
+/** Returns how many of the first items form a slice: at most `most`, about a slice's bytes, and at least one. */
 export const firstOf = <A>(items: ReadonlyArray<A>, most: number, sizeOf: (item: A) => number): number => {
   let size = 0
   let count = 0
@@ -23,14 +23,14 @@ export const firstOf = <A>(items: ReadonlyArray<A>, most: number, sizeOf: (item:
   return count
 }
 
-/** An entry that is appended again, and its sequence before. */
+/** An entry that is appended again. `sequence` is its former one. */
 export interface Again extends Reappended {
   readonly sequence: number
 }
 
 /**
- * Takes what a lane waits for among `entries`, which follow its cursor, up to `end`, to append it again for `to`; and
- * the lane's cursor once that is done.
+ * Returns the entries to append again for the lane `to`, and the lane's cursor after that. They are the lane's
+ * undelivered events up to `end` among `entries`, which follow its cursor.
  */
 export const moveSlice = (
   entries: ReadonlyArray<Entry>,
@@ -53,7 +53,7 @@ export const moveSlice = (
   return { again, cursor: { sequence: last, settled: source.cursor.settled.filter(([, to]) => to > last) } }
 }
 
-/** Records that entries went from one lane to another. */
+/** Returns records of entries that moved from one lane to another. */
 export const moved = (
   again: ReadonlyArray<Again>,
   first: number,

@@ -1,4 +1,4 @@
-/** The events that the next commit writes: one row, one fsync, one promise for all who wait. */
+/** The events of the next commit. They share one row, one fsync, and one promise for all callers. */
 import type { Entry } from "../../event/Entry.ts"
 import type { Event } from "../../event/Event.ts"
 import type { AppendExit } from "../Journal.ts"
@@ -6,16 +6,16 @@ import type { DuplicateKey } from "./DuplicateKey.ts"
 import { Origin, Writer } from "./Record.ts"
 import { keyWidth, putKey } from "./RowKeys.ts"
 
-/** A commit takes at most this much; a body above it goes alone. */
+/** Maximum bytes of a commit. A larger body is committed alone. */
 const maxBytes = 1024 * 1024
-/** A row of a log holds at most so many events. */
+/** Maximum events in a row of the log. */
 export const maxEvents = 512
 
-/** A batch, which is filled again after each commit. */
+/** A batch, which is reused after each commit. */
 export class CommitBatch {
   first = 1
   readonly entries: Array<Entry> = []
-  /** Lanes that nobody has opened yet: this commit inserts them. */
+  /** Lanes that don't exist yet: this commit inserts them. */
   readonly newLanes: Array<string> = []
   receivedFrom = Number.POSITIVE_INFINITY
   receivedTo = 0
@@ -68,7 +68,7 @@ export class CommitBatch {
     return this.#writer.bytes()
   }
 
-  /** The promise that all events of this batch share. */
+  /** The promise that the callers of this batch share. */
   get promise(): Promise<AppendExit> {
     this.#shared ??= new Promise((resolve) => this.onDone(resolve))
     return this.#shared
@@ -78,7 +78,7 @@ export class CommitBatch {
     this.#waiters.push(waiter)
   }
 
-  /** Answers all who wait, and starts the next batch at `first`. */
+  /** Resolves all callers, and starts the next batch at `first`. */
   finish(exit: AppendExit, first: number): void {
     const waiters = this.#waiters
     this.#waiters = []
@@ -99,7 +99,7 @@ export class CommitBatch {
   }
 
   #routeOf(sinks: ReadonlyArray<string>): number {
-    // The router gives the same array for the same type, so mostly this is one comparison.
+    // The router returns the same array for the same type, so mostly this is one comparison.
     if (sinks === this.#lastSinks) return this.#lastRoute
     const text = JSON.stringify(sinks)
     let route = this.#distinct.get(text)

@@ -1,28 +1,25 @@
 /**
- * Decides when to commit. Three turns of the event loop let a batch grow to what
- * is in flight. A commit costs nearly the same for one event as for fifty, so a
- * small batch right after a commit waits for more, a few milliseconds at most;
- * but not where events come one by one, each after the answer to the one before.
+ * Decides when to commit. During three turns of the event loop, a batch collects the events in flight. A commit
+ * costs nearly the same for one event as for fifty. So a small batch that follows a commit waits a few
+ * milliseconds for more events, unless events arrive one by one, each after the answer to the one before.
  */
 
-/** How commits are timed. */
 export interface Timing {
-  /** A smaller batch waits for more events, */
+  /** A batch with fewer events waits for more. */
   readonly enough: number
-  /** until so many milliseconds after the last commit. */
+  /** How long it waits after the last commit, in milliseconds. */
   readonly gap: number
 }
 
 const onDisk: Timing = { enough: 32, gap: 3 }
-/** After a commit of so few events they come one by one. */
+/** After a commit of at most this many events, events arrive one by one. */
 const oneByOne = 2
 /** A settlement waits this long for a batch to share its fsync with, in milliseconds. */
 const settleDelay = 5
 
-/** Calls `flush` when it is time; `open` counts the events of the open batch. */
+/** Calls `flush` when it is time to commit. `open` counts the events of the open batch. */
 export class CommitScheduler {
   readonly #flush: () => void
-  /** Events in the open batch. */
   readonly #open: () => number
   readonly #timing: Timing
   #scheduled = false
@@ -37,19 +34,19 @@ export class CommitScheduler {
     this.#timing = timing
   }
 
-  /** An event was added to the open batch. */
+  /** Call it after an event was added to the open batch. */
   joined(): void {
     if (this.#scheduled) return
     this.#scheduled = true
     setImmediate(() => setImmediate(() => setImmediate(this.#turn)))
   }
 
-  /** A settlement waits for a commit. */
+  /** Call it when a settlement waits for a commit. */
   settling(): void {
     this.#settling ??= setTimeout(this.#flush, settleDelay)
   }
 
-  /** The open batch is being committed. */
+  /** Call it when the open batch is being committed. */
   flushed(): void {
     this.#scheduled = false
     clearTimeout(this.#waiting)
@@ -57,7 +54,7 @@ export class CommitScheduler {
     this.#settling = undefined
   }
 
-  /** A commit of so many events has ended at `now`, in monotonic milliseconds. */
+  /** Records that a commit of `events` events ended at `now`, in monotonic milliseconds. */
   committed(events: number, now: number): void {
     this.#committedAt = now
     this.#committedEvents = events

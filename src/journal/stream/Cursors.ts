@@ -1,19 +1,18 @@
 /**
- * When a cursor may pass an event, and what becomes of the event then.
+ * The rules for when a cursor may pass an event, and how the event is stored then.
  *
- * **Guarantee.** The transaction that moves a cursor past an event that was not
- * delivered stores the event as a retry or a dead letter. One that can't be read
- * is reported as lost. A cursor never moves back.
+ * **Guarantee.** If a cursor passes an event that wasn't delivered, the same transaction stores the event as a
+ * retry or a dead letter. An event that can't be read is reported as lost. A cursor never moves back.
  */
 import type { Entry } from "../../event/Entry.ts"
 import { type Attempt, type Cursor, keptAttempts, type RetryChange, type Settlement } from "../Settlement.ts"
 import type { Ended } from "./OutcomeRecord.ts"
 
-/** Whether a lane with this cursor has settled a sequence, if it is routed to it. */
+/** Reports whether a lane with this cursor has settled a sequence, if it is routed to the lane. */
 export const isPassed = ({ sequence, settled }: Cursor, at: number): boolean =>
   at <= sequence || settled.some(([from, to]) => from <= at && at <= to)
 
-/** The cursor once one more sequence above it is settled. */
+/** Returns the cursor after one more sequence above it is settled. */
 export const settledAt = (cursor: Cursor, at: number): Cursor => {
   if (isPassed(cursor, at)) return cursor
   const isBeside = ([from, to]: readonly [number, number]) => to === at - 1 || from === at + 1
@@ -25,27 +24,25 @@ export const settledAt = (cursor: Cursor, at: number): Cursor => {
   return { ...cursor, sequence: first[1], settled: settled.slice(1) }
 }
 
-/** The later of two cursors of a lane: what was settled stays settled. */
+/** Returns the later of two cursors of a lane: a settled event stays settled. */
 export const later = (before: Cursor | undefined, cursor: Cursor): Cursor =>
   before !== undefined && cursor.sequence < before.sequence ? before : cursor
 
-/** A retry as the journal has it before a settlement. */
+/** The stored retry of an event before a settlement. */
 export interface KeptRetry {
   readonly attempts: ReadonlyArray<Attempt>
-  /** Decodes its record; `undefined` where that is damaged. */
+  /** Decodes the event's record. Returns `undefined` if it is damaged. */
   readonly entry: () => Entry | undefined
 }
 
-/** A retry to store. */
 export interface RetryToPut {
   readonly lane: string
   readonly change: RetryChange
   readonly attempts: ReadonlyArray<Attempt>
-  /** Given when the journal has no record of the event yet. */
+  /** Present if the journal has no record of the event yet. */
   readonly entry?: Entry | undefined
 }
 
-/** A dead letter to store. */
 export interface LetterToPut {
   readonly lane: string
   /** Epoch milliseconds. */
@@ -54,18 +51,18 @@ export interface LetterToPut {
   readonly entry: Entry
 }
 
-/** The rows that a settlement writes and deletes, besides the cursor and the delivered ranges. */
+/** The rows that a settlement writes and deletes, in addition to the cursor and the delivered ranges. */
 export interface SettlementRows {
   readonly retries: ReadonlyArray<RetryToPut>
   readonly letters: ReadonlyArray<LetterToPut>
-  /** Sequences whose retries end, whether the journal has one or not. */
+  /** Sequences whose retries end, whether they are stored or not. */
   readonly ends: ReadonlyArray<number>
   /** Sequences of events that can't be read. */
   readonly lost: ReadonlyArray<number>
   readonly late: ReadonlyArray<Ended>
 }
 
-/** Works out a settlement's rows. `keptOf` finds the lane's retry of a sequence, `find` an entry of the log. */
+/** Returns a settlement's rows. `keptOf` returns the lane's retry of a sequence, and `find` an entry of the log. */
 export const rowsOf = (
   { lane, retry, endRetry, deadLetter, late }: Settlement,
   keptOf: (sequence: number) => KeptRetry | undefined,

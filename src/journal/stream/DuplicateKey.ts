@@ -1,17 +1,17 @@
 /**
- * Two deliveries are duplicates if they agree in this: 64 bits of webhook name and event id, or
- * of the body where there is no id, and a checksum of the body.
+ * The key that two deliveries share if they are duplicates. It is a 64-bit hash and a checksum of the body. The
+ * hash covers the webhook's name and the event id, or the body if there is no id.
  *
- * **Gotcha.** The hashes lie in the journal, so the function that makes them
- * can't change without a migration. What can't be routed has keys of its own:
- * sent again after the config has changed, it is new.
+ * **Gotcha.** The hashes are stored in the journal, so the hash function can't change without a migration.
+ * Deliveries that can't be routed have keys of their own: if one is sent again after the config has changed, it
+ * counts as new.
  */
 import { createHash } from "node:crypto"
 import type { Entry } from "../../event/Entry.ts"
 import type { Event } from "../../event/Event.ts"
 import { bodyChecksum } from "./Record.ts"
 
-/** Bytes of a key that is kept beside a copied record: both hashes and the body's checksum. */
+/** Bytes of the key that is stored next to a copied record: both hashes and the body's checksum. */
 const width = 12
 
 /** Two 32-bit multiplicative hashes over webhook name and id, mixed at the end. */
@@ -54,7 +54,7 @@ export const keyOf = (event: Event): DuplicateKey => {
   return { hi: hash.keyHi, lo: hash.keyLo, bodyCrc: bodyChecksum(event) }
 }
 
-/** The key to keep next to the copied record of an entry; none of a replay, which is no delivery. */
+/** Encodes the key to store next to an entry's copied record. A replay has none, because it isn't a delivery. */
 export const encodeKey = ({ event, replayed }: Entry): Uint8Array | null => {
   if (replayed) return null
   const { hi, lo, bodyCrc } = keyOf(event)
@@ -63,7 +63,7 @@ export const encodeKey = ({ event, replayed }: Entry): Uint8Array | null => {
   return bytes
 }
 
-/** Reads such a key; `undefined` when there is none. */
+/** Decodes such a key, or returns `undefined` if there is none. */
 export const decodeKey = (value: unknown): DuplicateKey | undefined => {
   if (!(value instanceof Uint8Array) || value.length !== width) return undefined
   const bytes = Buffer.from(value.buffer, value.byteOffset, width)

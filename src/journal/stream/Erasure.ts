@@ -1,10 +1,8 @@
 /**
- * How an event is erased: its record is replaced by one with the same facts and
- * without its body, its signature and its trace.
+ * Erases events. An event's record is replaced by a record of the same facts without body, signature and trace.
  *
- * **Guarantee.** The new record keeps what duplicates, order and outcomes need,
- * and its checksums hold, so every reader takes it as any other. No lane sends
- * an erased event.
+ * **Guarantee.** The new record keeps the fields that duplicates, order and outcomes need. Its checksums are
+ * valid, so every reader can read it. No lane sends an erased event.
  */
 import type { Entry } from "../../event/Entry.ts"
 import type { Event } from "../../event/Event.ts"
@@ -15,7 +13,7 @@ import type { Attempt } from "../Settlement.ts"
 import { keyOf } from "./DuplicateKey.ts"
 import { decodeStored, encode, splitRow } from "./Record.ts"
 
-/** Events that one transaction erases at most: each may rewrite a row of a megabyte. */
+/** Maximum events that one transaction erases, because each may rewrite a row of a megabyte. */
 export const erasedAtOnce = 64
 
 const nothing = new Uint8Array()
@@ -23,17 +21,17 @@ const nowhere: ReadonlyArray<string> = []
 
 type Undelivered = ErasedEvents["undelivered"]
 
-/** An erasure's decision on some events. */
+/** The decision about each event of an erasure. */
 export interface ErasureChoice {
   /** The events to erase. */
   readonly wanted: ReadonlyArray<number>
-  /** Events among them that lanes have yet to deliver, which end there first. */
+  /** Events to erase that lanes have not delivered yet. They end at those lanes first. */
   readonly givenUp: Undelivered
-  /** Events that stay, because lanes have yet to deliver them. */
+  /** Events to leave unchanged, because lanes have not delivered them yet. */
   readonly left: Undelivered
 }
 
-/** Decides which events are erased, given the lanes that have yet to deliver each. */
+/** Decides which events are erased. It takes the lanes that have not delivered each event yet. */
 export const chooseErased = (
   sequences: ReadonlyArray<number>,
   waitingFor: (sequence: number) => ReadonlyArray<string>,
@@ -47,26 +45,29 @@ export const chooseErased = (
   return { wanted: sequences.filter((sequence) => !isLeft.has(sequence)), givenUp: [], left: waiting }
 }
 
-/** The result of an erasure. An event that was a retry alone, because the log was pruned of it, is gone with that. */
+/**
+ * Returns the result of an erasure. If the log was pruned of an event and only a retry held it, ending the
+ * retry has erased it.
+ */
 export const resultOf = ({ wanted, givenUp, left }: ErasureChoice, found: ReadonlySet<number>): ErasedEvents => {
   const isGone = new Set(givenUp.map(({ sequence }) => sequence))
   return { erased: wanted.filter((sequence) => found.has(sequence) || isGone.has(sequence)), undelivered: left }
 }
 
-/** Places of copies that no journal reaches. */
+/** Copies that no journal can reach. */
 export const elsewhere: ReadonlyArray<string> = [
   "backups, salvaged events, copies that were not finished (`….copying`), and journals that were moved aside or copied: delete them",
   "what sinks have received, and the logs of other systems",
 ]
 
-/** The event without what may hold personal data; one that was erased before stays as it is. */
+/** Returns the event without fields that may hold personal data. An erased event is returned unchanged. */
 export const erasedEvent = (event: Event, at: EpochMillis): Event => {
   if (event.erased !== undefined) return event
   const { hi, lo, bodyCrc } = keyOf(event)
   const { trace: _, problem, ...facts } = event
   return {
     ...facts,
-    // Why it is in quarantine may quote the body.
+    // The reason for the quarantine may quote the body.
     ...(problem !== undefined && { problem: "it was erased" }),
     signature: "",
     body: nothing,
@@ -74,11 +75,11 @@ export const erasedEvent = (event: Event, at: EpochMillis): Event => {
   }
 }
 
-/** An entry as lanes read it: one that was erased goes to no sink. */
+/** Returns the entry for lanes: an erased one goes to no sink. */
 export const sendable = (entry: Entry): Entry =>
   entry.event.erased === undefined ? entry : { ...entry, sinks: nowhere }
 
-/** The record of an erased event; `undefined` when it can't be read, or was erased before. */
+/** Returns the record of the erased event, or `undefined` if it can't be read or was erased before. */
 export const erasedRecord = (record: Uint8Array, sequence: number, at: EpochMillis): Uint8Array | undefined => {
   const stored = decodeStored(record, sequence)
   if (stored === undefined || stored.entry.event.erased !== undefined) return undefined
@@ -86,7 +87,10 @@ export const erasedRecord = (record: Uint8Array, sequence: number, at: EpochMill
   return encode({ ...entry, event: erasedEvent(entry.event, at) }, origin).slice()
 }
 
-/** A row of the log in which some events are erased; all other records stay byte for byte, also those that can't be read. */
+/**
+ * Returns a row of the log in which some events are erased. All other records are unchanged byte for byte,
+ * including unreadable ones.
+ */
 export const erasedRow = (
   row: Uint8Array,
   first: number,
@@ -101,6 +105,6 @@ export const erasedRow = (
     }),
   )
 
-/** Attempts without what receivers answered, which may repeat the body. */
+/** Returns the attempts without the receivers' answers, which may repeat the body. */
 export const withoutAnswers = (attempts: ReadonlyArray<Attempt>): ReadonlyArray<Attempt> =>
   attempts.map(({ answer: _, message, ...attempt }) => ({ ...attempt, message: unquoted(message) }))

@@ -1,17 +1,17 @@
-/** Wakes callers that wait for events of a log: some for any event, and each lane for its own. */
+/** Wakes callers that wait for events of a log. Some wait for any event, and each lane waits for its own events. */
 import type { Backlog } from "./Backlog.ts"
 import type { RecentEntries } from "./RecentEntries.ts"
 
 type Wake = () => void
 
-/** The parts of a log that waiting for its events needs. */
+/** The parts of a log that waiting requires. */
 export interface WaitedLog {
   /** The highest sequence that is durable. */
   readonly end: () => number
-  /** The backlogs are exact above this sequence. Up to it a lane reads the log to find its events. */
+  /** The backlogs are exact above this sequence. Up to it, a lane must read the log to find its events. */
   readonly readFrom: () => number
   readonly backlogs: ReadonlyMap<string, Backlog>
-  /** Learns which lanes wait, and which will read. */
+  /** Records which lanes wait, and which will read. */
   readonly recent: () => Pick<RecentEntries, "waits" | "wants">
 }
 
@@ -26,8 +26,8 @@ export class HeadWaiters {
   }
 
   /**
-   * Calls `reached` as soon as `Log.awaitBeyond` is to return, at once or later. The result cancels the wait; it is
-   * `undefined` if `reached` was called.
+   * Calls `reached` when `Log.awaitBeyond` must return, immediately or later. Returns a function that cancels
+   * the wait, or `undefined` if `reached` was already called.
    */
   awaitBeyond(after: number, lane: string | undefined, reached: (through: number) => void): (() => void) | undefined {
     const { end, readFrom, backlogs, recent } = this.#log
@@ -66,7 +66,7 @@ export class HeadWaiters {
     }
   }
 
-  /** Events up to the end were committed, and routed to these lanes. */
+  /** Call it after events up to the end were committed and routed to these lanes. */
   reached(lanes: Iterable<string>): void {
     const end = this.#log.end()
     for (const waiter of this.#waiters) {

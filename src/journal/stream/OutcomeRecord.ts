@@ -1,22 +1,23 @@
 /**
- * How events ended at a lane, in a few bytes: what was delivered by its first
- * attempt, as ranges. A row has those of one lane among {@link span} sequences;
- * what is settled later is appended to it. The rest is told event by event
- * ({@link Ended}).
+ * How events ended at a lane, in few bytes. Events delivered by their first attempt are stored as ranges. A row
+ * has the ranges of one lane among {@link span} sequences, and later settlements append to it. All other ends
+ * are stored one by one ({@link Ended}).
  *
- * A range takes 5 bytes, and the first of a settlement 10: its first sequence
- * within the row, with a bit that says whether a time follows or how much later
- * it ended than the one before; how many sequences; how long the attempt took;
- * and the answer's code.
+ * A range takes 5 bytes, and the first of a settlement 10. Its fields are:
+ * - its first sequence within the row, and a bit that says whether a time follows
+ * - the time, or how much later it ended than the range before
+ * - the number of sequences
+ * - the duration of the attempt
+ * - the answer's code
  */
 import type { CopyLink, DeliveryState, DeliveryStatus } from "../EventQuery.ts"
 import { type Attempt, attemptsOf, type DeliveredRange, type Delivery } from "../Settlement.ts"
 
-/** Sequences of a row: a byte holds one and a bit. */
+/** Sequences in a row. A byte holds one and a bit. */
 export const span = 128
 const timeFollows = 128
 
-/** The row of outcomes that a sequence is in. */
+/** Returns the row of outcomes for a sequence. */
 export const bucketOf = (sequence: number): number => Math.floor(sequence / span)
 
 const put = (bytes: Array<number>, value: number): void => {
@@ -25,10 +26,10 @@ const put = (bytes: Array<number>, value: number): void => {
   bytes.push(rest)
 }
 
-/** A code that is kept is above this, so that 200 takes a byte; 0 is none. Those below end no event. */
+/** Stored codes are relative to this number, so that 200 takes one byte; 0 means no code. Lower codes end no event. */
 const codeBase = 199
 
-/** A settlement's ranges as what is appended to rows, by bucket. */
+/** Encodes a settlement's ranges as bytes to append to rows, by bucket. */
 export const encodeRanges = (ranges: ReadonlyArray<DeliveredRange>): ReadonlyMap<number, Uint8Array> => {
   const rows = new Map<number, { readonly bytes: Array<number>; at: number }>()
   for (const { from, to, at, took, code = 0 } of ranges) {
@@ -51,7 +52,7 @@ export const encodeRanges = (ranges: ReadonlyArray<DeliveredRange>): ReadonlyMap
   return new Map([...rows].map(([bucket, { bytes }]) => [bucket, Uint8Array.from(bytes)]))
 }
 
-/** The newest that a row says of a sequence, without what the disk has cut short. */
+/** Returns the newest delivery of a sequence in a row. Ignores a range that the disk has cut short. */
 export const findDelivery = (bytes: Uint8Array, sequence: number): Delivery | undefined => {
   const wanted = sequence % span
   let found: Delivery | undefined
@@ -79,15 +80,15 @@ export const findDelivery = (bytes: Uint8Array, sequence: number): Delivery | un
   return found
 }
 
-/** Why and when an event ended at a lane, where that is more than one delivered attempt; or that it was appended again. */
+/** Why and when an event ended at a lane, if it took more than one delivered attempt; or that it was appended again. */
 export interface Ended {
   readonly sequence: number
   /** The lane; empty for a copy that was made for any sinks. */
   readonly lane: string
   readonly at: number
   /**
-   * `laneRemoved` holds up to `last`. Two of them end nothing. `copied`: an event that had ended, or not, was replayed.
-   * `returned`: a dead letter was replayed, and waits for its lane again.
+   * `laneRemoved` covers all events up to `last`. Two outcomes end nothing. `copied`: an event was replayed,
+   * whether it had ended or not. `returned`: a dead letter was replayed, and waits for its lane again.
    */
   readonly outcome:
     | Extract<DeliveryState, "delivered" | "dropped" | "replayed" | "moved" | "laneRemoved">
@@ -98,7 +99,7 @@ export interface Ended {
   readonly note: EndedNote
 }
 
-/** The details of an end: times in epoch milliseconds, `took` in milliseconds. */
+/** The details of an end. Times are epoch milliseconds; `took` is in milliseconds. */
 export interface EndedNote {
   readonly by?: string
   readonly to?: string
@@ -111,7 +112,10 @@ export interface EndedNote {
 
 const endsNothing: ReadonlySet<Ended["outcome"]> = new Set(["copied", "returned"])
 
-/** The replays of an event while it was a dead letter of a lane. `ended` are the lane's records of it. */
+/**
+ * Returns the replays of an event while it was a dead letter of a lane. `ended` are the lane's records of the
+ * event.
+ */
 export const replaysOf = (ended: ReadonlyArray<Ended>): Pick<DeliveryStatus, "replays"> => {
   const replays = ended
     .filter(({ outcome }) => outcome === "returned")
@@ -119,7 +123,7 @@ export const replaysOf = (ended: ReadonlyArray<Ended>): Pick<DeliveryStatus, "re
   return replays.length === 0 ? {} : { replays }
 }
 
-/** The state at a lane that holds nothing of an event any more. */
+/** Returns the state at a lane that no longer holds the event. */
 export const endedStatus = (
   sink: string,
   lane: { readonly exists: boolean; readonly isPassed: boolean },
@@ -141,13 +145,13 @@ export const endedStatus = (
   }
   if (lane.exists && !lane.isPassed) return { sink, outcome: "pending", attempts: [] }
   if (delivery !== undefined) return { sink, outcome: "delivered", tries: 1, ...delivery, attempts: [] }
-  // Also where there is a lane of that name again: it begins behind what the removed one held.
+  // This also applies if a lane of that name exists again: it begins after the events of the removed one.
   const removed = ended.findLast(({ outcome }) => outcome === "laneRemoved")
   if (removed === undefined) return { sink, outcome: lane.exists ? "unrecorded" : "laneRemoved", attempts: [] }
   return { sink, outcome: "laneRemoved", at: removed.at, ...removed.note, attempts: [] }
 }
 
-/** The original of a copy, and the copies of an event, from what ended at any lane. */
+/** Returns an event's original and its copies, from its ends at any lane. */
 export const linksOf = (
   sequence: number,
   ended: ReadonlyArray<Ended>,

@@ -1,4 +1,4 @@
-/** An event that is appended again, and the answer to one that had come before. */
+/** An event that is appended again, and the answer to a duplicate. */
 import { Exit } from "effect"
 import type { Entry } from "../../event/Entry.ts"
 import type { Event } from "../../event/Event.ts"
@@ -10,11 +10,14 @@ export interface Reappended {
   readonly sinks: ReadonlyArray<string>
 }
 
-/** An event that goes to another lane keeps its idempotency key: that of a replay names the sequence of the replay. */
+/**
+ * Keeps the idempotency key of an event that moves to another lane. A replay's key names the sequence of the
+ * replay.
+ */
 export const toMove = ({ sequence, event, replayed }: Entry): Event =>
   replayed ? { ...event, replay: event.replay ?? sequence } : event
 
-/** An event that is replayed gets an idempotency key of its own. */
+/** Gives a replayed event a new idempotency key. */
 export const toReplay = (event: Event): Event => {
   const { replay, ...own } = event
   return replay === undefined ? event : own
@@ -22,8 +25,8 @@ export const toReplay = (event: Event): Event => {
 
 /** The answer to a delivery that was stored before. */
 export const duplicate: AppendExit = Exit.succeed("duplicate")
-/** The answer to a delivery whose equal waits for the commit that ended so. */
+/** The answer to a delivery that is the same as one in a commit that ended with `exit`. */
 export const asDuplicate = (exit: AppendExit): AppendExit => (Exit.isSuccess(exit) ? duplicate : exit)
 
-/** The new sequence of each entry; none where it was received again since. */
+/** The new sequence of each entry, or `undefined` if the entry was received again since. */
 export type Copies = ReadonlyArray<number | undefined>

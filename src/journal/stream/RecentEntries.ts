@@ -1,34 +1,37 @@
 /**
- * The newest entries of the log, in memory, so that lanes that keep up never
- * touch the disk. What all of those have read leaves at once: what is kept longer
- * outlives a collection of new garbage, and only a full one finds it then. Bounded
- * by bytes and by count for a lane that falls behind; the oldest leave first.
- * While every lane is further behind than that count nothing is kept: it would
- * leave unread. A lane that waits for its next event reads none of these until then.
+ * The newest entries of the log, in memory, so that lanes that keep up never read the disk.
+ *
+ * An entry leaves as soon as all lanes that keep up have read it: an entry that is kept longer outlives
+ * collections of new garbage, and only a full collection frees it. Bytes and count are limited for lanes that
+ * fall behind; the oldest entries leave first. While every lane is behind by more than that count, nothing is
+ * kept, because it would leave unread. A lane that waits for its next event reads no entries until then.
  */
 import type { Entry } from "../../event/Entry.ts"
 
-/** Few: old garbage is expensive to collect, and a lane that keeps up reads what is a few milliseconds old. */
+/**
+ * Small, because old garbage is expensive to collect, and lanes that keep up read entries that are a few
+ * milliseconds old.
+ */
 const max = { bytes: 4 * 1024 * 1024, entries: 4096 }
-/** About the memory that an entry takes. */
+/** Approximate memory of an entry. */
 const sizeOf = ({ event }: Entry): number => event.body.length + 512
 
 /** The newest entries of one log. */
 export class RecentEntries {
-  /** Always this array: one that was replaced would keep what it held until a full collection. */
+  /** Always the same array: a replaced one would keep its entries in memory until a full collection. */
   readonly #entries: Array<Entry> = []
   #bytes = 0
-  /** Up to where each reader has read; not of those that wait. */
+  /** The position of each reader, without those that wait. */
   readonly #positions = new Map<string, number>()
-  /** Before the first read nobody knows who will read. */
+  /** Before the first read the readers aren't known. */
   #hasReaders = false
 
-  /** The lowest sequence it holds; infinite when it is empty. */
+  /** The lowest sequence, or infinity if there are no entries. */
   get first(): number {
     return this.#entries[0]?.sequence ?? Number.POSITIVE_INFINITY
   }
 
-  /** Takes what was committed: sequences follow on from each other without gaps. */
+  /** Adds committed entries. Their sequences must have no gaps. */
   push(entries: ReadonlyArray<Entry>): void {
     if (!this.#isInReach(entries.at(-1)?.sequence ?? 0)) {
       this.#dropOldest(this.#entries.length)
@@ -52,7 +55,7 @@ export class RecentEntries {
     return sequence < this.first ? undefined : this.#entries[sequence - this.first]
   }
 
-  /** Replaces an entry, if it is here. */
+  /** Replaces an entry if it is in memory. */
   replace(sequence: number, by: (entry: Entry) => Entry): void {
     const index = sequence - this.first
     const entry = index >= 0 ? this.#entries[index] : undefined
@@ -62,16 +65,16 @@ export class RecentEntries {
     this.#bytes += sizeOf(replaced) - sizeOf(entry)
   }
 
-  /** Entries above `after`, at most `limit`; only to be asked when `after + 1 >= first`. */
+  /** Returns at most `limit` entries above `after`. Only valid if `after + 1 >= first`. */
   read(after: number, limit: number, reader?: string): ReadonlyArray<Entry> {
     const from = after + 1 - this.first
     return this.taken(this.#entries.slice(from, from + limit), reader)
   }
 
   /**
-   * A reader has taken these, from here or from the disk: drops what every reader
-   * has that keeps up. One that is behind the first entry reads from the disk, and
-   * waits for nothing here.
+   * Records that a reader has read these entries, from memory or from the disk. Drops entries that all readers
+   * that keep up have read. A reader behind the first entry reads from the disk, and nothing here is kept for
+   * it.
    */
   taken(entries: ReadonlyArray<Entry>, reader: string | undefined): ReadonlyArray<Entry> {
     const last = entries.at(-1)
@@ -83,13 +86,13 @@ export class RecentEntries {
     return entries
   }
 
-  /** A reader waits for an event that is not here yet. */
+  /** Records that a reader waits for an event that isn't here yet. */
   waits(reader: string): void {
     this.#hasReaders = true
     this.#positions.delete(reader)
   }
 
-  /** A reader will read the events above `after`. */
+  /** Records that a reader will read the events above `after`. */
   wants(reader: string, after: number): void {
     this.#hasReaders = true
     this.#positions.set(reader, after)
@@ -100,7 +103,7 @@ export class RecentEntries {
     if (this.#hasReaders && this.#positions.size === 0) this.#dropOldest(this.#entries.length)
   }
 
-  /** Whether a reader is near enough to come to this entry before it leaves, or waits for one. */
+  /** Reports whether a reader waits for an event, or is close enough to read this entry before it leaves. */
   #isInReach(sequence: number): boolean {
     for (const position of this.#positions.values()) if (sequence - position <= max.entries) return true
     return this.#positions.size === 0

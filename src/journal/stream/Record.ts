@@ -1,13 +1,13 @@
 /**
- * How events lie in a row of the log: framed records, one after the other.
+ * The format of events in a row of the log: framed records, one after the other.
  *
- * A record is four little-endian u32 (checksum of what follows up to the body,
- * length of header and body, checksum of the body, length of the header), a
- * small JSON header, and the signed bytes as they came. Each record names its
- * own sequence, so a stale or swapped page can't pass for another one.
+ * A record is four little-endian u32, a small JSON header, and the signed bytes as they arrived. The four
+ * numbers are a checksum of everything after it up to the body, the length of header and body, a checksum of
+ * the body, and the length of the header. Each record names its own sequence, so a stale or swapped page can't
+ * pass for another one.
  *
- * **Guarantee.** What decodes is bit for bit what was written; anything else is
- * reported as damaged and never returned.
+ * **Guarantee.** A record that decodes is bit for bit as it was written. Anything else is reported as damaged
+ * and never returned.
  */
 import { crc32 } from "node:zlib"
 import type { Entry } from "../../event/Entry.ts"
@@ -15,10 +15,10 @@ import type { Erased, Event } from "../../event/Event.ts"
 
 /** How an entry came into the log. */
 export const Origin = { delivered: 0, replayed: 1, moved: 2 } as const
-/** The number that a record has. */
+/** The number of an origin in a record. */
 export type Origin = (typeof Origin)[keyof typeof Origin]
 
-/** An entry with what only the journal needs to know of it. */
+/** An entry with further fields that only the journal needs. */
 export interface Stored {
   readonly entry: Entry
   readonly origin: Origin
@@ -36,7 +36,8 @@ type Header = [
   signature: string,
   secret: string,
   sinks: ReadonlyArray<string>,
-  // From here on only what there is: the record of most events ends above, of others behind the last that they have.
+  // Optional fields. The header of most events ends above; otherwise it ends after the last field that the
+  // event has.
   problem?: string | null,
   traceparent?: string,
   tracestate?: string,
@@ -46,10 +47,10 @@ type Header = [
 ]
 
 const usualLength = 11
-/** From this length on, texts that are not there stand as empty ones. */
+/** If the header has this length or more, empty strings stand for missing ones. */
 const filledLength = 15
 
-/** Few events have these. */
+/** Reads the optional fields, which few events have. */
 const rare = (header: Header): Pick<Event, "problem" | "trace" | "altered" | "replay" | "erased"> => {
   const [, , , , , , , , , , , problem, traceparent, tracestate, altered, replay, erased] = header
   const isFilled = header.length >= filledLength
@@ -65,10 +66,10 @@ const rare = (header: Header): Pick<Event, "problem" | "trace" | "altered" | "re
 
 const frame = 16
 
-/** The CRC-32 of the signed bytes, also once they were erased. */
+/** Returns the CRC-32 of the signed bytes, even after they were erased. */
 export const bodyChecksum = (event: Event): number => event.erased?.key[2] ?? crc32(event.body)
 
-/** Collects records in one growing buffer, which it uses again after `clear`. */
+/** Collects records in one growing buffer, which is reused after `clear`. */
 export class Writer {
   #buffer = Buffer.allocUnsafe(64 * 1024)
   length = 0
@@ -103,7 +104,7 @@ export class Writer {
     const headerLength = buffer.write(header, start + frame)
     const end = start + frame + headerLength
     buffer.writeUInt32LE(headerLength + event.body.length, start + 4)
-    // The checksum that a record has is that of its bytes: none of an erased event.
+    // A record's checksum covers its own bytes, and an erased event has none.
     buffer.writeUInt32LE(event.erased === undefined ? bodyCrc : 0, start + 8)
     buffer.writeUInt32LE(headerLength, start + 12)
     buffer.writeUInt32LE(crc32(buffer.subarray(start + 4, end)), start)
@@ -111,7 +112,7 @@ export class Writer {
     this.length = end + event.body.length
   }
 
-  /** A view of what was written: valid until the next `add` or `clear`. */
+  /** Returns a view of the written bytes. It is valid until the next `add` or `clear`. */
   bytes(): Uint8Array {
     return this.#buffer.subarray(0, this.length)
   }
@@ -128,7 +129,7 @@ export class Writer {
   }
 }
 
-/** One record by itself, as retries and dead letters keep it. */
+/** Encodes a single record, as retries and dead letters store it. */
 export const encode = (
   entry: Entry,
   origin: Origin = entry.replayed ? Origin.replayed : Origin.delivered,
@@ -139,8 +140,8 @@ export const encode = (
 }
 
 /**
- * Decodes the record of `sequence`, or of any without one, at `offset`;
- * `undefined` when a bit of it is not as it was written.
+ * Decodes the record at `offset`. It must be of `sequence`, if one is given. Returns `undefined` if a bit of it
+ * differs from what was written.
  */
 const decodeAt = (bytes: Buffer, offset: number, sequence?: number): { stored: Stored; end: number } | undefined => {
   if (offset + frame > bytes.length) return undefined
@@ -173,10 +174,13 @@ const decodeAt = (bytes: Buffer, offset: number, sequence?: number): { stored: S
 const quote = 0x22
 const backslash = 0x5c
 
-/** FNV-1a over the bytes of a JSON text, from the one after its opening quote. A change needs another format of the index. */
+/**
+ * FNV-1a over the bytes of a JSON string, from the byte after its opening quote. A change requires another
+ * format of the index.
+ */
 class TextHash {
   hash = 0
-  /** The place of its closing quote is found. */
+  /** The position of its closing quote. */
   end = 0
 
   of(bytes: Uint8Array, from: number, limit: number): number {
@@ -192,7 +196,7 @@ class TextHash {
   }
 }
 
-/** The last of the numbers before the first text of a header: when the event was received. */
+/** Returns the last number before the first string of a header: the time when the event was received. */
 const numberBefore = (bytes: Uint8Array, from: number, limit: number): number => {
   let number = 0
   let last = 0
@@ -207,13 +211,13 @@ const numberBefore = (bytes: Uint8Array, from: number, limit: number): number =>
   return Number.isSafeInteger(last) ? last : 0
 }
 
-/** {@link indexFields} makes this of an id or an account. */
+/** Hashes an id or an account in the same way as {@link indexFields}. */
 export const hashOf = (text: string): number => {
   const bytes = Buffer.from(JSON.stringify(text))
   return new TextHash().of(bytes, 1, bytes.length)
 }
 
-/** An index needs this of an event: hashes of its first texts, and the texts of a kind that is new. */
+/** The fields of an event for the index: hashes of its first strings, and the strings of a new kind. */
 interface IndexFields {
   readonly id: number
   readonly type: number
@@ -221,14 +225,13 @@ interface IndexFields {
   readonly webhook: number
   /** Epoch milliseconds. */
   readonly receivedAt: number
-  /** `undefined` where they are damaged. */
+  /** Returns `undefined` if the strings are damaged. */
   readonly kind: () => readonly [type: string, webhook: string] | undefined
 }
 
 /**
- * Reads the fields of a row's events for the index, in a fraction of the time of
- * decoding. Damaged events may come out wrong or be left out, so a search decodes
- * what it finds. `visit` gets the same object each time.
+ * Reads the fields of a row's events for the index, much faster than decoding them. Damaged events may come out
+ * wrong or be left out, so a search decodes each event that it finds. `visit` gets the same object each time.
  */
 export const indexFields = (
   row: Uint8Array,
@@ -284,14 +287,14 @@ export const decodeOne = (row: Uint8Array, first: number, sequence: number): Sto
 
 const view = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 
-/** Decodes a record that stands by itself. */
+/** Decodes a single record. */
 export const decodeStored = (bytes: Uint8Array, sequence: number): Stored | undefined =>
   decodeAt(view(bytes), 0, sequence)?.stored
 
-/** A retry or dead letter is written likewise, without its origin. */
+/** Decodes a single record without its origin, as retries and dead letters are stored. */
 export const decode = (bytes: Uint8Array, sequence: number): Entry | undefined => decodeStored(bytes, sequence)?.entry
 
-/** The records of a row as they lie there, whether they can be read or not; what is behind the last stays with it. */
+/** Splits a row into its records, whether they can be read or not. Bytes behind the last record are kept with it. */
 export const splitRow = (row: Uint8Array, count: number): ReadonlyArray<Uint8Array> => {
   const bytes = view(row)
   const records: Array<Uint8Array> = []
@@ -309,11 +312,11 @@ export const splitRow = (row: Uint8Array, count: number): ReadonlyArray<Uint8Arr
 /** A row of the log, decoded. */
 export interface Decoded {
   readonly stored: ReadonlyArray<Stored>
-  /** Sequences whose bytes are not what was written. */
+  /** Sequences whose bytes differ from what was written. */
   readonly damaged: ReadonlyArray<number>
 }
 
-/** Decodes a row of the log. A damaged record is passed over as long as its length still leads to the next. */
+/** Decodes a row of the log. A damaged record is skipped if its length still leads to the next. */
 export const decodeRow = (bytes: Uint8Array, first: number, count: number): Decoded => {
   const buffer = view(bytes)
   const stored: Array<Stored> = []
@@ -326,14 +329,17 @@ export const decodeRow = (bytes: Uint8Array, first: number, count: number): Deco
       offset = record.end
     } else {
       damaged.push(sequence)
-      // Past the end nothing decodes, so a wrong length ends the row's readable part by itself.
+      // Past the end nothing decodes, so after a wrong length the rest of the row is unreadable.
       offset += offset + frame <= buffer.length ? frame + buffer.readUInt32LE(offset + 4) : 0
     }
   }
   return { stored, damaged }
 }
 
-/** The sound records that lie in `bytes` one after the other, whichever they are: for what was found outside of its table. */
+/**
+ * Decodes all sound records in `bytes`, whatever their sequences. It is for bytes that were found outside their
+ * table.
+ */
 export const decodeAll = (bytes: Uint8Array): ReadonlyArray<Entry> => {
   const buffer = view(bytes)
   const entries: Array<Entry> = []

@@ -1,8 +1,10 @@
-/** When something leaves a lane, and who asked for it: recorded with what is dropped, replayed or moved. */
+/**
+ * When an event leaves a lane, and which operator asked for it. It is recorded for events that are dropped,
+ * replayed or moved.
+ */
 import { Clock, Effect } from "effect"
 import { Operator } from "../Operator.ts"
 
-/** The facts of a removal that are recorded. */
 export interface Removal {
   /** Epoch milliseconds. */
   readonly at: number
@@ -10,7 +12,7 @@ export interface Removal {
   readonly by: string
 }
 
-/** A removal now, by the {@link Operator}. */
+/** A removal at this moment, by the {@link Operator}. */
 export const removal: Effect.Effect<Removal> = Effect.gen(function* () {
   return { at: yield* Clock.currentTimeMillis, by: yield* Operator }
 })

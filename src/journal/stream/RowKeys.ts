@@ -1,12 +1,15 @@
-/** The keys of a row's events, 16 bytes each: both hashes and the body's checksum of the duplicate key, and the route. */
+/**
+ * The keys of a row's events, 16 bytes each: the duplicate key with both hashes and the body's checksum, and
+ * the route.
+ */
 import type { DuplicateKey } from "./DuplicateKey.ts"
 
 /** Bytes of an event's key. */
 export const keyWidth = 16
-/** Set in the route of an entry that is not a delivery: it is no part of the duplicates. */
+/** Set in the route of an entry that isn't a delivery and so doesn't count as a duplicate. */
 const notDelivered = 0x80000000
 
-/** The key of an event, as a row has it. */
+/** The key of an event in a row. */
 export interface RowKey extends DuplicateKey {
   /** The index of the event's sinks in the row's routes. */
   readonly route: number
@@ -28,7 +31,7 @@ export const putKey = (
   keys.writeUInt32LE((route | (isDelivery ? 0 : notDelivered)) >>> 0, at + 12)
 }
 
-/** Reads the key of the event at `index` of a row; `undefined` where the keys were cut short. */
+/** Reads the key of the event at `index` of a row. Returns `undefined` if the keys are cut short. */
 export const keyAt = (keys: Buffer, index: number): RowKey | undefined => {
   const at = index * keyWidth
   if (at + keyWidth > keys.length) return undefined

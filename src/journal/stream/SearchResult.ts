@@ -1,4 +1,4 @@
-/** The result of a search for an event: how it came into the log, and its state at each of its lanes. */
+/** The result of a search for an event: how it entered the log, and its state at each of its lanes. */
 import type { DeliveryStatus, EventQuery, FoundEvent } from "../EventQuery.ts"
 import { type Attempt, attemptsOf, type Cursor, type Delivery } from "../Settlement.ts"
 import { isPassed } from "./Cursors.ts"
@@ -8,13 +8,16 @@ import type { Stored } from "./Record.ts"
 /** Milliseconds that a page of a search may take. */
 export const pageTimeout = 150
 
-/** By {@link Origin}. */
+/** Indexed by {@link Origin}. */
 const origins = ["delivered", "replayed", "moved"] as const
 
 /** An event's state at its lanes, and its copies. */
 export type LaneStates = Pick<FoundEvent, "deliveries" | "copyOf" | "copies">
 
-/** The state at a lane that holds the event as a retry (`due`) or as a dead letter (`at`), in epoch milliseconds. */
+/**
+ * Returns the state at a lane that holds the event as a retry (`due`) or a dead letter (`at`), in epoch
+ * milliseconds.
+ */
 export const heldStatus = (
   sink: string,
   when: { readonly due: number } | { readonly at: number },
@@ -31,17 +34,17 @@ export const heldStatus = (
 export interface LaneFacts {
   /** The states at lanes that hold the event as a retry or a dead letter. */
   readonly held: ReadonlyMap<string, DeliveryStatus>
-  /** The records of how events ended, the oldest first; those of other events are ignored. */
+  /** Records of how events ended, oldest first. Those of other events are ignored. */
   readonly ended: ReadonlyArray<Ended>
-  /** `undefined` when there is no such lane. */
+  /** Returns `undefined` if the lane doesn't exist. */
   readonly cursorOf: (lane: string) => Cursor | undefined
-  /** The newest delivery by a first attempt that is recorded under one of a lane's names. */
+  /** Returns the newest recorded delivery by a first attempt, under any of a lane's names. */
   readonly deliveryOf: (isName: (name: string) => boolean) => Delivery | undefined
-  /** The lane that the event belongs to when it is routed to a name; empty when that lane was removed. */
+  /** Returns the lane of an event that is routed to a name; empty if that lane was removed. */
   readonly laneOf?: (name: string) => string
 }
 
-/** The event's states at the lanes that it was routed to, and at others that it was moved to. */
+/** Returns the event's states at the lanes that it was routed or moved to. */
 export const laneStates = (
   sequence: number,
   sinks: ReadonlyArray<string>,
@@ -50,12 +53,12 @@ export const laneStates = (
   const own = ended.filter(
     (one) => one.copy === sequence || (one.sequence <= sequence && sequence <= (one.last ?? one.sequence)),
   )
-  // An event of a lane that was removed is told under the name that it was routed to.
+  // If a lane was removed, its events are listed under the name to which they were routed.
   const lanes = [...new Set(sinks.map((sink) => laneOf(sink) || sink))]
   const routed = lanes.map((lane) => {
     const cursor = sinks.some((sink) => laneOf(sink) === lane) ? cursorOf(lane) : undefined
     const place = { exists: cursor !== undefined, isPassed: cursor !== undefined && isPassed(cursor, sequence) }
-    // A lane that was renamed since has its records under the name that it had.
+    // The records of a renamed lane have its name at that time.
     const isName = (name: string) => name === lane || laneOf(name) === lane
     const records = own.filter((one) => isName(one.lane) && one.copy !== sequence)
     return { ...(held.get(lane) ?? endedStatus(lane, place, records, deliveryOf(isName))), ...replaysOf(records) }
@@ -75,7 +78,7 @@ export const laneStates = (
   return { deliveries: [...routed, ...moved, ...elsewhere], ...linksOf(sequence, own) }
 }
 
-/** The event as a search gives it; with its body when the query names one event. */
+/** Returns the event for a search result. It has its body if the query names one event. */
 export const foundEvent = (
   { entry, origin }: Stored,
   place: string,

@@ -1,4 +1,4 @@
-/** Bytes that are kept, by the webhook that they came to. */
+/** Stored bytes, by webhook. */
 export class WebhookBytes {
   total = 0
   readonly #of = new Map<string, number>()
@@ -14,7 +14,7 @@ export class WebhookBytes {
     return this.#of.get(webhook) ?? 0
   }
 
-  /** The webhook that has the most; `undefined` when nothing is kept. */
+  /** The webhook with the most bytes, or `undefined` if there are none. */
   get most(): string | undefined {
     return [...this.#of].sort(([, a], [, b]) => b - a)[0]?.[0]
   }
