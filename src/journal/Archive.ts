@@ -1,13 +1,11 @@
 /**
- * The archive: what operators ask of the events that the journal keeps, and what
- * they change about them. The same journal's `Journal` appends and delivers.
+ * The archive: operators' searches of a journal's events, and their changes to them. The same journal's
+ * `Journal` appends and delivers.
  *
- * **Guarantee.** An operation is one transaction, or a row of them that may end
- * early: then what was done is done, and the rest is as it was. It records who
- * asked for it (`Operator.ts`).
+ * **Guarantee.** An operation is one transaction, or a series of transactions that may end early: the finished
+ * ones are kept, and the rest is unchanged. It records who requested it (`Operator.ts`).
  *
- * `journalContract` and `eventsContract` in `test/contract` say what every
- * archive must do.
+ * `journalContract` and `eventsContract` in `test/contract` define what every archive must do.
  */
 import { Context, type Effect } from "effect"
 import type { Event } from "../event/Event.ts"
@@ -22,54 +20,53 @@ import type { Attempt } from "./Settlement.ts"
 export type * from "./EventQuery.ts"
 export type * from "./JournalStatus.ts"
 
-/** An entry to append again, for these sinks. Whether it was routed to them does not matter. */
+/** An entry to append again for these sinks, whether it was routed to them or not. */
 export interface ReplayTarget {
   readonly sequence: number
   readonly sinks: ReadonlyArray<string>
 }
 
-/** How far a replay came. */
+/** The progress of a replay. */
 export interface ReplayCounts {
-  /** The number of targets that are done, from the first one on. */
+  /** The number of finished targets, counted from the first. */
   readonly done: number
-  /** The targets that are no longer kept, were erased, or can't be read: nothing was appended. */
+  /** Targets for which nothing was appended, because they are no longer kept, were erased, or can't be read. */
   readonly gone: ReadonlyArray<number>
 }
 
-/** Routes a quarantined event again: the event with its sinks, or `undefined` while it still can't be routed. */
+/** Routes a quarantined event again. Returns the event with its sinks, or `undefined` if it still can't be routed. */
 export type Reroute = (event: Event) => { readonly event: Event; readonly sinks: ReadonlyArray<string> } | undefined
 
-/** An undelivered event of another journal, and the lanes that it waits for. */
+/** An undelivered event of another journal, and the lanes that have not delivered it. */
 export interface UndeliveredEvent {
-  /** Its place in that journal. */
+  /** Its sequence in that journal. */
   readonly sequence: number
   readonly event: Event
-  /** It was a replay: it is imported although its event was received again since. */
+  /** True if it was a replay. A replay is imported even if its event was received again since. */
   readonly replayed: boolean
   readonly pending: ReadonlyArray<string>
-  /** Set when it is a dead letter of these lanes. */
+  /** Present if it is a dead letter of these lanes. */
   readonly dead?: { readonly at: number; readonly attempts: ReadonlyArray<Attempt> }
 }
 
-/** The counts of an import: events, each counted once per lane. */
+/** The counts of an import. Each event counts once per lane. */
 export interface ImportCounts {
   readonly pending: number
   readonly deadLetters: number
-  /** Imported before, or received again since. */
+  /** Events imported before, or received again since. */
   readonly known: number
 }
 
-/** How a part of an erasure went. */
+/** The result of a part of an erasure. */
 export interface ErasedEvents {
-  /** Erased now. */
   readonly erased: ReadonlyArray<number>
-  /** Not erased, because these lanes have yet to deliver them. */
+  /** Events that weren't erased, because these lanes have not delivered them yet. */
   readonly undelivered: ReadonlyArray<{ readonly sequence: number; readonly lanes: ReadonlyArray<string> }>
 }
 
-/** A text of this relay that its next start reads. It is replaced whole, and a failure costs no more than the text. */
+/** A string of this relay that its next start reads. It is replaced as a whole. A failure loses only this string. */
 export interface KeptText {
-  /** `undefined` where there is none, or none that can be read. */
+  /** The string, or `undefined` if there is none or it can't be read. */
   readonly read: Effect.Effect<string | undefined>
   replace(text: string): Effect.Effect<void>
 }
@@ -78,67 +75,69 @@ export interface KeptText {
 export class Archive extends Context.Service<
   Archive,
   {
-    /** Health, size and counters. It is in memory: it is known while a server does not answer. */
+    /** Health, size and counters. They are in memory, so they are known even while a server doesn't answer. */
     readonly status: Effect.Effect<JournalStatus>
-    /** An operator has seen the alarm: the journal is no longer red. */
+    /** Acknowledges the alarm: the journal is no longer red. */
     readonly acknowledge: Effect.Effect<void, JournalError>
     /** This relay's counts of the last hour. */
     readonly hour: KeptText
-    /** The operations by which operators changed something. */
+    /** Operators' changes. */
     readonly audit: AuditLog
-    /** The relays on this journal; absent where there can be but one. */
+    /** The relays on this journal; absent if there can be only one. */
     readonly fleet?: Fleet
 
-    /** All lanes over all streams, by name, also those without a sink. */
+    /** All lanes over all streams, by name, including those without a sink. */
     readonly lanes: Effect.Effect<ReadonlyArray<LaneInfo>, JournalError>
-    /** Stores that an operator paused a lane, or resumed it: nothing else stops or starts it. */
+    /** Stores that an operator paused or resumed a lane. Nothing else stops or starts it. */
     setPaused(lane: string, paused: boolean): Effect.Effect<void, JournalError>
     /**
-     * Moves everything that `from` holds to `to`: pending events are appended
-     * again for `to`, retries and dead letters change lanes. Succeeds with the
-     * number of events. Fails where there is no lane `from`.
+     * Moves everything from the lane `from` to `to`: pending events are appended again for `to`; retries and
+     * dead letters change lanes. Returns the number of events. Fails if there is no lane `from`.
      */
     moveLane(from: string, to: string): Effect.Effect<number, JournalError>
-    /** Removes a lane with its pending events and dead letters; succeeds with the number of events that were given up. */
+    /** Removes a lane with its pending events and dead letters. Returns the number of events dropped. */
     dropLane(name: string): Effect.Effect<number, JournalError>
 
-    /** Dead letters, newest first: at most `limit` and at most some megabytes; empty at the end. */
+    /** Returns dead letters, newest first: at most `limit`, and at most some megabytes. It is empty at the end. */
     deadLetters(query: DeadLetterQuery): Effect.Effect<ReadonlyArray<StoredDeadLetter>, JournalError>
     /**
-     * Makes retries of dead letters, which their lanes take up oldest first
-     * (`returned` of `StreamLog.ts`). Succeeds with their number. Those of the
-     * quarantine are routed by `reroute`: they are appended as deliveries, or stay.
-     * Ids that are not dead letters any more are ignored.
+     * Turns dead letters into retries, which their lanes take up oldest first (`returned` of `StreamLog.ts`).
+     * Returns their number. Quarantined events are routed by `reroute`: they are appended as deliveries, or
+     * stay in quarantine. Ids of dead letters that no longer exist are ignored.
      */
     replayDeadLetters(ids: ReadonlyArray<string>, reroute?: Reroute): Effect.Effect<number, JournalError>
-    /** Removes dead letters for good, in slices. Succeeds with the number of those that there were. */
+    /** Removes dead letters for good, in slices. Returns the number of those that existed. */
     dropDeadLetters(ids: ReadonlyArray<string>): Effect.Effect<number, JournalError>
 
     /**
-     * Events that are kept, newest first: those of the log, then retries and
-     * dead letters that the log was pruned of; oldest first for a query with
-     * `after`. A search ends after a moment and says how far it came: a page may
-     * be empty although there are more. Fails where a place of the query is none.
+     * Returns stored events, newest first: those of the log, then retries and dead letters that the log was
+     * pruned of. With `after` it returns them oldest first. A search ends after a moment and reports how far it
+     * got: a page may be empty although there are more. Fails if a position in the query is invalid.
      */
     events(query: EventQuery): Effect.Effect<EventPage, JournalError>
-    /** The end of the events that are kept now: a query's `through`. */
+    /** The end of the events that are stored now: a query's `through`. */
     readonly end: Effect.Effect<string, JournalError>
-    /** Appends entries again as replays, in one commit: as many of the first as have a megabyte, at least one. Ascending targets are read quickest. */
+    /**
+     * Appends entries again as replays, in one commit: about a megabyte of the first targets, and at least one.
+     * Ascending targets are read fastest.
+     */
     replay(targets: ReadonlyArray<ReplayTarget>): Effect.Effect<ReplayCounts, JournalError>
     /**
-     * Overwrites bodies, answers and signatures of events, a few hundred at a
-     * time, wherever they are kept; ids, types, times, outcomes and what makes
-     * the next delivery a duplicate stay. An event that a lane has yet to
-     * deliver is left as it is, unless `giveUp` ends it there first, as dropped:
-     * then no such lane may run. Each event is whole or erased at any time.
+     * Overwrites bodies, answers and signatures of a few hundred events at a time, wherever they are stored.
+     * Ids, types, times, outcomes and duplicate keys are kept. An event that a lane has not delivered yet is
+     * left unchanged, unless `giveUp` drops it there first; then no such lane may run. At any time, each event
+     * is either complete or erased.
      */
     erase(sequences: ReadonlyArray<number>, giveUp: boolean): Effect.Effect<ErasedEvents, JournalError>
-    /** Has the storage overwrite what `erase` has replaced, as far as it can; succeeds with what it does not reach, in sentences. */
+    /**
+     * Makes the storage overwrite what `erase` has replaced, as far as it can. Returns the copies that it can't
+     * reach, in sentences.
+     */
     readonly scrub: Effect.Effect<ReadonlyArray<string>, JournalError>
     /**
-     * Imports undelivered events of the journal with this id: appended for just
-     * those lanes, dead letters as dead letters. Each event once per lane,
-     * however often it is imported; a few hundred at a time.
+     * Imports undelivered events of the journal with this id, a few hundred at a time. They are appended only
+     * for their lanes; dead letters remain dead letters. Each event is imported once per lane, however often
+     * this is called.
      */
     import(journal: string, events: ReadonlyArray<UndeliveredEvent>): Effect.Effect<ImportCounts, JournalError>
   }

@@ -1,37 +1,35 @@
 /**
- * The audit log: who changed what by the admin API, the command line or the
- * page. The journal keeps it beside the events, so in a fleet every relay shows
- * the operations of all.
+ * The audit log: who changed something over the admin API, the command line or the page. The journal stores it
+ * next to the events, so every relay of a fleet shows the operations of all.
  *
- * **Guarantee.** A record has names, selectors, counts and reasons, and never a
- * payload or a secret.
+ * **Guarantee.** A record has names, selectors, counts and reasons, and never a payload or a secret.
  */
 import { Cause, Clock, Effect, Exit, Option, Predicate } from "effect"
 import type { EpochMillis } from "../event/Quantities.ts"
 import type { JournalError } from "./JournalError.ts"
 
-/** How an operation ended. One that was refused changed nothing; one that failed may have changed a part. */
+/** How an operation ended. A refused one changed nothing; a failed one may have changed a part. */
 export const results = ["done", "refused", "failed"] as const
 
 export interface Operation {
   readonly at: EpochMillis
   /** The name of the token, or the local user. */
   readonly who: string
-  /** The program that asked: the page, the command line, the admin API. */
+  /** The client that sent the request: the page, the command line, the admin API. */
   readonly by: string
-  /** The words of the command that does the same: `lanes pause`. */
+  /** The words of the equivalent command: `lanes pause`. */
   readonly what: string
-  /** The names or selectors of what was changed; empty for the relay as a whole. */
+  /** The names or selectors of the changed objects; empty for the relay as a whole. */
   readonly on: string
   readonly result: (typeof results)[number]
-  /** A count, or the reason why it was refused or failed. */
+  /** A count, or why the operation was refused or failed. */
   readonly note: string
 }
 
 export interface AuditRecord extends Operation {
-  /** Ascends with each record. */
+  /** Rises with each record. */
   readonly id: number
-  /** The relay that was asked; empty where there can be but one. */
+  /** The relay that received the request; empty if there can be only one. */
   readonly relay: string
 }
 
@@ -44,33 +42,33 @@ export interface AuditQuery {
 }
 
 export interface AuditLog {
-  /** Succeeds when the record is durable. The oldest go beyond {@link kept}. */
+  /** Succeeds when the record is durable. The oldest records beyond {@link kept} are deleted. */
   record(operation: Operation): Effect.Effect<void, JournalError>
   /** Newest first. */
   list(query: AuditQuery): Effect.Effect<ReadonlyArray<AuditRecord>, JournalError>
 }
 
 /**
- * The newest so many of the operations that were refused and as many of the
- * others, and none that is older when another is stored. They are counted apart:
- * a token that may only read can't push out what others did.
+ * The limits of the log. Refused operations and all others are counted separately, so that a token that may
+ * only read can't push out other records. Records above the number or the age are deleted when another is
+ * stored.
  */
 export const kept = { records: 10_000, age: 400 * 24 * 3_600_000 } as const
 
-/** A loss that the journal has found, beside the operations: it stays here when the alarm was acknowledged. */
+/** Returns the record of a loss that the journal has found. It is kept after the alarm is acknowledged. */
 export const lossRecord = (at: EpochMillis, note: string): Operation => ({
   ...{ at, who: "relay", by: "the journal", what: "loss", on: "" },
   ...{ result: "failed", note },
 })
 
-/** A selection may name thousands of ids, and a reason a whole config. */
+/** Maximum characters of a field: a selection may name thousands of ids, and a reason may quote a whole config. */
 const longest = 500
 const cut = (text: string): string => {
   const [line = ""] = text.split("\n")
   return line.length <= longest ? line : `${line.slice(0, longest)}…`
 }
 
-/** The errors that say that the operation could not be done now; any other refuses it. */
+/** Errors that mean that the operation couldn't be done now. Any other error means that it was refused. */
 const failures: ReadonlySet<string> = new Set(["Unavailable", "JournalError", "MaintenanceError"])
 
 const endOf = <A, E>(exit: Exit.Exit<A, E>, noteOf: (answer: A) => string): Pick<Operation, "result" | "note"> => {
@@ -83,7 +81,10 @@ const endOf = <A, E>(exit: Exit.Exit<A, E>, noteOf: (answer: A) => string): Pick
   return { result: isFailure ? "failed" : "refused", note: String(error.message) }
 }
 
-/** Stores a record. What was done is done, so a log that can't be written is reported and fails nothing. */
+/**
+ * Stores a record. The operation can't be undone, so if the log can't be written, the error is logged and
+ * nothing fails.
+ */
 export const store = (log: AuditLog, operation: Operation): Effect.Effect<void> => {
   const record = { ...operation, on: cut(operation.on), note: cut(operation.note) }
   return Effect.catch(log.record(record), ({ message }) =>
@@ -91,7 +92,7 @@ export const store = (log: AuditLog, operation: Operation): Effect.Effect<void> 
   )
 }
 
-/** Stores how an operation ended; `noteOf` says what came of one that was done. */
+/** Stores how an operation ended. `noteOf` returns the note about a successful one. */
 export const storeEnd =
   <A>(log: AuditLog, operation: Omit<Operation, "at" | "result" | "note">, noteOf: (answer: A) => string = () => "") =>
   <E>(exit: Exit.Exit<A, E>): Effect.Effect<void> =>

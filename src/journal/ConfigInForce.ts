@@ -1,7 +1,7 @@
 /**
- * The journal's config as it is in force. A journal opens once; of what a reload
- * may change it takes the value here, when it needs it: `JournalType` names those
- * keys. `undefined` where nothing reloads (tests, a command's own look).
+ * The journal's active config. A journal opens once. For each key that a reload may change (`JournalType` names
+ * them), it reads the value here when it needs it. It is `undefined` if nothing reloads: in tests, and when a
+ * command only looks at the journal.
  */
 import { Context } from "effect"
 import type { JournalConfig } from "../config/Config.ts"

@@ -3,14 +3,14 @@ import { Clock, Effect } from "effect"
 import * as Monotonic from "../event/Monotonic.ts"
 import type { EventPage, EventQuery } from "./EventQuery.ts"
 
-/** The query of the page after one that ended at `next`. */
+/** Returns the query of the page after a page that ended at `next`. */
 export const nextQuery = (query: EventQuery, next: string): EventQuery =>
   query.after === undefined ? { ...query, before: next } : { ...query, after: next }
 
 /**
- * Looks until the query's limit is reached, everything has been looked at, or
- * `timeout` milliseconds have passed since the first look: a worker that starts
- * makes that one wait. What was found until then is one page.
+ * Searches until it has found the query's limit, has searched everything, or `timeout` milliseconds have passed
+ * since the first answer, which may have waited for a worker to start. The events found until then are one
+ * page.
  */
 export const collect = Effect.fnUntraced(function* <E>(
   query: EventQuery,

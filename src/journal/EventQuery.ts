@@ -1,4 +1,4 @@
-/** Queries on the events that a journal keeps, and what they find. The same for every journal. */
+/** Queries on a journal's events, and their results. They are the same for every journal. */
 import type { Event } from "../event/Event.ts"
 import * as Pattern from "../routing/Pattern.ts"
 import type { Attempt } from "./Settlement.ts"
@@ -6,55 +6,55 @@ import type { Attempt } from "./Settlement.ts"
 /** The state of an event at a sink that it was routed to. */
 export type DeliveryState =
   | "delivered"
-  /** It waits in the log for its lane. */
+  /** The event waits in the log for its lane. */
   | "pending"
   | "retrying"
   | "dead"
-  /** It was a dead letter, or waited for a retry, and was removed. */
+  /** The event was a dead letter or a retry, and was removed. */
   | "dropped"
-  /** It was a dead letter, and was appended again: `copy`. */
+  /** The event was a dead letter, and was appended again as `copy`. */
   | "replayed"
-  /** It went to the lane `to`, itself or as a `copy`. */
+  /** The event moved to the lane `to`, itself or as a `copy`. */
   | "moved"
   /** The lane was removed while the event waited in it. */
   | "laneRemoved"
-  /** Its lane has passed it, and no record says how it ended. */
+  /** The lane has passed the event, and no record says how it ended. */
   | "unrecorded"
 
 export interface DeliveryStatus {
   readonly sink: string
   readonly outcome: DeliveryState
-  /** The epoch milliseconds at which a retry is due. */
+  /** When a retry is due, in epoch milliseconds. */
   readonly due?: number
-  /** When it came to this, as far as it ended: epoch milliseconds. */
+  /** When the event ended, if it has, in epoch milliseconds. */
   readonly at?: number
-  /** How many attempts there were, where that is known. */
+  /** Number of attempts, if known. */
   readonly tries?: number
-  /** The milliseconds and the answer's code of the attempt that delivered it. */
+  /** The duration in milliseconds and the answer's code of the attempt that delivered the event. */
   readonly took?: number
   readonly code?: number
   /** Since when it had been a dead letter, in epoch milliseconds. */
   readonly deadAt?: number
   /** The name of the operator who dropped, replayed or moved it. */
   readonly by?: string
-  /** The sequence that it was appended again as. */
+  /** The sequence of its copy. */
   readonly copy?: number
   /** The lane that it was moved to. */
   readonly to?: string
-  /** When it was a dead letter here, and an operator had it sent again, the first time first. */
+  /** Replays by operators while it was a dead letter here, oldest first. */
   readonly replays?: ReadonlyArray<LetterReplay>
   /** The failed attempts: the first, and the newest nine. */
   readonly attempts: ReadonlyArray<Attempt>
 }
 
-/** That a dead letter was sent again. Times in epoch milliseconds. */
+/** A replay of a dead letter. Times are epoch milliseconds. */
 export interface LetterReplay {
   readonly at: number
   readonly by: string
   readonly deadAt: number
 }
 
-/** That an event was appended again. */
+/** A link between an event and a copy of it. */
 export interface CopyLink {
   readonly sequence: number
   /** Epoch milliseconds. */
@@ -62,11 +62,11 @@ export interface CopyLink {
   readonly by: string
 }
 
-/** Which events: all that is given must hold. */
+/** The conditions of a search. An event must meet all of them. */
 export interface EventQuery {
   readonly id?: string
   readonly sequence?: number
-  /** Patterns of event types; none is all. */
+  /** Patterns of event types (default: all). */
   readonly types?: ReadonlyArray<string>
   readonly account?: string
   readonly webhook?: string
@@ -74,59 +74,59 @@ export interface EventQuery {
   readonly since?: number
   /** Epoch milliseconds, excluded. */
   readonly until?: number
-  /** The conditions from here to `attemptsOver` hold at one sink, all at the same. */
+  /** The conditions from here to `attemptsOver` must all be met at the same sink. */
   readonly sink?: string
   /** `unrouted` went to no sink. */
   readonly outcome?: DeliveryState | "unrouted"
-  /** When it came to its outcome, if it has ended: epoch milliseconds, included. */
+  /** When the event ended, in epoch milliseconds, included. */
   readonly endedSince?: number
   /** Epoch milliseconds, excluded. */
   readonly endedUntil?: number
-  /** Delivered at that time or later: epoch milliseconds. */
+  /** Delivered at or after this time, in epoch milliseconds. */
   readonly deliveredAfter?: number
-  /** With more attempts than that. */
+  /** More attempts than this. */
   readonly attemptsOver?: number
-  /** Also entries that a relay stored in vain, because another one had the event: they have its bytes. */
+  /** Also finds duplicates that a relay stored before it knew that another had the event: they have its bytes. */
   readonly duplicates?: boolean
-  /** The end of the page before: its `next`. Only the journal that said it knows what it means. */
+  /** The previous page's `next`. Only the journal that returned it can read it. */
   readonly before?: string
-  /** A page oldest first begins after this: empty for the first page. */
+  /** Makes the page oldest first, beginning after this; empty for the first page. */
   readonly after?: string
-  /** Oldest first, and no further than there. */
+  /** The end of a search that is oldest first. */
   readonly through?: string
   readonly limit: number
 }
 
-/** An event that is kept, and its state at each sink. */
+/** A stored event, and its state at each sink. */
 export interface FoundEvent {
   readonly sequence: number
-  /** The place where a page ends whose last event it is: a query's `before`, `after` or `through`. */
+  /** The place of a page that ends with this event: a query's `before`, `after` or `through`. */
   readonly place: string
-  /** How it came into the log: `moved` from one lane to another. */
+  /** How the event entered the log. `moved` means from one lane to another. */
   readonly origin: "delivered" | "replayed" | "moved"
   readonly event: Omit<Event, "body">
-  /** The signed bytes, where the query names one event. */
+  /** The signed bytes, if the query names one event. */
   readonly body?: Uint8Array
-  /** At the sinks that it was routed to when it was accepted. */
+  /** Its states at the sinks that it was routed to when it was accepted. */
   readonly deliveries: ReadonlyArray<DeliveryStatus>
-  /** The event that it is a copy of; absent where that is not recorded. */
+  /** Its original; absent if that isn't recorded. */
   readonly copyOf?: CopyLink
-  /** Its copies, the first one first. */
+  /** Its copies, oldest first. */
   readonly copies?: ReadonlyArray<CopyLink>
 }
 
-/** Newest first, or oldest first where the query has `after`. */
+/** Events, newest first; oldest first if the query has `after`. */
 export interface EventPage {
   readonly events: ReadonlyArray<FoundEvent>
-  /** How many events were looked at. */
+  /** Number of events searched. */
   readonly looked: number
-  /** When the last of them was received, in epoch milliseconds; 0 when there was none. */
+  /** When the last searched event was received, in epoch milliseconds; 0 if there was none. */
   readonly lookedTo: number
-  /** There may be more: the next query's `before`, or `after`. Absent at the end. */
+  /** The next query's `before` or `after`, if there may be more events. Absent at the end. */
   readonly next?: string
 }
 
-/** Properties that many events share, and by which an index tells them apart. */
+/** Properties that many events share. The index stores them as one code. */
 export interface Kind {
   readonly type: string
   readonly webhook: string

@@ -1,10 +1,9 @@
-/** The knowledge that relays on one journal have of each other, for `status`. */
+/** What relays on one journal know of each other, for `status`. */
 import type { Effect } from "effect"
 
-/** Milliseconds: the others take over the streams of a relay that has given no sign of life for as long. */
+/** In milliseconds. Other relays take over the streams of a relay that has sent no heartbeat for this long. */
 export const takeoverAfter = 6_000
 
-/** A lane's counts in a stream. */
 export interface LaneCounts {
   readonly backlog: number
   readonly retrying: number
@@ -14,14 +13,14 @@ export interface LaneCounts {
 /** The report of a stream by its owner. */
 export interface StreamReport {
   readonly lanes: Readonly<Record<string, LaneCounts>>
-  /** Events that were appended since it began, and those of them that its log still has. */
+  /** Events appended since the stream began, and the number of them that its log still has. */
   readonly accepted: number
   readonly kept: number
   /** Bytes of its rows. */
   readonly bytes: number
 }
 
-/** The conditions of a sink that a relay has in its config. */
+/** The possible conditions of a sink in a relay's config. */
 export const reportedConditions = [
   "running",
   "waiting",
@@ -32,20 +31,20 @@ export const reportedConditions = [
   "failed",
 ] as const
 
-/** The report of a sink by a relay that has it in its config. */
+/** A relay's report of a sink in its config. */
 export interface LaneReport {
   readonly name: string
   readonly type: string
   readonly condition: (typeof reportedConditions)[number]
   readonly message: string
-  /** Epoch milliseconds of the oldest event that is not settled in the relay's streams; 0 when there is none. */
+  /** When the oldest unsettled event in the relay's streams was received, in epoch milliseconds; 0 if there is none. */
   readonly oldestAt: number
 }
 
-/** A relay's identity, for the others. */
+/** A relay's description of itself for the others. */
 export interface Introduction {
   readonly version: string
-  /** Tells configs apart; relays with the same one have the same. */
+  /** A hash of the config: relays with the same config have the same. */
   readonly configHash: string
   /** The address of its admin API. */
   readonly address: string
@@ -54,33 +53,33 @@ export interface Introduction {
 
 export interface MemberStatus {
   readonly name: string
-  /** The relay that was asked. */
+  /** True for the relay that answers. */
   readonly isSelf: boolean
   readonly version: string
-  /** Tells configs apart; relays with the same one have the same. */
+  /** A hash of the config: relays with the same config have the same. */
   readonly configHash: string
   /** The address of its admin API. */
   readonly address: string
-  /** Milliseconds since its last sign of life was seen. */
+  /** Milliseconds since its last heartbeat was seen. */
   readonly age: number
   readonly lanes: ReadonlyArray<LaneReport>
 }
 
-/** The fleet's knowledge of a stream: for another relay's stream, as its owner reported last. */
+/** The fleet's knowledge of a stream. For another relay's stream it is the owner's last report. */
 export interface StreamStatus extends StreamReport {
   readonly id: number
-  /** The relay that delivers it; absent between two. */
+  /** The relay that delivers it; absent between two owners. */
   readonly owner?: string
-  /** Many relays append to it. */
+  /** True if many relays append to it. */
   readonly isShared: boolean
-  /** Milliseconds for which no live relay has had it; absent where one has. */
+  /** Milliseconds without a live owner; absent if it has one. */
   readonly unownedFor?: number
 }
 
 /** The relays on a journal. */
 export interface Fleet {
   readonly status: Effect.Effect<FleetStatus>
-  /** Says who this relay is: asked anew at each sign of life. */
+  /** Sets this relay's description of itself, which each heartbeat asks for. */
   introduce(self: () => Introduction): Effect.Effect<void>
 }
 
@@ -92,6 +91,6 @@ export interface FleetStatus {
   /** Streams that this relay owns, and the bytes of their rows. */
   readonly owned: number
   readonly ownedBytes: number
-  /** Milliseconds since this relay's last sign of life was sent. */
+  /** Milliseconds since this relay sent its last heartbeat. */
   readonly beatAge: number
 }

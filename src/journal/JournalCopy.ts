@@ -1,10 +1,10 @@
 /**
- * Copying all that a journal keeps into one of another type: what is owed, with
- * its retries; dead letters; and the history that is kept.
+ * Copies everything in a journal into a journal of another type: undelivered events, retries, dead letters, and
+ * the history.
  *
- * A journal is one or several streams, each with events numbered from 1 and a
- * place of each lane. A source gives them as they are, and nothing writes to it
- * meanwhile. A target stores them so that nobody sees half of one.
+ * A journal is one or several streams. Each has events numbered from 1, and a cursor for each lane. A source
+ * returns them unchanged, and nothing writes to it meanwhile. A target stores them so that no reader sees half
+ * of a copy.
  */
 import { Effect, type Scope } from "effect"
 import type { Entry } from "../event/Entry.ts"
@@ -14,7 +14,7 @@ import type { Attempt, Cursor, Wait } from "./Settlement.ts"
 import type { Ended } from "./stream/OutcomeRecord.ts"
 import type { Stored } from "./stream/Record.ts"
 
-/** Sequences are those in the stream. */
+/** A lane. Its sequences are those in the stream. */
 export interface CopiedLane {
   readonly name: string
   readonly cursor: Cursor
@@ -36,10 +36,10 @@ export interface CopiedLetter {
   readonly entry: Entry
 }
 
-/** An event that was imported from another journal, and the lanes that it was imported for. */
+/** An event that was imported from another journal, and the lanes that got it. */
 export interface CopiedImport {
   readonly journal: string
-  /** Its place in that journal. */
+  /** Its sequence in that journal. */
   readonly sequence: number
   readonly lanes: ReadonlyArray<string>
 }
@@ -51,13 +51,13 @@ export interface CopiedOutcomes {
   readonly bytes: Uint8Array
 }
 
-/** How an event ended at a lane. Its copy may be in another stream, which is told by its index. */
+/** How an event ended at a lane. Its copy may be in another stream, identified by that stream's index. */
 export interface CopiedEnd extends Omit<Ended, "copy"> {
   readonly id: number
   readonly copy?: { readonly stream: number; readonly sequence: number }
 }
 
-/** The place where reading goes on: after the event of this lane. */
+/** The position after which reading continues. */
 export interface After {
   readonly lane: string
   readonly sequence: number
@@ -66,33 +66,36 @@ export interface After {
 type Read<A> = Effect.Effect<ReadonlyArray<A>, MaintenanceError>
 
 export interface CopiedStream {
-  /** The journal's identity, and which of its streams it is. A later try finds the same name. */
+  /** The journal's identity and the stream's number. It is the same for each try of a copy. */
   readonly name: string
-  /** The highest sequence that it has given out. */
+  /** The highest sequence assigned so far. */
   readonly last: number
   readonly lanes: ReadonlyArray<CopiedLane>
-  /** Some megabytes of events above a sequence, ascending; empty at the end. */
+  /** Returns some megabytes of events above a sequence, ascending; empty at the end. */
   readonly events: (after: number) => Read<Stored>
-  /** By lane and sequence, some at a time; empty at the end. */
+  /** Returns pages by lane and sequence; empty at the end. */
   readonly retries: (after: After) => Read<CopiedRetry>
   readonly letters: (after: After) => Read<CopiedLetter>
-  /** The deliveries of the events from one sequence up to another. */
+  /** Returns the deliveries of the events between two sequences. */
   readonly outcomes: (from: number, to: number) => Read<CopiedOutcomes>
-  /** In the order in which they were recorded, above an id; empty at the end. */
+  /** Returns ends above an id, in the order in which they were recorded; empty at the end. */
   readonly ends: (after: number) => Read<CopiedEnd>
 }
 
 export interface CopySource {
   readonly streams: ReadonlyArray<CopiedStream>
-  /** Another text once events were erased: what was copied before that is copied anew. */
+  /** Changes when events are erased: everything copied before that is copied again. */
   readonly erasures: string
-  /** Paused by a person. */
+  /** Lanes that an operator paused. */
   readonly paused: ReadonlyArray<string>
-  /** The events that it was brought back from others, so that none of it is again: by journal and sequence; empty at the end. */
+  /**
+   * Returns events that were imported from other journals, by journal and sequence, so that none is imported
+   * again; empty at the end.
+   */
   readonly imported: (after: Pick<CopiedImport, "journal" | "sequence">) => Read<CopiedImport>
-  /** The operations of operators above an id; empty at the end. */
+  /** Returns operators' operations above an id; empty at the end. */
   readonly audit: (after: number) => Read<AuditRecord>
-  /** The number of events read so far whose bytes are not what was written. */
+  /** Returns the number of events read so far whose bytes differ from what was written. */
   readonly damaged: () => number
 }
 
@@ -100,21 +103,24 @@ export interface CopyCounts {
   readonly events: number
   readonly retries: number
   readonly deadLetters: number
-  /** Copied by an earlier try. */
+  /** Events copied by an earlier try. */
   readonly known: number
 }
 
-/** The counts of all that a journal holds. */
+/** The counts of a journal's contents. */
 export interface Checked {
   readonly events: number
   readonly retrying: number
   readonly deadLetters: number
   readonly lanes: number
-  /** Records whose bytes are not what was written. */
+  /** Records whose bytes differ from what was written. */
   readonly damaged: number
 }
 
-/** Reads page after page, until one is empty; `afterOf` says where the next begins, by the last of a page. */
+/**
+ * Reads page after page, until one is empty. `afterOf` returns the position of the next page from the last item
+ * of a page.
+ */
 const eachPage =
   <A, Place>(first: Place, afterOf: (last: A) => Place) =>
   <E, R>(read: (after: Place) => Read<A>, use: (some: ReadonlyArray<A>) => Effect.Effect<unknown, E, R>) =>
@@ -130,7 +136,7 @@ const eachPage =
 
 const start: After = { lane: "", sequence: 0 }
 
-/** Pages through what a stream keeps: its events, its lanes' retries and dead letters, how events ended; through all imports, and through the audit log. */
+/** Pages through a stream's events, retries, dead letters and ends, through all imports, and through the audit log. */
 export const each = {
   event: (after: number) => eachPage(after, ({ entry }: Stored) => entry.sequence),
   retry: eachPage(start, ({ lane, sequence }: CopiedRetry): After => ({ lane, sequence })),
@@ -143,7 +149,7 @@ export const each = {
   ),
 }
 
-/** The source with one more operation in its audit log: the copy itself. */
+/** Returns the source with the copy itself as one more operation in its audit log. */
 export const withOperation = (source: CopySource, operation: Operation): CopySource => {
   let isGiven = false
   const last = (after: number): ReadonlyArray<AuditRecord> => {
@@ -157,7 +163,7 @@ export const withOperation = (source: CopySource, operation: Operation): CopySou
   }
 }
 
-/** Reads on where nothing of a page is sound: an empty one is the end. */
+/** Continues past a page without a sound row, because an empty page would mean the end. */
 export const soundPages =
   <Row extends After, A>(
     read: (after: After) => Effect.Effect<ReadonlyArray<Row>, MaintenanceError>,
@@ -174,7 +180,7 @@ export const soundPages =
       }
     })
 
-/** Reads all that a source has. */
+/** Reads everything in a source. */
 export const check = Effect.fnUntraced(function* ({ streams, damaged }: CopySource) {
   const counts = { events: 0, retrying: 0, deadLetters: 0 }
   const count = (what: keyof typeof counts) => (some: ReadonlyArray<unknown>) =>
@@ -199,9 +205,9 @@ export interface CopyTarget {
   ) => Effect.Effect<CopyCounts, MaintenanceError>
 }
 
-/** The two ends of a copy, which each type of journal has. */
+/** The source and the target of a copy, for one type of journal. */
 export interface Copying<Config> {
-  /** For a copy nothing may write to it; to check it, relays may go on. */
+  /** For a copy nothing may write to the source. For a check, relays may continue. */
   readonly source: (config: Config, use?: "copy" | "check") => Effect.Effect<CopySource, MaintenanceError, Scope.Scope>
   readonly target: (config: Config) => Effect.Effect<CopyTarget, MaintenanceError, Scope.Scope>
 }

@@ -1,30 +1,30 @@
-/** Why a journal refuses: the reason decides what the caller does next. */
+/** Why a journal refuses a request. The reason decides what the caller does next. */
 import { Schema } from "effect"
 
 const said = { message: Schema.String }
 
-/** Full: `maxSize`, the free-space watermark, or a lane's backlog. A retry is wanted. */
+/** Full: `maxSize`, the free-space watermark, or a lane's backlog. The caller should retry. */
 export class JournalFull extends Schema.TaggedError<JournalFull>()("JournalFull", {
   cause: Schema.Literals(["maxSize", "disk", "backlog"]),
   ...said,
 }) {}
 
-/** Not now: it is starting, or this commit failed and was rolled back. A retry is wanted. */
+/** Temporary: the journal is starting, or this commit failed and was rolled back. The caller should retry. */
 export class JournalUnavailable extends Schema.TaggedError<JournalUnavailable>()("JournalUnavailable", {
   ...said,
-  /** Another process holds a lock on the file: it passes. */
+  /** Another process holds a lock on the file, for a limited time. */
   isLocked: Schema.optionalKey(Schema.Boolean),
-  /** The journal refuses the data of the request, and will do so again; other requests are stored. */
+  /** The journal refuses this request's data, and will refuse it again. It stores other requests. */
   isOfData: Schema.optionalKey(Schema.Boolean),
 }) {}
 
-/** Never again in this process: an fsync failed, or the file is not the one that was opened. */
+/** Final in this process: an fsync failed, or the file isn't the one that was opened. */
 export class JournalBroken extends Schema.TaggedError<JournalBroken>()("JournalBroken", said) {}
 
-/** Another relay has taken over the stream: what this one has to say of it is not stored any more. */
+/** Another relay has taken over the stream. Nothing more that this relay writes to it is stored. */
 export class JournalFenced extends Schema.TaggedError<JournalFenced>()("JournalFenced", said) {}
 
-/** The request can't be met, now or later: a mistake of whoever asks. */
+/** The request is wrong: it can't be met, now or later. */
 export class JournalRefused extends Schema.TaggedError<JournalRefused>()("JournalRefused", said) {}
 
 export class JournalError extends Schema.TaggedError<JournalError>()("JournalError", {
@@ -35,10 +35,10 @@ export class JournalError extends Schema.TaggedError<JournalError>()("JournalErr
   }
 }
 
-/** Whether the same may be tried again: no other relay has the stream. */
+/** Reports whether the caller may retry, because no other relay owns the stream. */
 export const isNotFenced = ({ reason }: JournalError): boolean => reason._tag !== "JournalFenced"
 
-/** Reports whether the journal refuses the data of the request, and takes others. */
+/** Reports whether the journal refuses this request's data, but accepts other requests. */
 export const isRefusedData = ({ reason }: JournalError): boolean =>
   reason._tag === "JournalUnavailable" && reason.isOfData === true
 
@@ -60,5 +60,5 @@ export const fenced = (message: string): JournalError => new JournalError({ reas
 
 export const refused = (message: string): JournalError => new JournalError({ reason: new JournalRefused({ message }) })
 
-/** Work on a journal's file that failed: `relay journal …`. */
+/** An error of `relay journal …` on a journal's file. */
 export class MaintenanceError extends Schema.TaggedError<MaintenanceError>()("MaintenanceError", said) {}

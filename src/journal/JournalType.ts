@@ -1,4 +1,4 @@
-/** The parts of a type of journal; `Journals.ts` lists the types. */
+/** The parts of a journal type. `Journals.ts` lists the types. */
 import type { Effect, Layer, Schema } from "effect"
 import type { Archive } from "./Archive.ts"
 import type { Journal } from "./Journal.ts"
@@ -6,39 +6,39 @@ import type { Copying } from "./JournalCopy.ts"
 import type { JournalError } from "./JournalError.ts"
 
 export interface JournalType<Config> {
-  /** The keys of its config, beside `type`. */
+  /** The keys of its config, in addition to `type`. */
   readonly config: Schema.Struct<Schema.Struct.Fields> & { readonly Type: Config }
-  /** Loads the engine: only that of the journal in use is loaded. */
+  /** Loads the engine. Only the engine of the journal in use is loaded. */
   readonly load: () => Promise<{
     readonly layer: (config: Config) => Layer.Layer<Journal | Archive, JournalError>
     /** The version of the schema that this relay writes. */
     readonly schema: number
   }>
-  /** A text that differs for two journals, and for two relays on one journal. May contain secrets. */
+  /** A string that differs for two journals, and for two relays on one journal. It may contain secrets. */
   readonly identity: (config: Config) => string
-  /** The keys that a reload may change: the journal takes them from `ConfigInForce`. */
+  /** The keys that a reload may change: the journal reads them from `ConfigInForce`. */
   readonly live?: ReadonlyArray<string>
-  /** The findings of `validate` and `doctor` without opening it. */
+  /** Returns the findings of `validate` and `doctor` without opening the journal. */
   readonly inspect?: (config: Config) => Effect.Effect<ReadonlyArray<Inspected>>
   /** Reads and writes it for `relay journal copy`. */
   readonly copying?: () => Promise<Copying<Config>>
-  /** The config of one in this file, or in the usual one. */
+  /** Returns the config of a journal in this file, or in the default file. */
   readonly ofFile?: (path?: string) => Config
-  /** The file that it keeps; absent where it keeps none on this machine. */
+  /** Returns the journal's file; absent if the type keeps no file on this machine. */
   readonly file?: (config: Config) => JournalFile
 }
 
-/** One thing that was looked at. */
+/** A finding. */
 export interface Inspected {
   readonly verdict: "wrong" | "warning" | "ok"
-  /** The problem and what to do, or what was found in order. */
+  /** The problem and how to solve it, or what is in order. */
   readonly message: string
 }
 
 /** A journal's file, and the limits of its size in bytes. */
 export interface JournalFile {
   readonly path: string
-  /** Held locked while a relay runs on the journal. */
+  /** The lock file, which is locked while a relay runs on the journal. */
   readonly lock: string
   readonly maxSize: number
   readonly minFree: number

@@ -1,4 +1,4 @@
-/** The journals there are. The only file that names them: a new one is a line here. */
+/** All journal types. Only this file names them: a new type is a line here. */
 import { Effect, Layer, Predicate } from "effect"
 import type { JournalConfig } from "../config/Config.ts"
 import type { Archive } from "./Archive.ts"
@@ -10,7 +10,7 @@ import type { Inspected, JournalFile, JournalType } from "./JournalType.ts"
 import { Postgres } from "./postgres/Postgres.ts"
 import { Sqlite } from "./sqlite/Sqlite.ts"
 
-/** A type whose config only its own schema knows: what is decoded by `config` goes into `load` and `file`. */
+/** A type whose config only its own schema knows. The config decoded by `config` is passed to `load` and `file`. */
 type AnyJournalType = JournalType<unknown>
 
 const erase = <Config>({
@@ -58,23 +58,26 @@ export const identify = (config: JournalConfig): Effect.Effect<{ readonly journa
     return { journal: `${config.type} ${type?.identity(config)}`, schema }
   })
 
-/** The file that the journal of a config keeps, if it keeps one. */
+/** Returns the file of a config's journal, if it has one. */
 export const fileOf = (config: JournalConfig): JournalFile | undefined => journalTypes[config.type]?.file?.(config)
 
 /** The keys of a journal's config that a reload may change. */
 export const liveKeys = ({ type }: JournalConfig): ReadonlyArray<string> => journalTypes[type]?.live ?? []
 
-/** The facts of a journal that is not on this machine. */
+/** Returns the findings about a journal that isn't on this machine. */
 export const inspect = (config: JournalConfig): Effect.Effect<ReadonlyArray<Inspected>> =>
   journalTypes[config.type]?.inspect?.(config) ?? Effect.succeed([])
 
-/** The config of a journal in a file; `undefined` where this type keeps none. */
+/** Returns the config of a journal in a file, or `undefined` if this type keeps no file. */
 export const ofFile = (type: string, path: string | undefined): JournalConfig | undefined => {
   const keys = journalTypes[type]?.ofFile?.(path)
   return Predicate.isObject(keys) ? { ...keys, type } : undefined
 }
 
-/** Copies all that one journal keeps into another of another type, whose audit log then has the copy itself too. */
+/**
+ * Copies everything in one journal into a journal of another type. The target's audit log also gets the copy
+ * itself.
+ */
 export const copy = (
   from: JournalConfig,
   to: JournalConfig,
@@ -94,7 +97,10 @@ export const copy = (
     return { ...counts, damaged: source.damaged() }
   }).pipe(Effect.scoped)
 
-/** Reads a journal that is no file, to its end; `undefined` where there is no such thing. */
+/**
+ * Reads a journal without a file to its end. Returns `undefined` if the journal has a file or its type can't be
+ * copied.
+ */
 export const check = (config: JournalConfig): Effect.Effect<Checked | undefined, MaintenanceError> =>
   Effect.gen(function* () {
     const type = journalTypes[config.type]
@@ -103,5 +109,5 @@ export const check = (config: JournalConfig): Effect.Effect<Checked | undefined,
     return yield* checkSource(yield* source(config, "check"))
   }).pipe(Effect.scoped)
 
-/** The work on a journal's file, for `relay journal`. */
+/** Loads the maintenance of a journal's file, for `relay journal`. */
 export const maintenance = () => import("./sqlite/maintenance/Maintenance.ts")

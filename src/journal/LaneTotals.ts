@@ -1,7 +1,7 @@
-/** A lane of several streams as one. */
+/** Combines a lane's infos from several streams. */
 import type { LaneInfo } from "./LaneInfo.ts"
 
-/** By name; the cursor, the oldest event and the pause are those of the first stream that has the lane. */
+/** Returns lanes by name. The cursor, the oldest event and the pause are from the first stream that has the lane. */
 export const totals = (streams: ReadonlyArray<ReadonlyArray<LaneInfo>>): ReadonlyArray<LaneInfo> => {
   const [only, ...others] = streams
   if (only !== undefined && others.length === 0) return only

@@ -1,31 +1,30 @@
 /**
- * How sequences tell streams apart: `stream · 2^42 + n`, with n from 1. So those
- * of stream 0 are 1, 2, 3, …, and a number is enough to find an event. And how
- * epochs tell timelines apart.
+ * How sequences identify streams, and epochs identify timelines. A sequence is `stream · 2^42 + n`, with n from
+ * 1. So stream 0 has 1, 2, 3, …, and a number is enough to find an event.
  */
 
 const width = 2 ** 42
 
-/** Many relays append to it, and one delivers: for sinks that need one mind. */
+/** The stream to which many relays append and which one relay delivers, for sinks that require one relay. */
 export const sharedStream = 1
 
-/** Below its first sequence: the head of an empty stream. */
+/** The number below a stream's first sequence: the head of an empty stream. */
 export const floorOf = (stream: number): number => stream * width
 
-/** Above its last sequence. */
+/** The number above its last sequence. */
 export const ceilingOf = (stream: number): number => (stream + 1) * width
 
-/** Both, for `sequence > $floor AND sequence < $ceiling`. */
+/** Returns both, for `sequence > $floor AND sequence < $ceiling`. */
 export const rangeOf = (stream: number): readonly [floor: number, ceiling: number] => [
   floorOf(stream),
   ceilingOf(stream),
 ]
 
-/** The stream that an event is in. */
+/** Returns the stream of an event. */
 export const streamOf = (sequence: number): number => Math.floor(sequence / width)
 
-/** The timeline of the server on which an epoch of a stream began. */
+/** Returns the timeline of the server on which a stream's epoch began. */
 export const timelineOf = (epoch: number): number => Math.floor(epoch / 2 ** 32)
 
-/** 2^53 is the last whole number that is exact. */
+/** 2^53 is the last integer that is exact. */
 export const maxStreams = 2 ** 11

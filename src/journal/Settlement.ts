@@ -1,28 +1,28 @@
-/** The changes that a lane makes durable: its cursor, events that wait for a retry, and dead letters. */
+/** The changes that a lane makes durable: its cursor, retries, and dead letters. */
 import type { JournalError } from "./JournalError.ts"
 
-/** Everything up to `sequence` is settled, waits for a retry, or is not routed to the lane. */
+/** Each event up to `sequence` is settled, waits for a retry, or isn't routed to the lane. */
 export interface Cursor {
   readonly sequence: number
-  /** Ranges above `sequence` that are settled too, both ends included, ascending. */
+  /** Ranges above `sequence` that are also settled, both ends included, ascending. */
   readonly settled: ReadonlyArray<readonly [from: number, to: number]>
 }
 
-/** A failed attempt, as it is kept with a retry or a dead letter. */
+/** A failed attempt, stored with a retry or a dead letter. */
 export interface Attempt {
   /** Epoch milliseconds. */
   readonly at: number
   /** The reason's tag, e.g. `DeliveryFailed`. */
   readonly reason: string
-  /** The sink's observation; it holds no secret and no payload. */
+  /** The sink's observation. It holds no secret and no payload. */
   readonly message: string
-  /** The beginning of what the receiver answered; it may hold a payload, but no secret. */
+  /** The beginning of the receiver's answer. It may hold a payload, but no secret. */
   readonly answer?: string
-  /** How many attempts of the event this makes, so that what is not kept is counted. Absent where nothing was sent. */
+  /** The attempt's number for the event. It also counts attempts that aren't kept. Absent if nothing was sent. */
   readonly number?: number
-  /** Milliseconds that it took. */
+  /** Duration in milliseconds. */
   readonly took?: number
-  /** The answer's code, where the sink has one. */
+  /** The answer's code, if the sink has one. */
   readonly code?: number
 }
 
@@ -30,48 +30,54 @@ export interface Attempt {
 export interface Delivery {
   /** When it ended, in epoch milliseconds. */
   readonly at: number
-  /** Milliseconds that it took. */
+  /** Duration in milliseconds. */
   readonly took: number
-  /** The answer's code, where the sink has one. */
+  /** The answer's code, if the sink has one. */
   readonly code?: number
 }
 
-/** All events from `from` to `to` that the lane has were delivered by one attempt, unless something else is said of one. */
+/**
+ * One attempt delivered all events from `from` to `to` that the lane has, except those that the settlement
+ * lists otherwise.
+ */
 export interface DeliveredRange extends Delivery {
   readonly from: number
   readonly to: number
 }
 
-/** When an event that waits for a retry is tried again. */
+/** When an event is tried again. */
 export interface Wait {
   readonly sequence: number
-  /** The lane's order key of the event; empty where the lane keeps no order. */
+  /** The lane's order key of the event; empty if the lane keeps no order. */
   readonly key: string
   /** Wall-clock due time in epoch milliseconds; a load waits clamp(due − now, 0, delay). */
   readonly due: number
   /** The delay in milliseconds that led to `due`. */
   readonly delay: number
   /**
-   * When the first attempt was, in epoch milliseconds less the time that the
-   * lane had been paused until then; 0 when there was none.
+   * When the first attempt was made, in epoch milliseconds, minus the lane's total pause until then. It is 0 if
+   * there was none.
    */
   readonly firstAttemptAt: number
-  /** Attempts that count; those during a sink's outage don't. */
+  /** Number of attempts that count. Those during a sink's outage don't. */
   readonly tried: number
 }
 
 /** Attempts since the last settlement: see {@link keptAttempts}. */
 export interface Tries {
-  /** The number of the newest attempts in the journal that don't count any more: the sink was down. */
+  /** Number of the newest stored attempts that no longer count, because the sink was down. */
   readonly refunded: number
   /** The attempts that failed since. */
   readonly failed: ReadonlyArray<Attempt>
 }
 
-/** How many attempts of an event are kept: the first and the newest. */
+/** Maximum attempts kept per event: the first and the newest. */
 const maxAttempts = 10
 
-/** The attempts to keep, of those before and those since. One that is told again is there already: the answer to the first time was lost. */
+/**
+ * Returns the attempts to keep, from the stored and the new ones. A new one that is stored already is ignored:
+ * it was sent again because the first answer was lost.
+ */
 export const keptAttempts = (before: ReadonlyArray<Attempt>, { refunded, failed }: Tries): ReadonlyArray<Attempt> => {
   const left = before.slice(0, Math.max(0, before.length - refunded))
   const isKnown = (one: Attempt) => left.some(({ at, number }) => at === one.at && number === one.number)
@@ -79,46 +85,48 @@ export const keptAttempts = (before: ReadonlyArray<Attempt>, { refunded, failed 
   return all.length <= maxAttempts ? all : [...all.slice(0, 1), ...all.slice(1 - maxAttempts)]
 }
 
-/** A retry that is new or changed. */
 export interface RetryChange extends Wait, Tries {}
 
-/** An event that won't be tried again until a person replays it. */
+/** An event that isn't tried again until an operator replays it. */
 export interface DeadLetter extends Tries {
   readonly sequence: number
   /** Epoch milliseconds. */
   readonly at: number
 }
 
-/** An event that was delivered after attempts that failed. */
+/** An event that was delivered after failed attempts. */
 export interface LateDelivery extends Delivery, Tries {
   readonly sequence: number
-  /** How many attempts it took. */
+  /** Number of attempts, including the last. */
   readonly attempts: number
 }
 
-/** How many attempts an event had, by those that are kept. */
+/** Returns an event's number of attempts, from the attempts that are kept. */
 export const attemptsOf = (kept: ReadonlyArray<Attempt>): number => kept.at(-1)?.number ?? kept.length
 
-/** Applied in one transaction with those of other lanes: all of it, or nothing. */
+/** A lane's changes. They are applied atomically, in one transaction with those of other lanes. */
 export interface Settlement {
   readonly lane: string
   readonly cursor: Cursor
-  /** Dead letters that wait for a retry again. The journal applies this first, and ignores a dead letter that is gone. */
+  /**
+   * Dead letters to turn back into retries. The journal applies this first, and ignores a dead letter that no
+   * longer exists.
+   */
   readonly takeBack: ReadonlyArray<Wait>
-  /** The journal finds the bytes by sequence: in the log, or among the retries that it has. */
+  /** The journal finds their bytes by sequence, in the log or among its retries. */
   readonly retry: ReadonlyArray<RetryChange>
-  /** Retries that ended, and became no dead letters. */
+  /** Retries that ended without becoming dead letters. */
   readonly endRetry: ReadonlyArray<number>
-  /** The events that were delivered by their first attempt. */
+  /** Events delivered by their first attempt. */
   readonly delivered: ReadonlyArray<DeliveredRange>
   readonly late: ReadonlyArray<LateDelivery>
-  /** New dead letters; they wait for no retry any more. */
+  /** New dead letters. They no longer wait for a retry. */
   readonly deadLetter: ReadonlyArray<DeadLetter>
-  /** How long the lane was paused in all, in milliseconds. */
+  /** Total milliseconds for which the lane was paused. */
   readonly pausedFor: number
 }
 
-/** A settlement of which nothing was stored, because of what it holds: those of other lanes were. */
+/** A settlement that wasn't stored because of its own data, while those of other lanes were. */
 export interface RefusedSettlement {
   readonly lane: string
   readonly error: JournalError

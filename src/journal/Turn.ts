@@ -1,7 +1,7 @@
 /**
- * The instances of one relay that open its journal in turn: around a restart, two
- * processes, or the same one again. A journal that knows relays by name gives it
- * to the next instance at once, because the ones before have ended.
+ * The instances of one relay that open its journal one after another: two processes around a restart, or the
+ * same process again. A journal that knows relays by name gives the name to the next instance immediately,
+ * because the earlier ones have ended.
  */
 import { Context } from "effect"
 
@@ -12,7 +12,7 @@ export interface Turn {
   readonly ended: ReadonlyArray<string>
 }
 
-/** Unless a restart says otherwise, each opening is an instance of its own. */
+/** By default, each opening is an instance of its own. */
 export const Turn = Context.Reference<() => Turn>("relay/journal/Turn", {
   defaultValue: () => () => ({ instance: crypto.randomUUID(), ended: [] }),
 })

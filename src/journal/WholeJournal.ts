@@ -1,10 +1,10 @@
-/** A journal as it is made: one object that is both services. Others ask for the one that they need. */
+/** A journal when it is made: one object with both services. Its users ask for the one that they need. */
 import { Context } from "effect"
 import { Archive } from "./Archive.ts"
 import { Journal } from "./Journal.ts"
 
 export type WholeJournal = Journal["Service"] & Archive["Service"]
 
-/** Both services of a journal, for its layer. */
+/** Returns a context with both services of a journal, for its layer. */
 export const servicesOf = (journal: WholeJournal): Context.Context<Journal | Archive> =>
   Context.make(Journal, journal).pipe(Context.add(Archive, journal))

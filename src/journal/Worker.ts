@@ -1,2 +1,5 @@
-/** The code that the main module runs in a worker thread. Apart from `Journals.ts`, so that a worker loads nothing else. */
+/**
+ * The code that the main module runs in a worker thread. It isn't in `Journals.ts`, so that a worker loads
+ * nothing else.
+ */
 export { runWorker } from "./sqlite/JournalWorker.ts"

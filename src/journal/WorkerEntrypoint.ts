@@ -1,8 +1,7 @@
 /**
- * The place where a journal may start a worker thread: the URL of the program's main
- * module, which calls `runWorker` of `Worker.ts` when it is not the main
- * thread. A compiled binary starts at no other module, so it can't be another file.
- * Without it (tests) a journal does its work on the event loop.
+ * The URL with which a journal starts a worker thread: the program's main module, which calls `runWorker` of
+ * `Worker.ts` if it isn't on the main thread. It can't be another file, because a compiled binary starts only
+ * at that module. Without it (in tests), a journal does its work on the event loop.
  */
 import { Context } from "effect"
 
