@@ -2,9 +2,9 @@
  * Reports what happens in a lane: to the log, and as the relay's own events.
  *
  * **Guarantee.** Each dead letter is counted in one `relay.dead_letter`. A burst
- * makes one event, a second after its first dead letter, and a lasting stream
- * one every ten seconds: it must not double itself. What is pending when the
- * relay stops is announced then.
+ * makes one event, a second after its first dead letter. A lasting stream makes one
+ * every ten seconds, so that the relay's own events don't double the load. Pending
+ * dead letters are announced when the relay stops.
  */
 import { Clock, Duration, Effect, Fiber } from "effect"
 import { quarantine } from "../event/Event.ts"
@@ -13,13 +13,13 @@ import type { LaneEvents } from "./lane/LaneEvents.ts"
 import { ownWebhook } from "./OwnEvent.ts"
 import { RelayEvents } from "./RelayEvents.ts"
 
-/** Milliseconds: how long a burst is collected, and how far apart two announcements of a lane are at least. */
+/** Milliseconds: the time to collect a burst, and the least time between two announcements of a lane. */
 const collectFor = 1_000
 const announceEvery = 10_000
-/** How long the journal may take for what is announced when the relay stops. */
+/** Time limit for storing the last announcements when the relay stops. */
 const stopTimeout = Duration.seconds(2)
 
-/** The events of a lane by its name, with those that concern its progress. */
+/** Makes the event handlers of a lane. The caller supplies the handlers that concern its progress. */
 export type Announce = (name: string, progress: Pick<LaneEvents, "settle" | "active">) => LaneEvents
 
 type First = {
@@ -29,9 +29,9 @@ type First = {
   readonly event_type: string
 }
 
-/** The dead letters of a lane that are yet to be announced, by their first. */
+/** The dead letters of a lane that are not yet announced: their number and the first of them. */
 class Pending {
-  /** Monotonic milliseconds. */
+  /** Monotonic milliseconds of the last announcement. */
   announcedAt = Number.NEGATIVE_INFINITY
   count = 0
   first: First | undefined
@@ -43,7 +43,7 @@ export const make = Effect.gen(function* () {
   const clock = yield* Clock.Clock
   const run = Effect.runForkWith(yield* Effect.context<never>())
   const now = () => Monotonic.millis(clock)
-  // A lane that is restarted keeps its own.
+  // By lane name, so that a restarted lane keeps its entry.
   const lanes = new Map<string, Pending>()
 
   const announceDeadLetters = (name: string, pending: Pending) =>

@@ -1,7 +1,7 @@
 /**
- * Checks the lanes over one stream each second, except idle ones. It takes the
+ * Checks the lanes over one stream each second, except idle ones. It reads the
  * journal's counts, notices that an operator paused or resumed a lane at another
- * relay, has lanes take up replayed dead letters, and finds lanes that stand still.
+ * relay, makes lanes take up replayed dead letters, and finds stalled lanes.
  */
 import { Duration, Effect } from "effect"
 import { rounds } from "../event/Rounds.ts"
@@ -11,7 +11,10 @@ import type { Counted, Lane } from "./lane/Lane.ts"
 const countEvery = Duration.seconds(1)
 const idle: Counted = { backlog: 0, deadLetterBytes: 0, paused: false }
 
-/** Checks the lanes of `log`. `get` finds a lane by its name, and `takeUp` has it take up replayed dead letters. */
+/**
+ * Checks the lanes of `log`. `get` finds a lane by its name, and `takeUp` makes a
+ * lane take up its replayed dead letters.
+ */
 export const make = (
   log: Log,
   get: (name: string) => Lane | undefined,
@@ -26,7 +29,7 @@ export const make = (
   const lanes = (): ReadonlyArray<Lane> => [...active].flatMap((name) => get(name) ?? [])
 
   const count = Effect.gen(function* () {
-    // Read before the journal counts: events that it does not know of by then have ended all the same.
+    // Read before the journal counts, because events may end before the journal stores that they did.
     const before = lanes().map((lane) => ({ lane, ended: lane.progress.endedOnDisk }))
     const infos = new Map((yield* log.holding).map((info) => [info.name, info]))
     for (const { lane, ended } of before) {
@@ -45,7 +48,7 @@ export const make = (
       if (info.returned > 0) yield* takeUp(lane)
     }
   })
-  // Also where the journal can't be asked: then by what it counted last.
+  // Runs even if the journal can't be read; then it uses the last counts.
   const watch = Effect.suspend(() =>
     Effect.forEach(
       lanes().filter((lane) => lane.watch()),
@@ -61,9 +64,9 @@ export const make = (
   )
   const counting = rounds("counting dead letters and backlogs", Effect.ignore(count), countEvery)
   return {
-    /** A lane did something: it is checked until it is idle. */
+    /** Called when a lane did something. The lane is checked until it is idle. */
     active: attend,
-    /** Checks them for ever. */
+    /** Checks the lanes forever. */
     looking: Effect.delay(Effect.raceFirst(counting, rounds("watching the lanes", watch, countEvery)), countEvery),
   }
 }

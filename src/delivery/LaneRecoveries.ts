@@ -1,9 +1,9 @@
 /**
- * Emits `relay.lane_resumed` for a sink that `relay.lane_paused` was emitted for,
- * once it delivers again or has left the config, also after a restart.
+ * Emits `relay.lane_resumed` for a sink once it delivers again or has left the
+ * config, if `relay.lane_paused` was emitted for it, also before a restart.
  *
- * **Guarantee.** While another relay of a fleet has the sink's lane paused, none
- * is emitted.
+ * **Guarantee.** While the sink's lane is paused at another relay of a fleet, no
+ * event is emitted.
  */
 import { Effect, Layer, Schedule } from "effect"
 import { Archive } from "../journal/Archive.ts"
@@ -12,7 +12,10 @@ import type { LaneStatus } from "./LaneStatus.ts"
 import { Lanes } from "./Lanes.ts"
 import { RelayEvents } from "./RelayEvents.ts"
 
-/** Soon after a start a lane counts as running although no attempt was made. */
+/**
+ * Shortly after a start, a lane is "running" before it has made an attempt. So a
+ * delivery is required unless the backlog is empty.
+ */
 const isRunning = ({ condition, backlog, attempts }: LaneStatus): boolean =>
   condition === "running" && (backlog === 0 || (attempts.delivered ?? 0) > 0)
 

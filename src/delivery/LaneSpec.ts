@@ -1,4 +1,7 @@
-/** A sink as its lane needs it, and how the journal opens that lane. `LaneSpecs.ts` makes them of a config. */
+/**
+ * The settings of a sink's lane, and the options for opening that lane in the
+ * journal. `LaneSpecs.ts` derives them from a config.
+ */
 import type { Effect, Scope } from "effect"
 import type { LaneConfig } from "../config/Config.ts"
 import type { Entry } from "../event/Entry.ts"
@@ -10,17 +13,23 @@ export interface LaneSpec {
   readonly config: LaneConfig
   /** Opens the sink; it closes with the scope. */
   readonly open: Effect.Effect<Sink, SinkError, Scope.Scope>
-  /** The order key of an event, or the group of its digest; only called where the lane keeps either. It may throw `Unrenderable`. */
+  /**
+   * Returns the order key of an event, or the group of its digest. Called only if the lane keeps order or sends
+   * digests. It may throw `Unrenderable`.
+   */
   readonly key: (entry: Entry) => string
-  /** Appends are refused when what the lane keeps takes so many bytes; unlimited when absent. */
+  /** Appends are refused once the lane's stored events take this many bytes (default: no limit). */
   readonly maxBytes?: number
 }
 
-/** Only one relay may send its events: it must see all of a key, a group, or a time. */
+/**
+ * Reports whether one relay must send all of the lane's events, because order,
+ * digests and rate limits need a single sender.
+ */
 const isExclusive = ({ order, digest, rateLimit }: LaneConfig): boolean =>
   order === "key" || digest !== undefined || rateLimit !== undefined
 
-/** How the lane of a config is opened; `specs` are all that the config has. */
+/** Returns the options for opening a lane. `specs` are all sinks of the config. */
 export const openOptions = (config: LaneConfig, specs?: ReadonlyArray<LaneSpec>): OpenOptions => ({
   exclusive: isExclusive(config),
   ...(specs !== undefined && { isConfigured: (name) => specs.some(({ config }) => config.name === name) }),

@@ -1,4 +1,4 @@
-/** How a sink of the config becomes a lane: what opens it, and the key of its events. */
+/** Makes the spec of a lane from a sink of the config: how to open the sink, and the key of its events. */
 import { Context, Effect, Layer } from "effect"
 import type { ClientsConfig, LaneConfig, RelayConfig } from "../config/Config.ts"
 import * as Clients from "../enrichment/Clients.ts"
@@ -11,9 +11,9 @@ import type { LaneSpec } from "./LaneSpec.ts"
 export class LaneSpecs extends Context.Service<
   LaneSpecs,
   {
-    /** Makes the spec of a sink's lane from its config; opens nothing. */
+    /** Makes the spec of a sink's lane from its config, without opening the sink. */
     readonly of: (config: LaneConfig) => LaneSpec
-    /** Asks for client details with the headers of this config from now on. */
+    /** Uses the headers of this config for all later requests for client details. */
     readonly renew: (config: RelayConfig) => Effect.Effect<void>
   }
 >()("relay/delivery/LaneSpecs") {
@@ -43,7 +43,7 @@ export class LaneSpecs extends Context.Service<
     )
 }
 
-/** The dead letters of one sink leave room in the journal for all others. */
+/** Limits the dead letters of one sink to a quarter of the journal, which leaves space for all others. */
 const withinJournal = (config: LaneConfig, journal: number): LaneConfig => {
   const maxDeadLetters = Math.min(config.delivery.maxDeadLetters, journal / 4)
   return { ...config, delivery: { ...config.delivery, maxDeadLetters } }

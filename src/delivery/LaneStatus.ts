@@ -1,10 +1,10 @@
-/** The state of a sink's lanes: the lanes of all streams that the relay owns as one. */
+/** The state of a sink, combined from its lanes in all streams that the relay owns. */
 import type { LaneInfo } from "../journal/Journal.ts"
 import { AttemptStats } from "./lane/AttemptStats.ts"
 import type { Lane } from "./lane/Lane.ts"
 import type { Condition } from "./lane/LaneState.ts"
 
-/** The worst first: where a sink's lanes differ, this is what an operator is told. */
+/** Worst first. If a sink's lanes differ, operators see the worst. */
 export const laneConditions = [
   "failed",
   "stalled",
@@ -26,27 +26,30 @@ export interface LaneStatus {
   /** The sink's type; empty for an orphaned lane. */
   readonly type: string
   readonly condition: LaneCondition
-  /** Why, and what to do; empty while it runs. */
+  /** The reason for the condition and what to do about it; empty while the lane runs. */
   readonly message: string
-  /** Events routed to it and not settled, those that wait for a retry included. */
+  /** Events routed to the sink and not settled, including those that wait for a retry. */
   readonly backlog: number
   readonly retrying: number
   readonly deadLetters: number
-  /** The sequence up to which everything is settled, retrying or dead; of several streams, that of one. */
+  /**
+   * The sequence up to which every event is settled, retrying or dead. If there are several streams, this is the cursor
+   * of one of them.
+   */
   readonly cursor: number
   /** Epoch milliseconds of the oldest event that is not settled; 0 when there is none. */
   readonly oldestAt: number
-  /** Epoch milliseconds of the next attempt, while events or the sink wait for their time; 0 when none does. */
+  /** Epoch milliseconds of the next attempt, if the lane waits for a retry or for the sink; otherwise 0. */
   readonly nextAttemptAt: number
-  /** The last attempt that failed since the start, at epoch milliseconds. */
+  /** The last failed attempt since the start; `at` is in epoch milliseconds. */
   readonly lastFailure: { readonly at: number; readonly message: string } | undefined
-  /** The most events that a crash at any moment sends twice. */
+  /** Maximum events that a crash can send twice. */
   readonly duplicateBound: number
   /** Attempts by outcome since the start: `delivered`, or a reason's tag. */
   readonly attempts: Readonly<Record<string, number>>
-  /** How often the sink was closed for a bug in its client library. */
+  /** The number of times that the sink was closed because of a bug in its client library. */
   readonly bugs: number
-  /** Attempts by duration: a count for each of `durationBuckets` and one above, and their sum in seconds. */
+  /** Attempts by duration: a count for each of `durationBuckets`, a count above them, and the sum in seconds. */
   readonly durations: { readonly counts: ReadonlyArray<number>; readonly sum: number }
 }
 
@@ -55,17 +58,21 @@ const noAttempts = new AttemptStats()
 const sum = (lanes: ReadonlyArray<Lane>, of: (lane: Lane) => number): number =>
   lanes.reduce((total, lane) => total + of(lane), 0)
 
-/** The earliest of times that are known; 0 is none. */
+/** Returns the earliest time, ignoring zeros. Returns 0 if there is no other. */
 export const earliest = (times: ReadonlyArray<number>): number => {
   const known = times.filter((time) => time > 0)
   return known.length === 0 ? 0 : Math.min(...known)
 }
 
-/** From what the journal knows, and the lanes that run: none of an orphaned lane, whose age is given. */
+/**
+ * Combines the journal's counts with the running lanes. An orphaned lane has no
+ * running lanes, so the caller passes the age of its oldest event.
+ */
 export const statusOf = (info: LaneInfo, lanes: ReadonlyArray<Lane>, orphanedSince = 0): LaneStatus => {
   const { name, backlog, deadLetters } = info
   const [first] = lanes
-  const condition = laneConditions.find((one) => lanes.some(({ state }) => state.condition === one)) ?? "orphaned"
+  const condition =
+    laneConditions.find((condition) => lanes.some(({ state }) => state.condition === condition)) ?? "orphaned"
   const { outcomes: attempts, bugs, durations } = first?.attempts ?? noAttempts
   return {
     name,

@@ -1,7 +1,7 @@
 /**
- * The lanes: one for each sink, the quarantine, and those of removed sinks, which
- * stay until an operator moves or drops them. Where the journal has several
- * streams, each that this relay owns has its own.
+ * The lanes: one for each sink, one for the quarantine, and one for each removed
+ * sink until an operator moves or drops it. If the journal has several streams, each
+ * stream that this relay owns has its own lanes.
  */
 import { Context, type Duration, Effect, Layer, Semaphore, SubscriptionRef } from "effect"
 import { quarantine } from "../event/Event.ts"
@@ -26,36 +26,40 @@ export { SinkUnusable } from "./SinkChanges.ts"
 
 /** The sinks and limits with which the lanes start. */
 export interface LanesOptions {
-  /** A sink each, without the quarantine. */
+  /** One for each sink, without the quarantine. */
   readonly specs: ReadonlyArray<LaneSpec>
-  /** How long attempts in flight may take when the relay stops, or a sink is removed or changed. */
+  /** Time limit for attempts in flight when the relay stops, or when a sink is removed or changed. */
   readonly grace: () => Duration.Duration
-  /** No limits when absent. */
+  /** Default: no limits. */
   readonly quarantine?: Quarantine.QuarantineLimits
 }
 
-/** The lanes that run. What changes them is done one after the other. */
+/** The running lanes. Changes to them run one at a time. */
 export class Lanes extends Context.Service<
   Lanes,
   {
-    /** The lanes that the journal has, without a sink or with one; only the streams that this relay owns count. */
+    /** All lanes in the journal, with or without a sink. Only streams that this relay owns count. */
     readonly status: Effect.Effect<ReadonlyArray<LaneStatus>, JournalError>
-    /** Attempts since the start by outcome, for each sink that there was, the quarantine excepted. */
+    /** Attempts by outcome for each sink since the start, including removed sinks, without the quarantine. */
     counted(): ReadonlyArray<LaneStatus["attempts"]>
-    /** Pauses a lane in every stream, across restarts. False when there is no such lane. */
+    /** Pauses a lane in every stream, across restarts. Returns false if the lane doesn't exist. */
     pause(name: string): Effect.Effect<boolean, JournalError>
-    /** Resumes a lane that is paused or blocked; its retries are due at once. False when there is no such lane. */
+    /**
+     * Resumes a paused or blocked lane and makes its retries due immediately. Returns false if the lane doesn't exist.
+     */
     resume(name: string): Effect.Effect<boolean, JournalError>
-    /** Moves the backlog and the dead letters of an orphaned lane to another; gives the number of events. */
+    /** Moves the backlog and the dead letters of an orphaned lane to another. Returns the number of events. */
     move(from: string, to: string): Effect.Effect<number, JournalError | LaneInUse>
-    /** Gives up the backlog of an orphaned lane and removes the lane; gives the number of events. */
+    /** Abandons the backlog of an orphaned lane and deletes the lane. Returns the number of events. */
     drop(name: string): Effect.Effect<number, JournalError | LaneInUse>
-    /** Runs work while these lanes don't run; then they read anew what waits for them. Attempts in flight end first. */
+    /**
+     * Stops these lanes after their attempts in flight end, runs the work, and starts them again. They then re-read
+     * their events from the journal.
+     */
     whileStopped<A>(names: ReadonlyArray<string>, work: Effect.Effect<A, JournalError>): Effect.Effect<A, JournalError>
     /**
-     * Changes to other specs. `swap` puts their routes in force; an error means
-     * that it was not run and nothing has changed. Gives what the operator
-     * should know, in sentences.
+     * Replaces the sinks. `swap` activates their routes. If this fails, `swap` did not run and nothing has changed.
+     * Returns notes for the operator, in sentences.
      */
     change(
       specs: ReadonlyArray<LaneSpec>,
@@ -63,7 +67,7 @@ export class Lanes extends Context.Service<
     ): Effect.Effect<ReadonlyArray<string>, JournalError | SinkUnusable>
   }
 >()("relay/delivery/Lanes") {
-  /** Opens the journal's lanes and starts them; they end, with their progress stored, when the layer is released. */
+  /** Opens the journal's lanes and starts them. When the layer is released, they end and their progress is stored. */
   static readonly layer = (options: LanesOptions): Layer.Layer<Lanes, JournalError, Journal | Archive | RelayEvents> =>
     Layer.effect(Lanes, make(options))
 }
@@ -71,7 +75,7 @@ export class Lanes extends Context.Service<
 const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: LanesOptions) {
   const journal = yield* Journal
   const archive = yield* Archive
-  /** Changes of the lanes are made one after the other: during one a lane may be retired and not yet started again. */
+  /** Changes run one at a time, because during a change a lane may be retired and not yet restarted. */
   const oneChange = yield* Semaphore.make(1)
   const streams = yield* StreamLanes.make(grace, oneChange)
   const orphans = OrphanedLanes.make(archive, streams)
@@ -116,7 +120,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
         return message === undefined ? status : { ...status, condition: "stalled", message }
       })
     }),
-    // The quarantine's lane only puts aside, so it attempts nothing.
+    // The quarantine's lane delivers nothing, so its attempts don't count.
     counted: () => [...streams.counted()].filter(([name]) => name !== quarantine).map(([, { outcomes }]) => outcomes),
     pause: (name) => oneChange.withPermit(setPaused(name, true)),
     resume: (name) => oneChange.withPermit(setPaused(name, false)),

@@ -1,11 +1,11 @@
 /**
- * A sink that is opened when it is first needed, and again after opening
- * failed: the relay starts and accepts events while a broker is away, and the
- * lane's circuit breaker paces the attempts as it paces any other.
+ * A sink that opens when it is first needed, and tries again if opening fails. So
+ * the relay starts and accepts events while a broker is unavailable. The lane's
+ * circuit breaker paces the attempts to open it, as it paces deliveries.
  *
- * **Guarantee.** An error of its client library that nobody caught costs this
- * sink alone: it is closed, and opened anew after a wait that doubles. Attempts
- * in flight end at once, and their events wait uncharged.
+ * **Guarantee.** An uncaught error of a client library affects only its own sink.
+ * The sink is closed and reopened after a wait that doubles each time. Attempts in
+ * flight end immediately, and their events wait without being charged an attempt.
  */
 import { Cause, Clock, Effect, Exit, Scope, Semaphore } from "effect"
 import * as Monotonic from "../event/Monotonic.ts"
@@ -14,15 +14,15 @@ import { type Sink, type SinkError, unavailable } from "../sinks/Sink.ts"
 import { BugWaits } from "./Bugs.ts"
 import type { AttemptStats } from "./lane/AttemptStats.ts"
 
-/** Until it is open nothing is known about its batches: one event at a time. */
+/** Used until the sink is open, because its batch size is unknown: one event at a time. */
 const cautious: Sink["batch"] = { maxEvents: 1, maxBytes: Number.POSITIVE_INFINITY }
 
-/** A user of a sink: a lane. */
+/** A lane that uses the sink. */
 export interface User {
   readonly name: string
-  /** The lanes of a name: a sink has one in each stream. */
+  /** Shared by all lanes of this name: a sink has one lane in each stream. */
   readonly stats: AttemptStats
-  /** The sink was closed for a bug: what is in flight won't be answered. */
+  /** Called when the sink was closed because of a bug: attempts in flight get no response. */
   readonly broke: (message: string) => void
 }
 
@@ -44,7 +44,7 @@ export const make = Effect.fnUntraced(function* (kind: Kind, open: Effect.Effect
   const opening = yield* Semaphore.make(1)
   const users = new Set<User>()
   let opened: Opened | undefined
-  /** Ends an opening under way. */
+  /** Cancels an attempt to open the sink. */
   let abandon: (() => void) | undefined
   const waits = new BugWaits()
   let bug = { at: Number.NEGATIVE_INFINITY, until: Number.NEGATIVE_INFINITY, message: "" }
@@ -55,14 +55,18 @@ export const make = Effect.fnUntraced(function* (kind: Kind, open: Effect.Effect
     const at = now()
     const wait = waits.next(at - bug.at)
     const kindOf = error instanceof Error ? error.name : typeof error
-    const message = `a bug in its client library (${kindOf}): the sink was closed and is opened anew in ${wait / 1_000} s; the log has the cause`
+    const message = `a bug in its client library (${kindOf}): the sink was closed and is reopened in ${wait / 1_000} s; the log has the cause`
     bug = { at, until: at + wait, message }
     const closing = opened
     opened = undefined
     abandon?.()
     const names = [...new Set([...users].map(({ name }) => name))]
-    const said = names.length === 0 ? `a sink of type ${kind.type} that is closed` : `sink ${names.join(", ")}`
-    run(Effect.logError(`${said}: ${message}`, Cause.die(error)).pipe(Effect.annotateLogs({ sink: names.join(", ") })))
+    const affected = names.length === 0 ? `a sink of type ${kind.type} that is closed` : `sink ${names.join(", ")}`
+    run(
+      Effect.logError(`${affected}: ${message}`, Cause.die(error)).pipe(
+        Effect.annotateLogs({ sink: names.join(", ") }),
+      ),
+    )
     for (const stats of new Set([...users].map((user) => user.stats))) stats.bug(message, at)
     for (const user of users) user.broke(message)
     if (closing !== undefined) run(asOwner(Scope.close(closing.scope, Exit.void)))
@@ -108,9 +112,9 @@ export const make = Effect.fnUntraced(function* (kind: Kind, open: Effect.Effect
   return {
     sink,
     ensureOpen,
-    /** Runs what sends: what comes of it is this sink's. */
+    /** Runs a send, so that errors that follow from it are attributed to this sink. */
     within: <A>(run: () => A): A => Containment.within(owner, run),
-    /** Tells a lane of bugs until its scope closes. */
+    /** Reports bugs to the lane until the scope closes. */
     use: (user: User): Effect.Effect<void, never, Scope.Scope> =>
       Effect.acquireRelease(Effect.asVoid(Effect.sync(() => users.add(user))), () =>
         Effect.sync(() => users.delete(user)),

@@ -1,4 +1,4 @@
-/** The relay's own events as the journal has them: in the sender's envelope, so that a sink needs no second format. */
+/** Builds the relay's own events. They use the sender's envelope, so that sinks need no second format. */
 import { Option, Schema } from "effect"
 import type { Event } from "../event/Event.ts"
 import type { RelayEventType } from "../event/EventType.ts"
@@ -6,10 +6,10 @@ import type { RelayEventType } from "../event/EventType.ts"
 /** The webhook name that the relay's own events carry. */
 export const ownWebhook = "relay"
 
-/** The data of an own event: no secret and no payload. */
+/** The data of an own event. It holds no secrets and no payloads. */
 export type Facts = Readonly<Record<string, string | number | boolean>>
 
-/** Gives an event the same identity each time it is emitted, so that the journal takes it for a duplicate. */
+/** An identity that is the same each time the event is emitted, so that the journal drops repeats as duplicates. */
 export interface Once {
   readonly key: string
   /** When it happened, in epoch milliseconds. */
@@ -24,7 +24,7 @@ const Envelope = Schema.fromJsonString(
   }),
 )
 
-/** An event about facts. */
+/** Makes an own event from its facts. */
 export const eventOf = (type: RelayEventType, facts: Facts, now: number, once?: Once): Event => {
   const id = `evt_relay_${once?.key ?? crypto.randomUUID()}`
   const envelope = {
@@ -47,7 +47,7 @@ export const eventOf = (type: RelayEventType, facts: Facts, now: number, once?: 
   }
 }
 
-/** The facts of an event's body; none if it is not an own event's. */
+/** Reads the facts from the body of an own event. Returns no facts for any other body. */
 export const factsOf = (body: Uint8Array): Facts =>
   Option.getOrElse(Schema.decodeOption(Envelope)(new TextDecoder().decode(body)), () => ({ data: { object: {} } })).data
     .object

@@ -1,11 +1,11 @@
 /**
- * Stores the progress of the lanes over one stream, of all of them in one
- * settlement: a tenth of a second after a lane did something, or at once if it
- * can't wait. Lanes that do nothing cost nothing.
+ * Stores the progress of all lanes of a stream in one settlement, a tenth of a
+ * second after a lane did something, or immediately if it can't wait. Idle lanes
+ * cost nothing.
  *
- * **Guarantee.** What could not be stored stays with its lane and goes with the
- * next settlement. A lane whose progress the journal refuses holds up no other:
- * a crash sends again what it did, and it stops at its bound.
+ * **Guarantee.** If progress can't be stored, its lane keeps it for the next
+ * settlement. A lane whose progress the journal refuses doesn't delay the others. A
+ * crash repeats that lane's deliveries, and the lane stops at its `duplicateBound`.
  */
 import { Cause, Duration, Effect, Latch, Semaphore } from "effect"
 import { repeating } from "../event/Rounds.ts"
@@ -13,7 +13,7 @@ import type { JournalError, Log, Settlement } from "../journal/Journal.ts"
 import { logBug } from "./Bugs.ts"
 import type { Lane } from "./lane/Lane.ts"
 
-/** How soon lanes' progress is made durable. A crash repeats deliveries of this time. */
+/** How often lanes' progress is made durable. A crash repeats the deliveries of this interval. */
 export const settleEvery = Duration.millis(100)
 
 const isFenced = (cause: Cause.Cause<JournalError>): boolean => {
@@ -59,18 +59,18 @@ export const make = Effect.fnUntraced(function* (log: Log, get: (name: string) =
     if (taken.length === 0) return Effect.succeed(unstored)
     return Effect.matchCauseEffect(log.settle(taken.map(({ changes }) => changes)), {
       onSuccess: (refused) => {
-        const told: Array<Effect.Effect<void>> = []
+        const reports: Array<Effect.Effect<void>> = []
         for (const { lane, changes } of taken) {
-          const refusal = refused.find((one) => one.lane === changes.lane)
+          const refusal = refused.find(({ lane }) => lane === changes.lane)
           if (refusal === undefined) lane.stored()
           else {
             restore(lane, changes)
-            told.push(refuse(lane, refusal.error))
+            reports.push(refuse(lane, refusal.error))
           }
         }
-        return Effect.as(Effect.all(told, { discard: true }), unstored)
+        return Effect.as(Effect.all(reports, { discard: true }), unstored)
       },
-      // The journal reports what is wrong.
+      // The journal itself reports the error.
       onFailure: (cause) => {
         if (isFenced(cause)) return Effect.succeed(unstored)
         const error = Cause.findErrorOption(cause)
@@ -84,19 +84,19 @@ export const make = Effect.fnUntraced(function* (log: Log, get: (name: string) =
       },
     })
   })
-  // Uninterruptible: changes that were taken and neither stored nor restored would be lost to the lane.
+  // Uninterruptible, because the lane would lose changes that were taken but neither stored nor restored.
   const settle: Effect.Effect<ReadonlySet<Lane>> = oneAtATime.withPermit(Effect.uninterruptible(settleAll))
 
   return {
-    /** Stores the progress of all lanes; gives those of which not all is on disk. */
+    /** Stores the progress of all lanes. Returns the lanes whose progress is not all on disk. */
     settle,
-    /** Runs work while no settlement is under way. */
+    /** Runs work between two settlements. */
     between: oneAtATime.withPermit,
-    /** A lane did something: its progress is stored soon. */
+    /** Called when a lane did something: its progress is stored soon. */
     active,
-    /** Has it stored now. */
+    /** Stores it now instead of after `settleEvery`. */
     settleSoon: () => soon.openUnsafe(),
-    /** Stores what changes, for ever. */
+    /** Stores progress forever, whenever a lane did something. */
     keepSettling: repeating(
       "collecting the progress of the lanes",
       isChanged.await.pipe(

@@ -1,11 +1,11 @@
 /**
- * The quarantine: a lane whose sink rejects every event with what is wrong with
- * it, so that its dead letters are the quarantined events.
+ * The quarantine is a lane whose sink rejects every event and gives the event's
+ * problem as the reason. So its dead letters are the quarantined events.
  *
- * **Guarantee.** It never fills the journal: beyond its limit what belongs there
- * is refused, and other deliveries are not. A flood on one webhook leaves room
- * for what others can't route (`Backlog.ts`). Only what is older than the config
- * says is deleted.
+ * **Guarantee.** It never fills the journal: beyond its limit, deliveries that
+ * belong in quarantine are refused, and other deliveries are still accepted. A flood
+ * on one webhook leaves space for unroutable deliveries of other webhooks
+ * (`Backlog.ts`). Only events older than the configured age are deleted.
  */
 import { Clock, Duration, Effect } from "effect"
 import { quarantine } from "../event/Event.ts"
@@ -19,12 +19,12 @@ import type { LaneSpec } from "./LaneSpec.ts"
 
 export interface QuarantineLimits {
   readonly maxBytes: number
-  /** Older dead letters are deleted; none is when absent. */
+  /** Older dead letters are deleted (default: keep all). */
   readonly maxAge?: Duration.Duration
 }
 
 const rejecting: Sink = {
-  // Nothing is urgent, and nearly every commit holds nothing for it.
+  // The quarantine isn't urgent, and nearly every commit has no events for it.
   batch: { maxEvents: 256, maxBytes: 4 * 1024 * 1024, linger: 50 },
   send: (batch) =>
     Effect.succeed(new Map(batch.map(({ event }, index) => [index, rejected(event.problem ?? "quarantined")]))),
@@ -40,7 +40,7 @@ export const spec = (limits?: QuarantineLimits): LaneSpec => ({
       retry: { maxAge: Duration.hours(72), initial: Duration.seconds(1), max: Duration.minutes(10) },
       pauseAfter: 5,
       maxRetrying: 10_000,
-      // A lane that stopped would fill the journal with its backlog.
+      // No limit: if the lane were blocked, its backlog would fill the journal.
       maxDeadLetters: Number.POSITIVE_INFINITY,
     },
     concurrency: 1,
@@ -53,9 +53,9 @@ export const spec = (limits?: QuarantineLimits): LaneSpec => ({
   key: () => "",
 })
 
-/** The name that the story of a delivery gives for what dropped it because of its age. */
+/** The operator that the history of a delivery names when it was deleted because of its age. */
 const expiry = 'the relay, for "quarantine.maxAge"'
-/** How many letters are deleted at a time. */
+/** The number of dead letters to delete at a time. */
 const page = 100
 const expireEvery = Duration.minutes(10)
 
@@ -67,7 +67,11 @@ const newestBelow = (archive: Archive["Service"], sequence?: number) =>
     ([letter]) => letter,
   )
 
-/** The sequence above `low` from which on letters of one stream, up to `newest`, are younger than a time: they came in order. */
+/**
+ * Returns the first sequence above `floor` whose dead letters are younger than a
+ * time, up to `newest`. A binary search works, because the letters of a stream are
+ * in order of time.
+ */
 const firstSince = Effect.fnUntraced(function* (
   archive: Archive["Service"],
   floor: number,
@@ -84,7 +88,7 @@ const firstSince = Effect.fnUntraced(function* (
   return low
 })
 
-/** Deletes what was put in quarantine before a time; how many. */
+/** Deletes the events quarantined before a time. Returns their number. */
 export const expire = Effect.fnUntraced(function* (archive: Archive["Service"], time: number) {
   let deleted = 0
   let newest = yield* newestBelow(archive)
@@ -102,7 +106,7 @@ export const expire = Effect.fnUntraced(function* (archive: Archive["Service"], 
   return deleted
 })
 
-/** Deletes what is too old, for ever; nothing while the wall clock can't be believed. */
+/** Deletes events that are too old, forever. Deletes nothing while the wall clock can't be trusted. */
 export const expiring = Effect.fnUntraced(function* (
   archive: Archive["Service"],
   maxAge: Duration.Duration,

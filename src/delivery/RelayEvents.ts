@@ -1,8 +1,9 @@
 /**
- * The relay's own events: journaled and routed like the sender's, by type.
+ * Emits the relay's own events. They are journaled and routed by type, like the
+ * sender's events.
  *
- * **Guarantee.** They never cause themselves: a failure of such an event makes
- * no further event, and an event about a lane is not routed to that lane.
+ * **Guarantee.** They never cause further own events: if one fails, no event is
+ * emitted, and an event about a lane is not routed to that lane.
  */
 import { Clock, Context, Effect, Layer } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
@@ -17,12 +18,11 @@ export class RelayEvents extends Context.Service<
   RelayEvents,
   {
     /**
-     * Journals an event about `lane`, or about the relay as a whole. It never
-     * fails: an event that can't be stored is lost, and what it says is in the
-     * log as well.
+     * Journals an event about `lane`, or about the relay as a whole. It never fails: an event that can't be stored is
+     * lost, but its content is also logged.
      */
     emit(type: RelayEventType, facts: Facts, lane?: string, once?: Once): Effect.Effect<void>
-    /** The sinks or webhooks that a failure was emitted for, and no recovery since, also before the start. */
+    /** The sinks or webhooks with a failure and no recovery since, including failures from before the start. */
     unresolved(failure: RelayEventType): ReadonlySet<string>
   }
 >()("relay/delivery/RelayEvents") {

@@ -1,6 +1,6 @@
 /**
- * A lane that runs over its sink. One that a bug has ended is made anew from
- * what the journal knows: events that it held in memory are read again.
+ * Runs a lane over its sink. If a bug ends the lane, it is recreated from the
+ * journal, and the events that it held in memory are read again.
  */
 import { Duration, Effect, Exit, Schedule } from "effect"
 import { rounds } from "../event/Rounds.ts"
@@ -11,7 +11,7 @@ import * as Lane from "./lane/Lane.ts"
 import { settleEvery } from "./ProgressStore.ts"
 import type { AcquiredSink } from "./SinkPool.ts"
 
-/** How often storing what an ended lane decided is retried. */
+/** The retries for storing the decisions of an ended lane. */
 const settleRetries = Schedule.max([Schedule.spaced(settleEvery), Schedule.recurs(20)])
 /** How often the deadlines of a lane's last attempts are checked. */
 const pollEvery = Duration.millis(25)
@@ -19,7 +19,7 @@ const pollEvery = Duration.millis(25)
 export interface Options extends Pick<Lane.LaneOptions, "log" | "events" | "stats" | "wallClock"> {
   readonly spec: LaneSpec
   readonly acquired: AcquiredSink
-  /** How long attempts in flight may take when it ends. */
+  /** Time limit for attempts in flight when the lane ends. */
   readonly grace: () => Duration.Duration
   /** Stores the progress: see `ProgressStore.ts`. */
   readonly settle: Effect.Effect<ReadonlySet<Lane.Lane>>
@@ -33,7 +33,7 @@ export const make = Effect.fnUntraced(function* (options: Options, opened: Opene
     Lane.make({ config, key, sink: acquired.sink, within: acquired.within, log, state, events, stats, wallClock })
   let lane = yield* place(opened)
 
-  /** Starts nothing more and waits for attempts in flight, which keep their deadline. */
+  /** Starts no more attempts and waits for those in flight, which keep their deadline. */
   const end = Effect.suspend(() => {
     const ending = lane
     const endAttempts = Effect.sync(() => ending.endAttempts())
@@ -44,10 +44,13 @@ export const make = Effect.fnUntraced(function* (options: Options, opened: Opene
     )
   })
   const isStored = (unstored: ReadonlySet<Lane.Lane>) => !unstored.has(lane)
-  /** Ends it, and stores what it decided. What can't be stored for long is repeated, as after a crash. */
+  /**
+   * Ends the lane and stores its decisions. If they can't be stored within the retries, the deliveries are repeated, as
+   * after a crash.
+   */
   const finish = Effect.andThen(end, Effect.repeat(settle, { until: isStored, schedule: settleRetries }))
 
-  const said = Effect.annotateLogs({ sink: name })
+  const withSink = Effect.annotateLogs({ sink: name })
   const waits = new BugWaits()
   const run = Effect.gen(function* () {
     for (;;) {
@@ -57,20 +60,20 @@ export const make = Effect.fnUntraced(function* (options: Options, opened: Opene
       const wait = waits.next(lane.clock.now() - started)
       const within = `it restarts within ${wait / 1_000} s`
       lane.state.fail(`a bug in relay ended the lane; ${within}, and the log has the cause`)
-      yield* said(logBug(`the lane of sink ${name} ended, ${waits.inARow} in a row; ${within}`, exit.cause))
+      yield* withSink(logBug(`the lane of sink ${name} ended, ${waits.inARow} in a row; ${within}`, exit.cause))
       yield* finish
       yield* Effect.sleep(wait)
       const opening = log.openLane(name, openOptions(config))
       const next = yield* place(yield* Effect.retry(opening, { schedule: Schedule.spaced("1 second") }))
       next.state.inherit(lane.state.blocked)
       lane = next
-      yield* said(Effect.logInfo(`sink ${name}: the lane was restarted`))
+      yield* withSink(Effect.logInfo(`sink ${name}: the lane was restarted`))
     }
   })
 
   return {
     acquired,
-    /** The one that runs now. */
+    /** The lane that runs now. */
     current: (): Lane.Lane => lane,
     run,
     end,

@@ -1,11 +1,11 @@
 /**
- * The lanes that run over one stream: each over its sink, pumped by a fiber of
- * its own, its progress stored together with that of the others.
+ * The running lanes of one stream. Each has its own sink and fiber, and their
+ * progress is stored together.
  *
- * **Guarantee.** A lane that is retired has told the journal all that it decided.
- * The next one of its name, over another sink or by other rules, continues where
- * it ended. When another relay has taken the stream nothing more is told: what
- * these lanes decided since is that relay's to decide.
+ * **Guarantee.** When a lane is retired, all of its decisions are in the journal.
+ * The next lane of its name continues from there, with another sink or other rules.
+ * Once another relay owns the stream, these lanes store nothing more, and the other
+ * relay decides about their events again.
  */
 import { Clock, type Context, Duration, Effect, Exit, FiberMap, Scope, type Semaphore } from "effect"
 import { isNotFenced, type Log, type OpenedLane, type OpenOptions } from "../journal/Journal.ts"
@@ -19,50 +19,51 @@ import * as ProgressStore from "./ProgressStore.ts"
 import * as RunningLane from "./RunningLane.ts"
 import type { AcquiredSink, Pool } from "./SinkPool.ts"
 
-/** How long a lane that is to be removed may still send, and how often it is asked whether it has caught up. */
+/** How long a lane may still send before it is removed, and how often it is checked whether it has caught up. */
 const catchUpTimeout = Duration.seconds(2)
 const pollEvery = Duration.millis(25)
-/** How often a lane tries again to adopt another one. */
+/** How often a lane retries adopting another lane. */
 const adoptEvery = Duration.seconds(1)
 
 export interface RunningLanesOptions {
   readonly log: Log
   readonly pool: Pool
   readonly announce: Announce
-  /** How long attempts in flight may take when a lane is retired, or the relay stops. */
+  /** Time limit for attempts in flight when a lane is retired or the relay stops. */
   readonly grace: () => Duration.Duration
-  /** How a sink's attempts are counted, in all streams together. */
+  /** Returns a sink's attempt counts, which its lanes in all streams share. */
   readonly stats: (sink: string) => AttemptStats
-  /** Changes of lanes are made one after the other. */
+  /** Changes of lanes run one at a time. */
   readonly oneChange: Semaphore.Semaphore
 }
 
-/** Says which attempts the stop waits for. */
+/** Logs the attempts that the stop waits for. */
 const sayInFlight = (lanes: ReadonlyArray<Lane>, grace: Duration.Duration): Effect.Effect<void> => {
   const busy = lanes.filter(({ inFlight }) => inFlight.size > 0)
   if (busy.length === 0) return Effect.void
-  const said = busy.map(({ config, inFlight }) => `${config.name} (${inFlight.size})`).join(", ")
+  const attempts = busy.map(({ config, inFlight }) => `${config.name} (${inFlight.size})`).join(", ")
   return Effect.logInfo(
-    `waiting for attempts in flight: ${said}, for ${Duration.format(grace)} at most; what has not ended by then is sent again after the next start`,
+    `waiting for attempts in flight: ${attempts}, for ${Duration.format(grace)} at most; what has not ended by then is sent again after the next start`,
   )
 }
 
-/** Waits until a lane that runs has sent its backlog, for two seconds at most. */
+/** Waits for a running lane to send its backlog, for two seconds at most. */
 const caughtUp = Effect.fnUntraced(function* (log: Log, lane: Lane | undefined) {
   if (lane === undefined) return
   const isDone = Effect.gen(function* () {
     if (lane.state.condition !== "running") return true
-    const info = (yield* log.holding).find((one) => one.name === lane.config.name)
+    const info = (yield* log.holding).find(({ name }) => name === lane.config.name)
     return info === undefined || info.backlog <= info.retrying
   })
   const look = Effect.tap(isDone, (done) => (done ? Effect.void : Effect.sleep(pollEvery)))
   yield* Effect.timeoutOption(Effect.ignore(Effect.repeat(look, { until: (done) => done })), catchUpTimeout)
 })
 
-/** Stores the progress of lanes that did something, and checks them. */
+/** Stores the progress of active lanes, and checks them. */
 const kept = Effect.fnUntraced(function* (log: Log, laneOf: (name: string) => Lane | undefined, announce: Announce) {
   const progress = yield* ProgressStore.make(log, laneOf)
-  // Between two settlements, so an event that the lane has just ended is in its changes or out of the journal.
+  // Runs between two settlements, so that an event that the lane has just ended is either in its changes or no longer
+  // in the journal.
   const takeUp = Effect.fnUntraced(function* (lane: Lane) {
     while ((yield* progress.between(lane.takeUp)) > 0) {
       progress.active(lane.config.name)
@@ -72,9 +73,9 @@ const kept = Effect.fnUntraced(function* (log: Log, laneOf: (name: string) => La
   const counts = LaneCounts.make(log, laneOf, takeUp)
   return {
     settle: progress.settle,
-    /** Does both for ever. */
+    /** Stores and checks forever. */
     keep: Effect.raceFirst(progress.keepSettling, counts.looking),
-    /** The events of a lane that runs. */
+    /** The event handlers of a running lane. */
     eventsOf: (name: string) =>
       announce(name, {
         settle: progress.settleSoon,
@@ -135,7 +136,7 @@ export const make = Effect.fnUntraced(function* (given: RunningLanesOptions) {
     yield* FiberMap.run(pumps, name, one.run)
   })
 
-  /** Outlives its caller, and so takes nothing of the caller's context. */
+  /** Runs without the caller's context, because the effect outlives the caller. */
   const apart = <A, E>(effect: Effect.Effect<A, E>) =>
     Effect.updateContext(effect, (_: Context.Context<never>) => context)
 
@@ -159,7 +160,7 @@ export const make = Effect.fnUntraced(function* (given: RunningLanesOptions) {
     if (one === undefined) return
     yield* FiberMap.remove(pumps, name)
     yield* one.finish
-    // Not sooner: a stop in the middle still finds it, and ends it.
+    // Not sooner, so that a stop during the steps above still finds the lane and ends it.
     running.delete(name)
     yield* Scope.close(one.acquired.scope, Exit.void)
   })
@@ -169,19 +170,28 @@ export const make = Effect.fnUntraced(function* (given: RunningLanesOptions) {
     get: laneOf,
     names: (): ReadonlyArray<string> => [...running.keys()],
     isOpen: pool.isOpen,
-    /** Acquires a sink for a lane, which closes with the lane. */
+    /** Acquires a sink for a lane. It closes with the lane. */
     acquire,
-    /** Starts a lane; `blocked` says why an operator must look before it sends. */
+    /** Starts a lane. If `blocked` isn't empty, the lane is blocked for that reason until an operator resumes it. */
     start: (...lane: Parameters<typeof startInside>) => apart(startInside(...lane)),
-    /** Ends a lane: it starts nothing, attempts in flight end, their outcomes are stored. Its sink closes, unless another lane has it. */
+    /**
+     * Ends a lane: it starts no more attempts, waits for those in flight and stores their outcomes. Its sink closes
+     * unless another lane uses it.
+     */
     retire,
-    /** Opens a lane once more, and gives it the retries that came to it from another. All that it decided must be settled. */
+    /**
+     * Opens a lane again and gives it the retries that were moved to it from another lane. All of its decisions must be
+     * settled first.
+     */
     reopen,
-    /** Has a lane that runs adopt its former one, each second until the journal does it, or a change decides anew. */
+    /**
+     * Makes a running lane adopt the lane of its former name. Retries each second until the journal succeeds or the
+     * next config change.
+     */
     adoptLater,
-    /** A change decides anew what each lane adopts. */
+    /** Stops all retried adoptions, because a config change decides again which lane adopts which. */
     adoptNothing: FiberMap.clear(adopting),
-    /** Lets a lane whose sink works send its backlog, as far as that is soon done. */
+    /** Lets a working lane send its backlog, within `catchUpTimeout`. */
     catchUp: (name: string) => caughtUp(log, laneOf(name)),
     settle,
   }

@@ -1,9 +1,10 @@
 /**
  * Changes the lanes when the sinks of the config change while the relay runs.
  *
- * **Guarantee.** Every event has a lane for each of its sinks: a new lane is open
- * in the journal before anything is routed to it, and one is retired only after
- * nothing is. Before the routes are swapped an error takes all of it back.
+ * **Guarantee.** Every event has a lane for each of its sinks. A new lane is open in
+ * the journal before events are routed to it, and a lane is retired only after
+ * routing to it has ended. An error before the routes are swapped undoes all
+ * changes.
  */
 import { Duration, Effect, Equal, Exit, Option, Schedule, Schema, Scope } from "effect"
 import type { LaneConfig } from "../config/Config.ts"
@@ -19,16 +20,16 @@ import type { RunningLanes } from "./RunningLanes.ts"
 /** A new sink can't work as it is configured. */
 export class SinkUnusable extends Schema.TaggedError<SinkUnusable>()("SinkUnusable", { message: Schema.String }) {}
 
-/** How long a reload waits for a new sink to open. One that takes longer is away, and its lane waits. */
+/** How long a reload waits for a new sink to open. A slower sink counts as unavailable, and its lane waits. */
 const openTimeout = Duration.seconds(5)
 /** How often opening a lane is retried. */
 const openEvery = Schedule.spaced(Duration.seconds(1))
-/** How often a rename is retried before its lane starts without its backlog, which costs the order of the events. */
+/** Retries of a rename before the lane starts without its backlog, which breaks the order of the events. */
 const renameRetries = 3
 
 const isUnavailable = ({ reason }: JournalError): boolean => reason._tag === "JournalUnavailable"
 
-/** Nothing where another relay has taken the stream: whoever owns it next opens its lanes. */
+/** Returns none if another relay has claimed the stream, because the stream's owner opens its lanes. */
 const unlessFenced = <A>(open: Effect.Effect<A, JournalError>): Effect.Effect<Option.Option<A>, JournalError> =>
   Effect.catchIf(
     Effect.asSome(open),
@@ -36,7 +37,7 @@ const unlessFenced = <A>(open: Effect.Effect<A, JournalError>): Effect.Effect<Op
     () => Effect.succeedNone,
   )
 
-/** `renamedFrom` says where a lane comes from, not how it runs. */
+/** Ignores `renamedFrom`, which doesn't affect how a lane runs. */
 const isSame = (a: LaneConfig, b: LaneConfig): boolean => {
   const { renamedFrom: _a, ...rest } = a
   const { renamedFrom: _b, ...others } = b
@@ -46,11 +47,17 @@ const isSame = (a: LaneConfig, b: LaneConfig): boolean => {
 /** The changes to the lanes of one stream. */
 interface Plan {
   readonly lanes: RunningLanes
-  /** Waits for a turn of the event loop: a change may touch hundreds of lanes, and each takes about a millisecond. */
+  /**
+   * Waits for a turn of the event loop, because a change may touch hundreds of lanes and each takes about a
+   * millisecond.
+   */
   readonly ownTurn: Effect.Effect<void>
   /** The lanes that the journal has. */
   readonly known: ReadonlySet<string>
-  /** The lane that a renamed sink takes over, or what is left of it when that was interrupted. */
+  /**
+   * The former name of a renamed sink, if the journal still has a lane of that name to take over, or the rest of one
+   * after an interrupted rename.
+   */
   readonly former: (config: LaneConfig) => string | undefined
   /** The sinks that are new, changed or renamed. */
   readonly touched: ReadonlyArray<LaneSpec>
@@ -72,7 +79,7 @@ const planOf = Effect.fnUntraced(function* (
   return { lanes, ownTurn, known, former, touched }
 })
 
-/** Opens a new or changed sink, and holds it open until the scope closes; `failure` is why it can't be opened. */
+/** Opens a new or changed sink and keeps it open until the scope closes. `failure` is set if it can't be opened. */
 const prepare = Effect.fnUntraced(function* ({ lanes, ownTurn }: Plan, spec: LaneSpec) {
   yield* ownTurn
   const isOpen = yield* lanes.isOpen(spec)
@@ -85,7 +92,10 @@ const prepare = Effect.fnUntraced(function* ({ lanes, ownTurn }: Plan, spec: Lan
   return { spec, scope, failure }
 })
 
-/** Opens the lanes that the journal does not have yet. One that is to be renamed takes what is appended under its new name. */
+/**
+ * Opens the lanes that the journal does not have yet. A lane that will be renamed
+ * already receives the events appended under its new name.
+ */
 const openNew = ({ lanes, ownTurn, known, former, touched }: Plan, specs: ReadonlyArray<LaneSpec>) =>
   Effect.forEach(
     touched.filter(({ config }) => !known.has(config.name) && former(config) === undefined),
@@ -93,7 +103,10 @@ const openNew = ({ lanes, ownTurn, known, former, touched }: Plan, specs: Readon
     { discard: true },
   )
 
-/** Opens a lane that has the backlog of its former name as well; if only that can't be had, `failure` says why. */
+/**
+ * Opens a lane with the backlog of its former name. If only the backlog can't be
+ * taken over, it opens without it and `failure` says why.
+ */
 const openRenamed = ({ log }: RunningLanes, name: string, options: OpenOptions) => {
   const { renamedFrom: _, ...alone } = options
   return log.openLane(name, options).pipe(
@@ -105,7 +118,10 @@ const openRenamed = ({ log }: RunningLanes, name: string, options: OpenOptions) 
   )
 }
 
-/** Replaces the lane of a sink, under its new name if it was renamed. The new one is `blocked` for this reason, unless it is empty. */
+/**
+ * Replaces the lane of a sink, under its new name if it was renamed. If `blocked`
+ * isn't empty, the new lane is blocked for that reason.
+ */
 const replace = Effect.fnUntraced(function* (
   { lanes, ownTurn, former }: Plan,
   spec: LaneSpec,
@@ -120,7 +136,7 @@ const replace = Effect.fnUntraced(function* (
   yield* lanes.retire(name)
   if (renamedFrom !== undefined) yield* lanes.retire(renamedFrom)
   yield* ownTurn
-  // It was open a moment ago: a failure here is temporary, or ends the relay.
+  // The lane was open a moment ago, so a failure here is temporary or ends the relay.
   const opening = Effect.retry(openRenamed(lanes, name, options), { schedule: openEvery, while: isNotFenced })
   const opened = Option.getOrUndefined(yield* unlessFenced(opening))
   if (opened === undefined) return
@@ -132,7 +148,7 @@ const replace = Effect.fnUntraced(function* (
   yield* lanes.adoptLater(name, options)
 })
 
-/** Runs work while the lanes of some specs don't run, and starts them again in any case. One that is blocked stays blocked. */
+/** Stops the lanes of some specs, runs the work, and always starts the lanes again. Blocked lanes stay blocked. */
 export const whileStopped = <A>(
   streams: ReadonlyArray<RunningLanes>,
   specs: ReadonlyArray<LaneSpec>,
@@ -144,7 +160,7 @@ export const whileStopped = <A>(
     Effect.forEach(stopped, use, { concurrency: "unbounded", discard: true })
   const unchanged = { ownTurn: Effect.void, known: new Set<string>(), former: () => undefined, touched: [] }
   const stop = each(({ lanes, spec }) => lanes.retire(spec.config.name))
-  // Its last attempts may have blocked the lane while it ended.
+  // Read only now, because the lane's last attempts may have blocked it while it ended.
   const start = each(({ lanes, spec, lane }) =>
     replace({ lanes, ...unchanged }, spec, all, () => {}, lane?.state.blocked),
   )
@@ -157,7 +173,7 @@ const remove = ({ lanes, ownTurn }: Plan, name: string) =>
     .limitBacklog(name, undefined)
     .pipe(Effect.andThen(lanes.catchUp(name)), Effect.andThen(ownTurn), Effect.andThen(lanes.retire(name)))
 
-/** Gives what the operator should know, as `Lanes.change` does. */
+/** Implements `Lanes.change`. */
 export const change = Effect.fn("Lanes.change")(function* (
   { journal, archive }: { readonly journal: Journal["Service"]; readonly archive: Archive["Service"] },
   streams: ReadonlyArray<RunningLanes>,
@@ -175,7 +191,8 @@ export const change = Effect.fn("Lanes.change")(function* (
       : yield* Effect.forEach(touched, (spec) => prepare(first, spec), { concurrency: "unbounded" })
   const release = Effect.forEach(prepared, ({ scope }) => Scope.close(scope, Exit.void), { discard: true })
   const isNew = ({ config }: LaneSpec) => !plans.some(({ known }) => known.has(config.name))
-  // Another relay may have taken the same config, and events for these lanes: an empty one may stay.
+  // In a fleet, another relay may have loaded the same config and accepted events for these lanes, so an empty lane is
+  // kept.
   const opened = archive.fleet === undefined ? touched.filter(isNew) : []
   const undo = Effect.andThen(
     release,
@@ -188,7 +205,7 @@ export const change = Effect.fn("Lanes.change")(function* (
     if (unusable.length > 0) return yield* new SinkUnusable({ message: unusable.join("\n") })
     for (const plan of plans) yield* openNew(plan, specs)
   }).pipe(Effect.onError(() => undo))
-  // The lane of a new name may still have its former one, and not yet be opened.
+  // The lane of a renamed sink may still have its old name and not be opened yet.
   journal.knowSinks?.(knownSinks(specs))
   yield* swap
 

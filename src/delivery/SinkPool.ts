@@ -1,8 +1,8 @@
 /**
  * The sinks that are open, by type and resolved config.
  *
- * **Guarantee.** As long as a lane uses a sink its connections stay: a reload
- * that changes only how a lane delivers, or its name, opens nothing.
+ * **Guarantee.** A sink keeps its connections while a lane uses it. A reload that
+ * changes only a lane's name or its delivery settings opens no connection.
  */
 import { Effect, Equal, Hash, RcMap, type Scope } from "effect"
 import type { LaneConfig } from "../config/Config.ts"
@@ -12,12 +12,12 @@ import { Tracing } from "../telemetry/Tracing.ts"
 import type { LaneSpec } from "./LaneSpec.ts"
 import * as LazySink from "./LazySink.ts"
 
-/** A sink that a lane uses, which stays open until its scope closes. */
+/** A sink in use by a lane. It stays open until its scope closes. */
 export interface AcquiredSink extends Pick<LazySink.LazySink, "sink" | "ensureOpen" | "within"> {
   readonly scope: Scope.Closeable
 }
 
-/** Two sinks of one type and config are one. One without a config is known by what opens it. */
+/** Sinks of the same type and config share one key. A sink without a config is identified by its `open` effect. */
 class SinkKey implements Equal.Equal {
   readonly type: string
   readonly config: unknown
@@ -53,9 +53,12 @@ export const make = Effect.gen(function* () {
     lookup: ({ type, open }: SinkKey) => LazySink.make({ type, libraries: sinkTypes[type]?.libraries ?? [] }, open),
   })
   return {
-    /** Whether a lane of any stream has this very sink. */
+    /** Reports whether a lane of any stream uses this sink. */
     isOpen: (spec: LaneSpec) => RcMap.has(pool, keyOf(spec)),
-    /** Acquires a sink for a lane, until the scope closes. Nothing is opened yet, unless another lane has it open. */
+    /**
+     * Acquires a sink for a lane until the scope closes. It opens on first use, unless another lane has already opened
+     * it.
+     */
     acquire: Effect.fnUntraced(function* (spec: LaneSpec, user: LazySink.User) {
       const { name, type } = spec.config
       const { sink, ensureOpen, within, use } = yield* RcMap.get(pool, keyOf(spec))

@@ -1,7 +1,4 @@
-/**
- * The lanes over every stream that the relay owns: one stream on most journals.
- * They share the sinks.
- */
+/** The lanes of all streams that the relay owns, usually one stream. They share the sinks. */
 import { Duration, Effect, Exit, Scope, type Semaphore, Stream, SubscriptionRef } from "effect"
 import { repeating } from "../event/Rounds.ts"
 import type { JournalError, Log, Streams } from "../journal/Journal.ts"
@@ -12,7 +9,7 @@ import type { Lane } from "./lane/Lane.ts"
 import * as RunningLanes from "./RunningLanes.ts"
 import * as SinkPool from "./SinkPool.ts"
 
-/** How often opening the lanes of a stream is tried again. */
+/** How often opening the lanes of a stream is retried. */
 const openEvery = Duration.seconds(1)
 
 interface Running {
@@ -20,7 +17,7 @@ interface Running {
   readonly scope: Scope.Closeable
 }
 
-/** The sinks that no renamed lane belongs to: their lanes are created together. */
+/** The sinks that are not part of a rename. Their lanes are created together. */
 const newIn = (specs: ReadonlyArray<LaneSpec>): ReadonlyArray<string> => {
   const formerNames = new Set(specs.map(({ config }) => config.renamedFrom))
   return specs.flatMap(({ config: { name, renamedFrom } }) =>
@@ -29,8 +26,8 @@ const newIn = (specs: ReadonlyArray<LaneSpec>): ReadonlyArray<string> => {
 }
 
 /**
- * `grace` is how long attempts in flight may take when a lane is retired, or the
- * relay stops. `oneChange` has changes of the lanes made one after the other.
+ * `grace` is the time limit for attempts in flight when a lane is retired or the
+ * relay stops. With `oneChange`, changes of the lanes run one at a time.
  */
 export const make = Effect.fnUntraced(function* (grace: () => Duration.Duration, oneChange: Semaphore.Semaphore) {
   const announce = yield* Announcements.make
@@ -55,7 +52,10 @@ export const make = Effect.fnUntraced(function* (grace: () => Duration.Duration,
     })
   yield* Effect.addFinalizer(() => Effect.forEach([...running.keys()], leave, { concurrency: "unbounded" }))
 
-  /** Starts a lane for each sink. All are open before one runs: an own event for a sink whose lane is not would create it, and it could adopt none. */
+  /**
+   * Starts a lane for each sink. All lanes are opened before the first runs. Otherwise an own event of a running lane
+   * could create another sink's lane, which could then no longer adopt its former one.
+   */
   const follow = Effect.fnUntraced(function* (
     log: Log,
     specs: ReadonlyArray<LaneSpec>,
@@ -78,7 +78,9 @@ export const make = Effect.fnUntraced(function* (grace: () => Duration.Duration,
     }).pipe(Effect.onError(() => leave(log)))
   })
 
-  /** Lanes for the streams that were taken, none for those that were lost; false when one could not be opened. */
+  /**
+   * Starts lanes for newly owned streams and stops those of lost streams. Returns false if a lane could not be opened.
+   */
   const followAll = Effect.fnUntraced(function* (owned: ReadonlyArray<Log>, specs: ReadonlyArray<LaneSpec>) {
     const known = [...running.keys()]
     const lost = known.filter((log) => !owned.includes(log))
@@ -90,7 +92,7 @@ export const make = Effect.fnUntraced(function* (grace: () => Duration.Duration,
 
   return {
     follow,
-    /** Keeps up with the streams that the relay owns, for ever; each time as one change. */
+    /** Follows the streams that the relay owns, forever. Each update is one change. */
     keepUp: (owned: Streams, specs: () => ReadonlyArray<LaneSpec>) =>
       repeating(
         "following the streams that the relay owns",
@@ -101,13 +103,13 @@ export const make = Effect.fnUntraced(function* (grace: () => Duration.Duration,
           yield* Effect.raceFirst(changed, isDone ? Effect.never : Effect.sleep(openEvery))
         }),
       ),
-    /** The attempts of each sink since the start, also of one that has left the config. */
+    /** The attempts of each sink since the start, including sinks that have left the config. */
     counted: (): ReadonlyMap<string, AttemptStats> => counted,
     logs: (): ReadonlyArray<Log> => [...running.keys()],
     all: (): ReadonlyArray<RunningLanes.RunningLanes> => [...running.values()].map(({ lanes }) => lanes),
-    /** Whether a sink's lane runs over the stream. */
+    /** Reports whether the sink has a running lane in the stream. */
     has: (log: Log, name: string): boolean => running.get(log)?.lanes.get(name) !== undefined,
-    /** A sink's lane in each stream; none where the config has no such sink. */
+    /** A sink's lane in each stream, or none if the config doesn't have the sink. */
     of: (name: string): ReadonlyArray<Lane> => [...running.values()].flatMap(({ lanes }) => lanes.get(name) ?? []),
   }
 })

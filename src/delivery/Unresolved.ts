@@ -1,6 +1,6 @@
 /**
- * The failures among the relay's own events whose recovery has not been emitted.
- * The journal has those from before the start.
+ * The failures that own events reported and whose recovery has not been emitted.
+ * Failures from before the start are read from the journal.
  */
 import { Effect, Schedule } from "effect"
 import { type RelayEventType, relayEventTypes } from "../event/EventType.ts"
@@ -10,17 +10,20 @@ import { Archive } from "../journal/Archive.ts"
 import { collect } from "../journal/EventPages.ts"
 import { type Facts, factsOf, ownWebhook } from "./OwnEvent.ts"
 
-/** The journal is searched for this long at most, and for this many events. */
+/** The time limit of the journal search, and the maximum number of events. */
 const searchTime: Millis = 3_000
 const newest = 100
 
 const recoveries = relayEventTypes.filter((type) => failureEndedBy(type) !== undefined)
 const types: ReadonlyArray<string> = recoveries.flatMap((type) => [type, failureEndedBy(type) ?? type])
 
-/** `isRouted` reports whether events of a type go to any sink: if no recovery does, the journal is not searched. */
+/**
+ * `isRouted` reports whether events of a type go to any sink. If no recovery event
+ * does, the journal is not searched.
+ */
 export const make = Effect.fnUntraced(function* (isRouted: (type: RelayEventType) => boolean) {
   const archive = yield* Archive
-  /** For each failure, its subjects, and whether it is unresolved. */
+  /** By failure type and subject: whether the failure is unresolved. */
   const known = new Map<string, Map<string, boolean>>()
   const ofFailure = (failure: string) => known.get(failure) ?? new Map<string, boolean>()
 
@@ -37,7 +40,7 @@ export const make = Effect.fnUntraced(function* (isRouted: (type: RelayEventType
     if (!recoveries.some(isRouted)) return
     const { events } = yield* collect({ webhook: ownWebhook, types, limit: newest }, archive.events, searchTime)
     for (const { sequence, event } of events) {
-      // Only a search for one event has its body.
+      // Only a search for a single event returns its body.
       const [found] = (yield* archive.events({ sequence, limit: 1 })).events
       if (found?.body !== undefined) note(event.type, factsOf(found.body), false)
     }

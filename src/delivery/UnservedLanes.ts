@@ -1,6 +1,6 @@
 /**
- * Sinks whose events wait in a stream that this relay owns, and over which no
- * lane runs: it could not be opened, or not yet.
+ * Finds sinks with pending events in a stream that this relay owns, but without a
+ * running lane there. The lane could not be opened, or is not open yet.
  */
 import { Clock, Duration, Effect, SubscriptionRef } from "effect"
 import * as Monotonic from "../event/Monotonic.ts"
@@ -12,10 +12,10 @@ const lookEvery = Duration.seconds(1)
 
 export class UnservedLanes {
   readonly #stalls = new WeakMap<Log, Map<string, Stall>>()
-  /** By sink, since when nothing is delivered of such a stream. */
+  /** By sink: a message that says since when it delivers nothing from such a stream. */
   messages: ReadonlyMap<string, string> = new Map()
 
-  /** Looks for ever; `isServed` says whether a lane runs, or no sink wants one. */
+  /** Checks forever. `isServed` reports whether the sink's lane runs or the config has no such sink. */
   looking(owned: Streams, isServed: (log: Log, sink: string) => boolean): Effect.Effect<never> {
     const look = Effect.suspend(() => this.#look(SubscriptionRef.getUnsafe(owned), isServed))
     return rounds("looking for lanes that don't run", look, lookEvery)

@@ -1,10 +1,10 @@
 /**
- * Warnings to the operator, in the log and as the relay's own events: a journal
- * that fills or is red, a secret or a certificate that expires.
+ * Warns operators, in the log and by own events, when the journal fills or is red,
+ * and before a secret or a certificate expires.
  *
- * **Guarantee.** The notices of a secret, and of a certificate, are given once each. After a restart the same
- * notice makes the same event, and the journal drops it as a duplicate within
- * its duplicate window (a day unless the config says otherwise).
+ * **Guarantee.** Each notice about a secret or a certificate is given once. After a
+ * restart, the same notice makes the same event, which the journal drops as a
+ * duplicate within its duplicate window (default: a day).
  */
 import { Clock, Effect, Hash, Layer, Schedule } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
@@ -14,16 +14,19 @@ import { reportsLoss } from "../telemetry/Repeats.ts"
 import { RelayEvents } from "./RelayEvents.ts"
 
 const day = 86_400_000
-/** Milliseconds before a secret expires, the shortest first. */
+/** The notices, in milliseconds before a secret expires, shortest first. */
 const notices = [day, 3 * day, noticeOfExpiry]
 
-/** The notice that is due: the shortest that applies; none for a secret that lasts, or has expired. */
+/**
+ * Returns the shortest notice that applies, or `undefined` if the secret has expired
+ * or expires later than every notice.
+ */
 export const dueNotice = (expires: number, now: number): number | undefined =>
   expires <= now ? undefined : notices.find((notice) => expires - now <= notice)
 
 const inDays = (millis: number): string => `${Math.round(millis / day)} day${millis === day ? "" : "s"}`
 
-/** Looks at the journal, the secrets and the certificates until it is released. */
+/** Checks the journal, the secrets and the certificates until the layer is released. */
 export const layer: Layer.Layer<never, never, Archive | RelayEvents | ActiveConfig> = Layer.effectDiscard(
   Effect.gen(function* () {
     const archive = yield* Archive
@@ -45,7 +48,10 @@ export const layer: Layer.Layer<never, never, Archive | RelayEvents | ActiveConf
 
     const logged = new Set<string>()
     const emitted = new Set<string>()
-    /** Each line once a start in the log, and once in all as an event: one that was emitted before is a duplicate. */
+    /**
+     * Logs each line once per start, and emits it as an event only once overall, because the journal drops a repeated
+     * event as a duplicate.
+     */
     const red = Effect.gen(function* () {
       const { alarm, health } = yield* archive.status
       for (const problem of alarm.lines) {
@@ -76,7 +82,7 @@ export const layer: Layer.Layer<never, never, Archive | RelayEvents | ActiveConf
         }
       }
     })
-    /** Once before it expires, and once when it has. */
+    /** Warns once before a certificate expires, and once after. */
     const certificates = Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
       for (const one of active.current.config.certificates) {

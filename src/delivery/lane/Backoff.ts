@@ -1,14 +1,14 @@
-/**
- * When to try again: exponential backoff with full jitter, so that a thousand
- * events which failed together don't come back together.
- */
+/** Exponential backoff with full jitter, so that a thousand events that failed together are not retried together. */
 import { Duration } from "effect"
 import type { Delivery } from "../../config/Config.ts"
 
-/** A sink that asks for a longer wait is not obeyed, in milliseconds. */
+/** The longest wait that a sink may request, in milliseconds. */
 const maxThrottle = 3_600_000
 
-/** A random delay in milliseconds after the `failures`th failure in a row (from 1); `random` is in [0, 1). */
+/**
+ * Returns a random delay in milliseconds. `failures` is the number of failures in a
+ * row, from 1; `random` is in [0, 1).
+ */
 export const backoff = (retry: Delivery["retry"], failures: number, random: number): number => {
   const ceiling = Math.min(
     Duration.toMillis(retry.max),
@@ -17,11 +17,11 @@ export const backoff = (retry: Delivery["retry"], failures: number, random: numb
   return Math.ceil(random * ceiling)
 }
 
-/** How long to wait for a sink that asks to be left alone for so many milliseconds. */
+/** Returns how long to wait if a sink requests `retryAfter` milliseconds. */
 export const throttled = (retryAfter: number): number => Math.min(retryAfter, maxThrottle)
 
 /**
- * How long a stored wait still lasts, in milliseconds. Never longer than it was
- * meant to be, so a wall clock that went back can't hold an event for years.
+ * Returns the rest of a stored wait, in milliseconds. It is never longer than the
+ * original delay, so a wall clock that was set back can't delay an event for years.
  */
 export const remaining = (due: number, delay: number, now: number): number => Math.min(Math.max(due - now, 0), delay)

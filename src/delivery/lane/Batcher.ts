@@ -1,7 +1,7 @@
 /**
- * The next batch of a lane, and whether it goes now: as much as the circuit
- * breaker and the rate limit allow and the sink takes at once, and not before
- * it has had its time to fill.
+ * Chooses a lane's next batch and decides whether to send it now. The circuit
+ * breaker, the rate limit and the sink's batch size limit it, and a sink may give it
+ * time to fill.
  */
 import type { LaneConfig } from "../../config/Config.ts"
 import type { Sink } from "../../sinks/Sink.ts"
@@ -36,13 +36,16 @@ export class Batcher {
     this.#rateLimit = rateLimit && new RateLimit(rateLimit)
   }
 
-  /** Events that can be under way at once. */
+  /** Maximum events in flight. */
   get portion(): number {
     const { config, sink } = this.#parts
     return config.concurrency * (config.digest?.maxEvents ?? sink.batch.maxEvents)
   }
 
-  /** Empty when nothing may go. `mayLinger` says whether waiting for more events is of use. */
+  /**
+   * Returns the next batch, or an empty one if nothing may be sent now. `mayLinger` says whether waiting could bring
+   * more events.
+   */
   next(now: number, inFlight: number, mayLinger: boolean): ReadonlyArray<Item> {
     const { queue, breaker } = this.#parts
     const allowed = Math.min(breaker.allowance(now, inFlight), this.#rateLimit?.available(now) ?? endless)
@@ -52,7 +55,7 @@ export class Batcher {
     return batch
   }
 
-  /** The rate limit lets nothing go now. */
+  /** Reports whether the rate limit allows no event now. */
   isLimited(now: number): boolean {
     return this.#rateLimit !== undefined && this.#rateLimit.available(now) < 1
   }
@@ -63,14 +66,16 @@ export class Batcher {
   #limits(allowed: number): Limits {
     const { sink, breaker, suspects, refusals } = this.#parts
     const { isIsolated } = suspects
-    // All that is in the queue is one digest, and goes as one.
+    // The whole queue is one digest, which is sent as one message.
     if (this.#isDigest) return { events: endless, bytes: endless, probing: false, isIsolated }
     const { maxEvents, maxBytes } = sink.batch
     const avoids = refusals?.avoids
     return { events: Math.min(allowed, maxEvents), bytes: maxBytes, probing: breaker.probing, isIsolated, avoids }
   }
 
-  /** A sink that pays by the batch says how long one may wait to fill. */
+  /**
+   * Reports whether the batch still waits to fill. A sink whose cost depends on the number of batches sets this time.
+   */
   #lingers(now: number): boolean {
     const { sink, queue, breaker } = this.#parts
     const { linger = 0, maxEvents } = sink.batch

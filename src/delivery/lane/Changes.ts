@@ -1,7 +1,7 @@
 /**
- * Decisions of a lane that the journal does not know. A later decision on an
- * event replaces an earlier one, so a settlement never contradicts itself. Part
- * of {@link Progress}.
+ * The decisions of a lane that the journal has not stored. A later decision on an
+ * event replaces an earlier one, so a settlement never contradicts itself. Part of
+ * {@link Progress}.
  */
 import type {
   Attempt,
@@ -16,7 +16,7 @@ import type {
   Wait,
 } from "../../journal/Journal.ts"
 
-/** The attempts of an earlier change and a later one, as one change. */
+/** Combines the attempts of an earlier and a later change. */
 const joined = (earlier: Tries, later: Tries): Tries => {
   const kept = Math.max(0, earlier.failed.length - later.refunded)
   return {
@@ -25,7 +25,7 @@ const joined = (earlier: Tries, later: Tries): Tries => {
   }
 }
 
-/** A range while it grows: events of one attempt that follow one another in the lane. */
+/** A range that still grows: consecutive events of the lane that one attempt delivered. */
 interface Range {
   readonly delivery: Delivery
   readonly from: number
@@ -40,9 +40,9 @@ export class Changes {
   #retries = new Map<number, RetryChange>()
   #endedRetries = new Set<number>()
   #deadLetters = new Map<number, DeadLetter>()
-  /** Dead letters of earlier settlements that wait for a retry again. */
+  /** Dead letters of earlier settlements that now wait for a retry again. */
   #takenBack = new Map<number, Wait>()
-  /** Events settled that the journal does not know of: a crash would send them again. */
+  /** The number of settled events that the journal has not stored. A crash would send them again. */
   unstored = 0
   /** The cursor or its ranges differ from what is stored. */
   #moved = false
@@ -52,13 +52,13 @@ export class Changes {
     | { readonly retries: ReadonlySet<number>; readonly ended: ReadonlySet<number>; readonly settled: number }
     | undefined
 
-  /** The cursor and the time paused, as the journal has them. */
+  /** Starts from the cursor and the paused time that the journal has stored. */
   constructor(cursor: number, pausedFor: number) {
     this.#stored = { cursor, pausedFor }
   }
 
-  /** The part of `unstored` that is not in the settlement being stored. */
-  get untold(): number {
+  /** The number of events in `unstored` that are not in the settlement being stored. */
+  get unsubmitted(): number {
     return this.unstored - (this.#storing?.settled ?? 0)
   }
 
@@ -74,7 +74,7 @@ export class Changes {
     this.#retries.set(wait.sequence, { ...wait, ...this.#tries(wait.sequence, last) })
   }
 
-  /** The change with its newest attempt refunded. */
+  /** Records a wait whose newest attempt is refunded. */
   refund(wait: Wait): void {
     const { failed, refunded } = this.#tries(wait.sequence)
     const tries = failed.length > 0 ? { failed: failed.slice(0, -1), refunded } : { failed, refunded: refunded + 1 }
@@ -87,19 +87,19 @@ export class Changes {
     this.unstored += 1
   }
 
-  /** An event was delivered by its first attempt; `previous` is the one before it in the lane's log. */
+  /** Records an event that its first attempt delivered. `previous` is the sequence before it in the lane's log. */
   delivered(sequence: number, previous: number | undefined, delivery: Delivery): void {
     const last = this.#delivered.at(-1)
     if (last !== undefined && last.delivery === delivery && last.to === previous) last.to = sequence
     else this.#delivered.push({ delivery, from: sequence, to: sequence })
   }
 
-  /** An event was delivered by the last of so many attempts: called before its retry ends. */
+  /** Records an event that was delivered after `attempts` attempts. Call it before `endRetry`. */
   late(sequence: number, attempts: number, delivery: Delivery): void {
     this.#late.set(sequence, { sequence, attempts, ...delivery, ...this.#tries(sequence) })
   }
 
-  /** The journal has lost the event and said so. */
+  /** Forgets an event that the journal reported as lost. */
   forget(sequence: number): void {
     this.#retries.delete(sequence)
   }
@@ -110,7 +110,7 @@ export class Changes {
     this.#deadLetters.set(sequence, { sequence, at: last.at, ...tries })
   }
 
-  /** A dead letter waits for a retry again. */
+  /** Makes a dead letter wait for a retry again. */
   takeBack(wait: Wait): void {
     const letter = this.#deadLetters.get(wait.sequence)
     if (letter === undefined) {
@@ -128,7 +128,7 @@ export class Changes {
     return { failed: last === undefined ? failed : [...failed, last], refunded }
   }
 
-  /** Whether the event's wait for a retry ended, and the journal has not stored that. */
+  /** Reports whether the event's wait for a retry has ended and the journal has not stored this. */
   ends(sequence: number): boolean {
     return this.#hasEnded(sequence) || this.#storing?.ended.has(sequence) === true
   }
@@ -137,13 +137,13 @@ export class Changes {
     return this.#endedRetries.has(sequence) || this.#deadLetters.has(sequence)
   }
 
-  /** Whether the event's wait for a retry is not on disk as it is here. */
+  /** Reports whether the event's wait for a retry differs from the one on disk. */
   isRetrying(sequence: number): boolean {
-    const isTold = this.#retries.has(sequence) || this.#takenBack.has(sequence)
-    return isTold || this.#storing?.retries.has(sequence) === true
+    const isChanged = this.#retries.has(sequence) || this.#takenBack.has(sequence)
+    return isChanged || this.#storing?.retries.has(sequence) === true
   }
 
-  /** Whether waits for a retry have ended that are still on disk. */
+  /** Reports whether any waits on disk have already ended here. */
   get isEnding(): boolean {
     return (this.#storing?.ended.size ?? 0) > 0 || this.#endsAny
   }
@@ -152,7 +152,7 @@ export class Changes {
     return this.#endedRetries.size + this.#deadLetters.size > 0
   }
 
-  /** All of it, with the cursor as it is now; `undefined` when the journal knows it all. */
+  /** Returns all changes with the current cursor, or `undefined` if there are none to store. */
   take(lane: string, cursor: Cursor, pausedFor: number): Settlement | undefined {
     const isSame = cursor.sequence === this.#stored.cursor && pausedFor === this.#stored.pausedFor
     const waits = this.#retries.size + this.#takenBack.size
@@ -185,13 +185,13 @@ export class Changes {
     return settlement
   }
 
-  /** The settlement that was taken last is on disk. */
+  /** Called when the last taken settlement is on disk. */
   stored(): void {
     this.unstored -= this.#storing?.settled ?? 0
     this.#storing = undefined
   }
 
-  /** Takes back what could not be stored; it goes with the next settlement. */
+  /** Takes back a settlement that could not be stored. Its changes go into the next one. */
   restore(settlement: Settlement): void {
     this.#storing = undefined
     for (const one of settlement.retry) {

@@ -1,12 +1,13 @@
 /**
- * A lane's circuit breaker: whether the sink is well enough for an attempt.
+ * A lane's circuit breaker decides whether the sink is healthy enough for an
+ * attempt.
  *
- * It opens after `pauseAfter` failures in a row over at least three different
- * events; until then a failing sink is only backed off from. From the second
- * failure in a row attempts go one at a time, each with another event than the
- * last, so that one bad event can't pass for a bad sink.
+ * It opens after `pauseAfter` failures in a row with at least three different
+ * events. Until then, the lane only backs off. From the second failure in a row,
+ * attempts go one at a time, each with a different event, so that one bad event
+ * doesn't look like a bad sink.
  *
- * Pure state over a monotonic clock in milliseconds; it never reads one.
+ * Pure state: callers pass the monotonic time in milliseconds.
  */
 import type { Delivery, LaneConfig } from "../../config/Config.ts"
 import { brief, type Reason } from "../../sinks/Sink.ts"
@@ -14,9 +15,9 @@ import { backoff, throttled } from "./Backoff.ts"
 
 export type OpenCondition = "waiting" | "misconfigured"
 
-/** A failure is charged to the sink, not the event, when this many different events met it. */
+/** A failure is charged to the sink, not the event, once this many different events have had it. */
 const differentEvents = 3
-/** Milliseconds between probes at most: a probe costs nothing, an hour's backlog does. */
+/** Maximum milliseconds between probes. A probe is cheap, and an hour's backlog is not. */
 const longestWait = 30_000
 
 /** Reasons that say something about the sink, not only about an event. */
@@ -25,18 +26,18 @@ export type SinkFailure = Exclude<Reason, { readonly _tag: "DeliveryRejected" }>
 export interface Judgement {
   /** This failure opened the circuit. */
   readonly opened: boolean
-  /** Events that get back the attempt they were charged with, because the sink failed others as well. */
+  /** Events whose charged attempt is refunded, because the sink failed others as well. */
   readonly refunded: ReadonlyArray<number>
 }
 
 export class CircuitBreaker {
   readonly #delivery: Delivery
-  /** A digest counts once, whatever it holds: it is one message. */
+  /** A digest counts once, however many events it has, because it is one message. */
   readonly #isDigest: boolean
   readonly #random: () => number
   /** Failed attempts in a row. */
   #consecutive = 0
-  /** Failures in a row, where attempts that were in flight together count as one: the wait follows from it. */
+  /** Failures in a row; attempts that were in flight together count as one failure. The wait depends on it. */
   #level = 0
   #escalatedAt = 0
   /** Events that were charged with an attempt since the last success. */
@@ -45,7 +46,7 @@ export class CircuitBreaker {
   #until = 0
   /** Set while the circuit is open. */
   condition: OpenCondition | undefined
-  /** Why the last attempt failed; empty since the sink answered. */
+  /** Why the last attempt failed; empty once the sink has answered. */
   message = ""
 
   constructor({ delivery, digest }: Pick<LaneConfig, "delivery" | "digest">, random: () => number) {
@@ -54,23 +55,26 @@ export class CircuitBreaker {
     this.#random = random
   }
 
-  /** Attempts go one at a time. One failure is no reason: a poisoned event is not an outage. */
+  /**
+   * Reports whether attempts go one at a time. A single failure isn't enough, because a poisoned event is not an
+   * outage.
+   */
   get probing(): boolean {
     return this.#consecutive > 1 || this.condition !== undefined
   }
 
-  /** No attempt goes out before this moment. */
+  /** No attempt starts before this time. */
   get until(): number {
     return this.#until
   }
 
-  /** How many events may be sent at `now`, given how many attempts are in flight. */
+  /** Returns how many events may be sent at `now`; `inFlight` is the number of attempts in flight. */
   allowance(now: number, inFlight: number): number {
     if (now < this.#until || (this.probing && inFlight > 0)) return 0
     return this.probing ? 1 : Number.POSITIVE_INFINITY
   }
 
-  /** The sink answered: its earlier failures are over. True when this closes the circuit. */
+  /** Called when the sink answered, which clears its earlier failures. Returns true if this closes the circuit. */
   answered(): boolean {
     const wasOpen = this.condition !== undefined
     this.#consecutive = 0
@@ -83,7 +87,7 @@ export class CircuitBreaker {
     return wasOpen
   }
 
-  /** An attempt that started at `startedAt` failed, with these events in it. */
+  /** Records a failed attempt with these events. */
   failed(reason: SinkFailure, sequences: ReadonlyArray<number>, startedAt: number, now: number): Judgement {
     this.#count(sequences, startedAt, now)
     const opened = this.#judge(reason, now)
@@ -94,17 +98,23 @@ export class CircuitBreaker {
     return { opened, refunded: this.condition === undefined ? [] : before }
   }
 
-  /** The next probe need not wait: it goes with another event, which may pass. */
+  /** Lets the next probe go without waiting, because its event is another one and may succeed. */
   hurry(now: number): void {
     this.#until = Math.min(this.#until, now)
   }
 
-  /** An attempt has had its time and is waited for. True when this opens the circuit; its end closes it. */
+  /**
+   * Called when an attempt without a timeout has exceeded its time. Returns true if this opens the circuit. The
+   * attempt's end closes it.
+   */
   stalled(message: string): boolean {
     return this.#open("waiting", message)
   }
 
-  /** Events were charged with an attempt that is not the sink's fault. If it turns out to be away, they get it back. */
+  /**
+   * Records events that were charged an attempt that isn't the sink's fault. If the sink turns out to be unavailable,
+   * the attempts are refunded.
+   */
   charged(sequences: ReadonlyArray<number>): void {
     if (sequences.length > 0) this.#charged = [...this.#charged, ...sequences]
   }
@@ -121,10 +131,11 @@ export class CircuitBreaker {
         return this.#open("misconfigured", message)
       case "SinkUnavailable":
       case "DeliveryFailed":
-        // The first failure costs no wait: a connection that the other side closed in between is no outage.
+        // There is no wait after the first failure, because a connection that the other side closed when idle is not an
+        // outage.
         this.#until = this.#level === 1 ? this.#until : now + wait(this.#level - 1)
         this.message = message
-        // The sink fails otherwise now, and nobody has to correct its config for that.
+        // The failure is a different one now, which needs no correction of the config.
         if (this.condition === "misconfigured") return this.#open("waiting", message)
         if (
           this.condition === undefined &&
@@ -139,7 +150,7 @@ export class CircuitBreaker {
 
   #count(sequences: ReadonlyArray<number>, startedAt: number, now: number): void {
     this.#consecutive += 1
-    // Attempts that were in flight together fail together: that is one failure of the sink, not sixteen.
+    // Attempts that were in flight together also fail together. They count as one failure of the sink, not sixteen.
     if (startedAt >= this.#escalatedAt) {
       this.#level += 1
       this.#escalatedAt = now
@@ -149,7 +160,7 @@ export class CircuitBreaker {
     }
   }
 
-  /** False when it was open already. */
+  /** Returns false if it was already open. */
   #open(condition: OpenCondition, message: string): boolean {
     const wasClosed = this.condition === undefined
     this.condition = condition

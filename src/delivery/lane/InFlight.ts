@@ -1,9 +1,9 @@
 /**
- * A lane's attempts in flight: started, timed, interrupted when they are
- * overdue, and counted when they end.
+ * Starts a lane's attempts, times them, interrupts overdue ones, and counts them
+ * when they end.
  *
- * Attempts are not children of the pump: when it has stopped, a drain lets them
- * end.
+ * Attempts are not children of the pump's fiber, so that a drain can let them end
+ * after the pump has stopped.
  */
 import { Cause, Duration, Effect, Exit, Fiber } from "effect"
 import * as Containment from "../../sinks/Containment.ts"
@@ -34,25 +34,25 @@ export type Failure =
 export interface Attempt extends Batch {
   /** Why the batch failed as a whole. */
   readonly whole: Failure | undefined
-  /** Why the event at this place was not delivered; `undefined` when it was. */
+  /** Why the event at this index was not delivered, or `undefined` if it was. */
   readonly failure: (index: number) => Failure | undefined
-  /** How many were delivered. */
+  /** The number of delivered events. */
   readonly delivered: number
-  /** The code of the answer that delivered events, where the sink has one. */
+  /** The response code for the delivered events, if the sink has one. */
   readonly code: number | undefined
   /** The bug that ended it, for the log. */
   readonly defect: Cause.Cause<unknown> | undefined
 }
 
-/** An attempt that takes longer is reported, in milliseconds. Some protocols give an answer many minutes. */
+/** Milliseconds after which a running attempt is reported, although some protocols allow many minutes for an answer. */
 const longestUnreported = 60_000
 
 type Running = Fiber.Fiber<Failures, SinkError>
 export type Fork = (attempt: Effect.Effect<Failures, SinkError>) => Running
-/** `fiber` is absent while it starts. */
+/** `fiber` is absent while the attempt starts. */
 interface Started {
   readonly batch: Batch
-  /** It has no timeout. See `Sink.batch`. */
+  /** The attempt has no timeout. See `Sink.batch`. */
   readonly isAwaited: boolean
   fiber?: Running
 }
@@ -60,8 +60,8 @@ type Ended = (batch: Batch, exit: Exit.Exit<Failures, SinkError>, now: number) =
 
 export class InFlight {
   /**
-   * Not a map: what JavaScriptCore's maps held at their last rehash stays until a full collection, and with each batch
-   * its events would.
+   * An array, not a map: JavaScriptCore's maps keep removed entries from their last rehash alive until a full
+   * collection, and each batch keeps its events alive.
    */
   readonly #running: Array<Started> = []
   readonly #fork: Fork
@@ -69,7 +69,7 @@ export class InFlight {
   readonly #now: () => number
   readonly #stats: AttemptStats
   readonly #timeout: Duration.Duration
-  /** Attempts that were interrupted, and not for their time. */
+  /** Attempts that were interrupted for another reason than a timeout. */
   readonly #interrupted = new WeakMap<Batch, Failure>()
   #stopping = false
 
@@ -84,7 +84,7 @@ export class InFlight {
     return this.#running.length
   }
 
-  /** Epoch milliseconds when the oldest event in flight was received; infinite when there is none. */
+  /** Epoch milliseconds when the oldest event in flight was received, or infinity if there is none. */
   get oldestReceivedAt(): number {
     let oldest = Number.POSITIVE_INFINITY
     for (const { batch } of this.#running) {
@@ -94,16 +94,16 @@ export class InFlight {
   }
 
   /**
-   * Whether an attempt may still take its time without a report: up to its timeout, and for a minute at most. The circuit
-   * breaker reports those that have no timeout.
+   * Reports whether some attempt is still within its time: up to its timeout, and at most a minute. Attempts without a
+   * timeout always are, because the circuit breaker reports them.
    */
   mayTakeTime(now: number): boolean {
     const unreported = Math.min(Duration.toMillis(this.#timeout), longestUnreported)
     return this.#running.some(({ batch, isAwaited }) => isAwaited || now - batch.startedAt < unreported)
   }
 
-  /** Why nothing has ended although attempts are in flight. */
-  standsBecause(now: number): string {
+  /** Explains why no attempt in flight has ended. */
+  stallCause(now: number): string {
     return this.#running.some(({ batch }) => !this.#isOverdue(batch, now))
       ? `the sink has not answered for more than ${Duration.format(Duration.millis(longestUnreported))}; an attempt may take ${Duration.format(this.#timeout)}`
       : "an attempt has had its time, and does not end"
@@ -122,11 +122,13 @@ export class InFlight {
       this.#stats.observe((now - batch.startedAt) / 1_000)
       ended(batch, exit, now)
     }
-    // The lane, and no more the sink, answers for all that follows from its end.
+    // Errors that follow from the attempt's end are the lane's, no longer the sink's.
     fiber.addObserver((exit) => Containment.within(undefined, () => onEnd(exit)))
   }
 
-  /** Interrupts attempts that have had their time; what is wrong with one that has, and is waited for all the same. */
+  /**
+   * Interrupts overdue attempts. Attempts without a timeout continue; if one is overdue, returns a message about it.
+   */
   interruptOverdue(now: number): string | undefined {
     let stalled: string | undefined
     for (const { batch, isAwaited, fiber } of [...this.#running]) {
@@ -137,12 +139,17 @@ export class InFlight {
     return stalled
   }
 
-  /** Interrupts all: another relay may send their events. They go back into the queue uncharged. */
+  /**
+   * Interrupts all attempts, because another relay may send their events. The events go back into the queue uncharged.
+   */
   cutOff(): void {
     this.#interrupt(this.#running, { _tag: "Interrupted", message: "the stream may be another relay's" })
   }
 
-  /** Interrupts those that the sink, which was closed, won't answer. Their events go back into the queue uncharged. */
+  /**
+   * Interrupts the attempts with a timeout, because the sink was closed and won't answer. Their events go back into the
+   * queue uncharged.
+   */
   giveBack(message: string): void {
     const timed = this.#running.filter(({ isAwaited }) => !isAwaited)
     this.#interrupt(timed, new SinkUnavailable({ message }))
@@ -155,7 +162,10 @@ export class InFlight {
     }
   }
 
-  /** Waits until all have ended, for `grace` at most; then interrupts them, and waits for those without a timeout no longer. */
+  /**
+   * Waits up to `grace` for all attempts to end, then interrupts the rest. Waits for their end, except for attempts
+   * without a timeout.
+   */
   readonly stop = Effect.fnUntraced(function* (this: InFlight, grace: Duration.Duration) {
     this.#stopping = true
     const fibers = this.#running.flatMap(({ fiber }) => fiber ?? [])

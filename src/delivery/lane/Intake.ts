@@ -1,9 +1,9 @@
 /**
- * Fills a lane's queue: with events that are read from the log, and with retries
- * that are due. An event for a digest goes into the retry queue first. Where the
- * backlog is over its limit, the oldest become dead letters.
+ * Fills a lane's queue with events from the log and with retries that are due. An
+ * event for a digest goes into the retry queue first. If the backlog exceeds its
+ * limit, the oldest events become dead letters.
  *
- * It bounds what a lane holds in memory.
+ * It limits the memory that a lane uses.
  */
 import { Cause, Duration, Effect } from "effect"
 import type { LaneConfig } from "../../config/Config.ts"
@@ -25,7 +25,7 @@ interface Parts {
   readonly config: LaneConfig
   readonly events: LaneEvents
   readonly log: Log
-  /** The order key: see `LaneSpec`. */
+  /** The order key; see `LaneSpec`. */
   readonly key: (entry: Entry) => string
   readonly clock: LaneClock
   readonly progress: Progress
@@ -37,34 +37,37 @@ interface Parts {
   readonly refusals: TargetRefusals | undefined
 }
 
-/** Events that a lane holds above its cursor at most. */
+/** Maximum events that a lane holds above its cursor. */
 const maxOpen = 1_024
-/** Bytes that a lane holds in memory at most, one event more included; and those that are read back at once. */
+/**
+ * Maximum bytes that a lane holds in memory, exceeded by at most one event. Also the
+ * maximum of one read of retries.
+ */
 const maxBytes = 8 * 1024 * 1024
-/** Events that are read at once: from the disk that takes about a millisecond, in which nobody is answered. */
+/** Events in one read. From the disk, this blocks all responses for about a millisecond. */
 export const readAtOnce = 256
-/** Retries that are read back at once, at least. */
+/** Minimum number of retries to read back at a time. */
 const retriesAtOnce = 64
-/** Milliseconds after which an event is looked for again that the journal does not have yet. */
+/** Milliseconds before the journal is read again for an event that it has not stored yet. */
 const notStoredWait = 100
 
 export class Intake {
   readonly #parts: Parts
   #moreToRead = false
-  /** Up to here nothing in the log is for the lane, unless it was read. */
+  /** Up to this sequence, the log has no events for the lane that it has not read. */
   through = 0
-  /** Why the journal could not be read; empty since it could. */
+  /** Why the journal could not be read; empty if the last read succeeded. */
   unread = ""
 
   constructor(parts: Parts) {
     this.#parts = parts
   }
 
-  /** Whether the lane may hold more events. */
+  /** Reports whether the lane may take more events. */
   get hasRoom(): boolean {
     const { config, progress, refusals, state } = this.#parts
     const { events, bytes } = progress.open
-    // Only a delivery ends a suspension, so those that the target refused must not keep the others out.
+    // Only a delivery ends a suspension, so events that the target refused must not block the others.
     const maxRetrying = refusals?.isSuspended === true ? Number.POSITIVE_INFINITY : config.delivery.maxRetrying
     return (
       events < maxOpen &&
@@ -74,13 +77,13 @@ export class Intake {
     )
   }
 
-  /** Whether there may be more to take up, now that an attempt has ended. */
+  /** Reports whether `fill` may find more events, after an attempt has ended. */
   wantsToFill(now: number): boolean {
     const { progress, queue } = this.#parts
     return (progress.retries.nextDue <= now && this.#hasFewRetries) || (this.#moreToRead && queue.fresh < maxOpen / 2)
   }
 
-  /** Takes up what there is room for: how many events of the log, and how many retries that were due. */
+  /** Reads events while there is space. Returns the number of events from the log and the number of due retries. */
   readonly fill = Effect.fnUntraced(function* (this: Intake) {
     const { config, log, clock, progress, state, batcher } = this.#parts
     if (this.through > progress.position) progress.pass(this.through)
@@ -90,7 +93,8 @@ export class Intake {
     if (limit > 0 && entries.length === 0) progress.pass(yield* log.pastLost(progress.position))
     const now = clock.now()
     for (const entry of entries) this.#take(entry, now)
-    // Events that did not fit can be read once attempts have made room; without room it stays known that there is more.
+    // Events that did not fit are read once attempts end. If nothing was read, the lane still remembers that the log
+    // has more.
     if (limit > 0) {
       this.#moreToRead = entries.length > 0 && (entries.length === limit || progress.open.bytes >= maxBytes)
     }
@@ -100,13 +104,16 @@ export class Intake {
     return { fresh: entries.length, due }
   })
 
-  /** The journal may be far: the next retries are read while these go out. A digest goes by itself. */
+  /**
+   * Reports whether to read more retries. They are read while others are still being sent, because reading the journal
+   * may take long. A digest is sent alone.
+   */
   get #hasFewRetries(): boolean {
     const { config, queue, batcher } = this.#parts
     return queue.retries < (config.digest === undefined ? batcher.portion / 2 : 1)
   }
 
-  /** An event that was read from the log at `now`, in monotonic milliseconds. */
+  /** Takes an event that was read from the log at `now`, in monotonic milliseconds. */
   #take(entry: Entry, now: number): void {
     const { config, progress, queue } = this.#parts
     if (!progress.take(entry)) return
@@ -118,8 +125,8 @@ export class Intake {
   }
 
   /**
-   * Takes up dead letters that an operator has replayed: they are due now, and newer events of their keys wait behind
-   * them. Returns the number of those that it did not have.
+   * Takes up dead letters that an operator has replayed. They are due now, and newer events of their keys wait behind
+   * them. Returns the number of events that the lane did not have yet.
    */
   readonly takeUp = Effect.fnUntraced(function* (this: Intake) {
     const { config, log, progress } = this.#parts
@@ -135,14 +142,17 @@ export class Intake {
     return entries.length
   })
 
-  /** The events that wait for a retry are the oldest. Spared, one that keeps failing would cost every later event. */
+  /**
+   * Events that wait for a retry go first, because they are the oldest. If they were spared, one that keeps failing
+   * would make every later event a dead letter.
+   */
   readonly #enforceBacklogLimit = Effect.fnUntraced(function* (this: Intake) {
     const { progress, queue } = this.#parts
     if (progress.excess <= 0) return
     const waiting = progress.retries.oldest(Math.min(progress.excess, readAtOnce))
     const entries = yield* this.#read(waiting)
     for (const entry of entries) this.#giveUp({ entry, key: progress.retries.get(entry.sequence)?.key ?? "" })
-    // The settlement that has an event wait may not be on disk yet: it is given up next time.
+    // A wait may not be on disk yet, so its event can't be read. It becomes a dead letter next time.
     if (waiting.length > 0) return
     for (const item of queue.takeOldest(progress.excess)) this.#giveUp(item)
   })
@@ -153,7 +163,7 @@ export class Intake {
     suspects.ended(item.entry.sequence)
   }
 
-  /** `undefined` when no key can be made of the event: then it is a dead letter. */
+  /** Returns the key of the event. If it has none, the event becomes a dead letter, and this returns `undefined`. */
   #keyOf(entry: Entry): string | undefined {
     const { key, events, policy } = this.#parts
     try {
@@ -169,7 +179,7 @@ export class Intake {
     }
   }
 
-  /** Takes up retries that are due: up to `limit` events, or one digest; how many. */
+  /** Takes up due retries: up to `limit` events, or one digest. Returns their number. */
   readonly #takeDue = Effect.fnUntraced(function* (this: Intake, limit: number) {
     const { config, clock, progress, suspects, events } = this.#parts
     const { retries } = progress
@@ -182,7 +192,7 @@ export class Intake {
     const giveBack = (sequences: ReadonlyArray<number>, dueAt: number) => {
       for (const sequence of sequences) retries.giveBack(sequence, dueAt)
     }
-    // Otherwise a crash would split what was sent as one digest, or join what was sent as two.
+    // Otherwise, after a crash, one digest could be sent again as two, or two as one.
     if (isDigest && due.length > 0 && !progress.isWhole(due)) {
       giveBack(due, now)
       events.settle()
@@ -191,9 +201,9 @@ export class Intake {
     const takenBack = due.filter((sequence) => progress.isTakenBack(sequence))
     const entries = yield* this.#read(due).pipe(Effect.onError(() => Effect.sync(() => giveBack(due, now))))
     const read = new Set(entries.map(({ sequence }) => sequence))
-    // An operator replayed or dropped the dead letter before it was taken back.
+    // If one was not read, an operator replayed or dropped the dead letter before it was taken back.
     for (const sequence of takenBack) if (!read.has(sequence)) progress.lost(sequence)
-    // The settlement that has them wait may not be on disk yet.
+    // The settlement with their waits may not be on disk yet.
     giveBack(
       due.filter((sequence) => !read.has(sequence)),
       now + notStoredWait,
@@ -215,7 +225,7 @@ export class Intake {
       for (const sequence of lost) progress.lost(sequence)
       for (const entry of entries) bytes += entry.event.body.length
       read.push(...entries)
-      // Some may not be stored yet, and a large answer ends early.
+      // Some events may not be stored yet, and a large result may be incomplete.
       const last = Math.max(...[...entries.map(({ sequence }) => sequence), ...lost].map((one) => asked.indexOf(one)))
       next += last < 0 ? asked.length : last + 1
     }

@@ -1,22 +1,21 @@
 /**
- * A lane: reads the events that were routed to one sink from the journal, in
- * order, and settles each: delivered, waiting for a retry, or a dead letter.
+ * A lane reads the events of one sink from the journal, in order, and settles each
+ * of them: it is delivered, waits for a retry, or becomes a dead letter.
  *
- * **Guarantee.** The cursor only passes an event that is settled, and retries
- * and dead letters are stored by the same settlement that moves the cursor past
- * them. A crash repeats deliveries, at most `duplicateBound` of them; it never
- * skips one.
+ * **Guarantee.** The cursor only passes an event that is settled, and retries and
+ * dead letters are stored by the same settlement that moves the cursor past them. A
+ * crash repeats deliveries, at most `duplicateBound` of them; it never skips one.
  *
- * **Gotcha.** A bug costs the event that meets it. One in the lane itself ends
- * {@link Lane.run}; whoever runs it makes another lane from the journal.
+ * **Gotcha.** A bug in an attempt affects only its event. A bug in the lane itself
+ * ends {@link Lane.run}, and `RunningLane.ts` creates another lane from the journal.
  *
- * One fiber pumps: it reads, fills batches and starts attempts. Three things
- * wake it: a commit, an attempt that ends, and a tick that also enforces
- * deadlines. A timer or a race for each event would cost more than its delivery,
- * and a lane that only waits has no tick: see {@link TimeKeeper}.
+ * One fiber, the pump, reads, fills batches and starts attempts. Three things wake
+ * it: a commit, the end of an attempt, and a tick that also enforces deadlines. A
+ * timer or a race for each event would cost more than its delivery. A lane that only
+ * waits has no tick: see {@link TimeKeeper}.
  *
- * A lane that sends digests puts each event into the retry queue under its
- * group; when the group is due it goes to the sink in one batch.
+ * A lane that sends digests puts each event into the retry queue under its group. A
+ * due group goes to the sink in one batch.
  */
 import { Cause, Clock, Duration, Effect, type Exit, Latch, Random } from "effect"
 import type { LaneConfig } from "../../config/Config.ts"
@@ -42,18 +41,18 @@ import { Suspects } from "./Suspects.ts"
 import { TargetRefusals } from "./TargetRefusals.ts"
 import { TimeKeeper, tick } from "./TimeKeeper.ts"
 
-/** Settled events that the journal may not know of yet: it bounds what a crash repeats. */
+/** Maximum settled events that the journal has not stored. It limits how many a crash repeats. */
 const maxUnstored = 1_024
-/** How long a lane waits when the journal can't be read. */
+/** The wait before a lane reads the journal again after an error. */
 const journalWait = Duration.seconds(1)
 const endless = Number.POSITIVE_INFINITY
 
 export interface LaneOptions {
   readonly config: LaneConfig
   readonly sink: Sink
-  /** Starts an attempt, so that what comes of it is the sink's. See `LazySink.ts`. */
+  /** Starts an attempt so that errors that follow from it are attributed to the sink. See `LazySink.ts`. */
   readonly within: <A>(run: () => A) => A
-  /** The order key: see `LaneSpec`. */
+  /** The order key; see `LaneSpec`. */
   readonly key: (entry: Entry) => string
   readonly log: Log
   readonly state: OpenedLane
@@ -84,7 +83,7 @@ export class Lane {
   readonly #intake: Intake
   readonly #outcome: Outcome
   readonly #wake = Latch.makeUnsafe(true)
-  /** Open once the pump has done all that it was woken for last. */
+  /** Open once the pump has finished the work it was last woken for. */
   readonly #pumped = Latch.makeUnsafe(false)
   readonly #time = new TimeKeeper(
     () => this.#rest,
@@ -93,16 +92,16 @@ export class Lane {
   #launching = false
   #stall = new Stall()
   #fruitfulAttempts = 0
-  /** Events that are not settled, as the journal counted last. */
+  /** Unsettled events, by the journal's last count. */
   #backlog = 0
-  /** Its pump has begun: its sink was opened, or could not be. */
+  /** The pump has started. It starts once the sink was opened, or could not be. */
   #hasBegun = false
-  /** Why the journal could not store what was delivered; empty since it could. */
+  /** Why the journal could not store the lane's progress; empty if the last settlement succeeded. */
   unstorable = ""
-  /** The relay stops: no batch waits to fill. */
+  /** Set when the lane drains: no batch waits to fill. */
   #hurry = false
   #draining = false
-  /** A bug outside the pump, in what the end of an attempt sets off: it ends the pump. */
+  /** A bug outside the pump, while an attempt's end was handled. It ends the pump. */
   #broken: { readonly defect: unknown } | undefined
 
   constructor(options: LaneOptions, clock: Clock.Clock, random: () => number, fork: Fork) {
@@ -135,32 +134,32 @@ export class Lane {
 
   // --- what the outside reads and controls ---------------------------------
 
-  /** Epoch milliseconds of the oldest event that is not settled; 0 when there is none. */
+  /** Epoch milliseconds of the oldest unsettled event, or 0 if there is none. */
   get oldestAt(): number {
     const queued = this.#queue.first?.entry.event.receivedAt ?? endless
     const oldest = Math.min(this.progress.oldestAttempt, queued, this.inFlight.oldestReceivedAt)
     return oldest === endless ? 0 : oldest
   }
 
-  /** Epoch milliseconds of the next attempt, while events or the sink wait for their time; 0 when none does. */
+  /** Epoch milliseconds of the next attempt, if the lane waits for a retry or for the sink; otherwise 0. */
   get nextAttemptAt(): number {
     const now = this.clock.now()
     const next = this.#nextTime(now)
     return this.state.stopped || next === endless ? 0 : Math.round(this.clock.wall() + Math.max(0, next - now))
   }
 
-  /** Monotonic milliseconds when the sink is tried again, or the first retry is due; infinite when none waits. */
+  /** Monotonic milliseconds when the sink is tried again or the first retry is due, or infinity if neither waits. */
   #nextTime(now: number): number {
     return this.#breaker.until > now ? this.#breaker.until : this.progress.retries.nextDue
   }
 
-  /** The last failed attempt, at epoch milliseconds. */
+  /** The last failed attempt; `at` is in epoch milliseconds. */
   get lastFailure(): { readonly at: number; readonly message: string } | undefined {
     const { lastFailure } = this.attempts
     return lastFailure && { ...lastFailure, at: Math.round(this.clock.wall() - this.clock.now() + lastFailure.at) }
   }
 
-  /** The most events that a crash at any moment sends twice: those in flight, and those whose end is not on disk. */
+  /** Maximum events that a crash can send twice: those in flight, and those whose end is not on disk. */
   get duplicateBound(): number {
     return maxUnstored + this.#batcher.portion
   }
@@ -173,7 +172,10 @@ export class Lane {
     this.#wake.openUnsafe()
   }
 
-  /** The journal's count, when it knew of `ended` events that had ended. Events beyond the backlog limit become dead letters. */
+  /**
+   * Takes the journal's counts, made when it had stored the end of `ended` events. Events beyond the backlog limit
+   * become dead letters.
+   */
   counted(info: Counted, ended: number): void {
     this.#backlog = info.backlog
     this.progress.deadLetterBytes = info.deadLetterBytes
@@ -186,23 +188,23 @@ export class Lane {
     if (info.backlog > backlog.max) this.#wake.openUnsafe()
   }
 
-  /** Takes over what the journal moved here from another lane. */
+  /** Takes over the events that the journal moved here from another lane. */
   adopt({ retries }: OpenedLane): void {
     this.#suspects.recall(this.progress.adopt(retries))
     this.#wake.openUnsafe()
   }
 
-  /** Whether it has nothing to do, and nothing is wrong with it. */
+  /** Reports whether the lane has nothing to do and runs normally. */
   get isIdle(): boolean {
     return this.inFlight.size + this.#waiting + this.#backlog === 0 && this.state.condition === "running"
   }
 
-  /** Takes up replayed dead letters, as far as there is room. Returns their number. */
+  /** Takes up replayed dead letters while there is space. Returns their number. */
   get takeUp(): Effect.Effect<number, JournalError> {
     return Effect.tap(this.#intake.takeUp(), (taken) => Effect.sync(() => taken > 0 && this.#wake.openUnsafe()))
   }
 
-  /** Ends attempts that have had their time, and all where another relay may send their events. */
+  /** Ends overdue attempts, or all attempts if another relay may send their events. */
   endAttempts(): void {
     if (!this.#log.mayStart()) {
       this.inFlight.cutOff()
@@ -214,22 +216,25 @@ export class Lane {
     this.#events.paused("DeliveryFailed", stalled)
   }
 
-  /** It was idle, and is watched again from now on. */
+  /** Starts watching the lane again after it was idle. */
   watchAgain(): void {
     this.#stall = new Stall()
   }
 
-  /** Looks whether it stands still. True when that has changed. */
+  /** Checks whether the lane has stalled. Returns true if that has changed. */
   watch(): boolean {
     const now = this.clock.now()
     const maySend = !this.state.stopped && this.state.condition !== "failed"
     const hasWork = this.#backlog > 0 && maySend && !this.#mustWait(now)
     const activity = this.#fruitfulAttempts + this.progress.endedOnDisk
-    const cause = () => this.#standsBecause()
+    const cause = () => this.#stallCause()
     return this.state.stall(this.#stall.look({ now, wall: this.clock.wall(), activity, hasWork, cause }))
   }
 
-  /** An attempt has its time yet, or none may start: for the sink, for the rate limit, or because all that waits is not due. */
+  /**
+   * Reports whether the lane waits for a reason: an attempt is within its time, the sink or the rate limit allows none,
+   * or no retry is due.
+   */
   #mustWait(now: number): boolean {
     if (this.inFlight.mayTakeTime(now) || this.#breaker.until > now || this.#batcher.isLimited(now)) return true
     const { retries } = this.progress
@@ -237,18 +242,18 @@ export class Lane {
     return this.#queue.size === 0 && isAllRetrying && retries.nextDue > now && retries.nextDue < endless
   }
 
-  #standsBecause(): string {
+  #stallCause(): string {
     if (!this.#hasBegun) return "its sink has not opened"
     if (!this.#log.mayStart()) {
       return "this relay may not send them: its journal does not answer, or another relay may have taken the stream"
     }
     if (this.unstorable !== "") return `what was delivered can't be stored: ${this.unstorable}`
     if (this.#intake.unread !== "") return `the journal can't be read: ${this.#intake.unread}`
-    if (this.inFlight.size > 0) return this.inFlight.standsBecause(this.clock.now())
+    if (this.inFlight.size > 0) return this.inFlight.stallCause(this.clock.now())
     return "relay does not know why, so it is a bug: please report it with the log; restart the relay and it goes on"
   }
 
-  /** The changes that were taken last are on disk: the lane may have waited for that. */
+  /** Called when the last taken changes are on disk. The lane may have waited for this. */
   stored(): void {
     this.unstorable = ""
     this.progress.stored()
@@ -258,7 +263,7 @@ export class Lane {
 
   // --- what runs -----------------------------------------------------------
 
-  /** Pumps until interrupted, or drained. A bug in any part of it ends the whole. */
+  /** Pumps until interrupted or drained. A bug in any part ends the whole. */
   get run(): Effect.Effect<void> {
     const pump = Effect.gen({ self: this }, function* () {
       this.#hasBegun = true
@@ -277,7 +282,7 @@ export class Lane {
     return Effect.raceFirst(pump, Effect.raceFirst(this.#follow, this.#time.run))
   }
 
-  /** The journal reports by itself what is wrong with it; a lane only tries again. */
+  /** The journal itself reports its errors, so a lane only retries. */
   readonly #unreadable = Effect.fnUntraced(function* (this: Lane, why: string) {
     this.#intake.unread = why
     yield* Effect.sleep(journalWait)
@@ -285,8 +290,8 @@ export class Lane {
   })
 
   /**
-   * Sends once more what a working sink can take at once, then starts nothing,
-   * lets attempts in flight end, and interrupts those that don't within `grace`.
+   * If the sink works, starts attempts once more. Then it starts no others, and waits for those in flight. After
+   * `grace`, it interrupts the rest.
    */
   readonly drain = Effect.fnUntraced(function* (this: Lane, grace: Duration.Duration) {
     this.#hurry = true
@@ -304,10 +309,10 @@ export class Lane {
       this.#intake.through = yield* this.#log.awaitBeyond(position, this.config.name)
       this.#pumped.closeUnsafe()
       this.#wake.openUnsafe()
-      // Until these are read: the journal may be far.
+      // Waits until these are read, because reading the journal may take long.
       yield* this.#pumped.await
-      // A lane that is full, or can't read, leaves its position where it is: look again later, not at once.
-      // One that lets batches fill need not hear of every commit.
+      // A lane that is full or can't read keeps its position, so it checks again later, not immediately. A lane that
+      // lets batches fill need not wake for every commit.
       const { linger = 0 } = this.#sink.batch
       if (this.progress.position === position) yield* Effect.sleep(tick)
       else if (linger > 0) yield* Effect.sleep(Duration.millis(linger))
@@ -315,12 +320,12 @@ export class Lane {
     return Effect.forever(next)
   }
 
-  /** Events that this lane holds and has not in flight. */
+  /** The number of events in memory that are not in flight. */
   get #waiting(): number {
     return this.#queue.size + this.progress.retries.size
   }
 
-  /** Milliseconds for which there is nothing to do unless something happens. */
+  /** Milliseconds until the next deadline. An event that arrives earlier wakes the lane. */
   get #rest(): number {
     if (this.inFlight.size > 0) return 0
     if (this.state.stopped) return endless
@@ -328,7 +333,7 @@ export class Lane {
     return this.#queue.size === 0 || this.#breaker.until > now ? this.#nextTime(now) - now : 0
   }
 
-  /** True while there is something to watch. */
+  /** Checks deadlines. Returns false if there is nothing left to watch. */
   #look(): boolean {
     this.endAttempts()
     if (this.#waiting > 0) this.#wake.openUnsafe()
@@ -337,7 +342,7 @@ export class Lane {
 
   // --- the pump ------------------------------------------------------------
 
-  /** Fills the queue and starts attempts. True when there may be more to do at once. */
+  /** Fills the queue and starts attempts. Returns true if it should run again immediately. */
   readonly #pump = Effect.fnUntraced(function* (this: Lane) {
     const filled = yield* this.#intake.fill()
     this.#launch()
@@ -348,18 +353,19 @@ export class Lane {
     return (filled.fresh > 0 && this.#queue.fresh === 0) || (filled.due > 0 && this.#queue.retries === 0)
   })
 
-  /** Starts attempts for as long as there are places and batches. */
+  /** Starts attempts while the concurrency allows it and there are batches. */
   #launch(): void {
-    // An attempt may end before its start returns: the loop below continues, it must not nest.
+    // An attempt may end before its start returns. The loop below then continues, so this call must not start a second
+    // one.
     if (this.#launching) return
     this.#launching = true
     const now = this.clock.now()
     while (!this.#draining && !this.state.stopped && this.inFlight.size < this.config.concurrency) {
-      // Before each: a process that stood still may have lost the stream a moment ago.
+      // Checked before each attempt, because a process that was suspended may just have lost the stream.
       if (!this.#log.mayStart()) break
-      // A crash repeats progress that is not on disk: past the bound, the disk comes first. It is asked at half of it,
-      // so that a backlog need not wait.
-      if (this.progress.untold >= maxUnstored / 2) this.#events.settle()
+      // A crash repeats progress that is not on disk, so at the limit no attempt starts until it is stored. Storing
+      // starts at half the limit, so that a backlog need not wait.
+      if (this.progress.unsubmitted >= maxUnstored / 2) this.#events.settle()
       if (this.progress.unstored >= maxUnstored) break
       const batch = this.#batcher.next(now, this.inFlight.size, !this.#hurry && this.#intake.hasRoom)
       if (batch.length === 0) break
@@ -368,7 +374,7 @@ export class Lane {
     this.#launching = false
   }
 
-  /** An attempt has ended: settles its events and starts the next one. */
+  /** Called when an attempt has ended: settles its events and starts the next attempt. */
   readonly #ended = (batch: Batch, exit: Exit.Exit<Failures, SinkError>, now: number): void => {
     try {
       const attempt = this.inFlight.result(batch, exit, now)
@@ -391,7 +397,7 @@ export class Lane {
   }
 }
 
-/** Makes a lane over a sink. It does nothing until `Lane.run`. */
+/** Makes a lane. It does nothing until `Lane.run`. */
 export const make = Effect.fnUntraced(function* (options: LaneOptions) {
   const clock = yield* Clock.Clock
   const random = yield* Random.Random

@@ -1,7 +1,7 @@
 /**
- * The clocks of a lane, in milliseconds. Waits are measured by the monotonic
- * clock. Ages are measured by the lane's own time: the wall clock as it was at
- * the start, monotonic since, and standing still while the lane is paused.
+ * The clocks of a lane, in milliseconds. Waits use the monotonic clock. Ages use the
+ * lane's own time: it begins with the wall clock of the start, advances with the
+ * monotonic clock, and stops while the lane is paused.
  */
 import type { Clock } from "effect"
 import * as Monotonic from "../../event/Monotonic.ts"
@@ -11,24 +11,24 @@ export class LaneClock {
   readonly #started: number
   #pausedFor: number
 
-  /** `started` is when monotonic time began, by the wall clock; without it the wall clock of now is trusted. */
+  /** `started` is the wall-clock time at which monotonic time was 0 (default: computed from the current wall clock). */
   constructor(clock: Clock.Clock, pausedFor: number, started?: number) {
     this.#clock = clock
     this.#pausedFor = pausedFor
     this.#started = started ?? this.wall() - this.now()
   }
 
-  /** Monotonic. */
+  /** Returns monotonic time. */
   now(): number {
     return Monotonic.millis(this.#clock)
   }
 
-  /** Since the epoch. */
+  /** Returns the wall clock: time since the epoch. */
   wall(): number {
     return this.#clock.currentTimeMillisUnsafe()
   }
 
-  /** Since the epoch, and ages nothing when the wall clock is set. */
+  /** Returns time since the epoch that doesn't jump when the wall clock is set. */
   steady(): number {
     return Math.round(this.#started + this.now())
   }
@@ -38,12 +38,12 @@ export class LaneClock {
     return Math.round(this.steady() - this.#pausedFor)
   }
 
-  /** How long the lane was paused in all. */
+  /** The total time that the lane was paused. */
   get pausedFor(): number {
     return this.#pausedFor
   }
 
-  /** A pause of this length does not age an event. */
+  /** Excludes a pause of this length from the ages of events. */
   excludePause(length: number): void {
     this.#pausedFor += Math.round(length)
   }

@@ -1,4 +1,4 @@
-/** A lane's reports, as they happen. `Announcements.ts` makes log lines and own events of them. */
+/** The events that a lane reports. `Announcements.ts` turns them into log lines and own events. */
 import type { Cause } from "effect"
 import type { Entry } from "../../event/Entry.ts"
 

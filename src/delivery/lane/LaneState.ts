@@ -1,35 +1,35 @@
 /**
- * Whether a lane sends, and why not: an operator paused it, it is blocked until
- * an operator has looked, or its circuit is open.
+ * Whether a lane sends, and the reason if it doesn't: an operator paused it, it is
+ * blocked until an operator resumes it, or its circuit is open.
  */
 import type { CircuitBreaker } from "./CircuitBreaker.ts"
 import type { LaneClock } from "./LaneClock.ts"
 
 export type Condition =
-  /** Sends events as they come. */
+  /** Sends events as they arrive. */
   | "running"
-  /** The sink is away or asked to wait. The lane probes it. */
+  /** The sink is unavailable or asked to wait. The lane probes it. */
   | "waiting"
   /** The sink's config is wrong and must be corrected. The lane probes it. */
   | "misconfigured"
   /** An operator paused it. */
   | "paused"
-  /** Its dead letters take too much. An operator must resume it. */
+  /** Its dead letters take too much space. An operator must resume it. */
   | "blocked"
-  /** It has work and does nothing, whatever the cause. It goes on by itself where it can. */
+  /** It has work but does nothing, whatever the cause. It continues by itself if it can. */
   | "stalled"
-  /** A bug ended it, and it is restarted by itself; or the journal refuses its progress. */
+  /** A bug ended it and it restarts automatically, or the journal refuses its progress. */
   | "failed"
 
 export class LaneState {
   pausedByOperator: boolean
-  /** Why an operator must look; empty while it is not blocked. */
+  /** Why an operator must resume it; empty if it is not blocked. */
   blocked = ""
-  /** Which bug ended the lane; empty while it runs. */
+  /** The bug that ended the lane; empty while it runs. */
   failed = ""
-  /** Why the journal refuses its progress; empty while it takes it. */
+  /** Why the journal refuses its progress; empty while the journal accepts it. */
   refused = ""
-  /** Since when it does nothing although it has work, and why; empty while it goes on. */
+  /** A message with the time of the stall and its cause; empty if the lane has not stalled. */
   stalled = ""
   readonly #lane: string
   readonly #breaker: CircuitBreaker
@@ -59,7 +59,7 @@ export class LaneState {
     return this.stalled === "" ? this.#breaker.message : this.stalled
   }
 
-  /** Only an operator resumes it. */
+  /** Reports whether only an operator can resume it. */
   get stopped(): boolean {
     return this.pausedByOperator || this.blocked !== ""
   }
@@ -69,7 +69,7 @@ export class LaneState {
     this.track()
   }
 
-  /** False when it was blocked already. */
+  /** Returns false if it was already blocked. */
   block(message: string): boolean {
     if (this.blocked !== "") return false
     this.blocked = message
@@ -81,7 +81,7 @@ export class LaneState {
     this.track()
   }
 
-  /** Takes over why the lane before it was blocked; empty when it was not. */
+  /** Takes over the block of the previous lane; empty if that was not blocked. */
   inherit(blocked: string): void {
     this.blocked = blocked
     this.track()
@@ -94,13 +94,13 @@ export class LaneState {
     this.track()
   }
 
-  /** A bug has ended the lane: it counts as paused until another takes its place. */
+  /** Called when a bug has ended the lane. It counts as paused until another lane replaces it. */
   fail(message: string): void {
     this.failed = message
     this.track()
   }
 
-  /** The journal refuses the lane's progress; false when it did before. */
+  /** Called when the journal refuses the lane's progress. Returns false if it already did. */
   refuse(message: string): boolean {
     if (this.refused !== "") return false
     this.refused = message
@@ -113,7 +113,7 @@ export class LaneState {
     this.track()
   }
 
-  /** Since when it stands still, and why; empty when it goes on. True when that is news. */
+  /** Sets or clears (empty) the stall message. Returns true if the lane has just stalled or recovered. */
   stall(message: string): boolean {
     const isNews = (message === "") !== (this.stalled === "")
     this.stalled = message
@@ -121,13 +121,13 @@ export class LaneState {
     return isNews
   }
 
-  /** Time in a pause does not age an event: when the pause ends, it is taken out of the lane's own time. */
+  /** Tracks pauses, because a paused event does not age: when a pause ends, the lane's own time excludes it. */
   track(): void {
     if (this.condition === "running") this.end()
     else this.#pausedSince ??= this.#clock.now()
   }
 
-  /** The lane ends, and with it its pause. */
+  /** Ends the current pause. Also called when the lane ends. */
   end(): void {
     if (this.#pausedSince === undefined) return
     this.#clock.excludePause(this.#clock.now() - this.#pausedSince)

@@ -1,10 +1,9 @@
 /**
- * The outcome of an attempt: applies the verdict on each of its events
- * (`Verdict.ts`), which is delivered, waits for a retry, is a dead letter, or
- * goes back into the queue uncharged.
+ * Applies the verdict (`Verdict.ts`) on each event of an attempt: it is delivered,
+ * waits for a retry, becomes a dead letter, or goes back into the queue uncharged.
  *
- * **Guarantee.** An event ends in exactly one of these. What a failure says
- * about the sink goes to the circuit breaker, once an attempt.
+ * **Guarantee.** An event ends in exactly one of these ways. Failures of the sink
+ * are reported to the circuit breaker once per attempt.
  */
 import type { LaneConfig } from "../../config/Config.ts"
 import type { Delivery } from "../../journal/Journal.ts"
@@ -27,7 +26,7 @@ interface Parts {
   readonly breaker: CircuitBreaker
   readonly suspects: Suspects
   readonly queue: Queue
-  /** Absent if every rejection is a dead letter: the quarantine's sink does nothing else. */
+  /** Absent for the quarantine, whose sink only rejects, so that every rejection is a dead letter. */
   readonly refusals: TargetRefusals | undefined
 }
 
@@ -42,7 +41,7 @@ export class Outcome {
     this.#isDigest = parts.config.digest !== undefined
   }
 
-  /** Settles the events of an attempt; gives those that go back into the queue. */
+  /** Settles the events of an attempt. Returns the events that go back into the queue. */
   settle(attempt: Attempt, now: number): ReadonlyArray<Item> {
     const { progress, suspects, events } = this.#parts
     const { items, delivered } = attempt
@@ -51,7 +50,7 @@ export class Outcome {
     const took = now - attempt.startedAt
     const delivery = progress.deliveredIn(took, attempt.code)
     if (delivered < items.length) return this.#settleEach(attempt, delivery, took, now)
-    // Nearly all attempts end so.
+    // Fast path: nearly all attempts deliver everything.
     for (const item of items) {
       progress.delivered(item, delivery)
       suspects.ended(item.entry.sequence)
@@ -65,11 +64,14 @@ export class Outcome {
     const isDigest = this.#isDigest
     const isAlone = items.length === 1
     const circumstances = { isDigest, isAlone, failedTogether: attempt.whole !== undefined && !isAlone && !isDigest }
-    // A digest is one message: its first event stands for all of it.
+    // A digest is one message, so its first event represents all of them.
     const ofDigest = isDigest ? suspects.suspicion(items[0]?.entry.sequence ?? 0) : undefined
     let ofTarget: TargetFailure
     const back: Array<Item> = []
-    /** Events that get their attempt back if the sink turns out to be down, and events that the circuit breaker counts. */
+    /**
+     * `charged` events get their attempt back if the sink turns out to be down. The circuit breaker counts `counted`
+     * events.
+     */
     const charged: Array<number> = []
     const counted: Array<number> = []
     let blame: SinkFailure | undefined
@@ -116,7 +118,7 @@ export class Outcome {
     return back.filter((item) => !this.#giveBack(item, now))
   }
 
-  /** Returns the failure of the target if it refused the event, or the digest, as it would refuse any. */
+  /** Returns the target's failure if the target would refuse any event or digest, not only this one. */
   #ruling(attempt: Attempt, index: number, now: number): TargetFailure {
     const { progress, policy, queue, refusals } = this.#parts
     const failure = this.#refusal(attempt, index)
@@ -126,13 +128,16 @@ export class Outcome {
     const ruling = refusals.refused(refused, failure, attempt.delivered > 0, now)
     if (ruling._tag === "Event") return undefined
     const keys = new Set(attempt.items.map(({ key }) => key))
-    // A later event of the key may be delivered now: this one stays a dead letter.
+    // If a later event of the key is in flight and may be delivered, the earlier one stays a dead letter.
     const released = ({ key }: Refused) => !keys.has(key) && queue.isInFlight(key)
     for (const one of ruling.takeBack) if (!released(one)) policy.takeBack(one)
     return ruling.failure
   }
 
-  /** Why the event would be a dead letter now, without another attempt. A bug that meets each event is like a refusal. */
+  /**
+   * Returns why the event would become a dead letter without another attempt. A bug that occurs with each event counts
+   * as a refusal.
+   */
   #refusal({ items, failure }: Attempt, index: number): DeliveryRejected | undefined {
     const [why, item] = [failure(index), items[index]]
     if (why?._tag === "DeliveryRejected") return why
@@ -155,12 +160,12 @@ export class Outcome {
     if (opened) events.paused(reason._tag, breaker.message)
   }
 
-  /** Puts a retry back where it was taken from; false for an event that was none. */
+  /** Puts a retry back into the retry queue. Returns false if the event was not a retry. */
   #giveBack({ entry: { sequence } }: Item, now: number): boolean {
     const { progress, policy, suspects } = this.#parts
     const retrying = progress.retries.get(sequence)
     if (retrying === undefined) return false
-    // One that was charged can wait: the sink may be away, and no circuit breaker holds it back.
+    // A charged event waits, because the sink may be unavailable and the circuit breaker doesn't delay the event.
     const wait = suspects.wasCharged(sequence) ? policy.delay(Math.max(1, retrying.tried)) : 0
     progress.retries.giveBack(sequence, now + wait)
     return true

@@ -1,10 +1,11 @@
 /**
- * A lane's progress: what it has taken from the log, what waits for a retry,
- * and the changes that the journal has not stored. It alone owns these counts.
+ * A lane's progress: the events taken from the log, the events that wait for a
+ * retry, and the changes that the journal has not stored. Only this class keeps
+ * their counts.
  *
  * **Guarantee.** Each event that was taken ends in exactly one way (delivered,
- * waiting for a retry, dead letter), and the settlement that moves the cursor
- * past it says which.
+ * waiting for a retry, dead letter), and the settlement that moves the cursor past
+ * it says which.
  */
 import { Redacted } from "effect"
 import type { Entry } from "../../event/Entry.ts"
@@ -19,7 +20,7 @@ import { Window } from "./Window.ts"
 /** Characters of a failed attempt's message that are kept. */
 const maxMessage = 1_000
 
-/** The facts of an attempt that failed; nothing where none was made. */
+/** The facts of a failed attempt; empty if there was no attempt. */
 export interface Failed {
   readonly answer?: Redacted.Redacted<string>
   readonly number?: number
@@ -30,7 +31,7 @@ export interface Failed {
 interface Waiting {
   readonly tried: number
   readonly firstAttemptAt: number
-  /** Milliseconds. */
+  /** In milliseconds. */
   readonly delay: number
   readonly failed?: Attempt
   /** Attempts before a replay. */
@@ -44,17 +45,20 @@ export class Progress {
   readonly #window: Window
   readonly #changes: Changes
   #bytes = 0
-  /** The journal's last count, and what was added since. */
+  /** The journal's last count plus the bytes added since. */
   deadLetterBytes: number
-  /** Events that have ended, delivered or dead: all, those in the settlement that is being stored, and those on disk. */
+  /**
+   * Numbers of events that have ended (delivered or dead): all, up to the settlement being stored, and up to the last
+   * one on disk.
+   */
   #ended = 0
   #storing = 0
   #stored = 0
   readonly #takenBack = new Set<number>()
-  /** How many events of the backlog were too many, when so many had ended. */
+  /** The excess of the backlog over its limit, and the number of ended events at that time. */
   #excess = { events: 0, ended: 0 }
 
-  /** Among events of one key, `together` go as one. */
+  /** `together` is the maximum number of events of one key in a digest, or 1 without digests. */
   constructor(state: OpenedLane, lane: string, clock: LaneClock, together: number) {
     this.#lane = lane
     this.#clock = clock
@@ -77,7 +81,7 @@ export class Progress {
     return this.#window.position
   }
 
-  /** The event of the lane before the one that was taken last. */
+  /** The sequence of the lane's event before the one that was taken last. */
   get previous(): number {
     return this.#window.previous
   }
@@ -87,32 +91,37 @@ export class Progress {
     return oldest === undefined ? position : oldest - 1
   }
 
-  /** Settled events that a crash would send again. */
+  /** The number of settled events that a crash would send again. */
   get unstored(): number {
     return this.#changes.unstored
   }
 
   /** The number of settled events that are in no settlement yet. */
-  get untold(): number {
-    return this.#changes.untold
+  get unsubmitted(): number {
+    return this.#changes.unsubmitted
   }
 
-  /** How many events have ended since the lane started, as far as the journal knows. */
+  /** The number of events that have ended since the lane started, as stored in the journal. */
   get endedOnDisk(): number {
     return this.#stored
   }
 
-  /** The journal counted so many events beyond the backlog limit, when it knew of `ended` that had ended. */
+  /**
+   * Takes the number of events beyond the backlog limit. The journal counted them when it had stored the end of `ended`
+   * events.
+   */
   overLimit(events: number, ended: number): void {
     this.#excess = { events, ended }
   }
 
-  /** How many events are still too many: less those that have ended since. */
+  /** The number of events that are still over the limit, without those that have ended since the count. */
   get excess(): number {
     return this.#excess.events - (this.#ended - this.#excess.ended)
   }
 
-  /** Epoch milliseconds of the oldest first attempt of an event that waits for a retry; infinite when there is none. */
+  /**
+   * Epoch milliseconds of the earliest first attempt among events that wait for a retry, or infinity if there is none.
+   */
   get oldestAttempt(): number {
     let oldest = Number.POSITIVE_INFINITY
     for (const { firstAttemptAt } of this.retries.all()) {
@@ -123,39 +132,42 @@ export class Progress {
 
   // --- what the journal stores ---------------------------------------------
 
-  /** The changes since the last call, for the journal to store; `undefined` when there are none. */
+  /** Returns the changes since the last call for the journal to store, or `undefined` if there are none. */
   takeChanges(): Settlement | undefined {
     this.#storing = this.#ended
     return this.#changes.take(this.#lane, this.#window.cursor(), this.#clock.pausedFor)
   }
 
-  /** The settlement that was taken last is on disk. */
+  /** Called when the last taken settlement is on disk. */
   stored(): void {
     this.#stored = this.#storing
     this.#changes.stored()
   }
 
-  /** Takes back changes that could not be stored: they go with the next ones. */
+  /** Takes back changes that could not be stored. They go into the next settlement. */
   restore(settlement: Settlement): void {
     this.#changes.restore(settlement)
   }
 
-  /** Whether the event was a dead letter before it was taken back, and the journal has stored that. */
+  /** Reports whether the event was taken back from the dead letters and the journal has stored this. */
   isTakenBack(sequence: number): boolean {
     return this.#takenBack.has(sequence) && !this.#changes.isRetrying(sequence)
   }
 
-  /** Whether a crash would find the digest of these events as it is here, and not with more or fewer. */
+  /**
+   * Reports whether the journal has stored this digest with exactly these events, so that a crash would not change it.
+   */
   isWhole(sequences: ReadonlyArray<number>): boolean {
     return !this.#changes.isEnding && !sequences.some((sequence) => this.#changes.isRetrying(sequence))
   }
 
   // --- an event's way ------------------------------------------------------
 
-  /** Takes an event from the log; false when it is not this lane's to send, or not from here. */
+  /** Takes an event from the log. Returns false if the lane must not send it, or sends it from the retry queue. */
   take({ sequence, event, sinks }: Entry): boolean {
-    // An event that was moved here while it waited for a retry, and was routed here as well, stays in the retry queue.
-    // Once it has ended from there, a settlement that also lets it wait would contradict itself: its key would never be free.
+    // An event that was routed here and also moved here while it waited for a retry stays in the retry queue. Once it
+    // has ended from there, it must not wait again: the settlement would contradict itself and its key would never be
+    // free.
     if (!sinks.includes(this.#lane) || this.retries.has(sequence) || this.#changes.ends(sequence)) {
       this.#window.skip(sequence, sinks.includes(this.#lane))
       return false
@@ -165,16 +177,16 @@ export class Progress {
     return true
   }
 
-  /** Nothing up to `sequence` can be read any more. */
+  /** Skips the log up to `sequence`, because no event there can be read any more. */
   pass(sequence: number): void {
     this.#window.skip(sequence)
   }
 
   /**
-   * Takes over events that the journal moved here from another lane, where they
-   * waited for a retry. Those that this lane has just ended are left out: the
-   * journal may still have them, and their key would never be free again. So are
-   * those that this lane has open itself: one would settle the other. Gives those that were taken over.
+   * Takes over events that waited for a retry in another lane and that the journal moved here. It leaves out events
+   * that this lane has just ended: the journal may still have them, and their key would never be free again. It also
+   * leaves out events that are open in this lane, because one copy would settle the other. Returns the events taken
+   * over.
    */
   adopt(retrying: ReadonlyArray<Retry>): ReadonlyArray<Retry> {
     const unknown = retrying.filter(({ sequence }) => !this.retries.has(sequence) && !this.#changes.ends(sequence))
@@ -184,17 +196,17 @@ export class Progress {
     return taken
   }
 
-  /** Whether the lane holds the event, or has ended it and the journal does not know. */
+  /** Reports whether the lane holds the event, or has ended it but the journal has not stored this. */
   has(sequence: number): boolean {
     return this.retries.has(sequence) || this.#changes.ends(sequence) || this.#window.isOpen(sequence)
   }
 
-  /** A replayed dead letter, which had this many attempts before: it is due now, as if it had not been tried. */
+  /** Takes up a replayed dead letter with `earlier` attempts. It is due now, as if it had not been tried. */
   takeUp(item: Item, earlier: number): void {
     this.#wait(item, { tried: 0, firstAttemptAt: 0, delay: 0, earlier })
   }
 
-  /** Events of one attempt have the same `delivery`. */
+  /** Records a delivered event. All events of one attempt share one `delivery` object. */
   delivered(item: Item, delivery: Delivery): void {
     const { sequence } = item.entry
     const tried = this.made(item)
@@ -217,7 +229,7 @@ export class Progress {
     this.deadLetterBytes += item.entry.event.body.length
   }
 
-  /** An event as it must be to be taken back, once it was refused. */
+  /** Returns the fields of a refused event with which it can be taken back. */
   refused(item: Item): Refused {
     const { sequence, event } = item.entry
     const firstAttemptAt = this.#firstAttemptAt(item)
@@ -226,7 +238,7 @@ export class Progress {
     return { sequence, key: item.key, type: event.type, tried, defects, firstAttemptAt, bytes }
   }
 
-  /** A dead letter that waits for a retry again, due now. */
+  /** Makes a dead letter wait for a retry again, due now. */
   takeBack({ sequence, key, tried, defects, firstAttemptAt, bytes }: Refused): void {
     const [dueAt, due] = [this.#clock.now(), this.#clock.wall()]
     this.retries.put({ sequence, key, dueAt, due, delay: 0, firstAttemptAt, tried, defects, taken: false })
@@ -235,31 +247,31 @@ export class Progress {
     this.deadLetterBytes -= bytes
   }
 
-  /** To be tried again after `delay` milliseconds. */
+  /** Makes the event wait `delay` milliseconds for a retry. */
   retry(item: Item, failed: Attempt, delay: number): void {
     this.#wait(item, { tried: this.tried(item) + 1, firstAttemptAt: this.#firstAttemptAt(item), delay, failed })
   }
 
-  /** Waits behind an earlier event of its key, until that one has ended. A retry keeps its attempts and its age. */
+  /** Makes the event wait until an earlier event of its key has ended. A retry keeps its attempts and its age. */
   retryBehind(item: Item): void {
     const { sequence } = item.entry
     if (this.retries.has(sequence)) this.retries.giveBack(sequence, this.#clock.now())
     else this.#wait(item, { tried: 0, firstAttemptAt: 0, delay: 0 })
   }
 
-  /** Goes with the digest of its key, whose window is so many milliseconds from its first event. */
+  /** Adds the event to the digest of its key. The digest's window is `window` milliseconds from its first event. */
   collect(item: Item, window: number): void {
     this.#wait(item, { tried: 0, firstAttemptAt: 0, delay: window })
   }
 
-  /** The journal has an event that waits for a retry no more: it could not read it, or an operator has taken it. */
+  /** Forgets an event that waits for a retry, because the journal could not read it or an operator has taken it. */
   lost(sequence: number): void {
     this.#takenBack.delete(sequence)
     this.retries.remove(sequence, this.#clock.now())
     this.#changes.forget(sequence)
   }
 
-  /** Gives back an attempt that the sink's outage used; the event goes as soon as the sink is back. */
+  /** Refunds an attempt that failed because of the sink's outage. The event is sent once the sink recovers. */
   refundAttempt(sequence: number): void {
     const retrying = this.retries.get(sequence)
     if (retrying === undefined || retrying.taken || retrying.tried === 0) return
@@ -272,7 +284,7 @@ export class Progress {
 
   // --- an event's attempts -------------------------------------------------
 
-  /** An attempt that failed just now. */
+  /** Returns the record of an attempt that failed just now. */
   failed(reason: string, message: string, { answer, ...sent }: Failed = {}): Attempt {
     return {
       at: this.#clock.wall(),
@@ -283,32 +295,34 @@ export class Progress {
     }
   }
 
-  /** An attempt delivered events just now; it took so many milliseconds. */
+  /** Returns the record of an attempt that delivered events just now; `took` is in milliseconds. */
   deliveredIn(took: number, code: number | undefined): Delivery {
     return { at: this.#clock.wall(), took: Math.round(took), ...(code !== undefined && { code }) }
   }
 
-  /** How often the event was tried before. */
+  /** Returns the number of earlier attempts that were charged to the event. */
   tried(item: Item): number {
     return this.retries.get(item.entry.sequence)?.tried ?? 0
   }
 
-  /** How many attempts of the event were made before, those before a replay included. */
+  /** Returns the number of earlier attempts, including those before a replay. */
   made(item: Item): number {
     return this.tried(item) + (this.retries.get(item.entry.sequence)?.earlier ?? 0)
   }
 
-  /** How many of its newest attempts in a row ended in a bug. */
+  /** Returns how many of the event's latest attempts in a row ended in a bug. */
   defects(item: Item): number {
     return this.retries.get(item.entry.sequence)?.defects ?? 0
   }
 
-  /** Milliseconds since the event was first tried, less the time that the lane was paused. */
+  /** Returns the milliseconds since the event was first tried, without the time that the lane was paused. */
   age(item: Item): number {
     return this.#clock.laneTime() - this.#firstAttemptAt(item)
   }
 
-  /** When the event was first tried, in the lane's own time; now, if this is the first time. */
+  /**
+   * Returns when the event was first tried, in the lane's own time. If it has not been tried, returns the current time.
+   */
   #firstAttemptAt(item: Item): number {
     const before = this.retries.get(item.entry.sequence)?.firstAttemptAt ?? 0
     return before > 0 ? before : this.#clock.laneTime()
@@ -328,7 +342,7 @@ export class Progress {
     this.#settle(item)
   }
 
-  /** The cursor may pass the event. One that waited for a retry was settled before. */
+  /** Lets the cursor pass the event. An event that waited for a retry was already settled. */
   #settle({ entry }: Item): void {
     this.#takenBack.delete(entry.sequence)
     if (!this.#window.settle(entry.sequence)) return

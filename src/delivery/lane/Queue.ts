@@ -1,28 +1,28 @@
 /**
- * The events that a lane holds in memory and may send: batches in order, and
- * where order is kept by key, never two batches of one key in flight.
+ * The events that a lane holds in memory and may send. It forms batches in order. If
+ * order is kept by key, two batches with the same key are never in flight together.
  *
- * Events of one key do go together in one batch: a sink sends a batch in its
- * order. An event whose key is in flight waits for that batch to end.
+ * Events of one key may share a batch, because a sink sends a batch in order. An
+ * event whose key is in flight waits for that batch to end.
  */
 import type { Entry } from "../../event/Entry.ts"
 
 export interface Item {
   readonly entry: Entry
-  /** The order key; empty where none is kept, and for a replayed event. */
+  /** The order key; empty if the lane keeps no order, and for a replayed event. */
   readonly key: string
-  /** The event before it in the lane's log; absent of a retry. */
+  /** The sequence of the event before it in the lane's log; absent for a retry. */
   readonly previous?: number
 }
 
 export interface Limits {
   readonly events: number
   readonly bytes: number
-  /** The sink is probed: take another event than the last time, one after the other. */
+  /** The sink is probed: take the next event, not the same one again. */
   readonly probing: boolean
-  /** Whether the event goes in a batch of its own. */
+  /** Reports whether the event goes in a batch of its own. */
   readonly isIsolated: (sequence: number) => boolean
-  /** Events to pass over while there are others. The first predicate that leaves some counts. */
+  /** Predicates of events to avoid. The first one that leaves other events is used. */
   readonly avoids?: ReadonlyArray<(item: Item) => boolean> | undefined
 }
 
@@ -38,12 +38,12 @@ const bySequence = (a: Item, b: Item) => a.entry.sequence - b.entry.sequence
 export class Queue {
   #fresh: Array<Item> = []
   #retries: Array<Item> = []
-  /** By key in flight, the events that wait for it. */
+  /** By key in flight: the events that wait for it. */
   readonly #blocked = new Map<string, Array<Item>>()
-  /** When the oldest fresh event came, or the last batch went: monotonic milliseconds. */
+  /** Monotonic milliseconds when the oldest fresh event arrived, or the last batch was taken. */
   fillingSince = 0
   #retryTurn = false
-  /** The sequence that the last batch of either started with. */
+  /** The first sequence of the last batch of fresh events, and of the last batch of retries. */
   #lastFresh = 0
   #lastRetry = 0
 
@@ -72,19 +72,19 @@ export class Queue {
     this.#retries.push(item)
   }
 
-  /** Whether a batch with an event of this key is in flight. */
+  /** Reports whether a batch with an event of this key is in flight. */
   isInFlight(key: string): boolean {
     return this.#blocked.has(key)
   }
 
-  /** The oldest fresh events, out of the queue. */
+  /** Removes and returns the oldest fresh events. */
   takeOldest(limit: number): ReadonlyArray<Item> {
     return this.#fresh.splice(0, limit)
   }
 
   /**
-   * The next batch; retries and fresh events take turns. `isBehind` says whether an earlier event of the key waits
-   * for a retry, `wait` gets the event that must wait behind it.
+   * Returns the next batch. Retries and fresh events take turns. `isBehind` reports whether an earlier event of the key
+   * waits for a retry. `wait` is called with each event that must wait behind one.
    */
   next(
     limits: Limits,
@@ -96,7 +96,8 @@ export class Queue {
     const avoid = limits.avoids?.find((avoid) => this.#has(avoid))
     this.#retryTurn = this.#isRetryTurn(avoid)
     const choice: Choice = avoid === undefined ? limits : { ...limits, avoid }
-    // Each has a place of its own: with one for both, two bad events would take turns and no good one be tried.
+    // Retries and fresh events each have their own position. With a shared one, two bad events would take turns and no
+    // good event would be tried.
     if (this.#retries.length > 0 && (this.#retryTurn || this.#fresh.length === 0)) {
       const batch = this.#choose(this.#retries, choice, limits.probing ? this.#lastRetry : 0, isBehind, wait)
       this.#lastRetry = batch[0]?.entry.sequence ?? 0
@@ -119,7 +120,7 @@ export class Queue {
     return !this.#retryTurn
   }
 
-  /** A batch has ended: its keys are free, and what was not settled goes back in order. */
+  /** Called when a batch has ended. Frees its keys and puts its unsettled events back in order. */
   ended(items: ReadonlyArray<Item>, back: ReadonlyArray<Item>): void {
     if (back.length === 0 && this.#blocked.size === 0) return
     const ready = [...back]
@@ -134,7 +135,7 @@ export class Queue {
     if (ready.length > 0) this.#fresh = [...ready, ...this.#fresh].sort(bySequence)
   }
 
-  /** Takes events after the last one sent, or starts from the first. Better probes go before the others. */
+  /** Chooses events after the last one sent, or from the start of the queue. Avoided events are chosen last. */
   #choose(queue: Array<Item>, choice: Choice, after: number, ...rest: Rest): ReadonlyArray<Item> {
     const batch = this.#fill(queue, choice, after, ...rest)
     if (batch.length > 0 || queue.length === 0) return batch
@@ -148,7 +149,7 @@ export class Queue {
   #fill(queue: Array<Item>, limits: Choice, after: number, ...[isBehind, wait]: Rest): ReadonlyArray<Item> {
     const batch: Array<Item> = []
     const passed: Array<Item> = []
-    // Only events with a key count: where no order is kept there are none.
+    // Only events with a key count. If no order is kept, none has one.
     let passedKeys: Set<string> | undefined
     let own: Set<string> | undefined
     let bytes = 0

@@ -1,7 +1,7 @@
 /**
- * A lane's rate limit: a token bucket that holds what a tenth of a second lets through.
+ * A lane's rate limit: a token bucket that holds the tokens of a tenth of a second.
  *
- * Pure state over a monotonic clock in milliseconds; it never reads one.
+ * Pure state: callers pass the monotonic time in milliseconds.
  */
 import { Duration } from "effect"
 import type { LaneConfig } from "../../config/Config.ts"
@@ -20,7 +20,7 @@ export class RateLimit {
     this.#tokens = this.#burst
   }
 
-  /** How many events may be sent at `now`. */
+  /** Returns the number of events that may be sent at `now`. */
   available(now: number): number {
     this.#tokens = Math.min(this.#burst, this.#tokens + (now - this.#refilledAt) / this.#millisPerEvent)
     this.#refilledAt = now

@@ -1,6 +1,6 @@
 /**
- * The decision about an event that was not delivered: it waits for a retry, or it
- * is a dead letter. Blocks the lane if its dead letters take too much.
+ * Decides whether an undelivered event waits for a retry or becomes a dead letter.
+ * Blocks the lane if its dead letters take too much space.
  */
 import { Duration } from "effect"
 import type { LaneConfig } from "../../config/Config.ts"
@@ -14,14 +14,14 @@ import type { Failed, Progress } from "./Progress.ts"
 import type { Item } from "./Queue.ts"
 import type { Refused } from "./TargetRefusals.ts"
 
-/** Attempts in a row that may end in a bug: waiting fixes no bug, another config may. */
+/** Maximum attempts in a row that end in a bug. Waiting doesn't fix a bug, but another config may. */
 export const maxDefects = 3
 const endless = Number.POSITIVE_INFINITY
 
 /** Why an event is a dead letter without another attempt. */
 type Refusal = "DeliveryRejected" | "BacklogFull" | "Defect"
 
-/** The facts of an attempt. A digest got one answer, which is kept once. */
+/** Returns the facts of an attempt. A digest gets one answer, which is kept only with its first event. */
 const factsOf = (failure: Failure, isFirst: boolean, number: number, took: number): Failed => ({
   ...(isFirst && "answer" in failure && { answer: failure.answer }),
   ...("code" in failure && { code: failure.code }),
@@ -35,7 +35,7 @@ interface Parts {
   readonly progress: Progress
   readonly state: LaneState
   readonly random: () => number
-  /** While it can't be trusted no event is too old. */
+  /** While it can't be trusted, no event counts as too old. */
   readonly wallClock: WallClock
 }
 
@@ -46,16 +46,15 @@ export class RetryPolicy {
     this.#parts = parts
   }
 
-  /** Milliseconds before the next attempt, after so many. */
+  /** Returns the milliseconds before the next attempt, after `tried` attempts. */
   delay(tried: number): number {
     const { config, random } = this.#parts
     return backoff(config.delivery.retry, tried, random())
   }
 
   /**
-   * Charges a failed attempt. False when it was the last, and the event is a dead
-   * letter. `isFirst` is false for all events of a digest but one: it got one
-   * answer, which is kept once.
+   * Charges a failed attempt. Returns false if it was the last and the event is now a dead letter. `isFirst` is true
+   * for only one event of a digest, because its one answer is kept once.
    */
   retry(item: Item, failure: Failure, isFirst: boolean, took: number): boolean {
     const { config, progress, wallClock } = this.#parts
@@ -77,14 +76,17 @@ export class RetryPolicy {
     return true
   }
 
-  /** The sink rejected the event. `isFirst` as above: a digest was rejected once. */
+  /** Makes an event that the sink rejected a dead letter. `isFirst` is as in `retry`. */
   reject(item: Item, failure: Failure, isFirst: boolean, took: number): void {
     const message = brief(failure.message)
     const sent = factsOf(failure, isFirst, this.#parts.progress.made(item) + 1, took)
     this.#deadLetter(item, failure._tag, "DeliveryRejected", message, sent)
   }
 
-  /** A dead letter waits for a retry again. If the lane is blocked, such a dead letter blocked it. */
+  /**
+   * Makes a dead letter wait for a retry again. If the lane is blocked, such a dead letter blocked it, so this unblocks
+   * it.
+   */
   takeBack(refused: Refused): void {
     const { progress, state, events } = this.#parts
     progress.takeBack(refused)
@@ -93,12 +95,12 @@ export class RetryPolicy {
     events.resumed()
   }
 
-  /** The sink will never get the event: it is a dead letter now. */
+  /** Makes an event a dead letter without an attempt. */
   refuse(item: Item, reason: Refusal, message: string): void {
     this.#deadLetter(item, reason, reason, message)
   }
 
-  /** `failure` is what became of the last attempt, `reason` why there is no other. */
+  /** `failure` is the outcome of the last attempt, and `reason` explains why there is no other. */
   #deadLetter(item: Item, failure: string, reason: string, message: string, sent?: Failed): void {
     const { progress, events, config } = this.#parts
     progress.deadLetter(item, progress.failed(failure, message, sent))

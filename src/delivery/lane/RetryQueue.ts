@@ -1,45 +1,47 @@
 /**
- * The events of a lane that wait for a retry, by sequence: when each is due, and
- * which wait behind an earlier one of their key. Their bytes are in the journal.
+ * The events of a lane that wait for a retry, by sequence, with the time at which
+ * each is due. Some wait behind an earlier event of their key. Their bytes are in
+ * the journal.
  *
- * A lane that sends digests puts every event here, by its group: the first of a
- * group is due when its window ends, or when the group is full, and those behind
- * it go with it. Nothing else makes a digest durable.
+ * A lane that sends digests puts every event here, under its group. The first event
+ * of a group is due when its window ends or the group is full, and the events behind
+ * it go with it. Only this makes a digest durable.
  *
- * Due times are on the monotonic clock. The wall clock is only what is stored,
- * for the next process.
+ * Due times use the monotonic clock. Wall-clock times are only stored, for the next
+ * process.
  */
 import type { Retry } from "../../journal/Journal.ts"
 import { remaining } from "./Backoff.ts"
 
 export interface QueuedRetry {
   readonly sequence: number
-  /** Empty where the lane keeps no order. */
+  /** Empty if the lane keeps no order. */
   readonly key: string
-  /** Monotonic milliseconds; infinite while it waits behind another of its key. */
+  /** Monotonic milliseconds; infinite while the event waits behind another of its key. */
   dueAt: number
-  /** Wall clock and delay, as stored. */
+  /** Wall-clock time and delay, as stored. */
   due: number
   delay: number
   firstAttemptAt: number
-  /** Attempts that are charged to it. Their errors are in the journal. */
+  /** Attempts charged to the event. Their errors are in the journal. */
   tried: number
-  /** Attempts before an operator replayed it, since the start. */
+  /** Attempts before an operator replayed it; not kept across restarts. */
   earlier?: number
-  /** How many of its newest attempts in a row ended in a bug, since the start. */
+  /** The number of its latest attempts in a row, since the start, that ended in a bug. */
   defects: number
   /** An attempt is in flight, or about to be. */
   taken: boolean
 }
 
 /**
- * How many times as many may be queued as may wait for a retry of their own. One event that keeps failing must not
- * keep the lane from other keys, so those behind it are bounded only by the memory that they take.
+ * The maximum size of the queue, as a multiple of `maxRetrying`. An event that keeps
+ * failing must not block other keys, so the events behind it don't count towards
+ * `maxRetrying`; this limit only bounds their memory.
  */
 export const behindEach = 100
 
 export class RetryQueue {
-  /** How many of one key go together. */
+  /** The maximum number of events of one key in a digest. */
   readonly #together: number
   readonly #events = new Map<number, QueuedRetry>()
   readonly #unkeyed = new Map<number, QueuedRetry>()
@@ -54,12 +56,15 @@ export class RetryQueue {
     return this.#events.size
   }
 
-  /** When the next may be due; infinite when none waits. */
+  /** The earliest time at which an event may be due, or infinity if none waits. */
   get nextDue(): number {
     return this.size === 0 ? Number.POSITIVE_INFINITY : this.#nextDue
   }
 
-  /** Whether more may be queued, if so many may wait for a retry of their own. */
+  /**
+   * Reports whether more events may be queued. `maxOwn` limits the events that don't wait behind another, and `maxAll`
+   * limits all events.
+   */
   hasRoom(maxOwn: number, maxAll: number): boolean {
     return this.#keys.size + this.#unkeyed.size < maxOwn && this.size < maxAll
   }
@@ -76,16 +81,16 @@ export class RetryQueue {
     return this.#events.values()
   }
 
-  /** Whether another event of this key must end first. */
+  /** Reports whether another event of this key must end first. */
   isBehind(key: string, sequence: number): boolean {
     const [first = sequence] = this.#keys.get(key) ?? []
     return first !== sequence
   }
 
-  /** Takes over events that waited before a restart, or in another lane. */
+  /** Takes over events that waited for a retry before a restart or in another lane. */
   load(retrying: ReadonlyArray<Retry>, wall: number, monotonic: number): void {
     for (const { lastFailure, ...one } of [...retrying].sort((a, b) => a.sequence - b.sequence)) {
-      // It waited before its lane sent digests: a group of its own.
+      // It waited before its lane sent digests, so it gets a group of its own.
       const key = one.key === "" && this.#together > 1 ? `#${one.sequence}` : one.key
       const defects = lastFailure === "Defect" ? 1 : 0
       this.put({ ...one, key, defects, dueAt: monotonic + remaining(one.due, one.delay, wall), taken: false })
@@ -107,12 +112,13 @@ export class RetryQueue {
       }
       if (this.#isFull(waiting)) this.#nextDue = Number.NEGATIVE_INFINITY
     }
-    // The end of an attempt lets the head of its group go, even one that came before it meanwhile.
+    // The end of an attempt lets the head of its group go, even if that is an earlier event that joined in the
+    // meantime.
     const head = before?.taken === true ? this.#headOf(event) : event
     if (this.#isHead(head)) this.#nextDue = Math.min(this.#nextDue, head.dueAt)
   }
 
-  /** Forgets an event and lets the next of its key go at once. */
+  /** Forgets an event and makes the next event of its key due. */
   remove(sequence: number, monotonic: number): void {
     const event = this.#events.get(sequence)
     if (event === undefined) return
@@ -127,14 +133,15 @@ export class RetryQueue {
       return
     }
     const next = this.#events.get(waiting[0] ?? 0)
-    // It has waited long enough behind the other one; the next digest of a group has a window of its own.
+    // It need not wait any longer, because the event before it has ended. But the next digest of a group has a window
+    // of its own.
     if (next !== undefined && next.tried === 0 && this.#together === 1) next.dueAt = monotonic
     this.#nextDue = Math.min(this.#nextDue, next?.dueAt ?? Number.POSITIVE_INFINITY)
-    // One that has filled meanwhile needs no window.
+    // A group that is full in the meantime need not wait for its window.
     if (this.#isFull(waiting)) this.#nextDue = Number.NEGATIVE_INFINITY
   }
 
-  /** Marks up to `limit` due events as taken, the longest due first. */
+  /** Marks up to `limit` due events as taken, longest due first. */
   takeDue(now: number, limit: number): ReadonlyArray<QueuedRetry> {
     if (now < this.#nextDue || limit <= 0) return []
     const due: Array<QueuedRetry> = []
@@ -152,8 +159,8 @@ export class RetryQueue {
   }
 
   /**
-   * Marks one due group as taken, the longest due first: the head of a key, and those behind it that were tried as
-   * often. What is isolated goes by itself.
+   * Marks the group that has been due longest as taken: the first event of a key, and the events behind it with the
+   * same number of attempts. An isolated event goes alone.
    */
   takeGroup(now: number, isIsolated: (sequence: number) => boolean = () => false): ReadonlyArray<QueuedRetry> {
     if (now < this.#nextDue) return []
@@ -162,13 +169,13 @@ export class RetryQueue {
     for (const waiting of this.#keys.values()) {
       const head = this.#events.get(waiting[0] ?? 0)
       if (head === undefined || head.taken) continue
-      // A group that was tried is full as well, but its window is over: it waits for its retry.
+      // A full group that was already tried must wait for its retry instead of going immediately.
       const at = this.#isFull(waiting) && head.firstAttemptAt === 0 ? Math.min(now, head.dueAt) : head.dueAt
       if (at > now || (due !== undefined && due.at <= at)) {
         next = Math.min(next, at)
         continue
       }
-      // Earlier events may have joined a group that is in flight: one after the other.
+      // Earlier events may have joined a group that is in flight. They wait until it ends.
       if (waiting.some((sequence) => this.#events.get(sequence)?.taken)) continue
       next = Math.min(next, due?.at ?? next)
       due = { at, waiting }
@@ -187,7 +194,7 @@ export class RetryQueue {
     return group
   }
 
-  /** Up to `limit` that are not taken, the oldest first. */
+  /** Returns up to `limit` events that are not taken, oldest first. */
   oldest(limit: number): ReadonlyArray<number> {
     const waiting = [...this.#events.values()].flatMap(({ sequence, taken }) => (taken ? [] : [sequence]))
     return waiting.sort((a, b) => a - b).slice(0, limit)
@@ -206,13 +213,13 @@ export class RetryQueue {
     this.#nextDue = Math.min(this.#nextDue, dueAt)
   }
 
-  /** All are due at once: an operator resumed the lane. */
+  /** Makes all events due now, because an operator resumed the lane. */
   retryNow(monotonic: number): void {
     for (const event of this.#events.values()) if (!event.taken) event.dueAt = monotonic
     this.#nextDue = monotonic
   }
 
-  /** The events that wait for a retry of their own. */
+  /** The events that don't wait behind another event. */
   *#heads(): Iterable<QueuedRetry> {
     yield* this.#unkeyed.values()
     for (const [first = 0] of this.#keys.values()) {

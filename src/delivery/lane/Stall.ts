@@ -1,35 +1,41 @@
 /**
- * Whether a lane stands still: it has work and nothing that it must wait for,
- * and for half a minute nothing has come of it. That is seen without knowing
- * why, so that no cause is overlooked; the cause is looked for afterwards.
+ * Detects a stalled lane: it has work and need not wait, but has done nothing for
+ * half a minute. Detection doesn't depend on the cause, so that no cause is missed;
+ * the cause is determined afterwards.
  *
- * Pure state over a monotonic clock in milliseconds; it never reads one.
+ * Pure state: callers pass the monotonic time in milliseconds.
  */
 
-/** Milliseconds. */
+/** Milliseconds without activity after which a lane counts as stalled. */
 export const stallsAfter = 30_000
-/** A process that stood still itself has not seen what its lanes do: so many looks must agree. */
+/**
+ * The minimum number of checks without activity. A process that was itself suspended
+ * has not observed its lanes, so time alone doesn't prove a stall.
+ */
 const looksToStall = 20
 
 export interface Look {
   readonly now: number
   /** Epoch milliseconds. */
   readonly wall: number
-  /** Rises with each attempt that ends, and with what is stored of them. */
+  /** Increases with each attempt that ends and with each ended event that is stored. */
   readonly activity: number
-  /** It has something to do at this moment. */
+  /** The lane has something to do now. */
   readonly hasWork: boolean
   readonly cause: () => string
 }
 
 export class Stall {
   #activity = 0
-  /** The last look at which it did something, or had nothing to do. */
+  /** The last check at which the lane had done something or had nothing to do. */
   #active: { readonly now: number; readonly wall: number } | undefined
   #looks = 0
   #cause = ""
 
-  /** Looks once more; why it stands still, and since when: empty while it does not. */
+  /**
+   * Checks again. Returns a message with the time of the stall and its cause, or an empty string if the lane has not
+   * stalled.
+   */
   look({ now, wall, activity, hasWork, cause }: Look): string {
     if (this.#active === undefined || !hasWork || activity !== this.#activity) {
       this.#activity = activity
@@ -39,7 +45,7 @@ export class Stall {
     }
     this.#looks += 1
     if (now - this.#active.now < stallsAfter || this.#looks < looksToStall) return ""
-    // The cause stays as it was found: it may change from look to look, and the message must not.
+    // Keeps the cause as first found, so that the message doesn't change from check to check.
     this.#cause ||= cause()
     return `nothing was delivered since ${new Date(this.#active.wall).toISOString()} although events wait: ${this.#cause}`
   }

@@ -1,46 +1,49 @@
 /**
- * The search for the culprit when an attempt fails for a reason that blames the whole
- * sink (away, throttled, misconfigured): the sink's, or the event's.
+ * Finds out whether the sink or an event is at fault, when an attempt fails for a
+ * reason that blames the whole sink (unavailable, throttled, misconfigured).
  *
- * Failing once proves nothing. An event that fails again although
- * others have passed since is at fault itself: it is charged an attempt, and the
- * sink is not blamed. From then on it is charged each time, unless others fail
- * as well and nothing passes: while the sink is away nobody is charged.
+ * A single failure proves nothing. If an event fails again although others have
+ * succeeded since, the event is at fault: it is charged an attempt, and the sink is
+ * not blamed. From then on, it is charged for each failure, unless others fail as
+ * well and none succeeds, because no event is charged while the sink is unavailable.
  *
- * When a batch fails as a whole, any of its events may be at fault: they are
- * isolated, and go one by one until each has shown whether it is.
+ * When a batch fails as a whole, any of its events may be at fault. So they are
+ * isolated and sent one by one until each has shown whether it is at fault.
  */
 import type { Retry } from "../../journal/Journal.ts"
 import { blamesSink, type Suspicion } from "./Verdict.ts"
 
 export class Suspects {
   #passes = 0
-  /** Events not at fault have failed, and nothing has passed since. */
+  /** Events that are not at fault have failed, and no attempt has succeeded since. */
   #mayBeAway = false
-  /** How many attempts had passed when the event last failed. */
+  /** By event: the number of successful attempts before its last failure. */
   readonly #failedAt = new Map<number, number>()
   readonly #charged = new Set<number>()
   readonly #isolated = new Set<number>()
 
-  /** An attempt passed, or a part of it. */
+  /** Called when an attempt delivered at least one event. */
   passed(): void {
     this.#passes += 1
     this.#mayBeAway = false
   }
 
-  /** The event failed for such a reason. */
+  /** Called when the event failed for a reason that blames the sink. */
   failed(sequence: number): void {
     this.#failedAt.set(sequence, this.#passes)
     if (!this.#charged.has(sequence)) this.#mayBeAway = true
   }
 
-  /** It failed so, and is charged an attempt. */
+  /** Called when the event failed for such a reason and is charged an attempt. */
   charge(sequence: number): void {
     this.#charged.add(sequence)
     this.failed(sequence)
   }
 
-  /** Events that wait for a retry since before a restart, or in another lane: such a reason was only charged to one at fault. */
+  /**
+   * Takes over retries from before a restart or from another lane. If such a reason was charged to an event, the event
+   * was at fault.
+   */
   recall(retries: ReadonlyArray<Retry>): void {
     for (const { sequence, lastFailure } of retries) if (blamesSink(lastFailure)) this.#charged.add(sequence)
   }
@@ -62,7 +65,7 @@ export class Suspects {
 
   readonly isIsolated = (sequence: number): boolean => this.#isolated.size > 0 && this.#isolated.has(sequence)
 
-  /** The event was delivered, or is a dead letter. */
+  /** Called when the event was delivered or is a dead letter. */
   ended(sequence: number): void {
     if (this.#failedAt.size + this.#charged.size + this.#isolated.size === 0) return
     this.#failedAt.delete(sequence)

@@ -1,15 +1,15 @@
 /**
- * Decides whether a refusal concerns the event or the target, if the response
- * does not say. A refusal of the target would meet every event.
+ * Decides whether a refusal concerns the event or the target, if the response does
+ * not say. A refusal of the target would meet every event.
  *
  * If three different events in a row are refused alike, it is the target. The lane
  * takes back the two that are dead letters already, waits, and probes with one
  * waiting event after another, of other types and keys first. When an event is
- * delivered, the target accepts events: those that were refused are tried once
- * more, and the same refusal makes a dead letter until nothing has been
- * delivered for a minute.
+ * delivered, the target accepts events: those that were refused are tried once more,
+ * and the same refusal makes a dead letter until nothing has been delivered for a
+ * minute.
  *
- * Pure state over a monotonic clock in milliseconds; it never reads one.
+ * Pure state: callers pass the monotonic time in milliseconds.
  */
 import { type DeliveryRejected, SinkMisconfigured } from "../../sinks/Sink.ts"
 import type { Limits } from "./Queue.ts"
@@ -29,7 +29,7 @@ export interface Refused {
   readonly key: string
   readonly type: string
   readonly bytes: number
-  /** How many of its newest attempts in a row ended in a bug, before that. */
+  /** The number of its latest attempts in a row, before the refusal, that ended in a bug. */
   readonly defects: number
   /** The charged attempts before the refusal. */
   readonly tried: number
@@ -46,7 +46,10 @@ export type Ruling =
 const event: Ruling = { _tag: "Event" }
 const none: ReadonlyArray<Refused> = []
 
-/** TargetRefusals with the same code, or with messages that differ in numbers and quoted words alone, are the same. */
+/**
+ * Returns the kind of a refusal. Refusals are of one kind if they have the same
+ * code, or messages that differ only in numbers and quoted words.
+ */
 const kindOf = ({ code, message }: DeliveryRejected): string =>
   code === undefined ? message.replace(/"[^"]*"|'[^']*'|`[^`]*`|[0-9a-f-]*\d[0-9a-f-]*/gi, "#") : String(code)
 
@@ -67,7 +70,7 @@ export class TargetRefusals {
   readonly #known = new Set<string>()
   #deliveredAt = Number.NEGATIVE_INFINITY
 
-  /** Whether the lane only probes. */
+  /** Reports whether the lane only probes. */
   get isSuspended(): boolean {
     return this.#suspension !== undefined
   }
@@ -125,7 +128,7 @@ export class TargetRefusals {
     return this.#target(this.#suspension, message, failure, takeBack)
   }
 
-  /** Starts again from nothing: an operator resumed the lane. */
+  /** Forgets all refusals, because an operator resumed the lane. */
   reset(): void {
     this.#row = undefined
     this.#suspension = undefined
@@ -135,11 +138,11 @@ export class TargetRefusals {
   #target(
     suspension: Suspension,
     refused: ReadonlyArray<Refused>,
-    { message: said, ...more }: DeliveryRejected,
+    { message: refusal, ...more }: DeliveryRejected,
     takeBack: ReadonlyArray<Refused>,
   ): Ruling {
     this.#note(suspension, refused)
-    const message = `refused ${inARow} different events in a row alike, so it probably refuses every event (${said}); correct the sink or its target. The relay goes on trying, one event after another`
+    const message = `refused ${inARow} different events in a row alike, so it probably refuses every event (${refusal}); correct the sink or its target. The relay goes on trying, one event after another`
     const { answer, code } = more
     return {
       _tag: "Target",

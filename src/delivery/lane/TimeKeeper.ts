@@ -1,25 +1,25 @@
 /**
- * When a lane looks at its deadlines and waits: 40 times a second while
- * something is in flight, at the next time while all that it has waits for one,
- * and not at all while it has nothing.
+ * Decides when a lane checks its deadlines: 40 times a second while an attempt is in
+ * flight, at the next deadline if all its events wait, and never while it has no
+ * events.
  *
- * A lane whose only event waits an hour for its retry would otherwise wake up
- * 144,000 times for it.
+ * Otherwise, a lane with one event that waits an hour for its retry would wake up
+ * 144,000 times.
  */
 import { Effect, Latch } from "effect"
 
-/** Milliseconds between two looks at deadlines. */
+/** Milliseconds between two checks of deadlines. */
 export const tick = 25
-/** Milliseconds between two looks at most, so that a time that was not foreseen is late by no more. */
+/** Maximum milliseconds between two checks, which limits how late an unexpected deadline is noticed. */
 const longestRest = 1_000
 
 export class TimeKeeper {
-  /** Milliseconds for which there is nothing to do unless the pump runs. */
+  /** Returns the milliseconds until the next deadline, unless the pump runs earlier. */
   readonly #rest: () => number
-  /** Does what it is time for. False when there is nothing left to watch. */
+  /** Checks deadlines. Returns false if there is nothing left to watch. */
   readonly #look: () => boolean
   readonly #watching = Latch.makeUnsafe(false)
-  /** Open once the pump has run: what the lane waits for may have changed. */
+  /** Open once the pump has run, because the lane's next deadline may have changed. */
   readonly #pumped = Latch.makeUnsafe(false)
 
   constructor(rest: () => number, look: () => boolean) {
@@ -27,7 +27,7 @@ export class TimeKeeper {
     this.#look = look
   }
 
-  /** The pump has run, and there may be something to watch. */
+  /** Called after the pump has run. `watch` says whether there may be deadlines. */
   pumped(watch: boolean): void {
     if (watch) this.#watching.openUnsafe()
     this.#pumped.openUnsafe()

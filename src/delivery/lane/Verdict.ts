@@ -1,17 +1,17 @@
 /**
- * The policy of a lane: what becomes of an event after an attempt with it.
+ * A lane's policy: the next state of an event after an attempt.
  *
- * It is pure: {@link verdictOf} reads the failure and what is known beside it,
- * and `Outcome.ts` applies what it says. `Verdict.test.ts` is the whole policy
- * as a table.
+ * It is pure: {@link verdictOf} decides from the failure and its circumstances, and
+ * `Outcome.ts` applies the verdict. `Verdict.test.ts` has the whole policy as a
+ * table.
  */
 import type { DeliveryFailed, DeliveryRejected, Reason, SinkMisconfigured } from "../../sinks/Sink.ts"
 import type { SinkFailure } from "./CircuitBreaker.ts"
 import type { Failure } from "./InFlight.ts"
 
-/** The attempt that an event was a part of. */
+/** The attempt that included the event. */
 export interface Circumstances {
-  /** All of its events went as one message. */
+  /** All of its events were sent as one message. */
   readonly isDigest: boolean
   /** It had one event. */
   readonly isAlone: boolean
@@ -19,11 +19,11 @@ export interface Circumstances {
   readonly failedTogether: boolean
 }
 
-/** Whether an event fails by itself, or because the sink does. See `Suspects.ts`. */
+/** Whether the event or the sink is at fault. See `Suspects.ts`. */
 export type Suspicion =
-  /** Nothing speaks against the event. */
+  /** No sign that the event is at fault. */
   | "none"
-  /** It failed again although others have passed since, or it was at fault before and no others fail. */
+  /** It failed again although others have succeeded since, or it was at fault before and no others fail. */
   | "atFault"
   /** It was at fault before, but now others fail as well. */
   | "wasAtFault"
@@ -32,25 +32,26 @@ export type Suspicion =
 export type TargetFailure = SinkMisconfigured | undefined
 
 /**
- * The end of an event's attempt, and whom the failure counts against.
+ * The decision on an event after an attempt, and whether its failure counts against
+ * the event, the sink or both.
  *
- * A `Retried` event is charged an attempt: it waits for the next one, or is a
+ * A `Retried` event is charged an attempt. It waits for the next one, or becomes a
  * dead letter if this was its last. A `Returned` event goes back into the queue
- * uncharged. What is `isolated` goes in a batch of its own from now on.
+ * uncharged. An `isolated` event goes in a batch of its own from now on.
  */
 export type Verdict =
   | { readonly _tag: "Delivered" }
-  /** It is a dead letter at once. */
+  /** It becomes a dead letter immediately. */
   | { readonly _tag: "Rejected"; readonly failure: DeliveryRejected }
   /** The event alone is at fault. It gets the attempt back if the sink turns out to be down. */
   | { readonly _tag: "Retried"; readonly against: "event"; readonly failure: SinkFailure; readonly isolated: boolean }
-  /** The event failed, and the circuit breaker counts it, because the sink may be why. */
+  /** The event failed, and the circuit breaker counts it, because the sink may be the cause. */
   | { readonly _tag: "Retried"; readonly against: "both"; readonly failure: DeliveryFailed }
-  /** A bug of the relay met the event: that says nothing about the sink. */
+  /** A bug in the relay, which says nothing about the sink. */
   | { readonly _tag: "Retried"; readonly against: "relay"; readonly failure: Failure }
   /** The circuit breaker counts it. */
   | { readonly _tag: "Returned"; readonly against: "sink"; readonly failure: SinkFailure; readonly isolated: boolean }
-  /** Event or sink, it can't be told: neither is charged. */
+  /** It is unknown whether the event or the sink is at fault, so neither is charged. */
   | { readonly _tag: "Returned"; readonly against: "either"; readonly isolated: false }
   | { readonly _tag: "Returned"; readonly against: "nobody"; readonly isolated: boolean }
 
@@ -58,10 +59,10 @@ const sinkReasons = ["SinkUnavailable", "SinkThrottled", "SinkMisconfigured"] as
   Reason["_tag"]
 >
 
-/** Whether a stored reason says that the sink is down. A retry has such a reason only if its event was at fault. */
+/** Reports whether a stored reason blames the sink. A retry has such a reason only if its event was at fault. */
 export const blamesSink = (reason: string): boolean => sinkReasons.some((tag) => tag === reason)
 
-/** The verdict on an event of an attempt; `failure` is absent where it was delivered. */
+/** Returns the verdict on an event of an attempt. `failure` is absent if the event was delivered. */
 export const verdictOf = (
   failure: Failure | undefined,
   { isDigest, isAlone, failedTogether }: Circumstances,
@@ -74,13 +75,13 @@ export const verdictOf = (
       if (ofTarget !== undefined) return { _tag: "Returned", against: "sink", failure: ofTarget, isolated: false }
       return { _tag: "Rejected", failure }
     case "DeliveryFailed":
-      // Any of them may be why, so none is charged before it has failed by itself.
+      // Any of the events may be the cause, so an event is charged only after it has failed alone.
       if (failedTogether) return { _tag: "Returned", against: "sink", failure, isolated: true }
       return { _tag: "Retried", against: "both", failure }
     case "Interrupted":
       return { _tag: "Returned", against: "nobody", isolated: false }
     case "Defect":
-      // Which of several events the bug is about shows when each goes by itself.
+      // If there are several events, each is sent alone to find the one that triggers the bug.
       if (!isAlone) return { _tag: "Returned", against: "nobody", isolated: true }
       if (ofTarget !== undefined) return { _tag: "Returned", against: "sink", failure: ofTarget, isolated: false }
       return { _tag: "Retried", against: "relay", failure }

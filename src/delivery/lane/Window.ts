@@ -1,20 +1,23 @@
 /**
  * The events that a lane has taken from the log and not settled, and the cursor
- * that follows from them. Part of {@link Progress}.
+ * derived from them. Part of {@link Progress}.
  *
- * Sequences are taken in ascending order, so the set's first element is the
- * lowest that is open: the cursor costs nothing to know.
+ * Sequences are taken in ascending order, so the set's first element is the lowest
+ * open one. So computing the cursor is cheap.
  */
 import type { Cursor } from "../../journal/Journal.ts"
 
 export class Window {
   /** The highest sequence that was read, routed to the lane or not. */
   position: number
-  /** The event that was routed to the lane before the one that was taken last, itself taken or not; 0 when there was none. */
+  /**
+   * The sequence of the event that was routed to the lane before the last one taken, whether or not it was taken
+   * itself; 0 if there is none.
+   */
   previous = 0
   #newest = 0
   readonly #open = new Set<number>()
-  /** Settled before a restart, above the cursor: not to be sent again. */
+  /** Ranges above the cursor that were settled before a restart and must not be sent again. */
   #settledBefore: ReadonlyArray<readonly [number, number]>
 
   constructor(cursor: Cursor) {
@@ -26,13 +29,13 @@ export class Window {
     return this.#open.size
   }
 
-  /** The lowest open sequence; `undefined` when nothing is open. */
+  /** The lowest open sequence, or `undefined` if none is open. */
   get oldest(): number | undefined {
     for (const sequence of this.#open) return sequence
     return undefined
   }
 
-  /** Whether it was taken and is not settled. */
+  /** Reports whether the sequence was taken and is not settled. */
   isOpen(sequence: number): boolean {
     return this.#open.has(sequence)
   }
@@ -43,7 +46,7 @@ export class Window {
     if (isRouted) this.#newest = sequence
   }
 
-  /** Takes a sequence; false when it was settled before a restart. */
+  /** Takes a sequence. Returns false if it was settled before a restart. */
   take(sequence: number): boolean {
     this.position = sequence
     this.previous = this.#newest
@@ -60,12 +63,12 @@ export class Window {
     return true
   }
 
-  /** False when it was not open. */
+  /** Returns false if the sequence was not open. */
   settle(sequence: number): boolean {
     return this.#open.delete(sequence)
   }
 
-  /** The cursor to store: everything below the lowest open sequence, and the settled ranges above it. */
+  /** Returns the cursor to store: the sequence below the lowest open one, and the settled ranges above it. */
   cursor(): Cursor {
     const lowest = this.oldest
     if (lowest === undefined) return { sequence: this.position, settled: this.#unread() }

@@ -64,7 +64,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "what a crash may repeat is bounded",
     file: "src/delivery/lane/Lane.ts",
-    find: `      if (this.progress.untold >= maxUnstored / 2) this.#events.settle()
+    find: `      if (this.progress.unsubmitted >= maxUnstored / 2) this.#events.settle()
       if (this.progress.unstored >= maxUnstored) break
 `,
     replace: "",
