@@ -9,7 +9,7 @@ export interface Address {
 export const pattern = "^(\\[[0-9A-Fa-f:.]+\\]|[^\\s:/\\[\\]]+):\\d{1,5}$"
 const matcher = new RegExp(pattern, "u")
 
-/** `undefined` where a text is no host and port. The port may be too large. */
+/** Returns `undefined` if the text is not a host and port. The port may be too large. */
 export const parse = (text: string): Address | undefined => {
   if (!matcher.test(text)) return undefined
   const colon = text.lastIndexOf(":")

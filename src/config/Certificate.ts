@@ -1,4 +1,4 @@
-/** Certificates as PEM files hold them: what they say, and what is wrong with them, in words. */
+/** Certificates as PEM files hold them: their facts, and their mistakes in words. */
 import { createPrivateKey, X509Certificate } from "node:crypto"
 import * as tls from "node:tls"
 import { Result } from "effect"
@@ -101,7 +101,7 @@ const readKey = (pem: string): Result.Result<ReturnType<typeof createPrivateKey>
   })
 }
 
-/** Says what is wrong with a private key; with the certificate it is for, whether it belongs to it. */
+/** Says what is wrong with a private key. With a certificate, also checks whether the key belongs to it. */
 export const keyProblem = (pem: string, certificate?: string): Problem | undefined => {
   const key = readKey(pem)
   if (Result.isFailure(key)) return key.failure
@@ -115,8 +115,8 @@ export const keyProblem = (pem: string, certificate?: string): Problem | undefin
 }
 
 /**
- * The certificate by which a text stands or falls: the first of a chain; of
- * authorities the one that is valid for longest, for others may be leaving.
+ * The certificate that decides whether a text is usable: the first of a chain. Among authorities, the one that is
+ * valid for longest, because others may be on their way out.
  */
 export const parse = (pem: string, key: string, isBundle: boolean): Result.Result<Certificate, Problem> =>
   Result.map(read(pem), (all) => {

@@ -129,11 +129,11 @@ export interface LaneConfig {
   readonly delivery: Delivery
   readonly concurrency: number
   readonly order: "none" | "key"
-  /** The template of the key by which events are ordered or put into digests, e.g. `{{account_id}}`. */
+  /** The template of the key that orders events or groups them into digests, e.g. `{{account_id}}`. */
   readonly key: Template.Text
   /** Events of one key within the window are sent as one message. */
   readonly digest?: { readonly wait: Duration.Duration; readonly maxEvents: number }
-  /** Client details are added to its events; what to do where they can't be had. */
+  /** Client details are added to its events. This decides what happens if they can't be fetched. */
   readonly enrich?: "deliver" | "wait" | "deadLetter"
   /** Recoveries of the failures that are routed to it are sent too. */
   readonly resolves?: boolean
@@ -201,7 +201,7 @@ export interface AdminConfig {
 /** The name of the one token for all. */
 export const onlyToken = "admin"
 
-/** The tokens of the admin API; empty where it asks for none. */
+/** The tokens of the admin API. Empty if it requires none. */
 export const tokensOf = ({ token, tokens = [] }: AdminConfig): ReadonlyArray<AdminToken> =>
   token === undefined ? tokens : [{ name: onlyToken, role: "operate", value: token }]
 
@@ -240,7 +240,7 @@ export interface RelayConfig {
     /** A file beside the config with the event's body. */
     readonly sample?: string
     readonly to: ReadonlyArray<string>
-    /** Files beside the config, by sink, with what it must be sent. */
+    /** The files next to the config that hold the expected payload of each sink. */
     readonly payloads: Readonly<Record<string, string>>
   }>
 }

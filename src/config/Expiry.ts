@@ -28,6 +28,6 @@ export const expiresWithin = ({ expires }: Expiring, time: Millis, now: EpochMil
 export const haveExpired = (secrets: ReadonlyArray<Expiring>, now: EpochMillis): boolean =>
   secrets.every((secret) => expiresWithin(secret, 0, now))
 
-/** The successor of a secret: one of the same webhook that lasts longer. */
+/** The successor of a secret: another secret of the same webhook that lasts longer. */
 export const successorOf = <S extends Expiring>({ expires = 0 }: S, secrets: ReadonlyArray<S>): S | undefined =>
   secrets.find((other) => other.expires === undefined || other.expires > expires)

@@ -1,4 +1,4 @@
-/** Reading a config's JSON without trusting its shape: what is of another kind counts as empty. */
+/** Reads a config's JSON without trusting its shape: a value of another kind counts as empty. */
 import { Predicate } from "effect"
 
 /** The keys down to a value, such as `sinks`, `audit`, `headers`, `authorization`. */

@@ -14,7 +14,7 @@ import { isCompiled } from "./Runtime.ts"
 /** Environment variables, as `process.env` has them. */
 export type Environment = Record<string, string | undefined>
 
-/** How this process was started, where the system says so. */
+/** The command line of this process, if the system shows it. */
 const commandLine = (): ReadonlyArray<string> => {
   try {
     return readFileSync("/proc/self/cmdline", "utf8").split("\0")
@@ -35,7 +35,7 @@ export const workingDirectory = (): string | undefined => {
 const unchecked = "it would accept any certificate, and the relay always checks them"
 const instead = "trust a certificate of your own by a sink's `tls.ca`, or by NODE_EXTRA_CA_CERTS"
 
-/** Why the relay does not start in this environment, and what to do; `undefined` where it does. */
+/** Says why the relay does not start in this environment, and what to do. Returns `undefined` if it does. */
 export const refusal = (
   env: Environment = process.env,
   args: ReadonlyArray<string> = commandLine(),

@@ -9,12 +9,18 @@ export const codeOf = (error: unknown): string => {
 
 const containers: Array<(error: unknown) => boolean> = []
 
-/** `contain` is asked of each error from now on, in the async context in which the runtime gives it; true where it is dealt with. */
+/**
+ * From now on `contain` is called with each error, in the async context in which the runtime reports it. It returns
+ * true if it handled the error.
+ */
 export const containedBy = (contain: (error: unknown) => boolean): void => {
   containers.push(contain)
 }
 
-/** Handles what no container takes. Without a handler the runtime prints a stack trace, and a binary its own source. */
+/**
+ * Handles errors that no container takes. Without a handler the runtime prints a stack trace, and a binary its own
+ * source.
+ */
 export const onCrash = (handle: (error: unknown) => void): void => {
   const on = (error: unknown): void => {
     if (!containers.some((contain) => contain(error))) handle(error)

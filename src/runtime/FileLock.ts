@@ -54,7 +54,10 @@ export const isPossible = (path: string): boolean => {
   }
 }
 
-/** Holds the file until closed; `undefined` where another process holds it. Throws where it can't be opened. */
+/**
+ * Locks the file until the handle is closed. Returns `undefined` if another process holds the lock. Throws if the file
+ * can't be opened.
+ */
 export const acquire = (path: string): FileLock | undefined => {
   const fd = openSync(path, "r+")
   const close = () => closeSync(fd)

@@ -24,7 +24,7 @@ export const lastChange = (file: string): Effect.Effect<FileChange | undefined> 
     () => undefined,
   )
 
-/** Bytes that an unprivileged user may still write to the disk of `path`; `undefined` where that is unknown. */
+/** Bytes that an unprivileged user may still write to the disk of `path`. `undefined` if unknown. */
 export const freeBytes = (path: string): Effect.Effect<number | undefined> =>
   Effect.promise(() =>
     statfs(path).then(
@@ -33,15 +33,15 @@ export const freeBytes = (path: string): Effect.Effect<number | undefined> =>
     ),
   )
 
-// A small file that is nice to have: replaced as a whole, so a crash leaves the
-// one before. It is not synced, and a disk that fails costs only what is in it.
+// A small optional file. It is replaced as a whole, so a crash leaves the previous one. It is not
+// synced, so a failing disk loses only its content.
 
 /** A disk that does not answer must not hold up a stop. */
 const patience = "2 seconds"
 
 /** The file at a path. */
 export const stateFile = (path: string) => ({
-  /** Its text; `undefined` where there is none, or none that can be read. */
+  /** Its text. `undefined` if the file is missing or can't be read. */
   read: Effect.tryPromise(() => readFile(path, "utf8")).pipe(
     Effect.timeout(patience),
     Effect.orElseSucceed(() => undefined),

@@ -1,4 +1,4 @@
-/** Whom files and processes belong to, which file a path leads to, and the credentials that systemd loads. */
+/** The owners of files, the file that a path leads to, and the credentials that systemd loads. */
 import { execFileSync } from "node:child_process"
 import {
   accessSync,
@@ -18,7 +18,7 @@ import { codeOf } from "./Errors.ts"
 // The user who runs the process, by its number: Bun's `userInfo` takes the name
 // from `$USER`, which anybody can set.
 
-/** The name of a number in the text of `/etc/passwd`; `undefined` where it has none. */
+/** The name of a number in the text of `/etc/passwd`. `undefined` if it has none. */
 export const nameIn = (passwd: string, uid: number): string | undefined =>
   passwd
     .split("\n")
@@ -61,7 +61,7 @@ const lookUp = (): string => {
 
 let found: string | undefined
 
-/** The name of the user; its number where the system has no name for it. */
+/** The name of the user, or its number if the system has no name for it. */
 export const localUser = (): string => {
   found ??= lookUp()
   return found
@@ -81,9 +81,8 @@ const nearest = (path: string) => {
 }
 
 /**
- * Whether a file belongs to another user than this process's, in whose group it
- * is: then this process is not the relay, and what it may not write says nothing.
- * Root's files are nobody's service.
+ * Reports whether a file belongs to another user, in whose group this process's user is. Then this process is not the
+ * relay, and its missing right to write says nothing. Root's files belong to no service.
  */
 export const isOfServiceUser = (path: string): boolean => {
   const found = nearest(path)
@@ -91,7 +90,9 @@ export const isOfServiceUser = (path: string): boolean => {
   return process.getegid?.() === found.gid || (process.getgroups?.() ?? []).includes(found.gid)
 }
 
-/** Why this process may not read a file, in sentences; `undefined` where it may, or none is there. */
+/**
+ * Says in sentences why this process may not read a file. Returns `undefined` if it may, or if the file doesn't exist.
+ */
 export const readDenial = (path: string): string | undefined => {
   try {
     accessSync(path, constants.R_OK)
@@ -225,14 +226,14 @@ export const fileIdentity = (path: string): string => {
     const found = statSync(absolute, { throwIfNoEntry: false })
     if (found !== undefined) return `${found.dev}:${found.ino}`
   } catch {
-    // A file that can't be examined is known by its name.
+    // A file that can't be examined is identified by its name.
   }
   return join(realDirectory(dirname(absolute)), basename(absolute))
 }
 
 // The credentials of the packaged service, as its unit names them: `systemctl` shows them, and this reads its files.
 
-/** The directories of units (systemd.unit(5)). The first one that has a unit counts. */
+/** The directories of units (systemd.unit(5)). The first directory that has a unit counts. */
 const directories = [
   "/etc/systemd/system",
   "/run/systemd/system",

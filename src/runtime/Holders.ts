@@ -1,7 +1,7 @@
 /**
- * Finds who holds a lock or listens on a port, where the system says so: Linux, and
- * processes of the same user or for root. It costs a look at every process, so it
- * is asked only when something is held that should be free.
+ * Finds the process that holds a lock or listens on a port, if the system shows it:
+ * on Linux, for processes of the same user or for root. It examines every process,
+ * so it is called only when something is held that should be free.
  */
 
 import { readdirSync, readFileSync, readlinkSync, statSync } from "node:fs"
@@ -55,7 +55,10 @@ const holderOf = (pid: number): Holder => {
   }
 }
 
-/** A process that holds a lock on a file, by default one for writing; `undefined` where there is none, or none is known. */
+/**
+ * A process that holds a lock on a file, by default a lock for writing. `undefined` if there is none, or none is
+ * known.
+ */
 export const lockHolder = (path: string, kind: "WRITE" | "READ" = "WRITE"): Holder | undefined =>
   orUndefined(() => {
     const { ino } = statSync(path)
@@ -78,7 +81,7 @@ const listening = (port: number): ReadonlyArray<string> =>
     }),
   )
 
-/** The process that listens on a TCP port; `undefined` where there is none, or none is known. */
+/** The process that listens on a TCP port. `undefined` if there is none, or none is known. */
 export const portHolder = (port: number): Holder | undefined => {
   const sockets = new Set(listening(port).map((inode) => `socket:[${inode}]`))
   if (sockets.size === 0) return undefined

@@ -73,7 +73,7 @@ export const makePools = (now: () => number = () => performance.now()): HttpPool
   }
 }
 
-/** TLS options that name a pool: how many seconds a server's renegotiations count, which is 600 by default. */
+/** TLS options that name a pool by the seconds over which a server's renegotiations count: 600 by default. */
 const poolOptions = (pool: number): object => (pool === 0 ? {} : { clientRenegotiationWindow: 600 + pool })
 
 /** The relay's name and version, for the `User-Agent` of every request that it sends. */
@@ -102,7 +102,7 @@ interface DenoLike {
 
 const deno = (globalThis as { readonly Deno?: DenoLike }).Deno
 
-/** A `fetch` for a scope. It follows no redirect, and decompresses nothing where the runtime allows that. */
+/** A `fetch` for a scope. It follows no redirect, and decompresses nothing if the runtime allows that. */
 export const make = (tls: Certificates = {}): Effect.Effect<Fetch, never, Scope.Scope> => {
   const { ca, ...own } = tls
   if (deno === undefined) {
@@ -146,7 +146,7 @@ export const makeAt = (unix: string): Effect.Effect<Fetch, never, Scope.Scope> =
             fetch(url, { ...init, client } as RequestInit),
       )
 
-/** Why there was no answer. */
+/** The cause of a missing answer. */
 export type Failure =
   | "refused"
   | "reset"
@@ -206,9 +206,9 @@ export const failureOf = (error: unknown): Failure => {
   return "other"
 }
 
-// The proxy that the runtime sends requests through, by the environment
-// (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`), and whether an answer is
-// its own: without that, its troubles would be told as the receiver's.
+// The proxy that the runtime sends requests through, from the environment (`HTTP_PROXY`,
+// `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`), and whether an answer is the proxy's own. Otherwise the
+// proxy's troubles would be reported as the receiver's.
 
 /** A proxy that the environment names. */
 export interface HttpProxy {
@@ -231,7 +231,7 @@ const isExcepted = ({ hostname, host }: URL, list: string): boolean =>
       (item) => item === "*" || item === host || item === hostname || (item !== "" && hostname.endsWith(`.${item}`)),
     )
 
-/** The proxy for requests to a URL; `undefined` where they go straight. */
+/** The proxy for requests to a URL. `undefined` if they go directly. */
 export const proxyFor = (url: string, env: Environment = process.env): HttpProxy | undefined => {
   const target = new URL(url)
   const scheme = target.protocol === "https:" ? "https" : "http"
@@ -243,7 +243,7 @@ export const proxyFor = (url: string, env: Environment = process.env): HttpProxy
   return { name: URL.canParse(address) ? new URL(address).host : `of ${variable}`, variable }
 }
 
-/** The status by which a proxy refused the way to a host; `undefined` for any other error. */
+/** The status with which a proxy refused the way to a host. `undefined` for any other error. */
 export const refusedTunnel = (error: unknown): number | undefined => {
   if (!(error instanceof Error)) return undefined
   if (hasProperty(error, "code") && error.code === "ERR_PROXY_TUNNEL") {
@@ -264,8 +264,8 @@ export const ofTheWay = (url: string): string => {
 export const isItsOwn = ({ status, headers }: { readonly status: number; readonly headers: Pick<Headers, "get"> }) =>
   status === 407 || headers.get("x-squid-error") !== null || /;\s*error\s*=/.test(headers.get("proxy-status") ?? "")
 
-// Reads a response to its end, so that the connection can be used again, or
-// aborts it where that would take too long.
+// Reads a response to its end, so that the connection can be used again. Aborts it if that would
+// take too long.
 
 /** Bytes of a response that are read. */
 export const maxResponse = 64 * 1024
@@ -273,9 +273,8 @@ export const maxResponse = 64 * 1024
 const drainTimeout = 1_000
 
 /**
- * The body as far as it was read: some services say there what the status does
- * not. `response.body` is touched last, because the stream costs as much as four
- * headers.
+ * The body as far as it was read: some services put the verdict there and not into the status. `response.body` is
+ * touched last, because the stream costs as much as four headers.
  */
 export const drain = async (response: Response, abort: AbortController): Promise<ReadonlyArray<Uint8Array>> => {
   if (response.status === 204) return []

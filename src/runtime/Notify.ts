@@ -18,7 +18,7 @@ export interface Notify {
   /** A reload begins; `READY=1` says that it has ended. */
   readonly reloading: Effect.Effect<void>
   readonly isHeard: boolean
-  /** How often the manager expects `WATCHDOG=1`, or it kills the process. Absent where it has no watchdog. */
+  /** How often the manager expects `WATCHDOG=1`, or it kills the process. Absent without a watchdog. */
   readonly watchdog?: Duration.Duration
 }
 

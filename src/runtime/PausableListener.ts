@@ -1,12 +1,12 @@
 /**
- * A listener that closes while file descriptors are exhausted, if it is one that
- * may, and opens again when there are some. It also opens again after its
- * runtime has ended it, as Deno does with one that can't accept. And it can be
- * replaced, to take another certificate.
+ * A listener that closes while file descriptors are exhausted, if it `mayPause`, and
+ * opens again when some are free. It also opens again after its runtime has ended
+ * it: Deno ends a listener that can't accept. And it can be replaced, to use another
+ * certificate.
  *
- * While it is closed the system refuses connections at once, and clients retry.
- * When it is replaced no connection is refused (see `sharePort`): those of
- * the old one stay until their clients have moved on, or were idle for long.
+ * While it is closed the system refuses connections immediately, and clients retry.
+ * When it is replaced no connection is refused (see `sharePort`): connections of the
+ * old listener stay until their clients have moved on, or were idle for long.
  */
 import { readdirSync } from "node:fs"
 import { Duration, Effect, Latch, Scope, Semaphore } from "effect"
@@ -44,7 +44,7 @@ const isAccepting = (libc: Libc, fd: number): boolean => {
   return libc.getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, value, int(4)) === 0 && value[0] === 1
 }
 
-/** The port stands at the same place for IPv4 and IPv6. */
+/** The port has the same offset for IPv4 and IPv6. */
 const portOf = (libc: Libc, fd: number): number => {
   const address = bytes(28)
   return libc.getsockname(fd, address, int(28)) === 0 ? new DataView(address.buffer).getUint16(2) : 0
@@ -56,7 +56,7 @@ export const listeningSockets = (libc: Libc, port: number): ReadonlyArray<number
     .map(Number)
     .filter((fd) => isAccepting(libc, fd) && portOf(libc, fd) === port)
 
-/** Throws where the system does not allow it. */
+/** Throws if the system does not allow it. */
 const set = (libc: Libc, fd: number, option: number, value: Uint8Array): void => {
   if (libc.setsockopt(fd, SOL_SOCKET, option, value, value.length) !== 0) {
     throw new Error("the system does not let two sockets share an address; a restart takes the new certificate")
@@ -69,9 +69,8 @@ const sharePort = (libc: Libc, fds: ReadonlyArray<number>): void => {
 }
 
 /**
- * From now on each new connection is for one of the sockets that share the
- * address of this one. They are counted from 0 in the order in which they were
- * opened; when one is closed the last takes its place.
+ * Assigns each new connection to one of the sockets that share this socket's address. They are counted from 0 in the
+ * order in which they were opened. When one is closed, the last takes its place.
  */
 const preferSocket = (libc: Libc, fd: number, index: number): void => {
   // One instruction, `return index`.
@@ -82,13 +81,13 @@ const preferSocket = (libc: Libc, fd: number, index: number): void => {
   const program = bytes(16)
   const fields = new DataView(program.buffer)
   fields.setUint16(0, 1, true)
-  // It gives back where it copied to: neither runtime has another way in common to ask for an address.
+  // `memcpy` returns the address that it copied to: the runtimes share no other way to get an address.
   fields.setBigUint64(8, BigInt(libc.memcpy(filter, filter, 0)), true)
   set(libc, fd, SO_ATTACH_REUSEPORT_CBPF, program)
 }
 
-// The requests that come by one listener. Once it is retired, because another
-// has taken over its address, each answer asks the client to connect anew.
+// The requests of one listener. Once it is retired, because another has taken over its address,
+// each answer asks the client to reconnect.
 
 interface Generation {
   readonly handle: Handler
@@ -122,7 +121,10 @@ export const makeGeneration = (handler: Handler): Generation => {
 /** A listener that pauses, resumes and is replaced without its address changing. */
 export interface PausableListener {
   readonly address: Address
-  /** Opens another at the same address, and retires this one. Dies where that is not possible, and nothing has changed. */
+  /**
+   * Opens another listener at the same address, and retires this one. Dies if that is not possible, and nothing has
+   * changed.
+   */
   readonly replace: (libc: Libc) => Effect.Effect<void>
   /** Listens again at a Unix socket whose path another process may have taken. */
   readonly reopen: () => void
@@ -155,7 +157,7 @@ const exhausted = "file descriptors are used up (`ulimit -n`, LimitNOFILE)"
 
 type Listen = (options: ListenerOptions) => RetirableListener
 
-/** The listeners at one address: the one that accepts, and those before it that still have a socket or connections. */
+/** The listeners at one address: the accepting one, and earlier ones that still have a socket or connections. */
 class Listeners {
   readonly #listen: Listen
   /** The listeners that still have connections, as far as is known. */
@@ -212,7 +214,7 @@ class Listeners {
   }
 }
 
-/** Closes the listeners while descriptors are exhausted, where it `mayPause`, and opens another when none accepts. */
+/** Closes the listeners while descriptors are exhausted, if it `mayPause`, and opens another when none accepts. */
 const makeCheck = (listeners: Listeners, address: Address, mayPause: boolean): Effect.Effect<void> => {
   let isPaused = false
   const pause = Effect.suspend(() => {
@@ -245,7 +247,7 @@ const makeCheck = (listeners: Listeners, address: Address, mayPause: boolean): E
 /** Replaces the listener that accepts. The socket of the old one is closed in `scope`, once its connections are idle. */
 const makeReplace = (listeners: Listeners, address: Address, retireAfter: Duration.Duration, scope: Scope.Scope) => {
   const oneAtATime = Semaphore.makeUnsafe(1)
-  /** The socket of the one that is accepting, once it has replaced another. */
+  /** The socket of the accepting listener, once it has replaced another. */
   let newest = -1
 
   const endRetired = Effect.fnUntraced(function* (libc: Libc, listener: RetirableListener) {
@@ -262,7 +264,7 @@ const makeReplace = (listeners: Listeners, address: Address, retireAfter: Durati
 
   const replace = Effect.fnUntraced(function* (libc: Libc) {
     const old = listeners.accepting
-    // While it is closed there is none to replace: the next one that opens is of the new kind.
+    // While it is closed there is no listener to replace: the next one that opens is of the new kind.
     if (old === undefined) return
     const sockets = listeningSockets(libc, address.port)
     sharePort(libc, sockets)

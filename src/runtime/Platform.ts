@@ -11,11 +11,11 @@ export interface ListenOptions {
   readonly handler: Handler
   /** Whether another socket that has SO_REUSEPORT may listen at the same address. */
   readonly sharesPort: boolean
-  /** Bytes beyond which a body is refused by the runtime itself, where it can. */
+  /** The runtime itself refuses larger bodies, if it can. In bytes. */
   readonly maxBody: number
   /** Bytes of a request line and its headers, if the runtime can limit them. Its own limit applies if absent. */
   readonly maxHeaders?: number | undefined
-  /** Seconds without a byte after which a connection is closed, where the runtime can. */
+  /** A connection without a byte for this many seconds is closed, if the runtime can. */
   readonly idleTimeout: number
   /** Called when the runtime ends the listener by itself. */
   readonly onEnd: () => void
@@ -23,9 +23,11 @@ export interface ListenOptions {
 
 /** An open listener. */
 export interface Listener {
-  /** The address that it listens on: the port is the real one when 0 was asked for. */
+  /** The address that it listens on. Its port is the real one if port 0 was requested. */
   readonly address: Address
-  /** Stops accepting; resolves when the last connection has ended. `force` ends them at once, where the runtime can. */
+  /**
+   * Stops accepting. Resolves when the last connection has ended. `force` ends them immediately, if the runtime can.
+   */
   readonly close: (force: boolean) => Promise<void>
 }
 
@@ -66,10 +68,10 @@ export interface Platform {
   readonly peerOf: (request: Request) => string
   /** Throws when the address is not available. */
   readonly listen: (options: ListenOptions) => Listener
-  /** Throws where there is none. */
+  /** Throws if there is none. */
   readonly libc: () => Libc
   /** Collects all garbage now. On Deno it does nothing. */
   readonly collect: () => void
-  /** Why no listener can share its port here; `undefined` where it can. */
+  /** The reason why no listener can share its port here. `undefined` if listeners can. */
   readonly cantSharePort: string | undefined
 }

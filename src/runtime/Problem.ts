@@ -16,7 +16,7 @@ export const requestId = (): string => {
 export interface Problem {
   readonly status: number
   readonly title: string
-  /** It says what the sender's operator can do. Contains nothing of the request. */
+  /** Advice for the sender's operator. Contains nothing of the request. */
   readonly detail?: string
   readonly headers?: Readonly<Record<string, string>>
 }

@@ -71,7 +71,7 @@ export const services = Layer.mergeAll(
 
 /** Whether a person reads the log on a terminal. */
 export const stderrIsTerminal = (): boolean => isatty(2)
-/** The columns of the terminals; `Infinity` where a stream is none. */
+/** The columns of the terminals. `Infinity` for a stream that isn't a terminal. */
 export const columns = () => ({
   stdout: process.stdout.columns || Number.POSITIVE_INFINITY,
   stderr: process.stderr.columns || Number.POSITIVE_INFINITY,

@@ -1,13 +1,13 @@
 /**
- * Checks every request before its handler for what no runtime checks: exactly
- * one well-formed Host (a broken one makes the URL wrong), which only GET and
- * HEAD may leave out, and at most one Content-Length (both runtimes accept an
- * identical pair). No exception reaches the runtime's own error page. It also
- * counts the requests in progress, which a drain waits for.
+ * Checks parts of every request that no runtime checks, before its handler: exactly
+ * one well-formed Host (a broken one makes the URL wrong), which only GET and HEAD
+ * may leave out, and at most one Content-Length (both runtimes accept an identical
+ * pair). No exception reaches the runtime's own error page. It also counts the
+ * requests in progress, which a drain waits for.
  *
- * **Gotcha.** Bun closes a connection on which a second request is pipelined
- * before the first is answered. The first was handled and its answer is lost; the
- * sender's retry is a duplicate, and answered 2xx.
+ * **Gotcha.** Bun closes a connection on which a second request is pipelined before
+ * the first is answered. The first was handled and its answer is lost; the sender's
+ * retry is a duplicate, and answered 2xx.
  *
  * **Gotcha.** Bun takes a trailer for another request and answers that with 400,
  * which the sender reads before the response to its delivery. So a request that
@@ -86,7 +86,7 @@ const discard = async (body: ReadableStream<Uint8Array>): Promise<boolean> => {
   }
 }
 
-/** Handles a request. What it throws or rejects with is answered 500 and logged. */
+/** Handles a request. An error that it throws or rejects with is answered 500 and logged. */
 export type Handler = (request: Request) => Response | Promise<Response>
 
 /** A handler behind the checks, and its requests in progress. */

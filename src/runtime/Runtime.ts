@@ -468,8 +468,8 @@ export interface Exits {
 }
 
 /**
- * Waits for the first SIGTERM or SIGINT. A second one ends the process at once,
- * and so does the deadline. What is on disk is delivered after the next start.
+ * Waits for the first SIGTERM or SIGINT. A second one ends the process immediately, and so does the deadline. Events
+ * that are on disk are delivered after the next start.
  */
 export const awaitSignal = (exits?: Exits): Effect.Effect<Signal> =>
   Effect.callback<Signal>((resume) => {
@@ -514,7 +514,7 @@ type Renew = (tls: Tls) => Effect.Effect<void, ServeError>
 export class ListenerTls extends Context.Service<
   ListenerTls,
   {
-    /** The one to listen with; absent where it is HTTP. */
+    /** The certificate to listen with. Absent for plain HTTP. */
     readonly current: Effect.Effect<Tls | undefined>
     readonly renew: Renew
     /** Says how the listener takes another. It opens after all that can ask for it. */

@@ -1,9 +1,9 @@
 /**
- * A problem of a config: where it is, what it is, and what to do.
+ * A problem of a config: its position, its message, and what to do.
  *
- * **Gotcha.** A diagnostic is printed and logged, so it holds no resolved value,
- * and its excerpt masks every string but the one it is about (see `Syntax.ts`):
- * a secret may be on the same line.
+ * **Gotcha.** A diagnostic is printed and logged, so it holds no resolved value, and
+ * its excerpt masks every string but the one it is about (see `Syntax.ts`): a secret
+ * may be on the same line.
  */
 import { Effect, Runtime, Schema } from "effect"
 import { count } from "../../formats/Amounts.ts"
@@ -11,7 +11,7 @@ import { count } from "../../formats/Amounts.ts"
 export const Diagnostic = Schema.Struct({
   severity: Schema.Literals(["error", "warning"]),
   file: Schema.String,
-  /** From 1; 0 when there is no place in the file. */
+  /** From 1. 0 if the problem has no position in the file. */
   line: Schema.Int,
   column: Schema.Int,
   /** The key's path, `webhooks.scheduling.secrets[0].value`; empty for the file as a whole. */
@@ -23,7 +23,7 @@ export const Diagnostic = Schema.Struct({
 })
 export type Diagnostic = typeof Diagnostic.Type
 
-/** Marks a severity, by a colour where there are any. */
+/** Marks a severity, with a colour if the output has colours. */
 type Mark = (severity: Diagnostic["severity"]) => string
 
 const renderOne = ({ severity, file, line, column, key, message, hint, excerpt }: Diagnostic, mark: Mark): string => {

@@ -1,6 +1,6 @@
 /**
- * Turns the issues of `Schema` into findings: what was found, what is expected,
- * and what was probably meant.
+ * Turns the issues of `Schema` into findings: the value, the expected value, and the
+ * value that was probably meant.
  *
  * **Gotcha.** A message never repeats a value of the file, because it may be a
  * resolved secret. It names the value's kind.
@@ -15,7 +15,7 @@ import { error, errorAtKey, type Finding } from "./Source.ts"
 const names = (ast: SchemaAST.AST): ReadonlyArray<string> =>
   ast._tag === "Objects" ? ast.propertySignatures.map((signature) => String(signature.name)) : []
 
-/** The keys that the object may have in the file; for a union, those of all members. */
+/** The keys that the object may have in the file. For a union, the keys of all members. */
 export const keysOf = (schema: Schema.ConstraintDecoder<unknown>): ReadonlyArray<string> => {
   const collect = (ast: SchemaAST.AST): ReadonlyArray<string> =>
     ast._tag === "Union" ? ast.types.flatMap(collect) : names(ast)
@@ -54,7 +54,7 @@ const kinds: Readonly<Record<string, string>> = {
 /** Words of the library for a check, which say less than ours. */
 const isGeneric = (words: string): boolean => /^(a (string|value)|an integer)\b/.test(words)
 
-/** Says what a schema expects: its own words, or the kind of JSON value. */
+/** Describes the values that a schema expects: its own words, or the kind of JSON value. */
 const expected = (ast: SchemaAST.AST): string => {
   const all = [ast.annotations?.expected, ...(ast.checks ?? []).map((check) => check.annotations?.expected)]
   const said = all.findLast((words) => typeof words === "string" && !isGeneric(words))
@@ -197,7 +197,7 @@ const flatten = (
   }
 }
 
-/** A part of the config, or what is wrong with it. */
+/** A part of the config, or the findings about it. */
 export interface Decoded<A> {
   readonly value?: A
   readonly findings: ReadonlyArray<Finding>

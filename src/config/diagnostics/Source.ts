@@ -18,7 +18,10 @@ export interface Finding {
   readonly at: "key" | "value"
   readonly message: string
   readonly hint?: string
-  /** The character of the text at the path that it is about, from 0: no more is underlined, where the file has that text. */
+  /**
+   * The character that the finding is about, from 0 in the text at the path. Only this character is underlined if the
+   * file has that text.
+   */
   readonly within?: { readonly text: string; readonly offset: number }
 }
 
@@ -61,7 +64,7 @@ const nodeAt = (root: Node | undefined, path: Path): Node | undefined => {
     node =
       typeof key === "number"
         ? children[key]
-        : // Of a key that comes twice the last one counts, as in JSON.parse.
+        : // If a key appears twice, the last one counts, as in JSON.parse.
           children.findLast((property) => node?.type === "object" && property.children?.[0]?.value === key)
             ?.children?.[1]
     if (node === undefined) return undefined
@@ -90,7 +93,7 @@ const toValue = (text: string, node: Node, path: Path = []): unknown => {
   )
 }
 
-/** How far from its opening quote a character of a text stands in the file, where escapes are longer. */
+/** The distance of a character from the opening quote of its text in the file, where escapes are longer. */
 const insideOf = (file: string, { offset, length }: Span, character: number): number => {
   const written = file.slice(offset + 1, offset + length - 1)
   let end = 0

@@ -1,20 +1,19 @@
 /**
- * Mistakes in a config file's text: what is no JSON.
+ * Mistakes in a config file's text: parts that aren't JSON.
  *
- * A parser that meets a mistake goes on in a guess, and may report the whole rest
- * of the file. Here each mistake is mended by the smallest edit after which the
- * parser comes furthest, so only mistakes that stand by themselves are reported.
+ * A parser that meets a mistake goes on in a guess, and may report the whole rest of
+ * the file. Here each mistake is mended by the smallest edit after which the parser
+ * comes furthest, so only mistakes that stand by themselves are reported.
  */
 import { createScanner, type ParseError, printParseErrorCode, visit } from "jsonc-parser"
 import type { Diagnostic } from "./Diagnostic.ts"
 
 // The line of a config file that a diagnostic shows.
 //
-// **Guarantee.** It holds no secret: every text and number is masked except keys
-// and the value that the diagnostic is about, unless that is a secret. Comments
-// are left out. Masking works on tokens, not on the parsed tree, so it also holds
-// for text that does not parse: there, a key is what stands where a key may, so
-// no part of a text in other quotation marks passes for one.
+// **Guarantee.** It holds no secret: every text and number is masked except keys and the value that
+// the diagnostic is about, unless that is a secret. Comments are left out. Masking works on tokens,
+// not on the parsed tree, so it also holds for text that does not parse. There, only a token at a
+// key's position is a key, so no part of a text in other quotation marks is shown as one.
 
 type Excerpt = NonNullable<Diagnostic["excerpt"]>
 
@@ -63,7 +62,7 @@ const isBareKey = (text: string, { offset, end }: Span & { readonly end: number 
 /** A text in quotation marks that are none in JSON, on one line: `“listen”`. */
 const foreign = /(['‘’`])[^'‘’`\r\n]*['‘’`]|[“”„«»][^“”„«»\r\n]*[“”„«»]/y
 
-/** The end of a text in other quotation marks that begins here; `undefined` where none does. */
+/** The end of a text in other quotation marks that begins here. `undefined` if none begins here. */
 const foreignEnd = (text: string, offset: number): number | undefined => {
   foreign.lastIndex = offset
   return foreign.test(text) ? foreign.lastIndex : undefined
@@ -78,11 +77,11 @@ const strangeEnd = (text: string, offset: number, end: number): number => {
   return /^[A-Za-z_$][\w$-]*:$/.test(word) ? end : rest.lastIndex
 }
 
-/** Whether what other quotation marks hold can be a key: a value may hold anything. */
+/** Reports whether a text in other quotation marks can be a key: a value may hold anything. */
 const isForeignKey = (text: string, { offset, end }: { readonly offset: number; readonly end: number }): boolean =>
   /^[“”„«»'‘’`][A-Za-z_$][\w$-]{0,39}[“”„«»'‘’`]$/.test(text.slice(offset, end))
 
-/** A token of a text: where it ends, and whether it is a key. */
+/** A token of a text: its end, and whether it is a key. */
 export interface Token extends Span {
   readonly kind: number
   readonly end: number
@@ -132,13 +131,16 @@ export const firstBeyond = (count: number, isBeyond: (index: number) => boolean)
   return low
 }
 
-/** In the quotation marks that it has; what has none at either end is none. */
+/** Keeps the quotation marks of a text. A token that has none at either end gets none. */
 const maskOf = ({ kind, offset, end }: Token, text: string): string => {
   if (kind === token.string) return '"…"'
   return foreignEnd(text, offset) === end ? `${text[offset]}…${text[end - 1]}` : "…"
 }
 
-/** The first line of `span`, masked, and the position of `span` in it; where it is shown, of its character at `inside`. */
+/**
+ * The first line of `span`, masked, and the position of `span` in it. If its text is shown, the position of its
+ * character at `inside`.
+ */
 export const excerpt = (
   text: string,
   tokens: ReadonlyArray<Token>,
@@ -169,7 +171,7 @@ export const excerpt = (
     line += shown
   }
   const trimmed = line.trimEnd()
-  // Nothing stands there where the text ends too early.
+  // There is nothing at this position if the text ends too early.
   const { start: from, length: underlined } = underline ?? { start: trimmed.length, length: 1 }
   // A span over several lines is underlined to the end of the first.
   const length = span.offset + span.length > end ? trimmed.length - from : underlined
@@ -188,7 +190,7 @@ const crop = (line: string, start: number, length: number): Excerpt => {
 
 const widest = 100
 
-/** Finds where a text is nested deeper than `limit`, because the parser recurses. */
+/** Finds the position at which a text is nested deeper than `limit`, because the parser recurses. */
 export const tooDeep = (text: string, limit: number): number | undefined => {
   const scanner = createScanner(text, true)
   let depth = 0
@@ -240,7 +242,7 @@ interface Edit {
   readonly by: string
   /** Instead of the parser's words. */
   readonly words?: Words
-  /** The position of the mistake, when it is not where the parser stopped. */
+  /** The position of the mistake, if the parser stopped at another. */
   readonly span?: Span
 }
 
@@ -258,7 +260,7 @@ interface LineToken extends Span {
   readonly kind: number
 }
 
-/** The tokens of a line, or of one that a token runs into. */
+/** The tokens of a line. A token that runs into the next line adds that line. */
 const tokensIn = (text: string, from: number, to: number): ReadonlyArray<LineToken> => {
   const scanner = createScanner(text, true)
   scanner.setPosition(from)
@@ -408,7 +410,7 @@ export const syntaxMistakes = (text: string): ReadonlyArray<SyntaxMistake> => {
   const edits: Array<Edit> = []
   const spending: Spending = { left: budget }
   let current = text
-  /** A place of the current text in the one that was written. */
+  /** Maps a position in the current text to a position in the original text. */
   const original = (offset: number): number =>
     edits.reduceRight((at, { at: from, end, by }) => {
       if (at < from) return at

@@ -1,10 +1,10 @@
 /**
- * Reads the PEM files that a config names, so that the config holds what is in
- * them: a reload sees that one was renewed as it sees any other change.
+ * Reads the PEM files that a config names, so that the config holds their contents.
+ * A reload then sees a renewed file like any other change.
  *
- * **Guarantee.** The listener's files are right, or the config does not load. A
- * sink costs only itself: with a file that can't be used the config loads, the
- * file's name stays in it, and the sink says why it can't be opened. Those, and
+ * **Guarantee.** The listener's files are right, or the config does not load. A sink
+ * costs only itself: with a file that can't be used the config loads, the file's
+ * name stays in it, and the sink says why it can't be opened. Those, and
  * certificates that have expired, are `faults`.
  */
 import { Effect, type PlatformError, Result } from "effect"
@@ -36,11 +36,11 @@ export interface CertificateFiles {
   readonly errors: ReadonlyArray<Finding>
   readonly faults: ReadonlyArray<Fault>
   readonly warnings: ReadonlyArray<Finding>
-  /** Files that are not here, where a check goes on without. */
+  /** Files that are missing here, if a check goes on without them. */
   readonly absent: ReadonlyArray<Finding>
 }
 
-/** A place where a config names certificates, and their keys there. */
+/** A part of a config that names certificates, with their keys. */
 interface Place {
   readonly path: Path
   readonly names: Fields

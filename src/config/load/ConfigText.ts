@@ -6,14 +6,15 @@ import { parse } from "../diagnostics/Source.ts"
 import { fields } from "../Fields.ts"
 import { decodeText, type Environment, reasonOf } from "./References.ts"
 
-// The config that `relay run` uses where there is no file, and that `relay init` writes: the project's own.
-
+// The config that `relay run` uses if there is no file, and that `relay init` writes: the project's
+// own.
+//
 // A .json file has the type of its content, whatever it is imported as.
 export const embedded = text as unknown as string
 
 /** The config's name if no other is given. */
 export const defaultFile = "relay.config.json"
-/** The config of a relay that a package installed: it is the default where the directory has none. */
+/** The config of a relay that a package installed. It is the default if the directory has none. */
 export const installedFile = "/etc/relay/relay.config.json"
 
 /** The name of the embedded config in messages. */
@@ -32,7 +33,7 @@ export const unwritten: ConfigError = failed(
   "`relay init` writes a config to start from; `--config PATH` chooses another",
 )
 
-/** The file's text; `undefined` only if there is no such file. */
+/** The file's text. `undefined` only if the file doesn't exist. */
 export const read = Effect.fnUntraced(function* (
   file: string,
   { readFile }: Environment,
@@ -70,7 +71,7 @@ export const readDefault = Effect.fnUntraced(function* (options: Environment) {
 
 // The names that a config gives its sinks and webhooks, for completions: nothing is resolved, decoded or checked.
 
-/** Empty where the config can't be read. */
+/** Empty if the config can't be read. */
 export const namesIn = Effect.fnUntraced(
   function* (part: "sinks" | "webhooks", file: string | undefined, options: Environment) {
     const found = file === undefined ? yield* readDefault(options) : { file, text: yield* read(file, options) }

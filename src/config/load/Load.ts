@@ -60,7 +60,7 @@ const withDefaults = (root: Fields, env: Environment["env"]): Fields => {
 // Texts that stand for the values of variables and files that are absent, so that
 // a config can be checked where its secrets are not: in CI, on a laptop.
 
-/** The text with words for what is absent, where the key takes it; else an example of what the key takes. */
+/** The text with words in place of absent values, if the key takes it. Otherwise an example that the key takes. */
 const standIns = (config: unknown, types: Types): StandIn => {
   const at = schemaAt(types)
   return (text, path) => {
@@ -138,7 +138,9 @@ export interface LoadOptions extends Environment, Types, Host, HeaderLimit {
    * without the credentials of the service alone. Such a config is never run.
    */
   readonly mayLack?: boolean | "credentials"
-  /** Whether a command outside the service reads the credentials of an installed relay where they are kept. */
+  /**
+   * Whether a command outside the service reads an installed relay's credentials from the directory that keeps them.
+   */
   readonly readsInstalled?: boolean
 }
 
@@ -163,7 +165,7 @@ export interface Loaded {
   readonly file: string
   readonly config: RelayConfig
   readonly warnings: ReadonlyArray<Diagnostic>
-  /** The line of a key; `undefined` where the file does not have it. */
+  /** The line of a key. `undefined` if the file does not have it. */
   readonly lineOf: (path: Path) => number | undefined
   /** Certificates of sinks that can't be used, and any that has expired: errors to a check, while the relay does without them. */
   readonly certificateFaults: ReadonlyArray<CertificateFault>
@@ -238,7 +240,7 @@ const shortTimeout = (
       ]
 }
 
-/** A sink is decoded in two steps: its type first, then the keys of that type and those of every sink. */
+/** A sink is decoded in two steps: first its type, then the type's own keys and the keys that every sink has. */
 const sink = (name: string, value: unknown, inherited: unknown, types: Types): Decoded<LaneConfig> => {
   const path: Path = ["sinks", name]
   const names = Object.keys(types.sinkTypes)
@@ -368,7 +370,7 @@ const isReported = (findings: ReadonlyArray<Finding>, { path }: Pick<Finding, "p
     (earlier) => earlier.path.length <= path.length && earlier.path.every((key, index) => key === path[index]),
   )
 
-/** A finding on a value that a reference gives says so: what is to be mended is not in the file. */
+/** A finding on a value from a reference says so, because the mistake is not in the file. */
 const withOrigin = (finding: Finding, written: unknown): Finding => {
   const origin = finding.at === "key" ? "" : referencesIn(valueAt(written, finding.path))
   if (origin === "") return finding
@@ -435,7 +437,7 @@ const build = Effect.fnUntraced(function* (file: string, text: string, given: Lo
   ]
   const checked = (yield* inSlices(Rules.steps(source.value, root, options, now), 1, (step) => step())).flat()
   const wrongAt = new Set(checked.filter(({ severity }) => severity === "error").map(({ path }) => formatPath(path)))
-  // One thing is said of a value: what is wrong with it.
+  // If a value is wrong, nothing else is reported of it.
   const rules = checked.filter(({ severity, path }) => severity === "error" || !wrongAt.has(formatPath(path)))
   const shapes = shape.filter(({ severity, path }) => severity !== "error" || !wrongAt.has(formatPath(path)))
   const found = [...shapes, ...rules].filter((finding) => !isReported(unknown, finding)).map(hide)
@@ -459,7 +461,7 @@ const build = Effect.fnUntraced(function* (file: string, text: string, given: Lo
   return loaded
 })
 
-/** Faults as they are told. */
+/** The diagnostics of certificate faults. */
 export const diagnosticsOf = (faults: ReadonlyArray<CertificateFault>): ReadonlyArray<Diagnostic> =>
   faults.map(({ fingerprint: _, ...diagnostic }) => diagnostic)
 
@@ -488,7 +490,7 @@ export const loadOrEmbedded = Effect.fn("Config.loadOrEmbedded")(function* (opti
   return yield* build(file, text, options)
 })
 
-/** The file, of which parts are read. Without one it is as in {@link loadOrEmbedded}. */
+/** Opens the file to read parts of it. Without a file, does as {@link loadOrEmbedded}. */
 const open = Effect.fnUntraced(function* (file: string | undefined, options: Environment & Partial<Types>) {
   const named = file === undefined ? yield* readDefault(options) : { file, text: yield* read(file, options) }
   const { file: name, text = yield* missing(name) } = named
@@ -499,7 +501,7 @@ const open = Effect.fnUntraced(function* (file: string | undefined, options: Env
 
 type Opened = Effect.Success<ReturnType<typeof open>>
 
-/** One part of the file, of which nothing else is resolved or checked. */
+/** Loads one part of the file. Nothing else of it is resolved or checked. */
 const part = Effect.fnUntraced(function* <A>(
   { file, source, root }: Opened,
   key: string,
@@ -515,11 +517,9 @@ const part = Effect.fnUntraced(function* <A>(
 })
 
 /**
- * The address of the admin API and one of its tokens, and nothing else: `relay
- * status` may be run by a user who can't read the signing secrets, nor the
- * tokens of others. It is the token called `as`, or else the first that can be
- * read. Where none can, and all are credentials of the service, there is none
- * and `lacksToken` says so.
+ * Loads the address of the admin API and one of its tokens, and nothing else: `relay status` may be run by a user who
+ * can't read the signing secrets, nor the tokens of others. It is the token called `as`, or else the first that can be
+ * read. If none can be read and all are credentials of the service, there is none and `lacksToken` says so.
  */
 export const loadAdmin = Effect.fn("Config.loadAdmin")(function* (
   given: string | undefined,

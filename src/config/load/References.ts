@@ -1,13 +1,13 @@
 /**
- * `${VAR}`, `${VAR:-default}`, `${file:PATH}` and `file:PATH` in the config's
- * texts. The last one is a whole text; the others stand anywhere in it, a
- * variable also in a path.
+ * `${VAR}`, `${VAR:-default}`, `${file:PATH}` and `file:PATH` in the config's texts.
+ * The last one is a whole text; the others stand anywhere in it, a variable also in
+ * a path.
  *
  * They are resolved once, when the config loads. `$${` is a literal `${`. A check
- * may go on without what is absent, by stand-ins (`Load.ts`).
+ * may go on without absent values: stand-ins replace them (`Load.ts`).
  *
- * **Guarantee.** A resolved text is never shown: findings name the variable or
- * the file.
+ * **Guarantee.** A resolved text is never shown: findings name the variable or the
+ * file.
  */
 import { Context, Effect, type FileSystem, Option, PlatformError, Result } from "effect"
 import { nearest } from "../../event/Nearest.ts"
@@ -17,9 +17,8 @@ import type { Path } from "../Fields.ts"
 
 // Reads the config and the files that it names.
 //
-// **Gotcha.** Opening a pipe without a writer never returns, and would block every
-// later reload. Only what the process was given at its start, such as
-// `/dev/stdin`, may be a pipe.
+// **Gotcha.** Opening a pipe without a writer never returns, and would block every later reload.
+// Only files that the process got at its start, such as `/dev/stdin`, may be pipes.
 
 const inherited = /^\/(?:dev\/(?:stdin$|fd\/)|proc\/self\/fd\/)/
 
@@ -62,7 +61,7 @@ const withOwner = (error: PlatformError.PlatformError, { uid, mode }: FileSystem
   })
 }
 
-/** Files by their paths, with the text that each had when it was last read: empty where it could not be. */
+/** The text that each file had when it was last read, by path. Empty if it could not be read. */
 export type FileTexts = Map<string, string>
 
 /** The files that loading a config reads, for whoever watches them. Pipes are not among them. */
@@ -70,7 +69,7 @@ export const ReadFiles = Context.Reference<FileTexts | undefined>("relay/config/
   defaultValue: () => undefined,
 })
 
-/** `readFile` for regular files only; what it reads is noted in `files`. */
+/** `readFile` for regular files only. It notes the text in `files`. */
 export const readerOf =
   ({ readFile, stat }: FileSystem.FileSystem, files?: FileTexts) =>
   (path: string, most = largest.config): Effect.Effect<Uint8Array, PlatformError.PlatformError> => {
@@ -105,7 +104,7 @@ const reference = /\$\$\{|\$\{file:(?!-)((?:\$\{[^}]*\}|[^}])*)(\}?)|\$\{([^}]*)
 interface Reading {
   readonly path: Path
   readonly wrong: Array<Finding>
-  /** It is absent here, and so may be where the relay runs. */
+  /** The value is absent here, and may be absent where the relay runs. */
   readonly absent: Array<Finding>
   /** The words that stand for it, each with the reference as people are shown it. */
   readonly words: Map<string, string>
@@ -122,10 +121,13 @@ const shownWith = (words: ReadonlyMap<string, string>, text: string): string =>
     .toSorted(([one], [other]) => other.length - one.length)
     .reduce((all, [word, reference]) => all.replaceAll(word, reference), text)
 
-/** Stands in a text where something is absent. Two names have two words, which may stand in an address, a header or a path. */
+/**
+ * Replaces an absent value in a text. Different names get different words, which are valid in an address, a header or
+ * a path.
+ */
 const wordFor = (name: string): string => `absent-${name.replaceAll(/[^A-Za-z0-9]+/g, "-")}`
 
-/** The value of a variable; `undefined` where the reference is wrong. */
+/** The value of a variable. `undefined` if the reference is wrong. */
 const variable = (
   inside: string,
   env: Environment["env"],
@@ -207,7 +209,7 @@ export const decodeText = (bytes: Uint8Array): string | undefined => {
 /** The default of a variable may be a secret; its name is not. */
 const withoutDefaults = (written: string): string => written.replace(/(\$\{[^}]*?:-)[^}]*/g, "$1…")
 
-/** The references of a text as it is written, for messages; empty where it has none. */
+/** The references of a text as it is written, for messages. Empty if it has none. */
 export const referencesIn = (written: unknown): string => {
   if (typeof written !== "string") return ""
   if (written.startsWith("file:")) return withoutDefaults(written)
@@ -215,20 +217,25 @@ export const referencesIn = (written: unknown): string => {
   return all.map(withoutDefaults).join(" and ")
 }
 
-/** Whether the text is a credential of the relay's service, of which only its own process may know the directory. */
+/**
+ * Reports whether the text refers to a credential of the relay's service. Only the service's own process may know its
+ * directory.
+ */
 export const isCredential = (written: string, env: Environment["env"]): boolean =>
   written.includes("${CREDENTIALS_DIRECTORY}") && env.CREDENTIALS_DIRECTORY === undefined
 
 /** A shorter text occurs in messages by chance, and is not a secret. */
 const shortestHidden = 4
 
-/** A text for one of which something is absent, made of the text with words in its place; `undefined` where none would do. */
+/**
+ * Replaces a missing reference with sample text, so that the rest can be checked. Returns `undefined` if no sample
+ * fits.
+ */
 export type StandIn = (text: string, path: Path, written: string) => string | undefined
 
 /**
- * Resolves every text below `value`. A text that can't be resolved is left out,
- * with a finding; with `standIn`, one of which something is absent is replaced, and
- * `absent` tells of it. `hide` removes resolved texts from a finding.
+ * Resolves every text below `value`. A text that can't be resolved is left out, with a finding. With `standIn`, a text
+ * with an absent value is replaced, and `absent` lists it. `hide` removes resolved texts from a finding.
  */
 export const resolve = Effect.fnUntraced(function* (
   value: unknown,

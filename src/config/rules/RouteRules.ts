@@ -28,7 +28,7 @@ const isScalar = (value: unknown): value is Condition.Scalar =>
 const isScalars = (value: unknown): value is ReadonlyArray<Condition.Scalar> =>
   Array.isArray(value) && value.length > 0 && value.every(isScalar)
 
-/** The value that the schema would make of it; `undefined` where it reports something itself. */
+/** The value that the schema would decode. `undefined` if the schema itself reports a mistake. */
 const testsOf = (value: unknown): Condition.Tests | undefined => {
   if (isScalar(value)) return { oneOf: [value] }
   if (isScalars(value)) return { oneOf: value }
@@ -144,7 +144,7 @@ const conditionRules = (pointer: string, value: unknown, path: Path): ReadonlyAr
   return [warningAtKey(path, `the envelope has no documented field ${pointer}`, hint)]
 }
 
-/** The findings of a route's `where`; `path` is that of the route. */
+/** The findings of the `where` of the route at `path`. */
 const whereRules = (route: Fields, path: Path): ReadonlyArray<Finding> => {
   const where = Object.entries(fields(route.where))
   const patterns = texts(route.match, [])
@@ -204,7 +204,7 @@ const patternRules = ({ path, text }: Text, look: Look): ReadonlyArray<Finding> 
 
 const asList = (items: ReadonlyArray<string>): string => `as a list: ${JSON.stringify(items).replaceAll(",", ", ")}`
 
-/** The pattern for all below a segment, where that was written as `client` or `client*`. */
+/** The pattern for all types below a segment, if it was written as `client` or `client*`. */
 const below = (text: string, types: ReadonlyArray<string>): string | undefined => {
   const start = `${text.replace(/\.?\*$/, "")}.`
   const found = types.filter((type) => type.startsWith(start))
@@ -269,7 +269,7 @@ const exceptionRules = (
     .map(({ path }) => warning(path, 'this excepts nothing: "match" matches none of it', "remove it, or correct it"))
 }
 
-/** Routes that are looked at in a step. */
+/** The number of routes that one step checks. */
 const stepSize = 100
 
 /** The rules of routes, in steps: there may be thousands. */
@@ -343,7 +343,10 @@ export const testRules = (root: Fields): ReadonlyArray<Finding> => {
   })
 }
 
-/** Warnings about what is allowed but probably not meant; only where there is no error, which might be the cause. */
+/**
+ * Warnings about values that are allowed but probably not meant. They need a config without errors, which might be the
+ * cause.
+ */
 export const idleRules = (root: Fields): ReadonlyArray<Finding> => {
   const found: Array<Finding> = []
   const webhooks = Object.keys(fields(root.webhooks))

@@ -103,7 +103,7 @@ const variables: ReadonlyArray<RegExp> = [
 /** A variable as in a template; where templates are filled in, `Template.ts` reports it. */
 const inBraces = /\{\{\s*(?:env|secrets?|vars?)\.([A-Za-z_]\w*)\s*\}\}/i
 
-/** A variable by its prefix, which elsewhere may be what is meant: a label such as `env:production`. */
+/** A variable with a prefix. In other keys such a text may be meant, such as the label `env:production`. */
 const byPrefix = /^(?:\w+ )?env[:.]([A-Za-z_]\w*)$/i
 
 /** The purpose of a text: content may hold anything, a secret holds nothing that looks like a reference. */
@@ -173,7 +173,10 @@ const textRules = (written: unknown, resolved: Fields, types: Types): ReadonlyAr
   ]
 }
 
-/** The rules one after the other, none of which takes long: they find what is wrong on the config as it is written, and on what its references give. */
+/**
+ * The rules one after the other. None of them takes long. They check the config as it is written, and the values of
+ * its references.
+ */
 export const steps = (
   written: unknown,
   resolved: unknown,

@@ -1,10 +1,10 @@
 /**
- * Rules for JMESPath expressions: what is wrong with one whatever the event, and
- * which event types it makes nothing of.
+ * Rules for JMESPath expressions: mistakes whatever the event, and event types for
+ * which an expression has no result.
  *
- * **Gotcha.** The sender publishes no schema of its objects, and the relay's
- * samples of them are invented, so what fails for a sample is a warning. A test of
- * the config with an `object` of the type is taken instead.
+ * **Gotcha.** The sender publishes no schema of its objects, and the relay's samples
+ * of them are invented, so what fails for a sample is a warning. A test of the
+ * config with an `object` of the type is taken instead.
  */
 import { Result } from "effect"
 import type { Entry } from "../../event/Entry.ts"
@@ -83,11 +83,11 @@ const found = ({ text, path }: Text, known?: ReadonlySet<string>): ReadonlyArray
   return [{ ...error(path, problem.message, problem.hint), within: { text, offset: problem.offset } }]
 }
 
-/** Says what is wrong with the expression of a body or a key. */
+/** The findings about the expression of a body or a key. */
 export const shapeRules = ({ jmespath: text }: Jmespath.Shape, path: Path): ReadonlyArray<Finding> =>
   found({ text, path: [...path, "jmespath"] }, Template.variableNames)
 
-/** Says what is wrong with the expression of a `where`, which has no variables. */
+/** The findings about the expression of a `where`, which has no variables. */
 export const conditionRules = (value: unknown, path: Path): ReadonlyArray<Finding> =>
   typeof value === "string"
     ? found({ text: value, path })
@@ -153,10 +153,10 @@ const typesTo = (sink: string, root: Fields): ReadonlyArray<string> => [
   ),
 ]
 
-/** Why an expression makes nothing of an event; `undefined` where it makes something. */
+/** Says why an expression has no result for an event. Returns `undefined` if it has one. */
 const nothingOf = (template: Template.Template, entry: Entry): string | undefined => {
   const made = Rendering.attempt(() => template.render(entry))
-  // Its place is that of the finding.
+  // The finding has its position.
   if (Result.isFailure(made)) return `fails: ${made.failure.message.replace(/^.*? fails: /, "")}`
   return made.success === "null" || made.success === "" ? "makes nothing, only null" : undefined
 }

@@ -93,7 +93,9 @@ const isOwn = (url: URL, listener: Address): boolean => {
   return listener.port !== 0 && portOf(url) === listener.port && isHere
 }
 
-/** The addresses that the relay listens on for deliveries and for its admin API; `undefined` where one is invalid. */
+/**
+ * The addresses that the relay listens on for deliveries and for its admin API. `undefined` for an invalid address.
+ */
 export const listeners = (root: Fields) =>
   [parseAddress(root.listen ?? usual.listen), parseAddress(fields(root.admin).listen ?? usual.adminListen)] as const
 
@@ -169,7 +171,7 @@ const togetherRules = (keys: ReadonlyArray<string>, value: Fields, at: Path): Re
   )
 }
 
-/** Rules that follow from what the schemas say of the values. */
+/** Rules that follow from the traits in the schemas. */
 const traitRules = (root: Fields, types: Types): ReadonlyArray<Finding> => {
   const found: Array<Finding> = []
   const own = listeners(root)
@@ -273,7 +275,7 @@ export const clientRules = (root: Fields): ReadonlyArray<Finding> => {
 
 type Grouping = Pick<LaneConfig, "order" | "key" | "digest" | "resolves">
 
-/** The grouping of a config, and where it stands. `given` are the keys that are written there. */
+/** A lane's config and its path. `given` are the keys that are written there. */
 interface Asked {
   readonly lane: typeof Lane.Type
   readonly given: ReadonlySet<string>
@@ -282,7 +284,7 @@ interface Asked {
 
 const placeholders = (names: ReadonlyArray<string>): string => names.map((name) => `{{${name}}}`).join("/")
 
-/** `digest` and `enrich` change what is sent: only a sink that composes its messages can have them. */
+/** `digest` and `enrich` change the payload: only a sink that composes its messages can have them. */
 const composerRules = (type: string, sinkTypes: ConfiguredTypes, { lane, path }: Asked): ReadonlyArray<Finding> => {
   const phrase = (type: string, verb: string) => {
     const needs = sinkTypes[type]?.messages?.with
@@ -338,7 +340,7 @@ const recoveryRules = ({ askedBy, ownKey }: Recoveries<unknown>, template: strin
   return [errorAtKey([...path, askedBy], message, `add it to "digest.by"${other}`)]
 }
 
-/** How the lane groups events, the sink's own config for that, and what is wrong. */
+/** Returns how the lane groups events, the sink's own config for that, and the findings. */
 export const groupingOf = (
   type: string,
   sinkTypes: ConfiguredTypes,

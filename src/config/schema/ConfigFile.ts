@@ -317,7 +317,7 @@ const Retry = Schema.Struct({
   max: Units.duration.or("10 minutes", "The longest wait"),
 }).annotate({ description: "When a failed event is tried again" })
 
-/** The common `delivery`, and that of a sink with the common one below it. */
+/** The common `delivery`, and a sink's `delivery` merged over it. */
 export const Delivery = Schema.Struct({
   timeout: Units.duration.or(
     "10 seconds",

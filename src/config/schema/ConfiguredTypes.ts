@@ -30,7 +30,7 @@ export const journalSchema = (type: string, journalTypes: JournalTypes) => {
 export interface Recoveries<Config> {
   /** The key of the config that asks for it. */
   readonly askedBy: string
-  /** The key by which a config sets the message's own key, where there is one. */
+  /** The config key of the message's own key, if it has one. */
   readonly ownKey?: string
   /** The template of the key that a failure and its recovery share; absent where recoveries are not asked for. */
   key(config: Config): string | undefined
@@ -52,7 +52,7 @@ interface Messages<Config> {
 
 /** A type of sink, as far as its config goes. */
 export interface ConfiguredType<Config> {
-  /** The type's own keys, each with what it holds (`config/schema/Keys.ts`); the keys that every sink has are added. */
+  /** The type's own keys, each with its traits (`config/schema/Keys.ts`). The keys that every sink has are added. */
   readonly config: Schema.Codec<Config, unknown>
   /** How many batches may be in flight unless the config says otherwise. */
   readonly concurrency: number
@@ -83,13 +83,13 @@ export interface Types {
 const file = written(ConfigFile)
 const lane = written(Lane)
 
-/** The type that a sink names; `undefined` where there is no such type. */
+/** The type that a sink names. `undefined` if that type doesn't exist. */
 export const typeOf = (sink: unknown, { sinkTypes }: Pick<Types, "sinkTypes">): ConfiguredType<unknown> | undefined => {
   const { type } = fields(sink)
   return typeof type === "string" && Object.hasOwn(sinkTypes, type) ? sinkTypes[type] : undefined
 }
 
-/** The schemas of a sink as it is written: its type's own keys, and those of every sink. */
+/** The schemas of a sink as it is written: the keys of its type, and the keys of every sink. */
 const schemasOf = (sink: unknown, types: Pick<Types, "sinkTypes">): ReadonlyArray<SchemaAST.AST> => {
   const type = typeOf(sink, types)
   return type === undefined ? [lane] : [written(type.config), lane]
@@ -119,7 +119,10 @@ const placeOf = (path: Path, config: unknown, types: Types): readonly [SchemaAST
   return [schemas.find((one) => partOf(one, key) !== undefined), path.slice(2)]
 }
 
-/** The schema of what stands at a path of a config as it is written; `undefined` where nothing may, or the type of a sink decides and is not known. */
+/**
+ * The schema of the value at a path of a config as it is written. `undefined` if no value is allowed there, or if it
+ * depends on a sink's type that is not known.
+ */
 export const schemaAt =
   (types: Types) =>
   (path: Path, config: unknown): SchemaAST.AST | undefined => {

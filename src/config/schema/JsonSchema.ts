@@ -2,9 +2,9 @@
  * The JSON Schema of `relay.config.json` for editors, generated from the schemas
  * that decode the config.
  *
- * It is looser than the relay where it must be: a text may hold a reference
- * (`${VAR}`, `file:PATH`) where the relay wants a duration, and rules between
- * parts of the file are the relay's alone.
+ * It is looser than the relay because it must be: a text may hold a reference
+ * (`${VAR}`, `file:PATH`) in place of a duration, and only the relay checks the
+ * rules between parts of the file.
  */
 import { Predicate, Schema } from "effect"
 import { fields, items, type Fields as Json } from "../Fields.ts"
@@ -28,7 +28,7 @@ const allowReferences = (schema: Json): Json =>
 /** A sink's `delivery` has no defaults of its own: the common `delivery` is its default. */
 const withoutDefault = ({ default: _, ...schema }: Json): Json => schema
 
-/** One type of sink: its own keys and those of every sink in one object, so that no other key passes. */
+/** One type of sink: its own keys and the keys of every sink in one object, so that no other key passes. */
 const sinkSchemas = (type: string, own: Json): ReadonlyArray<Json> => {
   const either = own.anyOf ?? own.oneOf
   const members = Array.isArray(either) ? either : [own]

@@ -1,6 +1,6 @@
 /**
- * The schemas that the keys of a config are made of. Each carries what the
- * reference, the rules and the diagnostics need to know of the key ({@link Traits}).
+ * The schemas of a config's keys. Each carries the facts about its key that the
+ * reference, the rules and the diagnostics need ({@link Traits}).
  */
 import { Effect, Schema } from "effect"
 import type { Traits } from "./Traits.ts"
@@ -106,7 +106,7 @@ export const anyHeaderName = (description: string) => header({ description })
 export const headerName = (description: string, value: string) =>
   header({ description, default: value }).pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))
 
-/** A header's name that depends on other keys where it is not given. */
+/** A header's name. If it isn't given, it depends on other keys. */
 export const optionalHeaderName = (description: string) => Schema.optionalKey(header({ description }))
 
 // The keys of how a sink's batches fill.

@@ -1,10 +1,10 @@
 /**
  * The schema of a key says this of its value beyond the value's shape, as
- * annotations. The rules, the diagnostics and the tests read it here, so no
- * other code knows the keys of a sink by name.
+ * annotations. The rules, the diagnostics and the tests read it here, so no other
+ * code knows the keys of a sink by name.
  *
- * **Guarantee.** A text whose schema says nothing is taken for a secret: one
- * that was forgotten is not shown.
+ * **Guarantee.** A text whose schema doesn't say otherwise counts as a secret, so a
+ * forgotten one isn't shown.
  */
 import { type Schema, SchemaAST } from "effect"
 import { fields, type Path } from "../Fields.ts"
@@ -32,7 +32,7 @@ export interface Traits {
   readonly certificates?: boolean
   /** The keys of this object are names of headers. */
   readonly headerNames?: boolean
-  /** Nothing below may be shown: a misplaced secret of it would be. */
+  /** Nothing below may be shown: it may hold a misplaced secret. */
   readonly hidden?: boolean
   /** Names that other programs give to keys of this object. */
   readonly otherNames?: ReadonlyArray<OtherNames>
@@ -44,7 +44,7 @@ export interface Traits {
  */
 export type OtherNames = readonly [names: string, key: string, todo?: string]
 
-/** Reads what a schema says of its value; annotations stand on the last check where there are checks. */
+/** Reads a trait of a schema. If the schema has checks, annotations are on the last check. */
 export const traitOf = <const T extends keyof Traits>(ast: SchemaAST.AST, trait: T): Traits[T] =>
   annotationOf(ast, trait) as Traits[T]
 
@@ -81,7 +81,7 @@ export const placeOf = (schema: SchemaAST.AST, path: Path, key: string): string 
   })
   if (outer !== undefined) return `it belongs beside "${outer}", one level up`
   const own = path.reduce<SchemaAST.AST | undefined>(inside, schema)
-  // The keys of an object of any type are not known here: one of them may be meant.
+  // The keys of an object of any type are not known here: one of its keys may be meant.
   if (own?._tag !== "Objects" || own.propertySignatures.some(({ type }) => type._tag === "Unknown")) return undefined
   const inner = own.propertySignatures.find(({ type }) => hasKey(type, key))
   return inner && `it belongs in "${String(inner.name)}": ${String(inner.name)}.${key}`
@@ -90,7 +90,7 @@ export const placeOf = (schema: SchemaAST.AST, path: Path, key: string): string 
 const inside = (ast: SchemaAST.AST | undefined, key: string | number): SchemaAST.AST | undefined =>
   ast && partOf(ast, key)
 
-/** Texts of which a schema says that it takes them: its default, its examples, its choices. */
+/** Texts that a schema says it takes: its default, its examples, its choices. */
 export const examplesOf = (ast: SchemaAST.AST): ReadonlyArray<string> => {
   const given = annotationOf(ast, "examples")
   const choices = ast._tag === "Union" ? ast.types.flatMap(examplesOf) : ast._tag === "Literal" ? [ast.literal] : []
@@ -98,7 +98,7 @@ export const examplesOf = (ast: SchemaAST.AST): ReadonlyArray<string> => {
   return all.filter((one) => typeof one === "string")
 }
 
-/** Reads what a schema says of its key to a person: what it is, and how to write it. */
+/** The words of a schema about its key, for people: a description and a hint how to write it. */
 export const describe = (ast: SchemaAST.AST): { readonly description?: string; readonly hint?: string } => {
   const said = (name: string) => {
     const words = annotationOf(ast, name)
@@ -122,7 +122,7 @@ export const ownFiles = (
           : [],
       )
 
-/** The schema of what stands at a key; `undefined` where nothing may. */
+/** The schema of the value at a key. `undefined` if no value is allowed there. */
 export const partOf = (ast: SchemaAST.AST, key: string | number): SchemaAST.AST | undefined => {
   switch (ast._tag) {
     case "Objects":
@@ -167,7 +167,7 @@ const isOpen = (ast: SchemaAST.AST, value: unknown): boolean => {
   return !isMisplaced(ast, value) && !["String", "Literal", "Unknown", "Declaration"].includes(ast._tag)
 }
 
-/** Whether a value at a path may be shown: everything about it is known, and none of it is a secret. */
+/** Reports whether a value at a path may be shown: its schema is known, and no part of it is a secret. */
 export const mayShow = (ast: SchemaAST.AST, path: Path, value: unknown): boolean => {
   let at: SchemaAST.AST | undefined = ast
   for (const key of path) {

@@ -48,7 +48,7 @@ interface Word<A> {
   readonly how: string
   readonly pattern: string
   readonly examples: ReadonlyArray<string>
-  /** The value, or what is wrong; an empty text is the usual message. */
+  /** The value, or a message. An empty message stands for the usual one. */
   readonly parse: (text: string) => Result.Result<A, string>
   readonly format: (value: A) => string
 }
@@ -92,7 +92,7 @@ const durationUnits = spellings({
 
 const sizeUnits = spellings({ B: "b", KiB: "k kb kib", MiB: "m mb mib", GiB: "g gb gib", TiB: "t tb tib" })
 
-/** Guesses what was meant, as a message; empty if there is none. */
+/** Guesses the intended value, as a message. Empty without a guess. */
 const didYouMean = (kind: string, meant: string | undefined): string =>
   meant === undefined ? "" : `this is no ${kind}: did you mean "${meant}"?`
 
