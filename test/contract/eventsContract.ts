@@ -250,14 +250,14 @@ export const eventsContract = (name: string, create: Create): void => {
         expect(yield* sequences(journal, { outcome: "dead" })).toEqual([])
       }))
 
-    test("say that they were delivered although they were replayed since, with both links", (journal) =>
+    test("say that they were delivered although they were replayed since, by whom, with both links", (journal) =>
       Effect.gen(function* () {
         yield* eachState(journal)
-        yield* journal.replay([{ sequence: 1, sinks: ["lake"] }])
+        yield* Effect.provideService(journal.replay([{ sequence: 1, sinks: ["lake"] }]), Operator, "ann")
         const [copy, original] = (yield* look(journal, { id: "a" })).events
         expect(original?.deliveries).toMatchObject([{ outcome: "delivered" }])
-        expect(original?.copies).toMatchObject([{ sequence: copy?.sequence ?? 0 }])
-        expect(copy?.copyOf).toMatchObject({ sequence: 1 })
+        expect(original?.copies).toMatchObject([{ sequence: copy?.sequence ?? 0, by: "ann" }])
+        expect(copy?.copyOf).toMatchObject({ sequence: 1, by: "ann" })
       }))
 
     test("say when they were delivered, after how many attempts and which, and are found by it", (journal) =>

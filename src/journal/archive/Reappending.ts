@@ -5,7 +5,7 @@ import { type JournalError, unavailable } from "../JournalError.ts"
 import { type Again, firstOf, slice } from "../stream/BulkSlices.ts"
 import { type Reappended, toReplay } from "../stream/Reappended.ts"
 import { Origin } from "../stream/Record.ts"
-import { removal } from "../stream/Removal.ts"
+import { type Removal, removal } from "../stream/Removal.ts"
 import type { JournalTables, SliceRows } from "./JournalTables.ts"
 
 /** Fails if nothing more may be appended; `soFar` ends the message: the part that was done. */
@@ -31,11 +31,16 @@ export const replay = Effect.fnUntraced(function* (
   const together = targets.slice(0, Math.min(slice.entries, other < 0 ? targets.length : other))
   if (together.length === 0) return { done: 0, gone: [] }
   yield* requireRoom(tables, "Nothing is replayed until there is.")
-  return yield* tables.slice((rows) => replaySome(rows, together))
+  // Before the slice, which may run without the context of its caller.
+  const why = yield* removal
+  return yield* tables.slice((rows) => replaySome(rows, together, why))
 })
 
-const replaySome = Effect.fnUntraced(function* (rows: SliceRows, targets: ReadonlyArray<ReplayTarget>) {
-  const { at, by } = yield* removal
+const replaySome = Effect.fnUntraced(function* (
+  rows: SliceRows,
+  targets: ReadonlyArray<ReplayTarget>,
+  { at, by }: Removal,
+) {
   const found = yield* rows.entries(targets.map(({ sequence }) => sequence))
   const eventOf = ({ sequence }: ReplayTarget) => found.entries.get(sequence)?.event
   const done = firstOf(targets.slice(0, found.done), slice.entries, (one) => eventOf(one)?.body.length ?? 0)
