@@ -141,7 +141,7 @@ export class EventFinder {
         `SELECT ${columns}, received_to FROM log
          WHERE (received_to, first) ${compared} ($1::bigint, $2::bigint)
            AND ($3::bytea IS NULL OR position($3 IN ids) > 0)
-           AND ($4::bigint IS NULL OR (first <= $4 AND first + count > $4))
+           AND ($4::bigint IS NULL OR (first > $4 - ${maxEvents} AND first <= $4 AND first + count > $4))
            AND ($5::bigint IS NULL OR received_to >= $5) AND ($6::bigint IS NULL OR received_from < $6)
          ORDER BY received_to ${order}, first ${order} LIMIT ${atOnce}`,
         [

@@ -177,7 +177,7 @@ export const deadLetters = Effect.fnUntraced(function* (db: Database, query: Dea
         `SELECT lane, sequence, at, type, attempts, record FROM (
            SELECT *, sum(size) OVER (ORDER BY sequence DESC, lane COLLATE "C" DESC) - size AS before FROM (
              SELECT * FROM dead WHERE ($1::text IS NULL OR lane = $1)
-               AND ($2::bigint IS NULL OR sequence < $2 OR (sequence = $2 AND lane COLLATE "C" < $3))
+               AND ($2::bigint IS NULL OR (sequence, lane COLLATE "C") < ($2, $3))
              ORDER BY sequence DESC, lane COLLATE "C" DESC LIMIT $4
            ) AS next
          ) AS sized WHERE before < ${readBytes} ORDER BY sequence DESC, lane COLLATE "C" DESC`,

@@ -57,8 +57,8 @@ const changeNow = <A>(stream: StreamState, decide: Decide<A>): Effect.Effect<A, 
       else yield* stream.holdIn(queries, "UPDATE")
       const { rows } = yield* queries.query<StoredLanes & { head: number; first: number }>(
         `SELECT coalesce(lanes, '{}') AS lanes, coalesce(names, '{}') AS names, coalesce(past, '[]') AS past,
-           (SELECT coalesce(max(first + count - 1), $2) FROM log WHERE first > $2 AND first < $3) AS head,
-           (SELECT coalesce(min(first), $3) FROM log WHERE first > $2 AND first < $3) AS first
+           coalesce((SELECT first + count - 1 FROM log WHERE first > $2 AND first < $3 ORDER BY first DESC LIMIT 1), $2) AS head,
+           coalesce((SELECT min(first) FROM log WHERE first > $2 AND first < $3), $3) AS first
          FROM stream LEFT JOIN progress ON stream = id WHERE id = $1`,
         [stream.id, floor, ceiling],
       )

@@ -1,6 +1,6 @@
 /**
  * How many dead letters the lanes of a stream have, and their bytes: counted in
- * the database at most once a second.
+ * the database at most once a second, and less often the longer a count takes.
  *
  * **Guarantee.** Whoever asks is answered within half a second. Where the
  * database is slower or unavailable, the answer is the last count.
@@ -10,7 +10,9 @@ import type { WebhookBytes } from "../../stream/WebhookBytes.ts"
 import type { DatabaseError } from "../connection/DatabaseError.ts"
 
 /** Milliseconds that a count is good for. */
-const lasts = 900
+const lasts = { least: 900, most: 10_000 }
+/** In between, a count is good for this many times as long as it took: it reads a row for each dead letter. */
+const restAfter = 20
 const answersWithin = "500 millis"
 
 export interface LetterCount {
@@ -25,7 +27,7 @@ type Counts = ReadonlyMap<string, LetterCount>
 export class LetterCounts {
   readonly #count: Effect.Effect<Counts, DatabaseError>
   readonly #now: () => number
-  #at = Number.NEGATIVE_INFINITY
+  #goodUntil = Number.NEGATIVE_INFINITY
   #counting: Fiber.Fiber<unknown, DatabaseError> | undefined
   /** The count that is under way was waited for already. */
   #isSlow = false
@@ -42,7 +44,7 @@ export class LetterCounts {
   /** Counted a moment ago, if the database answers. */
   get newest(): Effect.Effect<Counts> {
     return Effect.gen({ self: this }, function* () {
-      if (this.#isSlow || this.#now() - this.#at <= lasts) return this.last
+      if (this.#isSlow || this.#now() <= this.#goodUntil) return this.last
       this.#counting ??= yield* Effect.forkDetach(this.#recount)
       const counted = yield* Effect.timeoutOption(Fiber.await(this.#counting), answersWithin)
       this.#isSlow = Option.isNone(counted)
@@ -56,7 +58,8 @@ export class LetterCounts {
       const [at, changes] = [this.#now(), this.#changes]
       return Effect.map(this.#count, (counts) => {
         this.last = counts
-        if (changes === this.#changes) this.#at = at
+        const good = Math.min(lasts.most, Math.max(lasts.least, restAfter * (this.#now() - at)))
+        if (changes === this.#changes) this.#goodUntil = at + good
         return changes === this.#changes
       })
     })
@@ -72,6 +75,6 @@ export class LetterCounts {
   /** Dead letters were added or removed. */
   changed(): void {
     this.#changes += 1
-    this.#at = Number.NEGATIVE_INFINITY
+    this.#goodUntil = Number.NEGATIVE_INFINITY
   }
 }

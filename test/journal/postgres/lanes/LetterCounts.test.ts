@@ -34,6 +34,19 @@ describe("the counts of dead letters", () => {
     }),
   )
 
+  it.effect("are good for 20 times as long as they took, if nothing changes", () =>
+    Effect.gen(function* () {
+      const { newest, counted } = yield* counting(() => 100)
+      const asked = Effect.forkChild(newest).pipe(Effect.tap(TestClock.adjust(100)), Effect.flatMap(Fiber.join))
+      yield* asked
+      yield* TestClock.adjust("1900 millis")
+      yield* asked
+      expect(counted()).toBe(1)
+      yield* asked
+      expect(counted()).toBe(2)
+    }),
+  )
+
   it.effect("are repeated where something changes during a count", () =>
     Effect.gen(function* () {
       const { counts, newest } = yield* counting(() => 100)
