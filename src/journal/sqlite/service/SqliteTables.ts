@@ -57,7 +57,7 @@ export const tablesOf = (engine: Engine): JournalTables => {
       guarded(engine, () => {
         const logged = engine.log.finder()
         const entries = new Map<number, Entry>()
-        const done = firstOf(sequences, slice.letters, (sequence) => {
+        const done = firstOf(sequences, slice.entries, (sequence) => {
           const entry = engine.pending.find(sequence) ?? logged(sequence) ?? lanes.find(sequence)
           if (entry !== undefined) entries.set(sequence, entry)
           return entry?.event.body.length ?? 0

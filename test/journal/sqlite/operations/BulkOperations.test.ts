@@ -25,6 +25,16 @@ describe("a replay", () => {
       expect((yield* journal.read(8, 9)).map((entry) => entry.event.id)).toEqual(["evt_7", "evt_0", "evt_6", "evt_1"])
     }).pipe(Effect.provide(SqliteJournal.layer(options()))),
   )
+
+  it.live("takes 256 small events at once, because each commit waits for the disk", () =>
+    Effect.gen(function* () {
+      const journal = yield* whole
+      const events = Array.from({ length: 300 }, (_, number) => journal.append(event(`evt_${number}`), ["lake"]))
+      yield* Effect.all(events, { concurrency: "unbounded" })
+      const targets = events.map((_, number) => ({ sequence: number + 1, sinks: ["lake"] }))
+      expect(yield* journal.replay(targets)).toEqual({ done: 256, gone: [] })
+    }).pipe(Effect.provide(SqliteJournal.layer(options()))),
+  )
 })
 
 test("a replay finds retries, dead letters and pending events that the log was pruned of", async () => {
