@@ -43,7 +43,10 @@ describe("the container image", () => {
   test("is an OCI layout in which every digest, size and layer is what stands there", async () => {
     const { json, images, unused } = read(await Oci.layout(root, version, platforms))
     expect(json("oci-layout")).toEqual({ imageLayoutVersion: "1.0.0" })
-    expect(json("index.json").manifests[0].annotations).toEqual({ "org.opencontainers.image.ref.name": "1.2.3" })
+    expect(json("index.json").manifests[0].annotations).toEqual({
+      "org.opencontainers.image.ref.name": "localhost/relay:1.2.3",
+      "io.containerd.image.name": "localhost/relay:1.2.3",
+    })
     expect(unused).toBe(0)
     expect(images).toHaveLength(2)
     for (const [number, { descriptor, manifest, config, layers }] of images.entries()) {

@@ -100,7 +100,9 @@ export const layout = async (
 
   const manifests = []
   for (const platform of platforms) manifests.push(await image(platform))
-  const annotations = { "org.opencontainers.image.ref.name": version }
+  const name = `localhost/relay:${version}`
+  // Podman, containerd and Docker name the image by the second; skopeo and an older Podman, by the first.
+  const annotations = { "org.opencontainers.image.ref.name": name, "io.containerd.image.name": name }
   const all = { ...json("index.v1+json", { manifests }), annotations }
   return [
     { path: "oci-layout", content: JSON.stringify({ imageLayoutVersion: "1.0.0" }) },
