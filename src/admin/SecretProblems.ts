@@ -29,8 +29,8 @@ const ofSecret = (secret: Secret, webhook: Webhook, now: EpochMillis): ReadonlyA
   const line = `the secret ${secret.name} expires ${when}; it signed ${lastSigned(secret, now)}`
   const action =
     successor === undefined
-      ? "add its successor to the config, then have the sender sign with that"
-      : `have the sender sign with its successor, ${successor.name}`
+      ? "add its successor to the config, then make the sender sign with that"
+      : `make the sender sign with its successor, ${successor.name}`
   return [problem("secret-expiring", webhook.name, line, action)]
 }
 

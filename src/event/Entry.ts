@@ -1,14 +1,14 @@
-/** An event with its place in the journal's log: what lanes read and sinks are sent. */
+/** An event with its position in the journal's log. Lanes read entries and send them to sinks. */
 import type { Event } from "./Event.ts"
 
 export interface Entry {
-  /** Its place in the log: 1, 2, 3, … in the first stream. */
+  /** The position in the log: 1, 2, 3, … in the first stream. */
   readonly sequence: number
   readonly event: Event
-  /** The sinks the router chose when it was accepted. A reload never changes them. */
+  /** The sinks that the router chose when the event was accepted. A reload never changes them. */
   readonly sinks: ReadonlyArray<string>
-  /** Appended by `replay`: outside of order by key, with an idempotency key of its own. */
+  /** Appended by `replay`. It is exempt from order by key and has its own idempotency key. */
   readonly replayed: boolean
-  /** It had come before, at another relay: it goes to no sink. */
+  /** Another relay had already received it, so it goes to no sink. */
   readonly duplicate?: boolean
 }

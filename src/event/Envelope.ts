@@ -1,15 +1,18 @@
 /**
  * The delivery envelope (webhook interface, section 2.1).
  *
- * Only the fields that the interface states are required; everything else in
- * the body survives, because the bytes are what is kept and sent. The `object`
- * of an event type has no published schema, so none is assumed.
+ * Only the fields that the interface states are required. All other fields are kept,
+ * because the relay stores and sends the original bytes. The `object` of an event
+ * type has no published schema, so the relay assumes none.
  */
 import { Predicate, Result, Schema, SchemaIssue } from "effect"
 import { resource } from "./EventType.ts"
 import * as Numbers from "./Numbers.ts"
 
-/** Any JSON object. Declared, because checking a record key by key costs three times as much and finds nothing more. */
+/**
+ * Any JSON object. Uses `declare`, because checking a record key by key takes three
+ * times as long and finds no more errors.
+ */
 const PlainObject = Schema.declare(Predicate.isObject).annotate({ description: "The affected resource" })
 
 export const Envelope = Schema.Struct({
@@ -25,37 +28,37 @@ export const Envelope = Schema.Struct({
 
 export type Envelope = typeof Envelope.Type
 
-/** Why a body is no envelope; holds none of the body's values. */
+/** Why a body is not an envelope. It contains no values from the body. */
 export interface Undecodable {
   readonly problem: string
 }
 
-/** Fatal, so bad UTF-8 is no envelope; keeps a BOM, which JSON then refuses: neither may be rewritten. */
+/** Fails for invalid UTF-8, and keeps a BOM, which makes `JSON.parse` fail, because neither may be silently changed. */
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
 
 const isEnvelope = Schema.is(Envelope)
 const decodeEnvelope = Schema.decodeUnknownResult(Envelope)
 const paths = SchemaIssue.makeFormatterStandardSchemaV1()
 
-/** The path is ours to show, the value is not: it may hold personal data. */
+/** Describes the error by its path, without the value, which may hold personal data. */
 const describe = (value: unknown): string => {
   const decoded = decodeEnvelope(value)
   if (Result.isSuccess(decoded)) return "it is an envelope"
   const path = paths(decoded.failure.issue).issues[0]?.path ?? []
-  return path.length === 0 ? "the JSON is no object" : `${path.join(".")} is missing or not what the interface says`
+  return path.length === 0 ? "the JSON is not an object" : `${path.join(".")} is missing or doesn't match the interface`
 }
 
 /**
- * Bytes of UTF-8 that a text of the envelope may have. They become labels, header
- * fields, attributes and keys, and patterns match them: later code relies on
- * their being short.
+ * Maximum UTF-8 bytes of a string in the envelope. These strings become labels,
+ * header fields, attributes and keys, and patterns are matched against them, so
+ * later code relies on this limit.
  */
 export const longest = 256
 
 const isLong = (text: string): boolean =>
   text.length > longest || (text.length * 3 > longest && Buffer.byteLength(text) > longest)
 
-/** The field of an envelope that is longer than it may be; `undefined` when none is. */
+/** Returns the name of a field that is too long, or `undefined` if there is none. */
 const longField = ({ id, account_id, version, created_at, data }: Envelope): string | undefined => {
   if (isLong(data.type)) return "data.type"
   if (isLong(id)) return "id"
@@ -65,8 +68,9 @@ const longField = ({ id, account_id, version, created_at, data }: Envelope): str
 }
 
 /**
- * Decodes the raw bytes of a delivery; a body that is no envelope is a value, not
- * an exception. Code that copies values out of a body parses it with `Numbers`.
+ * Decodes the raw bytes of a delivery. If a body is not an envelope, returns a
+ * failure and throws nothing. Code that copies values out of a body parses it with
+ * `Numbers`.
  */
 export const decode = (
   body: Uint8Array,
@@ -91,7 +95,7 @@ export const decode = (
     : Result.fail({ problem: `${long} is longer than ${longest} bytes` })
 }
 
-/** The envelope of a decoded body with the numbers that `JSON.parse` rounds; the same envelope if there are none. */
+/** Returns the envelope with exact numbers if `JSON.parse` rounds any of them. Otherwise returns the same envelope. */
 export const exact = (body: Uint8Array, envelope: Envelope): Envelope => {
   const text = utf8.decode(body)
   return Numbers.mayRound(text) ? (Numbers.parse(text) as Envelope) : envelope
@@ -101,8 +105,8 @@ export const exact = (body: Uint8Array, envelope: Envelope): Envelope => {
 export const redacted = ["first_name", "last_name", "email", "phone"] as const
 
 /**
- * The fields of a client object that should have been null (interface, section
- * 2.3) and are not: their names, never their values.
+ * Returns the names of a client object's fields that should have been null
+ * (interface, section 2.3) and are not. It never returns their values.
  */
 export const unredactedFields = (envelope: Envelope): ReadonlyArray<string> => {
   if (resource(envelope.data.type) !== "client") return none

@@ -1,9 +1,9 @@
 /**
  * The event types of the sender's catalogue (webhook interface, section 6).
  *
- * Patterns are checked against this list, and `relay trigger` makes its types. A
- * type that is not in it is kept and routed like any other, unless `unknownTypes`
- * says otherwise.
+ * Patterns are checked against this list, and `relay trigger` makes events of its
+ * types. A type that is not in the list is kept and routed like any other, unless
+ * `unknownTypes` says otherwise.
  */
 
 /** The 42 event types, in the order of the interface. */
@@ -58,16 +58,16 @@ const known: ReadonlySet<string> = new Set(eventTypes)
 
 export const isKnown = (type: string): type is EventType => known.has(type)
 
-/** The first segment of a type: `appointment` of `appointment.meeting.created`. */
+/** Returns the first segment of a type, such as `appointment` for `appointment.meeting.created`. */
 export const resource = (type: string): string => {
   const dot = type.indexOf(".")
   return dot === -1 ? type : type.slice(0, dot)
 }
 
 /**
- * The relay's own events. They are routed by a pattern that names them
- * (`relay.*`), never by one that starts with a wildcard, so that `**` means
- * "everything the sender sends".
+ * The relay's own events. Only a pattern that begins with `relay.` matches them,
+ * never a pattern that starts with a wildcard. So `**` means "everything the sender
+ * sends".
  */
 export const relayEventTypes = [
   "relay.dead_letter",

@@ -1,18 +1,18 @@
 /**
- * The key by which a receiver recognizes duplicates: the `idempotency-key` of
- * HTTP and Kafka, the CloudEvents id, a part of SNS' deduplication id, of a NATS
- * message's id and of a mail's Message-ID.
+ * The key with which a receiver recognizes duplicates. It is the `idempotency-key`
+ * of HTTP and Kafka and the CloudEvents id, and a part of SNS' deduplication id, a
+ * NATS message's id and a mail's Message-ID.
  *
  * **Guarantee.** Two events of a webhook have the same key only if they have the
- * same id and the same bytes. The key is the same at each attempt, after a
- * restart, from a dead letter and in another lane; only a replay has a new one.
- * It is visible ASCII, at most 300 characters, so that it is valid everywhere.
+ * same id and the same bytes. The key is the same at each attempt, after a restart,
+ * from a dead letter and in another lane; only a replay has a new one. It is visible
+ * ASCII, at most 300 characters, so that it is valid everywhere.
  *
- * It is the event's id, then `:altered:` and the body's hash where the same id
- * came before with other bytes, then `:replay:` and the sequence. `:`, `%` and
- * what is not visible ASCII are percent-encoded in the id, so that no id can
- * look like the key of another event. An id that is too long is replaced by its
- * hash, a missing one by the body's.
+ * It is the event's id. If the same id arrived before with other bytes, `:altered:`
+ * and the body's hash follow. A replay adds `:replay:` and the sequence. In the id,
+ * `:`, `%` and all but visible ASCII are percent-encoded, so that no id can look
+ * like the key of another event. An id that is too long is replaced by its hash, and
+ * a missing id by the body's hash.
  */
 import { createHash } from "node:crypto"
 import type { Entry } from "./Entry.ts"
@@ -26,7 +26,7 @@ const usual = /^[A-Za-z0-9_.-]{1,200}$/
 
 const escaped = (id: string): string => {
   if (usual.test(id)) return id
-  // Half a character has no UTF-8 of its own, but JSON tells it from others.
+  // An unpaired surrogate has no UTF-8 encoding, but its JSON is distinct.
   const text = id.isWellFormed() ? id.replace(/[^\x21-\x24\x26-\x39\x3b-\x7e]+/g, encodeURIComponent) : ""
   return text !== "" && text.length <= longestId ? text : `id:${sha256(JSON.stringify(id))}`
 }
@@ -37,13 +37,13 @@ export const idempotencyKey = ({ sequence, event, replayed }: Entry): string => 
   return replayed ? `${own}:replay:${event.replay ?? sequence}` : own
 }
 
-/** The key of events that are sent as one. A digest is retried with the same events, so it has a key of its own. */
+/** Returns the key of a digest, which is retried with the same events and so has a key of its own. */
 export const groupKey = ([first, ...others]: readonly [Entry, ...ReadonlyArray<Entry>]): string =>
   others.length === 0 ? idempotencyKey(first) : `${idempotencyKey(first)}:digest:${others.length + 1}`
 
 /**
- * The key of a batch: a hash of its events' keys, so that it is equal for each
- * attempt with the same events, and for no others.
+ * Returns the key of a batch: a hash of its events' keys. It is equal for each
+ * attempt with the same events, and different for all others.
  */
 export const batchKey = ([first, ...others]: readonly [Entry, ...ReadonlyArray<Entry>]): string => {
   if (others.length === 0) return idempotencyKey(first)

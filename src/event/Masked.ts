@@ -1,10 +1,10 @@
 /**
- * A delivery's body to be shown to people: without what may be personal.
+ * Masks a delivery's body before people see it, so that it shows no personal data.
  *
- * No schema of the objects is published, so nothing is taken for harmless by
- * its name alone. What stays: the envelope's own fields (webhook interface,
- * section 2.1); null; ids, which are a prefix and a suffix in a field named so;
- * and points in time in a field whose name ends in `_at`.
+ * No schema of the objects is published, so a field's name alone doesn't make its
+ * value harmless. These values are kept: the envelope's own fields (webhook
+ * interface, section 2.1); null; ids with a prefix and a suffix, in a field named as
+ * an id; and times in a field whose name ends in `_at`.
  */
 import { Predicate, Result } from "effect"
 import * as Envelope from "./Envelope.ts"
@@ -12,7 +12,7 @@ import { mask } from "./Quoted.ts"
 
 const id = /^[a-z]{2,8}_[A-Za-z0-9]+$/
 const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/
-/** A key that is none may be somebody's name or address. */
+/** The form of a field name. A key of another form may be a person's name or address. */
 const fieldName = /^[a-z][a-z0-9_]{0,39}$/i
 
 const isShown = (key: string, value: unknown): boolean =>
@@ -20,7 +20,7 @@ const isShown = (key: string, value: unknown): boolean =>
   (typeof value === "string" &&
     ((/^(.*_)?ids?$/.test(key) && id.test(value)) || (key.endsWith("_at") && time.test(value))))
 
-/** Levels of a body that are looked into: nobody reads more, and a hostile one has more than can be written. */
+/** Maximum depth that is shown. Nobody reads deeper levels, and a hostile body may be nested too deep to be written. */
 const deepest = 100
 
 const masked = (key: string, value: unknown, depth: number): unknown => {
@@ -35,7 +35,7 @@ const maskedFields = (fields: object, depth = 0): object =>
     Object.entries(fields).map(([key, value]) => [fieldName.test(key) ? key : mask, masked(key, value, depth)]),
   )
 
-/** The body as JSON of its own; `undefined` when it is no envelope. */
+/** Returns the masked body as JSON, or `undefined` if it is not an envelope. */
 export const body = (bytes: Uint8Array): Uint8Array | undefined => {
   const decoded = Envelope.decode(bytes)
   if (Result.isFailure(decoded)) return undefined

@@ -1,21 +1,21 @@
 /**
- * The monotonic clock. Durations within one run of the process are measured by
- * it, so setting the wall clock neither shortens nor extends them.
+ * The monotonic clock. Durations within one run of the process use it, so that
+ * setting the wall clock doesn't change them.
  */
 import { Clock, Effect } from "effect"
 import type { Millis } from "./Quantities.ts"
 
-/** The time since a point of no meaning. */
+/** Returns the time since an arbitrary point. */
 export const millis = (clock: Clock.Clock): Millis => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
 
-/** `millis` of the clock in force. */
+/** `millis` of the current clock. */
 export const now: Effect.Effect<Millis> = Effect.map(Clock.Clock, millis)
 
 type Outside = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
 /**
- * Effect's pools and caches measure durations by the wall clock. In `use` they
- * measure by the monotonic clock; `outside` gives an effect both clocks again.
+ * Effect's pools and caches measure durations by the wall clock. Within `use`, they
+ * use the monotonic clock instead. `outside` restores both clocks for an effect.
  */
 export const measured = <A, E, R>(use: (outside: Outside) => Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.flatMap(Clock.Clock, (clock) => {

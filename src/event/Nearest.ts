@@ -1,6 +1,6 @@
 import { eventTypes, relayEventTypes } from "./EventType.ts"
 
-/** The nearest of the names that there are to one that there is not: what was probably meant. */
+/** Suggests the existing name that was probably meant by an unknown one, by edit distance. */
 const distance = (a: string, b: string): number => {
   let previous = Array.from({ length: b.length + 1 }, (_, index) => index)
   for (let i = 1; i <= a.length; i++) {
@@ -14,7 +14,7 @@ const distance = (a: string, b: string): number => {
   return previous[b.length] ?? 0
 }
 
-/** The candidate nearest to `given`, when one is near enough to be what was meant. */
+/** Returns the candidate nearest to `given`, or `undefined` if none is similar enough. */
 export const nearest = (given: string, candidates: ReadonlyArray<string>): string | undefined => {
   let best: string | undefined
   let bestDistance = Number.POSITIVE_INFINITY
@@ -25,20 +25,20 @@ export const nearest = (given: string, candidates: ReadonlyArray<string>): strin
       bestDistance = d
     }
   }
-  // Three letters with two others make another word.
+  // With two of three letters changed, it is another word.
   const most = given.length <= 3 ? 1 : Math.max(2, Math.floor(given.length / 3))
   return bestDistance <= most ? best : undefined
 }
 
-// The event type that was probably meant by one that is in no catalogue.
+// Suggests the event type that was probably meant by an unknown type.
 
 interface NearestType {
   readonly type: string
-  /** Whether it is one below what was given: `client.created` below `client`. */
+  /** Whether it is below the given type, as `client.created` is below `client`. */
   readonly isBelow: boolean
 }
 
-/** `undefined` where no type is near. */
+/** Returns `undefined` if no type is similar. */
 export const nearestType = (given: string): NearestType | undefined => {
   const below = eventTypes.find((known) => known.startsWith(`${given}.`))
   const type = below ?? nearest(given, [...eventTypes, ...relayEventTypes])

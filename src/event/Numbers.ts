@@ -1,19 +1,19 @@
 /**
- * Parses JSON without rounding numbers that no double holds: an id of 64 bits,
- * a decimal of twenty digits, `1e400`. Such a number becomes the object that
- * `JSON.rawJSON` makes, which `JSON.stringify` writes as the sender did; all
- * others are numbers.
+ * Parses JSON without rounding numbers that a double can't hold, such as a 64-bit
+ * id, a decimal of twenty digits, or `1e400`. Such a number becomes a `JSON.rawJSON`
+ * object, which `JSON.stringify` writes as the sender did. All other numbers are
+ * doubles.
  *
  * **Guarantee.** Numbers are compared by their decimal value, however they are
- * written: 1, 1.0 and 1e0 are equal.
+ * written. So 1, 1.0 and 1e0 are equal.
  */
 
-/** A number that no double holds. */
+/** A number that a double can't hold. */
 export interface Long {
   readonly rawJSON: string
 }
 
-/** Bun and Deno have these; TypeScript's libraries do not declare them yet. */
+/** Functions that Bun and Deno have and TypeScript's libraries do not declare yet. */
 interface Raw {
   readonly rawJSON: (text: string) => Long
   readonly isRawJSON: (value: unknown) => value is Long
@@ -26,16 +26,16 @@ const raw = JSON as unknown as Raw
 
 const longNumber = /(?:^|[:[,])\s*-?[0-9](?:[0-9.]{15}|[0-9.]*[eE](?:\+?[0-9]{2}|-[0-9]{3}))/
 
-/** The digits that count: without the sign, the point, the exponent, and zeros at either end. */
+/** Returns the significant digits, without the sign, the point, the exponent, and zeros at either end. */
 const significant = (text: string): string => {
   const digits = text.replace(/[eE].*$|[-.]/g, "").replace(/^0+/, "")
-  // By a pattern this would take the square of a run of zeros in the middle.
+  // A regular expression would take quadratic time for a run of zeros in the middle.
   let end = digits.length
   while (digits[end - 1] === "0") end--
   return digits.slice(0, end)
 }
 
-/** Whether the double is written with the digits of its source, so that it is the same number. */
+/** Reports whether the double has the same digits as its source, so that it is the same number. */
 const isExact = (value: number, source: string): boolean =>
   Math.abs(value) <= Number.MAX_SAFE_INTEGER &&
   (String(value) === source || significant(String(value)) === significant(source))
@@ -43,16 +43,16 @@ const isExact = (value: number, source: string): boolean =>
 const keep = (_: string, value: unknown, { source }: { readonly source?: string }): unknown =>
   typeof value !== "number" || source === undefined || isExact(value, source) ? value : raw.rawJSON(source)
 
-/** Reports whether JSON text may hold such a number at all: looking costs less than a reviver. */
+/** Reports whether JSON text may hold such a number. This check is cheaper than a reviver. */
 export const mayRound = (text: string): boolean => longNumber.test(text)
 
-/** Parses like `JSON.parse`, but for numbers that it would round. */
+/** Parses like `JSON.parse`, except for numbers that it would round. */
 export const parse = (text: string): unknown => {
   if (!mayRound(text)) return JSON.parse(text)
   try {
     return raw.parse(text, keep)
   } catch {
-    // No JSON; or nested so deep that only a parse without a reviver gets through.
+    // Either it is not JSON, or it is nested too deep for a parse with a reviver.
     return JSON.parse(text)
   }
 }
@@ -60,7 +60,7 @@ export const parse = (text: string): unknown => {
 /** The parts of a number as JSON writes it. */
 const written = /^(-?)(0|[1-9][0-9]*)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/
 
-/** The number of a text that is one in JSON; of any other text, whatever `Number` makes of it. */
+/** Returns the number of a JSON number's text. For any other text, returns the result of `Number`. */
 export const of = (source: string): number | Long => {
   const value = Number(source)
   return isExact(value, source) || !written.test(source) ? value : raw.rawJSON(source)
@@ -70,7 +70,7 @@ export const isLong = (value: unknown): value is Long => raw.isRawJSON(value)
 
 export const isNumber = (value: unknown): value is number | Long => typeof value === "number" || isLong(value)
 
-/** A number's value: 0.DIGITS times ten to the power of `point`. Zero has no digits. */
+/** The value of a number: 0.DIGITS times ten to the power of `point`. Zero has no digits. */
 interface Decimal {
   readonly isNegative: boolean
   readonly digits: string
@@ -100,31 +100,37 @@ const textOfDecimal = ({ isNegative, digits, point }: Decimal): string => {
   return `${sign}${digits.slice(0, point)}.${digits.slice(point)}`
 }
 
-/** Each is made once: a number may have a megabyte of digits, and be compared by each of a thousand routes. */
+/** Cached, because a number may have a megabyte of digits, and each of a thousand routes may compare it. */
 const texts = new WeakMap<Long, string>()
 
-/** The text of a number: equal numbers have the same text, however they were written. `undefined` for other values. */
+/**
+ * Returns the text of a number, or `undefined` for other values. Equal numbers have
+ * the same text, however they were written.
+ */
 export const textOf = (value: unknown): string | undefined => {
   if (typeof value === "number") return String(value)
   if (!isLong(value)) return undefined
   let text = texts.get(value)
   if (text === undefined) {
     const decimal = decimalOf(value.rawJSON)
-    // With an exponent of sixteen digits and more a number is equal to itself alone.
+    // A number with an exponent of sixteen or more digits equals only the same text.
     text = decimal.digits === "" || Number.isSafeInteger(decimal.point) ? textOfDecimal(decimal) : value.rawJSON
     texts.set(value, text)
   }
   return text
 }
 
-/** The double of the same value if there is one; any other value as it is. */
+/** Returns the double of the same value if there is one. Otherwise returns the value unchanged. */
 export const simplest = (value: unknown): unknown => {
   if (!isLong(value)) return value
   const text = textOf(value)
   return String(Number(text)) === text ? Number(text) : value
 }
 
-/** Negative if `one` is less than `other`, positive if it is more, 0 if they are equal. */
+/**
+ * Returns a negative number if `one` is less than `other`, a positive number if it
+ * is greater, and 0 if they are equal.
+ */
 export const compare = (one: number | Long, other: number | Long): number => {
   if (typeof one === "number" && typeof other === "number") return one - other
   const [text = "", others = ""] = [textOf(one), textOf(other)]

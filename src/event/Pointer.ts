@@ -5,7 +5,7 @@ import { JsonPointer, Predicate } from "effect"
 
 export type Pointer = ReadonlyArray<string>
 
-/** Parses `/data/object/id`; `undefined` when the text is no pointer. */
+/** Parses a pointer such as `/data/object/id`. Returns `undefined` if the text is not a pointer. */
 export const parse = (text: string): Pointer | undefined => {
   if (text === "") return []
   if (!text.startsWith("/")) return undefined
@@ -14,7 +14,7 @@ export const parse = (text: string): Pointer | undefined => {
   return tokens.map(JsonPointer.unescapeToken)
 }
 
-/** The value a pointer leads to; `undefined` when there is none. Own properties only. */
+/** Returns the value at a pointer, or `undefined` if there is none. Only own properties count. */
 export const get = (pointer: Pointer, root: unknown): unknown => {
   let value = root
   for (const token of pointer) {

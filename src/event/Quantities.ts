@@ -1,8 +1,10 @@
 /**
- * Units of numbers, named by their types: `EpochMillis` needs no comment.
+ * Types that name the unit of a number, so that an `EpochMillis` field needs no
+ * comment.
  *
- * The types are aliases, so the compiler does not tell them apart. A duration of
- * the config is a `Duration`; these are for what is stored, sent and compared.
+ * The types are aliases, so the compiler does not distinguish them. Durations in the
+ * config use `Duration`; these types are for numbers that are stored, sent or
+ * compared.
  */
 import { Schema } from "effect"
 

@@ -1,10 +1,10 @@
-/** A receiver's own words within a message, which can be taken out again. */
+/** Quotes a receiver's response within a message, so that it can be removed again. */
 
-/** The receiver's own words in a message; nothing if there are none. */
+/** Formats a receiver's words as a quotation in a message. Returns an empty string if there are none. */
 export const quoting = (words: string): string => (words === "" ? "" : `; it says "${words.replaceAll('"', "'")}"`)
 
-/** A message without them. */
+/** Returns a message without such quotations. */
 export const unquoted = (message: string): string => message.replaceAll(/; it says "[^"]*"/g, "")
 
-/** This text stands where a value was masked. */
+/** Replaces a masked value. */
 export const mask = "***"

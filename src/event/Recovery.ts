@@ -1,6 +1,7 @@
 /**
- * Event types that end a failure: the sender's (webhook interface, section 6) and
- * the relay's own. It is the same action on the same object, this time with success.
+ * The event types that end a failure: the sender's (webhook interface, section 6)
+ * and the relay's own. A recovery is the same action on the same object, but
+ * successful.
  */
 import type { Event } from "./Event.ts"
 import type { EventType, RelayEventType } from "./EventType.ts"
@@ -17,11 +18,14 @@ const failures: Partial<Record<Type, Type>> = {
   "relay.sender_resumed": "relay.sender_silent",
 }
 
-/** The failure that an event of this type ends; `undefined` for most types. */
+/** Returns the failure type that an event of this type ends, or `undefined` for most types. */
 export const failureEndedBy = (type: string): Type | undefined =>
   Object.hasOwn(failures, type) ? failures[type as Type] : undefined
 
-/** A recovery under the type of the failure that it ends, so that both have the same key; any other event as it is. */
+/**
+ * Gives a recovery the type of the failure that it ends, so that both have the same
+ * key. Returns other events unchanged.
+ */
 export const asFailure = (event: Event): Event => {
   const type = failureEndedBy(event.type)
   return type === undefined ? event : { ...event, type }

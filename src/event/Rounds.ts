@@ -1,10 +1,10 @@
 /**
- * Work that is repeated as long as the relay runs, such as deleting old events. A
- * failure or a defect of it is logged, and ends that round alone.
+ * Repeats work as long as the relay runs, such as deleting old events. A failure or
+ * a defect is logged and ends only its round.
  */
 import { Cause, Duration, Effect, Semaphore } from "effect"
 
-/** The wait after a round that failed, if the task has no schedule but its own. */
+/** The wait after a failed round of a task that sets its own pace. */
 const failureWait = Duration.seconds(1)
 
 const reported = (work: string, cause: Cause.Cause<unknown>): Effect.Effect<void> => {
@@ -36,17 +36,21 @@ export const rounds = <E, R>(
 export const repeating = <E, R>(work: string, task: Effect.Effect<unknown, E, R>): Effect.Effect<never, never, R> =>
   Effect.forever(round(work, task, Effect.sleep(failureWait)))
 
-// Long work in slices: a config may have thousands of routes, and a relay that reloads it goes on meanwhile.
+// Long work runs in slices: a config may have thousands of routes, and a relay continues its other work while it
+// reloads.
 
-/** Lets what waits run first. */
+/** Lets pending work run first. */
 export const letOthersRun = Effect.callback<void>((resume) => {
   setImmediate(() => resume(Effect.void))
 })
 
-/** A turn of the event loop for each fiber that asks: many that do the same at once still let what waits run between them. */
+/**
+ * Makes an effect that waits for a turn of the event loop. If many fibers run it at
+ * the same time, they run one by one, and other work runs between them.
+ */
 export const turnstile = (): Effect.Effect<void> => Semaphore.makeUnsafe(1).withPermit(letOthersRun)
 
-/** Each of many in turn, so many at a time. */
+/** Processes items in order, and lets other work run after each `size` items. */
 export const inSlices = Effect.fnUntraced(function* <A, B>(
   items: ReadonlyArray<A>,
   size: number,

@@ -1,10 +1,10 @@
 /**
- * Sample events for `trigger`, `test` and `explain`: valid envelopes with a
- * plausible object of the resource.
+ * Makes sample events for `trigger`, `test` and `explain`. They are valid envelopes
+ * with a plausible object of the resource.
  *
  * **Gotcha.** The interface publishes no schema of the objects, so these are
- * invented: use them to try routes and sinks, not to derive a schema. Client
- * objects have their four redacted fields null, as the interface states.
+ * invented. Use them to try routes and sinks, not to derive a schema. In client
+ * objects, the four redacted fields are null, as the interface states.
  */
 import type { Envelope } from "./Envelope.ts"
 import { isRelayEvent, resource } from "./EventType.ts"
@@ -18,15 +18,15 @@ const unique = (): string => {
   return text
 }
 
-/** ISO 8601 UTC with second precision (webhook interface, section 2.1). */
+/** Formats a time as ISO 8601 UTC with second precision (webhook interface, section 2.1). */
 export const timestamp = (millis: EpochMillis): string => `${new Date(millis).toISOString().slice(0, 19)}Z`
 
 const hour = 3_600_000
 
 type Fields = Readonly<Record<string, unknown>>
-/** Formats the time that is this many hours from now. */
+/** Formats the time this many hours from now. */
 type At = (hours: number) => string
-/** `suffix` makes the end of an id. */
+/** Makes an object; `suffix` returns the end of an id. */
 type Make = (at: At, suffix: () => string) => Fields
 
 const changed = (at: At) => ({ created_at: at(-1), updated_at: at(0) })
@@ -80,7 +80,7 @@ const objects: Readonly<Record<string, Make>> = {
   }),
 }
 
-/** The objects of the relay's own events, as `RelayEvents` fills them. */
+/** Sample objects of the relay's own events, with the fields that `RelayEvents` sets. */
 const own: Readonly<Record<string, (at: At) => Fields>> = {
   "relay.dead_letter": () => ({
     sink: "sample",
@@ -122,15 +122,15 @@ const objectOf = (type: string, at: At, suffix: () => string): Fields => {
 
 interface SampleOptions {
   readonly accountId?: string | undefined
-  /** Instead of a random id. */
+  /** Replaces the random id. */
   readonly objectId?: string | undefined
-  /** Instead of the sample's own object. */
+  /** Replaces the sample's own object. */
   readonly object?: Fields | undefined
-  /** Whether ids are always the same, for golden files. */
+  /** Makes ids constant, for golden files. */
   readonly isFixed?: boolean
 }
 
-/** A sample envelope of any event type. */
+/** Makes a sample envelope of any event type. */
 export const sample = (
   type: string,
   now: EpochMillis,

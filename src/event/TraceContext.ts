@@ -1,11 +1,8 @@
-/**
- * W3C Trace Context: read from a delivery, stored with its event, and sent to
- * the sinks.
- */
+/** The W3C Trace Context of a delivery. It is stored with the event and sent to the sinks. */
 export interface TraceContext {
-  /** `00-`, 32 hexadecimal digits of the trace, 16 of its last span, and flags. */
+  /** `00-`, 32 hexadecimal digits of the trace, 16 digits of its last span, and flags. */
   readonly traceparent: string
-  /** Other tracers added it; absent when none did. */
+  /** Data that other tracers added; absent if there is none. */
   readonly tracestate?: string
 }
 
@@ -19,7 +16,10 @@ export interface Span {
   readonly sampled: boolean
 }
 
-/** The span that a traceparent names; `undefined` when it is none. Versions to come are read as far as this one goes. */
+/**
+ * Returns the span of a traceparent, or `undefined` if it is invalid. In later
+ * versions, only the fields of version 00 are read.
+ */
 export const spanOf = (traceparent: string): Span | undefined => {
   const [, version, traceId, spanId, flags = "", more] = form.exec(traceparent) ?? []
   if (traceId === undefined || spanId === undefined) return undefined
@@ -32,14 +32,14 @@ export const contextOf = ({ traceId, spanId, sampled }: Span, tracestate?: strin
   ...(tracestate !== undefined && { tracestate }),
 })
 
-/** A tracestate that may be passed on. */
+/** Returns the tracestate if it may be passed on. */
 export const stateOf = (tracestate: string | null): string | undefined =>
   tracestate !== null && tracestate.length <= longestState && isState.test(tracestate) ? tracestate : undefined
 
 type Headers = ReadonlyArray<readonly [name: string, value: string]>
 const none: Headers = []
 
-/** The headers by which a receiver joins the event's trace; none where it has none. */
+/** Returns the headers with which a receiver joins the event's trace, or none if the event has no trace. */
 export const traceHeaders = (event: { readonly trace?: TraceContext }): Headers => {
   if (event.trace === undefined) return none
   const { traceparent, tracestate } = event.trace

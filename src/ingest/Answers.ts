@@ -1,25 +1,26 @@
 /**
- * Why a request is refused: what it is answered, and what an operator reads and
- * does about it. An answer tells a stranger nothing of how far it came.
+ * The reasons to refuse a request, with the answer to the sender and the text and
+ * advice for operators. An answer doesn't reveal to strangers how far the request
+ * got.
  */
 import type { SignatureRefusal } from "../event/Signature.ts"
 import * as Problem from "../runtime/Problem.ts"
 import * as RequestGuard from "../runtime/RequestGuard.ts"
 
-/** A reason to refuse a request: what the sender is answered, and what an operator is told. */
+/** A reason to refuse a request: the answer to the sender, and the text for operators. */
 export interface Refusal {
   readonly answer: Problem.Problem
-  /** It says what is wrong, for the log and `relay status`. Holds nothing of the request. */
+  /** The problem, for the log and `relay status`. It contains nothing from the request. */
   readonly what: string
-  /** It says what to do. */
+  /** The action to take. */
   readonly advice: string
 }
 
-/** It tells more than the reason. */
+/** Details that add to the reason. */
 export interface More {
-  /** In words of ours. */
+  /** An explanation in the relay's own words. */
   readonly why?: string
-  /** A detail of the request, such as its path: shown where the relay is looked at, and not in the log. */
+  /** A detail of the request, such as its path. `relay status` and `relay tap` show it, but it is not logged. */
   readonly sent?: string
 }
 
@@ -33,9 +34,9 @@ const answers = {
     headers: { ...retryAfter(5), ...Problem.closing },
   },
   unknown: { status: 404, title: "No such webhook" },
-  method: { status: 405, title: "Deliveries are sent by POST", headers: { allow: "POST" } },
-  contentType: { status: 415, title: "Deliveries are application/json" },
-  encoding: { status: 415, title: "Deliveries are sent without a content encoding" },
+  method: { status: 405, title: "Deliveries must use POST", headers: { allow: "POST" } },
+  contentType: { status: 415, title: "Content-Type must be application/json" },
+  encoding: { status: 415, title: "A content encoding is not supported" },
   tooLarge: { status: 413, title: "The body is larger than this webhook takes" },
   tooMany: {
     status: 503,
@@ -44,11 +45,11 @@ const answers = {
     headers: { ...retryAfter(1), ...Problem.closing },
   },
   tooSlow: { status: 408, title: "The body took too long", headers: Problem.closing },
-  brokenOff: Problem.badRequest("the body broke off"),
+  brokenOff: Problem.badRequest("the body ended early"),
   unreadable: Problem.badRequest("this is not HTTP/1"),
   signature: { status: 401, title: "The signature is missing or does not match" },
   unknownType: { status: 422, title: "This webhook does not take this event type" },
-  undecodable: { status: 422, title: "The body is no delivery envelope" },
+  undecodable: { status: 422, title: "The body is not a delivery envelope" },
   full: { status: 503, title: "The journal is full", detail: "try again", headers: retryAfter(30) },
   quarantineFull: { status: 503, title: "The quarantine is full", detail: "try again", headers: retryAfter(30) },
   unavailable: { status: 503, title: "The journal is not available", detail: "try again", headers: retryAfter(5) },
@@ -56,17 +57,17 @@ const answers = {
 
 const later = "none needed if it passes: a sender that repeats its deliveries brings them later"
 
-/** By reason, in the order in which a request is checked. */
+/** The refusals by reason, in the order in which a request is checked. */
 export const refusals = {
   badHost: {
     answer: RequestGuard.problems.badHost,
     what: "the Host header is missing, doubled or malformed",
-    advice: "have the proxy in front send one well-formed Host header",
+    advice: "make the proxy in front send one well-formed Host header",
   },
   badLength: {
     answer: RequestGuard.problems.badLength,
     what: "the Content-Length header is doubled or malformed",
-    advice: "have the proxy in front send one well-formed Content-Length header",
+    advice: "make the proxy in front send one well-formed Content-Length header",
   },
   unreadable: {
     answer: answers.unreadable,
@@ -77,7 +78,7 @@ export const refusals = {
   trailer: {
     answer: RequestGuard.problems.trailer,
     what: "a body in chunks announces a trailer, which Bun can't read",
-    advice: "have the client or the proxy in front send no trailers, or a Content-Length",
+    advice: "make the client or the proxy in front send no trailers, or a Content-Length",
   },
   draining: { answer: answers.draining, what: "the relay is stopping", advice: later },
   unknownPath: {
@@ -98,12 +99,12 @@ export const refusals = {
   contentType: {
     answer: answers.contentType,
     what: "the content type is not JSON",
-    advice: "have what sends it say application/json; the sender does",
+    advice: "make the client send application/json, as the sender does",
   },
   contentEncoding: {
     answer: answers.encoding,
     what: "the body has a content encoding",
-    advice: "have the proxy in front pass bodies on as they are",
+    advice: "make the proxy in front pass bodies on as they are",
   },
   tooLarge: {
     answer: answers.tooLarge,
@@ -122,36 +123,36 @@ export const refusals = {
   },
   brokenOff: {
     answer: answers.brokenOff,
-    what: "the body broke off",
+    what: "the body ended early",
     advice: "look at the network and at the time-outs of the proxy in front",
   },
   signatureMissing: {
     answer: answers.signature,
     what: "the signature is missing",
     advice:
-      "none needed for a scanner; if the sender sent it, compare `headers.signature` with the name of its header, and have the proxy in front pass that on",
+      "none needed for a scanner; if the sender sent it, compare `headers.signature` with the name of its header, and make the proxy in front pass that on",
   },
   signatureDoubled: {
     answer: answers.signature,
-    what: "the same signature came twice",
-    advice: "have the proxy in front pass the header on once",
+    what: "the same signature arrived twice",
+    advice: "make the proxy in front pass the header on once",
   },
   signatureSeveral: {
     answer: answers.signature,
     what: "there are several signatures, and they differ",
     advice:
-      "a delivery has one signature, by one secret: have what sends it put one in the header, and no proxy in front add its own; to change secrets, give the webhook both in `secrets`",
+      "a delivery has one signature, by one secret: make the client put one in the header, and let no proxy in front add its own; to change secrets, give the webhook both in `secrets`",
   },
   signatureMalformed: {
     answer: answers.signature,
     what: "the signature is malformed",
     advice:
-      "compare `headers.signature` with the name of the sender's header: what it holds is not sha256= and 64 uppercase hexadecimal digits",
+      "compare `headers.signature` with the name of the sender's header: its value is not sha256= and 64 uppercase hexadecimal digits",
   },
   signatureLowercase: {
     answer: answers.signature,
     what: "the signature is in lowercase hexadecimal digits",
-    advice: "write them in uppercase, as the sender does: what sends this, or a proxy in front, does not",
+    advice: "use uppercase digits, as the sender does: the client, or a proxy in front, sends lowercase ones",
   },
   signatureMismatch: {
     answer: answers.signature,
@@ -161,8 +162,8 @@ export const refusals = {
   },
   signatureExpired: {
     answer: answers.signature,
-    what: "the signature is of a secret that has expired",
-    advice: "have the sender sign with the newer secret, or give the old one a later `expires`",
+    what: "the signature uses a secret that has expired",
+    advice: "make the sender sign with the newer secret, or give the old one a later `expires`",
   },
   unknownType: {
     answer: answers.unknownType,
@@ -171,19 +172,19 @@ export const refusals = {
   },
   undecodable: {
     answer: answers.undecodable,
-    what: "the body is no delivery envelope, and `undecodable` is reject",
-    advice: "set the webhook's `undecodable` to quarantine to keep such bodies and look at them",
+    what: "the body is not a delivery envelope, and `undecodable` is reject",
+    advice: "set the webhook's `undecodable` to quarantine to keep such bodies and check them",
   },
   journalFull: {
     answer: answers.full,
     what: "the journal is full",
-    advice: "free disk space, raise journal.maxSize, or have the sinks take their backlog",
+    advice: "free disk space, raise journal.maxSize, or make the sinks accept their backlog",
   },
   quarantineFull: {
     answer: answers.quarantineFull,
-    what: "it can't be routed, and the quarantine has no room for more of this webhook",
+    what: "it can't be routed, and the quarantine has no space for more of this webhook",
     advice:
-      "relay dlq list --sink _quarantine shows what fills it: replay or drop that, raise `quarantine.maxSize` and `maxShare`, or have what sends these stop",
+      "relay dlq list --sink _quarantine shows what fills it: replay or drop that, raise `quarantine.maxSize` and `maxShare`, or stop the client that sends these",
   },
   journalUnavailable: {
     answer: answers.unavailable,
@@ -197,13 +198,13 @@ export const refusals = {
   },
 } satisfies Record<string, Refusal>
 
-/** The reasons, as `relay status`, the metrics and the log name them. */
+/** A reason's name in `relay status`, the metrics and the log. */
 export type RefusalReason = keyof typeof refusals
 
 /** All reasons, in the order in which a request is checked. */
 export const reasons = Object.keys(refusals) as ReadonlyArray<RefusalReason>
 
-/** The reason by what is wrong with the signature (interface, section 3). */
+/** The reason for each problem with a signature (interface, section 3). */
 export const signatureRefusals: Readonly<Record<SignatureRefusal, RefusalReason>> = {
   missing: "signatureMissing",
   doubled: "signatureDoubled",

@@ -1,43 +1,42 @@
 /**
- * Reads request bodies with limits: bytes of each, bytes of all together, and
- * time. Deno has none of these limits; Bun has the first and an idle timeout.
+ * Reads request bodies with limits on the bytes of each body, the bytes of all
+ * bodies, and time. Deno has none of these limits; Bun has the first and an idle
+ * timeout.
  *
  * **Guarantee.** A sender can't reserve memory by declaring a length: only the
- * memory of bytes that have arrived counts. A slow sender can't keep others out
- * either. When the limit is reached, the oldest body that is still arriving is
- * cut off, as often as it takes. Bodies from verified senders go last. A new body
- * is refused only if everything waits for the disk. The memory of a body that is
- * cut off is free at once, except for the part that the runtime keeps, which is
- * collected after a number of bodies.
+ * memory of bytes that have arrived counts. A slow sender can't block others either.
+ * When the limit is reached, the oldest bodies that are still arriving are cut off
+ * until there is space, bodies from verified senders last. A new body is refused
+ * only if all other bodies wait for the disk. The memory of a cut-off body is freed
+ * immediately, except for the part that the runtime keeps, which is collected after
+ * a number of bodies.
  *
- * A small body of declared length, as nearly all are, is read in one call. How
- * much of it has arrived can't be seen, so those that are being read count in
- * full, against a limit of their own. Any other body is counted while it
- * arrives.
+ * Nearly all bodies are small and of declared length. Such a body is read in one
+ * call. It is unknown how much of it has arrived, so it counts in full, against a
+ * separate limit. Any other body is counted as it arrives.
  */
 import { Clock, Duration, Effect, type Scope } from "effect"
 import * as Monotonic from "../event/Monotonic.ts"
 import { rounds } from "../event/Rounds.ts"
 import { free } from "../runtime/RequestGuard.ts"
 
-// Memory for bodies that are arriving: blocks of one size, which are used again.
-// Buffers of each body's own would leave gaps of many sizes, and wait for the
-// collector.
+// Memory for arriving bodies, in reusable blocks of one size. A separate buffer for each body would fragment the memory
+// and wait for the garbage collector.
 
 /** Bytes of a block. */
 const blockSize = 16 * 1024
 
 type Bytes = Uint8Array<ArrayBuffer>
 
-/** Bytes of the blocks that hold `size` bytes. */
+/** Returns the bytes of the blocks needed for `size` bytes. */
 export const bytesFor = (size: number): number => Math.ceil(size / blockSize) * blockSize
 
 interface Blocks {
   /** Writes `chunk` after the first `size` bytes of `blocks`. */
   readonly append: (blocks: Array<Bytes>, size: number, chunk: Uint8Array) => void
-  /** Copies `size` bytes out of `blocks`, and takes the blocks back. */
+  /** Copies `size` bytes out of `blocks` and takes the blocks back for reuse. */
   readonly join: (blocks: ReadonlyArray<Bytes>, size: number) => Bytes
-  /** Takes blocks back. */
+  /** Takes blocks back for reuse. */
   readonly give: (blocks: ReadonlyArray<Bytes>) => void
   /** Frees half of the blocks that are not in use. */
   readonly trim: () => void
@@ -75,14 +74,14 @@ export const makeBlocks = (): Blocks => {
   }
 }
 
-/** Why there is no body. */
+/** Why a body could not be read. */
 export type Unread = "tooLarge" | "tooMany" | "tooSlow" | "brokenOff"
 
-/** Reads bodies, within the limits that all of them share. */
+/** Reads bodies within limits that they share. */
 interface Bodies {
   /**
-   * The raw bytes, or why there are none. `declared` is the Content-Length.
-   * The bytes count as in flight until `release`. A body of a verified sender is cut off after all others.
+   * Returns the raw bytes, or the reason why there are none. `declared` is the Content-Length. The bytes count as in
+   * flight until `release`. Bodies of verified senders are cut off after all others.
    */
   readonly read: (
     request: Request,
@@ -91,42 +90,42 @@ interface Bodies {
     isVerified: boolean,
   ) => Unread | Promise<Uint8Array | Unread>
   readonly release: (bytes: number) => void
-  /** Frees the memory of a body that was read and is not kept. The body is empty from then on. */
+  /** Frees the memory of a body that is not kept. The body is empty afterwards. */
   readonly free: (body: Uint8Array) => void
 }
 
 interface BodiesOptions {
-  /** This counts the bytes in flight. */
+  /** Counts the bytes in flight. */
   readonly gauge: { bytesInFlight: number }
-  /** Bytes of all bodies together. */
+  /** Maximum bytes of all bodies together. */
   readonly maxInFlight: number
-  /** How long a body may take. */
+  /** Time limit for a body. */
   readonly deadline: Duration.Duration
-  /** How long its first byte may take; not for a small body. */
+  /** Time limit for a body's first byte, except for small bodies. */
   readonly firstByte: Duration.Duration
   /** Collects garbage. */
   readonly collect: () => void
 }
 
-/** Memory of all bodies that are arriving, small ones excluded. One body alone may take more. */
+/** Maximum memory of all arriving bodies, except small ones. A single body may exceed it. */
 export const maxArriving = 32 * 1024 * 1024
-/** Declared bytes of all small bodies that are arriving. */
+/** Maximum declared bytes of all arriving small bodies. */
 export const maxSmall = 16 * 1024 * 1024
-/** Bytes up to which a body of declared length is read in one call. */
+/** Maximum declared length of a body that is read in one call. */
 const small = 16 * 1024
 
-/** Whether a body is read in one call, by its declared length. */
+/** Reports whether a body of this declared length is read in one call. */
 export const isSmall = (declared: number | undefined): declared is number => declared !== undefined && declared <= small
 
 /** How often deadlines are checked. */
 const sweepEvery = Duration.seconds(1)
 
-/** Bytes that Bun keeps of a body that was cut off until garbage is collected. Its collector doesn't count them. */
+/** Bytes that Bun keeps for each cut-off body until garbage is collected. Its collector doesn't count them. */
 const keptOfCutOff = 384 * 1024
-/** Bytes that bodies may leave until garbage is collected. */
+/** Bytes that bodies may leave before garbage is collected. */
 const maxGarbage = 24 * 1024 * 1024
 
-/** Asks for a collection before a body is read, if those before it have left too much. */
+/** Starts a collection before a body is read, if earlier bodies have left too much garbage. */
 const collector = (collect: () => void) => {
   let garbage = 0
   return {
@@ -143,9 +142,9 @@ const collector = (collect: () => void) => {
 
 /** A body that is being read. */
 interface Reading {
-  /** When all of it, or its first byte, must have arrived: monotonic milliseconds. */
+  /** Deadline for the first byte, and later for the whole body, in monotonic milliseconds. */
   due: number
-  /** Bytes of memory that count for it. */
+  /** Bytes of memory that it counts for. */
   held: number
   /** Whether it is cut off after all others. */
   readonly isVerified: boolean
@@ -153,19 +152,23 @@ interface Reading {
 }
 
 /**
- * Bodies that are being read, the oldest first. Not a set: what JavaScriptCore's sets and maps held at their last
- * rehash stays until a full collection, and with each reading its request and body would.
+ * Bodies that are being read, oldest first. An array, because JavaScriptCore's sets
+ * and maps keep entries from their last rehash alive until a full collection, and
+ * each entry would keep its request and body alive.
  */
 type Readings = Array<Reading>
 
-/** False where it was removed before. The newest end first, so it is looked for from the end. */
+/** Returns false if it was already removed. Searches from the end, because the newest readings usually finish first. */
 const remove = (readings: Readings, reading: Reading): boolean => {
   const index = readings.lastIndexOf(reading)
   if (index >= 0) readings.splice(index, 1)
   return index >= 0
 }
 
-/** Cancels the oldest until no more than `max` bytes are taken, or one body alone takes more. Verified senders go last. */
+/**
+ * Cancels the oldest bodies, those of verified senders last, until at most `max`
+ * bytes are taken or only one body remains.
+ */
 const makeRoom = (readings: Readings, max: number, taken: () => number): void => {
   const holding = readings.filter(({ held }) => held > 0)
   for (const reading of holding.toSorted((a, b) => Number(a.isVerified) - Number(b.isVerified))) {
@@ -174,7 +177,7 @@ const makeRoom = (readings: Readings, max: number, taken: () => number): void =>
   }
 }
 
-/** Makes a reader whose deadlines are checked until the scope closes. */
+/** Makes a reader. Its deadlines are checked until the scope closes. */
 export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect.fn.Return<Bodies, never, Scope.Scope> {
   const { gauge, maxInFlight } = options
   const clock = yield* Clock.Clock
@@ -183,7 +186,7 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
   const counted: Readings = []
   const pool = makeBlocks()
   const { leave, collectIfFull } = collector(options.collect)
-  /** Bytes of memory that counted bodies take while they arrive. */
+  /** Bytes of memory of counted bodies that are arriving. */
   let arriving = 0
   /** Declared bytes of small bodies that are being read. */
   let declaredBytes = 0
@@ -221,7 +224,7 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
       smalls.push(reading)
       declaredBytes += declared
       if (declaredBytes > maxSmall) makeRoom(smalls, maxSmall, () => declaredBytes)
-      // Not bytes(): under Bun it costs 2 µs more than the buffer it wraps.
+      // Not `bytes()`, which under Bun takes 2 µs longer than the buffer it wraps.
       request.arrayBuffer().then(finish, () => finish("brokenOff"))
     })
 
@@ -232,7 +235,7 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
     let unread: Unread | undefined
     let blocks: Array<Uint8Array<ArrayBuffer>> = []
     let size = 0
-    /** From now on it counts with these bytes. */
+    /** Counts this body with this many bytes from now on. */
     const count = (bytes: number) => {
       gauge.bytesInFlight += bytes - reading.held
       arriving += bytes - reading.held

@@ -1,7 +1,7 @@
 /**
- * The counters of ingest: plain numbers, because updating a metric costs more
- * than counting. They only grow, survive a reload, and are published when they
- * are scraped. No label is an event's id.
+ * The counters of ingest. They are plain numbers, because updating a metric costs
+ * more. They only grow, survive a reload, and are published when metrics are
+ * scraped. Event ids are never labels.
  */
 import type { SignatureRefusal } from "../event/Signature.ts"
 
@@ -10,11 +10,17 @@ export interface WebhookCounters {
   /** Answers by status. */
   readonly answers: Map<number, number>
   readonly signatureFailures: Map<SignatureRefusal, number>
-  /** Accepted deliveries by event type, duplicates included: the journal counts those. Types beyond a thousand count as `other`. */
+  /**
+   * Accepted deliveries by event type, including duplicates, which the journal counts. Types beyond a thousand count as
+   * `other`.
+   */
   readonly events: Map<string, number>
-  /** Epoch milliseconds at which each secret, by name, last verified a delivery; `SenderSilence.ts` reads those from before the start. */
+  /**
+   * By the secret's name: epoch milliseconds at which it last verified a delivery. `SenderSilence.ts` adds those from
+   * before the start.
+   */
   readonly secretsLastUsed: Map<string, number>
-  /** Client objects' fields, by name, that should have been null and were not. */
+  /** By the field's name: client objects in which it should have been null and was not. */
   readonly unredacted: Map<string, number>
   quarantined: number
 }
@@ -26,11 +32,11 @@ export const commitBuckets = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
 export interface Counters {
   /** By webhook name; `""` counts requests to no webhook. */
   readonly webhooks: Map<string, WebhookCounters>
-  /** Accepted, and matched by no route. */
+  /** Events that were accepted but match no route. */
   unrouted: number
-  /** Epoch milliseconds of the last such event; 0 without one. */
+  /** Epoch milliseconds of the last such event, or 0 if there is none. */
   unroutedAt: number
-  /** Durations of commits: a count for each of `commitBuckets`, one above, and the sum in seconds. */
+  /** Durations of commits: a count for each of `commitBuckets`, a count above them, and the sum in seconds. */
   readonly commits: { readonly counts: Array<number>; sum: number }
   /** Bytes of bodies that are being read or committed. */
   bytesInFlight: number
@@ -49,7 +55,7 @@ export const make = (): Counters => ({
   bytesInFlight: 0,
 })
 
-/** The counts of a webhook, by its name in the config; made at the first call. */
+/** Returns the counts of a webhook by its name in the config, and creates them at the first call. */
 export const ofWebhook = (counters: Counters, name: string): WebhookCounters => {
   let found = counters.webhooks.get(name)
   if (found === undefined) {
@@ -66,7 +72,7 @@ export const ofWebhook = (counters: Counters, name: string): WebhookCounters => 
   return found
 }
 
-/** The time of a webhook's last accepted delivery, in epoch milliseconds, or 0 without a recent one. */
+/** Returns the time of a webhook's last accepted delivery in epoch milliseconds, or 0 if there is no recent one. */
 export const lastDelivery = ({ webhooks }: Counters, name: string): number =>
   Math.max(0, ...(webhooks.get(name)?.secretsLastUsed.values() ?? []))
 
@@ -75,7 +81,7 @@ export const add = <Key>(counts: Map<Key, number>, key: Key): void => {
   counts.set(key, (counts.get(key) ?? 0) + 1)
 }
 
-/** A sender may invent any number of types, which must not become as many labels. */
+/** Counts an event type. The number of labels is limited, because a sender may invent any number of types. */
 export const addType = (events: Map<string, number>, type: string): void =>
   add(events, events.size < maxTypes || events.has(type) ? type : otherTypes)
 

@@ -1,6 +1,6 @@
 /**
- * Decides what becomes of an authentic body, by the config: it is routed, quarantined
- * with the reason, or refused. Pure: the caller counts, logs and answers.
+ * Decides by the config whether an authentic body is routed, quarantined with the
+ * reason, or refused. Pure: the caller counts, logs and answers.
  */
 import { Result } from "effect"
 import type { Webhook } from "../config/Config.ts"
@@ -16,10 +16,10 @@ export type Received = Omit<Event, "id" | "type" | "accountId" | "problem" | "al
 
 export type Decision =
   | {
-      /** With a `problem` it is quarantined. */
+      /** If it has a `problem`, it is quarantined. */
       readonly event: Event
       readonly sinks: ReadonlyArray<string>
-      /** Client fields, by name, that the sender should have redacted. */
+      /** The names of client fields that the sender should have redacted. */
       readonly unredacted: ReadonlyArray<string>
       readonly refusal?: undefined
     }
@@ -46,7 +46,7 @@ export const decide = (received: Received, webhook: Webhook, { router }: Routing
   const event = { ...received, id: envelope.id, type, accountId: envelope.account_id }
   if (!isKnown(type)) {
     if (webhook.unknownTypes === "reject") return { refusal: "unknownType", more: { sent: type } }
-    // Only the relay itself makes these: from outside they would pass for its own.
+    // Only the relay makes these types. From outside, they would look like the relay's own events.
     if (isRelayEvent(type)) return quarantinedFor("event types that begin with relay. are the relay's own", event)
     if (webhook.unknownTypes === "quarantine") return quarantinedFor("the event type is not in the catalogue", event)
   }
@@ -55,15 +55,14 @@ export const decide = (received: Received, webhook: Webhook, { router }: Routing
   return { event, sinks: routed.success, unredacted: Envelope.unredactedFields(envelope) }
 }
 
-/** The decision on a quarantined event: where it goes, or why it `stays`, in words. */
+/** The decision on a quarantined event: its sinks, or the reason why it `stays`, in words. */
 export type Rerouted =
   | { readonly event: Event; readonly sinks: ReadonlyArray<string>; readonly stays?: undefined }
   | { readonly stays: string }
 
 /**
- * Decides again on a quarantined event: the event with its sinks, or why it
- * stays. Its signature is not verified again, because the secret may have
- * expired since.
+ * Decides again on a quarantined event. Its signature is not verified again, because
+ * the secret may have expired since.
  */
 export const reroute = (kept: Event, table: RoutingTable<Webhook>): Rerouted => {
   const receivers = [...table.endpoints.values()].flatMap(({ receivers }) => receivers)
@@ -74,5 +73,5 @@ export const reroute = (kept: Event, table: RoutingTable<Webhook>): Rerouted => 
   if (decision.refusal !== undefined) return { stays: decision.more.why ?? refusals[decision.refusal].what }
   const { event, sinks } = decision
   if (event.problem !== undefined) return { stays: event.problem }
-  return sinks.length === 0 ? { stays: "no route takes it" } : { event, sinks }
+  return sinks.length === 0 ? { stays: "no route matches it" } : { event, sinks }
 }

@@ -1,14 +1,14 @@
 /**
- * Ingest: a request in, an answer out. `receive` is the list of refusals from
- * top to bottom, the cheapest first, and nothing of a body is believed before
- * its signature is verified.
+ * Ingest turns a request into an answer. `receive` lists all refusals from top to
+ * bottom, cheapest first. Nothing in a body is trusted before its signature is
+ * verified.
  *
- * **Guarantee.** A 2xx means that the journal has the event on disk, or had it
- * already. What is signed is never refused for what it says, unless the config
- * asks for that.
+ * **Guarantee.** A 2xx means that the journal has the event on disk, or already had
+ * it. A signed delivery is never refused for its content, unless the config requires
+ * this.
  *
- * **Gotcha.** A 503 after a commit's deadline does not mean that the event was
- * not kept: the sender's retry is then a duplicate, and answered 2xx.
+ * **Gotcha.** After a 503 for a commit's deadline, the event may still have been
+ * stored. The sender's retry is then a duplicate and gets a 2xx.
  */
 import { Cause, Clock, Context, Duration, Effect, Exit, Layer, Result } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
@@ -28,38 +28,37 @@ import * as Counters from "./Counters.ts"
 import * as Decide from "./Decide.ts"
 import * as RecentRefusals from "./RecentRefusals.ts"
 
-// The address of a request's sender, for the log, `relay status`, and which bodies are cut off last. It is not authenticated.
+// Finds the address of a request's sender. The log and `relay status` show it, and it decides which bodies are cut off
+// last. It is not authenticated.
 
-/** An IPv4 or IPv6 address, with or without a port. Anything else in the header is a stranger's text. */
+/** An IPv4 or IPv6 address, with or without a port. Other text in the header is not trusted. */
 const address = /^(?:\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?|\[?[\da-f:.]{2,45}\]?(?::\d{1,5})?)$/i
 
 /**
- * The last address in `header`, which the nearest proxy has added, or else the
- * address of the connection. Empty if neither is known.
+ * Returns the last address in `header`, which the nearest proxy has added. Otherwise
+ * returns the connection's address, or an empty string if neither is known.
  */
 export const senderAddress = (request: Request, header: string | undefined): string => {
   const named = header === undefined ? undefined : request.headers.get(header)?.split(",").at(-1)?.trim()
   return named !== undefined && address.test(named) ? named : Runtime.peerOf(request)
 }
 
-// The addresses whose last large delivery was verified. While strangers flood the
-// relay with bodies, a body from such an address is cut off last.
-//
-// It is a preference and no protection: behind a proxy whose header the config
-// doesn't trust, all senders have one address.
+// The addresses whose last large delivery was verified. If the relay is flooded with bodies, bodies from these
+// addresses are cut off last. This is a preference, not a protection: behind a proxy whose header the config doesn't
+// trust, all senders have the same address.
 
-/** The largest number of addresses that are remembered. */
+/** Maximum number of remembered addresses. */
 export const mostVerified = 4096
 
 interface VerifiedSenders {
   readonly has: (address: string) => boolean
-  /** Called for each large delivery. An empty address is unknown. */
+  /** Called for each large delivery. `address` is empty if it is unknown. */
   readonly note: (address: string, isVerified: boolean) => void
 }
 
-/** Remembers none yet. */
+/** Makes an empty list. */
 export const makeVerifiedSenders = (): VerifiedSenders => {
-  /** The one noted longest ago first. */
+  /** In the order in which they were last noted, oldest first. */
   const known = new Set<string>()
   return {
     has: (address) => known.has(address),
@@ -73,8 +72,8 @@ export const makeVerifiedSenders = (): VerifiedSenders => {
   }
 }
 
-// Waits for a commit, with a timeout. Requests of one commit share the journal's
-// promise, and so one fiber waits for all of them.
+// Waits for a commit, with a timeout. Requests of one commit share the journal's promise, so one fiber waits for all of
+// them.
 
 /** Waits at most `timeout` milliseconds from the commit's first event. After that the outcome is unknown. */
 type CommitWait = (commit: Promise<AppendExit>, timeout: number) => Promise<AppendExit>
@@ -87,7 +86,7 @@ const makeCommitWait = Effect.fnUntraced(function* (
 ): Effect.fn.Return<CommitWait> {
   const clock = yield* Clock.Clock
   const run = Effect.runPromiseWith(yield* Effect.context<never>())
-  /** The newest commit by timeout: the webhooks of a config have few different timeouts. */
+  /** The newest commit for each timeout, because the webhooks of a config have few different timeouts. */
   const newest = new Map<number, { readonly commit: Promise<AppendExit>; readonly bounded: Promise<AppendExit> }>()
   const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e9
 
@@ -112,15 +111,15 @@ const makeCommitWait = Effect.fnUntraced(function* (
   }
 })
 
-// Answers requests: each answer is counted, and logged where an operator should know of it.
+// Answers requests. Each answer is counted, and logged if operators should know about it.
 
-/** The reason to refuse an event that the journal did not take. */
+/** Returns the reason to refuse an event that the journal did not accept. */
 const refusalOf = ({ problem }: Event, { reason }: JournalError): RefusalReason => {
   if (reason._tag !== "JournalFull") return "journalUnavailable"
   return problem !== undefined && reason.cause === "backlog" ? "quarantineFull" : "journalFull"
 }
 
-/** Makes what answers requests. Everything in it is synchronous. */
+/** Makes the functions that answer requests. All of them are synchronous. */
 const makeAnswering = Effect.fnUntraced(function* (
   counters: Counters.Counters,
   clock: Clock.Clock,
@@ -129,7 +128,7 @@ const makeAnswering = Effect.fnUntraced(function* (
   const log = Effect.runForkWith(yield* Effect.context<never>())
   const recent = RecentRefusals.make(clock)
 
-  /** Logs a warning. A field that is empty is left out. */
+  /** Logs a warning without its empty fields. */
   const warn = (message: string, fields: Readonly<Record<string, string | number>>): void => {
     const some = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== ""))
     log(Effect.annotateLogs(Effect.logWarning(message), some))
@@ -148,7 +147,7 @@ const makeAnswering = Effect.fnUntraced(function* (
     Counters.add(Counters.ofWebhook(counters, webhook).answers, status)
     const from = addressOf(request)
     recent.add({ webhook, reason, requestId, from, detail: more.why ?? more.sent ?? "" })
-    // The guard has logged its cause.
+    // The guard has already logged the cause.
     if (reason === "bug") return
     const to = webhook === "" ? "a request to no webhook" : `a request to the webhook ${webhook}`
     const why = more.why === undefined ? what : `${what} (${more.why})`
@@ -165,7 +164,7 @@ const makeAnswering = Effect.fnUntraced(function* (
     warn("connections ended without a request that is HTTP/1", { count, reason: "unreadable" })
   }
 
-  /** The response to a request that is refused, which is noted. */
+  /** Returns the response to a refused request, and counts and logs it. */
   const refuse = (request: Request, webhook: string, reason: RefusalReason, more?: More): Response => {
     const requestId = Problem.requestId()
     noteRefused(request, webhook, reason, requestId, more)
@@ -191,7 +190,7 @@ const makeAnswering = Effect.fnUntraced(function* (
     return new Response(null, { status: respond })
   }
 
-  /** The response to an event by how its commit ended. Nothing else answers 2xx. */
+  /** Returns the response to an event, depending on its commit. Only this returns a 2xx. */
   const answer = (
     request: Request,
     webhook: Webhook,
@@ -219,23 +218,23 @@ const makeAnswering = Effect.fnUntraced(function* (
   return { recent, warn, noteRefused, noteUnreadable, refuse, answer, noteUnredacted }
 })
 
-/** Receives deliveries. A request gets its response here and nowhere else, but for what the guard refuses. */
+/** Receives deliveries. Every response is made here, except for requests that the guard refuses. */
 export class Ingest extends Context.Service<
   Ingest,
   {
     readonly handle: Handler
     readonly counters: Counters.Counters
     readonly refusals: RecentRefusals.RecentRefusals
-    /** Notes what was refused before it came here. */
+    /** Notes a request that the guard refused before it arrived here. */
     readonly noteRefused: (refusal: GuardRefusal, requestId: string, request: Request) => void
     /** Notes this many connections that ended because no request could be read. */
     readonly noteUnreadable: (count: number) => void
     /** From now on `draining` is true. Deliveries are still accepted, and each response closes its connection. */
     readonly leave: Effect.Effect<void>
-    /** From now on every request is refused with 503; those under way end as they would have. */
+    /** From now on every new request gets a 503. Requests in progress end normally. */
     readonly drain: Effect.Effect<void>
     readonly draining: Effect.Effect<boolean>
-    /** Decides again on a quarantined event, by the config in force. */
+    /** Decides again on a quarantined event, by the active config. */
     readonly reroute: (event: Event) => Decide.Rerouted
   }
 >()("relay/ingest/Ingest") {
@@ -248,7 +247,7 @@ export class Ingest extends Context.Service<
 const bodyDeadline = Duration.seconds(30)
 const firstByteDeadline = Duration.seconds(10)
 
-/** The path of an absolute URL, by slicing: `new URL` costs a fifth of a request. */
+/** Returns the path of an absolute URL by slicing, because `new URL` takes a fifth of a request's time. */
 const pathOf = (url: string): string => {
   const start = url.indexOf("/", "https://".length)
   const query = url.indexOf("?", start)
@@ -266,17 +265,23 @@ const declaredLength = (headers: Headers): number | undefined => {
   return length === null ? undefined : Number(length)
 }
 
-/** The size of a body that is too large, where it was announced. */
+/** Returns the size of a body that is too large, if the request declared it. */
 const sizeOf = (unread: Bodies.Unread, declared: number | undefined): More =>
   unread === "tooLarge" && declared !== undefined ? { sent: `${declared} bytes` } : {}
 
-/** It goes along to every sink and is not signed: one that is longer than any of the sender's is dropped. */
+/**
+ * Returns the webhook id header. It is sent to every sink but is not signed, so an
+ * id that is longer than any of the sender's is dropped.
+ */
 const webhookIdOf = (headers: Headers, webhook: Webhook): string => {
   const id = headers.get(webhook.headers.webhookId) ?? ""
   return id.length > Envelope.longest ? "" : id
 }
 
-/** The first webhook with a secret that verifies the body; else why none does, an expired secret before all. */
+/**
+ * Returns the first webhook with a secret that verifies the body, or the reason why
+ * none does. An expired secret takes precedence over other reasons.
+ */
 const authenticate = (receivers: ReadonlyArray<Receiver<Webhook>>, headers: Headers, body: Uint8Array, now: number) => {
   let reason: SignatureRefusal = "missing"
   for (const receiver of receivers) {
@@ -293,7 +298,7 @@ const answered = (traced: Delivery | undefined, response: Response, event?: Even
   return response
 }
 
-/** Closes the connection after the response. For the next one a load balancer chooses a relay again. */
+/** Closes the connection after the response, so that a load balancer chooses a relay again for the next one. */
 const closing = async (answer: Promise<Response>): Promise<Response> => {
   const response = await answer
   response.headers.set("connection", "close")
@@ -338,7 +343,7 @@ const make = Effect.gen(function* () {
     if (!isIdentity(headers.get("content-encoding"))) return refuse(request, name, "contentEncoding")
     const maxBody = receivers.length === 1 ? first.webhook.maxBody : endpoint.maxBody
     const declared = declaredLength(headers)
-    // Not of a small one: that costs more than it is worth.
+    // Not determined for small bodies, because that costs more than it gains.
     const sender = Bodies.isSmall(declared) ? "" : senderOf(request)
     const reading = bodies.read(request, declared, maxBody, senders.has(sender))
     const body = typeof reading === "string" ? reading : await reading
@@ -354,7 +359,7 @@ const make = Effect.gen(function* () {
         return refuse(request, name, signatureRefusals[authentic.reason])
       }
       const { webhook } = authentic.receiver
-      // Another webhook of its path may take more.
+      // Another webhook of the same path may accept a larger body.
       if (body.byteLength > webhook.maxBody)
         return refuse(request, webhook.name, "tooLarge", sizeOf("tooLarge", body.byteLength))
       const webhookId = webhookIdOf(headers, webhook)
@@ -372,7 +377,8 @@ const make = Effect.gen(function* () {
         receivedAt,
         body,
       }
-      // The table of now: a reload may have come while the body did. From here to the append nothing is awaited.
+      // Uses the current table, because a reload may have happened while the body arrived. Nothing is awaited from here
+      // to the append.
       const decision = Decide.decide(
         traced === undefined ? received : { ...received, trace: traced.context },
         webhook,

@@ -1,11 +1,11 @@
 /**
- * The refusals of the last hour, by webhook and reason, and the latest one by
- * one: what `relay status` and `relay tap` show.
+ * Counts the refusals of the last hour by webhook and reason, and keeps the latest
+ * refusals. `relay status` and `relay tap` show them.
  *
- * **Guarantee.** It costs only what is refused, and its memory has a bound: a
- * count for each minute, and so many details of a reason. Of more, those that
- * came least and longest ago are dropped, so the path that a sender repeats
- * outlasts a scanner's thousands.
+ * **Guarantee.** It costs nothing for accepted requests, and its memory is limited:
+ * one count for each minute, and `maxDetails` details for each reason. Beyond that,
+ * the least frequent and then the oldest details are dropped. So a path that a
+ * sender repeats is kept although a scanner tries thousands of others.
  */
 import { type Clock, Effect, Latch } from "effect"
 import type { RefusalReason } from "./Answers.ts"
@@ -14,17 +14,17 @@ import type { RefusalReason } from "./Answers.ts"
 export interface Refused {
   /** Epoch milliseconds. */
   readonly at: number
-  /** Its name; empty for a request to no webhook. */
+  /** The webhook's name; empty for a request to no webhook. */
   readonly webhook: string
   readonly reason: RefusalReason
   readonly requestId: string
   /** The sender's address; empty if it isn't known. */
   readonly from: string
-  /** A detail of the request that tells more than the reason, such as its path; empty where nothing does. */
+  /** A detail of the request that adds to the reason, such as its path; empty if there is none. */
   readonly detail: string
 }
 
-/** How often something was refused within the last hour, and when the last time. */
+/** The number of refusals within the last hour, and the time of the last one. */
 export interface Count {
   readonly count: number
   /** Epoch milliseconds. */
@@ -33,25 +33,25 @@ export interface Count {
 
 /** The refusals of a webhook for one reason. */
 export interface Counted extends Count, Pick<Refused, "webhook" | "reason"> {
-  /** In the answer to the last of them. */
+  /** The request id in the answer to the last of them. */
   readonly lastRequestId: string
-  /** The address that the last of them came from; empty if it isn't known. */
+  /** The address of the last sender; empty if it isn't known. */
   readonly lastFrom: string
-  /** The most frequent first. */
+  /** Most frequent first. */
   readonly details: ReadonlyArray<Count & { readonly detail: string }>
 }
 
 const minutes = 60
 const minute = 60_000_000_000n
-/** Details of a reason that are counted, and those of them that are shown. */
+/** Maximum details counted for each reason, and maximum details shown. */
 const maxDetails = 32
 const shownDetails = 10
-/** Code units of a detail. */
+/** Maximum length of a detail, in UTF-16 code units. */
 const maxDetail = 200
-/** Refusals that are kept one by one. */
+/** Number of latest refusals that are kept individually. */
 const maxLatest = 256
 
-/** Counts over the last sixty minutes, the current one included. */
+/** A count of the last sixty minutes, including the current one. */
 class HourCount {
   readonly #counts = new Uint32Array(minutes)
   #newest: number
@@ -62,7 +62,7 @@ class HourCount {
     this.#newest = now
   }
 
-  /** Forgets what is older than an hour; `now` is a minute of the monotonic clock. */
+  /** Forgets counts older than an hour. `now` is a minute of the monotonic clock. */
   advance(now: number): this {
     for (let at = Math.max(this.#newest, now - minutes) + 1; at <= now; at++) {
       this.total -= this.#counts[at % minutes] ?? 0
@@ -133,7 +133,7 @@ class Reason {
   }
 }
 
-/** Cut to its bound, and only of characters that can't steer what shows it. */
+/** Returns the detail, shortened to its maximum length and without characters that could control a terminal. */
 const bounded = (detail: string): string => {
   const start = detail.slice(0, maxDetail).replaceAll(/[^ -~]/g, "\ufffd")
   return detail.length <= maxDetail ? start : `${start}…`
@@ -142,17 +142,17 @@ const bounded = (detail: string): string => {
 /** The refusals of the last hour. */
 export interface RecentRefusals {
   readonly add: (refused: Omit<Refused, "at">) => void
-  /** Lists those of the last hour, the most frequent first. */
+  /** Lists the refusals of the last hour, most frequent first. */
   readonly counted: () => ReadonlyArray<Counted>
-  /** How many there were since the start. */
+  /** The number of refusals since the start. */
   readonly total: () => number
-  /** Lists those after the first `seen`, as far as they are kept. */
+  /** Lists the refusals after the first `seen` that are still kept. */
   readonly since: (seen: number) => ReadonlyArray<Refused>
-  /** Waits until there are more than `seen`. */
+  /** Waits until there are more than `seen` refusals. */
   readonly awaitBeyond: (seen: number) => Effect.Effect<void>
 }
 
-/** Makes an empty list, by the times of this clock. */
+/** Makes an empty list that uses this clock. */
 export const make = (clock: Clock.Clock): RecentRefusals => {
   const reasons = new Map<string, Reason>()
   const latest: Array<Refused> = []

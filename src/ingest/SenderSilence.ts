@@ -1,10 +1,10 @@
 /**
- * Notices a sender that sends nothing for longer than `silentAfter`: in the log,
- * as the own event `relay.sender_silent`, and for the status and the metrics.
- * `relay.sender_resumed` follows its next delivery, also after a restart.
+ * Detects a sender that sends nothing for longer than `silentAfter`. Reports it in
+ * the log, by the own event `relay.sender_silent`, in the status and in the metrics.
+ * `relay.sender_resumed` follows the sender's next delivery, also after a restart.
  *
- * **Guarantee.** A relay of a fleet asks the journal before it calls a sender
- * silent: the deliveries may go to another relay.
+ * **Guarantee.** In a fleet, a relay checks the journal before it reports a silent
+ * sender, because the deliveries may go to another relay.
  */
 import { Clock, Context, Effect, Latch, Layer, Schedule } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
@@ -19,13 +19,14 @@ import type { JournalError } from "../journal/Journal.ts"
 import * as Counters from "./Counters.ts"
 import { Ingest } from "./Ingest.ts"
 
-// The times of each webhook's last deliveries, by secret. The journal has those
-// from before the start, and those that other relays accepted.
-//
-// **Gotcha.** The journal keeps no duplicates, so after a restart only the first
-// delivery of an event counts.
+// The times of each webhook's last deliveries, by secret. Deliveries from before the start, and those that other relays
+// accepted, are read from the journal.
+// **Gotcha.** The journal keeps no duplicates, so after a restart only the first delivery of an event counts.
 
-/** The journal is searched for this long at most: without a limit, a secret that never signed would have all of it read. */
+/**
+ * Time limit of a journal search. Without it, the search for a secret that never
+ * signed would read the whole journal.
+ */
 const searchTime: Millis = 3_000
 /** Events read at a time. */
 const pageSize = 50
@@ -50,7 +51,7 @@ export class LastDeliveries extends Context.Service<
       const clock = yield* Clock.Clock
       const now = () => Monotonic.millis(clock)
 
-      /** Searches the newest first, until the secrets of those found are enough. */
+      /** Searches the newest deliveries first, until `isEnough` accepts the secrets that were found. */
       const search = Effect.fnUntraced(function* (
         webhook: string,
         since: EpochMillis,
@@ -72,7 +73,7 @@ export class LastDeliveries extends Context.Service<
         } while (!isEnough(found) && now() < deadline)
       })
 
-      // A database may answer later.
+      // Retried, because a database may become available later.
       const atStart = Effect.suspend(() =>
         Effect.forEach(active.current.config.webhooks, ({ name, secrets }) =>
           search(name, 0, (found) => secrets.every((secret) => found.has(secret.name))),
@@ -93,7 +94,10 @@ export class LastDeliveries extends Context.Service<
 export class SenderSilence extends Context.Service<
   SenderSilence,
   {
-    /** The last delivery of a silent sender, or the start; `undefined` if the webhook's sender isn't silent. */
+    /**
+     * The time of a silent sender's last delivery, or of the start if there was none; `undefined` if the sender isn't
+     * silent.
+     */
     readonly since: (webhook: string) => EpochMillis | undefined
   }
 >()("relay/ingest/SenderSilence") {
@@ -110,7 +114,7 @@ const make = Effect.gen(function* () {
   const deliveries = yield* LastDeliveries
   const own = yield* RelayEvents
   const silent = new Map<string, EpochMillis>()
-  /** When the relay began to watch a webhook, if no delivery to it is known. */
+  /** When the relay started to watch each webhook, if it has no known delivery. */
   const watched = new Map<string, EpochMillis>()
 
   const since = (webhook: string): EpochMillis | undefined => {
@@ -121,9 +125,9 @@ const make = Effect.gen(function* () {
   const lastOf = ({ name }: Webhook, now: EpochMillis): EpochMillis => {
     const last = deliveries.of(name)
     if (last > 0) return last
-    const begun = watched.get(name) ?? now
-    watched.set(name, begun)
-    return begun
+    const watchedSince = watched.get(name) ?? now
+    watched.set(name, watchedSince)
+    return watchedSince
   }
 
   const isSilent = (webhook: Webhook, now: EpochMillis): boolean =>
@@ -137,7 +141,7 @@ const make = Effect.gen(function* () {
     const last = lastOf(webhook, now)
     if (silent.get(name) === last) return
     silent.set(name, last)
-    // One that began before a restart was announced then.
+    // A silence that began before a restart was already announced.
     const isNews = !own.unresolved("relay.sender_silent").has(name)
     const message = `no delivery since ${new Date(last).toISOString()}`
     yield* Effect.annotateLogs(Effect.logWarning(`the sender of the webhook ${name} is silent: ${message}`), {
@@ -147,9 +151,9 @@ const make = Effect.gen(function* () {
     if (isNews) yield* own.emit("relay.sender_silent", { webhook: name, message }, undefined, once)
   })
 
-  /** Ends what is over. A sender that was silent before a restart stays so until a delivery is known. */
+  /** Ends a silence that is over. A sender that was silent before a restart stays silent until a delivery is known. */
   const end = Effect.fnUntraced(function* (name: string, now: EpochMillis) {
-    const webhook = active.current.config.webhooks.find((one) => one.name === name)
+    const webhook = active.current.config.webhooks.find((webhook) => webhook.name === name)
     const isWatched = webhook?.silentAfter !== undefined
     if (isWatched && (deliveries.of(name) === 0 || isSilent(webhook, now))) return
     const message = isWatched ? "it sends again" : "the config no longer has its silentAfter"
@@ -169,7 +173,7 @@ const make = Effect.gen(function* () {
       end(name, now),
     )
   })
-  // The next look repeats one that the journal did not answer.
+  // If the journal did not answer, the next check tries again.
   const looking = Effect.repeat(Effect.ignore(look), Schedule.spaced("10 seconds"))
   yield* Effect.forkScoped(Effect.andThen(deliveries.ready, looking))
 

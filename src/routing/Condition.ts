@@ -1,28 +1,28 @@
 /**
- * A condition that `where` sets on one field of an envelope. Compiled when the config loads,
- * so that an event costs a lookup or a few comparisons.
+ * A condition that `where` sets on one field of an envelope. It is compiled when the
+ * config loads, so that each event needs only a lookup or a few comparisons.
  */
 
 import * as Numbers from "../event/Numbers.ts"
 
 export type Scalar = string | number | Numbers.Long | boolean | null
 
-/** All that is given must hold. A field that is absent is none of the values, and begins with nothing. */
+/** All given tests must hold. An absent field equals no value and has no prefix. */
 export interface Tests {
   readonly oneOf?: ReadonlyArray<Scalar>
   readonly prefix?: ReadonlyArray<string>
   readonly exists?: boolean
 }
 
-/** A list of values is short for `oneOf`. */
+/** A list of values is an abbreviation of `oneOf`. */
 export type Condition =
   | ReadonlyArray<Scalar>
   | (Tests & {
-      /** None of this may hold. */
+      /** Tests that must not hold. */
       readonly not?: ReadonlyArray<Scalar> | Tests
     })
 
-/** Whether a value holds; `undefined` is an absent field. */
+/** Reports whether the condition holds for a value; `undefined` is an absent field. */
 export type Holds = (value: unknown) => boolean
 
 const isList = (condition: unknown): condition is ReadonlyArray<Scalar> => Array.isArray(condition)
@@ -32,7 +32,7 @@ const spelled = (tests: ReadonlyArray<Scalar> | Tests): Tests => (isList(tests) 
 const among = (values: ReadonlyArray<Scalar>): Holds => {
   const set: ReadonlySet<unknown> = new Set(values.map(Numbers.simplest))
   const numbers = new Set(values.flatMap((value) => Numbers.textOf(value) ?? []))
-  // Only a number that no double holds is an object here: all others are found as they are.
+  // Only a number that a double can't hold is an object here. The set finds all other values directly.
   return (value) =>
     set.has(value) || (numbers.size > 0 && typeof value === "object" && numbers.has(Numbers.textOf(value) ?? ""))
 }
@@ -59,7 +59,10 @@ export const make = (condition: Condition): Holds => {
   return (value) => all.every((holds) => holds(value))
 }
 
-/** Doubles that an event's number may have been rounded to before a condition on it: then its text decides. */
+/**
+ * Returns the doubles of the condition's numbers. If an event's number equals one,
+ * it may have been rounded to it, so its text decides.
+ */
 export const doublesOf = (condition: Condition): ReadonlySet<number> => {
   const { not = {}, ...tests } = isList(condition) ? { oneOf: condition } : condition
   const values = [...(tests.oneOf ?? []), ...(spelled(not).oneOf ?? [])]
@@ -78,7 +81,7 @@ const listed = (values: ReadonlyArray<Scalar>): string => {
   return [...values.slice(0, most.values).map(quoted), ...(more > 0 ? [`${more} more`] : [])].join(", ")
 }
 
-const saidEach = ({ oneOf, prefix, exists }: Tests, isNot: boolean): ReadonlyArray<string> => [
+const describeEach = ({ oneOf, prefix, exists }: Tests, isNot: boolean): ReadonlyArray<string> => [
   ...(oneOf === undefined
     ? []
     : [`is ${oneOf.length === 1 ? (isNot ? "not " : "") : isNot ? "none of " : "one of "}${listed(oneOf)}`]),
@@ -88,16 +91,19 @@ const saidEach = ({ oneOf, prefix, exists }: Tests, isNot: boolean): ReadonlyArr
   ...(exists === undefined ? [] : [exists === isNot ? "does not exist" : "exists"]),
 ]
 
-/** In words, to follow the field's name: `is one of "acct_1", "acct_2"`. */
+/** Describes the condition in words that follow the field's name: `is one of "acct_1", "acct_2"`. */
 export const describe = (condition: Condition): string => {
   const { not = {}, ...tests } = isList(condition) ? { oneOf: condition } : condition
-  return [...saidEach(tests, false), ...saidEach(spelled(not), true)].join(" and ")
+  return [...describeEach(tests, false), ...describeEach(spelled(not), true)].join(" and ")
 }
 
-/** A text, and a value of another kind, that no condition names. */
+/** A string and an object that no condition names. */
 const unnamed = { text: "\u0000unnamed", object: {} }
 
-/** A value of each sort that the condition tells apart: what holds for all of these holds for every value. */
+/**
+ * Returns one value of each kind that the condition distinguishes. If the condition
+ * holds for all of these, it holds for every value.
+ */
 export const witnesses = (condition: Condition): ReadonlyArray<unknown> => {
   const { not = {}, ...tests } = isList(condition) ? { oneOf: condition } : condition
   const { oneOf = [], prefix = [] } = tests

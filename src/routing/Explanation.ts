@@ -1,4 +1,4 @@
-/** The routes' verdicts on an event or a type: what `relay explain`, `relay test` and the page show. */
+/** The routes' verdicts on an event or a type. `relay explain`, `relay test` and the page show them. */
 import { Schema } from "effect"
 
 const names = Schema.Array(Schema.String)
@@ -16,22 +16,22 @@ export const Explanation = Schema.Struct({
     "other webhook",
     "where differs",
   ]),
-  /** The pattern, condition or webhook that decided; of a recovery, the failure that it ends. */
+  /** The pattern, condition or webhook that decided. For a recovery, the failure that it ends. */
   because: Schema.String,
 })
 export type Explanation = typeof Explanation.Type
 
-/** Whether the route sends the event to its sinks, whatever else the event holds. */
+/** Reports whether the route sends the event to its sinks, regardless of the event's fields. */
 export const takes = ({ verdict }: Explanation): boolean => verdict === "matches" || verdict === "resolves"
 
-/** Whether the event's fields decide. */
+/** Reports whether the event's fields decide. */
 export const mayTake = ({ verdict }: Explanation): boolean => verdict === "matches when"
 
 const sinksWhere = (explanations: ReadonlyArray<Explanation>, holds: typeof takes): ReadonlyArray<string> => [
   ...new Set(explanations.filter(holds).flatMap(({ sinks }) => sinks)),
 ]
 
-/** The sinks that the event goes to, and those of routes whose `where` decides. */
+/** Returns the sinks that the event goes to, and the sinks of routes whose `where` decides. */
 export const reached = (explanations: ReadonlyArray<Explanation>) => {
   const sinks = sinksWhere(explanations, takes)
   return { sinks, conditional: sinksWhere(explanations, mayTake).filter((sink) => !sinks.includes(sink)) }

@@ -1,7 +1,8 @@
 /**
- * Patterns over dotted event types: `*` stays within a segment, `**` spans
- * segments (also none), `{a,b}` is either. The matcher is Effect's `Glob` with
- * dots mapped to slashes; it is linear, so a hostile pattern costs nothing.
+ * Patterns over dotted event types. `*` matches within a segment, `**` matches any
+ * number of segments, also none, and `{a,b}` matches either. The matcher is Effect's
+ * `Glob` with dots mapped to slashes. It takes linear time, so a hostile pattern
+ * does no harm.
  */
 import { Glob } from "effect"
 import { longest } from "../event/Envelope.ts"
@@ -14,12 +15,15 @@ export interface Pattern {
 
 const toPath = (text: string): string => text.replaceAll(".", "/")
 
-/** A type that a path can stand for. Of any other, such as `a..b` or `a/b`, a glob would say things that are not so. */
+/**
+ * A type that can be written as a path. For other types, such as `a..b` or `a/b`, a
+ * glob would return wrong results.
+ */
 const dotted = /^[^./]+(?:\.[^./]+)*$/
 
 /**
- * A pattern reaches the relay's own events only when it begins with `relay.`:
- * `**` is everything that the sender sends, however odd, and no more.
+ * Makes a pattern. It matches the relay's own events only if it begins with
+ * `relay.`. `**` matches everything that the sender sends, however unusual.
  */
 export const make = (source: string): Pattern => {
   const glob = Glob.make(toPath(source))
@@ -31,14 +35,18 @@ export const make = (source: string): Pattern => {
   }
 }
 
-/** Characters of a pattern, of the patterns that its braces stand for, and braces in braces. A glob beyond its own limits, which are wider, would take braces for themselves and match nothing. */
+/**
+ * Limits on the characters of a pattern, on the patterns that its braces expand to,
+ * and on the nesting of braces. The glob's own limits are wider. Beyond them, it
+ * would treat braces as literal characters and match nothing.
+ */
 const most = { characters: 1_000, choices: 1_000, depth: 16 } as const
 
-/** Lists what a pattern's braces stand for; as many as are asked for and one more. `source` has its braces in pairs. */
+/** Expands a pattern's braces into patterns, up to `limit` and one more. The braces of `source` must be balanced. */
 const expand = (source: string, limit: number): ReadonlyArray<string> => {
   const open = source.indexOf("{")
   if (open === -1) return [source]
-  // The outermost first: its choices may have braces of their own.
+  // The outermost brace first, because its choices may contain braces.
   const choices: Array<string> = []
   let [depth, from, end] = [0, open + 1, open]
   do {
@@ -61,7 +69,7 @@ const expand = (source: string, limit: number): ReadonlyArray<string> => {
 
 const count = (text: string, part: string): number => text.split(part).length - 1
 
-/** Says what is wrong with what the braces stand for. */
+/** Describes a problem with the expanded patterns. */
 const choiceProblem = (source: string): string | undefined => {
   const choices = expand(source, most.choices)
   if (choices.length > most.choices) return `the braces expand to more than ${most.choices} patterns: write several`
@@ -79,10 +87,10 @@ const choiceProblem = (source: string): string | undefined => {
 
 const alone = "`**` must be alone between dots; within a segment use `*`"
 
-/** Characters that a pattern may hold: anything else is a typing error worth naming. */
+/** The characters that a pattern may have. Any other is a typing error that is worth a message. */
 const allowed = /^[A-Za-z0-9_.*{},-]+$/
 
-/** Says what is wrong with a pattern's text, in words; `undefined` when nothing is. */
+/** Describes the problem with a pattern's text, or returns `undefined` if it is valid. */
 export const problem = (source: string): string | undefined => {
   if (source === "") return "a pattern can't be empty; `**` matches every event type"
   if (source.length > most.characters) return `a pattern has ${most.characters} characters at most: write several`
@@ -90,7 +98,7 @@ export const problem = (source: string): string | undefined => {
   if (source.split(".").some((segment) => segment === "")) return "a pattern has an empty segment between its dots"
   if (source.split(".").some((segment) => segment.includes("**") && segment !== "**")) return alone
   if (/[{,][,.}]|\.[,}]/.test(source)) return "a choice in a `{a,b}` is empty, or has a dot at its end"
-  /** Remembers of each brace that is open whether it has a choice yet. */
+  /** For each open brace, whether it has a choice yet. */
   const open: Array<boolean> = []
   for (const character of source) {
     if (character === "{" && open.push(false) > most.depth) return `braces are nested ${most.depth} deep at most`
@@ -98,14 +106,14 @@ export const problem = (source: string): string | undefined => {
     if (character !== "}") continue
     const choice = open.pop()
     if (choice === undefined) return unpaired
-    // A glob would take it for the braces themselves, which no event type has.
+    // A glob would match the braces literally, and no event type has braces.
     if (!choice) return "a `{` holds at least two choices, as in `{a,b}`"
   }
   if (open.length > 0) return unpaired
   return choicesOf(source).length > 1 ? several : choiceProblem(source)
 }
 
-/** A pattern split at the commas outside of its braces, where one was written for several. */
+/** Splits a pattern at the commas outside its braces, in case several patterns were written as one. */
 export const choicesOf = (source: string): ReadonlyArray<string> => {
   let depth = 0
   const choices = [""]
@@ -124,7 +132,7 @@ const notAllowed = (source: string): string => {
   if (source.startsWith("!"))
     return 'a pattern can\'t begin with `!`: list the types that a route must not match in its "except"'
   if (/[|^$\\()+?[\]]/.test(source)) {
-    return "this is no regular expression: `*` stands for part of a segment, `**` for any segments, `{a,b}` for either"
+    return "this is not a regular expression: `*` stands for part of a segment, `**` for any segments, `{a,b}` for either"
   }
   return "a pattern holds letters, digits, `_`, `-`, dots, `*`, `**` and `{a,b}`"
 }

@@ -1,13 +1,13 @@
 /**
- * The router: which sinks an event goes to.
+ * The router chooses the sinks of an event.
  *
- * Every route that matches applies, and an event reaches a sink once. Patterns
- * are resolved once a (webhook, event type) pair and remembered, so routing an
- * event costs the same with one route as with a thousand; only `where` looks
- * into an event, and only for the routes that ask.
+ * Every matching route applies, and an event reaches each sink once. Patterns are
+ * resolved once for each (webhook, event type) pair and cached. So routing an event
+ * costs the same with one route as with a thousand. Only `where` reads the event,
+ * and only for the routes that have it.
  *
- * A sink that resolves alerts gets the event that ends a failure by the routes of
- * the failure, without a route of its own.
+ * A sink that resolves alerts also gets the event that ends a failure, through the
+ * routes of the failure. It needs no separate route.
  */
 import { Duration, Redacted, Result } from "effect"
 import type { Envelope } from "../event/Envelope.ts"
@@ -27,36 +27,39 @@ export interface Route {
   readonly name: string
   readonly match: ReadonlyArray<string>
   readonly except: ReadonlyArray<string>
-  /** Only deliveries of this webhook; all when absent. */
+  /** Only deliveries of this webhook match (default: all). */
   readonly webhook?: string
   /** Conditions by JSON Pointers into the envelope; all must hold. */
   readonly where: Readonly<Record<string, Condition.Condition>>
-  /** An expression over the envelope that must hold too. */
+  /** An expression over the envelope that must also hold. */
   readonly jmespath?: string
   readonly to: ReadonlyArray<string>
 }
 
 export interface Router {
   /**
-   * The sinks of an event: in the order of the config, those of routes with a `where` last. The same array for the same
-   * answer wherever no `where` decides. Throws `Unrenderable` where an expression of a `where` fails.
+   * Returns the sinks of an event in the order of the config, sinks of routes with a `where` last. If no `where`
+   * decides, the same result is the same array. Throws `Unrenderable` if an expression of a `where` fails.
    *
-   * `exact` gives the envelope with the numbers that no double holds; it is called only if they may decide.
+   * `exact` returns the envelope with the numbers that a double can't hold. It is called only if they may decide.
    */
   readonly route: (webhook: string, envelope: Envelope, exact?: () => Envelope) => ReadonlyArray<string>
-  /** Routes an event that has no envelope to look into: `where` never holds. */
+  /** Routes an event without an envelope, so `where` never holds. */
   readonly routeType: (webhook: string, type: string) => ReadonlyArray<string>
-  /** Every route's verdict on a type, and on the envelope when there is one. */
+  /** Returns every route's verdict on a type, and on the envelope if there is one. */
   readonly explain: (webhook: string | undefined, type: string, envelope?: Envelope) => ReadonlyArray<Explanation>
 }
 
-/** A route sets this condition on a field. */
+/** A route's condition on one field. */
 interface Field {
   readonly pointer: Pointer.Pointer
   readonly holds: Condition.Holds
-  /** Reports whether the condition may hold for this number and not for the number that was rounded to it, or the other way round. */
+  /**
+   * Reports whether rounding may have changed the result: the condition may differ between this number and the original
+   * that was rounded to it.
+   */
   readonly mayDiffer: (value: unknown) => boolean
-  /** In words. */
+  /** The condition in words. */
   readonly text: string
 }
 
@@ -67,18 +70,24 @@ interface Compiled {
   readonly fields: ReadonlyArray<Field>
 }
 
-/** The routes of a (webhook, type), resolved before an event is read. */
+/** The routes of a (webhook, type) pair, resolved before an event is read. */
 interface Plan {
   readonly always: ReadonlyArray<string>
   readonly conditional: ReadonlyArray<Compiled>
 }
 
-/** Types outside the catalogue are cached too, up to here: a sender may invent them without end. */
+/**
+ * Maximum cached types per webhook. Types outside the catalogue are cached only up
+ * to this number, because a sender may invent any number of them.
+ */
 const maxRemembered = 10_000
 
 const catalogue: ReadonlySet<string> = new Set([...eventTypes, ...relayEventTypes])
 
-/** Makes each pattern once, and asks it once for each known type: a thousand routes have few patterns. */
+/**
+ * Makes each pattern once and matches it once against each known type, because a
+ * thousand routes share few patterns.
+ */
 const patterns = (): ((source: string) => Pattern.Pattern) => {
   const all = new Map<string, Pattern.Pattern>()
   return (source) => {
@@ -110,7 +119,7 @@ const compile = (route: Route, patternOf: (source: string) => Pattern.Pattern): 
   ],
 })
 
-/** An expression is a condition on the whole envelope. It is the last, so that the others spare it events. */
+/** Makes a condition on the whole envelope. It comes last, so that cheaper conditions exclude events first. */
 const expressionOf = (route: string, text: string): Field => ({
   pointer: [],
   holds: Jmespath.compile(text, `"where.jmespath" of the route ${route}`).holds,
@@ -123,7 +132,7 @@ const takes = (compiled: Compiled, webhook: string, type: string): boolean =>
   compiled.match.some((pattern) => pattern.matches(type)) &&
   !compiled.except.some((pattern) => pattern.matches(type))
 
-/** The route with those of its sinks that get recoveries; `undefined` when there is none. */
+/** Returns the route with only its sinks that get recoveries, or `undefined` if it has none. */
 const narrowed = (compiled: Compiled, resolving: ReadonlySet<string>): Compiled | undefined => {
   const to = compiled.route.to.filter((sink) => resolving.has(sink))
   return to.length === 0 ? undefined : { ...compiled, route: { ...compiled.route, to } }
@@ -144,7 +153,7 @@ export const make = (routes: ReadonlyArray<Route>, resolving: ReadonlySet<string
   const compiled = routes.map((route) => compile(route, patternOf))
   const plans = new Map<string, Map<string, Plan>>()
 
-  /** The routes by which a recovery of this type follows its failure. */
+  /** Returns the routes through which a recovery of this type follows its failure. */
   const following = (webhook: string, type: string): ReadonlyArray<Compiled> => {
     const failure = failureEndedBy(type)
     if (failure === undefined || resolving.size === 0) return []
@@ -226,17 +235,17 @@ export const make = (routes: ReadonlyArray<Route>, resolving: ReadonlySet<string
   }
 }
 
-/** The router of a config. */
+/** Builds the router of a config. */
 export const of = (config: {
   readonly routes: ReadonlyArray<Route>
   readonly sinks: ReadonlyArray<{ readonly name: string; readonly resolves?: boolean }>
 }): Router =>
   make(config.routes, new Set(config.sinks.flatMap(({ name, resolves }) => (resolves === true ? name : []))))
 
-// One version of the config, compiled for ingest: webhooks by path with their
-// signing keys, and the router. Immutable; a reload makes another one.
+// One version of the config, compiled for ingest: webhooks by path with their signing keys, and the router. It is
+// immutable; a reload makes a new table.
 
-/** The table reads these parts of a webhook's config. */
+/** The parts of a webhook's config that the table reads. */
 interface Receiving {
   readonly name: string
   readonly path: string
@@ -262,7 +271,7 @@ export interface Receiver<Webhook extends Receiving = Receiving> {
 /** The webhooks of one path. */
 interface Endpoint<Webhook extends Receiving = Receiving> {
   readonly receivers: ReadonlyArray<Receiver<Webhook>>
-  /** The largest of its webhooks' `maxBody`: which of them it is for is known only after reading. */
+  /** The largest `maxBody` of its webhooks, because the body's webhook is known only after reading it. */
   readonly maxBody: Bytes
 }
 
@@ -296,15 +305,15 @@ export const makeTable = <Webhook extends Receiving>(
   return { endpoints, router: of(config) }
 }
 
-/** Whether the request's webhook id, which is not signed, is one of the webhook's. */
+/** Reports whether the request's webhook id, which is not signed, belongs to the webhook. */
 const names = ({ webhook }: Receiver, headers: Headers): boolean => {
   const id = headers.get(webhook.headers.webhookId)
   return id !== null && webhook.ids.includes(id)
 }
 
 /**
- * The webhooks whose secrets may verify a request: the one that its webhook id
- * names, or all that don't require their id where it names none.
+ * Returns the webhooks whose secrets may verify a request: the webhook that its id
+ * names. If the id names none, returns all webhooks that don't require their id.
  */
 export const candidates = <Webhook extends Receiving>(
   { receivers }: Endpoint<Webhook>,

@@ -165,7 +165,7 @@ describe("the audit log", () => {
       const failing = yield* opened({ reload: Effect.fail(new ReloadRefused({ reason: "journal", ...refusal })) })
       yield* failing.send("/reload", undefined)
       expect((yield* records()).records.map(({ what, result, note }) => [what, result, note])).toEqual([
-        ["dlq drop", "refused", expect.stringContaining("no regular expression")],
+        ["dlq drop", "refused", expect.stringContaining("not a regular expression")],
         ["lanes drop", "refused", "the sink lake is in the config"],
         ["reload", "refused", "only a restart changes listen"],
       ])

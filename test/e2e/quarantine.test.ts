@@ -132,7 +132,7 @@ test("a flood of signed bodies that are no JSON costs no other delivery, and the
     expect(flood.get(503)).toBeGreaterThan(500)
     const { stdout } = await relay(["status", "-c", "flood.json"], { cwd })
     expect(stdout).toContain("refused with 503 since the start")
-    expect(stdout).toContain("it can't be routed, and the quarantine has no room for more of this webhook")
+    expect(stdout).toContain("it can't be routed, and the quarantine has no space for more of this webhook")
     expect(stdout).not.toContain("journal: full")
     expect(stdout.match(/The webhook flooded has its share of the \d+ KiB that _quarantine may have/g)).toHaveLength(1)
     // What this one webhook keeps leaves room for what others can't route.

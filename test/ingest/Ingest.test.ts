@@ -60,7 +60,7 @@ describe("a delivery is accepted", () => {
     }),
   )
 
-  it.effect("when no route takes it: it is kept, and counted as unrouted", () =>
+  it.effect("when no route matches it: it is kept, and counted as unrouted", () =>
     Effect.gen(function* () {
       const { send, entries, counters } = yield* start()
       expect((yield* send(delivery(envelope("block.created")))).status).toBe(202)
@@ -387,8 +387,8 @@ describe("what is signed is not lost", () => {
         "the body is not JSON",
         "the body is not JSON",
         "the body is not JSON",
-        "the JSON is no object",
-        "data.type is missing or not what the interface says",
+        "the JSON is not an object",
+        "data.type is missing or doesn't match the interface",
         "the body is not UTF-8",
       ])
       expect(kept.map((_) => _.event.id)).toEqual(bodies.map(() => ""))
@@ -599,7 +599,7 @@ describe("what is in quarantine", () => {
       expect(rerouted()).toEqual([
         { stays: kept[0]?.problem },
         { event: routed, sinks: ["lake"] },
-        { stays: "no route takes it" },
+        { stays: "no route matches it" },
         { stays: kept[3]?.problem },
       ] as ReadonlyArray<unknown> as ReturnType<typeof rerouted>)
       yield* reload([webhook({ unknownTypes: "reject" })])

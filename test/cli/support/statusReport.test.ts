@@ -229,7 +229,7 @@ describe("status", () => {
     const at = (expires: number) => status([lane("lake")], {}, expires)
     expect(rendered(at(300_000 + 15 * day))).toMatch(/^relay 1\.2\.3/)
     expect(rendered(at(300_000 + 10 * day))).toStartWith(
-      "warning  scheduling: the secret 2026-05 expires in 10 d; it signed 10 s ago\n  what to do: have the sender sign with its successor, 2026-11\n",
+      "warning  scheduling: the secret 2026-05 expires in 10 d; it signed 10 s ago\n  what to do: make the sender sign with its successor, 2026-11\n",
     )
     const rotated = (...secrets: Status["webhooks"][number]["secrets"]) =>
       rendered({ ...at(0), webhooks: [{ name: "hooks", secrets }] })

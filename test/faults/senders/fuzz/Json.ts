@@ -69,7 +69,7 @@ const isEnvelope = (body: Uint8Array): boolean => {
 }
 
 const words =
-  /^(the body is not (UTF-8|JSON)|the JSON is no object|(id|account_id|version|created_at|data|data\.type|data\.object) is (missing or not what the interface says|longer than 256 bytes))$/
+  /^(the body is not (UTF-8|JSON)|the JSON is not an object|(id|account_id|version|created_at|data|data\.type|data\.object) (is missing or doesn't match the interface|is longer than 256 bytes))$/
 
 const damage = (bytes: Buffer, random: Random): Buffer => {
   const hurt = Buffer.from(bytes)
