@@ -145,6 +145,7 @@ describe("a single command on the operations page", () => {
   }
   const names: Readonly<Record<string, () => string | Promise<string>>> = {
     SINK: () => "lake",
+    crm: () => "lake",
     OLD: () => orphans.pop() ?? "",
     ID: () => idOf("dlq list --sink lake"),
     EVENT_ID: () => idOf("events"),
