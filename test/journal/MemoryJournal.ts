@@ -248,7 +248,8 @@ const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal => {
   const moveLane = (from: string, to: string) => byOperator((why) => move(from, to, why))
   const move = Effect.fnUntraced(function* (from: string, to: string, why: Removal) {
     const source = lanes.get(from)
-    if (source === undefined) return yield* unavailable(`There is no lane ${from} in the journal.`)
+    if (source === undefined)
+      return yield* unavailable(`There is no lane ${from} in the journal. See \`relay lanes list\`.`)
     if (from === to) return 0
     const target = laneOf(to)
     const entries = pending(from, source)

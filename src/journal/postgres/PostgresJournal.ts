@@ -13,6 +13,7 @@ import * as Monotonic from "../../event/Monotonic.ts"
 import { rounds } from "../../event/Rounds.ts"
 import * as DeadLetterChanges from "../archive/DeadLetterChanges.ts"
 import { importEvents } from "../archive/Imports.ts"
+import * as MovedLanes from "../archive/MovedLanes.ts"
 import * as Reappending from "../archive/Reappending.ts"
 import { prunesTo, Room } from "../archive/Room.ts"
 import { JournalBroken, type JournalError } from "../JournalError.ts"
@@ -129,8 +130,8 @@ export const make = Effect.fnUntraced(function* (
       return totals([...own, ...report.elsewhere()])
     }),
     setPaused: (name, paused) => askingAgain(fleet.setPaused(name, paused)),
-    moveLane: (from, to) => asking(LaneOperations.move(db, member, from, to)),
-    dropLane: (name) => asking(LaneOperations.drop(db, member, name)),
+    moveLane: (from, to) => asking(MovedLanes.move(LaneOperations.lanesNamed(db, member, from), from, to)),
+    dropLane: (name) => asking(MovedLanes.drop(LaneOperations.lanesNamed(db, member, name))),
     deadLetters: (query) => askingAgain(PostgresTables.deadLetters(db, query)),
     replayDeadLetters: (ids, reroute) => asking(DeadLetterChanges.replay(tables, ids, reroute)),
     dropDeadLetters: (ids) => asking(DeadLetterChanges.drop(tables, ids)),

@@ -72,6 +72,22 @@ export const movedLanesContract = (name: string, create: Create): void => {
         expect(yield* held(journal)).toBe(many)
       }))
 
+    test("leaves no retry of a dead letter that is replayed while its lane is dropped", (journal) =>
+      Effect.gen(function* () {
+        yield* journal.openLane("lake")
+        yield* fill(journal, "lake")
+        const letters = Array.from({ length: many }, (_, at) => letter(at + 1))
+        yield* journal.settle([settlement("lake", many, { delivered: [], deadLetter: letters })])
+        const drop = yield* Effect.forkChild(journal.dropLane("lake"), { startImmediately: true })
+        yield* Effect.yieldNow
+        // It may be refused or find nothing, because the lane is gone by then.
+        yield* Effect.result(journal.replayDeadLetters([`lake:${many}`]))
+        yield* Fiber.join(drop)
+        yield* journal.openLane("lake")
+        expect(yield* journal.returned("lake")).toEqual([])
+        expect(yield* journal.deadLetters({ limit: 1 })).toEqual([])
+      }))
+
     test("loses no event that is replayed into a lane while its sink is renamed", (journal) =>
       Effect.gen(function* () {
         yield* journal.openLane("old")

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test"
+import { moveSlice } from "../../../src/journal/archive/MovedLanes.ts"
 import { Backlog } from "../../../src/journal/stream/Backlog.ts"
 import * as BulkSlices from "../../../src/journal/stream/BulkSlices.ts"
 import { cursorOf, entryOf, forSeeds } from "./policies.ts"
@@ -17,7 +18,7 @@ test("slices of a move take all that a lane waits for, once and in order, and le
     const moved: Array<number> = []
     while (source.cursor.sequence < end) {
       const read = log.slice(source.cursor.sequence, source.cursor.sequence + head)
-      const { again, cursor } = BulkSlices.moveSlice(read, source, "mail", end)
+      const { again, cursor } = moveSlice(read, source, "mail", end)
       expect(cursor.sequence).toBeGreaterThan(source.cursor.sequence)
       expect(bytesOf(again.slice(0, -1))).toBeLessThan(BulkSlices.slice.bytes)
       expect(again.every(({ sinks }) => sinks.length === 1 && sinks[0] === "mail")).toBe(true)

@@ -6,10 +6,10 @@
  * opens the lane by its new name continues.
  */
 import { Effect } from "effect"
-import { type JournalError, unavailable } from "../../JournalError.ts"
+import { laneChanged, type MovingLog, moveLog } from "../../archive/MovedLanes.ts"
+import type { JournalError } from "../../JournalError.ts"
 import type { Cursor } from "../../Settlement.ts"
 import type { Backlog } from "../../stream/Backlog.ts"
-import { moved, moveSlice, slice } from "../../stream/BulkSlices.ts"
 import type { Ended } from "../../stream/OutcomeRecord.ts"
 import { Origin } from "../../stream/Record.ts"
 import { removal } from "../../stream/Removal.ts"
@@ -20,37 +20,46 @@ import type { StreamState } from "../lanes/StreamState.ts"
 import * as OutcomeTables from "../tables/OutcomeTables.ts"
 import type { StreamWriter } from "./StreamWriter.ts"
 
+/** The log of a lane that is to be moved to another lane, or `undefined` if it was moved already. */
+export const logOf = Effect.fnUntraced(function* (
+  stream: StreamState,
+  writer: StreamWriter,
+  from: string,
+): Effect.fn.Return<MovingLog | undefined, JournalError> {
+  const source = stream.backlogs.get(from)
+  const moving = stream.names.movingFrom(from)
+  if (source === undefined || moving === undefined) return undefined
+  yield* stream.reach(moving.after)
+  return {
+    ...{ source, to: moving.to, end: moving.after },
+    slice: (work) => work,
+    read: (after, limit) => stream.read(after, limit),
+    append: (again, ended, cursor) => {
+      const advance = (queries: Queries, ended: ReadonlyArray<Ended> = []) =>
+        store(queries, stream, source, cursor, ended)
+      const stored: Effect.Effect<unknown, JournalError> =
+        again.length === 0
+          ? refusing(advance(stream.owner.db))
+          : writer.reappend(again, Origin.moved, (queries, first) => advance(queries, ended(first)))
+      return Effect.map(stored, () => source.settle(cursor))
+    },
+  }
+})
+
 /**
- * Moves the events of a renamed lane to its new lane and deletes the old one. Returns the number of events
- * moved. It takes about two round trips for 256 events.
+ * Moves the events of a renamed lane to its new lane and deletes the old one. It takes about two round trips for
+ * 256 events.
  */
 export const empty = Effect.fnUntraced(function* (
   stream: StreamState,
   writer: StreamWriter,
   from: string,
-): Effect.fn.Return<number, JournalError> {
-  const source = stream.backlogs.get(from)
-  const moving = stream.names.movingFrom(from)
-  if (source === undefined || moving === undefined) return 0
-  const { to, after: end } = moving
-  yield* stream.reach(end)
-  let count = 0
-  while (source.cursor.sequence < end) {
-    const entries = yield* stream.read(source.cursor.sequence, slice.entries)
-    const { again, cursor } = moveSlice(entries, source, to, end)
-    const advance = (queries: Queries, ended: ReadonlyArray<Ended> = []) =>
-      store(queries, stream, source, cursor, ended)
-    const why = yield* removal
-    if (again.length > 0) {
-      yield* writer.reappend(again, Origin.moved, (queries, first) =>
-        advance(queries, moved(again, first, why, from, to)),
-      )
-    } else yield* refusing(advance(stream.owner.db))
-    source.settle(cursor)
-    count += again.length
-  }
-  yield* remove(stream, from)
-  return count
+): Effect.fn.Return<void, JournalError> {
+  const log = yield* logOf(stream, writer, from)
+  if (log === undefined) return
+  const why = yield* removal
+  yield* moveLog(log, why)
+  yield* remove(stream, from, why)
 })
 
 /** Fails if the lane's cursor has moved, because another relay moves the lane too or this slice is stored already. */
@@ -74,5 +83,5 @@ const store = Effect.fnUntraced(function* (
       ...OutcomeTables.endedRows(ended),
     ],
   )
-  if (count === 0) return yield* unavailable(`The lane ${lane} has changed meanwhile. Look again, and repeat it.`)
+  if (count === 0) return yield* laneChanged(lane)
 })

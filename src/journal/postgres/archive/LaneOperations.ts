@@ -1,7 +1,8 @@
 /** An operator's changes to lanes that no relay has a sink for, over the streams of all relays. */
 import { Effect } from "effect"
-import { type JournalError, unavailable } from "../../JournalError.ts"
-import { empty } from "../append/LaneEmptying.ts"
+import type { LaneRows } from "../../archive/MovedLanes.ts"
+import type { JournalError } from "../../JournalError.ts"
+import { logOf } from "../append/LaneEmptying.ts"
 import type { Database } from "../connection/Database.ts"
 import { refusing } from "../connection/DatabaseRefusal.ts"
 import type { Member } from "../fleet/Member.ts"
@@ -21,41 +22,31 @@ export const streamOf = (member: Member, id: number, epoch = 0): Effect.Effect<S
   return own === undefined ? visit(member, id, epoch) : Effect.succeed<StreamState>(own)
 }
 
-/** The streams of all relays that have the lane. */
-const holding = Effect.fnUntraced(function* (db: Database, member: Member, lane: string) {
-  yield* LaneMoves.requireOrphaned(lane, member.fleet.relaysWith(lane))
-  const { rows } = yield* refusing(db.query<{ id: number; epoch: number }>("SELECT id, epoch FROM stream ORDER BY id"))
-  const streams = yield* Effect.forEach(rows, ({ id, epoch }) => streamOf(member, id, epoch))
-  return streams.filter(({ backlogs }) => backlogs.has(lane))
-})
+/** A lane in a stream. A move takes eleven round trips, and two for 256 events. A drop takes nine. */
+const laneIn = (member: Member, stream: StreamState, name: string): LaneRows => {
+  let now = stream
+  return {
+    moveKept: Effect.fnUntraced(function* (to) {
+      const isConfigured = () => true
+      // Two lanes exist then, so this is not a rename: events are appended again, and recorded as moved.
+      yield* LaneMoves.open(stream, to, { isConfigured })
+      const count = yield* LaneMoves.open(stream, to, { renamedFrom: name, isConfigured })
+      now = stream.isVisited ? yield* visit(member, stream.id) : stream
+      return { count, log: yield* logOf(now, member.writer, name) }
+    }),
+    removeEmpty: (why) => Effect.as(LaneMoves.remove(now, name, why), true),
+    drop: (why) => LaneMoves.remove(stream, name, why),
+  }
+}
 
-/** Appends again what `from` holds for `to`: how many events. Eleven round trips a stream, and two for 256 events. */
-export const move = Effect.fnUntraced(function* (
+/** A lane in the streams of all relays that have it. */
+export const lanesNamed = Effect.fnUntraced(function* (
   db: Database,
   member: Member,
-  from: string,
-  to: string,
-): Effect.fn.Return<number, JournalError> {
-  const streams = yield* holding(db, member, from)
-  if (streams.length === 0) {
-    return yield* unavailable(`There is no lane ${from} in the journal. See \`relay lanes list\`.`)
-  }
-  if (from === to) return 0
-  let count = 0
-  const isConfigured = () => true
-  for (const stream of streams) {
-    // A lane of its own first: what is moved by an operator is appended again, and told as moved.
-    yield* LaneMoves.open(stream, to, { isConfigured })
-    count += yield* LaneMoves.open(stream, to, { renamedFrom: from, isConfigured })
-    const now = stream.isVisited ? yield* visit(member, stream.id) : stream
-    count += yield* empty(now, member.writer, from)
-  }
-  return count
-})
-
-/** Removes a lane from every stream: how many events were given up. Nine round trips a stream. */
-export const drop = Effect.fnUntraced(function* (db: Database, member: Member, name: string) {
-  let count = 0
-  for (const stream of yield* holding(db, member, name)) count += yield* LaneMoves.remove(stream, name)
-  return count
+  name: string,
+): Effect.fn.Return<ReadonlyArray<LaneRows>, JournalError> {
+  yield* LaneMoves.requireOrphaned(name, member.fleet.relaysWith(name))
+  const { rows } = yield* refusing(db.query<{ id: number; epoch: number }>("SELECT id, epoch FROM stream ORDER BY id"))
+  const streams = yield* Effect.forEach(rows, ({ id, epoch }) => streamOf(member, id, epoch))
+  return streams.filter(({ backlogs }) => backlogs.has(name)).map((stream) => laneIn(member, stream, name))
 })

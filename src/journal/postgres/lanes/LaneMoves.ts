@@ -8,7 +8,7 @@ import { Effect } from "effect"
 import { type JournalError, unavailable } from "../../JournalError.ts"
 import { returnedDelay } from "../../LaneInfo.ts"
 import { ceilingOf, floorOf } from "../../Sequences.ts"
-import { removal } from "../../stream/Removal.ts"
+import { type Removal, removal } from "../../stream/Removal.ts"
 import type { Queries } from "../connection/Database.ts"
 import type { Opened, Opening } from "../tables/LaneNames.ts"
 import * as OutcomeTables from "../tables/OutcomeTables.ts"
@@ -130,10 +130,9 @@ const openInMemory = (stream: StreamState, name: string, { renamed, moving }: Op
  * Removes a lane from a stream with all its events there. Returns the number of events dropped. It takes at
  * most nine round trips.
  */
-export const remove = (stream: StreamState, name: string): Effect.Effect<number, JournalError> =>
+export const remove = (stream: StreamState, name: string, why: Removal): Effect.Effect<number, JournalError> =>
   change(stream, (before, head, queries) =>
     Effect.gen(function* () {
-      const why = yield* removal
       const params = [...OutcomeTables.removalParams(why), name, floorOf(stream.id), ceilingOf(stream.id)]
       const within = "t.lane = $3 AND t.sequence > $4 AND t.sequence < $5"
       // Records the lane's pending events in the log, from its cursor on.

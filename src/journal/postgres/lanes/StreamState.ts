@@ -62,7 +62,7 @@ export interface Owner {
   readonly pausedSinks: () => Iterable<string>
   readonly opened: (sink: string, options: OpenOptions) => Effect.Effect<void, JournalError>
   /** Moves the events that a lane still holds under the sink's former name. */
-  readonly empty: (stream: StreamState, from: string) => Effect.Effect<number, JournalError>
+  readonly empty: (stream: StreamState, from: string) => Effect.Effect<void, JournalError>
   /** Runs work while nothing is added to a stream's memory. */
   readonly exclusively: <A, E>(stream: StreamState, work: Effect.Effect<A, E>) => Effect.Effect<A, E>
   /** Called with the sequence of an event that can't be read as it was written. */

@@ -29,6 +29,14 @@ export const patient = <A>(work: () => A): Effect.Effect<A, JournalError> =>
     schedule: Schedule.max([Schedule.spaced("20 millis"), Schedule.recurs(250)]),
   })
 
+/** Runs a slice that does not suspend, and then lets everything else run. */
+export const inOneTurn = <A>(engine: Engine, slice: Effect.Effect<A, JournalError>): Effect.Effect<A, JournalError> =>
+  patient(() => {
+    // Deliveries of the open batch are stored or refused before a slice looks for them.
+    engine.flush(true)
+    return Effect.runSync(slice)
+  }).pipe(Effect.tap(() => macrotask))
+
 /** Runs an operation step by step; other work runs in between. */
 export const sliced = <A>(engine: Engine, steps: () => Generator<void, A>): Effect.Effect<A, JournalError> =>
   Effect.suspend(() => {

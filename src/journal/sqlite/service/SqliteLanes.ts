@@ -1,14 +1,14 @@
 /** The journal's lanes: opened and read by delivery, paused, moved and dropped by operators. */
 import { Effect } from "effect"
+import * as MovedLanes from "../../archive/MovedLanes.ts"
 import type { JournalError } from "../../JournalError.ts"
 import type { OpenedLane } from "../../LaneInfo.ts"
 import type { Backlog } from "../../stream/Backlog.ts"
-import { removal } from "../../stream/Removal.ts"
 import type { WholeJournal } from "../../WholeJournal.ts"
 import type { Engine } from "../commit/Engine.ts"
 import { allOf, infoOf } from "../commit/LaneStore.ts"
-import * as BulkOperations from "../operations/BulkOperations.ts"
-import { attempt, patient, type Started, sliced } from "./EngineEffects.ts"
+import { attempt, patient, type Started } from "./EngineEffects.ts"
+import { create, lanesNamed } from "./SqliteLaneRows.ts"
 
 type Lanes = Pick<
   WholeJournal,
@@ -24,17 +24,9 @@ type Lanes = Pick<
   | "readRetries"
 >
 
-/** Creates the lanes that are new, at the head. */
-const create = (engine: Engine, names: ReadonlyArray<string>): void => {
-  const { lanes } = engine
-  const missing = names.filter((name) => !lanes.backlogs.has(name))
-  if (missing.length > 0) engine.apply(() => lanes.begin(missing, engine.head))
-}
-
 /** Opens a lane at its cursor; a new one at the head. */
 const open = (engine: Engine, name: string): Effect.Effect<OpenedLane, JournalError> =>
   patient(() => {
-    engine.flush()
     const { lanes } = engine
     create(engine, [name])
     const backlog = lanes.backlogs.get(name) as Backlog
@@ -44,24 +36,6 @@ const open = (engine: Engine, name: string): Effect.Effect<OpenedLane, JournalEr
 
 const setPaused = (engine: Engine, lane: string, paused: boolean) =>
   patient(() => engine.apply(() => engine.lanes.setPaused(lane, paused)))
-
-const drop = (engine: Engine, name: string) =>
-  Effect.flatMap(removal, (why) => sliced(engine, () => BulkOperations.dropLane(engine, name, why)))
-
-const move = (engine: Engine, from: string, to: string) =>
-  Effect.flatMap(removal, (why) => sliced(engine, () => BulkOperations.moveLane(engine, from, to, why)))
-
-/** Removes a lane that holds nothing; whether it did: what it holds by now came while its events were moved. */
-const dropEmpty = (engine: Engine, name: string) =>
-  Effect.flatMap(removal, (why) =>
-    patient(() =>
-      engine.exclusively(() => {
-        const left = engine.lanes.backlogs.get(name)
-        if (left !== undefined && left.size + left.deadLetters > 0) return { result: false }
-        return { result: true, committed: engine.lanes.drop(name, why, engine.head) }
-      }),
-    ),
-  )
 
 /** Reads retries; those that can't be read are removed. */
 const readRetries = (engine: Engine, lane: string, sequences: ReadonlyArray<number>) =>
@@ -85,13 +59,8 @@ export const lanesOf = (engine: Engine, started: Started): Lanes => {
 
   const openOne = (name: string) => Effect.tap(open(engine, name), () => Effect.sync(() => opened.add(name)))
 
-  const moveLane = Effect.fnUntraced(function* (from: string, to: string) {
-    let moved = yield* move(engine, from, to)
-    if (opened.has(from) || from === to) return moved
-    // A move is done in slices, and a replay may append to the lane in between.
-    while (!(yield* dropEmpty(engine, from))) moved += yield* move(engine, from, to)
-    return moved
-  })
+  const lanesOf = (name: string) => lanesNamed(engine, name, () => opened.has(name))
+  const moveLane = (from: string, to: string) => MovedLanes.move(lanesOf(from), from, to)
 
   /** A renamed sink stays paused, and nothing is left of the lane that it had. */
   const adopt = Effect.fnUntraced(function* (from: string, name: string) {
@@ -112,7 +81,7 @@ export const lanesOf = (engine: Engine, started: Started): Lanes => {
   const dropLane = (name: string) =>
     Effect.suspend(() => {
       opened.delete(name)
-      return drop(engine, name)
+      return MovedLanes.drop(lanesOf(name))
     })
 
   return {
@@ -128,13 +97,7 @@ export const lanesOf = (engine: Engine, started: Started): Lanes => {
         return engine.lanes.list(engine.head)
       }),
     ),
-    createLanes: (names) =>
-      started(
-        patient(() => {
-          engine.flush()
-          create(engine, names)
-        }),
-      ),
+    createLanes: (names) => started(patient(() => create(engine, names))),
     openLane: (name, options) => started(openLane(name, options)),
     limitBacklog: (lane, max, maxBytes) => started(Effect.sync(() => limit(engine, lane, max, maxBytes))),
     setPaused: (lane, paused) => started(setPaused(engine, lane, paused)),

@@ -14,7 +14,7 @@ import type { Engine } from "../commit/Engine.ts"
 import { allOf, type Committed } from "../commit/LaneStore.ts"
 import { meta } from "../rows/Meta.ts"
 import { list } from "../rows/Rows.ts"
-import { attempt, macrotask, patient } from "./EngineEffects.ts"
+import { attempt, inOneTurn } from "./EngineEffects.ts"
 
 /** The tables of an open engine. */
 export const tablesOf = (engine: Engine): JournalTables => {
@@ -90,12 +90,7 @@ export const tablesOf = (engine: Engine): JournalTables => {
       guarded(engine, () =>
         meta(store.db, "identity") === journal ? events.filter(({ sequence }) => engine.losses.has(sequence)) : events,
       ),
-    slice: (work) =>
-      patient(() => {
-        // Deliveries of the open batch are stored or refused before a slice looks for them.
-        engine.flush(true)
-        return Effect.runSync(work(rows))
-      }).pipe(Effect.tap(() => macrotask)),
+    slice: (work) => inOneTurn(engine, work(rows)),
   }
 }
 
