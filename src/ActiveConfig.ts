@@ -1,9 +1,9 @@
 /**
- * The config in force and what is compiled from it. A reload replaces both at
- * once.
+ * The active config and the routing table that is compiled from it. A reload
+ * replaces both together.
  *
  * **Gotcha.** `current` is a plain field, because ingest reads it with every
- * request. Read it anew at each use: a copy that is kept is an older version.
+ * request. Read it again at each use: a kept copy is an older version.
  */
 import { Context, Effect, Layer } from "effect"
 import type { RelayConfig, Webhook } from "./config/Config.ts"

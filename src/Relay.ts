@@ -1,8 +1,8 @@
 /**
- * The relay in one layer, in the order in which data goes. Each part uses those
- * above it. Parts are released from the bottom up, so a drain goes from the
- * sender to the disk: the listener refuses, lanes end what is in flight, cursors
- * are stored, the journal closes.
+ * The relay in one layer, in the order in which data flows. Each part uses the parts
+ * above it. Parts are released from the bottom up, so a drain goes from the sender
+ * to the disk: the listener refuses, lanes finish their attempts, cursors are
+ * stored, the journal closes.
  */
 import { Context, Duration, Effect, Layer } from "effect"
 import { ActiveConfig } from "./ActiveConfig.ts"
@@ -43,7 +43,7 @@ const handedOverAttempts = Duration.seconds(1)
 
 export interface RelayOptions {
   readonly version: string
-  /** The main module: where the journal's worker starts. */
+  /** The main module: the journal's worker starts from it. */
   readonly entry: URL
   /** Loads the config again, for a reload. */
   readonly load: Effect.Effect<Loaded, ConfigError>
@@ -175,7 +175,7 @@ const listening = (config: RelayConfig) =>
     }),
   )
 
-/** Imported only where the config asks for it. */
+/** Imported only if the config configures it. */
 const telemetry = ({ telemetry: { otlp } }: RelayConfig, { version }: RelayOptions) =>
   otlp === undefined
     ? Layer.empty

@@ -30,7 +30,7 @@ const relay = Effect.fnUntraced(function* (args: ReadonlyArray<string>) {
   )
 })
 
-/** A flag that was cut short, where one begins with it and the library knows of none. */
+/** Suggests a flag for one that was cut short or mistyped, if the library suggests none. */
 const flagMeant = (option: string, suggestions: ReadonlyArray<string>): string => {
   const all = ["--config", "--as", "--json", "--help", "--version", "--log-level", "--completions"]
   const near = all.find((flag) => option.length > 3 && flag.startsWith(option)) ?? nearest(option, all)
@@ -45,7 +45,7 @@ const formatter = Effect.fnUntraced(function* (stream: "stdout" | "stderr") {
   return { ...whole, formatHelpDoc: (doc: HelpDoc.HelpDoc) => folded(whole.formatHelpDoc(doc), width) }
 })
 
-/** Help that was asked for goes to stdout; a mistake prints a short message and the usage to stderr. */
+/** Requested help goes to stdout. A mistake prints a short message and the usage to stderr. */
 const presenter = (style: Paint): CliOutput.Presenter => ({
   present: Effect.fnUntraced(function* (event) {
     if (event._tag !== "InvalidInvocation") {
@@ -57,7 +57,7 @@ const presenter = (style: Paint): CliOutput.Presenter => ({
     const path = event.commandPath.join(" ")
     const lines = event.errors.map((error) => {
       const meant = error._tag === "UnrecognizedOption" ? flagMeant(error.option, error.suggestions) : ""
-      // The library prefixes what a flag's schema says.
+      // The library adds a prefix to the message of a flag's schema.
       const words = error.message
         .replace("Schema validation failed: Expected ", "")
         .replace("Expected a string representing a finite number", "Expected: a number")

@@ -2,10 +2,10 @@
  * Runs the command line and ends the process with its exit code.
  *
  * **Guarantee.** Every failure prints a message, never a stack trace nor the
- * minified source that a crash of a binary would print. An error that nobody
- * caught costs the sink whose library it comes from (`Containment.ts`). Any other
- * ends the command as a signal does: what it holds is closed, the journal first
- * of all, and the exit code says that it was a bug.
+ * minified source that a crash of a binary would print. An uncaught error affects
+ * only the sink whose library it comes from (`Containment.ts`). Any other ends the
+ * command as a signal does: its resources are closed, the journal first, and the
+ * exit code says that it was a bug.
  */
 import { Console, Duration, Effect, Fiber } from "effect"
 import { drainTime } from "../config/Config.ts"

@@ -2,10 +2,10 @@
  * Client details from the sender's API: the fields that deliveries leave out of
  * client objects (webhook interface, sections 2.3 and 4.2).
  *
- * **Guarantee.** Details are only in this cache, no longer than its lifetime, and
- * in what is sent to a sink that asks for them. They are never journaled, logged
- * or shown. At most 64 KiB of a response are read, no redirect is followed, and
- * a record of another client is refused.
+ * **Guarantee.** Details are only in this cache, for its lifetime at most, and in
+ * the messages of a sink that is configured to get them. They are never journaled,
+ * logged or shown. At most 64 KiB of a response are read, no redirect is followed,
+ * and a record of another client is refused.
  *
  * How the API authenticates is not published, so the headers are configured.
  */
@@ -17,7 +17,7 @@ import { escapeUrl } from "../formats/Template.ts"
 import * as HttpTransport from "../runtime/HttpTransport.ts"
 import { drain, ofTheWay } from "../runtime/HttpTransport.ts"
 
-/** The fields that deliveries leave out; empty where the client has none. */
+/** The fields that deliveries leave out. Empty if the client has none. */
 export const fields = ["first_name", "last_name", "email", "phone"] as const
 /** The details of a client; a field that the API has no value for is empty. */
 export type ClientDetails = Readonly<Record<(typeof fields)[number], string>>
@@ -25,9 +25,9 @@ export type ClientDetails = Readonly<Record<(typeof fields)[number], string>>
 /** Characters of an id at most: it goes into a URL and into the cache. */
 const longestId = 256
 
-/** Why there are no details. The message contains neither the id nor the response. */
+/** The reason for missing details. The message contains neither the id nor the response. */
 export class ClientsError extends Schema.TaggedError<ClientsError>()("ClientsError", {
-  /** `unknown`: there is no such client. `refused`: the config must be changed. `failed`: it may work later. */
+  /** `unknown`: the client doesn't exist. `refused`: the config must be changed. `failed`: it may work later. */
   reason: Schema.Literals(["unknown", "refused", "failed"]),
   message: Schema.String,
   /** Milliseconds that the API asks to wait. */
@@ -154,7 +154,7 @@ export const make = Effect.fnUntraced(function* (config: ClientsConfig): Effect.
       timeToLive: (exit) => (Exit.isSuccess(exit) ? cache.lifetime : Duration.zero),
     }),
   )
-  // The cache removes an expired entry only when it is asked for again, or here.
+  // The cache removes an expired entry only when it is requested again, or here.
   const expire = Monotonic.measured(() => Effect.map(Cache.keys(known), (keys) => void [...keys]))
   const expireEvery = Duration.max(Duration.seconds(1), Duration.divideUnsafe(cache.lifetime, 10))
   yield* Effect.forkScoped(Effect.delay(rounds("forgetting client details", expire, expireEvery), expireEvery))

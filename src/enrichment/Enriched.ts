@@ -1,11 +1,11 @@
 /**
- * A sink whose events have the client's details, beside the envelope's own
- * fields: `{{/client/email}}`.
+ * A sink whose events have the client's details, beside the envelope's own fields:
+ * `{{/client/email}}`.
  *
- * **Guarantee.** The stored event stays as it was signed. The details are added
- * to a copy that only the sink gets. They are fetched within the attempt of one
- * lane, so no other lane waits for them. What a receiver answers to them may
- * repeat them, and is not kept.
+ * **Guarantee.** The stored event stays as it was signed. The details are added to a
+ * copy that only the sink gets. They are fetched within the attempt of one lane, so
+ * no other lane waits for them. A receiver's answer to them may repeat them, so it
+ * is not kept.
  */
 import { Effect, Result } from "effect"
 import type { ClientsConfig, LaneConfig } from "../config/Config.ts"

@@ -14,7 +14,7 @@ import { idempotencyKey } from "../event/IdempotencyKey.ts"
 import { traceHeaders } from "../event/TraceContext.ts"
 import * as Template from "./Template.ts"
 
-// The headers that a message has beside the signed bytes, where the receiver is no HTTP server.
+// The headers of a message in addition to the signed bytes, if the receiver isn't an HTTP server.
 
 export type Header = readonly [name: string, value: string]
 
@@ -22,7 +22,7 @@ export type Header = readonly [name: string, value: string]
 type Fit = (text: string) => string
 const asItIs: Fit = (text) => text
 
-/** The relay says this of an event: by which key a repeat is known, its id and its type. */
+/** The relay's facts about an event: its idempotency key, its id and its type. */
 export const identity = (entry: Entry, fit = asItIs): Array<Header> => {
   const { id, type } = entry.event
   const headers: Array<Header> = [["idempotency-key", idempotencyKey(entry)]]
@@ -77,17 +77,17 @@ export const attributes = (entry: Entry): Attributes => {
 interface Binding {
   readonly prefix: string
   readonly escape: (value: string) => string
-  /** The header of the body's type, where it is not `content-type`. */
+  /** The header of the body's type, if it is not `content-type`. */
   readonly contentType?: string
 }
 
-/** The HTTP binding: percent-encodes space, `"`, `%` and what a header can't hold. */
+/** The HTTP binding: percent-encodes space, `"`, `%` and all characters that a header can't hold. */
 export const http: Binding = {
   prefix: "ce-",
   escape: (value) => value.replace(/[^\x21\x23\x24\x26-\x7e]+/g, encodeURIComponent),
 }
 
-/** The NATS binding: `content-type` would be that of the structured mode. */
+/** The NATS binding: `content-type` would mean the structured mode. */
 export const nats: Binding = { ...http, contentType: "ce-datacontenttype" }
 
 /** The Kafka binding: UTF-8. */

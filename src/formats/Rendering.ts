@@ -42,8 +42,8 @@ export const attempt = <A>(make: () => A): Result.Result<A, Unrenderable> => {
   }
 }
 
-// Bytes as a person reviews them: JSON as JSON where that loses nothing, text
-// as text, and the rest as base64.
+// Bytes as a person reviews them: JSON as JSON if that loses nothing, text as text, and the rest as
+// base64.
 
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
 
@@ -69,9 +69,9 @@ export const displayBytes = (bytes: Uint8Array): unknown => {
 
 // The `raw` format: the signed bytes as they are.
 //
-// A line of NDJSON can't hold every body, nor can a field that takes a JSON
-// object. One that isn't an envelope, and in a line one with a line break, is
-// written as `{"relay_base64":"…","event_id":"…"}`, which decodes to the same bytes.
+// A line of NDJSON can't hold every body, nor can a field that takes a JSON object. A body that
+// isn't an envelope, or for a line one with a line break, is written as
+// `{"relay_base64":"…","event_id":"…"}`, which decodes to the same bytes.
 
 const lineFeed = 0x0a
 const carriageReturn = 0x0d
@@ -92,6 +92,6 @@ const encoded = ({ body, id }: Event): string =>
 /** The line of an event, without its line feed. */
 export const rawLine = (event: Event): Uint8Array => (fits(event) ? event.body : Buffer.from(encoded(event)))
 
-/** The JSON object of an event; that of an envelope is as the sender wrote it. */
+/** The JSON object of an event. An envelope's object is as the sender wrote it. */
 export const rawObject = (event: Event): string =>
   event.type === "" || looksEncoded(event.body) ? encoded(event) : Buffer.from(event.body).toString("utf8")

@@ -1,14 +1,14 @@
 /**
- * Templates over an event: `{{type}}`, `{{resource}}`, `{{id}}`,
- * `{{account_id}}`, `{{webhook}}`, `{{created_at}}`, `{{received_at}}`, and a
- * JSON Pointer into the envelope, `{{/data/object/id}}`.
+ * Templates over an event: `{{type}}`, `{{resource}}`, `{{id}}`, `{{account_id}}`,
+ * `{{webhook}}`, `{{created_at}}`, `{{received_at}}`, and a JSON Pointer into the
+ * envelope, `{{/data/object/id}}`.
  *
- * A value is escaped for its place, because it comes from outside and must not
- * begin another header, path or topic. A missing value is an empty text.
- * Templates without a pointer never parse a body; others parse it once per event.
+ * A value is escaped for its place, because it comes from outside and must not begin
+ * another header, path or topic. A missing value is an empty text. Templates without
+ * a pointer never parse a body; others parse it once per event.
  *
- * A JMESPath expression may stand in place of a text or a body. Its root is the
- * envelope, and each name above is one of its variables: `$received_at`.
+ * A JMESPath expression may replace a text or a body. Its root is the envelope, and
+ * each name above is one of its variables: `$received_at`.
  */
 import { Result } from "effect"
 import type { Entry } from "../event/Entry.ts"
@@ -22,19 +22,19 @@ import * as Jmespath from "./jmespath/Jmespath.ts"
 import * as Rendering from "./Rendering.ts"
 
 /**
- * The place where the text is used, which decides how values are escaped. `json` is the inside of a JSON string.
- * In a `key` equal numbers have the same text, and values that slashes join stay different; elsewhere a number is
- * written as the sender wrote it.
+ * The place that uses the text. It decides how values are escaped. `json` is the inside of a JSON string. In a `key`
+ * equal numbers have the same text, and values that slashes join stay different; elsewhere a number is written as the
+ * sender wrote it.
  */
 export type Place = "text" | "key" | "json" | "url" | "header" | "topic"
 
-/** A text with placeholders, or an expression of which the result is the text. */
+/** A text with placeholders, or an expression whose result is the text. */
 export type Text = string | Jmespath.Shape
 
 export interface Template {
   /**
-   * For a digest, `group` is all of its events, oldest first, and `entry` the last.
-   * Throws `Unrenderable` where a value can't be rendered, and nothing else.
+   * For a digest, `group` is all of its events, oldest first, and `entry` the last. Throws `Unrenderable` if a value
+   * can't be rendered, and nothing else.
    */
   readonly render: (entry: Entry, group?: ReadonlyArray<Entry>) => string
 }
@@ -60,7 +60,7 @@ const list = (group: ReadonlyArray<Entry>): string => {
   return shown.join("\n")
 }
 
-/** At most so many events of a group: the first and the last. */
+/** At most `most` events of a group: the first and the last. */
 export const some = (group: ReadonlyArray<Entry>, most: number): ReadonlyArray<Entry> =>
   group.length <= most ? group : [...group.slice(0, most / 2), ...group.slice(-most / 2)]
 
@@ -107,7 +107,7 @@ const isOneOf = (fields: Readonly<Record<string, Field>>, name: string): boolean
 const choice = (fields: Readonly<Record<string, Field>>): string =>
   `it is one of ${Object.keys(fields).join(", ")}, or a JSON Pointer such as /data/object/id`
 
-/** Guesses what was meant by a name that is no field. */
+/** Guesses the intended field for a name that isn't one. */
 const meant = (fields: Readonly<Record<string, Field>>, name: string): string | undefined => {
   const plain = name.replace(/^[$.@]+/, "").replaceAll(/\[(\d+)\]/g, ".$1")
   const near = nearest(plain, Object.keys(fields))
@@ -116,7 +116,7 @@ const meant = (fields: Readonly<Record<string, Field>>, name: string): string | 
   return /^\w+([./][\w-]+)+$/.test(plain) && Pointer.parse(pointer) !== undefined ? pointer : undefined
 }
 
-/** Says what is wrong with a template; `undefined` if nothing is. */
+/** Says what is wrong with a template. Returns `undefined` if nothing is. */
 export const problem = (text: string): string | undefined => {
   for (const [whole, inside = ""] of text.matchAll(placeholder)) {
     const name = inside.trim()
@@ -133,7 +133,7 @@ export const problem = (text: string): string | undefined => {
   return /\{\{|\}\}/.test(text.replaceAll(placeholder, "")) ? "a {{ has no }} or the other way round" : undefined
 }
 
-/** Says what is wrong with a name that must be a field of an event. */
+/** Says why a name isn't a field of an event. */
 export const fieldProblem = (name: string): string | undefined => {
   if (isOneOf(eventFields, name)) return undefined
   const near = meant(eventFields, name)
@@ -169,7 +169,7 @@ const lazyEnvelope = (entry: Entry): (() => unknown) => {
   }
 }
 
-/** A value as text; empty where it is missing. */
+/** A value as text. Empty if it is missing. */
 export const toText = (value: unknown): string => {
   if (typeof value === "string") return value
   if (value === undefined || value === null) return ""
@@ -274,8 +274,8 @@ const template = (make: string | Maker<string>): Template => ({
 })
 
 /**
- * Compiles a template whose result is a string for `place`; `at` is the key that it stands at. A text without
- * a {@link problem} always compiles.
+ * Compiles a template whose result is a string for `place`. `at` is its key in the config. A text without a {@link
+ * problem} always compiles.
  */
 export const compile = (text: Text, place: Place = "text", at?: string): Template =>
   template(compileText(text, place, at))
@@ -304,7 +304,7 @@ interface Grouped {
   readonly resolves?: boolean
 }
 
-/** The key is empty where an event has none: such events keep no order with any other. */
+/** The key is empty if an event has none: such events keep no order with any other. */
 export const orderKey = ({ key, digest, resolves }: Grouped): ((entry: Entry) => string) => {
   const { render } = compile(key, "key")
   const keyOf = (entry: Entry) => render(resolves === true ? { ...entry, event: asFailure(entry.event) } : entry)

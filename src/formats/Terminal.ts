@@ -2,9 +2,9 @@
  * Text for a terminal.
  *
  * **Gotcha.** Names, types, answers and files come from outside. Control characters
- * in them could steer the terminal, marks of direction (U+202E) could reverse
- * what is read, and characters without width could make two names look alike:
- * none of them is printed.
+ * in them could steer the terminal, marks of direction (U+202E) could reverse the
+ * text, and characters without width could make two names look alike: none of them
+ * is printed.
  */
 
 /** Control and format characters, lone surrogates, private use, and line and paragraph separators. */

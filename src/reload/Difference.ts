@@ -13,7 +13,7 @@ export const Difference = Schema.Struct({
   /** A secret's name begins with its webhook's: `scheduling/2026-11`. */
   name: Schema.String,
   change: Schema.Literals(["added", "removed", "changed", "renamed"]),
-  /** The keys that changed (`delivery.timeout`), or the former name of what was renamed. */
+  /** The keys that changed (`delivery.timeout`), or the former name of a renamed sink. */
   details: Schema.Array(Schema.String),
 })
 export type Difference = typeof Difference.Type
@@ -23,7 +23,7 @@ type Fields = Readonly<Record<string, unknown>>
 const isFields = (value: unknown): value is Fields =>
   typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype
 
-/** The keys whose values differ; nested ones with dots, down to `depth`. */
+/** The keys whose values differ. Nested keys are joined with dots, down to `depth`. */
 const keys = (before: Fields, after: Fields, depth: number): ReadonlyArray<string> =>
   [...new Set([...Object.keys(before), ...Object.keys(after)])].flatMap((key) => {
     const [a, b] = [before[key], after[key]]
@@ -53,7 +53,10 @@ const ofClients: ReadonlyArray<string> = ["headers"]
 const fixed = (config: RelayConfig): Fields =>
   Object.fromEntries(Object.entries(config).filter(([key]) => !live.has(key)))
 
-/** The keys that differ and that only a restart changes: `listen`, `journal.path`; `ofJournal` are those of the journal that a reload may change. */
+/**
+ * The keys that differ and that only a restart changes: `listen`, `journal.path`. `ofJournal` are the journal's keys
+ * that a reload may change.
+ */
 export const needingRestart = (
   before: RelayConfig,
   after: RelayConfig,
@@ -101,7 +104,9 @@ const ofWebhook = ({ secrets: _, ...webhook }: Webhook): Fields => webhook
 const secretsOf = ({ name, secrets }: Webhook) =>
   secrets.map((secret) => ({ ...secret, name: `${name}/${secret.name}` }))
 
-/** The keys are as in the file: those of its type next to those of every sink. A former name is no difference. */
+/**
+ * The keys are as in the file: the keys of its type next to the keys of every sink. A former name is not a difference.
+ */
 const ofSink = ({ config, renamedFrom: _, ...lane }: LaneConfig): Fields => ({
   ...lane,
   ...(isFields(config) ? config : { config }),
@@ -136,7 +141,7 @@ const section = (
   return details.length === 0 ? [] : [{ what, name, change: "changed", details }]
 }
 
-/** The difference in what a reload can change. */
+/** The differences that a reload can apply. */
 export const between = (before: RelayConfig, after: RelayConfig): ReadonlyArray<Difference> => {
   const secretsOfThoseIn = ({ webhooks }: RelayConfig, other: RelayConfig) =>
     webhooks.filter(({ name }) => other.webhooks.some((webhook) => webhook.name === name)).flatMap(secretsOf)

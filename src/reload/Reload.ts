@@ -77,7 +77,7 @@ export class ReloadRefused extends Schema.TaggedError<ReloadRefused>()("ReloadRe
    */
   reason: Schema.Literals(["config", "restart", "sink", "journal", "listener"]),
   message: Schema.String,
-  /** It lists what is wrong with the config, if that is the reason. */
+  /** The mistakes in the config, if they are the reason. */
   diagnostics: Schema.Array(Diagnostic),
 }) {}
 
@@ -106,7 +106,7 @@ export class Reload extends Context.Service<
     Layer.effect(Reload, make(load, started))
 }
 
-/** The caller of a reload that no request asked for: a user of this machine, by one of the two triggers of `Watch.ts`. */
+/** The caller of a reload without a request: a user of this machine, by one of the two triggers of `Watch.ts`. */
 const byTrigger = { who: "local", by: "SIGHUP or --watch", what: "reload", on: "" }
 
 /** Reloads each time that the latch is opened. The log says why one was refused. */
@@ -138,7 +138,7 @@ const logRefusal = Effect.fnUntraced(function* ({ reason, message, diagnostics }
   yield* logDiagnostics(diagnostics)
 })
 
-/** A key with its place in the file, where it has one: `listen (relay.config.json:3)`. */
+/** A key with its line in the file, if it has one: `listen (relay.config.json:3)`. */
 const withPlace = (key: string, { file, lineOf }: Loaded): string => {
   const line = lineOf(key.split("."))
   return line === undefined ? key : `${key} (${file}:${line})`
@@ -156,7 +156,7 @@ const readable = Effect.fnUntraced(function* (file: string, started: string) {
   return yield* refused("restart", `${message}: ${action}`)
 })
 
-/** Faults that the certificates in force have as well are no reason to keep them. */
+/** The faults that the active certificates don't have. Others are not a reason to keep the active ones. */
 const newFaults = (
   after: ReadonlyArray<CertificateFault>,
   before: ReadonlyArray<CertificateFault>,

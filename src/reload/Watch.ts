@@ -1,11 +1,11 @@
 /**
- * Triggers of a reload: SIGHUP, and with `run --watch` a change of the config
- * or of a file that it names, such as a certificate.
+ * Triggers of a reload: SIGHUP, and with `run --watch` a change of the config or of
+ * a file that it names, such as a certificate.
  *
- * The files are read twice a second, so that one that an editor renames into
- * place, or that a symbolic link leads to, is seen like any other. A change
- * counts when two reads in a row agree, so that a file that is being written is
- * not taken half. A file that can't be read or is empty counts after five seconds.
+ * The files are read twice a second, so that a file that an editor renames into
+ * place, or that a symbolic link leads to, is seen like any other. A change counts
+ * when two reads in a row agree, so that a half-written file isn't used. A file that
+ * can't be read or is empty counts after five seconds.
  */
 import { Effect, FileSystem, Latch, Option } from "effect"
 import { type FileTexts, readerOf } from "../config/load/References.ts"
@@ -15,7 +15,7 @@ import { replaced } from "./Replaced.ts"
 
 const lookEvery = "500 millis"
 
-/** A latch that every trigger opens, from now on; `files` are watched where they are given. */
+/** A latch that every trigger opens, from now on. If `files` are given, they are watched. */
 export const triggers = Effect.fnUntraced(function* (files?: FileTexts) {
   const triggered = Latch.makeUnsafe(false)
   yield* onSignal("SIGHUP", () => triggered.openUnsafe())
@@ -26,7 +26,9 @@ export const triggers = Effect.fnUntraced(function* (files?: FileTexts) {
 /** Reads in a row after which a file that is absent or empty counts as changed. A rename takes less. */
 const patience = 10
 
-/** Opens the latch when one of `files` reads otherwise than when it was loaded. Each load says anew which they are. */
+/**
+ * Opens the latch when one of `files` has another text than when it was loaded. Each load updates the list of files.
+ */
 export const watch = Effect.fnUntraced(function* (files: FileTexts, triggered: Latch.Latch) {
   const fileSystem = yield* FileSystem.FileSystem
   const readFile = readerOf(fileSystem)
@@ -40,7 +42,7 @@ export const watch = Effect.fnUntraced(function* (files: FileTexts, triggered: L
     const { message, action } = replaced(path)
     yield* Effect.logWarning(`${message}: ${action}`)
   })
-  /** Empty while there is no file, as in the middle of a rename. */
+  /** Empty while the file doesn't exist, as in the middle of a rename. */
   const read = (path: string) =>
     Effect.orElseSucceed(
       Effect.map(readFile(path), (bytes) => new TextDecoder().decode(bytes)),

@@ -1,14 +1,14 @@
 /**
- * Exports traces and logs to an OpenTelemetry collector, by OTLP over HTTP in
- * JSON: protobuf takes five times the CPU for the same spans.
+ * Exports traces and logs to an OpenTelemetry collector, by OTLP over HTTP in JSON:
+ * protobuf takes five times the CPU for the same spans.
  *
- * **Guarantee.** A collector that is slow or down costs only telemetry. At most
- * four requests are in flight, five seconds each; when one fails for good, or a
- * fifth is needed, the exporter drops what it has and pauses for a minute. The
- * log says when exports begin to fail, why, and when they pass again.
+ * **Guarantee.** A collector that is slow or down affects only telemetry. At most
+ * four requests are in flight, for up to five seconds each. When one fails for good,
+ * or a fifth is needed, the exporter drops its data and pauses for a minute. The log
+ * reports when exports begin to fail, the reason, and when they succeed again.
  *
- * **Gotcha.** Variables such as OTEL_SERVICE_NAME are not read, but the config
- * may refer to them as `${OTEL_SERVICE_NAME}`.
+ * **Gotcha.** Variables such as OTEL_SERVICE_NAME are not read, but the config may
+ * refer to them as `${OTEL_SERVICE_NAME}`.
  */
 import { ConfigProvider, Duration, Effect, Layer, Logger, Option, Predicate, Redacted, Semaphore } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientError } from "effect/http"

@@ -1,13 +1,12 @@
 /**
- * Limits repeated log lines. The first is written at once; those like it are
- * held, and reported as one line with their number and the last one's fields:
- * every ten seconds for as long as they come, and before a new line is written,
- * so that what came first is read first.
+ * Limits repeated log lines. The first is written immediately. Lines like it are
+ * held, and reported as one line with their number and the last one's fields: every
+ * ten seconds while they continue, and before a new line is written, so that the log
+ * keeps its order.
  *
- * Lines are alike when their level and their text without numbers are the same.
- * Put the differences between lines of a kind into annotations. A line that
- * reports a loss ({@link reportsLoss}) is like another only if the numbers are the
- * same too.
+ * Lines are alike when their level and their text without numbers are the same. Put
+ * the differences between lines of a kind into annotations. A line that reports a
+ * loss ({@link reportsLoss}) is like another only if the numbers are the same too.
  */
 import { Clock, Effect, Logger, References, type Scope } from "effect"
 import * as Monotonic from "../event/Monotonic.ts"
@@ -15,7 +14,10 @@ import { rounds } from "../event/Rounds.ts"
 
 const writeEvery = 10_000
 const checkEvery = 1_000
-/** A new line waits for no report within so many milliseconds of the last: a flood of new lines must not undo the limit. */
+/**
+ * For this many milliseconds after a report, a new line doesn't wait for the next: a flood of new lines must not undo
+ * the limit.
+ */
 const reportEvery = 1_000
 /** Kinds that are distinguished at a time; any further line counts to one kind per level. */
 const maxKinds = 1_000
@@ -40,7 +42,7 @@ interface Kind {
 const words = (message: unknown): string =>
   (Array.isArray(message) ? message : [message]).filter((part) => typeof part === "string").join(" ")
 
-/** `logger` with repeats held; what is held is reported when the scope closes. */
+/** `logger` with repeats held. Held lines are reported when the scope closes. */
 export const limit = Effect.fnUntraced(function* (
   logger: Logger.Logger<unknown, void>,
 ): Effect.fn.Return<Logger.Logger<unknown, void>, never, Scope.Scope> {

@@ -1,8 +1,7 @@
 /**
- * One trace from a delivery to each of its sinks: a server span for the
- * delivery, which continues the sender's trace where there is one, and a
- * producer span for each attempt to send the event. The event carries the
- * context through the journal.
+ * One trace from a delivery to each of its sinks: a server span for the delivery,
+ * which continues the sender's trace if there is one, and a producer span for each
+ * attempt to send the event. The event carries the context through the journal.
  *
  * **Guarantee.** Without traces in the config, which is the default, it costs
  * nothing. A delivery that is not sampled costs a header and a random number. No

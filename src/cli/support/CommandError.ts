@@ -7,9 +7,8 @@
 import { Runtime, Schema } from "effect"
 
 /**
- * `failed`: a check failed, or the relay refused. `warning`, `critical` and
- * `unknown` are those of monitoring plugins, for `status --exit-code`. The other
- * numbers are those of sysexits.
+ * `failed`: a check failed, or the relay refused. `warning`, `critical` and `unknown` are the codes of monitoring
+ * plugins, for `status --exit-code`. The other numbers are from sysexits.
  */
 export const exitCodes = {
   failed: 1,

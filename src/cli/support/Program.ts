@@ -14,7 +14,7 @@ export class Program extends Context.Service<
   }
 >()("relay/cli/Program") {}
 
-/** The path relative to `cwd`, where it is below. */
+/** The path relative to `cwd`, if it is below it. */
 const fromHere = (path: string, cwd: string): string => (path.startsWith(`${cwd}/`) ? path.slice(cwd.length + 1) : path)
 
 /** The command that starts the program from the same directory, so that printed commands can be pasted. */
@@ -34,7 +34,7 @@ export const commandOf = ({ isCompiled, runtime, runtimeVersion, execPath, main,
   return env.npm_command === "exec" ? `npx -y bun@${runtimeVersion} ${script}` : `bun ${script}`
 }
 
-/** Imports a part of the program on demand, so that a command loads only what it uses. */
+/** Imports a part of the program on demand, so that a command loads only the parts that it uses. */
 export const lazily = <A>(load: () => Promise<A>): Effect.Effect<A> => Effect.promise(load)
 
 // How long a check may take: what does not answer in time is reported as not answering.

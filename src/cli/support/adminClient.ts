@@ -15,11 +15,11 @@ import { ofHost } from "./loadConfig.ts"
 import { plain } from "./output.ts"
 import { lazily, Program, withDeadline } from "./Program.ts"
 
-// Tells a relay that works from one that hangs.
+// Distinguishes a relay that is working from one that hangs.
 //
-// Some answers come late by design: of an erasure, a move, a reload, a replay of
-// many dead letters. So no request has a deadline of its own. `/healthz` is asked
-// before it, and again while it lasts: the relay answers that whatever it works on.
+// Some answers take long by design: to an erasure, a move, a reload, a replay of many dead letters.
+// So no request has a deadline of its own. `/healthz` is requested before it, and again while it
+// lasts: the relay answers `/healthz` whatever it works on.
 
 /** Between two heartbeats while a request lasts. */
 const every = Duration.seconds(10)
@@ -28,7 +28,7 @@ const whileWorking = Duration.seconds(30)
 
 const advice = "Look at its log, and restart it if it stays silent."
 
-/** Ends once the relay answers, or nothing listens: then the request itself says what is wrong. */
+/** Ends once the relay answers, or if nothing listens: then the request itself reports the error. */
 const heartbeatOf = (url: string): Effect.Effect<void> =>
   HttpClient.get(`${url}/healthz`).pipe(Effect.ignore, Effect.provide(FetchHttpClient.layer))
 
@@ -155,7 +155,7 @@ export const progressBar = Effect.gen(function* () {
   const shown = (text: string) => (isDrawn ? Effect.ignore(display(text)) : Effect.void)
   return {
     isDrawn,
-    /** `inWords` says the same where no bar is drawn. */
+    /** `inWords` says the same if no bar is drawn. */
     show: (what: string, share: number, inWords: Effect.Effect<void> = Effect.void) =>
       isDrawn || isJson ? shown(`${erase}${barOf(what, share)}`) : inWords,
     erasedAfter: <A, E, R>(work: Effect.Effect<A, E, R>) => Effect.ensuring(work, shown(erase)),

@@ -12,7 +12,7 @@ import { lazily, Program, withDeadline } from "./Program.ts"
 export interface SinkCheck {
   readonly sink: string
   readonly ok: boolean
-  /** Why it can't be reached; empty where it can. */
+  /** The reason why it can't be reached. Empty if it can. */
   readonly message: string
   /** It lists what will fail for some events although the sink can be reached. */
   readonly advice: ReadonlyArray<string>
@@ -24,7 +24,7 @@ const check = Effect.fnUntraced(function* (type: AnySinkType, { config }: LaneCo
   return sink.advise === undefined ? [] : yield* sink.advise(limits)
 })
 
-/** A bug of a sink's library is what is wrong with the sink: it must not end the command. */
+/** A bug of a sink's library counts as a failure of the sink: it must not end the command. */
 const contained = Effect.fnUntraced(function* (lane: LaneConfig, limits: Limits) {
   const { sinkTypes } = yield* lazily(() => import("../../sinks/SinkTypes.ts"))
   const type = sinkTypes[lane.type]

@@ -1,8 +1,7 @@
 /**
- * Completions in the shell. The library's script has the commands, their flags and
- * files; values of a config, or of the running relay, are asked for with
- * `relay __complete KIND [-c FILE]`, which prints them a line each, and nothing
- * where there are none.
+ * Completions in the shell. The library's script knows the commands, their flags and
+ * files. For values of a config, or of the running relay, it calls `relay __complete
+ * KIND [-c FILE]`, which prints one value a line, and nothing if there are none.
  */
 import { Console, Effect, FileSystem, Option } from "effect"
 import { Completions, type GlobalFlag } from "effect/cli"
@@ -41,7 +40,7 @@ const ofArguments: Readonly<Record<string, Kind>> = {
 const filesOfFlags: ReadonlySet<string> = new Set(["config", "ca", "file"])
 const file = { _tag: "Path", pathType: "file" } as const
 
-/** The flags that every command takes, of which the library's descriptor says nothing. */
+/** The flags that every command takes. The library's descriptor doesn't have them. */
 const everywhere: ReadonlyArray<Completions.FlagDescriptor> = [
   { name: "config", aliases: ["c"], description: "The config", type: file },
   { name: "as", aliases: [], description: "The token to ask the relay with", type: { _tag: "String" } },
@@ -151,7 +150,7 @@ export const withConfigValues = (flag: typeof GlobalFlag.Completions): typeof Gl
     }),
 })
 
-/** The lanes without a sink, which the running relay alone knows; none where it does not answer soon. */
+/** The lanes without a sink, which only the running relay knows. None if it does not answer soon. */
 const orphans = Effect.fnUntraced(
   function* (file: string | undefined) {
     const { ask } = yield* lazily(() => import("./adminClient.ts"))
@@ -165,7 +164,7 @@ const orphans = Effect.fnUntraced(
   Effect.orElseSucceed((): ReadonlyArray<string> => []),
 )
 
-/** The values of a kind; none of one that there is not. */
+/** The values of a kind. None for an unknown kind. */
 const valuesOf = Effect.fnUntraced(function* (kind: string, file: string | undefined) {
   if (kind === "types") return [...eventTypes, ...relayEventTypes]
   if (kind === "orphans") return yield* orphans(file)

@@ -15,7 +15,7 @@ export interface Delivery {
   readonly objectId: string | undefined
   readonly hmac: Hmac
   readonly headers: { readonly signature: string; readonly webhookId: string }
-  /** Sent where the webhook has one. */
+  /** Sent if the webhook has one. */
   readonly webhookId: string | undefined
   /** How it is sent: with certificates of one's own, perhaps. */
   readonly fetch: Fetch
@@ -26,7 +26,7 @@ export interface Delivery {
 export interface Answer {
   readonly eventId: string
   readonly status: number
-  /** Why it was refused; empty where it was accepted. */
+  /** The reason for a refusal. Empty if the delivery was accepted. */
   readonly detail: string
   readonly millis: number
 }
@@ -46,7 +46,7 @@ const detailOf = (text: string): string => {
   }
 }
 
-/** Sends one delivery; fails when there is no answer. */
+/** Sends one delivery. Fails without an answer. */
 export const deliver = Effect.fnUntraced(
   function* (delivery: Delivery) {
     const { url, type, accountId, objectId, hmac, headers, webhookId, fetch, tamper } = delivery
@@ -80,9 +80,9 @@ export const deliver = Effect.fnUntraced(
   Effect.timeout(patience),
 )
 
-// How `trigger` trusts the listener's certificate, and what is wrong when it can't.
+// How `trigger` trusts the listener's certificate, and its message if it can't.
 
-/** A `fetch` that trusts the authorities of a PEM file, where one is given, instead of the system's. */
+/** A `fetch` that trusts the authorities of a PEM file, if one is given, instead of the system's. */
 export const fetchTrusting = Effect.fnUntraced(function* (file: Option.Option<string>) {
   if (Option.isNone(file)) return globalThis.fetch
   const [{ parse }, { make }] = yield* Effect.all([
@@ -99,8 +99,8 @@ export const fetchTrusting = Effect.fnUntraced(function* (file: Option.Option<st
 })
 
 /**
- * Why a certificate was not trusted, and what to do; `undefined` for any other
- * failure. `subject` is whom the certificate is for, where that is known.
+ * Says why a certificate was not trusted, and what to do. Returns `undefined` for any other failure. `subject` names
+ * the certificate's host, if known.
  */
 export const distrust = (failure: Failure, url: string, subject?: string): string | undefined => {
   const { origin, pathname, port } = new URL(url)

@@ -38,7 +38,7 @@ export interface Finding {
   /** Which sink, port, … */
   readonly name: string
   readonly verdict: Verdict
-  /** It says what is wrong and what to do, or what was found in order. */
+  /** The mistake and what to do, or the fact that was found in order. */
   readonly message: string
 }
 
@@ -56,7 +56,7 @@ export const finder =
 
 type Found = readonly [Verdict, string]
 
-/** What is held: a port's address or the journal, and how this config can do without it. */
+/** The held thing: a port's address or the journal, and how this config can do without it. */
 interface Held {
   /** The beginning of a sentence: `127.0.0.1:8080 is taken`. */
   readonly what: string
@@ -103,7 +103,7 @@ export const holding = ({ path, lock }: Pick<JournalFile, "path" | "lock">, runs
 
 // Checks the ports, free or taken by the running relay, and the status of that relay.
 
-/** Whether something listens there; fails where nothing can. */
+/** Reports whether something listens at the address. Fails if nothing can. */
 const isTaken = Effect.fnUntraced(function* (
   address: Address.Address,
   { tls, socket }: Pick<RelayConfig, "tls" | "socket"> = {},
@@ -181,7 +181,7 @@ const ofConfig: ReadonlyArray<State> = [
   "certificate-issuer-unknown",
 ]
 
-/** Texts, some of which end as sentences do, in the one line that a finding has. */
+/** Joins texts into the one line of a finding. Some of them end with a full stop. */
 const sentences = (texts: ReadonlyArray<string>): string =>
   texts
     .map((text) => text.trim())
@@ -256,7 +256,7 @@ const timeSync = Effect.fnUntraced(function* (directory: string) {
   return times.toSorted((a, b) => a - b)[syncs >> 1] ?? 0
 }, Effect.scoped)
 
-/** The directory, or the nearest parent that exists: the relay creates what is missing. */
+/** The directory, or the nearest parent that exists: the relay creates missing directories. */
 const nearestExisting = Effect.fnUntraced(function* (directory: string) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
@@ -362,7 +362,7 @@ export const room = ({ free, used, maxSize, minFree }: Room): readonly [Verdict,
     : ["ok", `${left}, enough for a journal of ${bytes(maxSize)}`]
 }
 
-// Checks the certificates of the config: whether they can be used, expire soon, and have a complete chain.
+// Checks the certificates of the config: they must be usable, not expire soon, and have a complete chain.
 
 const wrong = ({ key, message, hint = "" }: CertificateFault): Finding =>
   finder("certificate", key)("wrong", hint === "" ? message : `${message}: ${hint}`)
@@ -417,7 +417,7 @@ export const clients = Effect.fnUntraced(function* (config: ClientsConfig | unde
   const at = finder("clients", config.baseUrl)
   return yield* Effect.scoped(Effect.flatMap(make(config), ({ get }) => get(nobody))).pipe(
     Effect.match({
-      // One that was made up is known: then the answer says nothing of real ones.
+      // The made-up client exists: then the answer says nothing about real ones.
       onSuccess: () => [
         at("warning", `it answers with details of a client that does not exist, ${nobody}: check "clients.baseUrl"`),
       ],

@@ -24,7 +24,7 @@ import {
   width,
 } from "./output.ts"
 
-// Failed attempts as rows of a table, each with what the receiver answered.
+// Failed attempts as rows of a table, each with the receiver's answer.
 
 /** A line of an answer is a row: a page of HTML stays readable. */
 const lines = (answer: string): ReadonlyArray<string> =>
@@ -70,7 +70,7 @@ export const routesTable = (explanations: ReadonlyArray<Explanation>, width: num
 export const nameOf = ({ id, sequence }: { readonly id: string; readonly sequence: number }): string =>
   id || `seq_${sequence}`
 
-/** The reason why a sink runs no attempts, beside what the timeline says. */
+/** The reasons why sinks run no attempts, in addition to the timeline. */
 const waitsOf = ({ sinks }: EventReport): ReadonlyArray<string> =>
   sinks.flatMap(({ sink, lane }) => (lane === undefined ? [] : [plain(`the sink ${sink} is ${lane}`)]))
 

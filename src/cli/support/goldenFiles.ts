@@ -42,7 +42,7 @@ export const diff = (expected: string, actual: string): ReadonlyArray<string> =>
   })
 }
 
-// Renders what a sink would be sent, for `explain --payload` and the golden files of `test`.
+// Renders the payload that a sink would get, for `explain --payload` and the golden files of `test`.
 
 /** A fixed time for samples, so that golden files don't change. */
 const fixedTime = Date.UTC(2026, 0, 15, 12)
@@ -89,7 +89,7 @@ export const withAbsent = (lane: LaneConfig, absent: Loaded["absent"]): LaneConf
   return { ...lane, config }
 }
 
-/** The payload as JSON text; `undefined` where the sink's type has no preview. */
+/** The payload as JSON text. `undefined` if the sink's type has no preview. */
 export const payloadOf = (
   lane: LaneConfig,
   type: AnySinkType | undefined,
@@ -110,7 +110,7 @@ export interface Compared {
   readonly written: boolean
   /** The keys that are absent here and show in the payload, so that it can't be compared. */
   readonly absent: ReadonlyArray<string>
-  /** Whether there is no such file yet. */
+  /** Whether the file doesn't exist yet. */
   readonly missing: boolean
   /** The lines that differ begin with `-` (golden file), `+` (payload) or a blank. */
   readonly diff: ReadonlyArray<string>
@@ -124,7 +124,7 @@ export const beside = Effect.fnUntraced(function* (config: string) {
   const path = yield* Path.Path
   const at = (file: string) => path.resolve(path.dirname(config), file)
   return {
-    /** `undefined` when there is no such file. */
+    /** Returns `undefined` if the file doesn't exist. */
     read: (file: string) =>
       fs
         .readFile(at(file))
@@ -151,7 +151,7 @@ export interface Sampled {
   readonly envelope: Envelope.Envelope
 }
 
-/** The event of each test: its `sample`, or one that is always the same. */
+/** The event of each test: its `sample`, or a fixed sample event. */
 export const sampled = (config: RelayConfig, files: Files) =>
   Effect.forEach(
     config.tests,

@@ -1,6 +1,6 @@
 /**
- * Reads what a journal, or a salvage of one, still owed, for `journal import`.
- * The command reads the file; the relay is sent events, never a path.
+ * Reads the undelivered events of a journal, or of a salvage of one, for `journal
+ * import`. The command reads the file; the relay is sent events, never a path.
  */
 import { Effect, Option, Schema } from "effect"
 import { type Imported, Kept } from "../../admin/ImportLine.ts"
@@ -20,7 +20,7 @@ interface Report extends Imported {
 
 const decode = Schema.decodeUnknownOption(Kept)
 
-/** Fails for a file of which no event could be read: only a journal may have none. */
+/** Fails if no event of a file could be read: only a journal may have none. */
 const refuse = (path: string, isJournal: boolean, damaged: number) => {
   if (isJournal && damaged === 0) return Effect.void
   const records = "none of its records can be read"
@@ -29,7 +29,7 @@ const refuse = (path: string, isJournal: boolean, damaged: number) => {
   return failed(`${path} is neither a journal nor a salvage of one${why}\n  Correct the path.`)
 }
 
-/** Sends what the file owed, in slices, and sums up the answers. */
+/** Sends the file's undelivered events in slices, and sums up the answers. */
 export const read = <E, R>(
   path: string,
   send: (events: ReadonlyArray<Kept>, share: number, sofar: number) => Effect.Effect<Imported, E, R>,

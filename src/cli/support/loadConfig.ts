@@ -69,7 +69,7 @@ export const absentIn = ({ absent }: Loaded): object =>
 
 export const loadForCheck = Effect.tap(loadLacking, (loaded) => Effect.andThen(sayFaults(loaded), sayAbsent(loaded)))
 
-/** ` -c FILE` where the flag was given, for printed commands. */
+/** ` -c FILE` if the flag was given, for printed commands. */
 export const configFlag = Effect.map(
   Config,
   Option.match({ onNone: () => "", onSome: (file) => ` -c ${quoted(file)}` }),

@@ -7,7 +7,7 @@ import { Program } from "./Program.ts"
 
 // How text is laid out on a terminal: its width is decided here alone. No word is broken, and none is left out.
 
-/** The columns of the terminal; `Infinity` where the stream is none, so that a script reads whole lines. */
+/** The columns of the terminal. `Infinity` if the stream isn't a terminal, so that a script reads whole lines. */
 export class Columns extends Context.Reference<{ readonly stdout: number; readonly stderr: number }>(
   "relay/cli/Columns",
   { defaultValue: () => ({ stdout: Number.POSITIVE_INFINITY, stderr: Number.POSITIVE_INFINITY }) },
@@ -90,7 +90,10 @@ const fits = (lines: ReadonlyArray<string>, width: number): boolean => lines.eve
 /** The least room that is worth breaking the last column's text for. */
 const leastText = 24
 
-/** With the text of the last column broken; `undefined` where the others leave it no room. */
+/**
+ * Returns the rows with the text of the last column broken into lines. `undefined` if the other columns leave it no
+ * room.
+ */
 const withText = (rows: ReadonlyArray<Row>, width: number): ReadonlyArray<string> | undefined => {
   const others = widthsOf(rows.map((row) => row.slice(0, -1)))
   const room = width - others.reduce((sum, one) => sum + one + 2, margin.length)
@@ -110,9 +113,8 @@ const blocks = ([heading = [], ...rows]: ReadonlyArray<Row>, width: number): str
     .join("\n\n")
 
 /**
- * A table of which the first row is the heading. Where it is too wide, the columns
- * of `spare` are left out one by one, the first one first; then the last column's
- * text is broken between words; and where even that does not fit, each row is a block.
+ * A table whose first row is the heading. If it is too wide, the columns of `spare` are left out one by one, in their
+ * order. Then the last column's text is broken between words. If even that does not fit, each row is a block.
  */
 export const headedTable = (width: number, rows: ReadonlyArray<Row>, spare: Row = []): string => {
   const clean = rows.map((row) => row.map(plain))
@@ -161,7 +163,7 @@ export const width = Effect.map(Columns, ({ stdout }) => stdout)
 export const toJson = (value: unknown, indent = 0): string => escaped(JSON.stringify(value, null, indent))
 export const printJson = (value: unknown): Effect.Effect<void> => printWhole(toJson(value, 2))
 
-/** Reports what was done: JSON for a script, a sentence otherwise. */
+/** Reports a completed change: JSON for a script, a sentence otherwise. */
 export const printDone = Effect.fnUntraced(function* (done: object, sentence: string) {
   yield* (yield* Json) ? printJson(done) : print(plain(sentence))
 })
@@ -187,7 +189,7 @@ export const marked =
   (severity: keyof typeof severities): string =>
     style(severities[severity], severity)
 
-/** Paints what goes to stderr. */
+/** Paints messages for stderr. */
 export const paintMessages = Effect.gen(function* () {
   const { env } = yield* Program
   const isTerminal = yield* (yield* Stdio.Stdio).stderrIsTerminal

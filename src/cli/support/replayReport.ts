@@ -10,7 +10,7 @@ import { count, headedTable, instant, plain, say } from "./output.ts"
 
 export const hasEnded = ({ endedAt }: Replay): boolean => endedAt !== undefined
 
-/** How many events it has queued, and for which sinks. */
+/** Says how many events it has queued, and for which sinks. */
 export const queued = ({ count: events, dryRun, to }: Replay): string => {
   const again = `${count(events, "event")} ${dryRun ? "would be " : ""}queued`
   return to === "routed"
@@ -18,7 +18,7 @@ export const queued = ({ count: events, dryRun, to }: Replay): string => {
     : `${again} for ${plain(to.sink)} again`
 }
 
-/** Shows what would be sent, as tables: how many by type and sink, and the first and last of them. */
+/** Shows the events that would be sent, as tables: their number by type and sink, and the first and last of them. */
 export const preview = (
   { groups, others, first, last }: Pick<Replay, "groups" | "others" | "first" | "last">,
   width: number,
@@ -40,7 +40,7 @@ export const preview = (
 }
 
 const every = "250 millis"
-/** Without a terminal, a line is printed once in so many looks: ten seconds. */
+/** Without a terminal, a line is printed after this many polls: every ten seconds. */
 const looksPerLine = 40
 
 const progress = ({ dryRun, count: events, message }: Replay): string =>

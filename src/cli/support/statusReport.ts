@@ -96,7 +96,7 @@ export const lanesTable = (lanes: ReadonlyArray<Lane>, now: number, width: numbe
     spare,
   )
 
-/** Says from when on it counts, where that is less than the hour. */
+/** Says since when it counts, if that is less than an hour. */
 const hourLine = ({ hour, now, fleet }: Status): string => {
   const { since, received, delivered, refused, failed } = hour
   const when = now - since < 3_600_000 ? `since ${new Date(since).toISOString().slice(11, 16)} UTC` : "in the last hour"
@@ -155,7 +155,7 @@ export const askStatus = ask((client) => client.status()).pipe(withDeadline(unan
 
 const every = "1 second"
 
-/** The status; or, where no relay answers, the message that says so. */
+/** The status, or the message that no relay answers. */
 const poll = Effect.gen(function* () {
   const found = yield* Effect.result(askStatus)
   if (Result.isSuccess(found)) return { status: found.success, message: "" }
@@ -195,7 +195,7 @@ const control = (codes: string): string => codes.replaceAll("^", "\u001b[")
 const enter = control("^?1049h^?25l^?7l")
 const leave = control("^?7h^?25h^?1049l")
 
-/** Redraws over the last frame, cut to the screen's height where that is known. */
+/** Redraws over the last frame, cut to the screen's height if known. */
 const redrawn = (text: string, rows: number): string => {
   const lines = text.split("\n")
   return control(`^H${lines.slice(0, rows > 1 ? rows - 1 : lines.length).join("^K\n")}^K^J`)

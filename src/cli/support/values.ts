@@ -18,7 +18,7 @@ const daysAgo: Readonly<Record<string, number>> = { today: 0, yesterday: 1 }
 
 const units: Readonly<Record<string, string>> = { s: "seconds", m: "minutes", h: "hours", d: "days", w: "weeks" }
 
-/** The time, or what is wrong with the text. A time without a zone is UTC, so that a command means the same everywhere. */
+/** The time, or the mistake in the text. A time without a zone is UTC, so that a command means the same everywhere. */
 export const parseTime = (text: string, now: EpochMillis): Result.Result<EpochMillis, string> => {
   if (iso.test(text)) {
     const zoned = /(Z|[+-]\d{2}:\d{2})$/.test(text) || text.length === 10 ? text : `${text}Z`
@@ -58,7 +58,7 @@ export const timesOf = Effect.fnUntraced(function* <K extends string>(
   return times
 })
 
-// The patterns of `--type`, checked before the relay is asked.
+// Checks the patterns of `--type` before the relay is called.
 
 export const requirePatterns = Effect.fnUntraced(function* (types: ReadonlyArray<string>) {
   if (types.length === 0) return
@@ -69,9 +69,9 @@ export const requirePatterns = Effect.fnUntraced(function* (types: ReadonlyArray
   }
 })
 
-// A hint for a mistyped event type: the nearest one of the catalogue.
+// A hint for a mistyped event type: the nearest type of the catalogue.
 
-/** `: did you mean appointment.created?`; empty where no type is near. */
+/** Returns `: did you mean appointment.created?`, or an empty text if no type is near. */
 export const suggestType = (type: string): string => {
   const near = nearestType(type)
   if (near === undefined) return ""

@@ -1,7 +1,7 @@
 /**
- * An expression may do so much: so many steps, and texts and results of so many
- * characters. JMESPath always ends, but nested projections over a long list, or
- * a text doubled twenty times, end too late.
+ * The limits of an expression: its number of steps, and the characters of its texts
+ * and results. JMESPath always ends, but nested projections over a long list, or a
+ * text doubled twenty times, end too late.
  */
 import { Predicate } from "effect"
 import * as Numbers from "../../event/Numbers.ts"
@@ -54,7 +54,7 @@ export const kindOf = (value: unknown): Kind => {
 export const asObject = (value: unknown): Readonly<Record<string, unknown>> | undefined =>
   Predicate.isObject(value) && kindOf(value) === "object" ? (value as Record<string, unknown>) : undefined
 
-/** JMESPath's falsehood: null, false, and what is empty. */
+/** JMESPath's false values: null, false, and empty values. */
 export const isFalse = (value: unknown): boolean => {
   if (value === null || value === undefined || value === false || value === "") return true
   if (Array.isArray(value)) return value.length === 0
@@ -169,7 +169,7 @@ export class Budget {
 
 export interface Token {
   readonly text: string
-  /** The character where it begins, from 0. */
+  /** The position of its first character, from 0. */
   readonly start: number
 }
 
@@ -177,7 +177,7 @@ export interface Token {
 const token =
   /[\t\n\r ]+|[A-Za-z_][A-Za-z0-9_]*|(["'`])(?:(?!\1)[^\\]|\\.)*\1|\$(?:[A-Za-z_][A-Za-z0-9_]*)?|-?[0-9][0-9-]*|&&|\|\||[<>=!]=|\[\?|\[\]|\/\/|[.*,:@{}()[\]?+\-%−×÷!<>=&|/]/sy
 
-/** The words of a text, and where what is no word begins; `undefined` where all are. */
+/** The words of a text, and the position of the first part that isn't a word. `undefined` if all are words. */
 export const read = (text: string): { readonly tokens: ReadonlyArray<Token>; readonly odd: number | undefined } => {
   const tokens: Array<Token> = []
   token.lastIndex = 0

@@ -1,7 +1,7 @@
 /**
- * Makes functions of the syntax tree that the library parses: the evaluation is
- * ours, because the library's has no bound, reads what an object inherits, and
- * rounds numbers (see also `Functions.ts`).
+ * Compiles the library's syntax tree to functions. The evaluation is ours, because
+ * the library's has no bound, reads inherited properties of an object, and rounds
+ * numbers (see also `Functions.ts`).
  *
  * **Guarantee.** Each part that is evaluated costs a step, so that a `Budget` ends.
  */
@@ -15,7 +15,7 @@ type Node = ReturnType<typeof compile>
 type Having<N, T> = N extends { readonly type: infer U } ? (T extends U ? N : never) : never
 type Of<T extends Node["type"]> = T extends unknown ? Having<Node, T> : never
 
-/** Says what is wrong with an expression, and the character where it is, from 0. */
+/** A mistake in an expression, and its first character, from 0. */
 export class Wrong extends Error {
   readonly offset: number
   readonly hint: string | undefined
@@ -41,10 +41,10 @@ const jsonOf = (token: Token): unknown => {
   }
 }
 
-/** This is said where `=` gives no name. */
+/** The message if `=` gives no name. */
 export const noComparison = "`=` only gives names in a `let`: to compare, write `==`"
 
-/** The values that `let` gives to names, the inner ones first, and what is common to an evaluation. */
+/** The values that `let` gives to names, the inner ones first, and the state shared by an evaluation. */
 export interface Scope {
   readonly budget: Budget
   readonly name?: string
@@ -323,7 +323,7 @@ export class Evaluator {
       try {
         return Functions.call(called, given, scope.budget) ?? null
       } catch (error) {
-        // Of functions in each other, the inner one failed.
+        // If functions are nested, the inner one failed.
         if (!(error instanceof Failure) || error.isPlaced) throw error
         throw new Failure(`${name}() at character ${offset + 1} ${error.message}`, true)
       }
@@ -347,7 +347,7 @@ export class Evaluator {
 
   #let({ bindings, expression }: Of<"LetExpression">): Run {
     const all = bindings.map((binding) => {
-      // What stands before the `=` may be anything to the library, and then has no name.
+      // The library accepts anything before the `=`, which then has no name.
       if (binding.type !== "Binding" || typeof binding.variable !== "string") {
         throw new Wrong("`let` is followed by `$name = value`", this.#offsetOf("let"))
       }
@@ -367,7 +367,7 @@ export class Evaluator {
   }
 }
 
-/** Own properties only: what an object inherits is no part of the event. */
+/** Own properties only: inherited ones aren't part of the event. */
 const field =
   (name: string): Run =>
   (value) => {

@@ -1,16 +1,16 @@
 /**
- * The functions of JMESPath's community edition: their arguments, and what they do.
+ * The functions of JMESPath's community edition, with their arguments.
  *
  * The library's own are not used: `sort` orders numbers by their digits, `trim`
- * takes a time that grows with the square of its text, `pad_left` makes a text
- * of any length, and objects of the event pass for expressions.
+ * takes a time that grows with the square of its text, `pad_left` makes a text of
+ * any length, and objects of the event pass for expressions.
  */
 import * as Numbers from "../../event/Numbers.ts"
 import { type Budget, Failure, type Kind, kindOf, type Reference } from "./Budget.ts"
 
 type Spec = Kind | "any" | "strings" | "numbers" | "sortable" | "arrays"
 
-/** Says in words what an argument may be. */
+/** Names the allowed kinds of an argument. */
 const words: Readonly<Record<Spec, string>> = {
   any: "anything",
   null: "null",
@@ -70,7 +70,7 @@ const fits = (value: unknown, spec: Spec, budget: Budget): boolean => {
   }
 }
 
-/** A number to calculate with: one that no double holds would be rounded. */
+/** A number to calculate with. Fails for a number that no double holds, because it would be rounded. */
 export const exact = (value: unknown): number => {
   if (typeof value === "number") return value
   throw new Failure("would round a number: one of more than 15 digits can be passed on and compared, and no more")
@@ -96,7 +96,7 @@ const orderOf = (one: unknown, other: unknown, budget: Budget): number => {
   return Numbers.isNumber(one) && Numbers.isNumber(other) ? budget.order(one, other) : Number.NaN
 }
 
-/** The items with what the expression gives for each: all strings, or all numbers. */
+/** The items with the expression's result for each: all strings, or all numbers. */
 const keyed = (items: ReadonlyArray<unknown>, by: Reference): ReadonlyArray<readonly [item: unknown, key: unknown]> => {
   const all = items.map((item) => [item, by.at(item)] as const)
   const kinds = new Set(all.map(([, key]) => kindOf(key)))
@@ -149,7 +149,7 @@ const joined = (parts: ReadonlyArray<string>, by: string, budget: Budget): strin
   return parts.join(by)
 }
 
-/** The parts of a text between another, of which the first `most` are cut. */
+/** The parts of a text that another text separates. After the first `most` parts, the rest is one part. */
 const parts = (text: string, by: string, most: number | undefined, budget: Budget): ReadonlyArray<string> => {
   budget.find(text, by)
   const all = by === "" ? characters(text, budget) : text.split(by)

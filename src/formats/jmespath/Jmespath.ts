@@ -4,8 +4,8 @@
  * **Guarantee.** An expression ends within the limits of `Budget.ts`, changes no
  * number, and fails by `Unrenderable` alone, whose message names the place.
  *
- * **Gotcha.** The library that parses expressions is loaded by {@link load},
- * which loading a config calls where the config has an expression.
+ * **Gotcha.** {@link load} loads the library that parses expressions. Loading a
+ * config calls it if the config has an expression.
  */
 import { Effect, Predicate } from "effect"
 import * as Numbers from "../../event/Numbers.ts"
@@ -93,17 +93,17 @@ const compiled = (text: string, known: ReadonlySet<string>): Run => {
   return new Evaluator(tokens, known).make(tree)
 }
 
-/** Says what is wrong with an expression. */
+/** A mistake in an expression. */
 export interface Problem {
   readonly message: string
-  /** The character where it is, from 0. */
+  /** The position of its character, from 0. */
   readonly offset: number
   readonly hint?: string
 }
 
 const none: ReadonlySet<string> = new Set()
 
-/** Says what is wrong with an expression, whose variables are `known`; `undefined` if nothing is. */
+/** Says what is wrong with an expression whose variables are `known`. Returns `undefined` if nothing is. */
 export const problem = (text: string, known: ReadonlySet<string> = none): Problem | undefined => {
   try {
     compiled(text, known)
@@ -117,7 +117,7 @@ export const problem = (text: string, known: ReadonlySet<string> = none): Proble
 
 type Search<A> = (root: unknown, variable?: (name: string) => unknown) => A
 
-/** `variable` gives the variables that are known. All throw `Unrenderable`. */
+/** `variable` returns the known variables. All throw `Unrenderable`. */
 export interface Expression {
   /** Whether the result is neither false nor empty. */
   readonly holds: Search<boolean>
@@ -137,8 +137,8 @@ const textOf = (result: unknown, budget: Budget): string => {
 }
 
 /**
- * Compiles an expression, of which `place` says where it stands. One that has a
- * {@link problem} compiles too, and fails with each event.
+ * Compiles an expression. `place` is its key in the config. An expression with a {@link problem} compiles too, and
+ * fails with each event.
  */
 export const compile = (text: string, place: string, known: ReadonlySet<string> = none): Expression => {
   const wrong = problem(text, known)
