@@ -11,6 +11,7 @@ import { growth } from "./Growth.ts"
 import * as Kept from "./Kept.ts"
 import * as Memory from "./Memory.ts"
 import * as Paced from "./Paced.ts"
+import { rates } from "./Rates.ts"
 import * as Report from "./Report.ts"
 import * as Rounds from "./Rounds.ts"
 import { type Options as Rounded, saturate } from "./Saturate.ts"
@@ -217,6 +218,7 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   page,
   fleet,
   far,
+  rates,
   sinks,
   start,
   sizing,
