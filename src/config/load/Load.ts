@@ -8,10 +8,8 @@
 import { Clock, Duration, Effect, PlatformError, Predicate, Result, Schema } from "effect"
 import { isObject as isFields } from "effect/Predicate"
 import { nearest } from "../../event/Nearest.ts"
-import * as Numbers from "../../event/Numbers.ts"
 import { inSlices, letOthersRun } from "../../event/Rounds.ts"
 import * as Jmespath from "../../formats/jmespath/Jmespath.ts"
-import type { Condition } from "../../routing/Condition.ts"
 import type { Certificate } from "../Certificate.ts"
 import {
   type AdminConfig,
@@ -186,24 +184,6 @@ const merge = (base: unknown, over: unknown): unknown => {
 const laneKeys = Object.keys(Lane.fields)
 const laneSchema = writtenSchema(Lane)
 
-const listOf = <A>(value: A | ReadonlyArray<A> | undefined): ReadonlyArray<A> => {
-  if (value === undefined) return []
-  return Array.isArray(value) ? value : [value as A]
-}
-
-type Where = ConfigFile["routes"][number]["where"]
-
-/** With lists in place of single values. */
-const conditionOf = (condition: Where[string]): Condition => {
-  if (!isFields(condition) || Numbers.isNumber(condition)) return listOf(condition)
-  const { prefix, not, ...tests } = condition
-  return {
-    ...tests,
-    ...(prefix !== undefined && { prefix: listOf(prefix) }),
-    ...(not !== undefined && { not: conditionOf(not) }),
-  }
-}
-
 const delivery = (value: unknown, path: Path): Decoded<LaneConfig["delivery"]> => {
   const { findings, ...decoded } = decode(Delivery, value ?? {}, path)
   if (findings.length > 0) return { findings: findings.map((finding) => ofLane(finding, path)) }
@@ -348,20 +328,18 @@ const assemble = (
       ...webhook,
       ...(silentAfter !== undefined && { silentAfter: silentAfterOf(silentAfter) }),
       name,
-      ids: listOf(id),
+      ids: id ?? [],
       headers: { signature: headers.signature.toLowerCase(), webhookId: headers.webhookId.toLowerCase() },
     }),
   ),
   sinks,
-  routes: file.routes.map(({ match, except, where: { jmespath, ...where }, to, ...route }) => ({
+  routes: file.routes.map(({ where: { jmespath, ...where }, ...route }) => ({
     ...route,
-    ...(typeof jmespath === "string" && { jmespath }),
-    match: listOf(match),
-    except: listOf(except),
-    where: Object.fromEntries(Object.entries(where).map(([pointer, condition]) => [pointer, conditionOf(condition)])),
-    to: listOf(to),
+    // The text of an expression decodes like any other value: as a list of one.
+    ...(Array.isArray(jmespath) && { jmespath: String(jmespath[0]) }),
+    where,
   })),
-  tests: file.tests.map(({ to, ...test }) => ({ ...test, to: listOf(to) })),
+  tests: file.tests,
 })
 
 /** Whether an earlier step already reported something at this place or above it. */

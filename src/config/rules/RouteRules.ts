@@ -1,5 +1,5 @@
 /** Rules for routes, and for the tests of them. */
-import { Predicate } from "effect"
+import { Option, Predicate, Schema } from "effect"
 import { eventTypes, relayEventTypes } from "../../event/EventType.ts"
 import { nearest } from "../../event/Nearest.ts"
 import * as Numbers from "../../event/Numbers.ts"
@@ -10,6 +10,7 @@ import * as Pattern from "../../routing/Pattern.ts"
 import { didYouMean } from "../diagnostics/Issues.ts"
 import { error, errorAtKey, type Finding, warning, warningAtKey } from "../diagnostics/Source.ts"
 import { type Fields, fields, items, type Path } from "../Fields.ts"
+import { FieldCondition } from "../schema/ConfigFile.ts"
 import { conditionRules as expressionRules, repeated, type Text, texts } from "./ShapeRules.ts"
 
 // Rules for a route's `where`: conditions that say nothing, that can never hold
@@ -22,38 +23,7 @@ const keys = ["oneOf", "prefix", "exists"] as const
 
 const isText = (value: unknown): value is string => typeof value === "string"
 
-const isScalar = (value: unknown): value is Condition.Scalar =>
-  value === null || Numbers.isNumber(value) || typeof value === "string" || typeof value === "boolean"
-
-const isScalars = (value: unknown): value is ReadonlyArray<Condition.Scalar> =>
-  Array.isArray(value) && value.length > 0 && value.every(isScalar)
-
-/** The value that the schema would decode. `undefined` if the schema itself reports a mistake. */
-const testsOf = (value: unknown): Condition.Tests | undefined => {
-  if (isScalar(value)) return { oneOf: [value] }
-  if (isScalars(value)) return { oneOf: value }
-  const { oneOf, prefix, exists, ...others } = fields(value)
-  const prefixes = typeof prefix === "string" ? [prefix] : prefix
-  const isWhole =
-    Predicate.isObject(value) &&
-    Object.keys(others).length === 0 &&
-    (oneOf === undefined || isScalars(oneOf)) &&
-    (prefixes === undefined || (isScalars(prefixes) && prefixes.every(isText))) &&
-    (exists === undefined || typeof exists === "boolean")
-  if (!isWhole) return undefined
-  return {
-    ...(oneOf !== undefined && { oneOf }),
-    ...(prefixes !== undefined && { prefix: prefixes.filter(isText) }),
-    ...(exists !== undefined && { exists }),
-  }
-}
-
-const conditionOf = (value: unknown): Condition.Condition | undefined => {
-  if (!Predicate.isObject(value) || !("not" in value)) return testsOf(value)
-  const { not, ...rest } = value
-  const [tests, negated] = [testsOf(rest), testsOf(not)]
-  return tests && negated && { ...tests, not: negated }
-}
+const decodeCondition = Schema.decodeUnknownOption(FieldCondition, { onExcessProperty: "error" })
 
 /** Objects that say nothing. An empty list is the schema's to report. */
 const empties = (
@@ -129,7 +99,8 @@ const decided = (condition: Condition.Condition, kind: Kind): "always" | "never"
 const conditionRules = (pointer: string, value: unknown, path: Path): ReadonlyArray<Finding> => {
   const kind = kindOf(pointer)
   const empty = empties(value, path)
-  const condition = conditionOf(value)
+  // A value that the schema refuses has its finding already.
+  const condition = Option.getOrUndefined(decodeCondition(value))
   if (empty.length > 0 || condition === undefined) return empty
   const wrong = kind === "text" ? notText(value, path) : []
   if (wrong.length > 0) return wrong

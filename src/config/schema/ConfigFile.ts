@@ -25,6 +25,24 @@ import {
 } from "./Keys.ts"
 import { httpUrlProblem, Units } from "./Units.ts"
 
+/** A value or a list of values, decoded as a list. */
+const asList = <A>(written: Schema.Codec<A | ReadonlyArray<A>>, item: Schema.Codec<A>) =>
+  written.pipe(
+    Schema.decodeTo(
+      Schema.Array(item),
+      SchemaTransformation.transform<ReadonlyArray<A>, A | ReadonlyArray<A>>({
+        decode: (value) => (Array.isArray(value) ? value : [value as A]),
+        encode: (list) => list,
+      }),
+    ),
+  )
+
+const textOrTexts = (description: string) =>
+  asList(
+    Schema.Union([Text, Schema.Array(Text)]).annotate({ description, expected: "text, or a list of texts" }),
+    Schema.String,
+  )
+
 // The schema of a route's `where`: conditions on fields of the envelope.
 
 /** A number of any digits, which JSON Schema knows as any other. */
@@ -50,17 +68,20 @@ const scalars = Schema.Array(scalar).check(Schema.isMinLength(1, some))
 const tests = {
   oneOf: Schema.optionalKey(scalars.annotate({ description: "It is one of these values" })),
   prefix: Schema.optionalKey(
-    Schema.Union([Text, Schema.Array(Text).check(Schema.isMinLength(1, some))]).annotate({
-      description: "It is a text that begins with this, or with one of these",
-      expected: "text, or a list of texts",
-    }),
+    asList(
+      Schema.Union([Text, Schema.Array(Text).check(Schema.isMinLength(1, some))]).annotate({
+        description: "It is a text that begins with this, or with one of these",
+        expected: "text, or a list of texts",
+      }),
+      Schema.String,
+    ),
   ),
   exists: Schema.optionalKey(
     Schema.Boolean.annotate({ description: "`true`: the field exists, even if it is null; `false`: it does not" }),
   ),
 }
 
-const values = [scalar, scalars] as const
+const values = [asList(scalar, scalar), scalars] as const
 const expected = "a value, a list of values, or an object of conditions"
 
 const Not = Schema.Union([...values, Schema.Struct(tests)]).annotate({
@@ -68,10 +89,13 @@ const Not = Schema.Union([...values, Schema.Struct(tests)]).annotate({
   expected,
 })
 
-const Where = Schema.Record(
-  Schema.String,
-  Schema.Union([...values, Schema.Struct({ ...tests, not: Schema.optionalKey(Not) })]).annotate({ expected }),
-).annotate({
+/** Decodes to a `Condition`: a list of values, or tests. */
+export const FieldCondition = Schema.Union([
+  ...values,
+  Schema.Struct({ ...tests, not: Schema.optionalKey(Not) }),
+]).annotate({ expected })
+
+const Where = Schema.Record(Schema.String, FieldCondition).annotate({
   description:
     "JSON Pointers into the envelope, each with a value, a list of values of which it is one, or conditions that all hold; `jmespath` with an expression that holds",
 })
@@ -85,9 +109,6 @@ export const usual = {
   idleTimeout: "60 seconds",
   commitTimeout: "3 seconds",
 } as const
-
-const textOrTexts = (description: string) =>
-  Schema.Union([Text, Schema.Array(Text)]).annotate({ description, expected: "text, or a list of texts" })
 
 const Tls = Schema.Struct({
   certificate: text("PEM file of the certificate chain"),
