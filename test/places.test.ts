@@ -68,6 +68,7 @@ describe("the places in src that", () => {
         "ingest/Ingest.ts": [1, "when a delivery came, which is stored; secrets expire at an instant"],
         "ingest/RecentRefusals.ts": [1, "when a request was refused, which is shown"],
         "ingest/SenderSilence.ts": [1, "the last delivery is an instant, which is stored; hours of the day"],
+        "delivery/Lanes.ts": [1, "the end of a pause is an instant, which is stored"],
         "delivery/Quarantine.ts": [1, "age of stored events, unless somebody set the clock"],
         "delivery/RelayEvents.ts": [1, "when an event happened, which is stored"],
         "delivery/UnservedLanes.ts": [1, "since when a lane stands still, which is shown"],
@@ -104,6 +105,7 @@ describe("the places in src that", () => {
 
         "admin/Authorization.ts": [1, "when an operation was refused, which is stored"],
         "admin/ErasureRun.ts": [1, "how old events may be that are left"],
+        "admin/LaneHandlers.ts": [1, "the end of a pause is an instant, which is stored"],
         "admin/History.ts": [2, "the times of its steps, which are stored"],
         "admin/Metrics.ts": [1, "age of stored events"],
         "admin/RelayInfo.ts": [1, "when the relay started, which is shown"],

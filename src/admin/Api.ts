@@ -78,6 +78,8 @@ export const Lane = Schema.Struct({
   oldestAt: EpochMillis,
   /** The time within which 99 of 100 attempts of the last five minutes ended, read from a histogram; absent without attempts. */
   p99: optional(Millis),
+  /** When its pause ends by itself; absent while it is not paused, or has no end. */
+  pausedUntil: optional(EpochMillis),
   /** When the next attempt is due, while events or the sink wait for their time. */
   nextAttemptAt: optional(EpochMillis),
   /** The last attempt that failed since the start. */
@@ -314,6 +316,9 @@ export class Relay extends HttpApiGroup.make("relay", { topLevel: true }).add(
   HttpApiEndpoint.post("acknowledge", "/journal/acknowledge", { error: Unavailable }),
 ) {}
 
+/** A year in milliseconds. */
+const longestPause = 365 * 86_400_000
+
 /** Changes of lanes. `move` and `drop` are for lanes without a sink in the config; others get a 409. */
 export class Lanes extends HttpApiGroup.make("lanes").add(
   HttpApiEndpoint.get("history", "/lanes/:name/history", {
@@ -321,8 +326,13 @@ export class Lanes extends HttpApiGroup.make("lanes").add(
     success: LaneHistory,
     error: [NotFound, Unavailable],
   }),
+  /** With `for`, in milliseconds, the pause ends by itself: at `until`. */
   HttpApiEndpoint.post("pause", "/lanes/:name/pause", {
     params: name,
+    query: {
+      for: optional(Schema.FiniteFromString.check(Schema.isBetween({ minimum: 1_000, maximum: longestPause }))),
+    },
+    success: Schema.Struct({ until: optional(EpochMillis) }),
     error: [NotFound, Refused, Unavailable],
   }),
   HttpApiEndpoint.post("resume", "/lanes/:name/resume", {

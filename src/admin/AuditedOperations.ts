@@ -1,6 +1,7 @@
 /** The operations of the admin API that the audit log records, and what it is told of each. */
 import { sha256 } from "../event/IdempotencyKey.ts"
-import { count } from "../formats/Amounts.ts"
+import type { EpochMillis } from "../event/Quantities.ts"
+import { count, instant } from "../formats/Amounts.ts"
 import type { Selection } from "./Api.ts"
 import type { Erasure, ErasureRequest } from "./ErasureApi.ts"
 import { sequenceOf } from "./EventName.ts"
@@ -65,7 +66,10 @@ export const operations: Readonly<Record<string, Operation>> = {
     inParts: true,
   }),
   "relay.acknowledge": operation("journal acknowledge"),
-  "lanes.pause": operation("lanes pause", { on: named }),
+  "lanes.pause": operation("lanes pause", {
+    on: named,
+    note: ({ until }: { until?: EpochMillis }) => (until === undefined ? "" : `until ${instant(until)}`),
+  }),
   "lanes.resume": operation("lanes resume", { on: named }),
   "lanes.move": operation("lanes move", {
     on: ({ params, payload }: Named & { payload: { to: string } }) => `${params.name} ${payload.to}`,

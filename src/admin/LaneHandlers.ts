@@ -1,5 +1,5 @@
 /** A lane over the last hour; pausing, resuming, moving and dropping lanes. */
-import { Effect } from "effect"
+import { Clock, Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Lanes } from "../delivery/Lanes.ts"
 import { quarantine } from "../event/Event.ts"
@@ -36,10 +36,12 @@ export const layer = HttpApiBuilder.group(
       )
     return handlers.handleAll({
       history: ({ params: { name } }) => Effect.as(requireLane(name), history.lane(name)),
-      pause: ({ params: { name } }) =>
-        name === quarantine
-          ? Effect.fail(new Api.Refused({ message: quarantineStays }))
-          : switched(name, lanes.pause(name)),
+      pause: Effect.fnUntraced(function* ({ params: { name }, query: { for: length } }) {
+        if (name === quarantine) return yield* new Api.Refused({ message: quarantineStays })
+        const until = length === undefined ? undefined : Math.round((yield* Clock.currentTimeMillis) + length)
+        yield* switched(name, lanes.pause(name, until))
+        return until === undefined ? {} : { until }
+      }),
       resume: ({ params: { name } }) => switched(name, lanes.resume(name)),
       move: Effect.fnUntraced(function* ({ params: { name }, payload: { to } }) {
         yield* requireLane(name)

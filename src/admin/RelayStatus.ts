@@ -79,13 +79,14 @@ const refusalsOf = (counted: Counted, webhooks: RelayConfig["webhooks"], now: Ep
 }
 
 const laneOf = (lane: LaneStatus, p99: number | undefined, sinks: RelayConfig["sinks"]): Api.Lane => {
-  const { nextAttemptAt, lastFailure } = lane
+  const { nextAttemptAt, lastFailure, pausedUntil } = lane
   const target = targetOf(sinks.find(({ name }) => name === lane.name)?.config)
   return {
     ...Struct.pick(lane, ["name", "type", "condition", "message", "backlog", "retrying", "deadLetters", "oldestAt"]),
     ...(target !== "" && { target }),
     ...(sendsDigests(sinks, lane.name) && { digest: true }),
     ...(p99 !== undefined && { p99 }),
+    ...(pausedUntil !== undefined && { pausedUntil }),
     ...(nextAttemptAt !== 0 && { nextAttemptAt }),
     ...(lastFailure !== undefined && { lastFailure }),
   }

@@ -39,6 +39,8 @@ export interface LaneStatus {
   readonly cursor: number
   /** Epoch milliseconds of the oldest event that is not settled; 0 when there is none. */
   readonly oldestAt: number
+  /** When its pause ends by itself, in epoch milliseconds. It is absent if the lane is not paused or the pause has no end. */
+  readonly pausedUntil?: number
   /** Epoch milliseconds of the next attempt, if the lane waits for a retry or for the sink; otherwise 0. */
   readonly nextAttemptAt: number
   /** The last failed attempt since the start; `at` is in epoch milliseconds. */
@@ -69,7 +71,7 @@ export const earliest = (times: ReadonlyArray<number>): number => {
  * running lanes, so the caller passes the age of its oldest event.
  */
 export const statusOf = (info: LaneInfo, lanes: ReadonlyArray<Lane>, orphanedSince = 0): LaneStatus => {
-  const { name, backlog, deadLetters } = info
+  const { name, backlog, deadLetters, paused } = info
   const [first] = lanes
   const condition =
     laneConditions.find((condition) => lanes.some(({ state }) => state.condition === condition)) ?? "orphaned"
@@ -86,6 +88,7 @@ export const statusOf = (info: LaneInfo, lanes: ReadonlyArray<Lane>, orphanedSin
     deadLetters,
     cursor: Math.max(first?.progress.cursor ?? 0, info.cursor.sequence),
     oldestAt: first === undefined ? orphanedSince : earliest(lanes.map(({ oldestAt }) => oldestAt)),
+    ...(typeof paused === "number" && { pausedUntil: paused }),
     nextAttemptAt: earliest(lanes.map(({ nextAttemptAt }) => nextAttemptAt)),
     lastFailure: first?.lastFailure,
     duplicateBound: sum(lanes, ({ duplicateBound }) => duplicateBound),

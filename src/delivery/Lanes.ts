@@ -3,10 +3,14 @@
  * sink until an operator moves or drops it. If the journal has several streams, each
  * stream that this relay owns has its own lanes.
  */
-import { Context, type Duration, Effect, Layer, Semaphore, SubscriptionRef } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Semaphore, SubscriptionRef } from "effect"
 import { quarantine } from "../event/Event.ts"
+import type { EpochMillis } from "../event/Quantities.ts"
+import { rounds } from "../event/Rounds.ts"
+import { instant } from "../formats/Amounts.ts"
 import { Archive } from "../journal/Archive.ts"
 import { Journal, type JournalError, type Log } from "../journal/Journal.ts"
+import type { Paused } from "../journal/LaneInfo.ts"
 import { totals } from "../journal/LaneTotals.ts"
 import { knownSinks, type LaneSpec } from "./LaneSpec.ts"
 import { type LaneStatus, statusOf } from "./LaneStatus.ts"
@@ -23,6 +27,9 @@ export type { LaneSpec } from "./LaneSpec.ts"
 export type { LaneCondition, LaneStatus } from "./LaneStatus.ts"
 export { LaneInUse } from "./OrphanedLanes.ts"
 export { SinkUnusable } from "./SinkChanges.ts"
+
+/** How late a pause may end. */
+const endPausesEvery = Duration.seconds(1)
 
 /** The sinks and limits with which the lanes start. */
 export interface LanesOptions {
@@ -42,8 +49,8 @@ export class Lanes extends Context.Service<
     readonly status: Effect.Effect<ReadonlyArray<LaneStatus>, JournalError>
     /** Attempts by outcome for each sink since the start, including removed sinks, without the quarantine. */
     counted(): ReadonlyArray<LaneStatus["attempts"]>
-    /** Pauses a lane in every stream, across restarts. Returns false if the lane doesn't exist. */
-    pause(name: string): Effect.Effect<boolean, JournalError>
+    /** Pauses a lane in every stream, across restarts, and optionally until a time. Returns false if the lane doesn't exist. */
+    pause(name: string, until?: EpochMillis): Effect.Effect<boolean, JournalError>
     /**
      * Resumes a paused or blocked lane and makes its retries due immediately. Returns false if the lane doesn't exist.
      */
@@ -95,17 +102,35 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
     yield* Effect.forkScoped(unserved.looking(journal.streams, isServed))
   }
 
-  const setPaused = Effect.fn("Lanes.setPaused")(function* (name: string, paused: boolean) {
+  const setPaused = Effect.fn("Lanes.setPaused")(function* (name: string, paused: Paused) {
     const lanes = streams.of(name)
     if (lanes.length === 0) return false
     yield* archive.setPaused(name, paused)
-    if (paused) yield* Effect.annotateLogs(Effect.logInfo(`sink ${name} is paused by an operator`), { sink: name })
-    for (const lane of lanes) {
-      if (paused) lane.state.pause()
-      else lane.resume()
+    if (paused === false) {
+      for (const lane of lanes) lane.resume()
+      return true
     }
+    const until = paused === true ? "" : ` until ${instant(paused)}`
+    yield* Effect.annotateLogs(Effect.logInfo(`sink ${name} is paused by an operator${until}`), { sink: name })
+    for (const lane of lanes) lane.state.pause(paused)
     return true
   })
+
+  /** Resumes the lanes whose pause has ended by now. */
+  const endPauses = Effect.gen(function* () {
+    const now = yield* Clock.currentTimeMillis
+    for (const { config } of current) {
+      const { name } = config
+      const over = streams.of(name).filter(({ state: { paused } }) => typeof paused === "number" && paused <= now)
+      const until = over[0]?.state.paused
+      if (typeof until !== "number") continue
+      yield* archive.endPause(name, until)
+      yield* Effect.annotateLogs(Effect.logInfo(`sink ${name} is resumed: its pause has ended`), { sink: name })
+      for (const lane of over) lane.resume()
+    }
+  })
+
+  yield* Effect.forkScoped(rounds("ending pauses", oneChange.withPermit(endPauses), endPausesEvery))
 
   return Lanes.of({
     status: Effect.gen(function* () {
@@ -122,7 +147,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
     }),
     // The quarantine's lane delivers nothing, so its attempts don't count.
     counted: () => [...streams.counted()].filter(([name]) => name !== quarantine).map(([, { outcomes }]) => outcomes),
-    pause: (name) => oneChange.withPermit(setPaused(name, true)),
+    pause: (name, until) => oneChange.withPermit(setPaused(name, until ?? true)),
     resume: (name) => oneChange.withPermit(setPaused(name, false)),
     move: (from, to) => oneChange.withPermit(orphans.move(from, to)),
     drop: (name) => oneChange.withPermit(orphans.drop(name)),

@@ -9,12 +9,13 @@
  */
 import { Context, type Effect } from "effect"
 import type { Event } from "../event/Event.ts"
+import type { EpochMillis } from "../event/Quantities.ts"
 import type { AuditLog } from "./AuditLog.ts"
 import type { EventPage, EventQuery } from "./EventQuery.ts"
 import type { Fleet } from "./FleetStatus.ts"
 import type { JournalError } from "./JournalError.ts"
 import type { JournalStatus } from "./JournalStatus.ts"
-import type { DeadLetterQuery, LaneInfo, StoredDeadLetter } from "./LaneInfo.ts"
+import type { DeadLetterQuery, LaneInfo, Paused, StoredDeadLetter } from "./LaneInfo.ts"
 import type { Attempt } from "./Settlement.ts"
 
 export type * from "./EventQuery.ts"
@@ -88,8 +89,10 @@ export class Archive extends Context.Service<
 
     /** All lanes over all streams, by name, including those without a sink. */
     readonly lanes: Effect.Effect<ReadonlyArray<LaneInfo>, JournalError>
-    /** Stores that an operator paused or resumed a lane. Nothing else stops or starts it. */
-    setPaused(lane: string, paused: boolean): Effect.Effect<void, JournalError>
+    /** Stores that an operator paused or resumed a lane. */
+    setPaused(lane: string, paused: Paused): Effect.Effect<void, JournalError>
+    /** Resumes a lane whose pause ends at `until`. If an operator has changed the pause, nothing happens. */
+    endPause(lane: string, until: EpochMillis): Effect.Effect<void, JournalError>
     /**
      * Moves everything from the lane `from` to `to`: pending events are appended again for `to`; retries and
      * dead letters change lanes. Returns the number of events. Fails if there is no lane `from`.

@@ -6,10 +6,12 @@
  * returns them unchanged, and nothing writes to it meanwhile. A target stores them so that no reader sees half
  * of a copy.
  */
+
 import { Effect, type Scope } from "effect"
 import type { Entry } from "../event/Entry.ts"
 import type { AuditRecord, Operation } from "./AuditLog.ts"
 import type { MaintenanceError } from "./JournalError.ts"
+import type { Paused } from "./LaneInfo.ts"
 import type { Attempt, Cursor, Wait } from "./Settlement.ts"
 import type { Ended } from "./stream/OutcomeRecord.ts"
 import type { Stored } from "./stream/Record.ts"
@@ -87,7 +89,7 @@ export interface CopySource {
   /** Changes when events are erased: everything copied before that is copied again. */
   readonly erasures: string
   /** Lanes that an operator paused. */
-  readonly paused: ReadonlyArray<string>
+  readonly paused: ReadonlyMap<string, Paused>
   /**
    * Returns events that were imported from other journals, by journal and sequence, so that none is imported
    * again; empty at the end.

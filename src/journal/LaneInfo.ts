@@ -1,6 +1,10 @@
 /** What the journal knows of a lane and of its stored events. */
 import type { Entry } from "../event/Entry.ts"
+import type { EpochMillis } from "../event/Quantities.ts"
 import type { Attempt, Cursor, Wait } from "./Settlement.ts"
+
+/** Whether an operator paused a lane. A time in epoch milliseconds is the end of the pause. */
+export type Paused = boolean | EpochMillis
 
 export interface LaneInfo {
   readonly name: string
@@ -17,7 +21,7 @@ export interface LaneInfo {
   /** The lowest sequence of these events, or 0 if there are none. */
   readonly oldest: number
   /** True if an operator paused it (`lanes pause`). It stays paused across restarts. */
-  readonly paused: boolean
+  readonly paused: Paused
 }
 
 /** An opened lane with its retries. `readRetries` reads their bytes. */

@@ -360,7 +360,7 @@ describe("the admin API", () => {
         statuses[`${from}>${to}`] = (yield* post(`/api/v1/lanes/${from}/move`, { to })).status
       }
       expect(statuses).toEqual({
-        "lake/pause": 204,
+        "lake/pause": 200,
         "lake/resume": 204,
         "nope/pause": 404,
         "lake/drop": 409,

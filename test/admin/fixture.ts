@@ -92,7 +92,8 @@ export const start = Effect.fnUntraced(function* (setup: Setup = {}) {
     Lanes.of({
       status: Effect.succeed(statuses),
       counted: () => statuses.map(({ attempts }) => attempts),
-      pause: (name) => Effect.as(tell(`pause ${name}`), exists(name)),
+      pause: (name, until) =>
+        Effect.as(tell(`pause ${name}${until === undefined ? "" : ` until ${until}`}`), exists(name)),
       resume: (name) => Effect.as(tell(`resume ${name}`), exists(name)),
       move: (from, to) => Effect.tap(orphan(from), () => tell(`move ${from} ${to}`)),
       drop: (name) => Effect.tap(orphan(name), () => tell(`drop ${name}`)),

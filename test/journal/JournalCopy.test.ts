@@ -76,7 +76,7 @@ const fill = (journal: WholeJournal) =>
       settlement("lake", 3, { ...letters, cursor: { sequence: 3, settled: [[5, 5]] }, pausedFor: 7 }),
     ])
     yield* journal.replayDeadLetters(["lake:1"])
-    yield* journal.setPaused("audit", true)
+    yield* journal.setPaused("audit", 1_800_000_000_000)
     expect(yield* journal.import("another", [another])).toMatchObject({ pending: 1 })
     for (let index = 0; index < operations; index++) yield* journal.audit.record(operation({ on: `lake${index}` }))
   })

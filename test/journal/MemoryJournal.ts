@@ -5,6 +5,7 @@
  * delivery, limits its size and the backlog of lanes, and never prunes. Opened again it
  * has the state that it was closed with.
  */
+
 import { Clock, Effect, Exit, Layer } from "effect"
 import type { Entry } from "../../src/event/Entry.ts"
 import type { Event } from "../../src/event/Event.ts"
@@ -19,6 +20,7 @@ import type { AppendExit, Journal } from "../../src/journal/Journal.ts"
 import { full, refused, unavailable } from "../../src/journal/JournalError.ts"
 import {
   type LaneInfo,
+  type Paused,
   type Retry,
   returnedDelay,
   returning,
@@ -49,7 +51,7 @@ interface Lane {
   cursor: Cursor
   max: number
   maxBytes: number
-  paused: boolean
+  paused: Paused
   pausedFor: number
   opened: boolean
   readonly retrying: Map<
@@ -401,7 +403,7 @@ const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal => {
     holding: Effect.sync(() =>
       [...lanes]
         .map(([name, lane]) => state(name, lane))
-        .filter(({ backlog, deadLetters, paused }) => backlog + deadLetters > 0 || paused),
+        .filter(({ backlog, deadLetters, paused }) => backlog + deadLetters > 0 || paused !== false),
     ),
     lanes: Effect.sync(() =>
       [...lanes].map(([name, lane]) => state(name, lane)).sort((a, b) => (a.name < b.name ? -1 : 1)),
@@ -411,7 +413,7 @@ const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal => {
       const lane = laneOf(name)
       const former = renamedFrom === undefined || renamedFrom === name ? undefined : lanes.get(renamedFrom)
       if (former !== undefined) {
-        lane.paused ||= former.paused
+        if (lane.paused === false) lane.paused = former.paused
         former.opened = false
         yield* moveLane(renamedFrom ?? "", name)
       }
@@ -433,6 +435,11 @@ const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal => {
       Effect.sync(() => {
         const lane = lanes.get(name)
         if (lane !== undefined) lane.paused = paused
+      }),
+    endPause: (name, until) =>
+      Effect.sync(() => {
+        const lane = lanes.get(name)
+        if (lane?.paused === until) lane.paused = false
       }),
     moveLane,
     dropLane: (name) =>

@@ -1,10 +1,11 @@
 /** `relay lanes …`: the lanes, and commands to pause, resume, move and drop them. */
-import { Effect } from "effect"
+import { Effect, Option } from "effect"
 import { Argument, Command } from "effect/cli"
 import { ask } from "../support/adminClient.ts"
-import { Json } from "../support/flags.ts"
-import { count, print, printDone, printJson, width } from "../support/output.ts"
+import { Json, text } from "../support/flags.ts"
+import { count, instant, print, printDone, printJson, width } from "../support/output.ts"
 import { askStatus, lanesTable } from "../support/statusReport.ts"
+import { spanOf } from "../support/values.ts"
 
 const name = Argument.String("name").pipe(Argument.withDescription("The lane: its sink's name"))
 
@@ -20,12 +21,18 @@ const list = Command.make(
 
 const pause = Command.make(
   "pause",
-  { name },
-  Effect.fn(function* ({ name }) {
-    yield* ask((client) => client.lanes.pause({ params: { name } }))
-    yield* printDone({ lane: name, paused: true }, `${name} is paused, also after a restart; its events are kept`)
+  { name, for: text("for", "SPAN", "Resume it by itself after this time, such as 8h") },
+  Effect.fn(function* ({ name, for: span }) {
+    const length = Option.isSome(span) ? yield* spanOf("--for", span.value) : undefined
+    const query = length === undefined ? {} : { for: length }
+    const { until } = yield* ask((client) => client.lanes.pause({ params: { name }, query }))
+    const end = until === undefined ? "" : ` until ${instant(until)}`
+    yield* printDone(
+      { lane: name, paused: true, ...(until !== undefined && { until }) },
+      `${name} is paused${end}, also after a restart; its events are kept`,
+    )
   }),
-).pipe(Command.withDescription("Stop sending to a sink; its events are kept"))
+).pipe(Command.withDescription("Stop sending to a sink, for good or for a time; its events are kept"))
 
 const resume = Command.make(
   "resume",
@@ -61,6 +68,7 @@ export const lanes = Command.make("lanes").pipe(
   Command.withSubcommands([list, pause, resume, move, drop]),
   Command.withExamples([
     { command: "relay lanes pause lake", description: "Before maintenance of a sink" },
+    { command: "relay lanes pause oncall --for 8h", description: "Mute a sink for the night" },
     { command: "relay lanes move lake lake2", description: "After a sink was replaced" },
   ]),
 )

@@ -17,11 +17,7 @@ export const letterFlags = {
   ),
   account: text("account", "ID", "Only of this account"),
   webhook,
-  since: text(
-    "since",
-    "TIME",
-    'Received at or after TIME: 2026-11-20T08:00:00Z, "2 hours" for two hours ago, yesterday',
-  ),
+  since: text("since", "TIME", "Received at or after TIME: 2026-11-20T08:00:00Z, 2h for two hours ago, yesterday"),
   until: text("until", "TIME", "Received before TIME"),
   endedSince: text("ended-since", "TIME", "Dead, delivered or dropped at or after TIME"),
   endedUntil: text("ended-until", "TIME", "Dead, delivered or dropped before TIME"),

@@ -19,6 +19,7 @@ import {
   folded,
   fromNow,
   headedTable,
+  instant,
   type Paint,
   paint,
   plain,
@@ -86,7 +87,9 @@ export const lanesTable = (lanes: ReadonlyArray<Lane>, now: number, width: numbe
       ...ordered(lanes).map((lane) => [
         lane.name,
         lane.type || "-",
-        lane.condition,
+        lane.condition === "paused" && lane.pausedUntil !== undefined
+          ? `paused until ${instant(lane.pausedUntil)}`
+          : lane.condition,
         String(lane.backlog),
         age(lane, now),
         String(lane.retrying),

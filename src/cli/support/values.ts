@@ -1,22 +1,28 @@
 /** Checks values that are given on the command line: times, patterns of event types, and event types. */
 import { Clock, Duration, Effect, Option, Record, Result } from "effect"
 import { nearestType } from "../../event/Nearest.ts"
-import type { EpochMillis } from "../../event/Quantities.ts"
+import type { EpochMillis, Millis } from "../../event/Quantities.ts"
 import { usage } from "./CommandError.ts"
 import { plain } from "./output.ts"
 import { lazily } from "./Program.ts"
 
-// Times on the command line: `2026-11-20T08:00:00Z`, `2026-11-20`, `yesterday`, or `2 hours` for two hours ago.
+// Times on the command line: `2026-11-20T08:00:00Z`, `2026-11-20`, `yesterday`, or `2h` for two hours ago.
 
 const iso = /^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})?)?$/
-const ago = /^(\d+(?:\.\d+)?) ?(seconds?|minutes?|hours?|days?|weeks?)$/
+const spans = /^(\d+(?:\.\d+)?) ?(?:([smhdw])|(second|minute|hour|day|week)s?)$/
 
 const dayMillis = 86_400_000
 
 /** When a day began: UTC, as a date without a zone. */
 const daysAgo: Readonly<Record<string, number>> = { today: 0, yesterday: 1 }
 
-const units: Readonly<Record<string, string>> = { s: "seconds", m: "minutes", h: "hours", d: "days", w: "weeks" }
+const units: Readonly<Record<string, string>> = { s: "second", m: "minute", h: "hour", d: "day", w: "week" }
+
+/** The milliseconds of `8h`, `8 hours` or `1.5 days`; `undefined` if the text is not a span. */
+const millisOf = (text: string): Millis | undefined => {
+  const [, amount, letter = "", word = units[letter]] = spans.exec(text) ?? []
+  return amount === undefined ? undefined : Duration.toMillis(`${Number(amount)} ${word}s` as Duration.Input)
+}
 
 /** The time, or the mistake in the text. A time without a zone is UTC, so that a command means the same everywhere. */
 export const parseTime = (text: string, now: EpochMillis): Result.Result<EpochMillis, string> => {
@@ -27,18 +33,16 @@ export const parseTime = (text: string, now: EpochMillis): Result.Result<EpochMi
   }
   const days = daysAgo[text]
   if (days !== undefined) return Result.succeed((Math.floor(now / dayMillis) - days) * dayMillis)
-  const [, amount, unit] = ago.exec(text) ?? []
-  const span = amount === undefined ? Option.none() : Duration.fromInput(`${amount} ${unit}` as Duration.Input)
-  return Option.match(span, {
-    onNone: () => {
-      const [, short, letter = ""] = /^(\d+) ?([smhdw])$/.exec(text) ?? []
-      const meant = short === undefined ? "" : `; did you mean "${short} ${units[letter]}"?`
-      return Result.fail(
-        `a time is 2026-11-20T08:00:00Z, 2026-11-20, yesterday, or a span ago such as "2 hours"${meant}`,
-      )
-    },
-    onSome: (duration) => Result.succeed(now - Duration.toMillis(duration)),
-  })
+  const span = millisOf(text)
+  return span === undefined
+    ? Result.fail("a time is 2026-11-20T08:00:00Z, 2026-11-20, yesterday, or a span ago such as 2h")
+    : Result.succeed(now - span)
+}
+
+/** The milliseconds of a flag's span. */
+export const spanOf = (flag: string, text: string) => {
+  const span = millisOf(text)
+  return span === undefined ? usage(`${flag} ${plain(text)}: a span is 30m, 8h, "8 hours" or 2d`) : Effect.succeed(span)
 }
 
 const flagName = (key: string): string => key.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)

@@ -180,8 +180,8 @@ export class Lane {
     this.#backlog = info.backlog
     this.progress.deadLetterBytes = info.deadLetterBytes
     // An operator may have paused or resumed the sink at another relay.
-    if (info.paused && !this.state.pausedByOperator) this.state.pause()
-    if (!info.paused && this.state.pausedByOperator) this.resume()
+    if (info.paused !== false) this.state.pause(info.paused)
+    else if (this.state.paused !== false) this.resume()
     const { backlog } = this.config
     if (backlog?.whenFull !== "deadLetter") return
     this.progress.overLimit(Math.max(0, info.backlog - backlog.max), ended)

@@ -2,6 +2,8 @@
  * Whether a lane sends, and the reason if it doesn't: an operator paused it, it is
  * blocked until an operator resumes it, or its circuit is open.
  */
+import { instant } from "../../formats/Amounts.ts"
+import type { Paused } from "../../journal/LaneInfo.ts"
 import type { CircuitBreaker } from "./CircuitBreaker.ts"
 import type { LaneClock } from "./LaneClock.ts"
 
@@ -22,7 +24,7 @@ export type Condition =
   | "failed"
 
 export class LaneState {
-  pausedByOperator: boolean
+  #paused: Paused
   /** Why an operator must resume it; empty if it is not blocked. */
   blocked = ""
   /** The bug that ended the lane; empty while it runs. */
@@ -36,16 +38,21 @@ export class LaneState {
   readonly #clock: LaneClock
   #pausedSince: number | undefined
 
-  constructor(lane: string, pausedByOperator: boolean, breaker: CircuitBreaker, clock: LaneClock) {
+  constructor(lane: string, paused: Paused, breaker: CircuitBreaker, clock: LaneClock) {
     this.#lane = lane
-    this.pausedByOperator = pausedByOperator
+    this.#paused = paused
     this.#breaker = breaker
     this.#clock = clock
   }
 
+  /** Whether an operator paused it, or until when. */
+  get paused(): Paused {
+    return this.#paused
+  }
+
   get condition(): Condition {
     if (this.failed !== "" || this.refused !== "") return "failed"
-    if (this.pausedByOperator) return "paused"
+    if (this.#paused !== false) return "paused"
     if (this.blocked !== "") return "blocked"
     if (this.stalled !== "") return "stalled"
     return this.#breaker.condition ?? "running"
@@ -54,18 +61,21 @@ export class LaneState {
   get message(): string {
     if (this.failed !== "") return this.failed
     if (this.refused !== "") return this.refused
-    if (this.pausedByOperator) return `by an operator; \`relay lanes resume ${this.#lane}\` resumes it`
+    if (this.#paused !== false) {
+      const until = this.#paused === true ? "" : ` until ${instant(this.#paused)}`
+      return `by an operator${until}; \`relay lanes resume ${this.#lane}\` resumes it${until === "" ? "" : " now"}`
+    }
     if (this.blocked !== "") return this.blocked
     return this.stalled === "" ? this.#breaker.message : this.stalled
   }
 
-  /** Reports whether only an operator can resume it. */
+  /** Reports whether only an operator, or the end of its pause, resumes it. */
   get stopped(): boolean {
-    return this.pausedByOperator || this.blocked !== ""
+    return this.#paused !== false || this.blocked !== ""
   }
 
-  pause(): void {
-    this.pausedByOperator = true
+  pause(paused: Exclude<Paused, false>): void {
+    this.#paused = paused
     this.track()
   }
 
@@ -88,7 +98,7 @@ export class LaneState {
   }
 
   resume(): void {
-    this.pausedByOperator = false
+    this.#paused = false
     this.blocked = ""
     this.#breaker.answered()
     this.track()

@@ -130,6 +130,7 @@ export const make = Effect.fnUntraced(function* (
       return totals([...own, ...report.elsewhere()])
     }),
     setPaused: (name, paused) => askingAgain(fleet.setPaused(name, paused)),
+    endPause: (name, until) => askingAgain(fleet.endPause(name, until)),
     moveLane: (from, to) => asking(MovedLanes.move(LaneOperations.lanesNamed(db, member, from), from, to)),
     dropLane: (name) => asking(MovedLanes.drop(LaneOperations.lanesNamed(db, member, name))),
     deadLetters: (query) => askingAgain(PostgresTables.deadLetters(db, query)),

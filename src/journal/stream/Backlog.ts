@@ -4,6 +4,7 @@
  * Sequences routed to the lane are stored as runs, so a lane that gets every event costs one run, whatever its
  * backlog. The count follows the log: it includes only committed events.
  */
+import type { Paused } from "../LaneInfo.ts"
 import type { Cursor } from "../Settlement.ts"
 import { isPassed } from "./Cursors.ts"
 import { WebhookBytes } from "./WebhookBytes.ts"
@@ -26,7 +27,7 @@ export class Backlog {
   onHolding: () => void = () => {}
   readonly #retrying = new Set<number>()
   #returned = 0
-  #paused = false
+  #paused: Paused = false
   #deadLetters = 0
 
   /** Ascending runs of routed sequences above the cursor, both ends included. */
@@ -59,11 +60,11 @@ export class Backlog {
     return this.#retrying
   }
 
-  get paused(): boolean {
+  get paused(): Paused {
     return this.#paused
   }
 
-  set paused(paused: boolean) {
+  set paused(paused: Paused) {
     this.#paused = paused
     this.onHolding()
   }
@@ -104,7 +105,7 @@ export class Backlog {
 
   /** False while the lane is idle: it has no waiting events and no dead letters, and isn't paused. */
   get isHolding(): boolean {
-    return this.isWaiting || this.#retrying.size + this.#returned + this.#deadLetters > 0 || this.#paused
+    return this.isWaiting || this.#retrying.size + this.#returned + this.#deadLetters > 0 || this.#paused !== false
   }
 
   /** Number of events in the log above the cursor that aren't settled, plus retries. */

@@ -13,8 +13,11 @@ describe("lanes", () => {
       const { ask, told } = yield* running()
       expect((yield* ask("lanes", "list")).stdout).toMatch(/old +- +orphaned +3/)
       expect((yield* ask("lanes", "pause", "lake")).code).toBe(0)
+      const paused = yield* ask("lanes", "pause", "lake", "--for", "8h")
+      expect(paused.stdout).toMatch(/^lake is paused until \d{4}-.*Z, also after a restart; its events are kept\n$/)
+      expect((yield* ask("lanes", "pause", "lake", "--for", "8")).stderr).toContain("--for 8: a span is 30m, 8h")
       expect((yield* ask("lanes", "move", "old", "lake")).stdout).toBe("3 events moved from old to lake\n")
-      expect(yield* told).toEqual(["pause lake", "move old lake"])
+      expect(yield* told).toEqual(["pause lake", expect.stringMatching(/^pause lake until \d+$/), "move old lake"])
       expect(yield* ask("lanes", "drop", "lake")).toMatchObject({
         code: 1,
         stderr: "relay: the sink lake is in the config\n",

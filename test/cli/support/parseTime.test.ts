@@ -17,6 +17,8 @@ describe("times on the command line", () => {
     expect(at("2 hours")).toBe(now - 7_200_000)
     expect(at("1 day")).toBe(now - 86_400_000)
     expect(at("90seconds")).toBe(now - 90_000)
+    expect(at("2h")).toBe(now - 7_200_000)
+    expect(at("1.5 d")).toBe(now - 129_600_000)
   })
 
   test("are the beginning of today or yesterday, in UTC", () => {

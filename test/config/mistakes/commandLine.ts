@@ -52,7 +52,6 @@ export const commandLine: Theme = {
     },
     { name: "events with a limit of nothing", command: ["events", "--limit", "0"] },
     { name: "events since a time that is none", command: ["events", "--since", "tomorrow"] },
-    { name: "events since a short time", command: ["events", "--since", "2h"] },
     { name: "a log level that there is not", command: ["validate", "--offline", "--log-level", "loud"] },
     { name: "init over a file", command: ["init"], config: config({}) },
     { name: "init into a directory that is not there", command: ["init", "-c", "etc/relay.config.json"] },

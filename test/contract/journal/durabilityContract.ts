@@ -28,7 +28,7 @@ export const durabilityContract = (name: string, create: Create): void => {
                 deadLetter: [letter(4)],
               }),
             ])
-            yield* journal.setPaused("lake", true)
+            yield* journal.setPaused("lake", 1_800_000_000_000)
             return { lanes: yield* journal.lanes, log: yield* journal.read(0, 1000) }
           }),
         )
@@ -41,7 +41,10 @@ export const durabilityContract = (name: string, create: Create): void => {
             )
             expect((yield* journal.readRetries("lake", [3])).entries).toEqual(before.log.slice(2, 3))
             expect((yield* journal.lanes).map((lane) => lane.backlog)).toEqual([5, 175])
-            expect(yield* journal.openLane("lake")).toMatchObject({ paused: true, retries: [waiting(3, "k")] })
+            expect(yield* journal.openLane("lake")).toMatchObject({
+              paused: 1_800_000_000_000,
+              retries: [waiting(3, "k")],
+            })
             expect(yield* healthOf(journal)).toBe("ok")
           }),
         )

@@ -135,6 +135,22 @@ export const lanesContract = (name: string, create: Create): void => {
         expect((yield* journal.openLane("lake")).paused).toBe(false)
       }))
 
+    test("remembers when a pause ends, and ends it unless a person has changed it meanwhile", (journal) =>
+      Effect.gen(function* () {
+        const paused = Effect.map(lane(journal, "lake"), (info) => info?.paused)
+        yield* journal.openLane("lake")
+        yield* journal.setPaused("lake", 1_800_000_000_000)
+        expect(yield* paused).toBe(1_800_000_000_000)
+        yield* journal.setPaused("lake", 1_800_000_000_001)
+        yield* journal.endPause("lake", 1_800_000_000_000)
+        expect(yield* paused).toBe(1_800_000_000_001)
+        yield* journal.endPause("lake", 1_800_000_000_001)
+        expect(yield* paused).toBe(false)
+        yield* journal.setPaused("lake", true)
+        yield* journal.endPause("lake", 1_800_000_000_001)
+        expect((yield* journal.openLane("lake")).paused).toBe(true)
+      }))
+
     test("keeps retries with their bytes, changes them, and removes them", (journal) =>
       Effect.gen(function* () {
         yield* journal.openLane("lake")

@@ -125,9 +125,9 @@ export const movedLanesContract = (name: string, create: Create): void => {
     test("keeps a lane paused when its sink changes its name", (journal) =>
       Effect.gen(function* () {
         yield* journal.openLane("old")
-        yield* journal.setPaused("old", true)
-        expect((yield* journal.openLane("new", { renamedFrom: "old" })).paused).toBe(true)
-        expect((yield* lane(journal, "new"))?.paused).toBe(true)
+        yield* journal.setPaused("old", 1_800_000_000_000)
+        expect((yield* journal.openLane("new", { renamedFrom: "old" })).paused).toBe(1_800_000_000_000)
+        expect((yield* lane(journal, "new"))?.paused).toBe(1_800_000_000_000)
       }))
 
     test("adopts the lane that a sink had under its former name", (journal) =>

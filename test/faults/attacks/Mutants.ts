@@ -55,7 +55,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "an operator's pause goes along with a new name",
     file: "src/journal/sqlite/service/SqliteLanes.ts",
-    find: "if (engine.lanes.backlogs.get(from)?.paused === true) yield* setPaused(engine, name, true)",
+    find: "if (paused !== false) yield* setPaused(engine, name, paused)",
     replace: "void from",
     line: "attacks-operations",
   },

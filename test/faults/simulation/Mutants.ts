@@ -164,7 +164,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "a pause goes along when a reload renames a sink",
     file: "src/journal/sqlite/service/SqliteLanes.ts",
-    find: "if (engine.lanes.backlogs.get(from)?.paused === true)",
+    find: "if (paused !== false)",
     replace: "if (!engine.lanes.backlogs.has(from))",
     line,
   },

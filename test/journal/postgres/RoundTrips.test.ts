@@ -176,6 +176,13 @@ const cases: ReadonlyArray<Case> = [
     act: (journal) => journal.setPaused("lake", true),
   },
   {
+    operation: "endPause",
+    roundTrips: 1,
+    most: 512,
+    given: received,
+    act: (journal) => journal.endPause("lake", 1),
+  },
+  {
     operation: "audit.record",
     roundTrips: 1,
     most: 512,

@@ -229,9 +229,12 @@ const put = Effect.fnUntraced(function* (
   yield* database.transact((queries) =>
     Effect.gen(function* () {
       yield* queries.query(
-        `INSERT INTO sink (name, paused) SELECT name, true FROM unnest($1::text[]) AS name
-         ON CONFLICT (name) DO UPDATE SET paused = true`,
-        [source.paused],
+        `INSERT INTO sink (name, paused, until) SELECT name, true, until FROM unnest($1::text[], $2::bigint[]) AS copied(name, until)
+         ON CONFLICT (name) DO UPDATE SET paused = true, until = excluded.until`,
+        [
+          [...source.paused.keys()],
+          [...source.paused.values()].map((paused) => (typeof paused === "number" ? paused : null)),
+        ],
       )
       yield* queries.query("INSERT INTO progress (stream, lanes) VALUES ($1, $2)", [
         stream,

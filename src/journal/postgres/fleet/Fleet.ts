@@ -10,11 +10,14 @@
  * a relay's last heartbeat. No statement of that relay stores anything there. Its next heartbeat detects it,
  * and it begins a new history. All relays treat it as a promotion.
  */
+
 import { Clock, Effect, Latch, Random, Result, type Scope, SubscriptionRef } from "effect"
 import * as Monotonic from "../../../event/Monotonic.ts"
+import type { EpochMillis } from "../../../event/Quantities.ts"
 import { repeating } from "../../../event/Rounds.ts"
 import { type Introduction, takeoverAfter } from "../../FleetStatus.ts"
 import { isNotFenced, type JournalError, unavailable } from "../../JournalError.ts"
+import type { Paused } from "../../LaneInfo.ts"
 import { floorOf, sharedStream, timelineOf } from "../../Sequences.ts"
 import type { Log, Streams } from "../../StreamLog.ts"
 import { Turn } from "../../Turn.ts"
@@ -97,7 +100,7 @@ export class Fleet {
   #rejoined = 0
   /** Number of times that others have taken streams from this relay. */
   #takings = 0
-  readonly #noted = new Map<string, { readonly paused: boolean; readonly at: number }>()
+  readonly #noted = new Map<string, { readonly paused: Paused; readonly at: number }>()
   readonly #seenAt = new Map<string, { readonly sign: string; readonly at: number }>()
 
   constructor(options: FleetOptions, turn: Turn, clock: Clock.Clock, random: () => number, owned: Streams) {
@@ -127,15 +130,16 @@ export class Fleet {
     return Monotonic.millis(this.#clock)
   }
 
-  isPaused(sink: string): boolean {
+  isPaused(sink: string): Paused {
     const noted = this.#noted.get(sink)
     if (noted !== undefined && noted.at >= this.#sent.at) return noted.paused
-    return this.news.sinks.find(({ name }) => name === sink)?.paused ?? false
+    const row = this.news.sinks.find(({ name }) => name === sink)
+    return row !== undefined && Membership.pausedOf(row)
   }
 
   get pausedSinks(): ReadonlyArray<string> {
     const known = new Set([...this.news.sinks.map(({ name }) => name), ...this.#noted.keys()])
-    return [...known].filter((sink) => this.isPaused(sink))
+    return [...known].filter((sink) => this.isPaused(sink) !== false)
   }
 
   /** The shared stream, if this relay delivers it. */
@@ -144,16 +148,32 @@ export class Fleet {
   }
 
   /** Stores that an operator has paused or resumed a sink. Heartbeats sent from now on report the same. */
-  setPaused(name: string, paused: boolean): Effect.Effect<void, JournalError> {
+  setPaused(name: string, paused: Paused): Effect.Effect<void, JournalError> {
     return Effect.map(
       refusing(
         this.#options.db.query(
-          "INSERT INTO sink (name, paused) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET paused = excluded.paused",
-          [name, paused],
+          `INSERT INTO sink (name, paused, until) VALUES ($1, $2, $3)
+           ON CONFLICT (name) DO UPDATE SET paused = excluded.paused, until = excluded.until`,
+          [name, paused !== false, typeof paused === "number" ? paused : null],
         ),
       ),
       () => {
         this.#noted.set(name, { paused, at: this.now() })
+      },
+    )
+  }
+
+  /** Resumes a sink whose pause ends at `until`. If an operator has changed the pause at any relay, nothing happens. */
+  endPause(name: string, until: EpochMillis): Effect.Effect<void, JournalError> {
+    return Effect.map(
+      refusing(
+        this.#options.db.query("UPDATE sink SET paused = false, until = NULL WHERE name = $1 AND until = $2", [
+          name,
+          until,
+        ]),
+      ),
+      ({ count }) => {
+        if (count > 0) this.#noted.set(name, { paused: false, at: this.now() })
       },
     )
   }

@@ -57,8 +57,8 @@ export const join = Effect.fnUntraced(function* ({
       Effect.suspend(() => {
         if (exclusive !== undefined) writer.setExclusive(sink, exclusive)
         // The pause of a renamed lane is kept.
-        const isPaused = renamedFrom !== undefined && renamedFrom !== sink && fleet.isPaused(renamedFrom)
-        return isPaused ? silence.askingAgain(fleet.setPaused(sink, true)) : Effect.void
+        const paused = renamedFrom !== undefined && renamedFrom !== sink && fleet.isPaused(renamedFrom)
+        return paused === false ? Effect.void : silence.askingAgain(fleet.setPaused(sink, paused))
       }),
     empty: (stream, from) => empty(stream, writer, from),
     exclusively: (stream, work) => {

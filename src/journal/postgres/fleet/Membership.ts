@@ -10,8 +10,10 @@
  * to the owner's number of heartbeats, if that is still the number it saw. The owner's next heartbeat waits for
  * that statement or comes before it. If it comes after, the owner sends another heartbeat before it continues.
  */
+
 import { Effect, Result } from "effect"
 import { type LaneReport, type StreamReport, takeoverAfter } from "../../FleetStatus.ts"
+import type { Paused } from "../../LaneInfo.ts"
 import type { Database } from "../connection/Database.ts"
 import type { DatabaseError } from "../connection/DatabaseError.ts"
 import { type KnownRow, lostParams, lostPlaces } from "../tables/KnownRows.ts"
@@ -59,7 +61,11 @@ export interface MemberRow {
 export interface SinkRow {
   readonly name: string
   readonly paused: boolean
+  /** When the pause ends by itself, in epoch milliseconds. */
+  readonly until: number | null
 }
+
+export const pausedOf = ({ paused, until }: Omit<SinkRow, "name">): Paused => paused && (until ?? true)
 
 /** The answer to a heartbeat. */
 export interface News {

@@ -6,10 +6,11 @@
  * do to the counts once that is committed, so a change that is rolled back is
  * never seen.
  */
+
 import type { Entry } from "../../../event/Entry.ts"
 import type { DeadLetterKey } from "../../DeadLetterId.ts"
 import { JournalError } from "../../JournalError.ts"
-import { type LaneInfo, type RetryEntries, returning } from "../../LaneInfo.ts"
+import { type LaneInfo, type Paused, type RetryEntries, returning } from "../../LaneInfo.ts"
 import type { Cursor, RefusedSettlement, Settlement, Wait } from "../../Settlement.ts"
 import type { Backlog } from "../../stream/Backlog.ts"
 import { Backlogs } from "../../stream/Backlogs.ts"
@@ -164,7 +165,7 @@ export class LaneStore {
     }
   }
 
-  setPaused(name: string, paused: boolean): Committed {
+  setPaused(name: string, paused: Paused): Committed {
     this.#cursors.setPaused(name, paused)
     return () => {
       const backlog = this.backlogs.get(name)

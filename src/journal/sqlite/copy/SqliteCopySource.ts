@@ -174,7 +174,7 @@ const sourceOf = (reader: Reader): CopySource => {
   return {
     streams: [stream],
     erasures: erasuresOf(db),
-    paused: lanes.flatMap(({ name, paused }) => (paused ? [name] : [])),
+    paused: new Map(lanes.flatMap(({ name, paused }) => (paused === false ? [] : [[name, paused]]))),
     imported: ({ journal, sequence }) =>
       attempt(() =>
         imports.all(journal, sequence, page).map((row) => ({

@@ -9,14 +9,15 @@
  */
 import type { DatabaseSync } from "node:sqlite"
 import { crc32 } from "node:zlib"
+import type { Paused } from "../../LaneInfo.ts"
 import type { Cursor } from "../../Settlement.ts"
 import { meta, setMeta } from "./Meta.ts"
-import { tolerant } from "./Rows.ts"
+import { int, tolerant } from "./Rows.ts"
 
 interface LaneRow {
   readonly name: string
   readonly cursor: Cursor
-  readonly paused: boolean
+  readonly paused: Paused
   /** Milliseconds. */
   readonly pausedFor: number
 }
@@ -39,6 +40,9 @@ const listed = (names: ReadonlyArray<string>): string => {
   const text = JSON.stringify(names)
   return `${crc32(text)} ${text}`
 }
+
+/** A pause as the table has it: 0 is none, 1 has no end, and any other number is its end. */
+const pausedOf = (stored: number): Paused => (stored > 1 ? stored : stored === 1)
 
 const rangesOf = (settled: string) => tolerant(() => JSON.parse(settled) as Cursor["settled"])
 
@@ -79,7 +83,7 @@ export class CursorRows {
         continue
       }
       const at = { sequence: row.sequence, settled: ranges }
-      rows.push({ name: row.name, cursor: at, paused: paused === 1, pausedFor: Number(paused_for) })
+      rows.push({ name: row.name, cursor: at, paused: pausedOf(int(paused)), pausedFor: Number(paused_for) })
     }
     const known = new Set(rows.map(({ name }) => name))
     const names = namesOf(meta(this.#db, "lanes"))
@@ -105,8 +109,8 @@ export class CursorRows {
     this.#sql.move.run(sequence, ranges, checksum(name, sequence, ranges), pausedFor, name)
   }
 
-  setPaused(name: string, paused: boolean): void {
-    this.#sql.pause.run(paused ? 1 : 0, name)
+  setPaused(name: string, paused: Paused): void {
+    this.#sql.pause.run(Number(paused), name)
   }
 
   delete(name: string): void {
@@ -116,7 +120,7 @@ export class CursorRows {
 
   #put({ name, cursor: { sequence, settled }, paused, pausedFor }: LaneRow): void {
     const ranges = JSON.stringify(settled)
-    this.#sql.insert.run(name, sequence, ranges, paused ? 1 : 0, pausedFor, checksum(name, sequence, ranges))
+    this.#sql.insert.run(name, sequence, ranges, Number(paused), pausedFor, checksum(name, sequence, ranges))
   }
 
   /** Writes the list of names: with each change, and at the start where there is none. */

@@ -25,7 +25,7 @@ const steps: ReadonlyArray<ReadonlyArray<string>> = [
     // Sequences that are known to be lost, so that each loss is reported once.
     `CREATE TABLE hole (first INTEGER PRIMARY KEY, last INTEGER NOT NULL) STRICT`,
     // "crc" is a checksum of name, cursor and settled ranges. "paused_for" is how long the lane was paused in all, in
-    // milliseconds: that time ages no event of it.
+    // milliseconds: that time ages no event of it. "paused" is 1, or the end of the pause in epoch milliseconds.
     `CREATE TABLE lane (
       name TEXT PRIMARY KEY, cursor INTEGER NOT NULL, settled TEXT NOT NULL, paused INTEGER NOT NULL,
       crc INTEGER NOT NULL, paused_for INTEGER NOT NULL DEFAULT 0

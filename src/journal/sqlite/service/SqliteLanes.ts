@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import * as MovedLanes from "../../archive/MovedLanes.ts"
 import type { JournalError } from "../../JournalError.ts"
-import type { OpenedLane } from "../../LaneInfo.ts"
+import type { OpenedLane, Paused } from "../../LaneInfo.ts"
 import type { Backlog } from "../../stream/Backlog.ts"
 import type { WholeJournal } from "../../WholeJournal.ts"
 import type { Engine } from "../commit/Engine.ts"
@@ -18,6 +18,7 @@ type Lanes = Pick<
   | "openLane"
   | "limitBacklog"
   | "setPaused"
+  | "endPause"
   | "moveLane"
   | "dropLane"
   | "returned"
@@ -34,7 +35,7 @@ const open = (engine: Engine, name: string): Effect.Effect<OpenedLane, JournalEr
     return { ...infoOf(backlog), pausedFor: backlog.pausedFor, retries }
   })
 
-const setPaused = (engine: Engine, lane: string, paused: boolean) =>
+const setPaused = (engine: Engine, lane: string, paused: Paused) =>
   patient(() => engine.apply(() => engine.lanes.setPaused(lane, paused)))
 
 /** Reads retries; those that can't be read are removed. */
@@ -65,7 +66,8 @@ export const lanesOf = (engine: Engine, started: Started): Lanes => {
   /** A renamed sink stays paused, and nothing is left of the lane that it had. */
   const adopt = Effect.fnUntraced(function* (from: string, name: string) {
     yield* openOne(name)
-    if (engine.lanes.backlogs.get(from)?.paused === true) yield* setPaused(engine, name, true)
+    const paused = engine.lanes.backlogs.get(from)?.paused ?? false
+    if (paused !== false) yield* setPaused(engine, name, paused)
     opened.delete(from)
     yield* moveLane(from, name)
     return yield* openOne(name)
@@ -101,6 +103,12 @@ export const lanesOf = (engine: Engine, started: Started): Lanes => {
     openLane: (name, options) => started(openLane(name, options)),
     limitBacklog: (lane, max, maxBytes) => started(Effect.sync(() => limit(engine, lane, max, maxBytes))),
     setPaused: (lane, paused) => started(setPaused(engine, lane, paused)),
+    endPause: (lane, until) =>
+      started(
+        patient(() => {
+          if (engine.lanes.backlogs.get(lane)?.paused === until) engine.apply(() => engine.lanes.setPaused(lane, false))
+        }),
+      ),
     moveLane: (from, to) => started(moveLane(from, to)),
     dropLane: (name) => started(dropLane(name)),
     returned: (lane) => attempt(() => engine.guard(() => engine.lanes.retries.returned(lane))),

@@ -120,7 +120,7 @@ export const cases: ReadonlyArray<Case> = [
       await play.burst(waiting)
       const sent = play.acknowledged
       await play.has(play.a, sent, "this one")
-      await play.tell("/lanes/a/pause", undefined, 204)
+      await play.tell("/lanes/a/pause", undefined, 200)
       play.a.times.clear()
       const until = Date.now() + 60_000
       void ask(play, "/replays", { events: { until }, to: { sink: "a" } })

@@ -188,7 +188,7 @@ export const cases: ReadonlyArray<Case> = [
     meanwhile: others,
     run: async (play) => {
       await play.start({ a: play.to(play.a) })
-      await play.tell("/lanes/a/pause", undefined, 204)
+      await play.tell("/lanes/a/pause", undefined, 200)
       await play.burst(30)
       const sent = play.acknowledged
       await play.reload({ z: play.to(play.a, { renamedFrom: "a" }) })

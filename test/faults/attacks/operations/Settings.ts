@@ -169,7 +169,7 @@ export const cases: ReadonlyArray<Case> = [
     run: async (play) => {
       play.shut(play.a)
       await play.start({ a: play.to(play.a) })
-      await play.tell("/lanes/a/pause", undefined, 204)
+      await play.tell("/lanes/a/pause", undefined, 200)
       await play.burst(100)
       const sent = play.acknowledged
       await play.reload({ a: play.to(play.a, { backlog: { max: 10, whenFull: "deadLetter" } }) })
