@@ -8,17 +8,17 @@ import type { HmacFactory } from "../event/Signature.ts"
 import type { Libc, Listener, ListenOptions, Platform } from "./Platform.ts"
 import * as Problem from "./Problem.ts"
 
-/** Keyed once and copied for each body: half the cost of `createHmac`. */
+/** Keyed once and copied for each body, which takes half the time of `createHmac`. */
 const hmac: HmacFactory = (secret) => {
   const keyed = new Bun.CryptoHasher("sha256", Buffer.from(secret, "utf8"))
   return (body) => keyed.copy().update(body).digest()
 }
 
-/** Any server knows the addresses of all requests. */
+/** Any of the servers, because each knows the addresses of all requests. */
 let anyServer: Bun.Server<undefined> | undefined
 
 const listen = (options: ListenOptions): Listener => {
-  // `Bun.serve` has no such option: it takes this limit for all servers of the process.
+  // `Bun.serve` has no such option. It uses this limit for all servers of the process.
   if (options.maxHeaders !== undefined) {
     Object.assign(process.getBuiltinModule("node:http"), { maxHeaderSize: options.maxHeaders })
   }
@@ -32,9 +32,9 @@ const listen = (options: ListenOptions): Listener => {
     // Bun's default page shows the error's message.
     error: () => Problem.toResponse(Problem.bug),
     development: false,
-    // Two relays that share a port would each get some of the deliveries.
+    // By default not shared, because two relays on one port would each get some of the deliveries.
     reusePort: options.sharesPort,
-    // The types have no idle time for a Unix socket, and Bun has one.
+    // The types have no idle timeout for a Unix socket, but Bun has it.
   } as Bun.Serve.Options<undefined>)
   anyServer = server
   return {
@@ -44,7 +44,7 @@ const listen = (options: ListenOptions): Listener => {
 }
 
 const libc = (): Libc => {
-  // Not an import: Deno loads this module too.
+  // Not imported, because Deno loads this module too.
   const { dlopen } = process.getBuiltinModule("bun:ffi") as typeof import("bun:ffi")
   const { symbols } = dlopen("libc.so.6", {
     socket: { args: ["i32", "i32", "i32"], returns: "i32" },

@@ -1,11 +1,11 @@
 /**
  * The platform on Deno. Nothing here runs on Bun.
  *
- * Deno has neither a body limit nor timeouts: ingest counts a body while it
- * arrives and gives it a deadline.
+ * Deno has neither a body limit nor timeouts, so ingest counts each body while it
+ * arrives and sets a deadline for it.
  *
- * **Gotcha.** Connections can't be closed here. One that sends no request stays
- * open, and after `connection: close` Deno leaves closing to the client.
+ * **Gotcha.** Deno can't close connections. A connection without a request stays
+ * open, and after `connection: close` the client must close.
  */
 import { hmacSha256 } from "../event/Signature.ts"
 import type { Libc, Listener, ListenOptions, Platform } from "./Platform.ts"
@@ -17,7 +17,7 @@ interface From {
 
 const peers = new WeakMap<Request, From>()
 
-/** The part of Deno's API that is used here. */
+/** The parts of Deno's API that this file uses. */
 declare const Deno: {
   readonly version: { readonly deno: string }
   readonly build: { readonly standalone?: boolean }
@@ -58,13 +58,13 @@ const listen = (options: ListenOptions): Listener => {
       onError: () => Problem.toResponse(Problem.bug),
     },
     (received, from) => {
-      // By a Unix socket, the URL of a request begins with http+unix:
+      // On a Unix socket, the URL of a request begins with http+unix:
       const request = unix === undefined ? received : new Request(received.url.replace("http+unix:", "http:"), received)
       peers.set(request, from)
       return options.handler(request)
     },
   )
-  // Rejects when it can't accept because descriptors are exhausted; uncaught, that would end the process.
+  // Rejects when no descriptors are left for accepting. Uncaught, this would end the process.
   server.finished.catch(options.onEnd)
   let closing = false
   return {
@@ -104,8 +104,9 @@ export const make = (): Platform => ({
   peerOf: (request) => peers.get(request)?.remoteAddr.hostname ?? "",
   listen,
   libc,
-  // It has no function for that unless V8 is started with --expose-gc.
+  // Deno can't collect garbage on request unless V8 is started with --expose-gc.
   collect: () => {},
-  // Without the flag Deno ends the process. This is another API that comes with it.
+  // Without the flag, sharing a port ends the process. The flag also adds `listenDatagram`, so its presence shows that
+  // the flag is set.
   cantSharePort: "listenDatagram" in Deno ? undefined : "Deno was started without --unstable-net",
 })

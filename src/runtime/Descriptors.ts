@@ -1,21 +1,21 @@
 /**
- * A reserve of file descriptors. Connections can use up all of them, and the
- * admin API, the sinks and the log files would then have none.
+ * Keeps a reserve of file descriptors. Otherwise connections could use up all of
+ * them, and the admin API, the sinks and the log files would have none.
  *
- * When all but the reserve are in use, the listener for deliveries closes and
- * the reserve is released to everything else. The listener opens again when the
- * reserve, and some more, can be taken again.
+ * When only the reserve is left, the listener for deliveries closes and the reserve
+ * is released for everything else. The listener reopens when the reserve and a
+ * margin are available again.
  */
 import { closeSync, openSync, readFileSync } from "node:fs"
 
 /** For the admin API, a sink or two, and the log files. */
 const reserveSize = 8
-/** How many more must be available before the listener opens again. */
+/** The number of additional descriptors that must be available before the listener reopens. */
 const margin = 4
-/** With fewer left, a sink or a log file may already fail: it opens more than one. */
+/** With fewer left, a sink or a log file may already fail, because it may open more than one. */
 const fewest = 3
 
-/** Connections that come in a millisecond, at most. */
+/** Maximum connections that arrive within a millisecond. */
 const fastest = 20
 /** Milliseconds between two checks. */
 const between = { least: 50, most: 1_000 }
@@ -23,11 +23,14 @@ const between = { least: 50, most: 1_000 }
 const numberIn = (file: string, pattern: RegExp): number => Number(pattern.exec(readFileSync(file, "latin1"))?.[1])
 let limit: number | undefined
 
-/** Milliseconds until the next check. Even the fastest senders can't use up the descriptors that are left before it. */
+/**
+ * Returns the milliseconds until the next check. Even the fastest senders can't use
+ * up the remaining descriptors before it.
+ */
 export const untilCheck = (): number => {
   try {
     limit ??= numberIn("/proc/self/limits", /^Max open files +(\d+)/m)
-    // The size of the process's table: no descriptor is above it.
+    // FDSize is the size of the process's descriptor table, so no descriptor is above it.
     const left = limit - numberIn("/proc/self/status", /^FDSize:\s+(\d+)/m)
     return Math.min(Math.max(left / fastest, between.least), between.most) || between.least
   } catch {
@@ -51,30 +54,33 @@ const take = (count: number): Array<number> | undefined => {
   }
 }
 
-/** One for the process, like its table of descriptors. */
+/** One reserve for the process, like its table of descriptors. */
 const held: Array<number> = []
 let exhausted = false
 
-/** A listener could not accept. Its end has freed one descriptor, so the next check must ask for more than one. */
+/**
+ * Called when a listener could not accept. Its end has freed one descriptor, so the
+ * next check must require more than one.
+ */
 export const exhaust = (): void => {
   exhausted = true
 }
 
-/** Whether only the reserve is left. */
+/** Reports whether only the reserve is left. */
 export const areExhausted = (): boolean => exhausted
 
-/** Takes the reserve, where enough are available. */
+/** Takes the reserve if enough descriptors are available. */
 export const reserve = (): void => {
   if (held.length === 0) held.push(...(take(reserveSize) ?? []))
 }
 
-/** Gives the reserve back to everything else. */
+/** Releases the reserve for everything else. */
 export const release = (): void => closeAll(held)
 
 /**
- * Whether they are exhausted. Takes the reserve again when they are no longer.
- * Takes a few microseconds, several times a second. Where no connection is left
- * whose end could be waited for (`isLast`), one descriptor is enough.
+ * Reports whether descriptors are exhausted, and takes the reserve again if they are
+ * not. It runs several times a second for a few microseconds. If no connection is
+ * left that could end (`isLast`), one free descriptor is enough.
  */
 export const check = (isLast: boolean): boolean => {
   const taken = take(!exhausted ? fewest : isLast ? 1 : reserveSize + margin)

@@ -1,11 +1,11 @@
 /**
- * Environment variables that the runtime itself obeys: they turn off certificate
- * checks, print requests with their tokens, open a debugger's port, or set a
- * proxy for all that `fetch` sends, even to this machine.
+ * Checks environment variables that change the runtime. They turn off certificate
+ * checks, print requests with their tokens, open a debugger's port, or set a proxy
+ * for all requests of `fetch`, even to this machine.
  *
- * **Guarantee.** The first three are refused at start, because neither runtime can
- * override them for every connection. Requests to this machine, and to the admin
- * API wherever it is, use no proxy.
+ * **Guarantee.** The first three are refused at the start, because neither runtime
+ * can override them for every connection. Requests to this machine and to the admin
+ * API use no proxy.
  */
 import { readFileSync } from "node:fs"
 import process from "node:process"
@@ -41,7 +41,7 @@ export const refusal = (
   args: ReadonlyArray<string> = commandLine(),
   compiled: boolean = isCompiled,
 ): string | undefined => {
-  // Bun takes both for "don't check".
+  // Bun treats both as "don't check".
   if (["0", "false"].includes(env.NODE_TLS_REJECT_UNAUTHORIZED ?? "")) {
     return `NODE_TLS_REJECT_UNAUTHORIZED is ${env.NODE_TLS_REJECT_UNAUTHORIZED}: ${unchecked}\n  Unset it; ${instead}`
   }
@@ -61,10 +61,13 @@ export const refusal = (
   return undefined
 }
 
-/** Only 127.0.0.1 of 127.0.0.0/8: NO_PROXY has no ranges. */
+/** Of 127.0.0.0/8, only 127.0.0.1, because NO_PROXY has no ranges. */
 const thisMachine = ["localhost", "127.0.0.1", "::1", "[::1]"]
 
-/** From now on no proxy is used for these hosts and this machine. Both spellings are set: a runtime reads only one. */
+/**
+ * Disables the proxy for these hosts and this machine from now on. Sets both
+ * spellings of the variable, because a runtime reads only one of them.
+ */
 export const goDirect = (hosts: ReadonlyArray<string> = [], env: Environment = process.env): void => {
   const given = [env.NO_PROXY, env.no_proxy].flatMap((list) => (list ?? "").split(",").map((host) => host.trim()))
   const direct = [...new Set([...given, ...thisMachine, ...hosts])].filter((host) => host !== "").join(",")

@@ -1,7 +1,7 @@
-/** Codes of the system's errors, and errors that nobody caught. */
+/** Error codes of the system, and handlers for uncaught errors. */
 import process from "node:process"
 
-/** The system's code of an error (`ENOSPC`), or its name. */
+/** Returns the system's code of an error, such as `ENOSPC`, or else its name. */
 export const codeOf = (error: unknown): string => {
   if (!(error instanceof Error)) return "unknown error"
   return "code" in error && typeof error.code === "string" ? error.code : error.name

@@ -1,12 +1,12 @@
 /**
- * Locks a file itself, whatever path it was opened by: a hard link or a mount
- * of the file is held too. It is a lock of the open file (Linux, F_OFD_SETLK)
- * on a byte that SQLite does not use.
+ * Locks a file, whatever path it is opened by, so the lock also applies to hard
+ * links and mounts of the file. It is an open file description lock (Linux,
+ * F_OFD_SETLK) on a byte that SQLite does not use.
  *
- * **Guarantee.** Where the system or the file system has no such locks, nothing
- * is held and nothing fails.
- * **Gotcha.** A process that closes any descriptor of a file loses SQLite's
- * locks on it: `close` comes after SQLite has closed the file.
+ * **Guarantee.** If the system or the file system has no such locks, nothing is
+ * locked and nothing fails. **Gotcha.** When a process closes any descriptor of a
+ * file, it loses SQLite's locks on it. So `close` must follow after SQLite has
+ * closed the file.
  */
 import { closeSync, openSync } from "node:fs"
 import process from "node:process"
@@ -20,7 +20,7 @@ const F_OFD_SETLK = 37
 const F_WRLCK = 1
 const F_UNLCK = 2
 
-/** A `struct flock` for one byte far behind all that a database may have. */
+/** A `struct flock` for one byte far beyond the largest possible database. */
 const request = (): Buffer => {
   const lock = Buffer.alloc(32)
   lock.writeInt16LE(F_WRLCK, 0)
@@ -29,7 +29,7 @@ const request = (): Buffer => {
   return lock
 }
 
-/** A lock that is held. `close` gives it back. */
+/** A held lock. `close` releases it. */
 export interface FileLock {
   /** The file, open to read and to write. */
   readonly fd: number
@@ -44,7 +44,10 @@ const library = (): Libc | undefined => {
   }
 }
 
-/** Whether the file system locks files at all; some of a network don't. Asked of a file that no process holds by `acquire`. */
+/**
+ * Reports whether the file system supports locks, which some network file systems
+ * don't. Use it on a file that no process has locked with `acquire`.
+ */
 export const isPossible = (path: string): boolean => {
   const fd = openSync(path, "r+")
   try {

@@ -9,7 +9,10 @@ interface FileChange {
   /** The absolute path. */
   readonly path: string
   readonly changedAt: EpochMillis
-  /** The path leads to a deleted file: a container mounts the file itself, and another file took its name outside. */
+  /**
+   * The path leads to a deleted file. This happens if a container mounts the file itself, and outside, another file has
+   * replaced it.
+   */
   readonly isReplaced: boolean
 }
 
@@ -36,22 +39,22 @@ export const freeBytes = (path: string): Effect.Effect<number | undefined> =>
 // A small optional file. It is replaced as a whole, so a crash leaves the previous one. It is not
 // synced, so a failing disk loses only its content.
 
-/** A disk that does not answer must not hold up a stop. */
-const patience = "2 seconds"
+/** A disk that does not respond must not delay a stop. */
+const stateTimeout = "2 seconds"
 
 /** The file at a path. */
 export const stateFile = (path: string) => ({
   /** Its text. `undefined` if the file is missing or can't be read. */
   read: Effect.tryPromise(() => readFile(path, "utf8")).pipe(
-    Effect.timeout(patience),
+    Effect.timeout(stateTimeout),
     Effect.orElseSucceed(() => undefined),
   ),
-  /** Replaces its text, which only this user can read. Never fails, and takes two seconds at most. */
+  /** Replaces the text. Only this user can read the file. Never fails, and takes two seconds at most. */
   replace: (text: string): Effect.Effect<void> =>
     Effect.tryPromise(async () => {
-      // Never through a link: a crash may have left the file, and nothing else is expected there.
+      // Removed first, because a crash may have left the file, and so that the write never follows a link.
       await rm(`${path}.new`, { force: true })
       await writeFile(`${path}.new`, text, { mode: 0o600, flag: "wx" })
       await rename(`${path}.new`, path)
-    }).pipe(Effect.timeout(patience), Effect.ignore),
+    }).pipe(Effect.timeout(stateTimeout), Effect.ignore),
 })

@@ -15,8 +15,8 @@ import { basename, dirname, join, resolve } from "node:path"
 import process from "node:process"
 import { codeOf } from "./Errors.ts"
 
-// The user who runs the process, by its number: Bun's `userInfo` takes the name
-// from `$USER`, which anybody can set.
+// The user who runs the process is found by its number, because Bun's `userInfo` takes the name from `$USER`, which
+// anybody can set.
 
 /** The name of a number in the text of `/etc/passwd`. `undefined` if it has none. */
 export const nameIn = (passwd: string, uid: number): string | undefined =>
@@ -25,16 +25,16 @@ export const nameIn = (passwd: string, uid: number): string | undefined =>
     .map((line) => line.split(":"))
     .find(([name, , number]) => name !== "" && number === String(uid))?.[0]
 
-/** The number of a name in the text of `/etc/passwd` or `/etc/group`; `undefined` if it has none. */
+/** Returns the number of a name in the text of `/etc/passwd` or `/etc/group`, or `undefined` if it has none. */
 export const numberIn = (text: string, name: string): number | undefined => {
   const found = text
     .split("\n")
     .map((line) => line.split(":"))
-    .find(([one]) => one === name)?.[2]
+    .find(([known]) => known === name)?.[2]
   return found === undefined ? undefined : Number(found)
 }
 
-/** The user of a number, for messages: its name, or else the number. */
+/** Returns the name of a user's number for messages, or else the number. */
 const userOf = (uid: number): string =>
   orUndefined(() => nameIn(readFileSync("/etc/passwd", "utf8"), uid)) ?? String(uid)
 
@@ -51,7 +51,7 @@ const lookUp = (): string => {
   if (uid === undefined) return "unknown"
   return (
     orUndefined(() => nameIn(readFileSync("/etc/passwd", "utf8"), uid)) ??
-    // Users of a directory service, and those that systemd makes up, are in no file.
+    // Users of a directory service and dynamic users of systemd are in no file.
     orUndefined(() =>
       execFileSync("/usr/bin/id", ["-un"], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim(),
     ) ??
@@ -67,9 +67,9 @@ export const localUser = (): string => {
   return found
 }
 
-// Tells whose file it is, for commands that an operator runs beside the relay's service.
+// Finds the owner of a file, for commands that an operator runs while the relay's service runs.
 
-/** The file at a path, or the nearest directory above it that can be examined. */
+/** Returns the file at a path, or the nearest directory above it that can be examined. */
 const nearest = (path: string) => {
   for (let at = resolve(path); ; at = dirname(at)) {
     try {
@@ -106,20 +106,17 @@ export const readDenial = (path: string): string | undefined => {
   }
 }
 
-/** The end of a sentence. */
+/** The end of a sentence about a file whose write access was not checked. */
 export const unchecked =
   "belongs to the relay's user, and this command runs as another of its group, so writing is not checked: run it as that user, or as root"
 
 // Reports why a file that a command found by itself isn't trusted.
-//
-// **Guarantee.** A trusted file belongs to this process's user or to root, and no
-// other user can write or replace it. A user's own private group counts as that
-// user, and in a directory with the sticky bit nobody replaces another's file.
-//
-// **Gotcha.** Of an access list only the group's permission is seen, which is the
-// most that the list grants.
+// **Guarantee.** A trusted file belongs to this process's user or to root, and no other user can write or replace it. A
+// user's own private group counts as that user, and in a directory with the sticky bit nobody replaces another's file.
+// **Gotcha.** From an access control list, only the group's permission is visible, which is the most that the list
+// grants.
 
-/** The texts that name users and groups. */
+/** The contents of `/etc/passwd` and `/etc/group`. */
 interface Accounts {
   readonly passwd: string
   readonly group: string
@@ -127,7 +124,10 @@ interface Accounts {
 
 const linesOf = (text: string) => text.split("\n").map((line) => line.split(":"))
 
-/** Reports whether nobody but the user and root is in a group; `false` for a group that the system's files don't have. */
+/**
+ * Reports whether only the user and root are in a group. Returns `false` for a group
+ * that is not in the system's files.
+ */
 export const isPrivate = (gid: number, uid: number, { passwd, group }: Accounts): boolean => {
   const entry = linesOf(group).find(([, , number]) => number === String(gid))
   if (entry === undefined) return false
@@ -148,7 +148,7 @@ const accounts = (): Accounts => {
   return { passwd: read("/etc/passwd"), group: read("/etc/group") }
 }
 
-/** The other users who may write, in words. */
+/** Returns the other users who may write, in words. */
 const writers = ({ mode, gid }: Stats, uid: number): string | undefined => {
   const shown = `the mode is ${(mode & 0o7777).toString(8).padStart(4, "0")}`
   if ((mode & 0o002) !== 0) return `every user (${shown})`
@@ -169,7 +169,7 @@ const ofDirectory = (path: string, uid: number): string | undefined => {
 /** `path` is a file, or a link. */
 const ofEntry = (path: string, found: Stats, uid: number): string | undefined => {
   if (isStranger(found.uid, uid)) return `${path} belongs to the user ${userOf(found.uid)}`
-  // Every link has the mode 0777, which means nothing.
+  // Every link has the mode 0777, which has no effect.
   const others = found.isSymbolicLink() ? undefined : writers(found, uid)
   return others === undefined ? undefined : `${others} can write to ${path}`
 }
@@ -179,24 +179,27 @@ const above = (directory: string): ReadonlyArray<string> => {
   return parent === directory ? [directory] : [directory, ...above(parent)]
 }
 
-/** The links that the system follows at most. */
+/** Maximum links that the system follows. */
 const mostLinks = 40
 
 const look = (file: string, uid: number): string | undefined => {
   for (let [at, links] = [resolve(file), 0]; links <= mostLinks; links++) {
     const found = lstatSync(at)
     const directory = realpathSync(dirname(at))
-    // The process is in its working directory already, whoever renames a directory above it.
+    // The process is already in its working directory, so directories above it don't matter.
     const directories = links === 0 ? [directory] : above(directory)
-    const reasons = [ofEntry(at, found, uid), ...directories.map((one) => ofDirectory(one, uid))]
-    const reason = reasons.find((one) => one !== undefined)
+    const reasons = [ofEntry(at, found, uid), ...directories.map((path) => ofDirectory(path, uid))]
+    const reason = reasons.find((text) => text !== undefined)
     if (reason !== undefined || !found.isSymbolicLink()) return reason
     at = resolve(directory, readlinkSync(at))
   }
   return undefined
 }
 
-/** Why a file of the working directory, or the file that its link leads to, isn't trusted; `undefined` if it is. */
+/**
+ * Returns why a file of the working directory, or the file that its link leads to,
+ * isn't trusted. Returns `undefined` if it is.
+ */
 export const distrust = (file: string): string | undefined => {
   const uid = process.geteuid?.()
   if (uid === undefined) return undefined
@@ -208,7 +211,7 @@ export const distrust = (file: string): string | undefined => {
   }
 }
 
-// Which file a path leads to, through links and mounts: the same text for the same file.
+// Identifies the file that a path leads to through links and mounts, with the same text for the same file.
 
 const realDirectory = (directory: string): string => {
   try {
@@ -219,7 +222,10 @@ const realDirectory = (directory: string): string => {
   }
 }
 
-/** The identity of the file at a path: device and inode, or the real path of a file that is not there. Never throws. */
+/**
+ * Returns the identity of the file at a path: device and inode, or the real path of
+ * a file that doesn't exist. Never throws.
+ */
 export const fileIdentity = (path: string): string => {
   const absolute = resolve(path)
   try {
@@ -231,7 +237,7 @@ export const fileIdentity = (path: string): string => {
   return join(realDirectory(dirname(absolute)), basename(absolute))
 }
 
-// The credentials of the packaged service, as its unit names them: `systemctl` shows them, and this reads its files.
+// Reads the credentials of the packaged service from its unit files, as `systemctl` shows them.
 
 /** The directories of units (systemd.unit(5)). The first directory that has a unit counts. */
 const directories = [
@@ -258,7 +264,10 @@ const namesIn = (directory: string): ReadonlyArray<string> => {
   }
 }
 
-/** The texts of a unit and its drop-ins, in the order in which they count; empty without the unit. */
+/**
+ * Returns the texts of a unit and its drop-ins, in the order in which they apply.
+ * Returns an empty list if there is no unit.
+ */
 const textsOf = (unit: string, roots: ReadonlyArray<string>): ReadonlyArray<string> => {
   const own = roots.map((root) => textOf(join(root, unit))).find((text) => text !== undefined)
   if (own === undefined) return []
@@ -271,8 +280,8 @@ const textsOf = (unit: string, roots: ReadonlyArray<string>): ReadonlyArray<stri
 }
 
 /**
- * The file of each credential, by its name. `undefined` if there is no such unit, or if it gets credentials in a way
- * that only systemd can follow.
+ * Returns the file of each credential by its name. Returns `undefined` if the unit
+ * doesn't exist, or if it loads credentials in a way that only systemd can follow.
  */
 export const unitCredentials = (
   unit = "relay.service",
@@ -286,7 +295,7 @@ export const unitCredentials = (
     .matchAll(/^[ \t]*((?:Load|Set|Import)Credential(?:Encrypted)?)[ \t]*=[ \t]*(.*?)[ \t]*$/gm)) {
     if (kind !== "LoadCredential") return undefined
     const [, name = "", path = ""] = /^([^:]+):(\/.+)$/.exec(value) ?? []
-    // An empty value forgets those before it.
+    // An empty value discards the credentials before it.
     if (value === "") files.clear()
     else if (name === "") return undefined
     else files.set(name, path)

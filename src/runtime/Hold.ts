@@ -1,26 +1,27 @@
 /**
- * Requests that wait for the next handler: while a restart hands the journal from
- * one process to the other, neither can answer a delivery.
+ * Holds requests until the next handler is ready. While a restart passes the journal
+ * from one process to the other, neither can answer a delivery.
  *
- * **Guarantee.** The bodies that wait have at most {@link maxBytes} together, and no
- * request waits longer than {@link patience}. A request beyond either gets 503.
+ * **Guarantee.** Waiting bodies have at most {@link maxBytes} in total, and no
+ * request waits longer than {@link holdTime}. A request beyond either limit gets a
+ * 503.
  */
 import * as Problem from "./Problem.ts"
 import type { Handler } from "./RequestGuard.ts"
 
-// Passes the requests of a port to the handler in force, or lets them wait for one.
+// Passes the requests of a port to the current handler, or lets them wait for one.
 
 interface Reception {
   readonly handle: Handler
-  /** Passes the requests that wait, and all later ones, to a handler. */
+  /** Passes all waiting and later requests to a handler. */
   readonly passTo: (handler: Handler) => void
-  /** Lets all later requests wait. */
+  /** Makes all later requests wait. */
   readonly hold: () => void
-  /** Refuses the requests that wait, and all later ones, if they wait. */
+  /** Refuses all waiting and later requests, if requests wait now. */
   readonly giveUp: () => void
   /** The number of requests that wait. */
   readonly waiting: () => number
-  /** Whether each answer closes its connection. */
+  /** If true, each answer closes its connection. */
   isLeaving: boolean
 }
 
@@ -30,7 +31,7 @@ const closing = async (answer: Response | Promise<Response>): Promise<Response> 
   return response
 }
 
-/** Requests wait at first. `whileHeld` answers those that don't. */
+/** Makes a reception whose requests wait at first. `whileHeld` may answer a request immediately. */
 export const makeReception = (whileHeld: (request: Request) => Response | undefined): Reception => {
   const held = makeHold()
   const wait: Handler = (request) => whileHeld(request) ?? held.handle(request)
@@ -54,9 +55,9 @@ export const makeReception = (whileHeld: (request: Request) => Response | undefi
   return reception
 }
 
-/** The largest sum of the bodies that wait, in bytes. */
+/** Maximum bytes of all waiting bodies. */
 export const maxBytes = 64 * 1024 * 1024
-/** The longest wait of a request, in milliseconds. */
+/** Maximum wait of a request, in milliseconds. */
 const holdTime = 10_000
 
 const restarting: Problem.Problem = {
@@ -69,20 +70,20 @@ const restarting: Problem.Problem = {
 /** Answers every request with 503. */
 export const refuse: Handler = () => Problem.toResponse(restarting)
 
-/** Requests that wait. */
+/** The waiting requests. */
 interface Hold {
   readonly handle: Handler
   /** The number of requests that wait. */
   readonly size: () => number
-  /** Passes all requests that wait to a handler. Later requests wait for the next call. */
+  /** Passes all waiting requests to a handler. Later requests wait for the next call. */
   readonly passTo: (handler: Handler) => void
 }
 
-/** Reports whether there is room for more bytes, and counts them. */
+/** Counts more bytes. Returns false if there is no space for them. */
 type Take = (bytes: number) => boolean
 type Late = Promise<undefined>
 
-/** Reads a body whose length isn't known: unread, the runtime would keep any amount of it. */
+/** Reads a body of unknown length, because the runtime would buffer any amount of an unread body. */
 const read = async (body: ReadableStream<Uint8Array>, take: Take, late: Late): Promise<Uint8Array | undefined> => {
   const reader = body.getReader()
   const chunks: Array<Uint8Array> = []
@@ -96,7 +97,7 @@ const read = async (body: ReadableStream<Uint8Array>, take: Take, late: Late): P
   return undefined
 }
 
-/** Returns the request that the next handler gets, or `undefined` if the room or the time is used up. */
+/** Returns the request for the next handler, or `undefined` if the space or the time is used up. */
 const keep = async (request: Request, take: Take, late: Late): Promise<Request | undefined> => {
   const length = request.headers.get("content-length")
   if (length !== null || request.body === null) return take(Number(length ?? 0)) ? request : undefined

@@ -16,7 +16,7 @@ const orUndefined = <A>(look: () => A): A | undefined => {
   }
 }
 
-/** A process that holds a lock or a port, as far as this user may see. */
+/** A process that holds a lock or a port, as far as this user may see it. */
 export interface Holder {
   /** For example `process 4711 (relay)`. */
   readonly words: string
@@ -27,10 +27,10 @@ export interface Holder {
   readonly config: string | undefined
 }
 
-/** Reports whether this user may look at every process. */
+/** Reports whether this user may inspect every process. */
 export const seesAll = (): boolean => process.getuid?.() === 0
 
-/** Whether a command runs a relay: the binary or the source, with `run`. */
+/** Reports whether a command runs a relay: the binary or the source, with `run`. */
 const runsRelay = (program: string, args: ReadonlyArray<string>): boolean =>
   args.includes("run") && (basename(program).startsWith("relay") || args.some((arg) => /\bmain\.(?:ts|js)$/.test(arg)))
 
@@ -56,8 +56,8 @@ const holderOf = (pid: number): Holder => {
 }
 
 /**
- * A process that holds a lock on a file, by default a lock for writing. `undefined` if there is none, or none is
- * known.
+ * Returns a process that holds a lock on a file, by default a write lock. Returns
+ * `undefined` if there is none or it is unknown.
  */
 export const lockHolder = (path: string, kind: "WRITE" | "READ" = "WRITE"): Holder | undefined =>
   orUndefined(() => {
@@ -69,10 +69,10 @@ export const lockHolder = (path: string, kind: "WRITE" | "READ" = "WRITE"): Hold
     return holder === undefined ? undefined : holderOf(holder)
   })
 
-/** The process of {@link lockHolder}, in words. */
+/** Returns the process of {@link lockHolder} in words. */
 export const ofLock = (path: string, kind?: "WRITE" | "READ"): string | undefined => lockHolder(path, kind)?.words
 
-/** The inodes of sockets that listen on a TCP port. */
+/** Returns the inodes of sockets that listen on a TCP port. */
 const listening = (port: number): ReadonlyArray<string> =>
   ["/proc/net/tcp", "/proc/net/tcp6"].flatMap((file) =>
     (orUndefined(() => readFileSync(file, "utf8")) ?? "").split("\n").flatMap((line) => {
@@ -81,7 +81,7 @@ const listening = (port: number): ReadonlyArray<string> =>
     }),
   )
 
-/** The process that listens on a TCP port. `undefined` if there is none, or none is known. */
+/** Returns the process that listens on a TCP port, or `undefined` if there is none or it is unknown. */
 export const portHolder = (port: number): Holder | undefined => {
   const sockets = new Set(listening(port).map((inode) => `socket:[${inode}]`))
   if (sockets.size === 0) return undefined
@@ -96,5 +96,5 @@ export const portHolder = (port: number): Holder | undefined => {
   return holder === undefined ? undefined : holderOf(Number(holder))
 }
 
-/** The process of {@link portHolder}, in words. */
+/** Returns the process of {@link portHolder} in words. */
 export const ofPort = (port: number): string | undefined => portHolder(port)?.words

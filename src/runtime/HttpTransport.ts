@@ -1,7 +1,7 @@
 /**
- * `fetch` for outgoing requests: with certificates from the config (Bun takes
- * them with each request, Deno with a client that is closed afterwards), and
- * with the same names for failures on both runtimes.
+ * `fetch` for outgoing requests, with certificates from the config and the same
+ * names for failures on both runtimes. Bun takes certificates with each request,
+ * Deno with a client that is closed afterwards.
  */
 import process from "node:process"
 import { Effect, type Scope } from "effect"
@@ -10,32 +10,36 @@ import type { Environment } from "./Environment.ts"
 import { relayVersion } from "./Version.ts"
 
 // Chooses the pool of connections for a request under Bun.
-//
-// A NAT or a firewall may drop an idle connection without a word, and each one
-// then costs a time-out. A service may have moved to another address while the
-// server at the old one goes on answering. Bun closes no pooled connection on
-// request. Requests with different TLS options have different pools, also over
-// plain `http://`, so an option that changes nothing for a client names the pool.
+// A NAT or a firewall may silently drop idle connections, and each of them then causes a timeout. A service may have
+// moved to another address while the server at the old one still answers. Bun can't close pooled connections on
+// request. But requests with different TLS options use different pools, also over plain `http://`. So an option that
+// changes nothing for a client selects the pool.
 
-/** Milliseconds. Firewalls drop connections after half a minute of silence and more. */
+/** Milliseconds. Firewalls drop connections that were idle for half a minute or longer. */
 const longestIdle = 15_000
-/** Milliseconds. A server at an address that the name has left may go on accepting events. */
+/** Milliseconds. A server may still accept events although the host name now leads to another address. */
 const maxAge = 600_000
-/** Milliseconds, longer than Bun keeps an idle connection. After that a pool that was left is empty. */
+/**
+ * Milliseconds after which a pool that is no longer used is empty. This is longer
+ * than Bun keeps an idle connection.
+ */
 const emptyAfter = 330_000
-/** Milliseconds between two pools that are left because of an answer: a service that is down answers so each time. */
+/**
+ * Minimum milliseconds between two pool changes because of an answer, since a
+ * failing service gives such an answer each time.
+ */
 const betweenMoves = 30_000
-/** Answers of a server that the name may no longer lead to. */
+/** Reports whether the host name may now lead to another server, judged by an answer's status. */
 const mayHaveMoved = (status: number): boolean => status >= 500 || status === 404 || status === 410 || status === 421
-/** The number of pools beside the default one, which costs least. They are used in turn. */
+/** The number of pools in addition to the default pool, which is cheapest. They are used in turn. */
 const pools = 32
 
 interface HttpPools {
   /** Returns the pool for the next request; 0 is the default pool. */
   readonly next: () => number
-  /** A request by this pool had no answer in time: the pool is left. */
+  /** Called when a request in this pool had no answer in time, so that the next requests use another pool. */
   readonly silent: (pool: number) => void
-  /** A request by this pool was answered with this status. */
+  /** Called when a request in this pool was answered with this status. */
   readonly answered: (pool: number, status: number) => void
 }
 
@@ -44,7 +48,7 @@ export const makePools = (now: () => number = () => performance.now()): HttpPool
   let pool = 0
   let leftAt = Number.NEGATIVE_INFINITY
   let usedAt: number | undefined
-  /** When the default pool is first used since it was left. */
+  /** When the default pool was first used again after it was left. */
   let defaultSince: number | undefined
   const current = (): number => (now() - leftAt > emptyAfter ? 0 : pool)
   const leave = (): void => {
@@ -64,7 +68,7 @@ export const makePools = (now: () => number = () => performance.now()): HttpPool
       return chosen
     },
     silent: (used) => {
-      // Requests that were in flight together are silent together.
+      // Requests that were in flight together fail together, so only the first of them changes the pool.
       if (used === current()) leave()
     },
     answered: (used, status) => {
@@ -76,19 +80,19 @@ export const makePools = (now: () => number = () => performance.now()): HttpPool
 /** TLS options that name a pool by the seconds over which a server's renegotiations count: 600 by default. */
 const poolOptions = (pool: number): object => (pool === 0 ? {} : { clientRenegotiationWindow: 600 + pool })
 
-/** The relay's name and version, for the `User-Agent` of every request that it sends. */
+/** The relay's name and version, for the `User-Agent` of all its requests. */
 export const userAgent = `relay/${relayVersion}`
 
 /** PEM texts. */
 export interface Certificates {
-  /** Trusted instead of the system's authorities. */
+  /** Certificate authorities to trust instead of the system's. */
   readonly ca?: string
-  /** The client's own, and its key. */
+  /** The client's certificate, and its key. */
   readonly cert?: string
   readonly key?: string
 }
 
-/** `fetch` as the relay uses it. It rejects with the runtime's error, which `failureOf` reads. */
+/** `fetch` as the relay uses it. It rejects with the runtime's error, which `failureOf` classifies. */
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>
 
 interface DenoLike {
@@ -132,7 +136,7 @@ export const make = (tls: Certificates = {}): Effect.Effect<Fetch, never, Scope.
   )
 }
 
-/** A `fetch` for a scope that sends every request to a Unix socket. */
+/** Makes a `fetch` for a scope that sends every request to a Unix socket. */
 export const makeAt = (unix: string): Effect.Effect<Fetch, never, Scope.Scope> =>
   deno === undefined
     ? Effect.succeed((url, init) => fetch(url, { ...init, unix }))
@@ -161,7 +165,7 @@ export type Failure =
   | "no HTTP/1.1"
   | "other"
 
-/** The failures that pass by themselves, in words. */
+/** Descriptions of the failures that may end without a change. */
 export const passing: Readonly<Partial<Record<Failure, string>>> = {
   refused: "nothing listens there (connection refused)",
   reset: "the connection was closed before an answer came",
@@ -170,7 +174,7 @@ export const passing: Readonly<Partial<Record<Failure, string>>> = {
   other: "the request failed",
 }
 
-/** Bun reports codes, Deno sentences that contain the URL. The first match counts. */
+/** Bun reports codes, and Deno reports sentences that contain the URL. The first match is used. */
 const patterns: ReadonlyArray<readonly [RegExp, Failure]> = [
   [
     /CERT_HAS_EXPIRED|CERT_NOT_YET_VALID|: (Expired|NotValidYet)|certificate (expired|not valid yet)/,
@@ -192,14 +196,14 @@ const url = /https?:\/\/\S+/gi
 
 const textOf = (error: Error): string => {
   const code = "code" in error && typeof error.code === "string" ? error.code : ""
-  // The path of a URL may contain the words that are looked for.
+  // Without URLs, because their paths may contain the words of a pattern.
   return code === "" ? error.message.replace(url, "") : code
 }
 
-/** Why a request has no answer, by the error of either runtime and the causes within it. */
+/** Returns why a request got no answer, from the error of either runtime and its causes. */
 export const failureOf = (error: unknown): Failure => {
-  for (let one = error, depth = 0; one instanceof Error && depth < 4; one = one.cause, depth++) {
-    const text = textOf(one)
+  for (let cause = error, depth = 0; cause instanceof Error && depth < 4; cause = cause.cause, depth++) {
+    const text = textOf(cause)
     const found = patterns.find(([pattern]) => pattern.test(text))
     if (found !== undefined) return found[1]
   }
@@ -212,7 +216,7 @@ export const failureOf = (error: unknown): Failure => {
 
 /** A proxy that the environment names. */
 export interface HttpProxy {
-  /** Its host and port; its URL may hold a password. */
+  /** The host and port. The URL is not shown, because it may contain a password. */
   readonly name: string
   /** The variable that names it. */
   readonly variable: string
@@ -235,7 +239,7 @@ const isExcepted = ({ hostname, host }: URL, list: string): boolean =>
 export const proxyFor = (url: string, env: Environment = process.env): HttpProxy | undefined => {
   const target = new URL(url)
   const scheme = target.protocol === "https:" ? "https" : "http"
-  // The runtime takes the first that is not empty.
+  // The runtime uses the first variable that is not empty.
   const names = [`${scheme}_proxy`, `${scheme}_proxy`.toUpperCase(), "all_proxy", "ALL_PROXY"]
   const variable = names.find((name) => (env[name] ?? "") !== "")
   if (variable === undefined || isExcepted(target, env.no_proxy || env.NO_PROXY || "")) return undefined
@@ -243,33 +247,33 @@ export const proxyFor = (url: string, env: Environment = process.env): HttpProxy
   return { name: URL.canParse(address) ? new URL(address).host : `of ${variable}`, variable }
 }
 
-/** The status with which a proxy refused the way to a host. `undefined` for any other error. */
+/** Returns the status with which a proxy refused a tunnel to a host, or `undefined` for any other error. */
 export const refusedTunnel = (error: unknown): number | undefined => {
   if (!(error instanceof Error)) return undefined
   if (hasProperty(error, "code") && error.code === "ERR_PROXY_TUNNEL") {
     return hasProperty(error, "status") && typeof error.status === "number" ? error.status : 0
   }
-  // Deno says it in words, at the end of its causes.
+  // Deno reports it in words, in the last of the error's causes.
   if (/tunnel error/.test(error.message)) return /authorization required/.test(error.message) ? 407 : 0
   return refusedTunnel(error.cause)
 }
 
-/** Names who answered or failed at a URL, if that may be the proxy: empty without one. */
+/** Returns a suffix for messages that names the proxy for a URL, or an empty string if there is none. */
 export const ofTheWay = (url: string): string => {
   const proxy = proxyFor(url)
   return proxy === undefined ? "" : ` (through the proxy ${proxy.name})`
 }
 
-/** Whether a proxy gave an answer itself: Squid says so, and so do those that know RFC 9209. */
+/** Reports whether an answer came from a proxy itself. Squid and proxies that implement RFC 9209 say so in a header. */
 export const isItsOwn = ({ status, headers }: { readonly status: number; readonly headers: Pick<Headers, "get"> }) =>
   status === 407 || headers.get("x-squid-error") !== null || /;\s*error\s*=/.test(headers.get("proxy-status") ?? "")
 
 // Reads a response to its end, so that the connection can be used again. Aborts it if that would
 // take too long.
 
-/** Bytes of a response that are read. */
+/** Maximum bytes that are read of a response. */
 export const maxResponse = 64 * 1024
-/** Milliseconds after which a response is aborted: its status is known. */
+/** Milliseconds after which a response is aborted. Its status is already known. */
 const drainTimeout = 1_000
 
 /**
@@ -286,7 +290,7 @@ export const drain = async (response: Response, abort: AbortController): Promise
     if (length !== null && Number(length) <= maxResponse) chunks.push(new Uint8Array(await response.arrayBuffer()))
     else if (response.body !== null && !(await endsWithin(response.body, maxResponse, chunks))) abort.abort()
   } catch {
-    // Cut off by either side: the status is known.
+    // Either side ended it early, but the status is known.
   } finally {
     clearTimeout(timer)
   }

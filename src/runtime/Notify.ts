@@ -2,20 +2,20 @@
  * Notifies the service manager (sd_notify(3)): `READY=1`, `WATCHDOG=1`,
  * `STOPPING=1`, `STATUS=…`, and around a reload `RELOADING=1` and `READY=1`.
  *
- * **Guarantee.** Without NOTIFY_SOCKET, or without a libc, nothing is sent and
- * nothing fails. A manager that doesn't read delays nothing: messages wait, of
- * each kind the newest, and are sent again.
+ * **Guarantee.** Without NOTIFY_SOCKET or without a libc, nothing is sent and
+ * nothing fails. A manager that doesn't read delays nothing. The newest message of
+ * each kind waits and is sent again.
  */
 import process from "node:process"
 import { Context, Duration, Effect } from "effect"
 import type { Libc } from "./Platform.ts"
 import { libc } from "./Runtime.ts"
 
-/** The service manager, as far as it listens. */
+/** Sends messages to the service manager, if there is one. */
 export interface Notify {
   /** Sends lines such as `READY=1`. */
   readonly say: (...lines: ReadonlyArray<string>) => Effect.Effect<void>
-  /** A reload begins; `READY=1` says that it has ended. */
+  /** Reports that a reload begins. `READY=1` later reports its end. */
   readonly reloading: Effect.Effect<void>
   readonly isHeard: boolean
   /** How often the manager expects `WATCHDOG=1`, or it kills the process. Absent without a watchdog. */
@@ -24,7 +24,7 @@ export interface Notify {
 
 const silent: Notify = { say: () => Effect.void, reloading: Effect.void, isHeard: false }
 
-/** Silent unless a service manager started `relay run`. */
+/** Sends nothing unless a service manager started `relay run`. */
 export const Notify = Context.Reference<Notify>("relay/runtime/Notify", { defaultValue: () => silent })
 
 const unix = 1
@@ -36,7 +36,7 @@ const noSignal = 0x4000
 const sendAgain = 500
 const longestPath = 107
 
-/** A `sockaddr_un`. A name that begins with `@` is abstract: its first byte is zero. */
+/** Returns a `sockaddr_un`. A name that begins with `@` is abstract, and its first byte is zero. */
 const address = (path: string): Uint8Array | undefined => {
   const name = Buffer.from(path.startsWith("@") ? `\0${path.slice(1)}` : `${path}\0`)
   if (!/^[@/]/.test(path) || name.length > longestPath) return undefined
@@ -45,7 +45,7 @@ const address = (path: string): Uint8Array | undefined => {
   return Buffer.concat([family, name])
 }
 
-/** Returns whether the socket took the message. */
+/** Reports whether the socket accepted the message. */
 const send = ({ socket, sendto, close }: Libc, to: Uint8Array, text: string): boolean => {
   const bytes = Buffer.from(text)
   const descriptor = socket(unix, datagram | closeOnExec, 0)
@@ -55,7 +55,7 @@ const send = ({ socket, sendto, close }: Libc, to: Uint8Array, text: string): bo
   return Number(sent) === bytes.length
 }
 
-/** Sends in order. A message that waits is replaced by the next that begins with the same line. */
+/** Sends messages in order. A waiting message is replaced by the next message with the same first line. */
 const queue = (library: Libc, to: Uint8Array) => {
   const waiting = new Map<string, string>()
   let timer: ReturnType<typeof setTimeout> | undefined
@@ -80,7 +80,7 @@ const queue = (library: Libc, to: Uint8Array) => {
 
 const monotonic = 1
 
-/** Microseconds of CLOCK_MONOTONIC, the manager's clock. The runtimes' own clock begins with the process. */
+/** Returns microseconds of CLOCK_MONOTONIC, the manager's clock. The runtimes' own clock starts with the process. */
 const microseconds = ({ clock_gettime }: Libc): bigint => {
   const [time, perSecond] = [new BigInt64Array(2), 1_000_000n]
   clock_gettime(monotonic, time)
@@ -93,7 +93,7 @@ const watchdogOf = (env: Readonly<Record<string, string | undefined>>): Duration
   return micros > 0 && isOurs ? Duration.micros(BigInt(Math.floor(micros))) : undefined
 }
 
-/** By NOTIFY_SOCKET and WATCHDOG_USEC. */
+/** Makes a `Notify` from NOTIFY_SOCKET and WATCHDOG_USEC. */
 export const make = Effect.fnUntraced(function* (env: Readonly<Record<string, string | undefined>>) {
   const to = address(env.NOTIFY_SOCKET ?? "")
   if (to === undefined) return silent

@@ -16,14 +16,11 @@ import * as Descriptors from "./Descriptors.ts"
 import type { Libc, Listener } from "./Platform.ts"
 import type { Handler } from "./RequestGuard.ts"
 
-// Lets another listening socket of this process take over an address, without a
-// connection being refused: neither runtime gives an open listener another
-// certificate.
-//
-// All its sockets have SO_REUSEPORT, and a filter tells the kernel which of them
-// each new connection is for: always the newest. The older ones go on accepting
-// those whose handshake was under way; closed at once, they would reset them.
-// Another relay still can't listen there: its first socket has no SO_REUSEPORT.
+// Lets another listening socket of this process take over an address without refusing a connection, because neither
+// runtime can change the certificate of an open listener. All its sockets have SO_REUSEPORT, and a filter makes the
+// kernel pass each new connection to the newest one. The older sockets still accept connections whose handshake was in
+// progress; if closed immediately, they would reset these. Another relay still can't listen there, because its first
+// socket has no SO_REUSEPORT.
 
 /** Linux, asm-generic/socket.h: the same on x86-64 and ARM64. */
 const SOL_SOCKET = 1
@@ -31,7 +28,7 @@ const SO_REUSEPORT = 15
 const SO_ACCEPTCONN = 30
 const SO_ATTACH_REUSEPORT_CBPF = 51
 
-/** Memory whose address stays. */
+/** Memory whose address doesn't change. */
 const bytes = (length: number): Uint8Array => new Uint8Array(new ArrayBuffer(length))
 const int = (value: number): Uint8Array => {
   const memory = bytes(4)
@@ -50,7 +47,7 @@ const portOf = (libc: Libc, fd: number): number => {
   return libc.getsockname(fd, address, int(28)) === 0 ? new DataView(address.buffer).getUint16(2) : 0
 }
 
-/** The descriptors of this process's sockets that listen at a port. */
+/** Returns the descriptors of this process's sockets that listen on a port. */
 export const listeningSockets = (libc: Libc, port: number): ReadonlyArray<number> =>
   readdirSync("/proc/self/fd")
     .map(Number)
@@ -63,14 +60,15 @@ const set = (libc: Libc, fd: number, option: number, value: Uint8Array): void =>
   }
 }
 
-/** Lets other sockets that have the option listen at the same address. */
+/** Lets other sockets with the option listen on the same address. */
 const sharePort = (libc: Libc, fds: ReadonlyArray<number>): void => {
   for (const fd of fds) set(libc, fd, SO_REUSEPORT, int(1))
 }
 
 /**
- * Assigns each new connection to one of the sockets that share this socket's address. They are counted from 0 in the
- * order in which they were opened. When one is closed, the last takes its place.
+ * Passes each new connection from now on to the socket with this index, among the
+ * sockets that share the address. They are numbered from 0 in the order in which
+ * they were opened. When a socket is closed, the last one takes its index.
  */
 const preferSocket = (libc: Libc, fd: number, index: number): void => {
   // One instruction, `return index`.
@@ -92,7 +90,7 @@ const preferSocket = (libc: Libc, fd: number, index: number): void => {
 interface Generation {
   readonly handle: Handler
   readonly retire: () => void
-  /** Whether none of the requests since it was retired is in progress. */
+  /** Reports whether no request since it was retired is in progress. */
   readonly isIdle: () => boolean
 }
 
@@ -118,7 +116,7 @@ export const makeGeneration = (handler: Handler): Generation => {
   }
 }
 
-/** A listener that pauses, resumes and is replaced without its address changing. */
+/** A listener that can pause, resume and be replaced while its address stays the same. */
 export interface PausableListener {
   readonly address: Address
   /**
@@ -126,15 +124,18 @@ export interface PausableListener {
    * changed.
    */
   readonly replace: (libc: Libc) => Effect.Effect<void>
-  /** Listens again at a Unix socket whose path another process may have taken. */
+  /** Listens again on a Unix socket whose path another process may have taken. */
   readonly reopen: () => void
-  /** Lets another process of this user listen at the same address. Returns `false` while there isn't exactly one socket here. Throws if the system doesn't allow it. */
+  /**
+   * Lets another process of this user listen on the same address. Returns `false` unless there is exactly one socket
+   * here. Throws if the system doesn't allow it.
+   */
   readonly share: (libc: Libc) => boolean
-  /** Does not open again; resolves when the last connection has ended. */
+  /** Closes for good. Resolves when the last connection has ended. */
   readonly close: (force: boolean) => Promise<void>
 }
 
-/** The options of each listener that is opened. */
+/** Options of each listener. */
 export interface ListenerOptions {
   readonly address: Address
   readonly sharesPort: boolean
@@ -147,10 +148,10 @@ export interface RetirableListener extends Listener {
   readonly generation: Generation
 }
 
-/** How often a closed listener tries to open again, and how often a retired one is checked. */
+/** How often a closed listener tries to reopen, and how often a retired listener is checked. */
 const checkEvery = Duration.millis(50)
 
-/** How long a runtime may take to close a socket: Deno does it later. */
+/** How long a runtime may take to close a socket, because Deno does not close it immediately. */
 const closing = { every: Duration.millis(5), times: 200 }
 
 const exhausted = "file descriptors are used up (`ulimit -n`, LimitNOFILE)"
@@ -160,20 +161,20 @@ type Listen = (options: ListenerOptions) => RetirableListener
 /** The listeners at one address: the accepting one, and earlier ones that still have a socket or connections. */
 class Listeners {
   readonly #listen: Listen
-  /** The listeners that still have connections, as far as is known. */
+  /** The listeners that are known to have connections. */
   readonly all = new Set<RetirableListener>()
   areAllKnown = true
-  /** Open once the runtime has ended one, until the next check. */
+  /** Open from when the runtime has ended a listener until the next check. */
   readonly ended = Latch.makeUnsafe(false)
   accepting: RetirableListener | undefined
-  /** The listeners that still have their sockets, as the kernel counts them (`SharedPort.prefer`). */
+  /** The listeners that still have their sockets, in the order of the kernel's numbers (see `preferSocket`). */
   sharing: Array<RetirableListener> = []
 
   constructor(listen: Listen) {
     this.#listen = listen
   }
 
-  /** Opens a listener, which accepts from now on. Throws when the address is not available. */
+  /** Opens a listener, which accepts from now on. Throws if the address is not available. */
   begin(address: Address, sharesPort: boolean): RetirableListener {
     const onEnd = () => {
       // Its connections stay open.
@@ -191,7 +192,7 @@ class Listeners {
     return listener
   }
 
-  /** Its socket is closed: the last one takes its place. */
+  /** Called when a listener's socket is closed. The last listener takes its index. */
   leave(listener: RetirableListener): void {
     const index = this.sharing.indexOf(listener)
     const last = this.sharing.at(-1)
@@ -200,7 +201,7 @@ class Listeners {
     this.sharing.pop()
   }
 
-  /** Closes its socket. Its connections stay. */
+  /** Closes a listener's socket. Its connections stay. */
   end(listener: RetirableListener): void {
     const ended = () => this.all.delete(listener)
     listener.close(false).then(ended, ended)
@@ -220,7 +221,7 @@ const makeCheck = (listeners: Listeners, address: Address, mayPause: boolean): E
   const pause = Effect.suspend(() => {
     isPaused = true
     listeners.endAll()
-    // Not earlier: connections that wait to be accepted would take them.
+    // Not earlier, because connections that wait to be accepted would take them.
     Descriptors.release()
     return Effect.logError(`${exhausted}: no delivery is accepted until some are given back`)
   })
@@ -244,7 +245,7 @@ const makeCheck = (listeners: Listeners, address: Address, mayPause: boolean): E
   })
 }
 
-/** Replaces the listener that accepts. The socket of the old one is closed in `scope`, once its connections are idle. */
+/** Replaces the current listener. The old socket is closed in `scope` once its connections are idle. */
 const makeReplace = (listeners: Listeners, address: Address, retireAfter: Duration.Duration, scope: Scope.Scope) => {
   const oneAtATime = Semaphore.makeUnsafe(1)
   /** The socket of the accepting listener, once it has replaced another. */
@@ -258,13 +259,13 @@ const makeReplace = (listeners: Listeners, address: Address, retireAfter: Durati
     for (let tries = 0; sockets() >= before && tries < closing.times; tries++) yield* Effect.sleep(closing.every)
     listeners.leave(listener)
     const { accepting, sharing } = listeners
-    // Until here the filter named none, and any of them accepted.
+    // Until here, the filter named no socket, so any of them accepted.
     if (accepting !== undefined) preferSocket(libc, newest, sharing.indexOf(accepting))
   })
 
   const replace = Effect.fnUntraced(function* (libc: Libc) {
     const old = listeners.accepting
-    // While it is closed there is no listener to replace: the next one that opens is of the new kind.
+    // If it is closed, there is nothing to replace, and the next listener opens with the new options.
     if (old === undefined) return
     const sockets = listeningSockets(libc, address.port)
     sharePort(libc, sockets)
@@ -296,11 +297,11 @@ interface OpenOptions {
   readonly mayPause: boolean
   /** When idle connections of a replaced listener may be closed. */
   readonly retireAfter: Duration.Duration
-  /** Takes over the address from the one socket of another process, which shares it. */
+  /** Takes over the address from the only socket of another process, which shares the address. */
   readonly takesOver: Libc | undefined
 }
 
-/** Dies with what `listen` throws when the address is not available. */
+/** Opens a listener. Dies with the error of `listen` if the address is not available. */
 export const open = Effect.fnUntraced(function* (
   listen: Listen,
   first: Address,
@@ -310,7 +311,7 @@ export const open = Effect.fnUntraced(function* (
   const { address } = listeners.begin(first, takesOver !== undefined)
   if (takesOver !== undefined) {
     const [socket = -1] = listeningSockets(takesOver, address.port)
-    // The other process's socket is the first of the two.
+    // The other process's socket has the index 0.
     preferSocket(takesOver, socket, 1)
   }
   if (mayPause) Descriptors.reserve()

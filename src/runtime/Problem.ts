@@ -1,7 +1,4 @@
-/**
- * Error responses: one line of problem+json (RFC 9457) with a request id, and
- * nothing of the request itself.
- */
+/** Error responses: one line of problem+json (RFC 9457) with a request id, and no content of the request. */
 
 const start = Date.now().toString(36)
 let requests = 0
@@ -21,7 +18,7 @@ export interface Problem {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** The response to a problem; `id` is in its body and in the log. */
+/** Makes the response to a problem. `id` is in its body and in the log. */
 export const toResponse = (problem: Problem, id: string = requestId()): Response => {
   const { headers, ...members } = problem
   return new Response(`${JSON.stringify({ ...members, requestId: id })}\n`, {
@@ -30,11 +27,11 @@ export const toResponse = (problem: Problem, id: string = requestId()): Response
   })
 }
 
-/** A response that leaves a body unread ends the connection: what follows on it need not be a request. */
+/** A response before the body was read ends the connection, because the following bytes may not be a request. */
 export const closing = { connection: "close" } as const
 
-/** A request that is not well-formed. The connection ends with it. */
+/** A malformed request. Its connection ends. */
 export const badRequest = (detail: string): Problem => ({ status: 400, title: "Bad request", detail, headers: closing })
 
-/** A bug in relay: the log has it under the request id. */
+/** A bug in the relay. The log has its cause under the request id. */
 export const bug: Problem = { status: 500, title: "Internal error" }

@@ -1,4 +1,4 @@
-/** The process: how it was started, its services for Effect, and how it ends. */
+/** The process: its start, its services for Effect, and its end. */
 import process from "node:process"
 import { Writable } from "node:stream"
 import { isatty } from "node:tty"
@@ -32,7 +32,7 @@ export const started = (): Started => ({
   runtimeVersion: version,
   execPath: process.execPath,
   main: process.argv[1] ?? "",
-  // Without one, the relay does not start.
+  // Without a working directory, the relay does not start.
   cwd: workingDirectory() ?? "",
   env: process.env,
 })
@@ -47,15 +47,16 @@ const writable = (descriptor: 1 | 2): Writable => {
 }
 
 /**
- * Replaces the process's streams unless they are terminals. Bun sets O_NONBLOCK on a pipe or a socket as soon as
- * `process.stdout` or `process.stderr` is read. Other processes may share it, and their writes would fail.
+ * Replaces the process's streams unless they are terminals. Bun sets O_NONBLOCK on a
+ * pipe or a socket as soon as `process.stdout` or `process.stderr` is read. Other
+ * processes that share it would then fail to write.
  */
 export const keepFlags = (): void => {
   for (const [name, descriptor] of [
     ["stdout", 1],
     ["stderr", 2],
   ] as const) {
-    // A definition would read the stream first; an assignment does not. Deno sets no flags, and ignores it.
+    // An assignment, because a definition would read the stream first. Deno sets no flags, and ignores the assignment.
     if (!isatty(descriptor)) Reflect.set(process, name, writable(descriptor))
   }
 }
@@ -69,7 +70,7 @@ export const services = Layer.mergeAll(
   Layer.provide(NodeChildProcessSpawner.layer, [NodeFileSystem.layer, NodePath.layer]),
 )
 
-/** Whether a person reads the log on a terminal. */
+/** Reports whether the log goes to a terminal. */
 export const stderrIsTerminal = (): boolean => isatty(2)
 /** The columns of the terminals. `Infinity` for a stream that isn't a terminal. */
 export const columns = () => ({
@@ -78,5 +79,5 @@ export const columns = () => ({
 })
 /** The command line's arguments, without the program. */
 export const args = (): ReadonlyArray<string> => process.argv.slice(2)
-/** Ends the process at once. */
+/** Ends the process immediately. */
 export const exit = (code: number): never => process.exit(code)

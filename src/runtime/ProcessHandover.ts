@@ -1,20 +1,19 @@
 /**
- * The two processes of a restart, and their messages over an IPC channel. The
- * first process starts the second one by a shell, which waits for it.
- *
- * 1. The first sends `facts`. The second reads its config, listens at the same
- *    addresses and answers `listening`, or `refused` with the reason.
+ * The two processes of a restart and their messages over an IPC channel. The first
+ * process starts the second through a shell, which waits for it.
+ * 1. The first sends `facts`. The second reads its config, listens on the same
+ *   addresses and answers `listening`, or `refused` with the reason.
  * 2. The first closes its journal and sends `released`.
  * 3. The second opens the journal and answers `opened`.
- * 4. The first ends the shell, which also ends the channel, and tells the service
- *    manager. The second goes on alone.
+ * 4. The first ends the shell, which also ends the channel, and notifies the service
+ *   manager. The second continues alone.
  *
- * **Guarantee.** If the first process ends early, its journal is free: the second
- * goes on as if it had got all messages. A second process that has not taken over
- * ends with the scope in which it was started.
- * **Gotcha.** systemd kills a main process without waiting for its end unless the
- * process was its own child when it became the main one. Without the shell, it is.
- * **Gotcha.** The two may be of different versions, so messages only gain keys.
+ * **Guarantee.** If the first process ends early, its journal is free, and the
+ * second continues as if it had received all messages. A second process that has not
+ * taken over ends with the scope that started it. **Gotcha.** systemd kills a main
+ * process without waiting for its end, unless the process was systemd's own child
+ * when it became the main process. Without the shell, it is. **Gotcha.** The two
+ * processes may have different versions, so keys are only ever added to messages.
  */
 import { type ChildProcess, spawn } from "node:child_process"
 import { constants } from "node:os"
@@ -27,13 +26,13 @@ import type { Handler } from "./RequestGuard.ts"
 import * as Runtime from "./Runtime.ts"
 import { type Door, type DoorOptions, openDoor, type ServeError } from "./Runtime.ts"
 
-// The ports of this process. `relay run` keeps them open while a restart closes
-// the relay behind them and another process, or this one again, opens it.
+// The ports of this process. `relay run` keeps them open during a restart, while the relay behind them closes and
+// another process, or this one, opens it again.
 
-/** Opens a port, or returns the port that is kept open under the same key. */
+/** Opens a port, or returns the port that is already open under the same key. */
 type OpenDoor = (key: string, options: DoorOptions) => Effect.Effect<Door, ServeError, Scope.Scope>
 
-/** Unless ports are kept, each closes with its caller's scope. */
+/** By default, each port closes with its caller's scope. */
 export const Doors = Context.Reference<OpenDoor>("relay/runtime/Doors", {
   defaultValue: () => (key, options) => openDoor({ ...options, key }),
 })
@@ -41,7 +40,7 @@ export const Doors = Context.Reference<OpenDoor>("relay/runtime/Doors", {
 /** Ports that are kept open. */
 export interface KeptDoors {
   readonly open: OpenDoor
-  /** The ports that are open, by the key of the config that names the address. */
+  /** The open ports, by the config key of the address. */
   readonly all: ReadonlyMap<string, Door>
 }
 
@@ -59,10 +58,13 @@ export const keepDoors: Effect.Effect<KeptDoors, never, Scope.Scope> = Effect.ge
   return { open, all }
 })
 
-// Hands requests on to the process that has taken over an address. Clients send
-// them on connections that they opened before.
+// Forwards requests to the process that has taken over an address. Clients send them on connections that they opened
+// before.
 
-/** Sends requests to an address of this machine. Its certificate isn't checked: only a process of this user listens there. */
+/**
+ * Sends requests to an address of this machine. Its certificate isn't checked,
+ * because only a process of this user listens there.
+ */
 export const forwardTo = (address: Address, isTls: boolean): Handler => {
   const target = reachable(address)
   const { unix } = address
@@ -78,7 +80,7 @@ export const forwardTo = (address: Address, isTls: boolean): Handler => {
       body: request.body,
       redirect: "manual",
       signal: request.signal,
-      // Bun's own: the answer goes on as it came.
+      // Bun's own option: the answer is forwarded unchanged.
       decompress: false,
       tls: { rejectUnauthorized: false },
       ...(unix !== undefined && { unix }),
@@ -94,9 +96,9 @@ export const forwardTo = (address: Address, isTls: boolean): Handler => {
 export const Facts = Schema.Struct({
   /** `listen` and `admin.listen` as the config has them. */
   addresses: Schema.Record(Schema.String, Schema.String),
-  /** The ports that it listens at, by the same keys: the config may have 0. */
+  /** The actual ports by the same keys, because the config may have port 0. */
   ports: Schema.Record(Schema.String, Schema.Int),
-  /** It differs for two journals. */
+  /** Identifies the journal. */
   journal: Schema.String,
   /** The version of the journal's schema. */
   schema: Schema.Int,
@@ -114,29 +116,29 @@ const FromSecond = Schema.Union([
 ])
 type FromSecond = typeof FromSecond.Type
 
-/** The second process has not taken over. */
+/** The second process did not take over. */
 export class HandoverFailed extends Schema.TaggedError<HandoverFailed>()("HandoverFailed", {
   message: Schema.String,
 }) {}
 
 const failed = (message: string) => new HandoverFailed({ message })
 
-/** How this process was started, as far as a restart depends on it. */
+/** The circumstances of this process that a restart depends on. */
 export interface Situation {
   readonly pid: number
   readonly parent: number
   readonly runtime: "bun" | "deno"
-  /** Whether a service manager takes messages. */
+  /** Whether a service manager receives messages. */
   readonly isHeard: boolean
 }
 
 const stopAndStart = "stop the relay and start it again"
 
-/** Why this process can't hand over to another one, and what to do instead; `undefined` if it can. */
+/** Returns why this process can't hand over to another and what to do instead, or `undefined` if it can. */
 export const refusal = ({ pid, parent, runtime, isHeard }: Situation): string | undefined => {
   if (pid === 1) return "the relay is process 1 of its container, which ends with it: restart the container"
   if (runtime !== "bun") return `the relay runs on Deno, and only Bun can hand over: ${stopAndStart}`
-  // A successor is the child of this process, so the first process of all has checked the parent.
+  // Later processes are children of this one, so the very first process has already checked its parent.
   if (parent === 1 && !isHeard)
     return `process 1 started the relay and takes no messages (NOTIFY_SOCKET), so the service would end with this process: ${stopAndStart}, or use Type=notify`
   return undefined
@@ -151,33 +153,36 @@ export const situation = (isHeard: boolean): Situation => ({
 })
 const startedBy = process.ppid
 
-/** Tells a process that it is the second one. */
+/** The environment variable that marks the second process. */
 const variable = "RELAY_SUCCESSOR"
 
-/** The second process, as the first one sees it. */
+/** The second process, from the view of the first. */
 export interface Successor {
-  /** Waits for a message; fails if the process refuses, ends, or says something else. */
+  /** Waits for a message. Fails if the process refuses, ends, or sends another message. */
   readonly says: <Tag extends FromSecond["_tag"]>(
     tag: Tag,
   ) => Effect.Effect<Extract<FromSecond, { readonly _tag: Tag }>, HandoverFailed>
-  /** The journal is free. */
+  /** Reports that the journal is free. */
   readonly release: Effect.Effect<void>
-  /** It has taken over, and goes on after the scope. Its parent is then the process that adopts orphans. */
+  /**
+   * Called when it has taken over. It then continues after the scope, and its parent is the process that adopts
+   * orphans.
+   */
   readonly taken: Effect.Effect<void>
 }
 
-/** The words that start this program again, from the path that it was started from. */
+/** Returns the command that starts this program again, from its original path. */
 const words = (): readonly [string, ReadonlyArray<string>] => {
   const [main, ...args] = process.argv.slice(1)
   return [executable, Runtime.isCompiled ? args : [...process.execArgv, main ?? "", ...args]]
 }
-/** Read at the start: an upgrade replaces the file. */
+/** Read at the start, because an upgrade replaces the file. */
 const executable = process.execPath
 
-/** Runs a program, and ends with its exit code. SIGTERM kills the program; SIGKILL leaves it alone. */
+/** A shell script that runs a program and exits with its code. SIGTERM kills the program; SIGKILL doesn't affect it. */
 const shell = `"$0" "$@" <&0 & trap 'kill -KILL $!' TERM; wait $!; code=$?; kill -0 $! 2>/dev/null && wait $!; exit $code`
 
-/** The number from which a shell counts signals in exit codes. */
+/** A shell's exit code for a signal is this number plus the signal's. */
 const signalled = 128
 
 const ended = ({ exitCode }: ChildProcess): string => {
@@ -187,7 +192,7 @@ const ended = ({ exitCode }: ChildProcess): string => {
   return `the second process exited with ${code}; the log says why`
 }
 
-/** Sends the shell a signal, and waits for its end. */
+/** Sends a signal to the shell and waits for its end. */
 const end = (child: ChildProcess, signal: "SIGTERM" | "SIGKILL"): Effect.Effect<void> =>
   Effect.callback((resume) => {
     if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return resume(Effect.void)
@@ -195,7 +200,7 @@ const end = (child: ChildProcess, signal: "SIGTERM" | "SIGKILL"): Effect.Effect<
     child.kill(signal)
   })
 
-/** Starts the program again: same user, control group, environment, arguments and standard streams. */
+/** Starts the program again with the same user, control group, environment, arguments and standard streams. */
 export const start = Effect.fnUntraced(function* (
   facts: Facts,
 ): Effect.fn.Return<Successor, HandoverFailed, Scope.Scope> {
@@ -234,14 +239,14 @@ export const start = Effect.fnUntraced(function* (
   }
 })
 
-/** The first process, as the second one sees it. */
+/** The first process, from the view of the second. */
 export interface Predecessor {
   readonly facts: Facts
   readonly listening: Effect.Effect<void>
   readonly refuse: (message: string) => Effect.Effect<void>
   /** Waits until the journal is free. */
   readonly released: Effect.Effect<void>
-  /** The journal is open. Waits until the first process knows. */
+  /** Reports that the journal is open. Waits until the first process has confirmed it. */
   readonly opened: (version: string) => Effect.Effect<void>
   /** Waits until the first process has ended. */
   readonly ended: Effect.Effect<void>
@@ -256,7 +261,10 @@ const isAlive = (pid: number): boolean => {
   }
 }
 
-/** The process that started this one as its successor; `undefined` in any other process. Dies if it sends no facts. */
+/**
+ * The process that started this one as its successor, or `undefined` in any other
+ * process. Dies if that process sends no facts.
+ */
 export const predecessor: Effect.Effect<Predecessor | undefined> = Effect.gen(function* () {
   if (process.env[variable] === undefined || process.send === undefined) return undefined
   delete process.env[variable]

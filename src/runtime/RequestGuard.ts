@@ -5,49 +5,46 @@
  * pair). No exception reaches the runtime's own error page. It also counts the
  * requests in progress, which a drain waits for.
  *
- * **Gotcha.** Bun closes a connection on which a second request is pipelined before
- * the first is answered. The first was handled and its answer is lost; the sender's
- * retry is a duplicate, and answered 2xx.
+ * **Gotcha.** Bun closes a connection if a second request is pipelined before the
+ * first is answered. The first was handled, but its answer is lost. The sender's
+ * retry is a duplicate and gets a 2xx.
  *
- * **Gotcha.** Bun takes a trailer for another request and answers that with 400,
- * which the sender reads before the response to its delivery. So a request that
- * announces a trailer is refused before its body is read, and nothing is stored.
+ * **Gotcha.** Bun treats a trailer as another request and answers it with 400, which
+ * the sender reads before the response to its delivery. So a request that announces
+ * a trailer is refused before its body is read, and nothing is stored.
  */
 import { readFile } from "node:fs/promises"
 import { Duration, Effect, Latch } from "effect"
 import { rounds } from "../event/Rounds.ts"
 import * as Problem from "./Problem.ts"
 
-// Frees memory without the collector, which is late by hundreds of megabytes under a flood of bodies.
+// Frees memory without the garbage collector, which lags by hundreds of megabytes under a flood of bodies.
 
-/** Frees the buffer of `bytes` now, unless something else has a part of it. They are empty from then on. */
+/** Frees the buffer of `bytes` now, unless other code uses a part of it. `bytes` is empty afterwards. */
 export const free = (bytes: Uint8Array): void => {
   if (bytes.buffer instanceof ArrayBuffer && bytes.byteLength === bytes.buffer.byteLength) bytes.buffer.transfer(0)
 }
 
-/** The limit that a runtime has for the headers of a request, if it can't be set. */
+/** The runtime's limit for request headers, if it can't be changed. */
 export const headerLimit =
   "Deno" in globalThis ? "Deno takes 64 KiB and 128 headers, and has no other limit" : undefined
 
-// Reads and discards the rest of a refused request's body before its response is
-// sent.
-//
-// **Gotcha.** If a connection closes while its client still sends a body, the
-// client gets a reset, often before it has read the response: Node and Python
-// report a broken pipe, and a proxy answers 502. Bun discards the rest by itself
-// only on connections that stay open.
+// Reads and discards the rest of a refused request's body before its response is sent.
+// **Gotcha.** If a connection closes while its client still sends a body, the client gets a reset, often before it has
+// read the response. Node and Python then report a broken pipe, and a proxy answers 502. Bun discards the rest by
+// itself only on connections that stay open.
 
-/** Bytes of a body that are discarded. */
+/** Maximum bytes of a body that are discarded. */
 export const maxDiscarded = 16 * 1024 * 1024
-/** Milliseconds after which the response is sent in any case, and after which it is sent if no byte comes. */
+/** Milliseconds after which the response is always sent, and milliseconds without a byte after which it is sent. */
 const discardTimeout = 5_000
 const stallTimeout = 1_000
-/** Bodies that are discarded at the same time. Under a flood of 1 GiB a second they take 40 MiB. */
+/** Maximum bodies that are discarded at the same time. Under a flood of 1 GiB a second they take 40 MiB. */
 const maxAtOnce = 64
 
 let discarding = 0
 
-/** The body of a request, or `undefined` if it has none, was read, or can't be discarded within the limits. */
+/** Returns the body of a request, or `undefined` if it has none, was read, or can't be discarded within the limits. */
 const unreadBody = ({ body, headers }: Request): ReadableStream<Uint8Array> | undefined => {
   if (body === null || body.locked || discarding >= maxAtOnce) return undefined
   const length = headers.get("content-length")
@@ -56,7 +53,7 @@ const unreadBody = ({ body, headers }: Request): ReadableStream<Uint8Array> | un
   return Number(length) > maxDiscarded ? undefined : body
 }
 
-/** Discards a body within both limits. Reports whether it ended, or its connection did. */
+/** Discards a body within both limits. Returns whether the body or its connection ended. */
 const discard = async (body: ReadableStream<Uint8Array>): Promise<boolean> => {
   const reader = body.getReader()
   let hasEnded = true
@@ -94,9 +91,12 @@ export interface Guard {
   readonly handle: Handler
   /** The number of requests since the start. */
   readonly total: () => number
-  /** How many requests are in progress. */
+  /** The number of requests in progress. */
   readonly inProgress: () => number
-  /** Waits until the requests that are in progress now have ended. Later ones don't matter: refused clients send again and again. */
+  /**
+   * Waits until the requests that are in progress now have ended. Later requests don't count, because refused clients
+   * retry again and again.
+   */
   readonly ended: Effect.Effect<void>
 }
 
@@ -104,7 +104,7 @@ export interface Guard {
 const host = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?$/
 const length = /^[0-9]{1,15}$/
 
-/** The last Host that was found good: most requests have the same, and parsing it costs more than comparing it. */
+/** The last valid Host. Most requests have the same one, and comparing is cheaper than parsing. */
 let good = ""
 
 /** Reports whether a Host can be in a URL: a port of 99999, 1.2.3.999 or [:::1] can't. */
@@ -117,12 +117,12 @@ const isHost = (text: string): boolean => {
 
 const probing: ReadonlySet<string> = new Set(["GET", "HEAD"])
 
-/** Load balancers probe by HTTP/1.0 without a Host. Bun then gives the URL without one, too. */
+/** Load balancers probe over HTTP/1.0 without a Host. Bun's URL then has no host either. */
 const isHostless = ({ method, headers }: Request): boolean => probing.has(method) && (headers.get("host") ?? "") === ""
 const withHost = (request: Request): Request =>
   request.url.startsWith("/") ? new Request(`http://localhost${request.url}`, request) : request
 
-/** The guard answers these itself. */
+/** The problems that the guard answers itself. */
 export const problems = {
   badHost: Problem.badRequest("the Host header is missing, doubled or malformed"),
   badLength: Problem.badRequest("the Content-Length header is doubled or malformed"),
@@ -138,14 +138,17 @@ export const problems = {
 /** Why the guard itself answers a request. */
 export type Refusal = keyof typeof problems
 
-/** Requests that came before a call of `ended`, and after the call before it. */
+/** The requests between two calls of `ended`. */
 interface Era {
   inProgress: number
   readonly idle: Latch.Latch
 }
 const makeEra = (): Era => ({ inProgress: 0, idle: Latch.makeUnsafe(true) })
 
-/** `report` logs a defect, `refused` notes each answer that is not the handler's, by the request id in the response. */
+/**
+ * Makes a guard. `report` logs a defect. `refused` is called for each answer that is
+ * not the handler's, with the request id in the response.
+ */
 export const make = (
   handler: Handler,
   report: (requestId: string, defect: unknown) => void,
@@ -166,7 +169,7 @@ export const make = (
     refused(refusal, id, request)
     return Problem.toResponse(problems[refusal], id)
   }
-  /** Sends a refusal once the rest of the body has come, so that the client reads it. */
+  /** Sends a refusal after the rest of the body has arrived, so that the client reads it. */
   const answered = (own: Era, request: Request, response: Response): Response | Promise<Response> => {
     const unread = response.status < 400 ? undefined : unreadBody(request)
     if (unread === undefined) {
@@ -174,7 +177,7 @@ export const make = (
       return response
     }
     return discard(unread).then((hasEnded) => {
-      // The runtime drops the rest of a body whose length it knows, and of a chunked one for as long as it comes.
+      // The runtime discards the rest of a body of known length, and of a chunked body as long as it arrives.
       if (!hasEnded && !request.headers.has("content-length")) response.headers.set("connection", "close")
       done(own)
       return response
@@ -200,7 +203,7 @@ export const make = (
       const request = hasHost ? received : withHost(received)
       const declared = headers.get("content-length")
       if (declared !== null && !length.test(declared)) return answered(own, request, refuse("badLength", received))
-      // Only a body in chunks has one.
+      // Only a chunked body has a trailer.
       if (declared === null && !readsTrailers && headers.has("trailer")) {
         done(own)
         return refuse("trailer", received)
@@ -226,23 +229,19 @@ export const make = (
   }
 }
 
-// Counts connections that ended because the runtime could not read a request:
-// neither Bun nor Deno reports them.
-//
-// For a minute, Linux remembers each connection that this side closed first
-// (TIME_WAIT). If the port has had no request for longer than a connection may be
-// idle, each of these ended without one. So a proxy that speaks something else is
-// seen within a few minutes. It costs nothing per request, and counts nothing while
-// requests come.
+// Counts connections that ended because the runtime could not read a request, which neither Bun nor Deno reports. For a
+// minute, Linux remembers each connection that this side closed first (TIME_WAIT). If the port has had no request for
+// longer than a connection may be idle, each of these connections ended without a request. So a proxy with another
+// protocol is detected within a few minutes. It costs nothing per request, and counts nothing while requests arrive.
 
 /** How long Linux remembers a connection. */
 const remembered = Duration.minutes(1)
-/** The runtime closes idle connections this much late. */
+/** The runtime may close idle connections this much later. */
 const margin = Duration.seconds(5)
 
 const tableOf = (name: string): Promise<string> => readFile(`/proc/self/net/${name}`, "utf8").catch(() => "")
 
-/** Counts the connections of a port that this side closed first in the last minute. Without `/proc` there are none. */
+/** Counts the connections of a port that this side closed first in the last minute. Returns 0 without `/proc`. */
 export const closedAt = async (port: number): Promise<number> => {
   const hex = port.toString(16).toUpperCase().padStart(4, "0")
   const line = new RegExp(`^ *\\d+: [0-9A-F]+:${hex} \\S+ 06 `, "gm")

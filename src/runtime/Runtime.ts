@@ -1,14 +1,13 @@
 /**
  * The JavaScript runtime, Bun or Deno: HTTP servers, HMAC and signals. Only this
- * folder names either of them.
+ * folder uses their own APIs.
  *
- * **Guarantee.** A drain lets requests in progress end: `onDrain` tells the
- * handler to refuse new ones, and the listener is closed only when all that came
- * before have ended or the deadline has passed, then by force.
+ * **Guarantee.** A drain lets requests in progress end. `onDrain` makes the handler
+ * refuse new requests. The listener closes once all earlier requests have ended, or
+ * by force after the deadline.
  *
- * **Gotcha.** Closing the listener first is worse on both runtimes: Bun's
- * `stop()` waits for as long as a half-sent body stalls, and Deno's `shutdown()`
- * cuts it off.
+ * **Gotcha.** Closing the listener first is worse on both runtimes. Bun's `stop()`
+ * waits as long as a half-sent body stalls, and Deno's `shutdown()` cuts it off.
  */
 import { chmodSync, chownSync, lstatSync, readFileSync, renameSync, rmSync, type Stats } from "node:fs"
 import { connect } from "node:net"
@@ -33,14 +32,10 @@ import {
 import type { Libc, Listener, ListenOptions, Platform } from "./Platform.ts"
 import * as RequestGuard from "./RequestGuard.ts"
 
-// A listener at a Unix socket, for a proxy on the same machine.
-//
-// It is bound under a name of its own, gets its mode and group, and is then
-// renamed to its path. So nobody connects before the rights are set, and a stale
-// file of a relay that was killed is replaced.
-//
-// **Gotcha.** Bun removes the name that a listener was bound under when it
-// closes, even if another process listens there by then.
+// A listener on a Unix socket, for a proxy on the same machine. It is bound under a temporary name, gets its mode and
+// group, and is then renamed to its path. So no client connects before the permissions are set, and the stale file of a
+// killed relay is replaced. **Gotcha.** When a listener closes, Bun removes the name that it was bound under, even if
+// another process listens there by then.
 
 const statOf = (path: string): Stats | undefined => lstatSync(path, { throwIfNoEntry: false })
 
@@ -50,7 +45,7 @@ const groupNumber = (group: string): number => {
   return found
 }
 
-/** Calls `listen` with the name to bind. Throws if the path can't be listened on, or the rights can't be set. */
+/** Calls `listen` with the name to bind. Throws if it can't listen on the path, or can't set the permissions. */
 const bindSocket = <A>(path: string, { mode, group }: Socket, listen: (name: string) => A): A => {
   const gid = group === undefined ? undefined : groupNumber(group)
   const name = `${path}.${process.pid}`
@@ -70,7 +65,7 @@ const bindSocket = <A>(path: string, { mode, group }: Socket, listen: (name: str
   }
 }
 
-/** Identifies the socket at a path, so that {@link remove} leaves a later one alone. */
+/** Identifies the socket at a path, so that {@link removeSocket} doesn't remove a later one. */
 const socketIdentity = (path: string): number | undefined => statOf(path)?.ino
 
 /** Removes the socket if it is still the same one. */
@@ -78,7 +73,7 @@ const removeSocket = (path: string, identity: number | undefined): void => {
   if (identity !== undefined && socketIdentity(path) === identity) rmSync(path, { force: true })
 }
 
-/** Reports whether a listening socket was bound for this path. The kernel knows it by the name before it was renamed. */
+/** Reports whether a listening socket was bound for this path. The kernel lists it under its temporary name. */
 const isListed = (path: string): boolean => {
   try {
     const names = readFileSync("/proc/self/net/unix", "utf8")
@@ -102,7 +97,7 @@ const inspectSocket = (path: string): Effect.Effect<"free" | "stale" | "taken" |
         resume(Effect.succeed("taken"))
       })
       socket.on("error", (error) => {
-        // A user who may not connect sees it in the kernel's list.
+        // A user who may not connect still finds it in the kernel's list.
         const isTaken = codeOf(error) !== "ECONNREFUSED" && isListed(path)
         resume(Effect.succeed(isTaken ? "taken" : "stale"))
       })
@@ -111,51 +106,54 @@ const inspectSocket = (path: string): Effect.Effect<"free" | "stale" | "taken" |
 
 const platform: Platform = "Deno" in globalThis ? DenoPlatform.make() : BunPlatform.make()
 
-/** `name` and `version` of the runtime, whether this is a compiled binary, its fastest HMAC, the address of a request, the C library, and its collector. */
+/** The parts of the platform that other modules use. */
 export const { name, version, isCompiled, hmac, peerOf, libc, collect } = platform
 
 /** The options of an open port. */
 export interface DoorOptions {
   readonly address: Address
-  /** Rights of a Unix socket. Default: its owner and group may connect. */
+  /** Permissions of a Unix socket (default: its owner and group may connect). */
   readonly socket?: Socket | undefined
-  /** The key of the config that names the address, for messages. */
+  /** The config key of the address, for messages. */
   readonly key?: string
   readonly tls?: Tls
-  /** Closes while file descriptors are exhausted, so that everything else has some. Default: false. */
+  /** Closes while file descriptors are exhausted, so that everything else has some (default: false). */
   readonly mayPause?: boolean
   /** Default: 60 seconds. */
   readonly idleTimeout?: Duration.Duration
-  /** Bytes of a request line and its headers, for all listeners of the process. */
+  /** Maximum bytes of a request line and its headers, for all listeners of the process. */
   readonly maxHeaders?: number | undefined
-  /** Bytes of a body at most, for handlers that don't limit it themselves. Default: 64 MiB. */
+  /** Maximum bytes of a body, for handlers that don't limit it themselves (default: 64 MiB). */
   readonly maxBody?: number
-  /** Answers requests that don't wait while all others do. */
+  /** Answers requests that don't wait while all others wait. */
   readonly whileHeld?: (request: Request) => Response | undefined
-  /** Another process of this user shares the address, and new connections come here from now on. Waits until that process has ended. */
+  /**
+   * Set if this listener takes over the address from another process of this user. New connections arrive here from now
+   * on. The effect waits until the other process has ended.
+   */
   readonly takesOver?: Effect.Effect<void>
 }
 
 /** How requests are handled. */
 export interface Handling {
   readonly handler: RequestGuard.Handler
-  /** Called with each answer that is not the handler's, and the request id in it. */
+  /** Called for each answer that is not the handler's, with its request id. */
   readonly onRefused?: (refusal: RequestGuard.Refusal, requestId: string, request: Request) => void
-  /** Called once, when the drain begins: refuse from now on. */
+  /** Called once when the drain begins. The handler must refuse requests from then on. */
   readonly onDrain?: Effect.Effect<void>
-  /** How long a drain waits for requests in progress. Default: 10 seconds. */
+  /** How long a drain waits for requests in progress (default: 10 seconds). */
   readonly drainTimeout?: Duration.Duration
 }
 
 /** The options of an HTTP server. */
 export type ServeOptions = DoorOptions & Handling
 
-/** The address can't be listened on. */
+/** The relay can't listen on the address. */
 export class ServeError extends Schema.TaggedError<ServeError>()("ServeError", {
   message: Schema.String,
   /** Another process listens there. */
   isTaken: Schema.optionalKey(Schema.Boolean),
-  /** This process lacks the privilege to listen there, which another one may have. */
+  /** This process lacks the privilege to listen there. Another process may have it. */
   isDenied: Schema.optionalKey(Schema.Boolean),
 }) {}
 
@@ -164,9 +162,9 @@ const usualIdleTimeout = Duration.seconds(60)
 /** Idle connections of a replaced listener stay this much longer than `idleTimeout`, if the runtime closes none by itself. */
 const retireLater = Duration.seconds(5)
 const usualDrainTimeout = Duration.seconds(10)
-/** How long connections that are idle, or receive their last bytes, have to close. */
+/** How long idle connections, and connections that receive their last bytes, have to close. */
 const closeTimeout = Duration.seconds(1)
-/** How long requests in progress have before another process serves. */
+/** How long requests in progress have before another process takes over. */
 const longestHandover = Duration.seconds(1)
 const lookEvery = Duration.millis(5)
 
@@ -228,14 +226,17 @@ const whyNot = (error: unknown, place: Place): ServeError => {
   }
 }
 
-/** A listener at `::` takes IPv4 too. Without any address of IPv6 the kernel may not know it. */
+/**
+ * Returns the host to bind. A listener on `::` also accepts IPv4. Without any IPv6
+ * address, the kernel may not support `::`.
+ */
 const boundHost = (host: string): string => {
   if (host !== all) return host
   const hasV6 = Object.values(networkInterfaces()).some((some) => some?.some(({ family }) => family === "IPv6"))
   return hasV6 ? "::" : "0.0.0.0"
 }
 
-/** Whether the listener's connections ended in time. */
+/** Closes a listener. Returns whether its connections ended in time. */
 const close = (listener: PausableListener, force: boolean): Effect.Effect<boolean> =>
   Effect.map(
     Effect.timeoutOption(
@@ -245,7 +246,7 @@ const close = (listener: PausableListener, force: boolean): Effect.Effect<boolea
     Option.isSome,
   )
 
-/** Listens at a port, or at a Unix socket that is removed when the listener closes. */
+/** Listens on a port, or on a Unix socket that is removed when the listener closes. */
 const listenAt = (options: ListenOptions, socket: Socket = { mode: 0o660 }): Listener => {
   const { address } = options
   const { unix } = address
@@ -264,11 +265,11 @@ const listenAt = (options: ListenOptions, socket: Socket = { mode: 0o660 }): Lis
 
 /** A server that listens. */
 export interface Serving {
-  /** The address that it listens on, with the real port. */
+  /** The address with the actual port. */
   readonly address: Address
   /** The number of requests since the start. */
   readonly requests: () => number
-  /** Gives connections from now on another certificate; those that are open stay, and none is refused. */
+  /** Uses another certificate for new connections. Open connections stay, and none is refused. */
   readonly renew: (tls: Tls) => Effect.Effect<void, ServeError>
 }
 
@@ -276,11 +277,14 @@ export interface Serving {
 export interface Door extends Serving {
   /** Serves until the scope closes. Then it drains and closes the port, unless another process will serve the requests. */
   readonly serve: (handling: Handling) => Effect.Effect<void, never, Scope.Scope>
-  /** Another process of this user may listen here from now on. */
+  /** Lets another process of this user listen here from now on. */
   readonly share: Effect.Effect<void, ServeError>
-  /** Each answer closes its connection from now on, and the end of `serve` leaves the port open: requests wait. `serve` undoes both. */
+  /**
+   * From now on each answer closes its connection. When `serve` ends, the port stays open and requests wait. Another
+   * `serve` undoes both.
+   */
   readonly leave: Effect.Effect<void>
-  /** Passes the requests that wait, and all later ones, to a handler. */
+  /** Passes all waiting and later requests to a handler. */
   readonly passTo: (handler: RequestGuard.Handler) => void
 }
 
@@ -342,7 +346,7 @@ export const openDoor = Effect.fn("Runtime.openDoor")(function* (
   const isPath = options.address.unix !== undefined
   const isFirst = options.takesOver === undefined || isPath
   const takesOver = isFirst ? undefined : yield* Effect.mapError(sharingLibrary, cantShare)
-  // Until then the kernel counts another process's socket too, and `SharedPort.prefer` would name a wrong one.
+  // Until then, the kernel also counts another process's socket, and `preferSocket` would select a wrong one.
   const isAlone = options.takesOver ?? Effect.void
   const opening = Effect.catchDefect(
     open(listen, options.address, {
@@ -419,7 +423,7 @@ export const serve = Effect.fn("Runtime.serve")(function* (
   return door
 })
 
-/** The library that a listener needs to share its address. Fails with the reason. */
+/** The C library that a listener needs to share its address. Fails with the reason if there is none. */
 const sharingLibrary: Effect.Effect<Libc, string> = Effect.suspend(() =>
   platform.cantSharePort === undefined
     ? Effect.mapError(Effect.try(platform.libc), () => "the C library can't be called")
@@ -449,7 +453,7 @@ const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const
 /** The signals that stop the process. */
 export type Signal = keyof typeof exitCodes
 
-/** Calls `handle` at every such signal. Without a handler the signal ends the process. */
+/** Calls `handle` for each such signal. Without a handler, the signal ends the process. */
 export const onSignal = (
   signal: "SIGHUP" | "SIGUSR1" | "SIGUSR2",
   handle: () => void,
@@ -459,11 +463,11 @@ export const onSignal = (
     () => Effect.sync(() => process.off(signal, handle)),
   )
 
-/** The exits of a process that drains. */
+/** How a draining process exits early. */
 export interface Exits {
-  /** When it exits in any case, counted from the signal. */
+  /** The time after the signal at which it always exits. */
   readonly deadline: (signal: Signal) => Duration.Duration
-  /** Called before it exits by the deadline or by a second signal, which waits for it. */
+  /** Called before the process exits by the deadline or a second signal. The exit waits for it. */
   readonly onExit: (why: string) => Promise<void>
 }
 
@@ -497,16 +501,14 @@ export const awaitSignal = (exits?: Exits): Effect.Effect<Signal> =>
     })
   })
 
-/** Stops this process as SIGTERM from outside does. */
+/** Stops this process by sending it SIGTERM. */
 export const stopItself: Effect.Effect<void> = Effect.sync(() => process.kill(process.pid, "SIGTERM"))
 
-/** For commands that stay until Ctrl-C, and have nothing to drain. */
+/** For commands that run until Ctrl-C and have nothing to drain. */
 export const firstSignal = awaitSignal()
 
 // The certificate of the listener for deliveries, which a reload renews.
-//
-// **Guarantee.** No delivery is refused when it is: connections that are open
-// stay, and new ones get the new certificate.
+// **Guarantee.** No delivery is refused during a renewal. Open connections stay, and new ones get the new certificate.
 
 type Renew = (tls: Tls) => Effect.Effect<void, ServeError>
 
@@ -517,7 +519,7 @@ export class ListenerTls extends Context.Service<
     /** The certificate to listen with. Absent for plain HTTP. */
     readonly current: Effect.Effect<Tls | undefined>
     readonly renew: Renew
-    /** Says how the listener takes another. It opens after all that can ask for it. */
+    /** Sets how the listener changes its certificate. The listener opens after everything that can renew it. */
     readonly listening: (renew: Renew) => Effect.Effect<void>
   }
 >()("relay/runtime/ListenerTls") {

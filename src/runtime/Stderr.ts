@@ -1,9 +1,9 @@
 /**
  * Lines on standard error.
  *
- * **Guarantee.** In a relay no reader of standard error delays anything else:
- * lines wait in a bounded buffer. When it is full, lines are dropped and
- * counted, and a line after those in the buffer says how many.
+ * **Guarantee.** In a relay, a slow reader of standard error delays nothing else,
+ * because lines wait in a bounded buffer. When it is full, lines are dropped and
+ * counted, and a line after the buffered ones reports their number.
  *
  * Commands that end by themselves write immediately, in order with their output.
  */
@@ -16,28 +16,26 @@ import type { Libc } from "./Platform.ts"
 import { libc } from "./Runtime.ts"
 
 // Writes to standard output and standard error without blocking the event loop.
-//
-// The descriptor keeps its flags, because other processes may share it. `poll`
-// says when a part can be written. A write blocks only if another process fills
-// the pipe in between, or if the C library can't be called; on Bun it then blocks
-// a thread of the runtime.
+// The descriptor keeps its flags, because other processes may share it. `poll` reports when a part can be written. A
+// write blocks only if another process fills the pipe in between, or if the C library can't be called. On Bun it then
+// blocks a thread of the runtime.
 
 /** Writes some of the bytes and returns how many: 0 if the stream is full. Rejects with the system's error. Calls must not overlap. */
 export type Write = (bytes: Uint8Array) => Promise<number>
 
-/** PIPE_BUF on Linux: a pipe that can be written takes this many bytes, and mixes them with no other process's. */
+/** PIPE_BUF on Linux: a writable pipe accepts this many bytes without mixing them with another process's. */
 const part = 4096
-/** Milliseconds until a full stream is tried again. */
+/** Milliseconds before a full stream is tried again. */
 const lookAgain = 20
 const lineFeed = 10
 const POLLOUT = 4
 
-/** Whether the descriptor can be written, or would fail immediately. */
+/** Reports whether the descriptor can be written, or would fail immediately. */
 const isWritable = ({ poll }: Pick<Libc, "poll">, descriptor: number): boolean => {
-  const asked = Buffer.alloc(8)
-  asked.writeInt32LE(descriptor, 0)
-  asked.writeInt16LE(POLLOUT, 4)
-  return poll(asked, 1, 0) !== 0
+  const entry = Buffer.alloc(8)
+  entry.writeInt32LE(descriptor, 0)
+  entry.writeInt16LE(POLLOUT, 4)
+  return poll(entry, 1, 0) !== 0
 }
 
 const isFile = (descriptor: number): boolean => {
@@ -48,7 +46,7 @@ const isFile = (descriptor: number): boolean => {
   }
 }
 
-/** A terminal may take less than `poll` promises. It is opened once more, with flags of its own. */
+/** A terminal may accept less than `poll` reports, so it is opened again with its own flags. */
 const withOwnFlags = (descriptor: number): number => {
   if (!isatty(descriptor)) return descriptor
   try {
@@ -58,7 +56,7 @@ const withOwnFlags = (descriptor: number): number => {
   }
 }
 
-/** Whole lines, if they fit. */
+/** Returns whole lines up to `part` bytes, or a part of a line that is longer. */
 const firstPart = (bytes: Uint8Array): Uint8Array =>
   bytes.length <= part ? bytes : bytes.subarray(0, bytes.lastIndexOf(lineFeed, part - 1) + 1 || part)
 
@@ -69,7 +67,7 @@ const open = (shared: number): Write => {
   try {
     library = whole ? undefined : libc()
   } catch {
-    // Without a C library the thread that writes waits for a full stream.
+    // Without a C library, the writing thread waits while the stream is full.
   }
   return (bytes) =>
     new Promise((resolve, reject) => {
@@ -84,14 +82,14 @@ const open = (shared: number): Write => {
 
 const opened = new Map<number, Write>()
 
-/** Writes to standard output, 1, or standard error, 2. */
+/** Returns the writer of standard output (1) or standard error (2). */
 export const writerTo = (descriptor: 1 | 2): Write => {
   const known = opened.get(descriptor) ?? open(descriptor)
   opened.set(descriptor, known)
   return known
 }
 
-/** Waits for as long as the stream is full. */
+/** Writes all bytes, and waits while the stream is full. */
 export const writeAll = async (write: Write, bytes: Uint8Array): Promise<void> => {
   for (let at = 0; at < bytes.length; ) {
     const written = await write(bytes.subarray(at))
@@ -100,7 +98,10 @@ export const writeAll = async (write: Write, bytes: Uint8Array): Promise<void> =
   }
 }
 
-/** Bytes that wait at most: more than a thousand lines, as many kinds as `Repeats.ts` tells apart. */
+/**
+ * Maximum waiting bytes. They hold more than a thousand lines, which is the number
+ * of kinds that `Repeats.ts` distinguishes.
+ */
 const capacity = 256 * 1024
 /** How long the end of the process waits for a reader, in milliseconds. */
 const flushTimeout = 500
@@ -111,11 +112,11 @@ interface Waiting {
   readonly reports: number
 }
 
-/** The lines that wait for `write`. `notice` makes the line about dropped lines. */
+/** Makes a buffer of lines for `write`. `notice` makes the line about dropped lines. */
 export const buffer = (write: Write, notice: (dropped: number) => string) => {
   let waiting: Array<Waiting> = []
   let held = 0
-  /** Dropped since the last report. */
+  /** Lines dropped since the last report. */
   let unreported = 0
   let dropped = 0
   let draining: Promise<void> | undefined
@@ -158,7 +159,7 @@ export const buffer = (write: Write, notice: (dropped: number) => string) => {
         dropped += 1
         return
       }
-      // The stream failed before: this is the first line after that.
+      // If the stream failed before, this is the first line after that.
       if (draining === undefined) report()
       add(text)
       draining ??= drain()
@@ -172,19 +173,19 @@ const levels = ["log", "info", "warn", "error", "debug", "trace"] as const
 
 /** Standard error of this process. */
 export const make = (console: Pick<Console, "warn"> = globalThis.console) => {
-  // On a terminal Bun's `error` makes all of a line red, whatever it says.
+  // Not `error`, because on a terminal Bun makes its whole line red.
   const { warn } = console
   let lines: ReturnType<typeof buffer> | undefined
   const line = (...parts: ReadonlyArray<unknown>): void =>
     lines === undefined ? warn(...parts) : lines.line(format(...parts))
   return {
     line,
-    /** From now on no line is written at once. This includes lines that libraries print. */
+    /** From now on, lines are buffered instead of written immediately, including lines that libraries print. */
     neverBlock: (notice: (dropped: number) => string): void => {
       lines = buffer(writerTo(2), notice)
       for (const level of levels) globalThis.console[level] = line
     },
-    /** Lines dropped because the buffer was full, or writing failed. */
+    /** The number of lines dropped because the buffer was full or writing failed. */
     dropped: (): number => lines?.dropped() ?? 0,
     /** Waits until all lines are written, but not longer than `flushTimeout`. */
     flush: async (): Promise<void> => {

@@ -1,2 +1,2 @@
-/** Apart from `Runtime.ts`, so that the worker does not load that. */
+/** Separate from `Runtime.ts`, so that the worker does not load it. */
 export { isMainThread } from "node:worker_threads"

@@ -12,7 +12,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "a receiver that ends its answer in the middle has answered, and is not asked again",
     file: "src/runtime/HttpTransport.ts",
-    find: "    // Cut off by either side: the status is known.\n",
+    find: "    // Either side ended it early, but the status is known.\n",
     replace: '    throw new Error("cut off")\n',
     line: "attacks-receivers",
   },
