@@ -83,7 +83,7 @@ describe("the places in src that", () => {
         "journal/WallClock.ts": [1, "it compares the wall clock with the monotonic one"],
         "journal/stream/Removal.ts": [1, "when a dead letter was dropped, which is stored"],
         "journal/sqlite/commit/Alarm.ts": [
-          3,
+          2,
           "since when the journal is red, and when a loss was found, which is stored",
         ],
         "journal/sqlite/file/Store.ts": [1, "a file's name"],

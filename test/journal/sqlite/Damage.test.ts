@@ -109,7 +109,7 @@ describe("SqliteJournal and damage", () => {
           expect(yield* read(journal)).toEqual(["a", "b", "c"])
           const status = yield* journal.status
           expect(status.health).toBe("red")
-          expect(status.message).toContain("Events 2 of the journal")
+          expect(status.message).toContain("Event 2 of the journal")
           yield* journal.openLane("lake")
         }),
       )
@@ -126,7 +126,7 @@ describe("SqliteJournal and damage", () => {
       db.close()
       yield* session(at, (journal) =>
         Effect.gen(function* () {
-          expect((yield* journal.status).message).toContain("Events 2 of the journal")
+          expect((yield* journal.status).message).toContain("Event 2 of the journal")
           expect(yield* read(journal)).toEqual(["evt_0", "evt_2"])
           yield* journal.acknowledge
         }),
@@ -149,7 +149,7 @@ describe("SqliteJournal and damage", () => {
       db.exec("DELETE FROM log WHERE first <= 2")
       db.close()
       yield* session(at, (journal) =>
-        Effect.map(journal.status, (status) => expect(status.message).toContain("Events 2 of the journal")),
+        Effect.map(journal.status, (status) => expect(status.message).toContain("Event 2 of the journal")),
       )
     }),
   )

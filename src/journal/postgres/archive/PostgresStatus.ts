@@ -1,9 +1,10 @@
 /** The journal's status, from memory. */
 import { Effect } from "effect"
 import { relayVersion } from "../../../runtime/Version.ts"
+import { conditionOf } from "../../archive/AlarmLines.ts"
 import type { Room } from "../../archive/Room.ts"
 import type { JournalStatus } from "../../JournalStatus.ts"
-import { type WallClock, warningOf } from "../../WallClock.ts"
+import type { WallClock } from "../../WallClock.ts"
 import type { Admission } from "../fleet/Admission.ts"
 import type { FleetReport } from "../fleet/FleetReport.ts"
 import type { Member } from "../fleet/Member.ts"
@@ -33,11 +34,7 @@ export const make = (
     const usedBytes = report.usedBytes()
     const head = report.sum(({ accepted }) => accepted)
     return {
-      health: health === "ok" && raised.lines.length > 0 ? "red" : health,
-      message: [message, ...troubles, ...unreadable, ...raised.lines, warningOf(wallClock)]
-        .filter((line) => line !== "")
-        .join("\n"),
-      alarm: raised,
+      ...conditionOf(health, [message, ...troubles, ...unreadable], raised, wallClock),
       head,
       first: head + 1 - report.sum(({ kept }) => kept),
       usedBytes,

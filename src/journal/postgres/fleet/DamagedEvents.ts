@@ -3,19 +3,15 @@
  * damaged range is one line of the alarm.
  */
 import { Effect } from "effect"
-import { eventsOf, ranges } from "../../stream/Ranges.ts"
-
-const lineOf = (range: readonly [from: number, to: number]): string => {
-  const [they, were] = range[0] === range[1] ? ["it is", "it was"] : ["they are", "they were"]
-  return `${eventsOf(range)} can't be read as ${were} written: ${they} not delivered; the sender may send them again.`
-}
+import { damagedLine } from "../../archive/AlarmLines.ts"
+import { ranges } from "../../stream/Ranges.ts"
 
 /** Returns a function that raises each damaged event once, together with those found at the same time. */
 export const make = (raise: (lines: ReadonlyArray<string>) => Effect.Effect<void>) => {
   const known = new Set<number>()
   let found: Array<number> = []
   const raiseFound = Effect.suspend(() => {
-    const lines = ranges(found.toSorted((a, b) => a - b)).map(lineOf)
+    const lines = ranges(found.toSorted((a, b) => a - b)).map((range) => damagedLine(range))
     found = []
     return raise(lines)
   })

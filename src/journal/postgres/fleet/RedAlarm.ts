@@ -8,7 +8,7 @@
  */
 import { Effect, Schedule } from "effect"
 import { lossRecord } from "../../AuditLog.ts"
-import * as AlarmLines from "../../stream/AlarmLines.ts"
+import * as AlarmLines from "../../archive/AlarmLines.ts"
 import type { Database } from "../connection/Database.ts"
 import type { Clocks } from "../connection/WriteTrouble.ts"
 import * as AuditTable from "../tables/AuditTable.ts"
@@ -33,6 +33,8 @@ interface Own {
    */
   readonly stored?: { readonly at: number; readonly cleared: number }
 }
+
+const losses = (own: ReadonlyArray<readonly [string, Own]>) => own.map(([line, { at }]): AlarmLines.Loss => [line, at])
 
 const nothing: Raised = { lines: [], since: 0, cleared: 0 }
 const parsed = (text: string | null): Raised => (text === null ? nothing : JSON.parse(text))
@@ -67,14 +69,11 @@ export const make = (db: Database, { wall, steady }: Clocks, relay: string) => {
           "SELECT value FROM meta WHERE key = 'alarm' FOR UPDATE",
         )
         const before = parsed(rows[0]?.value ?? null)
-        const known = new Set(before.lines)
-        const added = own.filter(([line]) => !known.has(line))
+        const { lines, since, added } = AlarmLines.withLosses(before, losses(own))
         yield* AuditTable.putNew(
           queries,
-          added.map(([line, { at }]) => ({ ...lossRecord(at, line), relay })),
+          added.map(([line, at]) => ({ ...lossRecord(at, line), relay })),
         )
-        const lines = AlarmLines.shown([...before.lines, ...added.map(([line]) => line)])
-        const since = before.lines.length > 0 ? before.since : Math.min(...own.map(([, { at }]) => at))
         yield* queries.query("UPDATE meta SET value = $1 WHERE key = 'alarm'", [
           JSON.stringify({ ...before, lines, since } satisfies Raised),
         ])
@@ -137,12 +136,7 @@ export const make = (db: Database, { wall, steady }: Clocks, relay: string) => {
 
     /** Returns the alarm. `value` is the database's alarm at `askedAt`. */
     state: (value: string | null, askedAt: number): Pick<Raised, "lines" | "since"> => {
-      const { lines, since } = note(value, askedAt)
-      const own = [...all]
-      return {
-        lines: AlarmLines.shown([...new Set([...lines, ...own.map(([line]) => line)])]),
-        since: lines.length > 0 ? since : (own[0]?.[1].at ?? 0),
-      }
+      return AlarmLines.withLosses(note(value, askedAt), losses([...all]))
     },
 
     /** Acknowledges the alarm. It ends at every relay with that relay's next heartbeat. */

@@ -6,6 +6,7 @@
  * An event that every sink had stays a duplicate.
  */
 import type { DatabaseSync } from "node:sqlite"
+import { damagedLine, lostLine } from "../../archive/AlarmLines.ts"
 import type { DuplicateKey } from "../../stream/DuplicateKey.ts"
 import { ranges } from "../../stream/Ranges.ts"
 import { keyAt } from "../../stream/RowKeys.ts"
@@ -48,9 +49,7 @@ export class Losses {
   /** Events of a row of the log are lost. Those that a lane still waits for are no duplicates any more. */
   ofLog(from: number, to: number, why: string): void {
     const { log, duplicates, store } = this.#engine
-    this.#engine.raiseAlarm(
-      `Events ${from === to ? from : `${from} to ${to}`} of the journal ${store.path} are lost: ${why}. They are not delivered; the sender may send them again.`,
-    )
+    this.#engine.raiseAlarm(lostLine([from, to], store.path, why))
     const row = log.keysOf(log.rowStart(from) - 1, 1)[0]
     if (row === undefined || row.first > from) return
     const forgotten: Array<number> = []
@@ -66,9 +65,7 @@ export class Losses {
 
   /** The copy that a lane keeps of an event is lost. */
   ofLane(lane: string, sequence: number, key: DuplicateKey | undefined): void {
-    this.#engine.raiseAlarm(
-      `Event ${sequence} of lane ${lane} can't be read as it was written: it is not delivered; the sender may send it again.`,
-    )
+    this.#engine.raiseAlarm(damagedLine([sequence, sequence], ` of lane ${lane}`))
     this.#ofCopy(sequence, key)
   }
 

@@ -1,16 +1,17 @@
 /** The journal's report on itself. */
+import { conditionOf } from "../../archive/AlarmLines.ts"
 import type { JournalStatus } from "../../JournalStatus.ts"
-import { type WallClock, warningOf } from "../../WallClock.ts"
+import type { WallClock } from "../../WallClock.ts"
 import type { Engine } from "../commit/Engine.ts"
 import type { SqliteConfig } from "../SqliteConfig.ts"
 
 /** The worst that is so. */
-const healthOf = ({ brokenBy, isStarting, space, locked, alarm }: Engine): JournalStatus["health"] => {
+const healthOf = ({ brokenBy, isStarting, space, locked }: Engine): JournalStatus["health"] => {
   if (brokenBy !== undefined) return "broken"
   if (isStarting) return "starting"
   if (space.refusal !== undefined) return "full"
   if (locked.message !== "") return "unavailable"
-  return alarm.message === "" ? "ok" : "red"
+  return "ok"
 }
 
 /** The status now, from memory but for the log's oldest row. */
@@ -19,11 +20,12 @@ export const statusOf = (engine: Engine, { path, maxSize }: SqliteConfig, wallCl
   const { brokenBy, alarm, head } = engine
   const problems = [engine.space.ballast.problem, engine.store.mark.problem]
   return {
-    health: healthOf(engine),
-    message: [brokenBy?.message ?? "", message, engine.locked.message, alarm.message, ...problems, warningOf(wallClock)]
-      .filter((text) => text !== "")
-      .join("\n"),
-    alarm: { lines: alarm.message === "" ? [] : alarm.message.split("\n"), since: alarm.since },
+    ...conditionOf(
+      healthOf(engine),
+      [brokenBy?.message ?? "", message, engine.locked.message, ...problems],
+      alarm.raised,
+      wallClock,
+    ),
     head,
     first: brokenBy === undefined ? (engine.log.oldestRow()?.first ?? head + 1) : 0,
     usedBytes,

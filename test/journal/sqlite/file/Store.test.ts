@@ -52,12 +52,12 @@ describe("a journal that seemed damaged while it was in use", () => {
       engine.failed(malformed())
     })
     await session(at, (engine) => {
-      expect(engine.alarm.message).toContain("is sound: all of it was read again, and nothing is lost")
+      expect(engine.alarm.raised.lines.join("\n")).toContain("is sound: all of it was read again, and nothing is lost")
       expect(engine.read(0, 9).map((entry) => entry.event.id)).toEqual(["evt_0", "evt_1", "evt_2"])
       expect(aside(at)).toEqual([])
       engine.acknowledge()
     })
-    await session(at, (engine) => expect(engine.alarm.message).toBe(""))
+    await session(at, (engine) => expect(engine.alarm.raised.lines.join("\n")).toBe(""))
   })
 
   test("is set aside when a page of it can't be read, though the start does not need that page", async () => {
@@ -78,8 +78,8 @@ describe("a journal that seemed damaged while it was in use", () => {
     file.writeUInt32BE(0xffffff, place)
     writeFileSync(at.path, file)
     await session(at, (engine) => {
-      expect(engine.alarm.message).toContain("is damaged")
-      expect(engine.alarm.message).toContain("`relay journal import` delivers what it still owes")
+      expect(engine.alarm.raised.lines.join("\n")).toContain("is damaged")
+      expect(engine.alarm.raised.lines.join("\n")).toContain("`relay journal import` delivers what it still owes")
       expect(aside(at)).toHaveLength(1)
       expect(engine.head).toBe(120)
     })
@@ -114,7 +114,7 @@ describe("another process that opens the journal while the relay runs on it", ()
       await session(at, (engine) => {
         expect(engine.head).toBe(100)
         expect(engine.read(0, 200)).toHaveLength(100)
-        expect(engine.alarm.message).toBe("")
+        expect(engine.alarm.raised.lines.join("\n")).toBe("")
       })
     })
   }
@@ -191,9 +191,11 @@ describe("a journal that is missing with its mark", () => {
       if (suffix === "-lock") rmSync(at.path + suffix)
       if (suffix === "-lock") writeFileSync(at.path + suffix, "")
       await session(at, (engine) => {
-        expect(engine.alarm.message).toContain(basename(at.path) + suffix)
-        expect(engine.alarm.message).toContain("it was there before")
-        expect(engine.alarm.message).toContain("begun at event 1: how far the old one had come is not known")
+        expect(engine.alarm.raised.lines.join("\n")).toContain(basename(at.path) + suffix)
+        expect(engine.alarm.raised.lines.join("\n")).toContain("it was there before")
+        expect(engine.alarm.raised.lines.join("\n")).toContain(
+          "begun at event 1: how far the old one had come is not known",
+        )
       })
     })
   }
@@ -204,7 +206,7 @@ describe("a journal that is missing with its mark", () => {
     for (const name of ["journal.db.json", "journal.log", "events.ndjson"]) {
       writeFileSync(`${dirname(at.path)}/${name}`, "{}")
     }
-    await session(at, (engine) => expect(engine.alarm.message).toBe(""))
+    await session(at, (engine) => expect(engine.alarm.raised.lines.join("\n")).toBe(""))
   })
 })
 
