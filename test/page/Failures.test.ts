@@ -82,6 +82,35 @@ suiteUnless(reasonToSkip(), "failures on the page in Chromium", () => {
       .waitFor()
   })
 
+  for (const screen of screens) {
+    test(`shows why a sink fails and its last attempts, on a screen ${screen.width} wide`, async () => {
+      await page.setViewportSize(screen)
+      await show("sink/crm")
+      const causes = page.getByRole("region", { name: "Failures by cause" })
+      const cause = causes.getByRole("row").filter({ hasText: 'answered 422; it says "no such client: ***"' })
+      await cause.getByRole("link", { name: "evt_failed" }).waitFor()
+      const { y = Number.NaN } = (await cause.boundingBox()) ?? {}
+      expect(y).toBeLessThan(screen.height)
+      const attempts = page.getByRole("region", { name: "Last attempts" })
+      await attempts.getByRole("row").filter({ hasText: "evt_failed" }).getByText("422", { exact: true }).waitFor()
+      expect(await page.evaluate("document.body.textContent")).not.toContain("Lovelace")
+    })
+  }
+
+  test("replays the failures of one sink since a time, as the command line would", async () => {
+    await show("sink/crm")
+    await page.getByLabel(/^Received since/).fill("2026-01-01T00:00")
+    await page.getByRole("button", { name: "Replay since…" }).click()
+    const dialog = page.getByRole("dialog")
+    await dialog.getByRole("heading", { name: "Replay 1 dead letter?" }).waitFor()
+    await dialog.getByText(/relay dlq replay --sink crm --since 202/).waitFor()
+    await dialog.getByRole("button", { name: "Replay" }).click()
+    await dialog.waitFor({ state: "detached" })
+    await page.getByText("1 dead letter queued again.").waitFor()
+    // The sink refuses it as before.
+    await untilLane("crm", ({ deadLetters }) => deadLetters === 1)
+  })
+
   test("finds an event, a place in the log, a dead letter and an account in one box", async () => {
     const find = async (id: string) => {
       await show("events")

@@ -119,6 +119,7 @@ export const admin = {
     readonly before?: string
     readonly limit: number
   }) => get<ReadonlyArray<Api.DeadLetter>>("/dead-letters", query),
+  previewDeadLetters: (selection: Api.Selection) => post<Api.DeadLettersPreview>("/dead-letters/preview", selection),
   replayDeadLetters: (selection: Api.Selection) => post<Api.Replayed>("/dead-letters/replay", selection),
   dropDeadLetters: (selection: Api.Selection) => post<typeof Api.Count.Type>("/dead-letters/drop", selection),
   replays: () => get<ReadonlyArray<Api.Replay>>("/replays"),

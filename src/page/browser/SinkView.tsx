@@ -7,6 +7,7 @@ import { Problem, useLoaded } from "./Loading.tsx"
 import { linkTo } from "./Location.ts"
 import { Ago, Message, millis, Nothing, number, Pill, perSecond, Text } from "./Shown.tsx"
 import { SinkActions, sinksOf } from "./SinkActions.tsx"
+import { SinkFailures } from "./SinkFailures.tsx"
 import { Backlog, toneOf } from "./SinkTable.tsx"
 
 const every = 10_000
@@ -129,6 +130,7 @@ export const SinkView = ({ name, status }: { readonly name: string; readonly sta
         )}
       </div>
       {lane === undefined ? <Nothing>There is no such sink.</Nothing> : <Facts lane={lane} now={status.now} />}
+      {lane !== undefined && <SinkFailures sink={name} deadLetters={lane.deadLetters} />}
       {value !== undefined ? <Charts history={value} now={status.now} /> : <Problem of={lane && problem} />}
     </section>
   )

@@ -1,0 +1,47 @@
+import { expect, test } from "bun:test"
+import type { DeadLetter, Event } from "../../src/admin/Api.ts"
+import { attemptedOf, causesOf } from "../../src/page/browser/SinkAttempts.ts"
+
+const attempt = (at: number, message: string, number = 1) => ({ at, reason: "DeliveryRejected", message, number })
+
+const letter = (sequence: number, ...attempts: DeadLetter["attempts"]): DeadLetter => ({
+  ...{ id: `crm:${sequence}`, lane: "crm", eventId: `evt_${sequence}`, type: "client.created", accountId: "acct_1" },
+  ...{ webhook: "scheduling", receivedAt: 0, at: 0, attempts },
+})
+
+const event = (sequence: number, ...sinks: Event["sinks"]): Event => ({
+  ...{ sequence, origin: "delivered", id: `evt_${sequence}`, type: "client.created", accountId: "acct_1" },
+  ...{ webhook: "scheduling", receivedAt: 0, sinks, timeline: [] },
+})
+
+test("failures that differ only in ids and numbers have one cause, the most frequent cause first", () => {
+  const letters = [
+    letter(3, attempt(30, "answered 413")),
+    letter(2, attempt(20, "answered 422: no client 10002")),
+    letter(1, attempt(5, "answered 500"), attempt(10, "answered 422: no client 10001", 2)),
+  ]
+  const retrying = event(
+    4,
+    { sink: "lake", outcome: "retrying", attempts: [attempt(99, "of another sink")] },
+    { sink: "crm", outcome: "retrying", attempts: [attempt(40, "answered 422: no client 10004")] },
+  )
+  const causes = causesOf(letters, [retrying], "crm").map(({ count, message, sequence }) => [count, message, sequence])
+  expect(causes).toEqual([
+    [3, "answered 422: no client 10004", 4],
+    [1, "answered 413", 3],
+  ])
+})
+
+test("an attempt of a dead letter that its event has too is shown once, the newest attempt first", () => {
+  const failed = [attempt(10, "answered 500"), attempt(20, "answered 422", 2)]
+  const events = [
+    event(2, { sink: "crm", outcome: "delivered", at: 15, took: 3, code: 200, tries: 1, attempts: [] }),
+    event(1, { sink: "crm", outcome: "dead", at: 20, attempts: failed }),
+  ]
+  const attempts = attemptedOf([letter(1, ...failed)], events, "crm")
+  expect(attempts.map(({ at, sequence, isDelivered }) => [at, sequence, isDelivered])).toEqual([
+    [20, 1, false],
+    [15, 2, true],
+    [10, 1, false],
+  ])
+})
