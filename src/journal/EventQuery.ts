@@ -86,7 +86,7 @@ export interface EventQuery {
   readonly deliveredAfter?: number
   /** More attempts than this. */
   readonly attemptsOver?: number
-  /** Also finds duplicates that a relay stored before it knew that another had the event: they have its bytes. */
+  /** Also finds entries that were stored although another relay had the event: they have its bytes. */
   readonly duplicates?: boolean
   /** The previous page's `next`. Only the journal that returned it can read it. */
   readonly before?: string

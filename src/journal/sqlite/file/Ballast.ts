@@ -1,6 +1,6 @@
 /**
- * The ballast: a file of a few megabytes beside the journal, which is deleted on a
- * full disk so that lanes can settle.
+ * The ballast: a file of a few megabytes next to the journal. It is deleted when the disk is full, so that
+ * lanes can settle.
  */
 import { closeSync, fsyncSync, lstatSync, openSync, readSync, rmSync, type Stats, writeSync } from "node:fs"
 import { words } from "../rows/SqliteErrors.ts"
@@ -9,7 +9,7 @@ export const ballastBytes = 4 * 1024 * 1024
 
 const isWhole = (found: Stats): boolean => found.isFile() && found.size === ballastBytes
 
-/** Whether a file is a ballast that a crash left unfinished: the start of one, or blank. */
+/** Reports whether a file is a ballast that a crash left unfinished: a part of one, or blank. */
 const isUnfinished = (file: string, found: Stats): boolean => {
   if (!found.isFile() || found.size > ballastBytes) return false
   const start = Buffer.alloc(4096)
@@ -25,7 +25,7 @@ const isUnfinished = (file: string, found: Stats): boolean => {
 const write = (file: string): void => {
   const fd = openSync(file, "wx", 0o600)
   try {
-    // Written: a sparse file would reserve nothing.
+    // It is written in full, because a sparse file would reserve nothing.
     writeSync(fd, Buffer.alloc(ballastBytes, 1))
     fsyncSync(fd)
   } finally {
@@ -34,7 +34,10 @@ const write = (file: string): void => {
 }
 
 export class Ballast {
-  /** Why nothing can be deleted on a full disk, for the status; empty if there is a ballast, or no room for one. */
+  /**
+   * Why there is nothing to delete on a full disk, for the status. It is empty if there is a ballast, or no
+   * space for one.
+   */
   problem = ""
   readonly #file: string
 
@@ -42,7 +45,7 @@ export class Ballast {
     this.#file = `${path}-ballast`
   }
 
-  /** Makes the file unless it is there. A file that isn't the relay's stays as it is. */
+  /** Creates the file if it doesn't exist. A file that isn't the relay's is left unchanged. */
   keep(): void {
     this.problem = ""
     try {
@@ -60,7 +63,7 @@ export class Ballast {
     }
   }
 
-  /** Deletes the file, to make room. */
+  /** Deletes the file to free its space. */
   drop(): void {
     try {
       const found = lstatSync(this.#file, { throwIfNoEntry: false })

@@ -1,25 +1,24 @@
 /**
- * Checkpoints: move the write-ahead log into the journal's file.
+ * Checkpoints, which move the write-ahead log into the journal's file.
  *
- * The worker makes them, off the event loop. This connection makes them where
- * there is no worker, and reaches the end of a log that has grown too long: only
- * the writer can, between two commits.
+ * The worker runs them, off the event loop. This connection runs them in two cases: if there is no worker, and
+ * if the log has grown too long. Only the writer can reach the log's end, between two commits.
  */
 import type { DatabaseSync } from "node:sqlite"
 import type { Space } from "./Space.ts"
 
-/** Above this many bytes of log the writer checkpoints itself: 2 to 3 ms. */
+/** If the log has more bytes, the writer runs a checkpoint itself, which takes 2 to 3 ms. */
 export const maxLogBytes = 16 * 1024 * 1024
 
-/** The checkpoints of the connection that writes; `onError` takes SQLite's errors. */
+/** The checkpoints of the connection that writes. `onError` gets SQLite's errors. */
 export class Checkpoints {
-  /** No worker makes them. */
+  /** True if no worker runs them. */
   isOwn = true
   readonly #db: DatabaseSync
   readonly #passive
   readonly #space: Space
   readonly #onError: (error: unknown) => void
-  /** Commits at the last checkpoint. */
+  /** Number of commits at the last checkpoint. */
   #commits = 0
 
   constructor(db: DatabaseSync, space: Space, onError: (error: unknown) => void) {
@@ -37,10 +36,13 @@ export class Checkpoints {
     }
   }
 
-  /** Moves all of the log into the file and empties it; false while another process or a search reads from it. */
+  /**
+   * Moves the whole log into the file and empties it. Returns false while another process or a search reads
+   * from it.
+   */
   empty(): boolean {
     const patience = Number(this.#db.prepare("PRAGMA busy_timeout").get()?.timeout)
-    // The event loop must not stand still for a reader.
+    // The event loop must not block on a reader.
     this.#db.prepare("PRAGMA busy_timeout = 0").get()
     try {
       return this.#db.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get()?.busy === 0
@@ -49,19 +51,19 @@ export class Checkpoints {
     }
   }
 
-  /** After so many commits; nothing where the worker makes them, or where nothing was committed since. */
+  /** Runs a checkpoint after `commits` commits, unless the worker does, or nothing was committed since the last one. */
   runOwn(commits: number): void {
     if (!this.isOwn || commits === this.#commits) return
     this.#commits = commits
     this.run()
   }
 
-  /** The worker made one and left this many frames in the log. */
+  /** Call it when the worker's checkpoint left this many frames in the log. */
   reported(frames: number): void {
     if (frames * this.#space.frameSize > maxLogBytes) this.run()
   }
 
-  /** The worker failed: with an SQLite result code, 0 when it was something else. */
+  /** Call it when the worker failed. `code` is SQLite's result code, or 0 for another error. */
   failed(message: string, code: number): void {
     if (code === 0) this.isOwn = true
     else this.#onError(Object.assign(new Error(message), { errcode: code }))

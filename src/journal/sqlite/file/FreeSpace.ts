@@ -1,41 +1,41 @@
 /**
  * Overwrites the bytes of a database's file that no row uses.
  *
- * SQLite leaves copies of rows there: between the rows of a page when it moves some
- * to another page, in pages on the free list, and behind the end of a row in its
- * last overflow page. `secure_delete` overwrites rows that are deleted while it is
- * on. It does not reach earlier copies, nor the place that a moved row has left.
- * `VACUUM` reaches all of them, but no commit is possible while it rewrites the file.
+ * SQLite leaves copies of rows there: between the rows of a page when it moves some to another page, in pages
+ * on the free list, and behind the end of a row in its last overflow page. `secure_delete` overwrites rows that
+ * are deleted while it is on. It reaches neither earlier copies nor the former place of a moved row. `VACUUM`
+ * reaches all of them, but no commit is possible while it rewrites the file.
  *
- * **Guarantee.** It writes zeros only, and only to bytes that the file format calls
- * unused. A page that is not sound, or is used twice, stays as it is, and is counted.
- * **Gotcha.** Nothing may write to the file meanwhile, and page caches must be
- * dropped afterwards: they have the old bytes. See `Scrubbing.ts`.
+ * **Guarantee.** It writes only zeros, and only to bytes that the file format calls unused. A page that isn't
+ * sound, or is used twice, is left unchanged and counted.
+ *
+ * **Gotcha.** Nothing may write to the file meanwhile. Page caches must be dropped afterwards, because they
+ * hold the old bytes. See `Scrubbing.ts`.
  */
 import { fdatasyncSync, readSync, writeSync } from "node:fs"
 import { type Chain, layoutOf } from "./PageLayout.ts"
 
 /** The header of the file, on its first page. */
 const fileHeader = 100
-/** Bytes that are written at most before they are synced: the event loop waits for that. */
+/** Maximum bytes that are written before a sync, because the event loop waits for the sync. */
 const syncAfter = 1024 * 1024
 
 export class FreeSpace {
-  /** Pages that are not sound: their free space stays as it is. */
+  /** Number of pages that aren't sound. Their free space is left unchanged. */
   damaged = 0
   readonly #fd: number
   readonly #pageSize: number
-  /** Bytes of a page without those that are reserved at its end. */
+  /** Bytes of a page, without those reserved at its end. */
   readonly #usable: number
   #pages = 0
   #unsynced = 0
   readonly #page: Buffer
   readonly #overflow: Buffer
   readonly #zeros: Buffer
-  /** By page, whether something uses it. */
+  /** Whether something uses a page, by its number. */
   readonly #isUsed: Uint8Array
 
-  /** `fd` is open for writing, and stays open: closing it would drop the process's locks. */
+  /** `fd` is open for writing. It must stay open, because closing it would drop the process's locks. */
   constructor(fd: number) {
     this.#fd = fd
     const header = this.#header()
@@ -48,7 +48,7 @@ export class FreeSpace {
     this.#isUsed = new Uint8Array(this.#pages + 1)
   }
 
-  /** The header of the file as it is now, which has the number of pages. */
+  /** Reads the present header of the file, which has the number of pages. */
   #header(): Buffer {
     const header = Buffer.alloc(fileHeader)
     readSync(this.#fd, header, 0, fileHeader, 0)
@@ -56,7 +56,10 @@ export class FreeSpace {
     return header
   }
 
-  /** Overwrites all free space, a page or a row in a step. `roots` are the root pages of the tables and indexes. */
+  /**
+   * Overwrites all free space. Each step handles a page or a row. `roots` are the root pages of the tables and
+   * indexes.
+   */
   *overwrite(roots: ReadonlyArray<number>): Generator<void> {
     const open = [1, ...roots]
     for (let number = open.pop(); number !== undefined; number = open.pop()) {
@@ -73,11 +76,11 @@ export class FreeSpace {
     this.#sync()
   }
 
-  /** Overwrites the free space of pages that SQLite has written since {@link overwrite} began. */
+  /** Overwrites the free space of pages that SQLite has written since {@link overwrite} started. */
   overwriteAgain(numbers: Iterable<number>): void {
     this.#header()
     for (const number of numbers) {
-      // Overflow pages and trunks of the free list begin with the number of a page, so with 0.
+      // Overflow pages and trunks of the free list begin with the number of a page, so their first byte is 0.
       if (number <= this.#pages && this.#read(number, this.#page)[0] !== 0) this.#clean(number)
     }
     for (const _ of this.#freeList(false));
@@ -103,7 +106,7 @@ export class FreeSpace {
     if (this.#unsynced >= syncAfter) this.#sync()
   }
 
-  /** False if the page is used already, or there is none: then something is damaged. */
+  /** Returns false if the page is used already or doesn't exist. Then something is damaged. */
   #use(number: number): boolean {
     const isNew = number >= 1 && number <= this.#pages && this.#isUsed[number] === 0
     if (isNew) this.#isUsed[number] = 1
@@ -134,7 +137,7 @@ export class FreeSpace {
     }
   }
 
-  /** The pages on the free list: its trunks, which name the others, and with `isWhole` those as well. */
+  /** Overwrites the free list: its trunks, and with `isWhole` also the pages that the trunks name. */
   *#freeList(isWhole: boolean): Generator<void> {
     const header = this.#read(1, this.#page)
     const trunks = new Set<number>()

@@ -1,22 +1,20 @@
 /**
- * The high-water mark beside the journal (`-mark`): the file's identity and its
- * highest sequence.
+ * The high-water mark next to the journal (`-mark`): the file's identity and its highest sequence.
  *
- * SQLite opens a deleted or emptied file as a new, empty database, and reads a
- * damaged write-ahead log as a shorter one, without an error: the mark shows it.
- * It is written after each commit, without fsync, so it may be behind the
- * journal and never ahead of it.
+ * SQLite opens a deleted or emptied file as a new, empty database, and a damaged write-ahead log as a shorter
+ * one, without an error. The mark reveals both. It is written after each commit, without fsync. So it may be
+ * behind the journal, but never ahead of it.
  */
 import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync, writeSync } from "node:fs"
 import { words } from "../rows/SqliteErrors.ts"
 
 /** The content of the mark. */
 export interface HighWaterMark {
-  /** The random id that the journal's file also holds. */
+  /** The random id that is also in the journal's file. */
   readonly identity: string
   /** A sequence that the journal has reached. */
   readonly head: number
-  /** The journal was found damaged while it was open, and is to be set aside. */
+  /** True if the journal was found damaged while it was open. The next start must move it aside. */
   readonly damaged: boolean
 }
 
@@ -25,11 +23,11 @@ const format = /^relay journal ([0-9a-f]{32}) ([0-9]{16}) (sound|damaged)\s*$/
 /** Bytes of a mark. */
 export const length = 72
 
-/** Whether a file with this start may be a mark, also a damaged or a torn one. */
+/** Reports whether a file that starts like this may be a mark, even a damaged or torn one. */
 export const mayBe = (start: string): boolean =>
   start.length === length || start.startsWith("relay journal") || start.replaceAll("\0", "") === ""
 
-/** Reads the mark; `undefined` when there is none or it was torn. */
+/** Reads the mark. Returns `undefined` if there is none or it was torn. */
 export const read = (file: string): HighWaterMark | undefined => {
   let text: string
   try {
@@ -44,7 +42,7 @@ export const read = (file: string): HighWaterMark | undefined => {
 
 /** Writes the mark in place, always with the same length, so that a crash of the process can't tear it. */
 export class HighWaterMarkFile {
-  /** Why the file is not one of this relay, for the status; empty if it is. */
+  /** Why the file isn't this relay's mark, for the status; empty if it is. */
   problem = ""
   readonly #file: string
   readonly #line: Buffer
@@ -58,14 +56,17 @@ export class HighWaterMarkFile {
     this.#fd = this.#written(0)
   }
 
-  /** Opens the file, without following a link, and writes the mark. */
+  /** Opens the file without following a link, and writes the mark. */
   #written(flags: number): number {
     const fd = openSync(this.#file, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW | flags, 0o600)
     writeSync(fd, this.#line, 0, this.#line.length, 0)
     return fd
   }
 
-  /** Makes the file again if it was deleted: a few times a second. A file in its place stays as it is. */
+  /**
+   * Recreates the file if it was deleted. It is called a few times a second. Another file in its place is left
+   * unchanged.
+   */
   keep(): void {
     const found = lstatSync(this.#file, { throwIfNoEntry: false })
     if (found?.ino === fstatSync(this.#fd).ino) {

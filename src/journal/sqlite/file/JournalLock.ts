@@ -1,10 +1,10 @@
 /**
- * One journal, one process: a lock file beside the journal, and a lock of the
+ * Ensures that only one process uses a journal, with a lock file next to the journal and a lock on the
  * journal's file itself.
  *
- * **Guarantee.** Two processes never run on one file, whatever paths they reach
- * it by. A hard link would have a write-ahead log of its own, so a file with two
- * names is refused. A lock file that is damaged holds nothing and is replaced.
+ * **Guarantee.** Two processes never run on one file, whatever paths they open it by. A hard link would have a
+ * write-ahead log of its own, so a file with two names is refused. A damaged lock file locks nothing and is
+ * replaced.
  */
 import { chmodSync, mkdirSync, rmSync, statSync } from "node:fs"
 import { dirname } from "node:path"
@@ -19,7 +19,7 @@ import { lockOf } from "../SqliteConfig.ts"
 import * as OwnFiles from "./OwnFiles.ts"
 import { classify } from "./SqliteFailure.ts"
 
-/** Why the journal's directory can't be used, and what to do. */
+/** Why the journal's directory can't be used, and what to do about it. */
 const whyNoDirectory = (directory: string, error: unknown): string => {
   switch (hasProperty(error, "code") ? error.code : "") {
     case "EEXIST":
@@ -37,7 +37,7 @@ const openLock = (path: string, file: string): DatabaseSync => {
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
     const lock = connectBeside(file)
-    // A process that can read it can hold it against the relay.
+    // A process that can read the file can lock it against the relay.
     chmodSync(file, 0o600)
     return lock
   } catch (error) {
@@ -47,7 +47,7 @@ const openLock = (path: string, file: string): DatabaseSync => {
 
 const stopThat = `Stop that one, or give this one its own "journal.path".`
 
-/** The lock file's lock. SQLite looks for a lock before it reads, so a damaged file is held by nobody. */
+/** Locks the lock file. SQLite checks for a lock before it reads, so a damaged file isn't locked by any process. */
 const holdBeside = (path: string, mayReplace: boolean): DatabaseSync => {
   const file = lockOf(path)
   const lock = openLock(path, file)
@@ -65,7 +65,7 @@ const holdBeside = (path: string, mayReplace: boolean): DatabaseSync => {
   }
 }
 
-/** Why the lock can't be held. SQLite reports the same if the file system has no locks. */
+/** Why the lock can't be acquired. SQLite reports the same error if the file system has no locks. */
 const whyHeld = (path: string, file: string): string => {
   const holder = Holders.ofLock(file)
   if (holder === undefined && !FileLock.isPossible(file)) {
@@ -74,7 +74,10 @@ const whyHeld = (path: string, file: string): string => {
   return `Another relay is running on the journal ${path}: ${holder ?? "it"} holds the lock ${file}. ${stopThat}`
 }
 
-/** Held until closed. The caller keeps it: a collected database would drop its lock. */
+/**
+ * A lock that is held until it is closed. The caller must keep a reference, because a collected database would
+ * drop its lock.
+ */
 export class JournalLock {
   readonly #path: string
   readonly #beside: DatabaseSync
@@ -87,7 +90,7 @@ export class JournalLock {
     this.#beside = holdBeside(path, true)
   }
 
-  /** Holds the journal's file as it is now, if there is one. */
+  /** Locks the journal's present file, if there is one. */
   holdFile(): void {
     const found = statSync(this.#path, { throwIfNoEntry: false })
     if (found === undefined || this.#files.has(found.ino)) return
@@ -100,7 +103,7 @@ export class JournalLock {
     try {
       held = FileLock.acquire(this.#path)
     } catch {
-      // SQLite can't open it either, and says why.
+      // SQLite can't open it either, and reports why.
       return
     }
     if (held === undefined) {
@@ -111,7 +114,7 @@ export class JournalLock {
     this.#files.set(found.ino, held)
   }
 
-  /** The journal's file, open to read and to write. If the start has replaced it, this is the new one. */
+  /** The journal's file, open for reading and writing. If the start has replaced it, this is the new file. */
   get descriptor(): number {
     const fd = [...this.#files.values()].at(-1)?.fd
     if (fd === undefined) throw unavailable(`The journal ${this.#path} can't be opened to write to it.`)

@@ -1,10 +1,9 @@
 /**
- * Checks that the files of a journal are the relay's own, before one of them is
- * opened: something else at `journal.path`, or beside it, is refused and stays as
- * it is.
+ * Checks that a journal's files are the relay's own before one of them is opened. Anything else at
+ * `journal.path`, or next to it, is refused and left unchanged.
  *
- * **Gotcha.** POSIX drops a process's locks on a file when any descriptor of it
- * is closed. So this runs before the journal is opened, and never while it is.
+ * **Gotcha.** POSIX drops a process's locks on a file when any descriptor of the file is closed. So this runs
+ * before the journal is opened, and never while it is open.
  */
 import {
   closeSync,
@@ -21,12 +20,12 @@ import { isInSchema } from "../rows/Migrations.ts"
 import { filesBeside } from "../SqliteConfig.ts"
 import * as HighWaterMark from "./HighWaterMark.ts"
 
-/** Bytes at the start of a file that have its schema: SQLite's largest page. */
+/** Bytes at the start of a file that hold its schema: SQLite's largest page. */
 const schemaBytes = 64 * 1024
-/** The schema of a new database may be in its write-ahead log alone, in the first frames. */
+/** A new database's schema may only be in its write-ahead log, in the first frames. */
 const firstFramesBytes = 1024 * 1024
 
-/** What there is instead of a file, for a sentence; `undefined` for a file. */
+/** Describes something that isn't a file, for a sentence. Returns `undefined` for a file. */
 const kindOf = (found: Stats): string | undefined => {
   if (found.isFile()) return undefined
   if (found.isDirectory()) return "a directory"
@@ -43,7 +42,7 @@ const orUndefined = <A>(look: () => A): A | undefined => {
   }
 }
 
-/** The first bytes of a file; `undefined` if it can't be read. */
+/** Returns the first bytes of a file, or `undefined` if it can't be read. */
 const startOf = (file: string, length: number): string | undefined =>
   orUndefined(() => {
     const fd = openSync(file, "r")
@@ -55,25 +54,28 @@ const startOf = (file: string, length: number): string | undefined =>
     }
   })
 
-/** A database without tables: a crash in the first start of a relay leaves this. The place is SQLite's count of cells. */
+/**
+ * Reports whether a database has no tables, as after a crash during a relay's first start. The two bytes are
+ * SQLite's count of cells.
+ */
 const hasNoTables = (database: string): boolean => database.slice(103, 105) === "\0\0"
 
 const ofContent = (path: string): string | undefined => {
   const start = startOf(path, schemaBytes)
-  // An unreadable file is left to SQLite, which says why.
+  // SQLite reports why a file can't be read.
   if (start === undefined || start === "") return undefined
   const isDatabase = start.startsWith("SQLite format 3\0")
   const text = isDatabase ? start + (startOf(`${path}-wal`, firstFramesBytes) ?? "") : start
   if (isInSchema(text)) return undefined
   const holdsTables = isDatabase && /CREATE (?:TABLE|INDEX|VIEW|TRIGGER|VIRTUAL) /.test(text)
-  // With a mark beside it, it was a journal, and is damaged.
+  // If it has a mark, it was a journal, and is damaged.
   const wasOurs = HighWaterMark.read(`${path}-mark`) !== undefined || (isDatabase && hasNoTables(start))
   if (!holdsTables && wasOurs) return undefined
   const found = isDatabase ? "another program's SQLite database" : "not a journal of the relay"
   return `${path} is ${found}, and is left as it is; correct "journal.path"`
 }
 
-/** Why a path holds no regular file; `undefined` if it holds one, or nothing. */
+/** Why a path holds no regular file, or `undefined` if it holds one, or nothing. */
 export const notAFile = (path: string): string | undefined => {
   const found = orUndefined(() => statSync(path, { throwIfNoEntry: false }))
   if (found !== undefined) {
@@ -91,7 +93,7 @@ const beside = (path: string): string | undefined => {
     const file = path + suffix
     const found = orUndefined(() => lstatSync(file, { throwIfNoEntry: false }))
     const kind = found && kindOf(found)
-    // Nothing can be written into a directory, and events are found without the index.
+    // Nothing can be written into a directory, and searches work without the index.
     if (suffix === "-index" && found?.isDirectory()) continue
     if (kind !== undefined) return `${file} is ${kind}, and the relay has a file of its own there; move it away`
   }
@@ -101,13 +103,16 @@ const beside = (path: string): string | undefined => {
     : `${path}-mark is not the relay's, and the relay has a file of its own there; move it away`
 }
 
-/** Why the journal at a path can't be opened without touching what is not the relay's: a part of a sentence. */
+/**
+ * Why the journal at a path can't be opened without touching something that isn't the relay's; a part of a
+ * sentence.
+ */
 export const problem = (path: string): string | undefined => notAFile(path) ?? beside(path) ?? ofContent(path)
 
 const escaped = (path: string): string =>
   path.replaceAll(/[\s\\]/g, (char) => `\\${char.charCodeAt(0).toString(8).padStart(3, "0")}`)
 
-/** Why a file that is mounted without its directory, as containers do, can't be a journal. Linux alone says so. */
+/** Why a file can't be a journal if it is mounted without its directory, as containers do. Only Linux reports this. */
 export const mountedAlone = (path: string): string | undefined => {
   const mounts = orUndefined(() => readFileSync("/proc/self/mountinfo", "utf8")) ?? ""
   const point = escaped(orUndefined(() => realpathSync(path)) ?? path)

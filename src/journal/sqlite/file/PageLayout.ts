@@ -1,9 +1,9 @@
 /** The layout of the pages of SQLite's file format. */
 
-/** Kinds of tree pages, by their first byte. */
+/** Kinds of tree pages, by first byte. */
 export const kinds = { indexInterior: 2, tableInterior: 5, indexLeaf: 10, tableLeaf: 13 } as const
 
-/** A range of bytes, without its end. */
+/** A range of bytes; the end is excluded. */
 type Range = readonly [from: number, to: number]
 
 /** The part of a row that is in overflow pages. */
@@ -13,7 +13,7 @@ export interface Chain {
 }
 
 export interface PageLayout {
-  /** The bytes that no row uses, but for the four at the head of each free block. */
+  /** Bytes that no row uses, except the first four of each free block. */
   readonly free: ReadonlyArray<Range>
   /** The pages below it. */
   readonly children: ReadonlyArray<number>

@@ -1,15 +1,18 @@
 /**
- * Rebuilds damaged indexes of retries and dead letters. A damaged index hides
- * rows without an error, so the indexes are checked at the start.
+ * Rebuilds damaged indexes of retries and dead letters. A damaged index hides rows without an error, so the
+ * indexes are checked at the start.
  */
 import type { DatabaseSync } from "node:sqlite"
 
 const tables = ["retry_record", "dead"] as const
 
-/** Checking takes about a second for so many rows; more are left to `relay journal check`. */
+/** Maximum rows to check, which takes about a second. More are left to `relay journal check`. */
 const mostRows = 100_000
 
-/** The answer of SQLite's own check of a table, or of all of them up to so many problems: `ok` when it finds none. */
+/**
+ * Returns the result of SQLite's own check: `ok` if it finds nothing. `what` is a table, or the maximum number
+ * of problems for a check of all tables.
+ */
 export const integrity = (db: DatabaseSync, what: string): ReadonlyArray<string> =>
   db
     .prepare(`PRAGMA integrity_check(${what})`)
@@ -18,10 +21,10 @@ export const integrity = (db: DatabaseSync, what: string): ReadonlyArray<string>
 
 const isSound = (db: DatabaseSync, table: string): boolean => integrity(db, table).every((text) => text === "ok")
 
-/** SQLite's own code for a damaged file. */
+/** An error with SQLite's code for a damaged file. */
 export const malformed = (what: string): Error => Object.assign(new Error(what), { errcode: 11 })
 
-/** The tables whose indexes were rebuilt. Throws SQLite's error when more than an index is damaged. */
+/** Returns the tables whose indexes were rebuilt. Throws SQLite's error if more than an index is damaged. */
 export const reindexDamaged = (db: DatabaseSync): ReadonlyArray<string> =>
   tables.filter((table) => {
     const rows = Number(db.prepare(`SELECT count(*) AS rows FROM ${table}`).get()?.rows)

@@ -1,4 +1,4 @@
-/** The meaning of SQLite's errors for the relay, and parts of transactions that fail by themselves. */
+/** What SQLite's errors mean for the relay, and parts of transactions that can fail separately. */
 import { dirname } from "node:path"
 import type { DatabaseSync } from "node:sqlite"
 import * as Holders from "../../../runtime/Holders.ts"
@@ -6,7 +6,7 @@ import { broken, full, JournalError, locked, unavailable } from "../../JournalEr
 import { errorCode, isBusy, isCorrupt, isFull, primary, words } from "../rows/SqliteErrors.ts"
 import { causeOf } from "./WriteProbe.ts"
 
-/** Read-only, or not to be opened. */
+/** True if the file is read-only or can't be opened. */
 const isUnwritable = (error: unknown): boolean => [3, 8, 14].includes(primary(errorCode(error)))
 
 /** SQLite's extended codes for its shared memory, which is a file: SHMOPEN, SHMSIZE, SHMLOCK and SHMMAP. */
@@ -41,9 +41,8 @@ export const classify = (path: string, error: unknown): JournalError => {
 }
 
 /**
- * Runs `work` as a part of a transaction: when it fails by itself it is undone,
- * its error is the result, and the transaction goes on. What concerns the disk,
- * the file or the transaction is thrown.
+ * Runs `work` as a part of a transaction. If only `work` fails, it is undone, its error is returned, and the
+ * transaction continues. Errors of the disk, the file or the transaction are thrown.
  */
 export const savepoints = (db: DatabaseSync, path: string): (<A>(work: () => A) => A | JournalError) => {
   const begin = db.prepare("SAVEPOINT part")
@@ -57,7 +56,7 @@ export const savepoints = (db: DatabaseSync, path: string): (<A>(work: () => A) 
       return result
     } catch (error) {
       const failure = classify(path, error)
-      // Some errors have ended the transaction.
+      // Some errors end the transaction.
       if (failure.reason._tag !== "JournalUnavailable" || !db.isTransaction) throw error
       undo.run()
       release.run()

@@ -1,15 +1,14 @@
 /**
- * Opens the journal's file, and checks that it is the one that was closed.
+ * Opens the journal's file, and checks that it is the file that was last closed.
  *
- * Beside `journal.db` and SQLite's own `-wal` and `-shm` are `-lock` (held while
- * a relay runs on it) and `-mark` (see HighWaterMark.ts). A file that is damaged,
- * deleted or emptied is set aside as `journal.db.<time>.damaged`, and a new one
- * starts after the last known sequence; the journal is `red` until a person
- * acknowledges that. A file that looks damaged is read again first: SQLite
- * reports a read that failed for a moment as damage.
+ * Next to `journal.db` and SQLite's own `-wal` and `-shm` are `-lock` (locked while a relay runs on the
+ * journal) and `-mark` (see HighWaterMark.ts). A damaged, deleted or emptied file is moved aside as
+ * `journal.db.<time>.damaged`, and a new one starts after the last known sequence. The journal is `red` until
+ * an operator acknowledges that. A file that looks damaged is first read again, because SQLite reports a failed
+ * read as damage.
  *
- * **Gotcha.** POSIX drops a process's locks on a file when any descriptor of it
- * is closed: once SQLite has the database's file open, nothing else here opens it.
+ * **Gotcha.** POSIX drops a process's locks on a file when any descriptor of the file is closed. So once SQLite
+ * has opened the database's file, nothing else here opens it.
  */
 import { randomBytes } from "node:crypto"
 import { chmodSync, existsSync, readdirSync, realpathSync, renameSync, statSync } from "node:fs"
@@ -29,35 +28,36 @@ import { integrity, malformed, reindexDamaged } from "./Reindex.ts"
 import { classify } from "./SqliteFailure.ts"
 import { WalIndex } from "./WalIndex.ts"
 
-/** An open journal. A file that is not what it was is reported by a `JournalBroken`. */
+/** An open journal. It reports a file that has changed unexpectedly with `JournalBroken`. */
 export interface Store {
   readonly path: string
   readonly db: DatabaseSync
-  /** The file itself, open to read and to write. */
+  /** The file itself, open for reading and writing. */
   readonly descriptor: () => number
   readonly mark: HighWaterMarkFile
   /** The highest sequence that was ever on disk. */
   readonly head: number
-  /** The problems that were found when it was opened, in words. */
+  /** Problems found when it was opened, in words. */
   readonly problems: ReadonlyArray<string>
-  /** Findings for the log that are no loss. */
+  /** Findings for the log that aren't losses. */
   readonly notes: ReadonlyArray<string>
   /**
-   * Throws when a file is no longer the one that is open, when the journal is smaller than before, or when the log is
-   * shorter than what is committed in it. Before a commit, because the next write would hide that, and after it.
+   * Throws if a file is no longer the one that is open, the journal is smaller than before, or the write-ahead
+   * log is shorter than its committed contents. It runs before each commit, because the next write would hide
+   * this, and after it.
    */
   readonly requireUnchanged: () => void
-  /** Throws when another program has written to the journal, which then ends elsewhere than at `head`. */
+  /** Throws if another program has written to the journal, so that it no longer ends at `head`. */
   readonly requireEnd: (head: number) => void
-  /** A commit has reached `head`. */
+  /** Records that a commit has reached `head`. */
   readonly reached: (head: number) => void
   readonly close: () => void
 }
 
-/** The write-ahead log is truncated to this when it starts over. */
+/** The size to which the write-ahead log is truncated when it starts over. */
 const walSizeLimit = 32 * 1024 * 1024
 
-/** Renames the files of a journal out of the way; the name of the first. */
+/** Renames the files of a journal out of the way. Returns the name of the first. */
 const setAside = (path: string): string => {
   const stamp = new Date().toISOString().replaceAll(/[:.]/g, "-")
   const aside = `${path}.${stamp}.damaged`
@@ -71,7 +71,8 @@ const openDatabase = (path: string): DatabaseSync => {
   const db = connect(path)
   try {
     chmodSync(path, 0o600)
-    // A commit is one large row: large pages make an eighth of the system calls, in the log and at each checkpoint.
+    // A commit is one large row, so large pages take an eighth of the system calls, in the log and at each
+    // checkpoint.
     db.prepare("PRAGMA page_size = 32768").run()
     db.prepare("PRAGMA journal_mode = WAL").get()
     db.prepare("PRAGMA synchronous = FULL").run()
@@ -79,7 +80,8 @@ const openDatabase = (path: string): DatabaseSync => {
     db.prepare("PRAGMA busy_timeout = 5000").get()
     db.prepare(`PRAGMA journal_size_limit = ${walSizeLimit}`).get()
     migrate(db, path)
-    // The new file's pages must not lie in the WAL alone, or a lost WAL would look like an emptied journal.
+    // The new file's pages must not be in the write-ahead log alone. Otherwise a lost log would look like an
+    // emptied journal.
     db.prepare("PRAGMA wal_checkpoint(PASSIVE)").get()
     return db
   } catch (error) {
@@ -94,13 +96,16 @@ interface Sound {
   readonly reindexed: ReadonlyArray<string>
 }
 
-/** Reads every page. */
+/** Reads and checks every page. */
 const requireIntegrity = (db: DatabaseSync): void => {
   const [found] = integrity(db, "1")
   if (found !== "ok") throw malformed(found ?? "it can't be checked")
 }
 
-/** Opens the file and checks what no checksum covers, or all of it; throws SQLite's error where that is damaged. */
+/**
+ * Opens the file, and checks the parts that no checksum covers, or all of it. Throws SQLite's error if that is
+ * damaged.
+ */
 const openSound = (path: string, checkAll: boolean): Sound => {
   const db = openDatabase(path)
   try {
@@ -116,14 +121,14 @@ const openSound = (path: string, checkAll: boolean): Sound => {
   }
 }
 
-/** A file that looks damaged is read again after so many milliseconds: SQLite reports a failed read as damage. */
+/** Milliseconds after which a file that looks damaged is read again, because SQLite reports a failed read as damage. */
 const looksAfter = [50, 250, 700]
 
 const pause = (millis: number): void => {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, millis)
 }
 
-/** Opens the file, again for a second while it looks damaged; `passed` is what was wrong meanwhile. */
+/** Opens the file, and retries for a second while it looks damaged. `passed` is the problem that went away. */
 const openWithRetries = (path: string, checkAll: boolean): { readonly sound: Sound; readonly passed?: string } => {
   let passed: string | undefined
   for (const wait of looksAfter) {
@@ -139,7 +144,7 @@ const openWithRetries = (path: string, checkAll: boolean): { readonly sound: Sou
   return { sound: openSound(path, true), ...(passed !== undefined && { passed }) }
 }
 
-/** Files that an earlier journal of this name has left, copies of it included. */
+/** Files left by an earlier journal of this name, including copies of it. */
 const tracesOf = (path: string): ReadonlyArray<string> => {
   const name = basename(path)
   const trace = /^(-lock|-mark|-hour|-ballast|-wal|-shm|-index.*|\..*(damaged|backup|bak|old|copy)(-wal|-shm)?)$/
@@ -152,14 +157,14 @@ const tracesOf = (path: string): ReadonlyArray<string> => {
 
 const number = (value: unknown): number => (typeof value === "number" ? value : 0)
 
-/** The end of the last row, or where a new file starts. */
+/** The end of the last row, or the sequence after which a new file starts. */
 const lastSequence = (db: DatabaseSync): number => {
   const row = db.prepare("SELECT first + count - 1 AS last FROM log ORDER BY first DESC LIMIT 1").get()
   const base = Number(meta(db, "base") ?? 0)
   return Math.max(number(row?.last), Number.isSafeInteger(base) ? base : 0)
 }
 
-/** SQLite keeps its files beside the file that a symbolic link leads to, and so does the relay. */
+/** Follows a symbolic link: SQLite keeps its files next to the link's target, and so does the relay. */
 const followed = (path: string): string => {
   try {
     return realpathSync(path)
@@ -173,7 +178,7 @@ const requireDirectory = (path: string): void => {
   if (problem !== undefined) throw unavailable(`The journal can't be opened: ${problem}.`)
 }
 
-/** Opens the journal at a path; throws a `JournalError`. */
+/** Opens the journal at a path. Throws a `JournalError`. */
 export const open = (link: string): Store => {
   const path = followed(link)
   const traces = tracesOf(path)
@@ -195,15 +200,15 @@ const openError = (path: string, error: unknown): JournalError => {
     : classified
 }
 
-/** A journal while it is opened. */
+/** A journal that is being opened. */
 interface Opening {
   readonly path: string
   readonly problems: Array<string>
-  /** The mark of the file that was there; with an empty identity once another file was begun. */
+  /** The former file's mark. Its identity is empty after a new file was started. */
   expected: HighWaterMark | undefined
 }
 
-/** Moves the file out of the way, so that a new one begins after the last known sequence. */
+/** Moves the file aside, so that a new one starts after the last known sequence. */
 const startNew = (opening: Opening, problem: string): void => {
   const { path, problems, expected } = opening
   const aside = setAside(path)
@@ -218,7 +223,7 @@ const startNew = (opening: Opening, problem: string): void => {
   if (expected !== undefined) opening.expected = { ...expected, identity: "" }
 }
 
-/** Opens the file, or a new one when it is missing or damaged. */
+/** Opens the file, or starts a new one if it is missing or damaged. */
 const openOrStartNew = (opening: Opening, traces: ReadonlyArray<string>): Sound => {
   const { path, problems, expected: before } = opening
   const there = statSync(path, { throwIfNoEntry: false })
@@ -246,7 +251,7 @@ const openOrStartNew = (opening: Opening, traces: ReadonlyArray<string>): Sound 
   }
 }
 
-/** The file's identity, which a new one is given. */
+/** Returns the file's identity. A new file gets one. */
 const identityOf = (db: DatabaseSync, opening: Opening): string => {
   const { path, problems, expected } = opening
   const known = meta(db, "identity")
@@ -264,13 +269,13 @@ const identityOf = (db: DatabaseSync, opening: Opening): string => {
   return known
 }
 
-/** The highest sequence that was ever on disk. What is missing below it is reported as lost. */
+/** Returns the highest sequence that was ever on disk. Sequences missing below it are reported as lost. */
 const headOf = (db: DatabaseSync, { path, problems, expected }: Opening): number => {
   const found = lastSequence(db)
   const cursors = new CursorRows(db).find().rows.map(({ cursor }) => cursor.sequence)
   const head = Math.max(found, expected?.head ?? 0, ...cursors)
   if (head === found) return head
-  // Sequences that may have been answered for are never given out again: a lane's cursor may stand above them.
+  // Sequences that may have been acknowledged are never assigned again: a lane's cursor may be above them.
   setMeta(db, "base", String(head))
   if (problems.length === 0 && expected?.identity !== "") {
     db.prepare("INSERT OR REPLACE INTO hole (first, last) VALUES (?, ?)").run(found + 1, head)
@@ -281,7 +286,7 @@ const headOf = (db: DatabaseSync, { path, problems, expected }: Opening): number
   return head
 }
 
-/** Notices that a file was deleted, replaced or cut off since it was opened. */
+/** Detects that a file was deleted, replaced or cut off since it was opened. */
 const watching = (path: string, mark: HighWaterMarkFile, index: WalIndex): (() => void) => {
   let size = 0
   const files = [
@@ -296,7 +301,7 @@ const watching = (path: string, mark: HighWaterMarkFile, index: WalIndex): (() =
         return `The ${gone} was deleted while the relay was running on it.`
       }
       if (found.ino !== known.inode) return `The file ${known.file} was replaced while the relay was running on it.`
-      // Read after the file's size: who empties the log says so in the index first.
+      // Read after the file's size, because a process that empties the log first marks it in the index.
       if (found.size < known.leastBytes()) {
         mark.damaged()
         return `The file ${known.file} was cut off while the relay was running on it.`
@@ -311,9 +316,9 @@ const watching = (path: string, mark: HighWaterMarkFile, index: WalIndex): (() =
   }
 }
 
-/** Notices that another program has written to the journal, as sqlite3's `.restore` does. */
+/** Detects that another program has written to the journal, as sqlite3's `.restore` does. */
 const watchingEnd = (db: DatabaseSync, path: string, identity: string): ((head: number) => void) => {
-  // SQLite changes it with what another connection commits, and with few other things.
+  // SQLite changes it with commits of other connections, and with few other events.
   const version = db.prepare("PRAGMA data_version")
   let known = version.get()?.data_version
   const isSame = (head: number) => meta(db, "identity") === identity && lastSequence(db) === head
@@ -334,7 +339,7 @@ const openLocked = (path: string, lock: JournalLock, traces: ReadonlyArray<strin
   const { problems } = opening
   const { db, reindexed } = openOrStartNew(opening, traces)
   try {
-    // The file may be a new one.
+    // The file may be new.
     lock.holdFile()
     const identity = identityOf(db, opening)
     const head = headOf(db, opening)
@@ -356,7 +361,7 @@ const openLocked = (path: string, lock: JournalLock, traces: ReadonlyArray<strin
       try {
         mark.reached(sequence)
       } catch {
-        // The disk may be full; a mark that is behind is not wrong.
+        // The disk may be full. A mark that is behind isn't wrong.
       }
     }
     const close = (): void => {

@@ -1,17 +1,16 @@
 /**
- * How long SQLite's write-ahead log must be, by the index of it that SQLite
- * keeps in `-shm` for all processes.
+ * Determines how long SQLite's write-ahead log must be, from the index of the log that SQLite keeps in `-shm`
+ * for all processes.
  *
- * The length alone doesn't tell damage from use: a backup tool, or `sqlite3`
- * with a checkpoint, empties the log once the journal's file has all of it. It
- * says so in the index before it does.
+ * The length alone doesn't distinguish damage from normal use: a backup tool, or `sqlite3` with a checkpoint,
+ * empties the log once the journal's file has all of it. It marks that in the index first.
  *
- * **Gotcha.** To close a descriptor of `-shm` would drop the process's locks on
- * it: `close` comes after SQLite has closed the database.
+ * **Gotcha.** Closing a descriptor of `-shm` drops the process's locks on it, so `close` must be called after
+ * SQLite has closed the database.
  */
 import { closeSync, openSync, readSync } from "node:fs"
 
-/** The index begins with two equal copies of its header: they differ while a process writes it (SQLite, walformat). */
+/** The index begins with two equal copies of its header. They differ while a process writes it (SQLite, walformat). */
 const headerBytes = 48
 const pageSizeAt = 14
 const framesAt = 16
@@ -29,14 +28,17 @@ export class WalIndex {
     this.#fd = openSync(`${path}-shm`, "r")
   }
 
-  /** The bytes that the log must have for all that is committed; 0 where nothing is in it, or the index is being written. */
+  /**
+   * Returns the bytes that the log must have for everything that is committed. It is 0 if the log is empty, or
+   * the index is being written.
+   */
   requiredBytes(): number {
     const read = readSync(this.#fd, this.#bytes, 0, this.#bytes.length, 0)
     const isWhole = this.#bytes.compare(this.#bytes, headerBytes, 2 * headerBytes, 0, headerBytes) === 0
     if (read < this.#bytes.length || !isWhole) return 0
     const frames = this.#words[framesAt / 4] ?? 0
     const size = this.#halves[pageSizeAt / 2] ?? 0
-    // SQLite writes 65,536 as 1.
+    // SQLite stores 65,536 as 1.
     const pageSize = size === 1 ? 65_536 : size
     return frames === 0 ? 0 : logHeaderBytes + frames * (pageSize + frameHeaderBytes)
   }

@@ -1,12 +1,12 @@
 /**
- * Finds out why a write to the journal fails: SQLite's error does not carry the
- * system's code, so a small file is written beside the journal.
+ * Finds out why a write to the journal fails. SQLite's error doesn't carry the system's code, so a small file
+ * is written next to the journal.
  */
 import { closeSync, fsyncSync, openSync, readFileSync, rmSync, statSync, writeSync } from "node:fs"
 import { dirname } from "node:path"
 
 const probeBytes = 64 * 1024
-/** Milliseconds that a cause is kept: a failing disk is not probed for each refusal. */
+/** Milliseconds for which a cause is cached, so that a failing disk isn't probed for each refusal. */
 const keptFor = 1_000
 
 const denied = (directory: string): string =>
@@ -26,7 +26,7 @@ const causes: Readonly<Record<string, (directory: string) => string>> = {
 const passes = (directory: string): string =>
   `a write to the disk of ${directory} failed, and passes when it is tried again. Look at the kernel's log for a failing disk`
 
-/** The file size limit of this process; infinite where it is not known. */
+/** The file size limit of this process, or infinity if it isn't known. */
 const fileSizeLimit = (): number => {
   try {
     const [, soft] = /^Max file size\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "latin1")) ?? []
@@ -36,7 +36,7 @@ const fileSizeLimit = (): number => {
   }
 }
 
-/** A file of the journal that the limit keeps from growing. */
+/** Returns a file of the journal that can't grow because of the limit. */
 const atLimit = (path: string): string | undefined => {
   const limit = fileSizeLimit()
   return [path, `${path}-wal`].find(
@@ -44,11 +44,11 @@ const atLimit = (path: string): string | undefined => {
   )
 }
 
-/** The system's code of a failed write; `undefined` when it succeeds. */
+/** Returns the system's code of a failed write, or `undefined` if it succeeds. */
 const tryWrite = (path: string): string | undefined => {
   const probe = `${path}-probe`
   try {
-    // The directory may be writable, and the file not.
+    // The directory may be writable while the file isn't.
     closeSync(openSync(`${path}-mark`, "r+"))
     remove(probe)
     const fd = openSync(probe, "wx", 0o600)
@@ -70,13 +70,16 @@ const remove = (file: string): void => {
   try {
     rmSync(file, { force: true })
   } catch {
-    // Nothing was left if nothing can be written.
+    // If nothing can be written, there is nothing to remove.
   }
 }
 
 let last = { path: "", at: Number.NEGATIVE_INFINITY, cause: "" }
 
-/** Why the journal at `path` can't be written, and what to do: the end of a sentence. `wasFull` when SQLite said so. */
+/**
+ * Why the journal at `path` can't be written, and what to do; the end of a sentence. `wasFull` means that
+ * SQLite reported a full disk.
+ */
 export const causeOf = (path: string, wasFull: boolean): string => {
   const now = performance.now()
   if (last.path === path && now - last.at < keptFor) return last.cause
