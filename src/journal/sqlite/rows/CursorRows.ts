@@ -1,11 +1,9 @@
 /**
- * The lanes' cursors on disk: one row per lane with a checksum, and a list of
- * all names.
+ * The lanes' cursors on disk: one row per lane with a checksum, and a list of all names.
  *
- * **Guarantee.** A damaged cursor is never used, and a lane whose row is missing
- * is noticed: either would skip events silently. Such a lane is reported as lost
- * and starts again at the oldest event that is kept: it sends some events twice
- * and skips none.
+ * **Guarantee.** A damaged cursor is never used, and a lane with a missing row is noticed: either would skip
+ * events silently. Such a lane is reported as lost, and starts again at the oldest stored event. It sends some
+ * events twice and skips none.
  */
 import type { DatabaseSync } from "node:sqlite"
 import { crc32 } from "node:zlib"
@@ -22,14 +20,14 @@ interface LaneRow {
   readonly pausedFor: number
 }
 
-/** The lanes as their rows say. */
+/** The lanes in the rows. */
 export interface FoundLanes {
   readonly rows: ReadonlyArray<LaneRow>
   /** Lanes whose rows are damaged or missing. */
   readonly lost: ReadonlyArray<string>
-  /** A row is damaged or missing: see `repair`. */
+  /** True if a row is damaged or missing: see `repair`. */
   readonly damaged: boolean
-  /** There is a list of names, and it is not damaged. */
+  /** True if there is a list of names that isn't damaged. */
   readonly isListed: boolean
 }
 
@@ -46,7 +44,7 @@ const pausedOf = (stored: number): Paused => (stored > 1 ? stored : stored === 1
 
 const rangesOf = (settled: string) => tolerant(() => JSON.parse(settled) as Cursor["settled"])
 
-/** The names of a list; `undefined` when there is none, or it is damaged. */
+/** Returns the names of a list, or `undefined` if there is none or it is damaged. */
 const namesOf = (list: string | undefined): ReadonlyArray<string> | undefined => {
   const [, crc, text] = /^(\d+) (.*)$/s.exec(list ?? "") ?? []
   return text !== undefined && Number(crc) === crc32(text) ? (JSON.parse(text) as ReadonlyArray<string>) : undefined
@@ -91,7 +89,10 @@ export class CursorRows {
     return { rows, lost, damaged: damaged || lost.length > 0, isListed: names !== undefined }
   }
 
-  /** Keeps the rows that were found, and starts the lost lanes after `sequence`. Within a transaction of the caller's. */
+  /**
+   * Keeps the rows that were found, and starts the lost lanes after `sequence`. It runs within the caller's
+   * transaction.
+   */
   repair({ rows, lost }: FoundLanes, sequence: number): void {
     this.#sql.deleteAll.run()
     for (const row of rows) this.#put(row)
@@ -123,7 +124,7 @@ export class CursorRows {
     this.#sql.insert.run(name, sequence, ranges, Number(paused), pausedFor, checksum(name, sequence, ranges))
   }
 
-  /** Writes the list of names: with each change, and at the start where there is none. */
+  /** Writes the list of names. It is called after each change, and at the start if there is no list. */
   list(): void {
     setMeta(this.#db, "lanes", listed(this.#sql.names.all().map(({ name }) => String(name))))
   }

@@ -1,4 +1,4 @@
-/** Dead letters on disk. Every change is made inside a transaction of the caller's. */
+/** Dead letters on disk. Every change is made inside the caller's transaction. */
 import type { DatabaseSync, SQLOutputValue } from "node:sqlite"
 import type { Entry } from "../../../event/Entry.ts"
 import * as Pattern from "../../../routing/Pattern.ts"
@@ -10,7 +10,7 @@ import { type DuplicateKey, decodeKey, encodeKey } from "../../stream/DuplicateK
 import { decode, encode } from "../../stream/Record.ts"
 import { bytes, int, list, type Row, text } from "./Rows.ts"
 
-/** How many dead letters of a webhook there are more, and bytes of them. */
+/** The change of a webhook's number of dead letters, and of their bytes. */
 export interface DeadLetterChange {
   readonly webhook: string
   readonly letters: number
@@ -23,7 +23,7 @@ export interface DeletedLetter extends DeadLetterChange {
   readonly attempts: ReadonlyArray<Attempt>
 }
 
-/** A record is not what was written; its duplicate key, where there is one. */
+/** Called for a record that differs from what was written, with its duplicate key if it has one. */
 export type OnUnreadable = (lane: string, sequence: number, key?: DuplicateKey) => void
 
 const deletedOf = (row: Row): DeletedLetter => ({
@@ -34,7 +34,7 @@ const deletedOf = (row: Row): DeletedLetter => ({
   attempts: list(row.attempts),
 })
 
-/** A function for SQL: a query has one pattern, and calls it for row after row. */
+/** A function for SQL. It caches its pattern, because a query calls it for each row with the same one. */
 const typeMatches = () => {
   let pattern = Pattern.make("**")
   return (source: SQLOutputValue, type: SQLOutputValue): number => {
@@ -43,7 +43,7 @@ const typeMatches = () => {
   }
 }
 
-/** Dead letters before a place, newest first. Each condition has an index, so a page of them reads no other rows. */
+/** Dead letters before a position, newest first. Each condition has an index, so a page reads no other rows. */
 const query = (isBefore: string): string =>
   `SELECT lane, sequence, at, attempts, record FROM dead
    WHERE ${isBefore} AND (?3 IS NULL OR type_matches(?3, type)) ORDER BY sequence DESC, lane DESC LIMIT ?4`
@@ -84,7 +84,7 @@ export class DeadLetters {
     }))
   }
 
-  /** Puts a dead letter in the place of the one that was there, if any. */
+  /** Stores a dead letter, and replaces an earlier one of the same event. */
   put({ lane, at, attempts, entry }: LetterToPut): DeadLetterChange {
     const record = encode(entry)
     const before = this.delete(lane, entry.sequence)
@@ -95,24 +95,24 @@ export class DeadLetters {
     return { webhook: event.webhook, letters: 1 - (before?.letters ?? 0), bytes: size - (before?.bytes ?? 0) }
   }
 
-  /** Returns the letter that was deleted; `undefined` when there was none. */
+  /** Returns the deleted letter, or `undefined` if there was none. */
   delete(lane: string, sequence: number): DeletedLetter | undefined {
     const row = this.#sql.delete.all(lane, sequence)[0]
     return row && deletedOf(row)
   }
 
-  /** A lane's dead letter with the lowest sequence; `undefined` when there is none. */
+  /** Returns a lane's dead letter with the lowest sequence, or `undefined` if there is none. */
   next(lane: string): (DeletedLetter & { readonly sequence: number }) | undefined {
     const row = this.#sql.next.get(lane)
     return row && { sequence: int(row.sequence), ...deletedOf(row) }
   }
 
-  /** False when `to` has the same event already. */
+  /** Returns false if `to` has the same event already. */
   move(from: string, to: string, sequence: number): boolean {
     return int(this.#sql.move.run(to, from, sequence).changes) > 0
   }
 
-  /** Newest first, until their bodies have `maxBytes`. */
+  /** Returns dead letters, newest first, until their bodies reach `maxBytes`. */
   query({ lane, limit, ...query }: DeadLetterQuery, maxBytes: number): ReadonlyArray<StoredDeadLetter> {
     const type = query.type ?? null
     const place = DeadLetterId.parse(query.before) ?? { sequence: Number.MAX_SAFE_INTEGER, lane: "" }
@@ -132,13 +132,13 @@ export class DeadLetters {
     return letters
   }
 
-  /** A dead letter; `undefined` when there is none, or when it can't be read. */
+  /** Returns a dead letter, or `undefined` if it doesn't exist or can't be read. */
   get({ lane, sequence }: DeadLetterId.DeadLetterKey): StoredDeadLetter | undefined {
     const row = this.#sql.get.get(lane, sequence)
     return row && this.#read(row)
   }
 
-  /** The entry of a dead letter of any lane. */
+  /** Returns the entry of any lane's dead letter. */
   find(sequence: number): Entry | undefined {
     for (const row of this.#sql.find.all(sequence)) {
       const entry = decode(bytes(row.record), sequence)

@@ -1,8 +1,8 @@
 /**
- * Erases events in every table that has bytes of them: see `stream/Erasure.ts`.
+ * Erases events in every table that holds their bytes: see `stream/Erasure.ts`.
  *
- * Every change is made inside a transaction of the caller's, with
- * `secure_delete` on, so that SQLite overwrites what the rows held.
+ * Every change is made inside the caller's transaction, with `secure_delete` on, so that SQLite overwrites the
+ * rows' former contents.
  */
 import type { DatabaseSync, SQLOutputValue } from "node:sqlite"
 import type { EpochMillis } from "../../../event/Quantities.ts"
@@ -13,17 +13,17 @@ import type { DeadLetterChange } from "./DeadLetters.ts"
 import { meta, setMeta } from "./Meta.ts"
 import { bytes, int, list, text, tolerant } from "./Rows.ts"
 
-/** A dead letter that has become smaller. */
+/** A dead letter that became smaller. */
 export interface ErasedLetter extends DeadLetterChange {
   readonly lane: string
 }
 
 const countKey = "erasures"
 
-/** How many transactions have erased events. */
+/** Returns the number of transactions that have erased events. */
 export const erasuresOf = (db: DatabaseSync): string => meta(db, countKey) ?? "0"
 
-/** The tables that have an event's record or what was answered to it. */
+/** The tables that hold an event's record or the answers to it. */
 export class ErasedRows {
   readonly #db: DatabaseSync
   readonly #sql
@@ -44,12 +44,12 @@ export class ErasedRows {
     }
   }
 
-  /** Counts a transaction that erases: a copy that was begun before it begins again. */
+  /** Counts a transaction that erases. A copy that began before it must begin again. */
   count(): void {
     setMeta(this.#db, countKey, String(Number(erasuresOf(this.#db)) + 1))
   }
 
-  /** Erases one event; the dead letters that it is, and whether anything of it was found that can be read. */
+  /** Erases one event. Returns its dead letters, and whether any readable part of it was found. */
   erase(
     sequence: number,
     at: EpochMillis,
@@ -87,7 +87,7 @@ export class ErasedRows {
     })
   }
 
-  /** How it ended, and how an event did whose copy it is: both may tell what was answered. */
+  /** Erases answers in the ends of the event, and of an event whose copy it is. */
   #answers(sequence: number): void {
     for (const { id, note } of this.#sql.ended.all(sequence)) {
       const told = tolerant((): EndedNote => JSON.parse(text(note)))

@@ -1,8 +1,7 @@
 /**
  * The log on disk: one row per group commit, pruned by whole rows.
  *
- * **Guarantee.** A damaged event is never returned; it is reported through
- * `onLost`, once.
+ * **Guarantee.** A damaged event is never returned. It is reported once, through `onLost`.
  */
 import type { DatabaseSync } from "node:sqlite"
 import type { Entry } from "../../../event/Entry.ts"
@@ -27,8 +26,9 @@ interface LogRow extends Decoded {
 }
 
 /**
- * Decoded rows that are cached: one serves several short reads of a lane that lags. They are in no map: JavaScriptCore's
- * keep what they held at a rehash until a full collection, and a long backlog would pile up there.
+ * Number of decoded rows that are cached: one serves several short reads of a lane that lags. They aren't in a
+ * map, because JavaScriptCore's maps keep the contents of a rehash until a full collection, and a long backlog
+ * would pile up there.
  */
 const cachedRows = 8
 
@@ -70,7 +70,7 @@ export class LogRows {
     )
   }
 
-  /** Entries above `after`, at most `limit`, and no more once they have `maxBytes`. */
+  /** Returns at most `limit` entries above `after`, and stops once they have `maxBytes`. */
   read(after: number, limit: number, maxBytes: number): ReadonlyArray<Entry> {
     const found: Array<Entry> = []
     let next = after + 1
@@ -92,7 +92,10 @@ export class LogRows {
     return this.read(sequence - 1, 1, 1).find((entry) => entry.sequence === sequence)
   }
 
-  /** Finds single entries. It keeps the row that it read last and decodes only what it is asked for. */
+  /**
+   * Returns a function that finds single entries. It keeps the last row that it read, and decodes only the
+   * requested entries.
+   */
   finder(): (sequence: number) => Entry | undefined {
     let row: { readonly first: number; readonly last: number; readonly bytes: Uint8Array } | undefined
     return (sequence) => {
@@ -107,7 +110,7 @@ export class LogRows {
     }
   }
 
-  /** The row that holds `sequence`, or the first one above it; `undefined` at the end. */
+  /** Returns the row that holds `sequence`, or the first row above it, or `undefined` at the end. */
   rowFrom(sequence: number): LogRow | undefined {
     const cached = this.#cache.find((row) => row.first <= sequence && sequence <= row.last)
     if (cached !== undefined) return cached
@@ -122,7 +125,7 @@ export class LogRows {
     return row
   }
 
-  /** Rows that begin above `first`, without their events' bytes, at most `limit`. */
+  /** Returns at most `limit` rows that begin above `first`, without their events' bytes. */
   keysOf(first: number, limit: number): ReadonlyArray<RowKeys> {
     return this.#sql.keysAfter.all(first, limit).map((row) => ({
       first: int(row.first),
@@ -134,19 +137,19 @@ export class LogRows {
     }))
   }
 
-  /** The first sequence of the row that holds `sequence`; 0 when there is none. */
+  /** Returns the first sequence of the row that holds `sequence`, or 0 if there is none. */
   rowStart(sequence: number): number {
     return int(this.#sql.rowAt.get(sequence)?.first ?? 0)
   }
 
-  /** The oldest row, and when its newest event was received. */
+  /** Returns the oldest row, and when its newest event was received. */
   oldestRow(): { readonly first: number; readonly last: number; readonly receivedTo: number } | undefined {
     const row = this.#sql.oldest.get()
     if (row === undefined) return undefined
     return { first: int(row.first), last: int(row.first) + int(row.count) - 1, receivedTo: int(row.received_to) }
   }
 
-  /** Some events of a row, as they are stored; damaged ones are reported. */
+  /** Returns some events of a row as they are stored. Damaged ones are reported. */
   stored(first: number, sequences: ReadonlyArray<number>): ReadonlyArray<Stored> {
     const row = sequences.length === 0 ? undefined : this.#sql.rowAt.get(first)
     if (row === undefined) return []
@@ -157,7 +160,7 @@ export class LogRows {
     })
   }
 
-  /** The bytes of an event on disk are not what was written. */
+  /** Reports that an event's bytes on disk differ from what was written. */
   damaged(from: number, to = from): void {
     this.#lost(from, to, "their bytes on disk are not what was written")
   }
@@ -167,12 +170,12 @@ export class LogRows {
     this.#cache = this.#cache.filter((row) => row.first !== first)
   }
 
-  /** A row is not what it was. */
+  /** Drops a changed row from the cache. */
   forget(sequence: number): void {
     this.#cache = this.#cache.filter(({ first, last }) => sequence < first || last < sequence)
   }
 
-  /** Rows are missing; a loss that is known is not reported again. */
+  /** Reports missing rows. A known loss isn't reported again. */
   missing(from: number, to: number): void {
     if (this.#sql.lossAt.get(from, to) !== undefined) return
     this.#sql.insertLoss.run(from, to)

@@ -1,9 +1,8 @@
 /**
- * The journal's schema, as the list of steps that lead to it.
+ * The journal's schema, as the list of steps that create it.
  *
- * The version is `PRAGMA user_version`, and `writer` in `meta` is the relay that
- * brought the file there. A released step is never edited: a change is a new
- * step. An older relay refuses a newer file.
+ * The version is `PRAGMA user_version`, and `writer` in `meta` is the relay that brought the file to that
+ * version. A released step is never edited: a change is a new step. An older relay refuses a newer file.
  */
 import type { DatabaseSync } from "node:sqlite"
 import { relayVersion } from "../../../runtime/Version.ts"
@@ -79,13 +78,13 @@ const steps: ReadonlyArray<ReadonlyArray<string>> = [
 /** The schema version that this relay writes. */
 export const current = steps.length
 
-/** Whether the bytes of a file have a part of the schema that every journal begins with. */
+/** Reports whether a file's bytes contain a part of the schema with which every journal begins. */
 export const isInSchema = (bytes: string): boolean => steps[0]?.some((statement) => bytes.includes(statement)) === true
 
-/** The schema version of an open file; 0 when it is new. */
+/** Returns the schema version of an open file, or 0 if it is new. */
 export const version = (db: DatabaseSync): number => Number(db.prepare("PRAGMA user_version").get()?.user_version ?? 0)
 
-/** The relay that wrote the schema; `undefined` where nothing says so. */
+/** Returns the relay that wrote the schema, or `undefined` if that isn't recorded. */
 const writer = (db: DatabaseSync): string | undefined => {
   try {
     return meta(db, "writer")
@@ -95,10 +94,10 @@ const writer = (db: DatabaseSync): string | undefined => {
   }
 }
 
-/** Why this relay can't use the file: a newer one wrote it. */
+/** Why this relay can't use the file: a newer relay wrote it. */
 export const refusal = (db: DatabaseSync, path: string): string => newerJournal(`the journal ${path}`, writer(db))
 
-/** Brings an open file to the current version, in one transaction; throws a JournalError when it is newer. */
+/** Migrates an open file to the current version, in one transaction. Throws a JournalError if the file is newer. */
 export const migrate = (db: DatabaseSync, path: string): void => {
   const found = version(db)
   if (found > current) throw broken(`${refusal(db, path)}.`)

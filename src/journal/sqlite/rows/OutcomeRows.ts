@@ -1,23 +1,23 @@
 /**
- * How events ended at their lanes, on disk: see `OutcomeRecord.ts`.
+ * Records on disk how events ended at their lanes: see `OutcomeRecord.ts`.
  *
- * Every change is made inside a transaction of the caller's. Rows are deleted with
- * the log; those of events that are kept beyond it (pending, retries, dead
- * letters) stay as long as these, at most until the next start.
+ * Every change is made inside the caller's transaction. Rows are deleted with the log. Rows of events that are
+ * kept beyond the log (pending events, retries, dead letters) are kept as long as those events, at most until
+ * the next start.
  */
 import type { DatabaseSync } from "node:sqlite"
 import type { DeliveredRange } from "../../Settlement.ts"
 import { bucketOf, type Ended, encodeRanges, span } from "../../stream/OutcomeRecord.ts"
 import { int, type Row, text, tolerant } from "./Rows.ts"
 
-/** Tables that hold events outside of the log. */
+/** Tables that hold events outside the log. */
 const keptIn = ["dead", "owed", "retry_record"]
 
-/** Whether an event between two sequences is kept outside of the log. */
+/** SQL that reports whether an event between two sequences is kept outside the log. */
 const isAnyKept = (from: string, to: string): string =>
   keptIn.map((table) => `EXISTS (SELECT 1 FROM ${table} WHERE sequence BETWEEN ${from} AND ${to})`).join(" OR ")
 
-/** A row of `ended`. */
+/** Decodes a row of `ended`. */
 export const endedOf = ({ sequence, lane, at, outcome, last, copy, note }: Row): Ended => ({
   sequence: int(sequence),
   lane: text(lane),
@@ -61,7 +61,7 @@ export class OutcomeRows {
     this.#sql.ended.run(sequence, lane, Math.round(at), outcome, last ?? null, copy ?? null, JSON.stringify(note))
   }
 
-  /** The log was pruned from one sequence up to another, which is excluded. */
+  /** Deletes outcomes after the log was pruned from one sequence up to another, which is excluded. */
   pruned(from: number, to: number): void {
     this.#sql.prune.run(bucketOf(from), bucketOf(to))
     this.#sql.pruneEnded.run(from, to)

@@ -1,10 +1,9 @@
 /**
- * Pending events that the log was pruned of: one row per event (table `owed`),
- * until the last of its lanes has settled it.
+ * Pending events that the log was pruned of. Each has a row in the table `owed` until the last of its lanes has
+ * settled it.
  *
- * A lane that lags so keeps only its own events on disk, not everything that
- * came after them. All of them are older than the log's oldest row: a lane reads
- * them first, then the log, with the same cursor.
+ * So a lane that lags keeps only its own events on disk, not all events after them. They are all older than the
+ * log's oldest row: a lane reads them first, then the log, with the same cursor.
  */
 import type { DatabaseSync } from "node:sqlite"
 import type { Entry } from "../../../event/Entry.ts"
@@ -14,20 +13,20 @@ import { type DuplicateKey, decodeKey, encodeKey } from "../../stream/DuplicateK
 import { decodeStored, encode, type Stored } from "../../stream/Record.ts"
 import { bytes, int, list } from "./Rows.ts"
 
-/** A record is not what was written; its sinks and its duplicate key, where they can be read. */
+/** Called for a record that differs from what was written, with its sinks and its duplicate key if they can be read. */
 type OnLost = (sequence: number, sinks: ReadonlyArray<string> | undefined, key: DuplicateKey | undefined) => void
 
-/** Rows that are read at a time. */
+/** Rows read at a time. */
 const slice = 256
 
 /** The table `owed`. */
 export class PendingEvents {
-  /** The highest sequence that it holds, or held since the start; 0 when it never held any. */
+  /** The highest sequence in the table now or since the start; 0 if there was none. */
   last: number
 
   readonly #sql
   readonly #onLost: OnLost
-  /** Rows that nobody waits for any more can only be above `from`, up to `to`. */
+  /** Rows for which no lane waits any more can only be above `from`, up to `to`. */
   #settled = { from: 0, to: Number.POSITIVE_INFINITY }
 
   constructor(db: DatabaseSync, onLost: OnLost) {
@@ -45,18 +44,18 @@ export class PendingEvents {
     this.last = int(this.#sql.last.get()?.last ?? 0)
   }
 
-  /** The lowest sequence that it holds; `undefined` when it is empty. */
+  /** The lowest sequence in the table, or `undefined` if it is empty. */
   get first(): number | undefined {
     const first = this.#sql.first.get()?.first
     return first === null || first === undefined ? undefined : int(first)
   }
 
-  /** Within a transaction of the caller's. */
+  /** Adds an event within the caller's transaction. */
   add({ entry, origin }: Stored): void {
     this.#sql.add.run(entry.sequence, JSON.stringify(entry.sinks), encodeKey(entry), encode(entry, origin))
   }
 
-  /** Entries above `after`, at most `limit`, and no more once they have `maxBytes`. */
+  /** Returns at most `limit` entries above `after`, and stops once they have `maxBytes`. */
   read(after: number, limit: number, maxBytes: number): Array<Entry> {
     const found: Array<Entry> = []
     let size = 0
@@ -86,12 +85,12 @@ export class PendingEvents {
     return stored
   }
 
-  /** The sinks of what it holds above `after`, a slice of it. */
+  /** Returns the sinks of a slice of the events above `after`. */
   sinks(after: number): ReadonlyArray<readonly [sequence: number, sinks: ReadonlyArray<string>]> {
     return this.#sql.sinks.all(after).map((row) => [int(row.sequence), list<string>(row.sinks)] as const)
   }
 
-  /** A lane's cursor moved: nobody may wait for what is between. */
+  /** Records that a lane's cursor moved, so that no lane may wait for the events between any more. */
   moved(from: Cursor, to: Cursor): void {
     if (from.sequence >= this.last) return
     const highest = Math.max(to.sequence, to.settled.at(-1)?.[1] ?? 0)
@@ -99,7 +98,7 @@ export class PendingEvents {
     this.#settled.to = Math.max(this.#settled.to, Math.min(highest, this.last))
   }
 
-  /** A lane was dropped: nobody may wait for any of it. */
+  /** Records that a lane was dropped, so that no lane may wait for any of the events any more. */
   dropped(): void {
     this.#settled = { from: 0, to: this.last }
   }
@@ -109,8 +108,8 @@ export class PendingEvents {
   }
 
   /**
-   * Removes events that no lane waits for, for so many milliseconds; within a
-   * transaction of the caller's, who calls `swept` after its commit.
+   * Removes events for which no lane waits, for `millis` milliseconds. It runs within the caller's transaction.
+   * The caller must call `swept` after the commit.
    */
   sweep(lanes: ReadonlyMap<string, Backlog>, millis: number): number {
     const started = performance.now()
@@ -123,7 +122,7 @@ export class PendingEvents {
     return rows.length < slice ? this.#settled.to : (rows.at(-1)?.[0] ?? this.#settled.to)
   }
 
-  /** Everything up to `sequence` was checked. */
+  /** Records that everything up to `sequence` was checked. */
   swept(sequence: number): void {
     this.#settled.from = sequence
     if (!this.mayRemove) this.#settled = { from: Number.POSITIVE_INFINITY, to: 0 }

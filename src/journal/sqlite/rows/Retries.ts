@@ -1,8 +1,8 @@
 /**
- * Events that wait for a retry, on disk. When an event is due changes often, its
- * record never does: each has a table of its own.
+ * Events that wait for a retry, on disk. An event's due time changes often, and its record never does, so each
+ * has a table of its own.
  *
- * Every change is made inside a transaction of the caller's.
+ * Every change is made inside the caller's transaction.
  */
 import type { DatabaseSync } from "node:sqlite"
 import { type Retry, type Returned, returnedDelay } from "../../LaneInfo.ts"
@@ -12,7 +12,7 @@ import { type DuplicateKey, decodeKey, encodeKey } from "../../stream/DuplicateK
 import { decode, encode } from "../../stream/Record.ts"
 import { bytes, int, list, type Row, text } from "./Rows.ts"
 
-/** When a row's event is tried again. */
+/** Decodes when a row's event is tried again. */
 export const waitOf = (row: Row): Wait => ({
   sequence: int(row.sequence),
   key: text(row.key),
@@ -71,7 +71,7 @@ export class Retries {
     }))
   }
 
-  /** The oldest replayed dead letters that the lane has yet to take up. */
+  /** Returns the oldest replayed dead letters that the lane has not taken up yet. */
   returned(lane: string): ReadonlyArray<Returned> {
     return this.#sql.returned
       .all(lane)
@@ -86,23 +86,23 @@ export class Retries {
     return this.#sql.isReturned.get(lane, sequence) !== undefined
   }
 
-  /** The retries of a lane, by sequence, without those that it has yet to take up. */
+  /** Returns the retries of a lane by sequence, without those that it has not taken up yet. */
   ofLane(lane: string): ReadonlyArray<Retry> {
     return this.#sql.ofLane.all(lane).map((row) => ({ ...waitOf(row), lastFailure: text(row.last_failure) }))
   }
 
-  /** The bytes of an event; `undefined` when it waits for no retry. */
+  /** Returns the bytes of an event, or `undefined` if it waits for no retry. */
   record(lane: string, sequence: number): Uint8Array | undefined {
     const row = this.#sql.record.get(lane, sequence)
     return row === undefined ? undefined : bytes(row.record)
   }
 
-  /** The key of an event that can't be read, so that it is no duplicate when it is sent again. */
+  /** Returns the key of an unreadable event, so that it doesn't count as a duplicate when it is sent again. */
   duplicateKey(lane: string, sequence: number): DuplicateKey | undefined {
     return decodeKey(this.#sql.duplicateKey.get(lane, sequence)?.duplicate_key)
   }
 
-  /** A retry with the attempts that are stored; `undefined` when the event waits for none. */
+  /** Returns a retry with its stored attempts, or `undefined` if the event waits for none. */
   kept(lane: string, sequence: number): KeptRetry | undefined {
     const row = this.#sql.kept.get(lane, sequence)
     if (row === undefined) return undefined
@@ -121,13 +121,16 @@ export class Retries {
     this.#sql.delete.run(lane, sequence)
   }
 
-  /** The lowest sequence of a lane's retries; `undefined` when there is none. */
+  /** Returns the lowest sequence of a lane's retries, or `undefined` if there is none. */
   next(lane: string): number | undefined {
     const row = this.#sql.next.get(lane)
     return row === undefined ? undefined : int(row.sequence)
   }
 
-  /** Moves a retry, its first attempt later by `paused` milliseconds; false when `to` has the same event already. */
+  /**
+   * Moves a retry to another lane, with its first attempt later by `paused` milliseconds. Returns false if `to`
+   * has the same event already.
+   */
   move(from: string, to: string, sequence: number, paused: number): boolean {
     if (int(this.#sql.moveRecord.run(to, from, sequence).changes) === 0) return false
     this.#sql.move.run(to, paused, from, sequence)

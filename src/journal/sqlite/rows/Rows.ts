@@ -1,19 +1,22 @@
-/** Columns of SQLite's rows, as the types that the tables have. */
+/** Converts columns of SQLite's rows to the types of the tables. */
 import type { SQLOutputValue } from "node:sqlite"
 
-/** A row as `node:sqlite` gives it. */
+/** A row as `node:sqlite` returns it. */
 export type Row = Record<string, SQLOutputValue>
 
 export const int = (value: unknown): number => Number(value)
 export const text = (value: unknown): string => String(value)
 export const bytes = (value: unknown): Uint8Array => (value instanceof Uint8Array ? value : new Uint8Array())
 
-/** Frees a large value that nothing needs any more: at once, and not when garbage is collected. It is empty then. */
+/**
+ * Frees a large value immediately, not at the next garbage collection. Afterwards it is empty, so nothing may
+ * need it any more.
+ */
 export const release = ({ buffer }: Uint8Array): void => {
   if (buffer instanceof ArrayBuffer) buffer.transfer(0)
 }
 
-/** The result of `work`; `undefined` where it throws, because the disk has damaged what it reads. */
+/** Returns the result of `work`, or `undefined` if it throws because the disk has damaged the data. */
 export const tolerant = <A>(work: () => A): A | undefined => {
   try {
     return work()
@@ -22,7 +25,7 @@ export const tolerant = <A>(work: () => A): A | undefined => {
   }
 }
 
-/** A list that is kept as JSON; empty where the disk has damaged it. */
+/** Decodes a list stored as JSON. It is empty if the disk has damaged it. */
 export const list = <A>(value: unknown): ReadonlyArray<A> => {
   const parsed = tolerant((): unknown => JSON.parse(String(value)))
   return Array.isArray(parsed) ? parsed : []
