@@ -1,4 +1,4 @@
-/** Losses that a person has to know of: the journal is `red` until they are acknowledged, across restarts. */
+/** Losses that an operator must know of: the journal is `red` until they are acknowledged, across restarts. */
 import type { DatabaseSync } from "node:sqlite"
 import { lossRecord, type Operation } from "../../AuditLog.ts"
 import { maxLines, withLosses } from "../../archive/AlarmLines.ts"
@@ -12,9 +12,9 @@ export class Alarm {
   raised: JournalStatus["alarm"]
   readonly #db: DatabaseSync
   readonly #audit: AuditRows
-  /** Lines that are not shown, because there are too many. */
+  /** Lines beyond the number that is displayed. */
   readonly #beyond = new Set<string>()
-  /** Records that the audit log lacks. */
+  /** Records that aren't in the audit log yet. */
   #unrecorded: Array<Operation> = []
 
   constructor(db: DatabaseSync) {
@@ -24,7 +24,7 @@ export class Alarm {
     this.raised = { lines, since: lines.length === 0 ? 0 : Number(meta(db, "red_since") ?? Date.now()) }
   }
 
-  /** Whether the line is new: `store` makes it durable. */
+  /** Adds a line. Returns true if it is new; then `store` makes it durable. */
   add(line: string): boolean {
     const at = Date.now()
     const { lines, since, added } = withLosses(this.raised, [[line, at]])
@@ -35,7 +35,7 @@ export class Alarm {
     return true
   }
 
-  /** Within a transaction of the caller's: the audit log keeps every new line. */
+  /** Stores the lines within the caller's transaction. The audit log gets every new line. */
   store(): void {
     setMeta(this.#db, "red", this.raised.lines.join("\n"))
     setMeta(this.#db, "red_since", String(this.raised.since))
@@ -43,7 +43,7 @@ export class Alarm {
     this.#unrecorded = []
   }
 
-  /** Within a transaction of the caller's; what it returns comes after the commit. */
+  /** Clears the alarm within the caller's transaction. Call the returned function after the commit. */
   clear(): () => void {
     setMeta(this.#db, "red", "")
     return () => {

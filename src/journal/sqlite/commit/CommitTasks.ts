@@ -1,15 +1,15 @@
-/** Work that is part of the next commit, beside the events: settlements, and what the journal notes for itself. */
+/** Work in the next commit other than events: settlements, and the journal's own notes. */
 import type { Exit } from "effect"
 import type { JournalError } from "../../JournalError.ts"
 import type { Committed } from "./LaneStore.ts"
 
-/** `apply` runs in the transaction, the function that it returns after the commit, and `done` last. */
+/** `apply` runs in the transaction. The function that it returns runs after the commit, and `done` runs last. */
 export interface Task {
   readonly apply: () => Committed
   readonly done: (exit: Exit.Exit<void, JournalError>) => void
 }
 
-/** The tasks that wait, in order. */
+/** The waiting tasks, in order. */
 export class CommitTasks {
   #waiting: Array<Task> = []
 
@@ -17,14 +17,14 @@ export class CommitTasks {
     this.#waiting.push(task)
   }
 
-  /** All that wait, for a commit. */
+  /** Returns all waiting tasks, for a commit. */
   take(): ReadonlyArray<Task> {
     const taken = this.#waiting
     this.#waiting = []
     return taken
   }
 
-  /** They could not be committed now: they come before what was added since. */
+  /** Puts tasks back that couldn't be committed now, before tasks that were added since. */
   putBack(tasks: ReadonlyArray<Task>): void {
     this.#waiting = [...tasks, ...this.#waiting]
   }

@@ -1,28 +1,26 @@
 /**
- * Which deliveries were seen before: (webhook name, event id), or the body
- * itself where there is no id, within a window by age and count.
+ * Recognizes deliveries that were received before, by webhook name and event id, or by the body if there is no
+ * id. It remembers them within a window of age and count.
  *
- * **Guarantee.** Within the window a delivery with the same key and the same
- * bytes is found. The same key with different bytes is not a duplicate: only its
- * sender knows what it means, so it is kept and marked as altered. Beyond the
- * window nothing is found. Hostile senders (many bodies under one id, ids with
- * equal hashes) cost no more than others.
+ * **Guarantee.** Within the window, a delivery with the same key and the same bytes is found. The same key with
+ * different bytes isn't a duplicate: only its sender knows what it means, so it is kept and marked as altered.
+ * Beyond the window nothing is found. Hostile senders (many bodies under one id, ids with equal hashes) cost no
+ * more than others.
  *
- * **Gotcha.** Keys are 64-bit hashes and stand beside a checksum of the body:
- * a false hit needs both to collide.
+ * **Gotcha.** Keys are 64-bit hashes, stored next to a checksum of the body. A false match needs both to
+ * collide.
  *
- * A ring in order of arrival (16 bytes an entry) and an open-addressed index
- * into it; both are plain typed arrays, so that no collection looks at their
- * entries. They start small and double up to the window: the collector counts
- * their size, and the larger it is the more garbage it waits for. The newest entry of a key
- * is the key's anchor and is in the index by its key, all others by key and
- * body: so each is found at once, and no more is kept than one place an entry.
+ * Entries are in a ring in order of arrival (16 bytes an entry), with an open-addressed index. Both are plain
+ * typed arrays, so that garbage collection doesn't scan their entries. They start small and double up to the
+ * window, because a larger heap makes the collector wait for more garbage. The newest entry of a key is its
+ * anchor, which the index finds by the key alone. It finds all others by key and body. So each entry is found
+ * immediately, and needs only one slot.
  */
 import { randomInt } from "node:crypto"
 import type { Event } from "../../../event/Event.ts"
 import { type DuplicateKey, hashInto } from "../../stream/DuplicateKey.ts"
 
-/** `pending` is in the open batch, `seen` is committed. */
+/** `pending` is in the open batch; `seen` is committed. */
 export type Found = "new" | "pending" | "seen"
 
 /** Fields of a ring entry. */
@@ -32,51 +30,54 @@ const body = 2
 const at = 3
 const width = 4
 
-/** In place of a time: the event is lost, so a repetition is no duplicate. */
+/** Stored in place of the time if the event is lost. Then a repetition isn't a duplicate. */
 const lost = 0xffff_ffff
 
-/** Entries that there is room for at first. */
+/** Initial capacity. */
 const initialCapacity = 64
 
-/** Spreads every bit of a number over all of them (the end of MurmurHash3). */
+/** Mixes every bit of a number into all of them (the end of MurmurHash3). */
 const mixed = (value: number): number => {
   let bits = Math.imul(value ^ (value >>> 16), 0x85ebca6b)
   bits = Math.imul(bits ^ (bits >>> 13), 0xc2b2ae35)
   return bits ^ (bits >>> 16)
 }
 
-/** The window of deliveries in memory. */
+/** The window of remembered deliveries, in memory. */
 export class Duplicates {
-  /** Whether what `find` last called new has the key of another that is known, with other bytes. */
+  /** True if the last delivery that `find` called new has the key of a known one, but other bytes. */
   isAltered = false
-  /** The key that `find` last looked for; `add` keeps it. */
+  /** The last key that `find` searched for. `add` stores it. */
   keyHi = 0
   keyLo = 0
 
   /** The entry with number n is at n modulo the capacity. */
   #ring: Uint32Array
-  /** Ring position plus one; negative where it is indexed by key and body; zero is empty. */
+  /** The ring position plus one. It is negative if the entry is indexed by key and body; zero is an empty slot. */
   #index: Int32Array
   #mask: number
-  /** Random at each start: no sender can know which ids collide. */
+  /** Random at each start, so that no sender can know which ids collide. */
   readonly #seedLo = randomInt(2 ** 32)
   readonly #seedHi = randomInt(2 ** 32)
   readonly #seedBody = randomInt(2 ** 32)
-  /** Entries are numbered: `oldest <= n < next` are in the window, those from `pending` on are not committed. */
+  /**
+   * Entries are numbered. Those with `oldest <= n < next` are in the window; those from `pending` on aren't
+   * committed.
+   */
   #oldest = 0
   #pending = 0
   #next = 0
   /** For each pending entry, the number of the anchor that it replaced, or -1. */
   readonly #displaced: Array<number> = []
 
-  /** The free slot where the search for a missing anchor ended. */
+  /** The free slot at which the search for a missing anchor ended. */
   #vacant = 0
 
   #capacity = initialCapacity
   readonly #maxCapacity: number
   readonly #ageSeconds: number
 
-  /** `age` in milliseconds. The count has a floor, so that one commit always fits. */
+  /** `age` is in milliseconds. The count has a minimum, so that one commit always fits. */
   constructor(options: { readonly count: number; readonly age: number }) {
     this.#maxCapacity = Math.max(1024, Math.ceil(options.count))
     this.#ageSeconds = Math.max(0, Math.ceil(options.age / 1000))
@@ -85,12 +86,11 @@ export class Duplicates {
     this.#mask = this.#index.length - 1
   }
 
-  /** How many are remembered. */
+  /** Number of remembered deliveries. */
   get size(): number {
     return this.#next - this.#oldest
   }
 
-  /** Looks a delivery up. */
   find(event: Event, bodyCrc: number): Found {
     hashInto(this, event)
     this.isAltered = false
@@ -102,31 +102,31 @@ export class Duplicates {
     return "new"
   }
 
-  /** Remembers what `find` just looked for, as part of the commit to come. */
+  /** Remembers the delivery of the last `find`, as part of the next commit. */
   add(bodyCrc: number, receivedAt: number): void {
     this.#insert(this.keyHi, this.keyLo, bodyCrc, receivedAt)
   }
 
-  /** Remembers what the log holds, at start. */
+  /** Remembers a delivery from the log, at the start. */
   restore({ hi, lo, bodyCrc }: DuplicateKey, receivedAt: number): void {
     this.#insert(hi, lo, bodyCrc, receivedAt)
     this.commit()
   }
 
-  /** Its event is lost: sent again, it is new. */
+  /** Forgets a delivery whose event is lost, so that it is new if it is sent again. */
   forget({ hi, lo, bodyCrc }: DuplicateKey): void {
     const anchor = this.#anchorOf(hi, lo)
     const position = anchor < 0 ? -1 : this.#locate(anchor, bodyCrc, 0)
     if (position >= 0) this.#ring[position * width + at] = lost
   }
 
-  /** All that was added is on disk. */
+  /** Marks all added deliveries as durable. */
   commit(): void {
     this.#pending = this.#next
     this.#displaced.length = 0
   }
 
-  /** Forgets all that was added, because it is not on disk. */
+  /** Forgets all deliveries added since the last commit, because they aren't on disk. */
   rollback(): void {
     while (this.#next > this.#pending) {
       this.#next--
@@ -143,7 +143,8 @@ export class Duplicates {
   }
 
   #insert(keyHi: number, keyLo: number, bodyCrc: number, receivedAt: number): void {
-    // Two at a time, so the expired leave faster than new ones come, and no call pays for all of them.
+    // Two at a time, so that expired entries leave faster than new ones arrive, and no call pays for all of
+    // them.
     for (let i = 0; i < 2 && this.#oldest < this.#pending; i++) {
       if (!this.#expired(this.#oldest % this.#capacity, receivedAt)) break
       this.#forgetOldest()
@@ -162,7 +163,8 @@ export class Duplicates {
       this.#displaced.push(-1)
       this.#index[this.#vacant] = position + 1
     } else {
-      // Never older than the one before: when an anchor has expired, so has all of its key.
+      // An entry is never older than the one before it. So when an anchor has expired, all entries of its key
+      // have.
       const before = this.#ring[anchor * width + at] ?? 0
       if (before !== lost) this.#ring[position * width + at] = Math.max(before, Math.floor(receivedAt / 1000))
       this.#displaced.push(this.#next - ((position - anchor + this.#capacity) % this.#capacity))
@@ -172,12 +174,12 @@ export class Duplicates {
     this.#next++
   }
 
-  /** Doubles the room, at most to the window: the last time takes some 20 ms for a million. */
+  /** Doubles the capacity, at most to the window. The last time takes about 20 ms for a million. */
   #grow(): void {
     const capacity = this.#capacity
     this.#capacity = Math.min(capacity * 2, this.#maxCapacity)
-    // One after the other, so that the old ring is garbage when the index is made: a collection that finds both
-    // old and both new lets the heap grow by as much again.
+    // One after the other, so that the old ring is garbage when the index is made. If a collection finds both
+    // old and both new arrays, the heap grows by as much again.
     this.#growRing(capacity)
     this.#growIndex(capacity)
   }
@@ -185,7 +187,7 @@ export class Duplicates {
   #growRing(capacity: number): void {
     const ring = this.#ring
     this.#ring = new Uint32Array(this.#capacity * width)
-    // Run by run, since either ring may end within.
+    // In runs, because either ring may end within.
     const first = this.#oldest % capacity
     const from = this.#oldest % this.#capacity
     for (let moved = 0; moved < capacity; ) {
@@ -225,7 +227,7 @@ export class Duplicates {
     if (this.#pending < this.#oldest) this.#pending = this.#oldest
   }
 
-  /** The anchor of a key: the ring position of its newest entry; -1 when there is none. */
+  /** Returns a key's anchor: the ring position of its newest entry, or -1 if there is none. */
   #anchorOf(keyHi: number, keyLo: number): number {
     for (let slot = this.#keyHash(keyHi, keyLo) & this.#mask; ; slot = (slot + 1) & this.#mask) {
       const value = this.#index[slot] ?? 0
@@ -238,7 +240,7 @@ export class Duplicates {
     }
   }
 
-  /** The ring position of the anchor's key with this body; -1 when there is none that counts. */
+  /** Returns the ring position of the entry with the anchor's key and this body, or -1 if none counts. */
   #locate(anchor: number, bodyCrc: number, now: number): number {
     const own = anchor * width
     if (this.#ring[own + body] === bodyCrc && !this.#expired(anchor, now)) return anchor
@@ -254,7 +256,10 @@ export class Duplicates {
     }
   }
 
-  /** Takes a position out of the index. An anchor is the last of its key then: the others were older. */
+  /**
+   * Removes a position from the index. If it is an anchor, it is the last of its key, because the others were
+   * older.
+   */
   #remove(position: number): void {
     const field = position * width
     const isAnchor = this.#anchorOf(this.#ring[field + hi] ?? 0, this.#ring[field + lo] ?? 0) === position
@@ -273,7 +278,7 @@ export class Duplicates {
     return slot
   }
 
-  /** Empties a slot and closes the gap, so that probing meets no deleted slots. */
+  /** Empties a slot and closes the gap, so that a search meets no deleted slots. */
   #free(from: number): void {
     let slot = from
     let gap = from
@@ -290,7 +295,7 @@ export class Duplicates {
     this.#index[gap] = 0
   }
 
-  /** The place where the search for an index entry's event begins. */
+  /** The slot where the search for an index entry's event begins. */
   #homeOf(value: number): number {
     const field = (Math.abs(value) - 1) * width
     const keyHi = this.#ring[field + hi] ?? 0

@@ -1,15 +1,13 @@
 /**
- * The core of the journal on SQLite: group commits of events and settlements,
- * and the state in memory beside the file. Plain code, because every event
- * passes here; `SqliteJournal.ts` makes it a service.
+ * The core of the journal on SQLite: group commits of events and settlements, and the state in memory that
+ * matches the file. It is plain code, because every event passes through it; `SqliteJournal.ts` makes it a
+ * service.
  *
- * **Guarantee.** An exit says "appended" only after the fsync of the commit that
- * holds the event. Memory follows the disk: counts, recent entries and
- * duplicates change after the commit, never before.
+ * **Guarantee.** An exit says "appended" only after the fsync of the commit that holds the event. Memory
+ * follows the disk: counts, recent entries and duplicates change after the commit, never before.
  *
- * **Gotcha.** Once broken it stays broken: a commit after a failed fsync would
- * "succeed". So a failure after COMMIT breaks it too, or its sequences would be
- * used twice.
+ * **Gotcha.** A broken journal stays broken, because a commit after a failed fsync would "succeed". A failure
+ * after COMMIT breaks it too, because its sequences would otherwise be used twice.
  */
 import { Duration, Exit } from "effect"
 import type { Entry } from "../../../event/Entry.ts"
@@ -42,7 +40,7 @@ import { Losses } from "./Losses.ts"
 
 const appended: AppendExit = Exit.succeed("appended")
 
-/** The journal on an open store. Its methods throw `JournalError`, but for appends and settlements, which give it in an exit. */
+/** The journal on an open store. Its methods throw `JournalError`; appends and settlements return it in an exit. */
 export class Engine {
   readonly log: LogRows
   readonly pending: PendingEvents
@@ -51,9 +49,9 @@ export class Engine {
   readonly duplicates: Duplicates
   readonly losses: Losses
   readonly checkpoints: Checkpoints
-  /** Transactions since the start. */
+  /** Number of transactions since the start. */
   writes = 0
-  /** A transaction begins. */
+  /** Called when a transaction begins. */
   onWrite: () => void = () => {}
   readonly counters = { appended: 0, duplicates: 0, altered: 0, commits: 0, commitMillis: 0 }
   head: number
@@ -72,7 +70,7 @@ export class Engine {
     () => this.#batch.entries.length,
   )
   readonly locked: ForeignLock
-  /** Refuses everything: starting, stopped, broken. */
+  /** Why everything is refused: the journal is starting, stopped or broken. */
   #refusal: Exit.Exit<never, JournalError> | undefined
 
   constructor(store: Store, options: SqliteConfig) {
@@ -116,7 +114,7 @@ export class Engine {
     this.#refusal = Exit.fail(unavailable(`The journal ${store.path} is starting: it reads what it holds. Try again.`))
   }
 
-  /** The start is over: appends are taken from now on. */
+  /** Ends the start: appends are accepted from now on. */
   ready(): void {
     if (this.brokenBy !== undefined) return
     this.#refusal = undefined
@@ -136,7 +134,10 @@ export class Engine {
     return result === "appended" ? promise : promise.then(asDuplicate)
   }
 
-  /** Appends with a callback, for callers without a turn of the event loop; the exit when it is known at once. */
+  /**
+   * Appends with a callback, for callers without a turn of the event loop. Returns the exit if it is known
+   * immediately.
+   */
   append(event: Event, sinks: ReadonlyArray<string>, done: (exit: AppendExit) => void): AppendExit | undefined {
     const result = this.#offer(event, sinks)
     if (typeof result !== "string") return result
@@ -145,7 +146,7 @@ export class Engine {
     return undefined
   }
 
-  /** Adds an event to the open batch; the exit when it is known at once. */
+  /** Adds an event to the open batch. Returns the exit if it is known immediately. */
   #offer(event: Event, sinks: ReadonlyArray<string>): AppendExit | Appended {
     if (this.#refusal !== undefined) return this.#refusal
     if (this.space.refusal !== undefined) this.space.makeRoom()
@@ -166,7 +167,7 @@ export class Engine {
     return "appended"
   }
 
-  /** Adds a delivery that `duplicates.find` has just found to be new. */
+  /** Adds a delivery that the last `duplicates.find` called new. */
   #addDelivery(event: Event, sinks: ReadonlyArray<string>, bodyCrc: number): void {
     const { isAltered, keyHi: hi, keyLo: lo } = this.duplicates
     this.duplicates.add(bodyCrc, event.receivedAt)
@@ -177,7 +178,7 @@ export class Engine {
   #add(event: Event, sinks: ReadonlyArray<string>, origin: Origin, key: DuplicateKey): void {
     for (const sink of sinks) {
       if (this.lanes.backlogs.has(sink)) continue
-      // Nobody has opened this lane yet: it begins here, so that its events are not pruned.
+      // The lane doesn't exist yet. It begins here, so that its events aren't pruned.
       this.lanes.backlogs.begun(sink, { sequence: this.#batch.next - 1, settled: [] })
       this.#batch.newLanes.push(sink)
     }
@@ -189,7 +190,10 @@ export class Engine {
     else this.#scheduler.joined()
   }
 
-  /** Commits the open batch and the tasks that wait, in one transaction; later where another process holds the file. */
+  /**
+   * Commits the open batch and the waiting tasks in one transaction. If another process holds the file, this
+   * happens later.
+   */
   flush(isRetry = false): void {
     this.#scheduler.flushed()
     if (this.locked.failure !== undefined && !isRetry) return
@@ -204,18 +208,19 @@ export class Engine {
     }
     this.locked.released()
     if (failure === undefined) return
-    // Settlements that can't be stored must not fail the events: each alone.
+    // Settlements that can't be stored must not make the events fail, so events and settlements are committed
+    // separately.
     const isPassing = failure.reason._tag === "JournalUnavailable"
     if (isPassing && tasks.length > 0 && !this.#batch.isEmpty) failure = this.#commit([])
     const hadEvents = !this.#batch.isEmpty
     if (failure !== undefined) this.#abandon(failure)
-    // Settlements must not fail with the events that found no room: the ballast was deleted for them.
+    // Settlements must not fail with events that found no space: the ballast was deleted for them.
     const again = failure === undefined || hadEvents || failure.reason._tag === "JournalFull"
     const exit = tasks.length > 0 && again && this.brokenBy === undefined ? this.#commit(tasks) : failure
     if (exit !== undefined) for (const task of tasks) task.done(Exit.fail(exit))
   }
 
-  /** Commits what waits, or throws where another process holds the file: what follows must come after it. */
+  /** Commits everything that waits, before the next step. Throws if another process holds the file. */
   #flushAll(): void {
     this.flush(true)
     this.locked.require()
@@ -270,19 +275,19 @@ export class Engine {
     return undefined
   }
 
-  /** Has the next commit store that idle lanes have passed the head. */
+  /** Stores with the next commit that idle lanes have passed the head. */
   passIdle(): void {
     if (this.lanes.mayPass(this.head)) this.#enqueue(() => this.lanes.passTo(this.head), nothing)
   }
 
-  /** The open batch is not on disk: its keys and sequences are free again. */
+  /** Releases the keys and sequences of the open batch, which isn't on disk. */
   #abandon(failure: JournalError): void {
     this.duplicates.rollback()
     for (const lane of this.#batch.newLanes) this.lanes.backlogs.delete(lane)
     this.#batch.finish(Exit.fail(failure), this.head + 1)
   }
 
-  /** Runs `work` in a transaction of its own, after the open batch. */
+  /** Runs `work` in its own transaction, after the open batch. */
   exclusively<A>(work: () => { readonly result: A; readonly committed?: Committed }): A {
     this.#flushAll()
     try {
@@ -294,12 +299,12 @@ export class Engine {
     }
   }
 
-  /** Runs a change in a transaction of its own, after the open batch. */
+  /** Runs a change in its own transaction, after the open batch. */
   apply(change: () => Committed): void {
     this.exclusively(() => ({ result: undefined, committed: change() }))
   }
 
-  /** Appends entries again and runs `work` with the new sequences, in one commit: at most a row of them. */
+  /** Appends entries again and runs `work` with the new sequences, in one commit. The entries must fit into a row. */
   appendWith(entries: ReadonlyArray<Reappended>, origin: Origin, work: (copies: Copies) => Committed): void {
     const add = ({ event, sinks }: Reappended, bodyCrc: number): boolean => {
       this.#add(event, sinks, origin, { hi: 0, lo: 0, bodyCrc })
@@ -308,7 +313,7 @@ export class Engine {
     this.#commitWith(entries, add, work)
   }
 
-  /** Appends deliveries that could not be routed before; those that were received again since get no sequence. */
+  /** Appends deliveries that could not be routed before. Those that were received again since get no sequence. */
   deliverWith(entries: ReadonlyArray<Reappended>, work: (copies: Copies) => Committed): void {
     const add = ({ event, sinks }: Reappended, bodyCrc: number): boolean => {
       const isNew = this.duplicates.find(event, bodyCrc) === "new"
@@ -351,13 +356,13 @@ export class Engine {
     }
   }
 
-  /** Entries above `after`, at most `limit`: recent ones from memory, else some megabytes at a time. */
+  /** Returns at most `limit` entries above `after`: recent ones from memory, otherwise some megabytes from the disk. */
   read(after: number, limit: number, reader?: string): ReadonlyArray<Entry> {
     const recent = this.brokenBy === undefined ? this.reader.readRecent(after, limit, reader) : undefined
     return recent ?? this.guard(() => (after >= this.head ? [] : this.reader.read(after, limit, reader)))
   }
 
-  /** Runs a read, with its errors classified. */
+  /** Runs a read, and classifies its errors. */
   guard<A>(work: () => A): A {
     if (this.brokenBy !== undefined) throw broken(this.brokenBy.message)
     try {
@@ -367,7 +372,7 @@ export class Engine {
     }
   }
 
-  /** Checks the file and the disk: a few times a second. */
+  /** Checks the file and the disk. It is called a few times a second. */
   inspect(): void {
     this.store.requireUnchanged()
     this.store.requireEnd(this.head)
@@ -376,12 +381,12 @@ export class Engine {
     this.checkpoints.runOwn(this.counters.commits)
   }
 
-  /** The journal is `red` until a person acknowledges this, across restarts. */
+  /** Raises an alarm: the journal is `red` until an operator acknowledges it, across restarts. */
   raiseAlarm(message: string): void {
     if (this.alarm.add(message)) this.#storeSoon(() => this.alarm.store())
   }
 
-  /** With the next commit. */
+  /** Runs work with the next commit. */
   #storeSoon(work: () => void): void {
     const apply = () => {
       work()
@@ -394,7 +399,7 @@ export class Engine {
     this.apply(() => this.alarm.clear())
   }
 
-  /** Classifies an error, and breaks the journal when it is final. */
+  /** Classifies an error, and breaks the journal if the error is final. */
   failed(error: unknown): JournalError {
     const failure = classify(this.store.path, error)
     if (failure.reason._tag === "JournalFull") this.space.foundFull(failure.message)
@@ -414,7 +419,7 @@ export class Engine {
     return failure
   }
 
-  /** Commits the open batch and refuses everything after it. */
+  /** Commits the open batch, and refuses everything after it. */
   stop(): void {
     if (!this.isStarting) this.passIdle()
     this.locked.last()

@@ -1,26 +1,26 @@
 /**
- * Another process holds a lock on the journal's file. SQLite would wait for it
- * in the commit, and hold up everything: instead the commit is tried again.
+ * A lock that another process holds on the journal's file. SQLite would wait for it during the commit, and
+ * block everything. Instead, the commit is tried again.
  */
 import type { DatabaseSync } from "node:sqlite"
 import type { JournalError } from "../../JournalError.ts"
 
-/** Milliseconds that a commit waits for the lock, for the worker's checkpoint may hold it where the disk is slow. */
+/** Milliseconds that a commit waits for the lock, because the worker's checkpoint may hold it on a slow disk. */
 const briefly = 100
 /** Milliseconds after which a commit is tried again. */
 const retryAfter = 10
-/** Milliseconds that it may last before anything is said of it. */
+/** Milliseconds that the lock may last before it is reported. */
 const saidAfter = 1_000
-/** Milliseconds that the last commit of all waits. */
+/** Milliseconds that the last commit of all waits for the lock. */
 const patience = 2_000
 
-/** Whether an operation failed because another process holds the file. */
+/** Reports whether an operation failed because another process holds a lock on the file. */
 export const isLocked = ({ reason }: JournalError): boolean =>
   reason._tag === "JournalUnavailable" && reason.isLocked === true
 
-/** The lock of another process; `retry` commits again. */
+/** Another process's lock. `retry` commits again. */
 export class ForeignLock {
-  /** Why nothing is committed; `undefined` where no other process is known to hold the file. */
+  /** Why nothing is committed, or `undefined` if no other process is known to hold the lock. */
   failure: JournalError | undefined
   readonly #db: DatabaseSync
   readonly #retry: () => void
@@ -32,12 +32,12 @@ export class ForeignLock {
     this.#retry = retry
   }
 
-  /** From now on a commit waits briefly; before, at the start, as long as it takes. */
+  /** Makes commits wait only briefly from now on. Before, at the start, they wait as long as it takes. */
   ready(): void {
     this.#wait(briefly)
   }
 
-  /** A commit found the file locked: it is tried again. */
+  /** Call it when a commit found the file locked. The commit is tried again. */
   found(failure: JournalError): void {
     if (this.failure === undefined) this.#since = performance.now()
     this.failure = failure
@@ -50,18 +50,18 @@ export class ForeignLock {
     this.failure = undefined
   }
 
-  /** The next commit is the last: it waits. */
+  /** Call it before the last commit, which waits for the lock. */
   last(): void {
     clearTimeout(this.#timer)
     if (this.failure !== undefined) this.#wait(patience)
   }
 
-  /** Throws where the file is locked: what follows must come after what waits. */
+  /** Throws if the file is locked, because the next step must come after the waiting commits. */
   require(): void {
     if (this.failure !== undefined) throw this.failure
   }
 
-  /** Says what commits wait for, once they have waited for a while; else empty. */
+  /** Returns what commits wait for, once they have waited for a while; empty before. */
   get message(): string {
     const isLong = this.failure !== undefined && performance.now() - this.#since > saidAfter
     return isLong ? (this.failure?.message ?? "") : ""

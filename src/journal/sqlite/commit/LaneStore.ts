@@ -1,10 +1,8 @@
 /**
- * The lanes: their cursors, retries and dead letters on disk, and their counts
- * in memory.
+ * The lanes: their cursors, retries and dead letters on disk, and their counts in memory.
  *
- * Every change is made inside a transaction of the caller's. It returns what to
- * do to the counts once that is committed, so a change that is rolled back is
- * never seen.
+ * Every change is made inside the caller's transaction. It returns a function that updates the counts, to be
+ * called after the commit, so a change that is rolled back is never visible.
  */
 
 import type { Entry } from "../../../event/Entry.ts"
@@ -27,13 +25,12 @@ import { type DeadLetterChange, DeadLetters, type OnUnreadable } from "../rows/D
 import { OutcomeRows } from "../rows/OutcomeRows.ts"
 import { Retries } from "../rows/Retries.ts"
 
-/** Applied to the counts in memory after the commit. */
+/** Updates the counts in memory, after the commit. */
 export type Committed = () => void
 
-/** No count changes. */
 export const nothing: Committed = () => {}
 
-/** Many of them as one. */
+/** Combines several updates. */
 export const allOf = (committed: ReadonlyArray<Committed>): Committed => {
   return () => {
     for (const apply of committed) apply()
@@ -56,14 +53,14 @@ export const infoOf = (backlog: Backlog): LaneInfo => ({
 /** The lanes of an open journal. Its methods throw SQLite's errors. */
 export class LaneStore {
   readonly backlogs = new Backlogs()
-  /** The head at the start. Up to here the backlogs are counted by routes without a checksum. */
+  /** The head at the start. Up to here the backlogs are counted from routes, which have no checksum. */
   readFrom = Number.POSITIVE_INFINITY
   /** The lanes as they were found at the start. */
   readonly found: FoundLanes
   readonly retries: Retries
   readonly deadLetters: DeadLetters
   readonly outcomes: OutcomeRows
-  /** A lane's cursor moved. */
+  /** Called when a lane's cursor has moved. */
   onMoved: (from: Cursor, to: Cursor) => void = () => {}
   onDropped: () => void = () => {}
 
@@ -72,7 +69,7 @@ export class LaneStore {
   readonly #find: (sequence: number) => Entry | undefined
   readonly #onUnreadable: OnUnreadable
 
-  /** `find` reads an entry of the log. */
+  /** `find` returns an entry of the log. */
   constructor(
     { db, path }: Pick<Store, "db" | "path">,
     find: (sequence: number) => Entry | undefined,
@@ -94,7 +91,7 @@ export class LaneStore {
     this.#loadCounts()
   }
 
-  /** Counts retries and dead letters; what is in the log is counted by who reads it. */
+  /** Counts retries and dead letters. Whoever reads the log counts its events. */
   #loadCounts(): void {
     for (const backlog of this.backlogs.values()) {
       backlog.returned = 0
@@ -116,7 +113,7 @@ export class LaneStore {
     backlog.letterBytes.add(webhook, bytes)
   }
 
-  /** Lanes whose cursor is damaged start again after `sequence`. */
+  /** Restarts lanes with damaged cursors after `sequence`. */
   repairCursors(sequence: number): Committed {
     this.#cursors.repair(this.found, sequence)
     return () => {
@@ -125,7 +122,7 @@ export class LaneStore {
     }
   }
 
-  /** Names of unknown lanes that dead letters are kept under: the disk has altered them. */
+  /** Returns unknown lane names of dead letters, which damage on the disk has altered. */
   unknownDeadLetterLanes(): ReadonlyArray<string> {
     return this.deadLetters
       .counts()
@@ -133,7 +130,7 @@ export class LaneStore {
       .filter((lane) => !this.backlogs.has(lane))
   }
 
-  /** Retries of unknown lanes: the disk has altered the name, so nobody can send them. */
+  /** Returns retries of unknown lanes. Damage on the disk has altered the name, so no lane can send them. */
   unknownRetries(): ReadonlyArray<{ readonly lane: string; readonly sequence: number }> {
     return this.retries.keys().filter(({ lane }) => !this.backlogs.has(lane))
   }
@@ -152,12 +149,12 @@ export class LaneStore {
     this.#onUnreadable(lane, sequence, this.retries.duplicateKey(lane, sequence))
   }
 
-  /** Stores a lane that is in memory already; one that is stored stays as it is. */
+  /** Stores a lane that is in memory already. A stored lane is left unchanged. */
   insert(name: string, cursor: number): void {
     this.#cursors.insert([name], cursor)
   }
 
-  /** Begins lanes behind `sequence`. */
+  /** Begins lanes after `sequence`. */
   begin(names: ReadonlyArray<string>, sequence: number): Committed {
     this.#cursors.insert(names, sequence)
     return () => {
@@ -173,7 +170,7 @@ export class LaneStore {
     }
   }
 
-  /** Applies settlements, each by itself; those that can't be stored are put into `refused`. */
+  /** Applies each settlement separately, and adds those that can't be stored to `refused`. */
   settleEach(settlements: ReadonlyArray<Settlement>, refused: Array<RefusedSettlement>): Committed {
     const committed: Array<Committed> = []
     for (const settlement of settlements) {
@@ -184,7 +181,7 @@ export class LaneStore {
     return allOf(committed)
   }
 
-  /** Applies a lane's settlement; that of a lane that was dropped meanwhile is ignored. */
+  /** Applies a lane's settlement. If the lane was dropped meanwhile, the settlement is ignored. */
   settle(settlement: Settlement): Committed {
     const { lane, delivered, pausedFor } = settlement
     const backlog = this.backlogs.get(lane)
@@ -211,13 +208,13 @@ export class LaneStore {
     }
   }
 
-  /** Replayed dead letters leave this count once their lane has taken them up. */
+  /** Updates the count of replayed dead letters, which leave it once their lane has taken them up. */
   #recountReturned(lane: string): void {
     const backlog = this.backlogs.get(lane)
     if (backlog !== undefined && backlog.returned > 0) backlog.returned = this.retries.returnedCount(lane)
   }
 
-  /** Makes a retry of a dead letter, which its lane takes up; `undefined` when there is none. */
+  /** Turns a dead letter into a retry, which its lane takes up. Returns `undefined` if it doesn't exist. */
   giveBack({ lane, sequence }: DeadLetterKey, why: Removal): Committed | undefined {
     const taken = this.#takeBack(lane, returning(sequence, why.at), why)
     if (taken === nothing) return undefined
@@ -229,7 +226,10 @@ export class LaneStore {
     }
   }
 
-  /** Makes a retry of a dead letter again, if it is still there. With `why` it was an operator, which is recorded. */
+  /**
+   * Turns a dead letter back into a retry, if it still exists. With `why`, an operator did it, and that is
+   * recorded.
+   */
   #takeBack(lane: string, wait: Wait, why?: Removal): Committed {
     const letter = this.deadLetters.get({ lane, sequence: wait.sequence })
     const deleted = letter && this.deadLetters.delete(lane, wait.sequence)
@@ -246,14 +246,14 @@ export class LaneStore {
     }
   }
 
-  /** Whether {@link passTo} has something to store. */
+  /** Reports whether {@link passTo} has something to store. */
   mayPass(head: number): boolean {
     return this.backlogs.behind(this.readFrom, head).length > 0
   }
 
   /**
-   * Stores that idle lanes have passed the head. No event wakes them, and both a
-   * start and a search begin at the lowest cursor.
+   * Moves the cursors of idle lanes to the head. No event wakes these lanes, and both a start and a search
+   * begin at the lowest cursor.
    */
   passTo(head: number): Committed {
     const idle = this.backlogs.behind(this.readFrom, head)
@@ -267,20 +267,20 @@ export class LaneStore {
     }
   }
 
-  /** Adds a dead letter of another journal. */
+  /** Adds another journal's dead letter. */
   addDeadLetter(letter: LetterToPut): Committed {
     const change = this.deadLetters.put(letter)
     return () => this.#countDeadLetters(letter.lane, change)
   }
 
-  /** All lanes by name. */
+  /** Returns all lanes by name. */
   list(head: number): ReadonlyArray<LaneInfo> {
     const idle = new Set(this.backlogs.behind(this.readFrom, head))
     const of = (one: Backlog) => ({ ...infoOf(one), ...(idle.has(one) && { cursor: { sequence: head, settled: [] } }) })
     return [...this.backlogs.values()].map(of).sort((a, b) => (a.name < b.name ? -1 : 1))
   }
 
-  /** A retry or a dead letter of any lane. */
+  /** Returns a retry or a dead letter of any lane. */
   find(sequence: number): Entry | undefined {
     for (const lane of this.backlogs.keys()) {
       const entry = this.retries.kept(lane, sequence)?.entry()
@@ -289,7 +289,7 @@ export class LaneStore {
     return this.deadLetters.find(sequence)
   }
 
-  /** Events that can't be read are among the lost; the caller removes them. */
+  /** Returns retries with their bytes. Unreadable events are in `lost`; the caller removes them. */
   readRetries(lane: string, sequences: ReadonlyArray<number>): RetryEntries {
     const entries: Array<Entry> = []
     const lost: Array<number> = []
@@ -308,7 +308,7 @@ export class LaneStore {
     return { entries, lost }
   }
 
-  /** Removes a dead letter, which may have been appended again as `copy`; `undefined` when there is none. */
+  /** Removes a dead letter, which may have been appended again as `copy`. Returns `undefined` if it doesn't exist. */
   removeDeadLetter(key: DeadLetterKey, outcome: Ended["outcome"], why: Removal, copy?: number): Committed | undefined {
     const deleted = this.deadLetters.delete(key.lane, key.sequence)
     if (deleted === undefined) return undefined
@@ -317,14 +317,14 @@ export class LaneStore {
     return () => this.#countDeadLetters(key.lane, { ...deleted, letters: -1, bytes: -deleted.bytes })
   }
 
-  /** Takes one retry out of a lane, into another if one is given; `undefined` when none is left. */
+  /** Takes a retry out of a lane, and moves it to another lane if one is given. Returns `undefined` if none is left. */
   takeRetry(lane: string, why: Removal, to?: string): Committed | undefined {
     const sequence = this.retries.next(lane)
     if (sequence === undefined) return undefined
     this.#goes({ lane, sequence }, why, { attempts: this.retries.kept(lane, sequence)?.attempts ?? [] }, to)
     const pausedFor = (lane: string | undefined): number => this.backlogs.get(lane ?? "")?.pausedFor ?? 0
     const isReturned = this.retries.isReturned(lane, sequence)
-    // One of the two is enough if both lanes have the event.
+    // If both lanes have the event, one is enough.
     const moved = to !== undefined && this.retries.move(lane, to, sequence, pausedFor(lane) - pausedFor(to))
     if (!moved) this.retries.delete(lane, sequence)
     return () => {
@@ -336,7 +336,7 @@ export class LaneStore {
     }
   }
 
-  /** Ends a dead letter, or moves it. */
+  /** Ends a dead letter, or moves it to another lane. */
   takeDeadLetter(lane: string, why: Removal, to?: string): Committed | undefined {
     const next = this.deadLetters.next(lane)
     if (next === undefined) return undefined
@@ -350,7 +350,7 @@ export class LaneStore {
     }
   }
 
-  /** Records that an event was dropped, or went to another lane with its attempts. */
+  /** Records that an event was dropped, or moved to another lane with its attempts. */
   #goes(key: DeadLetterKey, why: Removal, note: Ended["note"], to?: string): void {
     if (to === undefined) this.#leaves(key, "dropped", why, note)
     else this.#leaves(key, "moved", why, { ...note, to, attempts: [] })
@@ -367,7 +367,7 @@ export class LaneStore {
     this.outcomes.ended({ sequence, lane, at, outcome, ...(copy !== undefined && { copy }), note: { by, ...note } })
   }
 
-  /** The lanes that have yet to deliver an event. */
+  /** Returns the lanes that have not delivered an event yet. */
   waitingFor(sequence: number): ReadonlyArray<string> {
     return [...this.backlogs.values()]
       .filter(({ lane, retrying, returned }) =>
@@ -377,7 +377,7 @@ export class LaneStore {
       .map(({ lane }) => lane)
   }
 
-  /** Ends events at a lane that waits for them, as dropped. */
+  /** Ends events as dropped, at a lane that waits for them. */
   giveUp(lane: string, sequences: ReadonlyArray<number>, why: Removal): Committed {
     const backlog = this.backlogs.get(lane)
     if (backlog === undefined) return nothing
@@ -395,12 +395,12 @@ export class LaneStore {
     }
   }
 
-  /** Counts a dead letter that was erased. */
+  /** Updates the count after a dead letter was erased. */
   resized({ lane, ...change }: DeadLetterChange & { readonly lane: string }): Committed {
     return () => this.#countDeadLetters(lane, change)
   }
 
-  /** Removes a lane that holds only what waits in the log, up to `head`. */
+  /** Removes a lane that has only pending events in the log, up to `head`. */
   drop(name: string, { at, by }: Removal, head: number): Committed {
     const from = this.backlogs.get(name)?.cursor.sequence ?? head
     if (from < head) {
@@ -413,7 +413,7 @@ export class LaneStore {
     }
   }
 
-  /** The lowest cursor: no lane waits for anything up to it. */
+  /** The lowest cursor: no lane waits for an event up to it. */
   get passed(): number {
     let lowest = Number.POSITIVE_INFINITY
     for (const backlog of this.backlogs.values()) lowest = Math.min(lowest, backlog.cursor.sequence)

@@ -1,11 +1,11 @@
-/** Reads entries wherever they are: recent ones in memory, then the log, and older ones among the pending events. */
+/** Reads entries wherever they are: recent ones from memory, then the log, and older ones from the pending events. */
 import type { Entry } from "../../../event/Entry.ts"
 import { sendable } from "../../stream/Erasure.ts"
 import { RecentEntries } from "../../stream/RecentEntries.ts"
 import type { LogRows } from "../rows/LogRows.ts"
 import type { PendingEvents } from "../rows/PendingEvents.ts"
 
-/** Bytes of bodies that one read returns from the disk, about. */
+/** Approximate bytes of bodies that one read returns from the disk. */
 const readBytes = 8 * 1024 * 1024
 
 /** Finds and reads entries by their sequences. */
@@ -19,22 +19,22 @@ export class LogReader {
     this.#pending = pending
   }
 
-  /** Entries were committed. */
+  /** Adds committed entries. */
   push(entries: ReadonlyArray<Entry>): void {
     this.#recent.push(entries)
   }
 
-  /** A lane waits for its next event. */
+  /** Records that a lane waits for its next event. */
   waits(lane: string): void {
     this.#recent.waits(lane)
   }
 
-  /** A lane will read the events above `after`. */
+  /** Records that a lane will read the events above `after`. */
   wants(lane: string, after: number): void {
     this.#recent.wants(lane, after)
   }
 
-  /** All lanes that have new events have been woken. */
+  /** Call it when all lanes with new events have been woken. */
   dropUnwanted(): void {
     this.#recent.dropUnwanted()
   }
@@ -43,18 +43,18 @@ export class LogReader {
     return this.#recent.get(sequence) ?? this.#pending.find(sequence) ?? this.#log.find(sequence)
   }
 
-  /** Replaces an entry in memory, and has its row read anew. */
+  /** Replaces an entry in memory. Its row is read again. */
   erase(sequence: number, by: (entry: Entry) => Entry): void {
     this.#recent.replace(sequence, by)
     this.#log.forget(sequence)
   }
 
-  /** Entries above `after` from memory; `undefined` when they are older. */
+  /** Returns entries above `after` from memory, or `undefined` if they are older. */
   readRecent(after: number, limit: number, reader?: string): ReadonlyArray<Entry> | undefined {
     return after + 1 >= this.#recent.first ? this.#recent.read(after, limit, reader).map(sendable) : undefined
   }
 
-  /** Entries above `after` from the disk, some megabytes at a time. */
+  /** Returns entries above `after` from the disk, some megabytes at a time. */
   read(after: number, limit: number, reader?: string): ReadonlyArray<Entry> {
     return this.#recent.taken(this.#readOld(after, limit).map(sendable), reader)
   }

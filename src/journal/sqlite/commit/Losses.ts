@@ -1,9 +1,8 @@
 /**
- * Events that were lost before they were delivered. They are no duplicates any
- * more, from the moment that the loss is found and across restarts: a sender
- * repairs the loss by sending them again.
+ * Events that were lost before they were delivered. As soon as a loss is found, they no longer count as
+ * duplicates, across restarts. So a sender repairs the loss by sending them again.
  *
- * An event that every sink had stays a duplicate.
+ * An event that every sink had received still counts as a duplicate.
  */
 import type { DatabaseSync } from "node:sqlite"
 import { damagedLine, lostLine } from "../../archive/AlarmLines.ts"
@@ -14,7 +13,7 @@ import type { LogRows } from "../rows/LogRows.ts"
 import type { Duplicates } from "./Duplicates.ts"
 import type { LaneStore } from "./LaneStore.ts"
 
-/** The parts of the engine that a loss concerns. */
+/** The parts of the engine that a loss affects. */
 interface Concerned {
   readonly log: LogRows
   readonly duplicates: Duplicates
@@ -23,7 +22,7 @@ interface Concerned {
   raiseAlarm(message: string): void
 }
 
-/** Reports losses and keeps them; `storeSoon` runs work with the next commit. */
+/** Reports losses and stores them. `storeSoon` runs work with the next commit. */
 export class Losses {
   readonly #engine: Concerned
   readonly #known: Array<readonly [from: number, to: number]>
@@ -41,12 +40,12 @@ export class Losses {
       .map(({ first, last }) => [Number(first), Number(last)] as const)
   }
 
-  /** Whether an event is known to be lost. */
+  /** Reports whether an event is known to be lost. */
   has(sequence: number): boolean {
     return this.#known.some(([from, to]) => from <= sequence && sequence <= to)
   }
 
-  /** Events of a row of the log are lost. Those that a lane still waits for are no duplicates any more. */
+  /** Reports lost events of a row of the log. Those that a lane still waits for no longer count as duplicates. */
   ofLog(from: number, to: number, why: string): void {
     const { log, duplicates, store } = this.#engine
     this.#engine.raiseAlarm(lostLine([from, to], store.path, why))
@@ -63,19 +62,19 @@ export class Losses {
     if (forgotten.length > 0) this.#remember(ranges(forgotten))
   }
 
-  /** The copy that a lane keeps of an event is lost. */
+  /** Reports that a lane's copy of an event is lost. */
   ofLane(lane: string, sequence: number, key: DuplicateKey | undefined): void {
     this.#engine.raiseAlarm(damagedLine([sequence, sequence], ` of lane ${lane}`))
     this.#ofCopy(sequence, key)
   }
 
-  /** A pending event that the log was pruned of is lost. `sinks` is absent where these are damaged, too. */
+  /** Reports the loss of a pending event that the log was pruned of. `sinks` is absent if they are damaged too. */
   ofPending(sequence: number, sinks: ReadonlyArray<string> | undefined, key: DuplicateKey | undefined): void {
     this.#engine.log.damaged(sequence)
     if (this.#isPending(sequence, sinks)) this.#ofCopy(sequence, key)
   }
 
-  /** A replay has no key: it is no delivery. */
+  /** A replay has no key, because it isn't a delivery. */
   #ofCopy(sequence: number, key: DuplicateKey | undefined): void {
     if (key === undefined || this.has(sequence)) return
     this.#engine.duplicates.forget(key)
@@ -89,7 +88,10 @@ export class Losses {
     })
   }
 
-  /** Whether a lane waits for an event. Where the route is damaged, every lane that has not passed the event may wait for it. */
+  /**
+   * Reports whether a lane waits for an event. If the route is damaged, every lane that has not passed the
+   * event may wait for it.
+   */
   #isPending(sequence: number, sinks: ReadonlyArray<string> | undefined): boolean {
     for (const [name, backlog] of this.#engine.lanes.backlogs) {
       if ((sinks === undefined || sinks.includes(name)) && backlog.isPending(sequence)) return true
