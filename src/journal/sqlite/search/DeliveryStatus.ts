@@ -1,4 +1,4 @@
-/** The state of an event at its sinks, from the journal's tables: for one event at a time. */
+/** Reads the state of one event at its sinks from the journal's tables. */
 import type { DatabaseSync } from "node:sqlite"
 import type { DeliveryStatus } from "../../EventQuery.ts"
 import type { Attempt, Cursor } from "../../Settlement.ts"
@@ -7,7 +7,7 @@ import { heldStatus, type LaneStates, laneStates } from "../../stream/SearchResu
 import { endedOf } from "../rows/OutcomeRows.ts"
 import { bytes, int, list, text } from "../rows/Rows.ts"
 
-/** Reads states within a transaction of the caller's, after `load`. */
+/** Reads states within the caller's transaction, after `load`. */
 export class DeliveryStatuses {
   #cursors = new Map<string, Cursor>()
   readonly #sql
@@ -23,7 +23,7 @@ export class DeliveryStatuses {
       dead: db.prepare("SELECT lane, at, attempts FROM dead WHERE sequence = ?"),
       deadRecord: db.prepare("SELECT record FROM dead WHERE sequence = ? LIMIT 1"),
       delivered: db.prepare("SELECT lane, bytes FROM outcome WHERE bucket = ?"),
-      // Each by its index: with an ORDER BY over a union of the three, SQLite scans the whole table.
+      // Each uses its own index: with an ORDER BY over a union of the three, SQLite scans the whole table.
       ended: ["sequence = ?1 AND last IS NULL", "copy = ?1", "last >= ?1 AND sequence <= ?1"].map((rows) =>
         db.prepare(`SELECT * FROM ended WHERE ${rows}`),
       ),
@@ -31,7 +31,7 @@ export class DeliveryStatuses {
     }
   }
 
-  /** Reads the cursors: in the same transaction as the calls of `of` that follow. */
+  /** Reads the cursors. The following calls of `of` must be in the same transaction. */
   load(): void {
     this.#cursors = new Map(
       this.#sql.lanes
@@ -40,7 +40,7 @@ export class DeliveryStatuses {
     )
   }
 
-  /** At the sinks that it was routed to, and in lanes that hold it because it was moved to them. */
+  /** Returns the states at the sinks that the event was routed to, and in lanes to which it was moved. */
   of(sequence: number, sinks: ReadonlyArray<string>): LaneStates {
     const held = new Map<string, DeliveryStatus>()
     for (const { lane, due, attempts } of this.#sql.retrying.all(sequence)) {
@@ -61,19 +61,19 @@ export class DeliveryStatuses {
     })
   }
 
-  /** Oldest first. */
+  /** Returns ends, oldest first. */
   #ended(sequence: number) {
     const rows = this.#sql.ended.flatMap((rows) => rows.all(sequence))
     return rows.sort((a, b) => int(a.id) - int(b.id)).map(endedOf)
   }
 
-  /** The record of a pending event, retry or dead letter that the log may have been pruned of. */
+  /** Returns the record of a pending event, retry or dead letter. The log may have been pruned of it. */
   record(sequence: number): unknown {
     const { pending, retryRecord, deadRecord } = this.#sql
     return (pending.get(sequence) ?? retryRecord.get(sequence) ?? deadRecord.get(sequence))?.record
   }
 
-  /** Every lane has passed everything below. */
+  /** Every lane has passed all events below this sequence. */
   get pendingFrom(): number {
     return 1 + Math.min(...[...this.#cursors.values()].map(({ sequence }) => sequence))
   }

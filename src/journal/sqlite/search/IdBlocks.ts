@@ -1,14 +1,12 @@
 /**
- * Finds events by the hash of their id. The hashes are in 256 parts, and what a
- * part has of a block of sequences is in two rows: 16 bits of each hash (its
- * tag), and the place of each in the block. Tags lie part after part, so that a
- * search reads 512 bytes of each block, and all of them in a row; places lie
- * block after block, as they are written, and are read where a tag is the one
- * wanted.
+ * Finds events by the hash of their id. Hashes are divided into 256 parts. For each part, a block of sequences
+ * has two rows: 16 bits of each hash (its tag), and the position of each in the block. Tags are ordered by
+ * part, so a search reads 512 bytes of each block, all of them in a row. Positions are ordered by block, as
+ * they are written, and are read only if a tag matches.
  *
- * With the part that is 24 bits: of 16,000,000 events one is named in vain. The
- * block that fills is in memory, and written once, when the next one begins;
- * after a start it is read from the table of events.
+ * Part and tag together are 24 bits, so about 1 event in 16,000,000 is a false positive. The block that is
+ * being filled is in memory. It is written once, when the next block begins, and after a start it is read from
+ * the table of events.
  */
 import type { DatabaseSync } from "node:sqlite"
 import { bytes, int } from "../rows/Rows.ts"
@@ -16,20 +14,20 @@ import { bytes, int } from "../rows/Rows.ts"
 /** Newest first, or oldest first. */
 export type Direction = "down" | "up"
 
-/** Sequences, both ends included; none where the end is below the beginning. */
+/** Sequences, both ends included. The range is empty if the end is below the beginning. */
 export interface Range {
   readonly from: number
   readonly to: number
 }
 
-/** Sequences of a block: a place has 16 bits. */
+/** Sequences in a block: a position has 16 bits. */
 export const blockSize = 65_536
-/** How many parts the hashes are in. */
+/** Number of parts of the hashes. */
 export const parts = 256
-/** More than there are. */
+/** More than there can be. */
 const maxBlocks = 2 ** 40
 
-// A key is the rowid: with one of two columns the inner pages would hold whole rows too.
+// The key is the rowid. With a key of two columns, the inner pages would hold whole rows too.
 export const schema = [
   "CREATE TABLE tags (key INTEGER PRIMARY KEY, tags BLOB NOT NULL) STRICT",
   "CREATE TABLE places (key INTEGER PRIMARY KEY, places BLOB NOT NULL) STRICT",
@@ -40,7 +38,7 @@ const tagsKey = (part: number, block: number): number => part * maxBlocks + bloc
 const placesKey = (part: number, block: number): number => block * parts + part
 const partOf = (hash: number): number => hash & (parts - 1)
 const tagOf = (hash: number): number => (hash >>> 8) & 0xffff
-/** 0 is where no event is. */
+/** 0 means that there is no event. */
 const notZero = (hash: number): number => hash || 1
 
 const blob = (tag: number): Uint8Array => new Uint8Array(Uint16Array.of(tag).buffer)
@@ -52,12 +50,12 @@ const indexesOf = (array: Int32Array | Uint16Array, value: number): Array<number
   return indexes
 }
 
-/** The blocks of an index. Changes are part of a transaction of the caller's. */
+/** The blocks of an index. Changes are part of the caller's transaction. */
 export class IdBlocks {
   readonly #sql
-  /** The block that fills. */
+  /** The block that is being filled. */
   #block = 0
-  /** Its hashes, by place. */
+  /** Its hashes, by position. */
   readonly #hashes = new Int32Array(blockSize)
 
   constructor(db: DatabaseSync) {
@@ -76,13 +74,13 @@ export class IdBlocks {
     }
   }
 
-  /** Makes the block that fills from the events: at the start, and after a transaction that failed. */
+  /** Rebuilds the block that is being filled from the events, at the start and after a failed transaction. */
   load(): void {
     this.#begin(blockOf(int(this.#sql.last.get()?.last ?? 0)))
     for (const { sequence, id } of this.#sql.events.iterate(this.#block * blockSize)) this.add(int(sequence), int(id))
   }
 
-  /** Adds an event by the hash of its id, as part of a transaction; in ascending order of sequences. */
+  /** Adds an event by the hash of its id, as part of a transaction. Sequences must ascend. */
   add(sequence: number, hash: number): void {
     const block = blockOf(sequence)
     if (block !== this.#block) {
@@ -92,7 +90,7 @@ export class IdBlocks {
     this.#hashes[sequence % blockSize] = notZero(hash)
   }
 
-  /** The first events of a range whose ids may have this hash, in the order of the search. */
+  /** Returns the first events of a range whose ids may have this hash, in the order of the search. */
   find(hash: number, { from, to }: Range, direction: Direction, limit: number): ReadonlyArray<number> {
     let found: ReadonlyArray<number> = []
     for (const [block, places] of this.#places(notZero(hash), { from, to }, direction)) {
@@ -103,7 +101,7 @@ export class IdBlocks {
     return found
   }
 
-  /** Forgets blocks that end before `to`; those before `from` are forgotten already. */
+  /** Forgets blocks that end before `to`. Those before `from` are forgotten already. */
   prune(from: number, to: number): void {
     const end = blockOf(to)
     if (blockOf(from) === end) return
@@ -129,7 +127,10 @@ export class IdBlocks {
     }
   }
 
-  /** The places in each block of a range, and in the one that fills, where a hash may be, in ascending order. */
+  /**
+   * Returns the positions of a hash in each block of a range, and in the block that is being filled, in
+   * ascending order. They may include false positives.
+   */
   *#places(hash: number, { from, to }: Range, direction: Direction): Generator<readonly [number, Array<number>]> {
     const [part, first, last] = [partOf(hash), blockOf(from), blockOf(to)]
     const tag = tagOf(hash)

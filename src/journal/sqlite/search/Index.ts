@@ -1,21 +1,18 @@
 /**
- * An index of the log, so that a search reads few events: an event's id and
- * account as hashes, when it was received, and its kind. `journal.db-index` is
- * made from the log in the background, in steps of some thousand events. It may
- * be deleted while no relay runs, and is then made again.
+ * An index of the log, so that a search reads few events. It has hashes of an event's id and account, when the
+ * event was received, and its kind. `journal.db-index` is built from the log in the background, in steps of
+ * some thousand events. It may be deleted while no relay runs, and is then built again.
  *
- * The table has no index of its own, so it is appended to and read in order.
- * What has an id is found in blocks of ids (`IdBlocks.ts`).
- * Measured at 2,000,000 events of 900 bytes: 1.4 µs of CPU and 145 bytes written
- * per event, 60 MB, an account found in 95 ms; the report of one event takes
- * 0.15 ms longer than in an empty journal, 0.4 ms at 10,000,000. On a machine
- * that took 0.9 µs for the same: with SQLite indexes on id and account 9.4 µs,
- * 8.5 KB, 146 MB, under 1 ms; as columns of 4,096 events 0.5 µs, 34 MB, an
- * account in 25 ms, and twice the code.
+ * The table has no index of its own, so it is appended to and read in order. Ids are found in blocks of ids
+ * (`IdBlocks.ts`). Measured at 2,000,000 events of 900 bytes: 1.4 µs of CPU and 145 bytes written per event, 60
+ * MB, an account found in 95 ms; the report of one event takes 0.15 ms longer than in an empty journal, 0.4 ms
+ * at 10,000,000. On a machine that took 0.9 µs for the same: with SQLite indexes on id and account 9.4 µs, 8.5
+ * KB, 146 MB, under 1 ms; as columns of 4,096 events 0.5 µs, 34 MB, an account in 25 ms, and twice the code.
  *
  * **Guarantee.** A search reads each event that the index names in the log.
- * **Gotcha.** So damage to it can only hide events; SQLite finds most damage,
- * and the index is then made again.
+ *
+ * **Gotcha.** So damage to the index can only hide events. SQLite finds most damage, and the index is then
+ * built again.
  */
 import { chmodSync, rmSync } from "node:fs"
 import type { DatabaseSync } from "node:sqlite"
@@ -27,7 +24,7 @@ import { connectBeside } from "../rows/SqliteConnection.ts"
 import { isFull, transactions } from "../rows/SqliteErrors.ts"
 import { type Direction, IdBlocks, schema as idSchema, type Range } from "./IdBlocks.ts"
 
-/** Another one when the tables change, or how hashes are made. */
+/** Increment it when the tables change, or the way in which hashes are computed. */
 const format = 5
 
 const schema = [
@@ -40,16 +37,16 @@ const schema = [
   `PRAGMA user_version = ${format}`,
 ]
 
-/** Events that are indexed, searched or forgotten at a time, at least. */
+/** Minimum number of events that are indexed, searched or forgotten at a time. */
 export const step = { indexed: 4096, searched: 65_536, forgotten: 16_384 }
 /**
- * Fewer wait for more, and fewer still once nothing has come since the last look. What is not indexed is read in the
- * log by every search.
+ * With fewer new events the index waits for more. `quiet` applies once nothing has arrived since the last
+ * check. Every search reads events that aren't indexed from the log.
  */
 export const enough = { busy: 2048, quiet: 64 }
-/** The ones that match are read in parts. */
+/** Maximum matches returned at a time. More are read in parts. */
 const maxCandidates = 512
-/** A sender may invent types without end: those beyond have no kind, and match always. */
+/** A sender may invent any number of types. Types beyond this number have no kind, and always match. */
 const maxKinds = 10_000
 const noKind = 0
 
@@ -58,7 +55,7 @@ const openFile = (file: string, identity: string): DatabaseSync => {
   try {
     chmodSync(file, 0o600)
     db.prepare("PRAGMA page_size = 16384").run()
-    // Synced only at checkpoints: what a power cut takes is indexed again.
+    // Synced only at checkpoints: rows lost in a power cut are indexed again.
     db.prepare("PRAGMA journal_mode = WAL").get()
     db.prepare("PRAGMA synchronous = NORMAL").run()
     db.prepare("PRAGMA wal_autocheckpoint = 128").get()
@@ -76,7 +73,7 @@ const openFile = (file: string, identity: string): DatabaseSync => {
   }
 }
 
-/** Opens the index of the journal at `path`; a new one where it is another journal's, or damaged. */
+/** Opens the index of the journal at `path`. Creates a new one if it belongs to another journal, or is damaged. */
 const openOrCreate = (path: string, identity: string): DatabaseSync => {
   const file = `${path}-index`
   try {
@@ -89,21 +86,21 @@ const openOrCreate = (path: string, identity: string): DatabaseSync => {
 
 /** The events of a range that the index names. */
 export interface Candidates {
-  /** In the order of the search. */
+  /** Sequences in the order of the search. */
   readonly sequences: ReadonlyArray<number>
-  /** Everything up to here was searched, or down to here. */
+  /** Everything up to here, or down to here, was searched. */
   readonly end: number
-  /** When the event there was received, in epoch milliseconds; 0 when there is none. */
+  /** When the event there was received, in epoch milliseconds; 0 if there is none. */
   readonly receivedAt: number
 }
 
-/** So much is searched at a time. */
+/** Cuts a range to the part that is searched at a time. */
 const cut = ({ from, to }: Range, direction: Direction): Range =>
   direction === "down"
     ? { from: Math.max(from, to + 1 - step.searched), to }
     : { from, to: Math.min(to, from - 1 + step.searched) }
 
-/** The index of a journal; used by one thread. */
+/** The index of a journal. Only one thread may use it. */
 export class Index {
   readonly #log
   readonly #db: DatabaseSync
@@ -113,16 +110,16 @@ export class Index {
   readonly #kinds = new Map<number, Kind>()
   /** Codes of kinds by the hashes of webhook and type, and the list of sinks. */
   readonly #codes = new Map<string, Map<number, Map<number, number>>>()
-  /** The lowest event that is indexed, or the next one. */
+  /** The lowest indexed sequence, or the next one. */
   #first = 1
-  /** The highest. */
+  /** The highest indexed sequence. */
   #through = 0
-  /** The highest of the log, when it was last looked at. */
+  /** The highest sequence of the log at the last check. */
   #head = 0
-  /** Once it is not, searches read the log itself. */
+  /** If false, searches read the log itself. */
   #isUsable = true
 
-  /** `log` is a connection to the journal at `path`. Throws when there can be no index. */
+  /** `log` is a connection to the journal at `path`. Throws if there can't be an index. */
   constructor(log: DatabaseSync, path: string) {
     const identity = text(log.prepare("SELECT value FROM meta WHERE key = 'identity'").get()?.value)
     this.#log = {
@@ -160,7 +157,7 @@ export class Index {
     this.#load()
   }
 
-  /** Reads what the tables have: at the start, and because a transaction that failed took some of it back. */
+  /** Reads the state of the tables, at the start and after a failed transaction. */
   #load(): boolean {
     this.#kinds.clear()
     this.#codes.clear()
@@ -176,7 +173,10 @@ export class Index {
     return true
   }
 
-  /** Indexes the next events of the log if there are enough, and forgets those that were pruned; whether it indexed some. */
+  /**
+   * Indexes the next events of the log if there are enough, and forgets pruned ones. Returns whether it indexed
+   * some.
+   */
   grow(): boolean {
     if (!this.#isUsable) return false
     try {
@@ -204,7 +204,7 @@ export class Index {
     this.#first = below
   }
 
-  /** Indexes rows of the log above a sequence; how far it came. */
+  /** Indexes rows of the log above a sequence. Returns the last indexed sequence. */
   #insert(after: number): number {
     let through = after
     for (const row of this.#log.rows.iterate(after)) {
@@ -256,12 +256,15 @@ export class Index {
     return code
   }
 
-  /** The highest sequence that is indexed, 0 when there is none. */
+  /** The highest indexed sequence, or 0 if there is none. */
   get through(): number {
     return this.#isUsable ? this.#through : 0
   }
 
-  /** Events that may match, from the end of `lowest` to `highest` where a search begins; `undefined` where they are not indexed. */
+  /**
+   * Returns events from `lowest` to `highest` that may match, starting at the end where the search begins.
+   * Returns `undefined` if they aren't indexed.
+   */
   candidates(
     query: EventQuery,
     match: Match,

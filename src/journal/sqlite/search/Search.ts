@@ -1,13 +1,11 @@
 /**
- * Finds events that are kept, newest first or oldest first, and their state at
- * each sink.
+ * Finds stored events, newest first or oldest first, and their state at each sink.
  *
- * Newest first it goes down the log, through the index where there is one, and
- * then through the pending events, retries and dead letters that are older than
- * the log; oldest first the same way up.
+ * Newest first, it goes down the log, through the index if there is one, and then through older pending events,
+ * retries and dead letters. Oldest first, it goes the same way up.
  *
- * **Guarantee.** Every event that it returns is read as it was written. It stops
- * when its time is up, and says where.
+ * **Guarantee.** It returns every event as it was written. It stops when its time is up, and reports its
+ * position.
  */
 import type { DatabaseSync, StatementSync } from "node:sqlite"
 import { Effect } from "effect"
@@ -20,13 +18,13 @@ import { bytes } from "../rows/Rows.ts"
 import { DeliveryStatuses } from "./DeliveryStatus.ts"
 import type { Candidates, Index } from "./Index.ts"
 
-/** How far the search has come, and the event there. */
+/** The position of the search, and the event there. */
 interface Place {
   /** Everything from the beginning to here was searched. */
   readonly at: number
-  /** Events since the place before. */
+  /** Number of events since the previous position. */
   readonly passed: number
-  /** Epoch milliseconds; 0 where nothing is. */
+  /** Epoch milliseconds; 0 if there is no event. */
   readonly receivedAt: number
   readonly stored?: Stored | undefined
 }
@@ -48,16 +46,19 @@ const placesIn = ({ bytes, first, last }: RowBytes, { lowest, highest }: Range):
     .stored.filter(({ entry: { sequence } }) => lowest <= sequence && sequence <= highest)
     .map((stored) => ({ at: stored.entry.sequence, passed: 1, receivedAt: stored.entry.event.receivedAt, stored }))
 
-/** Whether no event of a row has the query's id: a header has it as JSON. Decoding takes ten times as long. */
+/**
+ * Reports whether no event of a row has the query's id, which a header holds as JSON. Decoding would take ten
+ * times as long.
+ */
 const isWithout = ({ bytes }: RowBytes, { id }: EventQuery): boolean =>
   id !== undefined && !Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes(JSON.stringify(id))
 
-/** Searches by one connection; without an `index` it reads the log itself. Throws SQLite's errors. */
+/** Searches over one connection. Without an `index` it reads the log itself. Throws SQLite's errors. */
 export class Search {
   readonly #index: Index | undefined
   readonly #deliveries: DeliveryStatuses
   readonly #sql
-  /** The row that was read last. */
+  /** The last row that was read. */
   #row: RowBytes | undefined
 
   constructor(db: DatabaseSync, index?: Index) {
@@ -87,7 +88,7 @@ export class Search {
     }
   }
 
-  /** Searches for so many milliseconds, a little longer when a row is large. */
+  /** Searches for `millis` milliseconds, or a little longer if a row is large. */
   look(query: EventQuery, millis: number): EventPage {
     const deadline = performance.now() + millis
     const match = matchOf(query)
@@ -131,12 +132,12 @@ export class Search {
     return query.after === undefined ? this.#down(query, match, range) : this.#up(query, match, range)
   }
 
-  /** The tables outside of the log whose events may have the query's outcome. */
+  /** Returns the tables outside the log whose events may have the query's outcome. */
   #keptFor({ outcome }: EventQuery) {
     return outcome === "pending" ? this.#sql.pending : this.#sql.kept
   }
 
-  /** The tables that have all events of which the query can find one; `undefined` where the log has to be read. */
+  /** Returns the tables that hold all events that the query can find, or `undefined` if the log must be read. */
   #only({ outcome, attemptsOver = 0 }: EventQuery) {
     if (outcome === "retrying" || outcome === "dead") return this.#sql[outcome]
     if (outcome === "dropped" || outcome === "replayed" || outcome === "moved") return this.#sql.ended
@@ -181,7 +182,7 @@ export class Search {
       const range = { lowest: Math.max(row.first, end), highest: Math.min(row.last, next) }
       if (isWithout(row, query)) yield this.#passed(range.lowest, range)
       else yield* placesIn(row, range).toReversed()
-      // Rows may be missing in between.
+      // Rows between may be missing.
       next = row.last < end ? row.last : Math.max(row.first, end) - 1
     }
   }
@@ -205,7 +206,7 @@ export class Search {
     }
   }
 
-  /** The events that the index names, from `next` up or down to where it has looked. */
+  /** Returns the events that the index names, from `next` up or down to the end of its search. */
   *#named({ sequences, end, receivedAt }: Candidates, next: number, step: 1 | -1): Generator<Place> {
     let from = next
     for (const at of sequences) {
@@ -217,13 +218,13 @@ export class Search {
     if (left > 0) yield { at: end, passed: left, receivedAt }
   }
 
-  /** That a search has passed a range of a row, and is at one end of it. */
+  /** Returns the position after a range of a row, at one end of the range. */
   #passed(at: number, { lowest, highest }: Range): Place {
     const receivedAt = this.#read(at)?.entry.event.receivedAt ?? 0
     return { at, passed: Math.max(0, highest + 1 - lowest), receivedAt }
   }
 
-  /** Reads the events outside the log, beyond a sequence and as far as `isWithin` says. */
+  /** Reads the events outside the log beyond a sequence, as far as `isWithin` allows. */
   *#kept(statement: StatementSync, from: number, isWithin: (at: number) => boolean): Generator<Place> {
     let beyond = from
     for (;;) {
@@ -238,7 +239,7 @@ export class Search {
     }
   }
 
-  /** The row that holds `sequence`, or the first one above it. */
+  /** Returns the row that holds `sequence`, or the first row above it. */
   #rowFrom(sequence: number): RowBytes | undefined {
     const row = this.#rowAt(sequence)
     if (row !== undefined && sequence <= row.last) return row
@@ -246,7 +247,7 @@ export class Search {
     return after === undefined ? undefined : this.#rowAt(Number(after.first))
   }
 
-  /** The row that holds `sequence`, or the last one below it. */
+  /** Returns the row that holds `sequence`, or the last row below it. */
   #rowAt(sequence: number): RowBytes | undefined {
     if (this.#row !== undefined && this.#row.first <= sequence && sequence <= this.#row.last) return this.#row
     const row = this.#sql.rowAt.get(sequence)
@@ -266,7 +267,7 @@ export class Search {
   }
 }
 
-/** The text of a sequence. */
+/** Reports whether a string is a sequence. */
 const isPlace = (place: string): boolean => /^[0-9]{0,16}$/.test(place)
 
 /** Searches until a page is full, everything was searched, or the time is up. */
