@@ -1,13 +1,12 @@
-/** Reads the events of a file for `journal import`: a journal, or what was salvaged of one. */
+/** Reads the events of a file for `journal import`: a journal, or events salvaged from one. */
 import { closeSync, existsSync, fstatSync, openSync, readSync } from "node:fs"
 import { dirname } from "node:path"
 import { tolerant } from "../rows/Rows.ts"
 import { isThere } from "./Repair.ts"
 import * as Salvage from "./Salvage.ts"
 
-/** One event of the file. */
 export interface Item {
-  /** The entry that `journal salvage` writes; `undefined` where a line or a record can't be read. */
+  /** The entry that `journal salvage` writes, or `undefined` if a line or a record can't be read. */
   readonly line: unknown
   /** The share of the file that was read, from 0 to 1. */
   readonly share: number
@@ -16,7 +15,7 @@ export interface Item {
 const lineFeed = 0x0a
 const chunkBytes = 1024 * 1024
 
-/** The lines of a salvaged file; the last may have been cut short. */
+/** Reads the lines of a salvaged file. The last may be cut short. */
 const fromLines = function* (fd: number): Generator<Item> {
   const { size } = fstatSync(fd)
   const chunk = Buffer.alloc(chunkBytes)
@@ -50,7 +49,7 @@ const fromJournal = function* (path: string): Generator<Item, boolean> {
   return !next.value.repaired
 }
 
-/** Returns whether it is a journal that SQLite could open: then it is one, also without an event. Throws the system's errors. */
+/** Returns true for a journal that SQLite could open, even without events. Throws the system's errors. */
 export const items = function* (path: string): Generator<Item, boolean> {
   if (!existsSync(path) && isThere(path)) return yield* fromJournal(path)
   const fd = openSync(path, "r")

@@ -1,9 +1,8 @@
 /**
- * `relay journal check`, `backup` and `salvage`, and the end of `relay events erase --offline`.
+ * `relay journal check`, `backup` and `salvage`, and the last step of `relay events erase --offline`.
  *
- * `check` and `backup` only read, and work while a relay runs on the journal.
- * `salvage` reads a damaged file and writes what it can as lines of JSON; it
- * changes nothing in the file.
+ * `check` and `backup` only read, and work while a relay runs on the journal. `salvage` reads a damaged file,
+ * and writes the events that it can read as lines of JSON. It changes nothing in the file.
  */
 import { closeSync, existsSync, fsyncSync, openSync, rmSync, statSync, writeSync } from "node:fs"
 import { dirname, resolve } from "node:path"
@@ -29,7 +28,7 @@ type Range = readonly [from: number, to: number]
 /** The findings of `check`. */
 export interface CheckReport {
   readonly path: string
-  /** Nothing is damaged, and nothing is missing that was not reported as lost. */
+  /** True if nothing is damaged, and nothing is missing except reported losses. */
   readonly sound: boolean
   readonly schema: number
   readonly head: number
@@ -38,28 +37,28 @@ export interface CheckReport {
   readonly lanes: number
   readonly retrying: number
   readonly deadLetters: number
-  /** Sequences whose bytes are not what was written. */
+  /** Sequences whose bytes differ from what was written. */
   readonly damaged: ReadonlyArray<number>
   /** Ranges of sequences whose rows are missing between others, both ends included. */
   readonly missing: ReadonlyArray<Range>
-  /** Losses that the relay knows and has reported: what a backup did not have, for example. */
+  /** Losses that the relay knows and has reported, for example events that a backup didn't have. */
   readonly lost: ReadonlyArray<Range>
-  /** The words of SQLite's own check; empty when it finds nothing. */
+  /** The problems that SQLite's own check found, in its words. */
   readonly sqlite: ReadonlyArray<string>
 }
 
-/** The counts of `salvage`: lines written, and losses. */
+/** The counts of `salvage`. */
 export interface SalvageReport extends Salvage.SalvageResult {
   readonly from: string
   readonly to: string
-  /** Lines written. */
+  /** Number of lines written. */
   readonly events: number
 }
 
 const noneAt = (path: string): string =>
   `There is no journal at ${path}: the relay makes it when it starts, or it is elsewhere.`
 
-/** Fails if something other than a file is there, or if this user may not read the journal. */
+/** Fails if there is something other than a file, or if this user may not read the journal. */
 const requireReadable = (path: string): Effect.Effect<void, MaintenanceError> =>
   Effect.suspend(() => {
     const kind = OwnFiles.notAFile(path)
@@ -71,7 +70,7 @@ const requireReadable = (path: string): Effect.Effect<void, MaintenanceError> =>
     return Effect.void
   })
 
-/** Opens a journal to read from; the scope closes it. */
+/** Opens a journal for reading. The scope closes it. */
 const openReadOnly = (path: string) =>
   Effect.acquireRelease(
     Effect.suspend(() => {
@@ -79,7 +78,7 @@ const openReadOnly = (path: string) =>
         return new MaintenanceError({
           message: noneAt(path),
         })
-      // SQLite would take it for a new one, and delete the write-ahead log beside it.
+      // SQLite would take an empty file for a new database, and delete the write-ahead log next to it.
       if (statSync(path).size === 0) {
         return new MaintenanceError({
           message: `${path} is empty: \`relay journal salvage\` gets out what its write-ahead log holds.`,
@@ -108,7 +107,7 @@ const openReadOnly = (path: string) =>
 const attempt = <A>(what: string, work: () => A): Effect.Effect<A, MaintenanceError> =>
   Effect.try({ try: work, catch: (error) => new MaintenanceError({ message: `${what}: ${words(error)}.` }) })
 
-/** Reads the whole journal: every record's checksum, the sequences' continuity, and SQLite's own check. */
+/** Checks the whole journal: every record's checksum, gaps in the sequences, and SQLite's own check. */
 export const check = (path: string): Effect.Effect<CheckReport, MaintenanceError> =>
   Effect.gen(function* () {
     yield* requireReadable(path)
@@ -163,21 +162,21 @@ export const check = (path: string): Effect.Effect<CheckReport, MaintenanceError
     })
   }).pipe(Effect.scoped)
 
-/** Requires a new file, and none that the journal is made of: its next start would read that. */
+/** Requires that the file is new, and isn't one of the journal's own files: the next start would read it. */
 const requireFree = (path: string, to: string, what: string): Effect.Effect<void, MaintenanceError> => {
   if (existsSync(to)) return new MaintenanceError({ message: `${to} exists already; ${what} never overwrites.` })
   const isOwn = ["", ...filesBeside].some((suffix) => fileIdentity(path + suffix) === fileIdentity(to))
   return isOwn ? new MaintenanceError({ message: `${to} is a file of the journal's own: name another.` }) : Effect.void
 }
 
-/** Writes a consistent copy of the journal to `to`, also while a relay runs on it; its size in bytes. */
+/** Writes a consistent copy of the journal to `to`, also while a relay runs on it. Returns its size in bytes. */
 export const backup = (path: string, to: string): Effect.Effect<{ readonly bytes: number }, MaintenanceError> =>
   Effect.gen(function* () {
     yield* requireReadable(path)
     const db = yield* openReadOnly(path)
     yield* requireFree(path, to, "a backup")
     return yield* attempt(`The journal ${path} could not be copied to ${to}`, () => {
-      // Made first, and for its owner only: SQLite would leave that to the umask.
+      // Created first, for its owner only: SQLite would leave the permissions to the umask.
       const fd = openSync(to, "wx", 0o600)
       try {
         db.prepare("VACUUM INTO ?").run(to)
@@ -196,8 +195,8 @@ export const backup = (path: string, to: string): Effect.Effect<{ readonly bytes
   }).pipe(Effect.scoped)
 
 /**
- * Rewrites the journal without the space that nothing uses any more, so that no copy of what was erased is left there.
- * No relay may run on it.
+ * Rewrites the journal without unused space, so that no copy of an erased event is left there. No relay may run
+ * on it.
  */
 export const vacuum = (path: string): Effect.Effect<void, MaintenanceError> =>
   attempt(`The journal ${path} could not be rewritten`, () => {
@@ -207,7 +206,7 @@ export const vacuum = (path: string): Effect.Effect<void, MaintenanceError> =>
       const db = connect(path)
       try {
         db.prepare("PRAGMA secure_delete = ON").get()
-        // It writes all of the journal into a temporary file, which would not fit into memory.
+        // It writes the whole journal into a temporary file, which wouldn't fit into memory.
         db.prepare("PRAGMA temp_store = FILE").run()
         db.prepare(`PRAGMA temp_store_directory = '${dirname(resolve(path)).replaceAll("'", "''")}'`).run()
         db.prepare("VACUUM").run()
@@ -220,7 +219,7 @@ export const vacuum = (path: string): Effect.Effect<void, MaintenanceError> =>
     }
   })
 
-/** Writes every event that can still be read from the journal at `path` to `to`, one JSON object a line. */
+/** Writes every event that can still be read from the journal at `path` to `to`, one JSON object per line. */
 export const salvage = (path: string, to: string): Effect.Effect<SalvageReport, MaintenanceError> =>
   Effect.gen(function* () {
     yield* requireReadable(path)

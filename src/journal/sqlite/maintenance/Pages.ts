@@ -1,10 +1,10 @@
 /**
- * Reads rows out of a database's pages without SQLite, for files that it refuses
- * to open. A leaf page can be read without the header and the tree above it; a
- * row's long values are in a chain of overflow pages, and end where that breaks.
+ * Reads rows from a database's pages without SQLite, for files that SQLite refuses to open. A leaf page can be
+ * read without the header and the tree above it. A row's long values are in a chain of overflow pages, and are
+ * cut off where the chain breaks.
  *
- * **Gotcha.** Pages of the write-ahead log are read too, valid or not. A row may
- * be old or deleted: callers check its checksums and its sequence.
+ * **Gotcha.** It also reads pages of the write-ahead log, valid or not. A row may be old or deleted, so callers
+ * must check its checksums and its sequence.
  */
 import { closeSync, existsSync, fstatSync, openSync, readSync } from "node:fs"
 import { kinds, localBytes, varint } from "../file/PageLayout.ts"
@@ -24,7 +24,7 @@ const isPageSize = (size: number): boolean => size >= 512 && size <= 65_536 && (
 
 const widths = [0, 1, 2, 3, 4, 6, 8, 8, 0, 0]
 
-/** The columns of a row, as far as its bytes go; `undefined` when they make none. */
+/** Returns the columns of a row, as far as its bytes go, or `undefined` if the bytes aren't a row. */
 const columnsOf = (payload: Buffer): ReadonlyArray<Column> | undefined => {
   const [headerEnd, start] = varint(payload, 0)
   if (headerEnd < 2 || headerEnd > 256 || headerEnd > payload.length) return undefined
@@ -54,7 +54,7 @@ class Source {
   readonly #wal: number | undefined
   readonly filePages: number
   readonly walFrames: number
-  /** The frame of the newest copy of a page in the log. */
+  /** The frame with the newest copy of each page in the log. */
   readonly #newest = new Map<number, number>()
 
   constructor(path: string, wal: string) {
@@ -75,13 +75,13 @@ class Source {
     return walHeader + frame * (this.pageSize + frameHeader)
   }
 
-  /** Zeros where there is nothing, or where the disk can't read it. */
+  /** Returns zeros for bytes that don't exist or that the disk can't read. */
   #bytes(fd: number | undefined, from: number, length: number): Buffer {
     const bytes = Buffer.alloc(length)
     try {
       if (fd !== undefined) readSync(fd, bytes, 0, length, from)
     } catch {
-      // A bad sector costs the rows in it.
+      // A bad sector loses the rows in it.
     }
     return bytes
   }
@@ -94,7 +94,7 @@ class Source {
     return this.#bytes(this.#wal, this.#frameAt(frame) + frameHeader, this.pageSize)
   }
 
-  /** The newest copy of a page. */
+  /** Returns the newest copy of a page. */
   current(number: number): Buffer {
     const frame = this.#newest.get(number)
     return frame === undefined ? this.inFile(number) : this.inLog(frame)
@@ -109,7 +109,7 @@ class Source {
   }
 }
 
-/** A row's bytes; shorter where its chain of overflow pages is broken. */
+/** Returns a row's bytes. They are cut off where its chain of overflow pages breaks. */
 const payloadAt = (
   page: Buffer,
   at: number,
@@ -144,12 +144,12 @@ const rowsOf = function* (page: Buffer, source: Source, read: (page: number) => 
   }
 }
 
-/** Every row of a leaf page of a table in the file or its write-ahead log; some more than once. */
+/** Returns every row of a table's leaf pages in the file or its write-ahead log. Some are returned more than once. */
 export const rows = function* (path: string, wal = `${path}-wal`): Generator<PageRow> {
   const source = new Source(path, wal)
   try {
     const current = (page: number) => source.current(page)
-    // The first page is the schema's.
+    // The first page holds the schema.
     for (let number = 2; number <= source.filePages; number++) {
       const page = source.inFile(number)
       if (page[0] !== kinds.tableLeaf) continue

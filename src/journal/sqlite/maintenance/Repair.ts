@@ -1,8 +1,7 @@
 /**
- * Opens a damaged journal for reading. A file that SQLite refuses is copied, and
- * the copy is repaired: its header, which also says how long the file is, or its
- * whole first page is replaced by that of a new journal, whose tables begin on
- * the same pages.
+ * Opens a damaged journal for reading. A file that SQLite refuses is copied, and the copy is repaired from a
+ * new journal, whose tables begin on the same pages. The repair replaces the header, which also holds the
+ * file's length, or the whole first page.
  */
 import {
   closeSync,
@@ -25,9 +24,9 @@ import { current, migrate, version } from "../rows/Migrations.ts"
 import { connect } from "../rows/SqliteConnection.ts"
 
 export interface Readable {
-  /** `undefined` where not even a repaired copy can be opened. */
+  /** The open journal, or `undefined` if not even a repaired copy can be opened. */
   readonly db: DatabaseSync | undefined
-  /** It is the file itself, not a copy. */
+  /** True if it is the file itself, not a copy. */
   readonly isOriginal: boolean
   readonly close: () => void
 }
@@ -35,13 +34,13 @@ export interface Readable {
 const headerBytes = 100
 const usualPage = 32_768
 
-/** A version this far above is damage, not that of a newer relay. */
+/** A version at or above this is damage, not a newer relay's version. */
 const damagedFrom = 1_000
 
-/** Whether a newer relay wrote it, whose tables this one does not know. */
+/** Reports whether a newer relay wrote the file. This relay doesn't know its tables. */
 export const isNewer = (db: DatabaseSync): boolean => version(db) > current && version(db) < current + damagedFrom
 
-/** Whether the tables can be asked. */
+/** Reports whether the tables can be queried. */
 const isReadable = (db: DatabaseSync): boolean => {
   const found = version(db)
   if (isNewer(db)) return true
@@ -57,13 +56,13 @@ const tryOpen = (path: string, readOnly: boolean): DatabaseSync | undefined => {
     db.prepare("PRAGMA busy_timeout = 5000").get()
     if (isReadable(db)) return db
   } catch {
-    // A repaired copy may open.
+    // A repaired copy may still open.
   }
   db?.close()
   return undefined
 }
 
-/** The first page of a journal that has just been made. */
+/** Returns the first page of a newly created journal. */
 const newPage = (directory: string): Buffer => {
   const path = join(directory, "new.db")
   const db = connect(path)
@@ -89,7 +88,7 @@ const headerOf = (file: string): Buffer => {
 
 const isHeader = (bytes: Buffer): boolean => bytes.subarray(0, 16).toString("latin1") === "SQLite format 3\0"
 
-/** How a copy is repaired: the smallest change first. */
+/** The repairs of a copy, the smallest change first. */
 const repairs: ReadonlyArray<(file: string, directory: string) => void> = [
   (file, directory) => replaceStart(file, directory, headerBytes),
   (file, directory) => replaceStart(file, directory, usualPage),
@@ -99,7 +98,7 @@ const replaceStart = (file: string, directory: string, length: number): void => 
   const size = statSync(file, { throwIfNoEntry: false })?.size ?? 0
   const pages = Math.max(1, Math.ceil(size / usualPage))
   const first = newPage(directory)
-  // In WAL mode, with so many pages and no free ones; the change counter makes the number valid.
+  // In WAL mode, with this many pages and no free ones. The change counter makes the number valid.
   first.writeUInt16BE(0x0202, 18)
   first.writeUInt32BE(pages, 28)
   first.fill(0, 32, 40)
@@ -113,10 +112,10 @@ const replaceStart = (file: string, directory: string, length: number): void => 
   truncateSync(file, pages * usualPage)
 }
 
-/** Whether anything of a journal is there: its file, or only the write-ahead log of one that was deleted. */
+/** Reports whether anything of a journal exists: its file, or only the write-ahead log of a deleted file. */
 export const isThere = (path: string): boolean => existsSync(path) || existsSync(`${path}-wal`)
 
-/** For copies, readable by this user alone. */
+/** Creates a directory for copies, readable by this user only. */
 const scratch = (directory: string): string => {
   try {
     return mkdtempSync(join(directory, ".relay-salvage-"))
@@ -127,18 +126,18 @@ const scratch = (directory: string): string => {
 }
 
 /**
- * Opens the journal at `path`. Copies are made in `directory`, or in that of the
- * system where it can't be written, and deleted when it is closed.
+ * Opens the journal at `path`. Copies are created in `directory`, or in the system's temporary directory if
+ * that can't be written. They are deleted when the result is closed.
  */
 export const openReadable = (path: string, directory: string): Readable => {
-  // SQLite, asked for an empty file, deletes the write-ahead log beside it.
+  // For an empty file, SQLite would delete the write-ahead log next to it.
   const original = isHeader(headerOf(path)) ? tryOpen(path, true) : undefined
   if (original !== undefined) return { db: original, isOriginal: true, close: () => original.close() }
   const work = scratch(directory)
   const remove = () => rmSync(work, { recursive: true, force: true })
   try {
     for (const [index, repair] of repairs.entries()) {
-      // Without the write-ahead log as well: a damaged one can spoil a sound file.
+      // It also tries without the write-ahead log, because a damaged log can spoil a sound file.
       for (const suffixes of [["", "-wal"], [""]]) {
         const copy = join(work, `${index}-${suffixes.length}.db`)
         for (const suffix of suffixes) if (existsSync(path + suffix)) copyFileSync(path + suffix, copy + suffix)

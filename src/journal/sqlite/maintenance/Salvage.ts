@@ -1,10 +1,8 @@
 /**
- * Reads what is left in a damaged journal: through SQLite as far as possible,
- * skipping the parts that it can't read; then page by page. The file is never
- * changed.
+ * Reads everything that is left in a damaged journal: first through SQLite, skipping the parts that it can't
+ * read, then page by page. The file is never changed.
  *
- * A line says which lanes had not settled an event, so that `journal import`
- * can append it for them.
+ * Each line names the lanes that had not settled the event, so that `journal import` can append it for them.
  */
 import { randomBytes } from "node:crypto"
 import type { DatabaseSync } from "node:sqlite"
@@ -21,42 +19,42 @@ import { bytes, int, list, type Row, tolerant } from "../rows/Rows.ts"
 import * as Pages from "./Pages.ts"
 import { isNewer, openReadable, type Readable } from "./Repair.ts"
 
-/** Tables with one record per row: events that a lane still needs. */
+/** Tables with one record per row, of events that a lane still needs. */
 const keptTables = ["dead", "retry_record", "owed"] as const
 
 /** A line of a salvaged file. */
 export interface SalvagedLine extends Omit<Event, "body"> {
-  /** The random id of its journal: the same event is imported once. */
+  /** The random id of the journal, so that the same event is imported only once. */
   readonly journal: string
   readonly in: "log" | "dead" | "retrying" | "owed"
-  /** The lanes that had not settled it; for `retrying` and `dead` the lane itself. */
+  /** The lanes that had not settled the event. For `retrying` and `dead` it is the lane itself. */
   readonly pending: ReadonlyArray<string>
   readonly sequence: number
   readonly sinks: ReadonlyArray<string>
   readonly replayed: boolean
   readonly bodyBase64: string
-  /** A dead letter tells since when, in epoch milliseconds, and what was tried. */
+  /** For a dead letter: since when, in epoch milliseconds, and its attempts. */
   readonly at?: number
   readonly attempts?: ReadonlyArray<Attempt>
 }
 
-/** How much was lost. */
+/** The extent of the losses. */
 export interface SalvageResult {
-  /** Sequences of which only a damaged record was found. */
+  /** Sequences for which only a damaged record was found. */
   readonly damaged: ReadonlyArray<number>
-  /** How many parts of the file could not be read. */
+  /** Number of parts of the file that couldn't be read. */
   readonly unreadable: number
-  /** Events that were found in the pages alone, past SQLite. */
+  /** Number of events found only in the pages, without SQLite. */
   readonly fromPages: number
-  /** SQLite refused the file: a repaired copy was read. */
+  /** True if SQLite refused the file, and a repaired copy was read. */
   readonly repaired: boolean
 }
 
-/** The tables of {@link keptTables} that the file has. */
+/** Returns the tables of {@link keptTables} that the file has. */
 export const tablesOf = (db: DatabaseSync): ReadonlyArray<(typeof keptTables)[number]> =>
   keptTables.filter((table) => tolerant(() => db.prepare(`SELECT record FROM ${table}`)) !== undefined)
 
-/** A table's rows by rowid; `undefined` once for each part that can't be read. */
+/** Reads a table's rows by rowid. Returns `undefined` once for each part that can't be read. */
 const rowsOf = function* (db: DatabaseSync, table: string): Generator<Row | undefined> {
   const after = tolerant(() =>
     db.prepare(`SELECT rowid AS place, * FROM ${table} WHERE rowid >= ? ORDER BY rowid LIMIT 1`),
@@ -82,11 +80,14 @@ const rowsOf = function* (db: DatabaseSync, table: string): Generator<Row | unde
 
 interface FoundLanes {
   readonly cursors: ReadonlyMap<string, Cursor>
-  /** Up to this sequence the lanes are all there were: a sink without one was renamed or removed. 0 where that can't be told. */
+  /**
+   * Up to this sequence the list of lanes is complete: a sink without a lane was renamed or removed. It is 0 if
+   * that isn't known.
+   */
   readonly wholeTo: number
 }
 
-/** The highest sequence that was given out when the lanes were as SQLite shows them. */
+/** The highest sequence assigned when the lanes were as SQLite reads them. */
 const headOf = (db: DatabaseSync): number =>
   tolerant(() => {
     const last = int(db.prepare("SELECT max(first + count - 1) AS last FROM log").get()?.last ?? 0)
@@ -98,10 +99,10 @@ const lanesOf = ({ db, isOriginal }: Readable): FoundLanes => {
   const found = tolerant(() => new CursorRows(db).find())
   if (found !== undefined) {
     const cursors = new Map(found.rows.map(({ name, cursor }) => [name, cursor]))
-    // Pages of a repaired copy may be of different times.
+    // Pages of a repaired copy may be from different times.
     return { cursors, wholeTo: isOriginal && found.isListed && !found.damaged ? headOf(db) : 0 }
   }
-  // The list of names may be damaged where the cursors can be read.
+  // The list of names may be damaged although the cursors can be read.
   const rows = tolerant(() => db.prepare("SELECT name, cursor, settled FROM lane").all().map(unchecked)) ?? []
   return { cursors: new Map(rows), wholeTo: 0 }
 }
@@ -130,7 +131,7 @@ class Salvage {
     this.#lanes = lanesOf(readable)
   }
 
-  /** Lanes that have not settled it, with those whose cursors can't be read. */
+  /** Returns the lanes that have not settled the event, including lanes whose cursors can't be read. */
   #pending(entry: Entry): ReadonlyArray<string> {
     const { sequence, sinks } = sendable(entry)
     const { cursors, wholeTo } = this.#lanes
@@ -157,7 +158,7 @@ class Salvage {
     }
   }
 
-  /** Pending events, retries and dead letters first: they are older than those in the log. */
+  /** Pending events, retries and dead letters come first, because they are older than those in the log. */
   *lines(): Generator<SalvagedLine> {
     if (this.#db !== undefined) {
       for (const table of tablesOf(this.#db)) yield* this.#kept(this.#db, table)
@@ -201,10 +202,9 @@ class Salvage {
   }
 
   /**
-   * Reads the pages themselves. They still hold pruned rows of the log: only
-   * those that a lane waits for count. Deleted rows of the other tables can't be
-   * told from lost ones: they count only where the tables could not be read to
-   * their end.
+   * Reads the pages themselves. They still hold pruned rows of the log, so only rows that a lane waits for
+   * count. Deleted rows of the other tables look like lost ones, so those count only if the tables couldn't be
+   * read to their end.
    */
   *#pages(): Generator<SalvagedLine> {
     const isWhole = this.#db !== undefined && this.unreadable === 0
@@ -231,9 +231,8 @@ class Salvage {
 }
 
 /**
- * Every event that can be read from the journal at `path`; repaired copies are
- * made in `directory`. `onProgress` is called with the share of the log that was
- * read, from 0 to 1.
+ * Returns every event that can be read from the journal at `path`. Repaired copies are created in `directory`.
+ * `onProgress` is called with the share of the log that was read, from 0 to 1.
  */
 export const lines = function* (
   path: string,
