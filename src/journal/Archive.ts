@@ -31,7 +31,7 @@ export interface ReplayTarget {
 export interface ReplayCounts {
   /** The number of finished targets, counted from the first. */
   readonly done: number
-  /** Targets for which nothing was appended, because they are no longer kept, were erased, or can't be read. */
+  /** Targets that were skipped, because they are no longer kept, were erased, or can't be read. */
   readonly gone: ReadonlyArray<number>
 }
 
@@ -72,11 +72,11 @@ export interface KeptText {
   replace(text: string): Effect.Effect<void>
 }
 
-/** The operations by which operators search a journal and change what it holds. */
+/** The operations that operators use to search and change a journal's contents. */
 export class Archive extends Context.Service<
   Archive,
   {
-    /** Health, size and counters. They are in memory, so they are known even while a server doesn't answer. */
+    /** Health, size and counters. They are in memory, so they are available even while a server doesn't answer. */
     readonly status: Effect.Effect<JournalStatus>
     /** Acknowledges the alarm: the journal is no longer red. */
     readonly acknowledge: Effect.Effect<void, JournalError>
@@ -113,7 +113,7 @@ export class Archive extends Context.Service<
     dropDeadLetters(ids: ReadonlyArray<string>): Effect.Effect<number, JournalError>
 
     /**
-     * Returns stored events, newest first: those of the log, then retries and dead letters that the log was
+     * Returns stored events, newest first: events of the log, then retries and dead letters that the log was
      * pruned of. With `after` it returns them oldest first. A search ends after a moment and reports how far it
      * got: a page may be empty although there are more. Fails if a position in the query is invalid.
      */

@@ -1,4 +1,4 @@
-/** What relays on one journal know of each other, for `status`. */
+/** The relays' knowledge of each other, for `status`. */
 import type { Effect } from "effect"
 
 /** In milliseconds. Other relays take over the streams of a relay that has sent no heartbeat for this long. */

@@ -9,7 +9,7 @@
  * The core is `append`, `read` and `settle`. `journalContract` in `test/contract` defines what every journal
  * must do.
  *
- * **Gotcha.** Sequences of a stream have no gaps; those of the first begin at 1. A failed fsync is final: every
+ * **Gotcha.** Sequences of a stream have no gaps. The first stream's begin at 1. A failed fsync is final: every
  * later call fails with `JournalBroken`, and the process must end.
  */
 import { Context, type Effect, type Exit } from "effect"
@@ -40,7 +40,7 @@ export class Journal extends Context.Service<
     /** Succeeds when the event is durable, or the one that it is a duplicate of. One commit serves all callers. */
     append(event: Event, sinks: ReadonlyArray<string>): Effect.Effect<Appended, JournalError>
     /**
-     * Appends without a fiber, for the hot path. Returns an exit if the result is known immediately (a refusal,
+     * Appends without a fiber, for the hot path. Returns an exit if it has the result immediately (a refusal,
      * an old duplicate). Otherwise it returns a promise that all events of one commit share, so it may report a
      * duplicate as appended. The promise never rejects.
      */

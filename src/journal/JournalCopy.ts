@@ -70,7 +70,7 @@ type Read<A> = Effect.Effect<ReadonlyArray<A>, MaintenanceError>
 export interface CopiedStream {
   /** The journal's identity and the stream's number. It is the same for each try of a copy. */
   readonly name: string
-  /** The highest sequence assigned so far. */
+  /** The highest sequence that was assigned. */
   readonly last: number
   readonly lanes: ReadonlyArray<CopiedLane>
   /** Returns some megabytes of events above a sequence, ascending; empty at the end. */
@@ -97,7 +97,7 @@ export interface CopySource {
   readonly imported: (after: Pick<CopiedImport, "journal" | "sequence">) => Read<CopiedImport>
   /** Returns operators' operations above an id; empty at the end. */
   readonly audit: (after: number) => Read<AuditRecord>
-  /** Returns the number of events read so far whose bytes differ from what was written. */
+  /** Returns the number of events read so far whose bytes differ from the written ones. */
   readonly damaged: () => number
 }
 
@@ -115,7 +115,7 @@ export interface Checked {
   readonly retrying: number
   readonly deadLetters: number
   readonly lanes: number
-  /** Records whose bytes differ from what was written. */
+  /** Records whose bytes differ from the written ones. */
   readonly damaged: number
 }
 

@@ -1,4 +1,4 @@
-/** Why a journal refuses a request. The reason decides what the caller does next. */
+/** Why a journal refuses a request. The reason decides the caller's next step. */
 import { Schema } from "effect"
 
 const said = { message: Schema.String }
@@ -18,7 +18,7 @@ export class JournalUnavailable extends Schema.TaggedError<JournalUnavailable>()
   isOfData: Schema.optionalKey(Schema.Boolean),
 }) {}
 
-/** Final in this process: an fsync failed, or the file isn't the one that was opened. */
+/** Final in this process: an fsync failed, or the file isn't the opened one any more. */
 export class JournalBroken extends Schema.TaggedError<JournalBroken>()("JournalBroken", said) {}
 
 /** Another relay has taken over the stream. Nothing more that this relay writes to it is stored. */

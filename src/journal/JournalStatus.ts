@@ -17,7 +17,7 @@ export interface JournalStatus {
   readonly message: string
   /** Unacknowledged losses, one per line, and when the first was found, in epoch milliseconds. */
   readonly alarm: { readonly lines: ReadonlyArray<string>; readonly since: number }
-  /** Number of entries appended so far in all streams. With one stream this is the highest sequence. */
+  /** Number of entries appended to all streams. With one stream this is the highest sequence. */
   readonly head: number
   /** `head + 1` minus the number of events kept. With one stream this is the lowest sequence. */
   readonly first: number

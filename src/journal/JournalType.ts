@@ -31,7 +31,7 @@ export interface JournalType<Config> {
 /** A finding. */
 export interface Inspected {
   readonly verdict: "wrong" | "warning" | "ok"
-  /** The problem and how to solve it, or what is in order. */
+  /** The problem and how to solve it, or the sound part. */
   readonly message: string
 }
 

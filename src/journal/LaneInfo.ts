@@ -1,4 +1,4 @@
-/** What the journal knows of a lane and of its stored events. */
+/** The journal's knowledge of a lane and its stored events. */
 import type { Entry } from "../event/Entry.ts"
 import type { EpochMillis } from "../event/Quantities.ts"
 import type { Attempt, Cursor, Wait } from "./Settlement.ts"
@@ -26,7 +26,7 @@ export interface LaneInfo {
 
 /** An opened lane with its retries. `readRetries` reads their bytes. */
 export interface OpenedLane extends LaneInfo {
-  /** Total milliseconds for which it was paused. */
+  /** Total milliseconds of its pauses. */
   readonly pausedFor: number
   readonly retries: ReadonlyArray<Retry>
 }
@@ -49,7 +49,7 @@ export const returning = (sequence: number, now: number): Wait => ({
 export interface RetryEntries {
   /** In the order of the request. */
   readonly entries: ReadonlyArray<Entry>
-  /** Events whose bytes differ from what was written: they are lost, and removed. */
+  /** Events whose bytes differ from the written ones: they are lost, and removed. */
   readonly lost: ReadonlyArray<number>
 }
 

@@ -5,7 +5,7 @@
 
 const width = 2 ** 42
 
-/** The stream to which many relays append and which one relay delivers, for sinks that require one relay. */
+/** The shared stream, for sinks that require one relay. */
 export const sharedStream = 1
 
 /** The number below a stream's first sequence: the head of an empty stream. */

@@ -75,7 +75,7 @@ export interface Tries {
 const maxAttempts = 10
 
 /**
- * Returns the attempts to keep, from the stored and the new ones. A new one that is stored already is ignored:
+ * Returns the attempts to keep, from the stored and the new ones. A new attempt that is stored already is ignored:
  * it was sent again because the first answer was lost.
  */
 export const keptAttempts = (before: ReadonlyArray<Attempt>, { refunded, failed }: Tries): ReadonlyArray<Attempt> => {
@@ -104,7 +104,7 @@ export interface LateDelivery extends Delivery, Tries {
 /** Returns an event's number of attempts, from the attempts that are kept. */
 export const attemptsOf = (kept: ReadonlyArray<Attempt>): number => kept.at(-1)?.number ?? kept.length
 
-/** A lane's changes. They are applied atomically, in one transaction with those of other lanes. */
+/** A lane's changes. They are applied atomically, in one transaction with other lanes' changes. */
 export interface Settlement {
   readonly lane: string
   readonly cursor: Cursor
@@ -122,11 +122,11 @@ export interface Settlement {
   readonly late: ReadonlyArray<LateDelivery>
   /** New dead letters. They no longer wait for a retry. */
   readonly deadLetter: ReadonlyArray<DeadLetter>
-  /** Total milliseconds for which the lane was paused. */
+  /** Total milliseconds of the lane's pauses. */
   readonly pausedFor: number
 }
 
-/** A settlement that wasn't stored because of its own data, while those of other lanes were. */
+/** A settlement that wasn't stored because of its own data, while other lanes' settlements were. */
 export interface RefusedSettlement {
   readonly lane: string
   readonly error: JournalError

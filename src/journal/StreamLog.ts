@@ -21,7 +21,7 @@ export interface OpenOptions {
   readonly exclusive?: boolean
 }
 
-/** A sink to which events are routed. Its lane may not be opened or renamed yet. */
+/** A sink that receives events. Its lane may not be opened or renamed yet. */
 export interface KnownSink extends Pick<OpenOptions, "renamedFrom" | "exclusive"> {
   readonly name: string
 }
@@ -31,7 +31,7 @@ export interface Log {
   /**
    * Returns entries above `after`, ascending: at most `limit`, and at most some megabytes. It is empty at the
    * head, and doesn't wait. Recent entries come from memory, until each `reader` that keeps up has read them.
-   * Old entries for which no lane waits may be left out.
+   * Old entries may be left out if no lane waits for them.
    */
   read(after: number, limit: number, reader?: string): Effect.Effect<ReadonlyArray<Entry>, JournalError>
   /**
@@ -75,7 +75,7 @@ export interface Log {
 }
 
 /**
- * The streams that a relay owns. The first is the one that it writes. The value is replaced when a stream is
+ * The streams that a relay owns. It writes the first. The value is replaced when a stream is
  * taken or lost.
  */
 export type Streams = SubscriptionRef.SubscriptionRef<ReadonlyArray<Log>>

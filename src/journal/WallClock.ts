@@ -12,7 +12,7 @@ const tolerance = 60_000
 export interface WallClock {
   /** Epoch milliseconds at which monotonic time began, by the wall clock as it was at the start. */
   readonly start: number
-  /** Milliseconds by which the wall clock has run ahead of monotonic time since the start. */
+  /** How many milliseconds the wall clock has run ahead of monotonic time since the start. */
   readonly drift: () => number
   readonly trusted: () => boolean
 }

@@ -1,4 +1,4 @@
-/** A journal when it is made: one object with both services. Its users ask for the one that they need. */
+/** A journal when it is made: one object with both services. Its users ask for the service that they need. */
 import { Context } from "effect"
 import { Archive } from "./Archive.ts"
 import { Journal } from "./Journal.ts"

@@ -1,5 +1,5 @@
 /**
- * The URL with which a journal starts a worker thread: the program's main module, which calls `runWorker` of
+ * The URL that a journal uses to start a worker thread: the program's main module, which calls `runWorker` of
  * `Worker.ts` if it isn't on the main thread. It can't be another file, because a compiled binary starts only
  * at that module. Without it (in tests), a journal does its work on the event loop.
  */

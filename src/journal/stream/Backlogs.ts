@@ -48,7 +48,7 @@ export class Backlogs extends Map<string, Backlog> {
     }
   }
 
-  /** Returns the sequences from `from` to `to` for which any lane waits, ascending. */
+  /** Returns the sequences from `from` to `to` that any lane waits for, ascending. */
   pendingWithin(from: number, to: number): ReadonlyArray<number> {
     const found = new Set<number>()
     for (const backlog of this.holding()) {

@@ -1,6 +1,6 @@
 /**
  * The key that two deliveries share if they are duplicates. It is a 64-bit hash and a checksum of the body. The
- * hash covers the webhook's name and the event id, or the body if there is no id.
+ * hash covers the webhook's name and the event id, or the body if the id is missing.
  *
  * **Gotcha.** The hashes are stored in the journal, so the hash function can't change without a migration.
  * Deliveries that can't be routed have keys of their own: if one is sent again after the config has changed, it

@@ -26,7 +26,7 @@ export class RecentEntries {
   /** Before the first read the readers aren't known. */
   #hasReaders = false
 
-  /** The lowest sequence, or infinity if there are no entries. */
+  /** The lowest sequence, or infinity without entries. */
   get first(): number {
     return this.#entries[0]?.sequence ?? Number.POSITIVE_INFINITY
   }

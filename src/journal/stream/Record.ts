@@ -141,7 +141,7 @@ export const encode = (
 
 /**
  * Decodes the record at `offset`. It must be of `sequence`, if one is given. Returns `undefined` if a bit of it
- * differs from what was written.
+ * differs from the written record.
  */
 const decodeAt = (bytes: Buffer, offset: number, sequence?: number): { stored: Stored; end: number } | undefined => {
   if (offset + frame > bytes.length) return undefined
@@ -312,7 +312,7 @@ export const splitRow = (row: Uint8Array, count: number): ReadonlyArray<Uint8Arr
 /** A row of the log, decoded. */
 export interface Decoded {
   readonly stored: ReadonlyArray<Stored>
-  /** Sequences whose bytes differ from what was written. */
+  /** Sequences whose bytes differ from the written ones. */
   readonly damaged: ReadonlyArray<number>
 }
 

@@ -53,7 +53,7 @@ export const laneStates = (
   const own = ended.filter(
     (one) => one.copy === sequence || (one.sequence <= sequence && sequence <= (one.last ?? one.sequence)),
   )
-  // If a lane was removed, its events are listed under the name to which they were routed.
+  // If a lane was removed, its events are listed under the name that they were routed to.
   const lanes = [...new Set(sinks.map((sink) => laneOf(sink) || sink))]
   const routed = lanes.map((lane) => {
     const cursor = sinks.some((sink) => laneOf(sink) === lane) ? cursorOf(lane) : undefined

@@ -4,7 +4,7 @@
  *
  * **Guarantee.** Nothing is stored under an epoch that has passed, or on a server of another timeline than the
  * epoch's. The statement locks the stream's row: either a takeover waits for it, or it finds no row. If the
- * connection breaks, the same group is sent again until its fate is known. Only one of the tries stores it,
+ * connection breaks, the same group is sent again until its fate is clear. Only one of the tries stores it,
  * with all that goes with it. If the fate stays unknown, this relay leaves the stream, so that no sequence is
  * given twice.
  *
@@ -257,7 +257,7 @@ export class Commits {
     return Effect.runPromise(Effect.result(this.#options.db.transact(work)))
   }
 
-  /** Repeats a try until the group's fate is known. Calls `unknown` if it can't be found out. */
+  /** Repeats a try until the group's fate is clear. Calls `unknown` if it can't be found out. */
   async #repeated(
     append: WatchedAppend,
     send: (isAgain: boolean) => Promise<Sent>,

@@ -1,4 +1,4 @@
-/** The events of one commit, with the keys by which the database finds duplicates. */
+/** The events of one commit, with the keys that the database compares to find duplicates. */
 import type { Event } from "../../../event/Event.ts"
 import type { AppendExit } from "../../Journal.ts"
 import { CommitBatch } from "../../stream/CommitBatch.ts"
@@ -37,7 +37,7 @@ export class Group {
     this.clear()
   }
 
-  /** Reports whether the group holds the same delivery, or one with the same id and other bytes. */
+  /** Reports whether the group holds the same delivery, or another delivery with the same id and other bytes. */
   find({ hi, lo, bodyCrc }: DuplicateKey): "new" | "same" | "altered" {
     const { keys } = this
     const like = this.#known.get(lo | 0)?.filter((index) => keys.hi[index] === (hi | 0)) ?? []

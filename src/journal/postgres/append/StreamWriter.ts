@@ -115,7 +115,7 @@ export class StreamWriter {
     })
   }
 
-  /** Adds a delivery to the open group. Returns the exit instead if it is known immediately. */
+  /** Adds a delivery to the open group. Returns the exit instead if there is no need to wait. */
   #offer(event: Event, sinks: ReadonlyArray<string>) {
     const refusal = this.refusal()
     if (refusal !== undefined) return refusal

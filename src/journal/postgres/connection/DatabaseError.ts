@@ -1,5 +1,5 @@
 /**
- * Why PostgreSQL didn't execute a statement. The reason decides what the caller does next. The message is for
+ * Why PostgreSQL didn't execute a statement. The reason decides the caller's next step. The message is for
  * people, and holds no secret and no value.
  *
  * Codes are PostgreSQL's (SQLSTATE), from appendix A of its documentation.
@@ -99,7 +99,7 @@ const isState = (code: unknown): code is string => typeof code === "string" && /
 export const ofServer = (error: unknown, at: string): DatabaseError => {
   const { code, message } = error as Raw
   if (!isState(code)) return lost(error, at)
-  // The server ended the connection itself with one of these codes, and it may have committed before.
+  // With these codes the server ended the connection itself, and it may have committed before.
   const isLost = code.startsWith("57P")
   return errorAt(at, reasonOf(code), `${hints[code] ?? String(message)} (${code})`, { code, isLost })
 }

@@ -17,7 +17,7 @@ export const refusing = <A, R>(
   Effect.mapError(effect, (error) => (error._tag === "DatabaseError" ? refusalOf(error) : error))
 
 /**
- * Reports whether the same statement may be sent again: as far as is known nothing was stored, or another
+ * Reports whether the same statement may be sent again: as far as this relay knows nothing was stored, or another
  * transaction came first.
  */
 export const mayRepeat = ({ reason, code }: DatabaseError): boolean =>

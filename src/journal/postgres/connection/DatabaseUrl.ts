@@ -2,7 +2,7 @@
  * The database's address, in the syntax of PostgreSQL's own clients:
  * `postgres://user@db-1:5432,db-2:5432/relay?sslmode=verify-full`.
  *
- * Several hosts are one cluster, and one of them takes writes. The sender's events never cross a network in
+ * Several hosts are one cluster, and only one host takes writes. The sender's events never cross a network in
  * plain text unless the url asks for it: the default of `sslmode` is `verify-full`, or `disable` for this
  * machine.
  */
@@ -45,7 +45,7 @@ const decode = (text: string): string | undefined => {
   }
 }
 
-/** Parameters that ask for what the relay always does. */
+/** Parameters whose effect the relay always has. */
 const known = new Map([["target_session_attrs", ["read-write", "primary"]]])
 
 const hostOf = (text: string): Host | string => {

@@ -31,7 +31,7 @@ interface Trouble {
   readonly error: DatabaseError
   /** Epoch milliseconds. */
   readonly since: number
-  /** The table to which the last probe couldn't write. */
+  /** The table that the last probe couldn't write to. */
   readonly table?: string
 }
 

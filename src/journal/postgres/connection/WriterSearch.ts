@@ -1,7 +1,7 @@
 /**
  * Searches several servers for the one that takes writes, like libpq's `target_session_attrs=read-write`.
  *
- * The last writer is asked first. The others are asked as soon as it fails, or doesn't answer soon. If two
+ * It asks the last writer first, and the others as soon as the last writer fails, or doesn't answer soon. If two
  * servers take writes, one was promoted while the other was unavailable. The later timeline is the cluster's,
  * and the relay never returns to an earlier one. Timelines of two systems can't be compared: a server upgraded
  * by `pg_upgrade`, or a logical replica, is another system. The relay doesn't return to a system that it has
@@ -11,7 +11,7 @@ import { Connection, type ConnectionOptions } from "./Connection.ts"
 import { type DatabaseError, databaseError, errorAt, readOnly } from "./DatabaseError.ts"
 import type { Host } from "./DatabaseUrl.ts"
 
-/** Milliseconds that the last writer has before the others are asked. */
+/** Milliseconds that the last writer has before the search asks the others. */
 const headStart = 500
 /** Milliseconds that the others have to answer after one takes writes. */
 const patience = 500
@@ -27,7 +27,7 @@ export class Cluster {
   #system = ""
   /** Systems that the relay has left for another system. */
   readonly #left = new Set<string>()
-  /** Called when another server takes the writes. Connections for which `isOld` is true must not be used any more. */
+  /** Called when another server takes the writes. Connections must not be used any more. */
   onChanged: (isOld: (connection: Connection) => boolean) => void = () => {}
 
   note({ server, timeline, system }: Connection): void {

@@ -33,7 +33,7 @@ export interface StreamSourceOptions {
   readonly placeOf: (sequence: number) => { readonly stream: number; readonly sequence: number }
 }
 
-/** Returns a stream that is read on demand. Nothing is kept in memory. */
+/** Returns a stream that reads on demand. It keeps nothing in memory. */
 export const make = ({ read, identity, id, last, names, lose, placeOf }: StreamSourceOptions): CopiedStream => {
   const [floor, ceiling] = rangeOf(id)
   /** Returns pages of a lane's rows, numbered as in the stream. */

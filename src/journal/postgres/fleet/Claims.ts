@@ -28,7 +28,7 @@ export const putName = (db: Database, name: string, instance: string, before: st
 
 /**
  * Claims a name. If another relay has it, this one watches that relay for longer than it may deliver without an
- * answer. If it sends no heartbeat, it has ended. An instance that is known to have ended isn't watched.
+ * answer. If it sends no heartbeat, it has ended. An instance that has surely ended isn't watched.
  */
 export const claimName = Effect.fnUntraced(function* (
   db: Database,
@@ -62,7 +62,7 @@ const requireSign = (queries: Queries, sign: Sign) =>
 
 /** A claimed stream. */
 export interface Claimed extends Taken {
-  /** The living relay that still delivers the stream's backlog, as far as is known. */
+  /** The living relay that still delivers the stream's backlog, as far as this relay knows. */
   readonly before: string | null
 }
 

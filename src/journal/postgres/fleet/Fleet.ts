@@ -68,7 +68,7 @@ export class Fleet {
   readonly #wake = Latch.makeUnsafe(false)
   /** The stream that this relay writes, or `undefined` between two streams. */
   own: OwnedStream | undefined
-  /** All streams of this relay. The one that it writes is the first. */
+  /** All streams of this relay. It writes the first. */
   readonly owned: Streams
   streams: ReadonlyArray<OwnedStream> = []
   news: Membership.News = {
@@ -91,7 +91,7 @@ export class Fleet {
    * server may lose the last.
    */
   #storedBeat = 0
-  /** Set if the database went back and this relay has not begun a new history since. */
+  /** Set if the database went back and this relay hasn't started a new history since. */
   #isBehind = false
   /**
    * The last timeline on which it took its name back. It does so once on each, because another relay may want

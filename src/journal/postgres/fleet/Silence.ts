@@ -40,7 +40,7 @@ export class Silence {
       : `PostgreSQL has not answered since ${new Date(answeredAt).toISOString()}: deliveries are refused until it does. What is said of it is of then.`
   }
 
-  /** Fails immediately if PostgreSQL is known not to answer, so that nobody waits for its timeouts. */
+  /** Fails immediately while PostgreSQL doesn't answer, so that nobody waits for its timeouts. */
   readonly asking = <A, R>(effect: Effect.Effect<A, JournalError, R>): Effect.Effect<A, JournalError, R> =>
     Effect.suspend(() => (this.answeredAt === undefined ? effect : Effect.fail(unavailable(this.message))))
 

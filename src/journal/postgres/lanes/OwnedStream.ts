@@ -68,7 +68,7 @@ export class OwnedStream extends StreamState implements Log {
     })
   }
 
-  /** Reads the newest count of dead letters, which limits what a lane may keep. */
+  /** Reads the newest count of dead letters, which limits a lane's stored events. */
   get counted(): Effect.Effect<void> {
     return Effect.map(this.letters.newest, (letters) => {
       const counted = [...letters.keys()].flatMap((lane) => this.backlogs.get(lane) ?? [])

@@ -352,7 +352,7 @@ export class StreamState {
   }
 
   /**
-   * Returns lanes that don't exist yet and get one of these entries. The first entry will have the sequence
+   * Returns lanes that don't exist yet and get some of these entries. The first entry will have the sequence
    * `first`.
    */
   missingLanes(entries: ReadonlyArray<Entry>, first: number): ReadonlyArray<string> {

@@ -1,5 +1,5 @@
 /**
- * The newest rows that a relay knows to be stored, with which it finds the losses of a failover.
+ * The newest rows that a relay knows to be stored, used to find the losses of a failover.
  *
  * **Guarantee.** A failover loses the newest rows of a timeline. For each timeline, the table `pruned` holds
  * the sequence up to which rows were deleted since. So a known row that is missing is lost if it is above that
@@ -31,7 +31,7 @@ export interface KnownRow {
   readonly commit: string | null
 }
 
-/** SQL that finds the lost rows among those of {@link lostParams}, with their places. */
+/** SQL that finds the lost rows among the rows of {@link lostParams}, with their places. */
 const lostRows = (parameter: number): string =>
   `SELECT first, timeline, place
     FROM unnest($${parameter}::bigint[], $${parameter + 1}::bigint[], $${parameter + 2}::uuid[])
@@ -58,7 +58,7 @@ export const placed = (rows: ReadonlyArray<KnownRow>, places: ReadonlyArray<numb
 const isBefore = (table: string): string => `(${table}.timeline <= oldest.timeline OR ${table}.timeline > timeline())`
 
 /**
- * Finds the lost rows of a stream with the floor `$4`. Also finds what is left of the stream below them: its
+ * Finds the lost rows of a stream with the floor `$4`. Also finds the rest of the stream below them: its
  * last sequence, and the number of events acknowledged by then.
  */
 const lossSql = `WITH lost AS MATERIALIZED (${lostRows(1)}),

@@ -12,7 +12,7 @@ import type { Cursor } from "../../Settlement.ts"
 
 /** A lane's cursor in a stream, as the progress stores it. */
 export interface Place extends Cursor {
-  /** Total milliseconds for which the lane was paused. */
+  /** Total milliseconds of the lane's pauses. */
   readonly pausedFor: number
 }
 

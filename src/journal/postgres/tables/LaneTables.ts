@@ -156,7 +156,7 @@ export const endRetries = (db: Queries, ends: ReadonlyArray<LaneRow>) =>
       )
 
 /**
- * Stores dead letters, and replaces earlier ones of the same events. One that is stored a second time is left
+ * Stores dead letters, and replaces earlier letters of the same events. A letter that is stored a second time is left
  * unchanged, because it may have been erased since.
  */
 export const putLetters = (db: Queries, letters: ReadonlyArray<LetterToPut>) =>

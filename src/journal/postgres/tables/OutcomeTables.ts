@@ -10,7 +10,7 @@ import type { Queries } from "../connection/Database.ts"
 import { unnested } from "./Unnested.ts"
 
 /**
- * The rows to which settlements add, as three parameters: `unnest($bucket::bigint[], $lane::text[],
+ * The rows that settlements add to, as three parameters: `unnest($bucket::bigint[], $lane::text[],
  * $bytes::bytea[])`.
  */
 export const deliveredRows = (settlements: ReadonlyArray<Settlement>): ReadonlyArray<ReadonlyArray<unknown>> => {

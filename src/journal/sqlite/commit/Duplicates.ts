@@ -295,7 +295,7 @@ export class Duplicates {
     this.#index[gap] = 0
   }
 
-  /** The slot where the search for an index entry's event begins. */
+  /** The first slot in the search for an index entry's event. */
   #homeOf(value: number): number {
     const field = (Math.abs(value) - 1) * width
     const keyHi = this.#ring[field + hi] ?? 0

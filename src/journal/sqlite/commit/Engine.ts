@@ -146,7 +146,7 @@ export class Engine {
     return undefined
   }
 
-  /** Adds an event to the open batch. Returns the exit if it is known immediately. */
+  /** Adds an event to the open batch. Returns the exit if there is no need to wait. */
   #offer(event: Event, sinks: ReadonlyArray<string>): AppendExit | Appended {
     if (this.#refusal !== undefined) return this.#refusal
     if (this.space.refusal !== undefined) this.space.makeRoom()

@@ -20,7 +20,7 @@ export const isLocked = ({ reason }: JournalError): boolean =>
 
 /** Another process's lock. `retry` commits again. */
 export class ForeignLock {
-  /** Why nothing is committed, or `undefined` if no other process is known to hold the lock. */
+  /** Why nothing is committed, or `undefined` if no other process seems to hold the lock. */
   failure: JournalError | undefined
   readonly #db: DatabaseSync
   readonly #retry: () => void

@@ -40,7 +40,7 @@ export class Losses {
       .map(({ first, last }) => [Number(first), Number(last)] as const)
   }
 
-  /** Reports whether an event is known to be lost. */
+  /** Reports whether an event is among the known losses. */
   has(sequence: number): boolean {
     return this.#known.some(([from, to]) => from <= sequence && sequence <= to)
   }

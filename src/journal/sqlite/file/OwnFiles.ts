@@ -1,5 +1,5 @@
 /**
- * Checks that a journal's files are the relay's own before one of them is opened. Anything else at
+ * Checks that a journal's files are the relay's own before any of them is opened. Anything else at
  * `journal.path`, or next to it, is refused and left unchanged.
  *
  * **Gotcha.** POSIX drops a process's locks on a file when any descriptor of the file is closed. So this runs

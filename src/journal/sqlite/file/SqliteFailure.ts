@@ -1,4 +1,4 @@
-/** What SQLite's errors mean for the relay, and parts of transactions that can fail separately. */
+/** The meaning of SQLite's errors for the relay, and parts of transactions that can fail separately. */
 import { dirname } from "node:path"
 import type { DatabaseSync } from "node:sqlite"
 import * as Holders from "../../../runtime/Holders.ts"

@@ -42,7 +42,7 @@ export interface Store {
   /** Findings for the log that aren't losses. */
   readonly notes: ReadonlyArray<string>
   /**
-   * Throws if a file is no longer the one that is open, the journal is smaller than before, or the write-ahead
+   * Throws if a file was replaced while it was open, the journal is smaller than before, or the write-ahead
    * log is shorter than its committed contents. It runs before each commit, because the next write would hide
    * this, and after it.
    */
@@ -54,7 +54,7 @@ export interface Store {
   readonly close: () => void
 }
 
-/** The size to which the write-ahead log is truncated when it starts over. */
+/** The write-ahead log is truncated to this size when it starts over. */
 const walSizeLimit = 32 * 1024 * 1024
 
 /** Renames the files of a journal out of the way. Returns the name of the first. */

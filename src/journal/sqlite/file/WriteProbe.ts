@@ -6,7 +6,7 @@ import { closeSync, fsyncSync, openSync, readFileSync, rmSync, statSync, writeSy
 import { dirname } from "node:path"
 
 const probeBytes = 64 * 1024
-/** Milliseconds for which a cause is cached, so that a failing disk isn't probed for each refusal. */
+/** Lifetime of a cached cause in milliseconds, so that a failing disk isn't probed for each refusal. */
 const keptFor = 1_000
 
 const denied = (directory: string): string =>

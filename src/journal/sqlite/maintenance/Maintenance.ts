@@ -37,7 +37,7 @@ export interface CheckReport {
   readonly lanes: number
   readonly retrying: number
   readonly deadLetters: number
-  /** Sequences whose bytes differ from what was written. */
+  /** Sequences whose bytes differ from the written ones. */
   readonly damaged: ReadonlyArray<number>
   /** Ranges of sequences whose rows are missing between others, both ends included. */
   readonly missing: ReadonlyArray<Range>
@@ -162,7 +162,7 @@ export const check = (path: string): Effect.Effect<CheckReport, MaintenanceError
     })
   }).pipe(Effect.scoped)
 
-/** Requires that the file is new, and isn't one of the journal's own files: the next start would read it. */
+/** Requires that the file is new, and isn't a file of the journal's own: the next start would read it. */
 const requireFree = (path: string, to: string, what: string): Effect.Effect<void, MaintenanceError> => {
   if (existsSync(to)) return new MaintenanceError({ message: `${to} exists already; ${what} never overwrites.` })
   const isOwn = ["", ...filesBeside].some((suffix) => fileIdentity(path + suffix) === fileIdentity(to))

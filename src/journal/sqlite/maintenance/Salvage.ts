@@ -40,7 +40,7 @@ export interface SalvagedLine extends Omit<Event, "body"> {
 
 /** The extent of the losses. */
 export interface SalvageResult {
-  /** Sequences for which only a damaged record was found. */
+  /** Sequences with only a damaged record. */
   readonly damaged: ReadonlyArray<number>
   /** Number of parts of the file that couldn't be read. */
   readonly unreadable: number
@@ -126,7 +126,7 @@ class Salvage {
     this.#path = path
     this.#onProgress = onProgress
     this.#db = db
-    // If it can't be read, the events count as those of a journal that was never imported.
+    // If it can't be read, the events count as events of a journal that was never imported.
     this.#identity = tolerant(() => db && meta(db, "identity")) ?? randomBytes(16).toString("hex")
     this.#lanes = lanesOf(readable)
   }

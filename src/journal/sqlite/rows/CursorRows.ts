@@ -124,7 +124,7 @@ export class CursorRows {
     this.#sql.insert.run(name, sequence, ranges, Number(paused), pausedFor, checksum(name, sequence, ranges))
   }
 
-  /** Writes the list of names. It is called after each change, and at the start if there is no list. */
+  /** Writes the list of names. It is called after each change, and at the start if the list is missing. */
   list(): void {
     setMeta(this.#db, "lanes", listed(this.#sql.names.all().map(({ name }) => String(name))))
   }

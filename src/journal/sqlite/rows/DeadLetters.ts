@@ -23,7 +23,7 @@ export interface DeletedLetter extends DeadLetterChange {
   readonly attempts: ReadonlyArray<Attempt>
 }
 
-/** Called for a record that differs from what was written, with its duplicate key if it has one. */
+/** Called for a record that differs from the written record, with its duplicate key if it has one. */
 export type OnUnreadable = (lane: string, sequence: number, key?: DuplicateKey) => void
 
 const deletedOf = (row: Row): DeletedLetter => ({
@@ -84,7 +84,7 @@ export class DeadLetters {
     }))
   }
 
-  /** Stores a dead letter, and replaces an earlier one of the same event. */
+  /** Stores a dead letter, and replaces an earlier letter of the same event. */
   put({ lane, at, attempts, entry }: LetterToPut): DeadLetterChange {
     const record = encode(entry)
     const before = this.delete(lane, entry.sequence)

@@ -160,7 +160,7 @@ export class LogRows {
     })
   }
 
-  /** Reports that an event's bytes on disk differ from what was written. */
+  /** Reports that an event's bytes on disk differ from the written ones. */
   damaged(from: number, to = from): void {
     this.#lost(from, to, "their bytes on disk are not what was written")
   }

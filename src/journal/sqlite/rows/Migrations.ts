@@ -78,7 +78,7 @@ const steps: ReadonlyArray<ReadonlyArray<string>> = [
 /** The schema version that this relay writes. */
 export const current = steps.length
 
-/** Reports whether a file's bytes contain a part of the schema with which every journal begins. */
+/** Reports whether a file's bytes contain a part of the schema that every journal begins with. */
 export const isInSchema = (bytes: string): boolean => steps[0]?.some((statement) => bytes.includes(statement)) === true
 
 /** Returns the schema version of an open file, or 0 if it is new. */

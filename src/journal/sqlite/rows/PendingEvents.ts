@@ -13,7 +13,7 @@ import { type DuplicateKey, decodeKey, encodeKey } from "../../stream/DuplicateK
 import { decodeStored, encode, type Stored } from "../../stream/Record.ts"
 import { bytes, int, list } from "./Rows.ts"
 
-/** Called for a record that differs from what was written, with its sinks and its duplicate key if they can be read. */
+/** Called for a record that differs from the written record, with its sinks and its duplicate key if they can be read. */
 type OnLost = (sequence: number, sinks: ReadonlyArray<string> | undefined, key: DuplicateKey | undefined) => void
 
 /** Rows read at a time. */
@@ -26,7 +26,7 @@ export class PendingEvents {
 
   readonly #sql
   readonly #onLost: OnLost
-  /** Rows for which no lane waits any more can only be above `from`, up to `to`. */
+  /** Rows that no lane waits for any more can only be above `from`, up to `to`. */
   #settled = { from: 0, to: Number.POSITIVE_INFINITY }
 
   constructor(db: DatabaseSync, onLost: OnLost) {
@@ -108,7 +108,7 @@ export class PendingEvents {
   }
 
   /**
-   * Removes events for which no lane waits, for `millis` milliseconds. It runs within the caller's transaction.
+   * Removes events that no lane waits for, for `millis` milliseconds. It runs within the caller's transaction.
    * The caller must call `swept` after the commit.
    */
   sweep(lanes: ReadonlyMap<string, Backlog>, millis: number): number {

@@ -1,6 +1,6 @@
 /**
  * SQLite's errors by their code, and transactions. It doesn't use Effect, because the worker loads it too.
- * `SqliteFailure.ts` defines what an error means for the relay.
+ * `SqliteFailure.ts` defines an error's meaning for the relay.
  *
  * **Gotcha.** After a failed fsync later commits continue to "succeed", so any I/O error is final. A full disk
  * rolls the transaction back by itself, and a second ROLLBACK would throw. Under Deno only prepared statements

@@ -40,7 +40,7 @@ export class DeliveryStatuses {
     )
   }
 
-  /** Returns the states at the sinks that the event was routed to, and in lanes to which it was moved. */
+  /** Returns the states at the sinks that the event was routed to, and in lanes that it was moved to. */
   of(sequence: number, sinks: ReadonlyArray<string>): LaneStates {
     const held = new Map<string, DeliveryStatus>()
     for (const { lane, due, attempts } of this.#sql.retrying.all(sequence)) {

@@ -38,7 +38,7 @@ const tagsKey = (part: number, block: number): number => part * maxBlocks + bloc
 const placesKey = (part: number, block: number): number => block * parts + part
 const partOf = (hash: number): number => hash & (parts - 1)
 const tagOf = (hash: number): number => (hash >>> 8) & 0xffff
-/** 0 means that there is no event. */
+/** 0 marks a position without an event. */
 const notZero = (hash: number): number => hash || 1
 
 const blob = (tag: number): Uint8Array => new Uint8Array(Uint16Array.of(tag).buffer)

@@ -262,7 +262,7 @@ export class Index {
   }
 
   /**
-   * Returns events from `lowest` to `highest` that may match, starting at the end where the search begins.
+   * Returns events from `lowest` to `highest` that may match, in the order of the search.
    * Returns `undefined` if they aren't indexed.
    */
   candidates(
