@@ -1,7 +1,6 @@
 /**
- * Whether the wall clock can be believed. Wall and monotonic time that part by
- * more than a minute mean that somebody set the clock: until they agree again,
- * or the relay restarts, nothing is deleted or given up by age.
+ * Whether the wall clock can be trusted. If wall and monotonic time differ by more than a minute, somebody has
+ * set the clock. Then nothing is deleted or abandoned by age until they agree again, or the relay restarts.
  */
 import type { Clock } from "effect"
 import * as Monotonic from "../event/Monotonic.ts"
@@ -10,18 +9,21 @@ import type { EpochMillis, Millis } from "../event/Quantities.ts"
 const tolerance = 60_000
 
 export interface WallClock {
-  /** Epoch milliseconds at which monotonic time began, by the wall clock as it was at the start. */
+  /** The start of monotonic time by the wall clock, as the wall clock was at the start, in epoch milliseconds. */
   readonly start: number
   /** How many milliseconds the wall clock has run ahead of monotonic time since the start. */
   readonly drift: () => number
   readonly trusted: () => boolean
 }
 
-/** Things older than `age` are from before this time; 0 while the wall clock can't be believed: then nothing is old. */
+/**
+ * Returns the time before which things are older than `age`. It is 0 while the wall clock can't be trusted:
+ * then nothing is old.
+ */
 export const expiredBefore = (wallClock: WallClock, now: EpochMillis, age: Millis): EpochMillis =>
   wallClock.trusted() ? now - age : 0
 
-/** A message for the status; empty while the wall clock can be believed. */
+/** Returns a message for the status; empty while the wall clock can be trusted. */
 export const warningOf = (wallClock: WallClock): string =>
   wallClock.trusted()
     ? ""

@@ -1,15 +1,13 @@
 /**
- * The journal's worker thread does what takes long: it checkpoints the
- * write-ahead log, indexes the log, and searches it.
+ * The journal's worker thread does the slow work: it checkpoints the write-ahead log, indexes the log, and
+ * searches it.
  *
- * SQLite syncs the file only in the checkpoint that reaches the end of the log.
- * Under constant load few do, and the one that does pays for all before it: 30 ms
- * in which nobody is answered. So a second connection makes small checkpoints
- * and syncs the file itself after each.
+ * SQLite syncs the file only in a checkpoint that reaches the end of the log. Under constant load few
+ * checkpoints do, and such a checkpoint pays for all earlier ones: for 30 ms no request is answered. So a
+ * second connection makes small checkpoints and syncs the file itself after each.
  *
- * **Gotcha.** The worker's descriptor is never closed: that would drop the
- * process's locks on the file. And only the main connection can reach the end of
- * the log, between two commits: see `Checkpoints.ts`.
+ * **Gotcha.** The worker's descriptor is never closed, because that would drop the process's locks on the file.
+ * Only the main connection can reach the end of the log, between two commits: see `Checkpoints.ts`.
  */
 import { fdatasyncSync, openSync } from "node:fs"
 import type { DatabaseSync } from "node:sqlite"
@@ -22,12 +20,12 @@ import type { Search } from "./search/Search.ts"
 
 /** Milliseconds between checkpoints: while much is written, and while little is. */
 const interval = { busy: 100, calm: 400 }
-/** With fewer frames in the log little is written: the log can't get long until the next checkpoint. */
+/** With fewer frames in the log, little is being written: the log can't get long before the next checkpoint. */
 const fewFrames = 64
 /** The worker rests after this many checkpoints that found nothing. */
 const idlePasses = 3
 
-/** Given to the worker with its start. */
+/** The data that the worker gets at its start. */
 interface WorkerData {
   readonly path: string
 }
@@ -37,7 +35,7 @@ const searchSlice = 20
 
 type ToWorker =
   | { readonly number: number; readonly query: EventQuery }
-  /** Something was written: checkpoints go on. */
+  /** Something was written, so checkpoints continue. */
   | "written"
   | "stop"
 
@@ -47,11 +45,11 @@ interface Failed {
 }
 
 type FromWorker =
-  /** A message sent before is lost under Deno. */
+  /** The worker listens. Under Deno, a message that was sent before is lost. */
   | "listening"
-  /** No checkpoints until it hears of a write. */
+  /** The worker makes no checkpoints until it hears of a write. */
   | "resting"
-  /** Frames in the log after a checkpoint. */
+  /** Number of frames in the log after a checkpoint. */
   | { readonly frames: number }
   | Failed
   /** The result of a search. */
@@ -63,7 +61,7 @@ const failedBy = (error: unknown): Failed => ({
   code: errorCode(error),
 })
 
-/** Without an index searches only take longer. */
+/** Returns `undefined` if there can't be an index. Then searches only take longer. */
 const indexOf = (db: DatabaseSync, path: string): Index | undefined => {
   try {
     return new Index(db, path)
@@ -72,7 +70,7 @@ const indexOf = (db: DatabaseSync, path: string): Index | undefined => {
   }
 }
 
-/** SQLite's code of a failed fsync: what was written before it can't be trusted. */
+/** SQLite's code of a failed fsync. Data written before it can't be trusted. */
 const failedSync = 1034
 
 const sync = (fd: number): void => {
@@ -83,7 +81,7 @@ const sync = (fd: number): void => {
   }
 }
 
-/** The file twice: for SQLite, and to sync it. */
+/** Opens the file twice: for SQLite, and to sync it. */
 const open = (path: string): { readonly db: DatabaseSync; readonly fd: number } => {
   const db = connect(path)
   try {
@@ -100,7 +98,7 @@ const open = (path: string): { readonly db: DatabaseSync; readonly fd: number } 
 /** Milliseconds until the file is opened again: descriptors may be used up for a while. */
 const reopenAfter = 1_000
 
-/** The worker's side; called by the main module in a worker thread. */
+/** The worker's side. The main module calls it in a worker thread. */
 export const runWorker = (): void => {
   let stop = (): void => {}
   let written = (): void => {}
@@ -124,7 +122,7 @@ export const runWorker = (): void => {
         report({ frames: Number(row?.log ?? 0) })
       } catch (error) {
         idle = 0
-        // A full disk, or descriptors that are used up, pass: the checkpoints go on after it.
+        // A full disk or a lack of descriptors is temporary: the checkpoints continue after it.
         if (isFinal(error)) end()
         report(failedBy(error))
       }
@@ -132,12 +130,13 @@ export const runWorker = (): void => {
     const index = indexOf(db, path)
     let search: Search | undefined
     look = async (query) => {
-      // Most workers never search: what that needs is loaded with the first query.
+      // Most workers never search, so the code for it is loaded with the first query.
       const { Search } = await import("./search/Search.ts")
       search ??= new Search(db, index)
       return search.look(query, searchSlice)
     }
-    // Between two checkpoints: the writer, told of one, can't reach the end of the log while the index reads it.
+    // The index grows between two checkpoints. After a checkpoint the writer may try to reach the end of the
+    // log, and it can't while the index reads the log.
     let isPassNext = true
     let timer: ReturnType<typeof setTimeout> | undefined
     let hasEnded = false
@@ -188,11 +187,11 @@ export const runWorker = (): void => {
   report("listening")
 }
 
-/** A worker that was started. */
+/** A started worker. */
 export interface JournalWorker {
-  /** Searches for a moment; rejects with SQLite's error. `undefined` when the worker has ended. */
+  /** Searches for a moment. Rejects with SQLite's error. Returns `undefined` if the worker has ended. */
   readonly search: (query: EventQuery) => Promise<EventPage | undefined>
-  /** Something was written since the last call. */
+  /** Call it after something was written. */
   readonly written: () => void
   readonly stop: () => Promise<void>
 }
@@ -203,24 +202,24 @@ export const start = (
   path: string,
   on: {
     readonly checkpoint: (frames: number) => void
-    /** It makes no checkpoints until it hears of a write. */
+    /** Called when it makes no checkpoints until it hears of a write. */
     readonly rests?: () => void
-    /** The worker can't go on: an SQLite result code, 0 when it was something else. */
+    /** Called when the worker can't continue. `code` is an SQLite result code, or 0 for another error. */
     readonly failure: (message: string, code: number) => void
   },
 ): JournalWorker => {
-  // Not the global Worker: in one of those Deno says that it is the main thread.
+  // It isn't the global Worker, because in that one Deno reports that it is the main thread.
   const worker = new Worker(entry, { workerData: { path } satisfies WorkerData })
   const end = Promise.withResolvers<void>()
   let hasEnded = false
-  /** The messages to be sent as soon as the worker listens. */
+  /** Messages to send as soon as the worker listens. */
   let waiting: Array<ToWorker> | undefined = []
   const send = (message: ToWorker): void => {
     if (waiting === undefined) worker.postMessage(message)
     else waiting.push(message)
   }
   let isResting = false
-  /** Something was written that the worker may not have seen when it begins to rest. */
+  /** True if something was written that the worker may not have seen when it began to rest. */
   let hasNews = false
   const written = (): void => {
     if (isResting) send("written")

@@ -41,7 +41,7 @@ export const SqliteConfig = Schema.Struct({
 /** The file with the counts of the last hour. */
 export const hourOf = (path: string): string => `${path}-hour`
 
-/** The file that a relay holds locked while it runs on a journal. */
+/** The file that a relay keeps locked while it runs on a journal. */
 export const lockOf = (path: string): string => `${path}-lock`
 
 export type SqliteConfig = typeof SqliteConfig.Type

@@ -1,14 +1,12 @@
 /**
- * The journal on SQLite (`node:sqlite`, WAL, `synchronous=FULL`): the embedded
- * default.
+ * The journal on SQLite (`node:sqlite`, WAL, `synchronous=FULL`): the embedded default.
  *
- * **Guarantee.** That of `Journal`. One fsync acknowledges every append that
- * waited for it, and stores the lanes' settlements.
+ * **Guarantee.** It gives the guarantee of `Journal`. One fsync acknowledges every append that waited for it,
+ * and stores the lanes' settlements.
  *
- * **Gotcha.** SQLite is synchronous: a commit holds the event loop for the
- * length of an fsync (0.3 to 3 ms on a good disk). The layer fails when another
- * relay holds the journal, or when a newer one wrote it. After `broken` the
- * process must end: nothing in it can be trusted with the file any more.
+ * **Gotcha.** SQLite is synchronous: a commit blocks the event loop for the length of an fsync (0.3 to 3 ms on
+ * a good disk). The layer fails if another relay holds the journal, or a newer one wrote it. After `broken` the
+ * process must end, because nothing in it can be trusted with the file any more.
  */
 import { Clock, Deferred, Effect, Layer, type Scope } from "effect"
 import { stateFile } from "../../runtime/FileSystem.ts"
@@ -81,6 +79,9 @@ const make = Effect.fnUntraced(function* (
 
 export { current as schema } from "./rows/Migrations.ts"
 
-/** The journal of a config, and its archive; fails with `JournalUnavailable` or `JournalBroken` where it can't be opened. */
+/**
+ * Returns the journal of a config, and its archive. Fails with `JournalUnavailable` or `JournalBroken` if it
+ * can't be opened.
+ */
 export const layer = (options: SqliteConfig): Layer.Layer<Journal | Archive, JournalError> =>
   Layer.effectContext(Effect.map(make(options), servicesOf))

@@ -1,6 +1,6 @@
 /**
- * Why deliveries are refused: the relay stops, the journal is full, or PostgreSQL
- * does not answer or stores nothing. It is decided from memory, before an append.
+ * Decides whether deliveries are refused: the relay stops, the journal is full, or PostgreSQL doesn't answer or
+ * stores nothing. It decides from memory, before an append.
  */
 import { Effect, Exit } from "effect"
 import { backlogThatFills, type Room } from "../../archive/Room.ts"
@@ -15,19 +15,19 @@ import type { Member } from "./Member.ts"
 const closed: AppendExit = Exit.fail(unavailable("The journal is closed: the relay stops."))
 const silent: AppendExit = Exit.fail(unavailable("PostgreSQL does not answer. Try again."))
 
-/** Decides whether deliveries are accepted, and says why not. */
+/** Decides whether deliveries are accepted, and why not. */
 export interface Admission extends ReturnType<typeof make> {}
 
 /** `room` is the size of all streams together. */
 export const make = ({ fleet, silence, isClosed }: Member, trouble: WriteTrouble, room: Room) => {
-  /** Why nothing more fits; empty while something does. Dead letters have a table of their own, and don't count. */
+  /** Why the journal is full; empty while it has space. Dead letters are in a table of their own and don't count. */
   let whyFull = ""
   let refused: AppendExit | undefined
-  /** Compares the size of all streams with the largest. */
+  /** Compares the size of all streams with the maximum. */
   const compare = (report: FleetReport): string =>
     room.whyFull(report.usedBytes(), "The journal", () => backlogThatFills(report.waiting()))
   return {
-    /** Why operators' changes append nothing more; empty while there is room. */
+    /** Returns why operators' changes can't append more; empty while there is space. */
     whyFull: compare,
 
     /** Decides for deliveries, once for each heartbeat. */
@@ -37,7 +37,7 @@ export const make = ({ fleet, silence, isClosed }: Member, trouble: WriteTrouble
         refused = whyFull === "" ? undefined : Exit.fail(full("maxSize", whyFull))
       }),
 
-    /** Why an append is refused; `undefined` while it is not. */
+    /** Returns why an append is refused, or `undefined` while it isn't. */
     refusal: (): AppendExit | undefined => {
       if (isClosed()) return closed
       if (refused !== undefined) return refused
@@ -46,7 +46,7 @@ export const make = ({ fleet, silence, isClosed }: Member, trouble: WriteTrouble
       return refusal && Exit.fail(refusal)
     },
 
-    /** Decides for `status`: it also says when there is no stream to write, and reports silence before appends are refused. */
+    /** Decides for `status`. It also reports a missing stream, and reports silence before appends are refused. */
     health: (): Pick<JournalStatus, "message"> & { readonly health: "ok" | "full" | "unavailable" } => {
       const unanswered = silence.message
       if (unanswered !== "") return { health: "unavailable", message: unanswered }

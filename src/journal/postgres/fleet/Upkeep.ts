@@ -1,4 +1,4 @@
-/** A relay keeps the streams that it owns in order as long as it runs: it deletes what is old, and counts dead letters. */
+/** Maintains a relay's own streams while it runs: deletes old rows, and counts dead letters. */
 import { Clock, Duration, Effect } from "effect"
 import { rounds } from "../../../event/Rounds.ts"
 import type { Room } from "../../archive/Room.ts"
@@ -9,19 +9,19 @@ import { loadPlaces } from "../lanes/StreamLoading.ts"
 import type { FleetReport } from "./FleetReport.ts"
 import type { Member } from "./Member.ts"
 
-/** How often old rows are looked for, and duplicates forgotten. */
+/** How often old rows are deleted, and old duplicates forgotten. */
 const pruneEvery = Duration.seconds(1)
 const forgetEvery = Duration.seconds(60)
 
-/** The bounds of what the journal keeps. */
+/** The limits of the journal. */
 export interface UpkeepOptions {
   readonly retention: Duration.Duration
-  /** Bytes, of all relays together. */
+  /** In bytes, for all relays together. */
   readonly maxSize: number
   readonly duplicates: { readonly age: Duration.Duration; readonly count: number }
 }
 
-/** Runs until the scope closes. Nothing is deleted by age while the wall clock can't be believed. */
+/** Runs until the scope closes. It deletes nothing by age while the wall clock can't be trusted. */
 export const run = Effect.fnUntraced(function* (
   db: Database,
   { fleet }: Member,

@@ -1,4 +1,4 @@
-/** The audit log of all relays, in the table `audit`. One round trip each. */
+/** The audit log of all relays, in the table `audit`. Each operation takes one round trip. */
 import { Effect } from "effect"
 import { type AuditLog, type AuditQuery, type AuditRecord, kept, type Operation } from "../../AuditLog.ts"
 import { expiredBefore, type WallClock } from "../../WallClock.ts"
@@ -8,7 +8,7 @@ import { unnested } from "../tables/Unnested.ts"
 
 type Stored = Omit<AuditRecord, "id">
 
-/** Also removes what is kept no longer: of one statement, the deletion does not see what the insertion adds. */
+/** Also removes old records. Both are one statement, so the deletion doesn't see the inserted row. */
 const insert = `WITH old AS (
     DELETE FROM audit WHERE at < $9 OR (result = 'refused') = ($6 = 'refused') AND id <= (
       SELECT id FROM audit WHERE (result = 'refused') = ($6 = 'refused') ORDER BY id DESC LIMIT 1 OFFSET ${kept.records - 1})
@@ -29,7 +29,7 @@ const columnsOf = ({ at, who, by, what, on, result, note, relay }: Stored) => [
 
 const types = "$1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[]"
 
-/** `relay`: the name of the one that is asked. Nothing is deleted by age while its wall clock can't be believed. */
+/** `relay` is the name of this relay. Nothing is deleted by age while its wall clock can't be trusted. */
 export const make = (db: Queries, relay: string, wallClock: WallClock) =>
   ({
     record: (operation: Operation) =>
@@ -50,7 +50,7 @@ export const make = (db: Queries, relay: string, wallClock: WallClock) =>
       ),
   }) satisfies AuditLog
 
-/** Records that may be there already: the answer to the first time was lost. */
+/** Stores records that may be stored already, because the first answer was lost. */
 export const putNew = (db: Queries, some: ReadonlyArray<Stored>) =>
   some.length === 0
     ? Effect.void
@@ -61,7 +61,7 @@ export const putNew = (db: Queries, some: ReadonlyArray<Stored>) =>
         unnested(8, some, columnsOf),
       )
 
-/** Records of another journal, in their order. */
+/** Stores another journal's records, in their order. */
 export const put = (db: Queries, some: ReadonlyArray<Stored>) =>
   db.query(
     `INSERT INTO audit (at, who, "by", what, "on", result, note, relay)

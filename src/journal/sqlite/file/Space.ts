@@ -1,13 +1,12 @@
 /**
- * Space: what the journal uses of its `maxSize`, and what its disk has left.
+ * Space: how much of its `maxSize` the journal uses, and how much its disk has left.
  *
- * **Guarantee.** Appends are refused before the disk is full, while lanes can
- * still settle: SQLite needs space to move a cursor too. If another program
- * fills the disk, the ballast, a file of a few megabytes, is deleted so that
- * lanes can go on.
+ * **Guarantee.** Appends are refused before the disk is full, while lanes can still settle, because SQLite also
+ * needs space to move a cursor. If another program fills the disk, the ballast, a file of a few megabytes, is
+ * deleted so that lanes can continue.
  *
- * **Gotcha.** The file never shrinks: a disk that the journal has filled gets no
- * freer when the sinks catch up. So pages that pruning has freed count as space.
+ * **Gotcha.** The file never shrinks. If the journal has filled a disk, the disk gets no more free space when
+ * the sinks catch up. So pages that pruning has freed count as space.
  */
 import { statfsSync, statSync } from "node:fs"
 import { dirname } from "node:path"
@@ -21,31 +20,31 @@ import type { Store } from "./Store.ts"
 
 /** Measures a journal. Sizes are in bytes. */
 export class Space {
-  /** The answer to appends while there is no room. */
+  /** The answer to appends while the journal is full. */
   refusal: AppendExit | undefined
-  /** Why there is no room; empty when there is. */
+  /** Why it is full; empty while it has space. */
   message = ""
   usedBytes = 0
   freeDiskBytes = Number.POSITIVE_INFINITY
   walBytes = 0
-  /** Pages of the file that pruning has freed, and that new events fill first. */
+  /** Bytes in pages of the file that pruning has freed. New events fill these first. */
   #reusableBytes = 0
   filling: JournalStatus["filling"] = 0
-  /** Names what takes most of it, and what to do, in a sentence. */
+  /** Names what uses most of the space, and what to do, in a sentence. */
   whatFills: () => string = () => ""
-  /** A commit has made room tight: prune now. */
+  /** Called when a commit has made space tight: prune now. */
   onTight: () => void = () => {}
-  /** An append would be refused: prune before it is. */
+  /** Called when an append would be refused: prune before it is. */
   onFull: () => void = () => {}
   readonly ballast: Ballast
 
   readonly #store: Store
   readonly #size: Room
   readonly #minFree: number
-  /** What was written since the last look may have taken so many bytes of the disk. */
+  /** Bytes of the disk that writes may have used since the last `look`. */
   #taken = 0
   #diskWasFull = false
-  /** Something was written since the last append that found no room: more may be prunable by now. */
+  /** True if something was written since the last append that found no space: more rows may be prunable now. */
   #worthPruning = false
   /** Why the last write failed. */
   #failure = ""
@@ -69,40 +68,43 @@ export class Space {
     return this.#pageSize + 24
   }
 
-  /** Rows are pruned although they are younger than the retention. */
+  /** True if rows must be pruned although they are younger than the retention. */
   get isTight(): boolean {
     return this.#size.excess(this.usedBytes) > 0 || this.#room < this.#minFree * 1.25
   }
 
-  /** Free pages of the file count up to what the disk has free: the write-ahead log needs as much. */
+  /** Free pages of the file count only up to the disk's free space, because the write-ahead log needs as much. */
   get #room(): number {
     const free = Math.max(0, this.freeDiskBytes - this.#taken)
     return free + Math.min(free, this.#reusableBytes)
   }
 
-  /** A write found the disk full, and little more than the ballast's room is left. Settlements need it. */
+  /**
+   * Reports whether a write found the disk full, and little more than the ballast's size is left. Settlements
+   * need that space.
+   */
   isDiskFull(): boolean {
     return this.#diskWasFull && this.freeDiskBytes < 2 * ballastBytes
   }
 
-  /** A commit wrote about this much; `look` corrects the sum. */
+  /** Adds the bytes of a commit, approximately. `look` corrects the sum. */
   wrote(bytes: number): void {
     this.usedBytes += bytes
-    // Once in the log, and once in the file.
+    // Written twice: to the log and to the file.
     this.#taken += 2 * bytes
     this.#worthPruning = true
     if (this.isTight) this.onTight()
     if (this.#size.isFull(this.usedBytes)) this.#update()
   }
 
-  /** A burst fills what room there is between two looks: prunes at once, but no more than once a commit. */
+  /** Prunes immediately, at most once per commit, because a burst can fill the journal between two calls of `look`. */
   makeRoom(): void {
     if (!this.#worthPruning) return
     this.#worthPruning = false
     this.onFull()
   }
 
-  /** Counts used pages, without those that pruning has freed. */
+  /** Counts used pages, without pages that pruning has freed. */
   count(): void {
     const pages = Number(this.#pages.get()?.page_count ?? 0)
     const free = Number(this.#freePages.get()?.freelist_count ?? 0)
@@ -110,7 +112,7 @@ export class Space {
     this.#reusableBytes = free * this.#pageSize
   }
 
-  /** Reads the sizes of the file and the disk: a few times a second. */
+  /** Reads the sizes of the file and the disk. It is called a few times a second. */
   look(): void {
     this.count()
     const disk = statfsSync(dirname(this.#store.path))
@@ -124,7 +126,10 @@ export class Space {
     this.#update()
   }
 
-  /** A write found the disk full, or failed otherwise: the ballast is deleted for the lanes, appends are refused. */
+  /**
+   * Handles a write that found the disk full, or failed otherwise: deletes the ballast for the lanes, and
+   * refuses appends.
+   */
   foundFull(failure: string): void {
     this.#diskWasFull = true
     this.#failure = failure

@@ -1,4 +1,4 @@
-/** The audit log on disk: a row an operation. Every change is made inside a transaction of the caller's. */
+/** The audit log on disk, with a row per operation. Every change is made inside the caller's transaction. */
 import type { DatabaseSync } from "node:sqlite"
 import { type AuditQuery, type AuditRecord, kept, type Operation } from "../../AuditLog.ts"
 import { expiredBefore, type WallClock } from "../../WallClock.ts"

@@ -14,32 +14,32 @@ import { transactions } from "./SqliteErrors.ts"
 const steps: ReadonlyArray<ReadonlyArray<string>> = [
   [
     `CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID`,
-    // One row per group commit. "routes" lists the distinct sets of sinks; "keys" holds 16 bytes an event:
-    // both hashes of the duplicate key, the body's checksum, and its index in "routes". They serve the start,
-    // which so reads a fiftieth of the log; the events are in "bytes".
+    // One row per group commit. "routes" lists the distinct sets of sinks. "keys" holds 16 bytes an event: both
+    // hashes of the duplicate key, the body's checksum, and its index in "routes". The start reads only these,
+    // a fiftieth of the log; the events are in "bytes".
     `CREATE TABLE log (
       first INTEGER PRIMARY KEY, count INTEGER NOT NULL,
       received_from INTEGER NOT NULL, received_to INTEGER NOT NULL,
       routes TEXT NOT NULL, keys BLOB NOT NULL, bytes BLOB NOT NULL) STRICT`,
-    // Sequences that are known to be lost, so that each loss is reported once.
+    // Sequences of known losses, so that each loss is reported once.
     `CREATE TABLE hole (first INTEGER PRIMARY KEY, last INTEGER NOT NULL) STRICT`,
-    // "crc" is a checksum of name, cursor and settled ranges. "paused_for" is how long the lane was paused in all, in
-    // milliseconds: that time ages no event of it. "paused" is 1, or the end of the pause in epoch milliseconds.
+    // "crc" is a checksum of name, cursor and settled ranges. "paused_for" is the total milliseconds of the
+    // lane's pauses, which don't age its events. "paused" is 1, or the end of the pause in epoch milliseconds.
     `CREATE TABLE lane (
       name TEXT PRIMARY KEY, cursor INTEGER NOT NULL, settled TEXT NOT NULL, paused INTEGER NOT NULL,
       crc INTEGER NOT NULL, paused_for INTEGER NOT NULL DEFAULT 0
     ) STRICT, WITHOUT ROWID`,
-    // When an event is tried again changes often, its bytes never: they lie in tables of their own.
+    // An event's due time changes often, and its bytes never do, so the bytes are in a table of their own.
     `CREATE TABLE retry (
       lane TEXT NOT NULL, sequence INTEGER NOT NULL, key TEXT NOT NULL, due INTEGER NOT NULL, delay INTEGER NOT NULL,
       first_attempt_at INTEGER NOT NULL, tried INTEGER NOT NULL, attempts TEXT NOT NULL,
       PRIMARY KEY (lane, sequence)) STRICT, WITHOUT ROWID`,
-    // "duplicate_key" serves when the record proves damaged: the event's key among the duplicates, 12 bytes; none of
-    // a replay.
+    // "duplicate_key" is used if the record is damaged. It is the event's key among the duplicates, 12 bytes; a
+    // replay has none.
     `CREATE TABLE retry_record (
       lane TEXT NOT NULL, sequence INTEGER NOT NULL, record BLOB NOT NULL, duplicate_key BLOB,
       PRIMARY KEY (lane, sequence)) STRICT`,
-    // A search asks for the retries of all lanes by their events.
+    // A search queries the retries of all lanes by their events.
     `CREATE INDEX retry_event ON retry_record (sequence, lane)`,
     `CREATE TABLE dead (
       lane TEXT NOT NULL, sequence INTEGER NOT NULL, at INTEGER NOT NULL, type TEXT NOT NULL, size INTEGER NOT NULL,
@@ -48,8 +48,7 @@ const steps: ReadonlyArray<ReadonlyArray<string>> = [
     `CREATE INDEX dead_newest ON dead (sequence, lane)`,
     // The share of each webhook in the quarantine is counted at the start, without reading the records.
     `CREATE INDEX dead_size ON dead (lane, webhook, size)`,
-    // The log was pruned of these events while lanes waited for them. "sinks" is the router's answer, which the record
-    // holds too.
+    // Pending events that the log was pruned of. "sinks" is the router's answer, which the record holds too.
     `CREATE TABLE owed (
       sequence INTEGER PRIMARY KEY, sinks TEXT NOT NULL, record BLOB NOT NULL, duplicate_key BLOB) STRICT`,
     `CREATE INDEX owed_sinks ON owed (sequence, sinks)`,
@@ -57,18 +56,19 @@ const steps: ReadonlyArray<ReadonlyArray<string>> = [
     `CREATE TABLE outcome (
       bucket INTEGER NOT NULL, lane TEXT NOT NULL, bytes BLOB NOT NULL, PRIMARY KEY (bucket, lane)
     ) STRICT, WITHOUT ROWID`,
-    // The ends that those ranges don't tell: an event that took several attempts, what was dropped, replayed or moved, and by whom.
+    // Ends that those ranges can't record: events that took several attempts, and who dropped, replayed or
+    // moved an event.
     `CREATE TABLE ended (
       id INTEGER PRIMARY KEY, sequence INTEGER NOT NULL, lane TEXT NOT NULL, at INTEGER NOT NULL, outcome TEXT NOT NULL,
       last INTEGER, copy INTEGER, note TEXT NOT NULL) STRICT`,
     `CREATE INDEX ended_event ON ended (sequence)`,
     `CREATE INDEX ended_copy ON ended (copy) WHERE copy IS NOT NULL`,
     `CREATE INDEX ended_range ON ended (last) WHERE last IS NOT NULL`,
-    // Events that were brought back from other journals, by the id of the journal: each once a lane.
+    // Events imported from other journals, by the id of the journal: each once per lane.
     `CREATE TABLE imported (
       journal TEXT NOT NULL, sequence INTEGER NOT NULL, lanes TEXT NOT NULL, PRIMARY KEY (journal, sequence)
     ) STRICT, WITHOUT ROWID`,
-    // What operators changed: see "AuditLog.ts".
+    // Operators' changes: see "AuditLog.ts".
     `CREATE TABLE audit (
       id INTEGER PRIMARY KEY, at INTEGER NOT NULL, who TEXT NOT NULL, "by" TEXT NOT NULL, what TEXT NOT NULL,
       "on" TEXT NOT NULL, result TEXT NOT NULL, note TEXT NOT NULL, relay TEXT NOT NULL) STRICT`,
