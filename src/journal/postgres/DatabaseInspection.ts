@@ -46,7 +46,7 @@ export const survival = ({
   }
   if (seesStandbys && synchronous === 0) {
     return wrong(
-      `commits wait for a synchronous standby (${standbys}), and none is connected: deliveries are answered 503 until one is`,
+      `commits wait for a synchronous standby (${standbys}), and none is connected: deliveries get a 503 until one is`,
     )
   }
   return ok(`a commit waits for a synchronous standby (${standbys}): a 2xx survives the loss of the primary`)
@@ -61,7 +61,11 @@ const ofSettings = (
     ? [warning("full_page_writes is off: a crash may damage the database, unless its file system writes whole pages")]
     : []),
   ...(pool + 2 > mayConnect
-    ? [warning(`a relay may hold ${pool + 2} connections ("pool" and 2), and the server takes ${mayConnect} in all`)]
+    ? [
+        warning(
+          `a relay may use ${pool + 2} connections ("pool" plus 2), but the server allows only ${mayConnect} in all`,
+        ),
+      ]
     : []),
   ...(isEncrypted === false ? [ok("the connection is not encrypted")] : []),
 ]
@@ -106,7 +110,7 @@ const schema = Effect.fnUntraced(function* (queries: Queries, name: string) {
   const [found] = rows
   if (found?.isThere !== true) {
     return found?.mayCreateSchema === true
-      ? ok(`the schema ${name} is not there; the relay makes it when it starts`)
+      ? ok(`the schema ${name} doesn't exist; the relay creates it when it starts`)
       : wrong(
           `the schema ${name} is not there, and the user may not make it: CREATE SCHEMA ${name} AUTHORIZATION <the relay's user>`,
         )
@@ -144,7 +148,7 @@ const look = Effect.fnUntraced(function* (config: PostgresConfig) {
     ...(server?.isPooled === true
       ? [
           ok(
-            `a pooler stands at ${server.name}: each transaction brings its own settings, and no statement is prepared, so a direct connection costs less`,
+            `there is a pooler at ${server.name}: each transaction brings its own settings, and no statement is prepared, so a direct connection costs less`,
           ),
         ]
       : []),

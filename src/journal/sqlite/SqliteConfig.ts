@@ -23,18 +23,21 @@ export const filesBeside = [
 
 /** Sizes are in bytes, the retention and the age are durations. */
 export const SqliteConfig = Schema.Struct({
-  path: textOr("The journal's file; its directory is made when it is missing", "./data/journal.db", {
+  path: textOr("The journal's file. Its directory is created if it is missing", "./data/journal.db", {
     ownFile: true,
     filesBeside,
   }),
-  retention: Units.duration.or("7 days", "How long delivered events stay, for `replay`; what is pending always stays"),
-  maxSize: Units.bytes.or("10 GiB", "The journal's largest size; when it is reached the receiver answers 503"),
-  minFree: Units.bytes.or("256 MiB", "Space that must stay free on the disk; below it the receiver answers 503"),
+  retention: Units.duration.or(
+    "7 days",
+    "How long delivered events are kept, for `replay`. Pending events are always kept",
+  ),
+  maxSize: Units.bytes.or("10 GiB", "The journal's maximum size. When it is reached, deliveries get a 503"),
+  minFree: Units.bytes.or("256 MiB", "Space that must stay free on the disk. Below it, deliveries get a 503"),
   duplicates: Schema.Struct({
     age: Units.duration.or("24 hours", "How long a delivery is remembered"),
-    count: countOr("How many deliveries are remembered", 1_000_000, 1, 100_000_000),
+    count: countOr("Maximum number of deliveries that are remembered", 1_000_000, 1, 100_000_000),
   })
-    .annotate({ description: "A delivery that comes twice within this window is accepted and not relayed again" })
+    .annotate({ description: "If a delivery arrives twice within this window, it is accepted and not relayed again" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
 })
 

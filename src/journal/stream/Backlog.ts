@@ -143,13 +143,13 @@ export class Backlog {
    */
   whyFull(webhook: string, size = this.size): string {
     if (size >= this.max) {
-      return `The sink ${this.lane} has as many events waiting as its backlog takes, ${this.max}. See \`relay lanes list\`.`
+      return `The sink ${this.lane} has reached its maximum backlog of ${this.max} waiting events. See \`relay lanes list\`.`
     }
     if (this.maxBytes === Number.POSITIVE_INFINITY) return ""
     const free = this.maxBytes - this.letterBytes.total - this.#waitingBytes.total
     const own = this.letterBytes.of(webhook) + this.#waitingBytes.of(webhook)
     if (own < free) return ""
-    return `The webhook ${webhook} has its share of the ${Math.floor(this.maxBytes / 1024)} KiB that ${this.lane} may have: what is free there is for other webhooks. See \`relay dlq list --sink ${this.lane}\`; replay or drop them.`
+    return `The webhook ${webhook} has its share of the ${Math.floor(this.maxBytes / 1024)} KiB that ${this.lane} may have: the rest is reserved for other webhooks. See \`relay dlq list --sink ${this.lane}\`; replay or drop them.`
   }
 
   /** Adds an event that was committed for this lane, or found in the log at the start. Sequences must ascend. */

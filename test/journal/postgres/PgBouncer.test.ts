@@ -114,7 +114,7 @@ suiteUnless(reasonToSkip(), "the journal on PostgreSQL behind PgBouncer", () => 
       expect(found.filter(({ verdict }) => verdict === "wrong")).toEqual([])
       expect(found).toContainEqual({
         verdict: "ok",
-        message: expect.stringContaining(`a pooler stands at ${address}`),
+        message: expect.stringContaining(`there is a pooler at ${address}`),
       })
       const direct = yield* inspect(Schema.decodeUnknownSync(PostgresConfig)({ url: server.url, schema: ownSchema() }))
       expect(JSON.stringify(direct)).not.toContain("pooler")

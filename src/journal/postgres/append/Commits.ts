@@ -270,7 +270,7 @@ export class Commits {
         append.ended(true)
         const row = result.success
         return row === undefined
-          ? Exit.fail(unavailable("PostgreSQL answered an append with nothing."))
+          ? Exit.fail(unavailable("PostgreSQL gave an empty answer to an append."))
           : Exit.succeed(row)
       }
       const { failure } = result
@@ -295,9 +295,11 @@ const ended = (append: WatchedAppend, failure: DatabaseError | JournalError): Ex
 }
 
 const wentBack: CommitExit = Exit.fail(
-  unavailable("The database is in an earlier state than this relay has seen: it reads its streams again. Try again."),
+  unavailable(
+    "The database is in an earlier state than this relay has seen, so the relay reads its streams again. Try again.",
+  ),
 )
 /** Another relay took the stream. The sender delivers the event again, to this relay or another. */
 const between: CommitExit = Exit.fail(
-  unavailable("Another relay has taken over what this one wrote: it begins a new stream. Try again."),
+  unavailable("Another relay has taken over this relay's stream, so this relay starts a new one. Try again."),
 )

@@ -16,9 +16,9 @@ import { Appends, type CommitExit, exitOf } from "./Appends.ts"
 import { type Also, Commits, type CommitsOptions } from "./Commits.ts"
 import { Group, type Stored } from "./Group.ts"
 
-const tooSlow: AppendExit = Exit.fail(unavailable("PostgreSQL does not keep up with what comes. Try again."))
+const tooSlow: AppendExit = Exit.fail(unavailable("PostgreSQL can't keep up with incoming deliveries. Try again."))
 /** The refusal between two streams, as after a failover. */
-export const noStream = unavailable("This relay has no stream to write: it takes one. Try again.")
+export const noStream = unavailable("This relay has no stream to write yet and is claiming one. Try again.")
 const withoutStream: AppendExit = Exit.fail(noStream)
 
 export interface WriterOptions extends Omit<CommitsOptions, "formerNames"> {

@@ -34,7 +34,8 @@ export const standbysIn = (text: string): ReadonlyArray<string> => {
 const standbyWait = ({ standbys, connected }: Wait): string => {
   const there = new Set(connected.map((name) => name.toLowerCase()))
   const missing = standbysIn(standbys).filter((name) => !there.has(name.toLowerCase()))
-  if (missing.length > 0) return `: it waits for a synchronous standby, and not connected are ${missing.join(", ")}`
+  if (missing.length > 0)
+    return `: it waits for a synchronous standby, and these are not connected: ${missing.join(", ")}`
   return `: it waits for a synchronous standby (${standbys})${connected.length === 0 ? ", and none is connected" : ""}`
 }
 

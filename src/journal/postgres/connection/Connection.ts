@@ -172,7 +172,7 @@ export class Connection {
     const { name } = this.server
     const refused = (words: string) => errorAt(name, "misconfigured", words)
     const [found] = given(await this.query<Session.Facts>(Session.facts, [], limit)).rows
-    if (found === undefined) throw refused("it gave no answer that PostgreSQL gives")
+    if (found === undefined) throw refused("its answer is not PostgreSQL's")
     const { version, versionNumber, isReadOnly, fsync, encoding, process } = found
     if (versionNumber < oldestVersion) throw refused(`the relay needs version 14 or later, and this is ${version}`)
     if (!fsync) throw refused("fsync is off, so a crash of the server would lose what was answered 2xx: set fsync = on")
@@ -343,7 +343,7 @@ export const rollback = "ROLLBACK"
  * hold.
  */
 const moved = ({ name }: Server): DatabaseError =>
-  errorAt(name, "unavailable", "the pooler leads to another server since one was promoted")
+  errorAt(name, "unavailable", "the pooler now leads to another server, because one was promoted")
 
 /** The fields that the library's types leave out. */
 interface Internals {

@@ -51,7 +51,7 @@ interface Raw {
 
 const hints: Readonly<Record<string, string>> = {
   "28P01": 'the password is wrong: set "journal": { "password": … }, and reload the relay',
-  "28000": "the server lets this user not in: look at its pg_hba.conf, and whether it wants TLS",
+  "28000": "the server rejects this user: check its pg_hba.conf, and whether it requires TLS",
   "3D000": 'there is no such database: create it, or correct the "url" of "journal"',
   "3F000": "the schema is missing: the relay creates it if it has CREATE on the database",
   "42501": "the user lacks a right: docs/reference/journal.md lists the GRANTs",
@@ -129,10 +129,10 @@ const speaks: Readonly<Record<string, string>> = {
   EAI_AGAIN: "the host's name can't be resolved now",
   ENOENT: "there is no such socket",
   ETIMEDOUT: "it did not answer in time",
-  EHOSTUNREACH: "there is no way there",
-  ENETUNREACH: "there is no way there",
+  EHOSTUNREACH: "the network has no route to it",
+  ENETUNREACH: "the network has no route to it",
   ECONNRESET: "it ended the connection",
-  EPROTO: "what it answers is not what PostgreSQL answers",
+  EPROTO: "its answer is not PostgreSQL's protocol",
 }
 
 /** An error from connecting: the server couldn't be reached or rejected the relay, so nothing was sent. */

@@ -19,21 +19,18 @@ export const PostgresConfig = Schema.Struct({
   // It may hold a password.
   url: Schema.RedactedFromValue(
     Schema.String.annotate({
-      description:
-        "The database's address; several hosts are one cluster, of which the relay finds the one that takes writes",
+      description: "The database's address. Several hosts are one cluster; the relay finds the host that takes writes",
       examples: ["postgres://relay@db.example.com/relay", "postgres://relay@db-1:5432,db-2:5432/relay"],
       shown: false,
     }).check(reads),
   ),
-  schema: textOr("The journal's schema in the database; two journals in one database have two", "relay"),
+  schema: textOr("The journal's schema in the database. Each journal in a database needs its own", "relay"),
   name: Schema.optionalKey(
     text(
-      "This relay's name, which no other relay of the journal has, and which it keeps when it is started again; the host's unless given",
+      "This relay's name. It must be unique among the journal's relays, and the same after a restart (default: the host's name)",
     ),
   ),
-  password: Schema.optionalKey(
-    secret("The user's password; a reload changes it for the connections made from then on"),
-  ),
+  password: Schema.optionalKey(secret("The user's password. After a reload, new connections use the new one")),
   tls: Schema.optionalKey(
     Schema.Struct({
       ca: Schema.optionalKey(text("PEM file of the authorities to trust, instead of the system's")),
@@ -42,26 +39,22 @@ export const PostgresConfig = Schema.Struct({
     }).annotate({
       together: ["certificate", "key"],
       certificates: true,
-      description: "Certificates; each connection reads the files again. Whether there is TLS, `sslmode` in `url` says",
+      description:
+        "Certificates. Each connection reads the files again. `sslmode` in `url` decides whether TLS is used",
     }),
   ),
-  pool: countOr(
-    "Connections at most, beside one for appends and one by which the relays know of each other",
-    8,
-    1,
-    100,
-  ),
+  pool: countOr("Maximum connections, plus one for appends and one for heartbeats", 8, 1, 100),
   connectTimeout: Units.duration.or("3 seconds", "How long a server may take to let the relay in"),
-  retention: Units.duration.or("7 days", "How long delivered events stay, for `replay`; what is pending always stays"),
-  maxSize: Units.bytes.or(
-    "10 GiB",
-    "The log's largest size in the database; when it is reached the receiver answers 503",
+  retention: Units.duration.or(
+    "7 days",
+    "How long delivered events are kept, for `replay`. Pending events are always kept",
   ),
+  maxSize: Units.bytes.or("10 GiB", "The log's maximum size in the database. When it is reached, deliveries get a 503"),
   duplicates: Schema.Struct({
-    age: Units.duration.or("24 hours", "How long a delivery is remembered, by all relays"),
-    count: countOr("How many deliveries are remembered, about", 1_000_000, 1, 100_000_000),
+    age: Units.duration.or("24 hours", "How long a delivery is remembered, across all relays"),
+    count: countOr("Approximate number of deliveries that are remembered", 1_000_000, 1, 100_000_000),
   })
-    .annotate({ description: "A delivery that comes twice within this window is accepted and not relayed again" })
+    .annotate({ description: "If a delivery arrives twice within this window, it is accepted and not relayed again" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
 })
 export type PostgresConfig = typeof PostgresConfig.Type

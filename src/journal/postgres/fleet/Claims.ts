@@ -14,7 +14,7 @@ const lookEvery = 500
 
 const nameIsTaken = (name: string): JournalError =>
   unavailable(
-    `Another relay on this database is called ${name}, and lives: give each a name of its own by "journal": { "name": … }.`,
+    `Another relay on this database is called ${name} and is running: give each a name of its own with "journal": { "name": … }.`,
   )
 
 /** Gives this relay a name that is free, or that only the relay `before` has. */

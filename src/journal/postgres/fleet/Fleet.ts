@@ -223,7 +223,7 @@ export class Fleet {
     return Effect.gen({ self: this }, function* () {
       yield* claimName(this.#options.db, this.name, this.#turn)
       yield* this.beat
-      if (!this.isAlive) return yield* unavailable("PostgreSQL did not answer this relay's first sign of life in time.")
+      if (!this.isAlive) return yield* unavailable("PostgreSQL did not answer this relay's first heartbeat in time.")
       yield* this.#claim
     })
   }
@@ -337,7 +337,7 @@ export class Fleet {
     }
     return Effect.sync(() =>
       this.#options.onReplaced(
-        `Another relay has taken the name ${this.name}: give each a name of its own by "journal": { "name": … }.`,
+        `Another relay has taken the name ${this.name}: give each a name of its own with "journal": { "name": … }.`,
       ),
     )
   }

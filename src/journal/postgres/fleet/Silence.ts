@@ -37,7 +37,7 @@ export class Silence {
     const { answeredAt } = this
     return answeredAt === undefined
       ? ""
-      : `PostgreSQL has not answered since ${new Date(answeredAt).toISOString()}: deliveries are refused until it does. What is said of it is of then.`
+      : `PostgreSQL has not answered since ${new Date(answeredAt).toISOString()}: deliveries are refused until it does. The status is from that time.`
   }
 
   /** Fails immediately while PostgreSQL doesn't answer, so that nobody waits for its timeouts. */

@@ -47,7 +47,7 @@ export class OwnedStream extends StreamState implements Log {
     this.trouble = message
     return message === ""
       ? Effect.logInfo("the progress of the lanes is stored again")
-      : Effect.logError(`the progress of the lanes can't be stored, and soon nothing more is delivered: ${message}`)
+      : Effect.logError(`the progress of the lanes can't be stored, so delivery will soon stop: ${message}`)
   }
 
   get lanes(): Effect.Effect<ReadonlyArray<LaneInfo>, JournalError> {

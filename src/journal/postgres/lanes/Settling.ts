@@ -60,7 +60,7 @@ export const settle = Effect.fnUntraced(function* (
     const { lane } = settlement
     if (!stream.backlogs.has(lane)) continue
     if (isWhole(settlement)) known.push(settlement)
-    else refused.push({ lane, error: unavailable(`A number of what the lane ${lane} settled is not whole.`) })
+    else refused.push({ lane, error: unavailable(`The lane ${lane} settled a number that is not an integer.`) })
   }
   return [...refused, ...(yield* storeOrSplit(stream, known))]
 })

@@ -162,7 +162,7 @@ export class StreamState {
   }
 
   get fencedError(): JournalError {
-    return fenced(`Another relay has taken the stream ${this.id}: what this one has to say of it is not stored.`)
+    return fenced(`Another relay has taken the stream ${this.id}: this relay's changes to it are not stored.`)
   }
 
   /** Runs work in one transaction, which fails if the stream is lost. It takes three round trips more than the work. */

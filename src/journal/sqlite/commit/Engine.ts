@@ -111,7 +111,7 @@ export class Engine {
     this.space.whatFills = () => whatFills(this.lanes.backlogs.values(), options.maxSize)
     this.checkpoints = new Checkpoints(store.db, this.space, (error) => this.failed(error))
     for (const problem of store.problems) this.raiseAlarm(problem)
-    this.#refusal = Exit.fail(unavailable(`The journal ${store.path} is starting: it reads what it holds. Try again.`))
+    this.#refusal = Exit.fail(unavailable(`The journal ${store.path} is starting and reads its events. Try again.`))
   }
 
   /** Ends the start: appends are accepted from now on. */

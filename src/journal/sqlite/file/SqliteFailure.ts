@@ -23,7 +23,7 @@ export const classify = (path: string, error: unknown): JournalError => {
   }
   if (isCorrupt(error)) {
     return broken(
-      `The journal ${path} is damaged (${words(error)}). The relay stops. At its next start the file is read again: if the file is sound after all the relay continues with it, else it sets it aside.`,
+      `The journal ${path} is damaged (${words(error)}). The relay stops. At its next start the file is read again: if the file is sound after all the relay continues with it, otherwise it moves the file aside.`,
     )
   }
   if (primary(errorCode(error)) === 10) {

@@ -214,10 +214,10 @@ const startNew = (opening: Opening, problem: string): void => {
   const aside = setAside(path)
   const kept = existsSync(aside) || existsSync(`${aside}-wal`)
   const from =
-    expected === undefined ? "at event 1: how far the old one had come is not known" : `after event ${expected.head}`
+    expected === undefined ? "at event 1: the end of the old one is not known" : `after event ${expected.head}`
   problems.push(
-    `${problem} A new journal was begun ${from}; what was pending in the old one was not delivered.${
-      kept ? ` The old file is ${aside}: \`relay journal import\` delivers what it still owes.` : ""
+    `${problem} A new journal was started ${from}; pending events of the old one were not delivered.${
+      kept ? ` The old file is ${aside}: \`relay journal import\` delivers its undelivered events.` : ""
     }`,
   )
   if (expected !== undefined) opening.expected = { ...expected, identity: "" }
@@ -312,7 +312,7 @@ const watching = (path: string, mark: HighWaterMarkFile, index: WalIndex): (() =
   }
   return () => {
     const what = changed()
-    if (what !== undefined) throw broken(`${what} What came last may be lost, so the relay stops.`)
+    if (what !== undefined) throw broken(`${what} The newest events may be lost, so the relay stops.`)
   }
 }
 
@@ -327,7 +327,7 @@ const watchingEnd = (db: DatabaseSync, path: string, identity: string): ((head: 
     if (found === known) return
     if (!tolerant(() => isSame(head))) {
       throw broken(
-        `Another program has written to the journal ${path} while the relay was running on it, and the journal no longer ends at event ${head}. \`.restore\` of sqlite3 does this. The relay stops, and its next start says which events are lost. Stop the relay before a backup is restored.`,
+        `Another program has written to the journal ${path} while the relay was running on it, and the journal no longer ends at event ${head}. \`.restore\` of sqlite3 does this. The relay stops, and its next start reports which events are lost. Stop the relay before a backup is restored.`,
       )
     }
     known = found
@@ -345,13 +345,13 @@ const openLocked = (path: string, lock: JournalLock, traces: ReadonlyArray<strin
     const head = headOf(db, opening)
     for (const table of reindexed) {
       problems.push(
-        `An index of the journal ${path} was damaged (table ${table}). It was built anew from what the table holds; check the disk.`,
+        `An index of the journal ${path} was damaged (table ${table}). It was rebuilt from the table; check the disk.`,
       )
     }
     const notes =
       opening.expected === undefined && problems.length === 0 && head > 0
         ? [
-            `The file ${path}-mark is missing or damaged, and was made again: whether the journal lost events before this start can't be told.`,
+            `The file ${path}-mark is missing or damaged, and was made again, so the relay can't tell whether the journal lost events before this start.`,
           ]
         : []
     const mark = new HighWaterMarkFile(`${path}-mark`, { identity, head, damaged: false })

@@ -81,7 +81,7 @@ const openReadOnly = (path: string) =>
       // SQLite would take an empty file for a new database, and delete the write-ahead log next to it.
       if (statSync(path).size === 0) {
         return new MaintenanceError({
-          message: `${path} is empty: \`relay journal salvage\` gets out what its write-ahead log holds.`,
+          message: `${path} is empty: \`relay journal salvage\` recovers the contents of its write-ahead log.`,
         })
       }
       try {
@@ -225,7 +225,7 @@ export const salvage = (path: string, to: string): Effect.Effect<SalvageReport, 
     yield* requireReadable(path)
     if (!isThere(path)) return yield* new MaintenanceError({ message: noneAt(path) })
     yield* requireFree(path, to, "salvage")
-    const report = yield* attempt(`What was salvaged from ${path} could not be written to ${to}`, () => {
+    const report = yield* attempt(`The events salvaged from ${path} could not be written to ${to}`, () => {
       const fd = openSync(to, "wx", 0o600)
       try {
         const lines = Salvage.lines(path, dirname(to))

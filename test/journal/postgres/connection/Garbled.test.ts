@@ -32,7 +32,7 @@ for (const [what, answer] of Object.entries(answers)) {
       const { port } = server.address() as AddressInfo
       const database = yield* openDatabase(`postgres://relay:p@127.0.0.1:${port}/relay?sslmode=disable`)
       const failure = yield* Effect.flip(database.query("SELECT 1", []))
-      expect(failure.message).toMatch(/what it answers is not what PostgreSQL answers/)
+      expect(failure.message).toMatch(/its answer is not PostgreSQL's protocol/)
     }).pipe(Effect.scoped),
   )
 }

@@ -154,7 +154,7 @@ suiteUnless(reasonToSkip(), "a relay whose appends fail", () => {
         const [name] = standbysIn(String(names))
         yield* Effect.promise(standby.kill)
         const waiting = yield* Effect.forkChild(journal.append(event("two"), ["lake"]))
-        yield* says(journal, `it waits for a synchronous standby, and not connected are ${name}`)
+        yield* says(journal, `it waits for a synchronous standby, and these are not connected: ${name}`)
         expect((yield* journal.status).health).toBe("unavailable")
         yield* Effect.promise(standby.start)
         yield* Fiber.await(waiting)

@@ -95,7 +95,7 @@ describe("an empty file beside a write-ahead log", () => {
       writeFileSync(`${at.path}-wal`, "what is left of a journal")
       for (const refused of [Maintenance.check(at.path), Maintenance.backup(at.path, `${at.path}.backup`)]) {
         expect((yield* Effect.flip(refused as Effect.Effect<unknown, MaintenanceError>)).message).toContain(
-          "`relay journal salvage` gets out what its write-ahead log holds",
+          "`relay journal salvage` recovers the contents of its write-ahead log",
         )
       }
       expect(readFileSync(`${at.path}-wal`, "utf8")).toBe("what is left of a journal")
