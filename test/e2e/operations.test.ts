@@ -112,7 +112,7 @@ describe("the operations page's procedures", () => {
     await sh(procedure("Restoring a backup"))
     expect(await sh("relay status || true")).toMatch(/critical {2}journal: red\n.*events 6 to 9 are lost/)
     // It is of the same journal: what the backup has is on its way.
-    const owed = await sh(procedure("What the backup does not have"))
+    const owed = await sh(procedure("Events missing from the backup"))
     expect(owed).toContain("4 events queued for delivery, 5 events already in the journal")
     status = 204
     await sh("relay lanes resume lake; relay journal acknowledge")
@@ -127,7 +127,7 @@ describe("the operations page's procedures", () => {
     const erasing = await account("Erasing events")
     expect(erasing).toContain("dry run, nothing was erased: 9 events would be erased\n9 events erased\nnot reached: ")
     expect(erasing.match(/ lake delivered .*\(erased \S+\)\n/g)?.length).toBe(9)
-    expect(await account("What it does not reach")).toContain("0 events erased\n  9 events erased before\n")
+    expect(await account("Copies that it can't reach")).toContain("0 events erased\n  9 events erased before\n")
   }, 180_000)
 })
 

@@ -419,7 +419,7 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
     trigger()
     await until(() => there(archive) && archived().length === 1)
     expect(run("readlink", "/var/lib/relay")).toBe("private/relay\n")
-    shell(procedure("From an installation by hand to a package").join("\n"))
+    shell(procedure("Replacing a manual installation by a package").join("\n"))
     expect(status()).toMatchObject({ version: manifest.version, journal: { head: 1 } })
     trigger()
     await until(() => archived().length === 2)
