@@ -79,7 +79,7 @@ describe("a journal that seemed damaged while it was in use", () => {
     writeFileSync(at.path, file)
     await session(at, (engine) => {
       expect(engine.alarm.raised.lines.join("\n")).toContain("is damaged")
-      expect(engine.alarm.raised.lines.join("\n")).toContain("`relay journal import` delivers what it still owes")
+      expect(engine.alarm.raised.lines.join("\n")).toContain("`relay journal import` delivers its undelivered events")
       expect(aside(at)).toHaveLength(1)
       expect(engine.head).toBe(120)
     })
@@ -194,7 +194,7 @@ describe("a journal that is missing with its mark", () => {
         expect(engine.alarm.raised.lines.join("\n")).toContain(basename(at.path) + suffix)
         expect(engine.alarm.raised.lines.join("\n")).toContain("it was there before")
         expect(engine.alarm.raised.lines.join("\n")).toContain(
-          "begun at event 1: how far the old one had come is not known",
+          "started at event 1: the end of the old one is not known",
         )
       })
     })
