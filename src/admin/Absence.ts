@@ -1,8 +1,8 @@
-/** Tells an event that never came from one that may not be kept any more. */
+/** Distinguishes an event that never arrived from one that may have been deleted. */
 import type { EpochMillis } from "../event/Quantities.ts"
 import type { Kept } from "./EventApi.ts"
 
-/** Says whether the event never came or may have been deleted. `timeOf` writes a time. */
+/** Says whether the event never arrived or may have been deleted. `timeOf` formats a time. */
 export const absence = (id: string, { since, pruned }: Kept, timeOf: (at: EpochMillis) => string): string => {
   if (!pruned) {
     const all = since === undefined ? "has no events yet" : `still has every event since ${timeOf(since)}`
@@ -12,6 +12,6 @@ export const absence = (id: string, { since, pruned }: Kept, timeOf: (at: EpochM
   return `${id} is not in the journal. ${kept}; an older event may have come and been deleted (\`journal.retention\`, \`journal.maxSize\`)`
 }
 
-/** What to look at if an event is not there. */
+/** Advice on what to check if the journal does not have an event. */
 export const atTheSender = (id: string): string =>
   `In the sender's log, look for ${id}. If there is no delivery of it, check that the sender's webhook is active and has this relay's URL. After a 4xx or 5xx, \`relay status\` says why the relay refused it. After a 2xx, another receiver accepted it: compare the URL.`

@@ -1,4 +1,4 @@
-/** The client of the admin API, which the command line uses. No proxy sees its token. */
+/** The client of the admin API, which the command line uses. Its token never passes through a proxy. */
 import { Effect, Redacted } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientRequest } from "effect/http"
 import { HttpApiClient } from "effect/http-api"
@@ -8,10 +8,10 @@ import { goDirect } from "../runtime/Environment.ts"
 import { userAgent } from "../runtime/HttpTransport.ts"
 import { Api } from "./Api.ts"
 
-/** The URL by which this machine reaches the admin API. */
+/** Returns the URL of the admin API for this machine. */
 export const urlOf = ({ listen }: AdminConfig): string => `http://${Address.format(Address.reachable(listen))}`
 
-/** A client of the admin API, with the first token of the config. */
+/** Makes a client of the admin API, with the first token of the config. */
 export const make = (admin: AdminConfig) => {
   const [token] = tokensOf(admin)
   goDirect([new URL(urlOf(admin)).hostname])

@@ -1,12 +1,11 @@
 /**
- * The rules of who may use the admin API.
+ * Decides who may use the admin API.
  *
  * It listens on loopback, but any page in a browser on the same machine can send
- * requests there. So the Host must be the relay's (against DNS rebinding), a
- * change must not come from a page of another site nor be what a bare form
- * sends, and where there are tokens one is required. What its role allows is
- * checked by endpoint, in `Authorization.ts`. Probes are answered before
- * (`Probes.ts`).
+ * requests there. So the Host must be the relay's (against DNS rebinding), and a
+ * change must not come from a page of another site or from a plain form. If the
+ * config has tokens, one is required. `Authorization.ts` checks for each endpoint
+ * what the token's role allows. Probes are answered before the guard (`Probes.ts`).
  */
 import { Redacted } from "effect"
 import { isLoopback, isWildcard } from "../config/Address.ts"
@@ -30,12 +29,15 @@ const unauthorized: Problem.Problem = {
   headers: { "www-authenticate": "Bearer" },
 }
 
-/** All that a page can send elsewhere without being asked first (Fetch, "CORS-safelisted request-header"). */
+/**
+ * The content types that a page can send to another site without a preflight request
+ * (Fetch, "CORS-safelisted request-header").
+ */
 const form = /^(application\/x-www-form-urlencoded|multipart\/form-data|text\/plain)\b/i
 
 const reads: ReadonlySet<string> = new Set(["GET", "HEAD"])
 
-/** The name in a Host header or URL, without its port and brackets. */
+/** Returns the name in a Host header or URL, without its port and brackets. */
 const nameOf = (host: string): string =>
   host
     .replace(/:[0-9]+$/, "")
@@ -44,12 +46,12 @@ const nameOf = (host: string): string =>
 
 const isAddress = (name: string): boolean => /^[0-9.]+$/.test(name) || name.includes(":")
 
-/** Compares by HMAC under a random key: the time that it takes tells nothing of either text. */
+/** Compares with an HMAC under a random key, so that the duration reveals nothing about either text. */
 const blind = hmacSha256(crypto.randomUUID())
 const encoder = new TextEncoder()
 const blinded = (text: string): string => Buffer.from(blind(encoder.encode(text))).toString("hex")
 
-/** The name and role that a request has, and why it is refused, if it is. */
+/** The name and role of a request's sender, or why the request is refused. */
 export interface Admitted {
   readonly name: string
   readonly role: Role
@@ -57,12 +59,12 @@ export interface Admitted {
 }
 
 /**
- * Whoever needs no token. Without one the admin API listens on loopback alone,
- * so this is a user of this machine, and the peer's address would say no more.
+ * The caller if no token is required. The admin API then listens only on loopback,
+ * so the caller is a user of this machine, and the address would add nothing.
  */
 const local: Admitted = { name: "local", role: "operate" }
 
-/** Checks requests: who asks, and whether the request may pass. */
+/** Makes the check of requests: who sends them, and whether they may pass. */
 export const make = (admin: AdminConfig) => {
   const { listen } = admin
   const tokens = tokensOf(admin).map(({ name, role, value }) => ({
@@ -70,7 +72,7 @@ export const make = (admin: AdminConfig) => {
     role,
     blinded: blinded(Redacted.value(value)),
   }))
-  // An address can't be rebound, a name can: beyond loopback any address will do.
+  // A name can be rebound, but an address can't. So if the API listens beyond loopback, any address is accepted.
   const ours = (name: string): boolean =>
     isLoopback({ host: name }) || name === listen.host.toLowerCase() || (isWildcard(listen) && isAddress(name))
 
@@ -86,7 +88,7 @@ export const make = (admin: AdminConfig) => {
     const { name: caller, role } = holder ?? local
     const admitted = { name: caller, role }
     const refused = (problem: Problem.Problem): Admitted => ({ ...admitted, problem })
-    // A client that knows the token may come by any name.
+    // A client that knows the token may use any name.
     if (!ours(name) && holder === undefined) return refused(misdirected)
     if (!reads.has(method)) {
       const site = headers.get("sec-fetch-site")

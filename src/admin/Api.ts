@@ -1,9 +1,9 @@
 /**
- * The schema of the admin API, which the command line uses. The server, the
- * client and /openapi.json are made from it.
+ * The schema of the admin API. The server, the command line's client and
+ * /openapi.json are made from it.
  *
- * Lists of events have no payloads. Only one dead letter, or the report of one
- * event, has them.
+ * Lists of events have no payloads. Only a single dead letter or the report of one
+ * event has them.
  */
 import { Schema } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiMiddleware, HttpApiSchema, OpenApi } from "effect/http-api"
@@ -39,50 +39,50 @@ export { type Tap, TapLine, Tapped } from "./TapApi.ts"
 const optional = Schema.optionalKey
 const limit = optional(Schema.FiniteFromString.check(Schema.isBetween({ minimum: 1, maximum: 1000 })))
 
-/** The journal's health and size. `red`: events were lost or damaged; `message` says which. */
+/** The journal's health and size. `red` means that events were lost or damaged, and `message` says which. */
 export const Journal = Schema.Struct({
   health: Schema.Literals(["starting", "ok", "unavailable", "full", "broken", "red"]),
   message: Schema.String,
   path: optional(Schema.String),
-  /** Entries appended so far by all relays on it: events, and the copies that replays and moves append. */
+  /** The number of entries that all relays have appended: events, and copies by replays and moves. */
   head: Schema.Int,
-  /** `head + 1` less the events that it still has. */
+  /** `head + 1` minus the number of events that the journal still has. */
   tail: Schema.Int,
   usedBytes: Bytes,
   maxBytes: Bytes,
   walBytes: optional(Bytes),
   freeDiskBytes: optional(Bytes),
-  /** When its server answered last, which is the time of the figures; absent while it answers. */
+  /** When its server last answered, which is the time of the figures. Absent while it answers. */
   answeredAt: optional(EpochMillis),
   filling: Schema.Literals([0, 50, 80, 95]),
 })
 
-/** A lane, which delivers the events of one sink; `condition` says whether it does. */
+/** A lane, which delivers the events of one sink. `condition` says whether it delivers now. */
 export const Lane = Schema.Struct({
   name: Schema.String,
   type: Schema.String,
-  /** Where the sink sends, without secrets: `events at broker:9092`. Absent if the config names no target. */
+  /** The sink's target without secrets, such as `events at broker:9092`. Absent if the config names none. */
   target: optional(Schema.String),
   condition: Schema.Literals(laneConditions),
   message: Schema.String,
   /** Whether it sends digests. */
   digest: Schema.optionalKey(Schema.Literal(true)),
-  /** Events routed to it and not settled, those that wait for a retry or for their digest included. */
+  /** Events routed to the sink and not settled, including those that wait for a retry or a digest. */
   backlog: Schema.Int,
-  /** Events that wait for another attempt. After a digest failed, those of the next one may be among them. */
+  /** Events that wait for another attempt. After a digest failed, it may include events of the next one. */
   retrying: Schema.Int,
-  /** Events of digests that no attempt was made to send; absent where there are none. */
+  /** Events of digests that were not attempted yet. Absent if there are none. */
   collecting: optional(Schema.Int),
   deadLetters: Schema.Int,
-  /** When the oldest event that is not settled was received; 0 when there is none. */
+  /** When the oldest unsettled event was received, or 0 if there is none. */
   oldestAt: EpochMillis,
-  /** The time within which 99 of 100 attempts of the last five minutes ended, read from a histogram; absent without attempts. */
+  /** The 99th percentile of attempt durations over the last five minutes, from a histogram. Absent without attempts. */
   p99: optional(Millis),
   /** When its pause ends by itself; absent while it is not paused, or has no end. */
   pausedUntil: optional(EpochMillis),
-  /** When the next attempt is due, while events or the sink wait for their time. */
+  /** When the next attempt is due, if the lane waits for a retry or for the sink. */
   nextAttemptAt: optional(EpochMillis),
-  /** The last attempt that failed since the start. */
+  /** The last failed attempt since the start. */
   lastFailure: optional(Schema.Struct({ at: EpochMillis, message: Schema.String })),
 })
 export type Lane = typeof Lane.Type
@@ -93,38 +93,41 @@ export const Webhook = Schema.Struct({
   secrets: Schema.Array(
     Schema.Struct({
       name: Schema.String,
-      /** Absent when it does not expire. */
+      /** Absent if it does not expire. */
       expires: optional(EpochMillis),
       /** When it last verified a delivery; 0 if neither this run nor the journal's newest events have one. */
       lastUsed: EpochMillis,
     }),
   ),
-  /** When it last accepted a delivery; absent like a secret's. */
+  /** When the webhook last accepted a delivery. Absent if neither this run nor the journal's newest events have one. */
   lastDelivery: optional(EpochMillis),
-  /** Its sender is silent: since its last delivery or the start, for more than `silentAfter`. */
+  /** Set if the sender is silent: the time of its last delivery or of the start, more than `silentAfter` ago. */
   silentSince: optional(EpochMillis),
 })
 export type Webhook = typeof Webhook.Type
 
 /** A certificate in use. */
 export const Certificate = Schema.Struct({
-  /** The key of the config that names it: `tls.certificate`. */
+  /** The config key of the certificate, such as `tls.certificate`. */
   key: Schema.String,
   subject: Schema.String,
   notBefore: EpochMillis,
   notAfter: EpochMillis,
-  /** Its SHA-256. */
+  /** The SHA-256 of the certificate. */
   fingerprint: Schema.String,
-  /** Why a sender may not be able to verify it, what to do, and whether an intermediate is missing for certain. */
+  /**
+   * Why a sender may not be able to verify it, what to do, and whether an intermediate certificate is certainly
+   * missing.
+   */
   chain: optional(Schema.Struct({ message: Schema.String, hint: Schema.String, isSure: Schema.Boolean })),
 })
 
 /** The active config. */
 export const Config = Schema.Struct({
   loadedAt: EpochMillis,
-  /** Why the last reload was refused; empty when it was not. */
+  /** Why the last reload was refused; empty if it was not. */
   refusal: Schema.String,
-  /** The file was replaced, and the relay can't read the new one: a container mounts the file itself. */
+  /** Set if the file was replaced and the relay can't read the new one, because a container mounts the file itself. */
   isReplaced: Schema.optionalKey(Schema.Literal(true)),
 })
 
@@ -133,35 +136,35 @@ export const Status = Schema.Struct({
   version: Schema.String,
   configFile: Schema.String,
   startedAt: EpochMillis,
-  /** The relay's clock: ages count from it. */
+  /** The relay's current time, from which ages are computed. */
   now: EpochMillis,
-  /** The caller has this name and role, by the token that was sent. */
+  /** The caller's name and role, from the token. */
   caller: Schema.Struct({ name: Schema.String, role: Schema.Literals(roles) }),
   draining: Schema.Boolean,
-  /** Why no delivery can be accepted now; empty when it can. */
+  /** Why no delivery can be accepted now; empty if the relay accepts deliveries. */
   notReady: Schema.String,
   config: Config,
   journal: Journal,
-  /** Counted by this relay, since its start. */
+  /** This relay's counts since its start. */
   totals: Totals,
-  /** Counted by this relay, also before its last start where its journal is a file. */
+  /** This relay's counts of the last hour. If the journal is a file, they include counts from before the start. */
   hour: Hour,
-  /** Long-running work and its progress from 0 to 1: `replay to lake`. */
+  /** Long-running work, such as `replay to lake`, and its progress from 0 to 1. */
   work: Schema.Array(Schema.Struct({ what: Schema.String, share: Schema.Finite })),
   webhooks: Schema.Array(Webhook),
   certificates: Schema.Array(Certificate),
-  /** The most frequent first. */
+  /** Most frequent first. */
   refusals: Schema.Array(Refusals),
   /** The lanes of all relays together. */
   lanes: Schema.Array(Lane),
-  /** Absent where there can be but one relay. */
+  /** Absent if the journal allows only one relay. */
   fleet: optional(Fleet),
 })
 export type Status = typeof Status.Type
 
 /** An event that could not be delivered to a sink, without its payload. */
 export const DeadLetter = Schema.Struct({
-  /** The lane and the sequence: `lake:42`. */
+  /** The lane and the sequence, such as `lake:42`. */
   id: Schema.String,
   lane: Schema.String,
   eventId: Schema.String,
@@ -169,7 +172,7 @@ export const DeadLetter = Schema.Struct({
   accountId: Schema.String,
   webhook: Schema.String,
   receivedAt: EpochMillis,
-  /** When its body, signature and answers were erased: it can't be replayed. */
+  /** When its body, signature and answers were erased. An erased dead letter can't be replayed. */
   erased: optional(EpochMillis),
   /** When it became a dead letter. */
   at: EpochMillis,
@@ -177,44 +180,47 @@ export const DeadLetter = Schema.Struct({
 })
 export type DeadLetter = typeof DeadLetter.Type
 
-/** `looked` events were searched, the last of them received at `lookedTo`; `next` is absent on the last page. */
+/**
+ * A page of events. `looked` is the number of events searched, and `lookedTo` is
+ * when the last of them was received. `next` is absent on the last page.
+ */
 const pageOf = <S extends Schema.Top>(event: S) =>
   Schema.Struct({
     events: Schema.Array(event),
     looked: Schema.Int,
     lookedTo: EpochMillis,
     next: optional(Schema.String),
-    /** If the whole journal was searched and no event was found. */
+    /** Set if the whole journal was searched and no event was found. */
     kept: optional(KeptEvents),
   })
 
 export const EventPage = pageOf(Event)
 
-/** All that is known of an event. */
+/** The full report on an event. */
 export const EventReport = Schema.Struct({
   ...Event.fields,
   webhookId: Schema.String,
   /** The signature header as received, and the name of the secret that verified it; empty for the relay's own events. */
   signature: Schema.String,
   secret: Schema.String,
-  /** Why it is in quarantine. */
+  /** Why the event is in quarantine. */
   problem: optional(Schema.String),
-  /** Bytes of the body. */
+  /** Size of the body in bytes. */
   size: Schema.Int,
   sinks: Schema.Array(
     Schema.Struct({
       ...DeliveryStatus.fields,
-      /** The reason why its lane waits, while the event is pending or retrying. */
+      /** Why its lane waits, while the event is pending or retrying. */
       lane: optional(Schema.String),
-      /** Rendered now, by the config in force. */
+      /** The payload, rendered now by the active config. */
       payload: optional(Schema.Unknown),
-      /** The sink sends digests or batches: that of several events has another body and idempotency key. */
+      /** Set if the sink sends digests or batches. With several events, the body and the idempotency key differ. */
       sentIn: optional(Schema.Literals(["digest", "batch"])),
-      /** Why there is none. */
+      /** Why the payload is absent. */
       note: optional(Schema.String),
     }),
   ),
-  /** The verdicts of the routes in force; empty for an event without a type. */
+  /** The verdicts of the active routes; empty for an event without a type. */
   routes: Schema.Array(Explanation),
 })
 export type EventReport = typeof EventReport.Type
@@ -222,12 +228,12 @@ export type EventReport = typeof EventReport.Type
 export const EventReports = pageOf(EventReport)
 export type EventReports = typeof EventReports.Type
 
-/** With the signed bytes in base64, because they need not be UTF-8. */
+/** A dead letter with its signed bytes in base64, because they may not be UTF-8. */
 export const DeadLetterInFull = Schema.Struct({ ...DeadLetter.fields, signature: Schema.String, body: Schema.String })
 
 const LetterIds = Schema.Struct({ ids: Schema.NonEmptyArray(Schema.String) })
 
-/** Dead letters by their ids, or all that are selected. */
+/** Dead letters by their ids, or by a selection. */
 export const Selection = Schema.Union([LetterIds, LetterSelection])
 export type Selection = typeof Selection.Type
 
@@ -238,11 +244,11 @@ export const LetterReplay = Schema.Union([
   Schema.Struct({ ...LetterSelection.fields, ...atRate }),
 ])
 
-/** The result of a reload: the changes that it made, and its warnings. */
+/** The result of a reload: its changes and its warnings. */
 export const Reloaded = Schema.Struct({
   /** The path of the file that the relay read. */
   file: Schema.String,
-  /** When it was last changed; absent for the embedded defaults. */
+  /** When the file was last changed; absent for the embedded defaults. */
   changedAt: Schema.optionalKey(Schema.Finite),
   changes: Schema.Array(Difference),
   /** A note that an operator should read. */
@@ -250,15 +256,18 @@ export const Reloaded = Schema.Struct({
   warnings: Schema.Array(Diagnostic),
 })
 
-/** The process that answers, and the last restart. */
+/** The answering process and the last restart. */
 export const RestartStatus = Schema.Struct({
   pid: Schema.Int,
   version: Schema.String,
-  /** Why this process goes on after a restart that failed. */
+  /** Why a restart failed, so that this process continues. */
   failure: Schema.optionalKey(Schema.String),
-  /** Milliseconds without an open journal, if this process took over from another one. */
+  /** Milliseconds without an open journal, if this process took over from another. */
   took: Schema.optionalKey(Schema.Finite),
-  /** Milliseconds of the last start, if a restart stops this process and the service manager starts it again. */
+  /**
+   * Duration of the last start in milliseconds, if a restart stops this process and the service manager starts it
+   * again.
+   */
   stops: Schema.optionalKey(Schema.Finite),
 })
 
@@ -268,7 +277,7 @@ export const Count = Schema.Struct({ count: Schema.Int })
 export const Replayed = Schema.Struct({
   count: Schema.Int,
   stayed: Stayed,
-  /** Left out, because their bodies were erased. */
+  /** Dead letters that were left out because their bodies were erased. */
   erased: Schema.Int,
 })
 export type Replayed = typeof Replayed.Type
@@ -278,14 +287,14 @@ export class SchemaErrors extends HttpApiMiddleware.Service<SchemaErrors>()("rel
   error: BadRequest,
 }) {}
 
-/** Lets only those change something whose role allows it, and records what they do. */
+/** Allows changes only if the caller's role permits them, and records them. */
 export class Authorization extends HttpApiMiddleware.Service<Authorization>()("relay/admin/Authorization", {
   error: Forbidden,
 }) {}
 
 const name = { name: Schema.String }
 
-/** The relay as a whole. 503: the journal can't answer now. */
+/** The relay as a whole. 503 means that the journal can't answer now. */
 export class Relay extends HttpApiGroup.make("relay", { topLevel: true }).add(
   HttpApiEndpoint.get("status", "/status", { success: Status, error: Unavailable }),
   HttpApiEndpoint.get("history", "/history", { success: History }),
@@ -294,7 +303,9 @@ export class Relay extends HttpApiGroup.make("relay", { topLevel: true }).add(
     success: HttpApiSchema.StreamNdjson({ schema: TapLine }),
     error: [NotFound, Refused, TooMany],
   }),
-  /** Answers with the news behind the `next` of the answer before, for a reader that asks again and again; the first answer has none. */
+  /**
+   * Returns the events since `next` of the previous answer, for a reader that polls. The first answer has no events.
+   */
   HttpApiEndpoint.get("tapSince", "/tap/since", {
     query: { ...tapFilter, sequence: tapPosition, refusals: tapPosition },
     success: Tap,
@@ -305,7 +316,7 @@ export class Relay extends HttpApiGroup.make("relay", { topLevel: true }).add(
     success: Reloaded,
     error: [Invalid, Refused, Unavailable],
   }),
-  /** Answers once the second process listens; `restartStatus` then says how it ended. */
+  /** Answers once the second process listens. `restartStatus` then reports the result. */
   HttpApiEndpoint.post("restart", "/restart", { success: Schema.Struct({ pid: Schema.Int }), error: Refused }),
   HttpApiEndpoint.get("restartStatus", "/restart", { success: RestartStatus }),
   HttpApiEndpoint.post("import", "/journal/import", {
@@ -352,7 +363,7 @@ export class Lanes extends HttpApiGroup.make("lanes").add(
   }),
 ) {}
 
-/** Dead letters, newest first; `before` is the id that ended the page before. */
+/** Dead letters, newest first. `before` is the last id of the previous page. */
 export class DeadLetters extends HttpApiGroup.make("deadLetters").add(
   HttpApiEndpoint.get("list", "/dead-letters", {
     query: {
@@ -373,7 +384,7 @@ export class DeadLetters extends HttpApiGroup.make("deadLetters").add(
     success: Replayed,
     error: [NotFound, Refused, Unavailable],
   }),
-  /** Counts what a replay would do. */
+  /** Counts the effects of a replay. */
   HttpApiEndpoint.post("preview", "/dead-letters/preview", {
     payload: Selection,
     success: DeadLettersPreview,
@@ -386,30 +397,33 @@ export class DeadLetters extends HttpApiGroup.make("deadLetters").add(
   }),
 ) {}
 
-/** Events of the journal, newest first; and erasing them. */
+/** Lists the journal's events, newest first, and erases them. */
 export class Events extends HttpApiGroup.make("events").add(
   HttpApiEndpoint.get("list", "/events", {
     query: {
       ...selectionQuery,
       /** Delivered to a sink at or after this time. */
       deliveredAfter: optional(EpochMillisFromString),
-      /** With more attempts than that at a sink. */
+      /** With more attempts than this at a sink. */
       attemptsOver: optional(Schema.FiniteFromString.check(Schema.isBetween({ minimum: 0, maximum: 1e9 }))),
-      /** The `next` of the page before. */
+      /** The `next` of the previous page. */
       before: optional(Schema.String),
       limit,
     },
     success: EventPage,
     error: [Refused, Unavailable],
   }),
-  /** By its id, or by its place in the log: `seq_42`. Personal data is masked unless `reveal` is `true`. */
+  /**
+   * Finds the event by its id or by its position in the log, such as `seq_42`. Personal data is masked unless `reveal`
+   * is `true`.
+   */
   HttpApiEndpoint.get("explain", "/events/:id", {
     params: { id: Schema.String },
     query: { reveal: optional(Schema.Literal("true")) },
     success: EventReports,
     error: Unavailable,
   }),
-  /** Overwrites bodies, answers and signatures. Answers when it is done. */
+  /** Overwrites bodies, answers and signatures. Responds when this is done. */
   HttpApiEndpoint.post("erase", "/events/erase", {
     payload: ErasureRequest,
     success: Erasure,
@@ -427,7 +441,7 @@ export class Api extends HttpApi.make("relay-admin")
   .prefix("/api/v1")
   .middleware(Authorization)
   .middleware(SchemaErrors)
-  // A misspelt field must not count as one that is left out: in a filter that means "all of them".
+  // A misspelt field must not be ignored, because a filter without the field would match more events.
   .annotate(HttpApi.PayloadParseOptions, { onExcessProperty: "error" })
   .annotate(HttpApi.QueryParseOptions, { onExcessProperty: "error" })
   .annotateMerge(OpenApi.annotations({ title: "relay admin API" })) {}

@@ -1,4 +1,4 @@
-/** The errors that the admin API answers with, and their HTTP statuses. */
+/** The errors of the admin API and their HTTP statuses. */
 import { Schema } from "effect"
 import { roles } from "../config/Config.ts"
 import { Diagnostic } from "../config/diagnostics/Diagnostic.ts"
@@ -15,7 +15,7 @@ export class Forbidden extends Schema.TaggedError<Forbidden>()(
     ...message,
     /** The name of the token that was sent. */
     token: Schema.String,
-    /** The role that is needed. */
+    /** The required role. */
     needs: Schema.Literals(roles),
   },
   { httpApiStatus: 403 },
@@ -24,7 +24,7 @@ export class Forbidden extends Schema.TaggedError<Forbidden>()(
 /** 404: no lane, dead letter, sink, webhook or replay has this name. */
 export class NotFound extends Schema.TaggedError<NotFound>()("NotFound", message, { httpApiStatus: 404 }) {}
 
-/** 409: not possible in the current state; the message says what is. */
+/** 409: not possible in the current state. The message says what is possible. */
 export class Refused extends Schema.TaggedError<Refused>()("Refused", message, { httpApiStatus: 409 }) {}
 
 /** 429: the maximum number of live streams is open. */

@@ -1,15 +1,15 @@
 /**
- * The answers of receivers to failed attempts, as the admin API shows it: an
- * answer may repeat what was sent, so it is shown where a payload is.
+ * Removes or masks receivers' answers to failed attempts. An answer may repeat the
+ * payload, so it is shown only together with payloads.
  */
 import { mask } from "../event/Quoted.ts"
 import type { Attempt } from "../journal/Journal.ts"
 
 type Attempts = ReadonlyArray<Attempt>
 
-/** For lists. */
+/** Removes the answers, for lists. */
 export const without = (attempts: Attempts): Attempts => attempts.map(({ answer: _, ...attempt }) => attempt)
 
-/** For one event whose personal data is masked. */
+/** Masks the answers, for one event whose personal data is masked. */
 export const masked = (attempts: Attempts): Attempts =>
   attempts.map((attempt) => (attempt.answer === undefined ? attempt : { ...attempt, answer: mask }))

@@ -1,4 +1,4 @@
-/** The part of the admin API about who changed what. */
+/** The audit part of the admin API: the changes and who made them. */
 import { Schema } from "effect"
 import { HttpApiEndpoint } from "effect/http-api"
 import { EpochMillis } from "../event/Quantities.ts"
@@ -7,27 +7,30 @@ import { Unavailable } from "./ApiErrors.ts"
 
 const optional = Schema.optionalKey
 
-/** An operation that an operator asked for, and how it ended. */
+/** An operation by an operator, and its result. */
 export const AuditRecord = Schema.Struct({
   id: Schema.Int,
   at: EpochMillis,
-  /** The name of the token; `admin` is `admin.token`, `local` a user of this machine without one, `user NAME` ran a command without the relay. */
+  /**
+   * The name of the token. `admin` is `admin.token`, `local` is a user of this machine without a token, and `user NAME`
+   * ran a command without the relay.
+   */
   who: Schema.String,
-  /** The program that asked: the page, the command line, the admin API, or a signal. */
+  /** The origin: the page, the command line, the admin API, or a signal. */
   by: Schema.String,
-  /** The words of the command that does the same. */
+  /** The equivalent command. */
   what: Schema.String,
-  /** Names and selectors; empty for the relay as a whole. */
+  /** The names and selectors that it applies to; empty for the relay as a whole. */
   on: Schema.String,
   result: Schema.Literals(results),
   /** A count, or the reason why it was refused or failed. */
   note: Schema.String,
-  /** The relay that was asked; empty where there can be but one. */
+  /** The relay that received the request; empty if the journal allows only one. */
   relay: Schema.String,
 })
 export type AuditRecord = typeof AuditRecord.Type
 
-/** Newest first; `next` is the `before` of the next page, and absent on the last. */
+/** A page of records, newest first. `next` is the `before` of the next page; absent on the last. */
 export const AuditPage = Schema.Struct({ records: Schema.Array(AuditRecord), next: optional(Schema.Int) })
 export type AuditPage = typeof AuditPage.Type
 

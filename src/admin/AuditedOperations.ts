@@ -1,4 +1,4 @@
-/** The operations of the admin API that the audit log records, and what it is told of each. */
+/** The operations of the admin API that the audit log records, with the content of each record. */
 import { sha256 } from "../event/IdempotencyKey.ts"
 import type { EpochMillis } from "../event/Quantities.ts"
 import { count, instant } from "../formats/Amounts.ts"
@@ -8,27 +8,27 @@ import { sequenceOf } from "./EventName.ts"
 import type { ReplayRequest } from "./ReplayApi.ts"
 import { letterWords, replayWords } from "./ReplayCommand.ts"
 
-/** The audit log says this of an operation. */
+/** The content of an operation's audit record. */
 interface Told<Asked, Answer> {
-  /** Names and selectors, from the request's `params` and `payload`: no secret and nothing of an event's object. */
+  /** Returns names and selectors from the request's `params` and `payload`, without secrets or data of events. */
   readonly on?: (asked: Asked) => string
-  /** Tells the outcome. */
+  /** Describes the result. */
   readonly note?: (answer: Answer) => string
-  /** Whether requests like this one are not recorded, such as a dry run. */
+  /** Reports whether the request is not recorded, such as a dry run. */
   readonly isLeftOut?: (asked: Asked) => boolean
-  /** Requests that follow each other are parts of one operation. */
+  /** Whether consecutive requests are parts of one operation. */
   readonly inParts?: boolean
 }
 
 export type Operation = Told<unknown, unknown> & {
-  /** The words of the command that does the same. */
+  /** The equivalent command. */
   readonly what: string
 }
 
-/** Stands for an id, which may be a person's: the log keeps it for longer than the journal keeps the event. */
+/** Replaces an id, which may identify a person, because the audit log is kept longer than the event. */
 const hashed = (id: string): string => `sha256:${sha256(id).slice(0, 16)}`
 
-/** An erasure is also made without the API, on a journal's file. */
+/** Exported, because an erasure on a journal's file does not use the API. */
 export const erasure = {
   what: "events erase",
   on: ({ payload: { account, event = "", place } }: { payload: ErasureRequest }) => {
@@ -56,7 +56,7 @@ const selected = ({ payload }: Selected): string => letterWords(payload).join(" 
 const events = (answer: Counted): string => count(answer.count, "event")
 const letters = (answer: Counted): string => count(answer.count, "dead letter")
 
-/** The operations by their group and endpoint. One of the API that is not here is not recorded. */
+/** The recorded operations by group and endpoint. Other operations of the API are not recorded. */
 export const operations: Readonly<Record<string, Operation>> = {
   "relay.reload": operation("reload"),
   "relay.restart": operation("restart", { note: ({ pid }: { pid: number }) => `process ${pid} was started` }),

@@ -1,9 +1,9 @@
 /**
- * Checks that a token's role allows a request, and records what was done with it.
+ * Checks that a token's role allows a request, and records changes in the audit log.
  *
- * A request that is no GET needs the role `operate`. `AuditedOperations.ts` says what
- * the audit log is told of one that changes something; it is recorded however it
- * ends. A request that does not match the schema is no operation.
+ * A request other than GET requires the role `operate`. `AuditedOperations.ts`
+ * defines the record of each change, which is written however the change ends. A
+ * request that does not match the schema is not recorded.
  */
 import { Cause, Clock, Effect, type Exit, Layer, Option } from "effect"
 import { HttpRouter, HttpServerRequest, type HttpServerResponse } from "effect/http"
@@ -15,7 +15,7 @@ import { Authorization, Forbidden } from "./Api.ts"
 import { operations } from "./AuditedOperations.ts"
 import { Caller, type CallerFacts } from "./Caller.ts"
 
-/** A part that follows within this time belongs to the operation before it. */
+/** Milliseconds within which another part belongs to the same operation. */
 const pause = 60_000
 
 const forbidden = ({ name }: CallerFacts) =>
@@ -25,7 +25,7 @@ const forbidden = ({ name }: CallerFacts) =>
     needs: "operate",
   })
 
-/** The request as its endpoint declares it: it was decoded before, so it has this form. */
+/** The request in the form that its endpoint declares, because it was already decoded. */
 const askedOf = Effect.gen(function* () {
   const { params } = yield* HttpRouter.RouteContext
   const request = yield* HttpServerRequest.HttpServerRequest
@@ -45,7 +45,7 @@ export const layer: Layer.Layer<Authorization, never, Archive> = Layer.effect(
     const { audit } = yield* Archive
     let last = { part: "", at: Number.NEGATIVE_INFINITY }
 
-    /** Whether this goes on with the operation that was recorded last. */
+    /** Reports whether this request continues the last recorded operation. */
     const isContinued = Effect.fnUntraced(function* (part: string) {
       const at = yield* Monotonic.now
       const continues = last.part === part && at - last.at < pause

@@ -1,12 +1,12 @@
-/** Bounds the bodies of admin requests to what their endpoints need, before anything is read. */
+/** Limits the bodies of admin requests to what their endpoints need, before a body is read. */
 import * as Problem from "../runtime/Problem.ts"
 
-/** Names, patterns and ids: 50,000 ids of dead letters are less. */
+/** Enough for names, patterns and ids: 50,000 ids of dead letters are smaller. */
 const most = 1024 * 1024
 /** `relay journal import` sends some megabytes at a time, and at least one event with its body. */
 const mostOf: Readonly<Record<string, number>> = { "/api/v1/journal/import": 64 * 1024 * 1024 }
 
-/** The refusal, or `undefined` where the body may be read: only a body of an announced length is. */
+/** Returns the refusal, or `undefined` if the body may be read. Only bodies of declared length are read. */
 export const bodyProblem = ({ url, headers }: Request): Problem.Problem | undefined => {
   if (headers.has("transfer-encoding")) {
     return { status: 411, title: "The body must have a Content-Length", headers: Problem.closing }

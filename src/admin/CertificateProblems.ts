@@ -1,4 +1,4 @@
-/** Certificates in use that expire or have an incomplete chain, and what to do. */
+/** Finds certificates in use that expire or have an incomplete chain, with advice. */
 import { isExpiring } from "../config/Expiry.ts"
 import type { EpochMillis } from "../event/Quantities.ts"
 import { fromNow } from "../formats/Amounts.ts"

@@ -1,6 +1,6 @@
 /**
- * Tells events that a digest collects from events that wait for another attempt:
- * a lane that sends digests keeps both in its retry queue, and counts them together.
+ * Distinguishes events that a digest collects from events that wait for another
+ * attempt. A lane that sends digests keeps and counts both in its retry queue.
  */
 import type { RelayConfig } from "../config/Config.ts"
 import type { LaneCondition } from "../delivery/Lanes.ts"
@@ -15,10 +15,13 @@ interface Lane {
 export const sendsDigests = (sinks: RelayConfig["sinks"], name: string): boolean =>
   sinks.some((sink) => sink.name === name && sink.digest !== undefined)
 
-/** Whether all that a lane of digests has queued is collected: no attempt has failed since its oldest event came. */
+/**
+ * Reports whether all queued events of a lane with digests are being collected,
+ * because no attempt has failed since its oldest event arrived.
+ */
 export const isCollecting = ({ condition, oldestAt, lastFailure }: Lane): boolean =>
   (condition === "running" || condition === "paused") && (lastFailure === undefined || lastFailure.at < oldestAt)
 
-/** Whether an event is in a digest that no attempt was made to send. */
+/** Reports whether an event is in a digest that was not attempted yet. */
 export const isCollected = ({ sink, outcome, attempts }: DeliveryStatus, sinks: RelayConfig["sinks"]): boolean =>
   outcome === "retrying" && attempts.length === 0 && sendsDigests(sinks, sink)

@@ -1,10 +1,9 @@
 /**
- * Tells the configs of relays apart by what matters for delivery: webhooks,
- * routes, and what is sent where and how.
+ * Compares the configs of relays by the parts that affect delivery: webhooks, routes
+ * and sinks.
  *
- * A relay's own things do not count: files, certificates, and addresses
- * of its machine. A secret counts by its name, and a URL, which may hold one, by
- * its host.
+ * Settings of one machine do not count: files, certificates and addresses. A secret
+ * counts by its name, and a URL by its host, because it may contain a secret.
  */
 import { Hash, Predicate, Redacted, type SchemaAST } from "effect"
 import type { LaneConfig, RelayConfig } from "../config/Config.ts"
@@ -20,7 +19,7 @@ const ofSecret = (value: unknown): string => {
   return host === undefined ? "(secret)" : textOf(host)
 }
 
-/** A value as relays compare it, its keys in order; `ast` is what its schema says of it, where it has one. */
+/** Returns the form of a value that relays compare, with sorted keys. `ast` is its schema, if it has one. */
 const compared = (value: unknown, ast?: SchemaAST.AST): unknown => {
   if (ast !== undefined && traitOf(ast, "ownFile") === true) return "(a file)"
   if (ast !== undefined && traitOf(ast, "certificates") === true) return Object.keys(Object(value)).sort()

@@ -1,4 +1,4 @@
-/** Listing, replaying and dropping dead letters. */
+/** Handlers that list, replay and drop dead letters. */
 import { Effect, Stream } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { type Event, quarantine } from "../event/Event.ts"
@@ -44,7 +44,7 @@ export const layer = HttpApiBuilder.group(
 
     const { matching, find, all } = SelectedDeadLetters.of(archive)
 
-    /** Changes all that a selection means, oldest first: sinks that keep an order get them in it. */
+    /** Changes all selected dead letters, oldest first, so that sinks with an order receive them in order. */
     const changeAll = Effect.fnUntraced(function* (
       selection: Api.Selection,
       { change, rate }: { readonly change: Change; readonly rate?: number | undefined },
@@ -87,7 +87,7 @@ export const layer = HttpApiBuilder.group(
       return { count: yield* Effect.mapError(changing, unavailable) }
     })
 
-    /** Routes what is in quarantine by the config in force, and counts what stays there, by reason. */
+    /** Routes quarantined events by the active config, and counts those that stay, by reason. */
     const routing = () => {
       const counts = new Map<string, number>()
       const reroute = (event: Event) => {
@@ -147,7 +147,7 @@ export const layer = HttpApiBuilder.group(
         )
         const replaying = (ids: ReadonlyArray<string>) => archive.replayDeadLetters(ids, reroute)
         const { count } = yield* changed("replay of dead letters", payload, replaying, rate)
-        // Those stay, and so are found afterwards.
+        // Erased dead letters stay, so they are still found afterwards.
         return { count, stayed: stayed(), erased: yield* Effect.mapError(counting, unavailable) }
       }),
       drop: ({ payload }) => changed("drop of dead letters", payload, archive.dropDeadLetters),

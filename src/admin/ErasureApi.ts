@@ -1,37 +1,37 @@
-/** Erasing events, as the admin API takes it and tells of it. */
+/** The requests and results of erasures in the admin API. */
 import { Schema } from "effect"
 import { place } from "./EventName.ts"
 
 const optional = Schema.optionalKey
 
-/** Names events to erase with their copies: by an account, an id or a place. */
+/** Selects events to erase with their copies, by an account, an id or a position. */
 export const ErasureRequest = Schema.Struct({
   account: optional(Schema.NonEmptyString),
   /** An event's id. */
   event: optional(Schema.NonEmptyString),
-  /** An event's place in the log: `seq_42`. */
+  /** An event's position in the log, such as `seq_42`. */
   place: optional(Schema.String.check(Schema.isPattern(place))),
-  /** Counts what would be erased. */
+  /** Only counts the events that would be erased. */
   dryRun: optional(Schema.Boolean),
-  /** Ends events first that sinks have yet to get; otherwise they stay. */
+  /** First abandons events that sinks have not received; otherwise these are kept. */
   giveUp: optional(Schema.Boolean),
 })
 export type ErasureRequest = typeof ErasureRequest.Type
 
-/** Tells what was erased, or would be. */
+/** The result of an erasure or a dry run. */
 export const Erasure = Schema.Struct({
-  /** Events and their copies. */
+  /** The number of events and their copies. */
   count: Schema.Int,
-  /** How many of them are dead letters of a sink, and can't be replayed any more. */
+  /** The number of them that are dead letters of a sink, which can no longer be replayed. */
   deadLetters: Schema.Int,
-  /** How many of them a sink had yet to get. */
+  /** The number of them that a sink had not received. */
   givenUp: Schema.Int,
-  /** Erased by an earlier erasure. */
+  /** Events that an earlier erasure erased. */
   before: Schema.Int,
-  /** Not erased, because sinks have yet to get them: how many, and the first of them. */
+  /** Events that are not erased because sinks have not received them: their number, and the first of them. */
   undelivered: Schema.Int,
   first: Schema.Array(Schema.Struct({ sequence: Schema.Int, id: Schema.String, sinks: Schema.Array(Schema.String) })),
-  /** Names the places, in words, where copies may be that the relay can't erase. */
+  /** Places that may have copies which the relay can't erase, in words. */
   notReached: Schema.Array(Schema.String),
 })
 export type Erasure = typeof Erasure.Type

@@ -1,12 +1,12 @@
 /**
  * Erases the events of an account, or one event, with all their copies.
  *
- * It looks for them again until nothing more is found, because a replay may
- * append a copy meanwhile.
+ * It repeats the search until it finds no more, because a replay may append a copy
+ * in the meantime.
  *
- * **Guarantee.** It ends while the sender goes on sending events of the account:
- * it begins with what the log has at its start, and looks again only for what was
- * received until then, which a copy tells like its original.
+ * **Guarantee.** It ends even if the sender keeps sending events of the account. It
+ * starts with the events in the log, and later searches only for events received
+ * until then. A copy has the same receive time as its original.
  */
 import { Clock, Effect } from "effect"
 import type { Archive, EventQuery, FoundEvent } from "../journal/Archive.ts"
@@ -15,7 +15,7 @@ import type { JournalError } from "../journal/Journal.ts"
 import type { Erasure, ErasureRequest } from "./ErasureApi.ts"
 import { sequenceOf } from "./EventName.ts"
 
-/** Events that are found at a time, and undelivered ones that are listed. */
+/** The number of events in one search, and maximum undelivered events that are listed. */
 const pageSize = 256
 const maxListed = 10
 
@@ -23,7 +23,7 @@ type Selector = Pick<EventQuery, "account" | "id" | "sequence" | "webhook">
 
 interface ErasingOptions {
   readonly archive: Archive["Service"]
-  /** Runs work while the lanes of these names don't run, and has them read anew what waits for them. */
+  /** Stops the lanes of these names, runs the work, and restarts the lanes, which re-read their events. */
   readonly whileStopped: <A>(
     lanes: ReadonlyArray<string>,
     work: Effect.Effect<A, JournalError>,
@@ -33,7 +33,7 @@ interface ErasingOptions {
 const waitingAt = ({ deliveries }: FoundEvent): ReadonlyArray<string> =>
   deliveries.filter(({ outcome }) => outcome === "pending" || outcome === "retrying").map(({ sink }) => sink)
 
-/** The other names of an event that was named by its place: its copies have the same id. */
+/** Returns more selectors for an event that was selected by its position, because its copies have the same id. */
 const alsoOf = ({ event: { id, webhook, accountId }, copies = [], copyOf }: FoundEvent): ReadonlyArray<Selector> => [
   ...(id === "" ? [] : [{ id, webhook, ...(accountId !== "" && { account: accountId }) }]),
   ...[...copies, ...(copyOf === undefined ? [] : [copyOf])].map(({ sequence }) => ({ sequence })),
@@ -48,7 +48,7 @@ class ErasureRun {
   readonly #undelivered = new Map<number, Erasure["first"][number]>()
   #deadLetters = 0
   #givenUp = 0
-  /** When the newest event was received that is erased, or the command began: epoch milliseconds. */
+  /** Epoch milliseconds when the newest erased event was received, or when the command began. */
   newest: number
 
   constructor(options: ErasingOptions, { dryRun = false, giveUp = false }: ErasureRequest, now: number) {
@@ -58,7 +58,7 @@ class ErasureRun {
     this.newest = now
   }
 
-  /** Erases all that a query finds; the events that it found. */
+  /** Erases all events of a query. Returns the events found. */
   readonly pass = Effect.fnUntraced(
     { self: this },
     function* (
@@ -132,14 +132,17 @@ class ErasureRun {
   }
 }
 
-/** A request names an account, an id or a place. None stands for another: a sender may give an event the id `seq_42`. */
+/**
+ * Returns the selector of a request: an account, an id or a position. An id is never
+ * read as a position, because a sender may give an event the id `seq_42`.
+ */
 const selectorOf = ({ account, event = "", place }: ErasureRequest): Selector => {
   if (account !== undefined) return { account }
   const sequence = place === undefined ? undefined : sequenceOf(place)
   return sequence === undefined ? { id: event } : { sequence }
 }
 
-/** Erases what a request names, or counts it. */
+/** Erases the events of a request, or counts them. */
 export const erase = Effect.fnUntraced(function* (
   options: ErasingOptions,
   request: ErasureRequest,
@@ -159,7 +162,7 @@ export const erase = Effect.fnUntraced(function* (
         if (selector.sequence !== undefined) for (const other of alsoOf(found)) select(other)
       })
     }
-    // Another look is for copies that a replay made during this one.
+    // The search is repeated for copies that a replay made during this one.
     if (names === selectors.size && (dryRun || count === run.count)) break
   }
   return run.report(dryRun ? [] : yield* archive.scrub)

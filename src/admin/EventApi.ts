@@ -1,4 +1,4 @@
-/** An event as the admin API tells of it: its state at each sink, and its story. */
+/** An event in the admin API: its state at each sink and its history. */
 import { Schema } from "effect"
 import { EpochMillis, Millis } from "../event/Quantities.ts"
 import { states } from "./EventSelection.ts"
@@ -10,38 +10,41 @@ const optional = Schema.optionalKey
 export const DeliveryStatus = Schema.Struct({
   sink: Schema.String,
   outcome: Schema.Literals(states),
-  /** With the outcome `retrying`: it is in a digest that no attempt was made to send. */
+  /** Only with the outcome `retrying`: the event is in a digest that was not attempted yet. */
   collecting: optional(Schema.Literal(true)),
   due: optional(EpochMillis),
-  /** When it came to this, as far as it ended. */
+  /** When the event reached this outcome, if it has ended. */
   at: optional(EpochMillis),
-  /** Attempts so far. */
+  /** The number of attempts. */
   tries: optional(Schema.Int),
-  /** The duration and the answer's code of the attempt that delivered it. */
+  /** Duration and response code of the attempt that delivered it. */
   took: optional(Millis),
   code: optional(Schema.Int),
   /** When it became a dead letter, if it was one. */
   deadAt: optional(EpochMillis),
-  /** The origin of a drop, replay or move: the page, the command line, the admin API, or the relay itself; with a named token `ada (the page)`. */
+  /**
+   * The origin of a drop, replay or move: the page, the command line, the admin API, or the relay itself. With a named
+   * token: `ada (the page)`.
+   */
   by: optional(Schema.String),
-  /** The sequence that it was appended again as. */
+  /** The sequence of the copy that was appended. */
   copy: optional(Schema.Int),
   /** The lane that it was moved to. */
   to: optional(Schema.String),
-  /** When it was a dead letter here, and an operator had it sent again. */
+  /** The times at which an operator replayed it as a dead letter of this sink. */
   replays: optional(Schema.Array(Schema.Struct({ at: EpochMillis, by: Schema.String, deadAt: EpochMillis }))),
   attempts: Schema.Array(Attempt),
 })
 
-/** That an event was appended again. */
+/** A copy of an event that was appended later. */
 const CopyLink = Schema.Struct({ sequence: Schema.Int, at: EpochMillis, by: Schema.String })
 
-/** A step of an event's story. Without `at` the time is not known, or has not come. */
+/** A step in an event's history. `at` is absent if the time is unknown or in the future. */
 export const Step = Schema.Struct({
   at: optional(EpochMillis),
   sink: optional(Schema.String),
   what: Schema.String,
-  /** For an attempt: the milliseconds that it took, the answer's code, and whether it delivered the event. */
+  /** For an attempt: its duration in milliseconds, the response code, and whether it delivered the event. */
   attempt: Schema.optionalKey(
     Schema.Struct({
       took: Schema.optionalKey(Schema.Finite),
@@ -52,9 +55,9 @@ export const Step = Schema.Struct({
 })
 export type Step = typeof Step.Type
 
-/** An event without its payload: its facts, its state at each sink, and its story. */
+/** An event without its payload: its facts, its state at each sink and its history. */
 export const Event = Schema.Struct({
-  /** Its place in the log. */
+  /** The position in the log. */
   sequence: Schema.Int,
   origin: Schema.Literals(["delivered", "replayed", "moved"]),
   id: Schema.String,
@@ -67,14 +70,14 @@ export const Event = Schema.Struct({
   sinks: Schema.Array(DeliveryStatus),
   copyOf: optional(CopyLink),
   copies: optional(Schema.Array(CopyLink)),
-  /** In the order of time. */
+  /** In chronological order. */
   timeline: Schema.Array(Step),
 })
 export type Event = typeof Event.Type
 
 /** The events that the journal still has. */
 export const Kept = Schema.Struct({
-  /** When the oldest of them was received; absent if there is none. */
+  /** When the oldest of them was received; absent if the journal has no events. */
   since: optional(EpochMillis),
   /** Whether older events were deleted. */
   pruned: Schema.Boolean,

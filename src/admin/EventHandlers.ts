@@ -1,4 +1,4 @@
-/** Listing events, explaining one, and erasing them. */
+/** Handlers that list events, explain an event and erase events. */
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { ActiveConfig } from "../ActiveConfig.ts"
@@ -15,12 +15,12 @@ import { ofQuery } from "./EventSelection.ts"
 import { refusedOr, requireSelectable, unavailable } from "./Refusals.ts"
 import { Work } from "./Work.ts"
 
-/** One id has the event and its copies; no more of them are shown. */
+/** Maximum copies of an event that are shown. */
 const maxCopies = 20
-/** How long one event is searched for: that long only if the journal is not indexed yet. */
+/** Time limit of the search for an event. It takes this long only if the journal is not indexed yet. */
 const explainTimeout: Millis = 5_000
 
-/** Returns the range of kept events if a search of all of them found none. */
+/** Returns the range of kept events, if all of them were searched and none was found. */
 const keptFor = Effect.fnUntraced(function* (archive: Archive["Service"], { events, next }: EventPage) {
   if (events.length > 0 || next !== undefined) return {}
   const [oldest] = (yield* archive.events({ after: "", limit: 1 })).events

@@ -1,6 +1,6 @@
 /**
- * The report of `explain` on an event. Its sinks are those of the time when it was
- * accepted; routes and payloads are rendered now, by the config in force.
+ * The report of `explain` on an event. Its sinks were chosen when it was accepted.
+ * Routes and payloads are evaluated now, by the active config.
  */
 import { Option, Result } from "effect"
 import type { LaneConfig, RelayConfig } from "../config/Config.ts"
@@ -49,10 +49,10 @@ export const eventOf = (found: FoundEvent, config: RelayConfig, routes?: Readonl
   }
 }
 
-/** The event as it may be shown; `undefined` when nothing of its body may. */
+/** Returns the event as it may be shown, or `undefined` if its body can't be shown at all. */
 const shownEntry = ({ sequence, origin, event, body, deliveries }: FoundEvent, reveal: boolean): Entry | undefined => {
   if (body === undefined || event.erased !== undefined) return undefined
-  // The relay's own events hold nobody's data.
+  // The relay's own events have no personal data.
   const shown = reveal || event.webhook === ownWebhook ? body : Masked.body(body)
   const sinks = deliveries.map(({ sink }) => sink)
   return shown && { sequence, event: { ...event, body: shown }, sinks, replayed: origin === "replayed" }
@@ -87,7 +87,10 @@ const routesOf = (router: Router.Router, { event, body }: FoundEvent): Api.Event
   return event.type === "" ? [] : router.explain(event.webhook, event.type, envelope)
 }
 
-/** Payloads are rendered for deliveries; for copies only where the delivery itself is not kept any more. */
+/**
+ * Returns the reports on events. Payloads are rendered for deliveries, and for
+ * copies only if the delivery itself is no longer kept.
+ */
 export const reportsOf = (
   found: ReadonlyArray<FoundEvent>,
   { config, lanes, reveal }: { config: RelayConfig; lanes: ReadonlyArray<LaneStatus>; reveal: boolean },

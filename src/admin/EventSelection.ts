@@ -1,4 +1,7 @@
-/** A selection of events: searches, dead letters and replays take the same fields. All that are given must hold. */
+/**
+ * A selection of events. Searches, dead letters and replays use the same fields. An
+ * event must match all given fields.
+ */
 import { Schema, Struct } from "effect"
 import { EpochMillis } from "../event/Quantities.ts"
 
@@ -14,7 +17,7 @@ export const states = [
   "laneRemoved",
   "unrecorded",
 ] as const
-/** The outcomes by which events are selected: a state at a sink, or `unrouted` for events that went to no sink. */
+/** The outcomes to select events by: a state at a sink, or `unrouted` for events that went to no sink. */
 export const outcomes = [...states, "unrouted"] as const
 export const Outcome = Schema.Literals(outcomes).annotate({
   message: `outcome is one of ${outcomes.join(", ")}`,
@@ -24,11 +27,11 @@ const optional = Schema.optionalKey
 export const EpochMillisFromString = Schema.FiniteFromString.annotate({ description: "Epoch milliseconds" })
 
 const fieldsOf = <Types extends Schema.Top, Time extends Schema.Top>(types: Types, time: Time) => ({
-  /** At this sink; `outcome`, `endedSince` and `endedUntil` are then of this sink too. */
+  /** Events of this sink. `outcome`, `endedSince` and `endedUntil` then also refer to this sink. */
   sink: optional(Schema.String),
   /** The state at a sink. */
   outcome: optional(Outcome),
-  /** Patterns of event types, one of which matches. */
+  /** Patterns of event types. At least one must match. */
   types: optional(types),
   account: optional(Schema.String),
   webhook: optional(Schema.String),
@@ -36,9 +39,9 @@ const fieldsOf = <Types extends Schema.Top, Time extends Schema.Top>(types: Type
   since: optional(time),
   /** Received before this time. */
   until: optional(time),
-  /** Came to its outcome at or after this time: delivered, dead, dropped and so on. */
+  /** Reached its outcome (delivered, dead, dropped and so on) at or after this time. */
   endedSince: optional(time),
-  /** Came to its outcome before this time. */
+  /** Reached its outcome before this time. */
   endedUntil: optional(time),
 })
 
@@ -58,7 +61,7 @@ export const letterQuery = Struct.omit(selectionQuery, ["outcome"])
 
 type Query = Omit<EventSelection, "types"> & { readonly types?: string | NonNullable<EventSelection["types"]> }
 
-/** The selection that the parameters of a URL mean. */
+/** Returns the selection for the parameters of a URL. */
 export const ofQuery = <Q extends Query>({ types, ...query }: Q): Omit<Q, "types"> & Pick<EventSelection, "types"> => ({
   ...query,
   ...(types !== undefined && { types: typeof types === "string" ? ([types] as const) : types }),

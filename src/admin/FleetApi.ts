@@ -6,23 +6,23 @@ export const Fleet = Schema.Struct({
   relays: Schema.Array(
     Schema.Struct({
       name: Schema.String,
-      /** The one that was asked. */
+      /** The relay that answers. */
       isSelf: Schema.Boolean,
       version: Schema.String,
-      /** Tells configs apart. */
+      /** Identifies the config. */
       configHash: Schema.String,
       /** The address of its admin API. */
       address: Schema.String,
       /** Time since its last heartbeat. */
       age: Millis,
       streams: Schema.Array(Schema.Int),
-      /** It delivers for the sinks that need one relay. */
+      /** Whether it delivers for the sinks that require one relay. */
       shared: Schema.Boolean,
-      /** Events that wait in its streams, over all sinks. */
+      /** Pending events in its streams, for all sinks. */
       waiting: Schema.Int,
     }),
   ),
-  /** Streams that no relay delivers at the moment. */
+  /** Streams that no relay owns now. */
   unowned: Schema.Array(Schema.Int),
 })
 export type Fleet = typeof Fleet.Type

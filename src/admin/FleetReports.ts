@@ -1,4 +1,4 @@
-/** The admin API's report of all relays on the journal: figures over all streams, conditions at all relays. */
+/** The admin API's report on all relays of the journal: figures over all streams, and conditions at all relays. */
 import { laneConditions } from "../delivery/LaneStatus.ts"
 import type { Millis } from "../event/Quantities.ts"
 import type { FleetStatus, LaneCounts, MemberStatus, StreamStatus } from "../journal/FleetStatus.ts"
@@ -6,7 +6,7 @@ import type * as Api from "./Api.ts"
 import type { Fleet } from "./FleetApi.ts"
 
 const none: LaneCounts = { backlog: 0, retrying: 0, deadLetters: 0 }
-/** How long a takeover may take: for longer no stream is without a relay. */
+/** Maximum duration of a takeover. A stream without a relay for longer is a problem. */
 const takeoverWithin: Millis = 15_000
 
 const added = (a: LaneCounts, b: LaneCounts): LaneCounts => ({
@@ -15,7 +15,7 @@ const added = (a: LaneCounts, b: LaneCounts): LaneCounts => ({
   deadLetters: a.deadLetters + b.deadLetters,
 })
 
-/** The counts of all streams, by sink. */
+/** Returns the counts over all streams, by sink. */
 const totals = (streams: ReadonlyArray<StreamStatus>): ReadonlyMap<string, LaneCounts> => {
   const counts = new Map<string, LaneCounts>()
   for (const { lanes } of streams) {
@@ -28,7 +28,7 @@ const rank = ({ condition }: Pick<Api.Lane, "condition">): number => laneConditi
 
 type Told = Pick<Api.Lane, "condition" | "message">
 
-/** The conditions of a sink at other relays that are worse than at this one. */
+/** Returns the worst condition of a sink at all relays. */
 const worst = (own: Told, name: string, others: ReadonlyArray<MemberStatus>): Told =>
   others.reduce((worst: Told, { name: relay, lanes }) => {
     const lane = lanes.find((lane) => lane.name === name)
@@ -41,7 +41,7 @@ const oldest = (times: ReadonlyArray<number>): number => {
   return known.length === 0 ? 0 : Math.min(...known)
 }
 
-/** Why events of a sink wait in a stream that no relay has. */
+/** Returns why events of a sink wait in a stream without a relay. */
 const abandoned = (name: string, streams: ReadonlyArray<StreamStatus>): ReadonlyArray<Told> =>
   streams.flatMap(({ id, unownedFor = 0, lanes }) =>
     unownedFor > takeoverWithin && (lanes[name]?.backlog ?? 0) > 0
@@ -49,13 +49,13 @@ const abandoned = (name: string, streams: ReadonlyArray<StreamStatus>): Readonly
       : [],
   )
 
-/** The lanes of all relays, from this one's; then those that only others have. */
+/** Returns the lanes of all relays: first this relay's lanes, then those that only others have. */
 export const withOthers = (
   lanes: ReadonlyArray<Api.Lane>,
   { members, streams }: FleetStatus,
 ): ReadonlyArray<Api.Lane> => {
   const counts = totals(streams)
-  // A relay that ended is heard until another has its streams.
+  // A relay that has ended still counts until another owns its streams.
   const others = members.filter(({ name, isSelf }) => !isSelf && streams.some(({ owner }) => owner === name))
   const own = lanes.map((lane) => {
     const { name, condition } = lane
@@ -77,7 +77,7 @@ export const withOthers = (
     ...own,
     ...theirs.flatMap(([name, counts]): ReadonlyArray<Api.Lane> => {
       const [lane] = members.flatMap(({ lanes }) => lanes.filter((lane) => lane.name === name))
-      // A lane that has no sink at any relay is listed by the relay that owns its stream.
+      // A lane without a sink at any relay is listed by the relay that owns its stream.
       if (lane === undefined && counts.backlog + counts.deadLetters === 0) return []
       return [
         {

@@ -1,4 +1,4 @@
-/** The handlers of the admin API: a file a group. */
+/** The handlers of the admin API. Each group has a file. */
 import { Effect, Layer } from "effect"
 import { HttpApiBuilder, HttpApiMiddleware, OpenApi } from "effect/http-api"
 import * as Api from "./Api.ts"
@@ -15,7 +15,7 @@ import { Replays } from "./Replays.ts"
 import * as RouteHandlers from "./RouteHandlers.ts"
 import { Work } from "./Work.ts"
 
-/** A body may hold personal data, so only what is wrong with a URL is repeated. */
+/** Only errors in a URL are repeated, because a body may contain personal data. */
 const schemaErrors = HttpApiMiddleware.layerSchemaErrorTransform(Api.SchemaErrors, (error) => {
   if (error.kind === "Query") return Effect.fail(new Api.BadRequest({ message: error.cause.message }))
   return error.kind === "Payload"

@@ -1,7 +1,7 @@
 /**
- * How the running relay is: the one definition that `relay status`, its exit
- * code, `relay doctor` and the page follow. `/readyz` asks less: only whether a delivery
- * can be accepted now (`Readiness.ts`), which the status includes.
+ * The health of the running relay, defined once for `relay status`, its exit code,
+ * `relay doctor` and the page. `/readyz` covers less: only whether a delivery can be
+ * accepted now (`Readiness.ts`), which the status includes.
  */
 import { quarantine } from "../event/Event.ts"
 import { count, instant, span } from "../formats/Amounts.ts"
@@ -13,7 +13,7 @@ import { refusalProblems } from "./RefusalProblems.ts"
 import { secretProblems } from "./SecretProblems.ts"
 import { byLevel, type Level, levelOf, type State, type StatusProblem } from "./StatusProblem.ts"
 
-/** The page may import this room, and not the journal. */
+/** Re-exported, because the page may import this module but not the journal. */
 export { takeoverAfter }
 
 /** The relay's level, which decides the exit code, and its problems. */
@@ -65,7 +65,7 @@ const readinessProblems = ({ draining, notReady, now, journal }: Status): Readon
   const relay = { name: "relay", action: "" }
   if (draining)
     return [{ ...relay, state: "stopping", lines: ["it is stopping: it refuses deliveries, or will in a moment"] }]
-  // The journal's own message stands there.
+  // The journal's own problem already has this message.
   if (notReady === "" || journal.health === "full" || journal.health === "broken") return []
   const { answeredAt } = journal
   const old = answeredAt === undefined ? [] : [`the figures shown are ${span(now - answeredAt)} old`]
@@ -82,7 +82,7 @@ const ofCondition = {
   orphaned: "sink-orphaned",
 } as const satisfies Partial<Record<Lane["condition"], State>>
 
-/** Empty where the lane's message says what to do. */
+/** Returns the action for a lane, or an empty string if the lane's message already says it. */
 const actionFor = ({ name, condition }: Lane): string => {
   if (condition === "waiting") {
     return `nothing: the relay retries automatically; relay lanes resume ${name} retries immediately`
@@ -94,17 +94,17 @@ const actionFor = ({ name, condition }: Lane): string => {
   return condition === "failed" ? "the log has the cause, please report it" : ""
 }
 
-/** Milliseconds. An event that is retried for longer needs a person. */
+/** Milliseconds after which a retried event needs attention. */
 const longRetry = 60_000
 
-/** Whether an attempt failed when the oldest event had waited for long. */
+/** Reports whether an attempt failed after the oldest event had waited for `longRetry`. */
 const failsLong = ({ retrying, oldestAt, lastFailure }: Lane): boolean =>
   retrying > 0 && lastFailure !== undefined && lastFailure.at - oldestAt >= longRetry
 
 const laneProblems = (lane: Lane): ReadonlyArray<StatusProblem> => {
   const { name, condition, message, backlog, retrying, deadLetters } = lane
   const problems: Array<StatusProblem> = []
-  // An orphaned lane without a backlog is no problem by itself; its dead letters may be one.
+  // An orphaned lane without a backlog is not a problem by itself, but its dead letters may be.
   const isEmpty = condition === "orphaned" && backlog === 0
   if (condition !== "running" && !isEmpty) {
     const line = message === "" ? condition : `${condition}; ${message}`
@@ -114,7 +114,7 @@ const laneProblems = (lane: Lane): ReadonlyArray<StatusProblem> => {
     const line = `${count(backlog, "event")} not delivered; the last attempt failed: ${message}`
     problems.push({ state: "sink-failing", name, lines: [line], action: "" })
   } else if (failsLong(lane)) {
-    // Others are delivered meanwhile, so the lane runs.
+    // Other events are delivered, so the lane runs.
     const line = `${count(retrying, "event")} not delivered, other events are; the last attempt that failed: ${lane.lastFailure?.message}`
     problems.push({ state: "sink-failing", name, lines: [line], action: "" })
   }
@@ -127,7 +127,7 @@ const laneProblems = (lane: Lane): ReadonlyArray<StatusProblem> => {
 }
 
 const fleetProblems = ({ fleet, journal: { answeredAt } }: Status): ReadonlyArray<StatusProblem> => {
-  // Without the database nobody hears of the others.
+  // Without the database, the other relays are unknown.
   if (fleet === undefined || answeredAt !== undefined) return []
   const silent = fleet.relays.filter(({ age }) => age > takeoverAfter)
   const live = fleet.relays.filter(({ age, configHash }) => age <= takeoverAfter && configHash !== "")

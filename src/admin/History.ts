@@ -1,13 +1,13 @@
 /**
- * The counts of the last hour, for graphs and for the status. Prometheus has
- * what is older.
+ * The counts of the last hour, for graphs and for the status. Prometheus has older
+ * counts.
  *
- * **Guarantee.** Its size is fixed, and it costs an event nothing: every ten
- * seconds it reads what ingest and the lanes have counted. A restart continues
- * it, because the journal keeps it.
+ * **Guarantee.** Its size is fixed, and it costs nothing per event: every ten
+ * seconds it reads the counts of ingest and the lanes. A restart continues it,
+ * because the journal keeps it.
  *
- * **Gotcha.** A crash loses the counts of the last ten seconds, and a stop those
- * of the attempts that end while the relay drains.
+ * **Gotcha.** A crash loses the counts of the last ten seconds. A stop loses the
+ * counts of attempts that end while the relay drains.
  */
 import { Clock, Context, Duration, Effect, Layer, Option, Schedule, Schema } from "effect"
 import { sumAll } from "effect/Number"
@@ -23,16 +23,16 @@ import { RelayInfo } from "./RelayInfo.ts"
 
 const every = Duration.seconds(10)
 const hour = 3_600_000
-/** Steps that are kept at most, however the clock is set. */
+/** Maximum steps that are kept, however the clock is set. */
 const most = hour / Duration.toMillis(every)
-/** By how much a clock may be corrected without a step being forgotten for it. */
+/** Largest correction of the clock, in milliseconds, that discards no step. */
 const tolerance = 60_000
-/** Steps over which a percentile is taken: five minutes. */
+/** Steps over which a percentile is computed: five minutes. */
 const recent = 30
 
 const names = ["received", "delivered", "refused", "failed"] as const satisfies ReadonlyArray<keyof Totals>
 
-/** A value for each of the counts. */
+/** Makes a value for each of the counts. */
 const each = <A>(value: (of: keyof Totals) => A): Record<keyof Totals, A> => ({
   received: value("received"),
   delivered: value("delivered"),
@@ -53,21 +53,21 @@ export const totalsOf = ({ webhooks }: Counters, attempts: ReadonlyArray<LaneSta
   return totals
 }
 
-/** The counts of a step, and when it ended. */
+/** The counts of a step, and the time when it ended. */
 interface Step extends Totals {
   readonly at: EpochMillis
 }
 
 const stepOf = (at: EpochMillis, now: Totals, before: Totals): Step => ({ at, ...each((of) => now[of] - before[of]) })
 
-/** The steps of an hour, and from when on they count. */
+/** The steps of an hour, and the time when they begin. */
 class Steps {
   steps: Array<Step> = []
   since: EpochMillis
 
   constructor(start: EpochMillis, kept?: Report) {
     this.since = start
-    // A clock that was set back can't tell how old they are.
+    // If the clock was set back, the age of the kept steps is unknown.
     if (kept !== undefined && kept.since <= start && kept.at.every((end) => end <= start)) {
       this.since = kept.since
       this.steps = kept.at.map((at, index) => ({ at, ...each((of) => kept[of][index] ?? 0) }))
@@ -81,7 +81,7 @@ class Steps {
   }
 
   forget(now: EpochMillis): void {
-    // A step of a clock that was ahead would keep all that come after it.
+    // A step from a clock that was ahead would prevent later steps from being discarded.
     this.steps = this.steps.filter(({ at }) => at <= now + tolerance)
     const first = this.steps.findIndex(({ at }) => at > now - hour)
     const old = Math.max(first === -1 ? this.steps.length : first, this.steps.length - most)
@@ -105,7 +105,7 @@ export class History extends Context.Service<
     readonly report: Effect.Effect<Report>
     /** The counts of the last hour up to now. */
     readonly hour: Effect.Effect<Hour>
-    /** The time within which 99 of 100 of the sink's last attempts ended. */
+    /** The 99th percentile of the durations of the sink's last attempts. */
     readonly p99: (lane: LaneStatus) => Millis | undefined
     /** The steps of a lane in the last hour. */
     readonly lane: (name: string) => LaneHistory
@@ -118,7 +118,7 @@ export class History extends Context.Service<
       const lanes = yield* Lanes
       const stored = (yield* Archive).hour
       const known = yield* stored.read
-      // All counts begin with the process, also those from before this layer was built.
+      // All counts start with the process, even before this layer was built.
       const kept = new Steps(
         (yield* RelayInfo).startedAt,
         known === undefined ? undefined : Option.getOrUndefined(Schema.decodeOption(Stored)(known)),
@@ -140,7 +140,7 @@ export class History extends Context.Service<
         if (names.some((of) => step[of] > 0)) yield* stored.replace(Schema.encodeSync(Stored)(kept.report))
       })
       yield* Effect.addFinalizer(() => Effect.ignore(sample))
-      // The journal reports its own errors; the next step is longer then.
+      // The journal reports its own errors. The next step is then longer.
       yield* Effect.forkScoped(Effect.repeat(Effect.ignore(sample), Schedule.spaced(every)).pipe(Effect.delay(every)))
 
       return History.of({

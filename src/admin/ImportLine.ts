@@ -1,9 +1,9 @@
-/** The lines that `journal import` sends of another journal, and the answer. */
+/** The lines of another journal that `journal import` sends, and the answer. */
 import { Schema } from "effect"
 import { EpochMillis, Millis } from "../event/Quantities.ts"
 import { spanOf, stateOf } from "../event/TraceContext.ts"
 
-/** A time that a date can have: others can't be shown. */
+/** A time within the range of `Date`, because others can't be shown. */
 const DateMillis = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 8.64e15 }))
 
 const Trace = Schema.Struct({
@@ -16,11 +16,13 @@ export const Attempt = Schema.Struct({
   at: EpochMillis,
   reason: Schema.String,
   message: Schema.String,
-  /** The beginning of what the receiver answered. It may repeat what it was sent: only what shows payloads has it. */
+  /**
+   * The beginning of the receiver's answer. It may repeat the payload, so it is included only together with payloads.
+   */
   answer: Schema.optionalKey(Schema.String),
-  /** How many attempts of the event this makes. */
+  /** The number of this attempt among the event's attempts. */
   number: Schema.optionalKey(Schema.Int),
-  /** How long it took, and the answer's code. */
+  /** The duration of the attempt, and the answer's code. */
   took: Schema.optionalKey(Millis),
   code: Schema.optionalKey(Schema.Int),
 })
@@ -43,7 +45,7 @@ export const Kept = Schema.Struct({
   secret: Schema.String,
   problem: Schema.optionalKey(Schema.String),
   trace: Schema.optionalKey(Trace),
-  /** Its body was erased. */
+  /** Set if its body was erased. */
   erased: Schema.optionalKey(
     Schema.Struct({ at: DateMillis, key: Schema.Tuple([Schema.Int, Schema.Int, Schema.Int]) }),
   ),
@@ -59,9 +61,9 @@ export type Kept = typeof Kept.Type
 export const Imported = Schema.Struct({
   pending: Schema.Int,
   deadLetters: Schema.Int,
-  /** Imported before, or received again since. */
+  /** Events that were already imported, or received again since. */
   known: Schema.Int,
-  /** Not imported, because their sink is not in the config. */
+  /** Events that were not imported because their sink is not in the config. */
   strange: Schema.Array(Schema.Struct({ lane: Schema.String, count: Schema.Int })),
 })
 export type Imported = typeof Imported.Type

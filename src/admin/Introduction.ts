@@ -1,4 +1,4 @@
-/** Says to the other relays on the journal who this one is, and how its lanes are. */
+/** Reports this relay and the state of its lanes to the other relays on the journal. */
 import { Effect, Layer, Schedule } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
 import { format } from "../config/Address.ts"

@@ -1,4 +1,4 @@
-/** A lane over the last hour; pausing, resuming, moving and dropping lanes. */
+/** Handlers for a lane's last hour, and to pause, resume, move and drop lanes. */
 import { Clock, Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Lanes } from "../delivery/Lanes.ts"

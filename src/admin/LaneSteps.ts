@@ -1,7 +1,4 @@
-/**
- * The steps of each lane in the last hour, for its charts. They are kept
- * in memory alone, and their number is fixed: a lane has 360 at most.
- */
+/** The steps of each lane in the last hour, for its charts. They are kept only in memory, at most 360 for each lane. */
 import type { LaneStatus } from "../delivery/LaneStatus.ts"
 import type { EpochMillis, Millis } from "../event/Quantities.ts"
 import type { LaneHistory } from "./HistoryApi.ts"
@@ -21,7 +18,7 @@ interface Counted {
   readonly durations: ReadonlyArray<number>
 }
 
-/** How much more it is; a count that begins anew counts whole. */
+/** Returns the increase of a count. If the count was reset, returns its whole value. */
 export const more = (now: number, before: number): number => (now >= before ? now - before : now)
 
 const nothing: Counted = { delivered: 0, failed: 0, durations: [] }
@@ -43,13 +40,13 @@ export class LaneSteps {
   readonly #most: number
   #at: EpochMillis
 
-  /** `start`: the time at which the first step began. */
+  /** `start` is the time at which the first step began. */
   constructor(start: EpochMillis, most: number) {
     this.#at = start
     this.#most = most
   }
 
-  /** Ends a step at `at`, and forgets lanes that are gone. */
+  /** Ends a step at `at`, and forgets lanes that no longer exist. */
   add(at: EpochMillis, statuses: ReadonlyArray<LaneStatus>): void {
     const names = new Set(statuses.map(({ name }) => name))
     for (const name of this.#lanes.keys()) if (!names.has(name)) this.#lanes.delete(name)
@@ -71,7 +68,7 @@ export class LaneSteps {
     this.#at = at
   }
 
-  /** Without a step, of a lane that there was not at the end of one. */
+  /** Returns a lane's steps. There are none for a lane that did not exist at the end of a step. */
   report(name: string): LaneHistory {
     const lane = this.#lanes.get(name) ?? { since: this.#at, steps: [] }
     const column = <K extends keyof Step>(of: K) => lane.steps.map((step) => step[of])

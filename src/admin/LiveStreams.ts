@@ -1,11 +1,8 @@
-/**
- * Counts the live streams that are open: each costs work for as long as its
- * reader stays, and nobody may close it for weeks.
- */
+/** Limits the number of open live streams. Each of them takes work while its reader stays, which may be weeks. */
 import { Effect, Stream } from "effect"
 import { TooMany } from "./ApiErrors.ts"
 
-/** Maximum of open streams. */
+/** Maximum open streams. */
 export const most = 64
 
 export const make = () => {
@@ -19,7 +16,7 @@ export const make = () => {
         open -= 1
       }),
   )
-  /** Fails where too many are open; counts the stream from when it is read until it ends. */
+  /** Fails if too many are open. A stream counts from when it is first read until it ends. */
   return <A, E, E2, R>(stream: Effect.Effect<Stream.Stream<A, E>, E2, R>) =>
     Effect.suspend((): Effect.Effect<Stream.Stream<A, E>, E2 | TooMany, R> => {
       if (open < most) return Effect.map(stream, (one) => Stream.unwrap(Effect.as(counting, one)))

@@ -1,12 +1,12 @@
 /**
- * Incoming events, live: a filtered reader at the head of the journal. Refused
- * requests come with them. `relay tap` reads a stream that goes on; the page
- * asks again and again, because a browser opens six connections to a host at
- * most, and each stream would keep one.
+ * Shows incoming events live, by a filtered reader at the head of the journal, and
+ * refused requests with them. `relay tap` reads a continuous stream. The page polls,
+ * because a browser opens at most six connections to a host, and each stream would
+ * occupy one.
  *
- * **Guarantee.** No body and no signature is shown. It costs an accepted event
- * nothing, because it reads the journal and not ingest. A slow reader delays
- * nothing; what it misses is counted.
+ * **Guarantee.** Bodies and signatures are never shown. It adds no work to an
+ * accepted event, because it reads the journal and not ingest. A slow reader delays
+ * nothing, and the events that it misses are counted.
  */
 import { Clock, Duration, Effect, Stream } from "effect"
 import type { Entry } from "../event/Entry.ts"
@@ -25,13 +25,13 @@ export interface Filter {
   readonly sink?: string
 }
 
-/** Events and refusals shown per second, or to one question; more are only counted. */
+/** Maximum events and refusals shown per second, or per poll. More are only counted. */
 export const shownPerSecond = 100
-/** How often the journal is read at most. */
+/** Minimum interval between two reads of the journal. */
 const every = Duration.millis(100)
-/** How often a line without events is sent, so that the connection is not taken for dead. */
+/** How often a line without events is sent, so that the connection isn't considered dead. */
 const heartbeat = Duration.seconds(10)
-/** Events behind the head that are still read: those are in memory. */
+/** Maximum distance to the head at which events are still read, because these are in memory. */
 const maxLag = 8_192
 const atOnce = 512
 
@@ -50,7 +50,7 @@ const tappedRefusal = ({ reason, ...refused }: Refused): TappedRefusal => {
   return { ...refused, refused: reason, status: answer.status, what }
 }
 
-/** Whether an entry matches; a pattern is evaluated once per type. */
+/** Makes a filter of entries. A pattern is evaluated once per type. */
 const passes = ({ match, webhook, sink }: Filter) => {
   const types = new Map<string, boolean>()
   const matches = (type: string): boolean => {
@@ -70,7 +70,7 @@ const passes = ({ match, webhook, sink }: Filter) => {
 
 const nothing = { events: [], refused: [], skipped: 0 }
 
-/** Up to where a tap has shown: the newest entry, and how many refusals there were. */
+/** The position of a tap: the newest entry shown, and the number of refusals until then. */
 export interface Position {
   readonly sequence: number
   readonly refusals: number
@@ -85,7 +85,7 @@ const newest = (recent: RecentRefusals) =>
     (sequence): Position => ({ sequence, refusals: recent.total() }),
   )
 
-/** The news behind a position, and the next position: of the news at most `most` are shown, and the others are counted. */
+/** Returns the news after a position, and the next position. At most `most` are shown, and the others are counted. */
 const newsAfter = Effect.fnUntraced(function* (
   filter: Filter,
   recent: RecentRefusals,
@@ -97,7 +97,7 @@ const newsAfter = Effect.fnUntraced(function* (
   const next = yield* newest(recent)
   const events: Array<Api.Tapped> = []
   const refused: Array<TappedRefusal> = []
-  // The relay may have another stream by now, which begins elsewhere.
+  // The relay may now own another stream, whose sequences start elsewhere.
   const from = streamOf(sequence) === streamOf(next.sequence) ? sequence : next.sequence
   let at = Math.max(Math.min(from, next.sequence), next.sequence - maxLag)
   let skipped = Math.max(0, at - from)
@@ -115,7 +115,7 @@ const newsAfter = Effect.fnUntraced(function* (
     }
   }
   if (showsRefusals(filter)) {
-    // The count begins anew with the relay.
+    // The count restarts with the relay.
     const seen = Math.min(refusals, next.refusals)
     const fresh = recent.since(seen)
     skipped += next.refusals - seen - fresh.length
@@ -126,13 +126,16 @@ const newsAfter = Effect.fnUntraced(function* (
   return { news: { events, refused, skipped }, next: { sequence: at, refusals: next.refusals } }
 })
 
-/** The news behind `after`, for a reader that asks again and again; without a position, none and where to begin. */
+/**
+ * Returns the news after `after`, for a reader that polls. Without a position,
+ * returns no news and the position to start from.
+ */
 export const since = Effect.fnUntraced(function* (filter: Filter, recent: RecentRefusals, after?: Position) {
   if (after === undefined) return { news: nothing, next: yield* newest(recent) }
   return yield* newsAfter(filter, recent, after, shownPerSecond)
 })
 
-/** From now on. The first line has no events: it says that the tap has begun. */
+/** Makes a stream from now on. Its first line has no events, and shows that the tap has started. */
 export const make = Effect.fnUntraced(function* (filter: Filter, recent: RecentRefusals) {
   const journal = yield* Journal
   const clock = yield* Clock.Clock

@@ -1,7 +1,7 @@
 /**
- * The metrics in Prometheus text format, rendered for each scrape from what
- * ingest and the lanes count in plain numbers: updating a metric would cost
- * more than counting.
+ * The metrics in Prometheus text format. They are rendered for each scrape from the
+ * plain counts of ingest and the lanes, because updating a metric would cost more
+ * than counting.
  */
 import { Clock, Effect } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
@@ -26,12 +26,12 @@ import { counter, gauge, histogram, type Sample } from "./MetricsText.ts"
 import { notReady } from "./Readiness.ts"
 import { RelayInfo } from "./RelayInfo.ts"
 
-/** Each of several relays on one journal counts the streams that it owns: the sum over all is the fleet's. */
+/** Each relay of a fleet counts only its own streams, so the sum over all relays is the fleet's count. */
 const own = "in the streams that this relay owns"
 /** Every relay of a fleet reports the same value. */
 const alike = "the same at every relay on one database"
 
-/** An unaccepted delivery is answered with one of these; 500 is an internal error. */
+/** The status codes for deliveries that are not accepted. 500 is an internal error. */
 const codes = [...new Set([500, ...Object.values(refusals).map(({ answer }) => answer.status)])]
 
 type CountedByKey = "answers" | "signatureFailures" | "secretsLastUsed" | "events" | "unredacted"
@@ -42,7 +42,10 @@ const ofWebhooks = (counters: Counters.Counters, configured: RelayConfig["webhoo
     answers.set(respond, answers.get(respond) ?? 0)
   }
   const webhooks = [...counters.webhooks]
-  /** The series of `from` exist from the start: a counter that begins with its first failure has no increase there. */
+  /**
+   * Makes samples by label. The series of `from` exist from the start, because a counter that appears with its first
+   * failure shows no increase.
+   */
   const by = (label: string, counted: CountedByKey, from: ReadonlyArray<string | number> = []): ReadonlyArray<Sample> =>
     webhooks.flatMap(([webhook, counters]) => {
       const zeros = webhook === "" ? [] : from.map((key) => [key, 0] as const)
@@ -128,7 +131,7 @@ const ofCertificates = (certificates: RelayConfig["certificates"]): ReadonlyArra
 const noAttempts = Object.fromEntries(["delivered", ...reasons].map((outcome) => [outcome, 0]))
 
 const ofAttempts = (lanes: ReadonlyArray<LaneStatus>): ReadonlyArray<string> => {
-  // The quarantine's lane only puts aside, so it attempts nothing.
+  // The quarantine's lane delivers nothing, so its attempts don't count.
   const sinks = lanes.filter(({ name, condition }) => name !== quarantine && condition !== "orphaned")
   return [
     counter(

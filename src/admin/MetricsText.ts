@@ -16,7 +16,7 @@ const labelled = (labels: Labels): string => {
 const family = (type: "counter" | "gauge" | "histogram", name: string, help: string, lines: ReadonlyArray<string>) =>
   lines.length === 0 ? "" : [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`, ...lines, ""].join("\n")
 
-/** A number is the only sample, without labels. */
+/** Formats a metric. A plain number is its only sample, without labels. */
 const metric =
   (type: "counter" | "gauge") =>
   (name: string, help: string, samples: number | ReadonlyArray<Sample>): string => {
@@ -30,12 +30,12 @@ export const gauge = metric("gauge")
 
 interface Histogram {
   readonly labels: Labels
-  /** A count for each bound, and one above. */
+  /** A count for each bound, and a count above them. */
   readonly counts: ReadonlyArray<number>
   readonly sum: number
 }
 
-/** `bounds` are the upper ends of the buckets, in the metric's unit. */
+/** Formats a histogram. `bounds` are the upper ends of the buckets, in the metric's unit. */
 export const histogram = (
   name: string,
   help: string,

@@ -1,4 +1,4 @@
-/** Payloads as a sink would be sent them, rendered without sending. */
+/** Renders the payloads that a sink would receive, without sending them. */
 import { Result } from "effect"
 import type { LaneConfig } from "../config/Config.ts"
 import { fields as clientFields } from "../enrichment/Clients.ts"
@@ -8,14 +8,14 @@ import * as Numbers from "../event/Numbers.ts"
 import type { AnySinkType } from "../sinks/Sink.ts"
 import { masked, type Preview } from "../sinks/Sink.ts"
 
-/** The client's details are masked: they are not shown. */
+/** Masks the client's details. */
 const withMaskedClient = (body: Uint8Array): Uint8Array => {
   const envelope = Result.getOrUndefined(Envelope.decode(body, Numbers.parse))
   const client = Object.fromEntries(clientFields.map((field) => [field, masked]))
   return envelope === undefined ? body : new TextEncoder().encode(JSON.stringify({ ...envelope, client }))
 }
 
-/** `undefined` where the sink's type has no preview. */
+/** Renders a payload. Returns `undefined` if the sink's type has no preview. */
 export const render = (
   { config, enrich }: LaneConfig,
   type: AnySinkType | undefined,

@@ -1,9 +1,9 @@
-/** The 99th percentile of durations that were counted by `durationBuckets`. */
+/** The 99th percentile of durations counted in `durationBuckets`. */
 import { sumAll } from "effect/Number"
 import { durationBuckets } from "../delivery/lane/AttemptStats.ts"
 import type { Millis } from "../event/Quantities.ts"
 
-/** The time under which 99 of 100 stayed, linear within the bucket; `undefined` of none. */
+/** Returns the 99th percentile, interpolated linearly within its bucket, or `undefined` without durations. */
 export const percentile99 = (counts: ReadonlyArray<number>): Millis | undefined => {
   const all = sumAll(counts)
   if (all === 0) return undefined

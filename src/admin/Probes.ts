@@ -1,10 +1,10 @@
 /**
- * Answers `/healthz` and `/readyz`, for orchestrators and load balancers: they
- * have no token, and come by a name of their own.
+ * Answers `/healthz` and `/readyz` for orchestrators and load balancers, which have
+ * no token and may use any host name.
  *
- * `/healthz` says that the process answers. `/readyz` says only whether a
- * delivery can be kept now: a sink that is down must not take ingest out of
- * rotation.
+ * `/healthz` shows that the process answers. `/readyz` reports only whether a
+ * delivery can be stored now, because a sink that is down must not take ingest out
+ * of rotation.
  */
 import { Effect } from "effect"
 import { probePaths } from "../config/Config.ts"
@@ -15,7 +15,10 @@ import { notReady } from "./Readiness.ts"
 
 const reads: ReadonlySet<string> = new Set(["GET", "HEAD"])
 
-/** Makes a handler that answers probes and hands all else to the next. `toPublic` leaves out why the relay isn't ready. */
+/**
+ * Makes a handler that answers probes and passes all other requests on. `toPublic`
+ * omits the reason why the relay isn't ready.
+ */
 export const before = Effect.fnUntraced(function* (next: Handler, toPublic = false) {
   const run = Effect.runPromiseWith(yield* Effect.context<Ingest | Archive>())
   const ready = async (): Promise<Response> => {
@@ -31,7 +34,7 @@ export const before = Effect.fnUntraced(function* (next: Handler, toPublic = fal
   return handle
 })
 
-/** Answers a probe while a restart holds all other requests: they are answered, so the relay is ready. */
+/** Answers a probe while a restart holds all other requests. These will be answered, so the relay is ready. */
 export const whileHeld = ({ method, url }: Request): Response | undefined => {
   if (!reads.has(method)) return undefined
   const { pathname } = new URL(url)

@@ -1,15 +1,15 @@
-/** Whether a delivery can be accepted durably now: `/readyz`, and a part of the status. */
+/** Reports whether a delivery can be stored durably now, for `/readyz` and the status. */
 import { Effect } from "effect"
 import { Ingest } from "../ingest/Ingest.ts"
 import { Archive } from "../journal/Archive.ts"
 import * as Descriptors from "../runtime/Descriptors.ts"
 
-/** Why not; empty when it can. */
+/** Returns the reason why no delivery can be accepted, or an empty string if it can. */
 export const notReady = Effect.gen(function* () {
   const { health, message } = yield* (yield* Archive).status
   if (yield* (yield* Ingest).draining) return "draining"
   if (Descriptors.areExhausted()) return "file descriptors are used up, so no delivery is accepted"
-  // Red: events were lost before, and `status` says which. New ones are kept.
+  // Red means that events were lost, and `status` says which. New events are still stored.
   if (health === "ok" || health === "red") return ""
   return message === "" ? health : `${health}: ${message}`
 })

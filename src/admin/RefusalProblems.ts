@@ -1,4 +1,7 @@
-/** Refused requests as `relay status` and `relay doctor` show them: how many in the last hour, why, and what to do. */
+/**
+ * Refused requests of the last hour as `relay status` and `relay doctor` show them:
+ * their number, the reason and what to do.
+ */
 
 import type { Millis } from "../event/Quantities.ts"
 import { span } from "../formats/Amounts.ts"
@@ -18,7 +21,7 @@ const detailsOf = ({ count, details }: Refusals): string => {
   )
 }
 
-/** The sender never sends these, or would send them each time: a few are a stranger's. */
+/** Reasons that the sender itself causes never or with every request. So a few of them are from strangers. */
 const strangers: ReadonlySet<string> = new Set([
   "method",
   "contentType",
@@ -31,12 +34,15 @@ const strangers: ReadonlySet<string> = new Set([
   "brokenOff",
   "tooSlow",
 ])
-/** From this many within an hour on, refusals may be the sender's and not a stranger's. */
+/** With this many refusals within an hour, they may be the sender's instead of a stranger's. */
 const few = 10
-/** How long nothing has verified if the sender's secret is another. */
+/** Milliseconds without a verified delivery after which the sender's secret is probably wrong. */
 const silence: Millis = 10 * 60_000
 
-/** Whether the sender itself is refused: it signs with an expired secret, or nothing else has verified for a while. */
+/**
+ * Reports whether the sender itself is refused: it signs with an expired secret, or
+ * no delivery has been verified for a while.
+ */
 const isSender = ({ webhook, reason, count, lastAt }: Refusals, { webhooks, now, startedAt }: Status): boolean => {
   if (reason === "signatureExpired") return true
   if (reason !== "signatureMismatch" || count < few || now - lastAt > silence) return false
@@ -46,7 +52,7 @@ const isSender = ({ webhook, reason, count, lastAt }: Refusals, { webhooks, now,
 
 const stateOf = (one: Refusals, status: Status): State => {
   if (one.reason === "unreadable") return one.count < few ? "stranger-refused" : "deliveries-refused"
-  // A scanner asks for paths: that must not hide what matters.
+  // Scanners request many paths, which must not hide important problems.
   if (one.webhook === "") return "unknown-path"
   if (isSender(one, status)) return "signatures-fail"
   const isStranger = one.reason === "method" || (strangers.has(one.reason) && one.count < few)
@@ -60,7 +66,7 @@ export const refusalProblems = (status: Status): ReadonlyArray<StatusProblem> =>
     const { now, startedAt } = status
     const { webhook, count, status: code, what, lastAt, lastFrom, advice, details } = one
     const last = `the last ${span(now - lastAt)} ago${lastFrom === "" ? "" : ` from ${lastFrom}`}`
-    // A restart forgets what was counted before.
+    // A restart loses the earlier counts.
     const since = now - startedAt < hour ? `since the start ${span(now - startedAt)} ago` : "in the last hour"
     const line = `${count.toLocaleString("en-US")} refused with ${code} ${since}, ${last}: ${what}`
     return {

@@ -1,4 +1,4 @@
-/** Status and history, import, live tail, reload and restart. */
+/** Handlers for status, history, import, live tail, reload and restart. */
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { ActiveConfig } from "../ActiveConfig.ts"
@@ -24,7 +24,7 @@ interface TapFilter {
   readonly sink?: string
 }
 
-/** The event, with the sinks among these that are owed it. */
+/** Returns the event with the pending sinks that are in the config. */
 const owedOf = (
   { sequence, pending, replayed, bodyBase64, at, attempts, journal: _, in: place, ...facts }: Kept,
   sinks: ReadonlySet<string>,
@@ -51,7 +51,7 @@ export const layer = HttpApiBuilder.group(
     const { status } = yield* RelayStatus
     const limited = LiveStreams.make()
 
-    /** The filter of a tap; fails where there is no such webhook or sink. */
+    /** Returns the filter of a tap. Fails if its webhook or sink doesn't exist. */
     const tapped = Effect.fnUntraced(function* ({ type, ...filter }: TapFilter) {
       const { webhooks, sinks } = active.current.config
       const { webhook, sink } = filter
@@ -63,7 +63,7 @@ export const layer = HttpApiBuilder.group(
       return { ...filter, ...(type !== undefined && { match: Pattern.make(type) }) }
     })
 
-    /** Events of another journal that are owed to sinks of this config. */
+    /** Imports events of another journal that sinks of this config have not received. */
     const importEvents = Effect.fnUntraced(function* (events: ReadonlyArray<Kept>) {
       const sinks = new Set([...active.current.config.sinks.map(({ name }) => name), quarantine])
       const counts = { pending: 0, deadLetters: 0, known: 0 }

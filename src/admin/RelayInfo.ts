@@ -1,4 +1,4 @@
-/** Facts that do not change while the relay runs: for `status` and `/metrics`. */
+/** Facts that do not change while the relay runs, for `status` and `/metrics`. */
 import { Clock, Context, Effect, Layer } from "effect"
 import type { EpochMillis } from "../event/Quantities.ts"
 
@@ -6,7 +6,7 @@ export class RelayInfo extends Context.Service<
   RelayInfo,
   {
     readonly version: string
-    /** The config's file as it was named. */
+    /** The path of the config as the user gave it. */
     readonly configFile: string
     readonly startedAt: EpochMillis
   }

@@ -1,4 +1,4 @@
-/** The status as the admin API gives it. */
+/** Builds the status of the admin API. */
 import { Clock, Context, Effect, Layer, Struct } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
 import type { RelayConfig, Webhook } from "../config/Config.ts"
@@ -43,7 +43,7 @@ const webhookOf = (
   }
 }
 
-/** Faults of the secrets of a webhook and of the webhooks that share its path, in words; empty if there are none. */
+/** Describes mistakes in the secrets of a webhook and of the webhooks that share its path; empty if there are none. */
 const mistakesOf = (name: string, webhooks: RelayConfig["webhooks"], now: EpochMillis): string => {
   const path = webhooks.find((one) => one.name === name)?.path
   const mistakes = webhooks
@@ -53,16 +53,16 @@ const mistakesOf = (name: string, webhooks: RelayConfig["webhooks"], now: EpochM
   return mistakes.join("")
 }
 
-/** A path without its differences in slashes and case. */
+/** Normalizes a path's slashes and case. */
 const folded = (path: string): string => path.toLowerCase().replaceAll(/\/+/g, "/").replace(/\/$/, "")
 
-/** Whether two paths differ only in slashes, case or a prefix that a proxy may have added or removed. */
+/** Reports whether two paths differ only in slashes, case or a prefix that a proxy may have added or removed. */
 const areAlike = (one: string, other: string): boolean => {
   const [a, b] = [folded(one), folded(other)]
   return a !== "" && b !== "" && (a.endsWith(b) || b.endsWith(a))
 }
 
-/** Names the refused paths that are almost a webhook's; empty if there are none. */
+/** Lists refused paths that are similar to a webhook's; empty if there are none. */
 const nearlyPaths = ({ details }: Counted, webhooks: RelayConfig["webhooks"]): string =>
   details
     .flatMap(({ detail }) => {

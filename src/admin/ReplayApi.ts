@@ -1,7 +1,7 @@
 /**
- * The part of the admin API that replays events. A replay is started, asked
- * about while it runs, and cancelled. A dry run is the same without sending
- * anything, so both are told in the same form.
+ * The part of the admin API that replays events. A replay can be started, followed
+ * and cancelled. A dry run is the same without sending, so both have the same
+ * report.
  */
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
@@ -11,15 +11,15 @@ import { EventSelection } from "./EventSelection.ts"
 
 const optional = Schema.optionalKey
 
-/** Which events: all that is given must hold. Empty, all that the journal holds. */
+/** Selects events: all given fields must match. If empty, selects all events in the journal. */
 export const ReplayEvents = Schema.Struct({
-  /** An event's id, or its place in the log: `seq_42`. */
+  /** An event's id, or its position in the log, such as `seq_42`. */
   id: optional(Schema.String),
-  /** To the sinks that it was routed to, an event goes to those where the selection finds it. */
+  /** When replayed to the routed sinks, an event goes only to the sinks at which it matches the selection. */
   ...EventSelection.fields,
-  /** Only beyond this place: where an earlier replay had come to, its `reached`. */
+  /** Only events after this position, such as `reached` of an earlier replay. */
   after: optional(Schema.String),
-  /** No further than this place. Without it, no further than the newest event at the start. */
+  /** Only events up to this position (default: the newest event at the start). */
   through: optional(Schema.String),
 })
 export type ReplayEvents = typeof ReplayEvents.Type
@@ -27,15 +27,15 @@ export type ReplayEvents = typeof ReplayEvents.Type
 /** Quarantined events that still can't be routed, by reason. */
 export const Stayed = Schema.Array(Schema.Struct({ why: Schema.String, count: Schema.Int }))
 
-/** Events a second, at most: a receiver that has just recovered is not flooded. */
+/** Maximum events per second, so that a receiver that has just recovered is not flooded. */
 export const Rate = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 1e6 }))
 
-/** Which events, and to which sinks. */
+/** The events to replay, and the sinks to send them to. */
 export const ReplayRequest = Schema.Struct({
   events: ReplayEvents,
-  /** One sink, or those that each event was routed to when it was accepted. */
+  /** One sink, or the sinks that each event was routed to when it was accepted. */
   to: Schema.Union([Schema.Literal("routed"), Schema.Struct({ sink: Schema.String })]),
-  /** Counts and sends nothing. */
+  /** Only counts, and sends nothing. */
   dryRun: optional(Schema.Boolean),
   rate: optional(Rate),
 })
@@ -43,7 +43,7 @@ export type ReplayRequest = typeof ReplayRequest.Type
 
 const Shown = Schema.Array(
   Schema.Struct({
-    /** Its place in the log. */
+    /** The position in the log. */
     sequence: Schema.Int,
     id: Schema.String,
     type: Schema.String,
@@ -53,75 +53,77 @@ const Shown = Schema.Array(
   }),
 )
 
-/** Events that are sent again, or in a dry run would be. */
+/** The events that are sent again, or would be in a dry run. */
 const Counted = Schema.Struct({
   count: Schema.Int,
   /** The largest groups of these events, each counted once for each of its sinks. */
   groups: Schema.Array(Schema.Struct({ type: Schema.String, sink: Schema.String, count: Schema.Int })),
-  /** Counted in groups that are not listed. */
+  /** The number of events in groups that are not listed. */
   others: Schema.Int,
-  /** The events that are sent first, up to five. */
+  /** Up to five events that are sent first. */
   first: Shown,
-  /** The events that are sent last, up to five; none of `first`. */
+  /** Up to five events that are sent last, without those in `first`. */
   last: Shown,
 })
 
-/** The effect that a replay of dead letters would have. */
+/** The preview of a replay of dead letters. */
 export const DeadLettersPreview = Schema.Struct({ ...Counted.fields, stayed: Stayed, erased: Schema.Int })
 export type DeadLettersPreview = typeof DeadLettersPreview.Type
 
-/** A replay or dry run, while it runs and after its end. */
+/** A replay or dry run, during and after its run. */
 export const Replay = Schema.Struct({
   id: Schema.String,
-  /** The request, with `through`: after a dry run this starts the replay of the same events. */
+  /** The request with `through` set. After a dry run, it starts the replay of the same events. */
   events: ReplayEvents,
   to: ReplayRequest.fields.to,
   rate: optional(Rate),
   dryRun: Schema.Boolean,
-  /** It waits while a sink has many events waiting, or the journal little room. */
+  /** `waiting`: a sink has many pending events, or the journal has little space. */
   state: Schema.Literals(["running", "waiting", "finished", "cancelled", "failed"]),
-  /** The reason why it waits or failed; else empty. */
+  /** The reason why it waits or failed; otherwise empty. */
   message: Schema.String,
   startedAt: EpochMillis,
   endedAt: optional(EpochMillis),
   /** From 0 to 1. */
   share: Schema.Finite,
-  /** Everything up to this place is done. */
+  /** The replay has finished all events up to this position. */
   reached: Schema.String,
   ...Counted.fields,
-  /** How many of `count` are still pending or retrying at one of the sinks: it receives them twice. */
+  /**
+   * The number of events in `count` that are still pending or retrying at one of the sinks, which receives them twice.
+   */
   undelivered: Schema.Int,
   /** Events that were found and left out. */
   leftOut: Schema.Struct({
-    /** Copies that earlier replays made, or moves and imports; named by its place, a copy is replayed. */
+    /** Copies made by earlier replays, moves and imports. A copy is replayed only if it is selected by its position. */
     copies: Schema.Int,
-    /** In quarantine: dead letters of `_quarantine`. */
+    /** Quarantined events, which are dead letters of `_quarantine`. */
     quarantined: Schema.Int,
-    /** Their bodies were erased. */
+    /** Events whose bodies were erased. */
     erased: Schema.Int,
-    /** Routed to no sink of the config. */
+    /** Events routed to no sink of the config. */
     unrouted: Schema.Int,
-    /** Pruned after they were found, or unreadable. */
+    /** Events that are unreadable, or were pruned after they were found. */
     gone: Schema.Int,
   }),
-  /** Sinks that events were routed to and that the config does not have any more. */
+  /** Sinks that events were routed to and that are no longer in the config. */
   removedSinks: Schema.Array(Schema.Struct({ sink: Schema.String, count: Schema.Int })),
 })
 export type Replay = typeof Replay.Type
 
 const id = { id: Schema.String }
 
-/** Replays of events. 404: no such replay or sink; 409: the request is wrong, or too many run. */
+/** Replays of events. 404: the replay or sink doesn't exist. 409: the request is wrong, or too many replays run. */
 export class Replays extends HttpApiGroup.make("replays").add(
-  /** Answers at once; the replay goes on in the relay. */
+  /** Answers immediately. The replay continues in the relay. */
   HttpApiEndpoint.post("start", "/replays", {
     payload: ReplayRequest,
     success: Replay,
     error: [NotFound, Refused, Unavailable],
   }),
-  /** Replays that run and the last that ended, newest first. A restart forgets them. */
+  /** Lists running replays and the last ones that ended, newest first. A restart forgets them. */
   HttpApiEndpoint.get("list", "/replays", { success: Schema.Array(Replay) }),
   HttpApiEndpoint.get("show", "/replays/:id", { params: id, success: Replay, error: NotFound }),
-  /** An event that was sent until then is delivered. Of one that has ended, how it ended. */
+  /** Cancels a replay. Events appended by then are still delivered. For a replay that has ended, returns its result. */
   HttpApiEndpoint.post("cancel", "/replays/:id/cancel", { params: id, success: Replay, error: NotFound }),
 ) {}

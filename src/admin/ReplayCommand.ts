@@ -1,4 +1,4 @@
-/** Selections as words of commands: those that choose the same events. */
+/** Writes selections as commands that select the same events. */
 import { instant } from "../formats/Amounts.ts"
 import type { EventSelection, Selection } from "./Api.ts"
 import type { Replay } from "./ReplayApi.ts"
@@ -15,7 +15,7 @@ const flags = {
   endedUntil: "--ended-until",
 } as const satisfies Record<keyof EventSelection, string>
 
-/** The command line's flags of a selection. */
+/** Returns the command line's flags of a selection. */
 export const selectionWords = (selection: EventSelection): ReadonlyArray<string> =>
   (Object.keys(flags) as Array<keyof typeof flags>).flatMap((key) => {
     const value = selection[key]
@@ -23,7 +23,7 @@ export const selectionWords = (selection: EventSelection): ReadonlyArray<string>
     return [value].flat().flatMap((one) => [flags[key], typeof one === "number" ? instant(one) : one])
   })
 
-/** The command of a replay. */
+/** Returns the command of a replay. */
 export const replayWords = ({ events, to, rate }: Pick<Replay, "events" | "to" | "rate">): ReadonlyArray<string> => {
   const { id, after, through, ...selection } = events
   return [
@@ -37,7 +37,7 @@ export const replayWords = ({ events, to, rate }: Pick<Replay, "events" | "to" |
   ]
 }
 
-/** The dead letters of `relay dlq replay` and `relay dlq drop`. */
+/** Returns the arguments that select dead letters in `relay dlq replay` and `relay dlq drop`. */
 export const letterWords = (selection: Selection): ReadonlyArray<string> => {
   if ("ids" in selection) return selection.ids
   const words = selectionWords(selection)

@@ -1,4 +1,4 @@
-/** Starting, following and cancelling replays. */
+/** Handlers that start, follow and cancel replays. */
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import * as Api from "./Api.ts"

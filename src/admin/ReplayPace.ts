@@ -1,13 +1,13 @@
-/** How fast a replay goes at most. */
+/** Limits the speed of a replay. */
 import { Duration } from "effect"
 
-/** Slices a second, so that a receiver gets no burst of a whole second. */
+/** Slices per second, so that a receiver doesn't get a whole second's events at once. */
 const perSecond = 4
 
-/** The pace of a rate in events a second; without a rate, no limit. */
+/** Returns the pace for a rate in events per second (default: no limit). */
 export const paceOf = (rate = Number.POSITIVE_INFINITY) => ({
-  /** The most events of a slice. */
+  /** Maximum events in a slice. */
   most: Math.max(1, Math.floor(rate / perSecond)),
-  /** The rest after a slice of this many events. */
+  /** Returns the wait after a slice of this many events. */
   rest: (events: number): Duration.Duration => Duration.millis((events / rate) * 1000),
 })

@@ -1,13 +1,13 @@
 /**
- * One replay, or its dry run. It walks the events that were asked for, oldest
- * first, and appends each again for its sinks; a dry run walks the same way and
- * only counts, so the two agree.
+ * One replay, or its dry run. It reads the selected events, oldest first, and
+ * appends each again for its sinks. A dry run reads the same events and only counts,
+ * so the two agree.
  *
- * **Guarantee.** It ends: it goes no further than the newest event at its start,
- * and leaves out the copies that replays make. However many events match, it
- * holds one page of them. It gives way to ingest: it waits while a sink has many
- * events waiting or the journal little room, looks for events half of the time,
- * and appends them a quarter of it.
+ * **Guarantee.** It ends, because it stops at the newest event at its start and
+ * leaves out copies made by replays. It holds only one page of events, however many
+ * match. It gives way to ingest: it waits while a sink has many pending events or
+ * the journal has little space. It searches for at most half of the time, and
+ * appends for at most a quarter of it.
  */
 import { Cause, Clock, Duration, Effect, Exit, Result, Schedule } from "effect"
 import type { RelayConfig } from "../config/Config.ts"
@@ -21,20 +21,20 @@ import type { Replay, ReplayRequest } from "./ReplayApi.ts"
 import { paceOf } from "./ReplayPace.ts"
 import { type LeftOut, Summary } from "./ReplaySummary.ts"
 
-/** Events that are found at a time. */
+/** The number of events in one search. */
 const pageSize = 256
-/** At so many that wait for a sink a replay waits too; sooner where the sink's `backlog.max` is lower. */
+/** A replay waits while this many events wait for a sink, or fewer if the sink's `backlog.max` is lower. */
 const maxWaiting = 10_000
 const waitFor = Duration.millis(250)
-/** After a commit, a rest of so many times its length. */
+/** The rest after a commit, as a multiple of the commit's duration. */
 const restAfter = 3
-/** Failures of the journal that pass. */
+/** Failures of the journal that are temporary. */
 const passing: ReadonlySet<string> = new Set<JournalError["reason"]["_tag"]>(["JournalUnavailable", "JournalFull"])
 
 interface RunOptions {
   readonly id: string
   readonly archive: Archive["Service"]
-  /** The config in force. */
+  /** The active config. */
   readonly config: () => RelayConfig
   readonly request: ReplayRequest
   readonly onProgress: (share: number) => void
@@ -110,7 +110,7 @@ export class ReplayRun {
     return this.#state === "finished" ? 1 : Math.min(0.99, this.#looked / Math.max(1, this.#held))
   }
 
-  /** Runs to the end, which is part of the report however it comes. */
+  /** Runs to the end. The report includes the end, however it happens. */
   readonly run: Effect.Effect<void> = Effect.suspend(() => this.#walk()).pipe(
     Effect.onExit((exit) => Effect.map(Clock.currentTimeMillis, (now) => this.#end(exit, now))),
     Effect.exit,
@@ -148,7 +148,7 @@ export class ReplayRun {
     }
   })
 
-  /** Tries again for as long as the journal can't do it now. */
+  /** Retries while the journal is temporarily unavailable. */
   readonly #patiently = <A>(effect: Effect.Effect<A, JournalError>): Effect.Effect<A, JournalError> =>
     effect.pipe(
       Effect.tapError(({ message }) => this.#wait(message)),
@@ -156,14 +156,14 @@ export class ReplayRun {
       Effect.tap(() => this.#wait("")),
     )
 
-  /** It waits for something, or for nothing any more. */
+  /** Sets the reason why the replay waits; empty if it no longer waits. */
   readonly #wait = (message: string) =>
     Effect.sync(() => {
       this.#state = message === "" ? "running" : "waiting"
       this.#message = message
     })
 
-  /** Sends or counts the first of some events; the rest. */
+  /** Sends or counts the first of some events. Returns the rest. */
   readonly #take = Effect.fnUntraced({ self: this }, function* (this: ReplayRun, events: ReadonlyArray<FoundEvent>) {
     const isDry = this.#options.request.dryRun === true
     const room = isDry ? events.length : yield* this.#room(events)
@@ -175,7 +175,7 @@ export class ReplayRun {
     return events.slice(room)
   })
 
-  /** The fate of an event; `undefined` where it is left out. */
+  /** Decides where an event goes. Returns `undefined` if it is left out. */
   #plan(found: FoundEvent): Planned | undefined {
     const why = this.#unfit(found)
     const sinks = why === undefined ? this.#sinksOf(found, (sink) => this.#summary.removedSink(sink)) : []
@@ -190,7 +190,7 @@ export class ReplayRun {
     return event.problem === undefined ? undefined : "quarantined"
   }
 
-  /** The sinks that an event goes to; a sink that was renamed has its new name. */
+  /** Returns the sinks of an event. A renamed sink has its new name. */
   #sinksOf({ deliveries }: FoundEvent, onRemoved: (sink: string) => void = () => {}): ReadonlyArray<string> {
     const { to } = this.#options.request
     if (to !== "routed") return [to.sink]
@@ -206,7 +206,7 @@ export class ReplayRun {
     return [...found]
   }
 
-  /** How many of these events there is room for: waits until it is at least one. */
+  /** Returns how many of these events fit now. Waits until at least one fits. */
   readonly #room = Effect.fnUntraced({ self: this }, function* (this: ReplayRun, events: ReadonlyArray<FoundEvent>) {
     const { archive, config } = this.#options
     for (;;) {
@@ -230,14 +230,14 @@ export class ReplayRun {
     }
   })
 
-  /** Appends them, a slice in a commit, with a rest after each; at a rate, slices are small and rests long enough for it. */
+  /** Appends events, one slice per commit, with a rest after each. With a rate, slices and rests are adjusted to it. */
   readonly #send = Effect.fnUntraced(
     { self: this },
     function* (this: ReplayRun, planned: ReadonlyArray<Planned>): Effect.fn.Return<void, JournalError> {
       const pace = paceOf(this.#options.request.rate)
       for (let left = planned; left.length > 0; ) {
         const targets = left.slice(0, pace.most).map(({ found, sinks }) => ({ sequence: found.sequence, sinks }))
-        // An event that was appended is counted, also when the replay is cancelled meanwhile.
+        // An appended event is counted even if the replay is cancelled in the meantime.
         const appended = this.#options.archive.replay(targets).pipe(
           Effect.tap((counts) => Effect.sync(() => this.#count(left, counts))),
           Effect.uninterruptible,

@@ -1,8 +1,11 @@
-/** Counts what a replay sends, and what it leaves out and why. Its size does not depend on how many events there are. */
+/**
+ * Counts the events that a replay sends, and those that it leaves out, by reason.
+ * Its size does not depend on the number of events.
+ */
 import type { FoundEvent } from "../journal/Archive.ts"
 import type { Replay } from "./ReplayApi.ts"
 
-/** A sender may invent types without end: those beyond are counted together. */
+/** Limits on groups, because a sender may invent any number of types. Types beyond the limit are counted together. */
 const most = { groups: 10_000, listed: 100, shown: 5 } as const
 
 /** Why an event is left out. */
@@ -13,7 +16,7 @@ export class Summary {
   #undelivered = 0
   #others = 0
   readonly #leftOut: Record<LeftOut, number> = { copies: 0, quarantined: 0, erased: 0, unrouted: 0, gone: 0 }
-  /** Counts by sink, by type. */
+  /** Counts by sink and type. */
   readonly #groups = new Map<string, Map<string, number>>()
   #groupsInAll = 0
   readonly #removedSinks = new Map<string, number>()
@@ -21,7 +24,7 @@ export class Summary {
   readonly #ends: Array<Replay["first"][number]> = []
   readonly #isNewestFirst: boolean
 
-  /** `isNewestFirst`: events are counted in the reverse of the order in which they are sent. */
+  /** `isNewestFirst` means that events are counted in reverse order of sending. */
   constructor({ isNewestFirst = false } = {}) {
     this.#isNewestFirst = isNewestFirst
   }
@@ -33,7 +36,7 @@ export class Summary {
     if (this.#ends.length === 2 * most.shown) this.#ends.splice(most.shown, 1)
     this.#ends.push({ sequence, id, type, accountId, receivedAt, sinks })
     for (const sink of sinks) this.#group(type, sink)
-    // A dead letter is kept until an operator replays it, so it does not arrive by itself as well.
+    // A dead letter is kept until an operator replays it, so the sink doesn't also receive it by itself.
     const isWaiting = found.deliveries.some(
       ({ sink, outcome }) => sinks.includes(sink) && (outcome === "pending" || outcome === "retrying"),
     )
@@ -44,7 +47,7 @@ export class Summary {
     this.#leftOut[why]++
   }
 
-  /** An event was routed to a sink that is not in the config. */
+  /** Counts an event that was routed to a sink that is not in the config. */
   removedSink(sink: string): void {
     this.#removedSinks.set(sink, (this.#removedSinks.get(sink) ?? 0) + 1)
   }

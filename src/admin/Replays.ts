@@ -1,4 +1,4 @@
-/** The replays that run in this relay, and the last that ended. */
+/** The running replays of this relay, and the last ones that ended. */
 import { Clock, Context, Effect, Fiber, Layer } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
 import { instant } from "../formats/Amounts.ts"
@@ -9,7 +9,7 @@ import { noSink, requireSelectable, unavailable } from "./Refusals.ts"
 import { ReplayRun } from "./ReplayRun.ts"
 import { Work } from "./Work.ts"
 
-/** Replays at a time, and those that are kept after their end. */
+/** Maximum replays that run at the same time, and maximum replays that are kept after their end. */
 const most = { running: 4, ended: 20 } as const
 
 interface Kept {
@@ -29,7 +29,7 @@ export class Replays extends Context.Service<
     /** Newest first. */
     readonly list: Effect.Effect<ReadonlyArray<Replay>>
     readonly show: (id: string) => Effect.Effect<Replay, NotFound>
-    /** When it has ended. */
+    /** Cancels a replay. Returns it once it has ended. */
     readonly cancel: (id: string) => Effect.Effect<Replay, NotFound>
   }
 >()("relay/admin/Replays") {

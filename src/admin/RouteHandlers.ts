@@ -1,4 +1,4 @@
-/** The routes in force, with what they took, and what they do with a type. */
+/** Handlers for the active routes with their counts, and for their verdicts on a type. */
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { ActiveConfig } from "../ActiveConfig.ts"
@@ -15,7 +15,9 @@ export const layer = HttpApiBuilder.group(
     const active = yield* ActiveConfig
     const { counters } = yield* Ingest
 
-    /** By type and webhook, which ingest counts: counting each route would cost every event. */
+    /**
+     * Computed from ingest's counts by type and webhook, because counting each route would take time for every event.
+     */
     const counts = (): ReadonlyMap<string, number> => {
       const { router } = active.current.table
       const found = new Map<string, number>()

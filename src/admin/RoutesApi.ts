@@ -1,4 +1,4 @@
-/** The part of the admin API that shows the routes in force, and explains what they do with an event type. */
+/** The part of the admin API that shows the active routes and their verdicts on an event type. */
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
 import { Explanation } from "../routing/Explanation.ts"
@@ -6,16 +6,16 @@ import { NotFound } from "./ApiErrors.ts"
 
 const names = Schema.Array(Schema.String)
 
-/** A route of the config in force. */
+/** A route of the active config. */
 export const Route = Schema.Struct({
   name: Schema.String,
   match: names,
   except: names,
   webhook: Schema.optionalKey(Schema.String),
-  /** Conditions on an event, as they stand in the config. */
+  /** Conditions on an event, as in the config. */
   where: Schema.Record(Schema.String, Schema.Unknown),
   to: names,
-  /** Deliveries since the start that it would take by their type and webhook; with `where`, it took no more than these. */
+  /** Deliveries since the start that match the route's types and webhook. With `where`, this is an upper limit. */
   count: Schema.Int,
 })
 export type Route = typeof Route.Type
@@ -23,10 +23,10 @@ export type Route = typeof Route.Type
 /** The routes' verdict on an event type. */
 export const TypeReport = Schema.Struct({
   type: Schema.String,
-  /** Whether the sender's catalogue has it, or it is the relay's own. */
+  /** Whether the type is in the sender's catalogue or is the relay's own. */
   isKnown: Schema.Boolean,
   sinks: names,
-  /** The sinks of routes with `where`: the event decides. */
+  /** The sinks of routes with `where`, for which the event decides. */
   conditional: names,
   routes: Schema.Array(Explanation),
 })
@@ -35,7 +35,7 @@ export type TypeReport = typeof TypeReport.Type
 /** The routes of the active config. */
 export class Routes extends HttpApiGroup.make("routes").add(
   HttpApiEndpoint.get("list", "/routes", { success: Schema.Array(Route) }),
-  /** The event is taken as one that came by `webhook`; by default by any. */
+  /** Treats the event as received by `webhook` (default: any). */
   HttpApiEndpoint.get("explain", "/routes/explain", {
     query: { type: Schema.String, webhook: Schema.optionalKey(Schema.String) },
     success: TypeReport,

@@ -1,4 +1,4 @@
-/** Signing secrets that have expired or are about to, and what to do. */
+/** Finds signing secrets that have expired or soon expire, with advice. */
 import { expiresWithin, haveExpired, noticeOfExpiry, successorOf } from "../config/Expiry.ts"
 import type { EpochMillis } from "../event/Quantities.ts"
 import { fromNow, span } from "../formats/Amounts.ts"
@@ -23,7 +23,7 @@ const ofSecret = (secret: Secret, webhook: Webhook, now: EpochMillis): ReadonlyA
     return [problem("secret-expired", webhook.name, line, "remove it from the config")]
   }
   const successor = successorOf(secret, webhook.secrets)
-  // The sender has changed over, and the old one may expire.
+  // The sender already uses the successor, so the old secret may expire.
   if (successor !== undefined && successor.lastUsed > secret.lastUsed) return []
   const when = fromNow(secret.expires ?? now, now)
   const line = `the secret ${secret.name} expires ${when}; it signed ${lastSigned(secret, now)}`

@@ -1,4 +1,4 @@
-/** The dead letters that a selection means, read page by page: none of the reads holds the journal for long. */
+/** Reads the selected dead letters page by page, so that no read blocks the journal for long. */
 import { Effect, Option, Stream } from "effect"
 import type { Archive } from "../journal/Archive.ts"
 import * as DeadLetterId from "../journal/DeadLetterId.ts"
@@ -6,16 +6,16 @@ import { matchOf } from "../journal/EventQuery.ts"
 import type { StoredDeadLetter } from "../journal/LaneInfo.ts"
 import type { LetterSelection, Selection } from "./Api.ts"
 
-/** A selection is read and changed in steps of this many. */
+/** The number of dead letters that are read and changed at a time. */
 export const step = 500
 
-/** The id just above `id`: the page before it begins with `id` itself. */
+/** Returns the id just above `id`, so that the page before it begins with `id` itself. */
 const justAbove = (id: string): { readonly lane: string; readonly before: string } | undefined => {
   const key = DeadLetterId.parse(id)
   return key && { lane: key.lane, before: DeadLetterId.of(key.lane, key.sequence + 1) }
 }
 
-/** The ids of dead letters, each once. */
+/** Sorts ids of dead letters, newest first, without repetitions. */
 export const newestFirst = (ids: ReadonlyArray<string>): ReadonlyArray<string> =>
   [...new Set(ids)].sort((a, b) => (DeadLetterId.parse(b)?.sequence ?? 0) - (DeadLetterId.parse(a)?.sequence ?? 0))
 
@@ -27,8 +27,8 @@ const isSelectedBy = (selection: LetterSelection) => {
 
 export const of = (archive: Archive["Service"]) => {
   /**
-   * The selected dead letters, downwards by id. A dead letter that is added
-   * meanwhile is above the walk and not included. The first read has `first`.
+   * Streams the selected dead letters, in descending order of id. A dead letter that is added in the meantime has a
+   * higher id and is not included. The first read has `first` entries.
    */
   const matching = (selection: LetterSelection, first = step, before?: string) => {
     const { sink, types = [] } = selection
@@ -45,7 +45,7 @@ export const of = (archive: Archive["Service"]) => {
     ).pipe(Stream.filter(isSelectedBy(selection)))
   }
 
-  /** One dead letter; `undefined` if none has this id. */
+  /** Returns a dead letter, or `undefined` if none has this id. */
   const find = Effect.fnUntraced(function* (id: string) {
     const above = justAbove(id)
     const [letter] = above === undefined ? [] : yield* archive.deadLetters({ ...above, limit: 1 })

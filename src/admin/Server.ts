@@ -1,4 +1,4 @@
-/** The admin server: the probes, and behind the guard the API and `/metrics`. */
+/** The admin server: the probes, and the API and `/metrics` behind the guard. */
 import { Console, Context, Effect, Layer, Logger, References } from "effect"
 import { HttpRouter, HttpServer, HttpServerResponse } from "effect/http"
 import { ActiveConfig } from "../ActiveConfig.ts"
@@ -41,13 +41,13 @@ const metrics = HttpRouter.use(
   }),
 )
 
-/** The program that asks. */
+/** Returns the program that sent the request. */
 const clientOf = ({ headers }: Request): string => {
   if (headers.has("sec-fetch-site")) return "the page"
   return headers.get("user-agent") === userAgent ? "the command line" : "the admin API"
 }
 
-/** The router's requests begin without a context: their log lines would go past the relay's log. */
+/** The router handles requests without a context, so without this their log lines would bypass the relay's log. */
 const logging = Effect.gen(function* () {
   return Context.make(Logger.CurrentLoggers, yield* Logger.CurrentLoggers).pipe(
     Context.add(References.MinimumLogLevel, yield* References.MinimumLogLevel),

@@ -1,13 +1,13 @@
 /**
- * The states that can be wrong with a running relay, and how bad each is.
+ * The problem states of a running relay, and their levels.
  *
- * `critical`: deliveries are refused, events were lost, or a sink gets nothing
- * until somebody acts. `warning`: nothing is lost and it can wait until morning.
- * `note`: worth knowing, and no reason to act; it does not count.
+ * `critical`: deliveries are refused, events were lost, or a sink receives nothing
+ * until an operator acts. `warning`: nothing is lost, and it can wait until morning.
+ * `note`: worth knowing, but needs no action and does not count.
  */
 export type Level = "critical" | "warning" | "note"
 
-/** Each state has a runbook of its name in docs/operations/runbooks.md. */
+/** Each state has a runbook with the same name in docs/operations/runbooks.md. */
 export const states = {
   "not-ready": "critical",
   "journal-full": "critical",
@@ -45,13 +45,13 @@ export const states = {
 } as const satisfies Record<string, Level>
 export type State = keyof typeof states
 
-/** One problem of a running relay, in words. */
+/** A problem of a running relay, in words. */
 export interface StatusProblem {
   readonly state: State
   /** The subject: `journal`, `config`, a sink or a webhook. */
   readonly name: string
   readonly lines: ReadonlyArray<string>
-  /** The action that helps; empty where the lines say it. */
+  /** The action to take; empty if the lines already say it. */
   readonly action: string
 }
 
@@ -59,6 +59,6 @@ const levels: ReadonlyArray<Level> = ["critical", "warning", "note"]
 
 export const levelOf = ({ state }: Pick<StatusProblem, "state">): Level => states[state]
 
-/** For sorting: negative where `a` is worse. */
+/** Compares levels for sorting. Returns a negative number if `a` is worse. */
 export const byLevel = (a: Level | undefined, b: Level | undefined): number => rank(a) - rank(b)
 const rank = (level: Level | undefined): number => (level === undefined ? levels.length : levels.indexOf(level))

@@ -1,16 +1,16 @@
-/** The part of the admin API that shows what comes in, as it comes. */
+/** The part of the admin API that shows incoming events and refusals live. */
 import { Schema } from "effect"
 import { EpochMillis } from "../event/Quantities.ts"
 import { TappedRefusal } from "./RefusedRequest.ts"
 
-/** Chooses what a tap shows. */
+/** The filter of a tap. */
 export const tapFilter = {
   /** A pattern of event types. */
   type: Schema.optionalKey(Schema.String),
   webhook: Schema.optionalKey(Schema.String),
   sink: Schema.optionalKey(Schema.String),
 }
-/** A part of where the last answer of a tap ended. */
+/** A part of the position at which the last answer of a tap ended. */
 export const tapPosition = Schema.optionalKey(
   Schema.FiniteFromString.check(Schema.isBetween({ minimum: 0, maximum: 2 ** 53 })),
 )
@@ -28,18 +28,18 @@ export const Tapped = Schema.Struct({
 })
 export type Tapped = typeof Tapped.Type
 
-/** A line of a tap. An empty one says only that the connection is alive. */
+/** A line of a tap. An empty line only shows that the connection is alive. */
 export const TapLine = Schema.Struct({
   events: Schema.Array(Tapped),
   refused: Schema.Array(TappedRefusal),
-  /** Events and refusals that are not shown: more than a hundred a second, or missed by a slow reader. */
+  /** Events and refusals that are not shown, because there are more than a hundred per second or the reader is slow. */
   skipped: Schema.Int,
 })
 
-/** The news of a tap since the last question. */
+/** The news of a tap since the last poll. */
 export const Tap = Schema.Struct({
   ...TapLine.fields,
-  /** The position to ask with next. */
+  /** The position for the next poll. */
   next: Schema.Struct({ sequence: Schema.Int, refusals: Schema.Int }),
 })
 export type Tap = typeof Tap.Type

@@ -1,4 +1,7 @@
-/** An event's story, in the order of time: how it came, each attempt that is kept, how it ended at each sink, and its copies. */
+/**
+ * Builds an event's history in chronological order: its receipt, each stored
+ * attempt, its end at each sink, and its copies.
+ */
 import type { DeliveryStatus, FoundEvent } from "../journal/Archive.ts"
 import type { Step } from "./Api.ts"
 
@@ -16,7 +19,10 @@ const measuresOf = ({ took, code }: Measured): Measured => ({
   ...(code !== undefined && { code }),
 })
 
-/** ` (12 ms, answered 422)`: how long an attempt took, and what code answered it; empty where neither is known. */
+/**
+ * Formats the duration and response code of an attempt, such as ` (12 ms, answered
+ * 422)`; empty if neither is known.
+ */
 export const measured = ({ took, code }: Measured = {}): string => {
   const parts = [...(took === undefined ? [] : [`${took} ms`]), ...(code === undefined ? [] : [`answered ${code}`])]
   return parts.length === 0 ? "" : ` (${parts.join(", ")})`
@@ -30,7 +36,7 @@ const ends = (delivery: DeliveryStatus, erasedAt: number | undefined): string | 
     case "dead":
       return "became a dead letter"
     case "dropped":
-      // An erasure that gives up what waits does both at once.
+      // An erasure with `giveUp` drops and erases a pending event at the same time.
       return delivery.at === erasedAt ? `given up${byOf(by)}, to be erased` : `dropped${byOf(by)}`
     case "replayed":
       return copy === undefined
@@ -72,7 +78,7 @@ const atSink = (delivery: DeliveryStatus, erasedAt: number | undefined): Readonl
   return steps
 }
 
-/** `routes` are those that send it to its sinks, by the config in force. */
+/** Builds the steps. `routes` are the active routes that send the event to its sinks. */
 export const timelineOf = (
   { event, origin, deliveries, copyOf, copies = [] }: FoundEvent,
   routes: ReadonlyArray<string> = [],
@@ -96,7 +102,7 @@ export const timelineOf = (
       .map(({ sequence, at, by }) => ({ at, what: `replayed as ${seq(sequence)}${byOf(by)}` })),
     ...(erased === undefined ? [] : [{ at: erased.at, what: "erased: body, signature and answers are gone" }]),
   ]
-  // A step without a time stays in its place: a wait is the last.
+  // A step without a time keeps its position, so a wait is the last step.
   const end = Number.POSITIVE_INFINITY
   return steps
     .map((step, index) => ({ step, at: step.at ?? (index === 0 ? 0 : end), index }))

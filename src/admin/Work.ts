@@ -1,8 +1,8 @@
-/** Long-running work that was asked for through the admin API, and its progress. */
+/** Tracks long-running work of the admin API and its progress. */
 import { Context, Effect, Layer } from "effect"
 
 interface Item {
-  /** `replay to lake`. */
+  /** A description, such as `replay to lake`. */
   readonly what: string
   /** From 0 to 1. */
   readonly share: number
@@ -15,7 +15,7 @@ export class Work extends Context.Service<
   Work,
   {
     readonly running: Effect.Effect<ReadonlyArray<Item>>
-    /** Runs `job`, which is listed until it ends. */
+    /** Runs `job` and lists it until it ends. */
     track<A, E>(what: string, job: (onProgress: OnProgress) => Effect.Effect<A, E>): Effect.Effect<A, E>
   }
 >()("relay/admin/Work") {
