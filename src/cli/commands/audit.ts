@@ -1,4 +1,4 @@
-/** `relay audit`: who changed what, by the admin API, the command line or the page. */
+/** `relay audit`: lists changes through the admin API, the command line or the page, and who made them. */
 import { Effect } from "effect"
 import { Command, Flag } from "effect/cli"
 import type { AuditRecord } from "../../admin/Api.ts"

@@ -32,7 +32,7 @@ const ids = Argument.String("id").pipe(
 
 const choosing = { id: ids, ...letterFlags, all }
 
-/** Ids, a filter or `--all`: leaving all of them out never means everything. */
+/** Requires ids, a filter or `--all`, so that omitting all of them never selects everything. */
 export const selection = Effect.fnUntraced(function* (chosen: Command.Command.Config.Infer<typeof choosing>) {
   const filter = yield* selectionOf(chosen)
   const [first, ...rest] = chosen.id
@@ -111,7 +111,7 @@ const show = Command.make(
   }),
 ).pipe(Command.withDescription("Show one dead letter: every attempt with the answer to it, and the payload"))
 
-/** An id that was given may be mistyped, or its dead letter removed. */
+/** Fails if given ids were not found, because an id may be mistyped or its dead letter removed. */
 const refuseAbsent = (selected: Selection, found: number) => {
   const absent = "ids" in selected ? new Set(selected.ids).size - found : 0
   return absent === 0

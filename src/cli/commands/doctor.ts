@@ -1,7 +1,7 @@
 /**
- * `relay doctor`: checks what the relay needs, all at once: sinks, the API for
- * client details, journal, disk, clock, ports, secrets, certificates and the
- * running relay. Exit code 1 when something is wrong; warnings don't count.
+ * `relay doctor`: checks everything that the relay needs: sinks, the API for client
+ * details, journal, disk, clock, ports, secrets, certificates and the running relay.
+ * Exits with 1 if it finds an error; warnings don't count.
  */
 import { Clock, Effect } from "effect"
 import { Command } from "effect/cli"

@@ -1,4 +1,4 @@
-/** `relay events`: the events in the journal, and the outcome of each at each sink; and erasing them. */
+/** `relay events`: lists the journal's events with their outcome at each sink, and erases events. */
 import { Effect } from "effect"
 import { Command, Flag } from "effect/cli"
 import type { Erasure, ErasureRequest, Event } from "../../admin/Api.ts"
@@ -61,7 +61,7 @@ const refuseUndelivered = ({ undelivered, first }: Erasure) => {
   )
 }
 
-/** Without a relay: on the journal's file, which is rewritten afterwards. */
+/** Erases without a running relay, in the journal's file, which is rewritten afterwards. */
 const offline = (request: ErasureRequest) =>
   Effect.flatMap(
     lazily(() => import("../support/eraseOffline.ts")),

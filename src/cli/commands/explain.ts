@@ -1,6 +1,6 @@
 /**
- * `relay explain TYPE`: which routes take an event type, which don't, and why;
- * or what a sink would be sent of it. `relay explain EVENT_ID` is an event's
+ * `relay explain TYPE`: shows which routes match an event type and why, or the
+ * payload that a sink would receive. `relay explain EVENT_ID` shows an event's
  * report, which `support/eventReport.ts` renders.
  */
 import { Effect, Option } from "effect"
@@ -18,7 +18,7 @@ import { paint, plain, print, printJson, printWhole, say, width } from "../suppo
 import { lazily } from "../support/Program.ts"
 import { suggestType } from "../support/values.ts"
 
-/** Whether it is an event's id: types have dots. */
+/** Reports whether the text is an event's id. Types have dots. */
 const isEventId = (text: string): boolean =>
   /^(evt|seq)_/.test(text) ||
   !(text.includes(".") || suggestType(text) !== "" || eventTypes.some((type) => type.startsWith(text)))

@@ -1,4 +1,7 @@
-/** `relay init`: writes a commented config and its schema, never over an existing one; or prints the systemd unit. */
+/**
+ * `relay init`: writes a commented config and its schema without overwriting an
+ * existing config, or prints the systemd unit.
+ */
 import { Effect, FileSystem, Option, Path } from "effect"
 import { Command } from "effect/cli"
 import unit from "../../../config/deploy/relay.service" with { type: "text" }
@@ -8,7 +11,7 @@ import { Config, Json, toggle } from "../support/flags.ts"
 import { plain, print, printJson, printWhole } from "../support/output.ts"
 import { lazily, Program } from "../support/Program.ts"
 
-/** It lies next to the config, whose `$schema` names it. */
+/** The file is next to the config, whose `$schema` refers to it. */
 const schemaFile = "relay.schema.json"
 
 const whyNot = (tag: string, directory: string): string => {
@@ -54,7 +57,7 @@ export const init = Command.make(
           ),
         ),
       )
-    // For editors only: the relay does not need it.
+    // Only editors need it; the relay does not.
     yield* Effect.ignore(
       fs.writeFileString(path.join(path.dirname(file), schemaFile), jsonSchemaText({ sinkTypes, journalTypes }), {
         flag: "wx",

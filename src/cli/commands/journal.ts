@@ -19,7 +19,7 @@ const file = Argument.String("journal").pipe(
 )
 const to = (what: string) => Argument.String("to").pipe(Argument.withDescription(what))
 
-/** Only the journal of the config is read: a salvage must not fail because a secret can't be. */
+/** Reads only the config's journal, because a salvage must not fail if a secret can't be read. */
 const pathOf = Effect.fnUntraced(function* (file: Option.Option<string>) {
   if (file._tag === "Some") return file.value
   const { fileOf } = yield* journals
@@ -29,7 +29,7 @@ const pathOf = Effect.fnUntraced(function* (file: Option.Option<string>) {
 
 const asIoError = Effect.mapError(({ message }: { readonly message: string }) => io(message))
 
-/** Checks a journal in a database, and returns whether there is one. */
+/** Checks a journal in a database. Returns whether there is one. */
 const checkDatabase = Effect.fnUntraced(function* () {
   const { check } = yield* journals
   const config = yield* loadJournal
@@ -220,10 +220,10 @@ const copy = Command.make(
   ),
 )
 
-/** Without a terminal, a line is printed after such a share. */
+/** Without a terminal, a line is printed after each such share of the work. */
 const plainShare = 0.1
 
-/** Without a terminal, a line is printed after so many events. */
+/** Without a terminal, a line is printed after this many events. */
 const plainEvery = 10_000
 
 const acknowledge = Command.make(

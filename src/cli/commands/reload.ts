@@ -1,4 +1,4 @@
-/** `relay reload`: the running relay reloads its config, or reports why it keeps the current one. */
+/** `relay reload`: makes the running relay reload its config, or reports why it keeps the current config. */
 import { Effect } from "effect"
 import { Command } from "effect/cli"
 import type { Reloaded } from "../../admin/Api.ts"

@@ -1,4 +1,4 @@
-/** `relay replay`: sends events that the journal holds again. */
+/** `relay replay`: replays events from the journal. */
 import { Effect, Fiber, Option } from "effect"
 import { Argument, Command } from "effect/cli"
 import type { Replay, ReplayRequest } from "../../admin/Api.ts"
@@ -41,7 +41,7 @@ const flags = {
 
 type Flags = Command.Command.Config.Infer<typeof flags>
 
-/** The events that the user asks for. Leaving everything out never means everything. */
+/** Returns the replay that the user requests. Omitting all selectors never selects everything. */
 const requestOf = Effect.fnUntraced(function* (flags: Flags) {
   const { event, to: target, routed, all, dryRun, after, through } = flags
   if (Option.isSome(target) === routed) {
@@ -68,7 +68,7 @@ const printDryRun = Effect.fnUntraced(function* (replay: Replay) {
   if (replay.count > 0) yield* print(preview(replay, yield* width))
 })
 
-/** The result of a replay that has ended. */
+/** Prints the result of a replay that has ended. */
 const printEnd = Effect.fnUntraced(function* (replay: Replay) {
   const isFinished = replay.state === "finished"
   if (yield* Json) yield* printJson(replay)
@@ -134,7 +134,8 @@ export const replay = Command.make(
   Effect.fn(function* (flags) {
     const payload = yield* requestOf(flags)
     const { firstSignal } = yield* lazily(() => import("../../runtime/Runtime.ts"))
-    // From before the start: a replay that nobody follows would go on.
+    // Started before the replay, so that a signal during its start also cancels it. Otherwise the replay would continue
+    // unattended.
     const signal = yield* Effect.forkChild(firstSignal, { startImmediately: true })
     const started = yield* ask((client) => client.replays.start({ payload }))
     const cancelled = Effect.andThen(

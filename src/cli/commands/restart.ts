@@ -1,4 +1,4 @@
-/** `relay restart`: the running relay starts its program again, and hands over to it without refusing a delivery. */
+/** `relay restart`: makes the running relay start its program again and hand over to it without refusing a delivery. */
 import { Duration, Effect, Schedule } from "effect"
 import { Command } from "effect/cli"
 import type { RestartStatus } from "../../reload/Reload.ts"
@@ -6,7 +6,10 @@ import { ask } from "../support/adminClient.ts"
 import { failed } from "../support/CommandError.ts"
 import { plain, printDone, say, span } from "../support/output.ts"
 
-/** A process that ends gives no answer, so the command asks again: for 20 seconds in a handover, or for ten minutes until a service manager has started the relay. */
+/**
+ * The command retries, because an ending process doesn't answer: for 20 seconds in a
+ * handover, or for ten minutes until a service manager has started the relay.
+ */
 const patiently = (times: number) => ({ schedule: Schedule.spaced("200 millis"), times })
 const handover = patiently(100)
 const start = patiently(3_000)

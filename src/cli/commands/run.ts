@@ -34,18 +34,18 @@ import { lazily, Program } from "../support/Program.ts"
 export interface Opening {
   readonly config: RelayConfig
   readonly file: string
-  /** The words that start this program on the command line: `relay`. */
+  /** The command that starts this program, such as `relay`. */
   readonly command: string
   /** ` -c FILE`, or empty. */
   readonly configFlag: string
-  /** The address that it listens on; a port 0 is replaced by the one that was taken. */
+  /** The address that it listens on, with the actual port instead of 0. */
   readonly deliveries: Address.Address
   readonly admin: Address.Address
 }
 
 const examples = ["appointment.created", "appointment.meeting.create_failed"] as const
 
-/** A command to paste for an ordinary event, and one for a failure where it goes to other sinks. */
+/** Returns a command to paste for an ordinary event, and another for a failure if that goes to other sinks. */
 const tryLines = ({ config, command, configFlag }: Opening): ReadonlyArray<string> => {
   const [webhook] = config.webhooks
   if (webhook === undefined) return []
@@ -55,7 +55,7 @@ const tryLines = ({ config, command, configFlag }: Opening): ReadonlyArray<strin
   return chosen.map((type) => `${command} trigger ${type}${configFlag}`)
 }
 
-/** `run` prints this at start: where it listens, where events go, and what to try. */
+/** Returns the text that `run` prints at the start: its addresses, its sinks and commands to try. */
 export const opening = (facts: Opening): string => {
   const { config, file, deliveries, admin } = facts
   const scheme = config.tls === undefined ? "http" : "https"
@@ -90,14 +90,14 @@ export const opening = (facts: Opening): string => {
 
 interface Serving {
   readonly json: boolean
-  /** It is opened to ask for a reload. */
+  /** Opened to request a reload. */
   readonly triggered: Latch.Latch
-  /** Called each time that the relay listens. */
+  /** Called each time the relay starts to listen. */
   readonly started: Stop["started"]
   readonly restarts: Restarts
 }
 
-/** Serves until another process can take over. Returns that process, and the config in force. */
+/** Serves until another process can take over. Returns that process and the active config. */
 const serve = Effect.fnUntraced(function* (loaded: Loaded, { json, triggered, started, restarts }: Serving) {
   const { file, config } = loaded
   const { command, entry } = yield* Program
@@ -117,7 +117,7 @@ const serve = Effect.fnUntraced(function* (loaded: Loaded, { json, triggered, st
     Effect.provideService(Turn, turn),
   )
   yield* restarts.opened(config, (yield* Monotonic.now) - from)
-  // From here on the log goes to the collector too, where the config names one.
+  // From here on, the log also goes to the collector, if the config has one.
   const logged = Effect.provideContext(context)
   if (json) yield* logged(logDiagnostics(warningsOf(loaded)))
   yield* Effect.forkScoped(logged(reloadWhen(triggered)))
@@ -138,7 +138,10 @@ const serve = Effect.fnUntraced(function* (loaded: Loaded, { json, triggered, st
   return { attempt, config: listening.config() }
 }, Effect.scoped)
 
-/** Serves until another process has taken over, or waits for the one before and serves then. */
+/**
+ * Serves until another process has taken over. If this process takes over itself, it
+ * first waits for the previous process.
+ */
 const serveInTurn = Effect.fnUntraced(function* (options: Omit<Serving, "restarts">, startAgain: Stop["startAgain"]) {
   const [Handover, { makeRestarts }] = yield* Effect.all([
     lazily(() => import("../../runtime/ProcessHandover.ts")),

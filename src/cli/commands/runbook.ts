@@ -1,4 +1,4 @@
-/** `relay runbook`: what each state means and what to do, from docs/operations/runbooks.md, which is embedded. */
+/** `relay runbook`: explains each state and what to do, from the embedded docs/operations/runbooks.md. */
 import { Effect, Option } from "effect"
 import { Argument, Command } from "effect/cli"
 import page from "../../../docs/operations/runbooks.md" with { type: "text" }
@@ -8,9 +8,9 @@ import { plain, print, printJson, table } from "../support/output.ts"
 
 interface Runbook {
   readonly state: string
-  /** The level in the words of `relay status`: `critical`, `warning` or `note`. */
+  /** The level as `relay status` shows it: `critical`, `warning` or `note`. */
   readonly level: string
-  /** It says what the state means and what to do. */
+  /** The meaning of the state, and what to do. */
   readonly text: string
 }
 

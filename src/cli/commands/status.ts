@@ -1,9 +1,10 @@
 /**
- * `relay status`: how the running relay is, worst first, and what to do.
+ * `relay status`: shows the relay's health, worst first, and what to do.
  *
- * Exit code 1 when something is critical. With `--exit-code` those of monitoring
- * plugins: 0 ok, 1 warning, 2 critical, 3 unknown, whatever the reason that there
- * is no status; what there is to say is on stdout, the worst in the first line.
+ * Exits with 1 if a problem is critical. With `--exit-code`, it uses the exit codes
+ * of monitoring plugins: 0 ok, 1 warning, 2 critical, and 3 unknown if there is no
+ * status for any reason. All output is then on stdout, with the worst problem in the
+ * first line.
  */
 import { Effect } from "effect"
 import { Command } from "effect/cli"
@@ -24,7 +25,7 @@ const printStatus = Effect.gen(function* () {
   return level
 })
 
-/** There is no status: it says why, on stdout, where monitoring reads. */
+/** Prints on stdout, which monitoring reads, why there is no status. */
 const unknown = Effect.fnUntraced(function* ({ message }: { readonly message: string }) {
   if (yield* Json) yield* printJson({ level: "unknown", message })
   else yield* print(`unknown  ${message.split("\n").map(plain).join("\n")}`)

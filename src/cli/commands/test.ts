@@ -1,9 +1,9 @@
 /**
- * `relay test`: do events still go where the config's `tests` say, and are they
- * still sent what its golden files hold?
+ * `relay test`: checks that events go to the sinks in the config's `tests`, and that
+ * their payloads match the golden files.
  *
- * A test without a webhook must hold for each of them. One with an `object` or
- * a `sample` is routed with it, so `where` sees it.
+ * A test without a webhook must pass for each webhook. A test with an `object` or a
+ * `sample` is routed with it, so `where` applies to it.
  */
 import { Effect, Result } from "effect"
 import { Command } from "effect/cli"
@@ -26,18 +26,18 @@ export interface Outcome {
   readonly reached: ReadonlyArray<string>
   /** For each sink that should not have been reached, the route that leads there. */
   readonly because: Readonly<Record<string, string>>
-  /** For each sink that should have been reached, the condition of a route that leads there otherwise. */
+  /** For each sink that should have been reached, the unmet condition of a route that leads there. */
   readonly unless: Readonly<Record<string, string>>
 }
 
-/** Finds where the event of each test goes. */
+/** Returns the sinks that each test's event reaches. */
 const outcomes = (config: RelayConfig, samples: ReadonlyArray<Golden.Sampled>): ReadonlyArray<Outcome> => {
   const names = config.webhooks.map(({ name }) => name)
   const router = Router.of(config)
   return samples.flatMap(({ test: { event, webhook, to }, envelope }) => {
     const by = isRelayEvent(event) ? ["relay"] : webhook === undefined ? names : [webhook]
     return by.map((name): Outcome => {
-      // Where a condition fails the event is quarantined, and `explain` says why.
+      // If a condition can't be evaluated, the event is quarantined, and `explain` says why.
       const reached = Result.getOrElse(
         attempt(() => router.route(name, envelope)),
         (): ReadonlyArray<string> => [],

@@ -1,4 +1,4 @@
-/** `relay trigger TYPE`: correctly signed samples of any event type, sent to a running relay. */
+/** `relay trigger TYPE`: sends correctly signed samples of an event type to a running relay. */
 import { Clock, Duration, Effect, Option, Redacted, Schema } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import * as Address from "../../config/Address.ts"
@@ -16,16 +16,16 @@ import { suggestType } from "../support/values.ts"
 
 /** With more events than this, a summary is printed instead of each answer. */
 const listed = 10
-/** Deliveries in flight at once. */
+/** Maximum deliveries in flight. */
 const inFlight = 64
 
 const urlOf = ({ listen, tls }: RelayConfig, webhook: Webhook): string => {
-  // The name does not matter at a socket, but Deno sends requests for localhost to a port.
+  // The name does not matter for a socket, but Deno sends requests for localhost to a port.
   const host = listen.unix === undefined ? Address.format(Address.reachable(listen)) : "unix"
   return `${tls === undefined ? "http" : "https"}://${host}${webhook.path}`
 }
 
-/** The name that the listener's certificate is for. */
+/** Returns the name on the listener's certificate. */
 const subjectOf = ({ certificates }: RelayConfig): string | undefined =>
   certificates.find(({ key }) => key === "tls.certificate")?.subject
 
@@ -41,7 +41,7 @@ const pick = (config: RelayConfig, name: Option.Option<string>) => {
     : Effect.succeed(webhook)
 }
 
-/** A secret that has not expired. */
+/** Returns a secret that has not expired. */
 const secretOf = (webhook: Webhook, now: number) => {
   const secret = webhook.secrets.find(({ expires }) => expires === undefined || now < expires)
   return secret === undefined

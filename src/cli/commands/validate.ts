@@ -1,4 +1,4 @@
-/** `relay validate`: checks the config, and that its sinks, and a journal on another machine, can be reached. */
+/** `relay validate`: checks the config, and whether its sinks and a remote journal can be reached. */
 import { Effect } from "effect"
 import { Command } from "effect/cli"
 import { toJson } from "../../config/diagnostics/Diagnostic.ts"
