@@ -35,7 +35,7 @@ suiteUnless(reasonToSkip(), "what validate and doctor say of the journal on Post
         message: expect.stringMatching(/^PostgreSQL 18\.\d+ at 127\.0\.0\.1:\d+ takes writes, with fsync$/),
       })
       expect(found).toContainEqual({ verdict: "ok", message: expect.stringMatching(/clock is \d+ ms/) })
-      expect(found).toContainEqual({ verdict: "ok", message: expect.stringContaining("the relay makes it") })
+      expect(found).toContainEqual({ verdict: "ok", message: expect.stringContaining("the relay creates it") })
       expect(found).toContainEqual({ verdict: "warning", message: expect.stringContaining("no synchronous standby") })
     }),
   )
