@@ -1,12 +1,11 @@
 /**
- * The journal on PostgreSQL: for several relays, each writing a stream of its own.
+ * The journal on PostgreSQL, for several relays. Each relay writes a stream of its own.
  *
- * **Guarantee.** That of `Journal`, whichever relay ends: another takes over what
- * it wrote. What is answered is committed as `synchronous_commit = on` has it.
+ * **Guarantee.** It gives the guarantee of `Journal`, whichever relay ends, because another takes over its
+ * stream. Acknowledged events are committed as with `synchronous_commit = on`.
  *
- * **Gotcha.** Where commits don't wait for a standby, a failover loses what was
- * answered last. The relays see it, say how much, and are red until a person has
- * looked.
+ * **Gotcha.** If commits don't wait for a standby, a failover loses the events that were acknowledged last. The
+ * relays detect this, count the losses, and are red until an operator acknowledges them.
  */
 import { Clock, Deferred, Effect, type Scope } from "effect"
 import * as Monotonic from "../../event/Monotonic.ts"
@@ -39,13 +38,13 @@ import * as RedAlarm from "./fleet/RedAlarm.ts"
 import * as Upkeep from "./fleet/Upkeep.ts"
 import * as AuditTable from "./tables/AuditTable.ts"
 
-/** The bounds of what is kept, and who this relay is. */
+/** The limits of the journal, and this relay's name. */
 export interface JournalOptions extends Upkeep.UpkeepOptions {
-  /** This relay's, among those on the database. */
+  /** This relay's name among the relays on the database. */
   readonly name: string
 }
 
-/** Opens the journal of a database whose schema is the newest, for the length of a scope. */
+/** Opens the journal of a database with the newest schema, for the length of a scope. */
 export const make = Effect.fnUntraced(function* (
   database: Database,
   options: JournalOptions,
@@ -88,7 +87,7 @@ export const make = Effect.fnUntraced(function* (
   const finder = new EventFinder(db, () => fleet.now())
   /** The head of the stream that this relay writes, or wrote last. */
   let head = 0
-  /** The stream that this relay writes; it fails between two. */
+  /** Returns the stream that this relay writes. Fails between two streams. */
   const own = Effect.suspend(() => (fleet.own === undefined ? Effect.fail(noStream) : Effect.succeed(fleet.own)))
 
   return {

@@ -1,6 +1,6 @@
 /**
- * The owner of a stream does this every second: it deletes rows that every lane
- * has passed, and whoever delivers the shared stream forgets old duplicates.
+ * Each second, a stream's owner deletes rows that every lane has passed. The relay that delivers the shared
+ * stream also forgets old duplicates.
  */
 import { Effect } from "effect"
 import { isSurplus } from "../../archive/Room.ts"
@@ -11,7 +11,7 @@ import { pruneOutcomes } from "../tables/OutcomeTables.ts"
 import type { OwnedStream } from "./OwnedStream.ts"
 import { isOwned } from "./StreamState.ts"
 
-/** Rows that are deleted at once. */
+/** Rows deleted at a time. */
 const rowsAtOnce = 256
 
 interface OldRow {
@@ -22,14 +22,17 @@ interface OldRow {
   readonly bytes: number
 }
 
-/** Deletes rows older than `before`, and older ones first as many as `tooMany` bytes; true when there may be more. */
+/**
+ * Deletes rows older than `before`. Also deletes younger rows, oldest first, until `tooMany` bytes are gone.
+ * Returns true if there may be more to delete.
+ */
 export const prune = Effect.fnUntraced(function* (
   stream: OwnedStream,
   before: number,
   tooMany: number,
 ): Effect.fn.Return<boolean, DatabaseError> {
   const { db } = stream.owner
-  // The newest rows stay: it says where the stream ends, and that nothing was lost.
+  // The newest rows are kept: they show where the stream ends, and that no row was lost.
   const { rows } = yield* db.query<OldRow>(
     `SELECT first, count, received_to, cardinality(void) AS void, octet_length(bytes) + octet_length(keys) AS bytes FROM log
      WHERE first >= $1 AND first < $2 ORDER BY first LIMIT ${rowsAtOnce}`,
@@ -60,13 +63,14 @@ export const prune = Effect.fnUntraced(function* (
     stream.kept -= old.reduce((sum, row) => sum + row.count - row.void, 0)
     stream.bytes -= old.reduce((sum, { bytes }) => sum + bytes, 0)
   }
-  // A row that a lane waits for is looked at again once all others were: it goes on from here, and begins anew after the newest.
+  // A row that a lane waits for is checked again after all others. The search continues from here, and after
+  // the newest row it starts over.
   const last = isYoung ? undefined : rows.at(-1)
   stream.prunedTo = rows.length === rowsAtOnce && last !== undefined ? last.first + 1 : floorOf(stream.id)
   return old.length > 0
 })
 
-/** Forgets deliveries that came more than `age` milliseconds ago, and about all above `count`. */
+/** Forgets deliveries that arrived more than `age` milliseconds ago, and about as many as exceed `count`. */
 export const forget = Effect.fnUntraced(function* (
   db: Database,
   { age, count }: { readonly age: number; readonly count: number },
@@ -77,7 +81,7 @@ export const forget = Effect.fnUntraced(function* (
   )
   const [{ known, oldest, now } = { known: 0, oldest: null, now: 0 }] = rows
   if (oldest === null) return
-  // They came about evenly.
+  // This assumes that they arrived evenly.
   const surplus = known <= count ? oldest : oldest + Math.floor((now - oldest) * (1 - count / known))
   const until = Math.max(now - age, surplus)
   for (let more = true; more; ) {

@@ -1,12 +1,10 @@
 /**
  * Changes the lanes of a stream at one point of its log.
  *
- * **Guarantee.** A change is one transaction that no append to the stream
- * overlaps: an event lies before it or after it, and the names that the change
- * stores say whose it is in either case. A relay that changes a stream of another
- * relay begins a new epoch of it, so the owner reads the stream anew before it
- * stores anything more. So does the relay itself where it did not hear whether its
- * change was committed.
+ * **Guarantee.** A change is one transaction, and no append to the stream overlaps it. An event comes before or
+ * after it, and in either case the stored names determine the event's lane. A relay that changes another
+ * relay's stream begins a new epoch of the stream, so the owner reads the stream again before it stores
+ * anything more. A relay also does so with its own stream if it didn't hear whether its change was committed.
  */
 import { Effect } from "effect"
 import { type JournalError, unavailable } from "../../JournalError.ts"
@@ -17,7 +15,7 @@ import { refusing } from "../connection/DatabaseRefusal.ts"
 import { LaneNames, type StoredLanes } from "../tables/LaneNames.ts"
 import type { StreamState } from "./StreamState.ts"
 
-/** A change that was decided on. */
+/** A change to make. */
 export interface Change<A> {
   readonly lanes: LaneNames
   readonly value: A
@@ -25,16 +23,16 @@ export interface Change<A> {
   readonly inMemory: (stream: StreamState) => void
 }
 
-/** Decides on a change, given the lanes and the head of the log, and stores what belongs to it. */
+/** Decides on a change from the lanes and the head of the log, and stores whatever belongs to it. */
 type Decide<A> = (before: LaneNames, head: number, queries: Queries) => Effect.Effect<Change<A>, DatabaseError>
 
-/** Eight round trips at most, and those of `decide`. */
+/** It takes at most eight round trips, plus the round trips of `decide`. */
 export const change = <A>(stream: StreamState, decide: Decide<A>): Effect.Effect<A, JournalError> =>
   stream.owner.exclusively(stream, refusing(changeNow(stream, decide)))
 
 /**
- * Says that events for a sink belong to the lane that it has under its former
- * name, until that lane is renamed: called between two appends.
+ * Adds a renamed sink's events to the lane of its former name, until that lane is renamed. It must be called
+ * between two appends.
  */
 export const alsoName = (
   stream: StreamState,
@@ -51,7 +49,7 @@ const changeNow = <A>(stream: StreamState, decide: Decide<A>): Effect.Effect<A, 
   let mayBeDone = false
   const transaction = db.transact((queries) =>
     Effect.gen(function* () {
-      // Appends to the shared stream hold this lock, and those to any other lock its row.
+      // Appends to the shared stream hold this lock. Appends to any other stream lock its row.
       if (stream.id === sharedStream) yield* queries.query(`SELECT pg_advisory_xact_lock('log'::regclass::oid::bigint)`)
       if (stream.isVisited) yield* queries.query("SELECT FROM stream WHERE id = $1 FOR UPDATE", [stream.id])
       else yield* stream.holdIn(queries, "UPDATE")
@@ -87,7 +85,8 @@ const changeNow = <A>(stream: StreamState, decide: Decide<A>): Effect.Effect<A, 
       inMemory(stream)
       return value
     }),
-    // Where the answer to the commit was lost the database may have the change, and memory has not: it is read anew.
+    // If the answer to the commit was lost, the database may have the change, but memory doesn't. So the stream
+    // is read again.
     Effect.tapError(() => Effect.sync(() => mayBeDone && stream.lost())),
   )
 }

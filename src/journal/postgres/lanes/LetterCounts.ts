@@ -1,9 +1,9 @@
 /**
- * How many dead letters the lanes of a stream have, and their bytes: counted in
- * the database at most once a second, and less often the longer a count takes.
+ * The number of dead letters in a stream's lanes, and their bytes. The database counts them at most once a
+ * second, and less often if a count takes longer.
  *
- * **Guarantee.** Whoever asks is answered within half a second. Where the
- * database is slower or unavailable, the answer is the last count.
+ * **Guarantee.** Every caller gets an answer within half a second. If the database is slower or unavailable,
+ * the answer is the last count.
  */
 import { Effect, Fiber, Option } from "effect"
 import type { WebhookBytes } from "../../stream/WebhookBytes.ts"
@@ -11,37 +11,39 @@ import type { DatabaseError } from "../connection/DatabaseError.ts"
 
 /** Milliseconds that a count is good for. */
 const lasts = { least: 900, most: 10_000 }
-/** In between, a count is good for this many times as long as it took: it reads a row for each dead letter. */
+/**
+ * Between these two, a count is valid for this many times its own duration, because it reads a row for each
+ * dead letter.
+ */
 const restAfter = 20
 const answersWithin = "500 millis"
 
 export interface LetterCount {
   readonly letters: number
-  /** Replayed dead letters that the lane has yet to take up. */
+  /** Number of replayed dead letters that the lane has not taken up yet. */
   readonly returned: number
   readonly bytes: WebhookBytes
 }
 type Counts = ReadonlyMap<string, LetterCount>
 
-/** The counts of a stream's lanes, kept for a second. */
+/** The counts of a stream's lanes, kept for a while. */
 export class LetterCounts {
   readonly #count: Effect.Effect<Counts, DatabaseError>
   readonly #now: () => number
   #goodUntil = Number.NEGATIVE_INFINITY
   #counting: Fiber.Fiber<unknown, DatabaseError> | undefined
-  /** The count that is under way was waited for already. */
+  /** True if a caller has already waited for the running count. */
   #isSlow = false
   #changes = 0
-  /** The last count. */
   last: Counts = new Map()
 
-  /** `now` is a steady clock in milliseconds. */
+  /** `now` is monotonic, in milliseconds. */
   constructor(count: Effect.Effect<Counts, DatabaseError>, now: () => number) {
     this.#count = count
     this.#now = now
   }
 
-  /** Counted a moment ago, if the database answers. */
+  /** A recent count, if the database answers. */
   get newest(): Effect.Effect<Counts> {
     return Effect.gen({ self: this }, function* () {
       if (this.#isSlow || this.#now() <= this.#goodUntil) return this.last
@@ -52,7 +54,7 @@ export class LetterCounts {
     })
   }
 
-  /** A count that is under way may miss the newest change: then it is repeated. */
+  /** Counts dead letters. If they changed meanwhile, it counts again, because the first count may miss the change. */
   get #recount() {
     const once = Effect.suspend(() => {
       const [at, changes] = [this.#now(), this.#changes]
@@ -72,7 +74,7 @@ export class LetterCounts {
     )
   }
 
-  /** Dead letters were added or removed. */
+  /** Call it after dead letters were added or removed. */
   changed(): void {
     this.#changes += 1
     this.#goodUntil = Number.NEGATIVE_INFINITY

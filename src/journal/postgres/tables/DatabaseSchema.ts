@@ -1,17 +1,15 @@
 /**
- * The tables, and how they came to be: each version of the schema is a step.
+ * The tables, and how they are created: each version of the schema is a step.
  *
- * **Guarantee.** A step is done whole, by one relay, while others that start wait
- * for it. A schema that a newer relay wrote is refused: this one does not know
- * what stands in it. A step that has shipped is never changed: the next one
- * changes what it made.
+ * **Guarantee.** One relay runs a step, completely, while others that start wait for it. If a newer relay wrote
+ * the schema, it is refused, because this relay doesn't know its contents. A released step is never changed;
+ * the next step changes its results.
  *
- * **Guarantee.** A relay that runs goes on while the next version takes the step:
- * a step adds tables, columns with a default and functions, and keeps what the
- * version before reads and writes. What that version alone used is removed by a
- * step of the version after.
+ * **Guarantee.** A running relay continues while the next version takes its step. A step adds tables, columns
+ * with a default and functions, and keeps everything that the previous version reads and writes. Parts that
+ * only the previous version used are removed by the following version's step.
  *
- * A relay that finds the schema as it knows it needs no right to change it.
+ * If a relay finds the schema at its own version, it needs no right to change it.
  */
 import { Effect, Schedule } from "effect"
 import { relayVersion } from "../../../runtime/Version.ts"
@@ -19,7 +17,7 @@ import { newerJournal } from "../../NewerJournal.ts"
 import type { Database, Queries } from "../connection/Database.ts"
 import { type DatabaseError, databaseError } from "../connection/DatabaseError.ts"
 
-/** Names without a schema: the session's `search_path` is the journal's own. */
+/** Names have no schema, because the session's `search_path` is the journal's own. */
 export const steps: ReadonlyArray<string> = [
   `CREATE TABLE meta (key text PRIMARY KEY, value text NOT NULL);
    INSERT INTO meta VALUES ('identity', gen_random_uuid()::text);
@@ -186,11 +184,11 @@ export const steps: ReadonlyArray<string> = [
 /** The version that this relay reads and writes. */
 export const latest = steps.length
 
-/** The schema that a database has. */
+/** The schema found in a database. */
 export interface FoundSchema {
-  /** 0 where there is none yet. */
+  /** 0 if there is none yet. */
   readonly version: number
-  /** Set where a newer relay wrote it: why this one can't use it. */
+  /** Why this relay can't use it. Set if a newer relay wrote it. */
   readonly refusal?: string
 }
 
@@ -210,14 +208,14 @@ export const find = (queries: Queries, schema: string): Effect.Effect<FoundSchem
     return { version, refusal: newerJournal(`the schema ${schema}`, facts.get("writer")) }
   })
 
-/** The version of the schema; fails where a newer relay wrote it. */
+/** Returns the version of the schema. Fails if a newer relay wrote it. */
 const usable = Effect.fnUntraced(function* (queries: Queries, schema: string) {
   const { version, refusal } = yield* find(queries, schema)
   if (refusal !== undefined) return yield* Effect.fail(databaseError("misconfigured", refusal))
   return version
 })
 
-/** Brings the schema to the version that this relay knows, and makes it where there is none. */
+/** Migrates the schema to the version of this relay, or creates it if there is none. */
 export const migrate = (
   database: Database,
   schema: string,
@@ -231,7 +229,7 @@ export const migrate = (
     )
   }).pipe(Effect.mapError((error) => (isInUse(error) ? inUse(schema, error) : error)))
 
-/** Relays that run wait behind a step that waits for a table, so it gives way: before the server looks for deadlocks. */
+/** A step that waits for a table blocks running relays. So it gives way, before the server looks for deadlocks. */
 const longestWait = "500ms"
 
 /** A step gave way to another transaction. */
@@ -245,10 +243,10 @@ const inUse = (schema: string, { message, code }: DatabaseError): DatabaseError 
   )
 
 const advance = Effect.fnUntraced(function* (transaction: Queries, schema: string, to: ReadonlyArray<string>) {
-  // Held to the end of the transaction: who waits here finds the work done.
+  // Held until the end of the transaction, so that relays that wait here find the work done.
   yield* transaction.query("SELECT pg_advisory_xact_lock(hashtext('relay'), hashtext($1))", [schema])
   const { rows } = yield* transaction.query("SELECT 1 FROM pg_namespace WHERE nspname = $1", [schema])
-  // Not IF NOT EXISTS: that wants the right to create although there is nothing to do.
+  // It doesn't use IF NOT EXISTS, because that requires the right to create even if there is nothing to do.
   if (rows.length === 0) yield* transaction.query(`CREATE SCHEMA "${schema.replaceAll('"', '""')}"`)
   const from = yield* usable(transaction, schema)
   yield* transaction.query(`SET LOCAL lock_timeout = '${longestWait}'`)
