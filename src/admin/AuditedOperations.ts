@@ -6,7 +6,7 @@ import type { Selection } from "./Api.ts"
 import type { Erasure, ErasureRequest } from "./ErasureApi.ts"
 import { sequenceOf } from "./EventName.ts"
 import type { ReplayRequest } from "./ReplayApi.ts"
-import { letterWords, replayWords } from "./ReplayCommand.ts"
+import { letterWords, replayWords, selectionWords } from "./ReplayCommand.ts"
 
 /** The content of an operation's audit record. */
 interface Told<Asked, Answer> {
@@ -31,9 +31,11 @@ const hashed = (id: string): string => `sha256:${sha256(id).slice(0, 16)}`
 /** Exported, because an erasure on a journal's file does not use the API. */
 export const erasure = {
   what: "events erase",
-  on: ({ payload: { account, event = "", place } }: { payload: ErasureRequest }) => {
+  on: ({ payload: { event, place, dryRun: _, giveUp: __, ...selection } }: { payload: ErasureRequest }) => {
     if (place !== undefined) return `--place ${place}`
-    return account === undefined ? `--event ${hashed(event)}` : `--account ${hashed(account)}`
+    if (event !== undefined) return `--event ${hashed(event)}`
+    const { account } = selection
+    return selectionWords(account === undefined ? selection : { ...selection, account: hashed(account) }).join(" ")
   },
   note: ({ count: erased, undelivered }: Erasure) => `${erased} erased, ${undelivered} left undelivered`,
   isLeftOut: ({ payload }: { payload: ErasureRequest }) => payload.dryRun === true,

@@ -1,11 +1,13 @@
 /** The requests and results of erasures in the admin API. */
 import { Schema } from "effect"
 import { place } from "./EventName.ts"
+import { EventSelection } from "./EventSelection.ts"
 
 const optional = Schema.optionalKey
 
-/** Selects events to erase with their copies, by an account, an id or a position. */
+/** Selects events to erase with their copies: by the usual fields, an id or a position. */
 export const ErasureRequest = Schema.Struct({
+  ...EventSelection.fields,
   account: optional(Schema.NonEmptyString),
   /** An event's id. */
   event: optional(Schema.NonEmptyString),

@@ -11,6 +11,7 @@
 import { Clock, Effect } from "effect"
 import type { Archive, EventQuery, FoundEvent } from "../journal/Archive.ts"
 import { nextQuery } from "../journal/EventPages.ts"
+import { deliveryMatchOf } from "../journal/EventQuery.ts"
 import type { JournalError } from "../journal/Journal.ts"
 import type { Erasure, ErasureRequest } from "./ErasureApi.ts"
 import { sequenceOf } from "./EventName.ts"
@@ -19,7 +20,7 @@ import { sequenceOf } from "./EventName.ts"
 const pageSize = 256
 const maxListed = 10
 
-type Selector = Pick<EventQuery, "account" | "id" | "sequence" | "webhook">
+type Selector = Omit<EventQuery, "limit">
 
 interface ErasingOptions {
   readonly archive: Archive["Service"]
@@ -133,13 +134,20 @@ class ErasureRun {
 }
 
 /**
- * Returns the selector of a request: an account, an id or a position. An id is never
+ * Returns the selector of a request: a selection, an id or a position. An id is never
  * read as a position, because a sender may give an event the id `seq_42`.
  */
-const selectorOf = ({ account, event = "", place }: ErasureRequest): Selector => {
-  if (account !== undefined) return { account }
+const selectorOf = ({ event, place, dryRun: _, giveUp: __, ...selection }: ErasureRequest): Selector => {
+  if (event !== undefined) return { id: event }
   const sequence = place === undefined ? undefined : sequenceOf(place)
-  return sequence === undefined ? { id: event } : { sequence }
+  return sequence === undefined ? selection : { sequence }
+}
+
+/** Reports whether a selector may find an event and not its copies, which went to other sinks. */
+const mayMissCopies = (selector: Selector, { copies, copyOf }: FoundEvent): boolean => {
+  if (selector.sequence !== undefined) return true
+  const isBySink = selector.outcome !== undefined || deliveryMatchOf(selector) !== undefined
+  return isBySink && (copies !== undefined || copyOf !== undefined)
 }
 
 /** Erases the events of a request, or counts them. */
@@ -156,10 +164,11 @@ export const erase = Effect.fnUntraced(function* (
   const through = yield* archive.end
   for (let isFirst = true; ; isFirst = false) {
     const [names, count] = [selectors.size, run.count]
-    const limit = isFirst ? { through } : { until: run.newest + 1 }
     for (const selector of [...selectors.values()]) {
+      const { until = Number.POSITIVE_INFINITY } = selector
+      const limit = isFirst ? { through } : { until: Math.min(until, run.newest + 1) }
       yield* run.pass({ ...selector, ...limit }, (found) => {
-        if (selector.sequence !== undefined) for (const other of alsoOf(found)) select(other)
+        if (mayMissCopies(selector, found)) for (const other of alsoOf(found)) select(other)
       })
     }
     // The search is repeated for copies that a replay made during this one.

@@ -62,10 +62,13 @@ export const layer = HttpApiBuilder.group(
         return { ...searched, ...kept, events: reportsOf(events, context) }
       }),
       erase: Effect.fnUntraced(function* ({ payload }) {
-        const { account, event, place } = payload
-        if ([account, event, place].filter((one) => one !== undefined).length !== 1) {
-          return yield* new Api.Refused({ message: "name either an account, an event's id, or a place in the log" })
+        const { event, place, dryRun: _, giveUp: __, ...selection } = payload
+        const isSelection = Object.keys(selection).length > 0
+        if ([event !== undefined, place !== undefined, isSelection].filter(Boolean).length !== 1) {
+          const message = "name either an event's id, a place in the log, or a selection such as an account"
+          return yield* new Api.Refused({ message })
         }
+        yield* requireSelectable(selection)
         const { whileStopped } = lanes
         const what = payload.dryRun === true ? "dry run of an erasure" : "erasure"
         const erasing = work.track(what, () => erase({ archive, whileStopped }, payload))

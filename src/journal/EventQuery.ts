@@ -142,7 +142,9 @@ export interface Match {
 const isOr = <A>(wanted: A | undefined, value: A): boolean => wanted === undefined || wanted === value
 
 /** A query's conditions on the state at one sink; `undefined` if it has none. */
-export const deliveryMatchOf = (query: EventQuery): ((delivery: DeliveryStatus) => boolean) | undefined => {
+export const deliveryMatchOf = (
+  query: Omit<EventQuery, "limit">,
+): ((delivery: DeliveryStatus) => boolean) | undefined => {
   const { sink, endedSince, endedUntil, deliveredAfter, attemptsOver } = query
   const outcome = query.outcome === "unrouted" ? undefined : query.outcome
   const conditions = [sink, outcome, endedSince, endedUntil, deliveredAfter, attemptsOver]

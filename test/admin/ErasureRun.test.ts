@@ -66,6 +66,26 @@ describe("erasing events", () => {
     }),
   )
 
+  it.live("erases the events of a selection with their copies at other sinks, and no event outside it", () =>
+    Effect.gen(function* () {
+      for (const [request, places] of [
+        [{ sink: "lake", outcome: "dead" }, [1]],
+        // Its copy went to no sink.
+        [{ sink: "lake", outcome: "delivered" }, [2, 6]],
+        [{ account: "acct_1", endedSince: 10 }, [2, 6]],
+        [{ account: "acct_1", until: 1_000 }, []],
+        [{ account: "acct_2", since: 1_000, until: 1_001 }, [4]],
+        [{ types: ["client.*"] }, []],
+      ] as const) {
+        const { erase, erased } = yield* kept
+        expect(yield* erase(request)).toMatchObject({ count: places.length, undelivered: 0 })
+        expect(yield* erased).toEqual([...places])
+      }
+      const { post } = yield* kept
+      expect((yield* post("/api/v1/events/erase", { outcome: "unrouted", sink: "lake" })).status).toBe(409)
+    }),
+  )
+
   it.live("takes an id for an id and a place for a place, also if an event's id looks like a place", () =>
     Effect.gen(function* () {
       const named = Effect.gen(function* () {
@@ -84,14 +104,14 @@ describe("erasing events", () => {
     }),
   )
 
-  it.live("wants one of an account, an id and a place", () =>
+  it.live("wants one of a selection, an id and a place", () =>
     Effect.gen(function* () {
       const { post } = yield* kept
       for (const request of [{}, { account: "acct_1", event: "a" }, { event: "a", place: "seq_1" }]) {
         const response = yield* post("/api/v1/events/erase", request)
         expect([response.status, yield* text(response)]).toEqual([
           409,
-          expect.stringContaining("either an account, an"),
+          expect.stringContaining("either an event's id, a place"),
         ])
       }
       expect((yield* post("/api/v1/events/erase", { account: "" })).status).toBe(400)

@@ -81,7 +81,7 @@ describe("every command", () => {
       [["replay", "--routed", "--type", "a.b", "--type", "a..b"], "--type a..b: a pattern has an empty segment"],
       [["dlq", "list", "--before", "zzz"], "--before zzz: give an id as `dlq list` shows it"],
       [["journal", "copy", "--from", "foo", "--to", "bar"], "--from foo: the types of journals are sqlite, postgres"],
-      [["events", "erase", "--account", "a", "--event", "b"], "give only one of --account, --event and --place"],
+      [["events", "erase", "--account", "a", "--event", "b"], "give only one of: --event, --place, filters"],
       [["events", "erase", "--place", "evt_1"], "a place in the log is seq_ and a number"],
       [["events", "erase"], "name what to erase"],
     ] as const) {

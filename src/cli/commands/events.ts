@@ -1,8 +1,9 @@
 /** `relay events`: lists the journal's events with their outcome at each sink, and erases events. */
-import { Effect } from "effect"
+import { Effect, Option } from "effect"
 import { Command, Flag } from "effect/cli"
 import type { Erasure, ErasureRequest, Event } from "../../admin/Api.ts"
 import { sequenceOf } from "../../admin/EventName.ts"
+import { selectionWords } from "../../admin/ReplayCommand.ts"
 import { ask, withProgressBar } from "../support/adminClient.ts"
 import { failed, usage } from "../support/CommandError.ts"
 import { nameOf } from "../support/eventReport.ts"
@@ -71,7 +72,7 @@ const offline = (request: ErasureRequest) =>
 const erase = Command.make(
   "erase",
   {
-    account: text("account", "ID", "All events of this account that the journal has when the command begins"),
+    ...eventFlags,
     event: text("event", "ID", "The event with this id, and its copies"),
     place: text("place", "PLACE", "The event at this place in the log (seq_42), and its copies"),
     dryRun: toggle("dry-run", "Count what would be erased, and erase nothing"),
@@ -81,14 +82,15 @@ const erase = Command.make(
       "Work on the journal's file while no relay runs, and rewrite the file without its free space",
     ),
   },
-  Effect.fn(function* ({ account, event, place, dryRun, giveUp, offline: isOffline }) {
-    const selected = given({ account, event, place })
-    const [name = "", ...others] = Object.values(selected)
-    if (Object.keys(selected).length === 0) {
-      return yield* usage("name what to erase: --account ID, --event ID, or --place PLACE")
-    }
-    if (others.length > 0) return yield* usage("give only one of --account, --event and --place")
-    if (name === "") return yield* usage("the id is empty")
+  Effect.fn(function* ({ event, place, dryRun, giveUp, offline: isOffline, ...flags }) {
+    const selection = yield* selectionOf(flags)
+    const selected = { ...given({ event, place }), ...selection }
+    const isSelection = Object.keys(selection).length > 0
+    const ways = [Option.isSome(event), Option.isSome(place), isSelection].filter(Boolean).length
+    if (ways === 0)
+      return yield* usage("name what to erase: --event ID, --place PLACE, or filters such as --account ID")
+    if (ways > 1) return yield* usage("give only one of: --event, --place, filters such as --account and --since")
+    if ([selected.event, selected.account].includes("")) return yield* usage("the id is empty")
     if (selected.place !== undefined && sequenceOf(selected.place) === undefined) {
       return yield* usage("a place in the log is seq_ and a number, such as seq_42")
     }
@@ -103,6 +105,7 @@ const erase = Command.make(
     else yield* print(erasedLines(erasure, dryRun).join("\n"))
     yield* refuseUndelivered(erasure)
     if (erasure.count + erasure.before + erasure.undelivered === 0) {
+      const name = selected.event ?? selected.place ?? selectionWords(selection).join(" ")
       const isPlace = selected.event !== undefined && sequenceOf(selected.event) !== undefined
       return yield* failed(
         `the journal holds no event of ${plain(name)}; \`relay events\` lists those that it has${isPlace ? ", and --place names one by its place in the log" : ""}`,
@@ -111,7 +114,7 @@ const erase = Command.make(
   }),
 ).pipe(
   Command.withDescription(
-    "Overwrite the bodies, answers and signatures of an account's events, or of one event, and keep id, type, time and outcome",
+    "Overwrite the bodies, answers and signatures of selected events and their copies, and keep id, type, time and outcome",
   ),
 )
 
