@@ -43,7 +43,7 @@ const allowed: Readonly<Record<string, ReadonlyArray<string>>> = {
     "dead, ended, outcome, retry: WITH gone AS ( DELETE FROM log WHERE first = ANY($3::bigint[…",
   ],
   "4 bytes of each event, by which an id is found": [
-    "log: SELECT first, count, void, altered, bytes, received_to FROM … given $1 $2 $3",
+    "log: SELECT first, count, void, altered, bytes, received_to, foun… given $1 $2 $3 $7",
   ],
   "begins among the dead letters of one event": [
     "dead: SELECT lane, sequence, at, type, attempts, record FROM ( SEL…",

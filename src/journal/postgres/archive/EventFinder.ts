@@ -26,8 +26,10 @@ import { LaneNames, nothingStored, type StoredLanes } from "../tables/LaneNames.
 import { type EndedRow, endedOf } from "../tables/OutcomeTables.ts"
 import { columns, idOf, type StreamRow, storedOf } from "../tables/StreamRows.ts"
 
-/** Rows, or kept events, that are looked through at a time. */
+/** The most rows, or kept events, that are looked through at a time. */
 const atOnce = 64
+/** The events of these rows, about, and at least a page. */
+const firstLook = 128
 
 /** The place of a search: in a row of the log after an entry, or among what the log was pruned of, which comes first. */
 interface At {
@@ -87,7 +89,10 @@ export class EventFinder {
     ),
   )
 
-  /** Two round trips for each 64 rows of the log, or kept events, that it looks through. */
+  /**
+   * Two round trips for each 64 rows of the log, or kept events, that it looks through. A row can have hundreds of
+   * events, so it begins with the rows of a page, and doubles their number each time.
+   */
   readonly page = Effect.fnUntraced(function* (
     this: EventFinder,
     query: EventQuery,
@@ -101,8 +106,8 @@ export class EventFinder {
     let looked = 0
     let lookedTo = 0
     const deadline = this.#now() + pageTimeout
-    for (;;) {
-      const { candidates, next } = yield* this.#look(query, at, isForward)
+    for (let size = Math.max(query.limit, firstLook); ; size *= 2) {
+      const { candidates, next } = yield* this.#look(query, at, isForward, size)
       const wanted = candidates.filter(({ at }) => !isForward || compare(at, through) <= 0)
       const matching = wanted.filter(({ entry }) => match.event(entry.sequence, entry.event, entry.sinks))
       const deliveries = yield* this.#deliveries(matching)
@@ -122,28 +127,39 @@ export class EventFinder {
   })
 
   /** The next candidates after `at`; `next` is where to go on, absent at the end. */
-  readonly #look = Effect.fnUntraced(function* (this: EventFinder, query: EventQuery, at: At, isForward: boolean) {
+  readonly #look = Effect.fnUntraced(function* (
+    this: EventFinder,
+    query: EventQuery,
+    at: At,
+    isForward: boolean,
+    size: number,
+  ) {
     const isLogged = onlyIn(query) === undefined
     if (isKept(at) || !(isLogged || isForward)) {
       const found = yield* this.#kept(query, isKept(at) ? at : newestKept, isForward)
       return { ...found, next: found.next ?? (isForward && isLogged ? firstRow : undefined) }
     }
     if (!isLogged) return { candidates: [], next: undefined }
-    const found = yield* this.#rows(query, at, isForward)
+    const found = yield* this.#rows(query, at, isForward, size)
     return { ...found, next: found.next ?? (isForward ? undefined : newestKept) }
   })
 
-  /** Rows of the log, the one that `at` is in first. */
-  #rows = Effect.fnUntraced(function* (this: EventFinder, query: EventQuery, at: At, isForward: boolean) {
+  /** Rows of the log until those after the first have `size` events. The first is the one that `at` is in. */
+  #rows = Effect.fnUntraced(function* (this: EventFinder, query: EventQuery, at: At, isForward: boolean, size: number) {
     const [compared, order] = isForward ? [">=", "ASC"] : ["<=", "DESC"]
     const { rows } = yield* refusing(
-      this.#db.query<StreamRow & { received_to: number }>(
-        `SELECT ${columns}, received_to FROM log
-         WHERE (received_to, first) ${compared} ($1::bigint, $2::bigint)
-           AND ($3::bytea IS NULL OR position($3 IN ids) > 0)
-           AND ($4::bigint IS NULL OR (first > $4 - ${maxEvents} AND first <= $4 AND first + count > $4))
-           AND ($5::bigint IS NULL OR received_to >= $5) AND ($6::bigint IS NULL OR received_from < $6)
-         ORDER BY received_to ${order}, first ${order} LIMIT ${atOnce}`,
+      this.#db.query<StreamRow & { received_to: number; found: number }>(
+        `SELECT ${columns}, received_to, found FROM (
+           SELECT *, count(*) OVER () AS found, sum(count) OVER looked - count - first_value(count) OVER looked AS before
+           FROM (
+             SELECT ${columns}, received_to FROM log
+             WHERE (received_to, first) ${compared} ($1::bigint, $2::bigint)
+               AND ($3::bytea IS NULL OR position($3 IN ids) > 0)
+               AND ($4::bigint IS NULL OR (first > $4 - ${maxEvents} AND first <= $4 AND first + count > $4))
+               AND ($5::bigint IS NULL OR received_to >= $5) AND ($6::bigint IS NULL OR received_from < $6)
+             ORDER BY received_to ${order}, first ${order} LIMIT ${atOnce}
+           ) AS next WINDOW looked AS (ORDER BY received_to ${order}, first ${order})
+         ) AS counted WHERE before < $7 ORDER BY received_to ${order}, first ${order}`,
         [
           at.receivedTo,
           at.first,
@@ -151,6 +167,7 @@ export class EventFinder {
           query.sequence ?? null,
           query.since ?? null,
           query.until ?? null,
+          size,
         ],
       ),
     )
@@ -167,7 +184,8 @@ export class EventFinder {
       )
       .sort((a, b) => compare(a.at, b.at) * direction)
     const last = rows.at(-1)
-    if (rows.length < atOnce || last === undefined) return { candidates, next: undefined }
+    if (last === undefined || (rows.length === last.found && last.found < atOnce))
+      return { candidates, next: undefined }
     const { received_to, first, count } = last
     return { candidates, next: { receivedTo: received_to, first, place: isForward ? count : 1 } }
   })

@@ -1,0 +1,57 @@
+import { expect } from "bun:test"
+import { Effect } from "effect"
+import type { EventPage } from "../../../src/journal/EventQuery.ts"
+import type { Database } from "../../../src/journal/postgres/connection/Database.ts"
+import { it } from "../../lib/effect.ts"
+import { suiteUnless } from "../../lib/lacking.ts"
+import { reasonToSkip } from "../../parts/Postgres.ts"
+import { event } from "../samples.ts"
+import { relays } from "./relays.ts"
+
+const group = 64
+const groups = 12
+
+/** Counts the events of the rows of the log that a search reads. */
+const counting = (db: Database) => {
+  let events = 0
+  const database: Database = {
+    ...db,
+    query: <Row>(...all: Parameters<Database["query"]>) =>
+      Effect.tap(db.query<Row>(...all), ({ rows }) =>
+        Effect.sync(() => {
+          if (!/received_to FROM log/.test(all[0])) return
+          for (const row of rows) events += Number((row as { readonly count: number }).count)
+        }),
+      ),
+  }
+  return { database, events: () => events }
+}
+
+suiteUnless(reasonToSkip(), "a page of events on PostgreSQL", () => {
+  it.effect("reads a part of a large log, and the pages after it find all others", () =>
+    Effect.gen(function* () {
+      const { start } = yield* relays
+      let read = () => 0
+      const { journal } = yield* start("a", undefined, (db) => {
+        const { database, events } = counting(db)
+        read = events
+        return database
+      })
+      yield* journal.openLane("lake")
+      const ids = Array.from({ length: groups * group }, (_, number) => `e${number}`)
+      for (let first = 0; first < ids.length; first += group) {
+        const some = ids.slice(first, first + group).map((id) => journal.append(event(id), ["lake"]))
+        yield* Effect.all(some, { concurrency: "unbounded" })
+      }
+      const found: Array<string> = []
+      for (let after: string | undefined = ""; after !== undefined; ) {
+        const before = read()
+        const page: EventPage = yield* journal.events({ after, limit: 10 })
+        expect(read() - before).toBeLessThanOrEqual((groups * group) / 2)
+        found.push(...page.events.map(({ event }) => event.id))
+        after = page.next
+      }
+      expect(found).toEqual(ids)
+    }).pipe(Effect.scoped),
+  )
+})
