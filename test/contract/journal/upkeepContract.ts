@@ -4,6 +4,7 @@ import { Duration, Effect, type Scope } from "effect"
 import { TestClock } from "effect/testing"
 import type { Event } from "../../../src/event/Event.ts"
 import * as AlarmLines from "../../../src/journal/archive/AlarmLines.ts"
+import { collect } from "../../../src/journal/EventPages.ts"
 import type { JournalError } from "../../../src/journal/JournalError.ts"
 import { event, settlement } from "../../journal/samples.ts"
 import { it } from "../../lib/effect.ts"
@@ -39,7 +40,7 @@ const deliver = Effect.fnUntraced(function* (journal: Service, id: string, more:
 })
 
 const keptIds = (journal: Service) =>
-  Effect.map(journal.events({ limit: 100 }), ({ events }) => events.map(({ event }) => event.id).reverse())
+  Effect.map(collect({ limit: 100 }, journal.events), ({ events }) => events.map(({ event }) => event.id).reverse())
 
 /** Tests a journal: `name` is in the titles. */
 export const upkeepContract = (name: string, create: CreateOnDisk): void => {
@@ -112,16 +113,19 @@ export const upkeepContract = (name: string, create: CreateOnDisk): void => {
         yield* before.stop
         yield* damage
         const { journal } = yield* open
+        const isReady = Effect.map(Effect.andThen(seconds(1), journal.status), ({ health }) => health !== "starting")
+        yield* Effect.repeat(isReady, { until: (isReady) => isReady })
         for (let after = 0; after < 51; ) {
           const last = (yield* journal.read(after, 100)).at(-1)
           after = last?.sequence ?? (yield* journal.pastLost(after))
         }
-        yield* seconds(2)
+        const recorded = Effect.andThen(seconds(1), journal.audit.list({ limit: 100 }))
+        const records = yield* Effect.repeat(recorded, { until: (records) => records.length >= 25 })
         const { health, alarm } = yield* journal.status
         expect(health).toBe("red")
         expect(alarm.lines).toHaveLength(AlarmLines.maxLines + 1)
         expect(alarm.lines.at(-1)).toBe("There is more: `relay audit` lists every loss.")
-        const losses = (yield* journal.audit.list({ limit: 100 })).map(({ note }) => note)
+        const losses = records.map(({ note }) => note)
         expect(losses).toHaveLength(25)
         expect(losses).toContainValues(alarm.lines.slice(0, -1))
       }),
