@@ -4,7 +4,7 @@
  * Sequences routed to the lane are stored as runs, so a lane that gets every event costs one run, whatever its
  * backlog. The count follows the log: it includes only committed events.
  */
-import type { Paused } from "../LaneInfo.ts"
+import type { LaneInfo, Paused } from "../LaneInfo.ts"
 import type { Cursor } from "../Settlement.ts"
 import { isPassed } from "./Cursors.ts"
 import { WebhookBytes } from "./WebhookBytes.ts"
@@ -53,6 +53,15 @@ export class Backlog {
     renamed.#inRanges = this.#inRanges
     for (const sequence of this.#retrying) renamed.#retrying.add(sequence)
     return renamed
+  }
+
+  get info(): LaneInfo {
+    const { lane, cursor, retrying, returned, deadLetters, size, oldest, paused } = this
+    const deadLetterBytes = this.letterBytes.total
+    return {
+      ...{ name: lane, cursor, retrying: retrying.size, returned, deadLetters, deadLetterBytes },
+      ...{ backlog: size, oldest, paused },
+    }
   }
 
   /** Events that wait for a retry. */

@@ -2,6 +2,7 @@
  * The backlogs of a log's lanes. Idle lanes cost nothing, however many there are, because no code iterates over
  * them.
  */
+import type { LaneInfo } from "../LaneInfo.ts"
 import type { Cursor } from "../Settlement.ts"
 import { Backlog } from "./Backlog.ts"
 
@@ -38,6 +39,21 @@ export class Backlogs extends Map<string, Backlog> {
     const backlog = new Backlog(lane, cursor, pausedFor)
     this.set(lane, backlog)
     return backlog
+  }
+
+  /** Returns all lanes by name. The cursors of idle lanes are at the head. */
+  infos(readFrom: number, head: number): ReadonlyArray<LaneInfo> {
+    const idle = new Set(this.behind(readFrom, head))
+    const passed = { cursor: { sequence: head, settled: [] } }
+    return [...this.values()]
+      .map((backlog) => ({ ...backlog.info, ...(idle.has(backlog) && passed) }))
+      .sort((a, b) => (a.name < b.name ? -1 : 1))
+  }
+
+  /** Limits a lane's events and bytes; see `limitBacklog` of `StreamLog.ts`. */
+  limit(lane: string, max = Number.POSITIVE_INFINITY, maxBytes = Number.POSITIVE_INFINITY): void {
+    const backlog = this.get(lane)
+    if (backlog !== undefined) Object.assign(backlog, { max, maxBytes })
   }
 
   /** Lanes that have pending events or dead letters, or are paused. */

@@ -51,14 +51,9 @@ export class OwnedStream extends StreamState implements Log {
   }
 
   get lanes(): Effect.Effect<ReadonlyArray<LaneInfo>, JournalError> {
-    return Effect.gen({ self: this }, function* () {
-      yield* this.counted
-      const behind = new Set(this.backlogs.behind(this.readFrom, this.end))
-      const passed = { cursor: { sequence: this.end, settled: [] } }
-      return [...this.backlogs.values()]
-        .map((backlog) => ({ ...this.#info(backlog), ...(behind.has(backlog) && passed) }))
-        .sort((a, b) => (a.name < b.name ? -1 : 1))
-    })
+    return Effect.map(this.counted, () =>
+      this.backlogs.infos(this.readFrom, this.end).map((lane) => ({ ...lane, paused: this.owner.isPaused(lane.name) })),
+    )
   }
 
   get holding(): Effect.Effect<ReadonlyArray<LaneInfo>> {
@@ -84,18 +79,7 @@ export class OwnedStream extends StreamState implements Log {
   }
 
   #info(backlog: Backlog): LaneInfo {
-    const { lane } = backlog
-    return {
-      name: lane,
-      cursor: backlog.cursor,
-      retrying: backlog.retrying.size,
-      returned: backlog.returned,
-      deadLetters: backlog.deadLetters,
-      deadLetterBytes: backlog.letterBytes.total,
-      backlog: backlog.size,
-      oldest: backlog.oldest,
-      paused: this.owner.isPaused(lane),
-    }
+    return { ...backlog.info, paused: this.owner.isPaused(backlog.lane) }
   }
 
   createLanes(names: ReadonlyArray<string>): Effect.Effect<void, JournalError> {
@@ -122,12 +106,7 @@ export class OwnedStream extends StreamState implements Log {
   }
 
   limitBacklog(lane: string, max?: number, maxBytes?: number): Effect.Effect<void> {
-    return Effect.sync(() => {
-      const backlog = this.backlogs.get(lane)
-      if (backlog === undefined) return
-      backlog.max = max ?? Number.POSITIVE_INFINITY
-      backlog.maxBytes = maxBytes ?? Number.POSITIVE_INFINITY
-    })
+    return Effect.sync(() => this.backlogs.limit(lane, max, maxBytes))
   }
 
   /** It takes one round trip. */

@@ -8,9 +8,8 @@
 import type { Entry } from "../../../event/Entry.ts"
 import type { DeadLetterKey } from "../../DeadLetterId.ts"
 import { JournalError } from "../../JournalError.ts"
-import { type LaneInfo, type Paused, type RetryEntries, returning } from "../../LaneInfo.ts"
+import { type Paused, type RetryEntries, returning } from "../../LaneInfo.ts"
 import type { Cursor, RefusedSettlement, Settlement, Wait } from "../../Settlement.ts"
-import type { Backlog } from "../../stream/Backlog.ts"
 import { Backlogs } from "../../stream/Backlogs.ts"
 import { readBytes } from "../../stream/BulkSlices.ts"
 import { type LetterToPut, later, rowsOf, settledAt } from "../../stream/Cursors.ts"
@@ -36,19 +35,6 @@ export const allOf = (committed: ReadonlyArray<Committed>): Committed => {
     for (const apply of committed) apply()
   }
 }
-
-/** Describes a lane for the service. */
-export const infoOf = (backlog: Backlog): LaneInfo => ({
-  name: backlog.lane,
-  cursor: backlog.cursor,
-  retrying: backlog.retrying.size,
-  returned: backlog.returned,
-  deadLetters: backlog.deadLetters,
-  deadLetterBytes: backlog.letterBytes.total,
-  backlog: backlog.size,
-  oldest: backlog.oldest,
-  paused: backlog.paused,
-})
 
 /** The lanes of an open journal. Its methods throw SQLite's errors. */
 export class LaneStore {
@@ -271,13 +257,6 @@ export class LaneStore {
   addDeadLetter(letter: LetterToPut): Committed {
     const change = this.deadLetters.put(letter)
     return () => this.#countDeadLetters(letter.lane, change)
-  }
-
-  /** Returns all lanes by name. */
-  list(head: number): ReadonlyArray<LaneInfo> {
-    const idle = new Set(this.backlogs.behind(this.readFrom, head))
-    const of = (one: Backlog) => ({ ...infoOf(one), ...(idle.has(one) && { cursor: { sequence: head, settled: [] } }) })
-    return [...this.backlogs.values()].map(of).sort((a, b) => (a.name < b.name ? -1 : 1))
   }
 
   /** Returns a retry or a dead letter of any lane. */

@@ -6,7 +6,7 @@ import type { OpenedLane, Paused } from "../../LaneInfo.ts"
 import type { Backlog } from "../../stream/Backlog.ts"
 import type { WholeJournal } from "../../WholeJournal.ts"
 import type { Engine } from "../commit/Engine.ts"
-import { allOf, infoOf } from "../commit/LaneStore.ts"
+import { allOf } from "../commit/LaneStore.ts"
 import { attempt, patient, type Started } from "./EngineEffects.ts"
 import { create, lanesNamed } from "./SqliteLaneRows.ts"
 
@@ -32,7 +32,7 @@ const open = (engine: Engine, name: string): Effect.Effect<OpenedLane, JournalEr
     create(engine, [name])
     const backlog = lanes.backlogs.get(name) as Backlog
     const retries = engine.guard(() => lanes.retries.ofLane(name))
-    return { ...infoOf(backlog), pausedFor: backlog.pausedFor, retries }
+    return { ...backlog.info, pausedFor: backlog.pausedFor, retries }
   })
 
 const setPaused = (engine: Engine, lane: string, paused: Paused) =>
@@ -47,11 +47,6 @@ const readRetries = (engine: Engine, lane: string, sequences: ReadonlyArray<numb
     }
     return read
   })
-
-const limit = (engine: Engine, lane: string, max = Number.POSITIVE_INFINITY, maxBytes = Number.POSITIVE_INFINITY) => {
-  const backlog = engine.lanes.backlogs.get(lane)
-  if (backlog !== undefined) Object.assign(backlog, { max, maxBytes })
-}
 
 /** The part of the journal and the archive that concerns lanes. */
 export const lanesOf = (engine: Engine, started: Started): Lanes => {
@@ -90,18 +85,18 @@ export const lanesOf = (engine: Engine, started: Started): Lanes => {
     holding: started(
       attempt(() => {
         engine.flush()
-        return [...engine.lanes.backlogs.holding()].map(infoOf)
+        return [...engine.lanes.backlogs.holding()].map(({ info }) => info)
       }),
     ),
     lanes: started(
       attempt(() => {
         engine.flush()
-        return engine.lanes.list(engine.head)
+        return engine.lanes.backlogs.infos(engine.lanes.readFrom, engine.head)
       }),
     ),
     createLanes: (names) => started(patient(() => create(engine, names))),
     openLane: (name, options) => started(openLane(name, options)),
-    limitBacklog: (lane, max, maxBytes) => started(Effect.sync(() => limit(engine, lane, max, maxBytes))),
+    limitBacklog: (lane, max, maxBytes) => started(Effect.sync(() => engine.lanes.backlogs.limit(lane, max, maxBytes))),
     setPaused: (lane, paused) => started(setPaused(engine, lane, paused)),
     endPause: (lane, until) =>
       started(
