@@ -9,7 +9,6 @@ import { ownWebhook } from "../delivery/OwnEvent.ts"
 import type { Entry } from "../event/Entry.ts"
 import * as Envelope from "../event/Envelope.ts"
 import { type Erased, quarantine } from "../event/Event.ts"
-import * as Masked from "../event/Masked.ts"
 import * as Numbers from "../event/Numbers.ts"
 import { instant } from "../formats/Amounts.ts"
 import type { DeliveryStatus, FoundEvent } from "../journal/Archive.ts"
@@ -53,7 +52,7 @@ export const eventOf = (found: FoundEvent, config: RelayConfig, routes?: Readonl
 const shownEntry = ({ sequence, origin, event, body, deliveries }: FoundEvent, reveal: boolean): Entry | undefined => {
   if (body === undefined || event.erased !== undefined) return undefined
   // The relay's own events have no personal data.
-  const shown = reveal || event.webhook === ownWebhook ? body : Masked.body(body)
+  const shown = reveal || event.webhook === ownWebhook ? body : Envelope.maskedBody(body)
   const sinks = deliveries.map(({ sink }) => sink)
   return shown && { sequence, event: { ...event, body: shown }, sinks, replayed: origin === "replayed" }
 }

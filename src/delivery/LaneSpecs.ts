@@ -2,7 +2,6 @@
 import { Context, Effect, Layer } from "effect"
 import type { ClientsConfig, LaneConfig, RelayConfig } from "../config/Config.ts"
 import * as Clients from "../enrichment/Clients.ts"
-import * as Enriched from "../enrichment/Enriched.ts"
 import { orderKey } from "../formats/Template.ts"
 import { misconfigured } from "../sinks/Sink.ts"
 import { sinkTypes } from "../sinks/SinkTypes.ts"
@@ -34,7 +33,7 @@ export class LaneSpecs extends Context.Service<
               open:
                 enrich === undefined || api === undefined || clients === undefined
                   ? sink
-                  : Effect.map(sink, (sink) => Enriched.over(sink, clients, api, enrich)),
+                  : Effect.map(sink, (sink) => Clients.enriched(sink, clients, api, enrich)),
               key: orderKey(config),
             }
           },

@@ -5,9 +5,39 @@
  * because the relay stores and sends the original bytes. The `object` of an event
  * type has no published schema, so the relay assumes none.
  */
-import { Predicate, Result, Schema, SchemaIssue } from "effect"
+import { JsonPointer, Predicate, Result, Schema, SchemaIssue } from "effect"
 import { resource } from "./EventType.ts"
 import * as Numbers from "./Numbers.ts"
+import { mask } from "./Quoted.ts"
+
+// JSON Pointers (RFC 6901) into a decoded body, for `where`, templates and keys.
+
+export type Pointer = ReadonlyArray<string>
+
+/** Parses a pointer such as `/data/object/id`. Returns `undefined` if the text is not a pointer. */
+export const parsePointer = (text: string): Pointer | undefined => {
+  if (text === "") return []
+  if (!text.startsWith("/")) return undefined
+  const tokens = text.slice(1).split("/")
+  if (tokens.some((token) => /~(?![01])/.test(token))) return undefined
+  return tokens.map(JsonPointer.unescapeToken)
+}
+
+/** Returns the value at a pointer, or `undefined` if there is none. Only own properties count. */
+export const get = (pointer: Pointer, root: unknown): unknown => {
+  let value = root
+  for (const token of pointer) {
+    if (Array.isArray(value)) {
+      if (!/^(0|[1-9][0-9]*)$/.test(token)) return undefined
+      value = value[Number(token)]
+    } else if (Predicate.isObject(value) && Object.hasOwn(value, token)) {
+      value = (value as Record<string, unknown>)[token]
+    } else {
+      return undefined
+    }
+  }
+  return value
+}
 
 /**
  * Any JSON object. Uses `declare`, because checking a record key by key takes three
@@ -29,7 +59,7 @@ export const Envelope = Schema.Struct({
 export type Envelope = typeof Envelope.Type
 
 /** Why a body is not an envelope. It contains no values from the body. */
-export interface Undecodable {
+interface Undecodable {
   readonly problem: string
 }
 
@@ -116,3 +146,53 @@ export const unredactedFields = (envelope: Envelope): ReadonlyArray<string> => {
 }
 
 const none: ReadonlyArray<string> = []
+
+// Masks a delivery's body before people see it, so that it shows no personal data.
+//
+// No schema of the objects is published, so a field's name alone doesn't make its
+// value harmless. These values are kept: the envelope's own fields (webhook
+// interface, section 2.1); null; ids with a prefix and a suffix, in a field named as
+// an id; and times in a field whose name ends in `_at`.
+
+const id = /^[a-z]{2,8}_[A-Za-z0-9]+$/
+const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/
+/** The form of a field name. A key of another form may be a person's name or address. */
+const fieldName = /^[a-z][a-z0-9_]{0,39}$/i
+
+const isShown = (key: string, value: unknown): boolean =>
+  value === null ||
+  (typeof value === "string" &&
+    ((/^(.*_)?ids?$/.test(key) && id.test(value)) || (key.endsWith("_at") && time.test(value))))
+
+/** Maximum depth that is shown. Nobody reads deeper levels, and a hostile body may be nested too deep to be written. */
+const deepest = 100
+
+const masked = (key: string, value: unknown, depth: number): unknown => {
+  if (isShown(key, value)) return value
+  if (depth === deepest) return mask
+  if (Array.isArray(value)) return value.map((item) => masked(key, item, depth + 1))
+  return Predicate.isObject(value) ? maskedFields(value, depth + 1) : mask
+}
+
+const maskedFields = (fields: object, depth = 0): object =>
+  Object.fromEntries(
+    Object.entries(fields).map(([key, value]) => [fieldName.test(key) ? key : mask, masked(key, value, depth)]),
+  )
+
+/** Returns the masked body as JSON, or `undefined` if it is not an envelope. */
+export const maskedBody = (bytes: Uint8Array): Uint8Array | undefined => {
+  const decoded = decode(bytes)
+  if (Result.isFailure(decoded)) return undefined
+  const { id, account_id, version, created_at, data, ...others } = decoded.success
+  const { type, object, ...besides } = data
+  return new TextEncoder().encode(
+    JSON.stringify({
+      id,
+      account_id,
+      version,
+      created_at,
+      data: { type, object: maskedFields(object), ...maskedFields(besides) },
+      ...maskedFields(others),
+    }),
+  )
+}

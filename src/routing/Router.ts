@@ -10,9 +10,8 @@
  * routes of the failure. It needs no separate route.
  */
 import { Duration, Redacted, Result } from "effect"
-import type { Envelope } from "../event/Envelope.ts"
+import { type Envelope, get, type Pointer, parsePointer } from "../event/Envelope.ts"
 import { eventTypes, relayEventTypes } from "../event/EventType.ts"
-import * as Pointer from "../event/Pointer.ts"
 import type { Bytes, EpochMillis, Millis } from "../event/Quantities.ts"
 import { failureEndedBy } from "../event/Recovery.ts"
 import type { HmacFactory, SigningSecret } from "../event/Signature.ts"
@@ -52,7 +51,7 @@ export interface Router {
 
 /** A route's condition on one field. */
 interface Field {
-  readonly pointer: Pointer.Pointer
+  readonly pointer: Pointer
   readonly holds: Condition.Holds
   /**
    * Reports whether rounding may have changed the result: the condition may differ between this number and the original
@@ -109,7 +108,7 @@ const compile = (route: Route, patternOf: (source: string) => Pattern.Pattern): 
     ...Object.entries(route.where).map(([pointer, condition]) => {
       const doubles = Condition.doublesOf(condition)
       return {
-        pointer: Pointer.parse(pointer) ?? [],
+        pointer: parsePointer(pointer) ?? [],
         holds: Condition.make(condition),
         mayDiffer: (value: unknown) => typeof value === "number" && doubles.has(value),
         text: `${pointer} ${Condition.describe(condition)}`,
@@ -140,12 +139,12 @@ const narrowed = (compiled: Compiled, resolving: ReadonlySet<string>): Compiled 
 
 const failing = (compiled: Compiled, envelope: Envelope, exact = () => envelope): Field | undefined =>
   compiled.fields.find(({ pointer, holds, mayDiffer }) => {
-    const value = Pointer.get(pointer, envelope)
-    return !holds(mayDiffer(value) ? Pointer.get(pointer, exact()) : value)
+    const value = get(pointer, envelope)
+    return !holds(mayDiffer(value) ? get(pointer, exact()) : value)
   })
 
 const absent = ({ pointer }: Field, envelope: unknown): string =>
-  Pointer.get(pointer, envelope) === undefined ? "; the event has no such field" : ""
+  get(pointer, envelope) === undefined ? "; the event has no such field" : ""
 
 /** Builds the router. `resolving` are the sinks that get recoveries. */
 export const make = (routes: ReadonlyArray<Route>, resolving: ReadonlySet<string> = new Set()): Router => {

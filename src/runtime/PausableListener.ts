@@ -8,13 +8,101 @@
  * When it is replaced no connection is refused (see `sharePort`): connections of the
  * old listener stay until their clients have moved on, or were idle for long.
  */
-import { readdirSync } from "node:fs"
+import { closeSync, openSync, readdirSync, readFileSync } from "node:fs"
 import { Duration, Effect, Latch, Scope, Semaphore } from "effect"
 import type { Address } from "../config/Address.ts"
 import { repeating } from "../event/Rounds.ts"
-import * as Descriptors from "./Descriptors.ts"
 import type { Libc, Listener } from "./Platform.ts"
 import type { Handler } from "./RequestGuard.ts"
+
+// Keeps a reserve of file descriptors. Otherwise connections could use up all of
+// them, and the admin API, the sinks and the log files would have none.
+//
+// When only the reserve is left, the listener for deliveries closes and the reserve
+// is released for everything else. The listener reopens when the reserve and a
+// margin are available again.
+
+/** For the admin API, a sink or two, and the log files. */
+const reserveSize = 8
+/** The number of additional descriptors that must be available before the listener reopens. */
+const margin = 4
+/** With fewer left, a sink or a log file may already fail, because it may open more than one. */
+const fewest = 3
+
+/** Maximum connections that arrive within a millisecond. */
+const fastest = 20
+/** Milliseconds between two checks. */
+const between = { least: 50, most: 1_000 }
+
+const numberIn = (file: string, pattern: RegExp): number => Number(pattern.exec(readFileSync(file, "latin1"))?.[1])
+let limit: number | undefined
+
+/**
+ * Returns the milliseconds until the next check. Even the fastest senders can't use
+ * up the remaining descriptors before it.
+ */
+const untilCheck = (): number => {
+  try {
+    limit ??= numberIn("/proc/self/limits", /^Max open files +(\d+)/m)
+    // FDSize is the size of the process's descriptor table, so no descriptor is above it.
+    const left = limit - numberIn("/proc/self/status", /^FDSize:\s+(\d+)/m)
+    return Math.min(Math.max(left / fastest, between.least), between.most) || between.least
+  } catch {
+    return between.least
+  }
+}
+
+const closeAll = (descriptors: Array<number>): void => {
+  for (const descriptor of descriptors.splice(0)) closeSync(descriptor)
+}
+
+/** Opens `count` descriptors, or none. */
+const take = (count: number): Array<number> | undefined => {
+  const taken: Array<number> = []
+  try {
+    while (taken.length < count) taken.push(openSync("/dev/null", "r"))
+    return taken
+  } catch {
+    closeAll(taken)
+    return undefined
+  }
+}
+
+/** One reserve for the process, like its table of descriptors. */
+const held: Array<number> = []
+let areAllUsed = false
+
+/**
+ * Called when a listener could not accept. Its end has freed one descriptor, so the
+ * next check must require more than one.
+ */
+const exhaustDescriptors = (): void => {
+  areAllUsed = true
+}
+
+/** Reports whether only the reserve is left. */
+export const areExhausted = (): boolean => areAllUsed
+
+/** Takes the reserve if enough descriptors are available. */
+const reserveDescriptors = (): void => {
+  if (held.length === 0) held.push(...(take(reserveSize) ?? []))
+}
+
+/** Releases the reserve for everything else. */
+const releaseDescriptors = (): void => closeAll(held)
+
+/**
+ * Reports whether descriptors are exhausted, and takes the reserve again if they are
+ * not. It runs several times a second for a few microseconds. If no connection is
+ * left that could end (`isLast`), one free descriptor is enough.
+ */
+const checkDescriptors = (isLast: boolean): boolean => {
+  const taken = take(!areAllUsed ? fewest : isLast ? 1 : reserveSize + margin)
+  if (taken !== undefined && areAllUsed) held.push(...taken.splice(margin))
+  areAllUsed = taken === undefined
+  closeAll(taken ?? [])
+  return areAllUsed
+}
 
 // Lets another listening socket of this process take over an address without refusing a connection, because neither
 // runtime can change the certificate of an open listener. All its sockets have SO_REUSEPORT, and a filter makes the
@@ -179,7 +267,7 @@ class Listeners {
     const onEnd = () => {
       // Its connections stay open.
       this.areAllKnown = false
-      Descriptors.exhaust()
+      exhaustDescriptors()
       this.all.delete(listener)
       this.leave(listener)
       if (this.accepting === listener) this.accepting = undefined
@@ -222,7 +310,7 @@ const makeCheck = (listeners: Listeners, address: Address, mayPause: boolean): E
     isPaused = true
     listeners.endAll()
     // Not earlier, because connections that wait to be accepted would take them.
-    Descriptors.release()
+    releaseDescriptors()
     return Effect.logError(`${exhausted}: no delivery is accepted until some are given back`)
   })
   const resume = Effect.suspend(() => {
@@ -234,11 +322,11 @@ const makeCheck = (listeners: Listeners, address: Address, mayPause: boolean): E
     }
     if (!isPaused) return Effect.void
     isPaused = false
-    Descriptors.reserve()
+    reserveDescriptors()
     return Effect.logInfo("there are file descriptors again: deliveries are accepted")
   })
   return Effect.suspend(() => {
-    if (mayPause && Descriptors.check(listeners.areAllKnown && listeners.all.size === 0)) {
+    if (mayPause && checkDescriptors(listeners.areAllKnown && listeners.all.size === 0)) {
       return isPaused ? Effect.void : pause
     }
     return listeners.accepting === undefined ? resume : Effect.void
@@ -314,7 +402,7 @@ export const open = Effect.fnUntraced(function* (
     // The other process's socket has the index 0.
     preferSocket(takesOver, socket, 1)
   }
-  if (mayPause) Descriptors.reserve()
+  if (mayPause) reserveDescriptors()
   let isClosed = false
   const check = makeCheck(listeners, address, mayPause)
   const checkIfOpen = Effect.suspend(() => {
@@ -324,7 +412,7 @@ export const open = Effect.fnUntraced(function* (
   const rest = Effect.suspend(() => {
     if (listeners.accepting === undefined) return Effect.sleep(checkEvery)
     const { await: ended } = listeners.ended
-    return mayPause ? Effect.raceFirst(ended, Effect.sleep(Descriptors.untilCheck())) : ended
+    return mayPause ? Effect.raceFirst(ended, Effect.sleep(untilCheck())) : ended
   })
   yield* Effect.forkScoped(repeating("checking a listener", Effect.andThen(rest, checkIfOpen)))
   return {
@@ -345,7 +433,7 @@ export const open = Effect.fnUntraced(function* (
     },
     close: async (force) => {
       isClosed = true
-      if (mayPause) Descriptors.release()
+      if (mayPause) releaseDescriptors()
       await Promise.all([...listeners.all].map((listener) => listener.close(force)))
     },
   }

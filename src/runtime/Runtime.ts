@@ -19,9 +19,8 @@ import type { Socket, Tls } from "../config/Config.ts"
 import * as BunPlatform from "./Bun.ts"
 import * as DenoPlatform from "./Deno.ts"
 import { codeOf } from "./Errors.ts"
-import { numberIn } from "./Files.ts"
+import { numberIn, portHolderWords } from "./Files.ts"
 import { makeReception } from "./Hold.ts"
-import * as Holders from "./Holders.ts"
 import {
   type ListenerOptions,
   makeGeneration,
@@ -207,7 +206,7 @@ const whyNot = (error: unknown, place: Place): ServeError => {
     case "EADDRINUSE":
     case "AddrInUse":
       return new ServeError({
-        message: `${where} is taken: ${Holders.ofPort(address.port) ?? "another relay, or another program,"} listens there; stop it, or choose another port`,
+        message: `${where} is taken: ${portHolderWords(address.port) ?? "another relay, or another program,"} listens there; stop it, or choose another port`,
         isTaken: true,
       })
     case "EACCES":

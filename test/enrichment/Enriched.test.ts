@@ -3,7 +3,6 @@ import { Duration, Effect, Fiber, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import type { ClientsConfig } from "../../src/config/Config.ts"
 import * as Clients from "../../src/enrichment/Clients.ts"
-import * as Enriched from "../../src/enrichment/Enriched.ts"
 import type { Entry } from "../../src/event/Entry.ts"
 import * as Template from "../../src/formats/Template.ts"
 import { allSent, DeliveryRejected, type Sink, SinkError, SinkThrottled } from "../../src/sinks/Sink.ts"
@@ -40,7 +39,7 @@ const quietly: Sink["send"] = () => Effect.succeed(allSent)
 /** A sink that asks, over an API, and what it was sent; it does as `send` says. */
 const asking = Effect.fnUntraced(function* (
   handler: Handler,
-  without: Enriched.WithoutDetails = "wait",
+  without: Clients.WithoutDetails = "wait",
   more: Partial<ClientsConfig> = {},
   send = quietly,
 ) {
@@ -60,7 +59,7 @@ const asking = Effect.fnUntraced(function* (
       }),
     check: Effect.void,
   }
-  return { sink: Enriched.over(inner, yield* Clients.make(api), api, without), sent, paths }
+  return { sink: Clients.enriched(inner, yield* Clients.make(api), api, without), sent, paths }
 })
 
 const answers =

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { body } from "../../src/event/Masked.ts"
+import { maskedBody } from "../../src/event/Envelope.ts"
 import { seeded } from "../lib/seeded.ts"
 import { tries } from "../lib/tries.ts"
 
@@ -16,7 +16,7 @@ const envelope = (object: object, more: object = {}, data: object = {}) => ({
 
 const bytes = (value: unknown) => new TextEncoder().encode(JSON.stringify(value))
 const masked = (value: unknown) => {
-  const shown = body(bytes(value))
+  const shown = maskedBody(bytes(value))
   return shown === undefined ? undefined : JSON.parse(new TextDecoder().decode(shown))
 }
 
@@ -70,7 +70,7 @@ describe("a masked body", () => {
 
   test("is none where the body is no envelope", () => {
     for (const value of [null, "Ann", { first_name: "Ann" }, envelope([])]) expect(masked(value)).toBeUndefined()
-    expect(body(Uint8Array.of(0xff))).toBeUndefined()
+    expect(maskedBody(Uint8Array.of(0xff))).toBeUndefined()
   })
 
   test(`holds nothing that stood anywhere in an object (${tries(300)} seeds)`, () => {
@@ -84,7 +84,7 @@ describe("a masked body", () => {
         if (draw < 0.6) return items
         return Object.fromEntries(items.map((item) => [names[Math.floor(random() * names.length)] ?? "", item]))
       }
-      const shown = body(bytes(envelope({ a: value(4) }, { b: value(3) }, { c: value(3) })))
+      const shown = maskedBody(bytes(envelope({ a: value(4) }, { b: value(3) }, { c: value(3) })))
       expect(new TextDecoder().decode(shown)).not.toContain(canary)
     }
   })
@@ -95,6 +95,6 @@ test("a body that is nested too deep to be written is masked from some depth on"
     '"LIST"',
     `${"[".repeat(100_000)}7${"]".repeat(100_000)}`,
   )
-  const shown = body(new TextEncoder().encode(text))
+  const shown = maskedBody(new TextEncoder().encode(text))
   expect(new TextDecoder().decode(shown)).toMatch(/"list":\[{98,101}"\*\*\*"\]{98,101}/)
 })

@@ -1,9 +1,9 @@
 /** JSON Pointers, RFC 6901. */
 import { expect, test } from "bun:test"
-import { get, parse } from "../../src/event/Pointer.ts"
+import { get, parsePointer } from "../../src/event/Envelope.ts"
 
 const at = (text: string, root: unknown): unknown => {
-  const pointer = parse(text)
+  const pointer = parsePointer(text)
   if (pointer === undefined) throw new Error(`${text} is no pointer`)
   return get(pointer, root)
 }
@@ -63,5 +63,5 @@ test("inherited properties are not there", () => {
 })
 
 test("text that is no pointer does not parse", () => {
-  for (const text of ["a", "a/b", " /a", "/~", "/a~2b", "/~~1", "#/a"]) expect(parse(text)).toBeUndefined()
+  for (const text of ["a", "a/b", " /a", "/~", "/a~2b", "/~~1", "#/a"]) expect(parsePointer(text)).toBeUndefined()
 })

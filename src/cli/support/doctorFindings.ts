@@ -13,8 +13,15 @@ import { mistakenSecrets } from "../../config/rules/SecretText.ts"
 import type { Bytes, EpochMillis, Millis } from "../../event/Quantities.ts"
 import type { JournalFile } from "../../journal/JournalType.ts"
 import * as WallClock from "../../journal/WallClock.ts"
-import { fileIdentity, isOfServiceUser, unchecked } from "../../runtime/Files.ts"
-import * as Holders from "../../runtime/Holders.ts"
+import {
+  fileIdentity,
+  type Holder,
+  isOfServiceUser,
+  lockHolder,
+  portHolder,
+  seesAll,
+  unchecked,
+} from "../../runtime/Files.ts"
 import type { ServeError } from "../../runtime/Runtime.ts"
 import { ask } from "./adminClient.ts"
 import { bytes, count, span } from "./output.ts"
@@ -64,10 +71,10 @@ interface Held {
   readonly otherwise: string
 }
 
-const asRoot = (): string => (Holders.seesAll() ? "" : ": run this command as root")
+const asRoot = (): string => (seesAll() ? "" : ": run this command as root")
 
 /** Judges `holder`; `file` is the config. */
-export const judge = (holder: Holders.Holder | undefined, file: string, { what, otherwise }: Held): Found => {
+export const judge = (holder: Holder | undefined, file: string, { what, otherwise }: Held): Found => {
   if (holder === undefined) {
     return [
       "warning",
@@ -88,7 +95,7 @@ export const judge = (holder: Holders.Holder | undefined, file: string, { what, 
 /** `runs`: a relay of this config, whose file is `file`, answers. */
 export const holding = ({ path, lock }: Pick<JournalFile, "path" | "lock">, runs: boolean, file: string): Finding => {
   const at = finder("journal", path)
-  const holder = Holders.lockHolder(lock)
+  const holder = lockHolder(lock)
   if (holder !== undefined) {
     if (runs) return at("ok", `held by the running relay, ${holder.words}`)
     return at(...judge(holder, file, { what: "held", otherwise: 'give this config its own "journal.path"' }))
@@ -152,7 +159,7 @@ export const port = (
   if (taken.success) {
     if (runs) return at("ok", `${where} is taken by the running relay`)
     const otherwise = `use another ${address.unix === undefined ? "port" : "path"}`
-    const holder = address.unix === undefined ? Holders.portHolder(address.port) : undefined
+    const holder = address.unix === undefined ? portHolder(address.port) : undefined
     return at(...judge(holder, file, { what: `${where} is taken`, otherwise }))
   }
   return runs && (address.port !== 0 || address.unix !== undefined)
@@ -220,7 +227,7 @@ export const ports = Effect.fnUntraced(function* (config: RelayConfig, file: str
   const listenTaken = yield* Effect.result(isTaken(listen, config))
   const status = Result.isSuccess(adminTaken) && adminTaken.success ? yield* askStatus : undefined
   const runs = status !== undefined && Result.isSuccess(status)
-  const known = { runs, file, seesAll: Holders.seesAll() }
+  const known = { runs, file, seesAll: seesAll() }
   const isDenied = status !== undefined && Result.isFailure(status) && wasDenied(status.failure)
   const ofAdmin = isDenied
     ? finder("port", "admin.listen")("ok", `${Address.format(admin.listen)} is taken by a relay, which wants a token`)

@@ -1,9 +1,9 @@
 /** Rules for routes, and for the tests of them. */
 import { Option, Predicate, Schema } from "effect"
+import { parsePointer } from "../../event/Envelope.ts"
 import { eventTypes, relayEventTypes } from "../../event/EventType.ts"
 import { nearest } from "../../event/Nearest.ts"
 import * as Numbers from "../../event/Numbers.ts"
-import * as Pointer from "../../event/Pointer.ts"
 import { failureEndedBy } from "../../event/Recovery.ts"
 import * as Condition from "../../routing/Condition.ts"
 import * as Pattern from "../../routing/Pattern.ts"
@@ -123,7 +123,7 @@ const whereRules = (route: Fields, path: Path): ReadonlyArray<Finding> => {
   const found = where.flatMap(([pointer, condition]) => {
     const at = [...path, "where", pointer]
     if (pointer === "jmespath") return expressionRules(condition, at)
-    if (Pointer.parse(pointer) !== undefined) return conditionRules(pointer, condition, at)
+    if (parsePointer(pointer) !== undefined) return conditionRules(pointer, condition, at)
     const hint = pointer.startsWith("/") ? pointerHint : `did you mean "/${pointer.replaceAll(".", "/")}"?`
     return [errorAtKey(at, "this is no JSON Pointer", hint)]
   })

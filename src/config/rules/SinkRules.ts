@@ -1,5 +1,5 @@
 /** Rules for sinks, and for the client details that they ask for. */
-import * as Pointer from "../../event/Pointer.ts"
+import { parsePointer } from "../../event/Envelope.ts"
 import * as Jmespath from "../../formats/jmespath/Jmespath.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Pattern from "../../routing/Pattern.ts"
@@ -259,7 +259,7 @@ export const clientRules = (root: Fields): ReadonlyArray<Finding> => {
     const problem = Pattern.problem(pattern)
     return [
       ...(problem === undefined ? [] : [errorAtKey(at, problem)]),
-      ...(typeof pointer === "string" && Pointer.parse(pointer) === undefined
+      ...(typeof pointer === "string" && parsePointer(pointer) === undefined
         ? [error(at, "this is no JSON Pointer", "such as /data/object/client_id")]
         : []),
     ]

@@ -7,7 +7,7 @@ export const lines: ReadonlyArray<Line> = [digests, clients]
 export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "what a receiver answers to client details is not kept",
-    file: "src/enrichment/Enriched.ts",
+    file: "src/enrichment/Clients.ts",
     find: "Effect.mapError(withoutAnswer)",
     replace: "Effect.mapError((error) => error)",
     line: clients.name,
@@ -57,7 +57,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     gone: "details are put into a copy",
-    file: "src/enrichment/Enriched.ts",
+    file: "src/enrichment/Clients.ts",
     find: "const open = body.subarray(0, body.lastIndexOf(brace))",
     replace:
       "const open = body.subarray(0, body.lastIndexOf(brace))\n  Object.assign(entry.event, { body: Buffer.concat([open, utf8.encode(',\"client\":' + JSON.stringify(client) + '}')]) })",

@@ -10,8 +10,8 @@ import { chmodSync, mkdirSync, rmSync, statSync } from "node:fs"
 import { dirname } from "node:path"
 import type { DatabaseSync } from "node:sqlite"
 import { hasProperty } from "effect/Predicate"
-import * as FileLock from "../../../runtime/FileLock.ts"
-import * as Holders from "../../../runtime/Holders.ts"
+import { canLock, type FileLock, lockFile } from "../../../runtime/FileSystem.ts"
+import { lockHolderWords } from "../../../runtime/Files.ts"
 import { unavailable } from "../../JournalError.ts"
 import { connectBeside } from "../rows/SqliteConnection.ts"
 import { isBusy, isCorrupt, words } from "../rows/SqliteErrors.ts"
@@ -67,8 +67,8 @@ const holdBeside = (path: string, mayReplace: boolean): DatabaseSync => {
 
 /** Why the lock can't be acquired. SQLite reports the same error if the file system has no locks. */
 const whyHeld = (path: string, file: string): string => {
-  const holder = Holders.ofLock(file)
-  if (holder === undefined && !FileLock.isPossible(file)) {
+  const holder = lockHolderWords(file)
+  if (holder === undefined && !canLock(file)) {
     return `The journal ${path} can't be opened: the file system of ${dirname(path)} gives no lock on ${file}, so a second relay could write to the journal too. Have it mounted with locks (NFS: without \`nolock\`, and with a lock service), or move the journal to a local disk.`
   }
   return `Another relay is running on the journal ${path}: ${holder ?? "it"} holds the lock ${file}. ${stopThat}`
@@ -81,7 +81,7 @@ const whyHeld = (path: string, file: string): string => {
 export class JournalLock {
   readonly #path: string
   readonly #beside: DatabaseSync
-  readonly #files = new Map<number, FileLock.FileLock>()
+  readonly #files = new Map<number, FileLock>()
 
   constructor(path: string) {
     this.#path = path
@@ -99,16 +99,16 @@ export class JournalLock {
         `The journal ${this.#path} has ${found.nlink} names (hard links). Each name would have its own write-ahead log, and events would be lost. Stop what runs on the other name, then delete that name: \`find / -xdev -inum ${found.ino}\` shows it.`,
       )
     }
-    let held: FileLock.FileLock | undefined
+    let held: FileLock | undefined
     try {
-      held = FileLock.acquire(this.#path)
+      held = lockFile(this.#path)
     } catch {
       // SQLite can't open it either, and reports why.
       return
     }
     if (held === undefined) {
       throw unavailable(
-        `Another relay is running on the journal ${this.#path}, which it reaches by another path: ${Holders.ofLock(this.#path, "READ") ?? "it"} holds the file. ${stopThat}`,
+        `Another relay is running on the journal ${this.#path}, which it reaches by another path: ${lockHolderWords(this.#path, "READ") ?? "it"} holds the file. ${stopThat}`,
       )
     }
     this.#files.set(found.ino, held)

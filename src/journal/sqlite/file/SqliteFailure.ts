@@ -1,7 +1,7 @@
 /** The meaning of SQLite's errors for the relay, and parts of transactions that can fail separately. */
 import { dirname } from "node:path"
 import type { DatabaseSync } from "node:sqlite"
-import * as Holders from "../../../runtime/Holders.ts"
+import { lockHolderWords } from "../../../runtime/Files.ts"
 import { broken, full, JournalError, locked, unavailable } from "../../JournalError.ts"
 import { errorCode, isBusy, isCorrupt, isFull, primary, words } from "../rows/SqliteErrors.ts"
 import { causeOf } from "./WriteProbe.ts"
@@ -33,7 +33,7 @@ export const classify = (path: string, error: unknown): JournalError => {
     )
   }
   if (isBusy(error)) {
-    const holder = Holders.ofLock(`${path}-shm`) ?? "another process"
+    const holder = lockHolderWords(`${path}-shm`) ?? "another process"
     return locked(`The journal ${path} is locked: ${holder} writes to its file. End that, or wait for its end.`)
   }
   const why = isUnwritable(error) ? `${words(error)}: ${causeOf(path, false)}` : words(error)
