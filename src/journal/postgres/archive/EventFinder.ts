@@ -144,7 +144,7 @@ export class EventFinder {
     return { ...found, next: found.next ?? (isForward ? undefined : newestKept) }
   })
 
-  /** Rows of the log until those after the first have `size` events. The first is the one that `at` is in. */
+  /** Rows of the log: the row of `at`, then others until these have `size` events. */
   #rows = Effect.fnUntraced(function* (this: EventFinder, query: EventQuery, at: At, isForward: boolean, size: number) {
     const [compared, order] = isForward ? [">=", "ASC"] : ["<=", "DESC"]
     const { rows } = yield* refusing(
