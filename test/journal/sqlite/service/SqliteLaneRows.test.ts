@@ -83,4 +83,21 @@ describe("a lane that moves", () => {
       expect((yield* journal.read(3, 10)).map((entry) => entry.event.id)).toEqual(["b", "c"])
     }).pipe(Effect.provide(SqliteJournal.layer(options()))),
   )
+
+  it.live("appends nothing more once the lane is dropped meanwhile, and says so", () =>
+    Effect.gen(function* () {
+      const journal = yield* whole
+      yield* journal.openLane("new")
+      yield* appendAll(
+        journal,
+        Array.from({ length: 600 }, (_, at) => `evt_${at}`),
+        ["old"],
+      )
+      const move = yield* Effect.forkChild(journal.moveLane("old", "new"), { startImmediately: true })
+      yield* journal.dropLane("old")
+      const refused = yield* Effect.flip(Fiber.join(move))
+      expect(refused.message).toBe("The lane old has changed meanwhile. Look again, and repeat it.")
+      expect((yield* journal.openLane("new")).backlog).toBe(256)
+    }).pipe(Effect.provide(SqliteJournal.layer(options()))),
+  )
 })
