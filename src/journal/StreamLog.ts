@@ -10,7 +10,7 @@ import type { LaneInfo, OpenedLane, RetryEntries, Returned } from "./LaneInfo.ts
 import type { RefusedSettlement, Settlement } from "./Settlement.ts"
 
 export interface OpenOptions {
-  /** The sink's former name. That lane becomes this one. If a crash interrupted the move, it is completed. */
+  /** The sink's former name. That lane is moved into this one. If a crash interrupted the move, it is completed. */
   readonly renamedFrom?: string | undefined
   /**
    * Reports whether the config has a sink of this name. If no sink claims a renamed lane, it gets its former
@@ -21,7 +21,7 @@ export interface OpenOptions {
   readonly exclusive?: boolean
 }
 
-/** A sink that receives events. Its lane may not be opened or renamed yet. */
+/** A sink that receives events. Its lane may still have to be opened or renamed. */
 export interface KnownSink extends Pick<OpenOptions, "renamedFrom" | "exclusive"> {
   readonly name: string
 }
