@@ -46,13 +46,16 @@ type Headers = Readonly<Record<string, string>>
 /** The config's own headers, by name. Their values are templates. `problem` reports headers that a broker refuses. */
 export const headers = (problem: (headers: Headers) => Schema.FilterIssue | undefined = () => undefined) =>
   Schema.Record(Schema.String, Schema.String.annotate({ template: true, shown: true }))
-    .annotate({ description: "Headers beside those of the relay; values may hold placeholders", headerNames: true })
+    .annotate({
+      description: "Headers in addition to the relay's own; values may hold placeholders",
+      headerNames: true,
+    })
     .check(Schema.makeFilter(problem))
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({})))
 
 /** The key for the format of the body and the headers. */
 export const format = oneOf(
-  "The signed bytes both times; with `cloudevents` the headers are those of CloudEvents 1.0",
+  "The signed bytes in both formats; with `cloudevents` the headers follow CloudEvents 1.0",
   ["raw", "cloudevents"],
   "raw",
 )

@@ -188,11 +188,11 @@ const Telemetry = Schema.Struct({
         Schema.isBetween({ minimum: 0, maximum: 1 }, { expected: "a number from 0 to 1" }),
       )
         .annotate({
-          description: "The share of deliveries that begin a trace; one that brings a trace decides for itself",
+          description: "The share of deliveries that begin a trace; a delivery with a trace decides for itself",
           default: 1,
         })
         .pipe(Schema.withDecodingDefaultKey(Effect.succeed(1))),
-      serviceName: textOr("`service.name` of what is exported", "relay"),
+      serviceName: textOr("`service.name` of the exported data", "relay"),
       attributes: Schema.Record(Schema.String, Text)
         .annotate({
           description: "More of the resource's attributes",
@@ -285,7 +285,7 @@ const Webhook = Schema.Struct({
     ["route", "quarantine", "reject"],
     "route",
   ),
-  undecodable: oneOf("Treatment of a signed body that is no envelope", ["quarantine", "reject"], "quarantine"),
+  undecodable: oneOf("Treatment of a signed body that isn't an envelope", ["quarantine", "reject"], "quarantine"),
   respond: countOr("Status of an accepted delivery, if the sender wants another 2xx", 202, 200, 299),
   maxBody: Units.bytes.or("1 MiB", "A larger body gets a 413"),
   commitTimeout: Units.duration.or(usual.commitTimeout, "A delivery that is not on disk by then gets a 503"),

@@ -318,12 +318,12 @@ export const keys = {
     template("The alert's one line; may hold placeholders. By default the failure in words, and the account"),
   ),
   objectId: templateOr(
-    "Location of the id of the event's object; shown where it is text or a number",
+    "Location of the id of the event's object; shown if it is text or a number",
     "{{/data/object/id}}",
   ),
   details: Schema.Record(Schema.String, Schema.String.annotate({ template: true, shown: true }))
     .annotate({
-      description: "Further details to show, by name; values hold placeholders. What they show leaves the relay",
+      description: "Further details to show, by name; values hold placeholders. These values leave the relay",
     })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   resolve: flag("Whether a recovery, such as `connected_account.reconnected`, says that its failure is over", false),

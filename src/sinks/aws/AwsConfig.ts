@@ -9,7 +9,7 @@ import { linger, oneOf, secret, text, textOrShapeOr } from "../../config/schema/
 export const endpoint = (service: string) =>
   Schema.optionalKey(
     Schema.String.annotate({
-      description: `Address of ${service}, if not the one of AWS: an interface endpoint, a local one`,
+      description: `Address of ${service}, if not AWS's own: an interface endpoint, a local one`,
       examples: ["http://127.0.0.1:4566"],
       // One that is written wrong may hold a password.
       shown: false,
@@ -31,7 +31,7 @@ export const identityKeys = {
       accessKeyId: text("The access key", { shown: false }),
       secretAccessKey: secret("The secret of the access key"),
       sessionToken: Schema.optionalKey(secret("The token of temporary credentials")),
-    }).annotate({ description: "An access key; without it, and without `profile`, AWS's usual places are looked at" }),
+    }).annotate({ description: "An access key; without it, and without `profile`, the relay uses AWS's usual places" }),
   ),
   role: Schema.optionalKey(
     Schema.Struct({

@@ -64,7 +64,7 @@ export const EmailConfig = Schema.Struct({
       password: secret("Its password, or the token that stands for one"),
     }).annotate({ description: "Log in to the server" }),
   ),
-  from: mailboxKey("Sender of the mails; what can't be delivered comes back there", ["Relay <relay@example.com>"]),
+  from: mailboxKey("Sender of the mails; undeliverable mails are returned there", ["Relay <relay@example.com>"]),
   to: Schema.Array(mailboxKey("An address"))
     .check(Schema.isMinLength(1, { message: "a mail needs somebody to go to" }))
     .annotate({ description: "Recipients", examples: [["oncall@example.com"]] }),

@@ -273,15 +273,18 @@ const checkWritable = async (path: string): Promise<void> => {
 }
 
 export const FileConfig = Schema.Struct({
-  path: text("The file; its directory is made if need be", { examples: ["./data/events.ndjson"], ownFile: true }),
+  path: text("The file. Its directory is created if it is missing", {
+    examples: ["./data/events.ndjson"],
+    ownFile: true,
+  }),
   rotate: Schema.Struct({
     size: Schema.optionalKey(
-      Units.bytes.required({ description: "A new file is begun when this one is larger", examples: ["256 MiB"] }),
+      Units.bytes.required({ description: "A new file is started when this one is larger", examples: ["256 MiB"] }),
     ),
-    daily: flag("A new file is begun each day (UTC)", false),
+    daily: flag("A new file is started each day (UTC)", false),
     keep: Schema.optionalKey(count("Maximum old files to keep, the newest; all of them when absent", 1, 1_000_000)),
   })
-    .annotate({ description: "When a new file is begun; the old one is renamed with its time" })
+    .annotate({ description: "When a new file is started; the old one is renamed with its time" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
 })
 export type FileConfig = typeof FileConfig.Type

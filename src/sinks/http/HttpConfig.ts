@@ -83,7 +83,7 @@ export const HttpConfig = Schema.Struct({
     ),
   )
     .annotate({
-      description: "Headers beside those of the relay; values may hold placeholders and are never shown",
+      description: "Headers in addition to the relay's own; values may hold placeholders and are never shown",
       headerNames: true,
     })
     .check(
@@ -119,13 +119,13 @@ export const HttpConfig = Schema.Struct({
     signature: headerName("Carries the sender's signature", "x-service-signature"),
     webhookId: headerName("Carries the sender's webhook id", "x-service-webhook-id"),
   })
-    .annotate({ description: "Headers that carry what came with the event, where the signed bytes are sent" })
+    .annotate({ description: "Headers for values that came with the event, if the signed bytes are sent" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   oauth: Schema.optionalKey(OAuthConfig),
   sign: Schema.optionalKey(SignatureConfig),
   classify: Schema.Record(Schema.String, Schema.Literals(verdicts))
     .annotate({
-      description: 'Meaning of an answer, by status or class, where it is not the usual: `{ "409": "delivered" }`',
+      description: 'Meaning of an answer, by status or class, if it differs from the default: `{ "409": "delivered" }`',
     })
     .check(
       Schema.makeFilter((verdicts: Readonly<Record<string, unknown>>) =>

@@ -118,7 +118,7 @@ export const NatsConfig = Schema.Struct({
   tlsFirst: flag("Whether the servers begin with the handshake of TLS (`handshake_first`)", false),
   inboxPrefix: Schema.String.annotate({
     description:
-      "Prefix of the subjects of acknowledgements: the user must be allowed to subscribe to what is below it",
+      "Prefix of the subjects of acknowledgements: the user must be allowed to subscribe to the subjects below it",
     default: "_INBOX",
     shown: true,
   })

@@ -89,7 +89,7 @@ export const RabbitMqConfig = Schema.Struct({
       ),
     ),
   ),
-  password: Schema.optionalKey(secret("The user's password, where it does not stand in `url`")),
+  password: Schema.optionalKey(secret("The user's password, if it isn't in `url`")),
   tls: Schema.optionalKey(
     Certificates.CertificatesConfig.annotate({
       description: "Certificates of one's own; a client certificate is also the login where `url` has no user",

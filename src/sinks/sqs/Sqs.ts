@@ -51,7 +51,7 @@ export const SqsConfig = Schema.Struct({
   ),
   format: AwsConfig.format,
   key: AwsConfig.key("queue"),
-  region: Schema.optionalKey(text("The region to sign for, where the URL does not say it")),
+  region: Schema.optionalKey(text("The region to sign for, if the URL doesn't name it")),
   ...AwsConfig.identityKeys,
   batch: AwsConfig.batchOf("1 MiB"),
 }).check(
