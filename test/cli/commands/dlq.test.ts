@@ -89,6 +89,12 @@ describe("dlq", () => {
       )
       const left = yield* journal.deadLetters({ limit: 10 })
       expect(left.map(({ id }) => id).sort()).toEqual(["crm:1", "lake:1", "lake:2"])
+      expect((yield* ask("dlq", "drop", "--sink", "lake", "--account", "acct_1")).stdout).toBe(
+        "2 dead letters deleted\n",
+      )
+      const dropped = yield* ask("events", "--sink", "lake", "--outcome", "dropped", "--json")
+      expect(JSON.parse(dropped.stdout).events.map(({ id }: { id: string }) => id)).toEqual(["evt_2", "evt_1"])
+      expect((yield* ask("events", "--sink", "crm", "--outcome", "dropped")).stdout).toBe("")
       const late = yield* ask("dlq", "drop", "--since", "2026-01-02", "--until", "2026-01-01")
       expect([late.code, late.stderr]).toEqual([64, expect.stringContaining("--since must be before --until")])
     }).pipe(Effect.orDie),
