@@ -150,4 +150,21 @@ suiteUnless(reasonToSkip(), "failures on the page in Chromium", () => {
     await page.getByText("Filters").click()
     await page.getByRole("button", { name: "Search" }).waitFor()
   })
+
+  test("shows the PagerDuty incident of an event by its dedup key", async () => {
+    const config = site.config()
+    const pager = { type: "pagerduty", routingKey: "0123456789abcdef0123456789abcdef" }
+    site.writeConfig({
+      ...config,
+      sinks: {
+        ...(config.sinks as object),
+        pager: { ...pager, url: (config.sinks as Record<string, { url: string }>).crm?.url },
+      },
+      routes: [{ name: "failures", match: "block.*", to: ["pager"] }, ...(config.routes as ReadonlyArray<object>)],
+    })
+    await site.run("reload")
+    await site.deliver({ id: "evt_paged", type: "block.created", account: "acct_9", object: { id: "blk_1" } })
+    await show("event/evt_paged")
+    await page.getByText(/^PagerDuty incident: dedup key block.created\/acct_9\/blk_1$/).waitFor()
+  })
 })

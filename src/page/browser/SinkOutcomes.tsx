@@ -1,6 +1,7 @@
 /** Where an event is at each sink, failures first: why it failed, and the ways to send it again. */
 import type { EventReport } from "../../admin/Api.ts"
 import { relayCommand } from "../../formats/Terminal.ts"
+import { dedupKeyOf } from "./AlertKey.ts"
 import { confirmReplay } from "./DeadLetterActions.tsx"
 import { linkTo } from "./Location.ts"
 import { Outcome } from "./Outcome.tsx"
@@ -48,7 +49,8 @@ const SinkOutcome = ({
   readonly sequence: number
   readonly isErased: boolean
 }) => {
-  const { lane, outcome } = sink
+  const { lane, outcome, sentIn, payload } = sink
+  const dedupKey = dedupKeyOf(payload)
   const id = `${sink.sink}:${sequence}`
   const reason = reasonOf(sink)
   return (
@@ -70,6 +72,15 @@ const SinkOutcome = ({
       {reason !== "" && (
         <p class="reason">
           <Message of={reason} max={2_000} />
+        </p>
+      )}
+      {dedupKey !== undefined && (
+        <p>
+          PagerDuty incident: dedup key{" "}
+          <code>
+            <Text of={dedupKey} />
+          </code>
+          {sentIn === "digest" && ", shared by the events of its digest"}
         </p>
       )}
       {lane !== undefined && (
