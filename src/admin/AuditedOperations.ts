@@ -9,7 +9,7 @@ import type { ReplayRequest } from "./ReplayApi.ts"
 import { letterWords, replayWords, selectionWords } from "./ReplayCommand.ts"
 
 /** The content of an operation's audit record. */
-interface Told<Asked, Answer> {
+interface RecordContent<Asked, Answer> {
   /** Returns names and selectors from the request's `params` and `payload`, without secrets or data of events. */
   readonly on?: (asked: Asked) => string
   /** Describes the result. */
@@ -20,7 +20,7 @@ interface Told<Asked, Answer> {
   readonly inParts?: boolean
 }
 
-export type Operation = Told<unknown, unknown> & {
+export type Operation = RecordContent<unknown, unknown> & {
   /** The equivalent command. */
   readonly what: string
 }
@@ -41,7 +41,8 @@ export const erasure = {
   isLeftOut: ({ payload }: { payload: ErasureRequest }) => payload.dryRun === true,
 }
 
-const operation = <Asked, Answer>(what: string, told: Told<Asked, Answer> = {}) => ({ what, ...told }) as Operation
+const operation = <Asked, Answer>(what: string, content: RecordContent<Asked, Answer> = {}) =>
+  ({ what, ...content }) as Operation
 
 interface Named {
   readonly params: { readonly name: string }

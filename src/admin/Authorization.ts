@@ -57,9 +57,9 @@ export const layer: Layer.Layer<Authorization, never, Archive> = Layer.effect(
       Effect.gen(function* () {
         if (endpoint.method === "GET") return yield* handled
         const caller = yield* Caller
-        const told = operations[`${group.identifier}.${endpoint.identifier}`]
+        const audited = operations[`${group.identifier}.${endpoint.identifier}`]
         const { params } = yield* HttpRouter.RouteContext
-        const operation = { who: caller.name, by: caller.by, what: told?.what ?? "" }
+        const operation = { who: caller.name, by: caller.by, what: audited?.what ?? "" }
         if (caller.role === "read") {
           const error = forbidden(caller)
           const refused = {
@@ -68,11 +68,11 @@ export const layer: Layer.Layer<Authorization, never, Archive> = Layer.effect(
             result: "refused",
             note: error.message,
           } as const
-          if (told !== undefined) yield* AuditLog.store(audit, { at: yield* Clock.currentTimeMillis, ...refused })
+          if (audited !== undefined) yield* AuditLog.store(audit, { at: yield* Clock.currentTimeMillis, ...refused })
           return yield* error
         }
-        if (told === undefined) return yield* handled
-        const { on = () => "", note = () => "", isLeftOut = () => false, inParts = false } = told
+        if (audited === undefined) return yield* handled
+        const { on = () => "", note = () => "", isLeftOut = () => false, inParts = false } = audited
         return yield* Effect.onExit(
           handled,
           Effect.fnUntraced(function* (exit) {

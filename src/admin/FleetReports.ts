@@ -26,11 +26,11 @@ const totals = (streams: ReadonlyArray<StreamStatus>): ReadonlyMap<string, LaneC
 
 const rank = ({ condition }: Pick<Api.Lane, "condition">): number => laneConditions.indexOf(condition)
 
-type Told = Pick<Api.Lane, "condition" | "message">
+type ConditionReport = Pick<Api.Lane, "condition" | "message">
 
 /** Returns the worst condition of a sink at all relays. */
-const worst = (own: Told, name: string, others: ReadonlyArray<MemberStatus>): Told =>
-  others.reduce((worst: Told, { name: relay, lanes }) => {
+const worst = (own: ConditionReport, name: string, others: ReadonlyArray<MemberStatus>): ConditionReport =>
+  others.reduce((worst: ConditionReport, { name: relay, lanes }) => {
     const lane = lanes.find((lane) => lane.name === name)
     if (lane === undefined || rank(lane) >= rank(worst)) return worst
     return { condition: lane.condition, message: `at ${relay}${lane.message && `: ${lane.message}`}` }
@@ -42,7 +42,7 @@ const oldest = (times: ReadonlyArray<number>): number => {
 }
 
 /** Returns why events of a sink wait in a stream without a relay. */
-const abandoned = (name: string, streams: ReadonlyArray<StreamStatus>): ReadonlyArray<Told> =>
+const abandoned = (name: string, streams: ReadonlyArray<StreamStatus>): ReadonlyArray<ConditionReport> =>
   streams.flatMap(({ id, unownedFor = 0, lanes }) =>
     unownedFor > takeoverWithin && (lanes[name]?.backlog ?? 0) > 0
       ? [{ condition: "stalled", message: `no relay has taken over the stream ${id}, in which events wait` }]
@@ -61,12 +61,12 @@ export const withOthers = (
     const { name, condition } = lane
     const relays = members.filter(({ isSelf, lanes }) => !isSelf && lanes.some((one) => one.name === name))
     const isTheirs = condition === "orphaned" && relays.length > 0
-    const told: Told = isTheirs
+    const report: ConditionReport = isTheirs
       ? { condition, message: `its sink is in the config of ${relays.map(({ name }) => name).join(", ")}, not here` }
       : (abandoned(name, streams)[0] ?? worst(lane, name, condition === "orphaned" ? [] : others))
     return {
       ...lane,
-      ...told,
+      ...report,
       ...(counts.get(name) ?? none),
       oldestAt: oldest([lane.oldestAt, ...oldestAt(name, others)]),
     }

@@ -43,21 +43,21 @@ export const health = (status: Status): Health => {
 export const laneLevel = (lane: Lane): Level | undefined => laneProblems(lane).map(levelOf).toSorted(byLevel)[0]
 
 const journalProblems = ({ journal: { health, message, filling } }: Status): ReadonlyArray<StatusProblem> => {
-  const told = message === "" ? [] : message.split("\n")
+  const messageLines = message === "" ? [] : message.split("\n")
   const journal = (state: State, lines: ReadonlyArray<string>, action = "") => [
     { state, name: "journal", lines, action },
   ]
-  if (health === "broken") return journal("journal-broken", [health, ...told])
-  if (health === "full") return journal("journal-full", [health, ...told])
+  if (health === "broken") return journal("journal-broken", [health, ...messageLines])
+  if (health === "full") return journal("journal-full", [health, ...messageLines])
   if (health === "red") {
-    return journal("journal-red", [health, ...told], "relay journal check, then relay journal acknowledge")
+    return journal("journal-red", [health, ...messageLines], "relay journal check, then relay journal acknowledge")
   }
   const full = `${filling} % full; when it is full, deliveries get a 503`
   const room = "relay lanes list shows which sink's events fill it; raise journal.maxSize, or free disk space"
   return [
     ...(filling === 95 ? journal("journal-nearly-full", [full], room) : []),
     ...(filling === 80 ? journal("journal-filling", [full], room) : []),
-    ...(health === "ok" && told.length > 0 ? journal("journal-warning", told) : []),
+    ...(health === "ok" && messageLines.length > 0 ? journal("journal-warning", messageLines) : []),
   ]
 }
 
@@ -132,7 +132,7 @@ const fleetProblems = ({ fleet, journal: { answeredAt } }: Status): ReadonlyArra
   const silent = fleet.relays.filter(({ age }) => age > takeoverAfter)
   const live = fleet.relays.filter(({ age, configHash }) => age <= takeoverAfter && configHash !== "")
   const configs = Map.groupBy(live, ({ configHash }) => configHash)
-  const said = [...configs].map(([hash, relays]) => `${hash} of ${relays.map(({ name }) => name).join(", ")}`)
+  const byConfig = [...configs].map(([hash, relays]) => `${hash} of ${relays.map(({ name }) => name).join(", ")}`)
   return [
     ...silent.map(({ name, age }) => ({
       state: "relay-silent" as const,
@@ -145,7 +145,7 @@ const fleetProblems = ({ fleet, journal: { answeredAt } }: Status): ReadonlyArra
           {
             state: "configs-differ" as const,
             name: "config",
-            lines: [`the relays have different configs: ${said.join("; ")}`],
+            lines: [`the relays have different configs: ${byConfig.join("; ")}`],
             action: "relay reload at each",
           },
         ]

@@ -185,10 +185,10 @@ const copy = Command.make(
     }
     const [source, target] = [yield* configOf(from), yield* configOf(to)]
     const { show, erasedAfter } = yield* progressBar
-    let said = 0
+    let printedShare = 0
     const inWords = (share: number) => {
-      if (share < said + plainShare) return Effect.void
-      said = share
+      if (share < printedShare + plainShare) return Effect.void
+      printedShare = share
       return print(`${Math.floor(share * 100)} % of the events`)
     }
     const { localUser } = yield* lazily(() => import("../../runtime/Files.ts"))
