@@ -69,10 +69,10 @@ const payloadOf = (config: RelayConfig, sink: string, entry: Entry | undefined, 
   if (erased !== undefined) return { note: `its body was erased on ${instant(erased.at)}` }
   const lane = config.sinks.find(({ name }) => name === sink)
   if (lane === undefined) return { note: "no sink in the config has this name" }
-  if (entry === undefined) return { note: "its body is no envelope, so it can't be shown without personal data" }
+  if (entry === undefined) return { note: "its body is not an envelope, so it can't be shown without personal data" }
   const rendered = Option.liftThrowable(render)(lane, sinkTypes[lane.type], entry)
   if (Option.isNone(rendered)) return { note: "it can't be rendered for this sink" }
-  if (rendered.value === undefined) return { note: `a sink of the type ${lane.type} can't say what it would be sent` }
+  if (rendered.value === undefined) return { note: `a sink of the type ${lane.type} can't show its payload` }
   return { payload: rendered.value, ...sentIn(lane) }
 }
 

@@ -90,7 +90,7 @@ const actionFor = ({ name, condition }: Lane): string => {
   if (condition === "misconfigured") {
     return "fix the sink, and the lane resumes by itself; or fix its config, then relay reload"
   }
-  if (condition === "stalled") return "fix what it names; it continues by itself, or after a restart of that relay"
+  if (condition === "stalled") return "fix the named cause; it continues by itself, or after a restart of that relay"
   return condition === "failed" ? "the log has the cause, please report it" : ""
 }
 

@@ -55,8 +55,8 @@ export const make = (
       ({ config: { name }, state: { stalled } }) =>
         Effect.annotateLogs(
           stalled === ""
-            ? Effect.logInfo(`sink ${name}: its lane goes on`)
-            : Effect.logError(`sink ${name}: its lane stands still: ${stalled}`),
+            ? Effect.logInfo(`sink ${name}: its lane continues`)
+            : Effect.logError(`sink ${name}: its lane has stalled: ${stalled}`),
           { sink: name },
         ),
       { discard: true },

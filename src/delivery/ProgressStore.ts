@@ -24,7 +24,7 @@ const isFenced = (cause: Cause.Cause<JournalError>): boolean => {
 const refuse = (lane: Lane, { message }: JournalError): Effect.Effect<void> => {
   const { name } = lane.config
   const isNews = lane.state.refuse(
-    `the journal refuses the progress of this lane, and takes that of others: ${message} If it lasts, restart the relay: what is not stored is sent again`,
+    `the journal refuses the progress of this lane, but accepts other lanes' progress: ${message} If it lasts, restart the relay: deliveries that are not stored are repeated`,
   )
   return isNews
     ? Effect.annotateLogs(Effect.logError(`sink ${name}: ${lane.state.refused}`), { sink: name })

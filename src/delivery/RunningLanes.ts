@@ -43,7 +43,7 @@ const sayInFlight = (lanes: ReadonlyArray<Lane>, grace: Duration.Duration): Effe
   if (busy.length === 0) return Effect.void
   const attempts = busy.map(({ config, inFlight }) => `${config.name} (${inFlight.size})`).join(", ")
   return Effect.logInfo(
-    `waiting for attempts in flight: ${attempts}, for ${Duration.format(grace)} at most; what has not ended by then is sent again after the next start`,
+    `waiting for attempts in flight: ${attempts}, for ${Duration.format(grace)} at most; attempts that have not ended by then are repeated after the next start`,
   )
 }
 

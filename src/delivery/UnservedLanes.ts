@@ -37,7 +37,7 @@ export class UnservedLanes {
         const stall = before?.get(name) ?? new Stall()
         stalls.set(name, stall)
         const hasWork = backlog > 0 && !isServed(log, name)
-        const cause = () => "its lane over a stream that this relay took could not be opened; the log says more"
+        const cause = () => "its lane for a stream that this relay owns could not be opened; see the log"
         const message = stall.look({ now, wall, activity: 0, hasWork, cause })
         if (message !== "") found.set(name, message)
       }

@@ -75,7 +75,7 @@ export const layer: Layer.Layer<never, never, Archive | RelayEvents | ActiveConf
           noticed.add(key)
           const expiresAt = new Date(expires).toISOString()
           yield* Effect.logWarning(
-            `the secret ${secret} of the webhook ${webhook} expires within ${inDays(notice)}, at ${expiresAt}: add its successor beside it`,
+            `the secret ${secret} of the webhook ${webhook} expires within ${inDays(notice)}, at ${expiresAt}: add its successor next to it`,
           ).pipe(Effect.annotateLogs({ webhook, secret, expiresAt }))
           const facts = { webhook, secret, expires_at: expiresAt }
           yield* events.emit("relay.secret_expiring", facts, undefined, { key, at: expires - notice })

@@ -209,7 +209,7 @@ const makeAnswering = Effect.fnUntraced(function* (
     for (const field of fields) {
       Counters.add(Counters.ofWebhook(counters, webhook).unredacted, field)
       warn(
-        `a client object came to the webhook ${webhook} with ${field} not null: the sender should have redacted it`,
+        `a client object arrived at the webhook ${webhook} with ${field} not null: the sender should have redacted it`,
         { webhook, event: id, type, field },
       )
     }

@@ -170,7 +170,7 @@ export const passing: Readonly<Partial<Record<Failure, string>>> = {
   refused: "nothing listens there (connection refused)",
   reset: "the connection was closed before an answer came",
   "unknown host": "its host name has no address",
-  unreachable: "there is no way to it (unreachable, or timed out)",
+  unreachable: "it can't be reached (unreachable, or timed out)",
   other: "the request failed",
 }
 

@@ -218,7 +218,7 @@ const whyNot = (error: unknown, place: Place): ServeError => {
     case "EADDRNOTAVAIL":
     case "AddrNotAvailable":
       return new ServeError({
-        message: `${where} is no address of this machine: choose one that it has, or * for all of them`,
+        message: `${where} is not an address of this machine: choose one that it has, or * for all of them`,
       })
     default:
       return new ServeError({ message: `can't listen on ${where}: ${error instanceof Error ? error.message : error}` })

@@ -154,7 +154,7 @@ describe("events of the admin API", () => {
               sink: "audit",
               outcome: "dead",
               at: 9,
-              note: "a sink of the type unknown can't say what it would be sent",
+              note: "a sink of the type unknown can't show its payload",
             },
             { sink: "old", outcome: "pending", attempts: [], note: "no sink in the config has this name" },
           ],
@@ -203,14 +203,14 @@ describe("events of the admin API", () => {
     }).pipe(Effect.orDie),
   )
 
-  it.live("show of a body that is no envelope how long it is, and not a byte", () =>
+  it.live("show only the length of a body that is not an envelope", () =>
     Effect.gen(function* () {
       const { explain, journal } = yield* kept()
       yield* journal.replay([1, 2].map((sequence) => ({ sequence, sinks: ["lake"] })))
       yield* journal.append(event("evt_odd", { body: new TextEncoder().encode(person) }), ["lake"])
       const story = yield* explain("evt_odd")
       expect(story.events).toMatchObject([
-        { size: person.length, sinks: [{ note: expect.stringContaining("is no envelope") }] },
+        { size: person.length, sinks: [{ note: expect.stringContaining("is not an envelope") }] },
       ])
       expect(JSON.stringify(story)).not.toContain(person)
     }).pipe(Effect.orDie),

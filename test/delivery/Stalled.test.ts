@@ -24,7 +24,7 @@ const causes: ReadonlyArray<readonly [what: string, fault: Fault, says: string]>
     (journal, isOn) => ({
       settle: (some) => Effect.suspend(() => (isOn() ? Effect.fail(unavailable("disk away")) : journal.settle(some))),
     }),
-    "what was delivered can't be stored: disk away",
+    "deliveries can't be stored: disk away",
   ],
   [
     "nothing can be read",
@@ -43,7 +43,7 @@ const causes: ReadonlyArray<readonly [what: string, fault: Fault, says: string]>
     (journal, isOn) => ({
       read: (...asked) => Effect.suspend(() => (isOn() ? Effect.succeed([]) : journal.read(...asked))),
     }),
-    "relay does not know why",
+    "the cause is unknown",
   ],
 ]
 

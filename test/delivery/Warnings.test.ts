@@ -138,7 +138,7 @@ describe("the log", () => {
       yield* run()
       yield* TestClock.adjust("3 hours")
       expect(lines).toEqual([
-        "the secret old of the webhook scheduling expires within 14 days, at 1970-04-11T00:00:00.000Z: add its successor beside it",
+        "the secret old of the webhook scheduling expires within 14 days, at 1970-04-11T00:00:00.000Z: add its successor next to it",
       ])
     }).pipe(Effect.provide(Logger.layer([Logger.make(({ message }) => void lines.push(String(message)))])))
   })

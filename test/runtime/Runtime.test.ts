@@ -46,7 +46,7 @@ describe("an address", () => {
         ),
       )
       expect(yield* whyNot({ address: { host: "203.0.113.7", port: 0 }, handler: ok })).toStartWith(
-        "203.0.113.7:0 is no address of this machine",
+        "203.0.113.7:0 is not an address of this machine",
       )
     }),
   )

@@ -36,7 +36,7 @@ const printPayload = Effect.fnUntraced(function* (
   }
   const { sinkTypes } = yield* lazily(() => import("../../sinks/SinkTypes.ts"))
   const payload = payloadOf(withAbsent(lane, absent), sinkTypes[lane.type], webhook, fixedBody(type))
-  if (payload === undefined) return yield* usage(`a sink of the type ${lane.type} can't show what it would be sent`)
+  if (payload === undefined) return yield* usage(`a sink of the type ${lane.type} can't show its payload`)
   yield* printWhole(payload.split("\n").map(plain).join("\n"))
 })
 
@@ -81,7 +81,7 @@ export const explain = Command.make(
     payload: text(
       "payload",
       "SINK",
-      "Print only the payload for this sink, without secrets; for a type, that of a sample",
+      "Print only the payload for this sink, without secrets; for a type, the payload of a sample",
     ),
     reveal: toggle("reveal", "Show the payload of an event without masking personal data"),
   },

@@ -126,7 +126,7 @@ const cancel = Command.make(
     const replay = yield* ask((client) => client.replays.cancel({ params: { id } }))
     yield* printDone(replay, `${replay.state}: ${queued(replay)}`)
   }),
-).pipe(Command.withDescription("Cancel a replay; what it has queued is delivered"))
+).pipe(Command.withDescription("Cancel a replay; events that it has queued are delivered"))
 
 export const replay = Command.make(
   "replay",

@@ -35,7 +35,7 @@ export const restart = Command.make(
       until: (status) => isNew(status) || status.failure !== undefined,
     })
     if (ended.failure !== undefined) {
-      return yield* failed(`the relay goes on as before, as process ${ended.pid}: ${plain(ended.failure)}`)
+      return yield* failed(`the relay continues as before, as process ${ended.pid}: ${plain(ended.failure)}`)
     }
     const { version, took } = ended
     const how =

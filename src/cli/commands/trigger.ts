@@ -66,7 +66,7 @@ const summarize = (answers: ReadonlyArray<Answer>, millis: number) => {
 }
 
 const unanswered = (url: string, patience: Duration.Duration): string =>
-  `what listens at ${url} does not answer within ${Duration.format(patience)}\n  A relay there hangs, or a firewall drops what is sent to it: \`relay status\` says whether the relay of this machine answers.`
+  `the server at ${url} does not answer within ${Duration.format(patience)}\n  A relay there hangs, or a firewall drops what is sent to it: \`relay status\` says whether the relay of this machine answers.`
 
 const positive = Schema.Finite.check(Schema.isGreaterThan(0, { expected: "a number above 0" }))
 

@@ -200,7 +200,7 @@ export const compare = Effect.fnUntraced(function* (
       const lane = config.sinks.find(({ name }) => name === sink)
       const payload = lane && payloadOf(lane, sinkTypes[lane.type], webhook, body)
       if (lane === undefined || payload === undefined)
-        return yield* failed(`the sink ${plain(sink)} can't show what it would be sent`)
+        return yield* failed(`the sink ${plain(sink)} can't show its payload`)
       const golden = yield* files.read(file)
       const lines = diff(textOf(golden), payload)
       const one = { event: test.event, sink, file, missing: golden === undefined }

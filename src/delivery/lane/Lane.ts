@@ -247,10 +247,10 @@ export class Lane {
     if (!this.#log.mayStart()) {
       return "this relay may not send them: its journal does not answer, or another relay may have taken the stream"
     }
-    if (this.unstorable !== "") return `what was delivered can't be stored: ${this.unstorable}`
+    if (this.unstorable !== "") return `deliveries can't be stored: ${this.unstorable}`
     if (this.#intake.unread !== "") return `the journal can't be read: ${this.#intake.unread}`
     if (this.inFlight.size > 0) return this.inFlight.stallCause(this.clock.now())
-    return "relay does not know why, so it is a bug: please report it with the log; restart the relay and it goes on"
+    return "the cause is unknown, so this is a bug: please report it with the log, and restart the relay to continue"
   }
 
   /** Called when the last taken changes are on disk. The lane may have waited for this. */

@@ -142,7 +142,7 @@ export class TargetRefusals {
     takeBack: ReadonlyArray<Refused>,
   ): Ruling {
     this.#note(suspension, refused)
-    const message = `refused ${inARow} different events in a row alike, so it probably refuses every event (${refusal}); correct the sink or its target. The relay goes on trying, one event after another`
+    const message = `refused ${inARow} different events in a row alike, so it probably refuses every event (${refusal}); correct the sink or its target. The relay keeps trying, one event after another`
     const { answer, code } = more
     return {
       _tag: "Target",

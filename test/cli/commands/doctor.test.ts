@@ -223,7 +223,7 @@ describe.concurrent("doctor", () => {
     const { of } = await examine(await config({ listen: "192.0.2.1:8080" }))
     expect(of("port", "listen")[0]).toMatchObject({
       verdict: "wrong",
-      message: expect.stringContaining("192.0.2.1:8080 is no address of this machine: choose one that it has"),
+      message: expect.stringContaining("192.0.2.1:8080 is not an address of this machine: choose one that it has"),
     })
   })
 

@@ -74,7 +74,7 @@ describe("a relay that hangs", () => {
     Effect.gen(function* () {
       const { code, stderr } = yield* after("30 seconds", "trigger", "block.created")
       expect(code).toBe(69)
-      expect(stderr).toMatch(/what listens at http:\/\/127\.0\.0\.1:\d+\/hooks does not answer within 30s/)
+      expect(stderr).toMatch(/the server at http:\/\/127\.0\.0\.1:\d+\/hooks does not answer within 30s/)
       expect(stderr).not.toContain("Is it running?")
     }),
   )
