@@ -21,10 +21,10 @@ import { displayBytes, rawLine } from "../../formats/Rendering.ts"
 import { codeOf } from "../../runtime/Errors.ts"
 import { isOfServiceUser, unchecked } from "../../runtime/Files.ts"
 import { type Failures, misconfigured, passed, type Sink, type SinkError, type SinkType, unavailable } from "../Sink.ts"
-import * as TornLines from "./TornLines.ts"
 import {
   endsInLines,
   isMarked,
+  lineFeed as lineFeedByte,
   maxRead,
   nothing,
   type Repaired,
@@ -292,7 +292,7 @@ export type FileConfig = typeof FileConfig.Type
 /** The largest batch. */
 const batch = { maxEvents: 1_024, maxBytes: 768 * 1024, linger: 20, isAwaited: true }
 
-const lineFeed = Buffer.of(TornLines.lineFeed)
+const lineFeed = Buffer.of(lineFeedByte)
 
 const encode = (entries: ReadonlyArray<Entry>): Uint8Array =>
   Buffer.concat(entries.flatMap(({ event }) => [rawLine(event), lineFeed]))
