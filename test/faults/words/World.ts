@@ -207,7 +207,7 @@ export class World {
   /** Drops dead letters, or replays them once the receiver takes them. */
   async #settleDeadLetters(): Promise<string> {
     if (this.quarantined > 0 && this.random() < 0.2) {
-      const { count } = await this.#ask<{ count: number }>("/dead-letters/drop", { lane: "_quarantine" })
+      const { count } = await this.#ask<{ count: number }>("/dead-letters/drop", { sink: "_quarantine" })
       if (count !== this.quarantined) throw new Error(`${count} of ${this.quarantined} quarantined were dropped`)
       this.quarantined = 0
       return "drop the quarantine"

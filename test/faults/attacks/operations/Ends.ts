@@ -70,10 +70,10 @@ const steps: ReadonlyArray<Step> = [
   {
     name: "dead letters are replayed",
     before: deadLetters,
-    ask: (play) => ask(play, "/dead-letters/replay", { lane: "a" }),
+    ask: (play) => ask(play, "/dead-letters/replay", { sink: "a" }),
     after: async (play) => {
       await ask(play, "/lanes/a/resume")
-      await ask(play, "/dead-letters/replay", { lane: "a" })
+      await ask(play, "/dead-letters/replay", { sink: "a" })
     },
     most: 100,
   },

@@ -61,7 +61,7 @@ export const cases: ReadonlyArray<Case> = [
       play.open(play.a)
       await play.reload({ a: play.to(play.a, mortal) })
       await play.tell("/lanes/a/resume", undefined, 204)
-      await play.tell("/dead-letters/replay", { lane: "a" })
+      await play.tell("/dead-letters/replay", { sink: "a" })
       await play.has(play.a, sent, "a")
     },
   },
@@ -83,7 +83,7 @@ export const cases: ReadonlyArray<Case> = [
       const sent = await withDeadLetters(play)
       play.open(play.a)
       await play.reload({ z: play.to(play.a, { ...mortal, renamedFrom: "a" }) })
-      await play.tell("/dead-letters/replay", { lane: "z" })
+      await play.tell("/dead-letters/replay", { sink: "z" })
       await play.has(play.a, sent, "z")
     },
   },

@@ -216,7 +216,7 @@ export const cases: ReadonlyArray<Case> = [
       )
       play.open(play.a)
       await play.reload({ a: play.to(play.a) })
-      await play.tell("/dead-letters/replay", { lane: "a" })
+      await play.tell("/dead-letters/replay", { sink: "a" })
       await play.tell("/lanes/a/resume", undefined, 204)
       await play.has(play.a, sent, "a")
     },

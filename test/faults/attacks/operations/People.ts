@@ -129,8 +129,8 @@ export const cases: ReadonlyArray<Case> = [
       const delivered = play.a.times.size
       const there = (await play.lane("a"))?.deadLetters ?? 0
       const [replayed, dropped] = await Promise.all([
-        play.tell("/dead-letters/replay", { lane: "a" }),
-        play.tell("/dead-letters/drop", { lane: "a" }),
+        play.tell("/dead-letters/replay", { sink: "a" }),
+        play.tell("/dead-letters/drop", { sink: "a" }),
       ])
       const sum = (replayed.count ?? 0) + (dropped.count ?? 0)
       play.check(sum === there, `${replayed.count} replayed and ${dropped.count} dropped of ${there}`)
