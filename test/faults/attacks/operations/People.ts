@@ -166,7 +166,8 @@ export const cases: ReadonlyArray<Case> = [
       await play.start({ a: play.to(play.a) })
       const busy = play.burst(500)
       await inTurns(Array(100).keys(), 4, async (n) => {
-        await play.tell(`/lanes/a/${n % 2 === 0 ? "pause" : "resume"}`, undefined, 204)
+        const [verb, status] = n % 2 === 0 ? (["pause", 200] as const) : (["resume", 204] as const)
+        await play.tell(`/lanes/a/${verb}`, undefined, status)
       })
       await busy
       await play.tell("/lanes/a/resume", undefined, 204)
