@@ -35,7 +35,7 @@ import {
 } from "./TornLines.ts"
 
 // An append-only file of lines, rotated by size, by day, or when it was moved
-// away. Its methods reject with the system's errors; `File.ts` classifies them.
+// away. Its methods reject with the system's errors; the sink below classifies them.
 //
 // **Guarantee.** The file holds whole lines only, however the last process
 // ended, a failed write leaves nothing behind, and no byte of another program

@@ -4,7 +4,7 @@ import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import { untrusted } from "../Certificates.ts"
 import { failed, misconfigured, type SinkError, throttled, unacceptable, unavailable } from "../Sink.ts"
 
-// Failures of a NATS server, whatever they mean for the lane (`NatsErrors.ts`).
+// Failures of a NATS server. `sinkErrorOf` decides how they affect the lane.
 
 export const Kind = Schema.Literals([
   // No connection.
