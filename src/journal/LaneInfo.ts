@@ -18,7 +18,7 @@ export interface LaneInfo {
   readonly deadLetterBytes: number
   /** Number of unsettled events routed to it: in the log above the cursor, waiting for a retry, or returned. */
   readonly backlog: number
-  /** The lowest sequence of these events, or 0 if there are none. */
+  /** The lowest sequence of these events except returned ones, or 0 if there are none. */
   readonly oldest: number
   /** True if an operator paused it (`lanes pause`). It stays paused across restarts. */
   readonly paused: Paused
@@ -38,7 +38,7 @@ export interface Returned {
   readonly attempts: number
 }
 
-/** The delay of a retry that its lane has not taken up yet, because only the lane knows its order key. */
+/** The delay of a retry that its lane has not taken up yet. Its key is empty, because only the lane knows the key. */
 export const returnedDelay = -1
 
 /** Returns a dead letter as a retry that waits for its lane from `now` on, in epoch milliseconds. */

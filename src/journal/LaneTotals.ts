@@ -1,7 +1,10 @@
 /** Combines a lane's infos from several streams. */
 import type { LaneInfo } from "./LaneInfo.ts"
 
-/** Returns lanes by name. The cursor, the oldest event and the pause are from the first stream that has the lane. */
+/**
+ * Returns lanes by name. The cursor and the pause are from the first stream that has the lane, and the oldest event
+ * is from the first that has one.
+ */
 export const totals = (streams: ReadonlyArray<ReadonlyArray<LaneInfo>>): ReadonlyArray<LaneInfo> => {
   const [only, ...others] = streams
   if (only !== undefined && others.length === 0) return only

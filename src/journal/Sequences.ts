@@ -5,7 +5,7 @@
 
 const width = 2 ** 42
 
-/** The shared stream, for sinks that require one relay. */
+/** The shared stream, for sinks that require one relay: many relays append to it, and one delivers it. */
 export const sharedStream = 1
 
 /** The number below a stream's first sequence: the head of an empty stream. */

@@ -127,7 +127,7 @@ export class Backlog {
     return this.#above > this.#inRanges
   }
 
-  /** The lowest sequence of these events, or 0 if there are none. */
+  /** The lowest sequence of unsettled events in the log and of retries, or 0 if there are none. */
   get oldest(): number {
     let oldest = this.#oldestInLog
     for (const sequence of this.#retrying) oldest = Math.min(oldest, sequence)

@@ -80,7 +80,7 @@ export const findDelivery = (bytes: Uint8Array, sequence: number): Delivery | un
   return found
 }
 
-/** Why and when an event ended at a lane, if it took more than one delivered attempt; or that it was appended again. */
+/** Why and when an event ended at a lane, unless its first attempt delivered it; or that it was appended again. */
 export interface Ended {
   readonly sequence: number
   /** The lane; empty for a copy that was made for any sinks. */

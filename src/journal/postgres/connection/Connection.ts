@@ -232,7 +232,7 @@ export class Connection {
   begin(timeout = usualTimeout): void {
     this.#isInside = true
     this.#begun = this.#send(this.#beginning, [], { timeout }).then((begun) => {
-      // A statement that was sent before must not count as part of a transaction.
+      // The first statement may be sent already, and must not run outside the transaction.
       if (Result.isFailure(begun)) this.destroy()
       return Result.mapError(begun, (failure) => (failure.code === Session.otherServer ? moved(this.server) : failure))
     })

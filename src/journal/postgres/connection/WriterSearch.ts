@@ -27,7 +27,7 @@ export class Cluster {
   #system = ""
   /** Systems that the relay has left for another system. */
   readonly #left = new Set<string>()
-  /** Called when another server takes the writes. Connections must not be used any more. */
+  /** Called when another server takes the writes. Connections for which `isOld` is true must not be used any more. */
   onChanged: (isOld: (connection: Connection) => boolean) => void = () => {}
 
   note({ server, timeline, system }: Connection): void {

@@ -468,7 +468,7 @@ export class Fleet {
     return true
   })
 
-  /** Leaves an empty stream that was taken over, for the next relay that joins. */
+  /** Offers an empty stream that was taken over to the next relay that joins. */
   readonly #offer = Effect.fnUntraced(function* (this: Fleet, stream: OwnedStream) {
     const row = this.news.streams.find(({ id }) => id === stream.id)
     if (stream === this.own || stream.id === sharedStream || row === undefined || row.spare) return

@@ -21,7 +21,7 @@ interface Held {
   readonly streams: ReadonlySet<number>
 }
 
-/** The stream's number, and its epochs before and after it was taken. `former` is 0 if the stream had no owner. */
+/** The stream's number, and its epochs before and after it was taken. `former` is 0 if it has never had an owner. */
 export interface Taken {
   readonly id: number
   readonly epoch: number

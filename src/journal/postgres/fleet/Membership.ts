@@ -28,7 +28,7 @@ const longestGap = 2_500
 /** The maximum time for a heartbeat's answer. */
 export const beatTimeout = 3_000
 
-/** Added to the heartbeat number of a relay from which a stream is taken. The lower digits count its heartbeats. */
+/** Added to the heartbeat number of a relay from which a stream is taken. The lower 32 bits count its heartbeats. */
 export const taking = 2 ** 32
 
 /** A relay's report of itself to the others. */

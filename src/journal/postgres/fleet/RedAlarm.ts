@@ -104,7 +104,7 @@ export const make = (db: Database, { wall, steady }: Clocks, relay: string) => {
     return raised
   }
 
-  /** Raises each line once, and keeps it until the database has stored it. */
+  /** Raises each line once, and keeps it until it is acknowledged. */
   const raise = (lines: ReadonlyArray<string>): Effect.Effect<void> =>
     Effect.suspend(() => {
       const added = lines.filter((line) => !said.has(line))

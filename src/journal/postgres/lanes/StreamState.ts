@@ -75,7 +75,7 @@ export interface Owner {
 export class StreamState {
   readonly id: number
   readonly epoch: number
-  /** True for another relay's stream whose lanes this relay looks at. Its owner may change the epoch at any time. */
+  /** True for another relay's stream whose lanes this relay looks at. Its epoch may change at any time. */
   readonly isVisited: boolean
   /** The highest sequence that is durable. */
   end: number
@@ -154,7 +154,7 @@ export class StreamState {
     return !this.isLost && this.owner.isAlive() && this.owner.askedAt() >= this.notBefore
   }
 
-  /** Marks the stream as owned by another relay. */
+  /** Marks this state as lost for good, so that the stream's owner reads the stream again. */
   lost(): void {
     if (this.isLost) return
     this.isLost = true

@@ -163,8 +163,8 @@ export class Duplicates {
       this.#displaced.push(-1)
       this.#index[this.#vacant] = position + 1
     } else {
-      // An entry is never older than the one before it. So when an anchor has expired, all entries of its key
-      // have.
+      // An entry's time is never before the time of its key's previous entry. So when an anchor has expired, all
+      // entries of its key have.
       const before = this.#ring[anchor * width + at] ?? 0
       if (before !== lost) this.#ring[position * width + at] = Math.max(before, Math.floor(receivedAt / 1000))
       this.#displaced.push(this.#next - ((position - anchor + this.#capacity) % this.#capacity))

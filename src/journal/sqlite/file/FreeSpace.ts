@@ -137,7 +137,7 @@ export class FreeSpace {
     }
   }
 
-  /** Overwrites the free list: its trunks, and with `isWhole` also the pages that the trunks name. */
+  /** Overwrites the unused bytes of the free list's trunks, and with `isWhole` also the pages that the trunks name. */
   *#freeList(isWhole: boolean): Generator<void> {
     const header = this.#read(1, this.#page)
     const trunks = new Set<number>()

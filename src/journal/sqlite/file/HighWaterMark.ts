@@ -14,7 +14,7 @@ export interface HighWaterMark {
   readonly identity: string
   /** A sequence that the journal has reached. */
   readonly head: number
-  /** True if the journal was found damaged while it was open. The next start must move it aside. */
+  /** True if the journal was found damaged while it was open. The next start then checks every page of it. */
   readonly damaged: boolean
 }
 

@@ -4,8 +4,8 @@
  * Next to `journal.db` and SQLite's own `-wal` and `-shm` are `-lock` (locked while a relay runs on the
  * journal) and `-mark` (see HighWaterMark.ts). A damaged, deleted or emptied file is moved aside as
  * `journal.db.<time>.damaged`, and a new one starts after the last known sequence. The journal is `red` until
- * an operator acknowledges that. A file that looks damaged is first read again, because SQLite reports a failed
- * read as damage.
+ * an operator acknowledges that. A file that looks damaged is first read again, because SQLite reports even a
+ * temporary read failure as damage.
  *
  * **Gotcha.** POSIX drops a process's locks on a file when any descriptor of the file is closed. So once SQLite
  * has opened the database's file, nothing else here opens it.
@@ -42,9 +42,9 @@ export interface Store {
   /** Findings for the log that aren't losses. */
   readonly notes: ReadonlyArray<string>
   /**
-   * Throws if a file was replaced while it was open, the journal is smaller than before, or the write-ahead
-   * log is shorter than its committed contents. It runs before each commit, because the next write would hide
-   * this, and after it.
+   * Throws if a file was deleted or replaced while it was open, the journal is smaller than before, or the
+   * write-ahead log is shorter than its committed contents. It runs before each commit, because the next write
+   * would hide this, and after it.
    */
   readonly requireUnchanged: () => void
   /** Throws if another program has written to the journal, so that it no longer ends at `head`. */
@@ -121,7 +121,7 @@ const openSound = (path: string, checkAll: boolean): Sound => {
   }
 }
 
-/** Milliseconds after which a file that looks damaged is read again, because SQLite reports a failed read as damage. */
+/** Milliseconds after which a file that looks damaged is read again: a temporary read failure looks like damage. */
 const looksAfter = [50, 250, 700]
 
 const pause = (millis: number): void => {

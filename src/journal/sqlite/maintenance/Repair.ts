@@ -34,7 +34,7 @@ export interface Readable {
 const headerBytes = 100
 const usualPage = 32_768
 
-/** A version at or above this is damage, not a newer relay's version. */
+/** A version that is higher than this relay's by this much or more is damage, not a newer relay's version. */
 const damagedFrom = 1_000
 
 /** Reports whether a newer relay wrote the file. This relay doesn't know its tables. */

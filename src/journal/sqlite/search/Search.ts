@@ -4,7 +4,7 @@
  * Newest first, it goes down the log, through the index if there is one, and then through older pending events,
  * retries and dead letters. Oldest first, it goes the same way up.
  *
- * **Guarantee.** It returns every event as it was written. It stops when its time is up, and reports its
+ * **Guarantee.** Each event that it returns is as it was written. It stops when its time is up, and reports its
  * position.
  */
 import type { DatabaseSync, StatementSync } from "node:sqlite"
