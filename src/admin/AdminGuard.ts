@@ -72,7 +72,7 @@ export const make = (admin: AdminConfig) => {
     role,
     blinded: blinded(Redacted.value(value)),
   }))
-  // A name can be rebound, but an address can't. So if the API listens beyond loopback, any address is accepted.
+  // A name can be rebound, but an address can't. So if the API listens on all addresses, any address is accepted.
   const ours = (name: string): boolean =>
     isLoopback({ host: name }) || name === listen.host.toLowerCase() || (isWildcard(listen) && isAddress(name))
 

@@ -148,7 +148,7 @@ export class ReplayRun {
     }
   })
 
-  /** Retries while the journal is temporarily unavailable. */
+  /** Retries while the journal is unavailable or full. */
   readonly #patiently = <A>(effect: Effect.Effect<A, JournalError>): Effect.Effect<A, JournalError> =>
     effect.pipe(
       Effect.tapError(({ message }) => this.#wait(message)),

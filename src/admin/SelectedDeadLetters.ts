@@ -28,7 +28,8 @@ const isSelectedBy = (selection: LetterSelection) => {
 export const of = (archive: Archive["Service"]) => {
   /**
    * Streams the selected dead letters, in descending order of id. A dead letter that is added in the meantime has a
-   * higher id and is not included. The first read has `first` entries.
+   * higher id and is not included. The first read has at most `first` entries. A page includes the bodies, so it is
+   * shorter than its limit if they are large. Only an empty page is the end.
    */
   const matching = (selection: LetterSelection, first = step, before?: string) => {
     const { sink, types = [] } = selection

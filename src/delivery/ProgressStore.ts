@@ -5,7 +5,8 @@
  *
  * **Guarantee.** If progress can't be stored, its lane keeps it for the next
  * settlement. A lane whose progress the journal refuses doesn't delay the others. A
- * crash repeats that lane's deliveries, and the lane stops at its `duplicateBound`.
+ * crash repeats that lane's deliveries, at most `duplicateBound` of them, because the
+ * lane starts no attempt that could exceed it.
  */
 import { Cause, Duration, Effect, Latch, Semaphore } from "effect"
 import { repeating } from "../event/Rounds.ts"

@@ -249,7 +249,7 @@ type Listen = (options: ListenerOptions) => RetirableListener
 /** The listeners at one address: the accepting one, and earlier ones that still have a socket or connections. */
 class Listeners {
   readonly #listen: Listen
-  /** The listeners that are known to have connections. */
+  /** The listeners that may have connections. Unless `areAllKnown`, others may have some too. */
   readonly all = new Set<RetirableListener>()
   areAllKnown = true
   /** Open from when the runtime has ended a listener until the next check. */

@@ -3,8 +3,8 @@
  *
  * Exits with 1 if a problem is critical. With `--exit-code`, it uses the exit codes
  * of monitoring plugins: 0 ok, 1 warning, 2 critical, and 3 unknown if there is no
- * status for any reason. All output is then on stdout, with the worst problem in the
- * first line.
+ * status, whatever the reason. All output is then on stdout, with the worst problem
+ * in the first line.
  */
 import { Effect } from "effect"
 import { Command } from "effect/cli"

@@ -93,8 +93,8 @@ export class Intake {
     if (limit > 0 && entries.length === 0) progress.pass(yield* log.pastLost(progress.position))
     const now = clock.now()
     for (const entry of entries) this.#take(entry, now)
-    // Events that did not fit are read once attempts end. If nothing was read, the lane still remembers that the log
-    // has more.
+    // Events that did not fit are read once attempts end. If there was no space to read any, the lane still remembers
+    // that the log has more.
     if (limit > 0) {
       this.#moreToRead = entries.length > 0 && (entries.length === limit || progress.open.bytes >= maxBytes)
     }
