@@ -47,7 +47,7 @@ const isVerdict = (word: string): word is Verdict => verdicts.some((verdict) => 
 
 /** What the table says, by status or class; `503+` is a 503 with `Retry-After`. */
 const documented = new Map(
-  rowsOf("| answer | what follows | in `classify` |").flatMap(([answers = "", , word = ""]) =>
+  rowsOf("| answer | effect | in `classify` |").flatMap(([answers = "", , word = ""]) =>
     [...answers.matchAll(/\b(\d(?:\d\d|xx))( with `Retry-After`)?/g)].map(([, status = "", wait]) => {
       const verdict = word.replaceAll(/[ `]/g, "")
       if (!isVerdict(verdict)) throw new Error(`${word} is no verdict`)
@@ -83,7 +83,7 @@ describe("the reference's table of answers", () => {
   })
 
   test("names the statuses that are about the event where the event chose the path", () => {
-    const [, listed = ""] = /placeholder, ([\d, and]+) are about the event/.exec(reference) ?? []
+    const [, listed = ""] = /placeholder, ([\d, and]+) concern the event/.exec(reference) ?? []
     const named = [...listed.matchAll(/\d{3}/g)].map(([status]) => Number(status))
     const found = statuses.filter((status) => outcome(status, false, { isTemplated: true }) !== outcome(status, false))
     expect(named).toEqual(found)
