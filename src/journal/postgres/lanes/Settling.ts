@@ -17,7 +17,7 @@ import type { Queries } from "../connection/Database.ts"
 import { refusing } from "../connection/DatabaseRefusal.ts"
 import * as LaneTables from "../tables/LaneTables.ts"
 import * as OutcomeTables from "../tables/OutcomeTables.ts"
-import { isOwned, type StreamState } from "./StreamState.ts"
+import { hasNewestRow, isOwned, type StreamState } from "./StreamState.ts"
 
 const isWhole = ({ takeBack, retry, deadLetter, pausedFor }: Settlement): boolean =>
   [
@@ -137,10 +137,14 @@ const storeCursors = Effect.fnUntraced(function* (
 ) {
   const { count } = yield* refusing(
     stream.owner.db.query(
-      `WITH owned AS MATERIALIZED (SELECT id FROM stream WHERE ${isOwned} FOR SHARE),
+      `WITH owned AS MATERIALIZED (SELECT id FROM stream WHERE ${isOwned} AND ${hasNewestRow(7)} FOR SHARE),
          ${OutcomeTables.addDelivered("$4::bigint[], $5::text[], $6::bytea[]", "owned, ")}
        UPDATE progress SET lanes = lanes || ${ofLanes("$3")} FROM owned WHERE stream = owned.id`,
-      [stream.id, stream.claim, placesOf(settlements, cursors), ...OutcomeTables.deliveredRows(settlements)],
+      [
+        ...[stream.id, stream.claim, placesOf(settlements, cursors)],
+        ...OutcomeTables.deliveredRows(settlements),
+        ...stream.newestRow,
+      ],
       { name: "settle", timeout },
     ),
   )

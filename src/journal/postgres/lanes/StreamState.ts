@@ -23,7 +23,7 @@ import { keyWidth } from "../../stream/RowKeys.ts"
 import type { Database, Queries } from "../connection/Database.ts"
 import type { DatabaseError } from "../connection/DatabaseError.ts"
 import { refusing } from "../connection/DatabaseRefusal.ts"
-import { type KnownRow, KnownRows, knownColumns } from "../tables/KnownRows.ts"
+import { type KnownRow, KnownRows, knownColumns, lostParams, lostRows } from "../tables/KnownRows.ts"
 import { LaneNames, nothingStored, type Place } from "../tables/LaneNames.ts"
 import * as LaneTables from "../tables/LaneTables.ts"
 import { columns, holding, type StreamRow, storedOf } from "../tables/StreamRows.ts"
@@ -42,6 +42,13 @@ const rowsAtOnce = 256
  */
 export const isOwned =
   "id = $1 AND epoch = ($2::text[])[1]::bigint AND epoch >> 32 = timeline() AND knows(($2::text[])[2:])"
+
+/**
+ * SQL that reports whether the log has the newest row of {@link StreamState.newestRow}. A database that went back
+ * may know the last heartbeat, if none was stored for some time before. Its log lacks that row, or has another
+ * one in its place, and progress in the former log must not be stored.
+ */
+export const hasNewestRow = (parameter: number): string => `NOT EXISTS (${lostRows(parameter)})`
 
 /**
  * The last heartbeat that a relay knows to be stored, for the function `knows`: the relay's name and instance,
@@ -133,6 +140,11 @@ export class StreamState {
     return [String(this.epoch), ...this.owner.sign()]
   }
 
+  /** The parameters of {@link hasNewestRow}. */
+  get newestRow(): ReadonlyArray<unknown> {
+    return lostParams(this.known.newest)
+  }
+
   /** Events appended since the stream began. */
   get accepted(): number {
     return this.end - floorOf(this.id) - this.void
@@ -182,7 +194,10 @@ export class StreamState {
   holdIn(queries: Queries, lock: "SHARE" | "UPDATE" = "SHARE"): Effect.Effect<void, JournalError | DatabaseError> {
     if (this.isVisited) return Effect.void
     return Effect.flatMap(
-      queries.query(`SELECT id FROM stream WHERE ${isOwned} FOR ${lock}`, [this.id, this.claim]),
+      queries.query(`SELECT id FROM stream WHERE ${isOwned} AND ${hasNewestRow(3)} FOR ${lock}`, [
+        ...[this.id, this.claim],
+        ...this.newestRow,
+      ]),
       ({ rows }) => {
         if (rows.length > 0) return Effect.void
         this.lost()

@@ -32,7 +32,7 @@ export interface KnownRow {
 }
 
 /** SQL that finds the lost rows among the rows of {@link lostParams}, with their places. */
-const lostRows = (parameter: number): string =>
+export const lostRows = (parameter: number): string =>
   `SELECT first, timeline, place
     FROM unnest($${parameter}::bigint[], $${parameter + 1}::bigint[], $${parameter + 2}::uuid[])
       WITH ORDINALITY AS known(first, timeline, commit, place)
@@ -123,6 +123,11 @@ export class KnownRows {
   get unconfirmed(): ReadonlyArray<KnownRow> {
     const from = this.#confirmed === undefined ? 0 : this.#rows.lastIndexOf(this.#confirmed)
     return this.#rows.slice(Math.max(0, from))
+  }
+
+  /** The newest row, if there is one. */
+  get newest(): ReadonlyArray<KnownRow> {
+    return this.#rows.slice(-1)
   }
 
   /** Records the database's answer about rows. Returns false if it has lost some. */

@@ -69,6 +69,30 @@ suiteUnless(reasonToSkip(), "a database that went back to an earlier state", () 
     }).pipe(Effect.scoped),
   )
 
+  it.effect(
+    "is noticed by a settlement if it has the last heartbeat: new events are not taken for delivered ones",
+    () =>
+      Effect.gen(function* () {
+        const { start, remember, goBack } = yield* relays
+        const relay = yield* start("a")
+        const { journal } = relay
+        yield* journal.openLane("lake")
+        yield* seconds(3)
+        yield* journal.append(event("kept"), ["lake"])
+        yield* seconds(1)
+        yield* remember
+        // No heartbeat is sent from here on, because no time passes.
+        yield* journal.append(event("lost"), ["lake"])
+        const [own] = owned(relay)
+        yield* goBack
+        const late = yield* Effect.flip(own?.settle([settlement("lake", 2)]) ?? Effect.void)
+        expect(late.reason._tag).toBe("JournalFenced")
+        yield* seconds(8)
+        yield* journal.append(event("new"), ["lake"])
+        expect(yield* journal.openLane("lake")).toMatchObject({ backlog: 2, cursor: { sequence: 0 } })
+      }).pipe(Effect.scoped),
+  )
+
   it.effect("is named again if as many events are lost from the same sequence on", () =>
     Effect.gen(function* () {
       const { start, remember, goBack } = yield* relays
