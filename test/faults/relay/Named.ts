@@ -5,10 +5,10 @@ export interface Range {
   readonly to: number
 }
 
-/** `events 3 to 9`, `Event 4`; and of a new journal that was `begun after event 20` all up to that. */
+/** `events 3 to 9`, `Event 4`; and of a new journal that was `started after event 20` all up to that. */
 export const named = (text: string): ReadonlyArray<Range> =>
-  [...text.matchAll(/(begun after )?\bevents? (\d+)(?: to (\d+))?/gi)].map(([, begun, from, to]) => ({
-    from: begun === undefined ? Number(from) : 0,
+  [...text.matchAll(/(started after )?\bevents? (\d+)(?: to (\d+))?/gi)].map(([, started, from, to]) => ({
+    from: started === undefined ? Number(from) : 0,
     to: Number(to ?? from),
   }))
 
