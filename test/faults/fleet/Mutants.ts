@@ -23,8 +23,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     line: "fleet-late-commit",
     gone: "who takes a stream waits for a commit to it that is under way",
     file: postgres("append/Commits"),
-    find: "hasNewestRow(7)} FOR SHARE)",
-    replace: "hasNewestRow(7)})",
+    find: "isOwned} FOR SHARE)",
+    replace: "isOwned})",
   },
   {
     line: "fleet-same",

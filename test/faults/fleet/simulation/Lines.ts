@@ -75,8 +75,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     line,
     gone: "an append under an epoch that has passed is not stored",
     file: postgres("append/Commits"),
-    find: "isOwned} AND",
-    replace: 'isOwned.replace("epoch = ($2::text[])[1]::bigint", "true")} AND',
+    find: "isOwned} FOR SHARE)",
+    replace: 'isOwned.replace("epoch = ($2::text[])[1]::bigint", "true")} FOR SHARE)',
     seed: 3,
   },
   {
