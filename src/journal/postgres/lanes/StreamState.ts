@@ -302,9 +302,9 @@ export class StreamState {
     return Effect.map(
       db.query<StreamRow & KnownRow>(
         `SELECT ${columns}, ${knownColumns} FROM log
-         WHERE first > $3 AND first < $4 AND EXISTS (SELECT FROM stream WHERE ${isOwned})
+         WHERE first > $3 AND first < $4 AND EXISTS (SELECT FROM stream WHERE ${isOwned}) AND ${hasNewestRow(5)}
          ORDER BY first LIMIT ${rowsAtOnce}`,
-        [this.id, this.claim, this.end, ceilingOf(this.id)],
+        [this.id, this.claim, this.end, ceilingOf(this.id), ...this.newestRow],
         { name: "follow" },
       ),
       ({ rows }) => {

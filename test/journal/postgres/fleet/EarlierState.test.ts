@@ -93,6 +93,28 @@ suiteUnless(reasonToSkip(), "a database that went back to an earlier state", () 
       }).pipe(Effect.scoped),
   )
 
+  it.effect("is noticed on the shared stream although new events have passed the end of the former log", () =>
+    Effect.gen(function* () {
+      const { start, remember, goBack } = yield* relays
+      const relay = yield* start("a")
+      const { journal } = relay
+      yield* journal.openLane("ordered", { exclusive: true })
+      yield* seconds(3)
+      yield* journal.append(event("kept"), ["ordered"])
+      yield* seconds(1)
+      yield* remember
+      // No heartbeat is sent from here on, because no time passes.
+      yield* journal.append(event("lost"), ["ordered"])
+      const owner = shared([relay]) ?? (yield* Effect.die("nobody has the shared stream"))
+      const end = floorOf(sharedStream) + 3
+      yield* owner.reach(end - 1)
+      yield* goBack
+      for (const id of ["new 1", "new 2"]) yield* journal.append(event(id), ["ordered"])
+      const late = yield* Effect.flip(Effect.andThen(owner.reach(end), owner.settle([settlement("ordered", end)])))
+      expect(late.reason._tag).toBe("JournalFenced")
+    }).pipe(Effect.scoped),
+  )
+
   it.effect("is named again if as many events are lost from the same sequence on", () =>
     Effect.gen(function* () {
       const { start, remember, goBack } = yield* relays
