@@ -56,6 +56,7 @@ const allowed: Readonly<Record<string, ReadonlyArray<string>>> = {
 
 interface Plan {
   readonly "Node Type": string
+  readonly "Parent Relationship"?: string
   readonly "Relation Name"?: string
   readonly "Plan Rows": number
   readonly Plans?: ReadonlyArray<Plan>
@@ -70,7 +71,10 @@ const scannedBy = (plan: Plan, isLimited = false): ReadonlyArray<string> => {
   const isInnerLimited = plan["Node Type"] === "Limit" || (isLimited && !isBlocking.test(plan["Node Type"]))
   return [
     ...(isScan && isLong ? [table] : []),
-    ...(plan.Plans ?? []).flatMap((inner) => scannedBy(inner, isInnerLimited)),
+    // An "InitPlan" is a query of its own, which the limit doesn't end.
+    ...(plan.Plans ?? []).flatMap((inner) =>
+      scannedBy(inner, isInnerLimited && inner["Parent Relationship"] !== "InitPlan"),
+    ),
   ]
 }
 /** These read all that they are given before they return the first row. */
