@@ -277,7 +277,11 @@ export const column: Column = {
       on("the broker is killed, and starts again", {
         start: Wires.byProxy(
           at(undefined, ownRabbit),
-          ({ target }) => target.rabbit.kill(),
+          async ({ target }) => {
+            // The broker's log of definitions keeps the newest ones, among them the queue, in memory for some seconds.
+            await target.rabbit.evaluate("mnesia:sync_log().")
+            await target.rabbit.kill()
+          },
           ({ target }) => target.rabbit.start(),
         ),
         says: /waiting: .*can't be reached|waiting: .*closes the connection/,

@@ -21,11 +21,17 @@ const add = (counts: Map<number, number>, stream: number, count: number): void =
 
 export class Losses {
   readonly #lost = new Map<number, number>()
+  /** Each loss in words, for the report. */
+  readonly #told: Array<string> = []
   /** The lines of alarms. */
   readonly #lines = new Set<string>()
 
   add({ before, after }: Loss): void {
-    for (const [stream, accepted] of before) add(this.#lost, stream, Math.max(0, accepted - (after.get(stream) ?? 0)))
+    for (const [stream, accepted] of before) {
+      const left = after.get(stream) ?? 0
+      add(this.#lost, stream, Math.max(0, accepted - left))
+      this.#told.push(`stream ${stream} from ${accepted} to ${left}`)
+    }
   }
 
   hear(lines: Iterable<string>): void {
@@ -42,9 +48,15 @@ export class Losses {
     const all = [...named.values()].reduce((sum, events) => sum + events, 0)
     const excess = [...named].flatMap(([stream, events]) => {
       const lost = this.#lost.get(stream) ?? 0
-      return events > lost ? [`${events} events of stream ${stream} are named as lost, and ${lost} are lost`] : []
+      return events > lost
+        ? [`${events} events of stream ${stream} are named as lost, and ${lost} are lost: ${this.#all}`]
+        : []
     })
     const isShown = ![...this.#lines].some((line) => line.startsWith(more))
-    return isShown && gone > all ? [...excess, `${gone} events are lost, and ${all} are named`] : excess
+    return isShown && gone > all ? [...excess, `${gone} events are lost, and ${all} are named: ${this.#all}`] : excess
+  }
+
+  get #all(): string {
+    return [...this.#told, ...[...this.#lines].filter((line) => naming.test(line))].join("; ")
   }
 }
