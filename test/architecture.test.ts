@@ -1,8 +1,8 @@
-/** ARCHITECTURE.md says what is so: its table of rooms, the files that it names, and its recipes. */
+/** ARCHITECTURE.md and docs/development agree with the code: the table of rooms, the files that are named, the recipes. */
 import { describe, expect, test } from "bun:test"
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs"
 import { basename, dirname, join, relative } from "node:path"
-import { architecture, type Room, rooms, root } from "./architecture.ts"
+import { architecture, development, type Room, rooms, root } from "./architecture.ts"
 import { lines } from "./faults/Lines.ts"
 import { rehearsals } from "./lib/tries.ts"
 
@@ -133,13 +133,19 @@ describe("the sources", () => {
 
 /** Names in backticks that look like a file or a folder; `<name>` stands for something that is to be added. */
 const named = [
-  ...new Set([...architecture.matchAll(/`([\w./-]+(?:\.(?:ts|md|json|yml)|\/))`/g)].map(([, name = ""]) => name)),
+  ...new Set(
+    [...[architecture, ...development.values()].join("\n").matchAll(/`([\w./-]+(?:\.(?:ts|md|json|yml)|\/))`/g)].map(
+      ([, name = ""]) => name,
+    ),
+  ),
 ]
 const everything = [...readdirSync(join(root, "src"), { recursive: true }), ...filesBelow("test")].map((file) =>
   basename(String(file)),
 )
 
-describe("ARCHITECTURE.md", () => {
+const page = (name: string): string => development.get(name) ?? ""
+
+describe("ARCHITECTURE.md and docs/development", () => {
   test("names only files and folders that there are", () => {
     expect(named.length).toBeGreaterThan(40)
     const missing = named.filter((name) =>
@@ -149,7 +155,7 @@ describe("ARCHITECTURE.md", () => {
   })
 
   test("names only lines of the fault campaign that there are", () => {
-    const table = architecture.slice(architecture.indexOf("| promise |"), architecture.indexOf("## Recipes"))
+    const table = page("testing.md").slice(page("testing.md").indexOf("| promise |"))
     const cells = table
       .split("\n")
       .slice(2)
@@ -160,8 +166,8 @@ describe("ARCHITECTURE.md", () => {
     expect(all.filter((name) => name !== undefined && !known.includes(name))).toEqual([])
   })
 
-  test("is short", () => {
-    expect(architecture.split("\n").length).toBeLessThan(350)
+  test("have a map of 2,500 words at most", () => {
+    expect(architecture.split(/\s+/).length).toBeLessThanOrEqual(2_500)
   })
 })
 
@@ -190,8 +196,9 @@ describe("what is loaded", () => {
 
 /** The step of a recipe, with the placeholder replaced by something that there is. */
 const steps = (title: string): ReadonlyArray<string> => {
-  const from = architecture.indexOf(`### ${title}\n`)
-  const section = architecture.slice(from, architecture.indexOf("###", from + 4) >>> 0)
+  const recipes = page("recipes.md")
+  const from = recipes.indexOf(`## ${title}\n`)
+  const section = recipes.slice(from, recipes.indexOf("\n## ", from + 3) >>> 0)
   return section.split("\n").filter((line) => /^\d\. /.test(line))
 }
 

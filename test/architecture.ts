@@ -1,9 +1,15 @@
-/** Reads the table of rooms in ARCHITECTURE.md. */
-import { readFileSync } from "node:fs"
+/** Reads ARCHITECTURE.md with its table of rooms, and the pages of docs/development. */
+import { readdirSync, readFileSync } from "node:fs"
 import { join, resolve } from "node:path"
 
 export const root = resolve(import.meta.dir, "..")
 export const architecture = readFileSync(join(root, "ARCHITECTURE.md"), "utf8")
+
+const folder = join(root, "docs/development")
+/** The pages of docs/development, by their names. */
+export const development: ReadonlyMap<string, string> = new Map(
+  readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), "utf8")]),
+)
 
 export interface Room {
   /** A folder of src, or a file of it. */
@@ -19,7 +25,7 @@ const codes = (cell: string): ReadonlyArray<string> => [...cell.matchAll(/`([^`]
 
 /** The rooms, in the table's order: from the ground up. */
 export const rooms: ReadonlyArray<Room> = architecture
-  .slice(architecture.indexOf("## Rooms"), architecture.indexOf("## Inside the journal"))
+  .slice(architecture.indexOf("## Rooms"), architecture.indexOf("## Where Effect stops"))
   .split("\n")
   .filter((line) => line.startsWith("| `"))
   .map((line) => {
