@@ -112,16 +112,27 @@ const block = (text: string): string => `\`\`\`text\n${text}\n\`\`\`\n`
 /** By theme and name, the findings before a mistake had a message of its own. */
 const first: Readonly<Record<string, string>> = before
 
+/** What most mistakes end with, which the head of the page says once. */
+const usual = { command: "relay validate --offline", code: 78, end: "\n\n1 error" } as const
+
+/** What the command printed. An entry without a command ran the usual one, with the usual exit code and end. */
+const printed = (told: Told): string => {
+  const command = commandOf(told)
+  const isUsual = command === usual.command && told.code === usual.code && told.text.endsWith(usual.end)
+  if (isUsual) return block(told.text.slice(0, -usual.end.length))
+  return `\`${command}\` exits ${told.code}:\n\n${block(told.text)}`
+}
+
 const row = (title: string, told: Told): string => {
   const { name } = told.mistake
   const said = first[`${title}: ${name}`]
   const earlier = said === undefined ? "" : `\nAt first:\n\n${block(said)}`
-  return `### ${name}\n\n\`${commandOf(told)}\` exits ${told.code}:\n\n${block(told.text)}${earlier}`
+  return `### ${name}\n\n${printed(told)}${earlier}`
 }
 
 export const markdown = (all: All): string => {
   const count = all.reduce((sum, [, told]) => sum + told.length, 0)
-  const head = `# ${count} mistakes, and what is said to them\n\nMade by \`bun test/config/mistakes/table.ts\`, compared by a test, and to be read by a person after every change.\n`
+  const head = `# ${count} mistakes, and what is said to them\n\nMade by \`bun test/config/mistakes/table.ts\`, compared by a test, and to be read by a person after every change.\n\nIf an entry names no command, \`${usual.command}\` printed this, then an empty line and \`1 error\`, and exited with ${usual.code}.\n`
   return [head, ...all.flatMap(([title, told]) => [`## ${title}\n`, ...told.map((one) => row(title, one))])].join("\n")
 }
 
