@@ -9,7 +9,7 @@ import type { Entry } from "../../event/Entry.ts"
 
 export interface Item {
   readonly entry: Entry
-  /** The order key; empty if the lane keeps no order, and for a replayed event. */
+  /** The order key; empty if the lane keeps no order or the event has no key. */
   readonly key: string
   /** The sequence of the event before it in the lane's log; absent for a retry. */
   readonly previous?: number
