@@ -1,6 +1,6 @@
 /** Comments and public texts are in plain words; the places that are not: bun test/words.ts */
 import { expect, test } from "bun:test"
-import { avoidedWords, comments, ellipticDocs } from "./words.ts"
+import { avoidedExports, avoidedWords, comments, ellipticDocs } from "./words.ts"
 
 test("comments open with a noun or a verb, and not with a fragment, but for 1 %", () => {
   const { all, elliptic } = comments()
@@ -16,4 +16,8 @@ test("public texts open with a subject and a verb, but for 2 %", () => {
 
 test("public texts have no word to avoid", () => {
   expect(avoidedWords()).toEqual([])
+})
+
+test("exported names have no word to avoid", () => {
+  expect(avoidedExports()).toEqual([])
 })

@@ -110,6 +110,18 @@ export const avoidedWords = (): ReadonlyArray<Place & { readonly use: string }> 
   )
 }
 
+/** Words that no exported name has, because each has a plainer one. */
+const avoidedNames = /^(breath|foreseeable|mended|said|somebody|then|told|whoever)$/i
+
+/** Exported names of src that have a word to avoid. */
+export const avoidedExports = (): ReadonlyArray<string> =>
+  sourcesBelow("src").flatMap((file) =>
+    [...readPage(file).matchAll(/^export (?:const|class|function|interface|type|abstract class) (\w+)/gm)]
+      .map(([, name = ""]) => name)
+      .filter((name) => (name.match(/[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])/g) ?? []).some((word) => avoidedNames.test(word)))
+      .map((name) => `${file}: ${name}`),
+  )
+
 if (import.meta.main) {
   for (const { file, line, text } of [...comments().elliptic, ...ellipticDocs().elliptic])
     console.log(`${file}:${line} ${text.slice(0, 100)}`)

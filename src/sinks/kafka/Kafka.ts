@@ -16,7 +16,7 @@ import * as CloudEvents from "../../formats/CloudEvents.ts"
 import { displayBytes } from "../../formats/Rendering.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
-import { foreseeable, jsonHeader, sentHeaders } from "../MessageKeys.ts"
+import { jsonHeader, possibleValues, sentHeaders } from "../MessageKeys.ts"
 import { type Placed, renderEach } from "../Rendered.ts"
 import { type Failures, isFinal, type Limits, passed, type Sink, type SinkError, type SinkType } from "../Sink.ts"
 import {
@@ -382,7 +382,7 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
     aboutBroker: (error, broker) => fault(error, { brokers: broker, topic: "", isTemplated: false }).message,
     aboutTopic: (error, topic) => fault(error, { topic }).message,
   }
-  const names = (types: Limits["eventTypes"]) => (isTemplated ? foreseeable(config.topic, types) : [config.topic])
+  const names = (types: Limits["eventTypes"]) => (isTemplated ? possibleValues(config.topic, types) : [config.topic])
   const advise = ({ maxBody, eventTypes }: Limits) =>
     Effect.all([adviceOnBrokers(cluster), adviceOnTopics(cluster, names(eventTypes), maxBody)], {
       concurrency: "unbounded",

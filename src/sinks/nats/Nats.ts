@@ -16,7 +16,7 @@ import { displayBytes } from "../../formats/Rendering.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
 import * as Connections from "../Connections.ts"
-import { foreseeable } from "../MessageKeys.ts"
+import { possibleValues } from "../MessageKeys.ts"
 import { type Placed, renderEach } from "../Rendered.ts"
 import {
   type Failures,
@@ -148,7 +148,7 @@ const make = Effect.fnUntraced(function* (config: NatsConfig): Effect.fn.Return<
   ).pipe(Effect.mapError((error) => fault(error)))
 
   const advise = ({ maxBody, eventTypes }: Limits) => {
-    const subjects = isTemplated ? foreseeable(config.subject, eventTypes) : [config.subject]
+    const subjects = isTemplated ? possibleValues(config.subject, eventTypes) : [config.subject]
     const about = { servers, subjects, fault: (error: NatsError, subject: string) => fault(error, subject) }
     return Effect.mapError(
       use((connection) => adviceOn(connection, about, maxBody)),

@@ -5,7 +5,7 @@ import { checkSinks, type SinkCheck, typesBySink } from "../../../src/cli/suppor
 import { Program } from "../../../src/cli/support/Program.ts"
 import { load } from "../../../src/config/load/Load.ts"
 import { journalTypes } from "../../../src/journal/Journals.ts"
-import { foreseeable } from "../../../src/sinks/MessageKeys.ts"
+import { possibleValues } from "../../../src/sinks/MessageKeys.ts"
 import { sinkTypes } from "../../../src/sinks/SinkTypes.ts"
 import { readFile } from "../../config/fixture.ts"
 import { it } from "../../lib/effect.ts"
@@ -59,6 +59,6 @@ it.effect("a sink is advised about the event types that its routes match, and no
     const types = typesBySink({ ...config, routes })
     expect(types.get("lake")?.toSorted()).toEqual(["block.created", "client.created", "client.updated"])
     expect(types.get("idle")).toEqual([])
-    expect(foreseeable("events.{{resource}}", types.get("lake")).toSorted()).toEqual(["events.block", "events.client"])
+    expect(possibleValues("events.{{resource}}", types.get("lake")).toSorted()).toEqual(["events.block", "events.client"])
   }).pipe(Effect.orDie),
 )
