@@ -6,7 +6,7 @@ import * as Address from "../config/Address.ts"
 import { type AdminConfig, tokensOf } from "../config/Config.ts"
 import { goDirect } from "../runtime/Environment.ts"
 import { userAgent } from "../runtime/HttpTransport.ts"
-import { Api } from "./Api.ts"
+import { Api } from "./api/Api.ts"
 
 /** Returns the URL of the admin API for this machine. */
 export const urlOf = ({ listen }: AdminConfig): string => `http://${Address.format(Address.reachable(listen))}`

@@ -2,11 +2,11 @@
 import { sha256 } from "../event/IdempotencyKey.ts"
 import type { EpochMillis } from "../event/Quantities.ts"
 import { count, instant } from "../formats/Amounts.ts"
-import type { Selection } from "./Api.ts"
-import type { Erasure, ErasureRequest } from "./ErasureApi.ts"
-import { sequenceOf } from "./EventName.ts"
-import type { ReplayRequest } from "./ReplayApi.ts"
-import { letterWords, replayWords, selectionWords } from "./ReplayCommand.ts"
+import type { Selection } from "./api/DeadLetterApi.ts"
+import type { Erasure, ErasureRequest } from "./api/ErasureApi.ts"
+import { sequenceOf } from "./api/EventSelection.ts"
+import { letterWords, replayWords, selectionWords } from "./replay/ReplayCommand.ts"
+import type { ReplayRequest } from "./replay/ReplayReport.ts"
 
 /** The content of an operation's audit record. */
 interface RecordContent<Asked, Answer> {

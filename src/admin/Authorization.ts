@@ -11,8 +11,8 @@ import { HttpApiError } from "effect/http-api"
 import * as Monotonic from "../event/Monotonic.ts"
 import { Archive } from "../journal/Archive.ts"
 import * as AuditLog from "../journal/AuditLog.ts"
-import { Authorization, Forbidden } from "./Api.ts"
 import { operations } from "./AuditedOperations.ts"
+import { Authorization, Forbidden } from "./api/ApiParts.ts"
 import { Caller, type CallerFacts } from "./Caller.ts"
 
 /** Milliseconds within which another part belongs to the same operation. */

@@ -6,8 +6,8 @@
 import { Clock, Effect } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
 import type { RelayConfig } from "../config/Config.ts"
-import { laneConditions } from "../delivery/LaneStatus.ts"
-import { type LaneStatus, Lanes } from "../delivery/Lanes.ts"
+import { type LaneStatus, laneConditions } from "../delivery/LaneStatus.ts"
+import { Lanes } from "../delivery/Lanes.ts"
 import { durationBuckets } from "../delivery/lane/AttemptStats.ts"
 import { redacted } from "../event/Envelope.ts"
 import { quarantine } from "../event/Event.ts"
@@ -21,10 +21,64 @@ import type { FleetStatus } from "../journal/FleetStatus.ts"
 import { Reload, type ReloadStatus } from "../reload/Reload.ts"
 import { Stderr } from "../runtime/Stderr.ts"
 import { reasons } from "../sinks/Sink.ts"
-import { isCollecting, sendsDigests } from "./Collecting.ts"
-import { counter, gauge, histogram, type Sample } from "./MetricsText.ts"
-import { notReady } from "./Readiness.ts"
+import { notReady } from "./Probes.ts"
 import { RelayInfo } from "./RelayInfo.ts"
+import { isCollecting, sendsDigests } from "./status/RelayStatus.ts"
+
+/** The text format of Prometheus: https://prometheus.io/docs/instrumenting/exposition_formats/ */
+
+export const contentType = "text/plain; version=0.0.4; charset=utf-8"
+
+type Labels = Readonly<Record<string, string | number>>
+type Sample = readonly [labels: Labels, value: number]
+
+const escaped = (value: string | number): string =>
+  String(value).replaceAll("\\", "\\\\").replaceAll("\n", "\\n").replaceAll('"', '\\"')
+
+const labelled = (labels: Labels): string => {
+  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escaped(value)}"`)
+  return pairs.length === 0 ? "" : `{${pairs.join(",")}}`
+}
+
+const family = (type: "counter" | "gauge" | "histogram", name: string, help: string, lines: ReadonlyArray<string>) =>
+  lines.length === 0 ? "" : [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`, ...lines, ""].join("\n")
+
+/** Formats a metric. A plain number is its only sample, without labels. */
+const metric =
+  (type: "counter" | "gauge") =>
+  (name: string, help: string, samples: number | ReadonlyArray<Sample>): string => {
+    const all: ReadonlyArray<Sample> = typeof samples === "number" ? [[{}, samples]] : samples
+    const lines = all.map(([labels, value]) => `${name}${labelled(labels)} ${value}`)
+    return family(type, name, help, lines)
+  }
+
+const counter = metric("counter")
+const gauge = metric("gauge")
+
+interface Histogram {
+  readonly labels: Labels
+  /** A count for each bound, and a count above them. */
+  readonly counts: ReadonlyArray<number>
+  readonly sum: number
+}
+
+/** Formats a histogram. `bounds` are the upper ends of the buckets, in the metric's unit. */
+const histogram = (
+  name: string,
+  help: string,
+  bounds: ReadonlyArray<number>,
+  histograms: ReadonlyArray<Histogram>,
+): string => {
+  const lines = histograms.flatMap(({ labels, counts, sum }) => {
+    let total = 0
+    const buckets = [...bounds, "+Inf"].map((le, index) => {
+      total += counts[index] ?? 0
+      return `${name}_bucket${labelled({ ...labels, le })} ${total}`
+    })
+    return [...buckets, `${name}_sum${labelled(labels)} ${sum}`, `${name}_count${labelled(labels)} ${total}`]
+  })
+  return family("histogram", name, help, lines)
+}
 
 /** Each relay of a fleet counts only its own streams, so the sum over all relays is the fleet's count. */
 const own = "in the streams that this relay owns"

@@ -8,10 +8,23 @@
  */
 import { Effect } from "effect"
 import { probePaths } from "../config/Config.ts"
-import type { Ingest } from "../ingest/Ingest.ts"
-import type { Archive } from "../journal/Archive.ts"
+import { Ingest } from "../ingest/Ingest.ts"
+import { Archive } from "../journal/Archive.ts"
+import { areExhausted } from "../runtime/PausableListener.ts"
 import type { Handler } from "../runtime/RequestGuard.ts"
-import { notReady } from "./Readiness.ts"
+
+/**
+ * Reports whether a delivery can be stored durably now, for `/readyz` and the status. Returns the reason why no
+ * delivery can be accepted, or an empty string if it can.
+ */
+export const notReady = Effect.gen(function* () {
+  const { health, message } = yield* (yield* Archive).status
+  if (yield* (yield* Ingest).draining) return "draining"
+  if (areExhausted()) return "file descriptors are used up, so no delivery is accepted"
+  // Red means that events were lost, and `status` says which. New events are still stored.
+  if (health === "ok" || health === "red") return ""
+  return message === "" ? health : `${health}: ${message}`
+})
 
 const reads: ReadonlySet<string> = new Set(["GET", "HEAD"])
 

@@ -23,11 +23,6 @@ import * as SinkChanges from "./SinkChanges.ts"
 import * as StreamLanes from "./StreamLanes.ts"
 import { UnservedLanes } from "./UnservedLanes.ts"
 
-export type { LaneSpec } from "./LaneSpec.ts"
-export type { LaneCondition, LaneStatus } from "./LaneStatus.ts"
-export { LaneInUse } from "./OrphanedLanes.ts"
-export { SinkUnusable } from "./SinkChanges.ts"
-
 /** How late a pause may end. */
 const endPausesEvery = Duration.seconds(1)
 

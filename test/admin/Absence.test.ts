@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { absence } from "../../src/admin/Absence.ts"
+import { absence } from "../../src/admin/api/Absence.ts"
 
 const day = () => "20 November"
 

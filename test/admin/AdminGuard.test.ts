@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { Redacted } from "effect"
-import * as Guard from "../../src/admin/AdminGuard.ts"
+import * as Guard from "../../src/admin/Server.ts"
 
 const loopback = { host: "127.0.0.1", port: 9080 }
 const everywhere = { host: "0.0.0.0", port: 9080 }
@@ -10,7 +10,7 @@ const request = (headers: Record<string, string>, method = "GET", path = "/api/v
   new Request(`http://127.0.0.1:9080${path}`, { method, headers: { host: "127.0.0.1:9080", ...headers } })
 
 describe("the admin API's guard", () => {
-  const admit = Guard.make({ listen: loopback })
+  const admit = Guard.guard({ listen: loopback })
   const status = (headers: Record<string, string>, method?: string) => admit(request(headers, method)).problem?.status
 
   test("lets in the names of this machine, with a port or without", () => {
@@ -33,7 +33,7 @@ describe("the admin API's guard", () => {
   })
 
   test("beyond loopback takes any address, and no other name", () => {
-    const open = Guard.make({ listen: everywhere, token })
+    const open = Guard.guard({ listen: everywhere, token })
     const bearer = { authorization: "Bearer a-token" }
     expect(open(request({ host: "10.1.2.3:9080", ...bearer })).problem).toBeUndefined()
     expect(open(request({ host: "10.1.2.3:9080" })).problem?.status).toBe(401)
@@ -41,7 +41,7 @@ describe("the admin API's guard", () => {
   })
 
   test("lets who knows the token come by any name", () => {
-    const open = Guard.make({ listen: everywhere, token })
+    const open = Guard.guard({ listen: everywhere, token })
     expect(open(request({ host: "relay.internal", authorization: "Bearer a-token" })).problem).toBeUndefined()
   })
 
@@ -60,7 +60,7 @@ describe("the admin API's guard", () => {
   })
 
   test("asks for the whole token", () => {
-    const guarded = Guard.make({ listen: loopback, token })
+    const guarded = Guard.guard({ listen: loopback, token })
     const code = (authorization?: string, path?: string) =>
       guarded(request(authorization === undefined ? {} : { authorization }, "GET", path)).problem?.status
     for (const wrong of [
@@ -86,7 +86,7 @@ describe("the admin API's guard", () => {
       value: Redacted.make(`token-${index}-${"x".repeat(index)}`),
     })
     const tokens = Array.from({ length: 20 }, (_, index) => make(index))
-    const admit = Guard.make({ listen: loopback, tokens })
+    const admit = Guard.guard({ listen: loopback, tokens })
     for (const { name, role, value } of tokens) {
       const text = Redacted.value(value)
       expect(admit(request({ authorization: `Bearer ${text}` }))).toEqual({ name, role })

@@ -1,8 +1,9 @@
 /** Who may change what by the admin API, and the record of it. */
 import { describe, expect } from "bun:test"
 import { Deferred, Effect, Fiber, Redacted } from "effect"
-import { Api, type AuditPage } from "../../src/admin/Api.ts"
 import { operations } from "../../src/admin/AuditedOperations.ts"
+import { Api } from "../../src/admin/api/Api.ts"
+import type { AuditPage } from "../../src/admin/api/RelayApi.ts"
 import type { AdminToken } from "../../src/config/Config.ts"
 import type { AuditRecord } from "../../src/journal/AuditLog.ts"
 import { unavailable } from "../../src/journal/JournalError.ts"

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { Duration, Redacted } from "effect"
-import { hashOf } from "../../src/admin/ConfigHash.ts"
+import { hashOf } from "../../src/admin/Introduction.ts"
 import type { LaneConfig, RelayConfig } from "../../src/config/Config.ts"
 import { relayConfig } from "../lib/activeConfig.ts"
 import { config as usual } from "./fixture.ts"

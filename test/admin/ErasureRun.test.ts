@@ -1,8 +1,8 @@
 /** Erasing events through the admin API. */
 import { describe, expect } from "bun:test"
 import { Effect, Layer, Schema } from "effect"
-import { Erasure, EventPage, EventReports } from "../../src/admin/Api.ts"
-import { erase } from "../../src/admin/ErasureRun.ts"
+import { Erasure, erase } from "../../src/admin/api/ErasureApi.ts"
+import { EventPage, EventReports } from "../../src/admin/api/EventReport.ts"
 import type { JournalError } from "../../src/journal/JournalError.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
 import { event, letter, settlement } from "../journal/samples.ts"

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
-import type { Lane } from "../../src/admin/Api.ts"
-import { fleetOf, withOthers } from "../../src/admin/FleetReports.ts"
+import { fleetOf, withOthers } from "../../src/admin/status/RelayStatus.ts"
+import type { Lane } from "../../src/admin/status/Status.ts"
 import type { FleetStatus } from "../../src/journal/FleetStatus.ts"
 
 const lane = (name: string, more: Partial<Lane> = {}): Lane => ({

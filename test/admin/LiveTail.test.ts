@@ -1,8 +1,8 @@
 import { describe, expect } from "bun:test"
 import { Clock, Effect, Exit, Fiber, Latch, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import type { Tap, TapLine } from "../../src/admin/Api.ts"
-import * as LiveTail from "../../src/admin/LiveTail.ts"
+import type { Tap, TapLine } from "../../src/admin/api/LiveTail.ts"
+import * as LiveTail from "../../src/admin/api/LiveTail.ts"
 import type { Event } from "../../src/event/Event.ts"
 import type { RefusalReason } from "../../src/ingest/Answers.ts"
 import * as RecentRefusals from "../../src/ingest/RecentRefusals.ts"
@@ -31,7 +31,7 @@ const tapping = (filter: LiveTail.Filter, reading = Latch.makeUnsafe(true)) =>
   Effect.gen(function* () {
     const lines: Array<Line> = []
     const refusals = RecentRefusals.make(yield* Clock.Clock)
-    const stream = yield* LiveTail.make(filter, refusals)
+    const stream = yield* LiveTail.tapStream(filter, refusals)
     const take = (line: Line) => reading.whenOpen(Effect.sync(() => lines.push(line)))
     yield* Effect.forkScoped(Stream.runForEach(stream, take), { startImmediately: true })
     return {

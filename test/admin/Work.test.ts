@@ -1,6 +1,6 @@
 import { describe, expect } from "bun:test"
 import { Effect, Fiber, Latch } from "effect"
-import { Work } from "../../src/admin/Work.ts"
+import { Work } from "../../src/admin/status/RelayStatus.ts"
 import { it } from "../lib/effect.ts"
 
 describe("long work", () => {

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
-import { states } from "../../src/admin/StatusProblem.ts"
+import { states } from "../../src/admin/status/Health.ts"
 import { runbooks } from "../../src/cli/commands/runbook.ts"
 import { rows } from "../bench/Sizing.ts"
 import { readPage } from "../lib/docs.ts"

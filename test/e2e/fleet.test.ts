@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Effect } from "effect"
-import type { AuditPage } from "../../src/admin/Api.ts"
+import type { AuditPage } from "../../src/admin/api/RelayApi.ts"
 import { localUser } from "../../src/runtime/Files.ts"
 import { event, settlement } from "../journal/samples.ts"
 import { session } from "../journal/sqlite/session.ts"

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test"
-import type { DeadLetter, Event } from "../../src/admin/Api.ts"
+import type { DeadLetter } from "../../src/admin/api/DeadLetterApi.ts"
+import type { Event } from "../../src/admin/api/EventReport.ts"
 import { attemptedOf, causesOf } from "../../src/page/browser/SinkAttempts.ts"
 
 const attempt = (at: number, message: string, number = 1) => ({ at, reason: "DeliveryRejected", message, number })

@@ -1,7 +1,7 @@
 /** `relay audit`: lists changes through the admin API, the command line or the page, and who made them. */
 import { Effect } from "effect"
 import { Command, Flag } from "effect/cli"
-import type { AuditRecord } from "../../admin/Api.ts"
+import type { AuditRecord } from "../../admin/api/RelayApi.ts"
 import { ask } from "../support/adminClient.ts"
 import { given, Json, limit, text } from "../support/flags.ts"
 import { headedTable, instant, print, printJson, say, width } from "../support/output.ts"

@@ -1,7 +1,7 @@
 /** `relay dlq …`: events that could not be delivered, with the error of every attempt. */
 import { Effect, Option } from "effect"
 import { Argument, Command } from "effect/cli"
-import type { Replayed, Selection } from "../../admin/Api.ts"
+import type { Replayed, Selection } from "../../admin/api/DeadLetterApi.ts"
 import { quarantine } from "../../event/Event.ts"
 import * as DeadLetterId from "../../journal/DeadLetterId.ts"
 import { ask, withProgressBar } from "../support/adminClient.ts"

@@ -1,9 +1,10 @@
 /** `relay events`: lists the journal's events with their outcome at each sink, and erases events. */
 import { Effect, Option } from "effect"
 import { Command, Flag } from "effect/cli"
-import type { Erasure, ErasureRequest, Event } from "../../admin/Api.ts"
-import { sequenceOf } from "../../admin/EventName.ts"
-import { selectionWords } from "../../admin/ReplayCommand.ts"
+import type { Erasure, ErasureRequest } from "../../admin/api/ErasureApi.ts"
+import type { Event } from "../../admin/api/EventReport.ts"
+import { sequenceOf } from "../../admin/api/EventSelection.ts"
+import { selectionWords } from "../../admin/replay/ReplayCommand.ts"
 import { ask, withProgressBar } from "../support/adminClient.ts"
 import { failed, usage } from "../support/CommandError.ts"
 import { nameOf } from "../support/eventReport.ts"

@@ -1,7 +1,7 @@
 /** `relay journal …`: check, back up and restore the journal. */
 import { Clock, Effect, Option } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
-import type { Imported } from "../../admin/ImportLine.ts"
+import type { Imported } from "../../admin/api/ImportLine.ts"
 import type { Checked } from "../../journal/JournalCopy.ts"
 import { ask, progressBar } from "../support/adminClient.ts"
 import { failed, io, usage } from "../support/CommandError.ts"

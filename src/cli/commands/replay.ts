@@ -1,7 +1,7 @@
 /** `relay replay`: replays events from the journal. */
 import { Effect, Fiber, Option } from "effect"
 import { Argument, Command } from "effect/cli"
-import type { Replay, ReplayRequest } from "../../admin/Api.ts"
+import type { Replay, ReplayRequest } from "../../admin/replay/ReplayReport.ts"
 import { ask } from "../support/adminClient.ts"
 import { failed, usage } from "../support/CommandError.ts"
 import { Config, given, Json, text, toggle } from "../support/flags.ts"

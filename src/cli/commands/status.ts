@@ -8,8 +8,7 @@
  */
 import { Effect } from "effect"
 import { Command } from "effect/cli"
-import { health } from "../../admin/Health.ts"
-import { levelOf } from "../../admin/StatusProblem.ts"
+import { health, levelOf } from "../../admin/status/Health.ts"
 import { CommandError, failed, usage } from "../support/CommandError.ts"
 import { Json, toggle } from "../support/flags.ts"
 import { paint, plain, print, printJson, width } from "../support/output.ts"

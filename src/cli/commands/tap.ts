@@ -1,8 +1,8 @@
 /** `relay tap`: follows accepted events, and refused requests, until Ctrl-C. */
 import { Effect, Option, Stream } from "effect"
 import { Command } from "effect/cli"
-import type { Tapped } from "../../admin/Api.ts"
-import type { TappedRefusal } from "../../admin/RefusedRequest.ts"
+import type { Tapped } from "../../admin/api/LiveTail.ts"
+import type { TappedRefusal } from "../../admin/status/Status.ts"
 import { ask } from "../support/adminClient.ts"
 import { unreachable } from "../support/CommandError.ts"
 import { given, Json, text, type, webhook } from "../support/flags.ts"

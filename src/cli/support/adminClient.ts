@@ -6,7 +6,15 @@ import { Duration, Effect, FileSystem, Option, Terminal } from "effect"
 import { TerminalCapabilities } from "effect/cli"
 import { FetchHttpClient, HttpClient, type HttpClientError } from "effect/http"
 import type { Client } from "../../admin/AdminClient.ts"
-import type { BadRequest, Forbidden, Invalid, NotFound, Refused, TooMany, Unavailable } from "../../admin/Api.ts"
+import type {
+  BadRequest,
+  Forbidden,
+  Invalid,
+  NotFound,
+  Refused,
+  TooMany,
+  Unavailable,
+} from "../../admin/api/ApiParts.ts"
 import { onlyToken, tokensOf } from "../../config/Config.ts"
 import { readerOf } from "../../config/load/References.ts"
 import { CommandError, failed, misconfigured, unreachable } from "./CommandError.ts"

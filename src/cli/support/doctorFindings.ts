@@ -1,9 +1,8 @@
 /** The checks of `relay doctor`, each with its findings: ports, journal, disk, certificates, secrets, clients, clock. */
 import { Clock, Duration, Effect, FileSystem, Option, Path, type PlatformError, Result } from "effect"
 import { ChildProcess, ChildProcessSpawner } from "effect/process"
-import type { Status } from "../../admin/Api.ts"
-import { health } from "../../admin/Health.ts"
-import { levelOf, type State } from "../../admin/StatusProblem.ts"
+import { health, levelOf, type State } from "../../admin/status/Health.ts"
+import type { Status } from "../../admin/status/Status.ts"
 import * as Address from "../../config/Address.ts"
 import type { Certificate } from "../../config/Certificate.ts"
 import type { ClientsConfig, RelayConfig, Webhook } from "../../config/Config.ts"

@@ -1,8 +1,7 @@
 /** Erases events in the journal's file while no relay runs on it. */
 import { Effect } from "effect"
 import { erasure } from "../../admin/AuditedOperations.ts"
-import type { Erasure, ErasureRequest } from "../../admin/ErasureApi.ts"
-import { erase } from "../../admin/ErasureRun.ts"
+import { type Erasure, type ErasureRequest, erase } from "../../admin/api/ErasureApi.ts"
 import { Archive } from "../../journal/Archive.ts"
 import { storeEnd } from "../../journal/AuditLog.ts"
 import * as Journals from "../../journal/Journals.ts"

@@ -1,8 +1,7 @@
 /** `relay explain EVENT_ID`: everything the running relay knows about an event. */
 import { Effect, Option } from "effect"
-import { absence, atTheSender } from "../../admin/Absence.ts"
-import type { EventReport, EventReports } from "../../admin/Api.ts"
-import { measured } from "../../admin/Timeline.ts"
+import { absence, atTheSender } from "../../admin/api/Absence.ts"
+import { type EventReport, type EventReports, measured } from "../../admin/api/EventReport.ts"
 import { mask } from "../../event/Quoted.ts"
 import type { Attempt } from "../../journal/Journal.ts"
 import { type Explanation, reached } from "../../routing/Explanation.ts"

@@ -5,7 +5,7 @@
  * A test without a webhook uses the first one, because a payload holds its name.
  */
 import { Effect, FileSystem, Path, Predicate, Redacted, Result, TextDiff } from "effect"
-import { render } from "../../admin/PayloadPreviews.ts"
+import { render } from "../../admin/api/EventReport.ts"
 import type { LaneConfig, RelayConfig } from "../../config/Config.ts"
 import type { Path as ConfigPath } from "../../config/Fields.ts"
 import type { Loaded } from "../../config/load/Load.ts"

@@ -3,7 +3,7 @@
  * import`. The command reads the file; the relay is sent events, never a path.
  */
 import { Effect, Option, Schema } from "effect"
-import { type Imported, Kept } from "../../admin/ImportLine.ts"
+import { type Imported, Kept } from "../../admin/api/ImportLine.ts"
 import { maintenance } from "../../journal/Journals.ts"
 import { codeOf } from "../../runtime/Errors.ts"
 import { readDenial } from "../../runtime/Files.ts"

@@ -1,7 +1,7 @@
 /** A replay as the command line follows and reports it. */
 import { Effect, Option } from "effect"
-import type { Replay } from "../../admin/Api.ts"
-import { replayWords } from "../../admin/ReplayCommand.ts"
+import { replayWords } from "../../admin/replay/ReplayCommand.ts"
+import type { Replay } from "../../admin/replay/ReplayReport.ts"
 import { shellLine } from "../../formats/Terminal.ts"
 import { ask, progressBar } from "./adminClient.ts"
 import { unreachable } from "./CommandError.ts"

@@ -1,8 +1,8 @@
 /** The flags that select events: the same for all commands. */
 import { Effect, type Option } from "effect"
 import { Flag } from "effect/cli"
-import { type EventSelection, outcomes } from "../../admin/EventSelection.ts"
-import { Rate } from "../../admin/ReplayApi.ts"
+import { type EventSelection, outcomes } from "../../admin/api/EventSelection.ts"
+import { Rate } from "../../admin/replay/ReplayReport.ts"
 import { usage } from "./CommandError.ts"
 import { given, text, webhook } from "./flags.ts"
 import { requirePatterns, timesOf } from "./values.ts"

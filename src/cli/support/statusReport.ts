@@ -1,11 +1,16 @@
 /** The running relay's status as text: problems first, worst on top, then the journal, the lanes, the signing secrets and the certificates. */
 import { Clock, Effect, Result, Terminal } from "effect"
 import { TerminalCapabilities } from "effect/cli"
-import type { Lane, Status } from "../../admin/Api.ts"
-import type { Fleet } from "../../admin/FleetApi.ts"
-import { health, laneLevel } from "../../admin/Health.ts"
-import { lastSigned } from "../../admin/SecretProblems.ts"
-import { byLevel, type Level, levelOf, type StatusProblem } from "../../admin/StatusProblem.ts"
+import {
+  byLevel,
+  health,
+  type Level,
+  laneLevel,
+  lastSigned,
+  levelOf,
+  type StatusProblem,
+} from "../../admin/status/Health.ts"
+import type { Fleet, Lane, Status } from "../../admin/status/Status.ts"
 import { quarantine } from "../../event/Event.ts"
 import { screened } from "../../formats/Terminal.ts"
 import { ask } from "./adminClient.ts"

@@ -5,7 +5,14 @@
  * can read it.
  */
 import { signal } from "@preact/signals"
-import type * as Api from "../../admin/Api.ts"
+import type { Count } from "../../admin/api/ApiParts.ts"
+import type { DeadLetter, Replayed, Selection } from "../../admin/api/DeadLetterApi.ts"
+import type { EventPage, EventReports } from "../../admin/api/EventReport.ts"
+import type { Tap } from "../../admin/api/LiveTail.ts"
+import type { AuditPage, Reloaded } from "../../admin/api/RelayApi.ts"
+import type { Route, TypeReport } from "../../admin/api/RouteApi.ts"
+import type { DeadLettersPreview, Replay, ReplayRequest } from "../../admin/replay/ReplayReport.ts"
+import type { LaneHistory, RelayHistory, Status } from "../../admin/status/Status.ts"
 
 export const token = signal("")
 
@@ -98,36 +105,36 @@ const lane = (name: string, what: string): string => `/lanes/${encodeURIComponen
 
 export const admin = {
   /** The news since the last answer; without one, none yet. */
-  tap: (query: TapQuery, last: Api.Tap | undefined, abort: AbortSignal) =>
-    get<Api.Tap>("/tap/since", { ...query, ...last?.next }, abort),
-  status: (abort?: AbortSignal) => get<Api.Status>("/status", {}, abort),
-  history: () => get<Api.History>("/history"),
-  reload: () => post<typeof Api.Reloaded.Type>("/reload"),
+  tap: (query: TapQuery, last: Tap | undefined, abort: AbortSignal) =>
+    get<Tap>("/tap/since", { ...query, ...last?.next }, abort),
+  status: (abort?: AbortSignal) => get<Status>("/status", {}, abort),
+  history: () => get<RelayHistory>("/history"),
+  reload: () => post<typeof Reloaded.Type>("/reload"),
   acknowledge: () => post("/journal/acknowledge"),
-  laneHistory: (name: string) => get<Api.LaneHistory>(lane(name, "history")),
+  laneHistory: (name: string) => get<LaneHistory>(lane(name, "history")),
   pause: (name: string) => post(lane(name, "pause")),
   resume: (name: string) => post(lane(name, "resume")),
-  move: (name: string, to: string) => post<typeof Api.Count.Type>(lane(name, "move"), { to }),
-  drop: (name: string) => post<typeof Api.Count.Type>(lane(name, "drop")),
-  events: (query: EventQuery) => get<typeof Api.EventPage.Type>("/events", { ...query }),
+  move: (name: string, to: string) => post<typeof Count.Type>(lane(name, "move"), { to }),
+  drop: (name: string) => post<typeof Count.Type>(lane(name, "drop")),
+  events: (query: EventQuery) => get<typeof EventPage.Type>("/events", { ...query }),
   /** By its id, or by its place in the log: `seq_42`. */
   explain: (id: string, reveal: boolean) =>
-    get<Api.EventReports>(`/events/${encodeURIComponent(id)}`, reveal ? { reveal: "true" } : {}),
+    get<EventReports>(`/events/${encodeURIComponent(id)}`, reveal ? { reveal: "true" } : {}),
   deadLetters: (query: {
     readonly sink?: string
     readonly types?: string
     readonly before?: string
     readonly limit: number
-  }) => get<ReadonlyArray<Api.DeadLetter>>("/dead-letters", query),
-  previewDeadLetters: (selection: Api.Selection) => post<Api.DeadLettersPreview>("/dead-letters/preview", selection),
-  replayDeadLetters: (selection: Api.Selection) => post<Api.Replayed>("/dead-letters/replay", selection),
-  dropDeadLetters: (selection: Api.Selection) => post<typeof Api.Count.Type>("/dead-letters/drop", selection),
-  replays: () => get<ReadonlyArray<Api.Replay>>("/replays"),
-  replay: (id: string) => get<Api.Replay>(`/replays/${encodeURIComponent(id)}`),
-  startReplay: (request: Api.ReplayRequest) => post<Api.Replay>("/replays", request),
-  cancelReplay: (id: string) => post<Api.Replay>(`/replays/${encodeURIComponent(id)}/cancel`),
-  audit: (before: string) => get<Api.AuditPage>("/audit", { before }),
-  routes: () => get<ReadonlyArray<Api.Route>>("/routes"),
+  }) => get<ReadonlyArray<DeadLetter>>("/dead-letters", query),
+  previewDeadLetters: (selection: Selection) => post<DeadLettersPreview>("/dead-letters/preview", selection),
+  replayDeadLetters: (selection: Selection) => post<Replayed>("/dead-letters/replay", selection),
+  dropDeadLetters: (selection: Selection) => post<typeof Count.Type>("/dead-letters/drop", selection),
+  replays: () => get<ReadonlyArray<Replay>>("/replays"),
+  replay: (id: string) => get<Replay>(`/replays/${encodeURIComponent(id)}`),
+  startReplay: (request: ReplayRequest) => post<Replay>("/replays", request),
+  cancelReplay: (id: string) => post<Replay>(`/replays/${encodeURIComponent(id)}/cancel`),
+  audit: (before: string) => get<AuditPage>("/audit", { before }),
+  routes: () => get<ReadonlyArray<Route>>("/routes"),
   explainType: (type: string, webhook: string, abort: AbortSignal) =>
-    get<Api.TypeReport>("/routes/explain", { type, webhook }, abort),
+    get<TypeReport>("/routes/explain", { type, webhook }, abort),
 }

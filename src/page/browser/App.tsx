@@ -1,8 +1,7 @@
 /** The page: how the relay is in one line, and the view that the address names. */
 import { effect, signal } from "@preact/signals"
-import type { Status } from "../../admin/Api.ts"
-import { health } from "../../admin/Health.ts"
-import { levelOf } from "../../admin/StatusProblem.ts"
+import { health, levelOf } from "../../admin/status/Health.ts"
+import type { Status } from "../../admin/status/Status.ts"
 import { span } from "../../formats/Amounts.ts"
 import { AuditLog } from "./AuditLog.tsx"
 import { ConfirmDialog } from "./Confirm.tsx"

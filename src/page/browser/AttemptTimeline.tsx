@@ -1,5 +1,5 @@
 /** An event's story: every step in the order of time, with the attempts' durations and answers, and a picture of the attempts. */
-import type { EventReport } from "../../admin/Api.ts"
+import type { EventReport } from "../../admin/api/EventReport.ts"
 import { span } from "../../formats/Amounts.ts"
 import { plain } from "../../formats/Terminal.ts"
 import { linkTo } from "./Location.ts"

@@ -1,5 +1,5 @@
 /** Shows who changed what: the operations of the audit log, newest first. */
-import type { AuditRecord } from "../../admin/Api.ts"
+import type { AuditRecord } from "../../admin/api/RelayApi.ts"
 import { admin } from "./AdminCalls.ts"
 import { Problem, useLoaded } from "./Loading.tsx"
 import { linkTo, place } from "./Location.ts"

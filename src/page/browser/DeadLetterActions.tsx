@@ -1,6 +1,6 @@
 /** Replaying and dropping dead letters, each after a question. */
 import { signal } from "@preact/signals"
-import type { Selection } from "../../admin/Api.ts"
+import type { Selection } from "../../admin/api/DeadLetterApi.ts"
 import { count } from "../../formats/Amounts.ts"
 import { plain } from "../../formats/Terminal.ts"
 import { admin } from "./AdminCalls.ts"

@@ -1,7 +1,8 @@
 /** Dead letters and the quarantine: why each could not be delivered, and what to do with them. */
 import { useEffect, useRef, useState } from "preact/hooks"
-import type { Selection, Status } from "../../admin/Api.ts"
-import { letterWords } from "../../admin/ReplayCommand.ts"
+import type { Selection } from "../../admin/api/DeadLetterApi.ts"
+import { letterWords } from "../../admin/replay/ReplayCommand.ts"
+import type { Status } from "../../admin/status/Status.ts"
 import { quarantine } from "../../event/Event.ts"
 import { relayCommand } from "../../formats/Terminal.ts"
 import { admin, problemOf } from "./AdminCalls.ts"

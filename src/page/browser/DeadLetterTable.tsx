@@ -1,5 +1,5 @@
 /** A page of dead letters, of which some can be chosen. */
-import type { DeadLetter } from "../../admin/Api.ts"
+import type { DeadLetter } from "../../admin/api/DeadLetterApi.ts"
 import { plain } from "../../formats/Terminal.ts"
 import { EventLink, Message, Moment, Name, TypeName } from "./Shown.tsx"
 import { type Column, Table } from "./Table.tsx"

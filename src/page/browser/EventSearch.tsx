@@ -1,6 +1,7 @@
 /** The events that the journal holds, by type, account, time and outcome. */
 import { useState } from "preact/hooks"
-import type { Event, Status } from "../../admin/Api.ts"
+import type { Event } from "../../admin/api/EventReport.ts"
+import type { Status } from "../../admin/status/Status.ts"
 import { admin, problemOf } from "./AdminCalls.ts"
 import { linkOf } from "./AnyId.ts"
 import {

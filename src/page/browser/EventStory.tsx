@@ -1,7 +1,8 @@
 /** The report of an event: its failures, origin and attempts, the payloads for its sinks, and its routes. */
 import { useState } from "preact/hooks"
-import { absence, atTheSender } from "../../admin/Absence.ts"
-import type { EventReport, EventReports, Status } from "../../admin/Api.ts"
+import { absence, atTheSender } from "../../admin/api/Absence.ts"
+import type { EventReport, EventReports } from "../../admin/api/EventReport.ts"
+import type { Status } from "../../admin/status/Status.ts"
 import { quarantine } from "../../event/Event.ts"
 import { mask } from "../../event/Quoted.ts"
 import { plain, relayCommand } from "../../formats/Terminal.ts"

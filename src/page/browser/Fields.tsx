@@ -1,7 +1,7 @@
 /** Forms: their fields, what was put in, and those that choose events. */
 import type { ComponentChildren } from "preact"
 import { useState } from "preact/hooks"
-import type { Status } from "../../admin/Api.ts"
+import type { Status } from "../../admin/status/Status.ts"
 import { eventTypes, relayEventTypes } from "../../event/EventType.ts"
 import { plain } from "../../formats/Terminal.ts"
 import { fromField, toField, zone } from "./Zone.ts"

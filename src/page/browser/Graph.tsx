@@ -1,5 +1,5 @@
 /** The last hour: what came in and went out, and below, on a scale of its own, what was refused and failed. */
-import type { History, Totals } from "../../admin/Api.ts"
+import type { RelayHistory, Totals } from "../../admin/status/Status.ts"
 import { Chart, Key, type Line, rates, spanShown } from "./Chart.tsx"
 import { Moment, number, perSecond } from "./Shown.tsx"
 import { type Column, Table } from "./Table.tsx"
@@ -16,7 +16,7 @@ const meaning = {
   failed: "failed attempts",
 } as const
 
-const total = (history: History, of: Series): number => history[of].reduce((sum, count) => sum + count, 0)
+const total = (history: RelayHistory, of: Series): number => history[of].reduce((sum, count) => sum + count, 0)
 
 type Sums = { readonly at: number } & Record<Series, number>
 
@@ -26,7 +26,7 @@ const columns: ReadonlyArray<Column<Sums>> = [
 ]
 
 /** Twelve rows of five minutes, for those who can't see the graph. */
-const rows = ({ at, ...counts }: History): ReadonlyArray<Sums> => {
+const rows = ({ at, ...counts }: RelayHistory): ReadonlyArray<Sums> => {
   const found: Array<Sums> = []
   for (let end = at.length; end > 0; end -= 30) {
     const sum = (of: Series) => counts[of].slice(Math.max(0, end - 30), end).reduce((all, count) => all + count, 0)
@@ -43,7 +43,7 @@ export const Graph = ({
   totals,
   now,
 }: {
-  readonly history: History
+  readonly history: RelayHistory
   readonly totals: Totals
   readonly now: number
 }) => {

@@ -1,5 +1,5 @@
 /** The state of an event at a sink, in words and a colour. */
-import type { Event } from "../../admin/Api.ts"
+import type { Event } from "../../admin/api/EventReport.ts"
 import { Name, Pill, type Tone } from "./Shown.tsx"
 
 type Delivery = Pick<Event["sinks"][number], "sink" | "outcome" | "collecting" | "attempts">

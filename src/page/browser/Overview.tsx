@@ -1,8 +1,7 @@
 /** At a glance: what needs somebody, the last hour, sinks, webhooks, routes, journal. */
 import { Fragment } from "preact"
-import type { Status, Webhook } from "../../admin/Api.ts"
-import { health } from "../../admin/Health.ts"
-import { levelOf, type StatusProblem } from "../../admin/StatusProblem.ts"
+import { health, levelOf, type StatusProblem } from "../../admin/status/Health.ts"
+import type { Status, Webhook } from "../../admin/status/Status.ts"
 import { span } from "../../formats/Amounts.ts"
 import { plain } from "../../formats/Terminal.ts"
 import { admin } from "./AdminCalls.ts"

@@ -7,7 +7,7 @@
  * unavailable, marked as old.
  */
 import { batch, computed, signal } from "@preact/signals"
-import type { History, Status } from "../../admin/Api.ts"
+import type { RelayHistory, Status } from "../../admin/status/Status.ts"
 import { admin, Refusal, token } from "./AdminCalls.ts"
 import { say } from "./Messages.ts"
 
@@ -19,7 +19,7 @@ export const linkProblem = signal("")
 export const status = signal<Status | undefined>(undefined)
 /** Whether the token changes nothing. */
 export const isReadOnly = computed(() => status.value?.caller.role === "read")
-export const history = signal<History | undefined>(undefined)
+export const history = signal<RelayHistory | undefined>(undefined)
 /** Epoch milliseconds by this machine's clock when the relay was last heard. */
 export const heardAt = signal(0)
 /** Counts how often the relay answered again: what failed meanwhile is asked for anew. */

@@ -1,6 +1,7 @@
 /** The relays on one journal: which is this one, which is silent, and whether they run the same config. */
-import type { Status } from "../../admin/Api.ts"
-import { takeoverAfter } from "../../admin/Health.ts"
+
+import { isSilent } from "../../admin/status/Health.ts"
+import type { Status } from "../../admin/status/Status.ts"
 import { span } from "../../formats/Amounts.ts"
 import { number, Pill, Text } from "./Shown.tsx"
 import { type Column, Table } from "./Table.tsx"
@@ -26,7 +27,8 @@ const columnsOf = (own: Relay | undefined): ReadonlyArray<Column<Relay>> => [
   },
   {
     title: "Last seen",
-    cell: ({ age }) => (age > takeoverAfter ? <Pill tone="warn">silent for {span(age)}</Pill> : `${span(age)} ago`),
+    cell: (relay) =>
+      isSilent(relay) ? <Pill tone="warn">silent for {span(relay.age)}</Pill> : `${span(relay.age)} ago`,
   },
   { title: "Version", cell: ({ version }) => shown(version) },
   {

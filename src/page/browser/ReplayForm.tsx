@@ -1,7 +1,8 @@
 /** Replays: a dry run says what would be sent, then it is sent. */
 import { useEffect, useState } from "preact/hooks"
-import type { Replay, ReplayEvents, ReplayRequest, Status } from "../../admin/Api.ts"
-import { replayWords } from "../../admin/ReplayCommand.ts"
+import { replayWords } from "../../admin/replay/ReplayCommand.ts"
+import type { Replay, ReplayEvents, ReplayRequest } from "../../admin/replay/ReplayReport.ts"
+import type { Status } from "../../admin/status/Status.ts"
 import { count } from "../../formats/Amounts.ts"
 import { plain, relayCommand } from "../../formats/Terminal.ts"
 import { admin, problemOf } from "./AdminCalls.ts"

@@ -1,5 +1,6 @@
 /** The attempts at a sink, and the causes of its failures, as its events and dead letters tell them. */
-import type { DeadLetter, Event } from "../../admin/Api.ts"
+import type { DeadLetter } from "../../admin/api/DeadLetterApi.ts"
+import type { Event } from "../../admin/api/EventReport.ts"
 
 /** An attempt at the sink. */
 export interface Attempted {

@@ -1,6 +1,6 @@
 /** Why a sink fails: its failures by cause, its last attempts, and a replay of what failed since a time. */
 import { useState } from "preact/hooks"
-import { letterWords } from "../../admin/ReplayCommand.ts"
+import { letterWords } from "../../admin/replay/ReplayCommand.ts"
 import { relayCommand } from "../../formats/Terminal.ts"
 import { admin, problemOf } from "./AdminCalls.ts"
 import { changes, confirmReplay } from "./DeadLetterActions.tsx"

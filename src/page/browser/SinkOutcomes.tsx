@@ -1,5 +1,5 @@
 /** Where an event is at each sink, failures first: why it failed, and the ways to send it again. */
-import type { EventReport } from "../../admin/Api.ts"
+import type { EventReport } from "../../admin/api/EventReport.ts"
 import { relayCommand } from "../../formats/Terminal.ts"
 import { dedupKeyOf } from "./AlertKey.ts"
 import { confirmReplay } from "./DeadLetterActions.tsx"

@@ -1,7 +1,7 @@
 /** The sinks, the worst first: how each lane is, what waits, and what failed last. */
-import type { Lane, Status } from "../../admin/Api.ts"
-import { laneLevel } from "../../admin/Health.ts"
-import { byLevel } from "../../admin/StatusProblem.ts"
+
+import { byLevel, laneLevel } from "../../admin/status/Health.ts"
+import type { Lane, Status } from "../../admin/status/Status.ts"
 import { quarantine } from "../../event/Event.ts"
 import { span } from "../../formats/Amounts.ts"
 import { linkTo } from "./Location.ts"

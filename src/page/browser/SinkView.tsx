@@ -1,6 +1,6 @@
 /** One sink: how its lane is, its rate, durations and backlog over time, and the ways to its events. */
 import { useEffect } from "preact/hooks"
-import type { Lane, LaneHistory, Status } from "../../admin/Api.ts"
+import type { Lane, LaneHistory, Status } from "../../admin/status/Status.ts"
 import { admin } from "./AdminCalls.ts"
 import { Chart, Key, rates, spanShown } from "./Chart.tsx"
 import { Problem, useLoaded } from "./Loading.tsx"

@@ -1,8 +1,8 @@
 /** The view shows what comes in, as it comes: accepted events and refused requests. */
 import { signal } from "@preact/signals"
 import { useEffect, useState } from "preact/hooks"
-import type { Status, Tap, Tapped } from "../../admin/Api.ts"
-import type { TappedRefusal } from "../../admin/RefusedRequest.ts"
+import type { Tap, Tapped } from "../../admin/api/LiveTail.ts"
+import type { Status, TappedRefusal } from "../../admin/status/Status.ts"
 import { quarantine } from "../../event/Event.ts"
 import { admin, problemOf } from "./AdminCalls.ts"
 import { Choice, Filters, TypeField, useForm, webhooksOf } from "./Fields.tsx"

@@ -1,5 +1,5 @@
 /** The table says of each route whether it takes an event or a type, and why. */
-import type { EventReport } from "../../admin/Api.ts"
+import type { EventReport } from "../../admin/api/EventReport.ts"
 import { Name, Pill, Text, type Tone } from "./Shown.tsx"
 import { type Column, Table } from "./Table.tsx"
 

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test"
-import type { Lane, Status } from "../../../src/admin/Api.ts"
-import { health } from "../../../src/admin/Health.ts"
-import { byLevel, levelOf, states } from "../../../src/admin/StatusProblem.ts"
+import { byLevel, health, levelOf, states } from "../../../src/admin/status/Health.ts"
+import type { Lane, Status } from "../../../src/admin/status/Status.ts"
 import { render } from "../../../src/cli/support/statusReport.ts"
 
 const lane = (name: string, more: Partial<Lane> = {}): Lane => ({

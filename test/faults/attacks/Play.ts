@@ -7,7 +7,7 @@
  * and honest in the end.
  */
 import { writeFileSync } from "node:fs"
-import type { Replay } from "../../../src/admin/Api.ts"
+import type { Replay } from "../../../src/admin/replay/ReplayReport.ts"
 import { type Finished, relay as program, type Relay } from "../../lib/relay.ts"
 import type { Options } from "../Line.ts"
 import { eventually, Subject } from "../relay/Subject.ts"

@@ -9,7 +9,7 @@
  * The short form draws its bytes: some 50 cuts a sink, in less than two minutes. The long one
  * goes through 100 places of each conversation, for each kind and direction. A SIGTERM ends it with its account.
  */
-import type { Status } from "../../../src/admin/Api.ts"
+import type { Status } from "../../../src/admin/status/Status.ts"
 import { type Direction, directions, type Kind, kinds } from "../../parts/CutProxy.ts"
 import type { Line, Options, Outcome } from "../Line.ts"
 import { memory, Subject } from "../relay/Subject.ts"

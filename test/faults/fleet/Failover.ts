@@ -3,7 +3,7 @@
  * one nothing is lost; with an asynchronous one that was behind, the relays say
  * what is, and go on.
  */
-import type { AuditPage } from "../../../src/admin/Api.ts"
+import type { AuditPage } from "../../../src/admin/api/RelayApi.ts"
 import { seeded } from "../../lib/seeded.ts"
 import { type Following, makePostgres, type Postgres } from "../../parts/Postgres.ts"
 import type { Line } from "../Line.ts"

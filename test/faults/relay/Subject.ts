@@ -5,7 +5,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import type { Status } from "../../../src/admin/Api.ts"
+import type { Status } from "../../../src/admin/status/Status.ts"
 import { freePort } from "../../lib/port.ts"
 import { command, type Relay, startRelay } from "../../lib/relay.ts"
 import type { Options, Outcome } from "../Line.ts"

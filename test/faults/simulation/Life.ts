@@ -8,8 +8,11 @@
  */
 import { Context, Duration, Effect, type Fiber, Latch, Layer } from "effect"
 import { ActiveConfig } from "../../../src/ActiveConfig.ts"
-import { type LaneSpec, type LaneStatus, Lanes, type SinkUnusable } from "../../../src/delivery/Lanes.ts"
+import type { LaneSpec } from "../../../src/delivery/LaneSpec.ts"
+import type { LaneStatus } from "../../../src/delivery/LaneStatus.ts"
+import { Lanes } from "../../../src/delivery/Lanes.ts"
 import { RelayEvents } from "../../../src/delivery/RelayEvents.ts"
+import type { SinkUnusable } from "../../../src/delivery/SinkChanges.ts"
 import { Unrenderable } from "../../../src/formats/Rendering.ts"
 import { orderKey } from "../../../src/formats/Template.ts"
 import type { Archive } from "../../../src/journal/Archive.ts"

@@ -3,7 +3,8 @@
  * dead letters, and in the end makes every lane run.
  */
 import { Effect, type Semaphore } from "effect"
-import { type LaneStatus, Lanes } from "../../../src/delivery/Lanes.ts"
+import type { LaneStatus } from "../../../src/delivery/LaneStatus.ts"
+import { Lanes } from "../../../src/delivery/Lanes.ts"
 import { quarantine } from "../../../src/event/Event.ts"
 import type { WholeJournal } from "../../../src/journal/WholeJournal.ts"
 import { whole } from "../../journal/whole.ts"

@@ -1,5 +1,7 @@
 /** What the relay says, compared with what happened. */
-import type { Event, History, Lane, Replay, Status } from "../../../src/admin/Api.ts"
+import type { Event } from "../../../src/admin/api/EventReport.ts"
+import type { Replay } from "../../../src/admin/replay/ReplayReport.ts"
+import type { Lane, RelayHistory, Status } from "../../../src/admin/status/Status.ts"
 import type { Line, Options } from "../Line.ts"
 import { eventually } from "../relay/Subject.ts"
 import { mutants } from "./Mutants.ts"
@@ -30,7 +32,7 @@ const compared = async (world: World, by: number): Promise<Statements> => {
   const series = parsed(await world.subject.ask("/metrics"))
   metrics(say, series)
   alerts(say, series)
-  history(say, await get<History>(world, "/history"))
+  history(say, await get<RelayHistory>(world, "/history"))
   const { events } = await get<Page>(world, "/events?limit=1000")
   outcomes(say, "events", world.accepted, events)
   for (const outcome of searched) {

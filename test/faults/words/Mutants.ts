@@ -93,21 +93,21 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     line,
     gone: "an attempt that failed is not counted as delivered",
-    file: "src/admin/History.ts",
+    file: "src/admin/status/History.ts",
     find: 'outcome === "delivered" ? "delivered" : "failed"',
     replace: 'outcome === "delivered" ? "delivered" : "delivered"',
   },
   {
     line,
     gone: "a refused request is not counted as received",
-    file: "src/admin/History.ts",
+    file: "src/admin/status/History.ts",
     find: 'status < 300 ? "received" : "refused"',
     replace: 'status < 500 ? "received" : "refused"',
   },
   {
     line,
     gone: "the counts of the last hour survive a restart",
-    file: "src/admin/History.ts",
+    file: "src/admin/status/History.ts",
     find: "yield* stored.read",
     replace: "yield* Effect.as(stored.read, undefined)",
   },
@@ -136,7 +136,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     line,
     gone: "a replay counts the events that it sends",
-    file: "src/admin/ReplaySummary.ts",
+    file: "src/admin/replay/ReplayReport.ts",
     find: "    this.#count++\n",
     replace: "",
   },

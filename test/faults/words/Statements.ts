@@ -5,7 +5,8 @@
  */
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
-import type { History, Lane, Replay, Status } from "../../../src/admin/Api.ts"
+import type { Replay } from "../../../src/admin/replay/ReplayReport.ts"
+import type { Lane, RelayHistory, Status } from "../../../src/admin/status/Status.ts"
 import { root } from "../../lib/programs.ts"
 import type { Place } from "./Place.ts"
 import type { World } from "./World.ts"
@@ -124,7 +125,7 @@ const hour = (
 }
 
 /** The page's graph has the steps that are over: no more than there is. */
-export const history = (say: Statements, told: History): void => {
+export const history = (say: Statements, told: RelayHistory): void => {
   const { hour, delivered } = say.world
   const sum = (counts: ReadonlyArray<number>) => counts.reduce((all, count) => all + count, 0)
   say.within("history, received", sum(told.received), 0, hour.received)

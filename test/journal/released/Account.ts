@@ -1,6 +1,6 @@
 /** What a relay finds in a journal: each event's timeline, the dead letters and the lanes. */
 import { Effect } from "effect"
-import { timelineOf } from "../../../src/admin/Timeline.ts"
+import { timelineOf } from "../../../src/admin/api/EventReport.ts"
 import { collect } from "../../../src/journal/EventPages.ts"
 import { attemptsOf } from "../../../src/journal/Settlement.ts"
 import type { WholeJournal } from "../../../src/journal/WholeJournal.ts"

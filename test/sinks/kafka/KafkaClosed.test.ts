@@ -9,7 +9,7 @@ import { type AddressInfo, createServer, type Server, type Socket } from "node:n
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { createServer as createTlsServer } from "node:tls"
-import type { Status } from "../../../src/admin/Api.ts"
+import type { Status } from "../../../src/admin/status/Status.ts"
 import { lacking, makeAuthority } from "../../lib/authority.ts"
 import { suiteUnless } from "../../lib/lacking.ts"
 import { relay, startRelay } from "../../lib/relay.ts"

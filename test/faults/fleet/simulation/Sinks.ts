@@ -3,7 +3,7 @@
  * one that keeps an order got it, and under which epochs attempts began.
  */
 import { Duration, Effect } from "effect"
-import type { LaneSpec } from "../../../../src/delivery/Lanes.ts"
+import type { LaneSpec } from "../../../../src/delivery/LaneSpec.ts"
 import type { Entry } from "../../../../src/event/Entry.ts"
 import type { OwnedStream } from "../../../../src/journal/postgres/lanes/OwnedStream.ts"
 import { streamOf } from "../../../../src/journal/Sequences.ts"

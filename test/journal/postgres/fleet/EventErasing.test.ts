@@ -1,7 +1,7 @@
 /** Erasing events that other relays have stored, deliver or replay. */
 import { beforeAll, expect } from "bun:test"
 import { Duration, Effect, SubscriptionRef } from "effect"
-import { erase } from "../../../../src/admin/ErasureRun.ts"
+import { erase } from "../../../../src/admin/api/ErasureApi.ts"
 import type { Event } from "../../../../src/event/Event.ts"
 import type { JournalError } from "../../../../src/journal/JournalError.ts"
 import type { Queries } from "../../../../src/journal/postgres/connection/Database.ts"

@@ -1,6 +1,6 @@
 import { expect } from "bun:test"
 import { Clock, Effect } from "effect"
-import * as LiveTail from "../../../../src/admin/LiveTail.ts"
+import * as LiveTail from "../../../../src/admin/api/LiveTail.ts"
 import * as RecentRefusals from "../../../../src/ingest/RecentRefusals.ts"
 import { Journal } from "../../../../src/journal/Journal.ts"
 import { it } from "../../../lib/effect.ts"
@@ -18,7 +18,7 @@ suiteUnless(reasonToSkip(), "a tap on a relay that loses its stream for a moment
       const { journal } = yield* start("second")
       const recent = RecentRefusals.make(yield* Clock.Clock)
       const ask = (after?: LiveTail.Position) =>
-        Effect.provideService(LiveTail.since({}, recent, after), Journal, journal)
+        Effect.provideService(LiveTail.newsSince({}, recent, after), Journal, journal)
       yield* journal.append(event("one"), [])
       let { next } = yield* ask()
       yield* promote(2)

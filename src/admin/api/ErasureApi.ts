@@ -1,0 +1,212 @@
+/**
+ * Erases the events of an account, or one event, with all their copies.
+ *
+ * It repeats the search until it finds no more, because a replay may append a copy
+ * in the meantime.
+ *
+ * **Guarantee.** It ends even if the sender keeps sending events of the account. It
+ * starts with the events in the log, and later searches only for events received
+ * until then. A copy has the same receive time as its original.
+ */
+import { Clock, Effect, Schema } from "effect"
+import type { Archive, EventQuery, FoundEvent } from "../../journal/Archive.ts"
+import { nextQuery } from "../../journal/EventPages.ts"
+import { deliveryMatchOf } from "../../journal/EventQuery.ts"
+import type { JournalError } from "../../journal/Journal.ts"
+import { EventSelection, place, sequenceOf } from "./EventSelection.ts"
+
+const optional = Schema.optionalKey
+
+/** Selects events to erase with their copies: by the usual fields, an id or a position. */
+export const ErasureRequest = Schema.Struct({
+  ...EventSelection.fields,
+  account: optional(Schema.NonEmptyString),
+  /** An event's id. */
+  event: optional(Schema.NonEmptyString),
+  /** An event's position in the log, such as `seq_42`. */
+  place: optional(Schema.String.check(Schema.isPattern(place))),
+  /** Only counts the events that would be erased. */
+  dryRun: optional(Schema.Boolean),
+  /** First abandons events that sinks have not received; otherwise these are kept. */
+  giveUp: optional(Schema.Boolean),
+})
+export type ErasureRequest = typeof ErasureRequest.Type
+
+/** The result of an erasure or a dry run. */
+export const Erasure = Schema.Struct({
+  /** The number of events and their copies. */
+  count: Schema.Int,
+  /** The number of them that are dead letters of a sink, which can no longer be replayed. */
+  deadLetters: Schema.Int,
+  /** The number of them that a sink had not received. */
+  givenUp: Schema.Int,
+  /** Events that an earlier erasure erased. */
+  before: Schema.Int,
+  /** Events that are not erased because sinks have not received them: their number, and the first of them. */
+  undelivered: Schema.Int,
+  first: Schema.Array(Schema.Struct({ sequence: Schema.Int, id: Schema.String, sinks: Schema.Array(Schema.String) })),
+  /** Places that may have copies which the relay can't erase, in words. */
+  notReached: Schema.Array(Schema.String),
+})
+export type Erasure = typeof Erasure.Type
+
+/** The number of events in one search, and maximum undelivered events that are listed. */
+const pageSize = 256
+const maxListed = 10
+
+type Selector = Omit<EventQuery, "limit">
+
+interface ErasingOptions {
+  readonly archive: Archive["Service"]
+  /** Stops the lanes of these names, runs the work, and restarts the lanes, which re-read their events. */
+  readonly whileStopped: <A>(
+    lanes: ReadonlyArray<string>,
+    work: Effect.Effect<A, JournalError>,
+  ) => Effect.Effect<A, JournalError>
+}
+
+const waitingAt = ({ deliveries }: FoundEvent): ReadonlyArray<string> =>
+  deliveries.filter(({ outcome }) => outcome === "pending" || outcome === "retrying").map(({ sink }) => sink)
+
+/** Returns more selectors for an event that was selected by its position, because its copies have the same id. */
+const alsoOf = ({ event: { id, webhook, accountId }, copies = [], copyOf }: FoundEvent): ReadonlyArray<Selector> => [
+  ...(id === "" ? [] : [{ id, webhook, ...(accountId !== "" && { account: accountId }) }]),
+  ...[...copies, ...(copyOf === undefined ? [] : [copyOf])].map(({ sequence }) => ({ sequence })),
+]
+
+class ErasureRun {
+  readonly #options: ErasingOptions
+  readonly #isDry: boolean
+  readonly #isGivingUp: boolean
+  readonly #erased = new Set<number>()
+  readonly #before = new Set<number>()
+  readonly #undelivered = new Map<number, Erasure["first"][number]>()
+  #deadLetters = 0
+  #givenUp = 0
+  /** Epoch milliseconds when the newest erased event was received, or when the command began. */
+  newest: number
+
+  constructor(options: ErasingOptions, { dryRun = false, giveUp = false }: ErasureRequest, now: number) {
+    this.#options = options
+    this.#isDry = dryRun
+    this.#isGivingUp = giveUp
+    this.newest = now
+  }
+
+  /** Erases all events of a query. Returns the events found. */
+  readonly pass = Effect.fnUntraced(
+    { self: this },
+    function* (
+      this: ErasureRun,
+      first: Omit<EventQuery, "limit">,
+      onFound: (found: FoundEvent) => void,
+    ): Effect.fn.Return<void, JournalError> {
+      for (let query: EventQuery = { ...first, after: "", duplicates: true, limit: pageSize }; ; ) {
+        const page = yield* this.#options.archive.events(query)
+        for (const found of page.events) {
+          onFound(found)
+          if (found.event.erased !== undefined && !this.#erased.has(found.sequence)) this.#before.add(found.sequence)
+        }
+        const whole = page.events.filter(({ event }) => event.erased === undefined)
+        if (whole.length > 0) yield* this.#erase(whole)
+        if (page.next === undefined) return
+        query = nextQuery(query, page.next)
+      }
+    },
+  )
+
+  readonly #erase = Effect.fnUntraced(
+    { self: this },
+    function* (this: ErasureRun, events: ReadonlyArray<FoundEvent>): Effect.fn.Return<void, JournalError> {
+      const { archive, whileStopped } = this.#options
+      const lanes = [...new Set(events.flatMap(waitingAt))]
+      const sequences = events.map(({ sequence }) => sequence)
+      const { erased, undelivered } = this.#isDry
+        ? this.#wouldErase(events)
+        : this.#isGivingUp && lanes.length > 0
+          ? yield* whileStopped(lanes, archive.erase(sequences, true))
+          : yield* archive.erase(sequences, false)
+      const isErased = new Set(erased)
+      const left = new Map(undelivered.map((one) => [one.sequence, one.lanes]))
+      for (const found of events) {
+        const { sequence, event, deliveries } = found
+        const sinks = left.get(sequence)
+        if (sinks !== undefined) this.#undelivered.set(sequence, { sequence, id: event.id, sinks })
+        if (!isErased.has(sequence) || this.#erased.has(sequence)) continue
+        this.#erased.add(sequence)
+        this.#undelivered.delete(sequence)
+        if (deliveries.some(({ outcome }) => outcome === "dead")) this.#deadLetters++
+        if (waitingAt(found).length > 0) this.#givenUp++
+        this.newest = Math.max(this.newest, event.receivedAt)
+      }
+    },
+  )
+
+  #wouldErase(events: ReadonlyArray<FoundEvent>) {
+    const isLeft = (found: FoundEvent) => !this.#isGivingUp && waitingAt(found).length > 0
+    return {
+      erased: events.filter((found) => !isLeft(found)).map(({ sequence }) => sequence),
+      undelivered: events.filter(isLeft).map((found) => ({ sequence: found.sequence, lanes: waitingAt(found) })),
+    }
+  }
+
+  get count(): number {
+    return this.#erased.size
+  }
+
+  report(notReached: ReadonlyArray<string>): Erasure {
+    return {
+      count: this.#erased.size,
+      deadLetters: this.#deadLetters,
+      givenUp: this.#givenUp,
+      before: this.#before.size,
+      undelivered: this.#undelivered.size,
+      first: [...this.#undelivered.values()].slice(0, maxListed),
+      notReached,
+    }
+  }
+}
+
+/**
+ * Returns the selector of a request: a selection, an id or a position. An id is never
+ * read as a position, because a sender may give an event the id `seq_42`.
+ */
+const selectorOf = ({ event, place, dryRun: _, giveUp: __, ...selection }: ErasureRequest): Selector => {
+  if (event !== undefined) return { id: event }
+  const sequence = place === undefined ? undefined : sequenceOf(place)
+  return sequence === undefined ? selection : { sequence }
+}
+
+/** Reports whether a selector may find an event and not its copies, which went to other sinks. */
+const mayMissCopies = (selector: Selector, { copies, copyOf }: FoundEvent): boolean => {
+  if (selector.sequence !== undefined) return true
+  const isBySink = selector.outcome !== undefined || deliveryMatchOf(selector) !== undefined
+  return isBySink && (copies !== undefined || copyOf !== undefined)
+}
+
+/** Erases the events of a request, or counts them. */
+export const erase = Effect.fnUntraced(function* (
+  options: ErasingOptions,
+  request: ErasureRequest,
+): Effect.fn.Return<Erasure, JournalError> {
+  const { archive } = options
+  const { dryRun = false } = request
+  const run = new ErasureRun(options, request, yield* Clock.currentTimeMillis)
+  const selectors = new Map<string, Selector>()
+  const select = (selector: Selector) => selectors.set(JSON.stringify(selector), selector)
+  select(selectorOf(request))
+  const through = yield* archive.end
+  for (let isFirst = true; ; isFirst = false) {
+    const [names, count] = [selectors.size, run.count]
+    for (const selector of [...selectors.values()]) {
+      const { until = Number.POSITIVE_INFINITY } = selector
+      const limit = isFirst ? { through } : { until: Math.min(until, run.newest + 1) }
+      yield* run.pass({ ...selector, ...limit }, (found) => {
+        if (mayMissCopies(selector, found)) for (const other of alsoOf(found)) select(other)
+      })
+    }
+    // The search is repeated for copies that a replay made during this one.
+    if (names === selectors.size && (dryRun || count === run.count)) break
+  }
+  return run.report(dryRun ? [] : yield* archive.scrub)
+})

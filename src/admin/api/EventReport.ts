@@ -1,0 +1,393 @@
+/**
+ * The report of `explain` on an event. Its sinks were chosen when it was accepted.
+ * Routes and payloads are evaluated now, by the active config.
+ */
+import { Option, Result, Schema } from "effect"
+import type { LaneConfig, RelayConfig } from "../../config/Config.ts"
+import type { LaneStatus } from "../../delivery/LaneStatus.ts"
+import { ownWebhook } from "../../delivery/OwnEvent.ts"
+import { fields as clientFields } from "../../enrichment/Clients.ts"
+import type { Entry } from "../../event/Entry.ts"
+import * as Envelope from "../../event/Envelope.ts"
+import { type Erased, quarantine } from "../../event/Event.ts"
+import * as Numbers from "../../event/Numbers.ts"
+import { EpochMillis, Millis } from "../../event/Quantities.ts"
+import { mask } from "../../event/Quoted.ts"
+import { instant } from "../../formats/Amounts.ts"
+import type { DeliveryStatus, FoundEvent } from "../../journal/Archive.ts"
+import { Explanation, takes } from "../../routing/Explanation.ts"
+import * as Router from "../../routing/Router.ts"
+import { type AnySinkType, masked, type Preview } from "../../sinks/Sink.ts"
+import { sinkTypes } from "../../sinks/SinkTypes.ts"
+import { isCollected } from "../status/RelayStatus.ts"
+import { states } from "./EventSelection.ts"
+import { Attempt } from "./ImportLine.ts"
+
+const optional = Schema.optionalKey
+
+/** The state of an event at a sink. */
+const EventAtSink = Schema.Struct({
+  sink: Schema.String,
+  outcome: Schema.Literals(states),
+  /** Only with the outcome `retrying`: the event is in a digest that was not attempted yet. */
+  collecting: optional(Schema.Literal(true)),
+  due: optional(EpochMillis),
+  /** When the event reached this outcome, if it has ended. */
+  at: optional(EpochMillis),
+  /** The number of attempts. */
+  tries: optional(Schema.Int),
+  /** Duration and response code of the attempt that delivered it. */
+  took: optional(Millis),
+  code: optional(Schema.Int),
+  /** When it became a dead letter, if it was one. */
+  deadAt: optional(EpochMillis),
+  /**
+   * The origin of a drop, replay or move: the page, the command line, the admin API, or the relay itself. With a named
+   * token: `ada (the page)`.
+   */
+  by: optional(Schema.String),
+  /** The sequence of the copy that was appended. */
+  copy: optional(Schema.Int),
+  /** The lane that it was moved to. */
+  to: optional(Schema.String),
+  /** The times at which an operator replayed it as a dead letter of this sink. */
+  replays: optional(Schema.Array(Schema.Struct({ at: EpochMillis, by: Schema.String, deadAt: EpochMillis }))),
+  attempts: Schema.Array(Attempt),
+})
+
+/** A copy of an event that was appended later. */
+const CopyLink = Schema.Struct({ sequence: Schema.Int, at: EpochMillis, by: Schema.String })
+
+/** A step in an event's history. `at` is absent if the time is unknown or in the future. */
+const Step = Schema.Struct({
+  at: optional(EpochMillis),
+  sink: optional(Schema.String),
+  what: Schema.String,
+  /** For an attempt: its duration in milliseconds, the response code, and whether it delivered the event. */
+  attempt: Schema.optionalKey(
+    Schema.Struct({
+      took: Schema.optionalKey(Schema.Finite),
+      code: Schema.optionalKey(Schema.Int),
+      delivered: Schema.Boolean,
+    }),
+  ),
+})
+type Step = typeof Step.Type
+
+/** An event without its payload: its facts, its state at each sink and its history. */
+export const Event = Schema.Struct({
+  /** The position in the log. */
+  sequence: Schema.Int,
+  origin: Schema.Literals(["delivered", "replayed", "moved"]),
+  id: Schema.String,
+  type: Schema.String,
+  accountId: Schema.String,
+  webhook: Schema.String,
+  receivedAt: EpochMillis,
+  /** When its body, signature and answers were erased. */
+  erased: optional(EpochMillis),
+  sinks: Schema.Array(EventAtSink),
+  copyOf: optional(CopyLink),
+  copies: optional(Schema.Array(CopyLink)),
+  /** In chronological order. */
+  timeline: Schema.Array(Step),
+})
+export type Event = typeof Event.Type
+
+/** The events that the journal still has. */
+export const Kept = Schema.Struct({
+  /** When the oldest of them was received; absent if the journal has no events. */
+  since: optional(EpochMillis),
+  /** Whether older events were deleted. */
+  pruned: Schema.Boolean,
+})
+export type Kept = typeof Kept.Type
+
+/**
+ * A page of events. `looked` is the number of events searched, and `lookedTo` is
+ * when the last of them was received. `next` is absent on the last page.
+ */
+const pageOf = <S extends Schema.Top>(event: S) =>
+  Schema.Struct({
+    events: Schema.Array(event),
+    looked: Schema.Int,
+    lookedTo: EpochMillis,
+    next: optional(Schema.String),
+    /** Set if the whole journal was searched and no event was found. */
+    kept: optional(Kept),
+  })
+
+export const EventPage = pageOf(Event)
+
+/** The full report on an event. */
+export const EventReport = Schema.Struct({
+  ...Event.fields,
+  webhookId: Schema.String,
+  /** The signature header as received, and the name of the secret that verified it; empty for the relay's own events. */
+  signature: Schema.String,
+  secret: Schema.String,
+  /** Why the event is in quarantine. */
+  problem: optional(Schema.String),
+  /** Size of the body in bytes. */
+  size: Schema.Int,
+  sinks: Schema.Array(
+    Schema.Struct({
+      ...EventAtSink.fields,
+      /** Why its lane waits, while the event is pending or retrying. */
+      lane: optional(Schema.String),
+      /** The payload, rendered now by the active config. */
+      payload: optional(Schema.Unknown),
+      /** Set if the sink sends digests or batches. With several events, the body and the idempotency key differ. */
+      sentIn: optional(Schema.Literals(["digest", "batch"])),
+      /** Why the payload is absent. */
+      note: optional(Schema.String),
+    }),
+  ),
+  /** The verdicts of the active routes; empty for an event without a type. */
+  routes: Schema.Array(Explanation),
+})
+export type EventReport = typeof EventReport.Type
+
+export const EventReports = pageOf(EventReport)
+export type EventReports = typeof EventReports.Type
+
+const seq = (sequence: number): string => `seq_${sequence}`
+
+const byOf = (by: string | undefined): string => (by === undefined || by === "" ? "" : ` by ${by}`)
+
+interface Measured {
+  readonly took?: number
+  readonly code?: number
+}
+
+const measuresOf = ({ took, code }: Measured): Measured => ({
+  ...(took !== undefined && { took }),
+  ...(code !== undefined && { code }),
+})
+
+/**
+ * Formats the duration and response code of an attempt, such as ` (12 ms, answered
+ * 422)`; empty if neither is known.
+ */
+export const measured = ({ took, code }: Measured = {}): string => {
+  const parts = [...(took === undefined ? [] : [`${took} ms`]), ...(code === undefined ? [] : [`answered ${code}`])]
+  return parts.length === 0 ? "" : ` (${parts.join(", ")})`
+}
+
+const ends = (delivery: DeliveryStatus, erasedAt: number | undefined): string | undefined => {
+  const { outcome, tries, by, copy, to } = delivery
+  switch (outcome) {
+    case "delivered":
+      return `delivered by attempt ${tries ?? 1}`
+    case "dead":
+      return "became a dead letter"
+    case "dropped":
+      // An erasure with `giveUp` drops and erases a pending event at the same time.
+      return delivery.at === erasedAt ? `given up${byOf(by)}, to be erased` : `dropped${byOf(by)}`
+    case "replayed":
+      return copy === undefined
+        ? `replayed${byOf(by)}; it had been received again`
+        : `replayed as ${seq(copy)}${byOf(by)}`
+    case "moved":
+      return `moved to ${to ?? "another sink"}${copy === undefined ? "" : ` as ${seq(copy)}`}${byOf(by)}`
+    case "laneRemoved":
+      return `abandoned: the lane was removed${byOf(by)}`
+    default:
+      return undefined
+  }
+}
+
+const atSink = (delivery: DeliveryStatus, erasedAt: number | undefined): ReadonlyArray<Step> => {
+  const { sink, outcome, at, due, deadAt, attempts, replays = [] } = delivery
+  const steps: Array<Step> = attempts.map(({ at, reason, message, ...attempt }, index) => ({
+    at,
+    sink,
+    what:
+      attempt.number === undefined && attempt.took === undefined
+        ? `${reason}: ${message}`
+        : `attempt ${attempt.number ?? index + 1} failed: ${message}`,
+    attempt: { ...measuresOf(attempt), delivered: false },
+  }))
+  for (const { at, by, deadAt } of replays) {
+    steps.push({ at: deadAt, sink, what: "became a dead letter" }, { at, sink, what: `replayed${byOf(by)}` })
+  }
+  if (deadAt !== undefined) steps.push({ at: deadAt, sink, what: "became a dead letter" })
+  const end = ends(delivery, erasedAt)
+  if (end !== undefined) {
+    const attempt = outcome === "delivered" ? { attempt: { ...measuresOf(delivery), delivered: true } } : {}
+    steps.push({ ...(at !== undefined && { at }), sink, what: end, ...attempt })
+  }
+  if (outcome === "retrying" && due !== undefined)
+    steps.push({ at: due, sink, what: attempts.length === 0 ? "first attempt" : "next attempt" })
+  if (outcome === "pending") steps.push({ sink, what: "waits for its first attempt" })
+  if (outcome === "unrecorded") steps.push({ sink, what: "settled; how is not recorded" })
+  return steps
+}
+
+/**
+ * Builds an event's history in chronological order: its receipt, each stored attempt, its end at each sink, and its
+ * copies. `routes` are the active routes that send the event to its sinks.
+ */
+export const timelineOf = (
+  { event, origin, deliveries, copyOf, copies = [] }: FoundEvent,
+  routes: ReadonlyArray<string> = [],
+): ReadonlyArray<Step> => {
+  const { receivedAt, webhook, secret, problem, erased } = event
+  const verified = secret === "" ? "" : `, verified by the secret ${secret}`
+  const copied = origin === "moved" ? "moved" : "replayed"
+  const sinks = deliveries.map(({ sink }) => sink).join(", ")
+  const by = routes.length === 0 ? "" : ` (the current routes: ${routes.join(", ")})`
+  const steps: Array<Step> = [
+    { at: receivedAt, what: `received by webhook ${webhook}${verified}` },
+    ...(problem === undefined ? [] : [{ at: receivedAt, what: `quarantined: ${problem}` }]),
+    ...(copyOf === undefined
+      ? []
+      : [{ at: copyOf.at, what: `${copied} from ${seq(copyOf.sequence)}${byOf(copyOf.by)}` }]),
+    ...(copyOf === undefined && origin !== "delivered" ? [{ what: `${copied} from an event that is not kept` }] : []),
+    { at: copyOf?.at ?? receivedAt, what: sinks === "" ? "no route matched" : `routed to ${sinks}${by}` },
+    ...deliveries.flatMap((delivery) => atSink(delivery, erased?.at)),
+    ...copies
+      .filter(({ sequence }) => !deliveries.some(({ copy }) => copy === sequence))
+      .map(({ sequence, at, by }) => ({ at, what: `replayed as ${seq(sequence)}${byOf(by)}` })),
+    ...(erased === undefined ? [] : [{ at: erased.at, what: "erased: body, signature and answers are gone" }]),
+  ]
+  // A step without a time keeps its position, so a wait is the last step.
+  const end = Number.POSITIVE_INFINITY
+  return steps
+    .map((step, index) => ({ step, at: step.at ?? (index === 0 ? 0 : end), index }))
+    .sort((a, b) => (a.at === b.at ? a.index - b.index : a.at - b.at))
+    .map(({ step }) => step)
+}
+
+type Attempts = DeliveryStatus["attempts"]
+
+/** An answer may repeat the payload, so it is shown only together with payloads. Removes the answers, for lists. */
+export const withoutAnswers = (attempts: Attempts): Attempts => attempts.map(({ answer: _, ...attempt }) => attempt)
+
+/** Masks the answers, for one event whose personal data is masked. */
+const withMaskedAnswers = (attempts: Attempts): Attempts =>
+  attempts.map((attempt) => (attempt.answer === undefined ? attempt : { ...attempt, answer: mask }))
+
+/** Masks the client's details. */
+const withMaskedClient = (body: Uint8Array): Uint8Array => {
+  const envelope = Result.getOrUndefined(Envelope.decode(body, Numbers.parse))
+  const client = Object.fromEntries(clientFields.map((field) => [field, masked]))
+  return envelope === undefined ? body : new TextEncoder().encode(JSON.stringify({ ...envelope, client }))
+}
+
+/**
+ * Renders the payload that a sink would receive, without sending it. Returns `undefined` if
+ * the sink's type has no preview.
+ */
+export const render = (
+  { config, enrich }: LaneConfig,
+  type: AnySinkType | undefined,
+  entry: Entry,
+): Preview | ReadonlyArray<Preview> | undefined => {
+  const { event } = entry
+  const shown = enrich === undefined ? entry : { ...entry, event: { ...event, body: withMaskedClient(event.body) } }
+  const previews = type?.preview(config, [shown])
+  return previews?.length === 1 ? previews[0] : previews
+}
+
+const collectingOf = (delivery: DeliveryStatus, { sinks }: RelayConfig): Pick<Event["sinks"][number], "collecting"> =>
+  isCollected(delivery, sinks) ? { collecting: true } : {}
+
+export const eventOf = (found: FoundEvent, config: RelayConfig, routes?: ReadonlyArray<string>): Event => {
+  const { sequence, origin, event, deliveries, copyOf, copies } = found
+  return {
+    sequence,
+    origin,
+    id: event.id,
+    type: event.type,
+    accountId: event.accountId,
+    webhook: event.webhook,
+    receivedAt: event.receivedAt,
+    ...(event.erased !== undefined && { erased: event.erased.at }),
+    sinks: deliveries.map((delivery) => ({
+      ...delivery,
+      ...collectingOf(delivery, config),
+      attempts: withoutAnswers(delivery.attempts),
+    })),
+    ...(copyOf !== undefined && { copyOf }),
+    ...(copies !== undefined && { copies }),
+    timeline: timelineOf(found, routes),
+  }
+}
+
+/** Returns the event as it may be shown, or `undefined` if its body can't be shown at all. */
+const shownEntry = ({ sequence, origin, event, body, deliveries }: FoundEvent, reveal: boolean): Entry | undefined => {
+  if (body === undefined || event.erased !== undefined) return undefined
+  // The relay's own events have no personal data.
+  const shown = reveal || event.webhook === ownWebhook ? body : Envelope.maskedBody(body)
+  const sinks = deliveries.map(({ sink }) => sink)
+  return shown && { sequence, event: { ...event, body: shown }, sinks, replayed: origin === "replayed" }
+}
+
+type Payload = Pick<EventReport["sinks"][number], "payload" | "sentIn" | "note">
+
+const sentIn = ({ type, digest, config }: LaneConfig): Pick<Payload, "sentIn"> => {
+  if (digest !== undefined) return { sentIn: "digest" }
+  return sinkTypes[type]?.isBatched?.(config) === true ? { sentIn: "batch" } : {}
+}
+
+const payloadOf = (config: RelayConfig, sink: string, entry: Entry | undefined, erased?: Erased): Payload => {
+  if (sink === quarantine) return {}
+  if (erased !== undefined) return { note: `its body was erased on ${instant(erased.at)}` }
+  const lane = config.sinks.find(({ name }) => name === sink)
+  if (lane === undefined) return { note: "no sink in the config has this name" }
+  if (entry === undefined) return { note: "its body is not an envelope, so it can't be shown without personal data" }
+  const rendered = Option.liftThrowable(render)(lane, sinkTypes[lane.type], entry)
+  if (Option.isNone(rendered)) return { note: "it can't be rendered for this sink" }
+  if (rendered.value === undefined) return { note: `a sink of the type ${lane.type} can't show its payload` }
+  return { payload: rendered.value, ...sentIn(lane) }
+}
+
+const laneOf = (lanes: ReadonlyArray<LaneStatus>, sink: string): string => {
+  const lane = lanes.find(({ name }) => name === sink)
+  return lane === undefined || lane.condition === "running" ? "" : `${lane.condition}: ${lane.message}`
+}
+
+const routesOf = (router: Router.Router, { event, body }: FoundEvent): EventReport["routes"] => {
+  const envelope = body && Result.getOrUndefined(Envelope.decode(body, Numbers.parse))
+  return event.type === "" ? [] : router.explain(event.webhook, event.type, envelope)
+}
+
+/**
+ * Returns the reports on events. Payloads are rendered for deliveries, and for
+ * copies only if the delivery itself is no longer kept.
+ */
+export const reportsOf = (
+  found: ReadonlyArray<FoundEvent>,
+  { config, lanes, reveal }: { config: RelayConfig; lanes: ReadonlyArray<LaneStatus>; reveal: boolean },
+): ReadonlyArray<EventReport> => {
+  const router = Router.of(config)
+  const hasDelivery = found.some(({ origin }) => origin === "delivered")
+  return found.map((one) => {
+    const { event, body, deliveries, origin } = one
+    const isRendered = origin === "delivered" || !hasDelivery
+    const entry = isRendered ? shownEntry(one, reveal) : undefined
+    const sinks = deliveries.map((delivery) => {
+      const lane = delivery.outcome === "pending" || delivery.outcome === "retrying" ? laneOf(lanes, delivery.sink) : ""
+      return {
+        ...delivery,
+        ...collectingOf(delivery, config),
+        attempts: reveal ? delivery.attempts : withMaskedAnswers(delivery.attempts),
+        ...(lane !== "" && { lane }),
+        ...(isRendered && payloadOf(config, delivery.sink, entry, event.erased)),
+      }
+    })
+    const routes = routesOf(router, one)
+    const taking = routes.filter((route) => takes(route) && route.sinks.length > 0).map(({ route }) => route)
+    return {
+      ...eventOf(one, config, taking),
+      webhookId: event.webhookId,
+      signature: event.signature,
+      secret: event.secret,
+      ...(event.problem !== undefined && { problem: event.problem }),
+      size: body?.length ?? 0,
+      sinks,
+      routes,
+    }
+  })
+}

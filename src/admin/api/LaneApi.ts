@@ -1,0 +1,98 @@
+/** The admin API of lanes: their last hour, and pausing, resuming, moving and dropping them. */
+import { Clock, Effect, Schema } from "effect"
+import { HttpApiBuilder, HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
+import { Lanes } from "../../delivery/Lanes.ts"
+import { quarantine } from "../../event/Event.ts"
+import { EpochMillis } from "../../event/Quantities.ts"
+import { History } from "../status/History.ts"
+import { LaneHistory } from "../status/Status.ts"
+import { apiOf, Count, NotFound, noLane, noSink, Refused, sinkRemoved, Unavailable, unavailable } from "./ApiParts.ts"
+
+const optional = Schema.optionalKey
+const name = { name: Schema.String }
+
+/** A year in milliseconds. */
+const longestPause = 365 * 86_400_000
+
+/** Changes of lanes. `move` and `drop` are for lanes without a sink in the config; others get a 409. */
+export class LaneGroup extends HttpApiGroup.make("lanes").add(
+  HttpApiEndpoint.get("history", "/lanes/:name/history", {
+    params: name,
+    success: LaneHistory,
+    error: [NotFound, Unavailable],
+  }),
+  /** With `for`, in milliseconds, the pause ends by itself: at `until`. */
+  HttpApiEndpoint.post("pause", "/lanes/:name/pause", {
+    params: name,
+    query: {
+      for: optional(Schema.FiniteFromString.check(Schema.isBetween({ minimum: 1_000, maximum: longestPause }))),
+    },
+    success: Schema.Struct({ until: optional(EpochMillis) }),
+    error: [NotFound, Refused, Unavailable],
+  }),
+  HttpApiEndpoint.post("resume", "/lanes/:name/resume", {
+    params: name,
+    error: [NotFound, Unavailable],
+  }),
+  HttpApiEndpoint.post("move", "/lanes/:name/move", {
+    params: name,
+    payload: Schema.Struct({ to: Schema.String }),
+    success: Count,
+    error: [NotFound, Refused, Unavailable],
+  }),
+  HttpApiEndpoint.post("drop", "/lanes/:name/drop", {
+    params: name,
+    success: Count,
+    error: [NotFound, Refused, Unavailable],
+  }),
+) {}
+
+const quarantineStays = `${quarantine} can't be paused: it sends nothing, and what waited for it would not be listed as quarantined`
+
+export const laneHandlers = HttpApiBuilder.group(
+  apiOf(LaneGroup),
+  "lanes",
+  Effect.fn(function* (handlers) {
+    const lanes = yield* Lanes
+    const history = yield* History
+    const isLane = Effect.fnUntraced(function* (name: string) {
+      const states = yield* Effect.mapError(lanes.status, unavailable)
+      return states.some((lane) => lane.name === name)
+    })
+    const requireLane = Effect.fnUntraced(function* (name: string) {
+      if (!(yield* isLane(name))) return yield* noLane(name)
+    })
+    const switched = Effect.fnUntraced(function* (name: string, change: ReturnType<typeof lanes.pause>) {
+      if (yield* Effect.mapError(change, unavailable)) return
+      return yield* (yield* isLane(name)) ? sinkRemoved(name) : noLane(name)
+    })
+    const counted = (change: ReturnType<typeof lanes.drop>) =>
+      change.pipe(
+        Effect.map((count) => ({ count })),
+        Effect.catchTags({
+          LaneInUse: ({ message }) => Effect.fail(new Refused({ message })),
+          JournalError: (error) => Effect.fail(unavailable(error)),
+        }),
+      )
+    return handlers.handleAll({
+      history: ({ params: { name } }) => Effect.as(requireLane(name), history.lane(name)),
+      pause: Effect.fnUntraced(function* ({ params: { name }, query: { for: length } }) {
+        if (name === quarantine) return yield* new Refused({ message: quarantineStays })
+        const until = length === undefined ? undefined : Math.round((yield* Clock.currentTimeMillis) + length)
+        yield* switched(name, lanes.pause(name, until))
+        return until === undefined ? {} : { until }
+      }),
+      resume: ({ params: { name } }) => switched(name, lanes.resume(name)),
+      move: Effect.fnUntraced(function* ({ params: { name }, payload: { to } }) {
+        yield* requireLane(name)
+        if (!(yield* isLane(to))) return yield* noSink(to)
+        if (name === to) return yield* new Refused({ message: "a lane can't be moved to itself" })
+        return yield* counted(lanes.move(name, to))
+      }),
+      drop: Effect.fnUntraced(function* ({ params: { name } }) {
+        yield* requireLane(name)
+        return yield* counted(lanes.drop(name))
+      }),
+    })
+  }),
+)

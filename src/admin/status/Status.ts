@@ -1,0 +1,250 @@
+/** The schemas of the status and the history, which `relay status` and the page show. */
+import { Schema } from "effect"
+import { roles } from "../../config/Config.ts"
+import { laneConditions } from "../../delivery/LaneStatus.ts"
+import { Bytes, EpochMillis, Millis } from "../../event/Quantities.ts"
+import { reasons } from "../../ingest/Answers.ts"
+
+/** Counts of deliveries and attempts. */
+export const Totals = Schema.Struct({
+  /** Deliveries answered with a 2xx, including duplicates. */
+  received: Schema.Int,
+  /** Delivered events, each counted once for each of its sinks. */
+  delivered: Schema.Int,
+  /** Requests answered with an error. */
+  refused: Schema.Int,
+  /** Events of failed attempts, each counted once for each attempt. */
+  failed: Schema.Int,
+})
+export type Totals = typeof Totals.Type
+
+/** Counts of the last hour, or the known part of it. */
+export const Hour = Schema.Struct({
+  /** When the counts begin: an hour ago, or later if nothing older is known. */
+  since: EpochMillis,
+  ...Totals.fields,
+})
+export type Hour = typeof Hour.Type
+
+/** The last hour in steps of ten seconds, oldest first. A step in which the relay did not run is longer. */
+export const RelayHistory = Schema.Struct({
+  /** When the first step began. */
+  since: EpochMillis,
+  /** When each step ended. */
+  at: Schema.Array(EpochMillis),
+  received: Schema.Array(Schema.Int),
+  delivered: Schema.Array(Schema.Int),
+  refused: Schema.Array(Schema.Int),
+  failed: Schema.Array(Schema.Int),
+})
+export type RelayHistory = typeof RelayHistory.Type
+
+/** A lane at this relay over the last hour, in the steps of {@link History} since the relay's start. */
+export const LaneHistory = Schema.Struct({
+  /** When the first step began. */
+  since: EpochMillis,
+  /** When each step ended. */
+  at: Schema.Array(EpochMillis),
+  /** Delivered events, and events of failed attempts. */
+  delivered: Schema.Array(Schema.Int),
+  failed: Schema.Array(Schema.Int),
+  /** Unsettled events at the end of each step. */
+  backlog: Schema.Array(Schema.Int),
+  /** The 99th percentile of the step's attempt durations; null for a step without attempts. */
+  p99: Schema.Array(Schema.NullOr(Millis)),
+})
+export type LaneHistory = typeof LaneHistory.Type
+
+const RefusalReason = Schema.Literals(reasons)
+
+/** The refusals of a webhook in the last hour, for one reason. */
+export const Refusals = Schema.Struct({
+  /** The webhook's name; empty for requests to no webhook. */
+  webhook: Schema.String,
+  reason: RefusalReason,
+  status: Schema.Int,
+  count: Schema.Int,
+  lastAt: EpochMillis,
+  /** The request id in the last answer and its log line. */
+  lastRequestId: Schema.String,
+  /** The address of the last sender; empty if it isn't known. */
+  lastFrom: Schema.String,
+  /** The reason in words. */
+  what: Schema.String,
+  /** The action that helps. */
+  advice: Schema.String,
+  /**
+   * Details such as an unknown path without its query. The ten most frequent, shortened to 200 characters. Strangers
+   * may have chosen these texts.
+   */
+  details: Schema.Array(Schema.Struct({ detail: Schema.String, count: Schema.Int, lastAt: EpochMillis })),
+})
+export type Refusals = typeof Refusals.Type
+
+/** A refused request. */
+export const TappedRefusal = Schema.Struct({
+  at: EpochMillis,
+  /** The webhook's name; empty for a request to no webhook. */
+  webhook: Schema.String,
+  refused: RefusalReason,
+  status: Schema.Int,
+  /** The reason in words. */
+  what: Schema.String,
+  /** Has the same text as in the status; empty if absent. */
+  detail: Schema.String,
+  /** The request id in its answer and in the log. */
+  requestId: Schema.String,
+  /** The sender's address; empty if it isn't known. */
+  from: Schema.String,
+})
+export type TappedRefusal = typeof TappedRefusal.Type
+
+export const Fleet = Schema.Struct({
+  relays: Schema.Array(
+    Schema.Struct({
+      name: Schema.String,
+      /** The relay that answers. */
+      isSelf: Schema.Boolean,
+      version: Schema.String,
+      /** Identifies the config. */
+      configHash: Schema.String,
+      /** The address of its admin API. */
+      address: Schema.String,
+      /** Time since its last heartbeat. */
+      age: Millis,
+      streams: Schema.Array(Schema.Int),
+      /** Whether it delivers for the sinks that require one relay. */
+      shared: Schema.Boolean,
+      /** Pending events in its streams, for all sinks. */
+      waiting: Schema.Int,
+    }),
+  ),
+  /** Streams that no relay owns now. */
+  unowned: Schema.Array(Schema.Int),
+})
+export type Fleet = typeof Fleet.Type
+
+const optional = Schema.optionalKey
+
+/** The journal's health and size. `red` means that events were lost or damaged, and `message` says which. */
+const Journal = Schema.Struct({
+  health: Schema.Literals(["starting", "ok", "unavailable", "full", "broken", "red"]),
+  message: Schema.String,
+  path: optional(Schema.String),
+  /** The number of entries that all relays have appended: events, and copies by replays and moves. */
+  head: Schema.Int,
+  /** `head + 1` minus the number of events that the journal still has. */
+  tail: Schema.Int,
+  usedBytes: Bytes,
+  maxBytes: Bytes,
+  walBytes: optional(Bytes),
+  freeDiskBytes: optional(Bytes),
+  /** When its server last answered, which is the time of the figures. Absent while it answers. */
+  answeredAt: optional(EpochMillis),
+  filling: Schema.Literals([0, 50, 80, 95]),
+})
+
+/** A lane, which delivers the events of one sink. `condition` says whether it delivers now. */
+export const Lane = Schema.Struct({
+  name: Schema.String,
+  type: Schema.String,
+  /** The sink's target without secrets, such as `events at broker:9092`. Absent if the config names none. */
+  target: optional(Schema.String),
+  condition: Schema.Literals(laneConditions),
+  message: Schema.String,
+  /** Whether it sends digests. */
+  digest: optional(Schema.Literal(true)),
+  /** Events routed to the sink and not settled, including those that wait for a retry or a digest. */
+  backlog: Schema.Int,
+  /** Events that wait for another attempt. After a digest failed, it may include events of the next one. */
+  retrying: Schema.Int,
+  /** Events of digests that were not attempted yet. Absent if there are none. */
+  collecting: optional(Schema.Int),
+  deadLetters: Schema.Int,
+  /** When the oldest unsettled event was received, or 0 if there is none. */
+  oldestAt: EpochMillis,
+  /** The 99th percentile of attempt durations over the last five minutes, from a histogram. Absent without attempts. */
+  p99: optional(Millis),
+  /** When its pause ends by itself; absent while it is not paused, or has no end. */
+  pausedUntil: optional(EpochMillis),
+  /** When the next attempt is due, if the lane waits for a retry or for the sink. */
+  nextAttemptAt: optional(EpochMillis),
+  /** The last failed attempt since the start. */
+  lastFailure: optional(Schema.Struct({ at: EpochMillis, message: Schema.String })),
+})
+export type Lane = typeof Lane.Type
+
+/** A webhook of the active config, without the values of its secrets. */
+export const Webhook = Schema.Struct({
+  name: Schema.String,
+  secrets: Schema.Array(
+    Schema.Struct({
+      name: Schema.String,
+      /** Absent if it does not expire. */
+      expires: optional(EpochMillis),
+      /** When it last verified a delivery; 0 if neither this run nor the journal's newest events have one. */
+      lastUsed: EpochMillis,
+    }),
+  ),
+  /** When the webhook last accepted a delivery. Absent if neither this run nor the journal's newest events have one. */
+  lastDelivery: optional(EpochMillis),
+  /** Set if the sender is silent: the time of its last delivery or of the start, more than `silentAfter` ago. */
+  silentSince: optional(EpochMillis),
+})
+export type Webhook = typeof Webhook.Type
+
+/** A certificate in use. */
+const Certificate = Schema.Struct({
+  /** The config key of the certificate, such as `tls.certificate`. */
+  key: Schema.String,
+  subject: Schema.String,
+  notBefore: EpochMillis,
+  notAfter: EpochMillis,
+  /** The SHA-256 of the certificate. */
+  fingerprint: Schema.String,
+  /**
+   * Why a sender may not be able to verify it, what to do, and whether an intermediate certificate is certainly
+   * missing.
+   */
+  chain: optional(Schema.Struct({ message: Schema.String, hint: Schema.String, isSure: Schema.Boolean })),
+})
+
+/** The active config. */
+const Config = Schema.Struct({
+  loadedAt: EpochMillis,
+  /** Why the last reload was refused; empty if it was not. */
+  refusal: Schema.String,
+  /** Set if the file was replaced and the relay can't read the new one, because a container mounts the file itself. */
+  isReplaced: optional(Schema.Literal(true)),
+})
+
+/** The status, which `relay status` and the page show. */
+export const Status = Schema.Struct({
+  version: Schema.String,
+  configFile: Schema.String,
+  startedAt: EpochMillis,
+  /** The relay's current time, from which ages are computed. */
+  now: EpochMillis,
+  /** The caller's name and role, from the token. */
+  caller: Schema.Struct({ name: Schema.String, role: Schema.Literals(roles) }),
+  draining: Schema.Boolean,
+  /** Why no delivery can be accepted now; empty if the relay accepts deliveries. */
+  notReady: Schema.String,
+  config: Config,
+  journal: Journal,
+  /** This relay's counts since its start. */
+  totals: Totals,
+  /** This relay's counts of the last hour. If the journal is a file, they include counts from before the start. */
+  hour: Hour,
+  /** Long-running work, such as `replay to lake`, and its progress from 0 to 1. */
+  work: Schema.Array(Schema.Struct({ what: Schema.String, share: Schema.Finite })),
+  webhooks: Schema.Array(Webhook),
+  certificates: Schema.Array(Certificate),
+  /** Most frequent first. */
+  refusals: Schema.Array(Refusals),
+  /** The lanes of all relays together. */
+  lanes: Schema.Array(Lane),
+  /** Absent if the journal allows only one relay. */
+  fleet: optional(Fleet),
+})
+export type Status = typeof Status.Type
