@@ -1,10 +1,8 @@
 /**
- * The page of the admin server: a document, a script, a style and an icon, all
- * in the program itself. Whatever else is asked for is the admin API's.
- *
- * They hold no data, so they are open to everybody; what the page shows it asks
- * the API for, with the token that its user types in. Nothing of them is
- * inline, and the policy that comes with them lets nothing else in.
+ * Serves the page of the admin server: a document, a script, a style and an icon, all embedded in the program. Other
+ * requests go to the admin API. The files contain no data, so they need no token. The page gets its data from the API
+ * with the token that the user types. The files have no inline script or style, and their content security policy
+ * allows nothing else.
  */
 import { createHash } from "node:crypto"
 import { promisify } from "node:util"

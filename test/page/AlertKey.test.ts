@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { dedupKeyOf } from "../../src/page/browser/AlertKey.ts"
+import { dedupKeyOf } from "../../src/page/browser/parts/EventFacts.ts"
 
 test("the dedup key is read from a payload's body, which is JSON or a text of it", () => {
   expect(dedupKeyOf({ method: "POST", body: { dedup_key: "a/b" } })).toBe("a/b")

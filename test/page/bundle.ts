@@ -26,7 +26,7 @@ const built = async (entry: string): Promise<string> => {
 
 /** By path. */
 export const bundle = async (): Promise<Readonly<Record<string, string>>> => ({
-  [join(root, "src/page/built/page.js.txt")]: await built("Page.tsx"),
+  [join(root, "src/page/built/page.js.txt")]: await built("App.tsx"),
   [join(root, "src/page/built/page.css.txt")]: await built("page.css"),
 })
 

@@ -1,25 +1,70 @@
 /** The page: how the relay is in one line, and the view that the address names. */
+
 import { effect, signal } from "@preact/signals"
+import { render } from "preact"
+import { useEffect, useRef, useState } from "preact/hooks"
 import { health, levelOf } from "../../admin/status/Health.ts"
 import type { Status } from "../../admin/status/Status.ts"
 import { span } from "../../formats/Amounts.ts"
 import { AuditLog } from "./AuditLog.tsx"
-import { ConfirmDialog } from "./Confirm.tsx"
 import { DeadLetterList } from "./DeadLetterList.tsx"
 import { EventSearch } from "./EventSearch.tsx"
 import { EventStory } from "./EventStory.tsx"
-import { EventTypes } from "./Fields.tsx"
-import { linkTo, place } from "./Location.ts"
-import { dismiss, messages } from "./Messages.ts"
 import { Overview } from "./Overview.tsx"
-import { heardAt, isOutdated, isReadOnly, link, linkProblem, status } from "./RelayLink.ts"
+import { token } from "./parts/AdminCalls.ts"
+import { ConfirmDialog } from "./parts/Confirm.tsx"
+import { EventTypes } from "./parts/Fields.tsx"
+import { linkTo, place } from "./parts/Location.ts"
+import { dismiss, messages } from "./parts/Messages.ts"
+import { connect, heardAt, isOutdated, isReadOnly, link, linkProblem, status, unlock } from "./parts/RelayLink.ts"
+import { isUtc, Message, number, switchZone, Text } from "./parts/Shown.tsx"
 import { ReplayForm } from "./ReplayForm.tsx"
 import { RouteExplainer } from "./RouteExplainer.tsx"
-import { Message, number, Text } from "./Shown.tsx"
 import { SinkView } from "./SinkView.tsx"
 import { Tail } from "./Tail.tsx"
-import { TokenForm } from "./TokenForm.tsx"
-import { isUtc, switchZone } from "./Zone.ts"
+
+/** Asks for the token of the admin API. It is kept in memory alone. */
+const TokenForm = () => {
+  const [text, setText] = useState("")
+  const input = useRef<HTMLInputElement>(null)
+  useEffect(() => input.current?.focus(), [])
+  const wasWrong = token.value !== ""
+  return (
+    <main id="main" class="token">
+      <h1>relay</h1>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault()
+          unlock(text)
+        }}
+      >
+        <label class="field">
+          <span>Admin token</span>
+          <input
+            ref={input}
+            type="password"
+            value={text}
+            autocomplete="off"
+            aria-describedby="token-help"
+            onInput={(event) => setText(event.currentTarget.value)}
+          />
+        </label>
+        {wasWrong && (
+          <p class="problem" role="alert">
+            This is not the token.
+          </p>
+        )}
+        <button type="submit" class="primary" disabled={text === ""}>
+          Continue
+        </button>
+        <p id="token-help" class="quiet">
+          <code>admin.token</code> of the config, or one of <code>admin.tokens</code>. This tab keeps it in memory alone
+          and forgets it when it is closed or loaded again; nothing is stored in the browser.
+        </p>
+      </form>
+    </main>
+  )
+}
 
 const views = [
   ["", "Overview"],
@@ -31,7 +76,7 @@ const views = [
   ["audit", "Audit"],
 ] as const
 
-/** Seconds by this machine's clock, for how old is what is shown. */
+/** This machine's clock, updated each second. The age of the shown data is computed from it. */
 const clock = signal(Date.now())
 setInterval(() => {
   clock.value = Date.now()
@@ -48,7 +93,7 @@ const headline = (now: Status): { readonly tone: string; readonly text: string }
   return { tone: "bad", text: `${critical} critical${warnings === 0 ? "" : `, ${warned}`}` }
 }
 
-/** The tab says it too: how many problems there are or were, and that the relay does not answer. */
+/** The tab's title shows the number of problems, and says if the relay does not answer. */
 effect(() => {
   const now = status.value
   const found = now === undefined ? "" : headline(now).text
@@ -149,7 +194,7 @@ const Messages = () => (
   </div>
 )
 
-export const App = () => {
+const App = () => {
   if (link.value === "locked") return <TokenForm />
   const now = status.value
   const isAway = link.value !== "live"
@@ -186,3 +231,7 @@ export const App = () => {
     </>
   )
 }
+
+const root = document.getElementById("page")
+if (root !== null) render(<App />, root)
+void connect()

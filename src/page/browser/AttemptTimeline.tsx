@@ -2,9 +2,9 @@
 import type { EventReport } from "../../admin/api/EventReport.ts"
 import { span } from "../../formats/Amounts.ts"
 import { plain } from "../../formats/Terminal.ts"
-import { linkTo } from "./Location.ts"
-import { Message, Moment, millis, Name, Pill, Text } from "./Shown.tsx"
-import { type Column, Table } from "./Table.tsx"
+import { linkTo } from "./parts/Location.ts"
+import { Message, Moment, millis, Name, Pill, Text } from "./parts/Shown.tsx"
+import { type Column, Table } from "./parts/Table.tsx"
 
 type Step = EventReport["timeline"][number]
 

@@ -1,10 +1,10 @@
 /** Shows who changed what: the operations of the audit log, newest first. */
 import type { AuditRecord } from "../../admin/api/RelayApi.ts"
-import { admin } from "./AdminCalls.ts"
-import { Problem, useLoaded } from "./Loading.tsx"
-import { linkTo, place } from "./Location.ts"
-import { Message, Moment, Nothing, Pill, Text } from "./Shown.tsx"
-import { type Column, Pager, Table } from "./Table.tsx"
+import { admin } from "./parts/AdminCalls.ts"
+import { Problem, useLoaded } from "./parts/Loading.tsx"
+import { linkTo, place } from "./parts/Location.ts"
+import { Message, Moment, Nothing, Pill, Text } from "./parts/Shown.tsx"
+import { type Column, Pager, Table } from "./parts/Table.tsx"
 
 const tones = { done: "good", refused: "warn", failed: "bad" } as const
 

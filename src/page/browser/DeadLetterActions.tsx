@@ -3,10 +3,10 @@ import { signal } from "@preact/signals"
 import type { Selection } from "../../admin/api/DeadLetterApi.ts"
 import { count } from "../../formats/Amounts.ts"
 import { plain } from "../../formats/Terminal.ts"
-import { admin } from "./AdminCalls.ts"
-import { confirm } from "./Confirm.tsx"
+import { admin } from "./parts/AdminCalls.ts"
+import { confirm } from "./parts/Confirm.tsx"
 
-/** Counts what was changed here, so that a list is asked for again. */
+/** Incremented by each change on this page, so that lists reload. */
 export const changes = signal(0)
 
 const changed = (text: string): string => {
@@ -14,7 +14,7 @@ const changed = (text: string): string => {
   return text
 }
 
-/** `amount`: how many there are; a text where that is not known exactly. */
+/** `amount` is the number of dead letters, or a text if the number is not known exactly. */
 export const confirmReplay = (selection: Selection, amount: number | string, command: string): void => {
   const many = typeof amount === "number" ? count(amount, "dead letter") : `${amount} dead letters`
   confirm({

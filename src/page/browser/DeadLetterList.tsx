@@ -1,25 +1,85 @@
 /** Dead letters and the quarantine: why each could not be delivered, and what to do with them. */
+
 import { useEffect, useRef, useState } from "preact/hooks"
-import type { Selection } from "../../admin/api/DeadLetterApi.ts"
+import type { DeadLetter, Selection } from "../../admin/api/DeadLetterApi.ts"
 import { letterWords } from "../../admin/replay/ReplayCommand.ts"
 import type { Status } from "../../admin/status/Status.ts"
 import { quarantine } from "../../event/Event.ts"
-import { relayCommand } from "../../formats/Terminal.ts"
-import { admin, problemOf } from "./AdminCalls.ts"
+import { plain, relayCommand } from "../../formats/Terminal.ts"
 import { changes, confirmDrop, confirmReplay } from "./DeadLetterActions.tsx"
-import { DeadLetterTable } from "./DeadLetterTable.tsx"
-import { Choice, Filters, TypeField } from "./Fields.tsx"
-import { Problem, useLoaded } from "./Loading.tsx"
-import { go, linkTo, place } from "./Location.ts"
-import { say } from "./Messages.ts"
-import { Nothing, number } from "./Shown.tsx"
-import { Pager } from "./Table.tsx"
+import { admin, problemOf } from "./parts/AdminCalls.ts"
+import { Choice, Filters, TypeField } from "./parts/Fields.tsx"
+import { Problem, useLoaded } from "./parts/Loading.tsx"
+import { go, linkTo, place } from "./parts/Location.ts"
+import { say } from "./parts/Messages.ts"
+import { EventLink, Message, Moment, Name, Nothing, number, TypeName } from "./parts/Shown.tsx"
+import { type Column, Pager, Table } from "./parts/Table.tsx"
+
+const sequenceOf = ({ id }: DeadLetter): string => id.slice(id.lastIndexOf(":") + 1)
+
+const columns: ReadonlyArray<Column<DeadLetter>> = [
+  { title: "Since", cell: ({ at }) => <Moment at={at} /> },
+  { title: "Sink", cell: ({ lane }) => <Name of={lane} /> },
+  { title: "Type", kind: "name", cell: ({ type }) => <TypeName of={type} max={80} isStrong /> },
+  {
+    title: "Event",
+    cell: (letter) => (
+      <>
+        <EventLink id={letter.eventId} sequence={sequenceOf(letter)} />
+        {letter.erased !== undefined && <small> erased</small>}
+      </>
+    ),
+  },
+  { title: "Account", cell: ({ accountId }) => (accountId === "" ? undefined : <Name of={accountId} />) },
+  { title: "Attempts", kind: "amount", cell: ({ attempts }) => attempts.length },
+  { title: "Why", kind: "words", cell: ({ attempts }) => <Message of={attempts.at(-1)?.message ?? "–"} max={160} /> },
+]
+
+/** A page of dead letters with checkboxes. */
+const DeadLetterTable = ({
+  letters,
+  chosen,
+  onChoose,
+}: {
+  readonly letters: ReadonlyArray<DeadLetter>
+  /** The ids of those that are chosen. */
+  readonly chosen: ReadonlySet<string>
+  readonly onChoose: (ids: ReadonlySet<string>) => void
+}) => {
+  const toggle = (id: string) => {
+    const next = new Set(chosen)
+    if (!next.delete(id)) next.add(id)
+    onChoose(next)
+  }
+  const areAll = letters.every(({ id }) => chosen.has(id))
+  const choice: Column<DeadLetter> = {
+    title: "Choose",
+    kind: "choose",
+    isUntitled: true,
+    cell: ({ id }) => (
+      <input type="checkbox" checked={chosen.has(id)} onChange={() => toggle(id)} aria-label={`Choose ${plain(id)}`} />
+    ),
+  }
+  return (
+    <>
+      <label class="choose-all">
+        <input
+          type="checkbox"
+          checked={areAll}
+          onChange={() => onChoose(new Set(areAll ? [] : letters.map(({ id }) => id)))}
+        />{" "}
+        Choose all on this page
+      </label>
+      <Table rows={letters} columns={[choice, ...columns]} keyOf={({ id }) => id} />
+    </>
+  )
+}
 
 const limit = 100
-/** With a filter by type so many are counted before anything is done. */
+/** The maximum number of dead letters that are counted before a change, if the list is filtered by type. */
 const counted = 1_000
 
-/** The list holds those of a sink, or of all. */
+/** The list shows dead letters of one sink or of all sinks. */
 const countOf = ({ lanes }: Status, sink: string): number =>
   lanes.reduce((sum, { name, deadLetters }) => sum + (sink === "" || name === sink ? deadLetters : 0), 0)
 
@@ -29,7 +89,7 @@ const selectionOf = ([first, ...rest]: ReadonlyArray<string>, sink: string, type
     ? { ...(sink !== "" && { sink }), ...(type !== "" && { types: [type] }) }
     : { ids: [first, ...rest] }
 
-/** How many there are now; those of a type are counted. */
+/** The current number of dead letters. With a filter by type, they are counted. */
 const amountOf = async (selection: Selection): Promise<number | string> => {
   if ("ids" in selection) return selection.ids.length
   const { sink = "", types: [type] = [] } = selection
@@ -43,7 +103,7 @@ export const DeadLetterList = ({ status }: { readonly status: Status }) => {
   const [pattern, setPattern] = useState(type)
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
   const all = countOf(status, sink)
-  // The list follows what comes and goes, but not while somebody chooses.
+  // The list reloads when dead letters come and go, but not while some are selected.
   const known = useRef(all)
   if (chosen.size === 0 && before === "") known.current = all
   const key = JSON.stringify([sink, type, before, known.current, changes.value])

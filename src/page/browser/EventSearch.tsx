@@ -1,9 +1,9 @@
 /** The events that the journal holds, by type, account, time and outcome. */
+
 import { useState } from "preact/hooks"
 import type { Event } from "../../admin/api/EventReport.ts"
 import type { Status } from "../../admin/status/Status.ts"
-import { admin, problemOf } from "./AdminCalls.ts"
-import { linkOf } from "./AnyId.ts"
+import { admin, problemOf } from "./parts/AdminCalls.ts"
 import {
   anyEvent,
   Choice,
@@ -14,13 +14,27 @@ import {
   TextField,
   useForm,
   webhooksOf,
-} from "./Fields.tsx"
-import { Problem, useLoaded } from "./Loading.tsx"
-import { go, linkTo, place } from "./Location.ts"
-import { Outcomes } from "./Outcome.tsx"
-import { EventLink, Moment, Name, Nothing, number, TypeName } from "./Shown.tsx"
-import { sinksOf } from "./SinkActions.tsx"
-import { type Column, Pager, Table } from "./Table.tsx"
+} from "./parts/Fields.tsx"
+import { Problem, useLoaded } from "./parts/Loading.tsx"
+import { go, linkTo, place } from "./parts/Location.ts"
+import { EventLink, Moment, Name, Nothing, number, TypeName } from "./parts/Shown.tsx"
+import { sinksOf } from "./parts/SinkActions.tsx"
+import { type Column, Pager, Table } from "./parts/Table.tsx"
+import { Outcomes } from "./SinkOutcomes.tsx"
+
+/** A dead letter's id is the sink and the event's place: `crm:42`. */
+const letter = /:([1-9]\d*)$/
+
+/** Returns the link to the event, or to an account's events. An unknown id leads to the event's view, which says so. */
+const linkOf = async (id: string): Promise<string> => {
+  const [, sequence] = letter.exec(id) ?? []
+  for (const name of sequence === undefined ? [id] : [id, `seq_${sequence}`]) {
+    const { events } = await admin.explain(name, false)
+    if (events.length > 0) return linkTo("event", name)
+  }
+  const { events } = await admin.events({ account: id, limit: 1 })
+  return events.length > 0 ? linkTo("events", "", { account: id }) : linkTo("event", id)
+}
 
 const outcomes = [
   ...["delivered", "pending", "retrying", "dead", "dropped", "replayed", "moved"],
@@ -47,7 +61,7 @@ const columns: ReadonlyArray<Column<Event>> = [
   },
 ]
 
-/** A phone shows one column: few events a page, and filters when they are asked for. */
+/** A phone shows one column, so a page has few events, and the filters are folded. */
 const isNarrow = matchMedia("(max-width: 760px)").matches
 
 /** One box for ids of every kind. */

@@ -1,4 +1,5 @@
 /** The report of an event: its failures, origin and attempts, the payloads for its sinks, and its routes. */
+import { Fragment } from "preact"
 import { useState } from "preact/hooks"
 import { absence, atTheSender } from "../../admin/api/Absence.ts"
 import type { EventReport, EventReports } from "../../admin/api/EventReport.ts"
@@ -6,24 +7,71 @@ import type { Status } from "../../admin/status/Status.ts"
 import { quarantine } from "../../event/Event.ts"
 import { mask } from "../../event/Quoted.ts"
 import { plain, relayCommand } from "../../formats/Terminal.ts"
-import { admin } from "./AdminCalls.ts"
 import { AttemptTimeline } from "./AttemptTimeline.tsx"
-import { confirm } from "./Confirm.tsx"
 import { changes } from "./DeadLetterActions.tsx"
-import { Problem, useLoaded } from "./Loading.tsx"
-import { linkTo } from "./Location.ts"
-import { MaskedBlock, masksIn } from "./Masks.tsx"
-import { Message, Moment, millis, Nothing, number, Pill, Text, TypeName } from "./Shown.tsx"
+import { admin } from "./parts/AdminCalls.ts"
+import { confirm } from "./parts/Confirm.tsx"
+import { Problem, useLoaded } from "./parts/Loading.tsx"
+import { linkTo } from "./parts/Location.ts"
+import {
+  Block,
+  Message,
+  Moment,
+  millis,
+  Nothing,
+  number,
+  Pill,
+  Text,
+  TypeName,
+  shown as zoned,
+} from "./parts/Shown.tsx"
+import { Verdicts } from "./RouteExplainer.tsx"
 import { failedFirst, type Sink, SinkOutcomes } from "./SinkOutcomes.tsx"
-import { Verdicts } from "./Verdicts.tsx"
-import { shown as zoned } from "./Zone.ts"
 
-/** A payload may be a text, or hold one that is JSON. */
+const parsed = (text: string): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** A payload may hold a text that is JSON. */
+const isMember = (value: unknown): value is object => typeof value === "object" && value !== null
+
+/**
+ * Masked parts of texts and values are marked, and named by their paths. `body.data.object.name` of each value that
+ * is masked.
+ */
+const masksIn = (value: unknown, path = ""): ReadonlyArray<string> => {
+  const inner = typeof value === "string" && /^[[{]/.test(value) ? parsed(value) : value
+  if (isMember(inner)) {
+    return Object.entries(inner).flatMap(([key, member]) =>
+      masksIn(member, Array.isArray(inner) ? `${path}[${key}]` : path === "" ? key : `${path}.${key}`),
+    )
+  }
+  return typeof value === "string" && value.includes(mask) ? [path] : []
+}
+
+/** A {@link Block} in which masks are marked. */
+const MaskedBlock = ({ of, label }: { readonly of: string; readonly label: string }) => (
+  <Block label={label}>
+    {of.split(mask).map((part, index) => (
+      // The parts of a text have no names but their order.
+      <Fragment key={`${index} ${part}`}>
+        {index > 0 && <mark>{mask}</mark>}
+        {part.split("\n").map(plain).join("\n")}
+      </Fragment>
+    ))}
+  </Block>
+)
+
+/** A payload may be a text. It may also contain a text that is JSON. */
 const written = (payload: unknown): string => (typeof payload === "string" ? payload : JSON.stringify(payload, null, 2))
 
 const origins = { delivered: "Received", replayed: "Replay; received", moved: "Moved; received" } as const
 
-/** The names of what is masked, so that nobody takes a mask for a value. */
+/** Lists the names of the masked values, so that nobody mistakes a mask for a value. */
 const Masked = ({ paths }: { readonly paths: ReadonlyArray<string> }) =>
   paths.length === 0 ? null : (
     <p class="quiet">
@@ -58,7 +106,7 @@ const Sent = ({ sink: one }: { readonly sink: Sink }) => {
   )
 }
 
-/** The answers to the attempts that failed, and the code of the one that delivered. */
+/** The answers to failed attempts, and the response code of the successful attempt. */
 const Answered = ({ sink: { sink, attempts, outcome, at, code, took, tries } }: { readonly sink: Sink }) => (
   <div>
     <h4>Answered</h4>

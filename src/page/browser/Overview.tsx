@@ -1,21 +1,205 @@
 /** At a glance: what needs somebody, the last hour, sinks, webhooks, routes, journal. */
+
 import { Fragment } from "preact"
-import { health, levelOf, type StatusProblem } from "../../admin/status/Health.ts"
-import type { Status, Webhook } from "../../admin/status/Status.ts"
+import { health, isSilent, levelOf, type StatusProblem } from "../../admin/status/Health.ts"
+import type { RelayHistory, Status, Totals, Webhook } from "../../admin/status/Status.ts"
 import { span } from "../../formats/Amounts.ts"
 import { plain } from "../../formats/Terminal.ts"
-import { admin } from "./AdminCalls.ts"
-import { spanShown } from "./Chart.tsx"
-import { Graph } from "./Graph.tsx"
-import { Problem, useLoaded } from "./Loading.tsx"
-import { linkTo } from "./Location.ts"
-import { acknowledge, reload } from "./RelayActions.tsx"
-import { history } from "./RelayLink.ts"
-import { Relays } from "./Relays.tsx"
+import { admin } from "./parts/AdminCalls.ts"
+import { Chart, Key, type Line, rates, spanShown } from "./parts/Chart.tsx"
+import { confirm } from "./parts/Confirm.tsx"
+import { Problem, useLoaded } from "./parts/Loading.tsx"
+import { linkTo } from "./parts/Location.ts"
+import { say } from "./parts/Messages.ts"
+import { history } from "./parts/RelayLink.ts"
+import { Ago, Block, Message, Moment, Nothing, number, Pill, perSecond, size, Text } from "./parts/Shown.tsx"
+import { SinkActions, sinksOf } from "./parts/SinkActions.tsx"
+import { type Column, Table } from "./parts/Table.tsx"
 import { isOwn, RouteCount } from "./RouteExplainer.tsx"
-import { Ago, Block, Message, Moment, Nothing, number, Pill, size, Text } from "./Shown.tsx"
-import { SinkActions, sinksOf } from "./SinkActions.tsx"
 import { SinkTable } from "./SinkTable.tsx"
+
+type Fleet = NonNullable<Status["fleet"]>
+type Relay = Fleet["relays"][number]
+
+const shown = (text: string) => (text === "" ? undefined : <Text of={text} />)
+
+const streams = ({ streams, shared }: Relay): string => {
+  const own = number(streams.length - (shared ? 1 : 0))
+  return shared ? `${own} and the shared one` : own
+}
+
+const columnsOf = (own: Relay | undefined): ReadonlyArray<Column<Relay>> => [
+  {
+    title: "Relay",
+    cell: ({ name, isSelf }) => (
+      <>
+        <Text of={name} /> {isSelf && <Pill tone="quiet">this one</Pill>}
+      </>
+    ),
+  },
+  {
+    title: "Last seen",
+    cell: (relay) =>
+      isSilent(relay) ? <Pill tone="warn">silent for {span(relay.age)}</Pill> : `${span(relay.age)} ago`,
+  },
+  { title: "Version", cell: ({ version }) => shown(version) },
+  {
+    title: "Config",
+    kind: "code",
+    cell: ({ configHash }) =>
+      configHash === "" ? undefined : (
+        <>
+          <Text of={configHash} /> {configHash !== own?.configHash && <Pill tone="warn">another</Pill>}
+        </>
+      ),
+  },
+  { title: "Admin API", kind: "code", cell: ({ address }) => shown(address) },
+  { title: "Streams", kind: "amount", cell: streams },
+  { title: "Waiting", kind: "amount", cell: ({ waiting }) => number(waiting) },
+]
+
+/** The relays on one journal. Marks this relay, silent relays and different configs. */
+const Relays = ({ fleet: { relays, unowned } }: { readonly fleet: Fleet }) => (
+  <section aria-labelledby="relays">
+    <h2 id="relays">Relays</h2>
+    <Table
+      rows={relays}
+      columns={columnsOf(relays.find(({ isSelf }) => isSelf))}
+      keyOf={({ name }) => name}
+      hasHeading
+    />
+    {unowned.length > 0 && <p class="advice">Streams that no relay delivers at the moment: {unowned.join(", ")}.</p>}
+  </section>
+)
+
+const reload = (file: string): void =>
+  confirm({
+    title: "Reload the config?",
+    what: (
+      <p>
+        The relay reads <code>{plain(file)}</code> again and puts all of it in force, or nothing of it where something
+        is wrong. What was accepted keeps its route.
+      </p>
+    ),
+    command: "relay reload",
+    yes: "Reload",
+    act: async () => {
+      const { changes, notes, warnings } = await admin.reload()
+      for (const one of [...notes, ...warnings.map(({ message }) => message)].slice(0, 3)) say(plain(one))
+      const told = changes.map(({ what, name, change }) => `${what} ${plain(name)} ${change}`)
+      return changes.length === 0 ? "Reloaded: nothing has changed." : `Reloaded: ${told.slice(0, 6).join(", ")}.`
+    },
+  })
+
+const acknowledge = (message: string): void =>
+  confirm({
+    title: "Acknowledge the loss?",
+    what: (
+      <>
+        <p>The journal is red until an operator acknowledges it:</p>
+        {message.split("\n").map((line) => (
+          <p key={line}>
+            <Message of={line} max={1_000} />
+          </p>
+        ))}
+        <p>This clears the alarm and repairs nothing; the next loss raises it again.</p>
+      </>
+    ),
+    command: "relay journal acknowledge",
+    yes: "Acknowledge",
+    act: async () => {
+      await admin.acknowledge()
+      return "Acknowledged."
+    },
+  })
+
+const minute = 60_000
+const series = ["received", "delivered", "refused", "failed"] as const
+type Series = (typeof series)[number]
+
+const words = { received: "In", delivered: "Out", refused: "Refused", failed: "Failed" } as const
+const meaning = {
+  received: "deliveries accepted",
+  delivered: "events that sinks took",
+  refused: "requests refused",
+  failed: "failed attempts",
+} as const
+
+const total = (history: RelayHistory, of: Series): number => history[of].reduce((sum, count) => sum + count, 0)
+
+type Sums = { readonly at: number } & Record<Series, number>
+
+const columns: ReadonlyArray<Column<Sums>> = [
+  { title: "Five minutes to", cell: ({ at }) => <Moment at={at} /> },
+  ...series.map((of) => ({ title: words[of], kind: "amount", cell: (row: Sums) => number(row[of]) })),
+]
+
+/** Twelve rows of five minutes, for those who can't see the graph. */
+const rows = ({ at, ...counts }: RelayHistory): ReadonlyArray<Sums> => {
+  const found: Array<Sums> = []
+  for (let end = at.length; end > 0; end -= 30) {
+    const sum = (of: Series) => counts[of].slice(Math.max(0, end - 30), end).reduce((all, count) => all + count, 0)
+    found.push({
+      at: at[end - 1] ?? 0,
+      ...{ received: sum("received"), delivered: sum("delivered"), refused: sum("refused"), failed: sum("failed") },
+    })
+  }
+  return found
+}
+
+/** The last hour: received and delivered events. Below, on its own scale: refused requests and failed attempts. */
+const Graph = ({
+  history,
+  totals,
+  now,
+}: {
+  readonly history: RelayHistory
+  readonly totals: Totals
+  readonly now: number
+}) => {
+  const steps = { ...history, now }
+  const perStep = Object.fromEntries(series.map((of) => [of, rates(steps, history[of])]))
+  const line = (of: Series, isFilled = false): Line => ({ of, values: perStep[of] ?? [], isFilled })
+  const label = (...shown: ReadonlyArray<Series>) =>
+    `${spanShown(steps)}: ${shown.map((of) => `${number(total(history, of))} ${meaning[of]}`).join(", ")}`
+  const unit = (top: number) => `${perSecond(top)}/s`
+  const counted =
+    now - history.since > 59 * minute ? (
+      "in the last hour"
+    ) : (
+      <>
+        since <Moment at={history.since} />
+      </>
+    )
+  return (
+    <Chart
+      steps={steps}
+      panels={[
+        {
+          lines: [line("received", true), line("delivered")],
+          height: 132,
+          label: label("received", "delivered"),
+          unit,
+        },
+        { lines: [line("refused", true), line("failed")], height: 44, label: label("refused", "failed"), unit },
+      ]}
+      legend={(step) =>
+        series.map((of) => (
+          <Key key={of} of={of} name={words[of]} figure={perSecond(perStep[of]?.[step] ?? 0)} unit="/s">
+            <span title={`${number(totals[of])} since the start`}>
+              {number(total(history, of))} {counted}
+            </span>
+          </Key>
+        ))
+      }
+    >
+      <details class="as-table">
+        <summary>As a table</summary>
+        <Table rows={rows(history)} columns={columns} keyOf={({ at }) => at} hasHeading />
+      </details>
+    </Chart>
+  )
+}
 
 const toneOfLevel = { critical: "bad", warning: "warn", note: "quiet" } as const
 

@@ -5,14 +5,14 @@ import type { Replay, ReplayEvents, ReplayRequest } from "../../admin/replay/Rep
 import type { Status } from "../../admin/status/Status.ts"
 import { count } from "../../formats/Amounts.ts"
 import { plain, relayCommand } from "../../formats/Terminal.ts"
-import { admin, problemOf } from "./AdminCalls.ts"
-import { confirm, WhyReadOnly } from "./Confirm.tsx"
-import { anyEvent, Choice, EventFields, Filters, momentOf, TextField, useForm, webhooksOf } from "./Fields.tsx"
-import { Problem, useLoaded } from "./Loading.tsx"
-import { place } from "./Location.ts"
-import { connections, isReadOnly, status as latest } from "./RelayLink.ts"
-import { Message, Moment, Nothing, number, Pill, Text, TypeName } from "./Shown.tsx"
-import { sinksOf } from "./SinkActions.tsx"
+import { admin, problemOf } from "./parts/AdminCalls.ts"
+import { confirm, WhyReadOnly } from "./parts/Confirm.tsx"
+import { anyEvent, Choice, EventFields, Filters, momentOf, TextField, useForm, webhooksOf } from "./parts/Fields.tsx"
+import { Problem, useLoaded } from "./parts/Loading.tsx"
+import { place } from "./parts/Location.ts"
+import { connections, isReadOnly, status as latest } from "./parts/RelayLink.ts"
+import { Message, Moment, Nothing, number, Pill, Text, TypeName } from "./parts/Shown.tsx"
+import { sinksOf } from "./parts/SinkActions.tsx"
 
 const outcomes = ["delivered", "pending", "retrying", "dead", "unrouted"] as const
 const everyMillis = 500

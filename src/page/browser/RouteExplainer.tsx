@@ -1,16 +1,39 @@
 /** Which sinks a type goes to and why, as it is typed; and the routes in force. */
+
 import { useEffect, useState } from "preact/hooks"
+import type { EventReport } from "../../admin/api/EventReport.ts"
 import type { Route, TypeReport } from "../../admin/api/RouteApi.ts"
 import type { Status } from "../../admin/status/Status.ts"
 import { isRelayEvent } from "../../event/EventType.ts"
 import { nearestType } from "../../event/Nearest.ts"
-import { admin, problemOf } from "./AdminCalls.ts"
-import { Choice, Filters, TypeField, webhooksOf } from "./Fields.tsx"
-import { Problem, useLoaded } from "./Loading.tsx"
-import { connections } from "./RelayLink.ts"
-import { Name, number, Pill, Text } from "./Shown.tsx"
-import { type Column, Table } from "./Table.tsx"
-import { Verdicts } from "./Verdicts.tsx"
+import { admin, problemOf } from "./parts/AdminCalls.ts"
+import { Choice, Filters, TypeField, webhooksOf } from "./parts/Fields.tsx"
+import { Problem, useLoaded } from "./parts/Loading.tsx"
+import { connections } from "./parts/RelayLink.ts"
+import { Name, number, Pill, Text, type Tone } from "./parts/Shown.tsx"
+import { type Column, Table } from "./parts/Table.tsx"
+
+type Verdict = EventReport["routes"][number]
+
+const tones: Partial<Record<Verdict["verdict"], Tone>> = { matches: "good", resolves: "good", "matches when": "warn" }
+
+const columns: ReadonlyArray<Column<Verdict>> = [
+  { title: "Route", cell: ({ route }) => <Name of={route} max={300} /> },
+  { title: "Verdict", cell: ({ verdict }) => <Pill tone={tones[verdict] ?? "quiet"}>{verdict}</Pill> },
+  { title: "Because of", kind: "code", cell: ({ because }) => <Text of={because} /> },
+  { title: "Sinks", cell: ({ sinks }) => <Name of={sinks.join(", ")} max={300} /> },
+]
+
+/** Shows for each route whether it takes an event or a type, and why. */
+export const Verdicts = ({ routes }: { readonly routes: ReadonlyArray<Verdict> }) => (
+  <Table
+    rows={routes}
+    columns={columns}
+    keyOf={({ route }) => route}
+    classOf={({ verdict }) => (tones[verdict] === undefined ? "faded" : "")}
+    hasHeading
+  />
+)
 
 const pause = 120
 
@@ -132,7 +155,7 @@ export const RouteExplainer = ({ status }: { readonly status: Status }) => {
   const [report, setReport] = useState<TypeReport | undefined>(undefined)
   const [problem, setProblem] = useState("")
   const { loadedAt } = status.config
-  // A reload changes what the routes say
+  // A reload changes the verdicts
   useEffect(() => {
     if (type.trim() === "") return setReport(undefined)
     const abort = new AbortController()

@@ -1,15 +1,14 @@
-/** The sinks, the worst first: how each lane is, what waits, and what failed last. */
-
+/** The sinks, worst first: the condition of each lane, its waiting events and its last failure. */
 import { byLevel, laneLevel } from "../../admin/status/Health.ts"
 import type { Lane, Status } from "../../admin/status/Status.ts"
 import { quarantine } from "../../event/Event.ts"
 import { span } from "../../formats/Amounts.ts"
-import { linkTo } from "./Location.ts"
-import { Ago, Message, millis, Name, number, Pill, type Tone } from "./Shown.tsx"
-import { SinkActions, sinksOf } from "./SinkActions.tsx"
-import { type Column, Table } from "./Table.tsx"
+import { linkTo } from "./parts/Location.ts"
+import { Ago, Message, millis, Name, number, Pill, type Tone } from "./parts/Shown.tsx"
+import { SinkActions, sinksOf } from "./parts/SinkActions.tsx"
+import { type Column, Table } from "./parts/Table.tsx"
 
-/** The colour of a lane's condition alone: what it left behind has a column of its own. */
+/** The colour of a lane's condition. Dead letters have their own column, so they don't change it. */
 export const toneOf = ({ condition, backlog }: Lane): Tone => {
   if (["misconfigured", "blocked", "stalled", "failed"].includes(condition)) return "bad"
   if (condition === "orphaned") return backlog > 0 ? "bad" : "quiet"

@@ -1,14 +1,129 @@
 /** One sink: how its lane is, its rate, durations and backlog over time, and the ways to its events. */
-import { useEffect } from "preact/hooks"
+import { useEffect, useState } from "preact/hooks"
+import { letterWords } from "../../admin/replay/ReplayCommand.ts"
 import type { Lane, LaneHistory, Status } from "../../admin/status/Status.ts"
-import { admin } from "./AdminCalls.ts"
-import { Chart, Key, rates, spanShown } from "./Chart.tsx"
-import { Problem, useLoaded } from "./Loading.tsx"
-import { linkTo } from "./Location.ts"
-import { Ago, Message, millis, Nothing, number, Pill, perSecond, Text } from "./Shown.tsx"
-import { SinkActions, sinksOf } from "./SinkActions.tsx"
-import { SinkFailures } from "./SinkFailures.tsx"
+import { relayCommand } from "../../formats/Terminal.ts"
+import { changes, confirmReplay } from "./DeadLetterActions.tsx"
+import { admin, problemOf } from "./parts/AdminCalls.ts"
+import { Chart, Key, rates, spanShown } from "./parts/Chart.tsx"
+import { type Attempted, attemptedOf, type Cause, causesOf } from "./parts/EventFacts.ts"
+import { Filters, MomentField, momentOf } from "./parts/Fields.tsx"
+import { Problem, useLoaded } from "./parts/Loading.tsx"
+import { linkTo } from "./parts/Location.ts"
+import { say } from "./parts/Messages.ts"
+import {
+  Ago,
+  EventLink,
+  Message,
+  Moment,
+  millis,
+  Nothing,
+  number,
+  Pill,
+  perSecond,
+  Text,
+  TypeName,
+} from "./parts/Shown.tsx"
+import { SinkActions, sinksOf } from "./parts/SinkActions.tsx"
+import { type Column, Table } from "./parts/Table.tsx"
 import { Backlog, toneOf } from "./SinkTable.tsx"
+
+/** Dead letters, and events that wait for a retry, that are read for the causes. */
+const newest = 1_000
+/** Events that are read for the last attempts. */
+const recent = 50
+const shownAttempts = 10
+const shownCauses = 20
+
+const load = async (sink: string) => {
+  const [letters, retrying, events] = await Promise.all([
+    admin.deadLetters({ sink, limit: newest }),
+    admin.events({ sink, outcome: "retrying", limit: newest }),
+    admin.events({ sink, limit: recent }),
+  ])
+  return {
+    causes: causesOf(letters, retrying.events, sink),
+    attempts: attemptedOf(letters.slice(0, recent), [...retrying.events.slice(0, recent), ...events.events], sink),
+    isCut: letters.length === newest || retrying.next !== undefined,
+  }
+}
+
+const causeColumns: ReadonlyArray<Column<Cause>> = [
+  { title: "Events", kind: "amount", cell: ({ count }) => number(count) },
+  { title: "Why", kind: "words", cell: ({ message }) => <Message of={message} max={500} /> },
+  { title: "Type", kind: "name", cell: ({ type }) => <TypeName of={type} max={80} /> },
+  { title: "Newest", cell: ({ at }) => <Moment at={at} /> },
+  { title: "Event", cell: ({ id, sequence }) => <EventLink id={id} sequence={sequence} /> },
+]
+
+const attemptColumns: ReadonlyArray<Column<Attempted>> = [
+  { title: "Time", cell: ({ at }) => <Moment at={at} /> },
+  { title: "Event", cell: ({ id, sequence }) => <EventLink id={id} sequence={sequence} /> },
+  { title: "Attempt", kind: "amount", cell: ({ number: which }) => which },
+  {
+    title: "Answer",
+    cell: ({ code, isDelivered }) => (
+      <Pill tone={isDelivered ? "good" : "bad"}>{code ?? (isDelivered ? "accepted" : "failed")}</Pill>
+    ),
+  },
+  { title: "Took", kind: "amount", cell: ({ took }) => (took === undefined ? undefined : millis(took)) },
+  { title: "Why", kind: "words", cell: ({ message }) => (message === "" ? undefined : <Message of={message} />) },
+]
+
+/** Asks before it replays the sink's dead letters of events that were received since a time. */
+const ReplaySince = ({ sink }: { readonly sink: string }) => {
+  const [since, setSince] = useState("")
+  const at = momentOf(since)
+  const ask = () => {
+    const selection = { sink, ...(at !== undefined && { since: at }) }
+    admin.previewDeadLetters(selection).then(
+      ({ count }) => confirmReplay(selection, count, relayCommand("dlq", "replay", ...letterWords(selection))),
+      (error: unknown) => say(problemOf(error), true),
+    )
+  }
+  return (
+    <Filters onSubmit={ask}>
+      <MomentField label="Received since" value={since} onChange={setSince} />
+      <button type="submit">{at === undefined ? "Replay all dead letters…" : "Replay since…"}</button>
+      <a class="button" href={linkTo("dead-letters", "", { sink })}>
+        List dead letters
+      </a>
+    </Filters>
+  )
+}
+
+/**
+ * Shows why a sink fails: its failures by cause, its last attempts, and a replay of the events that failed since a
+ * time.
+ */
+const SinkFailures = ({ sink, deadLetters }: { readonly sink: string; readonly deadLetters: number }) => {
+  const { value, problem } = useLoaded(`${sink} ${deadLetters} ${changes.value}`, () => load(sink))
+  return (
+    <>
+      <section aria-labelledby="causes">
+        <h2 id="causes">Failures by cause</h2>
+        {deadLetters > 0 && <ReplaySince sink={sink} />}
+        <Problem of={problem} />
+        {value?.causes.length === 0 && <Nothing>No dead letters, and no event waits for a retry.</Nothing>}
+        {value !== undefined && value.causes.length > 0 && (
+          <Table rows={value.causes.slice(0, shownCauses)} columns={causeColumns} keyOf={({ message }) => message} />
+        )}
+        {value?.isCut === true && <p class="quiet">Of the newest {number(newest)} dead letters and retries.</p>}
+      </section>
+      <section aria-labelledby="attempts">
+        <h2 id="attempts">Last attempts</h2>
+        {value?.attempts.length === 0 && <Nothing>No attempt is kept.</Nothing>}
+        {value !== undefined && value.attempts.length > 0 && (
+          <Table
+            rows={value.attempts.slice(0, shownAttempts)}
+            columns={attemptColumns}
+            keyOf={({ sequence, number: which }) => `${sequence} ${which}`}
+          />
+        )}
+      </section>
+    </>
+  )
+}
 
 const every = 10_000
 

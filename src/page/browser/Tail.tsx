@@ -1,21 +1,21 @@
-/** The view shows what comes in, as it comes: accepted events and refused requests. */
+/** Shows accepted events and refused requests live. */
 import { signal } from "@preact/signals"
 import { useEffect, useState } from "preact/hooks"
 import type { Tap, Tapped } from "../../admin/api/LiveTail.ts"
 import type { Status, TappedRefusal } from "../../admin/status/Status.ts"
 import { quarantine } from "../../event/Event.ts"
-import { admin, problemOf } from "./AdminCalls.ts"
-import { Choice, Filters, TypeField, useForm, webhooksOf } from "./Fields.tsx"
-import { Problem } from "./Loading.tsx"
-import { linkTo } from "./Location.ts"
-import { link } from "./RelayLink.ts"
-import { Message, Moment, Name, Nothing, number, Pill, Text, TypeName } from "./Shown.tsx"
-import { sinksOf } from "./SinkActions.tsx"
-import { type Column, Table } from "./Table.tsx"
+import { admin, problemOf } from "./parts/AdminCalls.ts"
+import { Choice, Filters, TypeField, useForm, webhooksOf } from "./parts/Fields.tsx"
+import { Problem } from "./parts/Loading.tsx"
+import { linkTo } from "./parts/Location.ts"
+import { link } from "./parts/RelayLink.ts"
+import { Message, Moment, Name, Nothing, number, Pill, Text, TypeName } from "./parts/Shown.tsx"
+import { sinksOf } from "./parts/SinkActions.tsx"
+import { type Column, Table } from "./parts/Table.tsx"
 
 /** Rows that are kept; older ones are in the journal. */
 const most = 200
-/** How often the relay is asked, and how long a filter rests before it is, in milliseconds. */
+/** The interval between two polls, and the wait after a filter changed, in milliseconds. */
 const every = 500
 const typing = 250
 let keys = 0
@@ -24,7 +24,7 @@ type Row = (Tapped | TappedRefusal) & { readonly key: number }
 
 const rows = signal<ReadonlyArray<Row>>([])
 const skipped = signal(0)
-/** The relay has answered since the filter changed: what comes from now on is shown. */
+/** Set once the relay has answered after a change of the filter. Later events are shown. */
 const isListening = signal(false)
 
 const wait = (millis: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, millis))

@@ -1,7 +1,7 @@
 /** Which view is shown: the part of the address after `#`, so that it can be kept and gone back to. */
 import { signal } from "@preact/signals"
 
-export interface Place {
+interface Place {
   readonly view: string
   readonly of: string
   readonly query: Readonly<Record<string, string>>

@@ -1,7 +1,7 @@
-/** Short messages about what was done or failed, which go away by themselves. */
+/** Short messages about completed or failed actions. They disappear by themselves. */
 import { signal } from "@preact/signals"
 
-export interface Message {
+interface Message {
   readonly id: number
   readonly text: string
   readonly isError: boolean

@@ -1,6 +1,6 @@
-/** The attempts at a sink, and the causes of its failures, as its events and dead letters tell them. */
-import type { DeadLetter } from "../../admin/api/DeadLetterApi.ts"
-import type { Event } from "../../admin/api/EventReport.ts"
+/** Facts about events that views show: the attempts at a sink, the causes of its failures, and the incident at PagerDuty. */
+import type { DeadLetter } from "../../../admin/api/DeadLetterApi.ts"
+import type { Event } from "../../../admin/api/EventReport.ts"
 
 /** An attempt at the sink. */
 export interface Attempted {
@@ -84,4 +84,24 @@ export const attemptedOf = (
   )
   const each = new Map([...failed, ...delivered].map((one) => [`${one.sequence} ${one.number}`, one]))
   return [...each.values()].sort((one, other) => other.at - one.at)
+}
+
+/** The incident that an event belongs to at PagerDuty. */
+
+const fieldsOf = (value: unknown): Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null ? { ...value } : {}
+
+const parsed = (body: unknown): unknown => {
+  if (typeof body !== "string") return body
+  try {
+    return JSON.parse(body)
+  } catch {
+    return undefined
+  }
+}
+
+/** Returns the `dedup_key` of the payload for a sink, or `undefined` if it has none. */
+export const dedupKeyOf = (payload: unknown): string | undefined => {
+  const { dedup_key: key } = fieldsOf(parsed(fieldsOf(payload).body))
+  return typeof key === "string" ? key : undefined
 }

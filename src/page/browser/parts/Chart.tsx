@@ -9,7 +9,7 @@ const spans = [5, 15, 30, 60] as const
 const width = 720
 
 /** Steps of time. */
-export interface Steps {
+interface Steps {
   /** Epoch milliseconds at which each step ended, and at which the first began. */
   readonly at: ReadonlyArray<number>
   readonly since: number
@@ -20,12 +20,12 @@ export interface Steps {
 export interface Line {
   /** Its colour. */
   readonly of: string
-  /** For each step; null where there is nothing. */
+  /** A value for each step, or null if the step has none. */
   readonly values: ReadonlyArray<number | null>
   readonly isFilled?: boolean
 }
 
-export interface Panel {
+interface Panel {
   readonly lines: ReadonlyArray<Line>
   readonly height: number
   readonly label: string
@@ -39,7 +39,7 @@ const minutesOf = ({ at: [first], now }: Steps): number => {
   return spans.find((minutes) => held <= minutes * minute) ?? 60
 }
 
-/** `The last 15 minutes`: what a chart of these steps shows. */
+/** Returns the shown period in words, such as `The last 15 minutes`. */
 export const spanShown = (steps: Steps): string => {
   const minutes = minutesOf(steps)
   return minutes === 60 ? "The last hour" : `The last ${minutes} minutes`
@@ -62,7 +62,7 @@ const ceiling = (value: number): number => {
 const x = (at: number, steps: Steps): number =>
   Math.max(0, width - ((steps.now - at) / (minutesOf(steps) * minute)) * width)
 
-/** A level stroke for each step, joined where one follows the other. */
+/** Draws a horizontal line for each step and connects the lines of consecutive steps. */
 const pathOf = (steps: Steps, { values, isFilled }: Line, top: number, height: number, isArea: boolean): string => {
   let path = ""
   let isOpen = false

@@ -8,7 +8,7 @@ import { say } from "./Messages.ts"
 import { askNow, isReadOnly, link, status } from "./RelayLink.ts"
 import { Message, Text } from "./Shown.tsx"
 
-export interface Question {
+interface Question {
   readonly title: string
   /** It says what will happen. */
   readonly what: ComponentChildren
@@ -67,7 +67,7 @@ export const ConfirmDialog = () => {
     if (asked !== undefined && dialog.current?.open === false) dialog.current.showModal()
   }, [asked])
   if (asked === undefined) return null
-  // Closing it gives the focus back to what was pressed.
+  // Closing the dialog returns the focus to the button that opened it.
   const onYes = async (asked: Question) => {
     if (await answerYes(asked)) dialog.current?.close()
   }

@@ -1,10 +1,10 @@
-/** Forms: their fields, what was put in, and those that choose events. */
+/** Form fields and their values, and the fields that select events. */
 import type { ComponentChildren } from "preact"
 import { useState } from "preact/hooks"
-import type { Status } from "../../admin/status/Status.ts"
-import { eventTypes, relayEventTypes } from "../../event/EventType.ts"
-import { plain } from "../../formats/Terminal.ts"
-import { fromField, toField, zone } from "./Zone.ts"
+import type { Status } from "../../../admin/status/Status.ts"
+import { eventTypes, relayEventTypes } from "../../../event/EventType.ts"
+import { plain } from "../../../formats/Terminal.ts"
+import { fromField, toField, zone } from "./Shown.tsx"
 
 interface Input {
   readonly value: string
@@ -26,7 +26,7 @@ export const useForm = <A extends Readonly<Record<string, string>>>(initial: A) 
   return { form, field }
 }
 
-/** Fields in a line, and what is done with them. */
+/** Fields in a line, followed by their buttons. */
 export const Filters = ({
   onSubmit,
   children,
@@ -68,7 +68,7 @@ export const MomentField = ({ label, value, onChange }: Field) => (
   </label>
 )
 
-/** An event type, or a pattern of them, with those of the catalogue to choose from. */
+/** An event type or a pattern. Suggests the types of the catalogue. */
 export const TypeField = ({
   label = "Type",
   value,

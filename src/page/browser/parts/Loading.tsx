@@ -1,10 +1,10 @@
-/** Something that is asked for once, or again: what came, and what went wrong. */
+/** Loads data once or repeatedly, and keeps the last result and the last error. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks"
 import { problemOf } from "./AdminCalls.ts"
 import { connections } from "./RelayLink.ts"
 import { Message } from "./Shown.tsx"
 
-export interface Loaded<A> {
+interface Loaded<A> {
   readonly value: A | undefined
   readonly problem: string
   readonly isBusy: boolean
@@ -33,7 +33,7 @@ export const useLoaded = <A,>(key: string, ask: () => Promise<A>): Loaded<A> => 
       },
     )
   }, [])
-  // The key stands for what is asked
+  // The key identifies the request
   useEffect(() => {
     again()
     return () => {

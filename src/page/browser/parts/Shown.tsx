@@ -1,17 +1,83 @@
 /**
- * Text that comes from outside, as it may stand on a page: names, types, errors,
- * moments and amounts.
+ * Shows text from outside safely: names, types, errors, times and amounts.
  *
- * **Guarantee.** Text is put in as text. Control characters and marks of
- * direction are replaced, so none reverses what stands beside it.
+ * **Guarantee.** Text is inserted as text. Control characters and direction marks are replaced, so no text reverses
+ * its neighbours.
  */
+import { signal } from "@preact/signals"
 import { type ComponentChildren, Fragment } from "preact"
-import { bytes, instant, span } from "../../formats/Amounts.ts"
-import { plain } from "../../formats/Terminal.ts"
+import { bytes, instant, span } from "../../../formats/Amounts.ts"
+import { plain } from "../../../formats/Terminal.ts"
 import { linkTo } from "./Location.ts"
-import { shown } from "./Zone.ts"
 
-/** Code units of a text in a list; all of it is in what the list leads to. */
+const key = "relay.utc"
+
+/** A browser may forbid it. */
+const stored = (): string | null => {
+  try {
+    return localStorage.getItem(key)
+  } catch {
+    return null
+  }
+}
+
+/**
+ * The zone in which times are shown and entered: the zone of the viewer or UTC, which the command line shows. One
+ * switch changes it everywhere, and the browser stores the choice.
+ */
+export const isUtc = signal(stored() === "yes")
+
+export const switchZone = (): void => {
+  isUtc.value = !isUtc.value
+  try {
+    localStorage.setItem(key, isUtc.value ? "yes" : "no")
+  } catch {
+    // It holds for this tab.
+  }
+}
+
+const time = { hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" } as const
+const near = new Intl.DateTimeFormat(undefined, time)
+const far = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric", ...time })
+
+const utcDay = (date: Date): string => date.toISOString().slice(0, 10)
+
+/**
+ * Formats a time with its zone: `14:03:22 GMT+1` or `13:03:22 UTC`. Includes the date if it is not today or if
+ * `isFull` is set.
+ */
+export const shown = (date: Date, isFull = false): string => {
+  const now = new Date()
+  if (!isUtc.value) return (isFull || date.toDateString() !== now.toDateString() ? far : near).format(date)
+  const clock = `${date.toISOString().slice(11, 19)} UTC`
+  return isFull || utcDay(date) !== utcDay(now) ? `${utcDay(date)} ${clock}` : clock
+}
+
+/** The short name of the zone: `UTC`, `GMT+1`. */
+export const zone = (): string =>
+  isUtc.value ? "UTC" : (near.formatToParts().find(({ type }) => type === "timeZoneName")?.value ?? "")
+
+const minute = 60_000
+const offset = (date: Date): number => (isUtc.value ? 0 : date.getTimezoneOffset() * minute)
+
+/** Returns the `datetime-local` value of an instant, or an empty text if the text is not an instant. */
+export const toField = (text: string): string => {
+  const date = new Date(text)
+  return Number.isNaN(date.getTime()) ? "" : instant(date.getTime() - offset(date)).slice(0, 16)
+}
+
+/**
+ * Returns the instant of a `datetime-local` value, such as `2026-11-20T08:00:00.000Z`, or an empty text if the value
+ * is incomplete.
+ *
+
+ */
+export const fromField = (text: string): string => {
+  const date = new Date(isUtc.value && text !== "" ? `${text}Z` : text)
+  return Number.isNaN(date.getTime()) ? "" : date.toISOString()
+}
+
+/** Maximum code units of a text in a list. The linked view shows the whole text. */
 const longest = 300
 
 /** Text from outside, in a line. */
@@ -20,17 +86,20 @@ export const Text = ({ of, max = longest }: { readonly of: string; readonly max?
   return <bdi>{of.length > max ? `${text}…` : text}</bdi>
 }
 
-/** A message in a line: what it has in backticks is shown as code. */
+/** A message in a line. Parts in backticks are shown as code. */
 export const Message = ({ of, max = longest }: { readonly of: string; readonly max?: number }) => {
   const text = plain(of.slice(0, max))
   const parts = (of.length > max ? `${text}…` : text).split(/`([^`]+)`/)
   return <bdi>{parts.map((part, index) => (index % 2 === 1 ? <code key={index}>{part}</code> : part))}</bdi>
 }
 
-/** The parts between which a name may be broken: after punctuation, and where none comes for long. */
+/**
+ * Splits a name into parts between which a line may break: after punctuation, or after a long part without
+ * punctuation.
+ */
 const partsOf = (name: string): ReadonlyArray<string> => name.match(/[^\s,_:./-]{1,24}[\s,_:./-]*|[\s,_:./-]+/gu) ?? []
 
-/** A name in a table: one with more than `whole` code units may take several lines, so that it widens no column. */
+/** A name in a table. A name with more than `whole` code units may wrap, so that it doesn't widen its column. */
 export const Name = ({
   of,
   max = 60,
@@ -129,5 +198,5 @@ export const Pill = ({ tone, children }: { readonly tone: Tone; readonly childre
   <span class={`pill ${tone}`}>{children}</span>
 )
 
-/** This stands in place of a list that is empty. */
+/** Shown instead of an empty list. */
 export const Nothing = ({ children }: { readonly children: ComponentChildren }) => <p class="nothing">{children}</p>

@@ -1,9 +1,9 @@
 /** An operator does these things with a sink's lane, each after a question. */
 import { signal } from "@preact/signals"
-import type { Lane, Status } from "../../admin/status/Status.ts"
-import { quarantine } from "../../event/Event.ts"
-import { count } from "../../formats/Amounts.ts"
-import { plain, relayCommand } from "../../formats/Terminal.ts"
+import type { Lane, Status } from "../../../admin/status/Status.ts"
+import { quarantine } from "../../../event/Event.ts"
+import { count } from "../../../formats/Amounts.ts"
+import { plain, relayCommand } from "../../../formats/Terminal.ts"
 import { admin } from "./AdminCalls.ts"
 import { confirm } from "./Confirm.tsx"
 import { number } from "./Shown.tsx"

@@ -5,18 +5,18 @@
  * can read it.
  */
 import { signal } from "@preact/signals"
-import type { Count } from "../../admin/api/ApiParts.ts"
-import type { DeadLetter, Replayed, Selection } from "../../admin/api/DeadLetterApi.ts"
-import type { EventPage, EventReports } from "../../admin/api/EventReport.ts"
-import type { Tap } from "../../admin/api/LiveTail.ts"
-import type { AuditPage, Reloaded } from "../../admin/api/RelayApi.ts"
-import type { Route, TypeReport } from "../../admin/api/RouteApi.ts"
-import type { DeadLettersPreview, Replay, ReplayRequest } from "../../admin/replay/ReplayReport.ts"
-import type { LaneHistory, RelayHistory, Status } from "../../admin/status/Status.ts"
+import type { Count } from "../../../admin/api/ApiParts.ts"
+import type { DeadLetter, Replayed, Selection } from "../../../admin/api/DeadLetterApi.ts"
+import type { EventPage, EventReports } from "../../../admin/api/EventReport.ts"
+import type { Tap } from "../../../admin/api/LiveTail.ts"
+import type { AuditPage, Reloaded } from "../../../admin/api/RelayApi.ts"
+import type { Route, TypeReport } from "../../../admin/api/RouteApi.ts"
+import type { DeadLettersPreview, Replay, ReplayRequest } from "../../../admin/replay/ReplayReport.ts"
+import type { LaneHistory, RelayHistory, Status } from "../../../admin/status/Status.ts"
 
 export const token = signal("")
 
-/** The API answered this in place of what was asked for. */
+/** An error response of the API. */
 export class Refusal extends Error {
   readonly status: number
   readonly lines: ReadonlyArray<string>
@@ -87,7 +87,7 @@ interface TapQuery {
   readonly sink: string
 }
 
-export interface EventQuery {
+interface EventQuery {
   readonly types?: string
   readonly account?: string
   readonly webhook?: string

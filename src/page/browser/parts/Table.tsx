@@ -7,7 +7,7 @@ export interface Column<Row> {
   readonly kind?: string
   /** Its cells need no title, such as those with buttons. */
   readonly isUntitled?: boolean
-  /** `undefined` where there is nothing to show. */
+  /** `undefined` if there is nothing to show. */
   readonly cell: (row: Row) => ComponentChildren | undefined
 }
 
@@ -87,7 +87,7 @@ export const Table = <Row,>(props: TableProps<Row>) => {
   )
 }
 
-/** `newest` and `older`: addresses, where there are such pages. */
+/** `newest` and `older` are the addresses of those pages, if they exist. */
 export const Pager = ({
   newest,
   older,

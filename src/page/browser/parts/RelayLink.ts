@@ -1,20 +1,17 @@
 /**
- * The status, asked for each second, and whether the relay still answers.
- *
- * It is asked for anew each time and not streamed: a browser opens six
- * connections to a host at most, so a stream for each tab would leave none to
- * the seventh. What was heard last stays on the page while the relay is
- * unavailable, marked as old.
+ * Polls the status each second and notices if the relay stops answering. It does not use a stream, because a browser
+ * opens at most six connections to a host, so six tabs with a stream would leave none for the seventh. While the
+ * relay is unavailable, the page shows the last status, marked as old.
  */
 import { batch, computed, signal } from "@preact/signals"
-import type { RelayHistory, Status } from "../../admin/status/Status.ts"
+import type { RelayHistory, Status } from "../../../admin/status/Status.ts"
 import { admin, Refusal, token } from "./AdminCalls.ts"
 import { say } from "./Messages.ts"
 
-export type Link = "connecting" | "live" | "away" | "locked"
+type Link = "connecting" | "live" | "away" | "locked"
 
 export const link = signal<Link>("connecting")
-/** Why, where it is away. */
+/** The reason why the relay does not answer. */
 export const linkProblem = signal("")
 export const status = signal<Status | undefined>(undefined)
 /** Whether the token changes nothing. */
@@ -22,14 +19,14 @@ export const isReadOnly = computed(() => status.value?.caller.role === "read")
 export const history = signal<RelayHistory | undefined>(undefined)
 /** Epoch milliseconds by this machine's clock when the relay was last heard. */
 export const heardAt = signal(0)
-/** Counts how often the relay answered again: what failed meanwhile is asked for anew. */
+/** Incremented each time the relay answers again, so that failed requests are repeated. */
 export const connections = signal(0)
-/** The relay became another version than the one that this page came with. */
+/** Set if the relay now runs another version than the version that served this page. */
 export const isOutdated = signal(false)
 
 const every = 1_000
 const historyEvery = 10_000
-/** After so long without an answer the relay counts as silent. */
+/** Milliseconds without an answer after which the relay counts as silent. */
 const silence = 5_000
 
 let ownVersion = ""
