@@ -9,9 +9,8 @@
 import { Clock, Duration, Effect, Fiber } from "effect"
 import { quarantine } from "../event/Event.ts"
 import * as Monotonic from "../event/Monotonic.ts"
-import type { LaneEvents } from "./lane/LaneEvents.ts"
-import { ownWebhook } from "./OwnEvent.ts"
-import { RelayEvents } from "./RelayEvents.ts"
+import type { LaneEvents } from "./lane/LaneState.ts"
+import { ownWebhook, RelayEvents } from "./RelayEvents.ts"
 
 /** Milliseconds: the time to collect a burst, and the least time between two announcements of a lane. */
 const collectFor = 1_000

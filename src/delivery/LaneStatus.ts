@@ -1,6 +1,6 @@
 /** The state of a sink, combined from its lanes in all streams that the relay owns. */
 import type { LaneInfo } from "../journal/Journal.ts"
-import { AttemptStats } from "./lane/AttemptStats.ts"
+import { AttemptStats } from "./lane/InFlight.ts"
 import type { Lane } from "./lane/Lane.ts"
 import type { Condition } from "./lane/LaneState.ts"
 

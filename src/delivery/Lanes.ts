@@ -5,15 +5,17 @@
  */
 import { Clock, Context, Duration, Effect, Layer, Semaphore, SubscriptionRef } from "effect"
 import { quarantine } from "../event/Event.ts"
+import * as Monotonic from "../event/Monotonic.ts"
 import type { EpochMillis } from "../event/Quantities.ts"
 import { rounds } from "../event/Rounds.ts"
 import { instant } from "../formats/Amounts.ts"
 import { Archive } from "../journal/Archive.ts"
-import { Journal, type JournalError, type Log } from "../journal/Journal.ts"
+import { Journal, type JournalError, type Log, type Streams } from "../journal/Journal.ts"
 import type { Paused } from "../journal/LaneInfo.ts"
 import { totals } from "../journal/LaneTotals.ts"
 import { knownSinks, type LaneSpec } from "./LaneSpec.ts"
 import { type LaneStatus, statusOf } from "./LaneStatus.ts"
+import { Stall } from "./lane/LaneState.ts"
 import type { LaneInUse } from "./OrphanedLanes.ts"
 import * as OrphanedLanes from "./OrphanedLanes.ts"
 import * as Quarantine from "./Quarantine.ts"
@@ -21,13 +23,55 @@ import type { RelayEvents } from "./RelayEvents.ts"
 import type { SinkUnusable } from "./SinkChanges.ts"
 import * as SinkChanges from "./SinkChanges.ts"
 import * as StreamLanes from "./StreamLanes.ts"
-import { UnservedLanes } from "./UnservedLanes.ts"
+
+const lookEvery = Duration.seconds(1)
+
+/**
+ * Finds sinks with pending events in a stream that this relay owns, but without a running lane there. The lane
+ * could not be opened, or is not open yet.
+ */
+class UnservedLanes {
+  readonly #stalls = new WeakMap<Log, Map<string, Stall>>()
+  /** By sink: a message that says since when it delivers nothing from such a stream. */
+  messages: ReadonlyMap<string, string> = new Map()
+
+  /** Checks forever. `isServed` reports whether the sink's lane runs or the config has no such sink. */
+  looking(owned: Streams, isServed: (log: Log, sink: string) => boolean): Effect.Effect<never> {
+    const look = Effect.suspend(() => this.#look(SubscriptionRef.getUnsafe(owned), isServed))
+    return rounds("looking for lanes that don't run", look, lookEvery)
+  }
+
+  readonly #look = Effect.fnUntraced(function* (
+    this: UnservedLanes,
+    owned: ReadonlyArray<Log>,
+    isServed: (log: Log, sink: string) => boolean,
+  ) {
+    const clock = yield* Clock.Clock
+    const now = Monotonic.millis(clock)
+    const wall = clock.currentTimeMillisUnsafe()
+    const found = new Map<string, string>()
+    for (const log of owned) {
+      const before = this.#stalls.get(log)
+      const stalls = new Map<string, Stall>()
+      for (const { name, backlog } of yield* log.holding) {
+        const stall = before?.get(name) ?? new Stall()
+        stalls.set(name, stall)
+        const hasWork = backlog > 0 && !isServed(log, name)
+        const cause = () => "its lane for a stream that this relay owns could not be opened; see the log"
+        const message = stall.look({ now, wall, activity: 0, hasWork, cause })
+        if (message !== "") found.set(name, message)
+      }
+      this.#stalls.set(log, stalls)
+    }
+    this.messages = found
+  })
+}
 
 /** How late a pause may end. */
 const endPausesEvery = Duration.seconds(1)
 
 /** The sinks and limits with which the lanes start. */
-export interface LanesOptions {
+interface LanesOptions {
   /** One for each sink, without the quarantine. */
   readonly specs: ReadonlyArray<LaneSpec>
   /** Time limit for attempts in flight when the relay stops, or when a sink is removed or changed. */

@@ -5,13 +5,109 @@
  * **Guarantee.** They never cause further own events: if one fails, no event is
  * emitted, and an event about a lane is not routed to that lane.
  */
-import { Clock, Context, Effect, Layer } from "effect"
+import { Clock, Context, Effect, Layer, Option, Schedule, Schema } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
-import type { RelayEventType } from "../event/EventType.ts"
-import type { Archive } from "../journal/Archive.ts"
+import type { Event } from "../event/Event.ts"
+import { type RelayEventType, relayEventTypes } from "../event/EventType.ts"
+import type { Millis } from "../event/Quantities.ts"
+import { failureEndedBy } from "../event/Recovery.ts"
+import { Archive } from "../journal/Archive.ts"
+import { collect } from "../journal/EventPages.ts"
 import { Journal } from "../journal/Journal.ts"
-import { eventOf, type Facts, type Once, ownWebhook } from "./OwnEvent.ts"
-import * as Unresolved from "./Unresolved.ts"
+
+/** The webhook name that the relay's own events carry. */
+export const ownWebhook = "relay"
+
+/** The data of an own event. It holds no secrets and no payloads. */
+export type Facts = Readonly<Record<string, string | number | boolean>>
+
+/** An identity that is the same each time the event is emitted, so that the journal drops repeats as duplicates. */
+interface Once {
+  readonly key: string
+  /** When it happened, in epoch milliseconds. */
+  readonly at: number
+}
+
+const Envelope = Schema.fromJsonString(
+  Schema.Struct({
+    data: Schema.Struct({
+      object: Schema.Record(Schema.String, Schema.Union([Schema.String, Schema.Finite, Schema.Boolean])),
+    }),
+  }),
+)
+
+/** Makes an own event from its facts. */
+const eventOf = (type: RelayEventType, facts: Facts, now: number, once?: Once): Event => {
+  const id = `evt_relay_${once?.key ?? crypto.randomUUID()}`
+  const envelope = {
+    id,
+    account_id: "",
+    version: "1",
+    created_at: `${new Date(once?.at ?? now).toISOString().slice(0, 19)}Z`,
+    data: { type, object: facts },
+  }
+  return {
+    id,
+    type,
+    accountId: "",
+    webhook: ownWebhook,
+    webhookId: "",
+    signature: "",
+    secret: "",
+    receivedAt: now,
+    body: new TextEncoder().encode(JSON.stringify(envelope)),
+  }
+}
+
+/** Reads the facts from the body of an own event. Returns no facts for any other body. */
+const factsOf = (body: Uint8Array): Facts =>
+  Option.getOrElse(Schema.decodeOption(Envelope)(new TextDecoder().decode(body)), () => ({ data: { object: {} } })).data
+    .object
+
+/** The time limit of the journal search, and the maximum number of events. */
+const searchTime: Millis = 3_000
+const newest = 100
+
+const recoveries = relayEventTypes.filter((type) => failureEndedBy(type) !== undefined)
+const types: ReadonlyArray<string> = recoveries.flatMap((type) => [type, failureEndedBy(type) ?? type])
+
+/**
+ * The failures that own events reported and whose recovery has not been emitted. Failures from before the start are
+ * read from the journal. `isRouted` reports whether events of a type go to any sink. If no recovery event does, the
+ * journal is not searched.
+ */
+const makeUnresolved = Effect.fnUntraced(function* (isRouted: (type: RelayEventType) => boolean) {
+  const archive = yield* Archive
+  /** By failure type and subject: whether the failure is unresolved. */
+  const known = new Map<string, Map<string, boolean>>()
+  const ofFailure = (failure: string) => known.get(failure) ?? new Map<string, boolean>()
+
+  const note = (type: string, { sink, webhook }: Facts, isNewest = true): void => {
+    if (!types.includes(type)) return
+    const failure = failureEndedBy(type) ?? type
+    const subjects = ofFailure(failure)
+    known.set(failure, subjects)
+    const subject = String(sink ?? webhook)
+    if (isNewest || !subjects.has(subject)) subjects.set(subject, failure === type)
+  }
+
+  const recall = Effect.gen(function* () {
+    if (!recoveries.some(isRouted)) return
+    const { events } = yield* collect({ webhook: ownWebhook, types, limit: newest }, archive.events, searchTime)
+    for (const { sequence, event } of events) {
+      // Only a search for a single event returns its body.
+      const [found] = (yield* archive.events({ sequence, limit: 1 })).events
+      if (found?.body !== undefined) note(event.type, factsOf(found.body), false)
+    }
+  })
+  yield* Effect.forkScoped(Effect.retry(recall, Schedule.spaced("5 seconds")))
+
+  return {
+    note: (type: RelayEventType, facts: Facts): void => note(type, facts),
+    of: (failure: RelayEventType): ReadonlySet<string> =>
+      new Set([...ofFailure(failure)].flatMap(([subject, isUnresolved]) => (isUnresolved ? [subject] : []))),
+  }
+})
 
 /** Journals the relay's own events, for the sinks that its config routes them to. */
 export class RelayEvents extends Context.Service<
@@ -33,7 +129,7 @@ export class RelayEvents extends Context.Service<
       const clock = yield* Clock.Clock
       const active = yield* ActiveConfig
       const sinksOf = (type: RelayEventType) => active.current.table.router.routeType(ownWebhook, type)
-      const unresolved = yield* Unresolved.make((type) => sinksOf(type).length > 0)
+      const unresolved = yield* makeUnresolved((type) => sinksOf(type).length > 0)
       return RelayEvents.of({
         unresolved: unresolved.of,
         emit: Effect.fn("RelayEvents.emit")(function* (type, facts, lane, once) {

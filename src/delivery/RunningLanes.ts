@@ -7,17 +7,158 @@
  * Once another relay owns the stream, these lanes store nothing more, and the other
  * relay decides about their events again.
  */
-import { Clock, type Context, Duration, Effect, Exit, FiberMap, Scope, type Semaphore } from "effect"
-import { isNotFenced, type Log, type OpenedLane, type OpenOptions } from "../journal/Journal.ts"
+import { Clock, type Context, Duration, Effect, Exit, FiberMap, Schedule, Scope, type Semaphore } from "effect"
+import { rounds } from "../event/Rounds.ts"
+import { isNotFenced, type JournalError, type Log, type OpenedLane, type OpenOptions } from "../journal/Journal.ts"
 import * as WallClock from "../journal/WallClock.ts"
 import type { Announce } from "./Announcements.ts"
-import * as LaneCounts from "./LaneCounts.ts"
-import type { LaneSpec } from "./LaneSpec.ts"
-import type { AttemptStats } from "./lane/AttemptStats.ts"
-import type { Lane } from "./lane/Lane.ts"
+import { BugWaits, logBug } from "./Bugs.ts"
+import { type LaneSpec, openOptions } from "./LaneSpec.ts"
+import type { AttemptStats } from "./lane/InFlight.ts"
+import { type Counted, type Lane, type LaneOptions, make as makeLane } from "./lane/Lane.ts"
 import * as ProgressStore from "./ProgressStore.ts"
-import * as RunningLane from "./RunningLane.ts"
+import { settleEvery } from "./ProgressStore.ts"
 import type { AcquiredSink, Pool } from "./SinkPool.ts"
+
+const countEvery = Duration.seconds(1)
+const idle: Counted = { backlog: 0, deadLetterBytes: 0, paused: false }
+
+/**
+ * Checks the lanes over one stream each second, except idle ones. It reads the journal's counts, notices that an
+ * operator paused or resumed a lane at another relay, makes lanes take up replayed dead letters, and finds stalled
+ * lanes. Checks the lanes of `log`. `get` finds a lane by its name, and `takeUp` makes a lane take up its replayed
+ * dead letters.
+ */
+const countLanes = (
+  log: Log,
+  get: (name: string) => Lane | undefined,
+  takeUp: (lane: Lane) => Effect.Effect<void, JournalError>,
+) => {
+  const active = new Set<string>()
+  const attend = (name: string): void => {
+    if (active.has(name)) return
+    active.add(name)
+    get(name)?.watchAgain()
+  }
+  const lanes = (): ReadonlyArray<Lane> => [...active].flatMap((name) => get(name) ?? [])
+
+  const count = Effect.gen(function* () {
+    // Read before the journal counts, because events may end before the journal stores that they did.
+    const before = lanes().map((lane) => ({ lane, ended: lane.progress.endedOnDisk }))
+    const infos = new Map((yield* log.holding).map((info) => [info.name, info]))
+    for (const { lane, ended } of before) {
+      const { name } = lane.config
+      if (get(name) === lane) lane.counted(infos.get(name) ?? idle, ended)
+      if (!infos.has(name) && lane.isIdle) active.delete(name)
+      if (get(name) === lane && (infos.get(name)?.returned ?? 0) > 0) yield* takeUp(lane)
+      infos.delete(name)
+    }
+    // An operator has paused it at another relay.
+    for (const [name, info] of infos) {
+      const lane = get(name)
+      if (lane === undefined) continue
+      attend(name)
+      lane.counted(info, lane.progress.endedOnDisk)
+      if (info.returned > 0) yield* takeUp(lane)
+    }
+  })
+  // Runs even if the journal can't be read; then it uses the last counts.
+  const watch = Effect.suspend(() =>
+    Effect.forEach(
+      lanes().filter((lane) => lane.watch()),
+      ({ config: { name }, state: { stalled } }) =>
+        Effect.annotateLogs(
+          stalled === ""
+            ? Effect.logInfo(`sink ${name}: its lane continues`)
+            : Effect.logError(`sink ${name}: its lane has stalled: ${stalled}`),
+          { sink: name },
+        ),
+      { discard: true },
+    ),
+  )
+  const counting = rounds("counting dead letters and backlogs", Effect.ignore(count), countEvery)
+  return {
+    /** Called when a lane did something. The lane is checked until it is idle. */
+    active: attend,
+    /** Checks the lanes forever. */
+    looking: Effect.delay(Effect.raceFirst(counting, rounds("watching the lanes", watch, countEvery)), countEvery),
+  }
+}
+
+/** The retries for storing the decisions of an ended lane. */
+const settleRetries = Schedule.max([Schedule.spaced(settleEvery), Schedule.recurs(20)])
+/** How often the deadlines of a lane's last attempts are checked. */
+const checkEvery = Duration.millis(25)
+
+interface LaneParts extends Pick<LaneOptions, "log" | "events" | "stats" | "wallClock"> {
+  readonly spec: LaneSpec
+  readonly acquired: AcquiredSink
+  /** Time limit for attempts in flight when the lane ends. */
+  readonly grace: () => Duration.Duration
+  /** Stores the progress: see `ProgressStore.ts`. */
+  readonly settle: Effect.Effect<ReadonlySet<Lane>>
+}
+
+/**
+ * Runs a lane over its sink. If a bug ends the lane, it is recreated from the journal, and the events that it held
+ * in memory are read again.
+ */
+const runLane = Effect.fnUntraced(function* (options: LaneParts, opened: OpenedLane) {
+  const { spec, acquired, log, events, stats, wallClock, grace, settle } = options
+  const { config, key } = spec
+  const { name } = config
+  const place = (state: OpenedLane) =>
+    makeLane({ config, key, sink: acquired.sink, within: acquired.within, log, state, events, stats, wallClock })
+  let lane = yield* place(opened)
+
+  /** Starts no more attempts and waits for those in flight, which keep their deadline. */
+  const end = Effect.suspend(() => {
+    const ending = lane
+    const endAttempts = Effect.sync(() => ending.endAttempts())
+    const keepTime = Effect.delay(rounds("ending attempts", endAttempts, checkEvery), checkEvery)
+    return Effect.andThen(
+      Effect.raceFirst(ending.drain(grace()), keepTime),
+      Effect.sync(() => ending.state.end()),
+    )
+  })
+  const isStored = (unstored: ReadonlySet<Lane>) => !unstored.has(lane)
+  /**
+   * Ends the lane and stores its decisions. If they can't be stored within the retries, the deliveries are repeated, as
+   * after a crash.
+   */
+  const finish = Effect.andThen(end, Effect.repeat(settle, { until: isStored, schedule: settleRetries }))
+
+  const withSink = Effect.annotateLogs({ sink: name })
+  const waits = new BugWaits()
+  const run = Effect.gen(function* () {
+    for (;;) {
+      const started = lane.clock.now()
+      const exit = yield* Effect.exit(Effect.andThen(Effect.ignore(acquired.ensureOpen), lane.run))
+      if (Exit.isSuccess(exit)) return
+      const wait = waits.next(lane.clock.now() - started)
+      const within = `it restarts within ${wait / 1_000} s`
+      lane.state.fail(`a bug in relay ended the lane; ${within}, and the log has the cause`)
+      yield* withSink(logBug(`the lane of sink ${name} ended, ${waits.inARow} in a row; ${within}`, exit.cause))
+      yield* finish
+      yield* Effect.sleep(wait)
+      const opening = log.openLane(name, openOptions(config))
+      const next = yield* place(yield* Effect.retry(opening, { schedule: Schedule.spaced("1 second") }))
+      next.state.inherit(lane.state.blocked)
+      lane = next
+      yield* withSink(Effect.logInfo(`sink ${name}: the lane was restarted`))
+    }
+  })
+
+  return {
+    acquired,
+    /** The lane that runs now. */
+    current: (): Lane => lane,
+    run,
+    end,
+    finish,
+  }
+})
+type RunningLane = Effect.Success<ReturnType<typeof runLane>>
 
 /** How long a lane may still send before it is removed, and how often it is checked whether it has caught up. */
 const catchUpTimeout = Duration.seconds(2)
@@ -25,7 +166,7 @@ const pollEvery = Duration.millis(25)
 /** How often a lane retries adopting another lane. */
 const adoptEvery = Duration.seconds(1)
 
-export interface RunningLanesOptions {
+interface RunningLanesOptions {
   readonly log: Log
   readonly pool: Pool
   readonly announce: Announce
@@ -70,7 +211,7 @@ const kept = Effect.fnUntraced(function* (log: Log, laneOf: (name: string) => La
       yield* progress.settle
     }
   })
-  const counts = LaneCounts.make(log, laneOf, takeUp)
+  const counts = countLanes(log, laneOf, takeUp)
   return {
     settle: progress.settle,
     /** Stores and checks forever. */
@@ -91,7 +232,7 @@ export const make = Effect.fnUntraced(function* (given: RunningLanesOptions) {
   const { log, pool, announce, grace, stats, oneChange } = given
   const context = yield* Effect.context<never>()
   const wallClock = WallClock.make(yield* Clock.Clock)
-  const running = new Map<string, RunningLane.RunningLane>()
+  const running = new Map<string, RunningLane>()
   const lanes = (): ReadonlyArray<Lane> => [...running.values()].map((one) => one.current())
   const laneOf = (name: string): Lane | undefined => running.get(name)?.current()
   const { settle, keep, eventsOf } = yield* kept(log, laneOf, announce)
@@ -129,7 +270,7 @@ export const make = Effect.fnUntraced(function* (given: RunningLanesOptions) {
     yield* log.limitBacklog(name, backlog?.whenFull === "refuse" ? backlog.max : undefined, spec.maxBytes)
     const events = eventsOf(name)
     const options = { spec, acquired, log, events, stats: stats(name), wallClock, grace, settle }
-    const one = yield* RunningLane.make(options, state)
+    const one = yield* runLane(options, state)
     one.current().state.inherit(blocked)
     running.set(name, one)
     events.active()

@@ -34,7 +34,7 @@ export class SinkThrottled extends Schema.TaggedError<SinkThrottled>()("SinkThro
 export class DeliveryFailed extends Schema.TaggedError<DeliveryFailed>()("DeliveryFailed", said) {}
 
 /**
- * This event is refused: a dead letter, unless the lane finds that the sink refuses every event (`TargetRefusals.ts`).
+ * This event is refused: a dead letter, unless the lane finds that the sink refuses every event (`Suspects.ts`).
  * `ofEvent` means that the event's own size or content is the reason, so other events may be accepted.
  */
 export class DeliveryRejected extends Schema.TaggedError<DeliveryRejected>()("DeliveryRejected", {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { Duration, Effect, Layer } from "effect"
 import type { LaneConfig } from "../../src/config/Config.ts"
-import { Stall } from "../../src/delivery/lane/Stall.ts"
+import { Stall } from "../../src/delivery/lane/LaneState.ts"
 import { unavailable } from "../../src/journal/Journal.ts"
 import type { WholeJournal } from "../../src/journal/WholeJournal.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"

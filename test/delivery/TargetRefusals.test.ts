@@ -1,8 +1,8 @@
-/** Whom a refusal concerns, the event or the target: see `TargetRefusals.ts`. */
+/** Whom a refusal concerns, the event or the target: see `Suspects.ts`. */
 import { describe, expect, test } from "bun:test"
 import { Duration, Effect } from "effect"
 import { Lanes } from "../../src/delivery/Lanes.ts"
-import { type Refused, TargetRefusals } from "../../src/delivery/lane/TargetRefusals.ts"
+import { type Refused, TargetRefusals } from "../../src/delivery/lane/Suspects.ts"
 import type { Entry } from "../../src/event/Entry.ts"
 import { Archive } from "../../src/journal/Archive.ts"
 import { DeliveryRejected } from "../../src/sinks/Sink.ts"

@@ -5,7 +5,7 @@
 import { Option, Result, Schema } from "effect"
 import type { LaneConfig, RelayConfig } from "../../config/Config.ts"
 import type { LaneStatus } from "../../delivery/LaneStatus.ts"
-import { ownWebhook } from "../../delivery/OwnEvent.ts"
+import { ownWebhook } from "../../delivery/RelayEvents.ts"
 import { fields as clientFields } from "../../enrichment/Clients.ts"
 import type { Entry } from "../../event/Entry.ts"
 import * as Envelope from "../../event/Envelope.ts"

@@ -14,7 +14,7 @@ import { Clock, Context, Duration, Effect, Layer, Option, Schedule, Schema } fro
 import { sumAll } from "effect/Number"
 import type { LaneStatus } from "../../delivery/LaneStatus.ts"
 import { Lanes } from "../../delivery/Lanes.ts"
-import { durationBuckets } from "../../delivery/lane/AttemptStats.ts"
+import { durationBuckets } from "../../delivery/lane/InFlight.ts"
 import type { EpochMillis, Millis } from "../../event/Quantities.ts"
 import type { Counters } from "../../ingest/Counters.ts"
 import { Ingest } from "../../ingest/Ingest.ts"

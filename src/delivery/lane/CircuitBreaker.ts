@@ -11,7 +11,7 @@
  */
 import type { Delivery, LaneConfig } from "../../config/Config.ts"
 import { brief, type Reason } from "../../sinks/Sink.ts"
-import { backoff, throttled } from "./Backoff.ts"
+import { backoff, throttled } from "./LaneClock.ts"
 
 export type OpenCondition = "waiting" | "misconfigured"
 

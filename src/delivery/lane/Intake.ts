@@ -12,14 +12,12 @@ import { Unrenderable } from "../../formats/Rendering.ts"
 import type { Log } from "../../journal/Journal.ts"
 import type { Batcher } from "./Batcher.ts"
 import type { LaneClock } from "./LaneClock.ts"
-import type { LaneEvents } from "./LaneEvents.ts"
-import type { LaneState } from "./LaneState.ts"
+import type { LaneEvents, LaneState } from "./LaneState.ts"
+import type { RetryPolicy } from "./Outcome.ts"
 import type { Progress } from "./Progress.ts"
 import type { Item, Queue } from "./Queue.ts"
-import type { RetryPolicy } from "./RetryPolicy.ts"
 import { behindEach } from "./RetryQueue.ts"
-import type { Suspects } from "./Suspects.ts"
-import type { TargetRefusals } from "./TargetRefusals.ts"
+import type { Suspects, TargetRefusals } from "./Suspects.ts"
 
 interface Parts {
   readonly config: LaneConfig

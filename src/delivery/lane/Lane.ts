@@ -7,7 +7,7 @@
  * crash repeats deliveries, at most `duplicateBound` of them; it never skips one.
  *
  * **Gotcha.** A bug in an attempt affects only its event. A bug in the lane itself
- * ends {@link Lane.run}, and `RunningLane.ts` creates another lane from the journal.
+ * ends {@link Lane.run}, and `RunningLanes.ts` creates another lane from the journal.
  *
  * One fiber, the pump, reads, fills batches and starts attempts. Three things wake
  * it: a commit, the end of an attempt, and a tick that also enforces deadlines. A
@@ -24,22 +24,62 @@ import { quarantine } from "../../event/Event.ts"
 import type { JournalError, LaneInfo, Log, OpenedLane } from "../../journal/Journal.ts"
 import type { WallClock } from "../../journal/WallClock.ts"
 import type { Failures, Sink, SinkError } from "../../sinks/Sink.ts"
-import type { AttemptStats } from "./AttemptStats.ts"
 import { Batcher } from "./Batcher.ts"
 import { CircuitBreaker } from "./CircuitBreaker.ts"
-import { type Batch, type Fork, InFlight } from "./InFlight.ts"
+import { type AttemptStats, type Batch, type Fork, InFlight } from "./InFlight.ts"
 import { Intake, readAtOnce } from "./Intake.ts"
 import { LaneClock } from "./LaneClock.ts"
-import type { LaneEvents } from "./LaneEvents.ts"
-import { LaneState } from "./LaneState.ts"
-import { Outcome } from "./Outcome.ts"
+import { type LaneEvents, LaneState, Stall } from "./LaneState.ts"
+import { Outcome, RetryPolicy } from "./Outcome.ts"
 import { Progress } from "./Progress.ts"
 import { Queue } from "./Queue.ts"
-import { RetryPolicy } from "./RetryPolicy.ts"
-import { Stall } from "./Stall.ts"
-import { Suspects } from "./Suspects.ts"
-import { TargetRefusals } from "./TargetRefusals.ts"
-import { TimeKeeper, tick } from "./TimeKeeper.ts"
+import { Suspects, TargetRefusals } from "./Suspects.ts"
+
+/** Milliseconds between two checks of deadlines. */
+const tick = 25
+/** Maximum milliseconds between two checks, which limits how late an unexpected deadline is noticed. */
+const longestRest = 1_000
+
+/**
+ * Decides when a lane checks its deadlines: 40 times a second while an attempt is in flight, at the next deadline
+ * if all its events wait, and never while it has no events.
+ *
+ * Otherwise, a lane with one event that waits an hour for its retry would wake up 144,000 times.
+ */
+class TimeKeeper {
+  /** Returns the milliseconds until the next deadline, unless the pump runs earlier. */
+  readonly #rest: () => number
+  /** Checks deadlines. Returns false if there is nothing left to watch. */
+  readonly #look: () => boolean
+  readonly #watching = Latch.makeUnsafe(false)
+  /** Open once the pump has run, because the lane's next deadline may have changed. */
+  readonly #pumped = Latch.makeUnsafe(false)
+
+  constructor(rest: () => number, look: () => boolean) {
+    this.#rest = rest
+    this.#look = look
+  }
+
+  /** Called after the pump has run. `watch` says whether there may be deadlines. */
+  pumped(watch: boolean): void {
+    if (watch) this.#watching.openUnsafe()
+    this.#pumped.openUnsafe()
+  }
+
+  get run(): Effect.Effect<never> {
+    const rested = Effect.suspend(() => {
+      this.#pumped.closeUnsafe()
+      const rest = Math.min(Math.max(tick, Math.ceil(this.#rest())), longestRest)
+      const slept = Effect.as(Effect.sleep(rest), true)
+      return rest === tick ? slept : Effect.raceFirst(slept, Effect.as(this.#pumped.await, false))
+    })
+    const next = Effect.gen({ self: this }, function* () {
+      yield* this.#watching.await
+      if ((yield* rested) && !this.#look()) this.#watching.closeUnsafe()
+    })
+    return Effect.forever(next)
+  }
+}
 
 /** Maximum settled events that the journal has not stored. It limits how many a crash repeats. */
 const maxUnstored = 1_024
@@ -50,7 +90,7 @@ const endless = Number.POSITIVE_INFINITY
 export interface LaneOptions {
   readonly config: LaneConfig
   readonly sink: Sink
-  /** Starts an attempt so that errors that follow from it are attributed to the sink. See `LazySink.ts`. */
+  /** Starts an attempt so that errors that follow from it are attributed to the sink. See `SinkPool.ts`. */
   readonly within: <A>(run: () => A) => A
   /** The order key; see `LaneSpec`. */
   readonly key: (entry: Entry) => string

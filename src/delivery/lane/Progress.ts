@@ -10,12 +10,11 @@
 import { Redacted } from "effect"
 import type { Entry } from "../../event/Entry.ts"
 import type { Attempt, Delivery, OpenedLane, Retry, Settlement } from "../../journal/Journal.ts"
-import { Changes } from "./Changes.ts"
+import { Changes, Window } from "./Changes.ts"
 import type { LaneClock } from "./LaneClock.ts"
 import type { Item } from "./Queue.ts"
 import { RetryQueue } from "./RetryQueue.ts"
-import type { Refused } from "./TargetRefusals.ts"
-import { Window } from "./Window.ts"
+import type { Refused } from "./Suspects.ts"
 
 /** Characters of a failed attempt's message that are kept. */
 const maxMessage = 1_000

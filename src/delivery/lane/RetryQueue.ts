@@ -11,7 +11,7 @@
  * process.
  */
 import type { Retry } from "../../journal/Journal.ts"
-import { remaining } from "./Backoff.ts"
+import { remaining } from "./LaneClock.ts"
 
 export interface QueuedRetry {
   readonly sequence: number

@@ -11,6 +11,8 @@
  * isolated and sent one by one until each has shown whether it is at fault.
  */
 import type { Retry } from "../../journal/Journal.ts"
+import { type DeliveryRejected, SinkMisconfigured } from "../../sinks/Sink.ts"
+import type { Limits } from "./Queue.ts"
 import { blamesSink, type Suspicion } from "./Verdict.ts"
 
 export class Suspects {
@@ -71,5 +73,166 @@ export class Suspects {
     this.#failedAt.delete(sequence)
     this.#charged.delete(sequence)
     this.#isolated.delete(sequence)
+  }
+}
+
+/** The number of different events in a row that the target must refuse alike. */
+const inARow = 3
+/** After this many milliseconds without a delivery a refusal may be the target's again. */
+const forgetAfter = 60_000
+/** The number of probes that don't wait for the backoff: the next event may be delivered. */
+const hastyProbes = 8
+/** The number of refused events, and of their keys, that are remembered for the choice of probes. */
+const maxRemembered = 10_000
+
+/** An event that was refused, with the fields to take it back from the dead letters. */
+export interface Refused {
+  readonly sequence: number
+  readonly key: string
+  readonly type: string
+  readonly bytes: number
+  /** The number of its latest attempts in a row, before the refusal, that ended in a bug. */
+  readonly defects: number
+  /** The charged attempts before the refusal. */
+  readonly tried: number
+  readonly firstAttemptAt: number
+}
+
+/** The party that a refusal concerns. */
+type Ruling =
+  /** It becomes a dead letter. */
+  | { readonly _tag: "Event" }
+  /** The event waits for the target, and these events are taken back from the dead letters. */
+  | { readonly _tag: "Target"; readonly failure: SinkMisconfigured; readonly takeBack: ReadonlyArray<Refused> }
+
+const event: Ruling = { _tag: "Event" }
+const none: ReadonlyArray<Refused> = []
+
+/**
+ * Returns the kind of a refusal. Refusals are of one kind if they have the same
+ * code, or messages that differ only in numbers and quoted words.
+ */
+const kindOf = ({ code, message }: DeliveryRejected): string =>
+  code === undefined ? message.replace(/"[^"]*"|'[^']*'|`[^`]*`|[0-9a-f-]*\d[0-9a-f-]*/gi, "#") : String(code)
+
+/** The target probably refuses every event. */
+interface Suspension {
+  readonly kind: string
+  readonly types: Set<string>
+  readonly keys: Set<string>
+  readonly sequences: Set<number>
+  probes: number
+}
+
+/**
+ * Decides whether a refusal concerns the event or the target, if the response does not say. A refusal of the target
+ * would meet every event.
+ *
+ * If three different events in a row are refused alike, it is the target. The lane takes back the two that are dead
+ * letters already, waits, and probes with one waiting event after another, of other types and keys first. When an
+ * event is delivered, the target accepts events: those that were refused are tried once more, and the same refusal
+ * makes a dead letter until nothing has been delivered for a minute.
+ *
+ * Pure state: callers pass the monotonic time in milliseconds.
+ */
+export class TargetRefusals {
+  /** The refusals since the last delivery, all of one kind. */
+  #row: { readonly kind: string; readonly refused: Array<ReadonlyArray<Refused>> } | undefined
+  #suspension: Suspension | undefined
+  /** Kinds of refusals that concern the event, because others were delivered beside them. */
+  readonly #known = new Set<string>()
+  #deliveredAt = Number.NEGATIVE_INFINITY
+
+  /** Reports whether the lane only probes. */
+  get isSuspended(): boolean {
+    return this.#suspension !== undefined
+  }
+
+  /** An attempt has ended. Reports whether the next one is a probe that need not wait. */
+  hurries(): boolean {
+    if (this.#suspension === undefined) return false
+    this.#suspension.probes += 1
+    return this.#suspension.probes <= hastyProbes
+  }
+
+  /** Predicates of worse probes: events of a refused type or key, then refused events. */
+  get avoids(): Limits["avoids"] {
+    const suspension = this.#suspension
+    if (suspension === undefined) return undefined
+    const { types, keys, sequences } = suspension
+    return [
+      ({ entry, key }) => types.has(entry.event.type) || keys.has(key),
+      ({ entry }) => sequences.has(entry.sequence),
+    ]
+  }
+
+  /** An attempt delivered events. True if that ends a suspension. */
+  delivered(now: number): boolean {
+    this.#deliveredAt = now
+    this.#row = undefined
+    if (this.#suspension === undefined) return false
+    this.#known.add(this.#suspension.kind)
+    this.#suspension = undefined
+    return true
+  }
+
+  /**
+   * Rules on a refusal of one message: an event, or all events of a digest.
+   * `beside` says whether the same attempt delivered other events.
+   */
+  refused(message: ReadonlyArray<Refused>, failure: DeliveryRejected, beside: boolean, now: number): Ruling {
+    if (failure.ofEvent) return event
+    const kind = kindOf(failure)
+    if (now - this.#deliveredAt > forgetAfter) this.#known.clear()
+    if (beside) this.#known.add(kind)
+    if (this.#known.has(kind)) return event
+    if (this.#suspension !== undefined) {
+      return this.#target(this.#suspension, message, failure, none)
+    }
+    if (this.#row?.kind !== kind) this.#row = { kind, refused: [] }
+    const { refused } = this.#row
+    const [first] = message
+    if (!refused.some(([known]) => known?.sequence === first?.sequence)) refused.push(message)
+    if (refused.length < inARow) return event
+    this.#row = undefined
+    this.#suspension = { kind, types: new Set(), keys: new Set(), sequences: new Set(), probes: 0 }
+    const takeBack = refused.slice(0, -1).flat()
+    this.#note(this.#suspension, takeBack)
+    return this.#target(this.#suspension, message, failure, takeBack)
+  }
+
+  /** Forgets all refusals, because an operator resumed the lane. */
+  reset(): void {
+    this.#row = undefined
+    this.#suspension = undefined
+    this.#known.clear()
+  }
+
+  #target(
+    suspension: Suspension,
+    refused: ReadonlyArray<Refused>,
+    { message: refusal, ...more }: DeliveryRejected,
+    takeBack: ReadonlyArray<Refused>,
+  ): Ruling {
+    this.#note(suspension, refused)
+    const message = `refused ${inARow} different events in a row alike, so it probably refuses every event (${refusal}); correct the sink or its target. The relay keeps trying, one event after another`
+    const { answer, code } = more
+    return {
+      _tag: "Target",
+      failure: new SinkMisconfigured({
+        message,
+        ...(answer !== undefined && { answer }),
+        ...(code !== undefined && { code }),
+      }),
+      takeBack,
+    }
+  }
+
+  #note({ types, keys, sequences }: Suspension, refused: ReadonlyArray<Refused>): void {
+    for (const { type, key, sequence } of refused) {
+      types.add(type)
+      if (key !== "" && keys.size < maxRemembered) keys.add(key)
+      if (sequences.size < maxRemembered) sequences.add(sequence)
+    }
   }
 }

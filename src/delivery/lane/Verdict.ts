@@ -28,7 +28,7 @@ export type Suspicion =
   /** It was at fault before, but now others fail as well. */
   | "wasAtFault"
 
-/** The failure of the target, if it would refuse every event. See `TargetRefusals.ts`. */
+/** The failure of the target, if it would refuse every event. See `Suspects.ts`. */
 export type TargetFailure = SinkMisconfigured | undefined
 
 /**

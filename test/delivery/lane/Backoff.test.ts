@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { remaining } from "../../../src/delivery/lane/Backoff.ts"
+import { remaining } from "../../../src/delivery/lane/LaneClock.ts"
 
 test("a stored wait is never longer than it was meant to be, whatever the wall clock did", () => {
   expect(remaining(10_000, 5_000, 7_000)).toBe(3_000)

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { Duration } from "effect"
-import { RateLimit } from "../../../src/delivery/lane/RateLimit.ts"
+import { RateLimit } from "../../../src/delivery/lane/Batcher.ts"
 
 test("a rate limit lets so many events go in its time, and no burst beyond a tenth of a second", () => {
   const limit = new RateLimit({ events: 100, per: Duration.seconds(1) })

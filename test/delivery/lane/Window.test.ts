@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { Window } from "../../../src/delivery/lane/Window.ts"
+import { Window } from "../../../src/delivery/lane/Changes.ts"
 import { seeded } from "../../lib/seeded.ts"
 import { tries } from "../../lib/tries.ts"
 

@@ -107,7 +107,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     gone: "a sink that does not ask gets no details",
-    file: "src/delivery/LaneSpecs.ts",
+    file: "src/delivery/LaneSpec.ts",
     find: "enrich === undefined || api === undefined",
     replace: "api === undefined",
     line: clients.name,

@@ -154,7 +154,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     line: "clock",
     gone: "a stored wait has no longest",
-    file: "src/delivery/lane/Backoff.ts",
+    file: "src/delivery/lane/LaneClock.ts",
     find: "Math.min(Math.max(due - now, 0), delay)",
     replace: "Math.max(due - now, 0)",
   },

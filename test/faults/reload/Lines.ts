@@ -6,14 +6,14 @@ export const lines: ReadonlyArray<Line> = [reload]
 export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "what a lane has decided is on disk before the next one takes its place",
-    file: "src/delivery/RunningLane.ts",
+    file: "src/delivery/RunningLanes.ts",
     find: "Effect.andThen(end, Effect.repeat(settle, { until: isStored, schedule: settleRetries }))",
     replace: "end",
     line: reload.name,
   },
   {
     gone: "attempts in flight end before another lane sends the same events",
-    file: "src/delivery/RunningLane.ts",
+    file: "src/delivery/RunningLanes.ts",
     find: "Effect.andThen(end, Effect.repeat(settle, { until: isStored, schedule: settleRetries }))",
     replace: "Effect.repeat(settle, { until: isStored, schedule: settleRetries })",
     line: reload.name,

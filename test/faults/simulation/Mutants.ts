@@ -6,14 +6,14 @@ const line = "simulation"
 export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "the cursor stays below an event that is not settled",
-    file: "src/delivery/lane/Window.ts",
+    file: "src/delivery/lane/Changes.ts",
     find: "return { sequence: lowest - 1, settled",
     replace: "return { sequence: lowest, settled",
     line,
   },
   {
     gone: "what settled above the cursor is stored with it",
-    file: "src/delivery/lane/Window.ts",
+    file: "src/delivery/lane/Changes.ts",
     find: "settled: settled.concat(this.#unread())",
     replace: "settled: []",
     line,
@@ -55,7 +55,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     gone: "nothing is given up by age while the wall clock can't be trusted",
-    file: "src/delivery/lane/RetryPolicy.ts",
+    file: "src/delivery/lane/Outcome.ts",
     find: " && wallClock.trusted()",
     replace: "",
     line,
@@ -142,21 +142,21 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     gone: "attempts in flight end before a reload has another lane send the same events",
-    file: "src/delivery/RunningLane.ts",
+    file: "src/delivery/RunningLanes.ts",
     find: "Effect.andThen(end, ",
     replace: "Effect.andThen(Effect.void, ",
     line,
   },
   {
     gone: "a lane that a reload ends is on disk before the next one begins",
-    file: "src/delivery/RunningLane.ts",
+    file: "src/delivery/RunningLanes.ts",
     find: "Effect.repeat(settle, { until: isStored, schedule: settleRetries })",
     replace: "Effect.void",
     line,
   },
   {
     gone: "an attempt keeps its deadline while a reload waits for it",
-    file: "src/delivery/RunningLane.ts",
+    file: "src/delivery/RunningLanes.ts",
     find: "Effect.raceFirst(ending.drain(grace()), keepTime)",
     replace: "ending.drain(grace())",
     line,
@@ -220,8 +220,8 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     gone: "an event that is a bug's each time is given up",
-    file: "src/delivery/lane/RetryPolicy.ts",
-    find: "progress.defects(item) + 1 >= maxDefects",
+    file: "src/delivery/lane/Outcome.ts",
+    find: 'failure._tag === "Defect" && progress.defects(item) + 1 >= maxDefects',
     replace: "progress.defects(item) < 0",
     line,
   },

@@ -8,7 +8,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     line: "sink-500",
     gone: "an event is given up after one attempt",
-    file: "src/delivery/lane/RetryPolicy.ts",
+    file: "src/delivery/lane/Outcome.ts",
     find: "(retry.maxAttempts ?? endless)",
     replace: "1",
   },
