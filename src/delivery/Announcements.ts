@@ -95,7 +95,7 @@ export const make = Effect.gen(function* () {
       defect: (cause) => {
         run(
           Effect.logError(
-            `sink ${name}: a bug in relay; the event that met it is tried again or given up, and the lane continues`,
+            `sink ${name}: internal error; its event is retried or becomes a dead letter, and the lane continues; please report it`,
             cause,
           ).pipe(Effect.annotateLogs({ sink: name })),
         )

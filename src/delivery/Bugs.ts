@@ -24,4 +24,4 @@ export class BugWaits {
 }
 
 export const logBug = (what: string, cause: Cause.Cause<unknown>): Effect.Effect<void> =>
-  Effect.logError(`a bug in relay: ${what}`, cause)
+  Effect.logError(`internal error: ${what}; please report it`, cause)

@@ -77,7 +77,8 @@ export const make = Effect.fnUntraced(function* (log: Log, get: (name: string) =
         const error = Cause.findErrorOption(cause)
         for (const { lane, changes } of taken) {
           restore(lane, changes)
-          lane.unstorable = error._tag === "Some" ? error.value.message : "a bug in relay; the log has its cause"
+          lane.unstorable =
+            error._tag === "Some" ? error.value.message : "internal error; the log has the cause, please report it"
         }
         return Cause.hasDies(cause)
           ? Effect.as(logBug("the progress of the lanes could not be stored", cause), unstored)

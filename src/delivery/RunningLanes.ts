@@ -137,7 +137,7 @@ const runLane = Effect.fnUntraced(function* (options: LaneParts, opened: OpenedL
       if (Exit.isSuccess(exit)) return
       const wait = waits.next(lane.clock.now() - started)
       const within = `it restarts within ${wait / 1_000} s`
-      lane.state.fail(`a bug in relay ended the lane; ${within}, and the log has the cause`)
+      lane.state.fail(`an internal error ended the lane; ${within}, and the log has the cause`)
       yield* withSink(logBug(`the lane of sink ${name} ended, ${waits.inARow} in a row; ${within}`, exit.cause))
       yield* finish
       yield* Effect.sleep(wait)

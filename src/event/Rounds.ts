@@ -10,7 +10,7 @@ const failureWait = Duration.seconds(1)
 const reported = (work: string, cause: Cause.Cause<unknown>): Effect.Effect<void> => {
   const error = Cause.findErrorOption(cause)
   if (Cause.hasDies(cause) || error._tag === "None")
-    return Effect.logError(`a bug in relay: ${work} failed; it is tried again`, cause)
+    return Effect.logError(`internal error: ${work} failed; it is tried again; please report it`, cause)
   return Effect.logWarning(
     `${work} failed, and is tried again: ${String((error.value as { message?: unknown }).message)}`,
   )

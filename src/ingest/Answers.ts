@@ -193,8 +193,8 @@ export const refusals = {
   },
   bug: {
     answer: RequestGuard.problems.bug,
-    what: "a bug in relay",
-    advice: "the log has its cause by the request id; please report it",
+    what: "internal error",
+    advice: "find the cause in the log by the request id, and report it",
   },
 } satisfies Record<string, Refusal>
 

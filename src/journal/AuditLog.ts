@@ -76,7 +76,7 @@ const endOf = <A, E>(exit: Exit.Exit<A, E>, noteOf: (answer: A) => string): Pick
   if (Cause.hasInterruptsOnly(exit.cause)) return { result: "failed", note: "the client or the relay stopped it" }
   const error = Option.getOrUndefined(Cause.findErrorOption(exit.cause))
   if (!Predicate.hasProperty(error, "message"))
-    return { result: "failed", note: "internal error: this is a bug in relay" }
+    return { result: "failed", note: "internal error; the log has the cause, please report it" }
   const isFailure = Predicate.hasProperty(error, "_tag") && failures.has(String(error._tag))
   return { result: isFailure ? "failed" : "refused", note: String(error.message) }
 }

@@ -232,8 +232,8 @@ const make = Effect.fnUntraced(function* (
       status = { ...status, refusal: error.value.message }
       return yield* logRefusal(error.value)
     }
-    status = { ...status, refusal: "a bug in relay; the log has its cause" }
-    return yield* Effect.logError("a bug in relay while reloading", exit.cause)
+    status = { ...status, refusal: "internal error; the log has the cause, please report it" }
+    return yield* Effect.logError("internal error while reloading; please report it", exit.cause)
   })
 
   const work = Effect.gen(function* () {

@@ -53,7 +53,7 @@ const failureOf = (cause: Cause.Cause<SinkError>): { readonly _tag: string; read
   if (Option.isSome(error)) return error.value.reason
   return Cause.hasInterruptsOnly(cause)
     ? { _tag: "timeout", message: "cut off: no answer in time, or the relay stopped" }
-    : { _tag: "defect", message: "a bug in relay" }
+    : { _tag: "defect", message: "internal error" }
 }
 
 interface Begun {

@@ -195,7 +195,10 @@ describe("a replay", () => {
       expect(ended).toMatchObject({ state: "failed", count: 0, message: "fsync failed", reached: "" })
       const bug = Archive.of({ ...journal, events: () => Effect.die(new Error("a value of a body")) })
       const buggy = yield* run(request).pipe(Effect.provideService(Archive, bug))
-      expect(buggy).toMatchObject({ state: "failed", message: "internal error: this is a bug in relay" })
+      expect(buggy).toMatchObject({
+        state: "failed",
+        message: "internal error; the log has the cause, please report it",
+      })
       expect(buggy.endedAt).toBeDefined()
       let sent = 0
       const breaking = Archive.of({

@@ -43,7 +43,7 @@ const causes: ReadonlyArray<readonly [what: string, fault: Fault, says: string]>
     (journal, isOn) => ({
       read: (...asked) => Effect.suspend(() => (isOn() ? Effect.succeed([]) : journal.read(...asked))),
     }),
-    "the cause is unknown",
+    "internal error with an unknown cause",
   ],
 ]
 

@@ -106,7 +106,7 @@ describe("relay run", () => {
     const second = await relay(["run", "-c", config], { cwd })
     expect(second.code).toBe(74)
     expect(second.stderr).not.toMatch(/\n\s+at /)
-    expect(second.stderr).not.toContain("bug in relay")
+    expect(second.stderr).not.toContain("internal error")
     await running.kill()
     writeFileSync(join(cwd, "wrong.json"), '{ "listen": 1 }')
     const wrong = await relay(["run", "-c", "wrong.json"], { cwd })

@@ -19,7 +19,7 @@ describe("work that is repeated", () => {
       yield* TestClock.adjust("3 seconds")
       expect(round).toBe(4)
       expect(lines.map((line) => line.split(",")[0])).toEqual([
-        "Error a bug in relay: counting failed; it is tried again",
+        "Error internal error: counting failed; it is tried again; please report it",
         "Warn counting failed",
       ])
       expect(lines[1]).toContain("the disk is away")

@@ -124,7 +124,7 @@ export class ReplayRun {
       this.#state = "failed"
       this.#message = Result.match(Cause.findError(exit.cause), {
         onSuccess: ({ message }) => message,
-        onFailure: () => "internal error: this is a bug in relay",
+        onFailure: () => "internal error; the log has the cause, please report it",
       })
     }
   }

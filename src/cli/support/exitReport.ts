@@ -18,7 +18,7 @@ interface Report {
 /** A bug, in one line. Its message may hold secrets or payloads, so it is shown only on request. */
 export const bug = (defect: unknown, debug: boolean): string => {
   const kind = defect instanceof Error ? defect.name : typeof defect
-  const message = `relay: internal error: this is a bug in relay (${kind}).`
+  const message = `relay: internal error (${kind}).`
   if (!debug) return `${message} Run the command again with RELAY_DEBUG=1 to see the cause, and report it.`
   return `${message}\n${Cause.pretty(Cause.die(defect))}`
 }

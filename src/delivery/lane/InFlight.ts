@@ -244,7 +244,7 @@ export class InFlight {
     const error = Cause.findErrorOption(cause)
     if (error._tag === "Some") return error.value.reason
     if (!Cause.hasInterruptsOnly(cause)) {
-      return { _tag: "Defect", message: "a bug in relay while sending; the log has its cause" }
+      return { _tag: "Defect", message: "internal error while sending; the log has the cause, please report it" }
     }
     const known = this.#interrupted.get(batch)
     if (known !== undefined) return known

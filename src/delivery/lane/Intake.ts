@@ -171,7 +171,11 @@ export class Intake {
       if (error instanceof Unrenderable) policy.refuse(item, "DeliveryRejected", error.message)
       else {
         events.defect(Cause.die(error))
-        policy.refuse(item, "Defect", "a bug in relay while its key was made; the log has its cause")
+        policy.refuse(
+          item,
+          "Defect",
+          "internal error while its key was computed; the log has the cause, please report it",
+        )
       }
       return undefined
     }

@@ -290,7 +290,7 @@ export class Lane {
     if (this.unstorable !== "") return `deliveries can't be stored: ${this.unstorable}`
     if (this.#intake.unread !== "") return `the journal can't be read: ${this.#intake.unread}`
     if (this.inFlight.size > 0) return this.inFlight.stallCause(this.clock.now())
-    return "the cause is unknown, so this is a bug: please report it with the log, and restart the relay to continue"
+    return "internal error with an unknown cause: restart the relay to continue, and report it with the log"
   }
 
   /** Called when the last taken changes are on disk. The lane may have waited for this. */

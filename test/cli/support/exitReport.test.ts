@@ -48,7 +48,7 @@ describe("how a command ends", () => {
     )
     const { code, message } = report(exit, false)
     expect(code).toBe(70)
-    expect(message).toContain("this is a bug in relay (TypeError)")
+    expect(message).toContain("internal error (TypeError)")
     expect(message).toContain("RELAY_DEBUG=1")
     expect(message).not.toContain("canary-0451")
     expect(message.split("\n")).toHaveLength(1)

@@ -68,7 +68,7 @@ export const found = async <A>(look: () => A | undefined | Promise<A | undefined
 /** What a log must not hold unless a case says so: a stack, or the word of a bug. */
 export const troubles = (log: string): ReadonlyArray<string> => {
   const lines = log.split("\n")
-  const odd = lines.filter((line) => /^\s+at .+[:(]|a bug in relay|RangeError|TypeError|Unhandled/.test(line))
+  const odd = lines.filter((line) => /^\s+at .+[:(]|internal error|RangeError|TypeError|Unhandled/.test(line))
   return [...new Set(odd.map((line) => line.trim().slice(0, 200)))].slice(0, 3)
 }
 

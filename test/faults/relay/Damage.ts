@@ -187,7 +187,7 @@ export const damage: Line = {
         say(`${missing.length} lost, and the journal not red`)
       if (ends.late.altered + ends.live.altered > altered) say("an altered payload was delivered")
       if (/NOT DRAINED/.test(fate.said)) say("the relay did not come to rest")
-      if (/this is a bug in relay/.test(fate.said)) say("the relay took it for a bug of its own")
+      if (/internal error/.test(fate.said)) say("the relay took it for a bug of its own")
     }
     for (const salvages of [false, true]) broken.push(...(await bringBack(subject, ends, base, salvages)))
     await ends.close()

@@ -209,5 +209,5 @@ export const log = (say: Statements): void => {
     say.is(`log, ${place.name} is paused`, tells(" is paused by an operator"), place.was.paused)
     if (!place.was.unreachable) say.is(`log, ${place.name} does not deliver`, tells(" does not deliver"), false)
   }
-  say.is("log, a bug", world.log.includes("a bug in relay"), false)
+  say.is("log, a bug", world.log.includes("internal error"), false)
 }
