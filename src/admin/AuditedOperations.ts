@@ -4,7 +4,7 @@ import type { EpochMillis } from "../event/Quantities.ts"
 import { count, instant } from "../formats/Amounts.ts"
 import type { Selection } from "./api/DeadLetterApi.ts"
 import type { Erasure, ErasureRequest } from "./api/ErasureApi.ts"
-import { sequenceOf } from "./api/EventSelection.ts"
+import { type EventSelection, sequenceOf } from "./api/EventSelection.ts"
 import { letterWords, replayWords, selectionWords } from "./replay/ReplayCommand.ts"
 import type { ReplayRequest } from "./replay/ReplayReport.ts"
 
@@ -28,6 +28,10 @@ export type Operation = RecordContent<unknown, unknown> & {
 /** Replaces an id, which may identify a person, because the audit log is kept longer than the event. */
 const hashed = (id: string): string => `sha256:${sha256(id).slice(0, 16)}`
 
+/** Returns the selection with the object's id hashed. */
+const objectHashed = <S extends Pick<EventSelection, "object">>(selection: S): S =>
+  selection.object === undefined ? selection : { ...selection, object: hashed(selection.object) }
+
 /** Exported, because an erasure on a journal's file does not use the API. */
 export const erasure = {
   what: "events erase",
@@ -35,7 +39,8 @@ export const erasure = {
     if (place !== undefined) return `--place ${place}`
     if (event !== undefined) return `--event ${hashed(event)}`
     const { account } = selection
-    return selectionWords(account === undefined ? selection : { ...selection, account: hashed(account) }).join(" ")
+    const named = account === undefined ? selection : { ...selection, account: hashed(account) }
+    return selectionWords(objectHashed(named)).join(" ")
   },
   note: ({ count: erased, undelivered }: Erasure) => `${erased} erased, ${undelivered} left undelivered`,
   isLeftOut: ({ payload }: { payload: ErasureRequest }) => payload.dryRun === true,
@@ -55,7 +60,8 @@ interface Counted {
 }
 
 const named = ({ params }: Named): string => params.name
-const selected = ({ payload }: Selected): string => letterWords(payload).join(" ")
+const selected = ({ payload }: Selected): string =>
+  letterWords("ids" in payload ? payload : objectHashed(payload)).join(" ")
 const events = (answer: Counted): string => count(answer.count, "event")
 const letters = (answer: Counted): string => count(answer.count, "dead letter")
 
@@ -86,7 +92,8 @@ export const operations: Readonly<Record<string, Operation>> = {
     on: ({ payload }: { payload: ReplayRequest }) => {
       const { id } = payload.events
       const isId = id !== undefined && sequenceOf(id) === undefined
-      return replayWords(isId ? { ...payload, events: { ...payload.events, id: hashed(id) } } : payload)
+      const events = objectHashed(isId ? { ...payload.events, id: hashed(id) } : payload.events)
+      return replayWords({ ...payload, events })
         .slice(1)
         .join(" ")
     },

@@ -14,6 +14,7 @@ import type { ClientsConfig, LaneConfig } from "../config/Config.ts"
 import type { Entry } from "../event/Entry.ts"
 import * as Envelope from "../event/Envelope.ts"
 import * as Monotonic from "../event/Monotonic.ts"
+import * as Pointer from "../event/Pointer.ts"
 import { rounds } from "../event/Rounds.ts"
 import * as Template from "../formats/Template.ts"
 import { escapeUrl } from "../formats/Template.ts"
@@ -233,13 +234,13 @@ const failureOf = ({ reason, message, retryAfter }: ClientsError, without: Witho
 /** Finds an event's client id; the first pattern that matches decides. */
 const finder = (events: ClientsConfig["events"]) => {
   const compiled = Object.entries(events).map(
-    ([pattern, pointer]) => [Pattern.make(pattern), Envelope.parsePointer(pointer) ?? []] as const,
+    ([pattern, pointer]) => [Pattern.make(pattern), Pointer.parsePointer(pointer) ?? []] as const,
   )
   return (entry: Entry): string | undefined => {
     const found = compiled.find(([pattern]) => pattern.matches(entry.event.type))
     const envelope = found && Result.getOrUndefined(Envelope.decode(entry.event.body))
     if (found === undefined || envelope === undefined) return undefined
-    const id = Envelope.get(found[1], envelope)
+    const id = Pointer.get(found[1], envelope)
     return typeof id === "string" && id !== "" ? id : undefined
   }
 }

@@ -5,39 +5,10 @@
  * because the relay stores and sends the original bytes. The `object` of an event
  * type has no published schema, so the relay assumes none.
  */
-import { JsonPointer, Predicate, Result, Schema, SchemaIssue } from "effect"
+import { Predicate, Result, Schema, SchemaIssue } from "effect"
 import { resource } from "./EventType.ts"
 import * as Numbers from "./Numbers.ts"
 import { mask } from "./Quoted.ts"
-
-// JSON Pointers (RFC 6901) into a decoded body, for `where`, templates and keys.
-
-export type Pointer = ReadonlyArray<string>
-
-/** Parses a pointer such as `/data/object/id`. Returns `undefined` if the text is not a pointer. */
-export const parsePointer = (text: string): Pointer | undefined => {
-  if (text === "") return []
-  if (!text.startsWith("/")) return undefined
-  const tokens = text.slice(1).split("/")
-  if (tokens.some((token) => /~(?![01])/.test(token))) return undefined
-  return tokens.map(JsonPointer.unescapeToken)
-}
-
-/** Returns the value at a pointer, or `undefined` if there is none. Only own properties count. */
-export const get = (pointer: Pointer, root: unknown): unknown => {
-  let value = root
-  for (const token of pointer) {
-    if (Array.isArray(value)) {
-      if (!/^(0|[1-9][0-9]*)$/.test(token)) return undefined
-      value = value[Number(token)]
-    } else if (Predicate.isObject(value) && Object.hasOwn(value, token)) {
-      value = (value as Record<string, unknown>)[token]
-    } else {
-      return undefined
-    }
-  }
-  return value
-}
 
 /**
  * Any JSON object. Uses `declare`, because checking a record key by key takes three

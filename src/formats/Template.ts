@@ -16,6 +16,7 @@ import * as Envelope from "../event/Envelope.ts"
 import { resource } from "../event/EventType.ts"
 import { nearest } from "../event/Nearest.ts"
 import * as Numbers from "../event/Numbers.ts"
+import * as Pointer from "../event/Pointer.ts"
 import { asFailure } from "../event/Recovery.ts"
 import * as Jmespath from "./jmespath/Jmespath.ts"
 import * as Rendering from "./Rendering.ts"
@@ -71,7 +72,7 @@ const eventFields: Readonly<Record<string, Field>> = {
   account_id: ({ entry }) => entry.event.accountId,
   webhook: ({ entry }) => entry.event.webhook,
   received_at: ({ entry }) => iso(entry.event.receivedAt),
-  created_at: ({ envelope }) => Envelope.get(["created_at"], envelope()),
+  created_at: ({ envelope }) => Pointer.get(["created_at"], envelope()),
 }
 
 /** Fields of a digest; a single event counts as a digest of one. */
@@ -101,7 +102,7 @@ export const hasPlaceholder = (text: string): boolean => text.includes("{{")
 export const withoutPlaceholders = (text: string, word = "x"): string => text.replaceAll(placeholder, word)
 
 const isOneOf = (fields: Readonly<Record<string, Field>>, name: string): boolean =>
-  Object.hasOwn(fields, name) || (name.startsWith("/") && Envelope.parsePointer(name) !== undefined)
+  Object.hasOwn(fields, name) || (name.startsWith("/") && Pointer.parsePointer(name) !== undefined)
 
 const choice = (fields: Readonly<Record<string, Field>>): string =>
   `it is one of ${Object.keys(fields).join(", ")}, or a JSON Pointer such as /data/object/id`
@@ -112,7 +113,7 @@ const meant = (fields: Readonly<Record<string, Field>>, name: string): string | 
   const near = nearest(plain, Object.keys(fields))
   if (near !== undefined) return near
   const pointer = `/${plain.replaceAll(".", "/")}`
-  return /^\w+([./][\w-]+)+$/.test(plain) && Envelope.parsePointer(pointer) !== undefined ? pointer : undefined
+  return /^\w+([./][\w-]+)+$/.test(plain) && Pointer.parsePointer(pointer) !== undefined ? pointer : undefined
 }
 
 /** Says what is wrong with a template. Returns `undefined` if nothing is. */
@@ -155,8 +156,8 @@ const lookup = (text: string): Field => {
   const name = text.trim()
   const field = Object.hasOwn(fields, name) ? fields[name] : undefined
   if (field !== undefined) return field
-  const pointer = Envelope.parsePointer(name) ?? []
-  return ({ envelope }) => Rendering.flat(Envelope.get(pointer, envelope()), name)
+  const pointer = Pointer.parsePointer(name) ?? []
+  return ({ envelope }) => Rendering.flat(Pointer.get(pointer, envelope()), name)
 }
 
 /** The envelope of an entry, decoded at most once and only when asked for. */

@@ -17,6 +17,7 @@ import type { JournalError } from "./JournalError.ts"
 import type { JournalStatus } from "./JournalStatus.ts"
 import type { DeadLetterQuery, LaneInfo, Paused, StoredDeadLetter } from "./LaneInfo.ts"
 import type { Attempt } from "./Settlement.ts"
+import type { SearchIds } from "./stream/SearchIds.ts"
 
 export type * from "./EventQuery.ts"
 export type * from "./JournalStatus.ts"
@@ -86,6 +87,8 @@ export class Archive extends Context.Service<
     readonly audit: AuditLog
     /** The relays on this journal; absent if there can be only one. */
     readonly fleet?: Fleet
+    /** The places of objects' ids in a body. */
+    readonly searchIds: SearchIds
 
     /** All lanes over all streams, by name, including those without a sink. */
     readonly lanes: Effect.Effect<ReadonlyArray<LaneInfo>, JournalError>

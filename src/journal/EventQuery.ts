@@ -2,6 +2,7 @@
 import type { Event } from "../event/Event.ts"
 import * as Pattern from "../routing/Pattern.ts"
 import type { Attempt } from "./Settlement.ts"
+import { mentions, type SearchIds } from "./stream/SearchIds.ts"
 
 /** The state of an event at a sink that it was routed to. */
 export type DeliveryState =
@@ -69,6 +70,10 @@ export interface EventQuery {
   /** Patterns of event types (default: all). */
   readonly types?: ReadonlyArray<string>
   readonly account?: string
+  /** The id of an object. The journal's `searchIds` are the JSON Pointers to such ids. */
+  readonly object?: string
+  /** An id that is anywhere in the body, as `mentions` finds it. The journal reads every event. */
+  readonly mentioned?: string
   readonly webhook?: string
   /** Epoch milliseconds, included. */
   readonly since?: number
@@ -135,7 +140,7 @@ export interface Kind {
 
 export interface Match {
   readonly kind: (kind: Kind) => boolean
-  readonly event: (sequence: number, event: Omit<Event, "body">, sinks: ReadonlyArray<string>) => boolean
+  readonly event: (sequence: number, event: Event, sinks: ReadonlyArray<string>) => boolean
   readonly deliveries: (deliveries: ReadonlyArray<DeliveryStatus>) => boolean
 }
 
@@ -159,8 +164,18 @@ export const deliveryMatchOf = (
 }
 
 /** A query as predicates. */
-export const matchOf = (query: EventQuery): Match => {
-  const { id, sequence, account, webhook, since = 0, until = Number.POSITIVE_INFINITY, outcome } = query
+export const matchOf = (query: EventQuery, searchIds: SearchIds): Match => {
+  const {
+    id,
+    sequence,
+    account,
+    object,
+    mentioned,
+    webhook,
+    since = 0,
+    until = Number.POSITIVE_INFINITY,
+    outcome,
+  } = query
   const delivery = deliveryMatchOf(query)
   const patterns = (query.types ?? []).map(Pattern.make)
   const kind = ({ type, webhook: by, sinks }: Kind): boolean =>
@@ -175,7 +190,9 @@ export const matchOf = (query: EventQuery): Match => {
       isOr(account, event.accountId) &&
       event.receivedAt >= since &&
       event.receivedAt < until &&
-      kind({ type: event.type, webhook: event.webhook, sinks }),
+      kind({ type: event.type, webhook: event.webhook, sinks }) &&
+      (object === undefined || searchIds.has(event.body, object)) &&
+      (mentioned === undefined || mentions(event.body, mentioned)),
     deliveries: (deliveries) => delivery === undefined || deliveries.some(delivery),
   }
 }

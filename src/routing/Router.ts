@@ -10,8 +10,9 @@
  * routes of the failure. It needs no separate route.
  */
 import { Duration, Redacted, Result } from "effect"
-import { type Envelope, get, type Pointer, parsePointer } from "../event/Envelope.ts"
+import type { Envelope } from "../event/Envelope.ts"
 import { eventTypes, relayEventTypes } from "../event/EventType.ts"
+import { get, type Pointer, parsePointer } from "../event/Pointer.ts"
 import type { Bytes, EpochMillis, Millis } from "../event/Quantities.ts"
 import { failureEndedBy } from "../event/Recovery.ts"
 import type { HmacFactory, SigningSecret } from "../event/Signature.ts"

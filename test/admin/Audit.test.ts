@@ -142,6 +142,25 @@ describe("the audit log", () => {
     )
   }
 
+  it.live("has a hash of an object's id, and not the id", () =>
+    Effect.gen(function* () {
+      const { send, records, journal } = yield* opened()
+      yield* journal.openLane("lake")
+      const object = "cli_1"
+      yield* send("/events/erase", { object, sink: "lake" })
+      yield* send("/dead-letters/drop", { object })
+      yield* send("/dead-letters/replay", { object })
+      yield* send("/replays", { events: { object }, to: { sink: "lake" } })
+      const hash = `--object sha256:${new Bun.CryptoHasher("sha256").update(object).digest("hex").slice(0, 16)}`
+      expect((yield* records()).records.map(({ what, on }) => [what, on]).reverse()).toEqual([
+        ["events erase", `--sink lake ${hash}`],
+        ["dlq drop", hash],
+        ["dlq replay", hash],
+        ["replay", `--to lake ${hash}`],
+      ])
+    }).pipe(Effect.orDie),
+  )
+
   it.live("says which program asked, and who where there is no token, or one for all", () =>
     Effect.gen(function* () {
       const page = { "sec-fetch-site": "same-origin" }

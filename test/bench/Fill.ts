@@ -8,8 +8,10 @@ import { DatabaseSync } from "node:sqlite"
 import { Duration, Effect } from "effect"
 import type { Event } from "../../src/event/Event.ts"
 import { Journal } from "../../src/journal/Journal.ts"
+import { usualSearchIds } from "../../src/journal/SearchIdsConfig.ts"
 import * as SqliteJournal from "../../src/journal/sqlite/SqliteJournal.ts"
 import { Index } from "../../src/journal/sqlite/search/Index.ts"
+import { SearchIds } from "../../src/journal/stream/SearchIds.ts"
 import { BenchError } from "./BenchError.ts"
 import * as Requests from "./Requests.ts"
 
@@ -23,6 +25,7 @@ const options = (path: string) => ({
   maxSize: 1024 * gibibyte,
   minFree: gibibyte,
   duplicates: { age: Duration.hours(24), count: 1_000_000 },
+  searchIds: usualSearchIds,
 })
 
 export const events = (run: string, from: number, to: number): Array<Event> =>
@@ -80,7 +83,7 @@ const fill = Effect.fnUntraced(function* ({ events: count, lane, isDelivered }: 
 /** A relay does this in the background, as events come in. */
 const index = (path: string): void => {
   const log = new DatabaseSync(path)
-  const index = new Index(log, path)
+  const index = new Index(log, path, new SearchIds(usualSearchIds))
   while (index.grow());
   index.close()
   log.close()

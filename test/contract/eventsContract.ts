@@ -120,6 +120,34 @@ export const eventsContract = (name: string, create: Create): void => {
         expect(yield* sequences(journal, { account: "acct" })).toEqual([])
       }))
 
+    test("are found by the id of an object at one of the JSON Pointers, with all else that is asked for", (journal) =>
+      Effect.gen(function* () {
+        const of = (object: unknown) => new TextEncoder().encode(JSON.stringify({ data: { object } }))
+        yield* journal.openLane("lake")
+        yield* journal.append(event("a", { body: of({ id: "app_1", client_id: "cli_1" }) }), ["lake"])
+        yield* journal.append(event("b", { body: of({ id: "cli_1", name: "Ann" }), accountId: "acct_2" }), ["lake"])
+        yield* journal.append(event("c", { body: of({ id: "app_2", note: "cli_1", client: { id: "cli_1" } }) }), [])
+        yield* journal.append(event("d", { body: of({ id: 17 }) }), [])
+        yield* journal.append(event("e", { body: new TextEncoder().encode("cli_1 app_1") }), [])
+        yield* journal.settle([settlement("lake", 2, { deadLetter: [letter(2)] })])
+        yield* journal.replay([{ sequence: 1, sinks: ["lake"] }])
+        expect(yield* sequences(journal, { object: "cli_1" })).toEqual([6, 2, 1])
+        expect(yield* sequences(journal, { object: "cli_1", after: "" })).toEqual([1, 2, 6])
+        expect(yield* sequences(journal, { object: "app_1" })).toEqual([6, 1])
+        expect(yield* sequences(journal, { object: "17" })).toEqual([4])
+        for (const object of ["cli_", "cli_2", "a", "Ann", "acct_1"]) {
+          expect([object, yield* sequences(journal, { object })]).toEqual([object, []])
+        }
+        expect(yield* sequences(journal, { object: "cli_1", account: "acct_2" })).toEqual([2])
+        expect(yield* sequences(journal, { object: "cli_1", outcome: "dead" })).toEqual([2])
+        expect(yield* sequences(journal, { object: "cli_1", id: "b" })).toEqual([2])
+        expect((yield* pages(journal, { object: "cli_1" })).flatMap(({ events }) => events).length).toBe(3)
+        // Anywhere in the body.
+        expect(yield* sequences(journal, { mentioned: "cli_1" })).toEqual([6, 5, 3, 2, 1])
+        yield* journal.erase([2], false)
+        expect(yield* sequences(journal, { object: "cli_1" })).toEqual([6, 1])
+      }))
+
     test("are found by their id with their bytes: every copy, and what came under the same id", (journal) =>
       Effect.gen(function* () {
         const other = new TextEncoder().encode("other")

@@ -1,6 +1,6 @@
 /** JSON Pointers, RFC 6901. */
 import { expect, test } from "bun:test"
-import { get, parsePointer } from "../../src/event/Envelope.ts"
+import { get, parsePointer } from "../../src/event/Pointer.ts"
 
 const at = (text: string, root: unknown): unknown => {
   const pointer = parsePointer(text)

@@ -27,6 +27,7 @@ import {
   type StoredDeadLetter,
 } from "../../src/journal/LaneInfo.ts"
 import { Operator } from "../../src/journal/Operator.ts"
+import { usualSearchIds } from "../../src/journal/SearchIdsConfig.ts"
 import {
   type Attempt,
   attemptsOf,
@@ -42,6 +43,7 @@ import { erasedEvent, sendable, withoutAnswers } from "../../src/journal/stream/
 import { type Ended, endedStatus, linksOf, replaysOf } from "../../src/journal/stream/OutcomeRecord.ts"
 import { type Reappended, toMove, toReplay } from "../../src/journal/stream/Reappended.ts"
 import { bodyChecksum, Origin } from "../../src/journal/stream/Record.ts"
+import { SearchIds } from "../../src/journal/stream/SearchIds.ts"
 import { servicesOf, type WholeJournal } from "../../src/journal/WholeJournal.ts"
 import * as Pattern from "../../src/routing/Pattern.ts"
 
@@ -73,6 +75,7 @@ const isWhole = ({ retry, pausedFor }: Settlement): boolean =>
 const size = (entry: Entry): number => entry.event.body.length
 
 const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal => {
+  const searchIds = new SearchIds(usualSearchIds)
   const log: Array<Entry> = []
   /** By the place in another journal, the lanes that the event was imported for. */
   const importedFor = new Map<string, ReadonlyArray<string>>()
@@ -524,7 +527,7 @@ const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal => {
     import: (journal, events) => importEvents(tables, journal, events),
     events: (query) =>
       Effect.gen(function* () {
-        const match = matchOf(query)
+        const match = matchOf(query, searchIds)
         const { after = 0, before = Number.POSITIVE_INFINITY, through = Number.POSITIVE_INFINITY } = query
         const places = [query.after, query.before, query.through].filter((place) => place !== undefined)
         if (!places.every((place) => /^[0-9]*$/.test(place))) return yield* refused("There is no such place.")
@@ -589,6 +592,7 @@ const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal => {
             .slice(0, limit),
         ),
     },
+    searchIds,
     broken: Effect.never,
     acknowledge: Effect.void,
   }

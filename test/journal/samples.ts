@@ -3,8 +3,10 @@
 import { Duration, Effect, Schedule } from "effect"
 import type { Event } from "../../src/event/Event.ts"
 import type { Attempt, Settlement } from "../../src/journal/Journal.ts"
+import { usualSearchIds } from "../../src/journal/SearchIdsConfig.ts"
 import { floorOf, streamOf } from "../../src/journal/Sequences.ts"
 import type { SqliteConfig } from "../../src/journal/sqlite/SqliteConfig.ts"
+import { SearchIds } from "../../src/journal/stream/SearchIds.ts"
 import type { WholeJournal } from "../../src/journal/WholeJournal.ts"
 
 const utf8 = new TextEncoder()
@@ -59,6 +61,9 @@ export const retrying = (sequence: number, key = "") => ({
 })
 export const letter = (sequence: number) => ({ sequence, at: 9, refunded: 0, failed: attempts })
 
+/** The JSON Pointers of a config that names none. */
+export const searchIds = new SearchIds(usualSearchIds)
+
 export const optionsAt = (path: string): SqliteConfig => ({
   path,
   // The events above are from 1970: what is pruned meanwhile must be a test's own.
@@ -66,6 +71,7 @@ export const optionsAt = (path: string): SqliteConfig => ({
   maxSize: 1024 ** 3,
   minFree: 0,
   duplicates: { age: Duration.hours(24), count: 10_000 },
+  searchIds: usualSearchIds,
 })
 
 /** The health of a journal that was just opened, once it has read what it needs. */

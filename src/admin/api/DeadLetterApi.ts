@@ -109,8 +109,8 @@ const justAbove = (id: string): { readonly lane: string; readonly before: string
 const newestFirst = (ids: ReadonlyArray<string>): ReadonlyArray<string> =>
   [...new Set(ids)].sort((a, b) => (DeadLetterId.parse(b)?.sequence ?? 0) - (DeadLetterId.parse(a)?.sequence ?? 0))
 
-const isSelectedBy = (selection: LetterSelection) => {
-  const match = matchOf({ ...selection, limit: 1 })
+const isSelectedBy = (selection: LetterSelection, { searchIds }: Archive["Service"]) => {
+  const match = matchOf({ ...selection, limit: 1 }, searchIds)
   return ({ lane, sequence, at, attempts, entry: { event, sinks } }: StoredDeadLetter) =>
     match.event(sequence, event, sinks) && match.deliveries([{ sink: lane, outcome: "dead", at, attempts }])
 }
@@ -134,7 +134,7 @@ const reader = (archive: Archive["Service"]) => {
         page,
         Option.map(Option.fromNullishOr(page.at(-1)), ({ id }) => ({ before: id, limit: step })),
       ]),
-    ).pipe(Stream.filter(isSelectedBy(selection)))
+    ).pipe(Stream.filter(isSelectedBy(selection, archive)))
   }
 
   /** Returns a dead letter, or `undefined` if none has this id. */

@@ -35,6 +35,8 @@ const fieldsOf = <Types extends Schema.Top, Time extends Schema.Top>(types: Type
   /** Patterns of event types. At least one must match. */
   types: optional(types),
   account: optional(Schema.String),
+  /** Events of the object with this id: a JSON Pointer of `journal.searchIds` leads to it. */
+  object: optional(Schema.NonEmptyString),
   webhook: optional(Schema.String),
   /** Received at or after this time. */
   since: optional(time),

@@ -9,6 +9,7 @@ const flags = {
   outcome: "--outcome",
   types: "--type",
   account: "--account",
+  object: "--object",
   webhook: "--webhook",
   since: "--since",
   until: "--until",

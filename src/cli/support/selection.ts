@@ -1,5 +1,5 @@
 /** The flags that select events: the same for all commands. */
-import { Effect, type Option } from "effect"
+import { Effect, Option } from "effect"
 import { Flag } from "effect/cli"
 import { type EventSelection, outcomes } from "../../admin/api/EventSelection.ts"
 import { Rate } from "../../admin/replay/ReplayReport.ts"
@@ -16,6 +16,7 @@ export const letterFlags = {
     Flag.atLeast(0),
   ),
   account: text("account", "ID", "Only of this account"),
+  object: text("object", "ID", "Only of the object with this id, such as a client or an appointment"),
   webhook,
   since: text("since", "TIME", "Received at or after TIME: 2026-11-20T08:00:00Z, 2h for two hours ago, yesterday"),
   until: text("until", "TIME", "Received before TIME"),
@@ -44,6 +45,7 @@ interface Flags {
   readonly outcome?: Option.Option<(typeof outcomes)[number]>
   readonly type: ReadonlyArray<string>
   readonly account: Option.Option<string>
+  readonly object: Option.Option<string>
   readonly webhook: Option.Option<string>
   readonly since: Option.Option<string>
   readonly until: Option.Option<string>
@@ -68,10 +70,11 @@ export const selectionOf = Effect.fnUntraced(function* ({
   ] as const) {
     if (from !== undefined && to !== undefined && from >= to) return yield* usage(flags)
   }
-  const { sink, account, webhook, outcome } = names
+  const { sink, account, object, webhook, outcome } = names
+  if (Option.contains(object, "")) return yield* usage("the object's id is empty")
   const [first, ...more] = type
   const selection: EventSelection = {
-    ...given({ sink, account, webhook, ...(outcome !== undefined && { outcome }) }),
+    ...given({ sink, account, object, webhook, ...(outcome !== undefined && { outcome }) }),
     ...(first !== undefined && { types: [first, ...more] as const }),
     ...times,
   }

@@ -1,9 +1,9 @@
 /** Rules for routes, and for the tests of them. */
 import { Option, Predicate, Schema } from "effect"
-import { parsePointer } from "../../event/Envelope.ts"
 import { eventTypes, relayEventTypes } from "../../event/EventType.ts"
 import { nearest } from "../../event/Nearest.ts"
 import * as Numbers from "../../event/Numbers.ts"
+import { parsePointer } from "../../event/Pointer.ts"
 import { failureEndedBy } from "../../event/Recovery.ts"
 import * as Condition from "../../routing/Condition.ts"
 import * as Pattern from "../../routing/Pattern.ts"
@@ -115,6 +115,22 @@ const conditionRules = (pointer: string, value: unknown, path: Path): ReadonlyAr
   return [warningAtKey(path, `the envelope has no documented field ${pointer}`, hint)]
 }
 
+/** The hint for a text that is not a JSON Pointer. */
+const pointerHintFor = (text: string): string =>
+  text.startsWith("/") ? pointerHint : `did you mean "/${text.replace(/^\$?\./, "").replaceAll(".", "/")}"?`
+
+/** The pointers of `journal.searchIds` lead to fields that may hold an id. */
+export const searchIdRules = (root: Fields): ReadonlyArray<Finding> =>
+  texts(fields(root.journal).searchIds, ["journal", "searchIds"]).flatMap(({ text, path }) => {
+    if (text === "") return []
+    if (parsePointer(text) === undefined) return [error(path, "this is no JSON Pointer", pointerHintFor(text))]
+    const kind = kindOf(text)
+    if (kind === "object" || kind === "nothing") return [error(path, ...reasons[kind](text))]
+    if (kind !== "undocumented") return []
+    const hint = didYouMean(text, own, "its fields are")
+    return [warning(path, `the envelope has no documented field ${text}`, hint)]
+  })
+
 /** The findings of the `where` of the route at `path`. */
 const whereRules = (route: Fields, path: Path): ReadonlyArray<Finding> => {
   const where = Object.entries(fields(route.where))
@@ -124,8 +140,7 @@ const whereRules = (route: Fields, path: Path): ReadonlyArray<Finding> => {
     const at = [...path, "where", pointer]
     if (pointer === "jmespath") return expressionRules(condition, at)
     if (parsePointer(pointer) !== undefined) return conditionRules(pointer, condition, at)
-    const hint = pointer.startsWith("/") ? pointerHint : `did you mean "/${pointer.replaceAll(".", "/")}"?`
-    return [errorAtKey(at, "this is no JSON Pointer", hint)]
+    return [errorAtKey(at, "this is no JSON Pointer", pointerHintFor(pointer))]
   })
   if (!isOwn || where.length === 0) return found
   const message = "the relay's own events are routed by their type alone, so this route matches nothing"

@@ -13,7 +13,7 @@ import { type Fields, fields, items, type Path } from "../Fields.ts"
 import { Drain } from "../schema/ConfigFile.ts"
 import { schemaAt, type Types } from "../schema/ConfiguredTypes.ts"
 import { traitOf } from "../schema/Traits.ts"
-import { idleRules, routeRules, testRules } from "./RouteRules.ts"
+import { idleRules, routeRules, searchIdRules, testRules } from "./RouteRules.ts"
 import { mistakeOf, mistakeOfKey } from "./SecretText.ts"
 import { deepTexts, isName, repeated, sampleRules, type Text, texts, weakRules } from "./ShapeRules.ts"
 import { clientRules, type FileIdentity, fileRules, sinkRules } from "./SinkRules.ts"
@@ -197,7 +197,7 @@ export const steps = (
     () => sampleRules(root, types),
     () => fileRules(root, types),
     ...routeRules(root),
-    () => [...testRules(root), ...clientRules(root)],
+    () => [...testRules(root), ...clientRules(root), ...searchIdRules(root)],
   ]
 }
 

@@ -1,5 +1,5 @@
 /** Rules for sinks, and for the client details that they ask for. */
-import { parsePointer } from "../../event/Envelope.ts"
+import { parsePointer } from "../../event/Pointer.ts"
 import * as Jmespath from "../../formats/jmespath/Jmespath.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Pattern from "../../routing/Pattern.ts"

@@ -17,6 +17,8 @@ import * as Reappending from "../archive/Reappending.ts"
 import { prunesTo, Room } from "../archive/Room.ts"
 import { JournalBroken, type JournalError } from "../JournalError.ts"
 import { totals } from "../LaneTotals.ts"
+import { usualSearchIds } from "../SearchIdsConfig.ts"
+import { SearchIds } from "../stream/SearchIds.ts"
 import * as WallClock from "../WallClock.ts"
 import type { WholeJournal } from "../WholeJournal.ts"
 import { noStream } from "./append/StreamWriter.ts"
@@ -42,6 +44,8 @@ import * as AuditTable from "./tables/AuditTable.ts"
 export interface JournalOptions extends Upkeep.UpkeepOptions {
   /** This relay's name among the relays on the database. */
   readonly name: string
+  /** JSON Pointers to the ids of objects. */
+  readonly searchIds?: ReadonlyArray<string>
 }
 
 /** Opens the journal of a database with the newest schema, for the length of a scope. */
@@ -55,8 +59,10 @@ export const make = Effect.fnUntraced(function* (
   const db = trouble.watched(database)
   const alarm = RedAlarm.make(db, clocks, options.name)
   const brokenSignal = Deferred.makeUnsafe<never, JournalBroken>()
+  const searchIds = new SearchIds(options.searchIds ?? usualSearchIds)
   const member = yield* Member.join({
     db,
+    searchIds,
     alarm,
     trouble,
     name: options.name,
@@ -84,7 +90,7 @@ export const make = Effect.fnUntraced(function* (
   }
   const tables = PostgresTables.make(db, writer, () => admission.whyFull(report), recount)
   const audit = AuditTable.make(db, options.name, wallClock)
-  const finder = new EventFinder(db, () => fleet.now())
+  const finder = new EventFinder(db, searchIds, () => fleet.now())
   /** The head of the stream that this relay writes, or wrote last. */
   let head = 0
   /** Returns the stream that this relay writes. Fails between two streams. */
@@ -111,6 +117,7 @@ export const make = Effect.fnUntraced(function* (
     broken: Deferred.await(brokenSignal),
 
     status: PostgresStatus.make(member, report, admission, alarm, options.maxSize, room, wallClock),
+    searchIds,
     acknowledge: askingAgain(refusing(alarm.clear)),
     hour: HourCounts.make(db, options.name),
     audit: {

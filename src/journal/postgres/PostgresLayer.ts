@@ -17,7 +17,8 @@ export const layer = (config: PostgresConfig): Layer.Layer<Journal | Archive, Jo
     Effect.gen(function* () {
       const database = yield* PooledDatabase.ofConfig(config)
       yield* refusing(migrate(database, config.schema))
-      const { retention, maxSize, duplicates } = config
-      return servicesOf(yield* PostgresJournal.make(database, { name: nameOf(config), retention, maxSize, duplicates }))
+      const { retention, maxSize, duplicates, searchIds } = config
+      const options = { name: nameOf(config), retention, maxSize, duplicates, searchIds }
+      return servicesOf(yield* PostgresJournal.make(database, options))
     }),
   )

@@ -13,6 +13,7 @@ import { fdatasyncSync, openSync } from "node:fs"
 import type { DatabaseSync } from "node:sqlite"
 import { parentPort, Worker, workerData } from "node:worker_threads"
 import type { EventPage, EventQuery } from "../EventQuery.ts"
+import { SearchIds } from "../stream/SearchIds.ts"
 import { connect } from "./rows/SqliteConnection.ts"
 import { errorCode, isCorrupt, isFinal, words } from "./rows/SqliteErrors.ts"
 import { Index } from "./search/Index.ts"
@@ -25,9 +26,11 @@ const fewFrames = 64
 /** The worker rests after this many checkpoints that found nothing. */
 const idlePasses = 3
 
-/** The data that the worker gets at its start. */
+/** The journal that a worker is started on. */
 interface WorkerData {
   readonly path: string
+  /** JSON Pointers to the ids of objects. */
+  readonly searchIds: ReadonlyArray<string>
 }
 
 /** Milliseconds that a search runs before a checkpoint may; then it continues. */
@@ -62,9 +65,9 @@ const failedBy = (error: unknown): Failed => ({
 })
 
 /** Returns `undefined` if there can't be an index. Then searches only take longer. */
-const indexOf = (db: DatabaseSync, path: string): Index | undefined => {
+const indexOf = (db: DatabaseSync, path: string, searchIds: SearchIds): Index | undefined => {
   try {
-    return new Index(db, path)
+    return new Index(db, path, searchIds)
   } catch {
     return undefined
   }
@@ -104,7 +107,7 @@ export const runWorker = (): void => {
   let written = (): void => {}
   let look = async (_: EventQuery): Promise<EventPage> => ({ events: [], looked: 0, lookedTo: 0 })
   const report = (message: FromWorker): void => parentPort?.postMessage(message)
-  const serve = (path: string): void => {
+  const serve = ({ path, searchIds: pointers }: WorkerData): void => {
     const { db, fd } = open(path)
     const passive = db.prepare("PRAGMA wal_checkpoint(PASSIVE)")
     let synced = ""
@@ -127,12 +130,13 @@ export const runWorker = (): void => {
         report(failedBy(error))
       }
     }
-    const index = indexOf(db, path)
+    const searchIds = new SearchIds(pointers)
+    const index = indexOf(db, path, searchIds)
     let search: Search | undefined
     look = async (query) => {
       // Most workers never search, so the code for it is loaded with the first query.
       const { Search } = await import("./search/Search.ts")
-      search ??= new Search(db, index)
+      search ??= new Search(db, searchIds, index)
       return search.look(query, searchSlice)
     }
     // The index grows between two checkpoints. After a checkpoint the writer may try to reach the end of the
@@ -171,10 +175,9 @@ export const runWorker = (): void => {
     stop()
     report("stopped")
   })
-  const { path }: WorkerData = workerData
   const begin = (): void => {
     try {
-      serve(path)
+      serve(workerData)
     } catch (error) {
       if (isCorrupt(error)) throw error
       report(failedBy(error))
@@ -196,10 +199,10 @@ export interface JournalWorker {
   readonly stop: () => Promise<void>
 }
 
-/** Starts the worker on the journal at `path`. */
+/** Starts the worker on a journal. */
 export const start = (
   entry: URL,
-  path: string,
+  journal: WorkerData,
   on: {
     readonly checkpoint: (frames: number) => void
     /** Called when it makes no checkpoints until it hears of a write. */
@@ -209,7 +212,7 @@ export const start = (
   },
 ): JournalWorker => {
   // It isn't the global Worker, because in that one Deno reports that it is the main thread.
-  const worker = new Worker(entry, { workerData: { path } satisfies WorkerData })
+  const worker = new Worker(entry, { workerData: journal })
   const end = Promise.withResolvers<void>()
   let hasEnded = false
   /** Messages to send as soon as the worker listens. */

@@ -2,6 +2,7 @@
 import { Effect, Schema } from "effect"
 import { countOr, textOr } from "../../config/schema/Keys.ts"
 import { Units } from "../../config/schema/Units.ts"
+import { searchIds } from "../SearchIdsConfig.ts"
 
 /** Suffixes of the files that the relay and SQLite keep next to the journal's file. SQLite deletes a `-journal` when it opens the file. */
 export const filesBeside = [
@@ -39,6 +40,7 @@ export const SqliteConfig = Schema.Struct({
   })
     .annotate({ description: "If a delivery arrives twice within this window, it is accepted and not relayed again" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  searchIds,
 })
 
 /** The file with the counts of the last hour. */

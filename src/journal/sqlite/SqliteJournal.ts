@@ -14,6 +14,7 @@ import type { Archive } from "../Archive.ts"
 import type { Appended, Journal } from "../Journal.ts"
 import type { JournalBroken, JournalError } from "../JournalError.ts"
 import type { RefusedSettlement } from "../Settlement.ts"
+import { SearchIds } from "../stream/SearchIds.ts"
 import * as WallClock from "../WallClock.ts"
 import { servicesOf, type WholeJournal } from "../WholeJournal.ts"
 import type { Engine } from "./commit/Engine.ts"
@@ -64,12 +65,14 @@ const make = Effect.fnUntraced(function* (
   const engine = yield* openEngine(options)
   const broken = Deferred.makeUnsafe<never, JournalBroken>()
   const ready = yield* start(engine, options, (error) => Deferred.doneUnsafe(broken, Effect.fail(error)))
-  const search = yield* WorkerSearch.make(engine)
+  const searchIds = new SearchIds(options.searchIds)
+  const search = yield* WorkerSearch.make(engine, searchIds)
   yield* Effect.forkScoped(keepRoom(engine, options.retention, wallClock, search.written))
   return {
     ...logOf(engine, ready.whenOpen),
     ...lanesOf(engine, ready.whenOpen),
     ...eventsOf(engine, ready.whenOpen, search),
+    searchIds,
     status: Effect.sync(() => statusOf(engine, options, wallClock)),
     hour: stateFile(hourOf(options.path)),
     audit: auditOf(engine, wallClock),

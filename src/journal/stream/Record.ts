@@ -211,10 +211,13 @@ const numberBefore = (bytes: Uint8Array, from: number, limit: number): number =>
   return Number.isSafeInteger(last) ? last : 0
 }
 
+/** Hashes the bytes of a JSON string without its quotes. */
+export const hashIn = (bytes: Uint8Array, from: number, to: number): number => new TextHash().of(bytes, from, to)
+
 /** Hashes an id or an account in the same way as {@link indexFields}. */
 export const hashOf = (text: string): number => {
   const bytes = Buffer.from(JSON.stringify(text))
-  return new TextHash().of(bytes, 1, bytes.length)
+  return hashIn(bytes, 1, bytes.length)
 }
 
 /** The fields of an event for the index: hashes of its first strings, and the strings of a new kind. */
@@ -225,6 +228,8 @@ interface IndexFields {
   readonly webhook: number
   /** Epoch milliseconds. */
   readonly receivedAt: number
+  /** The bounds of the body in the row. */
+  readonly body: { readonly from: number; readonly end: number }
   /** Returns `undefined` if the strings are damaged. */
   readonly kind: () => readonly [type: string, webhook: string] | undefined
 }
@@ -252,7 +257,8 @@ export const indexFields = (
       return undefined
     }
   }
-  const fields = { id: 0, type: 0, account: 0, webhook: 0, receivedAt: 0, kind }
+  const body = { from: 0, end: 0 }
+  const fields = { id: 0, type: 0, account: 0, webhook: 0, receivedAt: 0, body, kind }
   let offset = 0
   for (let index = 0; index < count && offset + frame <= bytes.length; index++) {
     const end = Math.min(bytes.length, offset + frame + bytes.readUInt32LE(offset + 12))
@@ -269,8 +275,10 @@ export const indexFields = (
     fields.type = hashes[1] ?? 0
     fields.account = hashes[2] ?? 0
     fields.webhook = hashes[3] ?? 0
-    if (at < end) visit(index, fields)
     offset += frame + bytes.readUInt32LE(offset + 4)
+    body.from = end
+    body.end = Math.min(bytes.length, offset)
+    if (at < end) visit(index, fields)
   }
 }
 

@@ -76,7 +76,8 @@ describe("dlq", () => {
       const now = Date.now()
       for (const [index, receivedAt] of [now - 5 * 86_400_000, now - 60_000].entries()) {
         const sequence = index + 1
-        yield* journal.append(event(`evt_${sequence}`, { receivedAt }), ["lake", "crm"])
+        const body = new TextEncoder().encode(JSON.stringify({ data: { object: { client_id: `cli_${sequence}` } } }))
+        yield* journal.append(event(`evt_${sequence}`, { receivedAt, body }), ["lake", "crm"])
         for (const lane of ["lake", "crm"]) {
           yield* journal.settle([settlement(lane, sequence, { deadLetter: [deadLetter(sequence)] })])
         }
@@ -89,8 +90,9 @@ describe("dlq", () => {
       )
       const left = yield* journal.deadLetters({ limit: 10 })
       expect(left.map(({ id }) => id).sort()).toEqual(["crm:1", "lake:1", "lake:2"])
+      expect((yield* ask("dlq", "drop", "--sink", "lake", "--object", "cli_2")).stdout).toBe("1 dead letter deleted\n")
       expect((yield* ask("dlq", "drop", "--sink", "lake", "--account", "acct_1")).stdout).toBe(
-        "2 dead letters deleted\n",
+        "1 dead letter deleted\n",
       )
       const dropped = yield* ask("events", "--sink", "lake", "--outcome", "dropped", "--json")
       expect(JSON.parse(dropped.stdout).events.map(({ id }: { id: string }) => id)).toEqual(["evt_2", "evt_1"])

@@ -117,6 +117,8 @@ describe("relay events", () => {
       const filters = ["--type", "client.*", "--account", "acct_1", "--webhook", "scheduling", "--outcome", "retrying"]
       const times = ["--since", "2026-01-02", "--until", "2026-01-03"]
       expect((yield* ask("events", ...filters, ...times)).stdout).toContain("evt_2")
+      expect((yield* ask("events", "--object", "cli_1")).stdout).toContain("evt_2")
+      expect((yield* ask("events", "--object", "cli_2")).stdout).toBe("")
       const none = yield* ask("events", "--account", "acct_2")
       expect([none.code, none.stdout]).toEqual([0, ""])
       expect(none.stderr).toContain("no match in 3 events searched, back to 2026-01-02T12:00:00.000Z")
@@ -124,6 +126,7 @@ describe("relay events", () => {
         ["--outcome", "lost"],
         ["--since", "soon"],
         ["--limit", "0"],
+        ["--object", ""],
       ]) {
         expect((yield* ask("events", ...wrong)).code).toBe(64)
       }

@@ -418,6 +418,7 @@ describe("a config that is right", () => {
         maxSize: 10 * 1024 ** 3,
         minFree: 256 * 1024 ** 2,
         duplicates: { age: Duration.hours(24), count: 1_000_000 },
+        searchIds: ["/data/object/id", "/data/object/client_id"],
       })
       const { secrets, ...webhook } = loaded.webhooks[0] ?? { secrets: [] }
       expect(webhook).toEqual({

@@ -1,6 +1,8 @@
 /** Keys and values of the wrong kind, wherever they stand. */
 import { config, file, http, secretsOf, sink, type Theme, webhook, webhookWith } from "./Mistake.ts"
 
+const searchIds = (list: string): string => config({ journal: `{ "searchIds": ${list} }` })
+
 export const values: Theme = {
   title: "Keys and values",
   mistakes: [
@@ -61,6 +63,13 @@ export const values: Theme = {
       name: "a database's parameter that is a property of every object",
       config: config({ journal: '{ "type": "postgres", "url": §"postgres://relay@127.0.0.1/events?constructor=1" }' }),
     },
+    { name: "an id to search for by a path with dots", config: searchIds('[§"data.object.id"]') },
+    { name: "an id to search for by a JSONPath", config: searchIds('[§"$.data.object.client_id"]') },
+    { name: "ids to search for as one text", config: searchIds('§"/data/object/id"') },
+    { name: "no id to search for", config: searchIds("§[]") },
+    { name: "an object as an id to search for", config: searchIds('[§"/data/object"]') },
+    { name: "an id to search for below a text", config: searchIds('["/data/object/id", §"/data/type/id"]') },
+    { name: "an id to search for with a typing error", config: searchIds('[§"/data/objcet/id"]') },
     { name: "a text where an object is expected", config: config({ journal: '§"./data/journal.db"' }) },
     { name: "an address where the admin API's object is expected", config: config({ admin: '§"127.0.0.1:9080"' }) },
     {

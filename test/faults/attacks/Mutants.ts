@@ -33,7 +33,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     gone: "own properties alone are read",
-    file: "src/event/Envelope.ts",
+    file: "src/event/Pointer.ts",
     find: "Object.hasOwn(value, token)",
     replace: "token in value",
     line: "attacks-content",

@@ -7,6 +7,7 @@ import type { Lanes } from "../../../src/delivery/Lanes.ts"
 import type { Event } from "../../../src/event/Event.ts"
 import type { Archive } from "../../../src/journal/Archive.ts"
 import type { Journal, JournalError } from "../../../src/journal/Journal.ts"
+import { usualSearchIds } from "../../../src/journal/SearchIdsConfig.ts"
 import * as SqliteJournal from "../../../src/journal/sqlite/SqliteJournal.ts"
 import * as MemoryJournal from "../../journal/MemoryJournal.ts"
 import { whole } from "../../journal/whole.ts"
@@ -181,6 +182,7 @@ class Simulation {
       maxSize,
       minFree: 0,
       duplicates: { age: Duration.millis(duplicatesAge), count: 1_024 },
+      searchIds: usualSearchIds,
     })
   }
 

@@ -42,8 +42,9 @@ const allowed: Readonly<Record<string, ReadonlyArray<string>>> = {
   "reads a range of an index for each row, which the planner can't estimate": [
     "dead, ended, outcome, retry: WITH gone AS ( DELETE FROM log WHERE first = ANY($3::bigint[…",
   ],
-  "4 bytes of each event, by which an id is found": [
+  "4 bytes of each id of an event or an object, by which it is found": [
     "log: SELECT first, count, void, altered, bytes, received_to, foun… given $1 $2 $3 $7",
+    "log: SELECT first, count, void, altered, bytes, received_to, foun… given $1 $2 $7 $8 $9",
   ],
   "begins among the dead letters of one event": [
     "dead: SELECT lane, sequence, at, type, attempts, record FROM ( SEL…",
@@ -132,6 +133,7 @@ const use = Effect.fnUntraced(function* (journal: WholeJournal) {
   if (first === undefined || second === undefined) throw new Error("the history has no events")
   const queries = [
     { id: first.event.id },
+    { object: "cli_1" },
     { since: 1, until: 2 },
     { outcome: "dead" },
     { outcome: "retrying" },

@@ -10,7 +10,7 @@ import { scan } from "../../../src/journal/sqlite/operations/StartupScan.ts"
 import { isFinal } from "../../../src/journal/sqlite/rows/SqliteErrors.ts"
 import { WorkerEntrypoint } from "../../../src/journal/WorkerEntrypoint.ts"
 import { it } from "../../lib/effect.ts"
-import { event } from "../samples.ts"
+import { event, searchIds } from "../samples.ts"
 import { options } from "../temporary.ts"
 import { ids, type Service, session } from "./session.ts"
 
@@ -21,6 +21,7 @@ const opened = () => {
   return engine
 }
 
+const journalAt = (path: string) => ({ path, searchIds: searchIds.pointers })
 const worker = (file: string) => new URL(file, import.meta.url)
 
 describe("JournalWorker", () => {
@@ -32,7 +33,7 @@ describe("JournalWorker", () => {
         await engine.appendUnsafe(event(`evt_${index}`, { body: new Uint8Array(50_000) }), ["lake"])
       }
       const frames = await new Promise<number>((resolve, reject) => {
-        journalWorker = JournalWorker.start(worker("../worker.ts"), engine.store.path, {
+        journalWorker = JournalWorker.start(worker("../worker.ts"), journalAt(engine.store.path), {
           checkpoint: resolve,
           failure: (message) => reject(new Error(message)),
         })
@@ -53,7 +54,7 @@ describe("JournalWorker", () => {
     const passes: Array<number> = []
     let passed = Promise.withResolvers<void>()
     const rests = Promise.withResolvers<void>()
-    const journalWorker = JournalWorker.start(worker("../worker.ts"), engine.store.path, {
+    const journalWorker = JournalWorker.start(worker("../worker.ts"), journalAt(engine.store.path), {
       checkpoint: (frames) => {
         passes.push(frames)
         passed.resolve()
@@ -81,7 +82,7 @@ describe("JournalWorker", () => {
   test("reports a file that it can't open, and a worker that does not start", async () => {
     const failure = (entry: string, path: string) =>
       new Promise<string>((resolve) => {
-        const journalWorker = JournalWorker.start(worker(entry), path, {
+        const journalWorker = JournalWorker.start(worker(entry), journalAt(path), {
           checkpoint: () => resolve("a pass"),
           failure: (message) => {
             void journalWorker.stop().then(() => resolve(message))
@@ -119,7 +120,7 @@ describe("JournalWorker", () => {
 
   test("answers a search, and stops, although what is sent before it listens is lost", async () => {
     const engine = opened()
-    const journalWorker = JournalWorker.start(worker("../lateWorker.ts"), engine.store.path, {
+    const journalWorker = JournalWorker.start(worker("../lateWorker.ts"), journalAt(engine.store.path), {
       checkpoint: () => {},
       failure: () => {},
     })

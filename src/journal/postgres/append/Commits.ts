@@ -15,6 +15,7 @@
  */
 import { Effect, Exit, Result } from "effect"
 import { type JournalError, unavailable } from "../../JournalError.ts"
+import type { SearchIds } from "../../stream/SearchIds.ts"
 import type { Database, Params, Queries } from "../connection/Database.ts"
 import type { DatabaseError } from "../connection/DatabaseError.ts"
 import { mayRepeat, refusalOf } from "../connection/DatabaseRefusal.ts"
@@ -104,13 +105,13 @@ export const keysOf = ({ keys }: Group): ReadonlyArray<string> => [
 ]
 
 /** The columns of a group's row: count, received_from, received_to, routes, keys, ids, bytes. */
-export const rowOf = ({ batch }: Group): ReadonlyArray<unknown> => [
+export const rowOf = ({ batch }: Group, searchIds: SearchIds): ReadonlyArray<unknown> => [
   batch.entries.length,
   batch.receivedFrom,
   batch.receivedTo,
   batch.routes(),
   batch.keys(),
-  idsOf(batch.entries),
+  idsOf(batch.entries, searchIds),
   batch.bytes(),
 ]
 
@@ -121,6 +122,7 @@ const sleep = (millis: number) => new Promise<void>((resolve) => setTimeout(reso
 
 export interface CommitsOptions {
   readonly db: Database
+  readonly searchIds: SearchIds
   /** The stream that this relay writes, or `undefined` between two streams. */
   readonly own: () => OwnedStream | undefined
   readonly sign: () => Sign
@@ -169,7 +171,14 @@ export class Commits {
     const named = await this.#name(stream, stream.missingLanes(group.batch.entries, first))
     if (Result.isFailure(named)) return ended(append, named.failure)
     const newLanes = stream.missingLanes(group.batch.entries, first)
-    const params = [stream.id, stream.claim, ...keysOf(group), first, ...rowOf(group), group.commit]
+    const params = [
+      stream.id,
+      stream.claim,
+      ...keysOf(group),
+      first,
+      ...rowOf(group, this.#options.searchIds),
+      group.commit,
+    ]
     const isPlain = newLanes.length === 0 && also === undefined
     const within = (isAgain: boolean) =>
       this.#transact((queries) =>
@@ -221,7 +230,7 @@ export class Commits {
     const lanes = [...new Set(group.batch.entries.flatMap(({ sinks }) => sinks))]
     const renamed = lanes.flatMap((lane) => (formerNames.has(lane) ? [[lane, formerNames.get(lane)]] : []))
     const formerLanes = JSON.stringify(Object.fromEntries(renamed))
-    const params = [...keysOf(group), ...rowOf(group), lanes, formerLanes, group.commit]
+    const params = [...keysOf(group), ...rowOf(group, this.#options.searchIds), lanes, formerLanes, group.commit]
     const within = (isAgain: boolean, also: Also) =>
       this.#transact((queries) =>
         Effect.gen({ self: this }, function* () {

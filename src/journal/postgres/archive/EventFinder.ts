@@ -2,8 +2,8 @@
  * Finds events that are kept in any stream, and their state at each sink.
  *
  * Rows of all streams are looked through by the time of their newest event, then
- * come retries and dead letters that the log was pruned of. An id is looked for
- * by its hash, by the database.
+ * come retries and dead letters that the log was pruned of. An id of an event
+ * or an object is looked for by its hash, by the database.
  */
 import { Effect } from "effect"
 import { type DeliveryStatus, type EventPage, type EventQuery, type FoundEvent, matchOf } from "../../EventQuery.ts"
@@ -12,6 +12,7 @@ import { streamOf } from "../../Sequences.ts"
 import { maxEvents } from "../../stream/CommitBatch.ts"
 import { bucketOf, findDelivery } from "../../stream/OutcomeRecord.ts"
 import { decodeStored, type Stored } from "../../stream/Record.ts"
+import type { SearchIds } from "../../stream/SearchIds.ts"
 import {
   foundEvent,
   heldStatus,
@@ -24,7 +25,7 @@ import type { Database } from "../connection/Database.ts"
 import { refusing } from "../connection/DatabaseRefusal.ts"
 import { LaneNames, nothingStored, type StoredLanes } from "../tables/LaneNames.ts"
 import { type EndedRow, endedOf } from "../tables/OutcomeTables.ts"
-import { columns, idOf, type StreamRow, storedOf } from "../tables/StreamRows.ts"
+import { columns, idOf, idWidth, objectOf, pointersOf, type StreamRow, storedOf } from "../tables/StreamRows.ts"
 
 /** The most rows, or kept events, that are looked through at a time. */
 const atOnce = 64
@@ -70,10 +71,12 @@ interface Candidate extends Stored {
 /** Searches the events of all streams; `now` is a steady clock in milliseconds. */
 export class EventFinder {
   readonly #db: Database
+  readonly #searchIds: SearchIds
   readonly #now: () => number
 
-  constructor(db: Database, now: () => number) {
+  constructor(db: Database, searchIds: SearchIds, now: () => number) {
     this.#db = db
+    this.#searchIds = searchIds
     this.#now = now
   }
 
@@ -101,7 +104,7 @@ export class EventFinder {
     const start = isForward ? query.after : query.before
     let at = start === undefined || start === "" ? (isForward ? oldest : newest) : yield* parse(start)
     const through = query.through === undefined ? newest : query.through === "" ? oldest : yield* parse(query.through)
-    const match = matchOf(query)
+    const match = matchOf(query, this.#searchIds)
     const events: Array<FoundEvent> = []
     let looked = 0
     let lookedTo = 0
@@ -157,6 +160,8 @@ export class EventFinder {
                AND ($3::bytea IS NULL OR position($3 IN ids) > 0)
                AND ($4::bigint IS NULL OR (first > $4 - ${maxEvents} AND first <= $4 AND first + count > $4))
                AND ($5::bigint IS NULL OR received_to >= $5) AND ($6::bigint IS NULL OR received_from < $6)
+               AND ($8::bytea IS NULL OR position($8 IN ids) > 0
+                 OR substring(ids FROM count * ${idWidth} + 1 FOR ${idWidth}) <> $9::bytea)
              ORDER BY received_to ${order}, first ${order} LIMIT ${atOnce}
            ) AS next WINDOW looked AS (ORDER BY received_to ${order}, first ${order})
          ) AS counted WHERE before < $7 ORDER BY received_to ${order}, first ${order}`,
@@ -168,6 +173,8 @@ export class EventFinder {
           query.since ?? null,
           query.until ?? null,
           size,
+          query.object === undefined ? null : objectOf(query.object),
+          query.object === undefined ? null : pointersOf(this.#searchIds),
         ],
       ),
     )

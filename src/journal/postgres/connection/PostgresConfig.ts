@@ -3,6 +3,7 @@ import { hostname } from "node:os"
 import { Duration, Effect, Redacted, Schema } from "effect"
 import { countOr, secret, text, textOr } from "../../../config/schema/Keys.ts"
 import { Units } from "../../../config/schema/Units.ts"
+import { searchIds } from "../../SearchIdsConfig.ts"
 import type { ConnectionOptions } from "./Connection.ts"
 import { expected, parse } from "./DatabaseUrl.ts"
 
@@ -56,6 +57,7 @@ export const PostgresConfig = Schema.Struct({
   })
     .annotate({ description: "If a delivery arrives twice within this window, it is accepted and not relayed again" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  searchIds,
 })
 export type PostgresConfig = typeof PostgresConfig.Type
 

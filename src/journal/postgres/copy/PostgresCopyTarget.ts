@@ -22,6 +22,7 @@ import { ceilingOf, floorOf, maxStreams, rangeOf } from "../../Sequences.ts"
 import { keyOf } from "../../stream/DuplicateKey.ts"
 import { bucketOf } from "../../stream/OutcomeRecord.ts"
 import { Origin, type Stored } from "../../stream/Record.ts"
+import { SearchIds } from "../../stream/SearchIds.ts"
 import { keysOf, rowOf } from "../append/Commits.ts"
 import { Group } from "../append/Group.ts"
 import type { Database, Queries } from "../connection/Database.ts"
@@ -120,12 +121,12 @@ const runsOf = (stored: ReadonlyArray<Stored>, isRemembered: (stored: Stored) =>
   return runs
 }
 
-const putRun = (queries: Queries, floor: number, { first, group }: Run) =>
+const putRun = (queries: Queries, floor: number, { first, group }: Run, searchIds: SearchIds) =>
   Effect.andThen(
     queries.query(
       `INSERT INTO log (first, count, received_from, received_to, routes, keys, ids, bytes, void, altered)
        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, '{}', '{}')`,
-      [floor + first, ...rowOf(group)],
+      [floor + first, ...rowOf(group, searchIds)],
     ),
     queries.query(
       `INSERT INTO seen (lo, hi, crc, at, sequence)
@@ -182,6 +183,7 @@ const put = Effect.fnUntraced(function* (
   if (isDone) return { events: 0, retries: 0, deadLetters: 0, known }
   const now = yield* Clock.currentTimeMillis
   const remembered = now - Duration.toMillis(config.duplicates.age)
+  const searchIds = new SearchIds(config.searchIds)
   const counts = { events: 0, retries: 0, deadLetters: 0, known }
   yield* each.event((ends.rows[0]?.last ?? floor) - floor)(from.events, (stored) =>
     Effect.gen(function* () {
@@ -190,7 +192,7 @@ const put = Effect.fnUntraced(function* (
       const outcomes = yield* from.outcomes(stored[0]?.entry.sequence ?? 0, last)
       yield* database.transact((queries) =>
         Effect.andThen(
-          Effect.forEach(runs, (run) => putRun(queries, floor, run), { discard: true }),
+          Effect.forEach(runs, (run) => putRun(queries, floor, run, searchIds), { discard: true }),
           putOutcomes(queries, floor, outcomes),
         ),
       )

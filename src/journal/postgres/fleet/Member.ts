@@ -6,6 +6,7 @@ import { Clock, Duration, Effect, type Scope, Semaphore } from "effect"
 import { repeating } from "../../../event/Rounds.ts"
 import type { JournalError } from "../../JournalError.ts"
 import { sharedStream } from "../../Sequences.ts"
+import type { SearchIds } from "../../stream/SearchIds.ts"
 import { empty } from "../append/LaneEmptying.ts"
 import { StreamWriter } from "../append/StreamWriter.ts"
 import type { WriteTrouble } from "../connection/WriteTrouble.ts"
@@ -27,6 +28,7 @@ const pollIdly = 1_000
 export interface MemberOptions extends Pick<Fleet.FleetOptions, "db" | "name" | "onReplaced"> {
   readonly alarm: RedAlarm
   readonly trouble: WriteTrouble
+  readonly searchIds: SearchIds
 }
 
 /** This relay, once it has joined. */
@@ -42,6 +44,7 @@ export interface Member {
 export const join = Effect.fnUntraced(function* ({
   alarm,
   trouble,
+  searchIds,
   ...options
 }: MemberOptions): Effect.fn.Return<Member, JournalError, Scope.Scope> {
   const { db } = options
@@ -81,6 +84,7 @@ export const join = Effect.fnUntraced(function* ({
   })
   const writer = new StreamWriter({
     db,
+    searchIds,
     toShared,
     trouble,
     own: () => fleet.own,

@@ -7,7 +7,8 @@
  */
 import { crc32 } from "node:zlib"
 import type { Entry } from "../../../event/Entry.ts"
-import { decodeRow, type Stored } from "../../stream/Record.ts"
+import { decodeRow, hashOf, type Stored } from "../../stream/Record.ts"
+import type { SearchIds } from "../../stream/SearchIds.ts"
 
 /** The columns that {@link storedOf} needs. */
 export const columns = "first, count, void, altered, bytes"
@@ -65,19 +66,26 @@ export const storedOf = (row: StreamRow, damaged: (sequence: number) => void): R
   return stored.map(({ entry, origin }, index) => ({ entry: entries[index] ?? entry, origin }))
 }
 
-/** Bytes of an id's hash in the column `ids`. */
+/** Bytes of a hash in the column `ids`. */
 export const idWidth = 4
 
-/** Hashes of the ids of a row's events, for searches. */
-export const idsOf = (entries: ReadonlyArray<Entry>): Uint8Array => {
-  const ids = Buffer.allocUnsafe(entries.length * idWidth)
-  for (const [index, { event }] of entries.entries()) ids.writeUInt32LE(crc32(event.id), index * idWidth)
-  return ids
+const listed = (hashes: ReadonlyArray<number>): Buffer => Buffer.from(Int32Array.from(hashes).buffer)
+
+/**
+ * Hashes for searches: of the ids of a row's events, then of the JSON Pointers, then of the objects' ids that are
+ * at these pointers. A row without the last two, or of other pointers, may hold any object's id.
+ */
+export const idsOf = (entries: ReadonlyArray<Entry>, searchIds: SearchIds): Uint8Array => {
+  const ids = entries.map(({ event }) => crc32(event.id))
+  const objects = entries.flatMap(({ event }) => searchIds.hashes(event.body))
+  return listed([...ids, searchIds.hash, ...new Set(objects)])
 }
 
-/** The hash of an id to search for. */
-export const idOf = (id: string): Uint8Array => {
-  const bytes = Buffer.alloc(idWidth)
-  bytes.writeUInt32LE(crc32(id))
-  return bytes
-}
+/** The hash of an event's id to search for. */
+export const idOf = (id: string): Uint8Array => listed([crc32(id)])
+
+/** The hash of an object's id to search for. */
+export const objectOf = (id: string): Uint8Array => listed([hashOf(id)])
+
+/** The hash of the JSON Pointers that a row's ids of objects are at. */
+export const pointersOf = ({ hash }: SearchIds): Uint8Array => listed([hash])

@@ -1,6 +1,6 @@
 /**
- * An index of the log, so that a search reads few events. It has hashes of an event's id and account, when the
- * event was received, and its kind. `journal.db-index` is built from the log in the background, in steps of
+ * An index of the log, so that a search reads few events. It has hashes of an event's id and account and of its
+ * objects' ids, when the event was received, and its kind. `journal.db-index` is built from the log in the background, in steps of
  * some thousand events. It may be deleted while no relay runs, and is then built again.
  *
  * The table has no index of its own, so it is appended to and read in order. Ids are found in blocks of ids
@@ -19,21 +19,23 @@ import type { DatabaseSync } from "node:sqlite"
 import type { EventQuery, Kind, Match } from "../../EventQuery.ts"
 import { hashOf, indexFields } from "../../stream/Record.ts"
 import { keyAt } from "../../stream/RowKeys.ts"
+import type { SearchIds } from "../../stream/SearchIds.ts"
 import { bytes, int, list, type Row, release, text, tolerant } from "../rows/Rows.ts"
 import { connectBeside } from "../rows/SqliteConnection.ts"
 import { isFull, transactions } from "../rows/SqliteErrors.ts"
-import { type Direction, IdBlocks, schema as idSchema, type Range } from "./IdBlocks.ts"
+import { type Direction, IdBlocks, type Range, schemaOf } from "./IdBlocks.ts"
 
 /** Increment it when the tables change, or the way in which hashes are computed. */
-const format = 5
+const format = 6
 
 const schema = [
-  "CREATE TABLE journal (identity TEXT NOT NULL, through INTEGER NOT NULL) STRICT",
+  "CREATE TABLE journal (identity TEXT NOT NULL, pointers TEXT NOT NULL, through INTEGER NOT NULL) STRICT",
   "CREATE TABLE kind (code INTEGER PRIMARY KEY, type TEXT NOT NULL, webhook TEXT NOT NULL, sinks TEXT NOT NULL) STRICT",
   `CREATE TABLE event (
     sequence INTEGER PRIMARY KEY, id INTEGER NOT NULL, account INTEGER NOT NULL, received_at INTEGER NOT NULL,
-    kind INTEGER NOT NULL) STRICT`,
-  ...idSchema,
+    kind INTEGER NOT NULL, objects BLOB NOT NULL) STRICT`,
+  ...schemaOf("id"),
+  ...schemaOf("object"),
   `PRAGMA user_version = ${format}`,
 ]
 
@@ -50,7 +52,11 @@ const maxCandidates = 512
 const maxKinds = 10_000
 const noKind = 0
 
-const openFile = (file: string, identity: string): DatabaseSync => {
+/** Returns the hashes of a column with 4 bytes each. */
+const hashesIn = (column: unknown): ReadonlyArray<number> => [...new Int32Array(bytes(column).slice().buffer)]
+const columnOf = (hashes: ReadonlyArray<number>): Uint8Array => new Uint8Array(Int32Array.from(hashes).buffer)
+
+const openFile = (file: string, identity: string, pointers: string): DatabaseSync => {
   const db = connectBeside(file)
   try {
     chmodSync(file, 0o600)
@@ -62,10 +68,12 @@ const openFile = (file: string, identity: string): DatabaseSync => {
     const version = () => int(db.prepare("PRAGMA user_version").get()?.user_version)
     if (version() === 0) {
       for (const statement of schema) db.prepare(statement).run()
-      db.prepare("INSERT INTO journal (identity, through) VALUES (?, 0)").run(identity)
+      db.prepare("INSERT INTO journal (identity, pointers, through) VALUES (?, ?, 0)").run(identity, pointers)
     }
-    const found = db.prepare("SELECT identity FROM journal").get()?.identity
-    if (version() !== format || found !== identity) throw new Error("this is the index of another journal")
+    if (version() !== format) throw new Error("another version of the relay made this index")
+    const found = db.prepare("SELECT identity, pointers FROM journal").get()
+    if (found?.identity !== identity) throw new Error("this is the index of another journal")
+    if (found.pointers !== pointers) throw new Error("this is an index of other ids")
     return db
   } catch (error) {
     db.close()
@@ -73,14 +81,14 @@ const openFile = (file: string, identity: string): DatabaseSync => {
   }
 }
 
-/** Opens the index of the journal at `path`. Creates a new one if it belongs to another journal, or is damaged. */
-const openOrCreate = (path: string, identity: string): DatabaseSync => {
+/** Opens the index of the journal at `path`. Replaces it if it is of another journal or of other ids, or damaged. */
+const openOrCreate = (path: string, identity: string, pointers: string): DatabaseSync => {
   const file = `${path}-index`
   try {
-    return openFile(file, identity)
+    return openFile(file, identity, pointers)
   } catch {
     for (const suffix of ["", "-wal", "-shm"]) rmSync(file + suffix, { force: true })
-    return openFile(file, identity)
+    return openFile(file, identity, pointers)
   }
 }
 
@@ -105,7 +113,9 @@ export class Index {
   readonly #log
   readonly #db: DatabaseSync
   readonly #sql
+  readonly #searchIds: SearchIds
   readonly #ids: IdBlocks
+  readonly #objects: IdBlocks
   readonly #transact
   readonly #kinds = new Map<number, Kind>()
   /** Codes of kinds by the hashes of webhook and type, and the list of sinks. */
@@ -120,16 +130,18 @@ export class Index {
   #isUsable = true
 
   /** `log` is a connection to the journal at `path`. Throws if there can't be an index. */
-  constructor(log: DatabaseSync, path: string) {
+  constructor(log: DatabaseSync, path: string, searchIds: SearchIds) {
     const identity = text(log.prepare("SELECT value FROM meta WHERE key = 'identity'").get()?.value)
     this.#log = {
       first: log.prepare("SELECT first FROM log ORDER BY first LIMIT 1"),
       head: log.prepare("SELECT first + count - 1 AS head FROM log ORDER BY first DESC LIMIT 1"),
       rows: log.prepare("SELECT first, count, routes, keys, bytes FROM log WHERE first > ? ORDER BY first"),
     }
-    const db = openOrCreate(path, identity)
+    const db = openOrCreate(path, identity, JSON.stringify(searchIds.pointers))
     this.#db = db
-    this.#ids = new IdBlocks(db)
+    this.#searchIds = searchIds
+    this.#ids = new IdBlocks(db, "id", "id", (column) => [int(column)])
+    this.#objects = new IdBlocks(db, "object", "objects", hashesIn)
     this.#transact = transactions(db)
     const candidates = (which: string, order: string) =>
       db.prepare(
@@ -140,12 +152,14 @@ export class Index {
       )
     const inBothOrders = (which: string) => ({ down: candidates(which, "DESC"), up: candidates(which, "ASC") })
     this.#sql = {
-      insert: db.prepare("INSERT INTO event (sequence, id, account, received_at, kind) VALUES (?, ?, ?, ?, ?)"),
+      insert: db.prepare(
+        "INSERT INTO event (sequence, id, account, received_at, kind, objects) VALUES (?, ?, ?, ?, ?, ?)",
+      ),
       insertKind: db.prepare("INSERT INTO kind (code, type, webhook, sinks) VALUES (?, ?, ?, ?)"),
       setThrough: db.prepare("UPDATE journal SET through = ?"),
       prune: db.prepare("DELETE FROM event WHERE sequence < ?"),
       inRange: inBothOrders("sequence BETWEEN ?1 AND ?2"),
-      withId: inBothOrders("sequence IN (SELECT value FROM json_each(?1)) AND id = ?2"),
+      named: inBothOrders("sequence IN (SELECT value FROM json_each(?1)) AND (?2 IS NULL OR id = ?2)"),
       kinds: db.prepare("SELECT code, type, webhook, sinks FROM kind"),
       through: db.prepare("SELECT through FROM journal"),
       first: db.prepare("SELECT min(sequence) AS first FROM event"),
@@ -170,6 +184,7 @@ export class Index {
     this.#through = int(this.#sql.through.get()?.through)
     this.#first = int(this.#sql.first.get()?.first ?? this.#through + 1)
     this.#ids.load()
+    this.#objects.load()
     return true
   }
 
@@ -200,6 +215,7 @@ export class Index {
     this.#transact(() => {
       this.#sql.prune.run(below)
       this.#ids.prune(this.#first, below)
+      this.#objects.prune(this.#first, below)
     })
     this.#first = below
   }
@@ -222,7 +238,8 @@ export class Index {
     const names = routes.map((sinks) => JSON.stringify(sinks))
     const keys = Buffer.from(bytes(row.keys))
     const first = int(row.first)
-    indexFields(bytes(row.bytes), int(row.count), (index, fields) => {
+    const records = bytes(row.bytes)
+    indexFields(records, int(row.count), (index, fields) => {
       const key = keyAt(keys, index)
       if (key === undefined) return
       const { route } = key
@@ -234,8 +251,10 @@ export class Index {
         code = this.#newKind({ type, webhook, sinks: routes[route] ?? [] })
         if (code !== noKind) codes.set(fields.type, code)
       }
-      this.#sql.insert.run(first + index, fields.id, fields.account, fields.receivedAt, code)
-      this.#ids.add(first + index, fields.id)
+      const objects = this.#searchIds.hashes(records, fields.body.from, fields.body.end)
+      this.#sql.insert.run(first + index, fields.id, fields.account, fields.receivedAt, code, columnOf(objects))
+      this.#ids.add(first + index, [fields.id])
+      this.#objects.add(first + index, objects)
     })
   }
 
@@ -277,17 +296,17 @@ export class Index {
     const begin = direction === "down" ? highest : lowest
     if (begin > this.through || begin < this.#first) return undefined
     try {
-      const { id, account, since = 0, until = Number.MAX_SAFE_INTEGER } = query
+      const { id, object, account, since = 0, until = Number.MAX_SAFE_INTEGER } = query
       const most = { from: Math.max(lowest, this.#first), to: Math.min(highest, this.through) }
-      const hash = id === undefined ? null : hashOf(id)
-      const named = hash === null ? undefined : this.#ids.find(hash, most, direction, maxCandidates)
+      const [blocks, name] = id === undefined ? [this.#objects, object] : [this.#ids, id]
+      const named = name === undefined ? undefined : blocks.find(hashOf(name), most, direction, maxCandidates)
       const kinds = [...this.#kinds].filter(([, kind]) => match.kind(kind)).map(([code]) => code)
       const isNone = kinds.length === 0 && this.#kinds.size < maxKinds
       const { from, to } = named === undefined ? cut(most, direction) : most
       const rows = isNone
         ? []
-        : this.#sql[named === undefined ? "inRange" : "withId"][direction].all(
-            ...(named === undefined ? [from, to] : [JSON.stringify(named), hash]),
+        : this.#sql[named === undefined ? "inRange" : "named"][direction].all(
+            ...(named === undefined ? [from, to] : [JSON.stringify(named), id === undefined ? null : hashOf(id)]),
             account === undefined ? null : hashOf(account),
             since,
             until,

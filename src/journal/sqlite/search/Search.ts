@@ -13,6 +13,7 @@ import * as EventPages from "../../EventPages.ts"
 import { type EventPage, type EventQuery, type FoundEvent, type Match, matchOf } from "../../EventQuery.ts"
 import { type JournalError, refused } from "../../JournalError.ts"
 import { decodeOne, decodeRow, decodeStored, type Stored } from "../../stream/Record.ts"
+import { type SearchIds, textsOf } from "../../stream/SearchIds.ts"
 import { foundEvent, pageTimeout } from "../../stream/SearchResult.ts"
 import { bytes } from "../rows/Rows.ts"
 import { DeliveryStatuses } from "./DeliveryStatus.ts"
@@ -47,22 +48,27 @@ const placesIn = ({ bytes, first, last }: RowBytes, { lowest, highest }: Range):
     .map((stored) => ({ at: stored.entry.sequence, passed: 1, receivedAt: stored.entry.event.receivedAt, stored }))
 
 /**
- * Reports whether no event of a row has the query's id, which a header holds as JSON. Decoding would take ten
- * times as long.
+ * Reports whether no event of a row has the query's id, which a header holds as JSON, or the text that is to be
+ * in the body. Decoding would take ten times as long.
  */
-const isWithout = ({ bytes }: RowBytes, { id }: EventQuery): boolean =>
-  id !== undefined && !Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes(JSON.stringify(id))
+const isWithout = ({ bytes }: RowBytes, { id, mentioned }: EventQuery): boolean => {
+  const row = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
+  if (id !== undefined && !row.includes(JSON.stringify(id))) return true
+  return mentioned !== undefined && !textsOf(mentioned).some((text) => row.includes(text))
+}
 
 /** Searches over one connection. Without an `index` it reads the log itself. Throws SQLite's errors. */
 export class Search {
   readonly #index: Index | undefined
+  readonly #searchIds: SearchIds
   readonly #deliveries: DeliveryStatuses
   readonly #sql
   /** The last row that was read. */
   #row: RowBytes | undefined
 
-  constructor(db: DatabaseSync, index?: Index) {
+  constructor(db: DatabaseSync, searchIds: SearchIds, index?: Index) {
     this.#index = index
+    this.#searchIds = searchIds
     this.#deliveries = new DeliveryStatuses(db)
     const keptIn = (tables: ReadonlyArray<string>, beyond: string, order: string) => {
       const each = tables.map((table) => `SELECT DISTINCT sequence FROM ${table} WHERE sequence ${beyond} ?1`)
@@ -91,7 +97,7 @@ export class Search {
   /** Searches for `millis` milliseconds, or a little longer if a row is large. */
   look(query: EventQuery, millis: number): EventPage {
     const deadline = performance.now() + millis
-    const match = matchOf(query)
+    const match = matchOf(query, this.#searchIds)
     const events: Array<FoundEvent> = []
     let looked = 0
     let lookedTo = 0
@@ -165,17 +171,23 @@ export class Search {
     yield* this.#loggedUp(query, match, { lowest: Math.max(lowest, first), highest: Math.min(highest, head) })
   }
 
+  /** Returns the index for a query, unless the query needs every event. */
+  #indexFor({ mentioned }: EventQuery): Index | undefined {
+    return mentioned === undefined ? this.#index : undefined
+  }
+
   /** Reads the log from `highest` down to `lowest`. */
   *#loggedDown(query: EventQuery, match: Match, { lowest, highest }: Range): Generator<Place> {
+    const index = this.#indexFor(query)
     let next = Math.min(highest, this.#rowAt(highest)?.last ?? 0)
     while (next >= lowest) {
-      const candidates = this.#index?.candidates(query, match, { lowest, highest: next, direction: "down" })
+      const candidates = index?.candidates(query, match, { lowest, highest: next, direction: "down" })
       if (candidates !== undefined) {
         yield* this.#named(candidates, next, -1)
         next = candidates.end - 1
         continue
       }
-      const through = this.#index?.through ?? 0
+      const through = index?.through ?? 0
       const end = Math.max(lowest, next > through ? through + 1 : 1)
       const row = this.#rowAt(next)
       if (row === undefined) return
@@ -189,9 +201,10 @@ export class Search {
 
   /** Reads the log from `lowest` up. */
   *#loggedUp(query: EventQuery, match: Match, { lowest, highest }: Range): Generator<Place> {
+    const index = this.#indexFor(query)
     let next = lowest
     while (next <= highest) {
-      const candidates = this.#index?.candidates(query, match, { lowest: next, highest, direction: "up" })
+      const candidates = index?.candidates(query, match, { lowest: next, highest, direction: "up" })
       if (candidates !== undefined) {
         yield* this.#named(candidates, next, 1)
         next = candidates.end + 1

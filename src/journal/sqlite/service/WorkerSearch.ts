@@ -5,6 +5,7 @@
 import { Effect, type Scope } from "effect"
 import type { EventPage, EventQuery } from "../../EventQuery.ts"
 import type { JournalError } from "../../JournalError.ts"
+import type { SearchIds } from "../../stream/SearchIds.ts"
 import { WorkerEntrypoint } from "../../WorkerEntrypoint.ts"
 import type { Engine } from "../commit/Engine.ts"
 import * as JournalWorker from "../JournalWorker.ts"
@@ -24,12 +25,14 @@ export interface WorkerSearch {
 /** Ends the worker with the scope. */
 export const make = Effect.fnUntraced(function* (
   engine: Engine,
+  searchIds: SearchIds,
 ): Effect.fn.Return<WorkerSearch, JournalError, Scope.Scope> {
   const entry = yield* WorkerEntrypoint
   let worker: JournalWorker.JournalWorker | undefined
   const need = (): JournalWorker.JournalWorker | undefined => {
     if (entry === undefined) return undefined
-    worker ??= JournalWorker.start(entry, engine.store.path, {
+    const journal = { path: engine.store.path, searchIds: searchIds.pointers }
+    worker ??= JournalWorker.start(entry, journal, {
       checkpoint: (frames) => {
         if (engine.brokenBy === undefined) engine.checkpoints.reported(frames)
       },
@@ -39,7 +42,7 @@ export const make = Effect.fnUntraced(function* (
   }
   yield* Effect.addFinalizer(() => (worker === undefined ? Effect.void : Effect.promise(worker.stop)))
   engine.checkpoints.isOwn = entry === undefined
-  const own = yield* attempt(() => engine.guard(() => new Search.Search(engine.store.db)))
+  const own = yield* attempt(() => engine.guard(() => new Search.Search(engine.store.db, searchIds)))
   const look = Effect.fnUntraced(function* (query: EventQuery) {
     const page = yield* Effect.tryPromise({
       try: async () => engine.guard(() => need()?.search(query)),

@@ -90,6 +90,7 @@ interface TapQuery {
 interface EventQuery {
   readonly types?: string
   readonly account?: string
+  readonly object?: string
   readonly webhook?: string
   readonly since?: number | undefined
   readonly until?: number | undefined

@@ -9,7 +9,7 @@ import { blockSize, IdBlocks } from "../../../../src/journal/sqlite/search/IdBlo
 import { enough, Index, step } from "../../../../src/journal/sqlite/search/Index.ts"
 import { Search } from "../../../../src/journal/sqlite/search/Search.ts"
 import { hashOf, Origin } from "../../../../src/journal/stream/Record.ts"
-import { event } from "../../samples.ts"
+import { event, searchIds } from "../../samples.ts"
 import { options } from "../../temporary.ts"
 
 const closing: Array<() => void> = []
@@ -40,7 +40,7 @@ const filled = (steps: number) => {
 }
 
 const indexOf = ({ store }: Engine) => {
-  const index = new Index(store.db, store.path)
+  const index = new Index(store.db, store.path, searchIds)
   closing.push(() => index.close())
   return index
 }
@@ -50,14 +50,14 @@ const everything = { limit: 1 }
 const indexed = (index: Index, highest: number, lowest: number, query: EventQuery = everything) => {
   const found: Array<number> = []
   for (let next = highest; next >= lowest; ) {
-    const candidates = index.candidates(query, matchOf(query), { lowest, highest: next, direction: "down" })
+    const candidates = index.candidates(query, matchOf(query, searchIds), { lowest, highest: next, direction: "down" })
     if (candidates === undefined) return undefined
     found.push(...candidates.sequences)
     next = candidates.end - 1
   }
   const upwards: Array<number> = []
   for (let next = lowest; next <= highest; ) {
-    const candidates = index.candidates(query, matchOf(query), { lowest: next, highest, direction: "up" })
+    const candidates = index.candidates(query, matchOf(query, searchIds), { lowest: next, highest, direction: "up" })
     if (candidates === undefined) return undefined
     upwards.push(...candidates.sequences)
     next = candidates.end + 1
@@ -67,7 +67,7 @@ const indexed = (index: Index, highest: number, lowest: number, query: EventQuer
 }
 const fileOf = ({ store }: Engine) => `${store.path}-index`
 const find = (engine: Engine, index: Index, id: string) =>
-  new Search(engine.store.db, index).look({ id, limit: 9 }, 10_000).events.map(({ sequence }) => sequence)
+  new Search(engine.store.db, searchIds, index).look({ id, limit: 9 }, 10_000).events.map(({ sequence }) => sequence)
 
 describe("an index", () => {
   test("is made in steps, the oldest first, and kept", () => {
@@ -151,7 +151,7 @@ describe("an index", () => {
     expect(alike.length).toBeGreaterThan(20)
     expect(alike.slice(0, 20).map(count)).toEqual(Array.from({ length: 20 }, () => 1))
     const db = new DatabaseSync(fileOf(engine))
-    const rows = () => db.prepare("SELECT count(*) AS rows FROM tags").get()?.rows
+    const rows = () => db.prepare("SELECT count(*) AS rows FROM id_tags").get()?.rows
     expect(rows()).toBeGreaterThan(0)
     let oldest = engine.log.oldestRow()
     while (oldest !== undefined && oldest.first <= blockSize) {
@@ -195,11 +195,11 @@ describe("an index", () => {
       () => writeFileSync(fileOf(engine), "this is no database, and long enough to be taken for one".repeat(20)),
     ]
     for (const harm of harms) {
-      const index = new Index(engine.store.db, engine.store.path)
+      const index = new Index(engine.store.db, engine.store.path, searchIds)
       while (index.grow());
       index.close()
       harm()
-      const again = new Index(engine.store.db, engine.store.path)
+      const again = new Index(engine.store.db, engine.store.path, searchIds)
       expect(again.grow()).toBe(true)
       expect(find(engine, again, "evt_17")).toEqual([17])
       again.close()
@@ -227,7 +227,7 @@ describe("an index", () => {
       for (let n = 0; n < step.indexed; n += row) engine.appendWith(events, Origin.delivered, () => () => {})
     }
     append("appointment.created")
-    const index = new Index(engine.store.db, engine.store.path)
+    const index = new Index(engine.store.db, engine.store.path, searchIds)
     const add = spyOn(IdBlocks.prototype, "add").mockImplementationOnce(() => {
       throw Object.assign(new Error("database or disk is full"), { errcode: 13 })
     })
@@ -256,7 +256,7 @@ describe("an index", () => {
 
   test("can't be where its directory can't be written, and leaves nothing there", () => {
     const engine = filled(0)
-    expect(() => new Index(engine.store.db, "/nonexistent/journal.db")).toThrow()
+    expect(() => new Index(engine.store.db, "/nonexistent/journal.db", searchIds)).toThrow()
     expect(existsSync("/nonexistent")).toBe(false)
   })
 })

@@ -14,7 +14,7 @@ import * as Pattern from "../../../../src/routing/Pattern.ts"
 import { eventsContract } from "../../../contract/eventsContract.ts"
 import { seeded } from "../../../lib/seeded.ts"
 import { sample, tries } from "../../../lib/tries.ts"
-import { attempts, event, letter, retrying, settlement } from "../../samples.ts"
+import { attempts, event, letter, retrying, searchIds, settlement } from "../../samples.ts"
 import { createSqlite, options } from "../../temporary.ts"
 
 const worker = Layer.succeed(WorkerEntrypoint, new URL("../../worker.ts", import.meta.url))
@@ -51,6 +51,7 @@ interface Kept {
 const types = ["appointment.created", "client.updated", "a", 'odd."type\\', "größe.neu", "x".repeat(300)]
 const webhooks = ["scheduling", "platform", "relay"]
 const accounts = Array.from({ length: 40 }, (_, index) => (index % 7 === 0 ? `acct_"${index}ü` : `acct_${index}`))
+const objects = Array.from({ length: 30 }, (_, index) => (index % 7 === 0 ? `cli_"${index}ü` : `cli_${index}`))
 const routes = [["lake"], ["lake", "audit"], ["audit"], []]
 const count = step.indexed * 2 + enough.busy - 100
 /** Until there the log is pruned. */
@@ -63,15 +64,36 @@ const picking = (random: () => number) => {
 }
 type Picking = ReturnType<typeof picking>
 
-const made = (sequence: number, { pick, upTo, maybe }: Picking): Event =>
-  event(maybe(0.05) ? "" : maybe(0.1) ? `evt_"${upTo(50)}é` : `evt_${sequence}`, {
+/** A body with ids at the pointers and elsewhere, or bytes that are not JSON. */
+const bodyOf = (sequence: number, { pick, upTo, maybe }: Picking): Uint8Array => {
+  if (maybe(0.3)) return new Uint8Array(upTo(100)).fill(sequence)
+  const object = {
+    ...(maybe(0.5) && { id: pick(objects) }),
+    ...(maybe(0.5) && { client_id: pick(objects) }),
+    ...(maybe(0.5) && { other: pick(objects) }),
+  }
+  return new TextEncoder().encode(JSON.stringify({ data: { object } }))
+}
+
+/** The ids that a body has at the pointers, and all of them. */
+const idsIn = (body: Uint8Array): { readonly found: ReadonlyArray<unknown>; readonly all: ReadonlyArray<unknown> } => {
+  const text = new TextDecoder().decode(body)
+  if (!text.startsWith("{") || text.startsWith("{{")) return { found: [], all: [] }
+  const { object } = JSON.parse(text).data
+  return { found: [object.id, object.client_id], all: Object.values(object) }
+}
+
+const made = (sequence: number, random: Picking): Event => {
+  const { pick, upTo, maybe } = random
+  return event(maybe(0.05) ? "" : maybe(0.1) ? `evt_"${upTo(50)}é` : `evt_${sequence}`, {
     type: pick(types),
     webhook: pick(webhooks),
     accountId: pick(accounts),
     // The wall clock may be set back.
     receivedAt: 1_000_000 + sequence * 10 + upTo(500),
-    body: new Uint8Array(upTo(100)).fill(sequence),
+    body: bodyOf(sequence, random),
   })
+}
 
 /** More events of all kinds than two steps of the index, in rows of all lengths; retries and dead letters are older than the log. */
 const filled = async (random: Picking) => {
@@ -133,6 +155,8 @@ const queried = ({ pick, upTo, maybe }: Picking, kept: ReadonlyArray<Kept>): Eve
     ...(maybe(0.05) && { sequence: upTo(count) }),
     ...(maybe(0.4) && { types: [pick(["client.*", "**", "{appointment,größe}.*", "nope.**", "a"]), "x*"] }),
     ...(maybe(0.3) && { account: pick([...accounts, "acct_none"]) }),
+    ...(maybe(0.3) && { object: pick([...objects, "cli_none"]) }),
+    ...(maybe(0.05) && { mentioned: pick([...objects, "cli_none"]) }),
     ...(maybe(0.3) && { webhook: pick([...webhooks, "none"]) }),
     ...(maybe(0.2) && { since: at - upTo(50_000) }),
     ...(maybe(0.2) && { until: at }),
@@ -147,7 +171,8 @@ const queried = ({ pick, upTo, maybe }: Picking, kept: ReadonlyArray<Kept>): Eve
 }
 
 const expected = (query: EventQuery, kept: ReadonlyArray<Kept>): ReadonlyArray<Kept> => {
-  const { id, sequence, types, account, webhook, since, until, outcome, before, after, through } = query
+  const { id, sequence, types, account, object, mentioned, webhook, since, until, outcome, before, after, through } =
+    query
   const patterns = types?.map(Pattern.make)
   return (after === undefined ? kept : kept.toReversed()).filter(
     (one) =>
@@ -155,6 +180,8 @@ const expected = (query: EventQuery, kept: ReadonlyArray<Kept>): ReadonlyArray<K
       (sequence === undefined || one.sequence === sequence) &&
       (patterns === undefined || patterns.some((pattern) => pattern.matches(one.event.type))) &&
       (account === undefined || one.event.accountId === account) &&
+      (object === undefined || idsIn(one.event.body).found.includes(object)) &&
+      (mentioned === undefined || idsIn(one.event.body).all.includes(mentioned)) &&
       (webhook === undefined || one.event.webhook === webhook) &&
       (since === undefined || one.event.receivedAt >= since) &&
       (until === undefined || one.event.receivedAt < until) &&
@@ -186,11 +213,11 @@ describe("Search", () => {
     const random = picking(seeded(11))
     const { engine, kept } = await filled(random)
     const { db, path } = engine.store
-    const index = new Index(db, path)
+    const index = new Index(db, path, searchIds)
     try {
       for (const steps of [0, 1, 1]) {
         for (let n = 0; n < steps; n++) expect(index.grow()).toBe(true)
-        const search = new Search(db, index)
+        const search = new Search(db, searchIds, index)
         for (let n = 0; n < tries(10); n++) {
           const query = queried(random, kept)
           const { found, looked } = all(search, query, random.pick([1, 1000]))
