@@ -69,8 +69,8 @@ describe("the places in src that", () => {
         "ingest/RecentRefusals.ts": [1, "when a request was refused, which is shown"],
         "ingest/SenderSilence.ts": [1, "the last delivery is an instant, which is stored; hours of the day"],
         "delivery/Lanes.ts": [
-          2,
-          "the end of a pause is an instant, which is stored; since when a lane stands still, which is shown",
+          3,
+          "the start and the end of a pause are instants, which are stored; since when a lane stands still, which is shown",
         ],
         "delivery/Quarantine.ts": [1, "age of stored events, unless somebody set the clock"],
         "delivery/RelayEvents.ts": [1, "when an event happened, which is stored"],

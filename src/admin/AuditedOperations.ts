@@ -77,7 +77,11 @@ export const operations: Readonly<Record<string, Operation>> = {
   "relay.acknowledge": operation("journal acknowledge"),
   "lanes.pause": operation("lanes pause", {
     on: named,
-    note: ({ until }: { until?: EpochMillis }) => (until === undefined ? "" : `until ${instant(until)}`),
+    note: ({ until, ending }: { until?: EpochMillis; ending?: string }) =>
+      [
+        ...(until === undefined ? [] : [`until ${instant(until)}`]),
+        ...(ending === undefined ? [] : [`then ${ending}`]),
+      ].join(", "),
   }),
   "lanes.resume": operation("lanes resume", { on: named }),
   "lanes.move": operation("lanes move", {

@@ -1,5 +1,5 @@
 /** The state of a sink, combined from its lanes in all streams that the relay owns. */
-import type { LaneInfo } from "../journal/Journal.ts"
+import type { LaneInfo, Mute } from "../journal/Journal.ts"
 import { AttemptStats } from "./lane/InFlight.ts"
 import type { Lane } from "./lane/Lane.ts"
 import type { Condition } from "./lane/LaneState.ts"
@@ -41,6 +41,8 @@ export interface LaneStatus {
   readonly oldestAt: number
   /** When its pause ends by itself, in epoch milliseconds. It is absent if the lane is not paused or the pause has no end. */
   readonly pausedUntil?: number
+  /** The rule for the events received during the pause. It is absent if they are delivered as usual. */
+  readonly pausedThen?: Mute["ending"]
   /** Epoch milliseconds of the next attempt, if the lane waits for a retry or for the sink; otherwise 0. */
   readonly nextAttemptAt: number
   /** The last failed attempt since the start; `at` is in epoch milliseconds. */
@@ -71,7 +73,7 @@ export const earliest = (times: ReadonlyArray<number>): number => {
  * running lanes, so the caller passes the age of its oldest event.
  */
 export const statusOf = (info: LaneInfo, lanes: ReadonlyArray<Lane>, orphanedSince = 0): LaneStatus => {
-  const { name, backlog, deadLetters, paused } = info
+  const { name, backlog, deadLetters, paused, mute } = info
   const [first] = lanes
   const condition =
     laneConditions.find((condition) => lanes.some(({ state }) => state.condition === condition)) ?? "orphaned"
@@ -89,6 +91,7 @@ export const statusOf = (info: LaneInfo, lanes: ReadonlyArray<Lane>, orphanedSin
     cursor: Math.max(first?.progress.cursor ?? 0, info.cursor.sequence),
     oldestAt: first === undefined ? orphanedSince : earliest(lanes.map(({ oldestAt }) => oldestAt)),
     ...(typeof paused === "number" && { pausedUntil: paused }),
+    ...(paused !== false && mute !== undefined && { pausedThen: mute.ending }),
     nextAttemptAt: earliest(lanes.map(({ nextAttemptAt }) => nextAttemptAt)),
     lastFailure: first?.lastFailure,
     duplicateBound: sum(lanes, ({ duplicateBound }) => duplicateBound),

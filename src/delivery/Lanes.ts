@@ -11,8 +11,9 @@ import { rounds } from "../event/Rounds.ts"
 import { instant } from "../formats/Amounts.ts"
 import { Archive } from "../journal/Archive.ts"
 import { Journal, type JournalError, type Log, type Streams } from "../journal/Journal.ts"
-import type { Paused } from "../journal/LaneInfo.ts"
+import type { Mute, Paused } from "../journal/LaneInfo.ts"
 import { totals } from "../journal/LaneTotals.ts"
+import { Operator } from "../journal/Operator.ts"
 import { knownSinks, type LaneSpec } from "./LaneSpec.ts"
 import { type LaneStatus, statusOf } from "./LaneStatus.ts"
 import { Stall } from "./lane/LaneState.ts"
@@ -90,8 +91,11 @@ export class Lanes extends Context.Service<
     counted(): ReadonlyArray<LaneStatus["attempts"]>
     /** Pauses a lane in every stream, across restarts, and optionally until a time. Returns false if the lane doesn't exist. */
     pause(name: string, until?: EpochMillis): Effect.Effect<boolean, JournalError>
+    /** Pauses a lane until a time, with a rule for the events received meanwhile. Returns false if the lane doesn't exist. */
+    mute(name: string, until: EpochMillis, ending: Mute["ending"]): Effect.Effect<boolean, JournalError>
     /**
-     * Resumes a paused or blocked lane and makes its retries due immediately. Returns false if the lane doesn't exist.
+     * Resumes a paused or blocked lane and makes its retries due immediately. If that ends a mute early, its events are
+     * delivered as usual. Returns false if the lane doesn't exist.
      */
     resume(name: string): Effect.Effect<boolean, JournalError>
     /** Moves the backlog and the dead letters of an orphaned lane to another. Returns the number of events. */
@@ -141,19 +145,32 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
     yield* Effect.forkScoped(unserved.looking(journal.streams, isServed))
   }
 
-  const setPaused = Effect.fn("Lanes.setPaused")(function* (name: string, paused: Paused) {
+  const setPaused = Effect.fn("Lanes.setPaused")(function* (name: string, paused: Paused, mute?: Mute) {
     const lanes = streams.of(name)
     if (lanes.length === 0) return false
-    yield* archive.setPaused(name, paused)
+    yield* archive.setPaused(name, paused, mute)
     if (paused === false) {
-      for (const lane of lanes) lane.resume()
+      for (const lane of lanes) lane.resume(mute)
       return true
     }
     const until = paused === true ? "" : ` until ${instant(paused)}`
     yield* Effect.annotateLogs(Effect.logInfo(`sink ${name} is paused by an operator${until}`), { sink: name })
-    for (const lane of lanes) lane.state.pause(paused)
+    for (const lane of lanes) lane.state.pause(paused, mute)
     return true
   })
+
+  const mute = Effect.fnUntraced(function* (name: string, until: EpochMillis, ending: Mute["ending"]) {
+    const before = streams.of(name).find(({ state }) => state.isMuted)?.state.mute
+    const from = before?.from ?? Math.floor(yield* Clock.currentTimeMillis)
+    return yield* setPaused(name, until, { from, until, ending, by: yield* Operator })
+  })
+
+  /** A mute that has ended still applies to its events, because the lane may have been blocked. */
+  const resume = (name: string) =>
+    Effect.suspend(() => {
+      const ended = streams.of(name).find(({ state: { paused } }) => paused === false)?.state.mute
+      return setPaused(name, false, ended)
+    })
 
   /** Resumes the lanes whose pause has ended by now. */
   const endPauses = Effect.gen(function* () {
@@ -165,7 +182,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
       if (typeof until !== "number") continue
       yield* archive.endPause(name, until)
       yield* Effect.annotateLogs(Effect.logInfo(`sink ${name} is resumed: its pause has ended`), { sink: name })
-      for (const lane of over) lane.resume()
+      for (const lane of over) lane.resume(lane.state.mute)
     }
   })
 
@@ -187,7 +204,8 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
     // The quarantine's lane delivers nothing, so its attempts don't count.
     counted: () => [...streams.counted()].filter(([name]) => name !== quarantine).map(([, { outcomes }]) => outcomes),
     pause: (name, until) => oneChange.withPermit(setPaused(name, until ?? true)),
-    resume: (name) => oneChange.withPermit(setPaused(name, false)),
+    mute: (name, until, ending) => oneChange.withPermit(mute(name, until, ending)),
+    resume: (name) => oneChange.withPermit(resume(name)),
     move: (from, to) => oneChange.withPermit(orphans.move(from, to)),
     drop: (name) => oneChange.withPermit(orphans.drop(name)),
     whileStopped: (names, work) =>

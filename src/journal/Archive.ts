@@ -15,7 +15,7 @@ import type { EventPage, EventQuery } from "./EventQuery.ts"
 import type { Fleet } from "./FleetStatus.ts"
 import type { JournalError } from "./JournalError.ts"
 import type { JournalStatus } from "./JournalStatus.ts"
-import type { DeadLetterQuery, LaneInfo, Paused, StoredDeadLetter } from "./LaneInfo.ts"
+import type { DeadLetterQuery, LaneInfo, Mute, Paused, StoredDeadLetter } from "./LaneInfo.ts"
 import type { Attempt } from "./Settlement.ts"
 import type { SearchIds } from "./stream/SearchIds.ts"
 
@@ -92,9 +92,9 @@ export class Archive extends Context.Service<
 
     /** All lanes over all streams, by name, including those without a sink. */
     readonly lanes: Effect.Effect<ReadonlyArray<LaneInfo>, JournalError>
-    /** Stores that an operator paused or resumed a lane. */
-    setPaused(lane: string, paused: Paused): Effect.Effect<void, JournalError>
-    /** Resumes a lane whose pause ends at `until`. If an operator has changed the pause, nothing happens. */
+    /** Stores that an operator paused or resumed a lane, and the rule for events received meanwhile. */
+    setPaused(lane: string, paused: Paused, mute?: Mute): Effect.Effect<void, JournalError>
+    /** Resumes a lane whose pause ends at `until`, and keeps its mute. If an operator has changed the pause, nothing happens. */
     endPause(lane: string, until: EpochMillis): Effect.Effect<void, JournalError>
     /**
      * Moves everything from the lane `from` to `to`: pending events are appended again for `to`; retries and

@@ -11,7 +11,7 @@ import { Effect, type Scope } from "effect"
 import type { Entry } from "../event/Entry.ts"
 import type { AuditRecord, Operation } from "./AuditLog.ts"
 import type { MaintenanceError } from "./JournalError.ts"
-import type { Paused } from "./LaneInfo.ts"
+import type { Pause } from "./LaneInfo.ts"
 import type { Attempt, Cursor, Wait } from "./Settlement.ts"
 import type { Ended } from "./stream/OutcomeRecord.ts"
 import type { Stored } from "./stream/Record.ts"
@@ -89,7 +89,7 @@ export interface CopySource {
   /** Changes when events are erased: everything copied before that is copied again. */
   readonly erasures: string
   /** Lanes that an operator paused. */
-  readonly paused: ReadonlyMap<string, Paused>
+  readonly paused: ReadonlyMap<string, Pause>
   /**
    * Returns events that were imported from other journals, by journal and sequence, so that none is imported
    * again; empty at the end.

@@ -6,6 +6,23 @@ import type { Attempt, Cursor, Wait } from "./Settlement.ts"
 /** Whether an operator paused a lane. A time in epoch milliseconds is the end of the pause. */
 export type Paused = boolean | EpochMillis
 
+/**
+ * The fates of the events that a lane gets during a pause, once the pause has ended by itself: delivered as usual, sent
+ * as one message, or dropped.
+ */
+export const endings = ["deliver", "digest", "drop"] as const
+
+/** The rule for events received during a pause, once the pause has ended by itself. */
+export interface Mute {
+  /** The earliest receive time, in epoch milliseconds. */
+  readonly from: EpochMillis
+  /** The end of the pause. Events received from then on are delivered as usual. */
+  readonly until: EpochMillis
+  readonly ending: Exclude<(typeof endings)[number], "deliver">
+  /** The operator who paused the lane. */
+  readonly by: string
+}
+
 export interface LaneInfo {
   readonly name: string
   readonly cursor: Cursor
@@ -22,7 +39,12 @@ export interface LaneInfo {
   readonly oldest: number
   /** True if an operator paused it (`lanes pause`). It stays paused across restarts. */
   readonly paused: Paused
+  /** The rule of its last pause. It is kept after the pause has ended, until an operator changes the pause. */
+  readonly mute?: Mute
 }
+
+/** A lane's pause, and the rule for the events received meanwhile. */
+export type Pause = Pick<LaneInfo, "paused" | "mute">
 
 /** An opened lane with its retries. `readRetries` reads their bytes. */
 export interface OpenedLane extends LaneInfo {

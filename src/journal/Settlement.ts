@@ -104,6 +104,15 @@ export interface LateDelivery extends Delivery, Tries {
 /** Returns an event's number of attempts, from the attempts that are kept. */
 export const attemptsOf = (kept: ReadonlyArray<Attempt>): number => kept.at(-1)?.number ?? kept.length
 
+/** An event that ended without being sent, because an operator had muted the sink. */
+export interface DroppedEvent {
+  readonly sequence: number
+  /** Epoch milliseconds. */
+  readonly at: number
+  /** The operator. */
+  readonly by: string
+}
+
 /** A lane's changes. They are applied atomically, in one transaction with other lanes' changes. */
 export interface Settlement {
   readonly lane: string
@@ -120,6 +129,7 @@ export interface Settlement {
   /** Events delivered by their first attempt. */
   readonly delivered: ReadonlyArray<DeliveredRange>
   readonly late: ReadonlyArray<LateDelivery>
+  readonly dropped: ReadonlyArray<DroppedEvent>
   /** New dead letters. They no longer wait for a retry. */
   readonly deadLetter: ReadonlyArray<DeadLetter>
   /** Total milliseconds of the lane's pauses. */

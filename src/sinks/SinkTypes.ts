@@ -26,3 +26,6 @@ const types: Readonly<Record<string, AnySinkType>> = Record.map<string, AnySinkT
 export const sinkTypes: typeof types = Object.fromEntries(
   Object.entries(types).toSorted(([one], [other]) => (one < other ? -1 : 1)),
 )
+
+/** Reports whether sinks of a type send alerts, which report events and don't carry them. */
+export const sendsAlerts = (type: string): boolean => sinkTypes[type]?.messages?.recoveries !== undefined

@@ -10,7 +10,7 @@ import { unavailable } from "../../src/journal/JournalError.ts"
 import { ReloadRefused } from "../../src/reload/Reload.ts"
 import { event, settlement } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"
-import { json, type Setup, start } from "./fixture.ts"
+import { json, lane, type Setup, start } from "./fixture.ts"
 
 const tokens: ReadonlyArray<AdminToken> = [
   { name: "ada", role: "operate", value: Redacted.make("the-token-of-ada") },
@@ -116,6 +116,15 @@ describe("the audit log", () => {
           .sort(),
       ).toEqual(Object.keys(requests).sort())
     }),
+  )
+
+  it.live("says until when a sink is muted, and what then becomes of its events", () =>
+    Effect.gen(function* () {
+      const { send, records } = yield* opened({ lanes: [lane("oncall", { type: "email" })] })
+      yield* send("/lanes/oncall/pause?for=60000&ending=drop", undefined)
+      const note = expect.stringMatching(/^until \d{4}-\S+Z, then drop$/)
+      expect((yield* records()).records).toMatchObject([{ what: "lanes pause", on: "oncall", who: "ada", note }])
+    }).pipe(Effect.orDie),
   )
 
   for (const [name, { path, body, record }] of Object.entries(requests)) {

@@ -345,6 +345,36 @@ describe("the admin API", () => {
     }).pipe(Effect.orDie),
   )
 
+  it.live("mutes a sink that sends alerts, and no other", () =>
+    Effect.gen(function* () {
+      const lanes = [lane("oncall", { type: "pagerduty" }), lane("lake", { type: "kafka" })]
+      const { ask, post, told } = yield* start({ lanes })
+      const muted = yield* post("/api/v1/lanes/oncall/pause?for=60000&ending=drop")
+      expect(yield* json(muted)).toEqual({ until: expect.any(Number), ending: "drop" })
+      const refused = yield* post("/api/v1/lanes/lake/pause?for=60000&ending=drop")
+      expect([refused.status, yield* json(refused)]).toEqual([
+        409,
+        expect.objectContaining({
+          message:
+            "lake is a sink of the type kafka, whose events must be delivered: only a sink that sends alerts (discord, email, pagerduty, slack, teams) can be muted with digest or drop",
+        }),
+      ])
+      const endless = yield* post("/api/v1/lanes/oncall/pause?ending=digest")
+      expect([endless.status, yield* json(endless)]).toEqual([
+        409,
+        expect.objectContaining({ message: "`ending` takes effect when the pause ends, so it needs `for`" }),
+      ])
+      expect((yield* post("/api/v1/lanes/nope/pause?for=60000&ending=digest")).status).toBe(404)
+      expect(yield* told).toEqual([
+        expect.stringMatching(/^mute oncall until \d+ then drop$/),
+        expect.stringMatching(/^mute nope until \d+ then digest$/),
+      ])
+      const { lanes: shown } = (yield* json(yield* ask("/api/v1/status"))) as { lanes: ReadonlyArray<object> }
+      expect(shown).toMatchObject([{ name: "oncall", alerts: true }, { name: "lake" }])
+      expect(shown[1]).not.toHaveProperty("alerts")
+    }).pipe(Effect.orDie),
+  )
+
   it.live("steers lanes, and says what there is not or can't be", () =>
     Effect.gen(function* () {
       const { post, told } = yield* start()

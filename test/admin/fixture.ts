@@ -96,6 +96,7 @@ export const start = Effect.fnUntraced(function* (setup: Setup = {}) {
       counted: () => statuses.map(({ attempts }) => attempts),
       pause: (name, until) =>
         Effect.as(tell(`pause ${name}${until === undefined ? "" : ` until ${until}`}`), exists(name)),
+      mute: (name, until, ending) => Effect.as(tell(`mute ${name} until ${until} then ${ending}`), exists(name)),
       resume: (name) => Effect.as(tell(`resume ${name}`), exists(name)),
       move: (from, to) => Effect.tap(orphan(from), () => tell(`move ${from} ${to}`)),
       drop: (name) => Effect.tap(orphan(name), () => tell(`drop ${name}`)),

@@ -61,7 +61,18 @@ const fill = Effect.fnUntraced(function* (url: string, name: string, lane: strin
     }))
     const cursor = { sequence: sequence + waiting, settled: [] }
     yield* journal.settle([
-      { lane, cursor, retry, takeBack: [], endRetry: [], deadLetter: [], delivered: [], late: [], pausedFor: 0 },
+      {
+        lane,
+        cursor,
+        retry,
+        takeBack: [],
+        endRetry: [],
+        deadLetter: [],
+        delivered: [],
+        late: [],
+        dropped: [],
+        pausedFor: 0,
+      },
     ])
   }
 }, Effect.scoped)

@@ -74,6 +74,7 @@ const fill = Effect.fnUntraced(function* ({ events: count, lane, isDelivered }: 
       deadLetter: [],
       delivered: [],
       late: [],
+      dropped: [],
       pausedFor: 0,
     },
   ])

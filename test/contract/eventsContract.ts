@@ -249,6 +249,22 @@ export const eventsContract = (name: string, create: Create): void => {
         expect(yield* sequences(journal, { outcome: "dead" })).toEqual([1])
       }))
 
+    test("say who had muted the sink at which they were dropped, and are found by it", (journal) =>
+      Effect.gen(function* () {
+        yield* journal.openLane("lake")
+        for (const id of ["a", "b", "c"]) yield* journal.append(event(id), ["lake"])
+        const dropped = [{ sequence: 2, at: 2_000, by: "alice" }]
+        yield* journal.settle([settlement("lake", 3, { dropped })])
+        const { events } = yield* look(journal)
+        expect(events.map(({ deliveries: [delivery] }) => delivery?.outcome)).toEqual([
+          "delivered",
+          "dropped",
+          "delivered",
+        ])
+        const [found] = (yield* look(journal, { outcome: "dropped" })).events
+        expect(found?.deliveries).toEqual([{ sink: "lake", outcome: "dropped", at: 2_000, by: "alice", attempts: [] }])
+      }))
+
     test("say who dropped a dead letter and when, with its attempts, and are found by it", (journal) =>
       Effect.gen(function* () {
         yield* eachState(journal)

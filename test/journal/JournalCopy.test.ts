@@ -52,7 +52,9 @@ const account = (journal: WholeJournal) =>
       })),
       audit: (yield* journal.audit.list({ limit: 1_000 })).map(({ id: _, ...record }) => record),
       lanes: lanes
-        .map(({ name, backlog, retrying, deadLetters, paused }) => ({ name, backlog, retrying, deadLetters, paused }))
+        .map(({ name, backlog, retrying, deadLetters, paused, mute }) => ({
+          ...{ name, backlog, retrying, deadLetters, paused, mute },
+        }))
         .toSorted((a, b) => a.name.localeCompare(b.name)),
     }
   })
@@ -62,6 +64,8 @@ const operations = 70
 
 /** What another journal owed. */
 const another = { sequence: 9, event: event("another"), replayed: false, pending: ["lake"] }
+
+const mute = { from: 1, until: 1_800_000_000_000, ending: "digest", by: "alice" } as const
 
 /** Delivered, pending behind one that was settled, retrying, dead, replayed, altered; and a lane that is paused. */
 const fill = (journal: WholeJournal) =>
@@ -76,7 +80,7 @@ const fill = (journal: WholeJournal) =>
       settlement("lake", 3, { ...letters, cursor: { sequence: 3, settled: [[5, 5]] }, pausedFor: 7 }),
     ])
     yield* journal.replayDeadLetters(["lake:1"])
-    yield* journal.setPaused("audit", 1_800_000_000_000)
+    yield* journal.setPaused("audit", mute.until, mute)
     expect(yield* journal.import("another", [another])).toMatchObject({ pending: 1 })
     for (let index = 0; index < operations; index++) yield* journal.audit.record(operation({ on: `lake${index}` }))
   })

@@ -20,6 +20,7 @@ import type { AppendExit, Journal } from "../../src/journal/Journal.ts"
 import { full, refused, unavailable } from "../../src/journal/JournalError.ts"
 import {
   type LaneInfo,
+  type Mute,
   type Paused,
   type Retry,
   returnedDelay,
@@ -54,6 +55,7 @@ interface Lane {
   max: number
   maxBytes: number
   paused: Paused
+  mute: Mute | undefined
   pausedFor: number
   opened: boolean
   readonly retrying: Map<
@@ -94,6 +96,7 @@ const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal => {
     max: Number.POSITIVE_INFINITY,
     maxBytes: Number.POSITIVE_INFINITY,
     paused: false,
+    mute: undefined,
     pausedFor: 0,
     opened: false,
     retrying: new Map(),
@@ -187,6 +190,7 @@ const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal => {
     oldest:
       [...pending(name, lane).map(({ sequence }) => sequence), ...lane.retrying.keys()].sort((a, b) => a - b)[0] ?? 0,
     paused: lane.paused,
+    ...(lane.mute !== undefined && { mute: lane.mute }),
   })
 
   const letters = (): ReadonlyArray<StoredDeadLetter> =>
@@ -386,6 +390,9 @@ const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal => {
             const note = { tries, took, ...(code !== undefined && { code }), attempts: attempts(sequence, since) }
             ended.push({ sequence, lane: settlement.lane, at, outcome: "delivered", note })
           }
+          for (const { sequence, at, by } of settlement.dropped) {
+            ended.push({ sequence, lane: settlement.lane, at, outcome: "dropped", note: { by } })
+          }
           lane.pausedFor = settlement.pausedFor
           for (const sequence of settlement.endRetry) lane.retrying.delete(sequence)
           if (settlement.cursor.sequence >= lane.cursor.sequence) lane.cursor = settlement.cursor
@@ -416,7 +423,7 @@ const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal => {
       const lane = laneOf(name)
       const former = renamedFrom === undefined || renamedFrom === name ? undefined : lanes.get(renamedFrom)
       if (former !== undefined) {
-        if (lane.paused === false) lane.paused = former.paused
+        if (lane.paused === false) Object.assign(lane, { paused: former.paused, mute: former.mute })
         former.opened = false
         yield* moveLane(renamedFrom ?? "", name)
       }
@@ -434,10 +441,10 @@ const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal => {
         found.max = max ?? Number.POSITIVE_INFINITY
         found.maxBytes = maxBytes ?? Number.POSITIVE_INFINITY
       }),
-    setPaused: (name, paused) =>
+    setPaused: (name, paused, mute) =>
       Effect.sync(() => {
         const lane = lanes.get(name)
-        if (lane !== undefined) lane.paused = paused
+        if (lane !== undefined) Object.assign(lane, { paused, mute })
       }),
     endPause: (name, until) =>
       Effect.sync(() => {

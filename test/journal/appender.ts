@@ -24,6 +24,7 @@ const append = Effect.fnUntraced(function* (journal: Journal["Service"], worker:
           deadLetter: [],
           delivered: [],
           late: [],
+          dropped: [],
           pausedFor: 0,
         },
       ])

@@ -33,6 +33,7 @@ export const settlement = (lane: string, sequence: number, more: Partial<Settlem
   // Whatever of the stream is not told of otherwise.
   delivered: [{ from: floorOf(streamOf(sequence)) + 1, to: sequence, at: 2_000, took: 7, code: 200 }],
   late: [],
+  dropped: [],
   deadLetter: [],
   pausedFor: 0,
   ...more,

@@ -133,6 +133,31 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     expect(site.received).toContain("/lake")
   })
 
+  test("mutes a sink that sends alerts: for how long, and what then becomes of its events", async () => {
+    const config = site.config()
+    const sinks = config.sinks as Record<string, { url: string }>
+    const pager = { type: "pagerduty", routingKey: "0123456789abcdef0123456789abcdef", url: sinks.lake?.url }
+    site.writeConfig({ ...config, sinks: { ...sinks, pager } })
+    await site.run("reload")
+    await show("")
+    await button("Pause lake").click()
+    await page.getByRole("combobox", { name: "For" }).selectOption("8h")
+    expect(await page.getByRole("combobox", { name: "Then" }).count()).toBe(0)
+    await button("Cancel").click()
+    await button("Pause pager").click()
+    await page.getByRole("combobox", { name: "For" }).selectOption("8h")
+    await page.getByRole("combobox", { name: "Then" }).selectOption("drop")
+    expect(await yes("Pause")).toContain("relay lanes pause pager --for 8h --then drop")
+    const { message, pausedThen } = await lane("pager", ({ condition }) => condition === "paused")
+    expect([message, pausedThen]).toEqual([
+      expect.stringContaining("events received meanwhile are dropped then"),
+      "drop",
+    ])
+    await site.run("lanes", "resume", "pager")
+    site.writeConfig(config)
+    await site.run("reload")
+  })
+
   test("closes a question with the view that asked it", async () => {
     await show("")
     await button("Pause lake").click()

@@ -4,6 +4,8 @@ import { HttpApiBuilder, HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
 import { Lanes } from "../../delivery/Lanes.ts"
 import { quarantine } from "../../event/Event.ts"
 import { EpochMillis } from "../../event/Quantities.ts"
+import { endings } from "../../journal/LaneInfo.ts"
+import { sendsAlerts, sinkTypes } from "../../sinks/SinkTypes.ts"
 import { History } from "../status/History.ts"
 import { LaneHistory } from "../status/Status.ts"
 import { apiOf, Count, NotFound, noLane, noSink, Refused, sinkRemoved, Unavailable, unavailable } from "./ApiParts.ts"
@@ -14,6 +16,8 @@ const name = { name: Schema.String }
 /** A year in milliseconds. */
 const longestPause = 365 * 86_400_000
 
+const Ending = Schema.Literals(endings).annotate({ message: `ending is one of ${endings.join(", ")}` })
+
 /** Changes of lanes. `move` and `drop` are for lanes without a sink in the config; others get a 409. */
 export class LaneGroup extends HttpApiGroup.make("lanes").add(
   HttpApiEndpoint.get("history", "/lanes/:name/history", {
@@ -21,13 +25,14 @@ export class LaneGroup extends HttpApiGroup.make("lanes").add(
     success: LaneHistory,
     error: [NotFound, Unavailable],
   }),
-  /** With `for`, in milliseconds, the pause ends by itself: at `until`. */
+  /** With `for`, in milliseconds, the pause ends by itself: at `until`. `ending` needs such an end. */
   HttpApiEndpoint.post("pause", "/lanes/:name/pause", {
     params: name,
     query: {
       for: optional(Schema.FiniteFromString.check(Schema.isBetween({ minimum: 1_000, maximum: longestPause }))),
+      ending: optional(Ending),
     },
-    success: Schema.Struct({ until: optional(EpochMillis) }),
+    success: Schema.Struct({ until: optional(EpochMillis), ending: optional(Ending) }),
     error: [NotFound, Refused, Unavailable],
   }),
   HttpApiEndpoint.post("resume", "/lanes/:name/resume", {
@@ -48,6 +53,13 @@ export class LaneGroup extends HttpApiGroup.make("lanes").add(
 ) {}
 
 const quarantineStays = `${quarantine} can't be paused: it sends nothing, and what waited for it would not be listed as quarantined`
+
+const needsEnd = "`ending` takes effect when the pause ends, so it needs `for`"
+
+const alertTypes = Object.keys(sinkTypes).filter(sendsAlerts)
+
+const sendsNoAlerts = (name: string, type: string): string =>
+  `${name} is a sink of the type ${type}, whose events must be delivered: only a sink that sends alerts (${alertTypes.join(", ")}) can be muted with digest or drop`
 
 export const laneHandlers = HttpApiBuilder.group(
   apiOf(LaneGroup),
@@ -76,11 +88,19 @@ export const laneHandlers = HttpApiBuilder.group(
       )
     return handlers.handleAll({
       history: ({ params: { name } }) => Effect.as(requireLane(name), history.lane(name)),
-      pause: Effect.fnUntraced(function* ({ params: { name }, query: { for: length } }) {
+      pause: Effect.fnUntraced(function* ({ params: { name }, query: { for: length, ending = "deliver" } }) {
         if (name === quarantine) return yield* new Refused({ message: quarantineStays })
         const until = length === undefined ? undefined : Math.round((yield* Clock.currentTimeMillis) + length)
-        yield* switched(name, lanes.pause(name, until))
-        return until === undefined ? {} : { until }
+        if (ending === "deliver") {
+          yield* switched(name, lanes.pause(name, until))
+          return until === undefined ? {} : { until }
+        }
+        if (until === undefined) return yield* new Refused({ message: needsEnd })
+        const states = yield* Effect.mapError(lanes.status, unavailable)
+        const type = states.find((lane) => lane.name === name)?.type ?? ""
+        if (type !== "" && !sendsAlerts(type)) return yield* new Refused({ message: sendsNoAlerts(name, type) })
+        yield* switched(name, lanes.mute(name, until, ending))
+        return { until, ending }
       }),
       resume: ({ params: { name } }) => switched(name, lanes.resume(name)),
       move: Effect.fnUntraced(function* ({ params: { name }, payload: { to } }) {

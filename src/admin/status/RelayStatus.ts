@@ -15,6 +15,7 @@ import { Archive, type DeliveryStatus } from "../../journal/Archive.ts"
 import type { FleetStatus, LaneCounts, MemberStatus, StreamStatus } from "../../journal/FleetStatus.ts"
 import type { JournalError } from "../../journal/Journal.ts"
 import { Reload } from "../../reload/Reload.ts"
+import { sendsAlerts } from "../../sinks/SinkTypes.ts"
 import { targetOf } from "../../sinks/Target.ts"
 import { Caller } from "../Caller.ts"
 import { notReady } from "../Probes.ts"
@@ -234,14 +235,16 @@ const refusalsOf = (counted: Counted, webhooks: RelayConfig["webhooks"], now: Ep
 }
 
 const laneOf = (lane: LaneStatus, p99: number | undefined, sinks: RelayConfig["sinks"]): Lane => {
-  const { nextAttemptAt, lastFailure, pausedUntil } = lane
+  const { nextAttemptAt, lastFailure, pausedUntil, pausedThen } = lane
   const target = targetOf(sinks.find(({ name }) => name === lane.name)?.config)
   return {
     ...Struct.pick(lane, ["name", "type", "condition", "message", "backlog", "retrying", "deadLetters", "oldestAt"]),
     ...(target !== "" && { target }),
     ...(sendsDigests(sinks, lane.name) && { digest: true }),
     ...(p99 !== undefined && { p99 }),
+    ...(sendsAlerts(lane.type) && { alerts: true }),
     ...(pausedUntil !== undefined && { pausedUntil }),
+    ...(pausedThen !== undefined && { pausedThen }),
     ...(nextAttemptAt !== 0 && { nextAttemptAt }),
     ...(lastFailure !== undefined && { lastFailure }),
   }

@@ -165,8 +165,12 @@ export const Lane = Schema.Struct({
   oldestAt: EpochMillis,
   /** The 99th percentile of attempt durations over the last five minutes, from a histogram. Absent without attempts. */
   p99: optional(Millis),
+  /** Whether it sends alerts, so that a pause may end with `digest` or `drop`. */
+  alerts: Schema.optionalKey(Schema.Literal(true)),
   /** When its pause ends by itself; absent while it is not paused, or has no end. */
   pausedUntil: optional(EpochMillis),
+  /** The fate of the events received during the pause; absent if they are delivered as usual. */
+  pausedThen: optional(Schema.Literals(["digest", "drop"])),
   /** When the next attempt is due, if the lane waits for a retry or for the sink. */
   nextAttemptAt: optional(EpochMillis),
   /** The last failed attempt since the start. */

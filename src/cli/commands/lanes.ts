@@ -1,9 +1,12 @@
 /** `relay lanes …`: the lanes, and commands to pause, resume, move and drop them. */
 import { Effect, Option } from "effect"
-import { Argument, Command } from "effect/cli"
+import { Argument, Command, Flag } from "effect/cli"
+import { endings } from "../../journal/LaneInfo.ts"
 import { ask } from "../support/adminClient.ts"
+import { usage } from "../support/CommandError.ts"
+import { confirmed, yes } from "../support/confirm.ts"
 import { Json, text } from "../support/flags.ts"
-import { count, instant, print, printDone, printJson, width } from "../support/output.ts"
+import { count, instant, plain, print, printDone, printJson, width } from "../support/output.ts"
 import { askStatus, lanesTable } from "../support/statusReport.ts"
 import { spanOf } from "../support/values.ts"
 
@@ -19,17 +22,37 @@ const list = Command.make(
   }),
 ).pipe(Command.withDescription("List the lanes, worst first"))
 
+const then = Flag.Literals("then", endings).pipe(
+  Flag.withDescription(
+    "When the pause ends: deliver its events, send them as one digest, or drop them; the last two for sinks that send alerts",
+  ),
+  Flag.withDefault("deliver"),
+)
+
+/** The fate of the events received during a pause. */
+const fate = {
+  deliver: "its events are kept",
+  digest: "its events are kept, and sent as one digest then",
+  drop: "its events are kept until then, and dropped",
+} as const
+
 const pause = Command.make(
   "pause",
-  { name, for: text("for", "SPAN", "Resume it by itself after this time, such as 8h") },
-  Effect.fn(function* ({ name, for: span }) {
+  { name, for: text("for", "SPAN", "Resume it by itself after this time, such as 8h"), then, yes },
+  Effect.fn(function* ({ name, for: span, then: ending, yes }) {
     const length = Option.isSome(span) ? yield* spanOf("--for", span.value) : undefined
-    const query = length === undefined ? {} : { for: length }
+    if (ending !== "deliver" && length === undefined) {
+      return yield* usage(`--then ${ending} happens when the pause ends: say when with --for, such as --for 8h`)
+    }
+    if (ending === "drop") {
+      yield* confirmed(yes, `the events that ${plain(name)} gets during the pause will never be sent to it`)
+    }
+    const query = length === undefined ? {} : { for: length, ending }
     const { until } = yield* ask((client) => client.lanes.pause({ params: { name }, query }))
     const end = until === undefined ? "" : ` until ${instant(until)}`
     yield* printDone(
-      { lane: name, paused: true, ...(until !== undefined && { until }) },
-      `${name} is paused${end}, also after a restart; its events are kept`,
+      { lane: name, paused: true, ...(until !== undefined && { until, ending }) },
+      `${name} is paused${end}, also after a restart; ${fate[ending]}`,
     )
   }),
 ).pipe(Command.withDescription("Stop sending to a sink, for good or for a time; its events are kept"))
@@ -69,6 +92,10 @@ export const lanes = Command.make("lanes").pipe(
   Command.withExamples([
     { command: "relay lanes pause lake", description: "Before maintenance of a sink" },
     { command: "relay lanes pause oncall --for 8h", description: "Mute a sink for the night" },
+    {
+      command: "relay lanes pause oncall --for 8h --then digest",
+      description: "Mute it, and send one digest in the morning",
+    },
     { command: "relay lanes move lake lake2", description: "After a sink was replaced" },
   ]),
 )

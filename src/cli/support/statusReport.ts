@@ -81,6 +81,11 @@ const ordered = (lanes: ReadonlyArray<Lane>): ReadonlyArray<Lane> =>
 
 const age = ({ oldestAt }: Lane, now: number): string => (oldestAt === 0 ? "-" : span(now - oldestAt))
 
+const condition = ({ condition, pausedUntil, pausedThen }: Lane): string =>
+  condition === "paused" && pausedUntil !== undefined
+    ? `paused until ${instant(pausedUntil)}${pausedThen === undefined ? "" : `, then ${pausedThen}`}`
+    : condition
+
 /** The columns that a narrow terminal goes without, the first one first. */
 const spare = ["TYPE", "OLDEST", "RETRYING"]
 
@@ -92,9 +97,7 @@ export const lanesTable = (lanes: ReadonlyArray<Lane>, now: number, width: numbe
       ...ordered(lanes).map((lane) => [
         lane.name,
         lane.type || "-",
-        lane.condition === "paused" && lane.pausedUntil !== undefined
-          ? `paused until ${instant(lane.pausedUntil)}`
-          : lane.condition,
+        condition(lane),
         String(lane.backlog),
         age(lane, now),
         String(lane.retrying),

@@ -7,6 +7,7 @@ import { Duration } from "effect"
 import type { LaneConfig } from "../../config/Config.ts"
 import type { Sink } from "../../sinks/Sink.ts"
 import type { CircuitBreaker } from "./CircuitBreaker.ts"
+import * as Muted from "./Muted.ts"
 import type { Progress } from "./Progress.ts"
 import type { Item, Limits, Queue } from "./Queue.ts"
 import type { Suspects, TargetRefusals } from "./Suspects.ts"
@@ -81,7 +82,8 @@ export class Batcher {
     const allowed = Math.min(breaker.allowance(now, inFlight), this.#rateLimit?.available(now) ?? endless)
     if (allowed < 1 || queue.size === 0 || (mayLinger && this.#lingers(now))) return []
     const batch = queue.next(this.#limits(allowed), now, this.#isBehind, this.#retryBehind)
-    this.#rateLimit?.take(this.#isDigest ? Math.min(1, batch.length) : batch.length)
+    const isMessage = this.#isDigest || Muted.isTogether(batch[0]?.key ?? "")
+    this.#rateLimit?.take(isMessage ? Math.min(1, batch.length) : batch.length)
     return batch
   }
 

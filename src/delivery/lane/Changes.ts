@@ -5,6 +5,7 @@ import type {
   DeadLetter,
   DeliveredRange,
   Delivery,
+  DroppedEvent,
   LateDelivery,
   RetryChange,
   Settlement,
@@ -126,6 +127,7 @@ export class Changes {
   /** The delivered ranges of settlements that could not be stored. */
   #restored: ReadonlyArray<DeliveredRange> = []
   #late = new Map<number, LateDelivery>()
+  #dropped: Array<DroppedEvent> = []
   #retries = new Map<number, RetryChange>()
   #endedRetries = new Set<number>()
   #deadLetters = new Map<number, DeadLetter>()
@@ -186,6 +188,10 @@ export class Changes {
   /** Records an event that was delivered after `attempts` attempts. Call it before `endRetry`. */
   late(sequence: number, attempts: number, delivery: Delivery): void {
     this.#late.set(sequence, { sequence, attempts, ...delivery, ...this.#tries(sequence) })
+  }
+
+  dropped(event: DroppedEvent): void {
+    this.#dropped.push(event)
   }
 
   /** Forgets an event that the journal reported as lost. */
@@ -255,6 +261,7 @@ export class Changes {
       deadLetter: [...this.#deadLetters.values()],
       delivered: [...this.#restored, ...this.#delivered.map(({ delivery, from, to }) => ({ ...delivery, from, to }))],
       late: [...this.#late.values()],
+      dropped: this.#dropped,
       pausedFor,
     }
     this.#storing = {
@@ -265,6 +272,7 @@ export class Changes {
     this.#delivered = []
     this.#restored = []
     this.#late = new Map()
+    this.#dropped = []
     this.#retries = new Map()
     this.#takenBack = new Map()
     this.#endedRetries = new Set()
@@ -293,6 +301,7 @@ export class Changes {
       else if (!this.#hasEnded(sequence)) this.#retries.set(sequence, one)
     }
     this.#restored = [...settlement.delivered, ...this.#restored]
+    this.#dropped = [...settlement.dropped, ...this.#dropped]
     for (const one of settlement.late) this.#late.set(one.sequence, one)
     for (const sequence of settlement.endRetry) if (!this.#retries.has(sequence)) this.#endedRetries.add(sequence)
     for (const one of settlement.deadLetter) {

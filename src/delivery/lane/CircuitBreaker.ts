@@ -32,8 +32,6 @@ export interface Judgement {
 
 export class CircuitBreaker {
   readonly #delivery: Delivery
-  /** A digest counts once, however many events it has, because it is one message. */
-  readonly #isDigest: boolean
   readonly #random: () => number
   /** Failed attempts in a row. */
   #consecutive = 0
@@ -49,9 +47,8 @@ export class CircuitBreaker {
   /** Why the last attempt failed; empty once the sink has answered. */
   message = ""
 
-  constructor({ delivery, digest }: Pick<LaneConfig, "delivery" | "digest">, random: () => number) {
+  constructor({ delivery }: Pick<LaneConfig, "delivery">, random: () => number) {
     this.#delivery = delivery
-    this.#isDigest = digest !== undefined
     this.#random = random
   }
 
@@ -87,9 +84,15 @@ export class CircuitBreaker {
     return wasOpen
   }
 
-  /** Records a failed attempt with these events. */
-  failed(reason: SinkFailure, sequences: ReadonlyArray<number>, startedAt: number, now: number): Judgement {
-    this.#count(sequences, startedAt, now)
+  /** Records a failed attempt with these events. A digest counts once, because it is one message. */
+  failed(
+    reason: SinkFailure,
+    sequences: ReadonlyArray<number>,
+    startedAt: number,
+    now: number,
+    isDigest = false,
+  ): Judgement {
+    this.#count(isDigest ? sequences.slice(0, 1) : sequences, startedAt, now)
     const opened = this.#judge(reason, now)
     const charged = reason._tag === "DeliveryFailed" ? sequences : []
     const before = this.#charged
@@ -155,7 +158,7 @@ export class CircuitBreaker {
       this.#level += 1
       this.#escalatedAt = now
     }
-    for (const sequence of this.#isDigest ? sequences.slice(0, 1) : sequences) {
+    for (const sequence of sequences) {
       if (this.#failed.size < differentEvents) this.#failed.add(sequence)
     }
   }

@@ -13,6 +13,7 @@ import type { Log } from "../../journal/Journal.ts"
 import type { Batcher } from "./Batcher.ts"
 import type { LaneClock } from "./LaneClock.ts"
 import type { LaneEvents, LaneState } from "./LaneState.ts"
+import * as Muted from "./Muted.ts"
 import type { RetryPolicy } from "./Outcome.ts"
 import type { Progress } from "./Progress.ts"
 import type { Item, Queue } from "./Queue.ts"
@@ -42,6 +43,8 @@ const maxOpen = 1_024
  * maximum of one read of retries.
  */
 const maxBytes = 8 * 1024 * 1024
+/** Settled events that the journal has not stored. The end of a mute may drop more events than one commit should hold. */
+const maxUnstored = 4_096
 /** Events in one read. From the disk, this blocks all responses for about a millisecond. */
 export const readAtOnce = 256
 /** Minimum number of retries to read back at a time. */
@@ -70,6 +73,8 @@ export class Intake {
     return (
       events < maxOpen &&
       bytes < maxBytes &&
+      !state.isMuted &&
+      progress.unstored < maxUnstored &&
       progress.retries.hasRoom(maxRetrying, config.delivery.maxRetrying * behindEach) &&
       state.blocked === ""
     )
@@ -113,12 +118,21 @@ export class Intake {
 
   /** Takes an event that was read from the log at `now`, in monotonic milliseconds. */
   #take(entry: Entry, now: number): void {
-    const { config, progress, queue } = this.#parts
+    const { config, progress, queue, state } = this.#parts
     if (!progress.take(entry)) return
+    const mute = state.mute !== undefined && Muted.covers(state.mute, entry) ? state.mute : undefined
+    if (mute?.ending === "drop") {
+      progress.drop(entry, mute.by)
+      return
+    }
     const { digest, order } = config
     const key = digest !== undefined || order === "key" ? this.#keyOf(entry) : ""
     if (key === undefined) return
-    if (digest === undefined) queue.add({ entry, key, previous: progress.previous }, now)
+    const together = digest === undefined && state.mute !== undefined ? Muted.keyOf(state.mute, key) : ""
+    // A later event of the key must not overtake those that are sent together.
+    const isTogether = mute !== undefined || (key !== "" && progress.retries.hasKey(together))
+    if (together !== "" && isTogether) progress.collect({ entry, key: together }, Muted.collectFor)
+    else if (digest === undefined) queue.add({ entry, key, previous: progress.previous }, now)
     else progress.collect({ entry, key }, Duration.toMillis(digest.wait))
   }
 
@@ -190,12 +204,13 @@ export class Intake {
     const taken = isDigest
       ? retries.takeGroup(now, suspects.isIsolated)
       : retries.takeDue(now, Math.min(limit, readAtOnce))
+    const isMessage = isDigest || taken.some(({ key }) => Muted.isTogether(key))
     const due = taken.map(({ sequence }) => sequence)
     const giveBack = (sequences: ReadonlyArray<number>, dueAt: number) => {
       for (const sequence of sequences) retries.giveBack(sequence, dueAt)
     }
     // Otherwise, after a crash, one digest could be sent again as two, or two as one.
-    if (isDigest && due.length > 0 && !progress.isWhole(due)) {
+    if (isMessage && due.length > 0 && !progress.isWhole(due)) {
       giveBack(due, now)
       events.settle()
       return 0

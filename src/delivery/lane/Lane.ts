@@ -15,13 +15,14 @@
  * waits has no tick: see {@link TimeKeeper}.
  *
  * A lane that sends digests puts each event into the retry queue under its group. A
- * due group goes to the sink in one batch.
+ * due group goes to the sink in one batch. The end of a mute may do the same with the
+ * events of any lane: see `Muted.ts`.
  */
 import { Cause, Clock, Duration, Effect, type Exit, Latch, Random } from "effect"
 import type { LaneConfig } from "../../config/Config.ts"
 import type { Entry } from "../../event/Entry.ts"
 import { quarantine } from "../../event/Event.ts"
-import type { JournalError, LaneInfo, Log, OpenedLane } from "../../journal/Journal.ts"
+import type { JournalError, LaneInfo, Log, Mute, OpenedLane } from "../../journal/Journal.ts"
 import type { WallClock } from "../../journal/WallClock.ts"
 import type { Failures, Sink, SinkError } from "../../sinks/Sink.ts"
 import { Batcher } from "./Batcher.ts"
@@ -83,6 +84,8 @@ class TimeKeeper {
 
 /** Maximum settled events that the journal has not stored. It limits how many a crash repeats. */
 const maxUnstored = 1_024
+/** How often a muted lane looks whether it may read again. The end of the mute wakes it as well. */
+const mutedWait = Duration.seconds(1)
 /** The wait before a lane reads the journal again after an error. */
 const journalWait = Duration.seconds(1)
 const endless = Number.POSITIVE_INFINITY
@@ -102,7 +105,7 @@ export interface LaneOptions {
 }
 
 /** The journal's counts of a lane. */
-export type Counted = Pick<LaneInfo, "backlog" | "deadLetterBytes" | "paused">
+export type Counted = Pick<LaneInfo, "backlog" | "deadLetterBytes" | "paused" | "mute">
 
 export class Lane {
   readonly config: LaneConfig
@@ -149,7 +152,7 @@ export class Lane {
     const time = new LaneClock(clock, options.state.pausedFor, wallClock.start)
     const progress = new Progress(options.state, config.name, time, config.digest?.maxEvents ?? 1)
     const breaker = new CircuitBreaker(config, random)
-    const state = new LaneState(config.name, options.state.paused, breaker, time)
+    const state = new LaneState(config.name, options.state, breaker, time)
     const refusals = config.name === quarantine ? undefined : new TargetRefusals()
     const [queue, suspects] = [this.#queue, this.#suspects]
     suspects.recall(options.state.retries)
@@ -204,8 +207,9 @@ export class Lane {
     return maxUnstored + this.#batcher.portion
   }
 
-  resume(): void {
-    this.state.resume()
+  /** Sends again. `mute` is the rule for events received before, if its pause has ended by itself. */
+  resume(mute?: Mute): void {
+    this.state.resume(mute)
     this.#refusals?.reset()
     this.progress.retries.retryNow(this.clock.now())
     this.#events.resumed()
@@ -220,8 +224,8 @@ export class Lane {
     this.#backlog = info.backlog
     this.progress.deadLetterBytes = info.deadLetterBytes
     // An operator may have paused or resumed the sink at another relay.
-    if (info.paused !== false) this.state.pause(info.paused)
-    else if (this.state.paused !== false) this.resume()
+    if (info.paused !== false) this.state.pause(info.paused, info.mute)
+    else if (this.state.paused !== false) this.resume(info.mute)
     const { backlog } = this.config
     if (backlog?.whenFull !== "deadLetter") return
     this.progress.overLimit(Math.max(0, info.backlog - backlog.max), ended)
@@ -352,9 +356,9 @@ export class Lane {
       // Waits until these are read, because reading the journal may take long.
       yield* this.#pumped.await
       // A lane that is full or can't read keeps its position, so it checks again later, not immediately. A lane that
-      // lets batches fill need not wake for every commit.
+      // lets batches fill need not wake for every commit. A muted lane reads nothing for hours.
       const { linger = 0 } = this.#sink.batch
-      if (this.progress.position === position) yield* Effect.sleep(tick)
+      if (this.progress.position === position) yield* Effect.sleep(this.state.isMuted ? mutedWait : tick)
       else if (linger > 0) yield* Effect.sleep(Duration.millis(linger))
     })
     return Effect.forever(next)

@@ -6,7 +6,7 @@
 import type { Cause } from "effect"
 import type { Entry } from "../../event/Entry.ts"
 import { instant } from "../../formats/Amounts.ts"
-import type { Paused } from "../../journal/LaneInfo.ts"
+import type { Mute, Pause, Paused } from "../../journal/LaneInfo.ts"
 import type { CircuitBreaker } from "./CircuitBreaker.ts"
 import type { LaneClock } from "./LaneClock.ts"
 
@@ -28,6 +28,8 @@ export type Condition =
 
 export class LaneState {
   #paused: Paused
+  /** The rule of its last pause, also after the pause has ended. */
+  mute: Mute | undefined
   /** Why an operator must resume it; empty if it is not blocked. */
   blocked = ""
   /** The bug that ended the lane; empty while it runs. */
@@ -41,9 +43,10 @@ export class LaneState {
   readonly #clock: LaneClock
   #pausedSince: number | undefined
 
-  constructor(lane: string, paused: Paused, breaker: CircuitBreaker, clock: LaneClock) {
+  constructor(lane: string, { paused, mute }: Pause, breaker: CircuitBreaker, clock: LaneClock) {
     this.#lane = lane
     this.#paused = paused
+    this.mute = mute
     this.#breaker = breaker
     this.#clock = clock
   }
@@ -51,6 +54,11 @@ export class LaneState {
   /** Whether an operator paused it, or until when. */
   get paused(): Paused {
     return this.#paused
+  }
+
+  /** Reports whether it is paused and has a rule for the events that it gets meanwhile. */
+  get isMuted(): boolean {
+    return this.#paused !== false && this.mute !== undefined
   }
 
   get condition(): Condition {
@@ -65,11 +73,18 @@ export class LaneState {
     if (this.failed !== "") return this.failed
     if (this.refused !== "") return this.refused
     if (this.#paused !== false) {
-      const until = this.#paused === true ? "" : ` until ${instant(this.#paused)}`
+      const until = this.#paused === true ? "" : ` until ${instant(this.#paused)}${this.#endingWords}`
       return `by an operator${until}; \`relay lanes resume ${this.#lane}\` resumes it${until === "" ? "" : " now"}`
     }
     if (this.blocked !== "") return this.blocked
     return this.stalled === "" ? this.#breaker.message : this.stalled
+  }
+
+  get #endingWords(): string {
+    if (this.mute === undefined) return ""
+    return this.mute.ending === "drop"
+      ? "; events received meanwhile are dropped then"
+      : "; events received meanwhile are sent as one message then"
   }
 
   /** Reports whether only an operator, or the end of its pause, resumes it. */
@@ -77,8 +92,9 @@ export class LaneState {
     return this.#paused !== false || this.blocked !== ""
   }
 
-  pause(paused: Exclude<Paused, false>): void {
+  pause(paused: Exclude<Paused, false>, mute: Mute | undefined): void {
     this.#paused = paused
+    this.mute = mute
     this.track()
   }
 
@@ -100,8 +116,9 @@ export class LaneState {
     this.track()
   }
 
-  resume(): void {
+  resume(mute: Mute | undefined): void {
     this.#paused = false
+    this.mute = mute
     this.blocked = ""
     this.#breaker.answered()
     this.track()

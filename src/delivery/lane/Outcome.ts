@@ -14,6 +14,7 @@ import type { CircuitBreaker, SinkFailure } from "./CircuitBreaker.ts"
 import type { Attempt, Failure } from "./InFlight.ts"
 import { backoff, throttled } from "./LaneClock.ts"
 import type { LaneEvents, LaneState } from "./LaneState.ts"
+import * as Muted from "./Muted.ts"
 import type { Failed, Progress } from "./Progress.ts"
 import type { Item, Queue } from "./Queue.ts"
 import type { Refused, Suspects, TargetRefusals } from "./Suspects.ts"
@@ -143,11 +144,9 @@ const none: ReadonlyArray<Item> = []
 
 export class Outcome {
   readonly #parts: Parts
-  readonly #isDigest: boolean
 
   constructor(parts: Parts) {
     this.#parts = parts
-    this.#isDigest = parts.config.digest !== undefined
   }
 
   /** Settles the events of an attempt. Returns the events that go back into the queue. */
@@ -167,10 +166,15 @@ export class Outcome {
     return none
   }
 
+  /** Reports whether the events are one message: a digest, or muted events that are sent together. */
+  #isOneMessage(items: ReadonlyArray<Item>): boolean {
+    return this.#parts.config.digest !== undefined || Muted.isTogether(items[0]?.key ?? "")
+  }
+
   #settleEach(attempt: Attempt, delivery: Delivery, took: number, now: number): ReadonlyArray<Item> {
     const { progress, policy, breaker, suspects, refusals } = this.#parts
     const { items } = attempt
-    const isDigest = this.#isDigest
+    const isDigest = this.#isOneMessage(items)
     const isAlone = items.length === 1
     const circumstances = { isDigest, isAlone, failedTogether: attempt.whole !== undefined && !isAlone && !isDigest }
     // A digest is one message, so its first event represents all of them.
@@ -222,7 +226,7 @@ export class Outcome {
       }
     })
     breaker.charged(charged)
-    if (blame !== undefined && counted.length > 0) this.#blame(blame, counted, attempt.startedAt, now)
+    if (blame !== undefined && counted.length > 0) this.#blame(blame, counted, attempt, now)
     if (isProbe && refusals?.hurries()) breaker.hurry(now)
     return back.filter((item) => !this.#giveBack(item, now))
   }
@@ -232,7 +236,7 @@ export class Outcome {
     const { progress, policy, queue, refusals } = this.#parts
     const failure = this.#refusal(attempt, index)
     if (refusals === undefined || failure === undefined) return undefined
-    const message = this.#isDigest ? attempt.items : attempt.items.slice(index, index + 1)
+    const message = this.#isOneMessage(attempt.items) ? attempt.items : attempt.items.slice(index, index + 1)
     const refused = message.map((item) => progress.refused(item))
     const ruling = refusals.refused(refused, failure, attempt.delivered > 0, now)
     if (ruling._tag === "Event") return undefined
@@ -262,9 +266,9 @@ export class Outcome {
     if (breaker.answered()) events.resumed()
   }
 
-  #blame(reason: SinkFailure, failed: ReadonlyArray<number>, startedAt: number, now: number): void {
+  #blame(reason: SinkFailure, failed: ReadonlyArray<number>, { items, startedAt }: Attempt, now: number): void {
     const { breaker, progress, events } = this.#parts
-    const { opened, refunded } = breaker.failed(reason, failed, startedAt, now)
+    const { opened, refunded } = breaker.failed(reason, failed, startedAt, now, this.#isOneMessage(items))
     for (const sequence of refunded) progress.refundAttempt(sequence)
     if (opened) events.paused(reason._tag, breaker.message)
   }

@@ -219,6 +219,13 @@ export class Progress {
     this.#settle(item)
   }
 
+  /** Ends an event that was not sent yet, because the operator `by` had muted the sink. */
+  drop(entry: Entry, by: string): void {
+    this.#changes.dropped({ sequence: entry.sequence, at: this.#clock.wall(), by })
+    this.#ended += 1
+    this.#settle({ entry })
+  }
+
   deadLetter(item: Item, failed: Attempt): void {
     const { sequence } = item.entry
     this.retries.remove(sequence, this.#clock.now())
@@ -342,7 +349,7 @@ export class Progress {
   }
 
   /** Lets the cursor pass the event. An event that waited for a retry was already settled. */
-  #settle({ entry }: Item): void {
+  #settle({ entry }: Pick<Item, "entry">): void {
     this.#takenBack.delete(entry.sequence)
     if (!this.#window.settle(entry.sequence)) return
     this.#bytes -= entry.event.body.length

@@ -3,9 +3,11 @@
  * order is kept by key, two batches with the same key are never in flight together.
  *
  * Events of one key may share a batch, because a sink sends a batch in order. An
- * event whose key is in flight waits for that batch to end.
+ * event whose key is in flight waits for that batch to end. Muted events that are
+ * sent together are a batch of their own.
  */
 import type { Entry } from "../../event/Entry.ts"
+import * as Muted from "./Muted.ts"
 
 export interface Item {
   readonly entry: Entry
@@ -152,14 +154,16 @@ export class Queue {
     // Only events with a key count. If no order is kept, none has one.
     let passedKeys: Set<string> | undefined
     let own: Set<string> | undefined
+    let together = ""
     let bytes = 0
     let index = 0
-    for (; index < queue.length && batch.length < limits.events; index++) {
+    for (; index < queue.length && (together !== "" || batch.length < limits.events); index++) {
       const item = queue[index] as Item
       const { key } = item
       const size = item.entry.event.body.length
       const isolated = limits.isIsolated(item.entry.sequence)
-      if (batch.length > 0 && (isolated || bytes + size > limits.bytes)) break
+      const isFull = together === "" ? bytes + size > limits.bytes || Muted.isTogether(key) : key !== together
+      if (batch.length > 0 && (isolated || isFull)) break
       const isLater = item.entry.sequence <= after || limits.avoid?.(item) === true
       if (isLater || (key !== "" && passedKeys?.has(key))) {
         passed.push(item)
@@ -179,6 +183,7 @@ export class Queue {
         own = (own ?? new Set()).add(key)
         this.#blocked.set(key, [])
       }
+      if (batch.length === 0 && Muted.isTogether(key)) together = key
       batch.push(item)
       bytes += size
       if (!isolated) continue

@@ -12,6 +12,7 @@
  */
 import type { Retry } from "../../journal/Journal.ts"
 import { remaining } from "./LaneClock.ts"
+import * as Muted from "./Muted.ts"
 
 export interface QueuedRetry {
   readonly sequence: number
@@ -42,14 +43,14 @@ export const behindEach = 100
 
 export class RetryQueue {
   /** The maximum number of events of one key in a digest. */
-  readonly #together: number
+  readonly #digestSize: number
   readonly #events = new Map<number, QueuedRetry>()
   readonly #unkeyed = new Map<number, QueuedRetry>()
   readonly #keys = new Map<string, Array<number>>()
   #nextDue = Number.POSITIVE_INFINITY
 
-  constructor(together = 1) {
-    this.#together = together
+  constructor(digestSize = 1) {
+    this.#digestSize = digestSize
   }
 
   get size(): number {
@@ -77,6 +78,11 @@ export class RetryQueue {
     return this.#events.size > 0 && this.#events.has(sequence)
   }
 
+  /** Reports whether an event of this key waits. */
+  hasKey(key: string): boolean {
+    return this.#keys.has(key)
+  }
+
   all(): Iterable<QueuedRetry> {
     return this.#events.values()
   }
@@ -91,7 +97,7 @@ export class RetryQueue {
   load(retrying: ReadonlyArray<Retry>, wall: number, monotonic: number): void {
     for (const { lastFailure, ...one } of [...retrying].sort((a, b) => a.sequence - b.sequence)) {
       // It waited before its lane sent digests, so it gets a group of its own.
-      const key = one.key === "" && this.#together > 1 ? `#${one.sequence}` : one.key
+      const key = one.key === "" && this.#digestSize > 1 ? `#${one.sequence}` : one.key
       const defects = lastFailure === "Defect" ? 1 : 0
       this.put({ ...one, key, defects, dueAt: monotonic + remaining(one.due, one.delay, wall), taken: false })
     }
@@ -135,13 +141,13 @@ export class RetryQueue {
     const next = this.#events.get(waiting[0] ?? 0)
     // It need not wait any longer, because the event before it has ended. But the next digest of a group has a window
     // of its own.
-    if (next !== undefined && next.tried === 0 && this.#together === 1) next.dueAt = monotonic
+    if (next !== undefined && next.tried === 0 && this.#digestSize === 1) next.dueAt = monotonic
     this.#nextDue = Math.min(this.#nextDue, next?.dueAt ?? Number.POSITIVE_INFINITY)
     // A group that is full in the meantime need not wait for its window.
     if (this.#isFull(waiting)) this.#nextDue = Number.NEGATIVE_INFINITY
   }
 
-  /** Marks up to `limit` due events as taken, longest due first. */
+  /** Marks up to `limit` due events as taken, longest due first. Muted events that are sent together are taken alone. */
   takeDue(now: number, limit: number): ReadonlyArray<QueuedRetry> {
     if (now < this.#nextDue || limit <= 0) return []
     const due: Array<QueuedRetry> = []
@@ -152,9 +158,11 @@ export class RetryQueue {
       else next = Math.min(next, event.dueAt)
     }
     due.sort((a, b) => a.dueAt - b.dueAt || a.sequence - b.sequence)
-    const taken = due.slice(0, limit)
+    const [first] = due
+    const isTogether = first !== undefined && Muted.isTogether(first.key)
+    const taken = isTogether ? this.#together(first) : due.filter(({ key }) => !Muted.isTogether(key)).slice(0, limit)
     for (const event of taken) event.taken = true
-    this.#nextDue = due.length > limit ? now : next
+    this.#nextDue = due.length > (isTogether ? 1 : taken.length) ? now : next
     return taken
   }
 
@@ -184,7 +192,7 @@ export class RetryQueue {
     const group: Array<QueuedRetry> = []
     for (const sequence of due?.waiting ?? []) {
       const event = this.#events.get(sequence)
-      if (event === undefined || group.length === this.#together) break
+      if (event === undefined || group.length === this.#digestSize) break
       const [head] = group
       if (head !== undefined && (event.tried !== head.tried || isIsolated(sequence))) break
       group.push(event)
@@ -194,6 +202,14 @@ export class RetryQueue {
     return group
   }
 
+  /** Returns muted events to send in one message: the first event of their key, and those that were tried as often. */
+  #together(first: QueuedRetry): ReadonlyArray<QueuedRetry> {
+    const waiting = this.#keys.get(first.key) ?? []
+    const events = waiting.slice(0, Muted.maxTogether).flatMap((sequence) => this.#events.get(sequence) ?? [])
+    const other = events.findIndex(({ tried, taken }) => taken || tried !== first.tried)
+    return other < 0 ? events : events.slice(0, other)
+  }
+
   /** Returns up to `limit` events that are not taken, oldest first. */
   oldest(limit: number): ReadonlyArray<number> {
     const waiting = [...this.#events.values()].flatMap(({ sequence, taken }) => (taken ? [] : [sequence]))
@@ -201,7 +217,7 @@ export class RetryQueue {
   }
 
   #isFull(waiting: ReadonlyArray<number>): boolean {
-    return this.#together > 1 && waiting.length >= this.#together
+    return this.#digestSize > 1 && waiting.length >= this.#digestSize
   }
 
   /** Puts a taken event back without another attempt. */

@@ -135,7 +135,8 @@ export const make = Effect.fnUntraced(function* (
       const own = yield* Effect.forEach(fleet.streams, (stream) => stream.lanes, { concurrency: "unbounded" })
       return totals([...own, ...report.elsewhere()])
     }),
-    setPaused: (name, paused) => askingAgain(fleet.setPaused(name, paused)),
+    setPaused: (name, paused, mute) =>
+      askingAgain(fleet.setPause(name, { paused, ...(mute !== undefined && { mute }) })),
     endPause: (name, until) => askingAgain(fleet.endPause(name, until)),
     moveLane: (from, to) => asking(MovedLanes.move(LaneOperations.lanesNamed(db, member, from), from, to)),
     dropLane: (name) => asking(MovedLanes.drop(LaneOperations.lanesNamed(db, member, name))),

@@ -4,7 +4,7 @@
  * Sequences routed to the lane are stored as runs, so a lane that gets every event costs one run, whatever its
  * backlog. The count follows the log: it includes only committed events.
  */
-import type { LaneInfo, Paused } from "../LaneInfo.ts"
+import type { LaneInfo, Mute, Paused } from "../LaneInfo.ts"
 import type { Cursor } from "../Settlement.ts"
 import { isPassed } from "./Cursors.ts"
 import { WebhookBytes } from "./WebhookBytes.ts"
@@ -23,6 +23,7 @@ export class Backlog {
   /** Milliseconds. */
   pausedFor = 0
   letterBytes = new WebhookBytes()
+  mute: Mute | undefined
   /** Called when the lane may have something to hold, so that it may no longer be idle. */
   onHolding: () => void = () => {}
   readonly #retrying = new Set<number>()
@@ -56,11 +57,12 @@ export class Backlog {
   }
 
   get info(): LaneInfo {
-    const { lane, cursor, retrying, returned, deadLetters, size, oldest, paused } = this
+    const { lane, cursor, retrying, returned, deadLetters, size, oldest, paused, mute } = this
     const deadLetterBytes = this.letterBytes.total
     return {
       ...{ name: lane, cursor, retrying: retrying.size, returned, deadLetters, deadLetterBytes },
       ...{ backlog: size, oldest, paused },
+      ...(mute !== undefined && { mute }),
     }
   }
 

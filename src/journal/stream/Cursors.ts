@@ -59,12 +59,13 @@ export interface SettlementRows {
   readonly ends: ReadonlyArray<number>
   /** Sequences of events that can't be read. */
   readonly lost: ReadonlyArray<number>
-  readonly late: ReadonlyArray<Ended>
+  /** Events that ended, unless their first attempt delivered them. */
+  readonly ended: ReadonlyArray<Ended>
 }
 
 /** Returns a settlement's rows. `keptOf` returns the lane's retry of a sequence, and `find` an entry of the log. */
 export const rowsOf = (
-  { lane, retry, endRetry, deadLetter, late }: Settlement,
+  { lane, retry, endRetry, deadLetter, late, dropped }: Settlement,
   keptOf: (sequence: number) => KeptRetry | undefined,
   find: (sequence: number) => Entry | undefined,
 ): SettlementRows => {
@@ -89,10 +90,13 @@ export const rowsOf = (
     letters,
     ends: [...endRetry, ...deadLetter.map(({ sequence }) => sequence)],
     lost,
-    late: late.map(({ sequence, at, took, code, attempts: tries, ...since }) => {
-      const attempts = keptAttempts(keptOf(sequence)?.attempts ?? [], since)
-      const note = { tries, took, ...(code !== undefined && { code }), attempts }
-      return { sequence, lane, at, outcome: "delivered", note }
-    }),
+    ended: [
+      ...late.map(({ sequence, at, took, code, attempts: tries, ...since }): Ended => {
+        const attempts = keptAttempts(keptOf(sequence)?.attempts ?? [], since)
+        const note = { tries, took, ...(code !== undefined && { code }), attempts }
+        return { sequence, lane, at, outcome: "delivered", note }
+      }),
+      ...dropped.map(({ sequence, at, by }): Ended => ({ sequence, lane, at, outcome: "dropped", note: { by } })),
+    ],
   }
 }

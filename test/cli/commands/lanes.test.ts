@@ -1,5 +1,6 @@
 import { describe, expect } from "bun:test"
 import { Effect } from "effect"
+import { lane } from "../../admin/fixture.ts"
 import { it } from "../../lib/effect.ts"
 import { temporary } from "../harness.ts"
 import { runningIn } from "../running.ts"
@@ -8,6 +9,39 @@ const directory = temporary()
 const running = runningIn(directory)
 
 describe("lanes", () => {
+  it.live("a sink that sends alerts is muted, and its events are only dropped once that is confirmed", () =>
+    Effect.gen(function* () {
+      const { ask, told } = yield* running({
+        lanes: [lane("oncall", { type: "slack" }), lane("lake", { type: "kafka" })],
+      })
+      const pause = (...flags: ReadonlyArray<string>) => ask("lanes", "pause", "oncall", ...flags)
+      expect((yield* pause("--for", "8h", "--then", "digest")).stdout).toMatch(
+        /^oncall is paused until \S+Z, also after a restart; its events are kept, and sent as one digest then\n$/,
+      )
+      expect(yield* pause("--then", "digest")).toMatchObject({
+        code: 64,
+        stderr: expect.stringContaining("--then digest happens when the pause ends: say when with --for"),
+      })
+      expect(yield* pause("--for", "8h", "--then", "drop")).toMatchObject({
+        code: 64,
+        stderr: expect.stringContaining(
+          "the events that oncall gets during the pause will never be sent to it: confirm it with --yes",
+        ),
+      })
+      expect((yield* pause("--for", "8h", "--then", "drop", "--yes")).stdout).toContain(
+        "its events are kept until then, and dropped",
+      )
+      expect(yield* ask("lanes", "pause", "lake", "--for", "8h", "--then", "digest")).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining("only a sink that sends alerts (discord, email"),
+      })
+      expect(yield* told).toEqual([
+        expect.stringMatching(/^mute oncall until \d+ then digest$/),
+        expect.stringMatching(/^mute oncall until \d+ then drop$/),
+      ])
+    }).pipe(Effect.orDie),
+  )
+
   it.live("lanes are listed and steered, and a refusal is told as the relay said it", () =>
     Effect.gen(function* () {
       const { ask, told } = yield* running()

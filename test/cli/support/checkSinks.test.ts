@@ -59,6 +59,9 @@ it.effect("a sink is advised about the event types that its routes match, and no
     const types = typesBySink({ ...config, routes })
     expect(types.get("lake")?.toSorted()).toEqual(["block.created", "client.created", "client.updated"])
     expect(types.get("idle")).toEqual([])
-    expect(possibleValues("events.{{resource}}", types.get("lake")).toSorted()).toEqual(["events.block", "events.client"])
+    expect(possibleValues("events.{{resource}}", types.get("lake")).toSorted()).toEqual([
+      "events.block",
+      "events.client",
+    ])
   }).pipe(Effect.orDie),
 )

@@ -30,6 +30,7 @@ const start = Effect.fnUntraced(function* (commits: WholeJournal["settle"] | und
       status: Effect.succeed(statuses),
       counted: () => [],
       pause: none,
+      mute: none,
       resume: none,
       move: none,
       drop: none,

@@ -13,6 +13,8 @@ export const durabilityContract = (name: string, create: Create): void => {
   const test = (title: string, body: (session: Session) => Effect.Effect<void, JournalError>): void =>
     it.live(title, () => body(sessionsOf(create())))
 
+  const mute = { from: 1, until: 1_800_000_000_000, ending: "drop", by: "alice" } as const
+
   describe(`${name}: opened again`, () => {
     test("has the log, the lanes, retries and dead letters as they were", (session) =>
       Effect.gen(function* () {
@@ -28,7 +30,7 @@ export const durabilityContract = (name: string, create: Create): void => {
                 deadLetter: [letter(4)],
               }),
             ])
-            yield* journal.setPaused("lake", 1_800_000_000_000)
+            yield* journal.setPaused("lake", 1_800_000_000_000, mute)
             return { lanes: yield* journal.lanes, log: yield* journal.read(0, 1000) }
           }),
         )
@@ -43,6 +45,7 @@ export const durabilityContract = (name: string, create: Create): void => {
             expect((yield* journal.lanes).map((lane) => lane.backlog)).toEqual([5, 175])
             expect(yield* journal.openLane("lake")).toMatchObject({
               paused: 1_800_000_000_000,
+              mute,
               retries: [waiting(3, "k")],
             })
             expect(yield* healthOf(journal)).toBe("ok")

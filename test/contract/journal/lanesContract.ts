@@ -151,6 +151,21 @@ export const lanesContract = (name: string, create: Create): void => {
         expect((yield* journal.openLane("lake")).paused).toBe(true)
       }))
 
+    test("remembers the rule for events received during a pause, also after its end, until a person changes it", (journal) =>
+      Effect.gen(function* () {
+        const until = 1_800_000_000_000
+        const mute = { from: until - 1_000, until, ending: "drop", by: "alice" } as const
+        const pause = Effect.map(lane(journal, "lake"), (info) => [info?.paused, info?.mute])
+        yield* journal.openLane("lake")
+        yield* journal.setPaused("lake", until, mute)
+        expect(yield* pause).toEqual([until, mute])
+        yield* journal.endPause("lake", until)
+        expect(yield* pause).toEqual([false, mute])
+        expect((yield* journal.openLane("lake")).mute).toEqual(mute)
+        yield* journal.setPaused("lake", false)
+        expect(yield* pause).toEqual([false, undefined])
+      }))
+
     test("keeps retries with their bytes, changes them, and removes them", (journal) =>
       Effect.gen(function* () {
         yield* journal.openLane("lake")

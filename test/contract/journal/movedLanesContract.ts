@@ -125,9 +125,11 @@ export const movedLanesContract = (name: string, create: Create): void => {
     test("keeps a lane paused when its sink changes its name", (journal) =>
       Effect.gen(function* () {
         yield* journal.openLane("old")
-        yield* journal.setPaused("old", 1_800_000_000_000)
-        expect((yield* journal.openLane("new", { renamedFrom: "old" })).paused).toBe(1_800_000_000_000)
-        expect((yield* lane(journal, "new"))?.paused).toBe(1_800_000_000_000)
+        const until = 1_800_000_000_000
+        const mute = { from: 1, until, ending: "digest", by: "alice" } as const
+        yield* journal.setPaused("old", until, mute)
+        expect(yield* journal.openLane("new", { renamedFrom: "old" })).toMatchObject({ paused: until, mute })
+        expect(yield* lane(journal, "new")).toMatchObject({ paused: until, mute })
       }))
 
     test("adopts the lane that a sink had under its former name", (journal) =>

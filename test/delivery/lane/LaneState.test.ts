@@ -10,12 +10,12 @@ it.effect("a lane that takes over that it is blocked ages nothing until it is re
   Effect.gen(function* () {
     const { config } = spec("lake", scripted(() => "pass").sink)
     const clock = new LaneClock(yield* Clock.Clock, 0)
-    const state = new LaneState("lake", false, new CircuitBreaker(config, () => 0), clock)
+    const state = new LaneState("lake", { paused: false }, new CircuitBreaker(config, () => 0), clock)
     state.inherit("nearly all was rejected")
     const before = clock.laneTime()
     yield* pass("1 hour")
     expect([state.condition, state.message]).toEqual(["blocked", "nearly all was rejected"])
-    state.resume()
+    state.resume(undefined)
     expect([state.condition, clock.laneTime()]).toEqual(["running", before])
   }),
 )

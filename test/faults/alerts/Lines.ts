@@ -15,8 +15,8 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "a digest goes when all of it is on disk",
     file: "src/delivery/lane/Intake.ts",
-    find: "if (isDigest && due.length > 0 && !progress.isWhole(due))",
-    replace: "if (!isDigest && due.length > 0 && !progress.isWhole(due))",
+    find: "if (isMessage && due.length > 0 && !progress.isWhole(due))",
+    replace: "if (!isMessage && due.length > 0 && !progress.isWhole(due))",
     line: "simulation",
     seed: 2003859,
   },
@@ -30,8 +30,8 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "a full group does not wait",
     file: "src/delivery/lane/RetryQueue.ts",
-    find: "return this.#together > 1 && waiting.length >= this.#together",
-    replace: "return this.#together > 1 && waiting.length < 0",
+    find: "return this.#digestSize > 1 && waiting.length >= this.#digestSize",
+    replace: "return this.#digestSize > 1 && waiting.length < 0",
     line: digests.name,
   },
   {

@@ -55,7 +55,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "an operator's pause goes along with a new name",
     file: "src/journal/sqlite/service/SqliteLanes.ts",
-    find: "if (paused !== false) yield* setPaused(engine, name, paused)",
+    find: "if (paused !== false || mute !== undefined) yield* setPaused(engine, name, paused, mute)",
     replace: "void from",
     line: "attacks-operations",
   },

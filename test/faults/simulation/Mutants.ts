@@ -164,7 +164,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "a pause goes along when a reload renames a sink",
     file: "src/journal/sqlite/service/SqliteLanes.ts",
-    find: "if (paused !== false)",
+    find: "if (paused !== false || mute !== undefined)",
     replace: "if (!engine.lanes.backlogs.has(from))",
     line,
   },
@@ -178,7 +178,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "a digest holds so many events and no more",
     file: "src/delivery/lane/RetryQueue.ts",
-    find: "|| group.length === this.#together",
+    find: "|| group.length === this.#digestSize",
     replace: "",
     line,
   },
@@ -193,15 +193,15 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "what was retrying without a group goes by itself",
     file: "src/delivery/lane/RetryQueue.ts",
-    find: 'one.key === "" && this.#together > 1',
-    replace: 'one.key === "" && this.#together < 1',
+    find: 'one.key === "" && this.#digestSize > 1',
+    replace: 'one.key === "" && this.#digestSize < 1',
     line,
   },
   {
     gone: "a lane's pause outlives a restart",
     file: "src/delivery/lane/Lane.ts",
-    find: "config.name, options.state.paused,",
-    replace: "config.name, false,",
+    find: "config.name, options.state, breaker",
+    replace: "config.name, { paused: false }, breaker",
     line,
   },
   {

@@ -29,8 +29,8 @@ export const accountOf = Effect.fnUntraced(function* (journal: WholeJournal) {
     letters: letters.map(({ lane, attempts, entry }) => `${lane}: ${entry.event.id}, ${attemptsOf(attempts)}`).sort(),
     lanes: lanes
       .map(
-        ({ name, backlog, retrying, deadLetters, paused }) =>
-          `${name}: ${backlog}, ${retrying} retrying, ${deadLetters} dead${paused ? ", paused" : ""}`,
+        ({ name, backlog, retrying, deadLetters, paused, mute }) =>
+          `${name}: ${backlog}, ${retrying} retrying, ${deadLetters} dead${paused ? ", paused" : ""}${mute === undefined ? "" : `, then ${mute.ending}`}`,
       )
       .sort(),
   }

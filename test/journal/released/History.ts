@@ -88,6 +88,7 @@ const settle = (journal: WholeJournal, lane: string, sequence: number, more: Par
       endRetry: [],
       delivered: [],
       late: [],
+      dropped: [],
       deadLetter: [],
       pausedFor: 0,
       ...more,
@@ -101,7 +102,8 @@ const beginning = Effect.fnUntraced(function* (journal: WholeJournal) {
   yield* journal.openLane("ordered", { exclusive: true })
   yield* add("forgotten", ["lake"])
   yield* add("owed", ["lake", "chat"])
-  yield* journal.setPaused("chat", true)
+  const until = 4_000_000_000_000
+  yield* journal.setPaused("chat", until, { from: firstDay, until, ending: "digest", by: "alice" })
   const [forgotten, owed] = [yield* sequenceOf(journal, "forgotten"), yield* sequenceOf(journal, "owed")]
   yield* settle(journal, "lake", owed, { delivered: [delivered(forgotten, firstDay), delivered(owed, firstDay)] })
 })

@@ -7,7 +7,7 @@ import { floorOf, streamOf } from "../../Sequences.ts"
 import type { Queries } from "../connection/Database.ts"
 import * as PooledDatabase from "../connection/PooledDatabase.ts"
 import type { PostgresConfig } from "../connection/PostgresConfig.ts"
-import { beatEvery, pausedOf, type SinkRow } from "../fleet/Membership.ts"
+import { beatEvery, pauseOf, type SinkRow } from "../fleet/Membership.ts"
 import { find, latest } from "../tables/DatabaseSchema.ts"
 import * as Erasures from "../tables/Erasures.ts"
 import { LaneNames, nothingStored, type StoredLanes } from "../tables/LaneNames.ts"
@@ -57,7 +57,7 @@ export const source = Effect.fnUntraced(function* (config: PostgresConfig, use: 
      ) AS last FROM stream LEFT JOIN progress ON stream = id ORDER BY id`,
     [floorOf(1)],
   )
-  const paused = yield* read<SinkRow>("SELECT name, paused, until FROM sink WHERE paused ORDER BY name")
+  const paused = yield* read<SinkRow>("SELECT name, paused, until, mute FROM sink WHERE paused ORDER BY name")
   const erasures = yield* failing(Erasures.counted(database))
   let damaged = 0
   const common = {
@@ -76,7 +76,7 @@ export const source = Effect.fnUntraced(function* (config: PostgresConfig, use: 
       StreamSource.make({ ...common, id, last, names: LaneNames.of(progress ?? nothingStored) }),
     ),
     erasures,
-    paused: new Map(paused.map((row) => [row.name, pausedOf(row)])),
+    paused: new Map(paused.map((row) => [row.name, pauseOf(row)])),
     imported: ({ journal, sequence }) =>
       read<CopiedImport>(
         `SELECT journal, sequence, lanes FROM imported WHERE (journal, sequence) > ($1, $2::bigint)

@@ -231,11 +231,13 @@ const put = Effect.fnUntraced(function* (
   yield* database.transact((queries) =>
     Effect.gen(function* () {
       yield* queries.query(
-        `INSERT INTO sink (name, paused, until) SELECT name, true, until FROM unnest($1::text[], $2::bigint[]) AS copied(name, until)
-         ON CONFLICT (name) DO UPDATE SET paused = true, until = excluded.until`,
+        `INSERT INTO sink (name, paused, until, mute)
+         SELECT name, true, until, mute::jsonb FROM unnest($1::text[], $2::bigint[], $3::text[]) AS copied(name, until, mute)
+         ON CONFLICT (name) DO UPDATE SET paused = true, until = excluded.until, mute = excluded.mute`,
         [
           [...source.paused.keys()],
-          [...source.paused.values()].map((paused) => (typeof paused === "number" ? paused : null)),
+          [...source.paused.values()].map(({ paused }) => (typeof paused === "number" ? paused : null)),
+          [...source.paused.values()].map(({ mute }) => (mute === undefined ? null : JSON.stringify(mute))),
         ],
       )
       yield* queries.query("INSERT INTO progress (stream, lanes) VALUES ($1, $2)", [

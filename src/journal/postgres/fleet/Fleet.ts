@@ -17,7 +17,7 @@ import type { EpochMillis } from "../../../event/Quantities.ts"
 import { repeating } from "../../../event/Rounds.ts"
 import { type Introduction, takeoverAfter } from "../../FleetStatus.ts"
 import { isNotFenced, type JournalError, unavailable } from "../../JournalError.ts"
-import type { Paused } from "../../LaneInfo.ts"
+import type { Pause } from "../../LaneInfo.ts"
 import { floorOf, sharedStream, timelineOf } from "../../Sequences.ts"
 import type { Log, Streams } from "../../StreamLog.ts"
 import { Turn } from "../../Turn.ts"
@@ -41,7 +41,7 @@ const forgetAfter = 3_600_000
 export interface FleetOptions {
   readonly db: Database
   readonly name: string
-  readonly owner: Omit<Owner, "db" | "isAlive" | "askedAt" | "sign" | "now" | "isPaused" | "pausedSinks">
+  readonly owner: Omit<Owner, "db" | "isAlive" | "askedAt" | "sign" | "now" | "pauseOf" | "pausedSinks">
   /** This relay's appends to the shared stream. Its owner may not have read the newest of them yet. */
   readonly toShared: KnownRows
   /**
@@ -100,7 +100,7 @@ export class Fleet {
   #rejoined = 0
   /** Number of times that others have taken streams from this relay. */
   #takings = 0
-  readonly #noted = new Map<string, { readonly paused: Paused; readonly at: number }>()
+  readonly #noted = new Map<string, { readonly pause: Pause; readonly at: number }>()
   readonly #seenAt = new Map<string, { readonly sign: string; readonly at: number }>()
 
   constructor(options: FleetOptions, turn: Turn, clock: Clock.Clock, random: () => number, owned: Streams) {
@@ -117,7 +117,7 @@ export class Fleet {
       askedAt: () => this.#sent.at,
       sign: () => this.sign,
       now: () => this.now(),
-      isPaused: (sink) => this.isPaused(sink),
+      pauseOf: (sink) => this.pauseOf(sink),
       pausedSinks: () => this.pausedSinks,
     }
   }
@@ -130,16 +130,16 @@ export class Fleet {
     return Monotonic.millis(this.#clock)
   }
 
-  isPaused(sink: string): Paused {
+  pauseOf(sink: string): Pause {
     const noted = this.#noted.get(sink)
-    if (noted !== undefined && noted.at >= this.#sent.at) return noted.paused
+    if (noted !== undefined && noted.at >= this.#sent.at) return noted.pause
     const row = this.news.sinks.find(({ name }) => name === sink)
-    return row !== undefined && Membership.pausedOf(row)
+    return row === undefined ? { paused: false } : Membership.pauseOf(row)
   }
 
   get pausedSinks(): ReadonlyArray<string> {
     const known = new Set([...this.news.sinks.map(({ name }) => name), ...this.#noted.keys()])
-    return [...known].filter((sink) => this.isPaused(sink) !== false)
+    return [...known].filter((sink) => this.pauseOf(sink).paused !== false)
   }
 
   /** The shared stream, if this relay delivers it. */
@@ -148,17 +148,23 @@ export class Fleet {
   }
 
   /** Stores that an operator has paused or resumed a sink. Heartbeats sent from now on report the same. */
-  setPaused(name: string, paused: Paused): Effect.Effect<void, JournalError> {
+  setPause(name: string, pause: Pause): Effect.Effect<void, JournalError> {
+    const { paused, mute } = pause
     return Effect.map(
       refusing(
         this.#options.db.query(
-          `INSERT INTO sink (name, paused, until) VALUES ($1, $2, $3)
-           ON CONFLICT (name) DO UPDATE SET paused = excluded.paused, until = excluded.until`,
-          [name, paused !== false, typeof paused === "number" ? paused : null],
+          `INSERT INTO sink (name, paused, until, mute) VALUES ($1, $2, $3, $4)
+           ON CONFLICT (name) DO UPDATE SET paused = excluded.paused, until = excluded.until, mute = excluded.mute`,
+          [
+            name,
+            paused !== false,
+            typeof paused === "number" ? paused : null,
+            mute === undefined ? null : JSON.stringify(mute),
+          ],
         ),
       ),
       () => {
-        this.#noted.set(name, { paused, at: this.now() })
+        this.#noted.set(name, { pause, at: this.now() })
       },
     )
   }
@@ -173,7 +179,7 @@ export class Fleet {
         ]),
       ),
       ({ count }) => {
-        if (count > 0) this.#noted.set(name, { paused: false, at: this.now() })
+        if (count > 0) this.#noted.set(name, { pause: { ...this.pauseOf(name), paused: false }, at: this.now() })
       },
     )
   }

@@ -90,7 +90,7 @@ export const make = (fleet: Fleet) => {
             oldest: 0,
             cursor: { sequence: 0, settled: [] },
             deadLetterBytes: 0,
-            paused: fleet.isPaused(name),
+            ...fleet.pauseOf(name),
           })),
         ),
 

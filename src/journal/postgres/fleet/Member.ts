@@ -60,8 +60,10 @@ export const join = Effect.fnUntraced(function* ({
       Effect.suspend(() => {
         if (exclusive !== undefined) writer.setExclusive(sink, exclusive)
         // The pause of a renamed lane is kept.
-        const paused = renamedFrom !== undefined && renamedFrom !== sink && fleet.isPaused(renamedFrom)
-        return paused === false ? Effect.void : silence.askingAgain(fleet.setPaused(sink, paused))
+        if (renamedFrom === undefined || renamedFrom === sink) return Effect.void
+        const pause = fleet.pauseOf(renamedFrom)
+        if (pause.paused === false && pause.mute === undefined) return Effect.void
+        return silence.askingAgain(fleet.setPause(sink, pause))
       }),
     empty: (stream, from) => empty(stream, writer, from),
     exclusively: (stream, work) => {

@@ -13,7 +13,7 @@
 
 import { Effect, Result } from "effect"
 import { type LaneReport, type StreamReport, takeoverAfter } from "../../FleetStatus.ts"
-import type { Paused } from "../../LaneInfo.ts"
+import type { Mute, Pause } from "../../LaneInfo.ts"
 import type { Database } from "../connection/Database.ts"
 import type { DatabaseError } from "../connection/DatabaseError.ts"
 import { type KnownRow, lostParams, lostPlaces } from "../tables/KnownRows.ts"
@@ -63,9 +63,13 @@ export interface SinkRow {
   readonly paused: boolean
   /** When the pause ends by itself, in epoch milliseconds. */
   readonly until: number | null
+  readonly mute: Mute | null
 }
 
-export const pausedOf = ({ paused, until }: Omit<SinkRow, "name">): Paused => paused && (until ?? true)
+export const pauseOf = ({ paused, until, mute }: Omit<SinkRow, "name">): Pause => ({
+  paused: paused && (until ?? true),
+  ...(mute !== null && { mute }),
+})
 
 /** The answer to a heartbeat. */
 export interface News {

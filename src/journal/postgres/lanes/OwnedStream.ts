@@ -52,7 +52,7 @@ export class OwnedStream extends StreamState implements Log {
 
   get lanes(): Effect.Effect<ReadonlyArray<LaneInfo>, JournalError> {
     return Effect.map(this.counted, () =>
-      this.backlogs.infos(this.readFrom, this.end).map((lane) => ({ ...lane, paused: this.owner.isPaused(lane.name) })),
+      this.backlogs.infos(this.readFrom, this.end).map((lane) => ({ ...lane, ...this.owner.pauseOf(lane.name) })),
     )
   }
 
@@ -79,7 +79,7 @@ export class OwnedStream extends StreamState implements Log {
   }
 
   #info(backlog: Backlog): LaneInfo {
-    return { ...backlog.info, paused: this.owner.isPaused(backlog.lane) }
+    return { ...backlog.info, ...this.owner.pauseOf(backlog.lane) }
   }
 
   createLanes(names: ReadonlyArray<string>): Effect.Effect<void, JournalError> {

@@ -36,6 +36,7 @@ export const passedBy = ({ backlogs, readFrom, end }: StreamState): ReadonlyArra
     deadLetter: [],
     delivered: [],
     late: [],
+    dropped: [],
     pausedFor,
   }))
 
@@ -97,9 +98,8 @@ const store = Effect.fnUntraced(function* (
   const cursors = new Map(
     settlements.map((one) => [one.lane, later(stream.backlogs.get(one.lane)?.cursor, one.cursor)]),
   )
-  const isPlain = settlements.every(
-    (one) =>
-      one.takeBack.length + one.retry.length + one.endRetry.length + one.deadLetter.length + one.late.length === 0,
+  const isPlain = settlements.every(({ takeBack, retry, endRetry, deadLetter, late, dropped }) =>
+    [takeBack, retry, endRetry, deadLetter, late, dropped].every((changes) => changes.length === 0),
   )
   const lost = isPlain
     ? yield* storeCursors(stream, settlements, cursors)
@@ -187,7 +187,7 @@ const storeAll = Effect.fnUntraced(function* (
     )
     puts.push(...rows.retries)
     letters.push(...rows.letters)
-    ended.push(...rows.late)
+    ended.push(...rows.ended)
     for (const sequence of rows.ends) ends.push({ lane, sequence })
     for (const sequence of rows.lost) unfound.push({ lane, sequence })
   }

@@ -11,7 +11,7 @@ import { Effect } from "effect"
 import type { Entry } from "../../../event/Entry.ts"
 import type { Event } from "../../../event/Event.ts"
 import { fenced, type JournalError } from "../../JournalError.ts"
-import type { Paused } from "../../LaneInfo.ts"
+import type { Pause } from "../../LaneInfo.ts"
 import { ceilingOf, floorOf } from "../../Sequences.ts"
 import type { OpenOptions } from "../../StreamLog.ts"
 import { Backlogs, Passing } from "../../stream/Backlogs.ts"
@@ -66,7 +66,7 @@ export interface Owner {
   /** When the last answered heartbeat was sent, in milliseconds of the clock. */
   readonly askedAt: () => number
   readonly sign: () => Sign
-  readonly isPaused: (sink: string) => Paused
+  readonly pauseOf: (sink: string) => Pause
   /** The sinks that operators have paused. */
   readonly pausedSinks: () => Iterable<string>
   readonly opened: (sink: string, options: OpenOptions) => Effect.Effect<void, JournalError>

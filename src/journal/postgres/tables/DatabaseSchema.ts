@@ -119,8 +119,8 @@ export const steps: ReadonlyArray<string> = [
    -- The counts of each relay's last hour, as a text of its own.
    CREATE TABLE hour (relay text PRIMARY KEY, at timestamptz NOT NULL, counts text NOT NULL);
 
-   -- A pause ends by itself at "until", in epoch milliseconds.
-   CREATE TABLE sink (name text PRIMARY KEY, paused boolean NOT NULL DEFAULT false, until bigint);
+   -- A pause ends by itself at "until", in epoch milliseconds. "mute" stays after that.
+   CREATE TABLE sink (name text PRIMARY KEY, paused boolean NOT NULL DEFAULT false, until bigint, mute jsonb);
 
    CREATE FUNCTION append_shared(a_lo int[], a_hi int[], a_crc int[], a_place int[], a_count int, a_from bigint, a_to bigint, a_routes text, a_keys bytea, a_ids bytea, a_bytes bytea, a_lanes text[], a_former jsonb, a_commit uuid, a_again boolean, a_sign text[])
    RETURNS TABLE (owned boolean, first bigint, timeline bigint, void int[], altered int[], found boolean) LANGUAGE plpgsql AS $body$

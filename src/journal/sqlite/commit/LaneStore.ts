@@ -8,7 +8,7 @@
 import type { Entry } from "../../../event/Entry.ts"
 import type { DeadLetterKey } from "../../DeadLetterId.ts"
 import { JournalError } from "../../JournalError.ts"
-import { type Paused, type RetryEntries, returning } from "../../LaneInfo.ts"
+import { type Mute, type Paused, type RetryEntries, returning } from "../../LaneInfo.ts"
 import type { Cursor, RefusedSettlement, Settlement, Wait } from "../../Settlement.ts"
 import { Backlogs } from "../../stream/Backlogs.ts"
 import { readBytes } from "../../stream/BulkSlices.ts"
@@ -70,9 +70,10 @@ export class LaneStore {
     this.retries = new Retries(db)
     this.outcomes = new OutcomeRows(db)
     this.deadLetters = new DeadLetters(db, onUnreadable)
-    for (const { name, cursor, paused, pausedFor } of this.found.rows) {
+    for (const { name, cursor, paused, pausedFor, mute } of this.found.rows) {
       const backlog = this.backlogs.begun(name, cursor, pausedFor)
       backlog.paused = paused
+      backlog.mute = mute
     }
     this.#loadCounts()
   }
@@ -148,11 +149,13 @@ export class LaneStore {
     }
   }
 
-  setPaused(name: string, paused: Paused): Committed {
-    this.#cursors.setPaused(name, paused)
+  setPaused(name: string, paused: Paused, mute?: Mute): Committed {
+    this.#cursors.setPaused(name, paused, mute)
     return () => {
       const backlog = this.backlogs.get(name)
-      if (backlog !== undefined) backlog.paused = paused
+      if (backlog === undefined) return
+      backlog.paused = paused
+      backlog.mute = mute
     }
   }
 
@@ -177,7 +180,7 @@ export class LaneStore {
     for (const sequence of rows.lost) this.#lose(lane, sequence)
     for (const retry of rows.retries) this.retries.put(retry)
     for (const sequence of rows.ends) this.retries.delete(lane, sequence)
-    for (const end of rows.late) this.outcomes.ended(end)
+    for (const end of rows.ended) this.outcomes.ended(end)
     const changes = rows.letters.map((letter) => this.deadLetters.put(letter))
     this.outcomes.delivered(lane, delivered)
     const cursor = later(backlog.cursor, settlement.cursor)

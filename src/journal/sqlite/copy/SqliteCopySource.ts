@@ -174,7 +174,7 @@ const sourceOf = (reader: Reader): CopySource => {
   return {
     streams: [stream],
     erasures: erasuresOf(db),
-    paused: new Map(lanes.flatMap(({ name, paused }) => (paused === false ? [] : [[name, paused]]))),
+    paused: new Map(lanes.flatMap((lane) => (lane.paused === false ? [] : [[lane.name, lane]]))),
     imported: ({ journal, sequence }) =>
       attempt(() =>
         imports.all(journal, sequence, page).map((row) => ({

@@ -136,7 +136,8 @@ export class UnfinishedCopy {
       const waits = source.streams.flatMap(({ lanes }) => lanes.filter((lane) => lane.name === name))
       rows.insert([name], owedFrom - 1)
       rows.move(name, { sequence: owedFrom - 1, settled }, Math.max(...waits.map(({ pausedFor }) => pausedFor)))
-      rows.setPaused(name, source.paused.get(name) ?? false)
+      const { paused = false, mute } = source.paused.get(name) ?? {}
+      rows.setPaused(name, paused, mute)
     }
     this.db.prepare("DROP TABLE copied").run()
     this.db.prepare("DELETE FROM meta WHERE key = ?").run(key)

@@ -7,7 +7,7 @@
  */
 import type { DatabaseSync } from "node:sqlite"
 import { crc32 } from "node:zlib"
-import type { Paused } from "../../LaneInfo.ts"
+import type { Mute, Paused } from "../../LaneInfo.ts"
 import type { Cursor } from "../../Settlement.ts"
 import { meta, setMeta } from "./Meta.ts"
 import { int, tolerant } from "./Rows.ts"
@@ -18,6 +18,7 @@ interface LaneRow {
   readonly paused: Paused
   /** Milliseconds. */
   readonly pausedFor: number
+  readonly mute?: Mute
 }
 
 /** The lanes in the rows. */
@@ -42,6 +43,10 @@ const listed = (names: ReadonlyArray<string>): string => {
 /** A pause as the table has it: 0 is none, 1 has no end, and any other number is its end. */
 const pausedOf = (stored: number): Paused => (stored > 1 ? stored : stored === 1)
 
+const stored = (mute: Mute | undefined): string => (mute === undefined ? "" : JSON.stringify(mute))
+
+const muteOf = (stored: string) => tolerant(() => JSON.parse(stored) as Mute)
+
 const rangesOf = (settled: string) => tolerant(() => JSON.parse(settled) as Cursor["settled"])
 
 /** Returns the names of a list, or `undefined` if there is none or it is damaged. */
@@ -58,13 +63,13 @@ export class CursorRows {
   constructor(db: DatabaseSync) {
     this.#db = db
     this.#sql = {
-      all: db.prepare("SELECT name, cursor, settled, paused, paused_for, crc FROM lane ORDER BY name"),
+      all: db.prepare("SELECT name, cursor, settled, paused, paused_for, mute, crc FROM lane ORDER BY name"),
       names: db.prepare("SELECT name FROM lane ORDER BY name"),
       insert: db.prepare(
-        "INSERT OR IGNORE INTO lane (name, cursor, settled, paused, paused_for, crc) VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT OR IGNORE INTO lane (name, cursor, settled, paused, paused_for, mute, crc) VALUES (?, ?, ?, ?, ?, ?, ?)",
       ),
       move: db.prepare("UPDATE lane SET cursor = ?, settled = ?, crc = ?, paused_for = ? WHERE name = ?"),
-      pause: db.prepare("UPDATE lane SET paused = ? WHERE name = ?"),
+      pause: db.prepare("UPDATE lane SET paused = ?, mute = ? WHERE name = ?"),
       delete: db.prepare("DELETE FROM lane WHERE name = ?"),
       deleteAll: db.prepare("DELETE FROM lane"),
     }
@@ -73,7 +78,7 @@ export class CursorRows {
   find(): FoundLanes {
     const rows: Array<LaneRow> = []
     let damaged = false
-    for (const { name, cursor, settled, paused, paused_for, crc } of this.#sql.all.all()) {
+    for (const { name, cursor, settled, paused, paused_for, mute, crc } of this.#sql.all.all()) {
       const row = { name: String(name), sequence: Number(cursor), settled: String(settled) }
       const ranges = rangesOf(row.settled)
       if (ranges === undefined || crc !== checksum(row.name, row.sequence, row.settled)) {
@@ -81,7 +86,9 @@ export class CursorRows {
         continue
       }
       const at = { sequence: row.sequence, settled: ranges }
-      rows.push({ name: row.name, cursor: at, paused: pausedOf(int(paused)), pausedFor: Number(paused_for) })
+      const rule = muteOf(String(mute))
+      const pause = { paused: pausedOf(int(paused)), ...(rule !== undefined && { mute: rule }) }
+      rows.push({ name: row.name, cursor: at, ...pause, pausedFor: Number(paused_for) })
     }
     const known = new Set(rows.map(({ name }) => name))
     const names = namesOf(meta(this.#db, "lanes"))
@@ -110,8 +117,8 @@ export class CursorRows {
     this.#sql.move.run(sequence, ranges, checksum(name, sequence, ranges), pausedFor, name)
   }
 
-  setPaused(name: string, paused: Paused): void {
-    this.#sql.pause.run(Number(paused), name)
+  setPaused(name: string, paused: Paused, mute?: Mute): void {
+    this.#sql.pause.run(Number(paused), stored(mute), name)
   }
 
   delete(name: string): void {
@@ -119,9 +126,10 @@ export class CursorRows {
     this.list()
   }
 
-  #put({ name, cursor: { sequence, settled }, paused, pausedFor }: LaneRow): void {
+  #put({ name, cursor: { sequence, settled }, paused, pausedFor, mute }: LaneRow): void {
     const ranges = JSON.stringify(settled)
-    this.#sql.insert.run(name, sequence, ranges, Number(paused), pausedFor, checksum(name, sequence, ranges))
+    const pause = [Number(paused), pausedFor, stored(mute)]
+    this.#sql.insert.run(name, sequence, ranges, ...pause, checksum(name, sequence, ranges))
   }
 
   /** Writes the list of names. It is called after each change, and at the start if the list is missing. */

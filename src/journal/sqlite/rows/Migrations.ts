@@ -24,10 +24,11 @@ const steps: ReadonlyArray<ReadonlyArray<string>> = [
     // Sequences of known losses, so that each loss is reported once.
     `CREATE TABLE hole (first INTEGER PRIMARY KEY, last INTEGER NOT NULL) STRICT`,
     // "crc" is a checksum of name, cursor and settled ranges. "paused_for" is the total milliseconds of the
-    // lane's pauses, which don't age its events. "paused" is 1, or the end of the pause in epoch milliseconds.
+    // lane's pauses, which don't age its events. "paused" is 1, or the end of the pause in epoch milliseconds. "mute" is JSON, or
+    // empty.
     `CREATE TABLE lane (
       name TEXT PRIMARY KEY, cursor INTEGER NOT NULL, settled TEXT NOT NULL, paused INTEGER NOT NULL,
-      crc INTEGER NOT NULL, paused_for INTEGER NOT NULL DEFAULT 0
+      crc INTEGER NOT NULL, paused_for INTEGER NOT NULL DEFAULT 0, mute TEXT NOT NULL DEFAULT ''
     ) STRICT, WITHOUT ROWID`,
     // An event's due time changes often, and its bytes never do, so the bytes are in a table of their own.
     `CREATE TABLE retry (

@@ -48,7 +48,15 @@ const logOf = (engine: Engine, lane: string, to: string): MovingLog | undefined 
     append: (again, ended, cursor) =>
       attempt(() => {
         if (lanes.backlogs.get(lane) !== source) throw laneChanged(lane)
-        const nothingElse = { takeBack: [], retry: [], endRetry: [], deadLetter: [], delivered: [], late: [] }
+        const nothingElse = {
+          takeBack: [],
+          retry: [],
+          endRetry: [],
+          deadLetter: [],
+          delivered: [],
+          late: [],
+          dropped: [],
+        }
         const advance = () => lanes.settle({ lane, cursor, ...nothingElse, pausedFor: source.pausedFor })
         if (again.length === 0) return engine.apply(advance)
         engine.appendWith(again, Origin.moved, ([first = 0]) => {

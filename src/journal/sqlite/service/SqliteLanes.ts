@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import * as MovedLanes from "../../archive/MovedLanes.ts"
 import type { JournalError } from "../../JournalError.ts"
-import type { OpenedLane, Paused } from "../../LaneInfo.ts"
+import type { Mute, OpenedLane, Paused } from "../../LaneInfo.ts"
 import type { Backlog } from "../../stream/Backlog.ts"
 import type { WholeJournal } from "../../WholeJournal.ts"
 import type { Engine } from "../commit/Engine.ts"
@@ -35,8 +35,8 @@ const open = (engine: Engine, name: string): Effect.Effect<OpenedLane, JournalEr
     return { ...backlog.info, pausedFor: backlog.pausedFor, retries }
   })
 
-const setPaused = (engine: Engine, lane: string, paused: Paused) =>
-  patient(() => engine.apply(() => engine.lanes.setPaused(lane, paused)))
+const setPaused = (engine: Engine, lane: string, paused: Paused, mute?: Mute) =>
+  patient(() => engine.apply(() => engine.lanes.setPaused(lane, paused, mute)))
 
 /** Reads retries; those that can't be read are removed. */
 const readRetries = (engine: Engine, lane: string, sequences: ReadonlyArray<number>) =>
@@ -61,8 +61,8 @@ export const lanesOf = (engine: Engine, started: Started): Lanes => {
   /** A renamed sink stays paused, and nothing is left of the lane that it had. */
   const adopt = Effect.fnUntraced(function* (from: string, name: string) {
     yield* openOne(name)
-    const paused = engine.lanes.backlogs.get(from)?.paused ?? false
-    if (paused !== false) yield* setPaused(engine, name, paused)
+    const { paused = false, mute } = engine.lanes.backlogs.get(from) ?? {}
+    if (paused !== false || mute !== undefined) yield* setPaused(engine, name, paused, mute)
     opened.delete(from)
     yield* moveLane(from, name)
     return yield* openOne(name)
@@ -97,11 +97,12 @@ export const lanesOf = (engine: Engine, started: Started): Lanes => {
     createLanes: (names) => started(patient(() => create(engine, names))),
     openLane: (name, options) => started(openLane(name, options)),
     limitBacklog: (lane, max, maxBytes) => started(Effect.sync(() => engine.lanes.backlogs.limit(lane, max, maxBytes))),
-    setPaused: (lane, paused) => started(setPaused(engine, lane, paused)),
+    setPaused: (lane, paused, mute) => started(setPaused(engine, lane, paused, mute)),
     endPause: (lane, until) =>
       started(
         patient(() => {
-          if (engine.lanes.backlogs.get(lane)?.paused === until) engine.apply(() => engine.lanes.setPaused(lane, false))
+          const { paused, mute } = engine.lanes.backlogs.get(lane) ?? {}
+          if (paused === until) engine.apply(() => engine.lanes.setPaused(lane, false, mute))
         }),
       ),
     moveLane: (from, to) => started(moveLane(from, to)),

@@ -76,8 +76,8 @@ const ask = async (method: string, url: string, body?: unknown, abort?: AbortSig
 const get = async <A>(path: string, query: Query = {}, abort?: AbortSignal): Promise<A> =>
   (await ask("GET", urlOf(path, query), undefined, abort)).json()
 
-const post = async <A = unknown>(path: string, body?: unknown): Promise<A> => {
-  const text = await (await ask("POST", urlOf(path, {}), body)).text()
+const post = async <A = unknown>(path: string, body?: unknown, query: Query = {}): Promise<A> => {
+  const text = await (await ask("POST", urlOf(path, query), body)).text()
   return JSON.parse(text === "" ? "null" : text)
 }
 
@@ -113,7 +113,9 @@ export const admin = {
   reload: () => post<typeof Reloaded.Type>("/reload"),
   acknowledge: () => post("/journal/acknowledge"),
   laneHistory: (name: string) => get<LaneHistory>(lane(name, "history")),
-  pause: (name: string) => post(lane(name, "pause")),
+  /** `for` is in milliseconds. */
+  pause: (name: string, query: { readonly for?: number; readonly ending?: string }) =>
+    post<{ readonly until?: number }>(lane(name, "pause"), undefined, query),
   resume: (name: string) => post(lane(name, "resume")),
   move: (name: string, to: string) => post<typeof Count.Type>(lane(name, "move"), { to }),
   drop: (name: string) => post<typeof Count.Type>(lane(name, "drop")),

@@ -8,22 +8,81 @@ import { admin } from "./AdminCalls.ts"
 import { confirm } from "./Confirm.tsx"
 import { number } from "./Shown.tsx"
 
-const pause = ({ name, backlog }: Lane): void =>
+/** The lengths of a pause in milliseconds, by the flag's value. */
+const lengths: Readonly<Record<string, number>> = { "1h": 3_600_000, "8h": 28_800_000, "1d": 86_400_000 }
+
+const endingLabels = {
+  deliver: "deliver the events that came meanwhile",
+  digest: "send them as one digest",
+  drop: "drop them, which can't be undone",
+} as const
+
+const pause = ({ name, backlog, alerts }: Lane): void => {
+  const length = signal("")
+  const ending = signal("deliver")
+  const mutes = () => alerts === true && length.value !== ""
+  const flags = () => [
+    ...(length.value === "" ? [] : ["--for", length.value]),
+    ...(mutes() && ending.value !== "deliver" ? ["--then", ending.value] : []),
+  ]
+  const Fields = () => (
+    <>
+      <label class="field">
+        <span>For</span>
+        <select
+          onChange={(event) => {
+            length.value = event.currentTarget.value
+          }}
+        >
+          <option value="">until it is resumed</option>
+          {Object.keys(lengths).map((one) => (
+            <option key={one}>{one}</option>
+          ))}
+        </select>
+      </label>
+      {mutes() && (
+        <label class="field">
+          <span>Then</span>
+          <select
+            value={ending.value}
+            onChange={(event) => {
+              ending.value = event.currentTarget.value
+            }}
+          >
+            {Object.entries(endingLabels).map(([value, label]) => (
+              <option key={value} value={value}>
+                {label}
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
+    </>
+  )
+  const Command = () => <>{relayCommand("lanes", "pause", name, ...flags())}</>
   confirm({
     title: `Pause ${plain(name)}?`,
     what: (
-      <p>
-        Nothing is sent to it until it is resumed, also after a restart. {count(backlog, "event")} and all that come are
-        kept.
-      </p>
+      <>
+        <p>
+          Nothing is sent to it until the pause ends, also after a restart. {count(backlog, "event")} and all that come
+          are kept until then.
+        </p>
+        <Fields />
+      </>
     ),
-    command: relayCommand("lanes", "pause", name),
+    command: <Command />,
     yes: "Pause",
     act: async () => {
-      await admin.pause(name)
-      return `${plain(name)} is paused.`
+      const forMillis = lengths[length.value]
+      await admin.pause(name, {
+        ...(forMillis !== undefined && { for: forMillis }),
+        ...(mutes() && { ending: ending.value }),
+      })
+      return `${plain(name)} is paused${length.value === "" ? "" : ` for ${length.value}`}.`
     },
   })
+}
 
 const resume = ({ name, backlog, condition }: Lane): void =>
   confirm({
