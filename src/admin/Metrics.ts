@@ -8,7 +8,7 @@ import { ActiveConfig } from "../ActiveConfig.ts"
 import type { RelayConfig } from "../config/Config.ts"
 import { type LaneStatus, laneConditions } from "../delivery/LaneStatus.ts"
 import { Lanes } from "../delivery/Lanes.ts"
-import { durationBuckets } from "../delivery/lane/InFlight.ts"
+import { durationBuckets, latencyBuckets } from "../delivery/lane/InFlight.ts"
 import { redacted } from "../event/Envelope.ts"
 import { quarantine } from "../event/Event.ts"
 import type { EpochMillis } from "../event/Quantities.ts"
@@ -201,7 +201,13 @@ const ofAttempts = (lanes: ReadonlyArray<LaneStatus>): ReadonlyArray<string> => 
       "relay_delivery_duration_seconds",
       "How long attempts took",
       durationBuckets,
-      lanes.map(({ name, durations }) => ({ labels: { sink: name }, ...durations })),
+      lanes.map(({ name, durations: { counts, sum } }) => ({ labels: { sink: name }, counts, sum })),
+    ),
+    histogram(
+      "relay_delivery_latency_seconds",
+      "Time from the acceptance of an event to its delivery, without replays from the journal",
+      latencyBuckets,
+      lanes.map(({ name, latencies: { counts, sum } }) => ({ labels: { sink: name }, counts, sum })),
     ),
   ]
 }

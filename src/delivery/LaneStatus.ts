@@ -55,6 +55,8 @@ export interface LaneStatus {
   readonly bugs: number
   /** Attempts by duration: a count for each of `durationBuckets`, a count above them, and the sum in seconds. */
   readonly durations: { readonly counts: ReadonlyArray<number>; readonly sum: number }
+  /** Delivered events by the time since their acceptance, by `latencyBuckets` and in seconds, like `durations`. */
+  readonly latencies: { readonly counts: ReadonlyArray<number>; readonly sum: number }
 }
 
 const noAttempts = new AttemptStats()
@@ -77,7 +79,7 @@ export const statusOf = (info: LaneInfo, lanes: ReadonlyArray<Lane>, orphanedSin
   const [first] = lanes
   const condition =
     laneConditions.find((condition) => lanes.some(({ state }) => state.condition === condition)) ?? "orphaned"
-  const { outcomes: attempts, bugs, durations } = first?.attempts ?? noAttempts
+  const { outcomes: attempts, bugs, durations, latencies } = first?.attempts ?? noAttempts
   return {
     name,
     type: first?.config.type ?? "",
@@ -98,5 +100,6 @@ export const statusOf = (info: LaneInfo, lanes: ReadonlyArray<Lane>, orphanedSin
     attempts,
     bugs,
     durations,
+    latencies,
   }
 }

@@ -7,7 +7,7 @@ export interface Entry {
   readonly event: Event
   /** The sinks that the router chose when the event was accepted. A reload never changes them. */
   readonly sinks: ReadonlyArray<string>
-  /** Appended by `replay`. It is exempt from order by key and has its own idempotency key. */
+  /** Appended by `replay`. It has its own idempotency key. */
   readonly replayed: boolean
   /** Another relay had already received it, so it goes to no sink. */
   readonly duplicate?: boolean

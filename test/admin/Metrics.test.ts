@@ -26,6 +26,7 @@ const names = [
   "relay_commit_duration_seconds",
   "relay_delivery_attempts_total",
   "relay_delivery_duration_seconds",
+  "relay_delivery_latency_seconds",
   "relay_sink_bugs_total",
   "relay_lane_backlog_events",
   "relay_lane_oldest_age_seconds",
@@ -75,6 +76,7 @@ const busy = {
       duplicateBound: 42,
       attempts: { delivered: 10, DeliveryFailed: 1 },
       durations: { counts: [3, 0, 0, 0, 0, 0, 0, 0, 1], sum: 31.5 },
+      latencies: { counts: [0, 9, 0, 0, 0, 1], sum: 301 },
     }),
   ],
   counted: (counters: Parameters<typeof ofWebhook>[0]) => {
@@ -187,6 +189,8 @@ describe("/metrics", () => {
       expect(body).toContain("relay_commit_duration_seconds_count 2\n")
       expect(body).toContain('relay_delivery_duration_seconds_bucket{sink="lake",le="+Inf"} 4\n')
       expect(body).toContain('relay_delivery_duration_seconds_sum{sink="lake"} 31.5\n')
+      expect(body).toContain('relay_delivery_latency_seconds_bucket{sink="lake",le="60"} 9\n')
+      expect(body).toContain('relay_delivery_latency_seconds_bucket{sink="lake",le="300"} 10\n')
     }).pipe(Effect.orDie),
   )
 })

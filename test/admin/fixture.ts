@@ -36,6 +36,7 @@ export const lane = (name: string, more: Partial<LaneStatus> = {}): LaneStatus =
   attempts: {},
   bugs: 0,
   durations: { counts: [], sum: 0 },
+  latencies: { counts: [], sum: 0 },
   ...more,
 })
 

@@ -48,6 +48,8 @@ const expires = 'relay_certificate_expiry_timestamp_seconds{certificate="tls.cer
 const begins = 'relay_certificate_start_timestamp_seconds{certificate="tls.certificate"}'
 const age = 'relay_lane_oldest_age_seconds{sink="lake"}'
 const backlog = 'relay_lane_backlog_events{sink="lake"}'
+const delivered = (within: string) => `relay_delivery_latency_seconds_bucket{sink="lake",le="${within}"}`
+const deliveries = 'relay_delivery_latency_seconds_count{sink="lake"}'
 const deadLetters = 'relay_dead_letters{sink="lake"}'
 const quarantined = 'relay_dead_letters{sink="_quarantine"}'
 const unrouted = "relay_events_unrouted_last_timestamp_seconds"
@@ -139,6 +141,14 @@ const cases: Readonly<Record<string, Case>> = {
   "a sink that is a quarter of an hour behind": {
     series: { [age]: becomes(900, 901) },
     at: { 20: [], 21: ["RelayLaneLags"], [sixHours]: ["RelayLaneLags"] },
+  },
+  "events that are delivered ten minutes after they were accepted": {
+    series: { [delivered("1800")]: rises(1), [delivered("+Inf")]: rises(1), [deliveries]: rises(1) },
+    at: { 10: [], 16: ["RelayDeliveriesLate"], [sixHours]: ["RelayDeliveriesLate"] },
+  },
+  "events that are delivered at once": {
+    series: { [delivered("300")]: rises(1), [delivered("+Inf")]: rises(1), [deliveries]: rises(1) },
+    at: { 16: [], [sixHours]: [] },
   },
   "a dead letter for six hours": {
     series: { [deadLetters]: forSixHours(0, 1) },

@@ -48,6 +48,20 @@ describe("a lane", () => {
     }).pipe(Effect.provide(relay([spec("up", up.sink), spec("other", scripted(() => "pass").sink)])))
   })
 
+  it.effect("counts how long after its acceptance each event was delivered", () => {
+    const sink = scripted((entry, attempt) => (entry.sequence === 2 && attempt === 1 ? failed : "pass"))
+    return Effect.gen(function* () {
+      yield* append(3, ["slow"])
+      yield* pass("1 hour")
+      const latencies = (yield* statusOf("slow"))?.latencies
+      const [atOnce = 0, ...later] = latencies?.counts ?? []
+      expect(atOnce).toBe(2)
+      // The one that failed was tried again after a second, with jitter.
+      expect(later.slice(0, 3).reduce((sum, count) => sum + count, 0)).toBe(1)
+      expect(latencies?.sum).toBeGreaterThan(0.1)
+    }).pipe(Effect.provide(relay([spec("slow", sink.sink)])))
+  })
+
   it.effect("one sink that never answers does not delay another", () => {
     const up = scripted(() => "pass")
     const stuck = scripted(() => "hang")

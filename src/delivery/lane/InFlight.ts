@@ -15,22 +15,45 @@ import {
   type SinkError,
   SinkUnavailable,
 } from "../../sinks/Sink.ts"
+import type { LaneClock } from "./LaneClock.ts"
 import type { Item } from "./Queue.ts"
+
+/** Upper bounds in seconds of the delivery duration histogram. */
+export const durationBuckets = [0.005, 0.025, 0.1, 0.5, 1, 5, 10, 30] as const
+/** Upper bounds in seconds of the histogram of the time from acceptance to delivery: 10 ms to a day. */
+export const latencyBuckets = [0.01, 0.1, 1, 10, 60, 300, 1_800, 7_200, 43_200, 86_400] as const
+
+/** Counts of values by bucket, and their sum. */
+class Histogram {
+  /** One count for each bound, and one above them all. */
+  readonly counts: Array<number>
+  sum = 0
+  readonly #bounds: ReadonlyArray<number>
+
+  constructor(bounds: ReadonlyArray<number>) {
+    this.#bounds = bounds
+    this.counts = new Array<number>(bounds.length + 1).fill(0)
+  }
+
+  observe(value: number): void {
+    const bucket = this.#bounds.findIndex((bound) => value <= bound)
+    const index = bucket === -1 ? this.#bounds.length : bucket
+    this.counts[index] = (this.counts[index] ?? 0) + 1
+    this.sum += value
+  }
+}
 
 /**
  * Counts a sink's attempts since the start, by outcome and by duration. A new lane
  * of the sink continues the counts of the last one.
  */
-
-/** Upper bounds in seconds of the delivery duration histogram. */
-export const durationBuckets = [0.005, 0.025, 0.1, 0.5, 1, 5, 10, 30] as const
-
-/**  */
 export class AttemptStats {
   /** Events by the outcome of their attempt: `delivered`, or a reason's tag. */
   readonly outcomes: Record<string, number> = {}
-  /** Attempts by duration: one count for each bucket and one above them all. The sum is in seconds. */
-  readonly durations = { counts: new Array<number>(durationBuckets.length + 1).fill(0), sum: 0 }
+  /** Attempts by duration, in seconds. */
+  readonly durations = new Histogram(durationBuckets)
+  /** Events by the time from their acceptance to their delivery, in seconds. Replays from the journal don't count. */
+  readonly latencies = new Histogram(latencyBuckets)
   /** The last failed attempt; `at` is in monotonic milliseconds. */
   lastFailure: { readonly at: number; readonly message: string } | undefined
 
@@ -49,13 +72,6 @@ export class AttemptStats {
   failed(tag: string, message: string, at: number): void {
     this.count(tag, 1)
     this.lastFailure = { at, message }
-  }
-
-  observe(seconds: number): void {
-    const bucket = durationBuckets.findIndex((bound) => seconds <= bound)
-    const index = bucket === -1 ? durationBuckets.length : bucket
-    this.durations.counts[index] = (this.durations.counts[index] ?? 0) + 1
-    this.durations.sum += seconds
   }
 }
 
@@ -106,17 +122,16 @@ export class InFlight {
    */
   readonly #running: Array<Started> = []
   readonly #fork: Fork
-  /** Monotonic milliseconds. */
-  readonly #now: () => number
+  readonly #clock: LaneClock
   readonly #stats: AttemptStats
   readonly #timeout: Duration.Duration
   /** Attempts that were interrupted for another reason than a timeout. */
   readonly #interrupted = new WeakMap<Batch, Failure>()
   #stopping = false
 
-  constructor(fork: Fork, now: () => number, timeout: Duration.Duration, stats: AttemptStats) {
+  constructor(fork: Fork, clock: LaneClock, timeout: Duration.Duration, stats: AttemptStats) {
     this.#fork = fork
-    this.#now = now
+    this.#clock = clock
     this.#timeout = timeout
     this.#stats = stats
   }
@@ -152,15 +167,15 @@ export class InFlight {
 
   /** Starts an attempt. It may end before this returns. */
   start(sink: Sink, items: ReadonlyArray<Item>, ended: Ended): void {
-    const batch: Batch = { items, startedAt: this.#now() }
+    const batch: Batch = { items, startedAt: this.#clock.now() }
     const started: Started = { batch, isAwaited: sink.batch.isAwaited === true }
     this.#running.push(started)
     const fiber = this.#fork(Effect.suspend(() => sink.send(items.map((item) => item.entry))))
     started.fiber = fiber
     const onEnd = (exit: Exit.Exit<Failures, SinkError>): void => {
       this.#running.splice(this.#running.indexOf(started), 1)
-      const now = this.#now()
-      this.#stats.observe((now - batch.startedAt) / 1_000)
+      const now = this.#clock.now()
+      this.#stats.durations.observe((now - batch.startedAt) / 1_000)
       ended(batch, exit, now)
     }
     // Errors that follow from the attempt's end are the lane's, no longer the sink's.
@@ -255,9 +270,13 @@ export class InFlight {
 
   #count({ items, delivered, failure }: Attempt, now: number): void {
     if (delivered > 0) this.#stats.count("delivered", delivered)
-    for (let index = 0; delivered < items.length && index < items.length; index++) {
+    const wall = this.#clock.wall()
+    items.forEach(({ entry }, index) => {
       const why = failure(index)
       if (why !== undefined && why._tag !== "Interrupted") this.#stats.failed(why._tag, why.message, now)
-    }
+      if (why === undefined && !entry.replayed) {
+        this.#stats.latencies.observe(Math.max(0, wall - entry.event.receivedAt) / 1_000)
+      }
+    })
   }
 }

@@ -165,7 +165,7 @@ export class Lane {
     this.attempts = stats
     this.clock = time
     this.progress = progress
-    this.inFlight = new InFlight(fork, () => time.now(), config.delivery.timeout, stats)
+    this.inFlight = new InFlight(fork, time, config.delivery.timeout, stats)
     this.state = state
     this.#log = log
     this.#sink = sink
