@@ -178,14 +178,6 @@ export interface LaneEvents {
   readonly defect: (cause: Cause.Cause<unknown>) => void
 }
 
-/**
- * Detects a stalled lane: it has work and need not wait, but has done nothing for
- * half a minute. Detection doesn't depend on the cause, so that no cause is missed;
- * the cause is determined afterwards.
- *
- * Pure state: callers pass the monotonic time in milliseconds.
- */
-
 /** Milliseconds without activity after which a lane counts as stalled. */
 const stallsAfter = 30_000
 /**
@@ -205,7 +197,10 @@ interface Look {
   readonly cause: () => string
 }
 
-/**  */
+/**
+ * Detects a stalled lane: it has work and need not wait, but has done nothing for
+ * half a minute, whatever the cause. Callers pass the monotonic time in milliseconds.
+ */
 export class Stall {
   #activity = 0
   /** The last check at which the lane had done something or had nothing to do. */
