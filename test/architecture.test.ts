@@ -266,7 +266,7 @@ describe("the recipe for", () => {
 
   test("a journal is followed by each: its folder, one line, one call of the contract, which opens it again", () => {
     const folders = foldersOf("src/journal").filter((folder) => folder !== "stream" && folder !== "archive")
-    const lines = listed(pathOf("Add a journal", 2))
+    const lines = listed(pathOf("Add a journal", 2)).filter(({ from }) => !from.startsWith("src/journal/archive/"))
     expect(lines.map(({ from }) => `${dirname(from)}/`).sort()).toEqual(
       folders.map((journal) => pathOf("Add a journal", 1).replace("<journal>", journal)).sort(),
     )

@@ -1,18 +1,19 @@
 /**
- * Copies everything in a journal into a journal of another type: undelivered events, retries, dead letters, and
- * the history.
+ * The rows of a journal, as they are copied into a journal of another type: undelivered events, retries, dead
+ * letters, and the history. `archive/Copying.ts` copies them.
  *
  * A journal is one or several streams. Each has events numbered from 1, and a cursor for each lane. A source
- * returns them unchanged, and nothing writes to it meanwhile. A target stores them so that no reader sees half
- * of a copy.
+ * returns them unchanged, and nothing writes to it meanwhile. A target has one log, and no reader sees half of a
+ * copy.
  */
-
+import { createHash } from "node:crypto"
 import { Effect, type Scope } from "effect"
 import type { Entry } from "../event/Entry.ts"
 import type { AuditRecord, Operation } from "./AuditLog.ts"
 import type { MaintenanceError } from "./JournalError.ts"
 import type { Pause } from "./LaneInfo.ts"
-import type { Attempt, Cursor, Wait } from "./Settlement.ts"
+import type { Attempt, Cursor, DeliveredRange, Wait } from "./Settlement.ts"
+import type { LetterToPut, RetryToPut } from "./stream/Cursors.ts"
 import type { Ended } from "./stream/OutcomeRecord.ts"
 import type { Stored } from "./stream/Record.ts"
 
@@ -26,14 +27,6 @@ export interface CopiedLane {
 
 export interface CopiedRetry extends Wait {
   readonly lane: string
-  readonly attempts: ReadonlyArray<Attempt>
-  readonly entry: Entry
-}
-
-export interface CopiedLetter {
-  readonly lane: string
-  /** Epoch milliseconds. */
-  readonly at: number
   readonly attempts: ReadonlyArray<Attempt>
   readonly entry: Entry
 }
@@ -68,16 +61,16 @@ export interface After {
 type Read<A> = Effect.Effect<ReadonlyArray<A>, MaintenanceError>
 
 export interface CopiedStream {
-  /** The journal's identity and the stream's number. It is the same for each try of a copy. */
-  readonly name: string
   /** The highest sequence that was assigned. */
   readonly last: number
+  /** The number of rows that hold its events. It changes when the log is pruned. */
+  readonly rows: number
   readonly lanes: ReadonlyArray<CopiedLane>
   /** Returns some megabytes of events above a sequence, ascending; empty at the end. */
   readonly events: (after: number) => Read<Stored>
   /** Returns pages by lane and sequence; empty at the end. */
   readonly retries: (after: After) => Read<CopiedRetry>
-  readonly letters: (after: After) => Read<CopiedLetter>
+  readonly letters: (after: After) => Read<LetterToPut>
   /** Returns the deliveries of the events between two sequences. */
   readonly outcomes: (from: number, to: number) => Read<CopiedOutcomes>
   /** Returns ends above an id, in the order in which they were recorded; empty at the end. */
@@ -85,10 +78,12 @@ export interface CopiedStream {
 }
 
 export interface CopySource {
+  /** The journal's identity. */
+  readonly identity: string
   readonly streams: ReadonlyArray<CopiedStream>
   /** Changes when events are erased: everything copied before that is copied again. */
   readonly erasures: string
-  /** Lanes that an operator paused. */
+  /** Lanes that an operator paused or muted. */
   readonly paused: ReadonlyMap<string, Pause>
   /**
    * Returns events that were imported from other journals, by journal and sequence, so that none is imported
@@ -140,9 +135,9 @@ const start: After = { lane: "", sequence: 0 }
 
 /** Pages through a stream's events, retries, dead letters and ends, through all imports, and through the audit log. */
 export const each = {
-  event: (after: number) => eachPage(after, ({ entry }: Stored) => entry.sequence),
+  event: eachPage(0, ({ entry }: Stored) => entry.sequence),
   retry: eachPage(start, ({ lane, sequence }: CopiedRetry): After => ({ lane, sequence })),
-  letter: eachPage(start, ({ lane, entry }: CopiedLetter): After => ({ lane, sequence: entry.sequence })),
+  letter: eachPage(start, ({ lane, entry }: LetterToPut): After => ({ lane, sequence: entry.sequence })),
   end: eachPage(0, ({ id }: CopiedEnd) => id),
   record: eachPage(0, ({ id }: AuditRecord) => id),
   import: eachPage<CopiedImport, Pick<CopiedImport, "journal" | "sequence">>(
@@ -190,7 +185,7 @@ export const check = Effect.fnUntraced(function* ({ streams, damaged }: CopySour
       counts[what] += some.length
     })
   for (const { events, retries, letters } of streams) {
-    yield* each.event(0)(events, count("events"))
+    yield* each.event(events, count("events"))
     yield* each.retry(retries, count("retrying"))
     yield* each.letter(letters, count("deadLetters"))
   }
@@ -199,17 +194,51 @@ export const check = Effect.fnUntraced(function* ({ streams, damaged }: CopySour
   return checked
 })
 
+/** Returns a mark that changes if a relay has used the source, or events were erased. */
+export const markOf = ({ identity, erasures, streams }: CopySource): string =>
+  createHash("sha256")
+    .update(JSON.stringify([identity, erasures, streams.map(({ last, rows, lanes }) => [last, rows, lanes])]))
+    .digest("hex")
+
+/** A lane of the target. */
+export interface StoredLane extends CopiedLane, Pause {}
+
+/** Rows to store, numbered as in the target. */
+export interface CopiedRows {
+  /** Events that follow those that are stored, without gaps. */
+  readonly events: ReadonlyArray<Stored>
+  /** The events that lanes delivered at the first attempt. */
+  readonly delivered: ReadonlyArray<{ readonly lane: string; readonly delivered: ReadonlyArray<DeliveredRange> }>
+  readonly retries: ReadonlyArray<RetryToPut>
+  readonly letters: ReadonlyArray<LetterToPut>
+  readonly ended: ReadonlyArray<Ended>
+  readonly imported: ReadonlyArray<CopiedImport>
+  readonly audit: ReadonlyArray<AuditRecord>
+  readonly lanes: ReadonlyArray<StoredLane>
+}
+
+/** Stores rows as a part of a commit. */
+export type Put = (rows: Partial<CopiedRows>) => Effect.Effect<void, MaintenanceError>
+
+type Commit = <A>(work: (put: Put) => Effect.Effect<A, MaintenanceError>) => Effect.Effect<A, MaintenanceError>
+
 export interface CopyTarget {
-  /** `onProgress` is called with the share that is done, from 0 to 1. */
-  readonly put: (
-    source: CopySource,
-    onProgress: (share: number) => Effect.Effect<void>,
-  ) => Effect.Effect<CopyCounts, MaintenanceError>
+  /** The sequence of the first event. */
+  readonly first: number
+  /** The number of events that earlier tries of this copy have stored. */
+  readonly known: number
+  /** True if an earlier try has completed the copy. */
+  readonly isComplete: boolean
+  /** Stores what `work` puts: all of it, or nothing. */
+  readonly commit: Commit
+  /** Does the same, and makes the copy a journal that relays can use. */
+  readonly complete: Commit
 }
 
 /** The source and the target of a copy, for one type of journal. */
 export interface Copying<Config> {
   /** For a copy nothing may write to the source. For a check, relays may continue. */
   readonly source: (config: Config, use?: "copy" | "check") => Effect.Effect<CopySource, MaintenanceError, Scope.Scope>
-  readonly target: (config: Config) => Effect.Effect<CopyTarget, MaintenanceError, Scope.Scope>
+  /** Continues an unfinished copy of the source, unless its mark has changed since. */
+  readonly target: (config: Config, source: CopySource) => Effect.Effect<CopyTarget, MaintenanceError, Scope.Scope>
 }

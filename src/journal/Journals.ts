@@ -3,6 +3,7 @@ import { Effect, Layer, Predicate } from "effect"
 import type { JournalConfig } from "../config/Config.ts"
 import type { Archive } from "./Archive.ts"
 import type { Operation } from "./AuditLog.ts"
+import { copyInto } from "./archive/Copying.ts"
 import type { Journal } from "./Journal.ts"
 import { type Checked, type CopyCounts, type Copying, check as checkSource, withOperation } from "./JournalCopy.ts"
 import { type JournalError, MaintenanceError, unavailable } from "./JournalError.ts"
@@ -92,8 +93,8 @@ export const copy = (
     }
     const [reading, writing] = [yield* copyingOf(from), yield* copyingOf(to)]
     const source = yield* reading.source(from)
-    const target = yield* writing.target(to)
-    const counts = yield* target.put(withOperation(source, operation), onProgress)
+    const target = yield* writing.target(to, source)
+    const counts = yield* copyInto(target, withOperation(source, operation), onProgress)
     return { ...counts, damaged: source.damaged() }
   }).pipe(Effect.scoped)
 

@@ -14,6 +14,7 @@ import { type AuditRecord, kept } from "../../src/journal/AuditLog.ts"
 import * as DeadLetterChanges from "../../src/journal/archive/DeadLetterChanges.ts"
 import { importEvents } from "../../src/journal/archive/Imports.ts"
 import type { JournalTables, RemovedLetters, SliceRows } from "../../src/journal/archive/JournalTables.ts"
+import * as MovedLanes from "../../src/journal/archive/MovedLanes.ts"
 import * as Reappending from "../../src/journal/archive/Reappending.ts"
 import { type DeliveryStatus, type FoundEvent, matchOf } from "../../src/journal/EventQuery.ts"
 import type { AppendExit, Journal } from "../../src/journal/Journal.ts"
@@ -39,18 +40,21 @@ import {
   type Settlement,
   type Tries,
 } from "../../src/journal/Settlement.ts"
-import { settledAt } from "../../src/journal/stream/Cursors.ts"
+import { isPassed, settledAt } from "../../src/journal/stream/Cursors.ts"
+import { keyOf } from "../../src/journal/stream/DuplicateKey.ts"
 import { erasedEvent, sendable, withoutAnswers } from "../../src/journal/stream/Erasure.ts"
 import { type Ended, endedStatus, linksOf, replaysOf } from "../../src/journal/stream/OutcomeRecord.ts"
-import { type Reappended, toMove, toReplay } from "../../src/journal/stream/Reappended.ts"
-import { bodyChecksum, Origin } from "../../src/journal/stream/Record.ts"
+import { type Reappended, toReplay } from "../../src/journal/stream/Reappended.ts"
+import { Origin } from "../../src/journal/stream/Record.ts"
+import type { Removal } from "../../src/journal/stream/Removal.ts"
 import { SearchIds } from "../../src/journal/stream/SearchIds.ts"
 import { servicesOf, type WholeJournal } from "../../src/journal/WholeJournal.ts"
 import * as Pattern from "../../src/routing/Pattern.ts"
+import { copying, type MemoryCopying } from "./MemoryCopy.ts"
 
 type Attempts = ReadonlyArray<Attempt>
 
-interface Lane {
+export interface Lane {
   cursor: Cursor
   max: number
   maxBytes: number
@@ -65,9 +69,6 @@ interface Lane {
   readonly dead: Map<number, { readonly at: number; readonly entry: Entry; readonly attempts: Attempts }>
 }
 
-const isAbove = (cursor: Cursor, sequence: number): boolean =>
-  sequence > cursor.sequence && !cursor.settled.some(([from, to]) => from <= sequence && sequence <= to)
-
 /** As a journal on disk wants its numbers. */
 const isWhole = ({ retry, pausedFor }: Settlement): boolean =>
   [pausedFor, ...retry.flatMap((change) => Object.values(change))].every(
@@ -76,7 +77,8 @@ const isWhole = ({ retry, pausedFor }: Settlement): boolean =>
 
 const size = (entry: Entry): number => entry.event.body.length
 
-const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal => {
+/** Returns a new, empty journal. */
+export const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal & MemoryCopying => {
   const searchIds = new SearchIds(usualSearchIds)
   const log: Array<Entry> = []
   /** By the place in another journal, the lanes that the event was imported for. */
@@ -110,7 +112,7 @@ const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal => {
   }
 
   const pending = (name: string, lane: Lane): ReadonlyArray<Entry> =>
-    log.slice(lane.cursor.sequence).filter((e) => e.sinks.includes(name) && isAbove(lane.cursor, e.sequence))
+    log.slice(lane.cursor.sequence).filter((e) => e.sinks.includes(name) && !isPassed(lane.cursor, e.sequence))
 
   const put = (event: Event, sinks: ReadonlyArray<string>, origin: "delivered" | "replayed" | "moved"): void => {
     for (const sink of sinks) laneOf(sink)
@@ -128,26 +130,25 @@ const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal => {
 
   /** The checksums of all that came under the event's key. */
   const bodiesLike = (event: Event): Set<number> => {
-    const id = event.id === "" ? Buffer.from(event.body).toString("base64") : event.id
-    const key = JSON.stringify([event.webhook, id, event.problem !== undefined])
+    const { hi, lo } = keyOf(event)
+    const key = `${hi} ${lo}`
     const bodies = seen.get(key) ?? new Set()
     seen.set(key, bodies)
     return bodies
   }
 
-  const isSeen = (event: Event): boolean => bodiesLike(event).has(bodyChecksum(event))
+  const isSeen = (event: Event): boolean => bodiesLike(event).has(keyOf(event).bodyCrc)
 
   const keep = (event: Event, sinks: ReadonlyArray<string>): void => {
     const bodies = bodiesLike(event)
     const altered = bodies.size > 0
     if (altered) counters.altered++
-    bodies.add(bodyChecksum(event))
+    bodies.add(keyOf(event).bodyCrc)
     put(altered ? { ...event, altered } : event, sinks, "delivered")
   }
 
   const appendUnsafe = (event: Event, sinks: ReadonlyArray<string>): AppendExit => {
-    const bodies = bodiesLike(event)
-    if (bodies.has(bodyChecksum(event))) {
+    if (isSeen(event)) {
       counters.duplicates++
       return Exit.succeed("duplicate")
     }
@@ -200,10 +201,6 @@ const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal => {
       )
       .sort((a, b) => b.sequence - a.sequence || (a.lane < b.lane ? 1 : -1))
 
-  interface Removal {
-    readonly at: number
-    readonly by: string
-  }
   const byOperator = <A, E>(work: (why: Removal) => Effect.Effect<A, E>): Effect.Effect<A, E> =>
     Effect.flatMap(Operator, (by) => Effect.flatMap(Clock.currentTimeMillis, (at) => work({ at, by })))
   const leaves = (
@@ -232,7 +229,7 @@ const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal => {
     const kept = lane?.retrying.get(sequence)
     if (kept !== undefined)
       return { sink, outcome: "retrying", due: kept.retrying.due, ...tried(kept.attempts), ...replays }
-    const place = { exists: lane !== undefined, isPassed: lane !== undefined && !isAbove(lane.cursor, sequence) }
+    const place = { exists: lane !== undefined, isPassed: lane !== undefined && isPassed(lane.cursor, sequence) }
     const range = delivered.get(sink)?.findLast(({ from, to }) => from <= sequence && sequence <= to)
     const { from: _, to: __, ...delivery } = range ?? { at: 0, took: 0 }
     return { ...endedStatus(sink, place, own, range && delivery), ...replays }
@@ -254,37 +251,71 @@ const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal => {
     }
   }
 
-  const moveLane = (from: string, to: string) => byOperator((why) => move(from, to, why))
-  const move = Effect.fnUntraced(function* (from: string, to: string, why: Removal) {
-    const source = lanes.get(from)
-    if (source === undefined)
-      return yield* unavailable(`There is no lane ${from} in the journal. See \`relay lanes list\`.`)
-    if (from === to) return 0
+  const moveKept = (source: Lane, from: string, to: string, why: Removal): number => {
     const target = laneOf(to)
-    const entries = pending(from, source)
-    for (const entry of entries) {
-      const { sequence } = entry
-      put(toMove(entry), [to], "moved")
-      leaves("moved", from, sequence, why, { copy: log.length, note: { to } })
-    }
-    const moved = entries.length + source.retrying.size + source.dead.size
+    const count = source.retrying.size + source.dead.size
     const ahead = source.pausedFor - target.pausedFor
+    for (const [sequence, item] of source.dead) {
+      leaves("moved", from, sequence, why, { note: { to, deadAt: item.at } })
+      target.dead.set(sequence, item)
+    }
     for (const [sequence, item] of source.retrying) {
       const before = item.retrying.firstAttemptAt
       const firstAttemptAt = before === 0 ? 0 : Math.max(before + ahead, 1)
       leaves("moved", from, sequence, why, { note: { to } })
       target.retrying.set(sequence, { ...item, retrying: { ...item.retrying, firstAttemptAt } })
     }
-    for (const [sequence, item] of source.dead) {
-      leaves("moved", from, sequence, why, { note: { to, deadAt: item.at } })
-      target.dead.set(sequence, item)
-    }
-    if (!source.opened) lanes.delete(from)
-    source.cursor = { sequence: log.length, settled: [] }
-    source.retrying.clear()
     source.dead.clear()
-    return moved
+    source.retrying.clear()
+    return count
+  }
+  const movingLog = (lane: Lane, name: string, to: string): MovedLanes.MovingLog => ({
+    source: {
+      lane: name,
+      get cursor() {
+        return lane.cursor
+      },
+      isPending: (sequence) => !isPassed(lane.cursor, sequence),
+    },
+    to,
+    end: log.length,
+    slice: (work) => work,
+    read: (after, limit) => Effect.sync(() => log.slice(after, after + limit)),
+    append: (again, more, cursor) =>
+      Effect.sync(() => {
+        ended.push(...more(log.length + 1))
+        for (const { event, sinks } of again) put(event, sinks, "moved")
+        lane.cursor = cursor
+      }),
   })
+  const sizeOf = (name: string, lane: Lane) => pending(name, lane).length + lane.retrying.size + lane.dead.size
+  const lanesNamed = (name: string) =>
+    Effect.sync((): ReadonlyArray<MovedLanes.LaneRows> => {
+      const lane = lanes.get(name)
+      if (lane === undefined) return []
+      return [
+        {
+          moveKept: (to, why) =>
+            Effect.sync(() => ({ count: moveKept(lane, name, to, why), log: movingLog(lane, name, to) })),
+          removeEmpty: () =>
+            Effect.sync(() => {
+              if (lane.opened) return true
+              return sizeOf(name, lane) === 0 && lanes.delete(name)
+            }),
+          drop: (why) =>
+            Effect.sync(() => {
+              const count = sizeOf(name, lane)
+              for (const sequence of [...lane.retrying.keys(), ...lane.dead.keys()]) {
+                leaves("dropped", name, sequence, why, { note: noteOf(lane, sequence) })
+              }
+              leaves("laneRemoved", name, lane.cursor.sequence + 1, why, { last: log.length })
+              lanes.delete(name)
+              return count
+            }),
+        },
+      ]
+    })
+  const moveLane = (from: string, to: string) => MovedLanes.move(lanesNamed(from), from, to)
 
   const removeAll = ({ keys, outcome, copies, why }: RemovedLetters): number =>
     keys.filter(({ lane: name, sequence }, index) => {
@@ -293,7 +324,6 @@ const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal => {
       leaves(outcome, name, sequence, why, { ...(copy !== undefined && { copy }), note: noteOf(lane, sequence) })
       return lane.dead.delete(sequence)
     }).length
-  const importKey = (journal: string, sequence: number) => JSON.stringify([journal, sequence])
   const appendAgain = ({ event, sinks }: Reappended, origin: Origin): number | undefined => {
     if (origin === Origin.delivered && isSeen(event)) return undefined
     if (origin === Origin.delivered) keep(event, sinks)
@@ -317,7 +347,7 @@ const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal => {
     received: (entries) => Effect.succeed(new Set(entries.filter(({ event }) => isSeen(event)))),
     importedFor: (journal, sequences) =>
       Effect.succeed(
-        new Map(sequences.map((sequence) => [sequence, importedFor.get(importKey(journal, sequence)) ?? []])),
+        new Map(sequences.map((sequence) => [sequence, importedFor.get(JSON.stringify([journal, sequence])) ?? []])),
       ),
     append: (entries, origin, also) =>
       Effect.sync(() => {
@@ -325,7 +355,7 @@ const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal => {
         const { removed, ended: more = [], imported = [], letters = [] } = also(copies)
         if (removed !== undefined) removeAll(removed)
         ended.push(...more)
-        for (const { journal, sequence, lanes } of imported) importedFor.set(importKey(journal, sequence), lanes)
+        for (const { journal, sequence, lanes } of imported) importedFor.set(JSON.stringify([journal, sequence]), lanes)
         for (const { lane, entry, ...letter } of letters) laneOf(lane).dead.set(entry.sequence, { ...letter, entry })
       }),
     giveBack: (keys, why) =>
@@ -335,7 +365,8 @@ const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal => {
             const lane = lanes.get(name)
             const letter = lane?.dead.get(sequence)
             if (lane === undefined || letter === undefined) return false
-            lane.retrying.set(sequence, { retrying: returning(sequence, why.at), ...letter })
+            const { entry, attempts } = letter
+            lane.retrying.set(sequence, { retrying: returning(sequence, why.at), entry, attempts })
             leaves("returned", name, sequence, why, { note: { deadAt: letter.at } })
             return lane.dead.delete(sequence)
           }).length,
@@ -351,7 +382,9 @@ const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal => {
     slice: (work) => work(rows),
   }
 
+  const remember = (event: Event) => bodiesLike(event).add(keyOf(event).bodyCrc)
   return {
+    ...copying({ log, lanes, laneOf, delivered, ended, copies, importedFor, audit, remember }),
     appendUnsafe,
     append: (event, sinks) => Effect.suspend(() => appendUnsafe(event, sinks)),
     read: (after, limit) => Effect.sync(() => log.slice(after, after + limit).map(sendable)),
@@ -371,7 +404,9 @@ const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal => {
           for (const retrying of settlement.takeBack) {
             const { sequence } = retrying
             const letter = lane.dead.get(sequence)
-            if (letter !== undefined) lane.retrying.set(sequence, { retrying, ...letter })
+            if (letter !== undefined) {
+              lane.retrying.set(sequence, { retrying, entry: letter.entry, attempts: letter.attempts })
+            }
             lane.dead.delete(sequence)
           }
           for (const { failed, refunded, ...retrying } of settlement.retry) {
@@ -452,20 +487,7 @@ const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal => {
         if (lane?.paused === until) lane.paused = false
       }),
     moveLane,
-    dropLane: (name) =>
-      byOperator((why) =>
-        Effect.sync(() => {
-          const lane = lanes.get(name)
-          if (lane === undefined) return 0
-          const count = pending(name, lane).length + lane.retrying.size + lane.dead.size
-          for (const sequence of [...lane.retrying.keys(), ...lane.dead.keys()]) {
-            leaves("dropped", name, sequence, why, { note: noteOf(lane, sequence) })
-          }
-          leaves("laneRemoved", name, lane.cursor.sequence + 1, why, { last: log.length })
-          lanes.delete(name)
-          return count
-        }),
-      ),
+    dropLane: (name) => MovedLanes.drop(lanesNamed(name)),
     returned: (lane) => Effect.sync(() => returnedOf(laneOf(lane))),
     readRetries: (lane, sequences) =>
       Effect.sync(() => ({

@@ -21,10 +21,12 @@ import { type Removal, removal } from "../stream/Removal.ts"
 
 type Rows<A> = Effect.Effect<A, JournalError>
 
+type Source = Pick<Backlog, "lane" | "cursor" | "isPending">
+
 /** The events in the log that a lane waits for, while they are moved. */
 export interface MovingLog {
   /** The lane as it is stored. `append` moves its cursor. */
-  readonly source: Backlog
+  readonly source: Source
   /** The lane that gets the events. */
   readonly to: string
   /** The sequence of the last event that is moved. */
@@ -56,7 +58,7 @@ type Lanes = Rows<ReadonlyArray<LaneRows>>
 /** Chooses the entries to append again for `to` among `entries`, which follow the lane's cursor, and moves the cursor past them. */
 export const moveSlice = (
   entries: ReadonlyArray<Entry>,
-  source: Backlog,
+  source: Source,
   to: string,
   end: number,
 ): { readonly again: ReadonlyArray<Again>; readonly cursor: Cursor } => {

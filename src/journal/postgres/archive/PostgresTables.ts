@@ -8,7 +8,7 @@
  */
 import { Effect } from "effect"
 import * as Pattern from "../../../routing/Pattern.ts"
-import type { ImportNote, JournalTables, RemovedLetters, SliceRows } from "../../archive/JournalTables.ts"
+import type { JournalTables, RemovedLetters, SliceRows } from "../../archive/JournalTables.ts"
 import * as DeadLetterId from "../../DeadLetterId.ts"
 import { type JournalError, unavailable } from "../../JournalError.ts"
 import { type DeadLetterQuery, returning, type StoredDeadLetter } from "../../LaneInfo.ts"
@@ -20,9 +20,9 @@ import type { StreamWriter } from "../append/StreamWriter.ts"
 import type { Database, Queries } from "../connection/Database.ts"
 import { refusing } from "../connection/DatabaseRefusal.ts"
 import * as Erasures from "../tables/Erasures.ts"
+import { noteImports } from "../tables/ImportTable.ts"
 import * as LaneTables from "../tables/LaneTables.ts"
 import * as OutcomeTables from "../tables/OutcomeTables.ts"
-import { unnested } from "../tables/Unnested.ts"
 import * as KeptEntries from "./KeptEntries.ts"
 
 /** The tables of a database; `recount` is called once dead letters may have changed. */
@@ -155,16 +155,6 @@ const remove = (queries: Queries, { keys, outcome, copies, why }: RemovedLetters
     ({ count }) => count,
   )
 }
-
-const noteImports = (queries: Queries, imported: ReadonlyArray<ImportNote>) =>
-  imported.length === 0
-    ? Effect.void
-    : queries.query(
-        `INSERT INTO imported (journal, sequence, lanes)
-         SELECT * FROM unnest($1::text[], $2::bigint[], $3::jsonb[])
-         ON CONFLICT (journal, sequence) DO UPDATE SET lanes = excluded.lanes`,
-        unnested(3, imported, ({ journal, sequence, lanes }) => [journal, sequence, JSON.stringify(lanes)]),
-      )
 
 /** Dead letters, newest first. One round trip for each 4 MB, or 1,000 letters, that it looks through. */
 export const deadLetters = Effect.fnUntraced(function* (db: Database, query: DeadLetterQuery) {

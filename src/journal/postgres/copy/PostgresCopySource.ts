@@ -50,19 +50,22 @@ export const source = Effect.fnUntraced(function* (config: PostgresConfig, use: 
   const streams = yield* read<{
     readonly id: number
     readonly last: number | null
+    readonly rows: number
     readonly progress: StoredLanes | null
   }>(
-    `SELECT id, to_jsonb(progress) AS progress, (
-       SELECT max(first + count - 1) FROM log WHERE first > id * $1::bigint AND first < (id + 1) * $1::bigint
-     ) AS last FROM stream LEFT JOIN progress ON stream = id ORDER BY id`,
+    `SELECT id, to_jsonb(progress) AS progress, last, rows FROM stream LEFT JOIN progress ON stream = id, LATERAL (
+       SELECT max(first + count - 1) AS last, count(*) AS rows FROM log
+       WHERE first > id * $1::bigint AND first < (id + 1) * $1::bigint
+     ) AS held ORDER BY id`,
     [floorOf(1)],
   )
-  const paused = yield* read<SinkRow>("SELECT name, paused, until, mute FROM sink WHERE paused ORDER BY name")
+  const paused = yield* read<SinkRow>(
+    "SELECT name, paused, until, mute FROM sink WHERE paused OR mute IS NOT NULL ORDER BY name",
+  )
   const erasures = yield* failing(Erasures.counted(database))
   let damaged = 0
   const common = {
     read,
-    identity: identity?.value ?? "",
     lose: () => {
       damaged += 1
     },
@@ -72,8 +75,9 @@ export const source = Effect.fnUntraced(function* (config: PostgresConfig, use: 
     },
   }
   return {
-    streams: streams.map(({ id, last, progress }) =>
-      StreamSource.make({ ...common, id, last, names: LaneNames.of(progress ?? nothingStored) }),
+    identity: identity?.value ?? "",
+    streams: streams.map(({ progress, ...stream }) =>
+      StreamSource.make({ ...common, ...stream, names: LaneNames.of(progress ?? nothingStored) }),
     ),
     erasures,
     paused: new Map(paused.map((row) => [row.name, pauseOf(row)])),

@@ -21,11 +21,10 @@ export type ReadRows = <Row>(
 
 export interface StreamSourceOptions {
   readonly read: ReadRows
-  /** The identity of the journal. */
-  readonly identity: string
   readonly id: number
   /** Its highest sequence, or `null` if it is empty. */
   readonly last: number | null
+  readonly rows: number
   readonly names: LaneNames
   /** Called for each record that can't be read as it was written. */
   readonly lose: () => void
@@ -34,7 +33,7 @@ export interface StreamSourceOptions {
 }
 
 /** Returns a stream that reads on demand. It keeps nothing in memory. */
-export const make = ({ read, identity, id, last, names, lose, placeOf }: StreamSourceOptions): CopiedStream => {
+export const make = ({ read, id, last, rows, names, lose, placeOf }: StreamSourceOptions): CopiedStream => {
   const [floor, ceiling] = rangeOf(id)
   /** Returns pages of a lane's rows, numbered as in the stream. */
   const paged =
@@ -51,16 +50,19 @@ export const make = ({ read, identity, id, last, names, lose, placeOf }: StreamS
     if (entry === undefined) lose()
     return entry === undefined ? [] : [{ ...entry, sequence }]
   }
+  /** Returns the present names of lanes. A removed lane keeps its name, as in the history. */
+  const presentOf = (sinks: ReadonlyArray<string>, sequence: number) =>
+    names.isPlain ? sinks : [...new Set(sinks.map((name) => names.laneOf(name, sequence) || name))]
   const storedAbove = (after: number, row: StreamRow) =>
     storedOf(row, lose)
       .filter(({ entry }) => entry.sequence > after && !row.void.includes(entry.sequence - row.first))
       .map((one) => {
         const { sequence, sinks } = one.entry
-        return { ...one, entry: { ...one.entry, sequence: sequence - floor, sinks: names.lanesOf(sinks, sequence) } }
+        return { ...one, entry: { ...one.entry, sequence: sequence - floor, sinks: presentOf(sinks, sequence) } }
       })
   return {
-    name: `${identity}/${id}`,
     last: last === null ? 0 : last - floor,
+    rows,
     lanes: [...names.places].map(([name, { sequence, settled, pausedFor }]) => ({
       name,
       cursor: { sequence: sequence - floor, settled: settled.map(([from, to]) => [from - floor, to - floor]) },

@@ -13,7 +13,9 @@ import { unnested } from "./Unnested.ts"
  * The rows that settlements add to, as three parameters: `unnest($bucket::bigint[], $lane::text[],
  * $bytes::bytea[])`.
  */
-export const deliveredRows = (settlements: ReadonlyArray<Settlement>): ReadonlyArray<ReadonlyArray<unknown>> => {
+export const deliveredRows = (
+  settlements: ReadonlyArray<Pick<Settlement, "lane" | "delivered">>,
+): ReadonlyArray<ReadonlyArray<unknown>> => {
   const rows = settlements.flatMap(({ lane, delivered }) =>
     [...encodeRanges(delivered)].map(([bucket, bytes]) => [bucket, lane, Buffer.from(bytes)]),
   )

@@ -141,8 +141,8 @@ const sourceOf = (reader: Reader): CopySource => {
   const ends = db.prepare("SELECT * FROM ended WHERE id > ? ORDER BY id LIMIT ?")
   const audit = db.prepare("SELECT * FROM audit WHERE id > ? ORDER BY id LIMIT ?")
   const stream: CopiedStream = {
-    name: meta(db, "identity") ?? path,
     last: Math.max(reader.number("SELECT max(first + count - 1) AS n FROM log"), int(meta(db, "base") ?? 0)),
+    rows: reader.number("SELECT (SELECT count(*) FROM log) + (SELECT count(*) FROM owed) AS n"),
     lanes: lanes.map(({ name, cursor, pausedFor }) => ({ name, cursor, pausedFor })),
     events: (after) => attempt(() => reader.events(after)),
     retries: reader.kept("SELECT * FROM retry JOIN retry_record USING (lane, sequence)", (row, entry) => ({
@@ -172,9 +172,10 @@ const sourceOf = (reader: Reader): CopySource => {
       ),
   }
   return {
+    identity: meta(db, "identity") ?? path,
     streams: [stream],
     erasures: erasuresOf(db),
-    paused: new Map(lanes.flatMap((lane) => (lane.paused === false ? [] : [[lane.name, lane]]))),
+    paused: new Map(lanes.map(({ name, paused, mute }) => [name, { paused, ...(mute !== undefined && { mute }) }])),
     imported: ({ journal, sequence }) =>
       attempt(() =>
         imports.all(journal, sequence, page).map((row) => ({

@@ -1,6 +1,7 @@
 /** A copy into a file that was interrupted, and goes on. */
 import { describe, expect } from "bun:test"
 import { Effect } from "effect"
+import { copyInto } from "../../../../src/journal/archive/Copying.ts"
 import * as SqliteCopySource from "../../../../src/journal/sqlite/copy/SqliteCopySource.ts"
 import * as SqliteCopyTarget from "../../../../src/journal/sqlite/copy/SqliteCopyTarget.ts"
 import type { SqliteConfig } from "../../../../src/journal/sqlite/SqliteConfig.ts"
@@ -13,7 +14,7 @@ const copy = (from: SqliteConfig, to: SqliteConfig, onProgress: Effect.Effect<vo
   Effect.scoped(
     Effect.gen(function* () {
       const source = yield* SqliteCopySource.source(from)
-      return yield* (yield* SqliteCopyTarget.target(to)).put(source, () => onProgress)
+      return yield* copyInto(yield* SqliteCopyTarget.target(to, source), source, () => onProgress)
     }),
   )
 
