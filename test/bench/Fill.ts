@@ -1,13 +1,16 @@
 /**
  * Fills a journal with events for one lane: delivered, as a relay that has run
- * for days leaves it (retention keeps them), or all still to be delivered. Straight
- * through the journal, in groups of the size that 64 connections make; over
- * HTTP it would take three times as long.
+ * for days leaves it (retention keeps them), or all still to be delivered, perhaps
+ * with the lane paused. Straight through the journal, in groups of the size that
+ * 64 connections make; over HTTP it would take three times as long.
  */
 import { DatabaseSync } from "node:sqlite"
-import { Duration, Effect } from "effect"
+import { Duration, Effect, type Layer, References, Schema } from "effect"
 import type { Event } from "../../src/event/Event.ts"
-import { Journal } from "../../src/journal/Journal.ts"
+import { Archive } from "../../src/journal/Archive.ts"
+import { Journal, type JournalError } from "../../src/journal/Journal.ts"
+import { PostgresConfig } from "../../src/journal/postgres/connection/PostgresConfig.ts"
+import * as PostgresLayer from "../../src/journal/postgres/PostgresLayer.ts"
 import { usualSearchIds } from "../../src/journal/SearchIdsConfig.ts"
 import * as SqliteJournal from "../../src/journal/sqlite/SqliteJournal.ts"
 import { Index } from "../../src/journal/sqlite/search/Index.ts"
@@ -49,17 +52,20 @@ export interface Content {
   readonly events: number
   readonly lane: string
   readonly isDelivered: boolean
+  /** Whether the lane waits for an operator, who starts it when the time is measured. */
+  readonly isPaused?: boolean
 }
 
-const fill = Effect.fnUntraced(function* ({ events: count, lane, isDelivered }: Content) {
+const fill = Effect.fnUntraced(function* ({ events: count, lane, isDelivered, isPaused = false }: Content) {
   const journal = yield* Journal
   yield* journal.openLane(lane)
+  if (isPaused) yield* (yield* Archive).setPaused(lane, true)
   const run = Requests.newRun()
   for (let number = 0; number < count; number += group) {
     const appends = events(run, number, Math.min(count, number + group)).map((event) =>
       journal.appendUnsafe(event, [lane]),
     )
-    yield* (yield* Effect.promise(() => Promise.resolve(appends[0]))) ?? Effect.void
+    for (const exit of yield* Effect.promise(() => Promise.all(appends))) yield* exit
   }
   const idOf = (number: number) => Requests.id(run, { number, sentAt: 0 })
   if (!isDelivered) return idOf
@@ -90,10 +96,18 @@ const index = (path: string): void => {
   log.close()
 }
 
-/** The id of each event, by its number from 0. */
-export const run = (path: string, content: Content): Effect.Effect<(number: number) => string, BenchError> =>
+/** Returns the id of each event, by its number from 0. */
+const filled = (layer: Layer.Layer<Journal | Archive, JournalError>, content: Content) =>
   fill(content).pipe(
-    Effect.provide(SqliteJournal.layer(options(path))),
-    Effect.tap(() => Effect.sync(() => index(path))),
+    Effect.provide(layer),
+    Effect.provideService(References.MinimumLogLevel, "Warn"),
     Effect.mapError(({ message }) => new BenchError({ message: `filling the journal: ${message}` })),
   )
+
+/** Fills the journal at a path. Returns the id of each event, by its number from 0. */
+export const run = (path: string, content: Content): Effect.Effect<(number: number) => string, BenchError> =>
+  Effect.tap(filled(SqliteJournal.layer(options(path)), content), () => Effect.sync(() => index(path)))
+
+/** Fills the journal of the relay of this name in a database, and returns the same. */
+export const runInDatabase = (url: string, name: string, content: Content) =>
+  filled(PostgresLayer.layer(Schema.decodeUnknownSync(PostgresConfig)({ url, name })), content)
