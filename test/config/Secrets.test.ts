@@ -39,7 +39,7 @@ const holding: ReadonlyArray<readonly [where: string, text: string]> = [
   ["a token under a key that is misspelled", config({ admin: { tokn: canary } })],
   ["a secret with a bad time", config({ webhooks: webhooks({ name: "a", value: canary, expires: canary }) })],
   ["a secret that stands where none belongs", config({ listen: "${SECRET}", journal: { maxSize: "${SECRET}" } })],
-  ["a secret where a choice is", config({ journal: { type: "${SECRET}" }, admin: { listen: "${SECRET}" } })],
+  ["a secret instead of a choice", config({ journal: { type: "${SECRET}" }, admin: { listen: "${SECRET}" } })],
   ["a secret as a sink's type", config({ sinks: { audit: { type: "${SECRET}" } } })],
   ["a secret as a whole sink", config({ sinks: { audit: "${SECRET}" } })],
   ["a secret in a sink that is wrong", config({ sinks: http({ method: canary, url: canary }) })],

@@ -17,7 +17,7 @@ const recipes = page
   .slice(1)
   .map((text) => ({
     name: text.slice(0, text.indexOf("\n")),
-    type: /Of an? `([a-z_.]+)`/.exec(text)?.[1] ?? "",
+    type: /With an? `([a-z_.]+)`/.exec(text)?.[1] ?? "",
     blocks: [...text.matchAll(/^```(?:jmespath|json)\n(.*?)\n```$/gms)].map(([, block = ""]) => block),
   }))
 

@@ -6,8 +6,7 @@ export const catalogue: Catalogue = {
   reports: [
     {
       report: "https://github.com/vectordotdev/vector/issues/1040",
-      symptom:
-        "Credentials of an HTTP sink stand in `basic_auth`, and the error lists keys without saying where they go.",
+      symptom: "Credentials of an HTTP sink are in `basic_auth`, and the error lists keys without their places.",
       verdict: "poor",
       test: "test/config/mistakes/foreign.ts > http: basic_auth",
     },
@@ -25,7 +24,7 @@ export const catalogue: Catalogue = {
     },
     {
       report: "https://github.com/raboof/beats-output-http/issues/13",
-      symptom: "Nobody finds how batches are configured: `batch_size` is one of several names.",
+      symptom: "Nobody finds how batches are configured: `batch_size` has several other names.",
       verdict: "poor",
       test: "test/config/mistakes/foreign.ts > http: batch_size",
     },
@@ -79,7 +78,7 @@ export const catalogue: Catalogue = {
     },
     {
       report: "https://github.com/vectordotdev/vector/issues/14238",
-      symptom: "`tls.ca_file` and others are set, and no TLS is spoken.",
+      symptom: "`tls.ca_file` and others are set, and the connection has no TLS.",
       verdict: "poor",
       test: "test/config/mistakes/foreign.ts > Kafka: tls.ca_file",
     },
@@ -103,7 +102,7 @@ export const catalogue: Catalogue = {
     },
     {
       report: "https://github.com/prometheus-operator/kube-prometheus/issues/1342",
-      symptom: "Slack's URL stands in `api_url`, and no alert arrives.",
+      symptom: "Slack's URL is in `api_url`, and no alert arrives.",
       verdict: "poor",
       test: "test/config/mistakes/foreign.ts > Slack: api_url",
     },
@@ -115,7 +114,7 @@ export const catalogue: Catalogue = {
     },
     {
       report: "https://github.com/rtCamp/action-slack-notify/issues/66",
-      symptom: "A token of Slack's API stands in place of the webhook's URL.",
+      symptom: "A token of Slack's API is given instead of the webhook's URL.",
       verdict: "poor",
       test: "test/config/mistakes/foreign.ts > Slack: a token for the URL",
     },
@@ -127,13 +126,13 @@ export const catalogue: Catalogue = {
     },
     {
       report: "https://github.com/prometheus/alertmanager/issues/1221",
-      symptom: "PagerDuty's key stands in `service_key`, which means another API.",
+      symptom: "PagerDuty's key is in `service_key`, which means another API.",
       verdict: "poor",
       test: "test/config/mistakes/foreign.ts > PagerDuty: service_key",
     },
     {
       report: "https://github.com/robusta-dev/robusta/issues/571",
-      symptom: "PagerDuty's key stands in `api_key`, and the service calls it invalid.",
+      symptom: "PagerDuty's key is in `api_key`, and the service calls it invalid.",
       verdict: "poor",
       test: "test/config/mistakes/foreign.ts > PagerDuty: api_key",
     },
@@ -145,7 +144,7 @@ export const catalogue: Catalogue = {
     },
     {
       report: "https://github.com/blockpane/tenderduty/issues/10",
-      symptom: "A key of PagerDuty's REST API stands in place of the integration key.",
+      symptom: "A key of PagerDuty's REST API is given instead of the integration key.",
       verdict: "wrong",
       test: "test/config/mistakes/foreign.ts > PagerDuty: a key of the REST API",
     },
@@ -163,7 +162,7 @@ export const catalogue: Catalogue = {
     },
     {
       report: "https://github.com/prometheus/alertmanager/issues/1650",
-      symptom: "The mail server's port is the one of IMAP.",
+      symptom: "The mail server's port is IMAP's.",
       verdict: "wrong",
       test: "test/config/mistakes/services.ts > Email: the port of IMAP",
     },
@@ -241,7 +240,7 @@ export const catalogue: Catalogue = {
     },
     {
       report: "https://github.com/redpanda-data/connect/issues/402",
-      symptom: "A variable stands in two braces, as in another tool.",
+      symptom: "A variable is in double braces, as in another tool.",
       verdict: "poor",
       test: "test/config/mistakes/literal.ts > a variable as a placeholder",
     },
@@ -259,7 +258,7 @@ export const catalogue: Catalogue = {
     },
     {
       report: "https://github.com/vectordotdev/vector/pull/25583",
-      symptom: "A path has a date and fields, and the docs don't say what is filled in.",
+      symptom: "A path has a date and fields, and the docs don't explain their values.",
       verdict: "wrong",
       test: "test/config/mistakes/literal.ts > a date in a file's path",
     },
@@ -295,7 +294,7 @@ export const catalogue: Catalogue = {
     },
     {
       report: "https://github.com/caddyserver/website/issues/68",
-      symptom: "A variable is written `{env.NAME}`, which only one of two places replaces.",
+      symptom: "A variable is written `{env.NAME}`, which is replaced in one place and not in the other.",
       verdict: "wrong",
       test: "test/config/mistakes/literal.ts > a variable as Caddy has it at run time",
     },

@@ -302,7 +302,7 @@ export const sinkErrorOf = (error: AwsError, place: Place): SinkError => {
   }
   if (code === "") return misconfigured(`${at}: ${misdirected(status, place, role, isXml)}`)
   return misconfigured(
-    `${at}: AWS refuses what the relay asks (${said})${quoting(detail === noWords ? "" : oneLine(detail))}`,
+    `${at}: AWS refuses the relay's request (${said})${quoting(detail === noWords ? "" : oneLine(detail))}`,
   )
 }
 

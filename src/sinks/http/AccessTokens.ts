@@ -173,7 +173,7 @@ export const make = Effect.fnUntraced(function* (
     }
   }
 
-  const unfit = `${name} gives a token that no header can carry: it holds other characters than visible ASCII; correct what it issues, or "oauth.tokenUrl"`
+  const unfit = `${name} gives a token that no header can carry: it holds other characters than visible ASCII; correct the tokens that it issues, or "oauth.tokenUrl"`
 
   let held: Held | undefined
 

@@ -51,7 +51,7 @@ export const http: Theme = {
       config: sign(`"scheme": "standardWebhooks", "secret": §"${canary}"`),
     },
     {
-      name: "two secrets where the scheme has room for one",
+      name: "two secrets in a scheme that has room for one",
       config: sign(`"scheme": "github", "secret": §["one", "two"]`),
     },
     { name: "no secrets", config: sign('"scheme": "stripe", "secret": §[]') },

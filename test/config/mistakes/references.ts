@@ -15,7 +15,7 @@ export const references: Theme = {
       config: secret('§"${constructor}"'),
       command: strict,
     },
-    { name: "a variable that is not set, where it may be so", config: secret('"${SIGNING_SECRET}"') },
+    { name: "a variable that is not set in a key that allows it", config: secret('"${SIGNING_SECRET}"') },
     {
       name: "a variable whose name is nearly right",
       config: secret('§"${SIGNING_SECERT}"'),
@@ -30,7 +30,7 @@ export const references: Theme = {
     },
     { name: "a file that is a directory", config: secret('§"file:secrets"'), files: { secrets: null } },
     {
-      name: "a file that is no text",
+      name: "a file that isn't text",
       config: secret('§"file:secret"'),
       files: { secret: new Uint8Array([0xff, 0xfe, 0]) },
     },
@@ -127,7 +127,7 @@ export const references: Theme = {
       config: kafka(`"brokers": [§"user:${canary}@broker:9092"], "topic": "events"`),
     },
     { name: "a secret at the wrong key", config: config({ admin: `{ §"tokn": "${canary}" }` }) },
-    { name: "a secret where a choice is", config: slack('"order": §"${SECRET}"'), env: { SECRET: canary } },
+    { name: "a secret instead of a choice", config: slack('"order": §"${SECRET}"'), env: { SECRET: canary } },
     {
       name: "the development secret beyond this machine",
       config: `${config({ listen: '"0.0.0.0:8080"', tls: '{ "certificate": "c.pem", "key": "k.pem" }' }).replace(`"${canary}"`, '§"relay-development-secret"')}`,

@@ -53,10 +53,10 @@ export const routes: Theme = {
       config: match('"client.*"', '"except": §"client.**", '),
     },
     {
-      name: "an exception of which the route takes nothing",
+      name: "an exception that matches nothing of the route",
       config: match('"client.*"', '"except": §"appointment.*", '),
     },
-    { name: "a condition that is no pointer", config: route('"where": { §"data.object.id": "x" }') },
+    { name: "a condition that isn't a pointer", config: route('"where": { §"data.object.id": "x" }') },
     {
       name: "a condition that is none of those that there are",
       config: route('"where": { "/account_id": { §"in": ["x"] } }'),
@@ -65,7 +65,7 @@ export const routes: Theme = {
       name: "an expression that compares with one sign",
       config: route('"where": { "jmespath": "data.object.kind §= `1`" }'),
     },
-    { name: "a condition by an expression that is no text", config: route('"where": { "jmespath": §["id"] }') },
+    { name: "a condition by an expression that isn't text", config: route('"where": { "jmespath": §["id"] }') },
     { name: "conditions of a field as a list", config: route('"where": { "/account_id": [§{ "prefix": "acct_" }] }') },
     { name: "a prefix that is a number", config: route('"where": { "/account_id": { "prefix": §5 } }') },
     { name: "whether a field exists, as text", config: route('"where": { "/data/object/x": { "exists": §"yes" } }') },
@@ -73,9 +73,9 @@ export const routes: Theme = {
     { name: "a value of no values", config: route('"where": { "/data/object/x": §[] }') },
     { name: "a condition of no conditions", config: route('"where": { "/data/object/x": { "not": §{} } }') },
     { name: "an empty prefix", config: route('"where": { "/data/object/x": { "prefix": §"" } }') },
-    { name: "a number where a field is text", config: route('"where": { "/account_id": ["acct_1", §5] }') },
+    { name: "a number for a field that is text", config: route('"where": { "/account_id": ["acct_1", §5] }') },
     {
-      name: "values of which none begins so",
+      name: "values that never begin with the prefix",
       config: route('"where": { "/data/object/x": §{ "oneOf": ["a", "b"], "prefix": "c" } }'),
     },
     {
@@ -119,7 +119,7 @@ export const routes: Theme = {
       command: ["test"],
     },
     {
-      name: "a test whose sample is no event",
+      name: "a test with a sample that isn't an event",
       config: config({ tests: '[{ "event": "client.created", "to": "audit", "sample": "client.json" }]' }),
       files: { "client.json": "{}" },
       command: ["test"],
@@ -134,7 +134,7 @@ export const routes: Theme = {
       config: config({ tests: '[{ "event": "client.created", "to": "audit", "payloads": { "audit": "a.json" } }]' }),
       command: ["test"],
     },
-    { name: "client details where nobody says where they are to be had", config: slack('§"enrich": "wait"') },
+    { name: "client details without an API to get them from", config: slack('§"enrich": "wait"') },
     {
       name: "client details in a sink that sends events as they came",
       config: file('§"enrich": "wait"').replace(
@@ -144,11 +144,11 @@ export const routes: Theme = {
     },
     { name: "an API without its scheme", config: clients('"baseUrl": §"api.example.com"') },
     {
-      name: "an API asked for what is no pattern and no place",
+      name: "an API of client details with a wrong pattern and a wrong place",
       config: clients('"baseUrl": "https://api.example.com", "events": { §"client..*": "/a", "client.*": "data" }'),
     },
     {
-      name: "client details for which no sink asks",
+      name: "client details that no sink needs",
       config: config({ clients: '{ "baseUrl": "https://api.example.com" }' }).replace('"clients"', '§"clients"'),
     },
   ],

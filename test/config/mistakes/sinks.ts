@@ -17,8 +17,8 @@ export const sinks: Theme = {
   title: "Sinks",
   mistakes: [
     { name: "a sink with a reserved name", config: named("_quarantine") },
-    { name: "a sink with a name that can't stand in an id", config: named("a:b") },
-    { name: "a sink that is no object", config: config({ sinks: '{ "audit": §"./events.ndjson" }' }) },
+    { name: "a sink with a name that can't be part of an id", config: named("a:b") },
+    { name: "a sink that isn't an object", config: config({ sinks: '{ "audit": §"./events.ndjson" }' }) },
     { name: "a sink without a type", config: config({ sinks: '{ §"audit": { "path": "./events.ndjson" } }' }) },
     { name: "a type that is mistyped", config: sink('"type": §"flie", "path": "./events.ndjson"') },
     { name: "a type in other letters", config: sink('"type": §"PagerDuty", "routingKey": "k"') },
@@ -41,12 +41,12 @@ export const sinks: Theme = {
       config: sink('"type": "file", "path": §"data/journal.db-lock"'),
     },
     {
-      name: "a sink to which no route leads",
+      name: "a sink without a route",
       config: two('{ "type": "console" }', '{ "type": "console" }')
         .replace('"copy": {', '§"copy": {')
         .replace('"audit", "copy"', '"audit"'),
     },
-    { name: "a sink renamed from one that is still there", config: file('"renamedFrom": §"audit"') },
+    { name: "a sink renamed from a sink that is still there", config: file('"renamedFrom": §"audit"') },
     {
       name: "two sinks renamed from one",
       config: two('{ "type": "console", "renamedFrom": "old" }', '{ "type": "console", "renamedFrom": §"old" }'),
@@ -101,11 +101,11 @@ export const sinks: Theme = {
       config: file('"key": { "jmespath": §"file:key.jmespath" }'),
       files: { "key.jmespath": "data.\n  object..id" },
     },
-    { name: "an expression that is no text", config: file('"key": { "jmespath": §5 }') },
+    { name: "an expression that isn't text", config: file('"key": { "jmespath": §5 }') },
     { name: "headers as a list", config: http('"headers": §["authorization: Bearer x"]') },
     { name: "a header's name with a blank", config: http('"headers": { §"x header": "y" }') },
     { name: "a header that the relay writes", config: http('"headers": { "content-length": §"3" }') },
-    { name: "an answer that is no status", config: http('"classify": { "9xx": §"retry" }') },
+    { name: "an answer that isn't a status", config: http('"classify": { "9xx": §"retry" }') },
     { name: "an answer that means what there is not", config: http('"classify": { "409": §"ok" }') },
     { name: "a client certificate without its key", config: http('§"tls": { "certificate": "cert.pem" }') },
     {
@@ -116,7 +116,7 @@ export const sinks: Theme = {
     { name: "a digest of raw deliveries", config: http('§"digest": {}') },
     { name: "a digest by nothing", config: slack('"digest": { "by": §[] }') },
     {
-      name: "a digest with an order, by what is no field, that never fills",
+      name: "a digest with an order and with an unknown field, that never fills",
       config: slack(
         '§"order": "key", "digest": { "by": ["typ", "count"], "maxEvents": 20 }, "delivery": { "maxRetrying": 10 }',
       ),

@@ -132,7 +132,7 @@ const row = (title: string, told: Told): string => {
 
 export const markdown = (all: All): string => {
   const count = all.reduce((sum, [, told]) => sum + told.length, 0)
-  const head = `# ${count} mistakes, and what is said to them\n\nMade by \`bun test/config/mistakes/table.ts\`, compared by a test, and to be read by a person after every change.\n\nIf an entry names no command, \`${usual.command}\` printed this, then an empty line and \`1 error\`, and exited with ${usual.code}.\n`
+  const head = `# ${count} mistakes, with their messages\n\nMade by \`bun test/config/mistakes/table.ts\`, compared by a test, and to be read by a person after every change.\n\nIf an entry names no command, \`${usual.command}\` printed this, then an empty line and \`1 error\`, and exited with ${usual.code}.\n`
   return [head, ...all.flatMap(([title, told]) => [`## ${title}\n`, ...told.map((one) => row(title, one))])].join("\n")
 }
 

@@ -22,7 +22,7 @@ const keys = [
   ["the key is about to be deleted", "can't be used as it is", "InvalidState"],
   ["the key is of another kind", "is of another kind", "InvalidKeyUsage"],
   ["the account has no KMS", "not subscribed to KMS", "OptInRequired"],
-  ["the key is asked too often", "", "Throttling"],
+  ["the key is used too often", "", "Throttling"],
 ] as const
 
 const skew = "Signature expired: 20261123T070000Z is now earlier than 20261123T074500Z (20261123T080000Z - 15 min.)"
@@ -43,7 +43,7 @@ const common = (suffix: string): ReadonlyArray<Wrong> => [
   ["a request that took too long", "", `RequestTimeout${suffix}`, 400],
   ["a service that fails", "", "InternalFailure", 500],
   ["too many requests", "", `Throttling${suffix}`, 400],
-  ["a code that is a property of every object", "AWS refuses what the relay asks", "constructor", 400],
+  ["a code with the name of a property of every object", "AWS refuses the relay's request", "constructor", 400],
 ]
 
 const told = (

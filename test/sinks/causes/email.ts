@@ -90,7 +90,7 @@ const wrong: ReadonlyArray<
   ],
   ["a server without TLS, where TLS is set", 'set "security"', {}, { security: "starttls" }],
   ["a mailbox that is full", "", atRcpt(452, "4.2.2 Mailbox full")],
-  ["a list that is looked at first", "", atRcpt(450, "4.2.0 <oncall@example.com>: Greylisted")],
+  ["a greylist", "", atRcpt(450, "4.2.0 <oncall@example.com>: Greylisted")],
 ]
 
 export const email: Part = {

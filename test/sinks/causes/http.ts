@@ -120,7 +120,7 @@ const status =
   (_, response) =>
     response.writeHead(code).end()
 
-const ours = 'correct what it issues, or "oauth.tokenUrl"'
+const ours = 'correct the tokens that it issues, or "oauth.tokenUrl"'
 const shorter = "ask for a shorter one"
 const tokens: ReadonlyArray<
   readonly [name: string, todo: string, answer: (response: ServerResponse) => boolean, receiver: Handler]

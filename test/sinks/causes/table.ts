@@ -46,7 +46,7 @@ export const block = (title: string, told: ReadonlyArray<Told>): string => {
     const said = reason === undefined ? "nothing" : steady(reason.message)
     return `| ${name} | ${reason?._tag ?? ""} | ${said} | ${todo === "" ? "nothing: it is tried again" : todo} |`
   })
-  const head = "| what is really wrong | it is | the relay says | which is to do |\n|---|---|---|---|"
+  const head = "| cause | kind | message | advice |\n|---|---|---|---|"
   return `## ${title}\n\n${[head, ...rows].join("\n")}\n`
 }
 
@@ -69,7 +69,7 @@ if (import.meta.main) {
     else console.warn(`${part.title} stays as it is: ${lacking}`)
   }
   const head =
-    "# What is wrong, and what the relay says\n\nMade by `RELAY_PARTS=1 bun test/sinks/causes/table.ts` from what the parts themselves do, compared by a test, and to be read by a person after every change.\n"
+    "# Causes and messages\n\nMade by `RELAY_PARTS=1 bun test/sinks/causes/table.ts` from the parts' own behaviour, compared by a test, and to be read by a person after every change.\n"
   writeFileSync(golden, [head, ...parts.map(({ title }) => blocks.get(title) ?? "")].join("\n"))
   process.exit(0)
 }
