@@ -134,7 +134,7 @@ describe("the places in src that", () => {
     expect(placesOf(/\bEffect\.forever\b/g)).toEqual(
       counts({
         "event/Rounds.ts": [2, "the help itself"],
-        "journal/postgres/fleet/Silence.ts": [1, "its failure ends a question"],
+        "journal/postgres/fleet/Member.ts": [1, "its failure ends a question"],
         "delivery/lane/Lane.ts": [2, "its defect ends the lane, which `RunningLanes.ts` starts again"],
         "cli/support/statusReport.ts": [2, "its failure ends the command"],
         "cli/support/adminClient.ts": [2, "its failure ends a request; its defect ends the command"],
@@ -154,7 +154,7 @@ describe("the places in src that", () => {
       counts({
         "delivery/SinkPool.ts": [1, "it keeps no unused sink"],
         "enrichment/Clients.ts": [1, "measured"],
-        "journal/postgres/connection/ConnectionPool.ts": [1, "measured"],
+        "journal/postgres/connection/PooledDatabase.ts": [1, "measured"],
         "sinks/Connections.ts": [2, "the pool is measured; the reference keeps its connection for ever"],
       }),
     )

@@ -6,7 +6,7 @@ import { nameOf, PostgresConfig } from "./connection/PostgresConfig.ts"
 /** The type `postgres`, for the list of journals. */
 export const Postgres: JournalType<PostgresConfig> = {
   config: PostgresConfig,
-  load: () => import("./PostgresLayer.ts"),
+  load: () => import("./PostgresJournal.ts"),
   identity: (config) => `${Redacted.value(config.url)} ${config.schema} ${nameOf(config)}`,
   live: ["password", "tls"],
   copying: async () => {

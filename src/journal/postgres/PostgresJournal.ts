@@ -7,38 +7,45 @@
  * **Gotcha.** If commits don't wait for a standby, a failover loses the events that were acknowledged last. The
  * relays detect this, count the losses, and are red until an operator acknowledges them.
  */
-import { Clock, Deferred, Effect, type Scope } from "effect"
+import { Clock, Deferred, Effect, Layer, type Scope } from "effect"
 import * as Monotonic from "../../event/Monotonic.ts"
 import { rounds } from "../../event/Rounds.ts"
+import type { Archive } from "../Archive.ts"
 import * as DeadLetterChanges from "../archive/DeadLetterChanges.ts"
 import { importEvents } from "../archive/Imports.ts"
 import * as MovedLanes from "../archive/MovedLanes.ts"
 import * as Reappending from "../archive/Reappending.ts"
 import { prunesTo, Room } from "../archive/Room.ts"
+import type { Journal } from "../Journal.ts"
 import { JournalBroken, type JournalError } from "../JournalError.ts"
 import { totals } from "../LaneTotals.ts"
 import { usualSearchIds } from "../SearchIdsConfig.ts"
 import { SearchIds } from "../stream/SearchIds.ts"
 import * as WallClock from "../WallClock.ts"
-import type { WholeJournal } from "../WholeJournal.ts"
+import { servicesOf, type WholeJournal } from "../WholeJournal.ts"
 import { noStream } from "./append/StreamWriter.ts"
 import * as EventErasing from "./archive/EventErasing.ts"
+import { scrub } from "./archive/EventErasing.ts"
 import { EventFinder } from "./archive/EventFinder.ts"
 import * as LaneOperations from "./archive/LaneOperations.ts"
 import * as PostgresStatus from "./archive/PostgresStatus.ts"
+import * as HourCounts from "./archive/PostgresStatus.ts"
 import * as PostgresTables from "./archive/PostgresTables.ts"
-import { scrub } from "./archive/Remains.ts"
 import type { Database } from "./connection/Database.ts"
-import { refusing } from "./connection/DatabaseRefusal.ts"
+import { refusing } from "./connection/DatabaseError.ts"
+import * as PooledDatabase from "./connection/PooledDatabase.ts"
+import { nameOf, type PostgresConfig } from "./connection/PostgresConfig.ts"
 import * as WriteTrouble from "./connection/WriteTrouble.ts"
 import * as Admission from "./fleet/Admission.ts"
 import * as FleetReport from "./fleet/FleetReport.ts"
-import * as HourCounts from "./fleet/HourCounts.ts"
 import * as Member from "./fleet/Member.ts"
 import { beatEvery } from "./fleet/Membership.ts"
 import * as RedAlarm from "./fleet/RedAlarm.ts"
 import * as Upkeep from "./fleet/Upkeep.ts"
 import * as AuditTable from "./tables/AuditTable.ts"
+import { migrate } from "./tables/DatabaseSchema.ts"
+
+export { latest as schema } from "./tables/DatabaseSchema.ts"
 
 /** The limits of the journal, and this relay's name. */
 export interface JournalOptions extends Upkeep.UpkeepOptions {
@@ -119,7 +126,7 @@ export const make = Effect.fnUntraced(function* (
     status: PostgresStatus.make(member, report, admission, alarm, options.maxSize, room, wallClock),
     searchIds,
     acknowledge: askingAgain(refusing(alarm.clear)),
-    hour: HourCounts.make(db, options.name),
+    hour: HourCounts.hourCounts(db, options.name),
     audit: {
       record: (operation) => asking(audit.record(operation)),
       list: (query) => askingAgain(audit.list(query)),
@@ -151,3 +158,15 @@ export const make = Effect.fnUntraced(function* (
     import: (journal, events) => asking(importEvents(tables, journal, events)),
   }
 })
+
+/** Opens the database, migrates its schema to the newest version, and joins the fleet, for the length of a scope. */
+export const layer = (config: PostgresConfig): Layer.Layer<Journal | Archive, JournalError> =>
+  Layer.effectContext(
+    Effect.gen(function* () {
+      const database = yield* PooledDatabase.ofConfig(config)
+      yield* refusing(migrate(database, config.schema))
+      const { retention, maxSize, duplicates, searchIds } = config
+      const options = { name: nameOf(config), retention, maxSize, duplicates, searchIds }
+      return servicesOf(yield* make(database, options))
+    }),
+  )

@@ -57,7 +57,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     line: "cuts-journal",
     gone: "a connection that closed before the pool had it is not lent",
-    file: "src/journal/postgres/connection/ConnectionPool.ts",
+    file: "src/journal/postgres/connection/PooledDatabase.ts",
     find: "connection.isOpen ? f(connection)",
     replace: "connection.server !== undefined ? f(connection)",
     seed: 5,

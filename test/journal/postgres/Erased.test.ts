@@ -1,7 +1,7 @@
 /** Remains of erased events in the files of PostgreSQL, and the statements that overwrite them. */
 import { expect } from "bun:test"
 import { Duration, Effect } from "effect"
-import { statements } from "../../../src/journal/postgres/archive/Remains.ts"
+import { statements } from "../../../src/journal/postgres/archive/EventErasing.ts"
 import * as PostgresJournal from "../../../src/journal/postgres/PostgresJournal.ts"
 import * as DatabaseSchema from "../../../src/journal/postgres/tables/DatabaseSchema.ts"
 import { it } from "../../lib/effect.ts"

@@ -4,7 +4,7 @@ import { Duration, Effect, Exit, Schedule, Scope } from "effect"
 import { lossRecord } from "../../../src/journal/AuditLog.ts"
 import { collect } from "../../../src/journal/EventPages.ts"
 import type { Database, Params, Queries } from "../../../src/journal/postgres/connection/Database.ts"
-import * as Housekeeping from "../../../src/journal/postgres/lanes/Housekeeping.ts"
+import * as Housekeeping from "../../../src/journal/postgres/fleet/Upkeep.ts"
 import * as PostgresJournal from "../../../src/journal/postgres/PostgresJournal.ts"
 import * as AuditTable from "../../../src/journal/postgres/tables/AuditTable.ts"
 import * as DatabaseSchema from "../../../src/journal/postgres/tables/DatabaseSchema.ts"
@@ -217,7 +217,7 @@ suiteUnless(reasonToSkip(), "the statements of the journal on PostgreSQL", () =>
         yield* b.journal.dropLane("moved")
         yield* a.close
         yield* has(/^WITH gone AS \( DELETE FROM log/)
-        yield* Housekeeping.forget(database, { age: 0, count: 1 })
+        yield* Housekeeping.forgetDuplicates(database, { age: 0, count: 1 })
         yield* AuditTable.putNew(database, [{ ...lossRecord(1, "lost"), relay: "a" }])
         yield* b.close
         yield* Effect.promise(() => server.sql(filling(schema), "relay"))

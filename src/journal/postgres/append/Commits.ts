@@ -17,15 +17,13 @@ import { Effect, Exit, Result } from "effect"
 import { type JournalError, unavailable } from "../../JournalError.ts"
 import type { SearchIds } from "../../stream/SearchIds.ts"
 import type { Database, Params, Queries } from "../connection/Database.ts"
-import type { DatabaseError } from "../connection/DatabaseError.ts"
-import { mayRepeat, refusalOf } from "../connection/DatabaseRefusal.ts"
+import { type DatabaseError, mayRepeat, refusalOf } from "../connection/DatabaseError.ts"
 import type { WatchedAppend, WriteTrouble } from "../connection/WriteTrouble.ts"
 import { alsoName } from "../lanes/LaneChange.ts"
 import type { OwnedStream } from "../lanes/OwnedStream.ts"
 import { isOwned, type Sign } from "../lanes/StreamState.ts"
 import { idsOf } from "../tables/StreamRows.ts"
-import type { CommitExit } from "./Appends.ts"
-import type { Group, Stored } from "./Group.ts"
+import type { CommitExit, Group, Stored } from "./Appends.ts"
 
 /**
  * In milliseconds: how long a statement may take before its connection is abandoned, and the delay before it is

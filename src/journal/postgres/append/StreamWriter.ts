@@ -12,9 +12,8 @@ import { asDuplicate, type Reappended } from "../../stream/Reappended.ts"
 import { Origin } from "../../stream/Record.ts"
 import type { KnownRows } from "../tables/KnownRows.ts"
 import { place, voided } from "../tables/StreamRows.ts"
-import { Appends, type CommitExit, exitOf } from "./Appends.ts"
+import { Appends, type CommitExit, exitOf, Group, type Stored } from "./Appends.ts"
 import { type Also, Commits, type CommitsOptions } from "./Commits.ts"
-import { Group, type Stored } from "./Group.ts"
 
 const tooSlow: AppendExit = Exit.fail(unavailable("PostgreSQL can't keep up with incoming deliveries. Try again."))
 /** The refusal between two streams, as after a failover. */

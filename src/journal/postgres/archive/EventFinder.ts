@@ -22,7 +22,7 @@ import {
   pageTimeout,
 } from "../../stream/SearchResult.ts"
 import type { Database } from "../connection/Database.ts"
-import { refusing } from "../connection/DatabaseRefusal.ts"
+import { refusing } from "../connection/DatabaseError.ts"
 import { LaneNames, nothingStored, type StoredLanes } from "../tables/LaneNames.ts"
 import { type EndedRow, endedOf } from "../tables/OutcomeTables.ts"
 import { columns, idOf, idWidth, objectOf, pointersOf, type StreamRow, storedOf } from "../tables/StreamRows.ts"

@@ -4,6 +4,7 @@
  * **Guarantee.** An open connection has the session settings that the relay requires, and its server has fsync
  * on. Its statements never reject. A statement that gets no answer in time destroys its connection.
  */
+
 import { readFileSync } from "node:fs"
 import type { Duplex } from "node:stream"
 import { Result } from "effect"
@@ -12,7 +13,75 @@ import { localUser } from "../../../runtime/Files.ts"
 import type { Answer, Params, QueryOptions, Server } from "./Database.ts"
 import { type DatabaseError, databaseError, errorAt, lost, ofConnecting, ofServer, readOnly } from "./DatabaseError.ts"
 import type { DatabaseUrl, Host } from "./DatabaseUrl.ts"
-import * as Session from "./Session.ts"
+
+/**
+ * The session settings that the relay requires, and how it applies them.
+ *
+ * A direct connection gets them once. Behind a pooler no session state is certain to last: each transaction may run
+ * in another session, with settings of other clients. There each transaction sets its own settings for itself, and
+ * no statement is prepared. This works in every pooler mode that has transactions, and changes nothing for other
+ * clients.
+ *
+ * A server's description of itself. A server may lack some of these settings.
+ */
+const facts = `SELECT
+  pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on' AS "isReadOnly",
+  coalesce(current_setting('fsync', true), 'on') = 'on' AS fsync,
+  current_setting('server_encoding') AS encoding,
+  current_setting('server_version') AS version,
+  current_setting('server_version_num')::int AS "versionNumber",
+  pg_backend_pid() AS process`
+
+interface Facts extends Omit<Server, "name" | "isPooled"> {
+  readonly isReadOnly: boolean
+  readonly fsync: boolean
+  /** The database's encoding. */
+  readonly encoding: string
+  /** The process that answers. A pooler names another one when a client logs in. */
+  readonly process: number
+}
+
+/** The server's timeline, which rises with each promotion of a standby. */
+const timeline = "('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int"
+
+/** The identifier of the server's data. A standby shares its primary's; `pg_upgrade` creates another. */
+const systemIdentifier = "(SELECT system_identifier::text FROM pg_control_system())"
+
+/** Sequential scans are off, because a plan made while a table was small is kept while the table grows. */
+const settings = (schema: string): Readonly<Record<string, string>> => ({
+  search_path: `quote_ident('${schema.replaceAll("'", "''")}')`,
+  synchronous_commit:
+    "CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END",
+  client_min_messages: "'warning'",
+  statement_timeout: "'0'",
+  lock_timeout: "'0'",
+  idle_in_transaction_session_timeout: "'10s'",
+  jit: "'off'",
+  enable_seqscan: "'off'",
+})
+
+const set = (all: Readonly<Record<string, string>>, isLocal: boolean): string =>
+  `SELECT ${Object.entries(all).map(([name, value]) => `set_config('${name}', ${value}, ${isLocal})`)}`
+
+/** Sets them for the whole session. */
+const ofSession = (schema: string): string =>
+  set({ client_encoding: "'UTF8'", default_transaction_isolation: "'read committed'", ...settings(schema) }, false)
+
+/**
+ * Begins a transaction, with its settings. It fails if a server of another timeline answers, because a pooler
+ * keeps its clients when it turns to another server.
+ */
+const ofTransaction = (schema: string, from: number): string =>
+  [
+    "BEGIN ISOLATION LEVEL READ COMMITTED",
+    set(settings(schema), true),
+    ...(from === 0 ? [] : [`SELECT 1 / (${timeline} = ${from})::int`]),
+  ].join("; ")
+
+/** PostgreSQL's code for the division by zero above. */
+const otherServer = "22012"
+/** PgBouncer's answer to BEGIN when its `pool_mode` is `statement`. */
+const noTransactions = "08P01"
 
 export interface ConnectionOptions {
   readonly url: DatabaseUrl
@@ -171,7 +240,7 @@ export class Connection {
     const limit = { timeout: connectTimeout }
     const { name } = this.server
     const refused = (words: string) => errorAt(name, "misconfigured", words)
-    const [found] = given(await this.query<Session.Facts>(Session.facts, [], limit)).rows
+    const [found] = given(await this.query<Facts>(facts, [], limit)).rows
     if (found === undefined) throw refused("its answer is not PostgreSQL's")
     const { version, versionNumber, isReadOnly, fsync, encoding, process } = found
     if (versionNumber < oldestVersion) throw refused(`the relay needs version 14 or later, and this is ${version}`)
@@ -181,26 +250,26 @@ export class Connection {
     this.server = { name, version, versionNumber, isPooled }
     this.isReadOnly = isReadOnly
     if (isPooled) {
-      this.#beginning = Session.ofTransaction(schema, 0)
+      this.#beginning = ofTransaction(schema, 0)
       // Sent separately, because a pooler that refuses it closes the connection to the statements that follow.
       const begun = await this.#send(this.#beginning, [], limit)
-      if (Result.isFailure(begun) && begun.failure.code === Session.noTransactions)
+      if (Result.isFailure(begun) && begun.failure.code === noTransactions)
         throw refused("it is a pooler that has no transactions: set its pool_mode to session or transaction")
       given(begun)
       given(await this.#send(rollback, [], limit))
     }
     const [set] = await Promise.all([
-      isPooled ? undefined : this.query(Session.ofSession(schema), [], limit),
+      isPooled ? undefined : this.query(ofSession(schema), [], limit),
       isReadOnly ? undefined : this.#readHistory(limit),
     ])
     if (set !== undefined) given(set)
-    if (isPooled && !isReadOnly) this.#beginning = Session.ofTransaction(schema, this.timeline)
+    if (isPooled && !isReadOnly) this.#beginning = ofTransaction(schema, this.timeline)
   }
 
   async #readHistory(limit: QueryOptions): Promise<void> {
     const [asked, system] = await Promise.all([
-      this.query<{ readonly timeline: number }>(`SELECT ${Session.timeline} AS timeline`, [], limit),
-      this.query<{ readonly system: string }>(`SELECT ${Session.system} AS system`, [], limit),
+      this.query<{ readonly timeline: number }>(`SELECT ${timeline} AS timeline`, [], limit),
+      this.query<{ readonly system: string }>(`SELECT ${systemIdentifier} AS system`, [], limit),
     ])
     if (Result.isSuccess(system)) this.system = system.success.rows[0]?.system ?? ""
     if (Result.isSuccess(asked)) this.timeline = asked.success.rows[0]?.timeline ?? 0
@@ -212,7 +281,7 @@ export class Connection {
    * rejects as {@link open} does.
    */
   async look(timeout: number): Promise<void> {
-    const [found] = given(await this.query<Session.Facts>(Session.facts, [], { timeout })).rows
+    const [found] = given(await this.query<Facts>(facts, [], { timeout })).rows
     this.isReadOnly = found?.isReadOnly ?? true
     if (!this.isReadOnly) await this.#readHistory({ timeout })
   }
@@ -234,7 +303,7 @@ export class Connection {
     this.#begun = this.#send(this.#beginning, [], { timeout }).then((begun) => {
       // The first statement may be sent already, and must not run outside the transaction.
       if (Result.isFailure(begun)) this.destroy()
-      return Result.mapError(begun, (failure) => (failure.code === Session.otherServer ? moved(this.server) : failure))
+      return Result.mapError(begun, (failure) => (failure.code === otherServer ? moved(this.server) : failure))
     })
   }
 

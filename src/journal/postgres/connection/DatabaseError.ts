@@ -4,9 +4,10 @@
  *
  * Codes are PostgreSQL's (SQLSTATE), from appendix A of its documentation.
  */
-import { Schema } from "effect"
+import { Effect, Schema } from "effect"
+import { full, type JournalError, refusedData, unavailable } from "../../JournalError.ts"
 
-export const reasons = [
+const reasons = [
   /** Temporary: no server that takes writes can be reached, or it ended the connection. The caller should retry. */
   "unavailable",
   /** Another transaction came first: the row exists, a deadlock, or a failed serialization. */
@@ -157,3 +158,23 @@ export const ofConnecting = (error: unknown, at: string): DatabaseError => {
   if (/SASL|SCRAM|channel binding/i.test(text)) return say("misconfigured", "it can't log in by password")
   return say("unavailable", speaks[known] ?? `it can't be reached${known && ` (${known})`}`)
 }
+
+/** Maps a full disk to `JournalFull`, and everything else to `JournalUnavailable`. */
+export const refusalOf = (error: DatabaseError): JournalError => {
+  const { code, message } = error
+  if (code === diskFull) return full("disk", message)
+  return isOfData(error) ? refusedData(message) : unavailable(message)
+}
+
+/** Translates the errors of an effect. */
+export const refusing = <A, R>(
+  effect: Effect.Effect<A, DatabaseError | JournalError, R>,
+): Effect.Effect<A, JournalError, R> =>
+  Effect.mapError(effect, (error) => (error._tag === "DatabaseError" ? refusalOf(error) : error))
+
+/**
+ * Reports whether the same statement may be sent again: as far as this relay knows nothing was stored, or another
+ * transaction came first.
+ */
+export const mayRepeat = ({ reason, code }: DatabaseError): boolean =>
+  (reason === "unavailable" || reason === "conflict") && code !== diskFull

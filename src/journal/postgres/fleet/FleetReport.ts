@@ -1,7 +1,7 @@
 /**
  * Reports the contents of all streams, from memory: this relay's own as they are, and the others as their
  * owners last reported them. Reports are at most a second old. The report of a relay that ended is kept until
- * another relay takes its streams. A report that can't be read is ignored (`MemberReport.ts`).
+ * another relay takes its streams. A report that can't be read is ignored (`Membership.ts`).
  */
 import { type FleetStatus, type MemberStatus, type StreamReport, takeoverAfter } from "../../FleetStatus.ts"
 import type { LaneInfo } from "../../LaneInfo.ts"

@@ -4,16 +4,63 @@
  */
 import { Clock, Duration, Effect, type Scope, Semaphore } from "effect"
 import { repeating } from "../../../event/Rounds.ts"
-import type { JournalError } from "../../JournalError.ts"
+import { type JournalError, unavailable } from "../../JournalError.ts"
 import { sharedStream } from "../../Sequences.ts"
 import type { SearchIds } from "../../stream/SearchIds.ts"
 import { empty } from "../append/LaneEmptying.ts"
 import { StreamWriter } from "../append/StreamWriter.ts"
 import type { WriteTrouble } from "../connection/WriteTrouble.ts"
 import { KnownRows } from "../tables/KnownRows.ts"
-import * as Fleet from "./Fleet.ts"
+import { type Fleet, type FleetOptions, make as makeFleet } from "./Fleet.ts"
 import type { RedAlarm } from "./RedAlarm.ts"
-import { Silence } from "./Silence.ts"
+
+/**
+ * In milliseconds. If the last heartbeat is older, the database doesn't answer. This is reported before appends
+ * are refused.
+ */
+const answersWithin = 2_500
+
+/**
+ * Knows from this relay's heartbeats whether PostgreSQL answers. Other statements would have to wait for a timeout
+ * first. Reports whether PostgreSQL answers, and ends work that waits for it.
+ */
+class Silence {
+  readonly #fleet: Fleet
+  readonly #wall: () => number
+  #since = 0
+
+  /** `wall` gives epoch milliseconds. */
+  constructor(fleet: Fleet, wall: () => number) {
+    this.#fleet = fleet
+    this.#wall = wall
+  }
+
+  /** When PostgreSQL last answered, in epoch milliseconds, or `undefined` while it answers. */
+  get answeredAt(): number | undefined {
+    const { beatAge } = this.#fleet
+    if (beatAge <= answersWithin) this.#since = 0
+    else if (this.#since === 0) this.#since = this.#wall() - Math.round(beatAge)
+    return this.#since === 0 ? undefined : this.#since
+  }
+
+  /** Why PostgreSQL counts as unavailable; empty while it answers. */
+  get message(): string {
+    const { answeredAt } = this
+    return answeredAt === undefined
+      ? ""
+      : `PostgreSQL has not answered since ${new Date(answeredAt).toISOString()}: deliveries are refused until it does. The status is from that time.`
+  }
+
+  /** Fails immediately while PostgreSQL doesn't answer, so that nobody waits for its timeouts. */
+  readonly asking = <A, R>(effect: Effect.Effect<A, JournalError, R>): Effect.Effect<A, JournalError, R> =>
+    Effect.suspend(() => (this.answeredAt === undefined ? effect : Effect.fail(unavailable(this.message))))
+
+  /** Also ends as soon as PostgreSQL is seen not to answer. For questions that may be repeated. */
+  readonly askingAgain = <A, R>(effect: Effect.Effect<A, JournalError, R>): Effect.Effect<A, JournalError, R> => {
+    const falls = Effect.forever(Effect.andThen(this.asking(Effect.void), Effect.sleep("250 millis")))
+    return this.asking(Effect.raceFirst(effect, falls))
+  }
+}
 
 /** Maximum time for the last commits when the relay stops. */
 const drainWithin = Duration.seconds(3)
@@ -25,7 +72,7 @@ const pollIdly = 1_000
  * The requirements for joining: the database, this relay's name, and callbacks for losses and for another relay
  * with the name.
  */
-export interface MemberOptions extends Pick<Fleet.FleetOptions, "db" | "name" | "onReplaced"> {
+interface MemberOptions extends Pick<FleetOptions, "db" | "name" | "onReplaced"> {
   readonly alarm: RedAlarm
   readonly trouble: WriteTrouble
   readonly searchIds: SearchIds
@@ -33,7 +80,7 @@ export interface MemberOptions extends Pick<Fleet.FleetOptions, "db" | "name" | 
 
 /** This relay, once it has joined. */
 export interface Member {
-  readonly fleet: Fleet.Fleet
+  readonly fleet: Fleet
   readonly writer: StreamWriter
   readonly silence: Silence
   /** Reports whether the relay is stopping. */
@@ -55,7 +102,7 @@ export const join = Effect.fnUntraced(function* ({
   const oneOfShared = yield* Semaphore.make(1)
   let isClosed = false
 
-  const owner: Fleet.FleetOptions["owner"] = {
+  const owner: FleetOptions["owner"] = {
     opened: (sink, { renamedFrom, exclusive }) =>
       Effect.suspend(() => {
         if (exclusive !== undefined) writer.setExclusive(sink, exclusive)
@@ -76,7 +123,7 @@ export const join = Effect.fnUntraced(function* ({
   }
   // Each relay reports losses of its own appends to the shared stream.
   const toShared = new KnownRows()
-  const fleet: Fleet.Fleet = yield* Fleet.make({
+  const fleet: Fleet = yield* makeFleet({
     ...options,
     owner,
     toShared,

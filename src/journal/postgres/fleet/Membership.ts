@@ -10,14 +10,65 @@
  * to the owner's number of heartbeats, if that is still the number it saw. The owner's next heartbeat waits for
  * that statement or comes before it. If it comes after, the owner sends another heartbeat before it continues.
  */
-
-import { Effect, Result } from "effect"
-import { type LaneReport, type StreamReport, takeoverAfter } from "../../FleetStatus.ts"
+import { Effect, Option, Result, Schema } from "effect"
+import { type LaneReport, reportedConditions, type StreamReport, takeoverAfter } from "../../FleetStatus.ts"
 import type { Mute, Pause } from "../../LaneInfo.ts"
 import type { Database } from "../connection/Database.ts"
 import type { DatabaseError } from "../connection/DatabaseError.ts"
 import { type KnownRow, lostParams, lostPlaces } from "../tables/KnownRows.ts"
-import { decodeReport, type MemberReport } from "./MemberReport.ts"
+
+/**
+ * A relay's report of itself, as the others read it. It may come from another version of the relay, or be damaged.
+ *
+ * **Guarantee.** A part that can't be read is left out and ignored: no relay refuses or deletes anything because of
+ * it.
+ *
+ * A decoded report.
+ */
+interface MemberReport {
+  readonly streams: Readonly<Record<string, StreamReport>>
+  readonly lanes: ReadonlyArray<LaneReport>
+  /** Whether every part could be read. */
+  readonly isWhole: boolean
+}
+
+const Figure = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
+
+const Stream = Schema.Struct({
+  lanes: Schema.Record(Schema.String, Schema.Struct({ backlog: Figure, retrying: Figure, deadLetters: Figure })),
+  accepted: Figure,
+  kept: Figure,
+  bytes: Figure,
+})
+
+const Lane = Schema.Struct({
+  name: Schema.String,
+  type: Schema.String,
+  condition: Schema.Literals(reportedConditions),
+  message: Schema.String,
+  oldestAt: Schema.Finite,
+})
+
+const streamOf = Schema.decodeUnknownOption(Stream)
+const laneOf = Schema.decodeUnknownOption(Lane)
+const partsOf = Schema.decodeUnknownOption(
+  Schema.Struct({ streams: Schema.Record(Schema.String, Schema.Unknown), lanes: Schema.Array(Schema.Unknown) }),
+)
+
+/** A relay that has just joined has reported nothing yet. */
+const isEmpty = (report: unknown): boolean => JSON.stringify(report) === "{}"
+
+/** Decodes a report. Each stream and each lane is decoded separately. */
+export const decodeReport = (report: unknown): MemberReport => {
+  const parts = Option.getOrUndefined(partsOf(report))
+  if (parts === undefined) return { streams: {}, lanes: [], isWhole: isEmpty(report) }
+  const streams = Object.entries(parts.streams).flatMap(([id, one]) =>
+    Option.toArray(streamOf(one)).map((stream) => [id, stream] as const),
+  )
+  const lanes = parts.lanes.flatMap((one) => Option.toArray(laneOf(one)))
+  const isWhole = streams.length === Object.keys(parts.streams).length && lanes.length === parts.lanes.length
+  return { streams: Object.fromEntries(streams), lanes, isWhole }
+}
 
 /** In milliseconds, like all below. */
 export const beatEvery = 1_000
@@ -26,7 +77,7 @@ export const lease = 4_000
 /** The maximum time between two answers. Beyond it they prove nothing about the time between them. */
 const longestGap = 2_500
 /** The maximum time for a heartbeat's answer. */
-export const beatTimeout = 3_000
+const beatTimeout = 3_000
 
 /** Added to the heartbeat number of a relay from which a stream is taken. The lower 32 bits count its heartbeats. */
 export const taking = 2 ** 32

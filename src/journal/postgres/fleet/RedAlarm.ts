@@ -9,11 +9,33 @@
 import { Effect, Schedule } from "effect"
 import { lossRecord } from "../../AuditLog.ts"
 import * as AlarmLines from "../../archive/AlarmLines.ts"
+import { damagedLine } from "../../archive/AlarmLines.ts"
+import { ranges } from "../../stream/Ranges.ts"
 import type { Database } from "../connection/Database.ts"
 import type { Clocks } from "../connection/WriteTrouble.ts"
 import * as AuditTable from "../tables/AuditTable.ts"
 import type { KnownRows, Lost, OwnStream } from "../tables/KnownRows.ts"
-import * as DamagedEvents from "./DamagedEvents.ts"
+
+/**
+ * Events that can't be read back as they were written. A damaged row is searched event by event, and each damaged
+ * range is one line of the alarm. Returns a function that raises each damaged event once, together with those found
+ * at the same time.
+ */
+const raisingDamage = (raise: (lines: ReadonlyArray<string>) => Effect.Effect<void>) => {
+  const known = new Set<number>()
+  let found: Array<number> = []
+  const raiseFound = Effect.suspend(() => {
+    const lines = ranges(found.toSorted((a, b) => a - b)).map((range) => damagedLine(range))
+    found = []
+    return raise(lines)
+  })
+  return (sequence: number): Effect.Effect<void> =>
+    Effect.suspend(() => {
+      if (known.has(sequence)) return Effect.void
+      known.add(sequence)
+      return found.push(sequence) === 1 ? Effect.andThen(Effect.yieldNow, raiseFound) : Effect.void
+    })
+}
 
 interface Raised {
   readonly lines: ReadonlyArray<string>
@@ -124,7 +146,7 @@ export const make = (db: Database, { wall, steady }: Clocks, relay: string) => {
         return store
       }),
 
-    raiseDamaged: DamagedEvents.make(raise),
+    raiseDamaged: raisingDamage(raise),
 
     /** Raises the losses of known rows in a failover, once the database answers. */
     raiseLost: (known: KnownRows, own?: OwnStream): Effect.Effect<void> =>

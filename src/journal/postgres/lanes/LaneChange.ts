@@ -8,15 +8,17 @@
  */
 import { Effect } from "effect"
 import { type JournalError, unavailable } from "../../JournalError.ts"
+import { returnedDelay } from "../../LaneInfo.ts"
 import { ceilingOf, floorOf, sharedStream } from "../../Sequences.ts"
+import { type Removal, removal } from "../../stream/Removal.ts"
 import type { Queries } from "../connection/Database.ts"
-import type { DatabaseError } from "../connection/DatabaseError.ts"
-import { refusing } from "../connection/DatabaseRefusal.ts"
-import { LaneNames, type StoredLanes } from "../tables/LaneNames.ts"
+import { type DatabaseError, refusing } from "../connection/DatabaseError.ts"
+import { LaneNames, type Opened, type Opening, type StoredLanes } from "../tables/LaneNames.ts"
+import * as OutcomeTables from "../tables/OutcomeTables.ts"
 import type { StreamState } from "./StreamState.ts"
 
 /** A change to make. */
-export interface Change<A> {
+interface Change<A> {
   readonly lanes: LaneNames
   readonly value: A
   /** Makes the change in memory, once it is committed and before anything is added to the stream. */
@@ -90,3 +92,156 @@ const changeNow = <A>(stream: StreamState, decide: Decide<A>): Effect.Effect<A, 
     Effect.tapError(() => Effect.sync(() => mayBeDone && stream.lost())),
   )
 }
+
+/**
+ * Moves retries and dead letters to another lane. An event that both lanes have is kept once. It takes four
+ * round trips.
+ */
+const moveKept = Effect.fnUntraced(function* (
+  queries: Queries,
+  { id }: StreamState,
+  from: string,
+  to: string,
+  pausedLonger: number,
+  isRenamed: boolean,
+) {
+  const { at, by } = yield* removal
+  const range = [from, floorOf(id), ceilingOf(id)]
+  const within = "lane = $1 AND sequence > $2 AND sequence < $3"
+  const move = (table: string, set: string, params: ReadonlyArray<unknown>) =>
+    queries.query<{ sequence: number; delay: number }>(
+      `WITH moved AS (
+         UPDATE ${table} SET lane = $4 ${set} WHERE ${within}
+           AND NOT EXISTS (SELECT FROM ${table} AS own WHERE own.lane = $4 AND own.sequence = ${table}.sequence)
+         RETURNING ${table}.*
+       ), noted AS (
+         INSERT INTO ended (sequence, lane, at, outcome, note)
+         SELECT sequence, $1, $5, 'moved', $6 FROM moved WHERE NOT $7::boolean
+       )
+       SELECT sequence, ${table === "retry" ? "delay" : "0 AS delay"} FROM moved`,
+      [...range, to, at, JSON.stringify({ by, to }), isRenamed, ...params],
+    )
+  const shifted =
+    ", first_attempt_at = CASE first_attempt_at WHEN 0 THEN 0 ELSE greatest(first_attempt_at + $8::bigint, 1) END"
+  // Dead letters move first. A dead letter that is replayed meanwhile is either among the retries before those
+  // move, or not replayed.
+  const letters = yield* move("dead", "", [])
+  const twiceDead = yield* queries.query(`DELETE FROM dead WHERE ${within}`, range)
+  const retries = yield* move("retry", shifted, [pausedLonger])
+  const twice = yield* queries.query(`DELETE FROM retry WHERE ${within}`, range)
+  return {
+    retries: retries.rows.filter(({ delay }) => delay !== returnedDelay).map(({ sequence }) => sequence),
+    letters: letters.count + twiceDead.count,
+    count: retries.count + letters.count + twice.count + twiceDead.count,
+  }
+})
+
+type Kept = Effect.Success<ReturnType<typeof moveKept>>
+
+const isOpen = ({ names, backlogs }: StreamState, name: string, { renamedFrom }: Opening): boolean => {
+  if (!backlogs.has(name) || !names.places.has(name) || names.aliases.has(name)) return false
+  if (renamedFrom === undefined || renamedFrom === name) return true
+  return names.aliases.has(renamedFrom) && !names.places.has(renamedFrom)
+}
+
+/**
+ * A renamed lane keeps its events in their place, and so keeps their order. If both names are lanes,
+ * `LaneEmptying.ts` appends the former lane's events again, behind the events of the other lane. Opens a lane of a
+ * stream. If its former name is a lane, that lane is renamed; or its retries and dead letters move, and `empty`
+ * must move the rest. Returns the number of events that came with it. It takes no round trip if nothing changes,
+ * otherwise at most eleven.
+ */
+export const open = Effect.fnUntraced(function* (
+  stream: StreamState,
+  name: string,
+  opening: Opening,
+): Effect.fn.Return<number, JournalError> {
+  if (isOpen(stream, name, opening)) return 0
+  return yield* change(stream, (before, head, queries) =>
+    Effect.gen(function* () {
+      const opened = before.opened(name, head, opening)
+      const from = opened.renamed ?? opened.moving
+      const pausedFor = (lane: string) => before.places.get(lane)?.pausedFor ?? 0
+      const longer = opened.moving === undefined ? 0 : pausedFor(opened.moving) - pausedFor(name)
+      const kept =
+        from === undefined
+          ? undefined
+          : yield* moveKept(queries, stream, from, name, longer, opened.renamed !== undefined)
+      const pending = opened.renamed === undefined ? 0 : (stream.backlogs.get(opened.renamed)?.size ?? 0)
+      return {
+        lanes: opened.lanes,
+        value: opened.renamed === undefined ? (kept?.count ?? 0) : pending + (kept?.letters ?? 0),
+        inMemory: (stream) => openInMemory(stream, name, opened, kept),
+      }
+    }),
+  )
+})
+
+/** Creates lanes at the end of a stream. It takes no round trip if all exist, otherwise five. */
+export const create = (stream: StreamState, names: ReadonlyArray<string>): Effect.Effect<void, JournalError> =>
+  Effect.suspend(() => {
+    if (stream.names.created(names, stream.end) === stream.names) return Effect.void
+    return change(stream, (before, head) => {
+      const inMemory = ({ names: { places }, backlogs }: StreamState): void => {
+        for (const [name, cursor] of places) if (names.includes(name)) backlogs.begun(name, cursor)
+      }
+      return Effect.succeed({ lanes: before.created(names, head), value: undefined, inMemory })
+    })
+  })
+
+const openInMemory = (stream: StreamState, name: string, { renamed, moving }: Opened, kept: Kept | undefined): void => {
+  const { backlogs, names } = stream
+  const former = renamed === undefined ? undefined : backlogs.get(renamed)
+  const { pausedFor = 0, ...cursor } = names.places.get(name) ?? { sequence: stream.end, settled: [] }
+  if (former !== undefined) backlogs.set(name, former.renamed(name))
+  const backlog = backlogs.begun(name, cursor, pausedFor)
+  if (renamed !== undefined) {
+    backlogs.delete(renamed)
+    stream.open.delete(renamed)
+  }
+  if (moving !== undefined) {
+    backlogs.get(moving)?.endRetries()
+    for (const sequence of kept?.retries ?? []) backlog.retries(sequence)
+  }
+  stream.recount()
+}
+
+/**
+ * Removes a lane from a stream with all its events there. Returns the number of events dropped. It takes at
+ * most nine round trips.
+ */
+export const remove = (stream: StreamState, name: string, why: Removal): Effect.Effect<number, JournalError> =>
+  change(stream, (before, head, queries) =>
+    Effect.gen(function* () {
+      const params = [...OutcomeTables.removalParams(why), name, floorOf(stream.id), ceilingOf(stream.id)]
+      const within = "t.lane = $3 AND t.sequence > $4 AND t.sequence < $5"
+      // Records the lane's pending events in the log, from its cursor on.
+      const waiting = `waiting AS (
+        INSERT INTO ended (sequence, last, lane, at, outcome, note)
+        SELECT $6::bigint + 1, $7::bigint, $3, $1, 'laneRemoved', '{"by":' || $2 || '}' WHERE $6::bigint < $7::bigint), `
+      const { count } = yield* queries.query(OutcomeTables.takenFrom("dead", within, "'dropped'", undefined, waiting), [
+        ...params,
+        before.places.get(name)?.sequence ?? head,
+        head,
+      ])
+      // Retries come after the dead letters, because a dead letter may be replayed meanwhile.
+      yield* queries.query(OutcomeTables.takenFrom("retry", within, "'dropped'"), params)
+      return {
+        lanes: before.removed(name, head),
+        value: (stream.backlogs.get(name)?.size ?? 0) + count,
+        inMemory: (stream) => {
+          stream.backlogs.delete(name)
+          stream.open.delete(name)
+          stream.recount()
+        },
+      }
+    }),
+  )
+
+/** Fails if another relay's config has the sink, because that relay would miss the events. */
+export const requireOrphaned = (name: string, relays: ReadonlyArray<string>): Effect.Effect<void, JournalError> =>
+  relays.length === 0
+    ? Effect.void
+    : unavailable(
+        `The sink ${name} is in the config of ${relays.join(", ")}: only a lane that no relay has a sink for can be moved or dropped.`,
+      )

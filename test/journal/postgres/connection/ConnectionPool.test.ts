@@ -1,7 +1,7 @@
 import { expect } from "bun:test"
 import { Effect } from "effect"
 import type { Connection } from "../../../../src/journal/postgres/connection/Connection.ts"
-import * as ConnectionPool from "../../../../src/journal/postgres/connection/ConnectionPool.ts"
+import * as ConnectionPool from "../../../../src/journal/postgres/connection/PooledDatabase.ts"
 import { it } from "../../../lib/effect.ts"
 
 /** A connection without a server. */
@@ -28,7 +28,7 @@ class Line {
 
 const poolOf = (lines: ReadonlyArray<Line>) => {
   const left = [...lines]
-  return ConnectionPool.make(async () => left.shift() as unknown as Connection, 1)
+  return ConnectionPool.makePool(async () => left.shift() as unknown as Connection, 1)
 }
 
 const isOpen = (connection: Connection) => Effect.succeed(connection.isOpen)

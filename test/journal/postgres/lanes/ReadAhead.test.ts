@@ -1,7 +1,7 @@
 import { describe, expect } from "bun:test"
 import { Effect, Result } from "effect"
 import { unavailable } from "../../../../src/journal/Journal.ts"
-import { type Part, ReadAhead } from "../../../../src/journal/postgres/lanes/ReadAhead.ts"
+import { type Part, ReadAhead } from "../../../../src/journal/postgres/lanes/StreamState.ts"
 import { it } from "../../../lib/effect.ts"
 import { event } from "../../samples.ts"
 
