@@ -40,8 +40,8 @@ describe("the places in src that", () => {
       /\b(?:writeSync|writevSync|writeFileSync|appendFileSync|sendto)\(|\bconsole\.(?:log|info|warn|error|debug|trace|table|dir)\(|\b(?:stdout|stderr)\.write\(|\bwarn\(\.\.\.parts\)/g
     expect(placesOf(pattern)).toEqual(
       counts({
-        "journal/sqlite/file/WriteProbe.ts": [1, "a file that it makes beside the journal"],
-        "journal/sqlite/file/Ballast.ts": [1, "the journal's ballast, a file"],
+        "journal/sqlite/file/SqliteFailure.ts": [1, "a file that it makes beside the journal"],
+        "journal/sqlite/file/Space.ts": [1, "the journal's ballast, a file"],
         "journal/sqlite/file/FreeSpace.ts": [1, "the journal, a file"],
         "journal/sqlite/file/HighWaterMark.ts": [3, "the journal's mark, a file"],
         "journal/sqlite/maintenance/Repair.ts": [1, "the start of a damaged journal, a file"],
@@ -84,13 +84,12 @@ describe("the places in src that", () => {
         "journal/AuditLog.ts": [1, "when an operation was done, which is stored"],
         "journal/WallClock.ts": [1, "it compares the wall clock with the monotonic one"],
         "journal/stream/Removal.ts": [1, "when a dead letter was dropped, which is stored"],
-        "journal/sqlite/commit/Alarm.ts": [
+        "journal/sqlite/commit/Losses.ts": [
           2,
           "since when the journal is red, and when a loss was found, which is stored",
         ],
         "journal/sqlite/file/Store.ts": [1, "a file's name"],
-        "journal/sqlite/service/OpenEngine.ts": [1, "age of stored events"],
-        "journal/sqlite/service/RoomAndAge.ts": [1, "retention"],
+        "journal/sqlite/service/OpenEngine.ts": [2, "age of stored events; retention"],
         "journal/postgres/DatabaseInspection.ts": [2, "it compares the wall clocks of two machines"],
         "journal/postgres/PostgresJournal.ts": [1, "since when there is trouble, which is shown and stored"],
         "journal/postgres/copy/PostgresCopyTarget.ts": [1, "age of stored events"],

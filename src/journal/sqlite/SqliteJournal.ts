@@ -20,13 +20,12 @@ import { servicesOf, type WholeJournal } from "../WholeJournal.ts"
 import type { Engine } from "./commit/Engine.ts"
 import { hourOf, type SqliteConfig } from "./SqliteConfig.ts"
 import { attempt, type Started } from "./service/EngineEffects.ts"
-import { openEngine, start } from "./service/OpenEngine.ts"
-import { keepRoom } from "./service/RoomAndAge.ts"
-import { eventsOf } from "./service/SqliteArchive.ts"
-import { auditOf } from "./service/SqliteAudit.ts"
+import { keepRoom, openEngine, start } from "./service/OpenEngine.ts"
+import { auditOf, eventsOf, statusOf } from "./service/SqliteArchive.ts"
 import { lanesOf } from "./service/SqliteLanes.ts"
-import { statusOf } from "./service/SqliteStatus.ts"
 import * as WorkerSearch from "./service/WorkerSearch.ts"
+
+export { current as schema } from "./rows/Migrations.ts"
 
 type Log = Pick<
   WholeJournal,
@@ -79,8 +78,6 @@ const make = Effect.fnUntraced(function* (
     broken: Deferred.await(broken),
   }
 })
-
-export { current as schema } from "./rows/Migrations.ts"
 
 /**
  * Returns the journal of a config, and its archive. Fails with `JournalUnavailable` or `JournalBroken` if it

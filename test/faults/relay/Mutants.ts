@@ -98,7 +98,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     line: "damaged-journal",
     gone: "what was imported is not noted",
-    file: journal("sqlite/service/SqliteTables"),
+    file: journal("sqlite/service/SqliteArchive"),
     find: "    for (const { journal, sequence, lanes } of imported) note.run(journal, sequence, JSON.stringify(lanes))\n",
     replace: "",
   },

@@ -10,7 +10,7 @@
  * sound, or is used twice, is left unchanged and counted.
  *
  * **Gotcha.** Nothing may write to the file meanwhile. Page caches must be dropped afterwards, because they
- * hold the old bytes. See `Scrubbing.ts`.
+ * hold the old bytes. See `Erasing.ts`.
  */
 import { fdatasyncSync, readSync, writeSync } from "node:fs"
 import { type Chain, layoutOf } from "./PageLayout.ts"

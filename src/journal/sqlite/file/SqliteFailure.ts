@@ -1,10 +1,105 @@
 /** The meaning of SQLite's errors for the relay, and parts of transactions that can fail separately. */
+import { closeSync, fsyncSync, openSync, readFileSync, rmSync, statSync, writeSync } from "node:fs"
 import { dirname } from "node:path"
 import type { DatabaseSync } from "node:sqlite"
 import { lockHolderWords } from "../../../runtime/Files.ts"
 import { broken, full, JournalError, locked, unavailable } from "../../JournalError.ts"
 import { errorCode, isBusy, isCorrupt, isFull, primary, words } from "../rows/SqliteErrors.ts"
-import { causeOf } from "./WriteProbe.ts"
+
+const probeBytes = 64 * 1024
+/** Lifetime of a cached cause in milliseconds, so that a failing disk isn't probed for each refusal. */
+const keptFor = 1_000
+
+const denied = (directory: string): string =>
+  `the relay's user may not write in ${directory}. Give it the journal's directory and the files in it`
+
+const causes: Readonly<Record<string, (directory: string) => string>> = {
+  ENOSPC: (directory) => `the disk of ${directory} is full. Free some space`,
+  EDQUOT: (directory) =>
+    `the quota of the relay's user on the disk of ${directory} is used up. Raise it, or free some space`,
+  EROFS: (directory) => `the file system of ${directory} is read-only. The kernel's log says why`,
+  EACCES: denied,
+  EPERM: denied,
+  EIO: (directory) => `the disk of ${directory} fails to write. The kernel's log says more; replace the disk`,
+  EMFILE: () => "the relay has too many files open. Raise its limit (`ulimit -n`, LimitNOFILE=)",
+}
+
+const passes = (directory: string): string =>
+  `a write to the disk of ${directory} failed, and passes when it is tried again. Look at the kernel's log for a failing disk`
+
+/** The file size limit of this process, or infinity if it isn't known. */
+const fileSizeLimit = (): number => {
+  try {
+    const [, soft] = /^Max file size\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "latin1")) ?? []
+    return soft === undefined ? Number.POSITIVE_INFINITY : Number(soft)
+  } catch {
+    return Number.POSITIVE_INFINITY
+  }
+}
+
+/** Returns a file of the journal that can't grow because of the limit. */
+const atLimit = (path: string): string | undefined => {
+  const limit = fileSizeLimit()
+  return [path, `${path}-wal`].find(
+    (file) => (statSync(file, { throwIfNoEntry: false })?.size ?? 0) + probeBytes > limit,
+  )
+}
+
+/** Returns the system's code of a failed write, or `undefined` if it succeeds. */
+const tryWrite = (path: string): string | undefined => {
+  const probe = `${path}-probe`
+  try {
+    // The directory may be writable while the file isn't.
+    closeSync(openSync(`${path}-mark`, "r+"))
+    remove(probe)
+    const fd = openSync(probe, "wx", 0o600)
+    try {
+      writeSync(fd, Buffer.alloc(probeBytes, 1))
+      fsyncSync(fd)
+    } finally {
+      closeSync(fd)
+    }
+    return undefined
+  } catch (error) {
+    return error instanceof Error && "code" in error ? String(error.code) : "EUNKNOWN"
+  } finally {
+    remove(probe)
+  }
+}
+
+const remove = (file: string): void => {
+  try {
+    rmSync(file, { force: true })
+  } catch {
+    // If nothing can be written, there is nothing to remove.
+  }
+}
+
+let last = { path: "", at: Number.NEGATIVE_INFINITY, cause: "" }
+
+/**
+ * Finds out why a write to the journal fails. SQLite's error doesn't carry the system's code, so a small file is
+ * written next to the journal. Why the journal at `path` can't be written, and what to do; the end of a sentence.
+ * `wasFull` means that SQLite reported a full disk.
+ */
+export const causeOf = (path: string, wasFull: boolean): string => {
+  const now = performance.now()
+  if (last.path === path && now - last.at < keptFor) return last.cause
+  const cause = find(path, wasFull)
+  last = { path, at: now, cause }
+  return cause
+}
+
+const find = (path: string, wasFull: boolean): string => {
+  const file = atLimit(path)
+  if (file !== undefined) {
+    return `the file ${file} may grow no further. Raise the file size limit (\`ulimit -f\`, LimitFSIZE=) and restart the relay`
+  }
+  const directory = dirname(path)
+  const code = tryWrite(path) ?? (wasFull ? "ENOSPC" : undefined)
+  if (code === undefined) return passes(directory)
+  return causes[code]?.(directory) ?? `a write in ${directory} fails (${code})`
+}
 
 /** True if the file is read-only or can't be opened. */
 const isUnwritable = (error: unknown): boolean => [3, 8, 14].includes(primary(errorCode(error)))

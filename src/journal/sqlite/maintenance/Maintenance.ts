@@ -4,7 +4,7 @@
  * `check` and `backup` only read, and work while a relay runs on the journal. `salvage` reads a damaged file,
  * and writes the events that it can read as lines of JSON. It changes nothing in the file.
  */
-import { closeSync, existsSync, fsyncSync, openSync, rmSync, statSync, writeSync } from "node:fs"
+import { closeSync, existsSync, fstatSync, fsyncSync, openSync, readSync, rmSync, statSync, writeSync } from "node:fs"
 import { dirname, resolve } from "node:path"
 import { Effect } from "effect"
 import { fileIdentity, readDenial } from "../../../runtime/Files.ts"
@@ -14,14 +14,72 @@ import { JournalLock } from "../file/JournalLock.ts"
 import * as OwnFiles from "../file/OwnFiles.ts"
 import { integrity } from "../file/Reindex.ts"
 import { current, refusal, version } from "../rows/Migrations.ts"
-import { bytes, int } from "../rows/Rows.ts"
+import { bytes, int, tolerant } from "../rows/Rows.ts"
 import { connect } from "../rows/SqliteConnection.ts"
 import { isFull, words } from "../rows/SqliteErrors.ts"
 import { filesBeside } from "../SqliteConfig.ts"
 import { isThere } from "./Repair.ts"
 import * as Salvage from "./Salvage.ts"
 
-export { items } from "./ImportSource.ts"
+export interface Item {
+  /** The entry that `journal salvage` writes, or `undefined` if a line or a record can't be read. */
+  readonly line: unknown
+  /** The share of the file that was read, from 0 to 1. */
+  readonly share: number
+}
+
+const lineFeed = 0x0a
+const chunkBytes = 1024 * 1024
+
+/** Reads the lines of a salvaged file. The last may be cut short. */
+const fromLines = function* (fd: number): Generator<Item> {
+  const { size } = fstatSync(fd)
+  const chunk = Buffer.alloc(chunkBytes)
+  let rest: Array<Buffer> = []
+  let read = 0
+  const item = (line: Buffer): Item => ({
+    line: tolerant((): unknown => JSON.parse(line.toString("utf8"))),
+    share: read / size,
+  })
+  for (let more = readSync(fd, chunk, 0, chunkBytes, read); more > 0; more = readSync(fd, chunk, 0, chunkBytes, read)) {
+    read += more
+    let start = 0
+    for (let feed = chunk.indexOf(lineFeed); feed !== -1 && feed < more; feed = chunk.indexOf(lineFeed, start)) {
+      yield item(Buffer.concat([...rest, chunk.subarray(start, feed)]))
+      rest = []
+      start = feed + 1
+    }
+    if (start < more) rest.push(Buffer.from(chunk.subarray(start, more)))
+  }
+  if (rest.length > 0) yield item(Buffer.concat(rest))
+}
+
+const fromJournal = function* (path: string): Generator<Item, boolean> {
+  let share = 0
+  const lines = Salvage.lines(path, dirname(path), (now) => {
+    share = now
+  })
+  let next = lines.next()
+  for (; next.done !== true; next = lines.next()) yield { line: next.value, share }
+  for (let left = next.value.damaged.length; left > 0; left--) yield { line: undefined, share: 1 }
+  return !next.value.repaired
+}
+
+/** Returns true for a journal that SQLite could open, even without events. Throws the system's errors. */
+export const items = function* (path: string): Generator<Item, boolean> {
+  if (!existsSync(path) && isThere(path)) return yield* fromJournal(path)
+  const fd = openSync(path, "r")
+  let isText: boolean
+  try {
+    const first = Buffer.alloc(1)
+    readSync(fd, first, 0, 1, 0)
+    isText = first.toString("latin1") === "{"
+    if (isText) yield* fromLines(fd)
+  } finally {
+    closeSync(fd)
+  }
+  return isText ? false : yield* fromJournal(path)
+}
 
 type Range = readonly [from: number, to: number]
 

@@ -20,7 +20,7 @@ const imports = `
   import { Engine } from "${import.meta.dir}/../../../../src/journal/sqlite/commit/Engine.ts"
   import { open } from "${import.meta.dir}/../../../../src/journal/sqlite/file/Store.ts"
   import { backup, vacuum } from "${import.meta.dir}/../../../../src/journal/sqlite/maintenance/Maintenance.ts"
-  import { causeOf } from "${import.meta.dir}/../../../../src/journal/sqlite/file/WriteProbe.ts"
+  import { causeOf } from "${import.meta.dir}/../../../../src/journal/sqlite/file/SqliteFailure.ts"
   import { scan } from "${import.meta.dir}/../../../../src/journal/sqlite/operations/StartupScan.ts"
   import { event, retrying, settlement } from "${import.meta.dir}/../../samples.ts"
 `
