@@ -210,6 +210,25 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
       .getByRole("checkbox", { name: /^Choose crm:/ })
       .nth(2)
       .waitFor({ state: "detached" })
+    // A time in the future leaves nothing, and one in the past leaves all.
+    for (const [label, nothing] of [
+      ["Received from", true],
+      ["Ended from", true],
+      ["Received before", false],
+      ["Ended before", false],
+    ] as const) {
+      await page.getByLabel(label).fill("2099-01-01T00:00")
+      await button("Filter").click()
+      if (nothing) await says("No dead letters here")
+      else await button("Replay all of these…").click()
+      if (!nothing) {
+        const flag = label === "Received before" ? "--until" : "--ended-until"
+        await page.getByRole("dialog").getByText(`${flag} 2099-01-01T00:00:00`).waitFor()
+        await button("Cancel").click()
+      }
+      await page.getByLabel(label).fill("")
+    }
+    await button("Filter").click()
     await button("Replay all of these…").click()
     expect(await yes("Replay")).toContain("Replay 2 dead letters?")
     await lane("crm", ({ deadLetters, backlog }) => deadLetters + backlog === 0)

@@ -2,13 +2,14 @@
 
 import { useEffect, useRef, useState } from "preact/hooks"
 import type { DeadLetter, Selection } from "../../admin/api/DeadLetterApi.ts"
+import type { LetterSelection } from "../../admin/api/EventSelection.ts"
 import { letterWords } from "../../admin/replay/ReplayCommand.ts"
 import type { Status } from "../../admin/status/Status.ts"
 import { quarantine } from "../../event/Event.ts"
 import { plain, relayCommand } from "../../formats/Terminal.ts"
 import { changes, confirmDrop, confirmReplay } from "./DeadLetterActions.tsx"
 import { admin, problemOf } from "./parts/AdminCalls.ts"
-import { Choice, Filters, TypeField } from "./parts/Fields.tsx"
+import { anyTime, Choice, Filters, TimeFields, TypeField, timesOf, useForm } from "./parts/Fields.tsx"
 import { Problem, useLoaded } from "./parts/Loading.tsx"
 import { go, linkTo, place } from "./parts/Location.ts"
 import { say } from "./parts/Messages.ts"
@@ -76,43 +77,52 @@ const DeadLetterTable = ({
 }
 
 const limit = 100
-/** The maximum number of dead letters that are counted before a change, if the list is filtered by type. */
+/** The maximum number of dead letters that are counted before a change, if the list is filtered by type or time. */
 const counted = 1_000
 
 /** The list shows dead letters of one sink or of all sinks. */
 const countOf = ({ lanes }: Status, sink: string): number =>
   lanes.reduce((sum, { name, deadLetters }) => sum + (sink === "" || name === sink ? deadLetters : 0), 0)
 
-/** Selects the dead letters that are chosen, or all that the filter shows. */
-const selectionOf = ([first, ...rest]: ReadonlyArray<string>, sink: string, type: string): Selection =>
-  first === undefined
-    ? { ...(sink !== "" && { sink }), ...(type !== "" && { types: [type] }) }
-    : { ids: [first, ...rest] }
+/** Selects the dead letters that the filter shows. */
+const filterOf = ({ sink = "", type = "", ...query }: Readonly<Record<string, string>>): LetterSelection => ({
+  ...(sink !== "" && { sink }),
+  ...(type !== "" && { types: [type] }),
+  ...timesOf(query),
+})
 
-/** The current number of dead letters. With a filter by type, they are counted. */
+/** The current number of dead letters. With a filter by type or time, they are counted. */
 const amountOf = async (selection: Selection): Promise<number | string> => {
   if ("ids" in selection) return selection.ids.length
-  const { sink = "", types: [type] = [] } = selection
-  if (type === undefined) return countOf(await admin.status(), sink)
-  const { length } = await admin.deadLetters({ sink, types: type, limit: counted })
+  const { sink = "", types: [type] = [], ...times } = selection
+  if (type === undefined && Object.keys(times).length === 0) return countOf(await admin.status(), sink)
+  const { length } = await admin.deadLetters({
+    ...times,
+    sink,
+    ...(type !== undefined && { types: type }),
+    limit: counted,
+  })
   return length === counted ? `${number(counted)} or more` : length
 }
 
 export const DeadLetterList = ({ status }: { readonly status: Status }) => {
-  const { sink = "", type = "", before = "" } = place.value.query
-  const [pattern, setPattern] = useState(type)
+  const { before = "", ...query } = place.value.query
+  const { sink = "", type = "" } = query
+  const filter = filterOf(query)
+  const { form, field } = useForm({ type: "", ...anyTime, ...query })
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
   const all = countOf(status, sink)
   // The list reloads when dead letters come and go, but not while some are selected.
   const known = useRef(all)
   if (chosen.size === 0 && before === "") known.current = all
-  const key = JSON.stringify([sink, type, before, known.current, changes.value])
-  const { value: letters, problem } = useLoaded(key, () => admin.deadLetters({ sink, types: type, before, limit }))
+  const key = JSON.stringify([filter, before, known.current, changes.value])
+  const { value: letters, problem } = useLoaded(key, () => admin.deadLetters({ ...filter, types: type, before, limit }))
   // The choice belongs to the list
   useEffect(() => setChosen(new Set()), [key])
-  const to = (next: Readonly<Record<string, string>>) => linkTo("dead-letters", "", { sink, type, ...next })
-  const selection = selectionOf([...chosen], sink, type)
-  const isFiltered = sink !== "" || type !== ""
+  const to = (next: Readonly<Record<string, string>>) => linkTo("dead-letters", "", { ...query, ...next })
+  const [first, ...rest] = chosen
+  const selection: Selection = first === undefined ? filter : { ids: [first, ...rest] }
+  const isFiltered = Object.keys(filter).length > 0
   const ask = (question: typeof confirmReplay, what: string) => () => {
     amountOf(selection).then(
       (amount) => question(selection, amount, relayCommand("dlq", what, ...letterWords(selection))),
@@ -124,14 +134,15 @@ export const DeadLetterList = ({ status }: { readonly status: Status }) => {
   return (
     <section aria-labelledby="dead-letters">
       <h1 id="dead-letters">Dead letters</h1>
-      <Filters onSubmit={() => go(to({ type: pattern }))}>
+      <Filters onSubmit={() => go(to({ ...form, sink }))}>
         <Choice
           label="Sink"
           value={sink}
           of={status.lanes.flatMap(({ name, deadLetters }) => (deadLetters > 0 || name === sink ? name : []))}
           onChange={(next) => go(to({ sink: next }))}
         />
-        <TypeField value={pattern} onChange={setPattern} />
+        <TypeField {...field("type")} />
+        <TimeFields field={field} />
         <button type="submit">Filter</button>
         <span class="spring" />
         <button type="button" class="primary" disabled={isEmpty} onClick={ask(confirmReplay, "replay")}>

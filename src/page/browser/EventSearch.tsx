@@ -12,6 +12,7 @@ import {
   MomentField,
   momentOf,
   TextField,
+  timesOf,
   useForm,
   webhooksOf,
 } from "./parts/Fields.tsx"
@@ -90,12 +91,11 @@ export const EventSearch = ({ status }: { readonly status: Status }) => {
   const { form, field } = useForm({ ...anyEvent, sink: "", deliveredAfter: "", attemptsOver: "", ...query })
   const { before = "" } = query
   const { value, problem, isBusy, again } = useLoaded(JSON.stringify(query), () => {
-    const { since, until, deliveredAfter, type, ...filters } = query
+    const { deliveredAfter, type, ...filters } = query
     return admin.events({
       ...filters,
       ...(type !== undefined && { types: type }),
-      since: momentOf(since),
-      until: momentOf(until),
+      ...timesOf(query),
       deliveredAfter: momentOf(deliveredAfter),
       limit: isNarrow ? 20 : 50,
     })

@@ -7,7 +7,7 @@ import { count } from "../../formats/Amounts.ts"
 import { plain, relayCommand } from "../../formats/Terminal.ts"
 import { admin, problemOf } from "./parts/AdminCalls.ts"
 import { confirm, WhyReadOnly } from "./parts/Confirm.tsx"
-import { anyEvent, Choice, EventFields, Filters, momentOf, TextField, useForm, webhooksOf } from "./parts/Fields.tsx"
+import { anyEvent, Choice, EventFields, Filters, TextField, timesOf, useForm, webhooksOf } from "./parts/Fields.tsx"
 import { Problem, useLoaded } from "./parts/Loading.tsx"
 import { place } from "./parts/Location.ts"
 import { connections, isReadOnly, status as latest } from "./parts/RelayLink.ts"
@@ -20,8 +20,6 @@ const everyMillis = 500
 const empty = { ...anyEvent, id: "", sink: "" }
 
 const requestOf = (form: typeof empty): ReplayRequest => {
-  const since = momentOf(form.since)
-  const until = momentOf(form.until)
   const [first, ...more] = form.type.split(/[\s,]+/).filter((one) => one !== "")
   const outcome = outcomes.find((one) => one === form.outcome)
   const events: ReplayEvents = {
@@ -30,8 +28,7 @@ const requestOf = (form: typeof empty): ReplayRequest => {
     ...(form.account.trim() !== "" && { account: form.account.trim() }),
     ...(form.webhook !== "" && { webhook: form.webhook }),
     ...(outcome !== undefined && { outcome }),
-    ...(since !== undefined && { since }),
-    ...(until !== undefined && { until }),
+    ...timesOf(form),
   }
   return { events, to: form.sink === "" ? "routed" : { sink: form.sink } }
 }

@@ -92,8 +92,10 @@ interface EventQuery {
   readonly account?: string
   readonly object?: string
   readonly webhook?: string
-  readonly since?: number | undefined
-  readonly until?: number | undefined
+  readonly since?: number
+  readonly until?: number
+  readonly endedSince?: number
+  readonly endedUntil?: number
   readonly deliveredAfter?: number | undefined
   readonly attemptsOver?: string
   readonly outcome?: string
@@ -123,12 +125,8 @@ export const admin = {
   /** By its id, or by its place in the log: `seq_42`. */
   explain: (id: string, reveal: boolean) =>
     get<EventReports>(`/events/${encodeURIComponent(id)}`, reveal ? { reveal: "true" } : {}),
-  deadLetters: (query: {
-    readonly sink?: string
-    readonly types?: string
-    readonly before?: string
-    readonly limit: number
-  }) => get<ReadonlyArray<DeadLetter>>("/dead-letters", query),
+  deadLetters: (query: Omit<EventQuery, "deliveredAfter" | "attemptsOver" | "outcome">) =>
+    get<ReadonlyArray<DeadLetter>>("/dead-letters", { ...query }),
   previewDeadLetters: (selection: Selection) => post<DeadLettersPreview>("/dead-letters/preview", selection),
   replayDeadLetters: (selection: Selection) => post<Replayed>("/dead-letters/replay", selection),
   dropDeadLetters: (selection: Selection) => post<typeof Count.Type>("/dead-letters/drop", selection),

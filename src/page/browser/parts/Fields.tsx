@@ -116,8 +116,21 @@ export const Choice = ({
 
 export const webhooksOf = ({ webhooks }: Status): ReadonlyArray<string> => webhooks.map(({ name }) => name)
 
+/** The times of a selection, as texts of instants. */
+export const anyTime = { since: "", until: "", endedSince: "", endedUntil: "" }
+
 /** No event is chosen by any of the fields. */
-export const anyEvent = { type: "", account: "", webhook: "", outcome: "", since: "", until: "" }
+export const anyEvent = { type: "", account: "", webhook: "", outcome: "", ...anyTime }
+
+/** The fields for when an event was received, and when it ended at a sink. */
+export const TimeFields = ({ field }: { readonly field: (key: keyof typeof anyTime) => Input }) => (
+  <>
+    <MomentField label="Received from" {...field("since")} />
+    <MomentField label="Received before" {...field("until")} />
+    <MomentField label="Ended from" {...field("endedSince")} />
+    <MomentField label="Ended before" {...field("endedUntil")} />
+  </>
+)
 
 /** The fields that choose events. */
 export const EventFields = ({
@@ -136,8 +149,7 @@ export const EventFields = ({
     <TextField label="Account" {...field("account")} />
     <Choice label="Webhook" {...field("webhook")} of={webhooks} />
     <Choice label="Outcome" {...field("outcome")} of={outcomes} />
-    <MomentField label="Received from" {...field("since")} />
-    <MomentField label="Received before" {...field("until")} />
+    <TimeFields field={field} />
   </>
 )
 
@@ -146,3 +158,14 @@ export const momentOf = (text = ""): number | undefined => {
   const at = new Date(text).getTime()
   return Number.isNaN(at) ? undefined : at
 }
+
+type Times = { readonly [key in keyof typeof anyTime]?: number }
+
+/** Returns the times that a form or an address has, in epoch milliseconds. */
+export const timesOf = (texts: { readonly [key in keyof typeof anyTime]?: string | undefined }): Times =>
+  Object.fromEntries(
+    Object.keys(anyTime).flatMap((key) => {
+      const at = momentOf(texts[key as keyof typeof anyTime])
+      return at === undefined ? [] : [[key, at]]
+    }),
+  )
