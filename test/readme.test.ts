@@ -1,7 +1,6 @@
 /** What the README says must work: its commands are known, the quick ones run, its links lead somewhere. */
-import { afterAll, describe, expect, test } from "bun:test"
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { describe, expect, test } from "bun:test"
+import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { join, resolve } from "node:path"
 import manifest from "../package.json" with { type: "json" }
 import { embedded } from "../src/config/load/ConfigText.ts"
@@ -10,16 +9,16 @@ import { lines as faults } from "./faults/Lines.ts"
 import { readPage } from "./lib/docs.ts"
 import { freePort } from "./lib/port.ts"
 import { command, relay } from "./lib/relay.ts"
+import { temporaryDirectory } from "./lib/temporaryRoot.ts"
 
 const root = resolve(import.meta.dir, "..")
 const readme = readPage("README.md")
 const cli = readPage("docs/reference/cli.md")
 /** Every page that shows commands to run in a clone. */
 const shown = [readme, cli, readPage("config/examples/README.md"), readPage("CONTRIBUTING.md")].join("\n")
-const cwd = mkdtempSync(join(tmpdir(), "relay-readme-"))
+const cwd = temporaryDirectory("readme-")
 /** As the README calls it. */
 const source = { cwd, under: "bun" }
-afterAll(() => rmSync(cwd, { recursive: true }))
 
 const lines = [...shown.matchAll(/^```sh\n(.*?)^```$/gms)].flatMap(([, block]) => block?.trimEnd().split("\n") ?? [])
 const deno = lines.filter((line) => line.startsWith("deno "))

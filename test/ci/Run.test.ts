@@ -1,16 +1,15 @@
 /** What a run decides, with small suites of its own. */
-import { afterAll, describe, expect, test } from "bun:test"
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { describe, expect, test } from "bun:test"
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import process from "node:process"
 import { root } from "../lib/programs.ts"
+import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 import { isDefect } from "./Defects.ts"
 import { Run, type Step } from "./Run.ts"
 import { isGood, summary } from "./Summary.ts"
 
-const directory = mkdtempSync(join(tmpdir(), "relay-ci-"))
-afterAll(() => rmSync(directory, { recursive: true }))
+const directory = temporaryDirectory("ci-")
 
 const passes = `test("passes", () => {})\n`
 const fails = `test("fails", () => { expect("found").toBe("wanted") })\n`

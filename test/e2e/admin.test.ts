@@ -1,28 +1,18 @@
 /** Who may talk to the admin API of a running relay: RELAY_UNDER chooses the runtime, or the binary. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { connect } from "node:net"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { writeConfig } from "../lib/kit.ts"
 import { freePort } from "../lib/port.ts"
 import { type Relay, relay, startRelay } from "../lib/relay.ts"
+import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 
-const cwd = mkdtempSync(join(tmpdir(), "relay-admin-"))
+const cwd = temporaryDirectory("admin-")
 const token = "a-token-of-this-test"
 
 const write = async (name: string, admin: object, more: object = {}): Promise<string> => {
-  const file = join(cwd, `${name}.json`)
-  const config = {
-    listen: `127.0.0.1:${await freePort()}`,
-    admin,
-    journal: { path: join(cwd, `${name}.db`) },
-    webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: "a-secret-of-this-test" }] } },
-    sinks: { audit: { type: "file", path: join(cwd, `${name}.ndjson`) } },
-    routes: [{ name: "everything", match: "**", to: "audit" }],
-    ...more,
-  }
-  writeFileSync(file, JSON.stringify(config))
-  return file
+  const sinks = { audit: { type: "file", path: `${name}.ndjson` } }
+  const { config } = await writeConfig(cwd, sinks, { admin, ...more }, `${name}.json`)
+  return config
 }
 
 interface Started {
@@ -48,10 +38,7 @@ beforeAll(async () => {
   kinds.open = await start("open", false)
   kinds.guarded = await start("guarded", true)
 })
-afterAll(async () => {
-  await Promise.all(Object.values(kinds).map(({ running }) => running.kill()))
-  rmSync(cwd, { recursive: true })
-})
+afterAll(() => Promise.all(Object.values(kinds).map(({ running }) => running.kill())))
 
 /** The status of a request by its very bytes: a client would see to its own Host. */
 const ask = (

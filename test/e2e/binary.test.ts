@@ -2,19 +2,18 @@
  * The compiled binary: quick to start, and deaf to what lies about in the
  * directory it is started in. Runs unless RELAY_UNDER asks for the source.
  */
-import { afterAll, describe, expect, test } from "bun:test"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { describe, expect, test } from "bun:test"
+import { writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { freePort } from "../lib/port.ts"
+import { writeConfig } from "../lib/kit.ts"
 import { relay, startRelay } from "../lib/relay.ts"
+import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 
 const under = process.env.RELAY_UNDER ?? "binary"
 if (under !== "binary") console.warn(`skipped: the binary: RELAY_UNDER=${under} asks for the source`)
 
 describe.if(under === "binary")("the binary", () => {
-  const cwd = mkdtempSync(join(tmpdir(), "relay-binary-"))
-  afterAll(() => rmSync(cwd, { recursive: true }))
+  const cwd = temporaryDirectory("binary-")
 
   // What a compiled program of Bun would read unless it is told not to.
   writeFileSync(join(cwd, ".env"), "AUDIT_PATH=/nonexistent/evil.ndjson\n")
@@ -24,19 +23,8 @@ describe.if(under === "binary")("the binary", () => {
   writeFileSync(join(cwd, "tsconfig.json"), "{ this is no JSON")
   writeFileSync(join(cwd, "package.json"), "{ nor is this")
 
-  const write = async () => {
-    const [deliveries, admin] = [await freePort(), await freePort()]
-    const config = {
-      listen: `127.0.0.1:${deliveries}`,
-      admin: { listen: `127.0.0.1:${admin}` },
-      journal: { path: "journal.db" },
-      webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: "a-secret-of-the-tests" }] } },
-      sinks: { audit: { type: "file", path: `\${AUDIT_PATH:-${join(cwd, "audit.ndjson")}}` } },
-      routes: [{ name: "everything", match: "**", to: "audit" }],
-    }
-    writeFileSync(join(cwd, "relay.config.json"), JSON.stringify(config))
-    return "relay.config.json"
-  }
+  const sinks = { audit: { type: "file", path: `\${AUDIT_PATH:-${join(cwd, "audit.ndjson")}}` } }
+  const write = () => writeConfig(cwd, sinks, {}, "relay.config.json")
 
   test("prints its help", async () => {
     const { code, stdout, stderr } = await relay(["--help"], { cwd })
@@ -53,7 +41,7 @@ describe.if(under === "binary")("the binary", () => {
   })
 
   test("relays, with the journal's worker in it", async () => {
-    const config = await write()
+    const { config } = await write()
     const running = await startRelay(config, { cwd })
     const { code, stdout } = await relay(["trigger", "block.created", "-n", "50"], { cwd })
     expect([code, stdout]).toEqual([0, expect.stringContaining("50 × 202")])

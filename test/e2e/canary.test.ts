@@ -5,14 +5,14 @@
  * not even when its sinks fail and its journal is torn away under it.
  */
 import { afterAll, describe, expect, test } from "bun:test"
-import { createHmac } from "node:crypto"
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { sign as signed } from "../lib/kit.ts"
 import { freePort } from "../lib/port.ts"
 import { relay, startRelay } from "../lib/relay.ts"
+import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 
-const cwd = mkdtempSync(join(tmpdir(), "relay-canary-"))
+const cwd = temporaryDirectory("canary-")
 const secret = "canary-secret-2718281828"
 const token = "canary-token-1618033988"
 const credential = "canary-credential-1414213562"
@@ -39,10 +39,7 @@ const receiver = Bun.serve({
   },
 })
 
-afterAll(async () => {
-  await receiver.stop(true)
-  rmSync(cwd, { recursive: true })
-})
+afterAll(() => receiver.stop(true))
 
 const send = (port: number, body: string, signature: string) =>
   fetch(`http://127.0.0.1:${port}/hooks/scheduling`, {
@@ -51,7 +48,7 @@ const send = (port: number, body: string, signature: string) =>
     headers: { "content-type": "application/json", "x-service-signature": signature },
   })
 
-const sign = (body: string) => `sha256=${createHmac("sha256", secret).update(body).digest("hex").toUpperCase()}`
+const sign = (body: string) => signed(body, secret)
 
 const client = (id: string) =>
   JSON.stringify({

@@ -3,25 +3,22 @@
  * as certbot and Kubernetes do it: a symbolic link is exchanged. RELAY_UNDER
  * chooses the runtime, or the binary.
  */
-import { afterAll, expect, test } from "bun:test"
-import { createHmac } from "node:crypto"
+import { expect, test } from "bun:test"
 import { once } from "node:events"
-import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
+import { mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from "node:fs"
 import { Agent, request } from "node:https"
 import type { AddressInfo } from "node:net"
-import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { connect, createServer, type TLSSocket } from "node:tls"
 import { lacking, makeAuthority } from "../lib/authority.ts"
+import { envelope, sign, writeConfig } from "../lib/kit.ts"
 import { suiteUnless } from "../lib/lacking.ts"
-import { freePort } from "../lib/port.ts"
 import { relay, startRelay } from "../lib/relay.ts"
+import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 
-const cwd = mkdtempSync(join(tmpdir(), "relay-renewed-"))
-afterAll(() => rmSync(cwd, { recursive: true }))
+const cwd = temporaryDirectory("renewed-")
 
 const host = "127.0.0.1"
-const secret = "a-secret-of-this-test"
 
 suiteUnless(lacking, "certificates of a running relay", () => {
   const { ca, issue } = makeAuthority(cwd)
@@ -51,11 +48,8 @@ suiteUnless(lacking, "certificates of a running relay", () => {
   let deliveries = 0
   const deliver = (port: number, agent: Agent) =>
     new Promise<number | string>((resolve) => {
-      const id = `evt_${deliveries++}`
-      const envelope = { id, account_id: "acct_1", version: "1", created_at: "2026-11-21T00:00:00Z" }
-      const body = JSON.stringify({ ...envelope, data: { type: "client.created", object: {} } })
-      const signature = createHmac("sha256", secret).update(body).digest("hex").toUpperCase()
-      const headers = { "content-type": "application/json", "x-service-signature": `sha256=${signature}` }
+      const body = envelope(`evt_${deliveries++}`)
+      const headers = { "content-type": "application/json", "x-service-signature": sign(body) }
       const sending = request({ host, port, path: "/hooks", method: "POST", agent, ca: authority, headers }, (answer) =>
         answer.resume().on("end", () => resolve(answer.statusCode ?? 0)),
       )
@@ -76,23 +70,11 @@ suiteUnless(lacking, "certificates of a running relay", () => {
       socket.on("error", () => {})
     }).listen(0, host)
     await once(receiver, "listening")
-    const [port, admin] = [await freePort(), await freePort()]
-    const config = {
-      listen: `${host}:${port}`,
-      tls: named("live"),
-      admin: { listen: `${host}:${admin}` },
-      webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: secret }] } },
-      sinks: {
-        lake: {
-          type: "http",
-          url: `https://${host}:${(receiver.address() as AddressInfo).port}/`,
-          tls: { ca, ...named("client") },
-        },
-      },
-      routes: [{ name: "everything", match: "**", to: "lake" }],
-    }
-    writeFileSync(join(cwd, "config.json"), JSON.stringify(config))
-    const running = await startRelay("config.json", { cwd, args: ["--log-format", "text", "--watch"] })
+    const url = `https://${host}:${(receiver.address() as AddressInfo).port}/`
+    const lake = { type: "http", url, tls: { ca, ...named("client") } }
+    const { config, ports } = await writeConfig(cwd, { lake }, { tls: named("live") }, "config.json")
+    const [port] = ports
+    const running = await startRelay(config, { cwd, args: ["--log-format", "text", "--watch"] })
     const answers = new Map<number | string, number>()
     let isOver = false
     const send = async (agent: () => Agent): Promise<void> => {

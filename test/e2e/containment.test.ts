@@ -4,18 +4,18 @@
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { once } from "node:events"
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
+import { existsSync, readFileSync, rmSync } from "node:fs"
 import { type AddressInfo, createServer } from "node:net"
-import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Status } from "../../src/admin/status/Status.ts"
+import { bodies, deliver, writeConfig } from "../lib/kit.ts"
 import { suiteUnless } from "../lib/lacking.ts"
 import { freePort } from "../lib/port.ts"
 import { planted, relay, startRelay } from "../lib/relay.ts"
+import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 import { sample } from "../lib/tries.ts"
-import { bodies, deliver, writeConfig } from "../sinks/program.ts"
 
-const cwd = mkdtempSync(join(tmpdir(), "relay-containment-"))
+const cwd = temporaryDirectory("containment-")
 // It takes connections and answers nothing.
 const server = createServer((socket) => socket.on("error", () => {}))
 let port = 0
@@ -28,7 +28,6 @@ beforeAll(async () => {
 })
 afterAll(() => {
   server.close()
-  rmSync(cwd, { recursive: true })
 })
 
 const linesOf = (file: string): number =>

@@ -1,16 +1,17 @@
 /** What the program obeys of its environment, on Bun, on Deno and as a binary. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { mkdtempSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { goDirect, refusal } from "../../src/runtime/Environment.ts"
+import { writeConfig } from "../lib/kit.ts"
 import { freePort } from "../lib/port.ts"
 import { denoBinary, relayBinary, root } from "../lib/programs.ts"
 import { command, relay, startRelay } from "../lib/relay.ts"
+import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 import { onEach } from "../lib/tries.ts"
 
-const cwd = mkdtempSync(join(tmpdir(), "relay-environment-"))
-afterAll(() => rmSync(cwd, { recursive: true }))
+const cwd = temporaryDirectory("environment-")
 
 const token = "an-admin-token-of-this-test"
 interface Program {
@@ -54,15 +55,9 @@ const proxied = {
 const configOf = (name: string) => `${encodeURIComponent(name)}.json`
 beforeAll(async () => {
   for (const name of Object.keys(programs)) {
-    const config = {
-      listen: `127.0.0.1:${await freePort()}`,
-      admin: { listen: `127.0.0.1:${await freePort()}`, token },
-      journal: { path: `${name}.db` },
-      webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: "a-secret-of-this-test" }] } },
-      sinks: { endpoint: { type: "http", url: `http://localhost:${receiver.port}/${encodeURIComponent(name)}` } },
-      routes: [{ name: "everything", match: "**", to: "endpoint" }],
-    }
-    writeFileSync(join(cwd, configOf(name)), JSON.stringify(config))
+    const endpoint = { type: "http", url: `http://localhost:${receiver.port}/${encodeURIComponent(name)}` }
+    const admin = { listen: `127.0.0.1:${await freePort()}`, token }
+    await writeConfig(cwd, { endpoint }, { admin, journal: { path: `${name}.db` } }, configOf(name))
   }
 })
 

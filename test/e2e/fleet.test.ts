@@ -1,7 +1,6 @@
 /** The example of config/examples/fleet.json, whole: a PostgreSQL, two relays and a load balancer, of which one relay is killed. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Effect } from "effect"
 import type { AuditPage } from "../../src/admin/api/RelayApi.ts"
@@ -13,6 +12,7 @@ import { suiteUnless } from "../lib/lacking.ts"
 import { freePort } from "../lib/port.ts"
 import { root } from "../lib/programs.ts"
 import { relay, startRelay } from "../lib/relay.ts"
+import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 import { type Fleet, startFleet } from "../parts/Fleet.ts"
 import { reasonToSkip } from "../parts/Postgres.ts"
 
@@ -114,7 +114,7 @@ suiteUnless(reasonToSkip(), "two relays on one PostgreSQL behind a load balancer
 
   test("take a password that was changed by a reload, and refuse no delivery", async () => {
     const { database } = fleet
-    const cwd = mkdtempSync(join(tmpdir(), "relay-password-"))
+    const cwd = temporaryDirectory("password-")
     const [port, admin] = [await freePort(), await freePort()]
     await database.sql("CREATE ROLE rotated LOGIN PASSWORD 'first'; CREATE SCHEMA rotated AUTHORIZATION rotated")
     const url = `postgres://rotated@${database.address}/relay`
@@ -144,7 +144,6 @@ suiteUnless(reasonToSkip(), "two relays on one PostgreSQL behind a load balancer
       expect([code, stdout.match(/^202 /gm)?.length]).toEqual([0, 5])
     } finally {
       await started.kill()
-      rmSync(cwd, { recursive: true })
     }
   })
 

@@ -3,14 +3,14 @@
  * stopped, so it takes connections and questions and never answers one.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { mkdirSync } from "node:fs"
 import { join } from "node:path"
 import type { Status } from "../../src/admin/status/Status.ts"
 import { suiteUnless } from "../lib/lacking.ts"
 import { freePort } from "../lib/port.ts"
 import { root } from "../lib/programs.ts"
 import { type Relay, relay, startRelay } from "../lib/relay.ts"
+import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 import { makePostgres, type Postgres, reasonToSkip } from "../parts/Postgres.ts"
 
 const lacking =
@@ -18,7 +18,7 @@ const lacking =
 const config = join(root, "config/examples/fleet.json")
 
 suiteUnless(lacking, "a relay whose PostgreSQL is frozen", () => {
-  const cwd = mkdtempSync(join(tmpdir(), "relay-frozen-database-"))
+  const cwd = temporaryDirectory("frozen-database-")
   mkdirSync(join(cwd, "data"))
   let database: Postgres
   let running: Relay
@@ -42,7 +42,6 @@ suiteUnless(lacking, "a relay whose PostgreSQL is frozen", () => {
     database?.thaw()
     await running?.kill("SIGKILL")
     await database?.stop()
-    rmSync(cwd, { recursive: true, force: true })
   }, 60_000)
 
   const ask = (...args: ReadonlyArray<string>) => relay([...args, "-c", config], { cwd, env })

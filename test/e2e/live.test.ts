@@ -4,33 +4,18 @@
  * skipped and says so.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
-import { freePort } from "../lib/port.ts"
+import { audit, writeConfig } from "../lib/kit.ts"
 import { command, type Relay, relay, startRelay } from "../lib/relay.ts"
+import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 
-const cwd = mkdtempSync(join(tmpdir(), "relay-live-"))
-const config = join(cwd, "relay.config.json")
+const cwd = temporaryDirectory("live-")
+const config = "relay.config.json"
 let running: Relay
 beforeAll(async () => {
-  writeFileSync(
-    config,
-    JSON.stringify({
-      listen: `127.0.0.1:${await freePort()}`,
-      admin: { listen: `127.0.0.1:${await freePort()}` },
-      journal: { path: join(cwd, "journal.db") },
-      webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: "a-secret-of-this-test" }] } },
-      sinks: { audit: { type: "file", path: join(cwd, "audit.ndjson") } },
-      routes: [{ name: "everything", match: "**", to: "audit" }],
-    }),
-  )
+  await writeConfig(cwd, audit, {}, config)
   running = await startRelay(config, { cwd })
 })
-afterAll(async () => {
-  await running.kill()
-  rmSync(cwd, { recursive: true })
-})
+afterAll(() => running.kill())
 
 /** A command that stays; what it has written, and its end. */
 const staying = (words: ReadonlyArray<string>) => {

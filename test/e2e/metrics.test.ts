@@ -4,15 +4,13 @@
  * runtime, or the binary.
  */
 import { afterAll, expect, test } from "bun:test"
-import { createHmac } from "node:crypto"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { connect } from "node:net"
-import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { freePort } from "../lib/port.ts"
+import * as kit from "../lib/kit.ts"
 import { relay, startRelay } from "../lib/relay.ts"
+import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 
-const cwd = mkdtempSync(join(tmpdir(), "relay-metrics-"))
+const cwd = temporaryDirectory("metrics-")
 const secrets = { current: "a-secret-of-this-test", old: "an-expired-secret-of-it" }
 
 /** Each event fails once, and passes then. */
@@ -28,28 +26,17 @@ const flaky = Bun.serve({
   },
 })
 const picky = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response(null, { status: 413 }) })
-afterAll(async () => {
-  await Promise.all([flaky.stop(true), picky.stop(true)])
-  rmSync(cwd, { recursive: true })
-})
+afterAll(() => Promise.all([flaky.stop(true), picky.stop(true)]))
 
 const zeros = (series: ReadonlyArray<string>): Record<string, number> =>
   Object.fromEntries(series.map((name) => [name, 0]))
 
-const sign = (body: string, secret = secrets.current) =>
-  `sha256=${createHmac("sha256", secret).update(body).digest("hex").toUpperCase()}`
+const sign = (body: string, secret = secrets.current) => kit.sign(body, secret)
 
 let ids = 0
 const envelope = (type: string, object: object = { id: "obj_1" }): string => {
   ids += 1
-  const data = { type, object }
-  return JSON.stringify({
-    id: `evt_${ids}`,
-    account_id: "acct_1",
-    version: "1",
-    created_at: "2026-11-21T00:00:00Z",
-    data,
-  })
+  return kit.envelope(`evt_${ids}`, { type, object })
 }
 
 interface Sample {
@@ -92,13 +79,11 @@ const raw = (port: number, text: string): Promise<string> =>
   })
 
 test("every counter agrees with what was sent", async () => {
-  const [port, admin] = [await freePort(), await freePort()]
   const http = (server: { readonly port?: number | undefined }) => ({
     type: "http",
     url: `http://127.0.0.1:${server.port}/`,
     delivery: { retry: { initial: "10 millis", max: "10 millis" } },
   })
-  const file = join(cwd, "relay.config.json")
   const webhook = {
     path: "/hooks/main",
     secrets: [
@@ -107,32 +92,29 @@ test("every counter agrees with what was sent", async () => {
     ],
     maxBody: "10 KiB",
   }
-  writeFileSync(
-    file,
-    JSON.stringify({
-      listen: `127.0.0.1:${port}`,
-      admin: { listen: `127.0.0.1:${admin}` },
-      journal: { path: join(cwd, "journal.db") },
-      webhooks: {
-        main: webhook,
-        // Another one behind the same path, tried when the first one's secret does not fit.
-        second: { path: "/hooks/main", id: "wh_2", secrets: [{ name: "other", value: "the-secret-of-another" }] },
-        strict: { ...webhook, path: "/hooks/strict", undecodable: "reject", unknownTypes: "reject", respond: 200 },
-      },
-      sinks: {
-        lake: { type: "file", path: join(cwd, "lake.ndjson") },
-        flaky: http(flaky),
-        picky: http(picky),
-        full: { type: "file", path: join(cwd, "full.ndjson"), backlog: { max: 2 } },
-      },
-      routes: [
-        { name: "most", match: ["client.*", "appointment.*"], to: "lake" },
-        { name: "flaky", match: "appointment.canceled", to: "flaky" },
-        { name: "picky", match: "appointment.deleted", to: "picky" },
-        { name: "full", match: "service.*", to: "full" },
-      ],
-    }),
-  )
+  const webhooks = {
+    main: webhook,
+    // Another one behind the same path, tried when the first one's secret does not fit.
+    second: { path: "/hooks/main", id: "wh_2", secrets: [{ name: "other", value: "the-secret-of-another" }] },
+    strict: { ...webhook, path: "/hooks/strict", undecodable: "reject", unknownTypes: "reject", respond: 200 },
+  }
+  const sinks = {
+    lake: { type: "file", path: join(cwd, "lake.ndjson") },
+    flaky: http(flaky),
+    picky: http(picky),
+    full: { type: "file", path: join(cwd, "full.ndjson"), backlog: { max: 2 } },
+  }
+  const routes = [
+    { name: "most", match: ["client.*", "appointment.*"], to: "lake" },
+    { name: "flaky", match: "appointment.canceled", to: "flaky" },
+    { name: "picky", match: "appointment.deleted", to: "picky" },
+    { name: "full", match: "service.*", to: "full" },
+  ]
+  const {
+    config: file,
+    admin,
+    ports: [port],
+  } = await kit.writeConfig(cwd, sinks, { webhooks, routes })
   const running = await startRelay(file, { cwd })
   expect((await relay(["lanes", "pause", "full", "-c", file], { cwd })).code).toBe(0)
 
@@ -212,7 +194,7 @@ test("every counter agrees with what was sent", async () => {
   await times(2, 202, made("service.created"))
   await times(3, 503, made("service.created"))
 
-  const scrape = async () => parse(await (await fetch(`http://127.0.0.1:${admin}/metrics`)).text())
+  const scrape = async () => parse(await (await fetch(`${admin}/metrics`)).text())
   const backlog = async () => {
     const values = (await scrape()).get("relay_lane_backlog_events")?.values ?? {}
     return Object.values(values).reduce((sum, value) => sum + value, 0)

@@ -1,18 +1,18 @@
 /** The commands of the operations page, as they stand there: the procedures on a relay that runs, and each single command. */
 import { afterAll, describe, expect, test } from "bun:test"
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { cli } from "../cli/harness.ts"
 import { operations as page, procedures, readPage } from "../lib/docs.ts"
 import { freePort } from "../lib/port.ts"
 import { command } from "../lib/relay.ts"
+import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 
 const procedure = (title: string): string => procedures.get(title) ?? ""
 
 const faq = readPage("docs/faq.md")
 
-const machine = mkdtempSync(join(tmpdir(), "relay-operations-"))
+const machine = temporaryDirectory("operations-")
 /** The places of a machine, below a directory of this test. */
 const places = { "/var/lib/relay": "state", "/etc/relay": "etc", "/usr/local/bin": "bin", "/var/backups": "backups" }
 for (const place of Object.values(places)) mkdirSync(join(machine, place))
@@ -87,7 +87,6 @@ const write = (sinks: ReadonlyArray<string>): void =>
 afterAll(async () => {
   await Bun.spawn([join(machine, "bin/systemctl"), "stop", "relay"], { stderr: "ignore" }).exited
   await receiver.stop(true)
-  rmSync(machine, { recursive: true, force: true })
 })
 
 const trigger = (count: number) => sh(`relay trigger client.created --count ${count}`)

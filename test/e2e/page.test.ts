@@ -1,38 +1,20 @@
 /** The page as each way of running the relay serves it: its files are in the program, and its streams flow. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
-import { freePort } from "../lib/port.ts"
+import { writeConfig } from "../lib/kit.ts"
 import { type Relay, startRelay } from "../lib/relay.ts"
+import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 
-const cwd = mkdtempSync(join(tmpdir(), "relay-e2e-page-"))
+const cwd = temporaryDirectory("e2e-page-")
 let running: Relay
 let admin = ""
 let hooks = ""
 beforeAll(async () => {
-  const port = await freePort()
-  admin = `http://127.0.0.1:${port}`
-  const receiver = `127.0.0.1:${await freePort()}`
-  hooks = `http://${receiver}/hooks`
-  const config = join(cwd, "relay.config.json")
-  writeFileSync(
-    config,
-    JSON.stringify({
-      listen: receiver,
-      admin: { listen: `127.0.0.1:${port}` },
-      journal: { path: join(cwd, "journal.db") },
-      webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: "a-secret-of-this-test" }] } },
-      sinks: { audit: { type: "file", path: join(cwd, "audit.ndjson") } },
-      routes: [{ name: "everything", match: "**", to: "audit" }],
-    }),
-  )
-  running = await startRelay(config, { cwd })
+  const written = await writeConfig(cwd)
+  admin = written.admin
+  hooks = written.url
+  running = await startRelay(written.config, { cwd })
 })
-afterAll(async () => {
-  await running.kill()
-  rmSync(cwd, { recursive: true })
-})
+afterAll(() => running.kill())
 
 test("the page and what it links are served, compressed", async () => {
   const links = [...(await (await fetch(admin)).text()).matchAll(/(?:href|src)="([^"]+)"/g)].map(([, path]) => path)

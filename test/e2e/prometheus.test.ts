@@ -3,14 +3,14 @@
  * scrapes real relays by them. Only addresses are replaced.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { copyFileSync, mkdirSync, mkdtempSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { readPage } from "../lib/docs.ts"
 import { suiteUnless } from "../lib/lacking.ts"
 import { freePort } from "../lib/port.ts"
 import { root } from "../lib/programs.ts"
 import { type Relay, startRelay } from "../lib/relay.ts"
+import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 import { ServerProcess } from "../parts/ServerProcess.ts"
 
 const page = readPage("config/monitoring/README.md")
@@ -36,11 +36,10 @@ const reasonToSkip = (): string | undefined => {
 }
 
 suiteUnless(reasonToSkip(), "relays that Prometheus scrapes", () => {
-  const directory = mkdtempSync(join(tmpdir(), "relay-prometheus-"))
+  const directory = temporaryDirectory("prometheus-")
   const running: Array<Relay | ServerProcess> = []
   afterAll(async () => {
     for (const one of running) await (one instanceof ServerProcess ? one.stop() : one.kill())
-    rmSync(directory, { recursive: true, force: true })
   })
 
   /** The address of its admin API. */

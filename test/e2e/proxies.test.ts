@@ -4,14 +4,14 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { spawnSync } from "node:child_process"
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { lacking as lacksOpenssl, makeAuthority } from "../lib/authority.ts"
 import { readPage } from "../lib/docs.ts"
 import { suiteUnless } from "../lib/lacking.ts"
 import { freePort } from "../lib/port.ts"
 import { startRelay } from "../lib/relay.ts"
+import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 import { configOf, type FrontProxy, names, proxies, reasonToSkip } from "../parts/FrontProxies.ts"
 import { ServerProcess } from "../parts/ServerProcess.ts"
 import { envelope, headers, startTarget, type Target } from "./http/fixture.ts"
@@ -27,7 +27,7 @@ const overSocket = (config: string, { label }: FrontProxy): string => {
 for (const name of names) {
   const proxy: FrontProxy = proxies[name]
   suiteUnless(reasonToSkip(proxy) ?? lacksOpenssl, `the relay behind ${name}`, () => {
-    const home = mkdtempSync(join(tmpdir(), "relay-behind-"))
+    const home = temporaryDirectory("behind-")
     let file = ""
     const env = { ...process.env, HOME: home, XDG_DATA_HOME: home, XDG_CONFIG_HOME: home }
     let target: Target
@@ -100,7 +100,6 @@ for (const name of names) {
       await own?.stop()
       await target?.stop()
       stopHealth()
-      rmSync(home, { recursive: true, force: true })
     })
 
     test("has a config that the program itself finds right", () => {

@@ -1,16 +1,10 @@
 /** What is in quarantine comes out of a running relay once its config takes it. */
-import { afterAll, expect, test } from "bun:test"
-import { createHmac } from "node:crypto"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
-import { freePort } from "../lib/port.ts"
+import { expect, test } from "bun:test"
+import { deliver, envelope, secret, writeConfig } from "../lib/kit.ts"
 import { relay, startRelay } from "../lib/relay.ts"
+import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 
-const cwd = mkdtempSync(join(tmpdir(), "relay-quarantine-"))
-afterAll(() => rmSync(cwd, { recursive: true }))
-
-const secret = "the-main-signing-secret"
+const cwd = temporaryDirectory("quarantine-")
 
 test("what was in quarantine is delivered by `dlq replay` or sent again, as the event that it is, once", async () => {
   const received: Array<{ readonly key: string | null; readonly body: string }> = []
@@ -22,38 +16,18 @@ test("what was in quarantine is delivered by `dlq replay` or sent again, as the 
       return new Response(null, { status: 204 })
     },
   })
-  const [deliveries, admin] = [await freePort(), await freePort()]
-  const write = (unknownTypes: string) =>
-    writeFileSync(
-      join(cwd, "relay.json"),
-      JSON.stringify({
-        listen: `127.0.0.1:${deliveries}`,
-        admin: { listen: `127.0.0.1:${admin}` },
-        journal: { path: "journal.db" },
-        webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: secret }], unknownTypes } },
-        sinks: { receiver: { type: "http", url: `http://127.0.0.1:${sink.port}/` } },
-        routes: [{ name: "everything", match: "**", to: "receiver" }],
-      }),
-    )
-  const send = async (body: string) => {
-    const signature = `sha256=${createHmac("sha256", secret).update(body).digest("hex").toUpperCase()}`
-    const headers = { "content-type": "application/json", "x-service-signature": signature }
-    return (await fetch(`http://127.0.0.1:${deliveries}/hooks`, { method: "POST", body, headers })).status
-  }
-  const bodyOf = (id: string, object: object = {}) =>
-    JSON.stringify({
-      id,
-      account_id: "acct_1",
-      version: "1",
-      created_at: "2026-11-21T00:00:00Z",
-      data: { type: "made.up", object },
-    })
+  const keys = (unknownTypes: string) => ({
+    webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: secret }], unknownTypes } },
+  })
+  const sinks = { receiver: { type: "http", url: `http://127.0.0.1:${sink.port}/` } }
+  const { url, write } = await writeConfig(cwd, sinks, keys("quarantine"), "relay.json")
+  const send = (body: string) => deliver(url, body)
+  const bodyOf = (id: string, object: object = {}) => envelope(id, { type: "made.up", object })
   const bodies = [bodyOf("evt_1"), bodyOf("evt_2"), "no envelope", bodyOf("evt_1", { other: true })]
   const ask = (...words: ReadonlyArray<string>) => relay([...words, "-c", "relay.json"], { cwd })
   const replay = () => ask("dlq", "replay", "--sink", "_quarantine")
   const waiting = async (): Promise<ReadonlyArray<unknown>> => JSON.parse((await ask("dlq", "list", "--json")).stdout)
 
-  write("quarantine")
   const running = await startRelay("relay.json", { cwd })
   try {
     for (const body of bodies) expect(await send(body)).toBe(202)
@@ -61,7 +35,7 @@ test("what was in quarantine is delivered by `dlq replay` or sent again, as the 
     expect((await replay()).stdout).toContain(
       "3 dead letters still in quarantine: the event type is not in the catalogue",
     )
-    write("route")
+    write(sinks, keys("route"))
     expect((await ask("reload")).code).toBe(0)
 
     // One is sent again; the others are replayed, and its letter goes without being delivered twice.
@@ -88,32 +62,18 @@ test("what was in quarantine is delivered by `dlq replay` or sent again, as the 
 })
 
 test("a flood of signed bodies that are no JSON costs no other delivery, and the status says which it was", async () => {
-  const [deliveries, admin] = [await freePort(), await freePort()]
   const webhook = (path: string) => ({ path, secrets: [{ name: "main", value: secret }] })
-  writeFileSync(
-    join(cwd, "flood.json"),
-    JSON.stringify({
-      listen: `127.0.0.1:${deliveries}`,
-      admin: { listen: `127.0.0.1:${admin}` },
+  const { url } = await writeConfig(
+    cwd,
+    { file: { type: "file", path: "flood.ndjson" } },
+    {
       journal: { path: "flood.db", maxSize: "24 MiB", minFree: "1 MiB" },
       webhooks: { scheduling: webhook("/hooks"), flooded: webhook("/flooded") },
-      sinks: { file: { type: "file", path: "flood.ndjson" } },
-      routes: [{ name: "everything", match: "**", to: "file" }],
-    }),
+    },
+    "flood.json",
   )
-  const send = async (path: string, body: string) => {
-    const signature = `sha256=${createHmac("sha256", secret).update(body).digest("hex").toUpperCase()}`
-    const headers = { "content-type": "application/json", "x-service-signature": signature }
-    return (await fetch(`http://127.0.0.1:${deliveries}${path}`, { method: "POST", body, headers })).status
-  }
-  const event = (id: number) =>
-    JSON.stringify({
-      id: `evt_${id}`,
-      account_id: "acct_1",
-      version: "1",
-      created_at: "2026-11-21T00:00:00Z",
-      data: { type: "appointment.created", object: {} },
-    })
+  const send = (path: string, body: string) => deliver(`${new URL(url).origin}${path}`, body)
+  const event = (id: number) => envelope(`evt_${id}`)
   const running = await startRelay("flood.json", { cwd })
   try {
     const [flood, others] = [new Map<number, number>(), new Map<number, number>()]

@@ -1,24 +1,13 @@
 /** A running relay gets another config, as a process. RELAY_UNDER chooses the runtime, or the binary. */
 import { afterAll, describe, expect, test } from "bun:test"
-import { createHmac } from "node:crypto"
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs"
+import { existsSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { connect } from "node:net"
-import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { freePort } from "../lib/port.ts"
+import { envelope, post, secret, sign, writeConfig } from "../lib/kit.ts"
 import { type Relay, relay, startRelay } from "../lib/relay.ts"
+import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 
-const cwd = mkdtempSync(join(tmpdir(), "relay-reload-"))
+const cwd = temporaryDirectory("reload-")
 interface Parts {
   readonly secrets?: ReadonlyArray<{ readonly name: string; readonly value: string }>
   readonly sinks?: Readonly<Record<string, object>>
@@ -30,30 +19,19 @@ const file = (name: string) => ({ type: "file", path: `${name}.ndjson` })
 const sinks = (...names: ReadonlyArray<string>) => Object.fromEntries(names.map((name) => [name, file(name)]))
 
 const running: Array<Relay> = []
-afterAll(async () => {
-  await Promise.all(running.map((one) => one.kill()))
-  rmSync(cwd, { recursive: true })
-})
+afterAll(() => Promise.all(running.map((one) => one.kill())))
 
 let number = 0
 
 /** A relay with its own config, and what it takes to change that and to send. */
 const start = async (parts: Parts, args: ReadonlyArray<string> = []) => {
-  const [deliveries, admin] = [await freePort(), await freePort()]
-  const name = `${number++}.json`
-  const text = ({ secrets, sinks: some = {}, routes, listen }: Parts) =>
-    JSON.stringify({
-      listen: listen ?? `127.0.0.1:${deliveries}`,
-      admin: { listen: `127.0.0.1:${admin}` },
-      journal: { path: `${name}.db` },
-      webhooks: {
-        scheduling: { path: "/hooks", secrets: secrets ?? [{ name: "main", value: "the-main-signing-secret" }] },
-      },
-      sinks: some,
-      routes: routes ?? [{ name: "everything", match: "**", to: Object.keys(some) }],
-    })
-  const write = (parts: Parts) => writeFileSync(join(cwd, name), text(parts))
-  write(parts)
+  const keys = ({ sinks: _, secrets, ...more }: Parts) => ({
+    ...(secrets && { webhooks: { scheduling: { path: "/hooks", secrets } } }),
+    ...more,
+  })
+  const written = await writeConfig(cwd, parts.sinks ?? {}, keys(parts), `${number++}.json`)
+  const { config: name, admin, ports } = written
+  const write = (parts: Parts, file = name) => written.write(parts.sinks ?? {}, keys(parts), file)
   const process = await startRelay(name, { cwd, args: ["--log-format", "text", ...args] })
   running.push(process)
   const ask = (...words: ReadonlyArray<string>) => relay([...words, "-c", name], { cwd })
@@ -63,34 +41,23 @@ const start = async (parts: Parts, args: ReadonlyArray<string> = []) => {
     write,
     /** As an editor does: another file takes its name. */
     replace: (parts: Parts) => {
-      writeFileSync(join(cwd, `${name}.new`), text(parts))
+      write(parts, `${name}.new`)
       renameSync(join(cwd, `${name}.new`), join(cwd, name))
     },
     ask,
     reload: () => ask("reload"),
     /** The same without a process of its own. */
-    post: () => fetch(`http://127.0.0.1:${admin}/api/v1/reload`, { method: "POST" }),
-    metrics: async () => (await fetch(`http://127.0.0.1:${admin}/metrics`)).text(),
-    deliveries,
+    post: () => fetch(`${admin}/api/v1/reload`, { method: "POST" }),
+    metrics: async () => (await fetch(`${admin}/metrics`)).text(),
+    deliveries: ports[0],
   }
 }
 
-const bodyOf = (id: string) =>
-  JSON.stringify({
-    id,
-    account_id: "acct_1",
-    version: "1",
-    created_at: "2026-11-21T00:00:00Z",
-    data: { type: "client.created", object: {} },
-  })
+const bodyOf = (id: string) => envelope(id, { type: "client.created" })
 
-const signed = (body: string, secret: string) =>
-  `sha256=${createHmac("sha256", secret).update(body).digest("hex").toUpperCase()}`
-
-const send = async (port: number, id: string, secret = "the-main-signing-secret"): Promise<number> => {
+const send = async (port: number, id: string, by = secret): Promise<number> => {
   const body = bodyOf(id)
-  const headers = { "content-type": "application/json", "x-service-signature": signed(body, secret) }
-  return (await fetch(`http://127.0.0.1:${port}/hooks`, { method: "POST", body, headers })).status
+  return (await post(`http://127.0.0.1:${port}/hooks`, body, { "x-service-signature": sign(body, by) })).status
 }
 
 const idsIn = (name: string): ReadonlyArray<string> => {
@@ -254,7 +221,7 @@ describe.concurrent("relay reload", () => {
     const socket = connect(deliveries, "127.0.0.1")
     const answered = new Promise<string>((resolve) => socket.once("data", (data) => resolve(data.toString())))
     socket.write(
-      `POST /hooks HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\nx-service-signature: ${signed(body, "the-main-signing-secret")}\r\ncontent-length: ${body.length}\r\n\r\n${body.slice(0, 20)}`,
+      `POST /hooks HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\nx-service-signature: ${sign(body)}\r\ncontent-length: ${body.length}\r\n\r\n${body.slice(0, 20)}`,
     )
     // It is under way once the listener has answered what was sent after it.
     await send(deliveries, "evt_between")

@@ -1,31 +1,20 @@
 /** `relay run` as a process: what it prints, how it ends. RELAY_UNDER chooses the runtime, or the binary. */
-import { afterAll, describe, expect, test } from "bun:test"
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { describe, expect, test } from "bun:test"
+import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { freePort } from "../lib/port.ts"
+import { writeConfig } from "../lib/kit.ts"
 import { relay, startRelay } from "../lib/relay.ts"
+import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 
-const cwd = mkdtempSync(join(tmpdir(), "relay-run-"))
-afterAll(() => rmSync(cwd, { recursive: true }))
+const cwd = temporaryDirectory("run-")
 
 const write = async (name: string, sinks: object): Promise<string> => {
-  const [deliveries, admin] = [await freePort(), await freePort()]
-  writeFileSync(
-    join(cwd, name),
-    JSON.stringify({
-      listen: `127.0.0.1:${deliveries}`,
-      admin: { listen: `127.0.0.1:${admin}` },
-      journal: { path: `${name}.db` },
-      webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: "a-secret-of-this-test" }] } },
-      sinks,
-      routes: [
-        { name: "everything", match: "**", to: Object.keys(sinks)[0] },
-        { name: "failures", match: "**.*_failed", to: Object.keys(sinks) },
-      ],
-    }),
-  )
-  return name
+  const routes = [
+    { name: "everything", match: "**", to: Object.keys(sinks)[0] },
+    { name: "failures", match: "**.*_failed", to: Object.keys(sinks) },
+  ]
+  const { config } = await writeConfig(cwd, sinks, { routes }, name)
+  return config
 }
 
 const files = { audit: { type: "file", path: "audit.ndjson" }, trouble: { type: "file", path: "trouble.ndjson" } }

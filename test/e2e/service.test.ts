@@ -4,17 +4,16 @@
  * end is Python, because neither runtime can read one; without it the test is
  * skipped and says so.
  */
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { afterEach, describe, expect, test } from "bun:test"
+import { readFileSync } from "node:fs"
 import { join, resolve } from "node:path"
+import { writeConfig } from "../lib/kit.ts"
 import { suiteUnless } from "../lib/lacking.ts"
-import { freePort } from "../lib/port.ts"
 import { relay, startRelay } from "../lib/relay.ts"
+import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 
 const unitFile = resolve(import.meta.dir, "../../config/deploy/relay.service")
-const cwd = mkdtempSync(join(tmpdir(), "relay-service-"))
-afterAll(() => rmSync(cwd, { recursive: true }))
+const cwd = temporaryDirectory("service-")
 
 const runs = (command: string, ...args: ReadonlyArray<string>): boolean => {
   const found = Bun.which(command) !== null && Bun.spawnSync([command, ...args]).exitCode === 0
@@ -24,20 +23,7 @@ const runs = (command: string, ...args: ReadonlyArray<string>): boolean => {
 const hasPython = runs("python3", "--version")
 const hasAnalyze = runs("systemd-analyze", "--version")
 
-const config = join(cwd, "relay.config.json")
-beforeAll(async () => {
-  writeFileSync(
-    config,
-    JSON.stringify({
-      listen: `127.0.0.1:${await freePort()}`,
-      admin: { listen: `127.0.0.1:${await freePort()}` },
-      journal: { path: join(cwd, "journal.db") },
-      webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: "a-secret-of-this-test" }] } },
-      sinks: { audit: { type: "file", path: join(cwd, "audit.ndjson") } },
-      routes: [{ name: "everything", match: "**", to: "audit" }],
-    }),
-  )
-})
+const { config } = await writeConfig(cwd)
 
 const listener = `
 import json, socket, sys

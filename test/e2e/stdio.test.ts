@@ -2,27 +2,15 @@
  * The relay while nobody reads its output: it answers, delivers and stops as
  * ever. RELAY_UNDER chooses the runtime, or the binary.
  */
-import { afterAll, afterEach, describe, expect, test } from "bun:test"
+import { afterEach, describe, expect, test } from "bun:test"
 import { spawnSync } from "node:child_process"
-import { createHmac } from "node:crypto"
-import {
-  closeSync,
-  constants,
-  existsSync,
-  mkdtempSync,
-  openSync,
-  readFileSync,
-  readSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs"
-import { tmpdir } from "node:os"
+import { closeSync, constants, existsSync, openSync, readFileSync, readSync } from "node:fs"
 import { join } from "node:path"
-import { freePort } from "../lib/port.ts"
+import { deliver, envelope, secret, writeConfig } from "../lib/kit.ts"
 import { command } from "../lib/relay.ts"
+import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 
-const cwd = mkdtempSync(join(tmpdir(), "relay-stdio-"))
-afterAll(() => rmSync(cwd, { recursive: true }))
+const cwd = temporaryDirectory("stdio-")
 const cleanups: Array<() => void> = []
 afterEach(() => {
   for (const cleanup of cleanups.splice(0)) cleanup()
@@ -63,7 +51,6 @@ const pipe = () => {
   return { writing, read, isBlocking }
 }
 
-const secret = "a-secret-of-this-test"
 const letters = "abcdefghijklmnopqrst"
 /** Names of letters alone: the log takes lines that differ in numbers as the same. */
 const names = Array.from({ length: 400 }, (_, index) =>
@@ -86,21 +73,11 @@ print("exit", child.wait(), flush=True)
 
 /** Writes a config. `ask` sends a request to the admin API. */
 const configure = async (sinks: object, webhooks: ReadonlyArray<string>) => {
-  const [deliveries, admin] = [`127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`]
-  const config = join(cwd, `${deliveries}.json`)
   const webhook = (name: string) => ({ path: `/${name}`, secrets: [{ name: "main", value: secret }] })
-  writeFileSync(
-    config,
-    JSON.stringify({
-      listen: deliveries,
-      admin: { listen: admin },
-      journal: { path: `${config}.db` },
-      webhooks: Object.fromEntries(webhooks.map((name) => [name, webhook(name)])),
-      sinks,
-      routes: [{ name: "everything", match: "**", to: Object.keys(sinks) }],
-    }),
-  )
-  const ask = (path: string) => fetch(`http://${admin}${path}`)
+  const { config, url, admin } = await writeConfig(cwd, sinks, {
+    webhooks: Object.fromEntries(webhooks.map((name) => [name, webhook(name)])),
+  })
+  const ask = (path: string) => fetch(`${admin}${path}`)
   const isReady = () =>
     ask("/readyz").then(
       ({ ok }) => ok,
@@ -110,7 +87,7 @@ const configure = async (sinks: object, webhooks: ReadonlyArray<string>) => {
     while (!(await isReady())) await Bun.sleep(10)
   }
   const words = [...command(), "run", "-c", config]
-  return { words, ask, ready, url: (name: string) => `http://${deliveries}/${name}` }
+  return { words, ask, ready, url: (name: string) => `${new URL(url).origin}/${name}` }
 }
 
 const env = { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "", RELAY_DRAIN_REFUSE: "0 seconds" }
@@ -125,11 +102,8 @@ const start = async (stdout: number | "ignore", stderr: number, sinks: object, w
 }
 
 const sent = (url: string, index: number): Promise<number> => {
-  const data = { type: "client.created", object: { id: "obj_1", note: "x".repeat(2_000) } }
-  const body = JSON.stringify({ id: `evt_${index}`, account_id: "acct_1", version: "1", created_at: "", data })
-  const signature = `sha256=${createHmac("sha256", secret).update(body).digest("hex").toUpperCase()}`
-  const headers = { "content-type": "application/json", "x-service-signature": signature }
-  return fetch(url, { method: "POST", headers, body }).then(({ status }) => status)
+  const object = { id: "obj_1", note: "x".repeat(2_000) }
+  return deliver(url, envelope(`evt_${index}`, { type: "client.created", object }, { created_at: "" }))
 }
 
 const refused = async (url: string): Promise<ReadonlyArray<number>> => {

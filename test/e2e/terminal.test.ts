@@ -1,31 +1,21 @@
 /** Whatever names, types and files say, nothing that steers a terminal is printed. */
-import { afterAll, expect, test } from "bun:test"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { expect, test } from "bun:test"
+import { writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { freePort } from "../lib/port.ts"
+import { writeConfig } from "../lib/kit.ts"
 import { relay, startRelay } from "../lib/relay.ts"
+import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 
-const cwd = mkdtempSync(join(tmpdir(), "relay-terminal-"))
-afterAll(() => rmSync(cwd, { recursive: true }))
+const cwd = temporaryDirectory("terminal-")
 
 const turned = "a\u202eb\u2066c\u200bd"
 const steering = /[\p{Cf}\p{Zl}\p{Zp}]|(?!\n)\p{Cc}/u
 
 test("by no command, from a type, an account, a file's name or a config", async () => {
-  const [deliveries, admin] = [await freePort(), await freePort()]
   const config = `${turned}.json`
-  writeFileSync(
-    join(cwd, config),
-    JSON.stringify({
-      listen: `127.0.0.1:${deliveries}`,
-      admin: { listen: `127.0.0.1:${admin}` },
-      journal: { path: "journal.db" },
-      webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: "a-secret-of-this-test" }] } },
-      sinks: { screen: { type: "console" }, gone: { type: "http", url: "http://127.0.0.1:9/" } },
-      routes: [{ name: `all ${turned}`, match: "**", to: ["screen", "gone"] }],
-    }),
-  )
+  const sinks = { screen: { type: "console" }, gone: { type: "http", url: "http://127.0.0.1:9/" } }
+  const routes = [{ name: `all ${turned}`, match: "**", to: ["screen", "gone"] }]
+  await writeConfig(cwd, sinks, { routes, journal: { path: "journal.db" } }, config)
   const running = await startRelay(config, { cwd })
   const ask = (...args: ReadonlyArray<string>) => relay([...args, "-c", config], { cwd })
   const all = [await ask("trigger", `client.${turned}`, "--force", "--account", turned)]

@@ -1,18 +1,15 @@
 /** Traces of the whole program, as a collector that checks the protocol gets them. RELAY_UNDER chooses the runtime, or the binary. */
 import { afterAll, describe, expect, test } from "bun:test"
-import { createHmac } from "node:crypto"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { envelope, post, secret, writeConfig } from "../lib/kit.ts"
 import { freePort } from "../lib/port.ts"
 import { startRelay } from "../lib/relay.ts"
+import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 import { collector, type Span } from "../telemetry/otlp.ts"
 
-const cwd = mkdtempSync(join(tmpdir(), "relay-trace-"))
-const cleanups: Array<() => unknown> = [() => rmSync(cwd, { recursive: true })]
+const cwd = temporaryDirectory("trace-")
+const cleanups: Array<() => unknown> = []
 afterAll(() => Promise.all(cleanups.map((cleanup) => cleanup())))
 
-const secret = "a-secret-of-this-test"
 /** The relay warns of it in its first line. */
 const expired = { name: "old", value: "another-secret-of-this-test", expires: "2026-01-01T00:00:00Z" }
 const traceId = "0af7651916cd43dd8448eb211c80319c"
@@ -43,45 +40,27 @@ const receiver = (status: () => number) => {
 }
 
 /** Sends events to a relay, `evt_1` first; the status of the answer. */
-const sender = (port: number) => {
+const sender = (url: string) => {
   let ids = 0
   return async (headers: Readonly<Record<string, string>> = {}): Promise<number> => {
     ids += 1
-    const body = JSON.stringify({
-      id: `evt_${ids}`,
-      account_id: "acct_1",
-      version: "1",
-      created_at: "2026-11-21T00:00:00Z",
-      data: { type: "client.created", object: { id: "cli_1" } },
-    })
-    const signature = `sha256=${createHmac("sha256", secret).update(body).digest("hex").toUpperCase()}`
-    const response = await fetch(`http://127.0.0.1:${port}/hooks/scheduling`, {
-      method: "POST",
-      body,
-      headers: { "content-type": "application/json", "x-service-signature": signature, ...headers },
-    })
-    return response.status
+    const body = envelope(`evt_${ids}`, { type: "client.created", object: { id: "cli_1" } })
+    return (await post(url, body, headers)).status
   }
 }
 
 const write = async (name: string, sinks: Readonly<Record<string, string>>, telemetry: object) => {
-  const [port, admin] = [await freePort(), await freePort()]
-  const file = join(cwd, `${name}.json`)
   const http = ([sink, url]: readonly [string, string]) => [
     sink,
     { type: "http", url, delivery: { retry: { initial: "1 second", max: "1 second" } } },
   ]
-  const config = {
-    listen: `127.0.0.1:${port}`,
-    admin: { listen: `127.0.0.1:${admin}` },
-    journal: { path: join(cwd, `${name}.db`) },
-    webhooks: { scheduling: { path: "/hooks/scheduling", secrets: [{ name: "main", value: secret }, expired] } },
-    sinks: Object.fromEntries(Object.entries(sinks).map(http)),
-    routes: [{ name: "everything", match: "**", to: Object.keys(sinks) }],
-    telemetry,
-  }
-  writeFileSync(file, JSON.stringify(config))
-  return { file, deliver: sender(port) }
+  const { config, url } = await writeConfig(
+    cwd,
+    Object.fromEntries(Object.entries(sinks).map(http)),
+    { webhooks: { scheduling: { path: "/hooks", secrets: [{ name: "main", value: secret }, expired] } }, telemetry },
+    `${name}.json`,
+  )
+  return { file: config, deliver: sender(url) }
 }
 
 const named = (spans: ReadonlyArray<Span>, name: string) => spans.filter((span) => span.name === name)
@@ -101,14 +80,14 @@ describe.concurrent("a trace", () => {
 
     expect(wrong).toEqual([])
     expect(new Set(spans.map((span) => span.traceId))).toEqual(new Set([traceId]))
-    const [server] = named(spans, "POST /hooks/scheduling")
+    const [server] = named(spans, "POST /hooks")
     expect(server).toMatchObject({
       kind: "server",
       parentSpanId: "b7ad6b7169203331",
       status: "ok",
       attributes: {
         "http.request.method": "POST",
-        "http.route": "/hooks/scheduling",
+        "http.route": "/hooks",
         "http.response.status_code": 202,
         "cloudevents.event_id": "evt_1",
         "cloudevents.event_type": "client.created",
@@ -171,7 +150,7 @@ describe.concurrent("a trace", () => {
     await lake.until(tried + 1)
     await second.kill("SIGTERM")
     expect(wrong).toEqual([])
-    const [server] = named(spans, "POST /hooks/scheduling")
+    const [server] = named(spans, "POST /hooks")
     const sends = named(spans, "send lake")
     expect(sends.map((span) => span.status)).toEqual([...Array.from({ length: tried }, () => "error" as const), "ok"])
     expect(sends[0]?.attributes["error.type"]).toBe("DeliveryFailed")

@@ -1,31 +1,30 @@
 /** A relay that receives at a Unix socket: RELAY_UNDER chooses the runtime, or the binary. */
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { spawnSync } from "node:child_process"
-import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { existsSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { writeConfig } from "../lib/kit.ts"
 import { freePort } from "../lib/port.ts"
 import { failing, relay, startRelay } from "../lib/relay.ts"
+import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 import { envelope, headers, secret } from "./http/fixture.ts"
 
-const cwd = mkdtempSync(join(tmpdir(), "relay-unix-"))
+const cwd = temporaryDirectory("unix-")
 const socket = join(cwd, "relay.sock")
 const file = join(cwd, "relay.config.json")
-afterAll(() => rmSync(cwd, { recursive: true }))
 
-const write = async (more: object = {}): Promise<void> => {
-  const config = {
-    listen: `unix:${socket}`,
-    probes: true,
-    admin: { listen: `127.0.0.1:${await freePort()}` },
-    journal: { path: "./journal.db" },
-    webhooks: { scheduling: { path: "/hooks/scheduling", secrets: [{ name: "suite", value: secret }] } },
-    sinks: { audit: { type: "file", path: "./events.ndjson" } },
-    routes: [{ name: "everything", match: "**", to: ["audit"] }],
-    ...more,
-  }
-  writeFileSync(file, JSON.stringify(config))
-}
+const write = (more: object = {}) =>
+  writeConfig(
+    cwd,
+    { audit: { type: "file", path: "./events.ndjson" } },
+    {
+      listen: `unix:${socket}`,
+      probes: true,
+      webhooks: { scheduling: { path: "/hooks/scheduling", secrets: [{ name: "suite", value: secret }] } },
+      ...more,
+    },
+    "relay.config.json",
+  )
 
 const run = (...args: ReadonlyArray<string>) => relay([...args, "-c", file], { cwd })
 

@@ -7,10 +7,19 @@ import { test } from "bun:test"
 import { Cause, Effect, Exit, Layer, Logger, type Scope } from "effect"
 import { TestClock } from "effect/testing"
 
-type Body<E, R> = () => Effect.Effect<void, E, R>
+/** The generator of a test, as for `Effect.gen`, or a function that returns the test's effect. */
+type Body = () =>
+  | Effect.Effect<void, unknown, Scope.Scope>
+  | Generator<Effect.Effect<unknown, unknown, Scope.Scope>, void, never>
+
+const effectOf = (body: Body): Effect.Effect<void, unknown, Scope.Scope> =>
+  Effect.suspend(() => {
+    const made = body()
+    return Effect.isEffect(made) ? made : Effect.gen(() => made)
+  })
 
 /** Failures of a test should read as they are: the errors themselves, not the fiber's account of them. */
-const run = async <E>(effect: Effect.Effect<void, E>): Promise<void> => {
+const run = async (effect: Effect.Effect<void, unknown>): Promise<void> => {
   const exit = await Effect.runPromiseExit(effect)
   if (Exit.isSuccess(exit)) return
   const [first] = Cause.prettyErrors(exit.cause)
@@ -20,14 +29,14 @@ const run = async <E>(effect: Effect.Effect<void, E>): Promise<void> => {
 /** What a test logs is noise unless it asks: `RELAY_TEST_LOG=1 bun test`. */
 const logging = process.env.RELAY_TEST_LOG === "1" ? Layer.empty : Logger.layer([])
 
-const effect = <E>(name: string, body: Body<E, Scope.Scope>, timeout?: number): void =>
+const effect = (name: string, body: Body, timeout?: number): void =>
   test(
     name,
-    () => run(Effect.suspend(body).pipe(Effect.scoped, Effect.provide(Layer.merge(TestClock.layer(), logging)))),
+    () => run(effectOf(body).pipe(Effect.scoped, Effect.provide(Layer.merge(TestClock.layer(), logging)))),
     timeout,
   )
 
-const live = <E>(name: string, body: Body<E, Scope.Scope>, timeout?: number): void =>
-  test(name, () => run(Effect.suspend(body).pipe(Effect.scoped, Effect.provide(logging))), timeout)
+const live = (name: string, body: Body, timeout?: number): void =>
+  test(name, () => run(effectOf(body).pipe(Effect.scoped, Effect.provide(logging))), timeout)
 
 export const it = { effect, live }

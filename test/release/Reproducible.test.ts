@@ -1,10 +1,10 @@
 /** The same source gives the same bytes, wherever and whenever it is built. */
-import { afterAll, expect, test } from "bun:test"
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { expect, test } from "bun:test"
+import { mkdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { suiteUnless } from "../lib/lacking.ts"
 import { root } from "../lib/programs.ts"
+import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 import * as LinuxPackages from "./LinuxPackages.ts"
 import * as Npm from "./Npm.ts"
 import * as Sbom from "./Sbom.ts"
@@ -13,8 +13,7 @@ import { compile, targets } from "./Targets.ts"
 import { copyTree } from "./Tree.ts"
 import { versionOf } from "./Version.ts"
 
-const directory = mkdtempSync(join(tmpdir(), "relay-reproducible-"))
-afterAll(() => rmSync(directory, { recursive: true }))
+const directory = temporaryDirectory("reproducible-")
 
 const lacking = process.env.RELAY_PARTS === "1" ? undefined : "RELAY_PARTS=1 bun test builds it twice"
 suiteUnless(lacking, "built here and in another directory", () => {

@@ -1,11 +1,11 @@
 /** What goes out with the binaries: the list of their parts, and the checksums. */
 import { describe, expect, test } from "bun:test"
 import { spawnSync } from "node:child_process"
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { readFileSync, writeFileSync } from "node:fs"
 import { join, resolve } from "node:path"
 import { Spec, Validation } from "@cyclonedx/cyclonedx-library"
 import manifest from "../../package.json" with { type: "json" }
+import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 import * as Checksums from "./Checksums.ts"
 import { unitOf } from "./LinuxFiles.ts"
 import * as Sbom from "./Sbom.ts"
@@ -79,16 +79,12 @@ describe("the changelog", () => {
 
   test("begins with the version of package.json, and every release refuses to be made otherwise", () => {
     expect(entries(changelog)[0]?.version).toBe(manifest.version)
-    const tree = mkdtempSync(join(tmpdir(), "relay-version-"))
-    try {
-      writeFileSync(join(tree, "package.json"), JSON.stringify({ version: "1.2.3" }))
-      writeFileSync(join(tree, "CHANGELOG.md"), "# Changelog\n\n## 1.2.2 (2026-11-01)\n")
-      expect(() => versionOf(tree)).toThrow('must be "## 1.2.3 (YYYY-MM-DD)"')
-      writeFileSync(join(tree, "CHANGELOG.md"), "# Changelog\n\n## 1.2.3 (2026-11-02)\n\n## 1.2.2 (2026-11-01)\n")
-      expect(versionOf(tree)).toMatchObject({ version: "1.2.3" })
-    } finally {
-      rmSync(tree, { recursive: true })
-    }
+    const tree = temporaryDirectory("version-")
+    writeFileSync(join(tree, "package.json"), JSON.stringify({ version: "1.2.3" }))
+    writeFileSync(join(tree, "CHANGELOG.md"), "# Changelog\n\n## 1.2.2 (2026-11-01)\n")
+    expect(() => versionOf(tree)).toThrow('must be "## 1.2.3 (YYYY-MM-DD)"')
+    writeFileSync(join(tree, "CHANGELOG.md"), "# Changelog\n\n## 1.2.3 (2026-11-02)\n\n## 1.2.2 (2026-11-01)\n")
+    expect(versionOf(tree)).toMatchObject({ version: "1.2.3" })
   })
 
   test("has an entry with text for each version, newest first, and no other headings of that level", () => {
@@ -128,16 +124,12 @@ test("the packages' unit is the relay's own but for the program, the user and wh
 })
 
 test("sha256sum accepts the checksums, and no longer when a byte differs", () => {
-  const directory = mkdtempSync(join(tmpdir(), "relay-release-"))
-  try {
-    writeFileSync(join(directory, "relay"), "one")
-    writeFileSync(join(directory, "relay-linux-arm64"), "two")
-    for (const _ of ["first", "again"]) writeFileSync(join(directory, Checksums.file), Checksums.make(directory))
-    const check = () => spawnSync("sha256sum", ["-c", Checksums.file], { cwd: directory, encoding: "utf8" })
-    expect(check()).toMatchObject({ status: 0, stdout: "relay: OK\nrelay-linux-arm64: OK\n" })
-    writeFileSync(join(directory, "relay"), "ONE")
-    expect(check().status).toBe(1)
-  } finally {
-    rmSync(directory, { recursive: true })
-  }
+  const directory = temporaryDirectory("release-")
+  writeFileSync(join(directory, "relay"), "one")
+  writeFileSync(join(directory, "relay-linux-arm64"), "two")
+  for (const _ of ["first", "again"]) writeFileSync(join(directory, Checksums.file), Checksums.make(directory))
+  const check = () => spawnSync("sha256sum", ["-c", Checksums.file], { cwd: directory, encoding: "utf8" })
+  expect(check()).toMatchObject({ status: 0, stdout: "relay: OK\nrelay-linux-arm64: OK\n" })
+  writeFileSync(join(directory, "relay"), "ONE")
+  expect(check().status).toBe(1)
 })

@@ -1,14 +1,13 @@
 /** Pools with connections that a NAT or a firewall has dropped without a word. */
-import { afterAll, describe, expect, test } from "bun:test"
-import { mkdtempSync, readFileSync, rmSync } from "node:fs"
+import { describe, expect, test } from "bun:test"
+import { readFileSync } from "node:fs"
 import type { Socket } from "node:net"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
 import { Effect } from "effect"
 import * as HttpTransport from "../../src/runtime/HttpTransport.ts"
 import { lacking, makeAuthority } from "../lib/authority.ts"
 import { it } from "../lib/effect.ts"
 import { suiteUnless } from "../lib/lacking.ts"
+import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 import { serveTls } from "../sinks/receiver.ts"
 
 describe("the pool of a request", () => {
@@ -59,8 +58,7 @@ describe("the pool of a request", () => {
 })
 
 suiteUnless(lacking, "a request after one without an answer", () => {
-  const directory = mkdtempSync(join(tmpdir(), "relay-pools-"))
-  afterAll(() => rmSync(directory, { recursive: true }))
+  const directory = temporaryDirectory("pools-")
 
   it.live("has a new connection, however many the pool held", () =>
     Effect.gen(function* () {

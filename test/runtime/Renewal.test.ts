@@ -1,18 +1,15 @@
 /** A listener takes another certificate while deliveries come. */
-import { afterAll, expect, test } from "bun:test"
-import { mkdtempSync, rmSync } from "node:fs"
+import { expect, test } from "bun:test"
 import { Agent, request } from "node:https"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
 import { connect, type TLSSocket } from "node:tls"
 import { Effect, Redacted } from "effect"
 import type { Tls } from "../../src/config/Config.ts"
 import * as Runtime from "../../src/runtime/Runtime.ts"
 import { lacking, makeAuthority } from "../lib/authority.ts"
 import { suiteUnless } from "../lib/lacking.ts"
+import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 
-const directory = mkdtempSync(join(tmpdir(), "relay-renewal-"))
-afterAll(() => rmSync(directory, { recursive: true }))
+const directory = temporaryDirectory("renewal-")
 
 const host = "127.0.0.1"
 

@@ -1,6 +1,5 @@
-import { afterAll, describe, expect, test } from "bun:test"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { describe, expect, test } from "bun:test"
+import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Effect, Latch, Terminal } from "effect"
 import { CliConfig, Command, TerminalCapabilities } from "effect/cli"
@@ -10,9 +9,9 @@ import { Program } from "../../../src/cli/support/Program.ts"
 import { services } from "../../../src/runtime/Process.ts"
 import { start } from "../../admin/fixture.ts"
 import { it } from "../../lib/effect.ts"
+import { temporaryDirectory } from "../../lib/temporaryRoot.ts"
 
-const directory = mkdtempSync(join(tmpdir(), "relay-progress-"))
-afterAll(() => rmSync(directory, { recursive: true }))
+const directory = temporaryDirectory("progress-")
 
 test("a bar is as full as the work is done", () => {
   expect(barOf("replay to lake", 0)).toBe(`[${"-".repeat(30)}]   0 %  replay to lake`)

@@ -1,8 +1,7 @@
 /** The PEM files of a config, made by openssl. */
-import { afterAll, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import { spawnSync } from "node:child_process"
-import { mkdtempSync, readFileSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { Effect, Result } from "effect"
 import type { LaneConfig } from "../../../src/config/Config.ts"
@@ -10,10 +9,10 @@ import { load, requireCertificates, warningsOf } from "../../../src/config/load/
 import { sinkTypes } from "../../../src/sinks/SinkTypes.ts"
 import { lacking, makeAuthority } from "../../lib/authority.ts"
 import { suiteUnless } from "../../lib/lacking.ts"
+import { temporaryDirectory } from "../../lib/temporaryRoot.ts"
 import { config, type Files, journalTypes, readFile } from "../fixture.ts"
 
-const directory = mkdtempSync(join(tmpdir(), "relay-certificates-"))
-afterAll(() => rmSync(directory, { recursive: true }))
+const directory = temporaryDirectory("certificates-")
 
 const sinkWith = (tls: object) => ({ lake: { type: "http", url: "https://lake.example", tls } })
 

@@ -1,8 +1,8 @@
 /** A relay with one of each kind of webhook, what it kept, and deliveries to send it. */
-import { createHmac } from "node:crypto"
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { envelope as bodyOf, sign } from "../../lib/kit.ts"
 import { freePort } from "../../lib/port.ts"
 import { type Relay, type StartOptions, startRelay } from "../../lib/relay.ts"
 
@@ -111,17 +111,10 @@ let ids = 0
 
 export const envelope = (type = "appointment.created", object: unknown = { id: "apt_1" }): string => {
   ids += 1
-  return JSON.stringify({
-    id: `evt_http_${ids}`,
-    account_id: "acct_1",
-    version: "1",
-    created_at: "2026-11-21T00:00:00Z",
-    data: { type, object },
-  })
+  return bodyOf(`evt_http_${ids}`, { type, object })
 }
 
-export const signature = (body: string | Uint8Array, by: string = secret): string =>
-  `sha256=${createHmac("sha256", by).update(body).digest("hex").toUpperCase()}`
+export const signature = (body: string | Uint8Array, by: string = secret): string => sign(body, by)
 
 export type Changes = Readonly<Record<string, string | undefined>>
 

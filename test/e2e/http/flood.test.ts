@@ -3,14 +3,14 @@
  * beside signed senders. FLOOD_MINUTES is the length of the flood in a cgroup.
  */
 import { afterAll, expect, test } from "bun:test"
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmdirSync, rmSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs"
 import { connect } from "node:net"
-import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { memory } from "../../bench/Usage.ts"
 import { suiteUnless } from "../../lib/lacking.ts"
 import { relayBinary } from "../../lib/programs.ts"
 import { command } from "../../lib/relay.ts"
+import { temporaryDirectory } from "../../lib/temporaryRoot.ts"
 import { chunk, envelope, headers, startTarget, type Target } from "./fixture.ts"
 
 const lacking = () => {
@@ -146,10 +146,9 @@ const rates = [5, 20, 60, 200]
 
 suiteUnless(typeof group === "string" ? group : undefined, `in a memory cgroup of ${limit} MiB`, () => {
   const path = typeof group === "string" ? "" : group.path
-  const directory = mkdtempSync(join(tmpdir(), "relay-cgroup-"))
+  const directory = temporaryDirectory("cgroup-")
   afterAll(() => {
     rmdirSync(path)
-    rmSync(directory, { recursive: true })
   })
 
   /** Starts a relay in the cgroup. */

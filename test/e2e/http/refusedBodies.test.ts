@@ -1,12 +1,12 @@
 /** A refused request's sender reads our status, whatever sends the body and whatever is in front. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { spawnSync } from "node:child_process"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { maxDiscarded } from "../../../src/runtime/RequestGuard.ts"
 import { suiteUnless } from "../../lib/lacking.ts"
 import { freePort } from "../../lib/port.ts"
+import { temporaryDirectory } from "../../lib/temporaryRoot.ts"
 import { ServerProcess } from "../../parts/ServerProcess.ts"
 import { type Client, clients, isInstalled, type Sent, sendAll } from "./Clients.ts"
 import { chunk, rawDelivery, startTarget, type Target } from "./fixture.ts"
@@ -107,7 +107,7 @@ const lackingProxy = (name: string): string | undefined => {
 
 for (const [name, proxy] of Object.entries(proxies)) {
   suiteUnless(lackingProxy(name), `a refused body through ${name} gets its status, not 502`, () => {
-    const home = mkdtempSync(join(tmpdir(), "relay-refused-"))
+    const home = temporaryDirectory("refused-")
     let port: number
     let own: ServerProcess
     beforeAll(async () => {
@@ -123,10 +123,7 @@ for (const [name, proxy] of Object.entries(proxies)) {
       own = new ServerProcess({ name, home, command: proxy.run(file), env, isUp })
       await own.start()
     })
-    afterAll(async () => {
-      await own.stop()
-      rmSync(home, { recursive: true, force: true })
-    })
+    afterAll(() => own.stop())
     sendsAll(() => port, false)
   })
 }

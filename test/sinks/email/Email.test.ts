@@ -1,8 +1,5 @@
-import { afterAll, beforeAll, describe, expect } from "bun:test"
-import { mkdtempSync, rmSync } from "node:fs"
+import { beforeAll, describe, expect } from "bun:test"
 import { createServer } from "node:net"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
 import { Effect, Fiber, Redacted, type Scope } from "effect"
 import { dnsCache } from "nodemailer/lib/shared"
 import * as Jmespath from "../../../src/formats/jmespath/Jmespath.ts"
@@ -11,6 +8,7 @@ import type { Reason, Sink, SinkError } from "../../../src/sinks/Sink.ts"
 import { lacking, makeAuthority } from "../../lib/authority.ts"
 import { it } from "../../lib/effect.ts"
 import { suiteUnless } from "../../lib/lacking.ts"
+import { temporaryDirectory } from "../../lib/temporaryRoot.ts"
 import { listening } from "../receiver.ts"
 import { bytes, entries, entry, envelope, reasonOf } from "../samples.ts"
 import { startThere } from "../thereSink.ts"
@@ -552,7 +550,7 @@ describe("a password", () => {
 })
 
 suiteUnless(lacking, "TLS to an SMTP server", () => {
-  const directory = mkdtempSync(join(tmpdir(), "relay-email-"))
+  const directory = temporaryDirectory("email-")
   const authority = makeAuthority(directory)
   const { pem } = authority.issue("server", "IP:127.0.0.1")
   const { pem: elsewhere } = authority.issue("elsewhere", "DNS:elsewhere.example.com")
@@ -569,7 +567,6 @@ suiteUnless(lacking, "TLS to an SMTP server", () => {
     ) => (given.password === password ? done(null, { user: given.username ?? "" }) : done(reply(535, "5.7.8 no"))),
   }
   const auth = { username: "relay", password }
-  afterAll(() => rmSync(directory, { recursive: true }))
 
   for (const [title, method, more, config] of [
     ["STARTTLS and PLAIN", "PLAIN", {}, { security: "starttls" }],

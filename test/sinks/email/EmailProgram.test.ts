@@ -1,23 +1,18 @@
 /** The whole program with email sinks, as a process: RELAY_UNDER chooses the runtime, or the binary. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { mkdtempSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { bodies, deliver, writeConfig } from "../../lib/kit.ts"
 import { relay, startRelay } from "../../lib/relay.ts"
+import { temporaryDirectory } from "../../lib/temporaryRoot.ts"
 import { type Mailbox, makeMailbox } from "../../parts/Mailbox.ts"
-import { bodies, deliver, writeConfig } from "../program.ts"
 import { mailConfig } from "./emailSink.ts"
 
 describe("relay run with email sinks", () => {
-  const cwd = mkdtempSync(join(tmpdir(), "relay-email-run-"))
+  const cwd = temporaryDirectory("email-run-")
   let box: Mailbox
   beforeAll(async () => {
     box = await makeMailbox()
   })
-  afterAll(async () => {
-    await box.remove()
-    rmSync(cwd, { recursive: true })
-  })
+  afterAll(() => box.remove())
   const mail = (more: object) => ({ type: "email", server: box.server, security: "none", ...mailConfig, ...more })
   const delivery = { timeout: "500 millis", retry: { initial: "100 millis", max: "200 millis" } }
   /** The mails of a sink, by what its subjects begin with. */

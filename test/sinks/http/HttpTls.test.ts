@@ -2,21 +2,20 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { readFileSync, writeFileSync } from "node:fs"
 import { createServer as createTcpServer } from "node:net"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { Effect, Exit, Scope } from "effect"
 import { lacking, makeAuthority } from "../../lib/authority.ts"
 import { suiteUnless } from "../../lib/lacking.ts"
 import { denoBinary } from "../../lib/programs.ts"
+import { temporaryDirectory } from "../../lib/temporaryRoot.ts"
 import { listening, type Received, serve, serveTls } from "../receiver.ts"
 
 /** Stands in every URL: a runtime's own words hold it, and must not be taken for what went wrong. */
 const path = "/expired-CERT_-unreachable-ECONNREFUSED"
 
-const directory = mkdtempSync(join(tmpdir(), "relay-tls-"))
+const directory = temporaryDirectory("tls-")
 const scope = Scope.makeUnsafe()
 const root = fileURLToPath(new URL("../../..", import.meta.url))
 const delivered: Array<Received> = []
@@ -136,10 +135,7 @@ suiteUnless(lacking, "a receiver over TLS", () => {
     }
   })
 
-  afterAll(async () => {
-    await Effect.runPromise(Scope.close(scope, Exit.void))
-    rmSync(directory, { recursive: true, force: true })
-  })
+  afterAll(() => Effect.runPromise(Scope.close(scope, Exit.void)))
 
   for (const [name, command] of runtimes) {
     test(`is reached, or told what is wrong with it, under ${name}`, async () => {

@@ -4,23 +4,22 @@
  */
 import { afterAll, expect, test } from "bun:test"
 import { once } from "node:events"
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
+import { existsSync, readFileSync } from "node:fs"
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net"
-import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { createServer as createTlsServer } from "node:tls"
 import type { Status } from "../../../src/admin/status/Status.ts"
 import { lacking, makeAuthority } from "../../lib/authority.ts"
+import { bodies, deliver, writeConfig } from "../../lib/kit.ts"
 import { suiteUnless } from "../../lib/lacking.ts"
 import { relay, startRelay } from "../../lib/relay.ts"
-import { bodies, deliver, writeConfig } from "../program.ts"
+import { temporaryDirectory } from "../../lib/temporaryRoot.ts"
 import { clients, withBroker } from "./kafkaSink.ts"
 
-const cwd = mkdtempSync(join(tmpdir(), "relay-kafka-closed-"))
+const cwd = temporaryDirectory("kafka-closed-")
 const servers: Array<Server> = []
 afterAll(() => {
   for (const server of servers) server.close()
-  rmSync(cwd, { recursive: true })
 })
 
 const sasl = { mechanism: "PLAIN", username: "relay", password: "a-password-that-is-never-shown" }

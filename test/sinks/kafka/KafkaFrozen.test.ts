@@ -4,14 +4,13 @@
  * the figures; RELAY_FREEZE is the freeze in seconds (the long one:
  * RELAY_FREEZE=30).
  */
-import { afterAll, expect, test } from "bun:test"
-import { mkdtempSync, readFileSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { expect, test } from "bun:test"
+import { readFileSync } from "node:fs"
 import { Effect } from "effect"
+import { bodies, deliver, writeConfig } from "../../lib/kit.ts"
 import { startRelay } from "../../lib/relay.ts"
+import { temporaryDirectory } from "../../lib/temporaryRoot.ts"
 import { follow, makeTopic } from "../../parts/Topics.ts"
-import { bodies, deliver, writeConfig } from "../program.ts"
 import { withOwnBroker } from "./kafkaSink.ts"
 
 const freeze = Number(process.env.RELAY_FREEZE ?? 4)
@@ -29,8 +28,7 @@ const residentSize = (pid: number): number =>
 const largest = (numbers: ReadonlyArray<number>): number => numbers.reduce((a, b) => Math.max(a, b), 0)
 
 withOwnBroker("relay run while its broker is frozen", (broker) => {
-  const cwd = mkdtempSync(join(tmpdir(), "relay-kafka-frozen-"))
-  afterAll(() => rmSync(cwd, { recursive: true }))
+  const cwd = temporaryDirectory("kafka-frozen-")
 
   test(
     `${freeze} s at ${perSecond} events/s: nothing is lost, the other sink does not wait, memory stays flat`,

@@ -1,12 +1,10 @@
 import { afterAll, beforeAll } from "bun:test"
-import { mkdtempSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
 import { Effect } from "effect"
 import { sinkContract } from "../../contract/sinkContract.ts"
 import { canary } from "../../contract/sinkEntries.ts"
 import { sinkTypeContract } from "../../contract/sinkTypeContract.ts"
 import { connectionsTo } from "../../lib/connections.ts"
+import { temporaryDirectory } from "../../lib/temporaryRoot.ts"
 import { type Authorities, makeCertificates } from "../../parts/certificates.ts"
 import { type NatsServer, startNats } from "../../parts/Nats.ts"
 import { makeStream } from "../../parts/Streams.ts"
@@ -24,7 +22,7 @@ sinkTypeContract({
 })
 
 withNats("the NATS sink's contract against a real server", (plain) => {
-  const home = mkdtempSync(join(tmpdir(), "relay-nats-contract-"))
+  const home = temporaryDirectory("nats-contract-")
   const user = { username: "relay", password: `a password ${canary}` }
   let certificates: Authorities
   /** TLS, and a login. */
@@ -37,10 +35,7 @@ withNats("the NATS sink's contract against a real server", (plain) => {
       tls { cert_file: "${certificates.serverChain}", key_file: "${certificates.serverChain}" }
       authorization { users: [ { user: "${user.username}", password: "${user.password}" } ] }`)
   })
-  afterAll(async () => {
-    await guarded.stop()
-    rmSync(home, { recursive: true })
-  })
+  afterAll(() => guarded.stop())
 
   const base = () => ({ servers: [guarded.server], auth: user, tls: { ca: certificates.ca } })
   const nowhere = () => ({ servers: [plain().server], subject: "nowhere.at.all" })

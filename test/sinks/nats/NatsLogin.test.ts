@@ -1,13 +1,11 @@
 /** Who logs in to a NATS server, what they may do, and the certificates of both. */
 import { afterAll, beforeAll, describe, expect } from "bun:test"
-import { mkdtempSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
 import { connect, credsAuthenticator, nkeys } from "@nats-io/transport-node"
 import { Effect } from "effect"
 import { type Authority, makeAuthority } from "../../lib/authority.ts"
 import { readPage } from "../../lib/docs.ts"
 import { it } from "../../lib/effect.ts"
+import { temporaryDirectory } from "../../lib/temporaryRoot.ts"
 import { isModern, type NatsServer, startNats } from "../../parts/Nats.ts"
 import { makeOperator } from "../../parts/natsOperator.ts"
 import { entry, reasonOf } from "../samples.ts"
@@ -168,9 +166,8 @@ withNats("the NATS sink's logins and certificates", () => {
   })
 
   describe("TLS", () => {
-    const home = mkdtempSync(join(tmpdir(), "relay-nats-tls-"))
+    const home = temporaryDirectory("nats-tls-")
     let authority: Authority
-    afterAll(() => rmSync(home, { recursive: true }))
     beforeAll(() => {
       authority = makeAuthority(home)
     })

@@ -1,26 +1,21 @@
 /** The whole program with RabbitMQ sinks, as a process: RELAY_UNDER chooses the runtime, or the binary. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { mkdtempSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
 import type { Channel } from "amqplib"
 import { Effect } from "effect"
+import { bodies, deliver, writeConfig } from "../../lib/kit.ts"
 import { suiteUnless } from "../../lib/lacking.ts"
 import { relay, startRelay } from "../../lib/relay.ts"
+import { temporaryDirectory } from "../../lib/temporaryRoot.ts"
 import { bound, makeRabbit, type Rabbit, reasonToSkip, users } from "../../parts/RabbitMq.ts"
 import { channelTo, follow } from "../../parts/RabbitQueues.ts"
-import { bodies, deliver, writeConfig } from "../program.ts"
 
 suiteUnless(reasonToSkip(), "relay run with RabbitMQ sinks", () => {
-  const cwd = mkdtempSync(join(tmpdir(), "relay-rabbitmq-run-"))
+  const cwd = temporaryDirectory("rabbitmq-run-")
   let rabbit: Rabbit
   beforeAll(async () => {
     rabbit = await makeRabbit()
   }, 60_000)
-  afterAll(async () => {
-    await rabbit.stop()
-    rmSync(cwd, { recursive: true })
-  })
+  afterAll(() => rabbit.stop())
 
   const onChannel = <A>(use: (channel: Channel) => Promise<A>): Promise<A> =>
     Effect.runPromise(Effect.scoped(Effect.flatMap(channelTo(rabbit.url()), (it) => Effect.promise(() => use(it)))))
