@@ -1,6 +1,5 @@
 import { describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
-import { Effect } from "effect"
 import { parse } from "jsonc-parser"
 import { embedded } from "../../src/config/load/ConfigText.ts"
 import { load } from "../../src/config/load/Load.ts"
@@ -54,15 +53,13 @@ describe("the committed files", () => {
   })
 
   for (const path of examples) {
-    it.effect(`${path} loads without a warning, and the JSON Schema agrees`, () =>
-      Effect.gen(function* () {
-        const text = read(path)
-        const files = { ...credentials, [path]: text }
-        const { warnings } = yield* load(path, { sinkTypes, journalTypes, env, readFile: readFile(files) })
-        expect(warnings).toEqual([])
-        expect(validate(schema, parse(text, [], { allowTrailingComma: true }))).toEqual([])
-      }),
-    )
+    it.effect(`${path} loads without a warning, and the JSON Schema agrees`, function* () {
+      const text = read(path)
+      const files = { ...credentials, [path]: text }
+      const { warnings } = yield* load(path, { sinkTypes, journalTypes, env, readFile: readFile(files) })
+      expect(warnings).toEqual([])
+      expect(validate(schema, parse(text, [], { allowTrailingComma: true }))).toEqual([])
+    })
   }
 })
 

@@ -75,42 +75,36 @@ const holding: ReadonlyArray<readonly [where: string, text: string]> = [
 
 describe("a secret", () => {
   for (const [where, text] of holding) {
-    it.effect(`is not to be seen in anything that comes of a config with ${where}`, () =>
-      Effect.gen(function* () {
-        const result = yield* Effect.result(loadText(text, { SECRET: canary }, { secret: canary }))
-        if (Result.isFailure(result)) {
-          const { diagnostics, message } = result.failure
-          expect(message + printed(result.failure) + render(diagnostics) + printed(toJson(diagnostics))).not.toContain(
-            canary,
-          )
-        } else {
-          // A URL and the like may be plain in the type's own config: the type decides what is `Redacted` there.
-          expect(printed(result.success)).not.toContain(canary)
-        }
-      }),
-    )
+    it.effect(`is not to be seen in anything that comes of a config with ${where}`, function* () {
+      const result = yield* Effect.result(loadText(text, { SECRET: canary }, { secret: canary }))
+      if (Result.isFailure(result)) {
+        const { diagnostics, message } = result.failure
+        expect(message + printed(result.failure) + render(diagnostics) + printed(toJson(diagnostics))).not.toContain(
+          canary,
+        )
+      } else {
+        // A URL and the like may be plain in the type's own config: the type decides what is `Redacted` there.
+        expect(printed(result.success)).not.toContain(canary)
+      }
+    })
   }
 
-  it.effect("is not to be seen where it is a number either", () =>
-    Effect.gen(function* () {
-      for (const text of [
-        `{ "admin": { "token": 8675309 } }`,
-        `{ "lisen": 1, "admin": { "token": 8675309 } }`,
-        `{ "admin": { "token": 8675309 "listen": 1 } }`,
-        `{ "admin": { "token": 8675309abc } }`,
-      ]) {
-        expect((yield* Effect.flip(loadText(text))).message).not.toContain("8675309")
-      }
-    }),
-  )
+  it.effect("is not to be seen where it is a number either", function* () {
+    for (const text of [
+      `{ "admin": { "token": 8675309 } }`,
+      `{ "lisen": 1, "admin": { "token": 8675309 } }`,
+      `{ "admin": { "token": 8675309 "listen": 1 } }`,
+      `{ "admin": { "token": 8675309abc } }`,
+    ]) {
+      expect((yield* Effect.flip(loadText(text))).message).not.toContain("8675309")
+    }
+  })
 
-  it.effect("comes out only when asked for", () =>
-    Effect.gen(function* () {
-      const { config: loaded } = yield* loadText(config({ webhooks: webhooks({ name: "a", value: canary }) }))
-      const value = loaded.webhooks[0]?.secrets[0]?.value
-      expect(value === undefined ? "" : Redacted.value(value)).toBe(canary)
-    }),
-  )
+  it.effect("comes out only when asked for", function* () {
+    const { config: loaded } = yield* loadText(config({ webhooks: webhooks({ name: "a", value: canary }) }))
+    const value = loaded.webhooks[0]?.secrets[0]?.value
+    expect(value === undefined ? "" : Redacted.value(value)).toBe(canary)
+  })
 
   it.effect("is masked in the excerpt of every place of a config", () =>
     Effect.sync(() => {
@@ -141,19 +135,17 @@ describe("a secret", () => {
 describe("the development secret", () => {
   const development = webhooks({ name: "a", value: "relay-development-secret" })
 
-  it.effect("is accepted on every loopback address and refused on any other, wherever it comes from", () =>
-    Effect.gen(function* () {
-      for (const host of ["127.0.0.1", "127.8.8.8", "[::1]", "localhost"]) {
-        yield* loadText(config({ listen: `${host}:80`, webhooks: development }))
-      }
-      for (const host of ["0.0.0.0", "[::]", "192.168.1.4", "relay.example.com", "127.0.0.1.example.com"]) {
-        const { diagnostics } = yield* Effect.flip(loadText(config({ listen: `${host}:80`, webhooks: development })))
-        expect(diagnostics.map(({ key }) => key)).toContain("webhooks.w.secrets[0].value")
-      }
-      const hidden = config({ listen: "0.0.0.0:80", webhooks: webhooks({ name: "a", value: "file:s" }) })
-      const files = { "relay.config.json": hidden, s: "relay-development-secret\n" }
-      const refused = yield* Effect.flip(load("relay.config.json", { ...options(files), sinkTypes }))
-      expect(refused.diagnostics.map(({ key }) => key)).toContain("webhooks.w.secrets[0].value")
-    }),
-  )
+  it.effect("is accepted on every loopback address and refused on any other, wherever it comes from", function* () {
+    for (const host of ["127.0.0.1", "127.8.8.8", "[::1]", "localhost"]) {
+      yield* loadText(config({ listen: `${host}:80`, webhooks: development }))
+    }
+    for (const host of ["0.0.0.0", "[::]", "192.168.1.4", "relay.example.com", "127.0.0.1.example.com"]) {
+      const { diagnostics } = yield* Effect.flip(loadText(config({ listen: `${host}:80`, webhooks: development })))
+      expect(diagnostics.map(({ key }) => key)).toContain("webhooks.w.secrets[0].value")
+    }
+    const hidden = config({ listen: "0.0.0.0:80", webhooks: webhooks({ name: "a", value: "file:s" }) })
+    const files = { "relay.config.json": hidden, s: "relay-development-secret\n" }
+    const refused = yield* Effect.flip(load("relay.config.json", { ...options(files), sinkTypes }))
+    expect(refused.diagnostics.map(({ key }) => key)).toContain("webhooks.w.secrets[0].value")
+  })
 })

@@ -1,7 +1,7 @@
 /** The file for Docker Compose: it starts the image as that is built, and the config in it loads with the secrets that are mounted. */
 import { expect, test } from "bun:test"
 import { dirname } from "node:path"
-import { Duration, Effect } from "effect"
+import { Duration } from "effect"
 import manifest from "../../package.json" with { type: "json" }
 import { stopDeadline } from "../../src/config/Config.ts"
 import { load } from "../../src/config/load/Load.ts"
@@ -55,25 +55,22 @@ test("the page for Compose creates each secret for the image's user", () => {
 
 it.effect(
   "the config for Compose loads with its secrets, and has its ports and its journal outside, and time to stop",
-  () =>
-    Effect.gen(function* () {
-      const mounted = secrets.map((path) => [`/run/${path}`, "a-secret-of-this-test"] as const)
-      const read = readFile({ ...Object.fromEntries(mounted), "relay.config.json": text })
-      const { config, warnings } = yield* load("relay.config.json", {
-        sinkTypes,
-        journalTypes,
-        env: {},
-        readFile: read,
-      })
-      expect(config.drain.delay).toEqual(Duration.seconds(5))
-      expect(Number.parseInt(relay.stop_grace_period, 10)).toBeGreaterThan(
-        Duration.toSeconds(stopDeadline(config.drain)),
-      )
-      // The page tells of both.
-      expect(warnings.map(({ key }) => key)).toEqual(["listen", "admin.listen"])
-      const ports = [config.listen.port, config.admin.listen.port]
-      expect(relay.ports).toEqual(ports.map((port) => `127.0.0.1:${port}:${port}`))
-      expect(ports.join(" ")).toBe(inContainer(/^EXPOSE (.*)$/m))
-      expect(String(Reflect.get(config.journal, "path"))).toStartWith("/data/")
-    }),
+  function* () {
+    const mounted = secrets.map((path) => [`/run/${path}`, "a-secret-of-this-test"] as const)
+    const read = readFile({ ...Object.fromEntries(mounted), "relay.config.json": text })
+    const { config, warnings } = yield* load("relay.config.json", {
+      sinkTypes,
+      journalTypes,
+      env: {},
+      readFile: read,
+    })
+    expect(config.drain.delay).toEqual(Duration.seconds(5))
+    expect(Number.parseInt(relay.stop_grace_period, 10)).toBeGreaterThan(Duration.toSeconds(stopDeadline(config.drain)))
+    // The page tells of both.
+    expect(warnings.map(({ key }) => key)).toEqual(["listen", "admin.listen"])
+    const ports = [config.listen.port, config.admin.listen.port]
+    expect(relay.ports).toEqual(ports.map((port) => `127.0.0.1:${port}:${port}`))
+    expect(ports.join(" ")).toBe(inContainer(/^EXPOSE (.*)$/m))
+    expect(String(Reflect.get(config.journal, "path"))).toStartWith("/data/")
+  },
 )

@@ -3,7 +3,7 @@
  * agree, also with the config that they hold, the container image and the page.
  */
 import { describe, expect, test } from "bun:test"
-import { Duration, Effect } from "effect"
+import { Duration } from "effect"
 import manifest from "../../package.json" with { type: "json" }
 import { stopDeadline } from "../../src/config/Config.ts"
 import { load } from "../../src/config/load/Load.ts"
@@ -129,33 +129,32 @@ for (const file of ["config/deploy/kubernetes-sqlite.yaml", "config/deploy/kuber
 
     it.effect(
       "has a config that loads with its secrets, listens on its ports, keeps its journal on the volume, and has time to stop",
-      () =>
-        Effect.gen(function* () {
-          const secrets = [...configured.matchAll(/"file:(.*?)"/g)].map(([, path = ""]) => path)
-          const created = [...page.matchAll(/--from-file=(\S+)/g)].map(([, key = ""]) => `${mountOf("secrets")}/${key}`)
-          for (const path of secrets) expect(created).toContain(path)
-          const [, secret] = /create secret generic (\S+)/.exec(page) ?? []
-          expect(pod.volumes.find(({ name }) => name === "secrets")?.secret?.secretName).toBe(secret ?? "")
+      function* () {
+        const secrets = [...configured.matchAll(/"file:(.*?)"/g)].map(([, path = ""]) => path)
+        const created = [...page.matchAll(/--from-file=(\S+)/g)].map(([, key = ""]) => `${mountOf("secrets")}/${key}`)
+        for (const path of secrets) expect(created).toContain(path)
+        const [, secret] = /create secret generic (\S+)/.exec(page) ?? []
+        expect(pod.volumes.find(({ name }) => name === "secrets")?.secret?.secretName).toBe(secret ?? "")
 
-          const env = Object.fromEntries((relay.env ?? []).map(({ name }) => [name, "relay-7d4b9"]))
-          const files = Object.fromEntries(secrets.map((path) => [path, "a-secret-of-this-test"]))
-          const read = readFile({ ...files, "relay.config.json": configured })
-          const loaded = yield* load("relay.config.json", { sinkTypes, journalTypes, env, readFile: read })
-          // The page tells of both.
-          expect(loaded.warnings.map(({ key }) => key)).toEqual(["listen", "admin.listen"])
-          const { listen, admin, journal, drain } = loaded.config
-          expect(drain.delay).toEqual(Duration.seconds(5))
-          expect(pod.terminationGracePeriodSeconds).toBeGreaterThan(Duration.toSeconds(stopDeadline(drain)))
-          expect([listen.port, admin.listen.port]).toEqual(relay.ports.map(({ containerPort }) => containerPort))
-          expect([listen.host, admin.listen.host]).toEqual(["0.0.0.0", "0.0.0.0"])
-          if (workload.kind === "StatefulSet") {
-            expect(workload.spec.replicas).toBe(1)
-            expect(String(Reflect.get(journal, "path"))).toStartWith(`${mountOf("data")}/`)
-          } else {
-            expect(workload.spec.replicas).toBeGreaterThan(1)
-            expect(journal).toMatchObject({ type: "postgres", name: "relay-7d4b9" })
-          }
-        }),
+        const env = Object.fromEntries((relay.env ?? []).map(({ name }) => [name, "relay-7d4b9"]))
+        const files = Object.fromEntries(secrets.map((path) => [path, "a-secret-of-this-test"]))
+        const read = readFile({ ...files, "relay.config.json": configured })
+        const loaded = yield* load("relay.config.json", { sinkTypes, journalTypes, env, readFile: read })
+        // The page tells of both.
+        expect(loaded.warnings.map(({ key }) => key)).toEqual(["listen", "admin.listen"])
+        const { listen, admin, journal, drain } = loaded.config
+        expect(drain.delay).toEqual(Duration.seconds(5))
+        expect(pod.terminationGracePeriodSeconds).toBeGreaterThan(Duration.toSeconds(stopDeadline(drain)))
+        expect([listen.port, admin.listen.port]).toEqual(relay.ports.map(({ containerPort }) => containerPort))
+        expect([listen.host, admin.listen.host]).toEqual(["0.0.0.0", "0.0.0.0"])
+        if (workload.kind === "StatefulSet") {
+          expect(workload.spec.replicas).toBe(1)
+          expect(String(Reflect.get(journal, "path"))).toStartWith(`${mountOf("data")}/`)
+        } else {
+          expect(workload.spec.replicas).toBeGreaterThan(1)
+          expect(journal).toMatchObject({ type: "postgres", name: "relay-7d4b9" })
+        }
+      },
     )
   })
 }

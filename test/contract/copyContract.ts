@@ -164,64 +164,62 @@ export const copyContract = (sources: Types, targets: Types): void => {
       const pair = `${from} to ${to}`
       it.live(
         `a copy from ${pair} keeps everything, and so does the next copy`,
-        () =>
-          Effect.gen(function* () {
-            const [first, second, third] = [createFrom(), createTo(), createTo()]
-            const before = yield* first.use((journal) => Effect.andThen(fill(journal), account(journal)))
-            expect(yield* copy(first, second)).toEqual({ ...filled, known: 0 })
-            const between = yield* second.use((journal) =>
-              Effect.gen(function* () {
-                yield* adopted(journal, backlogOf(before))
-                const found = yield* account(journal)
-                expect(yield* journal.append(event("f"), ["lake", "audit"])).toBe("duplicate")
-                expect(yield* journal.import("another", [another])).toMatchObject({ pending: 0, known: 1 })
-                yield* journal.append(event("late"), ["lake", "audit"])
-                return found
-              }),
-            )
-            expect(between).toEqual(before)
-            expect(yield* waits(second)).toEqual(yield* waits(first))
-            const late = yield* second.use((journal) =>
-              Effect.andThen(adopted(journal, backlogOf(before) + 1), account(journal)),
-            )
-            expect(yield* copy(second, third)).toEqual({ ...filled, events: filled.events + 1, known: 0 })
-            expect(
-              yield* third.use((journal) => Effect.andThen(adopted(journal, backlogOf(late)), account(journal))),
-            ).toEqual(late)
-          }),
+        function* () {
+          const [first, second, third] = [createFrom(), createTo(), createTo()]
+          const before = yield* first.use((journal) => Effect.andThen(fill(journal), account(journal)))
+          expect(yield* copy(first, second)).toEqual({ ...filled, known: 0 })
+          const between = yield* second.use((journal) =>
+            Effect.gen(function* () {
+              yield* adopted(journal, backlogOf(before))
+              const found = yield* account(journal)
+              expect(yield* journal.append(event("f"), ["lake", "audit"])).toBe("duplicate")
+              expect(yield* journal.import("another", [another])).toMatchObject({ pending: 0, known: 1 })
+              yield* journal.append(event("late"), ["lake", "audit"])
+              return found
+            }),
+          )
+          expect(between).toEqual(before)
+          expect(yield* waits(second)).toEqual(yield* waits(first))
+          const late = yield* second.use((journal) =>
+            Effect.andThen(adopted(journal, backlogOf(before) + 1), account(journal)),
+          )
+          expect(yield* copy(second, third)).toEqual({ ...filled, events: filled.events + 1, known: 0 })
+          expect(
+            yield* third.use((journal) => Effect.andThen(adopted(journal, backlogOf(late)), account(journal))),
+          ).toEqual(late)
+        },
         60_000,
       )
 
       it.live(
         `an interrupted copy from ${pair} continues, and restarts if events were erased`,
-        () =>
-          Effect.gen(function* () {
-            const [first, second, third] = [createFrom(), createTo(), createTo()]
-            const before = yield* first.use((journal) => Effect.andThen(fill(journal), account(journal)))
-            for (const target of [second, third]) {
-              expect((yield* Effect.flip(copy(first, target, cutOff(3, 5)))).message).toBe("cut off")
-            }
-            expect(yield* copy(first, second)).toEqual({ ...filled, events: filled.events - 6, known: 6 })
-            const found = yield* second.use((journal) =>
-              Effect.andThen(adopted(journal, backlogOf(before)), account(journal)),
+        function* () {
+          const [first, second, third] = [createFrom(), createTo(), createTo()]
+          const before = yield* first.use((journal) => Effect.andThen(fill(journal), account(journal)))
+          for (const target of [second, third]) {
+            expect((yield* Effect.flip(copy(first, target, cutOff(3, 5)))).message).toBe("cut off")
+          }
+          expect(yield* copy(first, second)).toEqual({ ...filled, events: filled.events - 6, known: 6 })
+          const found = yield* second.use((journal) =>
+            Effect.andThen(adopted(journal, backlogOf(before)), account(journal)),
+          )
+          expect(found).toEqual(before)
+          const erased = (journal: WholeJournal) =>
+            Effect.map(collect({ limit: 100 }, journal.events), ({ events }) =>
+              events.filter(({ event }) => event.erased !== undefined).map(({ event }) => event.id),
             )
-            expect(found).toEqual(before)
-            const erased = (journal: WholeJournal) =>
-              Effect.map(collect({ limit: 100 }, journal.events), ({ events }) =>
-                events.filter(({ event }) => event.erased !== undefined).map(({ event }) => event.id),
-              )
-            yield* first.use((journal) =>
-              Effect.gen(function* () {
-                const { events } = yield* collect({ id: "b", limit: 9 }, journal.events)
-                const sequences = events.map(({ sequence }) => sequence)
-                expect((yield* journal.erase(sequences, true)).erased).toEqual(sequences)
-              }),
-            )
-            expect(yield* copy(first, third)).toMatchObject({ events: filled.events, known: 0 })
-            expect(
-              yield* third.use((journal) => Effect.andThen(adopted(journal, backlogOf(before) - 1), erased(journal))),
-            ).toEqual(["b"])
-          }),
+          yield* first.use((journal) =>
+            Effect.gen(function* () {
+              const { events } = yield* collect({ id: "b", limit: 9 }, journal.events)
+              const sequences = events.map(({ sequence }) => sequence)
+              expect((yield* journal.erase(sequences, true)).erased).toEqual(sequences)
+            }),
+          )
+          expect(yield* copy(first, third)).toMatchObject({ events: filled.events, known: 0 })
+          expect(
+            yield* third.use((journal) => Effect.andThen(adopted(journal, backlogOf(before) - 1), erased(journal))),
+          ).toEqual(["b"])
+        },
         60_000,
       )
     }

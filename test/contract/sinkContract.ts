@@ -245,54 +245,48 @@ export const sinkContract = (name: string, contract: SinkContract): void => {
         expect(all.filter((body) => !bodies.has(body))).toEqual([])
       }))
 
-    it.live("gives everything back when its scope closes, and opens again", () =>
-      Effect.gen(function* () {
-        const { open, received, held = Effect.succeed(0) } = yield* make
-        const before = yield* held
-        for (const round of [1, 2, 3]) {
-          const scope = yield* Scope.make()
-          const sink = yield* Scope.provide(open, scope)
-          yield* sink.send([entry(round)])
-          yield* Scope.close(scope, Exit.void)
-        }
-        expect(yield* settled(held, before)).toBe(before)
-        expectBodies(yield* received(3), entries(3))
-      }),
-    )
-
-    it.live("gives everything back when it is closed in the middle of a batch", () =>
-      Effect.gen(function* () {
-        const { open, held = Effect.succeed(0) } = yield* make
-        const before = yield* held
+    it.live("gives everything back when its scope closes, and opens again", function* () {
+      const { open, received, held = Effect.succeed(0) } = yield* make
+      const before = yield* held
+      for (const round of [1, 2, 3]) {
         const scope = yield* Scope.make()
         const sink = yield* Scope.provide(open, scope)
-        const sending = yield* Effect.forkChild(sink.send([entry(1)]), { startImmediately: true })
-        yield* Fiber.interrupt(sending)
+        yield* sink.send([entry(round)])
         yield* Scope.close(scope, Exit.void)
-        expect(yield* settled(held, before)).toBe(before)
-      }),
-    )
+      }
+      expect(yield* settled(held, before)).toBe(before)
+      expectBodies(yield* received(3), entries(3))
+    })
+
+    it.live("gives everything back when it is closed in the middle of a batch", function* () {
+      const { open, held = Effect.succeed(0) } = yield* make
+      const before = yield* held
+      const scope = yield* Scope.make()
+      const sink = yield* Scope.provide(open, scope)
+      const sending = yield* Effect.forkChild(sink.send([entry(1)]), { startImmediately: true })
+      yield* Fiber.interrupt(sending)
+      yield* Scope.close(scope, Exit.void)
+      expect(yield* settled(held, before)).toBe(before)
+    })
   })
 
   describe(`${name}: what it says`, () => {
     for (const { title, open, reason, says } of wrong) {
-      it.live(`says what to do about ${title}`, () =>
-        Effect.gen(function* () {
-          const error = yield* Effect.flip(
-            Effect.gen(function* () {
-              const sink = yield* open
-              const failure = (yield* sink.send([entry(1)])).get(0)
-              if (failure !== undefined) return yield* failure
-              yield* sink.check
-            }),
-          )
-          expect({ reason: error.reason._tag, message: error.message }).toMatchObject({ reason })
-          for (const text of says) expect(error.message).toMatch(text)
-          expect(error.message).not.toContain(canary)
-          expect(JSON.stringify(error)).not.toContain(canary)
-          expect(error.message).not.toMatch(/\n|\bat .+:\d+:\d+/)
-        }),
-      )
+      it.live(`says what to do about ${title}`, function* () {
+        const error = yield* Effect.flip(
+          Effect.gen(function* () {
+            const sink = yield* open
+            const failure = (yield* sink.send([entry(1)])).get(0)
+            if (failure !== undefined) return yield* failure
+            yield* sink.check
+          }),
+        )
+        expect({ reason: error.reason._tag, message: error.message }).toMatchObject({ reason })
+        for (const text of says) expect(error.message).toMatch(text)
+        expect(error.message).not.toContain(canary)
+        expect(JSON.stringify(error)).not.toContain(canary)
+        expect(error.message).not.toMatch(/\n|\bat .+:\d+:\d+/)
+      })
     }
   })
 }

@@ -48,15 +48,13 @@ export const sinkTypeContract = ({ type, config, carriesTrace = false }: SinkTyp
     const preview = (entry: Entry) =>
       JSON.stringify(sinkType.preview(Schema.decodeUnknownSync(sinkType.config)(config), [entry]))
 
-    it.effect("its config loads, and is what an editor is told", () =>
-      Effect.gen(function* () {
-        const loaded = yield* load(written)
-        expect(Result.isFailure(loaded) ? loaded.failure.message : "").toBe("")
-        const schema = fields(jsonSchema({ sinkTypes, journalTypes }))
-        const own = { ...schema, ...fields(fields(schema.$defs)[`sink.${type}`]) }
-        expect(validate(own, written)).toEqual([])
-      }),
-    )
+    it.effect("its config loads, and is what an editor is told", function* () {
+      const loaded = yield* load(written)
+      expect(Result.isFailure(loaded) ? loaded.failure.message : "").toBe("")
+      const schema = fields(jsonSchema({ sinkTypes, journalTypes }))
+      const own = { ...schema, ...fields(fields(schema.$defs)[`sink.${type}`]) }
+      expect(validate(own, written)).toEqual([])
+    })
 
     it.effect(
       "its config has no key that every sink has, but for `key` and `order` with the same meaning and default",
@@ -88,20 +86,18 @@ export const sinkTypeContract = ({ type, config, carriesTrace = false }: SinkTyp
       }),
     )
 
-    it.effect("no secret is in what a mistake in its config prints, nor in a preview", () =>
-      Effect.gen(function* () {
-        for (const key of ["unheard", ...Object.keys(config)]) {
-          for (const value of [1, [canary], "{{"]) {
-            const loaded = yield* load({ ...written, [key]: value })
-            const told = Result.isFailure(loaded) ? loaded.failure.message : JSON.stringify(loaded.success.warnings)
-            expect(told).not.toContain(canary)
-          }
+    it.effect("no secret is in what a mistake in its config prints, nor in a preview", function* () {
+      for (const key of ["unheard", ...Object.keys(config)]) {
+        for (const value of [1, [canary], "{{"]) {
+          const loaded = yield* load({ ...written, [key]: value })
+          const told = Result.isFailure(loaded) ? loaded.failure.message : JSON.stringify(loaded.success.warnings)
+          expect(told).not.toContain(canary)
         }
-        const shown = preview(entry(1, { body: utf8.encode('{"id":"evt_1"}') }))
-        expect(shown).toContain("evt_1")
-        expect(shown).not.toContain(canary)
-      }),
-    )
+      }
+      const shown = preview(entry(1, { body: utf8.encode('{"id":"evt_1"}') }))
+      expect(shown).toContain("evt_1")
+      expect(shown).not.toContain(canary)
+    })
 
     if (carriesTrace) {
       it.effect("the trace of an event that has one goes along, and nothing of one where there is none", () =>

@@ -30,85 +30,75 @@ const decider = (where: Readonly<Record<string, string>>) =>
   })
 
 describe("a route's condition on a number", () => {
-  it.effect("holds for that number alone, however either is written", () =>
-    Effect.gen(function* () {
-      const at = (value: string) => `{"/data/object/n":${value}}`
-      const sinksOf = yield* decider({
-        odd: at("9007199254740993"),
-        even: at("9007199254740992"),
-        others: at('{"exists":true,"not":[9007199254740993,1]}'),
-        one: at("1.0"),
-        huge: at("1e400"),
-        round: at("1e18"),
-        expression: '{"jmespath":"data.object.n == `9007199254740993`"}',
-        above: '{"jmespath":"data.object.n > `9007199254740992`"}',
-      })
-      const of = (number: string) => sinksOf(`{"n":${number}}`)
-      const odd = ["odd", "expression", "above"]
-      for (const same of ["9007199254740993", "9007199254740993.0", "9.007199254740993e15", "9007199254740993000E-3"]) {
-        expect([same, of(same)]).toEqual([same, odd])
-      }
-      expect(of("9007199254740992")).toEqual(["even", "others"])
-      expect(of("9007199254740992.5")).toEqual(["others", "above"])
-      for (const same of ["1", "1.0", "1e0", "10e-1", "1.00000000000000000000"]) {
-        expect([same, of(same)]).toEqual([same, ["one"]])
-      }
-      expect(of("1.00000000000000000001")).toEqual(["others"])
-      expect(of("1e400")).toEqual(["others", "huge", "above"])
-      expect(of("10E399")).toEqual(["others", "huge", "above"])
-      expect(of("1e401")).toEqual(["others", "above"])
-      for (const same of ["1e18", "1000000000000000000", "1000000000e9"]) {
-        expect([same, of(same)]).toEqual([same, ["others", "round", "above"]])
-      }
-      expect(of('"9007199254740993"')).toEqual(["others"])
-    }),
-  )
+  it.effect("holds for that number alone, however either is written", function* () {
+    const at = (value: string) => `{"/data/object/n":${value}}`
+    const sinksOf = yield* decider({
+      odd: at("9007199254740993"),
+      even: at("9007199254740992"),
+      others: at('{"exists":true,"not":[9007199254740993,1]}'),
+      one: at("1.0"),
+      huge: at("1e400"),
+      round: at("1e18"),
+      expression: '{"jmespath":"data.object.n == `9007199254740993`"}',
+      above: '{"jmespath":"data.object.n > `9007199254740992`"}',
+    })
+    const of = (number: string) => sinksOf(`{"n":${number}}`)
+    const odd = ["odd", "expression", "above"]
+    for (const same of ["9007199254740993", "9007199254740993.0", "9.007199254740993e15", "9007199254740993000E-3"]) {
+      expect([same, of(same)]).toEqual([same, odd])
+    }
+    expect(of("9007199254740992")).toEqual(["even", "others"])
+    expect(of("9007199254740992.5")).toEqual(["others", "above"])
+    for (const same of ["1", "1.0", "1e0", "10e-1", "1.00000000000000000000"]) {
+      expect([same, of(same)]).toEqual([same, ["one"]])
+    }
+    expect(of("1.00000000000000000001")).toEqual(["others"])
+    expect(of("1e400")).toEqual(["others", "huge", "above"])
+    expect(of("10E399")).toEqual(["others", "huge", "above"])
+    expect(of("1e401")).toEqual(["others", "above"])
+    for (const same of ["1e18", "1000000000000000000", "1000000000e9"]) {
+      expect([same, of(same)]).toEqual([same, ["others", "round", "above"]])
+    }
+    expect(of('"9007199254740993"')).toEqual(["others"])
+  })
 
-  it.effect("costs an event nothing if its number can't be one of the condition's", () =>
-    Effect.gen(function* () {
-      const sinksOf = yield* decider({ odd: '{"/data/object/n":9007199254740993}', text: '{"/data/object/t":"x"}' })
-      const looked = spyOn(Numbers, "mayRound")
-      expect(sinksOf('{"n":5,"t":"x","other":9007199254740993}')).toEqual(["text"])
-      expect(looked).not.toHaveBeenCalled()
-      expect(sinksOf('{"n":9007199254740992}')).toEqual([])
-      expect(looked).toHaveBeenCalled()
-      looked.mockRestore()
-    }),
-  )
+  it.effect("costs an event nothing if its number can't be one of the condition's", function* () {
+    const sinksOf = yield* decider({ odd: '{"/data/object/n":9007199254740993}', text: '{"/data/object/t":"x"}' })
+    const looked = spyOn(Numbers, "mayRound")
+    expect(sinksOf('{"n":5,"t":"x","other":9007199254740993}')).toEqual(["text"])
+    expect(looked).not.toHaveBeenCalled()
+    expect(sinksOf('{"n":9007199254740992}')).toEqual([])
+    expect(looked).toHaveBeenCalled()
+    looked.mockRestore()
+  })
 
-  it.effect("is found to be impossible, or always true, by its exact value", () =>
-    Effect.gen(function* () {
-      const both = { a: '{"/data/object/n":{"oneOf":[9007199254740993],"not":[9007199254740992]}}' }
-      expect((yield* loadText(configOf(both))).warnings).toEqual([])
-      const never = { a: '{"/data/object/n":{"oneOf":[9007199254740993],"not":[9007199254740993.0]}}' }
-      expect((yield* Effect.flip(loadText(configOf(never)))).message).toContain("this never holds")
-      const text = { a: '{"/account_id":9007199254740993}' }
-      expect((yield* Effect.flip(loadText(configOf(text)))).message).toContain('write "9007199254740993"')
-    }),
-  )
+  it.effect("is found to be impossible, or always true, by its exact value", function* () {
+    const both = { a: '{"/data/object/n":{"oneOf":[9007199254740993],"not":[9007199254740992]}}' }
+    expect((yield* loadText(configOf(both))).warnings).toEqual([])
+    const never = { a: '{"/data/object/n":{"oneOf":[9007199254740993],"not":[9007199254740993.0]}}' }
+    expect((yield* Effect.flip(loadText(configOf(never)))).message).toContain("this never holds")
+    const text = { a: '{"/account_id":9007199254740993}' }
+    expect((yield* Effect.flip(loadText(configOf(text)))).message).toContain('write "9007199254740993"')
+  })
 })
 
 describe("a number of the config that no double holds", () => {
-  it.effect("is sent as it is written there", () =>
-    Effect.gen(function* () {
-      const text = config({ sinks: { audit: { type: "http", url: "https://example.com", body: { id: "here" } } } })
-      const { config: loaded } = yield* loadText(text.replace('"here"', "9007199254740993"))
-      expect(JSON.stringify(loaded.sinks[0]?.config)).toContain('"body":{"id":9007199254740993}')
-    }),
-  )
+  it.effect("is sent as it is written there", function* () {
+    const text = config({ sinks: { audit: { type: "http", url: "https://example.com", body: { id: "here" } } } })
+    const { config: loaded } = yield* loadText(text.replace('"here"', "9007199254740993"))
+    expect(JSON.stringify(loaded.sinks[0]?.config)).toContain('"body":{"id":9007199254740993}')
+  })
 
-  it.effect("is a double where a number of the relay's own stands, and an error where none may", () =>
-    Effect.gen(function* () {
-      const own = config({ delivery: { pauseAfter: "here" } }).replace('"here"', "5.00000000000000000001")
-      expect((yield* loadText(own)).config.sinks[0]?.delivery.pauseAfter).toBe(5)
-      for (const [parts, why] of [
-        [{ sinks: { audit: { type: "here" } } }, "there is no such type of sink"],
-        [{ routes: [{ name: "a", match: "**", to: "audit", where: "here" }] }, "expected an object"],
-        [{ routes: [{ name: "a", match: "**", to: "audit", where: { "/id": { prefix: "here" } } }] }, "found a number"],
-      ] as const) {
-        const text = config(parts).replace('"here"', "1e999")
-        expect((yield* Effect.flip(loadText(text))).message).toContain(why)
-      }
-    }),
-  )
+  it.effect("is a double where a number of the relay's own stands, and an error where none may", function* () {
+    const own = config({ delivery: { pauseAfter: "here" } }).replace('"here"', "5.00000000000000000001")
+    expect((yield* loadText(own)).config.sinks[0]?.delivery.pauseAfter).toBe(5)
+    for (const [parts, why] of [
+      [{ sinks: { audit: { type: "here" } } }, "there is no such type of sink"],
+      [{ routes: [{ name: "a", match: "**", to: "audit", where: "here" }] }, "expected an object"],
+      [{ routes: [{ name: "a", match: "**", to: "audit", where: { "/id": { prefix: "here" } } }] }, "found a number"],
+    ] as const) {
+      const text = config(parts).replace('"here"', "1e999")
+      expect((yield* Effect.flip(loadText(text))).message).toContain(why)
+    }
+  })
 })

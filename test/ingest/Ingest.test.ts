@@ -19,78 +19,66 @@ const status = (responses: ReadonlyArray<Response>) => responses.map((_) => _.st
 const text = (response: Response) => Effect.promise(() => response.text())
 
 describe("a delivery is accepted", () => {
-  it.effect("with 202 and nothing else, once the journal has exactly its bytes", () =>
-    Effect.gen(function* () {
-      const { send, entries } = yield* start()
-      const body = `  ${envelope()}\r\n`
-      const response = yield* send(delivery(body))
-      expect(response.status).toBe(202)
-      expect(yield* text(response)).toBe("")
-      const [entry] = yield* entries
-      expect(Buffer.from(entry?.event.body ?? []).toString()).toBe(body)
-      expect(entry?.event).toMatchObject({
-        type: "appointment.created",
-        accountId: "acct_1",
-        webhook: "scheduling",
-        webhookId: "wh_1",
-        signature: signature(body),
-        secret: "main",
-        receivedAt: 0,
-      })
-      expect(entry?.sinks).toEqual(["lake"])
-    }),
-  )
+  it.effect("with 202 and nothing else, once the journal has exactly its bytes", function* () {
+    const { send, entries } = yield* start()
+    const body = `  ${envelope()}\r\n`
+    const response = yield* send(delivery(body))
+    expect(response.status).toBe(202)
+    expect(yield* text(response)).toBe("")
+    const [entry] = yield* entries
+    expect(Buffer.from(entry?.event.body ?? []).toString()).toBe(body)
+    expect(entry?.event).toMatchObject({
+      type: "appointment.created",
+      accountId: "acct_1",
+      webhook: "scheduling",
+      webhookId: "wh_1",
+      signature: signature(body),
+      secret: "main",
+      receivedAt: 0,
+    })
+    expect(entry?.sinks).toEqual(["lake"])
+  })
 
-  it.effect("with the status that the config names", () =>
-    Effect.gen(function* () {
-      const { send } = yield* start({ webhooks: [webhook({ respond: 204 })] })
-      expect((yield* send(delivery(envelope()))).status).toBe(204)
-    }),
-  )
+  it.effect("with the status that the config names", function* () {
+    const { send } = yield* start({ webhooks: [webhook({ respond: 204 })] })
+    expect((yield* send(delivery(envelope()))).status).toBe(204)
+  })
 
-  it.effect("when it is a duplicate, and kept once", () =>
-    Effect.gen(function* () {
-      const { send, entries } = yield* start()
-      const body = envelope()
-      const responses = yield* Effect.all([send(delivery(body)), send(delivery(body)), send(delivery(body))], {
-        concurrency: "unbounded",
-      })
-      expect(status(responses)).toEqual([202, 202, 202])
-      expect(yield* entries).toHaveLength(1)
-    }),
-  )
+  it.effect("when it is a duplicate, and kept once", function* () {
+    const { send, entries } = yield* start()
+    const body = envelope()
+    const responses = yield* Effect.all([send(delivery(body)), send(delivery(body)), send(delivery(body))], {
+      concurrency: "unbounded",
+    })
+    expect(status(responses)).toEqual([202, 202, 202])
+    expect(yield* entries).toHaveLength(1)
+  })
 
-  it.effect("when no route matches it: it is kept, and counted as unrouted", () =>
-    Effect.gen(function* () {
-      const { send, entries, counters } = yield* start()
-      expect((yield* send(delivery(envelope("block.created")))).status).toBe(202)
-      expect((yield* entries).map((_) => _.sinks)).toEqual([[]])
-      expect(counters.unrouted).toBe(1)
-      expect(counters.unroutedAt).toBe((yield* entries)[0]?.event.receivedAt ?? 0)
-    }),
-  )
+  it.effect("when no route matches it: it is kept, and counted as unrouted", function* () {
+    const { send, entries, counters } = yield* start()
+    expect((yield* send(delivery(envelope("block.created")))).status).toBe(202)
+    expect((yield* entries).map((_) => _.sinks)).toEqual([[]])
+    expect(counters.unrouted).toBe(1)
+    expect(counters.unroutedAt).toBe((yield* entries)[0]?.event.receivedAt ?? 0)
+  })
 
-  it.effect("with a query, and with parameters or a suffix in its content type", () =>
-    Effect.gen(function* () {
-      const { send } = yield* start()
-      expect((yield* send(delivery(envelope(), { path: "/hooks/scheduling?attempt=2" }))).status).toBe(202)
-      for (const type of ["application/json; charset=utf-8", "Application/JSON", "application/cloudevents+json"]) {
-        expect((yield* send(delivery(envelope(), { headers: { "content-type": type } }))).status).toBe(202)
-      }
-      expect((yield* send(delivery(envelope(), { headers: { "content-encoding": "identity" } }))).status).toBe(202)
-    }),
-  )
+  it.effect("with a query, and with parameters or a suffix in its content type", function* () {
+    const { send } = yield* start()
+    expect((yield* send(delivery(envelope(), { path: "/hooks/scheduling?attempt=2" }))).status).toBe(202)
+    for (const type of ["application/json; charset=utf-8", "Application/JSON", "application/cloudevents+json"]) {
+      expect((yield* send(delivery(envelope(), { headers: { "content-type": type } }))).status).toBe(202)
+    }
+    expect((yield* send(delivery(envelope(), { headers: { "content-encoding": "identity" } }))).status).toBe(202)
+  })
 
-  it.effect("without a Content-Length, and larger than one read", () =>
-    Effect.gen(function* () {
-      const { send, entries } = yield* start()
-      const body = envelope("client.created", { note: "n".repeat(90_000) })
-      expect((yield* send(delivery(body, { headers: { "content-length": null } }))).status).toBe(202)
-      const large = envelope("client.created", { note: "m".repeat(90_000) })
-      expect((yield* send(delivery(large))).status).toBe(202)
-      expect((yield* entries).map((_) => Buffer.from(_.event.body).toString())).toEqual([body, large])
-    }),
-  )
+  it.effect("without a Content-Length, and larger than one read", function* () {
+    const { send, entries } = yield* start()
+    const body = envelope("client.created", { note: "n".repeat(90_000) })
+    expect((yield* send(delivery(body, { headers: { "content-length": null } }))).status).toBe(202)
+    const large = envelope("client.created", { note: "m".repeat(90_000) })
+    expect((yield* send(delivery(large))).status).toBe(202)
+    expect((yield* entries).map((_) => Buffer.from(_.event.body).toString())).toEqual([body, large])
+  })
 })
 
 describe("a request is refused", () => {
@@ -115,82 +103,75 @@ describe("a request is refused", () => {
     ["with a body over the limit, declared", 413, { headers: { "content-length": "100001" } }, { connection: null }],
   ]
   for (const [name, expected, options, headers] of cases) {
-    it.effect(`${name} with ${expected}`, () =>
-      Effect.gen(function* () {
-        const { send, entries, counters } = yield* start()
-        const response = yield* send(delivery(envelope(), options))
-        expect(response.status).toBe(expected)
-        for (const [header, value] of Object.entries(headers ?? {})) expect(response.headers.get(header)).toBe(value)
-        expect(response.headers.get("content-type")).toBe("application/problem+json")
-        const line = yield* text(response)
-        expect(line.trimEnd()).not.toContain("\n")
-        expect(JSON.parse(line)).toMatchObject({ status: expected, requestId: expect.any(String) })
-        expect(yield* entries).toEqual([])
-        expect(counters.bytesInFlight).toBe(0)
-        expect([...counters.webhooks.values()].flatMap((_) => [..._.answers])).toEqual([[expected, 1]])
-      }),
-    )
+    it.effect(`${name} with ${expected}`, function* () {
+      const { send, entries, counters } = yield* start()
+      const response = yield* send(delivery(envelope(), options))
+      expect(response.status).toBe(expected)
+      for (const [header, value] of Object.entries(headers ?? {})) expect(response.headers.get(header)).toBe(value)
+      expect(response.headers.get("content-type")).toBe("application/problem+json")
+      const line = yield* text(response)
+      expect(line.trimEnd()).not.toContain("\n")
+      expect(JSON.parse(line)).toMatchObject({ status: expected, requestId: expect.any(String) })
+      expect(yield* entries).toEqual([])
+      expect(counters.bytesInFlight).toBe(0)
+      expect([...counters.webhooks.values()].flatMap((_) => [..._.answers])).toEqual([[expected, 1]])
+    })
   }
 
-  it.effect("with 401 when its signature is lowercase or came twice, and the reason is counted", () =>
-    Effect.gen(function* () {
-      const { send, counters } = yield* start()
-      const body = envelope()
-      const right = signature(body)
-      const values = [
-        `sha256=${right.slice(7).toLowerCase()}`,
-        `${right}, ${right}`,
-        "sha256=0",
-        right.replace(/.$/, "g"),
-      ]
-      for (const value of values) {
-        expect((yield* send(delivery(body, { headers: { "x-service-signature": value } }))).status).toBe(401)
-      }
-      expect((yield* send(delivery(`${body} `, { headers: { "x-service-signature": right } }))).status).toBe(401)
-      expect((yield* send(delivery(body, { headers: { "x-service-signature": null } }))).status).toBe(401)
-      expect(counters.webhooks.get("scheduling")?.signatureFailures).toEqual(
-        new Map([
-          ["lowercase", 1],
-          ["doubled", 1],
-          ["malformed", 2],
-          ["mismatch", 1],
-          ["missing", 1],
-        ]),
-      )
-    }),
-  )
+  it.effect("with 401 when its signature is lowercase or came twice, and the reason is counted", function* () {
+    const { send, counters } = yield* start()
+    const body = envelope()
+    const right = signature(body)
+    const values = [
+      `sha256=${right.slice(7).toLowerCase()}`,
+      `${right}, ${right}`,
+      "sha256=0",
+      right.replace(/.$/, "g"),
+    ]
+    for (const value of values) {
+      expect((yield* send(delivery(body, { headers: { "x-service-signature": value } }))).status).toBe(401)
+    }
+    expect((yield* send(delivery(`${body} `, { headers: { "x-service-signature": right } }))).status).toBe(401)
+    expect((yield* send(delivery(body, { headers: { "x-service-signature": null } }))).status).toBe(401)
+    expect(counters.webhooks.get("scheduling")?.signatureFailures).toEqual(
+      new Map([
+        ["lowercase", 1],
+        ["doubled", 1],
+        ["malformed", 2],
+        ["mismatch", 1],
+        ["missing", 1],
+      ]),
+    )
+  })
 
-  it.effect("with 413 when more comes than the limit, though nothing was declared", () =>
-    Effect.gen(function* () {
-      const { send, counters } = yield* start()
-      const exactly = delivery("x".repeat(100_000), { headers: { "content-length": null } })
-      expect((yield* send(exactly)).status).toBe(202)
-      const over = delivery("x".repeat(100_001), { headers: { "content-length": null } })
-      const response = yield* send(over)
-      expect(response.status).toBe(413)
-      expect(response.headers.get("connection")).toBe(null)
-      expect(counters.bytesInFlight).toBe(0)
-    }),
-  )
+  it.effect("with 413 when more comes than the limit, though nothing was declared", function* () {
+    const { send, counters } = yield* start()
+    const exactly = delivery("x".repeat(100_000), { headers: { "content-length": null } })
+    expect((yield* send(exactly)).status).toBe(202)
+    const over = delivery("x".repeat(100_001), { headers: { "content-length": null } })
+    const response = yield* send(over)
+    expect(response.status).toBe(413)
+    expect(response.headers.get("connection")).toBe(null)
+    expect(counters.bytesInFlight).toBe(0)
+  })
 
-  it.effect("with 413 without reading an endless body to its end", () =>
-    Effect.gen(function* () {
-      const { send } = yield* start()
-      let pulled = 0
-      const endless = new ReadableStream<Uint8Array<ArrayBuffer>>({
-        pull: (controller) => {
-          pulled += 1
-          controller.enqueue(new Uint8Array(10_000))
-        },
-      })
-      const { url, headers } = delivery("", { headers: { "content-length": null } })
-      expect((yield* send(new Request(url, { method: "POST", headers, body: endless }))).status).toBe(413)
-      expect(pulled).toBeLessThan(20)
-    }),
-  )
+  it.effect("with 413 without reading an endless body to its end", function* () {
+    const { send } = yield* start()
+    let pulled = 0
+    const endless = new ReadableStream<Uint8Array<ArrayBuffer>>({
+      pull: (controller) => {
+        pulled += 1
+        controller.enqueue(new Uint8Array(10_000))
+      },
+    })
+    const { url, headers } = delivery("", { headers: { "content-length": null } })
+    expect((yield* send(new Request(url, { method: "POST", headers, body: endless }))).status).toBe(413)
+    expect(pulled).toBeLessThan(20)
+  })
 
-  it.effect("and a large body counts with the memory of what has come, so nobody can claim what they don't send", () =>
-    Effect.gen(function* () {
+  it.effect(
+    "and a large body counts with the memory of what has come, so nobody can claim what they don't send",
+    function* () {
       const { send, counters } = yield* start()
       const started = new ReadableStream<Uint8Array<ArrayBuffer>>({ start: (_) => _.enqueue(new Uint8Array(3)) })
       const { url, headers } = delivery("", { headers: { "content-length": "90000" } })
@@ -200,28 +181,26 @@ describe("a request is refused", () => {
       yield* TestClock.adjust("1 second")
       expect(counters.bytesInFlight).toBe(16 * 1024)
       yield* Fiber.interrupt(answer)
-    }),
+    },
   )
 
-  it.effect("with 408 when its body stalls, whatever length it declared", () =>
-    Effect.gen(function* () {
-      const { send, counters } = yield* start()
-      for (const length of ["10", "90000", null]) {
-        const stalled = new ReadableStream<Uint8Array<ArrayBuffer>>({ start: (_) => _.enqueue(new Uint8Array(3)) })
-        const { url, headers } = delivery("", { headers: { "content-length": length } })
-        const answer = yield* Effect.forkChild(send(new Request(url, { method: "POST", headers, body: stalled })), {
-          startImmediately: true,
-        })
-        yield* TestClock.adjust("29 seconds")
-        expect(answer.pollUnsafe()).toBeUndefined()
-        yield* TestClock.adjust("5 seconds")
-        const response = yield* Fiber.join(answer)
-        expect(response.status).toBe(408)
-        expect(response.headers.get("connection")).toBe("close")
-        expect(counters.bytesInFlight).toBe(0)
-      }
-    }),
-  )
+  it.effect("with 408 when its body stalls, whatever length it declared", function* () {
+    const { send, counters } = yield* start()
+    for (const length of ["10", "90000", null]) {
+      const stalled = new ReadableStream<Uint8Array<ArrayBuffer>>({ start: (_) => _.enqueue(new Uint8Array(3)) })
+      const { url, headers } = delivery("", { headers: { "content-length": length } })
+      const answer = yield* Effect.forkChild(send(new Request(url, { method: "POST", headers, body: stalled })), {
+        startImmediately: true,
+      })
+      yield* TestClock.adjust("29 seconds")
+      expect(answer.pollUnsafe()).toBeUndefined()
+      yield* TestClock.adjust("5 seconds")
+      const response = yield* Fiber.join(answer)
+      expect(response.status).toBe(408)
+      expect(response.headers.get("connection")).toBe("close")
+      expect(counters.bytesInFlight).toBe(0)
+    }
+  })
 })
 
 describe("a body that does not come", () => {
@@ -241,99 +220,88 @@ describe("a body that does not come", () => {
     return Effect.forkChild(send(new Request(url, { method: "POST", headers, body })), { startImmediately: true })
   }
 
-  it.effect("takes no room by announcing it, and is given up when its first byte is late", () =>
-    Effect.gen(function* () {
-      const { send, counters } = yield* start()
-      const claims = yield* Effect.forEach(Array.from({ length: 1_000 }), () => begin(send, 100_000, 0))
-      expect(counters.bytesInFlight).toBe(0)
-      expect((yield* send(delivery(envelope()))).status).toBe(202)
-      expect((yield* send(delivery("x".repeat(99_000)))).status).toBe(202)
-      yield* TestClock.adjust("9 seconds")
-      expect(claims.some((claim) => claim.pollUnsafe() !== undefined)).toBe(false)
-      yield* TestClock.adjust("2 seconds")
-      expect(new Set(status(yield* Effect.forEach(claims, Fiber.join)))).toEqual(new Set([408]))
-    }),
-  )
+  it.effect("takes no room by announcing it, and is given up when its first byte is late", function* () {
+    const { send, counters } = yield* start()
+    const claims = yield* Effect.forEach(Array.from({ length: 1_000 }), () => begin(send, 100_000, 0))
+    expect(counters.bytesInFlight).toBe(0)
+    expect((yield* send(delivery(envelope()))).status).toBe(202)
+    expect((yield* send(delivery("x".repeat(99_000)))).status).toBe(202)
+    yield* TestClock.adjust("9 seconds")
+    expect(claims.some((claim) => claim.pollUnsafe() !== undefined)).toBe(false)
+    yield* TestClock.adjust("2 seconds")
+    expect(new Set(status(yield* Effect.forEach(claims, Fiber.join)))).toEqual(new Set([408]))
+  })
 
   for (const by of [-hour, hour]) {
-    it.effect(`has its time and no more if the wall clock is set by ${by / 60_000} minutes meanwhile`, () =>
-      Effect.gen(function* () {
-        const { wall, withWall } = yield* settable
-        yield* Effect.gen(function* () {
-          const { send } = yield* start()
-          const bodies = [yield* begin(send, 100_000, 0), yield* begin(send, 100_000, 9), yield* begin(send, 100, 9)]
-          wall.ahead = by
-          const ended = () => bodies.map((body) => body.pollUnsafe() !== undefined)
-          yield* TestClock.adjust("9 seconds")
-          expect(ended()).toEqual([false, false, false])
-          yield* TestClock.adjust("3 seconds")
-          expect(ended()).toEqual([true, false, false])
-          yield* TestClock.adjust("16 seconds")
-          expect(ended()).toEqual([true, false, false])
-          yield* TestClock.adjust("4 seconds")
-          expect(status(yield* Effect.forEach(bodies, Fiber.join))).toEqual([408, 408, 408])
-        }).pipe(withWall)
-      }),
-    )
+    it.effect(`has its time and no more if the wall clock is set by ${by / 60_000} minutes meanwhile`, function* () {
+      const { wall, withWall } = yield* settable
+      yield* Effect.gen(function* () {
+        const { send } = yield* start()
+        const bodies = [yield* begin(send, 100_000, 0), yield* begin(send, 100_000, 9), yield* begin(send, 100, 9)]
+        wall.ahead = by
+        const ended = () => bodies.map((body) => body.pollUnsafe() !== undefined)
+        yield* TestClock.adjust("9 seconds")
+        expect(ended()).toEqual([false, false, false])
+        yield* TestClock.adjust("3 seconds")
+        expect(ended()).toEqual([true, false, false])
+        yield* TestClock.adjust("16 seconds")
+        expect(ended()).toEqual([true, false, false])
+        yield* TestClock.adjust("4 seconds")
+        expect(status(yield* Effect.forEach(bodies, Fiber.join))).toEqual([408, 408, 408])
+      }).pipe(withWall)
+    })
   }
 
-  it.effect("gives way, the oldest first, where bodies that came in part have used up the room", () =>
-    Effect.gen(function* () {
-      const { send, counters } = yield* start()
-      /** The memory of 99,000 bytes. */
-      const held = 7 * 16 * 1024
-      const fit = Math.floor(Bodies.maxArriving / held)
-      const slow = yield* Effect.forEach(Array.from({ length: fit + 10 }), () => begin(send, 100_000, 99_000))
-      yield* TestClock.adjust("1 second")
-      expect((yield* send(delivery("x".repeat(99_000)))).status).toBe(202)
-      yield* TestClock.adjust("1 second")
-      const ended = slow.map((one) => one.pollUnsafe() !== undefined)
-      expect(ended.indexOf(false)).toBe(ended.filter(Boolean).length)
-      expect(ended.filter(Boolean).length).toBe(11)
-      expect(status(yield* Effect.forEach(slow.slice(0, 11), Fiber.join))).toEqual(
-        Array.from({ length: 11 }, () => 503),
-      )
-      expect(counters.bytesInFlight).toBe(held * (fit - 1))
-    }),
-  )
+  it.effect("gives way, the oldest first, where bodies that came in part have used up the room", function* () {
+    const { send, counters } = yield* start()
+    /** The memory of 99,000 bytes. */
+    const held = 7 * 16 * 1024
+    const fit = Math.floor(Bodies.maxArriving / held)
+    const slow = yield* Effect.forEach(Array.from({ length: fit + 10 }), () => begin(send, 100_000, 99_000))
+    yield* TestClock.adjust("1 second")
+    expect((yield* send(delivery("x".repeat(99_000)))).status).toBe(202)
+    yield* TestClock.adjust("1 second")
+    const ended = slow.map((one) => one.pollUnsafe() !== undefined)
+    expect(ended.indexOf(false)).toBe(ended.filter(Boolean).length)
+    expect(ended.filter(Boolean).length).toBe(11)
+    expect(status(yield* Effect.forEach(slow.slice(0, 11), Fiber.join))).toEqual(Array.from({ length: 11 }, () => 503))
+    expect(counters.bytesInFlight).toBe(held * (fit - 1))
+  })
 
-  it.effect("gives way after all others if the last large body of its sender was verified", () =>
-    Effect.gen(function* () {
-      const { send } = yield* start({ addressHeader: "x-forwarded-for" })
-      const sender = { "x-forwarded-for": "198.51.100.7" }
-      const stranger = { "x-forwarded-for": "203.0.113.9" }
-      const fit = Math.floor(Bodies.maxArriving / (7 * 16 * 1024))
-      const large = (secret: string) =>
-        delivery(envelope("client.created", { note: "n".repeat(20_000) }), { headers: sender, secret })
-      for (const [secret, status, first] of [
-        [secretValue, 202, false],
-        ["whsec_other", 401, true],
-      ] as const) {
-        expect((yield* send(large(secret))).status).toBe(status)
-        const bodies = [yield* begin(send, 100_000, 99_000, sender)]
-        for (let count = 0; count < fit; count += 1) bodies.push(yield* begin(send, 100_000, 99_000, stranger))
-        yield* TestClock.adjust("1 second")
-        const ended = bodies.map((body) => body.pollUnsafe() !== undefined)
-        expect(ended.slice(0, 3)).toEqual([first, !first, false])
-        yield* TestClock.adjust("31 seconds")
-      }
-    }),
-  )
-
-  it.effect("gives way, the oldest first, where too many small ones are on their way", () =>
-    Effect.gen(function* () {
-      const { send, counters } = yield* start()
-      const fit = Bodies.maxSmall / (16 * 1024)
-      const slow = yield* Effect.forEach(Array.from({ length: fit }), () => begin(send, 16 * 1024, 1))
-      expect((yield* send(delivery(envelope()))).status).toBe(202)
+  it.effect("gives way after all others if the last large body of its sender was verified", function* () {
+    const { send } = yield* start({ addressHeader: "x-forwarded-for" })
+    const sender = { "x-forwarded-for": "198.51.100.7" }
+    const stranger = { "x-forwarded-for": "203.0.113.9" }
+    const fit = Math.floor(Bodies.maxArriving / (7 * 16 * 1024))
+    const large = (secret: string) =>
+      delivery(envelope("client.created", { note: "n".repeat(20_000) }), { headers: sender, secret })
+    for (const [secret, status, first] of [
+      [secretValue, 202, false],
+      ["whsec_other", 401, true],
+    ] as const) {
+      expect((yield* send(large(secret))).status).toBe(status)
+      const bodies = [yield* begin(send, 100_000, 99_000, sender)]
+      for (let count = 0; count < fit; count += 1) bodies.push(yield* begin(send, 100_000, 99_000, stranger))
       yield* TestClock.adjust("1 second")
-      expect(slow.map((one) => one.pollUnsafe() !== undefined).indexOf(false)).toBe(1)
-      expect(counters.bytesInFlight).toBe(0)
-    }),
-  )
+      const ended = bodies.map((body) => body.pollUnsafe() !== undefined)
+      expect(ended.slice(0, 3)).toEqual([first, !first, false])
+      yield* TestClock.adjust("31 seconds")
+    }
+  })
 
-  it.effect("leaves nothing to the collector: its chunks and the body are freed when they are no longer needed", () =>
-    Effect.gen(function* () {
+  it.effect("gives way, the oldest first, where too many small ones are on their way", function* () {
+    const { send, counters } = yield* start()
+    const fit = Bodies.maxSmall / (16 * 1024)
+    const slow = yield* Effect.forEach(Array.from({ length: fit }), () => begin(send, 16 * 1024, 1))
+    expect((yield* send(delivery(envelope()))).status).toBe(202)
+    yield* TestClock.adjust("1 second")
+    expect(slow.map((one) => one.pollUnsafe() !== undefined).indexOf(false)).toBe(1)
+    expect(counters.bytesInFlight).toBe(0)
+  })
+
+  it.effect(
+    "leaves nothing to the collector: its chunks and the body are freed when they are no longer needed",
+    function* () {
       const { send, counters } = yield* start()
       for (const [length, secret] of [
         [90_000, "whsec_other"],
@@ -356,57 +324,52 @@ describe("a body that does not come", () => {
         expect(chunks.map((chunk) => chunk.byteLength)).toEqual([0, 0])
         expect(counters.bytesInFlight).toBe(0)
       }
-    }),
+    },
   )
 
-  it.effect("comes byte by byte and is whole all the same", () =>
-    Effect.gen(function* () {
-      const { send, entries } = yield* start()
-      const text = envelope()
-      const bytes = new TextEncoder().encode(text)
-      let at = 0
-      const body = new ReadableStream<Uint8Array<ArrayBuffer>>({
-        pull: (_) => (at === bytes.length ? _.close() : _.enqueue(bytes.slice(at, ++at))),
-      })
-      const { url, headers } = delivery(text, { headers: { "content-length": null } })
-      expect((yield* send(new Request(url, { method: "POST", headers, body }))).status).toBe(202)
-      expect((yield* entries).map(({ event }) => new TextDecoder().decode(event.body))).toEqual([text])
-    }),
-  )
+  it.effect("comes byte by byte and is whole all the same", function* () {
+    const { send, entries } = yield* start()
+    const text = envelope()
+    const bytes = new TextEncoder().encode(text)
+    let at = 0
+    const body = new ReadableStream<Uint8Array<ArrayBuffer>>({
+      pull: (_) => (at === bytes.length ? _.close() : _.enqueue(bytes.slice(at, ++at))),
+    })
+    const { url, headers } = delivery(text, { headers: { "content-length": null } })
+    expect((yield* send(new Request(url, { method: "POST", headers, body }))).status).toBe(202)
+    expect((yield* entries).map(({ event }) => new TextDecoder().decode(event.body))).toEqual([text])
+  })
 })
 
 describe("what is signed is not lost", () => {
-  it.effect("a body that is no envelope goes to quarantine with the reason", () =>
-    Effect.gen(function* () {
-      const { send, entries, counters } = yield* start()
-      const bodies = ["", "not json", "\uFEFF{}", "[]", envelope("", {}), Uint8Array.of(0x22, 0xff, 0x22)]
-      for (const body of bodies) expect((yield* send(delivery(body))).status).toBe(202)
-      const kept = yield* entries
-      expect(kept.map((_) => _.sinks)).toEqual(bodies.map(() => ["_quarantine"]))
-      expect(kept.map((_) => _.event.problem)).toEqual([
-        "the body is not JSON",
-        "the body is not JSON",
-        "the body is not JSON",
-        "the JSON is not an object",
-        "data.type is missing or doesn't match the interface",
-        "the body is not UTF-8",
-      ])
-      expect(kept.map((_) => _.event.id)).toEqual(bodies.map(() => ""))
-      expect([...(kept[5]?.event.body ?? [])]).toEqual([0x22, 0xff, 0x22])
-      expect(counters.webhooks.get("scheduling")?.quarantined).toBe(6)
-    }),
-  )
+  it.effect("a body that is no envelope goes to quarantine with the reason", function* () {
+    const { send, entries, counters } = yield* start()
+    const bodies = ["", "not json", "\uFEFF{}", "[]", envelope("", {}), Uint8Array.of(0x22, 0xff, 0x22)]
+    for (const body of bodies) expect((yield* send(delivery(body))).status).toBe(202)
+    const kept = yield* entries
+    expect(kept.map((_) => _.sinks)).toEqual(bodies.map(() => ["_quarantine"]))
+    expect(kept.map((_) => _.event.problem)).toEqual([
+      "the body is not JSON",
+      "the body is not JSON",
+      "the body is not JSON",
+      "the JSON is not an object",
+      "data.type is missing or doesn't match the interface",
+      "the body is not UTF-8",
+    ])
+    expect(kept.map((_) => _.event.id)).toEqual(bodies.map(() => ""))
+    expect([...(kept[5]?.event.body ?? [])]).toEqual([0x22, 0xff, 0x22])
+    expect(counters.webhooks.get("scheduling")?.quarantined).toBe(6)
+  })
 
-  it.effect("or is refused with 422, when the config says so", () =>
-    Effect.gen(function* () {
-      const { send, entries } = yield* start({ webhooks: [webhook({ undecodable: "reject" })] })
-      expect((yield* send(delivery("not json"))).status).toBe(422)
-      expect(yield* entries).toEqual([])
-    }),
-  )
+  it.effect("or is refused with 422, when the config says so", function* () {
+    const { send, entries } = yield* start({ webhooks: [webhook({ undecodable: "reject" })] })
+    expect((yield* send(delivery("not json"))).status).toBe(422)
+    expect(yield* entries).toEqual([])
+  })
 
-  it.effect("nor is an envelope with a text of its own over 256 bytes, which would go wherever the text does", () =>
-    Effect.gen(function* () {
+  it.effect(
+    "nor is an envelope with a text of its own over 256 bytes, which would go wherever the text does",
+    function* () {
       const { send, entries, counters } = yield* start()
       const [fits, long, wide] = ["x".repeat(256), "x".repeat(257), "\u{1f600}".repeat(65)]
       const data = (type: string) => ({ data: { type, object: {} } })
@@ -426,72 +389,65 @@ describe("what is signed is not lost", () => {
       )
       const types = [...(counters.webhooks.get("scheduling")?.events.keys() ?? [])]
       expect(types.every((type) => type.length <= 256)).toBe(true)
-    }),
+    },
   )
 
-  it.effect("a webhook id that is longer than any is not kept: it is not signed, and would go to every sink", () =>
-    Effect.gen(function* () {
+  it.effect(
+    "a webhook id that is longer than any is not kept: it is not signed, and would go to every sink",
+    function* () {
       const { send, entries } = yield* start()
       for (const length of [256, 257, 90_000]) {
         const headers = { "x-service-webhook-id": "w".repeat(length) }
         expect((yield* send(delivery(envelope(), { headers }))).status).toBe(202)
       }
       expect((yield* entries).map(({ event }) => event.webhookId.length)).toEqual([256, 0, 0])
-    }),
+    },
   )
 
-  it.effect("a type that is not in the catalogue is routed like any other", () =>
-    Effect.gen(function* () {
-      const { send, entries } = yield* start()
-      expect((yield* send(delivery(envelope("appointment.teleported")))).status).toBe(202)
-      expect((yield* entries).map((_) => [_.event.type, _.sinks, _.event.problem])).toEqual([
-        ["appointment.teleported", ["lake"], undefined],
-      ])
-    }),
-  )
+  it.effect("a type that is not in the catalogue is routed like any other", function* () {
+    const { send, entries } = yield* start()
+    expect((yield* send(delivery(envelope("appointment.teleported")))).status).toBe(202)
+    expect((yield* entries).map((_) => [_.event.type, _.sinks, _.event.problem])).toEqual([
+      ["appointment.teleported", ["lake"], undefined],
+    ])
+  })
 
-  it.effect("or goes to quarantine, or is refused with 422, as the config says", () =>
-    Effect.gen(function* () {
-      const { send, entries } = yield* start({
-        webhooks: [
-          webhook({ name: "careful", path: "/careful", unknownTypes: "quarantine" }),
-          webhook({ name: "strict", path: "/strict", unknownTypes: "reject" }),
-        ],
-      })
-      const body = envelope("appointment.teleported")
-      expect((yield* send(delivery(body, { path: "/careful" }))).status).toBe(202)
-      expect((yield* send(delivery(body, { path: "/strict" }))).status).toBe(422)
-      expect((yield* send(delivery(envelope(), { path: "/strict" }))).status).toBe(202)
-      expect((yield* entries).map((_) => [_.event.webhook, _.sinks])).toEqual([
-        ["careful", ["_quarantine"]],
-        ["strict", ["lake"]],
-      ])
-    }),
-  )
+  it.effect("or goes to quarantine, or is refused with 422, as the config says", function* () {
+    const { send, entries } = yield* start({
+      webhooks: [
+        webhook({ name: "careful", path: "/careful", unknownTypes: "quarantine" }),
+        webhook({ name: "strict", path: "/strict", unknownTypes: "reject" }),
+      ],
+    })
+    const body = envelope("appointment.teleported")
+    expect((yield* send(delivery(body, { path: "/careful" }))).status).toBe(202)
+    expect((yield* send(delivery(body, { path: "/strict" }))).status).toBe(422)
+    expect((yield* send(delivery(envelope(), { path: "/strict" }))).status).toBe(202)
+    expect((yield* entries).map((_) => [_.event.webhook, _.sinks])).toEqual([
+      ["careful", ["_quarantine"]],
+      ["strict", ["lake"]],
+    ])
+  })
 
-  it.effect("a type that would pass for the relay's own goes to quarantine, not where those go", () =>
-    Effect.gen(function* () {
-      const { send, entries } = yield* start()
-      expect((yield* send(delivery(envelope("relay.dead_letter")))).status).toBe(202)
-      expect((yield* entries).map((_) => _.sinks)).toEqual([["_quarantine"]])
-    }),
-  )
+  it.effect("a type that would pass for the relay's own goes to quarantine, not where those go", function* () {
+    const { send, entries } = yield* start()
+    expect((yield* send(delivery(envelope("relay.dead_letter")))).status).toBe(202)
+    expect((yield* entries).map((_) => _.sinks)).toEqual([["_quarantine"]])
+  })
 
-  it.effect("a client object that should have been redacted is kept; its fields are counted by name", () =>
-    Effect.gen(function* () {
-      const { send, entries, counters } = yield* start()
-      expect(
-        (yield* send(delivery(envelope("client.updated", { email: "a@b", phone: "1", last_name: null })))).status,
-      ).toBe(202)
-      expect((yield* entries).map((_) => _.sinks)).toEqual([["lake"]])
-      expect(counters.webhooks.get("scheduling")?.unredacted).toEqual(
-        new Map([
-          ["email", 1],
-          ["phone", 1],
-        ]),
-      )
-    }),
-  )
+  it.effect("a client object that should have been redacted is kept; its fields are counted by name", function* () {
+    const { send, entries, counters } = yield* start()
+    expect(
+      (yield* send(delivery(envelope("client.updated", { email: "a@b", phone: "1", last_name: null })))).status,
+    ).toBe(202)
+    expect((yield* entries).map((_) => _.sinks)).toEqual([["lake"]])
+    expect(counters.webhooks.get("scheduling")?.unredacted).toEqual(
+      new Map([
+        ["email", 1],
+        ["phone", 1],
+      ]),
+    )
+  })
 })
 
 describe("the webhook", () => {
@@ -500,126 +456,110 @@ describe("the webhook", () => {
   const as = (id: string | null, secret: string) =>
     delivery(envelope(), { secret, headers: { "x-service-webhook-id": id } })
 
-  it.effect("of a path is the one that the webhook id names, and only its secrets verify", () =>
-    Effect.gen(function* () {
-      const { send, entries } = yield* start({ webhooks: [one, two] })
-      expect((yield* send(as("wh_2", "whsec_two"))).status).toBe(202)
-      expect((yield* send(as("wh_1", "whsec_one"))).status).toBe(202)
-      expect((yield* send(as("wh_1", "whsec_two"))).status).toBe(401)
-      expect((yield* entries).map((_) => [_.event.webhook, _.event.secret])).toEqual([
-        ["two", "b"],
-        ["one", "a"],
-      ])
-    }),
-  )
+  it.effect("of a path is the one that the webhook id names, and only its secrets verify", function* () {
+    const { send, entries } = yield* start({ webhooks: [one, two] })
+    expect((yield* send(as("wh_2", "whsec_two"))).status).toBe(202)
+    expect((yield* send(as("wh_1", "whsec_one"))).status).toBe(202)
+    expect((yield* send(as("wh_1", "whsec_two"))).status).toBe(401)
+    expect((yield* entries).map((_) => [_.event.webhook, _.event.secret])).toEqual([
+      ["two", "b"],
+      ["one", "a"],
+    ])
+  })
 
-  it.effect("is found by its secret when the id is unknown or missing, unless it is strict", () =>
-    Effect.gen(function* () {
-      const lenient = yield* start({ webhooks: [one, two] })
-      expect((yield* lenient.send(as("wh_9", "whsec_two"))).status).toBe(202)
-      expect((yield* lenient.send(as(null, "whsec_one"))).status).toBe(202)
-      expect((yield* lenient.send(as("wh_9", "whsec_none"))).status).toBe(401)
-      expect((yield* lenient.entries).map((_) => [_.event.webhook, _.event.webhookId])).toEqual([
-        ["two", "wh_9"],
-        ["one", ""],
-      ])
-      const strict = yield* start({ webhooks: [{ ...one, strictId: true }] })
-      expect((yield* strict.send(as("wh_9", "whsec_one"))).status).toBe(404)
-      expect((yield* strict.send(as(null, "whsec_one"))).status).toBe(404)
-      expect((yield* strict.send(as("wh_1", "whsec_one"))).status).toBe(202)
-    }),
-  )
+  it.effect("is found by its secret when the id is unknown or missing, unless it is strict", function* () {
+    const lenient = yield* start({ webhooks: [one, two] })
+    expect((yield* lenient.send(as("wh_9", "whsec_two"))).status).toBe(202)
+    expect((yield* lenient.send(as(null, "whsec_one"))).status).toBe(202)
+    expect((yield* lenient.send(as("wh_9", "whsec_none"))).status).toBe(401)
+    expect((yield* lenient.entries).map((_) => [_.event.webhook, _.event.webhookId])).toEqual([
+      ["two", "wh_9"],
+      ["one", ""],
+    ])
+    const strict = yield* start({ webhooks: [{ ...one, strictId: true }] })
+    expect((yield* strict.send(as("wh_9", "whsec_one"))).status).toBe(404)
+    expect((yield* strict.send(as(null, "whsec_one"))).status).toBe(404)
+    expect((yield* strict.send(as("wh_1", "whsec_one"))).status).toBe(202)
+  })
 
-  it.effect("has its own limit of a body, also where another of its path takes more", () =>
-    Effect.gen(function* () {
-      const { send, counters } = yield* start({ webhooks: [{ ...one, maxBody: 1_000 }, two] })
-      const long = envelope("appointment.created", { id: "x".repeat(5_000) })
-      const from = (secret: string) => delivery(long, { secret, headers: { "x-service-webhook-id": null } })
-      expect((yield* send(from("whsec_one"))).status).toBe(413)
-      expect((yield* send(from("whsec_two"))).status).toBe(202)
-      expect(counters.bytesInFlight).toBe(0)
-    }),
-  )
+  it.effect("has its own limit of a body, also where another of its path takes more", function* () {
+    const { send, counters } = yield* start({ webhooks: [{ ...one, maxBody: 1_000 }, two] })
+    const long = envelope("appointment.created", { id: "x".repeat(5_000) })
+    const from = (secret: string) => delivery(long, { secret, headers: { "x-service-webhook-id": null } })
+    expect((yield* send(from("whsec_one"))).status).toBe(413)
+    expect((yield* send(from("whsec_two"))).status).toBe(202)
+    expect(counters.bytesInFlight).toBe(0)
+  })
 
-  it.effect("reads its own header names", () =>
-    Effect.gen(function* () {
-      const { send } = yield* start({
-        webhooks: [webhook({ headers: { signature: "x-acme-signature", webhookId: "x-acme-id" } })],
-      })
-      const body = envelope()
-      expect((yield* send(delivery(body))).status).toBe(401)
-      expect((yield* send(delivery(body, { headers: { "x-acme-signature": signature(body) } }))).status).toBe(202)
-    }),
-  )
+  it.effect("reads its own header names", function* () {
+    const { send } = yield* start({
+      webhooks: [webhook({ headers: { signature: "x-acme-signature", webhookId: "x-acme-id" } })],
+    })
+    const body = envelope()
+    expect((yield* send(delivery(body))).status).toBe(401)
+    expect((yield* send(delivery(body, { headers: { "x-acme-signature": signature(body) } }))).status).toBe(202)
+  })
 
-  it.effect("takes a secret until it expires", () =>
-    Effect.gen(function* () {
-      const old = { name: "old", value: Redacted.make("whsec_old"), expires: 60_000 }
-      const { send, counters } = yield* start({ webhooks: [webhook({ secrets: [...webhook().secrets, old] })] })
-      expect((yield* send(delivery(envelope(), { secret: "whsec_old" }))).status).toBe(202)
-      yield* TestClock.adjust("1 minute")
-      expect((yield* send(delivery(envelope(), { secret: "whsec_old" }))).status).toBe(401)
-      expect((yield* send(delivery(envelope()))).status).toBe(202)
-      const counts = counters.webhooks.get("scheduling")
-      expect(counts?.signatureFailures).toEqual(new Map([["expired", 1]]))
-      expect(counts?.secretsLastUsed).toEqual(
-        new Map([
-          ["old", 0],
-          ["main", 60_000],
-        ]),
-      )
-    }),
-  )
+  it.effect("takes a secret until it expires", function* () {
+    const old = { name: "old", value: Redacted.make("whsec_old"), expires: 60_000 }
+    const { send, counters } = yield* start({ webhooks: [webhook({ secrets: [...webhook().secrets, old] })] })
+    expect((yield* send(delivery(envelope(), { secret: "whsec_old" }))).status).toBe(202)
+    yield* TestClock.adjust("1 minute")
+    expect((yield* send(delivery(envelope(), { secret: "whsec_old" }))).status).toBe(401)
+    expect((yield* send(delivery(envelope()))).status).toBe(202)
+    const counts = counters.webhooks.get("scheduling")
+    expect(counts?.signatureFailures).toEqual(new Map([["expired", 1]]))
+    expect(counts?.secretsLastUsed).toEqual(
+      new Map([
+        ["old", 0],
+        ["main", 60_000],
+      ]),
+    )
+  })
 
-  it.effect("is that of the newest config", () =>
-    Effect.gen(function* () {
-      const { send, reload } = yield* start()
-      yield* reload([webhook({ path: "/moved" })])
-      expect((yield* send(delivery(envelope()))).status).toBe(404)
-      expect((yield* send(delivery(envelope(), { path: "/moved" }))).status).toBe(202)
-    }),
-  )
+  it.effect("is that of the newest config", function* () {
+    const { send, reload } = yield* start()
+    yield* reload([webhook({ path: "/moved" })])
+    expect((yield* send(delivery(envelope()))).status).toBe(404)
+    expect((yield* send(delivery(envelope(), { path: "/moved" }))).status).toBe(202)
+  })
 })
 
 describe("what is in quarantine", () => {
   const strict = [webhook({ unknownTypes: "quarantine" })]
 
-  it.effect("is routed by the config of now, as the event that it is, or says why not", () =>
-    Effect.gen(function* () {
-      const { ingest, send, entries, reload } = yield* start({ webhooks: strict })
-      const bodies = ["no envelope", envelope("made.up"), envelope("block.made_up"), envelope("relay.dead_letter")]
-      for (const body of bodies) yield* send(delivery(body))
-      const kept = (yield* entries).map(({ event }) => event)
-      expect(kept.every(({ problem }) => problem !== undefined)).toBe(true)
-      const rerouted = () => kept.map((event) => ingest.reroute(event))
-      expect(rerouted()).toEqual(kept.map(({ problem = "" }) => ({ stays: problem })))
-      // The secret that verified them is gone by now.
-      yield* reload([webhook({ secrets: [{ name: "newer", value: Redacted.make("another") }] })])
-      const { problem: _, ...routed } = kept[1] ?? {}
-      expect(rerouted()).toEqual([
-        { stays: kept[0]?.problem },
-        { event: routed, sinks: ["lake"] },
-        { stays: "no route matches it" },
-        { stays: kept[3]?.problem },
-      ] as ReadonlyArray<unknown> as ReturnType<typeof rerouted>)
-      yield* reload([webhook({ unknownTypes: "reject" })])
-      expect(rerouted()[1]).toEqual({ stays: "the event type is not in the catalogue, and `unknownTypes` is reject" })
-      yield* reload([webhook({ name: "another" })])
-      expect(rerouted()[1]).toEqual({ stays: "the webhook scheduling is not in the config" })
-    }),
-  )
+  it.effect("is routed by the config of now, as the event that it is, or says why not", function* () {
+    const { ingest, send, entries, reload } = yield* start({ webhooks: strict })
+    const bodies = ["no envelope", envelope("made.up"), envelope("block.made_up"), envelope("relay.dead_letter")]
+    for (const body of bodies) yield* send(delivery(body))
+    const kept = (yield* entries).map(({ event }) => event)
+    expect(kept.every(({ problem }) => problem !== undefined)).toBe(true)
+    const rerouted = () => kept.map((event) => ingest.reroute(event))
+    expect(rerouted()).toEqual(kept.map(({ problem = "" }) => ({ stays: problem })))
+    // The secret that verified them is gone by now.
+    yield* reload([webhook({ secrets: [{ name: "newer", value: Redacted.make("another") }] })])
+    const { problem: _, ...routed } = kept[1] ?? {}
+    expect(rerouted()).toEqual([
+      { stays: kept[0]?.problem },
+      { event: routed, sinks: ["lake"] },
+      { stays: "no route matches it" },
+      { stays: kept[3]?.problem },
+    ] as ReadonlyArray<unknown> as ReturnType<typeof rerouted>)
+    yield* reload([webhook({ unknownTypes: "reject" })])
+    expect(rerouted()[1]).toEqual({ stays: "the event type is not in the catalogue, and `unknownTypes` is reject" })
+    yield* reload([webhook({ name: "another" })])
+    expect(rerouted()[1]).toEqual({ stays: "the webhook scheduling is not in the config" })
+  })
 
-  it.effect("is kept once however often it is sent, and is a delivery when it can be routed", () =>
-    Effect.gen(function* () {
-      const { send, entries, reload } = yield* start({ webhooks: strict })
-      const body = envelope("made.up")
-      const answers = [yield* send(delivery(body)), yield* send(delivery(body))]
-      yield* reload([webhook()])
-      answers.push(yield* send(delivery(body)), yield* send(delivery(body)))
-      expect(status(answers)).toEqual([202, 202, 202, 202])
-      expect((yield* entries).map(({ sinks }) => sinks)).toEqual([["_quarantine"], ["lake"]])
-    }),
-  )
+  it.effect("is kept once however often it is sent, and is a delivery when it can be routed", function* () {
+    const { send, entries, reload } = yield* start({ webhooks: strict })
+    const body = envelope("made.up")
+    const answers = [yield* send(delivery(body)), yield* send(delivery(body))]
+    yield* reload([webhook()])
+    answers.push(yield* send(delivery(body)), yield* send(delivery(body)))
+    expect(status(answers)).toEqual([202, 202, 202, 202])
+    expect((yield* entries).map(({ sinks }) => sinks)).toEqual([["_quarantine"], ["lake"]])
+  })
 })
 
 describe("503 with Retry-After asks for a retry", () => {
@@ -632,115 +572,103 @@ describe("503 with Retry-After asks for a retry", () => {
     new JournalBroken({ message: "an fsync failed" }),
   ]
   for (const reason of reasons) {
-    it.effect(`when the journal answers ${reason._tag}`, () =>
-      Effect.gen(function* () {
-        const { send, counters } = yield* start({ append: failing(reason) })
-        const response = yield* send(delivery(envelope()))
-        expect(response.status).toBe(503)
-        expect(Number(response.headers.get("retry-after"))).toBeGreaterThan(0)
-        expect(counters.webhooks.get("scheduling")?.events.size).toBe(0)
-      }),
-    )
+    it.effect(`when the journal answers ${reason._tag}`, function* () {
+      const { send, counters } = yield* start({ append: failing(reason) })
+      const response = yield* send(delivery(envelope()))
+      expect(response.status).toBe(503)
+      expect(Number(response.headers.get("retry-after"))).toBeGreaterThan(0)
+      expect(counters.webhooks.get("scheduling")?.events.size).toBe(0)
+    })
   }
 
-  it.effect("when a commit takes longer than commitTimeout, for all that wait for it", () =>
-    Effect.gen(function* () {
-      const commit = new Promise<AppendExit>(() => {})
-      let waiting = 0
-      const { send, counters } = yield* start({
-        append: () => {
-          waiting += 1
-          return commit
-        },
-      })
-      const sends = Effect.all([send(delivery(envelope())), send(delivery(envelope()))], { concurrency: "unbounded" })
-      const answers = yield* Effect.forkChild(sends, { startImmediately: true })
-      while (waiting < 2) yield* Effect.promise(() => Promise.resolve())
-      yield* TestClock.adjust("2900 millis")
-      expect(answers.pollUnsafe()).toBeUndefined()
-      expect(counters.bytesInFlight).toBeGreaterThan(0)
-      yield* TestClock.adjust("100 millis")
-      const responses = yield* Fiber.join(answers)
-      expect(status(responses)).toEqual([503, 503])
-      expect(counters.bytesInFlight).toBe(0)
-      expect(counters.commits.counts.reduce((sum, count) => sum + count)).toBe(1)
-    }),
-  )
+  it.effect("when a commit takes longer than commitTimeout, for all that wait for it", function* () {
+    const commit = new Promise<AppendExit>(() => {})
+    let waiting = 0
+    const { send, counters } = yield* start({
+      append: () => {
+        waiting += 1
+        return commit
+      },
+    })
+    const sends = Effect.all([send(delivery(envelope())), send(delivery(envelope()))], { concurrency: "unbounded" })
+    const answers = yield* Effect.forkChild(sends, { startImmediately: true })
+    while (waiting < 2) yield* Effect.promise(() => Promise.resolve())
+    yield* TestClock.adjust("2900 millis")
+    expect(answers.pollUnsafe()).toBeUndefined()
+    expect(counters.bytesInFlight).toBeGreaterThan(0)
+    yield* TestClock.adjust("100 millis")
+    const responses = yield* Fiber.join(answers)
+    expect(status(responses)).toEqual([503, 503])
+    expect(counters.bytesInFlight).toBe(0)
+    expect(counters.commits.counts.reduce((sum, count) => sum + count)).toBe(1)
+  })
 
-  it.effect("but not when the commit is in time: one answer for all, and its duration counted once", () =>
-    Effect.gen(function* () {
-      let settle = (_: AppendExit) => {}
-      const commit = new Promise<AppendExit>((resolve) => {
-        settle = resolve
-      })
-      let waiting = 0
-      const { send, counters } = yield* start({
-        append: () => {
-          waiting += 1
-          return commit
-        },
-      })
-      const sends = Effect.all(
-        [1, 2, 3].map(() => send(delivery(envelope()))),
-        { concurrency: "unbounded" },
-      )
-      const answers = yield* Effect.forkChild(sends, { startImmediately: true })
-      while (waiting < 3) yield* Effect.promise(() => Promise.resolve())
-      yield* TestClock.adjust("40 millis")
-      settle(Exit.succeed("appended"))
-      expect(status(yield* Fiber.join(answers))).toEqual([202, 202, 202])
-      expect(counters.commits).toEqual({ counts: [0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0], sum: 0.04 })
-    }),
-  )
+  it.effect("but not when the commit is in time: one answer for all, and its duration counted once", function* () {
+    let settle = (_: AppendExit) => {}
+    const commit = new Promise<AppendExit>((resolve) => {
+      settle = resolve
+    })
+    let waiting = 0
+    const { send, counters } = yield* start({
+      append: () => {
+        waiting += 1
+        return commit
+      },
+    })
+    const sends = Effect.all(
+      [1, 2, 3].map(() => send(delivery(envelope()))),
+      { concurrency: "unbounded" },
+    )
+    const answers = yield* Effect.forkChild(sends, { startImmediately: true })
+    while (waiting < 3) yield* Effect.promise(() => Promise.resolve())
+    yield* TestClock.adjust("40 millis")
+    settle(Exit.succeed("appended"))
+    expect(status(yield* Fiber.join(answers))).toEqual([202, 202, 202])
+    expect(counters.commits).toEqual({ counts: [0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0], sum: 0.04 })
+  })
 
-  it.effect("when 64 MiB are in flight", () =>
-    Effect.gen(function* () {
-      const { send, counters } = yield* start()
-      counters.bytesInFlight = 64 * 1024 * 1024
-      for (const length of ["10", null]) {
-        const response = yield* send(delivery("0123456789", { headers: { "content-length": length } }))
-        expect(response.status).toBe(503)
-        expect(response.headers.has("retry-after")).toBe(true)
-      }
-      expect(counters.bytesInFlight).toBe(64 * 1024 * 1024)
-    }),
-  )
+  it.effect("when 64 MiB are in flight", function* () {
+    const { send, counters } = yield* start()
+    counters.bytesInFlight = 64 * 1024 * 1024
+    for (const length of ["10", null]) {
+      const response = yield* send(delivery("0123456789", { headers: { "content-length": length } }))
+      expect(response.status).toBe(503)
+      expect(response.headers.has("retry-after")).toBe(true)
+    }
+    expect(counters.bytesInFlight).toBe(64 * 1024 * 1024)
+  })
 
-  it.effect("when it drains, and the connection is closed; what is under way ends as it would have", () =>
-    Effect.gen(function* () {
-      let settle = (_: AppendExit) => {}
-      const commit = new Promise<AppendExit>((resolve) => {
-        settle = resolve
-      })
-      const { ingest, send } = yield* start({ append: () => commit })
-      const first = yield* Effect.forkChild(send(delivery(envelope())), { startImmediately: true })
-      yield* ingest.drain
-      const refused = yield* send(delivery(envelope()))
-      expect(refused.status).toBe(503)
-      expect(refused.headers.get("connection")).toBe("close")
-      expect(refused.headers.has("retry-after")).toBe(true)
-      settle(Exit.succeed("appended"))
-      expect((yield* Fiber.join(first)).status).toBe(202)
-    }),
-  )
+  it.effect("when it drains, and the connection is closed; what is under way ends as it would have", function* () {
+    let settle = (_: AppendExit) => {}
+    const commit = new Promise<AppendExit>((resolve) => {
+      settle = resolve
+    })
+    const { ingest, send } = yield* start({ append: () => commit })
+    const first = yield* Effect.forkChild(send(delivery(envelope())), { startImmediately: true })
+    yield* ingest.drain
+    const refused = yield* send(delivery(envelope()))
+    expect(refused.status).toBe(503)
+    expect(refused.headers.get("connection")).toBe("close")
+    expect(refused.headers.has("retry-after")).toBe(true)
+    settle(Exit.succeed("appended"))
+    expect((yield* Fiber.join(first)).status).toBe(202)
+  })
 })
 
 describe("a bug", () => {
-  it.effect("is answered by 500, a request id and nothing else", () =>
-    Effect.gen(function* () {
-      const { ingest, counters } = yield* start({
-        append: () => {
-          throw new Error("the canary is in the cause")
-        },
-      })
-      const guard = Guard.make(ingest.handle, () => {})
-      const response = yield* Effect.promise(async () => guard.handle(delivery(envelope())))
-      expect(response.status).toBe(500)
-      const body = JSON.parse(yield* text(response))
-      expect(body).toEqual({ status: 500, title: "Internal error", requestId: expect.any(String) })
-      expect(counters.bytesInFlight).toBe(0)
-    }),
-  )
+  it.effect("is answered by 500, a request id and nothing else", function* () {
+    const { ingest, counters } = yield* start({
+      append: () => {
+        throw new Error("the canary is in the cause")
+      },
+    })
+    const guard = Guard.make(ingest.handle, () => {})
+    const response = yield* Effect.promise(async () => guard.handle(delivery(envelope())))
+    expect(response.status).toBe(500)
+    const body = JSON.parse(yield* text(response))
+    expect(body).toEqual({ status: 500, title: "Internal error", requestId: expect.any(String) })
+    expect(counters.bytesInFlight).toBe(0)
+  })
 })
 
 describe("a refusal", () => {
@@ -775,11 +703,9 @@ describe("a refusal", () => {
     [delivery("no"), ["scheduling", "undecodable", "the body is not JSON"], { undecodable: "reject" }],
   ]
   for (const [request, expected, changes] of cases) {
-    it.effect(`is noted with its request id: ${expected.join(" ")}`, () =>
-      Effect.gen(function* () {
-        expect(yield* refused(request, changes)).toEqual([...expected])
-      }),
-    )
+    it.effect(`is noted with its request id: ${expected.join(" ")}`, function* () {
+      expect(yield* refused(request, changes)).toEqual([...expected])
+    })
   }
 
   it.effect("before ingest has its request id in the log, too", () => {
@@ -808,13 +734,11 @@ describe("a refusal", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("costs an accepted delivery nothing", () =>
-    Effect.gen(function* () {
-      const { ingest, send } = yield* start()
-      expect((yield* send(delivery(envelope()))).status).toBe(202)
-      expect([ingest.refusals.total(), ingest.refusals.counted()]).toEqual([0, []])
-    }),
-  )
+  it.effect("costs an accepted delivery nothing", function* () {
+    const { ingest, send } = yield* start()
+    expect((yield* send(delivery(envelope()))).status).toBe(202)
+    expect([ingest.refusals.total(), ingest.refusals.counted()]).toEqual([0, []])
+  })
 })
 
 const captured = () => {
@@ -872,23 +796,21 @@ describe("the log", () => {
 })
 
 describe("what is counted", () => {
-  it.effect("are answers by status, events by type, and types beyond a thousand together", () =>
-    Effect.gen(function* () {
-      const { send, counters } = yield* start()
-      yield* send(delivery(envelope("client.created")))
-      yield* send(delivery(envelope("client.created")))
-      for (let n = 0; n < 1100; n++) yield* send(delivery(envelope(`made.up_${n}`)))
-      yield* send(delivery(envelope(), { secret: "whsec_other" }))
-      const counts = counters.webhooks.get("scheduling")
-      expect(counts?.answers).toEqual(
-        new Map([
-          [202, 1102],
-          [401, 1],
-        ]),
-      )
-      expect(counts?.events.get("client.created")).toBe(2)
-      expect(counts?.events.get("other")).toBe(101)
-      expect(counts?.events.size).toBe(1001)
-    }),
-  )
+  it.effect("are answers by status, events by type, and types beyond a thousand together", function* () {
+    const { send, counters } = yield* start()
+    yield* send(delivery(envelope("client.created")))
+    yield* send(delivery(envelope("client.created")))
+    for (let n = 0; n < 1100; n++) yield* send(delivery(envelope(`made.up_${n}`)))
+    yield* send(delivery(envelope(), { secret: "whsec_other" }))
+    const counts = counters.webhooks.get("scheduling")
+    expect(counts?.answers).toEqual(
+      new Map([
+        [202, 1102],
+        [401, 1],
+      ]),
+    )
+    expect(counts?.events.get("client.created")).toBe(2)
+    expect(counts?.events.get("other")).toBe(101)
+    expect(counts?.events.size).toBe(1001)
+  })
 })

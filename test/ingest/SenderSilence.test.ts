@@ -152,27 +152,26 @@ describe("a sender", () => {
 suiteUnless(reasonToSkip(), "the senders of a fleet on PostgreSQL", () => {
   it.effect(
     "are not silent while any relay gets their deliveries, and are announced once when none does",
-    () =>
-      Effect.gen(function* () {
-        const minutes = { silentAfter: { duration: Duration.minutes(2) } }
-        const { start: join } = yield* Relays.relays
-        const [one, two] = [(yield* join("one")).journal, (yield* join("two")).journal]
-        const [first, second] = [yield* start(one, minutes), yield* start(two, minutes)]
-        let last = 0
-        for (let minute = 0; minute < 4; minute++) {
-          yield* Relays.meanwhile(first.deliver)
-          last = first.last()
-          yield* Relays.seconds(60)
-        }
-        expect([first.since(), second.since()]).toEqual([undefined, undefined])
-        yield* Relays.seconds(90)
-        expect([first.since(), second.since()]).toEqual([last, last])
-        expect(yield* Relays.meanwhile(ownEvents(two))).toEqual([silent])
+    function* () {
+      const minutes = { silentAfter: { duration: Duration.minutes(2) } }
+      const { start: join } = yield* Relays.relays
+      const [one, two] = [(yield* join("one")).journal, (yield* join("two")).journal]
+      const [first, second] = [yield* start(one, minutes), yield* start(two, minutes)]
+      let last = 0
+      for (let minute = 0; minute < 4; minute++) {
         yield* Relays.meanwhile(first.deliver)
-        yield* Relays.seconds(30)
-        expect([first.since(), second.since()]).toEqual([undefined, undefined])
-        expect(yield* Relays.meanwhile(ownEvents(one))).toEqual([silent, resumed])
-      }),
+        last = first.last()
+        yield* Relays.seconds(60)
+      }
+      expect([first.since(), second.since()]).toEqual([undefined, undefined])
+      yield* Relays.seconds(90)
+      expect([first.since(), second.since()]).toEqual([last, last])
+      expect(yield* Relays.meanwhile(ownEvents(two))).toEqual([silent])
+      yield* Relays.meanwhile(first.deliver)
+      yield* Relays.seconds(30)
+      expect([first.since(), second.since()]).toEqual([undefined, undefined])
+      expect(yield* Relays.meanwhile(ownEvents(one))).toEqual([silent, resumed])
+    },
     120_000,
   )
 })

@@ -7,9 +7,9 @@ import manifest from "../../package.json" with { type: "json" }
 import { Sender, secret } from "../faults/relay/Traffic.ts"
 import { suiteUnless } from "../lib/lacking.ts"
 import { root } from "../lib/programs.ts"
+import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 import * as Npm from "./Npm.ts"
 import { versionOf } from "./Version.ts"
-import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 
 const lacking = (): string | undefined => {
   if (process.env.RELAY_PARTS !== "1") return "RELAY_PARTS=1 bun test runs it, with npm"

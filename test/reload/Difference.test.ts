@@ -78,106 +78,98 @@ describe("the difference between two configs", () => {
     }).pipe(Effect.provide(services)),
   )
 
-  it.effect("names what is added, removed and changed, and the keys, never a value", () =>
-    Effect.gen(function* () {
-      const after = {
-        webhooks: {
-          scheduling: {
-            path: "/other",
-            secrets: [
-              { name: "main", value: "the-changed-secret" },
-              { name: "new", value: "the-new-secret" },
-            ],
-          },
-          billing: { path: "/billing", secrets: [{ name: "first", value: "the-first-secret" }] },
+  it.effect("names what is added, removed and changed, and the keys, never a value", function* () {
+    const after = {
+      webhooks: {
+        scheduling: {
+          path: "/other",
+          secrets: [
+            { name: "main", value: "the-changed-secret" },
+            { name: "new", value: "the-new-secret" },
+          ],
         },
-        sinks: {
-          lake: { type: "http", url: "https://lake.example/the-new-key", delivery: { timeout: "3 seconds" } },
-          chat: { type: "file", path: "chat.ndjson" },
-        },
-        routes: [
-          { name: "everything", match: "**", to: ["lake"] },
-          { name: "chat", match: "client.*", to: "chat" },
-        ],
-      }
-      const lines = yield* between(base, after)
-      expect(lines).toEqual([
-        "~ webhook scheduling: path",
-        "+ webhook billing",
-        "~ secret scheduling/main: value",
-        "+ secret scheduling/new",
-        "- secret scheduling/old",
-        "~ sink lake: delivery.timeout, url, headers.authorization",
-        "+ sink chat",
-        "- sink audit",
-        "~ route everything: to",
-        "+ route chat",
-        "- route failures",
-      ])
-      expect(lines.join()).not.toMatch(/the-/)
-    }),
-  )
+        billing: { path: "/billing", secrets: [{ name: "first", value: "the-first-secret" }] },
+      },
+      sinks: {
+        lake: { type: "http", url: "https://lake.example/the-new-key", delivery: { timeout: "3 seconds" } },
+        chat: { type: "file", path: "chat.ndjson" },
+      },
+      routes: [
+        { name: "everything", match: "**", to: ["lake"] },
+        { name: "chat", match: "client.*", to: "chat" },
+      ],
+    }
+    const lines = yield* between(base, after)
+    expect(lines).toEqual([
+      "~ webhook scheduling: path",
+      "+ webhook billing",
+      "~ secret scheduling/main: value",
+      "+ secret scheduling/new",
+      "- secret scheduling/old",
+      "~ sink lake: delivery.timeout, url, headers.authorization",
+      "+ sink chat",
+      "- sink audit",
+      "~ route everything: to",
+      "+ route chat",
+      "- route failures",
+    ])
+    expect(lines.join()).not.toMatch(/the-/)
+  })
 
-  it.effect("knows a renamed sink, and what else changed of it", () =>
-    Effect.gen(function* () {
-      const { audit, lake } = base.sinks
-      const routes = [{ name: "everything", match: "**", to: ["lake", "trail"] }]
-      const trail = { ...audit, path: "trail.ndjson", renamedFrom: "audit" }
-      const renamed = { ...base, sinks: { lake, trail }, routes }
-      const lines = yield* between(base, renamed)
-      expect(lines.slice(0, 2)).toEqual(["> sink trail from audit", "~ sink trail: path"])
-      const { renamedFrom: _, ...plain } = trail
-      expect(yield* between(renamed, { ...renamed, sinks: { lake, trail: plain } })).toEqual([])
-    }),
-  )
+  it.effect("knows a renamed sink, and what else changed of it", function* () {
+    const { audit, lake } = base.sinks
+    const routes = [{ name: "everything", match: "**", to: ["lake", "trail"] }]
+    const trail = { ...audit, path: "trail.ndjson", renamedFrom: "audit" }
+    const renamed = { ...base, sinks: { lake, trail }, routes }
+    const lines = yield* between(base, renamed)
+    expect(lines.slice(0, 2)).toEqual(["> sink trail from audit", "~ sink trail: path"])
+    const { renamedFrom: _, ...plain } = trail
+    expect(yield* between(renamed, { ...renamed, sinks: { lake, trail: plain } })).toEqual([])
+  })
 
-  it.effect("takes new headers for client details, and no other of their keys", () =>
-    Effect.gen(function* () {
-      const clients = (key: string, timeout: string) => ({
-        ...base,
-        sinks: {
-          ...base.sinks,
-          lake: { ...base.sinks.lake, format: "template", body: { id: "{{id}}" }, enrich: "wait" },
-        },
-        clients: {
-          baseUrl: "https://api.example",
-          headers: { "x-api-key": key },
-          timeout,
-          events: { "appointment.**": "/data/object/id" },
-        },
-      })
-      const [before, key, both] = [
-        yield* written(clients("the-first-key", "2 seconds")),
-        yield* written(clients("the-second-key", "2 seconds")),
-        yield* written(clients("the-second-key", "3 seconds")),
-      ]
-      expect(Difference.needingRestart(before, key)).toEqual([])
-      expect(Difference.between(before, key).map(Difference.show)).toEqual(["~ clients clients: headers"])
-      expect(Difference.needingRestart(before, both)).toEqual(["clients.timeout"])
-    }),
-  )
+  it.effect("takes new headers for client details, and no other of their keys", function* () {
+    const clients = (key: string, timeout: string) => ({
+      ...base,
+      sinks: {
+        ...base.sinks,
+        lake: { ...base.sinks.lake, format: "template", body: { id: "{{id}}" }, enrich: "wait" },
+      },
+      clients: {
+        baseUrl: "https://api.example",
+        headers: { "x-api-key": key },
+        timeout,
+        events: { "appointment.**": "/data/object/id" },
+      },
+    })
+    const [before, key, both] = [
+      yield* written(clients("the-first-key", "2 seconds")),
+      yield* written(clients("the-second-key", "2 seconds")),
+      yield* written(clients("the-second-key", "3 seconds")),
+    ]
+    expect(Difference.needingRestart(before, key)).toEqual([])
+    expect(Difference.between(before, key).map(Difference.show)).toEqual(["~ clients clients: headers"])
+    expect(Difference.needingRestart(before, both)).toEqual(["clients.timeout"])
+  })
 
-  it.effect("names what only a restart changes", () =>
-    Effect.gen(function* () {
-      const after = {
-        ...base,
-        listen: "127.0.0.1:1",
-        admin: { listen: "127.0.0.1:2", token: "the-token" },
-        tls: { certificate: pem("localhost.pem"), key: pem("localhost.key.pem") },
-        journal: { path: "elsewhere.db", maxSize: "1 GiB" },
-      }
-      const [before, next] = [yield* written(base), yield* written(after)]
-      expect(Difference.needingRestart(before, next).toSorted()).toEqual([
-        "admin.listen",
-        "admin.token",
-        "journal.maxSize",
-        "journal.path",
-        "listen",
-        "tls",
-      ])
-      expect(Difference.between(before, next)).toEqual([])
-      // Of a journal's keys, those that its type takes from a reload.
-      expect(Difference.needingRestart(before, next, ["path"])).not.toContain("journal.path")
-    }),
-  )
+  it.effect("names what only a restart changes", function* () {
+    const after = {
+      ...base,
+      listen: "127.0.0.1:1",
+      admin: { listen: "127.0.0.1:2", token: "the-token" },
+      tls: { certificate: pem("localhost.pem"), key: pem("localhost.key.pem") },
+      journal: { path: "elsewhere.db", maxSize: "1 GiB" },
+    }
+    const [before, next] = [yield* written(base), yield* written(after)]
+    expect(Difference.needingRestart(before, next).toSorted()).toEqual([
+      "admin.listen",
+      "admin.token",
+      "journal.maxSize",
+      "journal.path",
+      "listen",
+      "tls",
+    ])
+    expect(Difference.between(before, next)).toEqual([])
+    // Of a journal's keys, those that its type takes from a reload.
+    expect(Difference.needingRestart(before, next, ["path"])).not.toContain("journal.path")
+  })
 })

@@ -55,19 +55,18 @@ const relay = ({ config }: Loaded, load: ReturnType<typeof loading>) =>
 describe("a reload of a thousand other routes to a hundred other sinks", () => {
   it.live(
     "lets what waits run hundreds of times meanwhile",
-    () =>
-      Effect.gen(function* () {
-        let version = 0
-        const first = yield* loading(version)
-        const next = Effect.suspend(() => loading(++version))
-        yield* Effect.gen(function* () {
-          const { reload } = yield* Reload
-          const active = yield* ActiveConfig
-          const { turns } = yield* countTurns(reload)
-          expect(active.current.config.routes[0]?.name).toBe("route 1 0")
-          expect(turns).toBeGreaterThan(300)
-        }).pipe(Effect.provide(relay(first, next)))
-      }),
+    function* () {
+      let version = 0
+      const first = yield* loading(version)
+      const next = Effect.suspend(() => loading(++version))
+      yield* Effect.gen(function* () {
+        const { reload } = yield* Reload
+        const active = yield* ActiveConfig
+        const { turns } = yield* countTurns(reload)
+        expect(active.current.config.routes[0]?.name).toBe("route 1 0")
+        expect(turns).toBeGreaterThan(300)
+      }).pipe(Effect.provide(relay(first, next)))
+    },
     60_000,
   )
 })

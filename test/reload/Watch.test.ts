@@ -46,69 +46,55 @@ const watching = (text: string | undefined) =>
   })
 
 describe("a watched config", () => {
-  it.effect("is loaded anew when it reads otherwise, once, and not while it is being written", () =>
-    Effect.gen(function* () {
-      const { after } = yield* watching("one")
-      expect([yield* after("one"), yield* after("one")]).toEqual([0, 0])
-      expect([yield* after("tw"), yield* after("two"), yield* after("two"), yield* after("two")]).toEqual([0, 0, 1, 1])
-    }),
-  )
+  it.effect("is loaded anew when it reads otherwise, once, and not while it is being written", function* () {
+    const { after } = yield* watching("one")
+    expect([yield* after("one"), yield* after("one")]).toEqual([0, 0])
+    expect([yield* after("tw"), yield* after("two"), yield* after("two"), yield* after("two")]).toEqual([0, 0, 1, 1])
+  })
 
-  it.effect("may be away for a moment, as when another takes its name", () =>
-    Effect.gen(function* () {
-      const { after } = yield* watching("one")
-      expect([yield* after(undefined), yield* after(undefined), yield* after("")]).toEqual([0, 0, 0])
-      expect([yield* after("one"), yield* after("one")]).toEqual([0, 0])
-      expect([yield* after(undefined), yield* after("two"), yield* after("two")]).toEqual([0, 0, 1])
-    }),
-  )
+  it.effect("may be away for a moment, as when another takes its name", function* () {
+    const { after } = yield* watching("one")
+    expect([yield* after(undefined), yield* after(undefined), yield* after("")]).toEqual([0, 0, 0])
+    expect([yield* after("one"), yield* after("one")]).toEqual([0, 0])
+    expect([yield* after(undefined), yield* after("two"), yield* after("two")]).toEqual([0, 0, 1])
+  })
 
-  it.effect("is loaded anew when it goes back to what it was", () =>
-    Effect.gen(function* () {
+  it.effect("is loaded anew when it goes back to what it was", function* () {
+    const { after } = yield* watching("one")
+    expect([yield* after("wrong"), yield* after("wrong")]).toEqual([0, 1])
+    expect([yield* after("one"), yield* after("one")]).toEqual([1, 2])
+  })
+
+  it.effect("is not looked at when the config names it no more, and another is from then on", function* () {
+    const { after, loaded } = yield* watching("one")
+    loaded.clear()
+    expect([yield* after("two"), yield* after("two")]).toEqual([0, 0])
+    loaded.set("certificate.pem", "two")
+    expect([yield* after("two"), yield* after("three"), yield* after("three")]).toEqual([0, 0, 1])
+  })
+
+  it.effect("is loaded once more when it has been absent or empty for five seconds, and when it is back", function* () {
+    for (const absent of [undefined, ""]) {
       const { after } = yield* watching("one")
-      expect([yield* after("wrong"), yield* after("wrong")]).toEqual([0, 1])
+      for (let seen = 1; seen < 10; seen++) expect(yield* after(absent)).toBe(0)
+      expect([yield* after(absent), yield* after(absent)]).toEqual([1, 1])
       expect([yield* after("one"), yield* after("one")]).toEqual([1, 2])
-    }),
-  )
+    }
+  })
 
-  it.effect("is not looked at when the config names it no more, and another is from then on", () =>
-    Effect.gen(function* () {
-      const { after, loaded } = yield* watching("one")
-      loaded.clear()
-      expect([yield* after("two"), yield* after("two")]).toEqual([0, 0])
-      loaded.set("certificate.pem", "two")
-      expect([yield* after("two"), yield* after("three"), yield* after("three")]).toEqual([0, 0, 1])
-    }),
-  )
+  it.effect("is warned of once when it was replaced outside the container", function* () {
+    const { after, state } = yield* watching("one")
+    yield* after("one")
+    expect(state.warned).toEqual([])
+    state.links = 0n
+    expect([yield* after("one"), yield* after("one")]).toEqual([0, 0])
+    expect(state.warned).toEqual([
+      "relay.config.json was replaced outside the container, and its new content can't be read inside: mount the directory, or restart the container",
+    ])
+  })
 
-  it.effect("is loaded once more when it has been absent or empty for five seconds, and when it is back", () =>
-    Effect.gen(function* () {
-      for (const absent of [undefined, ""]) {
-        const { after } = yield* watching("one")
-        for (let seen = 1; seen < 10; seen++) expect(yield* after(absent)).toBe(0)
-        expect([yield* after(absent), yield* after(absent)]).toEqual([1, 1])
-        expect([yield* after("one"), yield* after("one")]).toEqual([1, 2])
-      }
-    }),
-  )
-
-  it.effect("is warned of once when it was replaced outside the container", () =>
-    Effect.gen(function* () {
-      const { after, state } = yield* watching("one")
-      yield* after("one")
-      expect(state.warned).toEqual([])
-      state.links = 0n
-      expect([yield* after("one"), yield* after("one")]).toEqual([0, 0])
-      expect(state.warned).toEqual([
-        "relay.config.json was replaced outside the container, and its new content can't be read inside: mount the directory, or restart the container",
-      ])
-    }),
-  )
-
-  it.effect("may come to be after the relay has started on its defaults", () =>
-    Effect.gen(function* () {
-      const { after } = yield* watching(undefined)
-      expect([yield* after("one"), yield* after("one")]).toEqual([0, 1])
-    }),
-  )
+  it.effect("may come to be after the relay has started on its defaults", function* () {
+    const { after } = yield* watching(undefined)
+    expect([yield* after("one"), yield* after("one")]).toEqual([0, 1])
+  })
 })

@@ -60,36 +60,34 @@ describe("the pool of a request", () => {
 suiteUnless(lacking, "a request after one without an answer", () => {
   const directory = temporaryDirectory("pools-")
 
-  it.live("has a new connection, however many the pool held", () =>
-    Effect.gen(function* () {
-      const { ca, issue } = makeAuthority(directory)
-      const dropped = new Set<Socket>()
-      const used = new Set<Socket>()
-      const waiting: Array<() => void> = []
-      let held = 4
-      let heard = () => {}
-      const { pem } = issue("server", "DNS:localhost,IP:127.0.0.1")
-      const { url } = yield* serveTls(pem, (_, response, { socket }) => {
-        heard()
-        if (dropped.has(socket)) return
-        used.add(socket)
-        waiting.push(() => response.end("taken"))
-        // The first are answered together, so that each has a connection.
-        if (waiting.length >= held) for (const answer of waiting.splice(0)) answer()
-      })
-      const request = yield* HttpTransport.make({ ca: readFileSync(ca, "utf8") })
-      const ask = (signal?: AbortSignal) =>
-        Effect.promise(async () => (await request(url, signal === undefined ? {} : { signal })).text())
-      yield* Effect.forEach([1, 2, 3, 4], () => ask(), { concurrency: "unbounded" })
-      expect(used.size).toBe(4)
-      for (const socket of used) dropped.add(socket)
-      held = 1
-      const giveUp = new AbortController()
-      heard = () => giveUp.abort()
-      yield* Effect.ignoreCause(ask(giveUp.signal))
-      heard = () => {}
-      expect(yield* ask()).toBe("taken")
-      expect(used.size).toBe(5)
-    }),
-  )
+  it.live("has a new connection, however many the pool held", function* () {
+    const { ca, issue } = makeAuthority(directory)
+    const dropped = new Set<Socket>()
+    const used = new Set<Socket>()
+    const waiting: Array<() => void> = []
+    let held = 4
+    let heard = () => {}
+    const { pem } = issue("server", "DNS:localhost,IP:127.0.0.1")
+    const { url } = yield* serveTls(pem, (_, response, { socket }) => {
+      heard()
+      if (dropped.has(socket)) return
+      used.add(socket)
+      waiting.push(() => response.end("taken"))
+      // The first are answered together, so that each has a connection.
+      if (waiting.length >= held) for (const answer of waiting.splice(0)) answer()
+    })
+    const request = yield* HttpTransport.make({ ca: readFileSync(ca, "utf8") })
+    const ask = (signal?: AbortSignal) =>
+      Effect.promise(async () => (await request(url, signal === undefined ? {} : { signal })).text())
+    yield* Effect.forEach([1, 2, 3, 4], () => ask(), { concurrency: "unbounded" })
+    expect(used.size).toBe(4)
+    for (const socket of used) dropped.add(socket)
+    held = 1
+    const giveUp = new AbortController()
+    heard = () => giveUp.abort()
+    yield* Effect.ignoreCause(ask(giveUp.signal))
+    heard = () => {}
+    expect(yield* ask()).toBe("taken")
+    expect(used.size).toBe(5)
+  })
 })

@@ -4,29 +4,25 @@ import * as Notify from "../../src/runtime/Notify.ts"
 import { it } from "../lib/effect.ts"
 
 describe("the service manager", () => {
-  it.live("is nobody where the environment names no socket that can be sent to", () =>
-    Effect.gen(function* () {
-      for (const NOTIFY_SOCKET of [undefined, "", "relative.sock", "vsock:2:1234", `/${"x".repeat(200)}`]) {
-        expect((yield* Notify.make({ NOTIFY_SOCKET, WATCHDOG_USEC: "1000" })).isHeard).toBe(false)
-      }
-    }),
-  )
+  it.live("is nobody where the environment names no socket that can be sent to", function* () {
+    for (const NOTIFY_SOCKET of [undefined, "", "relative.sock", "vsock:2:1234", `/${"x".repeat(200)}`]) {
+      expect((yield* Notify.make({ NOTIFY_SOCKET, WATCHDOG_USEC: "1000" })).isHeard).toBe(false)
+    }
+  })
 
-  it.live("watches as often as it says, and this process only", () =>
-    Effect.gen(function* () {
-      const watchdog = (env: Readonly<Record<string, string>>) =>
-        Effect.map(Notify.make({ NOTIFY_SOCKET: "/nonexistent/notify.sock", ...env }), (notify) => notify.watchdog)
-      const every = yield* watchdog({ WATCHDOG_USEC: "30000000" })
-      expect(every && Duration.toSeconds(every)).toBe(30)
-      expect(yield* watchdog({ WATCHDOG_USEC: "30000000", WATCHDOG_PID: String(process.pid) })).toBeDefined()
-      for (const env of [
-        {},
-        { WATCHDOG_USEC: "0" },
-        { WATCHDOG_USEC: "soon" },
-        { WATCHDOG_USEC: "1", WATCHDOG_PID: "1" },
-      ]) {
-        expect(yield* watchdog(env)).toBeUndefined()
-      }
-    }),
-  )
+  it.live("watches as often as it says, and this process only", function* () {
+    const watchdog = (env: Readonly<Record<string, string>>) =>
+      Effect.map(Notify.make({ NOTIFY_SOCKET: "/nonexistent/notify.sock", ...env }), (notify) => notify.watchdog)
+    const every = yield* watchdog({ WATCHDOG_USEC: "30000000" })
+    expect(every && Duration.toSeconds(every)).toBe(30)
+    expect(yield* watchdog({ WATCHDOG_USEC: "30000000", WATCHDOG_PID: String(process.pid) })).toBeDefined()
+    for (const env of [
+      {},
+      { WATCHDOG_USEC: "0" },
+      { WATCHDOG_USEC: "soon" },
+      { WATCHDOG_USEC: "1", WATCHDOG_PID: "1" },
+    ]) {
+      expect(yield* watchdog(env)).toBeUndefined()
+    }
+  })
 })

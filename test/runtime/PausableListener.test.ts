@@ -24,8 +24,9 @@ const numbered = Effect.fnUntraced(function* (address: Address) {
   return listener
 })
 
-it.live("a listener that was replaced asks its clients to connect anew, and is gone when its time is over", () =>
-  Effect.gen(function* () {
+it.live(
+  "a listener that was replaced asks its clients to connect anew, and is gone when its time is over",
+  function* () {
     const { address, replace } = yield* numbered(anywhere)
     const libc = platform.libc()
     const sockets = () => listeningSockets(libc, address.port).length
@@ -43,24 +44,22 @@ it.live("a listener that was replaced asks its clients to connect anew, and is g
     expect([yield* get, sockets()]).toEqual(["3 stays", 1])
     // Another relay can't listen there.
     expect(Exit.isFailure(yield* Effect.exit(numbered(address)))).toBe(true)
-  }),
+  },
 )
 
-it.live("of several that were replaced only the newest gets new connections, also while the others end", () =>
-  Effect.gen(function* () {
-    const { address, replace } = yield* numbered(anywhere)
-    const libc = platform.libc()
-    const answers = new Set<string>()
-    const ask = Effect.promise(async () => {
-      const response = await fetch(`http://127.0.0.1:${address.port}/`, { headers: { connection: "close" } })
-      answers.add(await response.text())
-    })
-    for (let n = 0; n < 6; n++) {
-      yield* replace(libc)
-      yield* Effect.sleep("10 millis")
-    }
-    while (listeningSockets(libc, address.port).length > 1) yield* ask
-    yield* ask
-    expect([...answers]).toEqual(["7"])
-  }),
-)
+it.live("of several that were replaced only the newest gets new connections, also while the others end", function* () {
+  const { address, replace } = yield* numbered(anywhere)
+  const libc = platform.libc()
+  const answers = new Set<string>()
+  const ask = Effect.promise(async () => {
+    const response = await fetch(`http://127.0.0.1:${address.port}/`, { headers: { connection: "close" } })
+    answers.add(await response.text())
+  })
+  for (let n = 0; n < 6; n++) {
+    yield* replace(libc)
+    yield* Effect.sleep("10 millis")
+  }
+  while (listeningSockets(libc, address.port).length > 1) yield* ask
+  yield* ask
+  expect([...answers]).toEqual(["7"])
+})

@@ -23,62 +23,52 @@ const captured = () => {
 }
 
 describe("an address", () => {
-  it.live("with port 0 is told with the port that it got", () =>
-    Effect.gen(function* () {
-      const { host, port } = (yield* Runtime.serve({ address: anywhere, handler: ok })).address
-      expect(host).toBe("127.0.0.1")
-      expect(port).toBeGreaterThan(0)
-      expect((yield* get(port)).status).toBe(200)
-    }),
-  )
+  it.live("with port 0 is told with the port that it got", function* () {
+    const { host, port } = (yield* Runtime.serve({ address: anywhere, handler: ok })).address
+    expect(host).toBe("127.0.0.1")
+    expect(port).toBeGreaterThan(0)
+    expect((yield* get(port)).status).toBe(200)
+  })
 
-  it.live("that is taken, or not of this machine, is an error in words", () =>
-    Effect.gen(function* () {
-      const port = yield* Effect.acquireRelease(
-        Effect.callback<Server>((resume) => {
-          const server = createServer().listen(0, "127.0.0.1", () => resume(Effect.succeed(server)))
-        }),
-        (server) => Effect.sync(() => server.close()),
-      ).pipe(Effect.map((server) => Object(server.address()).port))
-      expect(yield* whyNot({ address: { host: "127.0.0.1", port }, handler: ok, key: "listen" })).toMatch(
-        new RegExp(
-          `^"listen", 127\\.0\\.0\\.1:${port}, is taken: process ${process.pid} \\(.+\\) listens there; stop it`,
-        ),
-      )
-      expect(yield* whyNot({ address: { host: "203.0.113.7", port: 0 }, handler: ok })).toStartWith(
-        "203.0.113.7:0 is not an address of this machine",
-      )
-    }),
-  )
+  it.live("that is taken, or not of this machine, is an error in words", function* () {
+    const port = yield* Effect.acquireRelease(
+      Effect.callback<Server>((resume) => {
+        const server = createServer().listen(0, "127.0.0.1", () => resume(Effect.succeed(server)))
+      }),
+      (server) => Effect.sync(() => server.close()),
+    ).pipe(Effect.map((server) => Object(server.address()).port))
+    expect(yield* whyNot({ address: { host: "127.0.0.1", port }, handler: ok, key: "listen" })).toMatch(
+      new RegExp(
+        `^"listen", 127\\.0\\.0\\.1:${port}, is taken: process ${process.pid} \\(.+\\) listens there; stop it`,
+      ),
+    )
+    expect(yield* whyNot({ address: { host: "203.0.113.7", port: 0 }, handler: ok })).toStartWith(
+      "203.0.113.7:0 is not an address of this machine",
+    )
+  })
 
-  it.live("is never shared with another relay", () =>
-    Effect.gen(function* () {
-      const { address } = yield* Runtime.serve({ address: anywhere, handler: ok })
-      expect(yield* whyNot({ address, handler: ok })).toStartWith(`127.0.0.1:${address.port} is taken: `)
-    }),
-  )
+  it.live("is never shared with another relay", function* () {
+    const { address } = yield* Runtime.serve({ address: anywhere, handler: ok })
+    expect(yield* whyNot({ address, handler: ok })).toStartWith(`127.0.0.1:${address.port} is taken: `)
+  })
 
-  it.live("that is * takes connections of IPv4 and IPv6, and is taken then for both", () =>
-    Effect.gen(function* () {
-      const { address } = yield* Runtime.serve({ address: { host: "*", port: 0 }, handler: ok })
-      const { port } = address
-      expect(address.host).toBe("*")
-      const statuses = yield* Effect.promise(() =>
-        Promise.all(["127.0.0.1", "[::1]"].map(async (host) => (await fetch(`http://${host}:${port}/`)).status)),
-      )
-      expect(statuses).toEqual([200, 200])
-      for (const host of ["*", "0.0.0.0", "::"]) {
-        expect(yield* whyNot({ address: { host, port }, handler: ok })).toContain(" is taken: ")
-      }
-    }),
-  )
+  it.live("that is * takes connections of IPv4 and IPv6, and is taken then for both", function* () {
+    const { address } = yield* Runtime.serve({ address: { host: "*", port: 0 }, handler: ok })
+    const { port } = address
+    expect(address.host).toBe("*")
+    const statuses = yield* Effect.promise(() =>
+      Promise.all(["127.0.0.1", "[::1]"].map(async (host) => (await fetch(`http://${host}:${port}/`)).status)),
+    )
+    expect(statuses).toEqual([200, 200])
+    for (const host of ["*", "0.0.0.0", "::"]) {
+      expect(yield* whyNot({ address: { host, port }, handler: ok })).toContain(" is taken: ")
+    }
+  })
 
-  it.live("is free again when the scope has closed", () =>
-    Effect.gen(function* () {
-      const { address } = yield* Effect.scoped(Runtime.serve({ address: anywhere, handler: ok }))
-      expect(yield* whyNot({ address, handler: ok })).toBe("it listens")
-    }),
-  )
+  it.live("is free again when the scope has closed", function* () {
+    const { address } = yield* Effect.scoped(Runtime.serve({ address: anywhere, handler: ok }))
+    expect(yield* whyNot({ address, handler: ok })).toBe("it listens")
+  })
 })
 
 describe("a bug in a handler", () => {
@@ -121,30 +111,27 @@ describe("headers", () => {
       return statuses[0]
     })
 
-  it.live("may be as large as is asked for, up to the largest that the config takes", () =>
-    Effect.gen(function* () {
-      // The limit is the process's: the last one is the usual one again.
-      for (const maxHeaders of [32 * 1024, 1024 * 1024, 16 * 1024]) {
-        const { port } = (yield* Runtime.serve({ address: anywhere, handler: ok, maxHeaders })).address
-        expect(yield* statusOf(port, maxHeaders - 1024)).toBe(200)
-        expect(yield* statusOf(port, maxHeaders + 1)).toBe(431)
-      }
-    }),
-  )
+  it.live("may be as large as is asked for, up to the largest that the config takes", function* () {
+    // The limit is the process's: the last one is the usual one again.
+    for (const maxHeaders of [32 * 1024, 1024 * 1024, 16 * 1024]) {
+      const { port } = (yield* Runtime.serve({ address: anywhere, handler: ok, maxHeaders })).address
+      expect(yield* statusOf(port, maxHeaders - 1024)).toBe(200)
+      expect(yield* statusOf(port, maxHeaders + 1)).toBe(431)
+    }
+  })
 })
 
 describe("an idle connection", () => {
   it.live(
     "is closed after the idle timeout",
-    () =>
-      Effect.gen(function* () {
-        const idleTimeout = Duration.seconds(1)
-        const { port } = (yield* Runtime.serve({ address: anywhere, handler: ok, idleTimeout })).address
-        yield* Effect.callback<void>((resume) => {
-          const socket = connect(port, "127.0.0.1", () => socket.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n"))
-          socket.resume().once("close", () => resume(Effect.void))
-        })
-      }),
+    function* () {
+      const idleTimeout = Duration.seconds(1)
+      const { port } = (yield* Runtime.serve({ address: anywhere, handler: ok, idleTimeout })).address
+      yield* Effect.callback<void>((resume) => {
+        const socket = connect(port, "127.0.0.1", () => socket.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n"))
+        socket.resume().once("close", () => resume(Effect.void))
+      })
+    },
     30_000,
   )
 })
@@ -157,8 +144,9 @@ describe("a port that is kept for another handler", () => {
       return `${await response.text()} ${response.headers.get("connection") ?? "stays"}`
     })
 
-  it.live("closes connections from the moment that it leaves, and lets requests wait for the next handler", () =>
-    Effect.gen(function* () {
+  it.live(
+    "closes connections from the moment that it leaves, and lets requests wait for the next handler",
+    function* () {
       const whileHeld = ({ url }: Request) => (url.endsWith("/probe") ? new Response("held") : undefined)
       const door = yield* Runtime.openDoor({ address: anywhere, whileHeld })
       const { port } = door.address
@@ -176,7 +164,7 @@ describe("a port that is kept for another handler", () => {
       yield* serve(door, "second")
       expect(yield* Fiber.join(waiting)).toStartWith("second")
       expect(yield* answer(port)).toBe("second stays")
-    }),
+    },
   )
 })
 
@@ -204,20 +192,18 @@ describe("a drain", () => {
     return { port: address.port, order, entered: Deferred.await(entered), close, answer: () => answer() }
   })
 
-  it.live("refuses first, waits for what is under way, and closes last", () =>
-    Effect.gen(function* () {
-      const { port, order, entered, close, answer } = yield* slow(Duration.seconds(5))
-      const response = yield* Effect.forkChild(get(port))
-      yield* entered
-      const closing = yield* Effect.forkChild(close, { startImmediately: true })
-      yield* Effect.sleep("50 millis")
-      expect(order).toEqual(["refusing"])
-      answer()
-      expect(yield* Effect.promise(async () => (await Effect.runPromise(Fiber.join(response))).text())).toBe("late")
-      yield* Fiber.join(closing)
-      expect(order).toEqual(["refusing", "answered", "closed"])
-    }),
-  )
+  it.live("refuses first, waits for what is under way, and closes last", function* () {
+    const { port, order, entered, close, answer } = yield* slow(Duration.seconds(5))
+    const response = yield* Effect.forkChild(get(port))
+    yield* entered
+    const closing = yield* Effect.forkChild(close, { startImmediately: true })
+    yield* Effect.sleep("50 millis")
+    expect(order).toEqual(["refusing"])
+    answer()
+    expect(yield* Effect.promise(async () => (await Effect.runPromise(Fiber.join(response))).text())).toBe("late")
+    yield* Fiber.join(closing)
+    expect(order).toEqual(["refusing", "answered", "closed"])
+  })
 
   it.live("does not wait for requests that came after its begin", () => {
     const { lines, layer } = captured()
@@ -265,19 +251,17 @@ describe("a drain", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.live("does not wait for connections that are idle or send half a head", () =>
-    Effect.gen(function* () {
-      const scope = yield* Scope.make()
-      const { address } = yield* Runtime.serve({ address: anywhere, handler: ok }).pipe(Scope.provide(scope))
-      const { port } = address
-      const idle = yield* Effect.promise(() => Raw.open(port))
-      idle.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-      const half = yield* Effect.promise(() => Raw.open(port))
-      half.write("GET / HTTP/1.1\r\nHo")
-      yield* Effect.sleep("50 millis")
-      yield* Scope.close(scope, Exit.void)
-      expect((yield* Effect.promise(idle.ended)).closed).toBe(true)
-      expect((yield* Effect.promise(half.ended)).closed).toBe(true)
-    }),
-  )
+  it.live("does not wait for connections that are idle or send half a head", function* () {
+    const scope = yield* Scope.make()
+    const { address } = yield* Runtime.serve({ address: anywhere, handler: ok }).pipe(Scope.provide(scope))
+    const { port } = address
+    const idle = yield* Effect.promise(() => Raw.open(port))
+    idle.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    const half = yield* Effect.promise(() => Raw.open(port))
+    half.write("GET / HTTP/1.1\r\nHo")
+    yield* Effect.sleep("50 millis")
+    yield* Scope.close(scope, Exit.void)
+    expect((yield* Effect.promise(idle.ended)).closed).toBe(true)
+    expect((yield* Effect.promise(half.ended)).closed).toBe(true)
+  })
 })

@@ -22,25 +22,23 @@ const refused = (port: number) =>
   })
 
 describe("connections without a request", () => {
-  it.live("are known to the kernel by the port that closed them", () =>
-    Effect.gen(function* () {
-      const { address, requests } = yield* serve
-      yield* refused(address.port)
-      // This client closes first, so the kernel remembers its connection at the client's port.
-      yield* Effect.promise(async () => {
-        const connection = await Raw.open(address.port)
-        connection.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-        await connection.answers(1)
-        connection.destroy()
-      })
-      expect(requests()).toBe(1)
-      let closed = 0
-      while (closed < unreadable.length) {
-        closed = yield* Effect.promise(() => closedAt(address.port))
-      }
-      expect(closed).toBe(unreadable.length)
-    }),
-  )
+  it.live("are known to the kernel by the port that closed them", function* () {
+    const { address, requests } = yield* serve
+    yield* refused(address.port)
+    // This client closes first, so the kernel remembers its connection at the client's port.
+    yield* Effect.promise(async () => {
+      const connection = await Raw.open(address.port)
+      connection.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+      await connection.answers(1)
+      connection.destroy()
+    })
+    expect(requests()).toBe(1)
+    let closed = 0
+    while (closed < unreadable.length) {
+      closed = yield* Effect.promise(() => closedAt(address.port))
+    }
+    expect(closed).toBe(unreadable.length)
+  })
 
   const watching = Effect.fnUntraced(function* (requests: () => number) {
     const noted: Array<number> = []
@@ -58,24 +56,23 @@ describe("connections without a request", () => {
       ),
     )
 
-  it.effect("are noted once for each minute, when no request has come for longer than a connection stays idle", () =>
-    Effect.gen(function* () {
+  it.effect(
+    "are noted once for each minute, when no request has come for longer than a connection stays idle",
+    function* () {
       const noted = yield* watching(() => 0)
       yield* pass(2)
       expect(noted).toEqual([])
       yield* pass(2)
       expect(noted).toEqual([4, 4])
-    }),
+    },
   )
 
-  it.effect("are not noted while requests come", () =>
-    Effect.gen(function* () {
-      let requests = 0
-      const noted = yield* watching(() => requests)
-      for (requests = 1; requests < 10; requests++) yield* pass(1)
-      expect(noted).toEqual([])
-      yield* pass(4)
-      expect(noted).toEqual([4])
-    }),
-  )
+  it.effect("are not noted while requests come", function* () {
+    let requests = 0
+    const noted = yield* watching(() => requests)
+    for (requests = 1; requests < 10; requests++) yield* pass(1)
+    expect(noted).toEqual([])
+    yield* pass(4)
+    expect(noted).toEqual([4])
+  })
 })

@@ -45,56 +45,48 @@ describe("an event that is nested too deep", () => {
     ["a text of its body", { format: "template", body: "of {{/data/object/list}}" }, ""],
   ]
   for (const [part, config, path] of parts) {
-    it.live(`is rejected where ${part} would hold it, and says so; nothing is sent`, () =>
-      Effect.gen(function* () {
-        const { url, bodies } = yield* receiving
-        const decoded = Schema.decodeUnknownSync(HttpConfig)({ url: `${url}/${path}`, ...config })
-        const sink = yield* Http.open(decoded)
-        const reason = yield* reasonOf(sink.send([deep(1)]))
-        expect(reason).toMatchObject({ _tag: "DeliveryRejected", message: tooDeep("/data/object/list") })
-        expect(bodies).toEqual([])
-      }),
-    )
+    it.live(`is rejected where ${part} would hold it, and says so; nothing is sent`, function* () {
+      const { url, bodies } = yield* receiving
+      const decoded = Schema.decodeUnknownSync(HttpConfig)({ url: `${url}/${path}`, ...config })
+      const sink = yield* Http.open(decoded)
+      const reason = yield* reasonOf(sink.send([deep(1)]))
+      expect(reason).toMatchObject({ _tag: "DeliveryRejected", message: tooDeep("/data/object/list") })
+      expect(bodies).toEqual([])
+    })
   }
 
-  it.live("is sent as it is by a sink that needs none of it", () =>
-    Effect.gen(function* () {
-      const { url, bodies } = yield* receiving
-      const sink = yield* Http.open(Schema.decodeUnknownSync(HttpConfig)({ url }))
-      expect(yield* reasonOf(sink.send([deep(1)]))).toBeUndefined()
-      expect(bodies).toEqual([Buffer.from(deep(1).event.body).toString()])
-    }),
-  )
+  it.live("is sent as it is by a sink that needs none of it", function* () {
+    const { url, bodies } = yield* receiving
+    const sink = yield* Http.open(Schema.decodeUnknownSync(HttpConfig)({ url }))
+    expect(yield* reasonOf(sink.send([deep(1)]))).toBeUndefined()
+    expect(bodies).toEqual([Buffer.from(deep(1).event.body).toString()])
+  })
 
-  it.live("ends alone in a digest: the others are one message", () =>
-    Effect.gen(function* () {
-      const { url, bodies } = yield* receiving
-      const sink = yield* Slack.open(Schema.decodeUnknownSync(SlackConfig)({ url }))
-      const failures = yield* sink.send([entry(1), deep(2), entry(3)])
-      expect([...failures].map(([index, { message }]) => [index, message])).toEqual([[1, tooDeep("/data/object/id")]])
-      expect(bodies.length).toBe(1)
-      expect(bodies[0]).toContain("2 ×")
-      expect((yield* sink.send([deep(4), deep(5)])).size).toBe(2)
-      expect(bodies.length).toBe(1)
-    }),
-  )
+  it.live("ends alone in a digest: the others are one message", function* () {
+    const { url, bodies } = yield* receiving
+    const sink = yield* Slack.open(Schema.decodeUnknownSync(SlackConfig)({ url }))
+    const failures = yield* sink.send([entry(1), deep(2), entry(3)])
+    expect([...failures].map(([index, { message }]) => [index, message])).toEqual([[1, tooDeep("/data/object/id")]])
+    expect(bodies.length).toBe(1)
+    expect(bodies[0]).toContain("2 ×")
+    expect((yield* sink.send([deep(4), deep(5)])).size).toBe(2)
+    expect(bodies.length).toBe(1)
+  })
 
-  it.live("ends alone in a batch to a FIFO topic", () =>
-    Effect.gen(function* () {
-      const server = yield* snsServer()
-      const sink = yield* Sns.open(
-        Schema.decodeUnknownSync(Sns.config)({
-          topicArn: "arn:aws:sns:eu-west-1:123456789012:events.fifo",
-          endpoint: server.url,
-          key: "{{/data/object/id}}",
-          credentials,
-        }) as never,
-      )
-      const failures = yield* sink.send([entry(1), deep(2), entry(3)])
-      expect([...failures].map(([index, { message }]) => [index, message])).toEqual([[1, tooDeep("/data/object/id")]])
-      expect(server.passed().map(({ attributes }) => attributes.event_id)).toEqual(["evt_1", "evt_3"])
-    }),
-  )
+  it.live("ends alone in a batch to a FIFO topic", function* () {
+    const server = yield* snsServer()
+    const sink = yield* Sns.open(
+      Schema.decodeUnknownSync(Sns.config)({
+        topicArn: "arn:aws:sns:eu-west-1:123456789012:events.fifo",
+        endpoint: server.url,
+        key: "{{/data/object/id}}",
+        credentials,
+      }) as never,
+    )
+    const failures = yield* sink.send([entry(1), deep(2), entry(3)])
+    expect([...failures].map(([index, { message }]) => [index, message])).toEqual([[1, tooDeep("/data/object/id")]])
+    expect(server.passed().map(({ attributes }) => attributes.event_id)).toEqual(["evt_1", "evt_3"])
+  })
 })
 
 it.effect("a topic that is no name is not repeated at length", () =>

@@ -32,30 +32,28 @@ suiteUnless(lacking, "without the right to read", () => {
   afterAll(() => rmSync(directory, { recursive: true }))
   chmodSync(directory, 0o755)
 
-  it.live("journal commands say so, whose file it is, and who may", () =>
-    Effect.gen(function* () {
-      const [shown, hidden] = [join(directory, "shown"), join(directory, "hidden")]
-      for (const at of [shown, hidden]) {
-        yield* Effect.scoped(Effect.provide(Effect.void, SqliteJournal.layer(optionsAt(join(at, "journal.db")))))
+  it.live("journal commands say so, whose file it is, and who may", function* () {
+    const [shown, hidden] = [join(directory, "shown"), join(directory, "hidden")]
+    for (const at of [shown, hidden]) {
+      yield* Effect.scoped(Effect.provide(Effect.void, SqliteJournal.layer(optionsAt(join(at, "journal.db")))))
+    }
+    chmodSync(shown, 0o755)
+    chmodSync(join(shown, "journal.db"), 0o000)
+    chmodSync(hidden, 0o000)
+    const advice = `belongs to the user ${localUser()} and has the mode 0000. Run this command as that user, or as root.`
+    for (const [path, what] of [
+      [join(shown, "journal.db"), "it"],
+      [join(hidden, "journal.db"), hidden],
+    ] as const) {
+      for (const args of [["check"], ["backup", "/tmp/never"], ["salvage", "/tmp/never"], ["import"]]) {
+        expect([args, relay("journal", ...args, path)]).toEqual([
+          args,
+          { code: 74, stdout: "", stderr: `relay: ${path} can't be read: permission denied; ${what} ${advice}\n` },
+        ])
       }
-      chmodSync(shown, 0o755)
-      chmodSync(join(shown, "journal.db"), 0o000)
-      chmodSync(hidden, 0o000)
-      const advice = `belongs to the user ${localUser()} and has the mode 0000. Run this command as that user, or as root.`
-      for (const [path, what] of [
-        [join(shown, "journal.db"), "it"],
-        [join(hidden, "journal.db"), hidden],
-      ] as const) {
-        for (const args of [["check"], ["backup", "/tmp/never"], ["salvage", "/tmp/never"], ["import"]]) {
-          expect([args, relay("journal", ...args, path)]).toEqual([
-            args,
-            { code: 74, stdout: "", stderr: `relay: ${path} can't be read: permission denied; ${what} ${advice}\n` },
-          ])
-        }
-      }
-      chmodSync(hidden, 0o700)
-    }),
-  )
+    }
+    chmodSync(hidden, 0o700)
+  })
 
   it.live("journal import reads a file in a directory that it may not write", () =>
     Effect.sync(() => {

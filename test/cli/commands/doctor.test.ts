@@ -101,37 +101,35 @@ describe.concurrent("doctor", () => {
     expect(readdirSync(join(file, "..")).filter((name) => name !== "audit.ndjson")).toEqual(before)
   })
 
-  it.live("says all that is wrong at once, worst first, and exits 1", () =>
-    Effect.gen(function* () {
-      const port = yield* Effect.promise(freePort)
-      yield* holding(port)
-      const notADirectory = join(directory, "file")
-      writeFileSync(notADirectory, "")
-      const file = yield* Effect.promise(() =>
-        config({
-          listen: `127.0.0.1:${port}`,
-          journal: { path: join(notADirectory, "journal.db") },
-          webhooks: {
-            scheduling: { path: "/h", secrets: [{ name: "a", value: canary, expires: "2026-01-01T00:00:00Z" }] },
-          },
-          sinks: { audit: { type: "http", url: `http://127.0.0.1:1/${canary}` } },
-        }),
-      )
-      const { code, all, of } = yield* Effect.promise(() => examine(file))
-      expect(code).toBe(1)
-      const wrong = all.filter(({ verdict }) => verdict === "wrong")
-      expect(all.slice(0, wrong.length)).toEqual(wrong)
-      expect(wrong.map(({ part }) => part).toSorted()).toEqual(["disk", "port", "secret", "sink"])
-      expect(of("sink")[0]?.message).toContain("http://127.0.0.1:1 can't be reached")
-      expect(of("port", "listen")[0]?.message).toContain(`127.0.0.1:${port} is taken by process ${process.pid} (`)
-      expect(of("disk")[0]?.message).toContain(`the journal's directory ${notADirectory} is a file, not a directory`)
-      expect(of("config")[0]).toMatchObject({ verdict: "warning", message: expect.stringContaining("relay validate") })
-      const text = yield* Effect.promise(() => cli(["doctor", "-c", file]))
-      expect(text.code).toBe(1)
-      expect(text.stderr).toContain("sink audit")
-      expect(text.stdout).toStartWith("  wrong")
-    }),
-  )
+  it.live("says all that is wrong at once, worst first, and exits 1", function* () {
+    const port = yield* Effect.promise(freePort)
+    yield* holding(port)
+    const notADirectory = join(directory, "file")
+    writeFileSync(notADirectory, "")
+    const file = yield* Effect.promise(() =>
+      config({
+        listen: `127.0.0.1:${port}`,
+        journal: { path: join(notADirectory, "journal.db") },
+        webhooks: {
+          scheduling: { path: "/h", secrets: [{ name: "a", value: canary, expires: "2026-01-01T00:00:00Z" }] },
+        },
+        sinks: { audit: { type: "http", url: `http://127.0.0.1:1/${canary}` } },
+      }),
+    )
+    const { code, all, of } = yield* Effect.promise(() => examine(file))
+    expect(code).toBe(1)
+    const wrong = all.filter(({ verdict }) => verdict === "wrong")
+    expect(all.slice(0, wrong.length)).toEqual(wrong)
+    expect(wrong.map(({ part }) => part).toSorted()).toEqual(["disk", "port", "secret", "sink"])
+    expect(of("sink")[0]?.message).toContain("http://127.0.0.1:1 can't be reached")
+    expect(of("port", "listen")[0]?.message).toContain(`127.0.0.1:${port} is taken by process ${process.pid} (`)
+    expect(of("disk")[0]?.message).toContain(`the journal's directory ${notADirectory} is a file, not a directory`)
+    expect(of("config")[0]).toMatchObject({ verdict: "warning", message: expect.stringContaining("relay validate") })
+    const text = yield* Effect.promise(() => cli(["doctor", "-c", file]))
+    expect(text.code).toBe(1)
+    expect(text.stderr).toContain("sink audit")
+    expect(text.stdout).toStartWith("  wrong")
+  })
 
   test("tells of each certificate how long it lasts, and what is wrong with one", async () => {
     const pem = (file: string) => join(import.meta.dir, "../../e2e/http/tls", file)
@@ -157,14 +155,12 @@ describe.concurrent("doctor", () => {
     ])
   })
 
-  it.live("tells what a sink advises, and it is no failure", () =>
-    Effect.gen(function* () {
-      const { url } = yield* serve((_, response) => response.writeHead(204).end())
-      const file = yield* Effect.promise(() => config({ sinks: { audit: { type: "http", url } } }))
-      const { code, of } = yield* Effect.promise(() => examine(file))
-      expect([code, of("sink")]).toEqual([0, [finder("sink", "audit")("ok", "reached")]])
-    }),
-  )
+  it.live("tells what a sink advises, and it is no failure", function* () {
+    const { url } = yield* serve((_, response) => response.writeHead(204).end())
+    const file = yield* Effect.promise(() => config({ sinks: { audit: { type: "http", url } } }))
+    const { code, of } = yield* Effect.promise(() => examine(file))
+    expect([code, of("sink")]).toEqual([0, [finder("sink", "audit")("ok", "reached")]])
+  })
 
   it.live("asks the running relay, whose ports are held as they should be", () =>
     Effect.gen(function* () {
@@ -205,19 +201,17 @@ describe.concurrent("doctor", () => {
     }).pipe(Effect.orDie),
   )
 
-  it.live("says when what listens at the admin address is no relay", () =>
-    Effect.gen(function* () {
-      const port = yield* Effect.promise(freePort)
-      yield* holding(port)
-      const file = yield* Effect.promise(() => config({ admin: { listen: `127.0.0.1:${port}` } }))
-      const { of } = yield* Effect.promise(() => examine(file))
-      expect(of("relay", "status")[0]).toMatchObject({
-        verdict: "wrong",
-        message: expect.stringMatching(/is not a relay of this version: .* version\. The address is admin\.listen of /),
-      })
-      expect(of("port", "admin.listen")[0]).toMatchObject({ verdict: "wrong" })
-    }),
-  )
+  it.live("says when what listens at the admin address is no relay", function* () {
+    const port = yield* Effect.promise(freePort)
+    yield* holding(port)
+    const file = yield* Effect.promise(() => config({ admin: { listen: `127.0.0.1:${port}` } }))
+    const { of } = yield* Effect.promise(() => examine(file))
+    expect(of("relay", "status")[0]).toMatchObject({
+      verdict: "wrong",
+      message: expect.stringMatching(/is not a relay of this version: .* version\. The address is admin\.listen of /),
+    })
+    expect(of("port", "admin.listen")[0]).toMatchObject({ verdict: "wrong" })
+  })
 
   test("says which address is none of this machine", async () => {
     const { of } = await examine(await config({ listen: "192.0.2.1:8080" }))
@@ -247,42 +241,38 @@ describe.concurrent("doctor", () => {
     }).pipe(Effect.orDie),
   )
 
-  it.live("says that the journal's path holds another file, and leaves it as it is", () =>
-    Effect.gen(function* () {
-      const path = join(directory, "notes.txt")
-      writeFileSync(path, "notes of somebody")
-      const file = yield* Effect.promise(() => config({ journal: { path, maxSize: "1 MiB", minFree: "1 MiB" } }))
-      const { code, of } = yield* Effect.promise(() => examine(file))
-      const message = `${path} is not a journal of the relay, and is left as it is; correct "journal.path"`
-      expect([code, of("journal", "sqlite")]).toEqual([1, [finder("journal", "sqlite")("wrong", message)]])
-      expect(readFileSync(path, "utf8")).toBe("notes of somebody")
-      expect(readdirSync(directory).filter((name) => name.startsWith("notes.txt"))).toEqual(["notes.txt"])
-    }),
-  )
+  it.live("says that the journal's path holds another file, and leaves it as it is", function* () {
+    const path = join(directory, "notes.txt")
+    writeFileSync(path, "notes of somebody")
+    const file = yield* Effect.promise(() => config({ journal: { path, maxSize: "1 MiB", minFree: "1 MiB" } }))
+    const { code, of } = yield* Effect.promise(() => examine(file))
+    const message = `${path} is not a journal of the relay, and is left as it is; correct "journal.path"`
+    expect([code, of("journal", "sqlite")]).toEqual([1, [finder("journal", "sqlite")("wrong", message)]])
+    expect(readFileSync(path, "utf8")).toBe("notes of somebody")
+    expect(readdirSync(directory).filter((name) => name.startsWith("notes.txt"))).toEqual(["notes.txt"])
+  })
 
-  it.live("asks the API for client details, and says what it answers", () =>
-    Effect.gen(function* () {
-      let status = 404
-      const asked: Array<string> = []
-      const { url } = yield* serve(({ headers, url }, response) => {
-        asked.push(`${url} ${headers.authorization}`)
-        response.writeHead(status).end("{}")
-      })
-      const baseUrl = url.replace(/\/$/, "")
-      const found = Effect.fnUntraced(function* (baseUrl: string) {
-        const clients = { baseUrl, headers: { authorization: canary } }
-        const sinks = { audit: { type: "slack", url: "http://127.0.0.1:1", enrich: "deliver" } }
-        const file = yield* Effect.promise(() => config({ clients, sinks }))
-        const { of } = yield* Effect.promise(() => examine(file))
-        return of("clients").map(({ verdict, message }) => [verdict, message])
-      })
-      expect(yield* found(baseUrl)).toEqual([["ok", "reached: it knows no client of a made-up id"]])
-      expect(asked).toEqual([`/v1/clients/cli_relay_doctor ${canary}`])
-      status = 401
-      expect(yield* found(baseUrl)).toEqual([["wrong", 'the API answers 401; check "clients.headers"']])
-      expect(yield* found("http://127.0.0.1:1")).toEqual([["wrong", expect.stringContaining("can't be reached")]])
-    }),
-  )
+  it.live("asks the API for client details, and says what it answers", function* () {
+    let status = 404
+    const asked: Array<string> = []
+    const { url } = yield* serve(({ headers, url }, response) => {
+      asked.push(`${url} ${headers.authorization}`)
+      response.writeHead(status).end("{}")
+    })
+    const baseUrl = url.replace(/\/$/, "")
+    const found = Effect.fnUntraced(function* (baseUrl: string) {
+      const clients = { baseUrl, headers: { authorization: canary } }
+      const sinks = { audit: { type: "slack", url: "http://127.0.0.1:1", enrich: "deliver" } }
+      const file = yield* Effect.promise(() => config({ clients, sinks }))
+      const { of } = yield* Effect.promise(() => examine(file))
+      return of("clients").map(({ verdict, message }) => [verdict, message])
+    })
+    expect(yield* found(baseUrl)).toEqual([["ok", "reached: it knows no client of a made-up id"]])
+    expect(asked).toEqual([`/v1/clients/cli_relay_doctor ${canary}`])
+    status = 401
+    expect(yield* found(baseUrl)).toEqual([["wrong", 'the API answers 401; check "clients.headers"']])
+    expect(yield* found("http://127.0.0.1:1")).toEqual([["wrong", expect.stringContaining("can't be reached")]])
+  })
 })
 
 describe("of a process that holds a port while no relay answers it says", () => {

@@ -112,45 +112,43 @@ describe("replay", () => {
     }).pipe(Effect.orDie),
   )
 
-  it.live("of a relay that goes away says how far it had come", () =>
-    Effect.gen(function* () {
-      const replay = {
-        ...{
-          id: "1",
-          events: { through: "9" },
-          to: "routed",
-          dryRun: false,
-          state: "running",
-          message: "",
-          startedAt: 1,
-        },
-        ...{
-          share: 0.5,
-          reached: "7",
-          count: 5,
-          groups: [],
-          others: 0,
-          first: [],
-          last: [],
-          undelivered: 0,
-          removedSinks: [],
-        },
-        leftOut: { copies: 0, quarantined: 0, erased: 0, unrouted: 0, gone: 0 },
-      }
-      let looks = 0
-      const server = Bun.serve({
-        port: 0,
-        hostname: "127.0.0.1",
-        fetch: () => (looks++ < 2 ? Response.json(replay) : new Response(null, { status: 502 })),
-      })
-      const file = join(directory, "away.json")
-      writeFileSync(file, JSON.stringify({ admin: { listen: `127.0.0.1:${server.port}` } }))
-      const { code, stderr } = yield* Effect.promise(() => cli(["replay", "--all", "--routed", "-c", file]))
-      yield* Effect.promise(() => server.stop(true))
-      expect([code, stderr]).toEqual([69, expect.stringContaining("answers 502")])
-      expect(stderr).toContain("It had queued 5 events again when it last answered: `--after 7` continues from there.")
-    }),
-  )
+  it.live("of a relay that goes away says how far it had come", function* () {
+    const replay = {
+      ...{
+        id: "1",
+        events: { through: "9" },
+        to: "routed",
+        dryRun: false,
+        state: "running",
+        message: "",
+        startedAt: 1,
+      },
+      ...{
+        share: 0.5,
+        reached: "7",
+        count: 5,
+        groups: [],
+        others: 0,
+        first: [],
+        last: [],
+        undelivered: 0,
+        removedSinks: [],
+      },
+      leftOut: { copies: 0, quarantined: 0, erased: 0, unrouted: 0, gone: 0 },
+    }
+    let looks = 0
+    const server = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch: () => (looks++ < 2 ? Response.json(replay) : new Response(null, { status: 502 })),
+    })
+    const file = join(directory, "away.json")
+    writeFileSync(file, JSON.stringify({ admin: { listen: `127.0.0.1:${server.port}` } }))
+    const { code, stderr } = yield* Effect.promise(() => cli(["replay", "--all", "--routed", "-c", file]))
+    yield* Effect.promise(() => server.stop(true))
+    expect([code, stderr]).toEqual([69, expect.stringContaining("answers 502")])
+    expect(stderr).toContain("It had queued 5 events again when it last answered: `--after 7` continues from there.")
+  })
 
   it.live("cut off by Ctrl-C is cancelled, and says what was sent and how to go on; so does `replay cancel`", () =>
     Effect.gen(function* () {

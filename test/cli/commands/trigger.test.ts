@@ -39,30 +39,27 @@ suiteUnless(lacking, "trigger over TLS", () => {
   const trigger = (...args: ReadonlyArray<string>) =>
     Effect.promise(() => cli(["trigger", "client.created", "-c", config, ...args]))
 
-  it.live("trusts an authority that is named, and says without it that none is trusted, and what to do", () =>
-    Effect.gen(function* () {
-      const url = yield* listening(own)
-      expect(yield* trigger("--url", url, "--ca", ca)).toMatchObject({ code: 0, stderr: "" })
-      const { code, stderr } = yield* trigger("--url", url)
-      expect(code).toBe(69)
-      expect(stderr).toContain(`no authority that this machine trusts signed the certificate of ${new URL(url).origin}`)
-      expect(stderr).toContain("--ca FILE trusts its authority, or the certificate itself where it is self-signed")
-    }),
-  )
+  it.live("trusts an authority that is named, and says without it that none is trusted, and what to do", function* () {
+    const url = yield* listening(own)
+    expect(yield* trigger("--url", url, "--ca", ca)).toMatchObject({ code: 0, stderr: "" })
+    const { code, stderr } = yield* trigger("--url", url)
+    expect(code).toBe(69)
+    expect(stderr).toContain(`no authority that this machine trusts signed the certificate of ${new URL(url).origin}`)
+    expect(stderr).toContain("--ca FILE trusts its authority, or the certificate itself where it is self-signed")
+  })
 
-  it.live("trusts a self-signed certificate that is named itself", () =>
-    Effect.gen(function* () {
-      const [certificate, key] = ["localhost.pem", "localhost.key.pem"].map((file) =>
-        join(import.meta.dir, "../../e2e/http/tls", file),
-      ) as [string, string]
-      const pem = { cert: readFileSync(certificate, "utf8"), key: readFileSync(key, "utf8") }
-      const url = yield* listening({ certificate, key, pem })
-      expect(yield* trigger("--url", url, "--ca", certificate)).toMatchObject({ code: 0, stderr: "" })
-    }),
-  )
+  it.live("trusts a self-signed certificate that is named itself", function* () {
+    const [certificate, key] = ["localhost.pem", "localhost.key.pem"].map((file) =>
+      join(import.meta.dir, "../../e2e/http/tls", file),
+    ) as [string, string]
+    const pem = { cert: readFileSync(certificate, "utf8"), key: readFileSync(key, "utf8") }
+    const url = yield* listening({ certificate, key, pem })
+    expect(yield* trigger("--url", url, "--ca", certificate)).toMatchObject({ code: 0, stderr: "" })
+  })
 
-  it.live("says of a certificate that it is for another host, that it has expired, and where there is no TLS", () =>
-    Effect.gen(function* () {
+  it.live(
+    "says of a certificate that it is for another host, that it has expired, and where there is no TLS",
+    function* () {
       for (const [certificate, words] of [
         [
           issue("other", "DNS:other.example"),
@@ -75,19 +72,17 @@ suiteUnless(lacking, "trigger over TLS", () => {
         const { code, stderr } = yield* trigger("--url", url, "--ca", ca)
         expect([code, stderr]).toEqual([69, expect.stringContaining(words)])
       }
-    }),
+    },
   )
 
-  it.live("takes no file for an authority that holds none", () =>
-    Effect.gen(function* () {
-      expect(yield* trigger("--ca", "/no/such.pem")).toMatchObject({
-        code: 74,
-        stderr: expect.stringContaining("/no/such.pem of --ca can't be read"),
-      })
-      expect(yield* trigger("--ca", config)).toMatchObject({
-        code: 74,
-        stderr: expect.stringContaining("no certificate in PEM"),
-      })
-    }),
-  )
+  it.live("takes no file for an authority that holds none", function* () {
+    expect(yield* trigger("--ca", "/no/such.pem")).toMatchObject({
+      code: 74,
+      stderr: expect.stringContaining("/no/such.pem of --ca can't be read"),
+    })
+    expect(yield* trigger("--ca", config)).toMatchObject({
+      code: 74,
+      stderr: expect.stringContaining("no certificate in PEM"),
+    })
+  })
 })

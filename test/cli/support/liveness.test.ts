@@ -58,47 +58,39 @@ describe("a relay that hangs", () => {
     ["tap"],
     ["journal", "import", salvaged],
   ]) {
-    it.effect(`ends ${args.slice(0, 2).join(" ")} after ten seconds`, () =>
-      Effect.gen(function* () {
-        const { code, stdout, stderr } = yield* after("10 seconds", ...args)
-        expect([code, stdout, stderr]).toEqual([
-          69,
-          "",
-          expect.stringContaining("the relay does not answer within 10s: it may hang"),
-        ])
-      }),
-    )
+    it.effect(`ends ${args.slice(0, 2).join(" ")} after ten seconds`, function* () {
+      const { code, stdout, stderr } = yield* after("10 seconds", ...args)
+      expect([code, stdout, stderr]).toEqual([
+        69,
+        "",
+        expect.stringContaining("the relay does not answer within 10s: it may hang"),
+      ])
+    })
   }
 
-  it.effect("ends trigger, which says that something listens", () =>
-    Effect.gen(function* () {
-      const { code, stderr } = yield* after("30 seconds", "trigger", "block.created")
-      expect(code).toBe(69)
-      expect(stderr).toMatch(/the server at http:\/\/127\.0\.0\.1:\d+\/hooks does not answer within 30s/)
-      expect(stderr).not.toContain("Is it running?")
-    }),
-  )
+  it.effect("ends trigger, which says that something listens", function* () {
+    const { code, stderr } = yield* after("30 seconds", "trigger", "block.created")
+    expect(code).toBe(69)
+    expect(stderr).toMatch(/the server at http:\/\/127\.0\.0\.1:\d+\/hooks does not answer within 30s/)
+    expect(stderr).not.toContain("Is it running?")
+  })
 })
 
 describe("a request that lasts", () => {
-  it.effect("is not cut off while the relay is alive", () =>
-    Effect.gen(function* () {
-      const asking = yield* Effect.forkChild(whileAlive(Effect.void)(Effect.as(Effect.sleep("2 hours"), "done")))
-      yield* TestClock.adjust("2 hours")
-      expect(yield* Fiber.join(asking)).toBe("done")
-    }),
-  )
+  it.effect("is not cut off while the relay is alive", function* () {
+    const asking = yield* Effect.forkChild(whileAlive(Effect.void)(Effect.as(Effect.sleep("2 hours"), "done")))
+    yield* TestClock.adjust("2 hours")
+    expect(yield* Fiber.join(asking)).toBe("done")
+  })
 
-  it.effect("ends when the relay hangs in it, half a minute after the last heartbeat", () =>
-    Effect.gen(function* () {
-      let beats = 0
-      const heartbeat = Effect.suspend(() => (beats++ < 3 ? Effect.void : Effect.never))
-      const asking = yield* Effect.forkChild(Effect.exit(whileAlive(heartbeat)(Effect.never)))
-      yield* TestClock.adjust("59 seconds")
-      expect(asking.pollUnsafe()).toBeUndefined()
-      yield* TestClock.adjust("1 second")
-      const exit = yield* Fiber.join(asking)
-      expect(Exit.isFailure(exit) && String(exit.cause)).toContain("the relay has not answered for 30s: it may hang")
-    }),
-  )
+  it.effect("ends when the relay hangs in it, half a minute after the last heartbeat", function* () {
+    let beats = 0
+    const heartbeat = Effect.suspend(() => (beats++ < 3 ? Effect.void : Effect.never))
+    const asking = yield* Effect.forkChild(Effect.exit(whileAlive(heartbeat)(Effect.never)))
+    yield* TestClock.adjust("59 seconds")
+    expect(asking.pollUnsafe()).toBeUndefined()
+    yield* TestClock.adjust("1 second")
+    const exit = yield* Fiber.join(asking)
+    expect(Exit.isFailure(exit) && String(exit.cause)).toContain("the relay has not answered for 30s: it may hang")
+  })
 })

@@ -50,24 +50,20 @@ const start = Effect.fnUntraced(function* (commits: WholeJournal["settle"] | und
 const beats = (said: ReadonlyArray<string>) => said.filter((text) => text.startsWith("WATCHDOG=1")).length
 
 describe("a service manager", () => {
-  it.effect("hears that the relay is ready, then twice in each of its watchdog's times that it lives", () =>
-    Effect.gen(function* () {
-      const said = yield* start(undefined)
-      expect(said.slice(0, 2)).toEqual([
-        "READY=1\nSTATUS=journal ok; 2 sinks; waiting: chat",
-        "WATCHDOG=1\nSTATUS=journal ok; 2 sinks; waiting: chat",
-      ])
-      expect(beats(said)).toBe(13)
-    }),
-  )
+  it.effect("hears that the relay is ready, then twice in each of its watchdog's times that it lives", function* () {
+    const said = yield* start(undefined)
+    expect(said.slice(0, 2)).toEqual([
+      "READY=1\nSTATUS=journal ok; 2 sinks; waiting: chat",
+      "WATCHDOG=1\nSTATUS=journal ok; 2 sinks; waiting: chat",
+    ])
+    expect(beats(said)).toBe(13)
+  })
 
-  it.effect("hears no beat of a relay whose commits fail or hang", () =>
-    Effect.gen(function* () {
-      for (const commits of [() => failed, () => Effect.never]) {
-        const said = yield* start(commits)
-        expect(beats(said)).toBe(0)
-        expect(said.at(-1)).toBe("STATUS=the journal does not commit")
-      }
-    }),
-  )
+  it.effect("hears no beat of a relay whose commits fail or hang", function* () {
+    for (const commits of [() => failed, () => Effect.never]) {
+      const said = yield* start(commits)
+      expect(beats(said)).toBe(0)
+      expect(said.at(-1)).toBe("STATUS=the journal does not commit")
+    }
+  })
 })

@@ -58,18 +58,14 @@ const drawn = (args: ReadonlyArray<string>, canAnimate: boolean) =>
   }).pipe(Effect.provide(services), Effect.orDie)
 
 describe("progress", () => {
-  it.live("is drawn on a terminal while the answer is awaited, and taken away when it is there", () =>
-    Effect.gen(function* () {
-      const told = yield* drawn([], true)
-      expect(told.at(0)).toBe(`\r\u001b[K${barOf("it", 0.5)}`)
-      expect(told.at(-1)).toBe("\r\u001b[K")
-    }),
-  )
+  it.live("is drawn on a terminal while the answer is awaited, and taken away when it is there", function* () {
+    const told = yield* drawn([], true)
+    expect(told.at(0)).toBe(`\r\u001b[K${barOf("it", 0.5)}`)
+    expect(told.at(-1)).toBe("\r\u001b[K")
+  })
 
-  it.live("is not drawn elsewhere, nor beside JSON", () =>
-    Effect.gen(function* () {
-      expect(yield* drawn([], false)).toEqual([])
-      expect(yield* drawn(["--json"], true)).toEqual([])
-    }),
-  )
+  it.live("is not drawn elsewhere, nor beside JSON", function* () {
+    expect(yield* drawn([], false)).toEqual([])
+    expect(yield* drawn(["--json"], true)).toEqual([])
+  })
 })

@@ -53,34 +53,29 @@ const started = Effect.fnUntraced(function* (took: number, isHeard: boolean) {
 
 it.effect(
   "a relay that takes more than 5 seconds to start is stopped for its service manager, with a config that loads",
-  () =>
-    Effect.gen(function* () {
-      const { begin, status, begun } = yield* started(5_001, true)
-      expect(yield* status).toEqual({ pid: process.pid, stops: 5_001 })
-      begun.mistake = "relay.config.json: no such file"
-      expect(yield* Effect.flip(begin)).toMatchObject({ message: begun.mistake })
-      expect(begun.count).toBe(0)
-      begun.mistake = ""
-      expect(yield* begin).toBe(process.pid)
-      expect(begun.count).toBe(1)
-      expect(yield* Effect.flip(begin)).toMatchObject({ message: "a restart is under way" })
-    }),
-)
-
-it.effect("a relay that takes more than 5 seconds to start is not stopped without a service manager", () =>
-  Effect.gen(function* () {
-    const { begin, status, begun } = yield* started(5_001, false)
-    expect(yield* status).toEqual({ pid: process.pid })
-    expect(yield* Effect.flip(begin)).toMatchObject({
-      message: "the relay took 5 s to start, and deliveries wait for 5s at most: stop the relay and start it again",
-    })
+  function* () {
+    const { begin, status, begun } = yield* started(5_001, true)
+    expect(yield* status).toEqual({ pid: process.pid, stops: 5_001 })
+    begun.mistake = "relay.config.json: no such file"
+    expect(yield* Effect.flip(begin)).toMatchObject({ message: begun.mistake })
     expect(begun.count).toBe(0)
-  }),
+    begun.mistake = ""
+    expect(yield* begin).toBe(process.pid)
+    expect(begun.count).toBe(1)
+    expect(yield* Effect.flip(begin)).toMatchObject({ message: "a restart is under way" })
+  },
 )
 
-it.effect("a relay that takes 5 seconds to start hands over", () =>
-  Effect.gen(function* () {
-    const { status } = yield* started(5_000, true)
-    expect(yield* status).toEqual({ pid: process.pid })
-  }),
-)
+it.effect("a relay that takes more than 5 seconds to start is not stopped without a service manager", function* () {
+  const { begin, status, begun } = yield* started(5_001, false)
+  expect(yield* status).toEqual({ pid: process.pid })
+  expect(yield* Effect.flip(begin)).toMatchObject({
+    message: "the relay took 5 s to start, and deliveries wait for 5s at most: stop the relay and start it again",
+  })
+  expect(begun.count).toBe(0)
+})
+
+it.effect("a relay that takes 5 seconds to start hands over", function* () {
+  const { status } = yield* started(5_000, true)
+  expect(yield* status).toEqual({ pid: process.pid })
+})

@@ -45,33 +45,29 @@ describe("reading a config", () => {
 })
 
 describe("a file that is too large", () => {
-  it.effect("is not read, and that is said", () =>
-    Effect.gen(function* () {
-      const fs = FileSystem.makeNoop({
-        stat: () => Effect.succeed({ type: "File", size: 33n * 1024n * 1024n } as unknown as FileSystem.File.Info),
-        readFile: () => Effect.die("it was read"),
-      })
-      expect(reasonOf(yield* Effect.flip(readerOf(fs)("/etc/relay/secret")))).toBe("it is larger than 32 MiB")
-      const small = FileSystem.makeNoop({
-        stat: () => Effect.succeed({ type: "File", size: 65_537n } as unknown as FileSystem.File.Info),
-        readFile: () => Effect.die("it was read"),
-      })
-      const refused = yield* Effect.flip(readerOf(small)("/etc/relay/secret", largest.value))
-      expect(reasonOf(refused)).toBe("it is larger than 64 KiB")
-    }),
-  )
+  it.effect("is not read, and that is said", function* () {
+    const fs = FileSystem.makeNoop({
+      stat: () => Effect.succeed({ type: "File", size: 33n * 1024n * 1024n } as unknown as FileSystem.File.Info),
+      readFile: () => Effect.die("it was read"),
+    })
+    expect(reasonOf(yield* Effect.flip(readerOf(fs)("/etc/relay/secret")))).toBe("it is larger than 32 MiB")
+    const small = FileSystem.makeNoop({
+      stat: () => Effect.succeed({ type: "File", size: 65_537n } as unknown as FileSystem.File.Info),
+      readFile: () => Effect.die("it was read"),
+    })
+    const refused = yield* Effect.flip(readerOf(small)("/etc/relay/secret", largest.value))
+    expect(reasonOf(refused)).toBe("it is larger than 64 KiB")
+  })
 })
 
 describe("a file of another user", () => {
-  it.effect("is reported with its owner and mode", () =>
-    Effect.gen(function* () {
-      const denied = PlatformError.systemError({ _tag: "PermissionDenied", module: "FileSystem", method: "readFile" })
-      const fs = FileSystem.makeNoop({
-        stat: () => Effect.succeed({ type: "File", uid: Option.some(998), mode: 0o100640 } as FileSystem.File.Info),
-        readFile: () => Effect.fail(denied),
-      })
-      const error = yield* Effect.flip(readerOf(fs)("/etc/relay/secret"))
-      expect(reasonOf(error)).toBe("permission denied; it belongs to the user 998 and has the mode 0640")
-    }),
-  )
+  it.effect("is reported with its owner and mode", function* () {
+    const denied = PlatformError.systemError({ _tag: "PermissionDenied", module: "FileSystem", method: "readFile" })
+    const fs = FileSystem.makeNoop({
+      stat: () => Effect.succeed({ type: "File", uid: Option.some(998), mode: 0o100640 } as FileSystem.File.Info),
+      readFile: () => Effect.fail(denied),
+    })
+    const error = yield* Effect.flip(readerOf(fs)("/etc/relay/secret"))
+    expect(reasonOf(error)).toBe("permission denied; it belongs to the user 998 and has the mode 0640")
+  })
 })

@@ -38,59 +38,47 @@ const loadLacking = (text: string, files = {}) =>
   })
 
 describe("a config without its variables and files", () => {
-  it.effect("loads whichever text is absent, and names its key", () =>
-    Effect.gen(function* () {
-      const all = exampleConfigs.flatMap((name) =>
-        lacking(parse(readPage(name), [], { allowTrailingComma: true })).map((one) => [name, one] as const),
-      )
-      expect(all.length).toBeGreaterThan(200)
-      for (const [name, [path, text]] of sample(all)) {
-        const loaded = yield* Effect.result(loadLacking(text))
-        const at = `${name}: ${formatPath(path)}`
-        expect([at, Result.isFailure(loaded) ? loaded.failure.message : "loads"]).toEqual([at, "loads"])
-        if (Result.isSuccess(loaded)) expect(loaded.success.absent.map(({ key }) => key)).toContain(formatPath(path))
-      }
-    }),
-  )
+  it.effect("loads whichever text is absent, and names its key", function* () {
+    const all = exampleConfigs.flatMap((name) =>
+      lacking(parse(readPage(name), [], { allowTrailingComma: true })).map((one) => [name, one] as const),
+    )
+    expect(all.length).toBeGreaterThan(200)
+    for (const [name, [path, text]] of sample(all)) {
+      const loaded = yield* Effect.result(loadLacking(text))
+      const at = `${name}: ${formatPath(path)}`
+      expect([at, Result.isFailure(loaded) ? loaded.failure.message : "loads"]).toEqual([at, "loads"])
+      if (Result.isSuccess(loaded)) expect(loaded.success.absent.map(({ key }) => key)).toContain(formatPath(path))
+    }
+  })
 
-  it.effect("is not run: an absent value is an error unless a check asks for less", () =>
-    Effect.gen(function* () {
-      const text = config({ admin: { token: "${TOKEN}" } })
-      const { diagnostics } = yield* Effect.flip(load("x", options({ x: text })))
-      expect(diagnostics.map(({ key }) => key)).toEqual(["admin.token"])
-      const { absent } = yield* load("x", { ...options({ x: text }), mayLack: true })
-      expect(absent.map(({ key, message }) => [key, message])).toEqual([
-        ["admin.token", "the variable TOKEN is not set"],
-      ])
-    }),
-  )
+  it.effect("is not run: an absent value is an error unless a check asks for less", function* () {
+    const text = config({ admin: { token: "${TOKEN}" } })
+    const { diagnostics } = yield* Effect.flip(load("x", options({ x: text })))
+    expect(diagnostics.map(({ key }) => key)).toEqual(["admin.token"])
+    const { absent } = yield* load("x", { ...options({ x: text }), mayLack: true })
+    expect(absent.map(({ key, message }) => [key, message])).toEqual([["admin.token", "the variable TOKEN is not set"]])
+  })
 
-  it.effect("has its other mistakes told, and one that no value could mend", () =>
-    Effect.gen(function* () {
-      const wrong = config({ admin: { token: "${TOKEN}" }, lisen: 1, delivery: { pauseAfter: "${MANY}" } })
-      const { diagnostics } = yield* Effect.flip(loadLacking(wrong))
-      expect(diagnostics.map(({ key }) => key)).toEqual(["lisen", "delivery.pauseAfter"])
-    }),
-  )
+  it.effect("has its other mistakes told, and one that no value could mend", function* () {
+    const wrong = config({ admin: { token: "${TOKEN}" }, lisen: 1, delivery: { pauseAfter: "${MANY}" } })
+    const { diagnostics } = yield* Effect.flip(loadLacking(wrong))
+    expect(diagnostics.map(({ key }) => key)).toEqual(["lisen", "delivery.pauseAfter"])
+  })
 
-  it.effect("tells a file that can't be text, a variable that is empty and a reference that is wrong", () =>
-    Effect.gen(function* () {
-      const secrets = ["file:folder", "file:bytes", "${EMPTY}", "${A b}", "file:nothing"]
-      const named = secrets.map((value, index) => ({ name: `${index}`, value }))
-      const { diagnostics } = yield* load("x", {
-        ...options(
-          {
-            x: config({ webhooks: { w: { path: "/w", secrets: named } } }),
-            folder: "directory",
-            bytes: new Uint8Array([0xff]),
-          },
-          { EMPTY: "" },
-        ),
-        mayLack: true,
-      }).pipe(Effect.flip)
-      expect(diagnostics.map(({ key }) => key)).toEqual(
-        [0, 1, 2, 3].map((index) => `webhooks.w.secrets[${index}].value`),
-      )
-    }),
-  )
+  it.effect("tells a file that can't be text, a variable that is empty and a reference that is wrong", function* () {
+    const secrets = ["file:folder", "file:bytes", "${EMPTY}", "${A b}", "file:nothing"]
+    const named = secrets.map((value, index) => ({ name: `${index}`, value }))
+    const { diagnostics } = yield* load("x", {
+      ...options(
+        {
+          x: config({ webhooks: { w: { path: "/w", secrets: named } } }),
+          folder: "directory",
+          bytes: new Uint8Array([0xff]),
+        },
+        { EMPTY: "" },
+      ),
+      mayLack: true,
+    }).pipe(Effect.flip)
+    expect(diagnostics.map(({ key }) => key)).toEqual([0, 1, 2, 3].map((index) => `webhooks.w.secrets[${index}].value`))
+  })
 })

@@ -1,6 +1,5 @@
 /** Answers of alert services as public reports have them (`test/reports/sinks.ts`). */
 import { describe, expect } from "bun:test"
-import { Effect } from "effect"
 import type { Reason } from "../../../src/sinks/Sink.ts"
 import { it } from "../../lib/effect.ts"
 import { serve } from "../receiver.ts"
@@ -102,47 +101,41 @@ const reports: Readonly<Record<string, ReadonlyArray<Row>>> = {
 for (const [type, rows] of Object.entries(reports)) {
   describe(`an answer to the ${type} sink, as reported`, () => {
     for (const [title, status, body, tag, says = /^/] of rows) {
-      it.live(title, () =>
-        Effect.gen(function* () {
-          const said = typeof body === "string" ? body : JSON.stringify(body)
-          const { url } = yield* serve((_, response) => response.writeHead(status).end(said))
-          const config = { url: `${url}/hook`, ...(type === "pagerduty" && { routingKey }) }
-          const reason = yield* reasonOf((yield* openAlert(type, config)).send([entry(1)]))
-          expect(reason?._tag).toBe(tag)
-          expect(reason?.message ?? "").toMatch(says)
-        }),
-      )
+      it.live(title, function* () {
+        const said = typeof body === "string" ? body : JSON.stringify(body)
+        const { url } = yield* serve((_, response) => response.writeHead(status).end(said))
+        const config = { url: `${url}/hook`, ...(type === "pagerduty" && { routingKey }) }
+        const reason = yield* reasonOf((yield* openAlert(type, config)).send([entry(1)]))
+        expect(reason?._tag).toBe(tag)
+        expect(reason?.message ?? "").toMatch(says)
+      })
     }
   })
 }
 
 describe("an alert for PagerDuty", () => {
-  it.live("has a summary, even if its template gives none", () =>
-    Effect.gen(function* () {
-      const summaries: Array<unknown> = []
-      const { url } = yield* serve(({ body }, response) => {
-        summaries.push(JSON.parse(Buffer.from(body).toString()).payload.summary)
-        response.writeHead(202).end('{"status":"success"}')
-      })
-      const sink = yield* openAlert("pagerduty", { url, routingKey, summary: "{{/data/object/nothing}}" })
-      expect(yield* reasonOf(sink.send([entry(1)]))).toBeUndefined()
-      expect(summaries).toEqual(["appointment.created"])
-    }),
-  )
+  it.live("has a summary, even if its template gives none", function* () {
+    const summaries: Array<unknown> = []
+    const { url } = yield* serve(({ body }, response) => {
+      summaries.push(JSON.parse(Buffer.from(body).toString()).payload.summary)
+      response.writeHead(202).end('{"status":"success"}')
+    })
+    const sink = yield* openAlert("pagerduty", { url, routingKey, summary: "{{/data/object/nothing}}" })
+    expect(yield* reasonOf(sink.send([entry(1)]))).toBeUndefined()
+    expect(summaries).toEqual(["appointment.created"])
+  })
 })
 
 describe("a wait that Discord asks for", () => {
-  it.live("is in milliseconds as a whole number, and in seconds with a point", () =>
-    Effect.gen(function* () {
-      for (const [wait, retryAfter] of [
-        ["43323", 43_323],
-        ["64.57", 64_570],
-      ] as const) {
-        const body = `{"global": false, "message": "You are being rate limited.", "retry_after": ${wait}}`
-        const { url } = yield* serve((_, response) => response.writeHead(429, { "retry-after": wait }).end(body))
-        const sink = yield* openAlert("discord", { url: `${url}/hook` })
-        expect(yield* reasonOf(sink.send([entry(1)]))).toMatchObject({ _tag: "SinkThrottled", retryAfter })
-      }
-    }),
-  )
+  it.live("is in milliseconds as a whole number, and in seconds with a point", function* () {
+    for (const [wait, retryAfter] of [
+      ["43323", 43_323],
+      ["64.57", 64_570],
+    ] as const) {
+      const body = `{"global": false, "message": "You are being rate limited.", "retry_after": ${wait}}`
+      const { url } = yield* serve((_, response) => response.writeHead(429, { "retry-after": wait }).end(body))
+      const sink = yield* openAlert("discord", { url: `${url}/hook` })
+      expect(yield* reasonOf(sink.send([entry(1)]))).toMatchObject({ _tag: "SinkThrottled", retryAfter })
+    }
+  })
 })

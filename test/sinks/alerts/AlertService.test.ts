@@ -15,31 +15,27 @@ import { routingKey } from "./pagerduty/pagerdutyService.ts"
 import { type Name, names, own, services } from "./services.ts"
 
 describe("an answer", () => {
-  it.live("of Discord that asks to wait says so in its body, in fractions of a second", () =>
-    Effect.gen(function* () {
-      const wait = Effect.fnUntraced(function* (body: string, headers = {}) {
-        const { url } = yield* serve((_, response) => response.writeHead(429, headers).end(body))
-        const reason = yield* reasonOf((yield* openAlert("discord", { url })).send([entry(1)]))
-        return reason?._tag === "SinkThrottled" ? reason.retryAfter : reason
-      })
-      const body = (seconds: number) => `{"message":"…","retry_after":${seconds},"global":true}`
-      expect(yield* wait(body(64.57), { "retry-after": "65" })).toBe(64_570)
-      expect(yield* wait(body(0.2))).toBe(1_000)
-      expect(yield* wait(body(999_999.5))).toBe(3_600_000)
-      expect(yield* wait('{"retry_after":"soon"}')).toBe(5_000)
-    }),
-  )
+  it.live("of Discord that asks to wait says so in its body, in fractions of a second", function* () {
+    const wait = Effect.fnUntraced(function* (body: string, headers = {}) {
+      const { url } = yield* serve((_, response) => response.writeHead(429, headers).end(body))
+      const reason = yield* reasonOf((yield* openAlert("discord", { url })).send([entry(1)]))
+      return reason?._tag === "SinkThrottled" ? reason.retryAfter : reason
+    })
+    const body = (seconds: number) => `{"message":"…","retry_after":${seconds},"global":true}`
+    expect(yield* wait(body(64.57), { "retry-after": "65" })).toBe(64_570)
+    expect(yield* wait(body(0.2))).toBe(1_000)
+    expect(yield* wait(body(999_999.5))).toBe(3_600_000)
+    expect(yield* wait('{"retry_after":"soon"}')).toBe(5_000)
+  })
 
-  it.live("of Slack that says its ok in pieces has said it", () =>
-    Effect.gen(function* () {
-      const { url } = yield* serve((_, response) => {
-        response.writeHead(200)
-        response.write("o")
-        response.end("k")
-      })
-      expect(yield* reasonOf((yield* openAlert("slack", { url })).send([entry(1)]))).toBeUndefined()
-    }),
-  )
+  it.live("of Slack that says its ok in pieces has said it", function* () {
+    const { url } = yield* serve((_, response) => {
+      response.writeHead(200)
+      response.write("o")
+      response.end("k")
+    })
+    expect(yield* reasonOf((yield* openAlert("slack", { url })).send([entry(1)]))).toBeUndefined()
+  })
 })
 
 describe("a batch of events that belong together", () => {
@@ -63,36 +59,30 @@ describe("a batch of events that belong together", () => {
     return accepted
   })
 
-  it.live("has the key of what they have in common, so that the next digest finds the incident", () =>
-    Effect.gen(function* () {
-      const batches = [[failure(1), failure(2, undefined, "mtg_2")], [failure(3, undefined, "mtg_3")]]
-      const keys = (yield* sent("pagerduty", batches, {}, "{{type}}/{{account_id}}")).map(
-        (body) => JSON.parse(body).dedup_key,
-      )
-      expect(keys).toEqual(Array(2).fill("appointment.meeting.create_failed/acct_1"))
-    }),
-  )
+  it.live("has the key of what they have in common, so that the next digest finds the incident", function* () {
+    const batches = [[failure(1), failure(2, undefined, "mtg_2")], [failure(3, undefined, "mtg_3")]]
+    const keys = (yield* sent("pagerduty", batches, {}, "{{type}}/{{account_id}}")).map(
+      (body) => JSON.parse(body).dedup_key,
+    )
+    expect(keys).toEqual(Array(2).fill("appointment.meeting.create_failed/acct_1"))
+  })
 
-  it.live("that ends with a recovery resolves what the failure opened, by the same key", () =>
-    Effect.gen(function* () {
-      const created = (sequence: number) => failure(sequence, "appointment.meeting.created")
-      const asked = yield* sent("pagerduty", [[failure(1)], [created(2)], [failure(3), created(4)]], { resolve: true })
-      const events = asked.map((body) => JSON.parse(body))
-      expect(events.map(({ event_action }) => event_action)).toEqual(["trigger", "resolve", "resolve"])
-      expect(new Set(events.map(({ dedup_key }) => dedup_key)).size).toBe(1)
-      const [unasked] = yield* sent("pagerduty", [[created(5)]])
-      expect(JSON.parse(unasked ?? "").event_action).toBe("trigger")
-    }),
-  )
+  it.live("that ends with a recovery resolves what the failure opened, by the same key", function* () {
+    const created = (sequence: number) => failure(sequence, "appointment.meeting.created")
+    const asked = yield* sent("pagerduty", [[failure(1)], [created(2)], [failure(3), created(4)]], { resolve: true })
+    const events = asked.map((body) => JSON.parse(body))
+    expect(events.map(({ event_action }) => event_action)).toEqual(["trigger", "resolve", "resolve"])
+    expect(new Set(events.map(({ dedup_key }) => dedup_key)).size).toBe(1)
+    const [unasked] = yield* sent("pagerduty", [[created(5)]])
+    expect(JSON.parse(unasked ?? "").event_action).toBe("trigger")
+  })
 
-  it.live("says in words what is over", () =>
-    Effect.gen(function* () {
-      const [text] = yield* sent("slack", [[failure(1, "connected_account.reconnected", "cal_1")]], { resolve: true })
-      expect(JSON.parse(text ?? "").text).toBe(
-        "Resolved: A calendar has lost its access and must be connected again (acct_1)",
-      )
-    }),
-  )
+  it.live("says in words what is over", function* () {
+    const [text] = yield* sent("slack", [[failure(1, "connected_account.reconnected", "cal_1")]], { resolve: true })
+    expect(JSON.parse(text ?? "").text).toBe(
+      "Resolved: A calendar has lost its access and must be connected again (acct_1)",
+    )
+  })
 })
 
 describe("a config", () => {
@@ -105,8 +95,9 @@ describe("a config", () => {
       diagnostics.filter(({ severity }) => severity === "error").map(({ key }) => key),
     )
 
-  it.live("is warned about a URL that is none of the service's, and not about one of it or of this machine", () =>
-    Effect.gen(function* () {
+  it.live(
+    "is warned about a URL that is none of the service's, and not about one of it or of this machine",
+    function* () {
       const urls = {
         slack: "https://hooks.slack.com/services/T0/B0/x",
         discord: "https://discord.com/api/webhooks/0/x",
@@ -128,65 +119,52 @@ describe("a config", () => {
           ["sinks.audit.url", "this is the relay's own address: it would send its events to itself"],
         ])
       }
-    }),
+    },
   )
 
-  it.live("is warned about a connector of Teams, which Microsoft has retired", () =>
-    Effect.gen(function* () {
-      const url = "https://north.webhook.office.com/webhookb2/0/IncomingWebhook/0/0"
-      const { warnings } = yield* loaded(config({ sinks: sinks("teams", { url }) }))
-      expect(warnings.map(({ message }) => message)).toEqual(["the service has retired the addresses of this host"])
-    }),
-  )
+  it.live("is warned about a connector of Teams, which Microsoft has retired", function* () {
+    const url = "https://north.webhook.office.com/webhookb2/0/IncomingWebhook/0/0"
+    const { warnings } = yield* loaded(config({ sinks: sinks("teams", { url }) }))
+    expect(warnings.map(({ message }) => message)).toEqual(["the service has retired the addresses of this host"])
+  })
 
-  it.live("needs nothing but where an alert goes", () =>
-    Effect.gen(function* () {
-      for (const name of names) yield* loaded(config({ sinks: sinks(name) }))
-    }),
-  )
+  it.live("needs nothing but where an alert goes", function* () {
+    for (const name of names) yield* loaded(config({ sinks: sinks(name) }))
+  })
 
-  it.live("is refused where a placeholder is none, a secret is empty or a URL is missing", () =>
-    Effect.gen(function* () {
-      for (const name of names) {
-        const more = { summary: "{{typ}}", details: { Why: "{{/a" } }
-        expect(yield* findings({ sinks: sinks(name, more) })).toEqual([
-          "sinks.audit.summary",
-          "sinks.audit.details.Why",
-        ])
-        if (name !== "pagerduty") {
-          expect(yield* findings({ sinks: { audit: { type: name } } })).toEqual(["sinks.audit.url"])
-        }
+  it.live("is refused where a placeholder is none, a secret is empty or a URL is missing", function* () {
+    for (const name of names) {
+      const more = { summary: "{{typ}}", details: { Why: "{{/a" } }
+      expect(yield* findings({ sinks: sinks(name, more) })).toEqual(["sinks.audit.summary", "sinks.audit.details.Why"])
+      if (name !== "pagerduty") {
+        expect(yield* findings({ sinks: { audit: { type: name } } })).toEqual(["sinks.audit.url"])
       }
-      const wrong = { routingKey: " ", dedupKey: "{{key}}", severity: "fatal" }
-      const keys = yield* findings({ sinks: sinks("pagerduty", wrong) })
-      expect([...keys].sort()).toEqual(["sinks.audit.dedupKey", "sinks.audit.routingKey", "sinks.audit.severity"])
-    }),
-  )
+    }
+    const wrong = { routingKey: " ", dedupKey: "{{key}}", severity: "fatal" }
+    const keys = yield* findings({ sinks: sinks("pagerduty", wrong) })
+    expect([...keys].sort()).toEqual(["sinks.audit.dedupKey", "sinks.audit.routingKey", "sinks.audit.severity"])
+  })
 
-  it.live("never shows its secrets, right or wrong", () =>
-    Effect.gen(function* () {
-      for (const name of names) {
-        for (const more of [{}, { lisen: 1 }, { classify: { "1": "retry" } }]) {
-          const secret = name === "pagerduty" ? { routingKey: "canary", url: "https://example.com/canary" } : {}
-          const parts = sinks(name, { ...secret, headers: { authorization: "canary" }, ...more })
-          const result = yield* Effect.result(loaded(config({ sinks: parts })))
-          const value = Result.isSuccess(result) ? result.success : result.failure
-          expect(inspect(value, { depth: 20 }) + JSON.stringify(value)).not.toContain("canary")
-        }
+  it.live("never shows its secrets, right or wrong", function* () {
+    for (const name of names) {
+      for (const more of [{}, { lisen: 1 }, { classify: { "1": "retry" } }]) {
+        const secret = name === "pagerduty" ? { routingKey: "canary", url: "https://example.com/canary" } : {}
+        const parts = sinks(name, { ...secret, headers: { authorization: "canary" }, ...more })
+        const result = yield* Effect.result(loaded(config({ sinks: parts })))
+        const value = Result.isSuccess(result) ? result.success : result.failure
+        expect(inspect(value, { depth: 20 }) + JSON.stringify(value)).not.toContain("canary")
       }
-    }),
-  )
+    }
+  })
 
-  it.live("of digests has the key of what their events have in common, unless it has its own", () =>
-    Effect.gen(function* () {
-      const digests = (more: object) =>
-        Effect.map(loaded(config({ sinks: sinks("pagerduty", { digest: {}, ...more }) })), (found) =>
-          Reflect.get(Object(found.config.sinks[0]?.config), "dedupKey"),
-        )
-      expect(yield* digests({})).toBe("{{type}}/{{account_id}}")
-      expect(yield* digests({ dedupKey: "{{type}}" })).toBe("{{type}}")
-    }),
-  )
+  it.live("of digests has the key of what their events have in common, unless it has its own", function* () {
+    const digests = (more: object) =>
+      Effect.map(loaded(config({ sinks: sinks("pagerduty", { digest: {}, ...more }) })), (found) =>
+        Reflect.get(Object(found.config.sinks[0]?.config), "dedupKey"),
+      )
+    expect(yield* digests({})).toBe("{{type}}/{{account_id}}")
+    expect(yield* digests({ dedupKey: "{{type}}" })).toBe("{{type}}")
+  })
 
   it.live("leads to PagerDuty itself unless it says otherwise", () =>
     Effect.sync(() => {

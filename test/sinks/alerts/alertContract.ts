@@ -110,127 +110,107 @@ export const alertContract = ({ type, service, config = {}, wrong, documented }:
   })
 
   describe(`the ${type} sink: an answer`, () => {
-    it.live("means what the service's documentation says", () =>
-      Effect.gen(function* () {
-        const found: Array<readonly [Answer, Reason["_tag"] | undefined]> = []
-        for (const [answer] of documented) found.push([answer, (yield* answered(say(answer)))?._tag])
-        expect(found).toEqual([...documented])
-      }),
-    )
+    it.live("means what the service's documentation says", function* () {
+      const found: Array<readonly [Answer, Reason["_tag"] | undefined]> = []
+      for (const [answer] of documented) found.push([answer, (yield* answered(say(answer)))?._tag])
+      expect(found).toEqual([...documented])
+    })
 
-    it.live("that asks to wait is heard", () =>
-      Effect.gen(function* () {
-        const reason = yield* answered(say([429, "", { "retry-after": "30" }]))
-        expect(reason).toMatchObject({ _tag: "SinkThrottled", retryAfter: 30_000 })
-      }),
-    )
+    it.live("that asks to wait is heard", function* () {
+      const reason = yield* answered(say([429, "", { "retry-after": "30" }]))
+      expect(reason).toMatchObject({ _tag: "SinkThrottled", retryAfter: 30_000 })
+    })
 
-    it.live("that refuses the credentials names the key that has them, which is not `headers`", () =>
-      Effect.gen(function* () {
-        for (const status of [401, 403]) {
-          const reason = yield* answered(say([status, "no"]))
-          expect(reason?.message).toMatch(/"(url|routingKey)"|webhook/)
-          expect(reason?.message).not.toContain('"headers"')
-        }
-      }),
-    )
+    it.live("that refuses the credentials names the key that has them, which is not `headers`", function* () {
+      for (const status of [401, 403]) {
+        const reason = yield* answered(say([status, "no"]))
+        expect(reason?.message).toMatch(/"(url|routingKey)"|webhook/)
+        expect(reason?.message).not.toContain('"headers"')
+      }
+    })
 
-    it.live("means what `classify` says first", () =>
-      Effect.gen(function* () {
-        const reason = yield* answered(say([404, "no_service"]), { classify: { "404": "retry" } })
-        expect(reason?._tag).toBe("DeliveryFailed")
-      }),
-    )
+    it.live("means what `classify` says first", function* () {
+      const reason = yield* answered(say([404, "no_service"]), { classify: { "404": "retry" } })
+      expect(reason?._tag).toBe("DeliveryFailed")
+    })
 
-    it.live("is quoted without what was sent, and not at all if answers aren't kept", () =>
-      Effect.gen(function* () {
-        for (const status of [302, 400, 401, 404, 429, 500]) {
-          const answer = say([status, "invalid_payload apt_1 of https://x.example/ by ada@example.com"])
-          const reason = yield* answered(answer)
-          expect(reason?.message).toContain('; it says "invalid_payload *** of https://x.example/ by ***"')
-          expect((yield* answered(answer, { keepAnswers: false }))?.message).not.toContain("it says")
-        }
-      }),
-    )
+    it.live("is quoted without what was sent, and not at all if answers aren't kept", function* () {
+      for (const status of [302, 400, 401, 404, 429, 500]) {
+        const answer = say([status, "invalid_payload apt_1 of https://x.example/ by ada@example.com"])
+        const reason = yield* answered(answer)
+        expect(reason?.message).toContain('; it says "invalid_payload *** of https://x.example/ by ***"')
+        expect((yield* answered(answer, { keepAnswers: false }))?.message).not.toContain("it says")
+      }
+    })
 
-    it.live("that is a connection reset means that the service is not reached: the event is innocent", () =>
-      Effect.gen(function* () {
-        const reason = yield* answered((_, __, raw) => raw.socket.destroy())
-        expect(reason).toMatchObject({ _tag: "SinkUnavailable" })
-      }),
-    )
+    it.live("that is a connection reset means that the service is not reached: the event is innocent", function* () {
+      const reason = yield* answered((_, __, raw) => raw.socket.destroy())
+      expect(reason).toMatchObject({ _tag: "SinkUnavailable" })
+    })
 
-    it.live("that is slow is given up when the lane gives up, and its connection is closed", () =>
-      Effect.gen(function* () {
-        let begun = () => {}
-        const hasBegun = new Promise<void>((resolve) => {
-          begun = resolve
-        })
-        let closed = () => {}
-        const hasClosed = new Promise<void>((resolve) => {
-          closed = resolve
-        })
-        const { url } = yield* serve((_, __, raw) => {
-          raw.socket.on("close", () => closed())
-          begun()
-        })
-        const sink = yield* open(url)
-        const sending = yield* Effect.forkChild(sink.send([entry(1)]), { startImmediately: true })
-        yield* Effect.promise(() => hasBegun)
-        yield* Fiber.interrupt(sending)
-        yield* Effect.promise(() => hasClosed)
-      }),
-    )
+    it.live("that is slow is given up when the lane gives up, and its connection is closed", function* () {
+      let begun = () => {}
+      const hasBegun = new Promise<void>((resolve) => {
+        begun = resolve
+      })
+      let closed = () => {}
+      const hasClosed = new Promise<void>((resolve) => {
+        closed = resolve
+      })
+      const { url } = yield* serve((_, __, raw) => {
+        raw.socket.on("close", () => closed())
+        begun()
+      })
+      const sink = yield* open(url)
+      const sending = yield* Effect.forkChild(sink.send([entry(1)]), { startImmediately: true })
+      yield* Effect.promise(() => hasBegun)
+      yield* Fiber.interrupt(sending)
+      yield* Effect.promise(() => hasClosed)
+    })
   })
 
   describe(`the ${type} sink: an alert`, () => {
-    it.live("is what the service takes, whatever the event and the headers hold", () =>
-      Effect.gen(function* () {
-        const accepted: Array<Received> = []
-        const { url } = yield* local(service, (request) => accepted.push(request))
-        const text = "{{/data/object/text}}"
-        const sink = yield* open(url, {
-          summary: text,
-          objectId: text,
-          details: { Why: text },
-          headers: { "x-why": text },
-        })
-        // Longer ones would only find the end of what a server reads of headers.
-        const all = ["plain\r\nx-evil: 1", ...hostiles(20).map((text) => text.slice(0, 200))]
-        for (const [index, text] of all.entries()) {
-          const event = { id: text, type: text, body: bytes(JSON.stringify(envelope(index, { text }))) }
-          expect(yield* reasonOf(sink.send([entry(index, event)]))).toBeUndefined()
-        }
-        expect(accepted).toHaveLength(all.length)
-        expect(accepted.filter(({ headers }) => "x-evil" in headers)).toEqual([])
-        expect(accepted[0]?.headers["x-why"]).toBe("plain%0D%0Ax-evil: 1")
-      }),
-    )
+    it.live("is what the service takes, whatever the event and the headers hold", function* () {
+      const accepted: Array<Received> = []
+      const { url } = yield* local(service, (request) => accepted.push(request))
+      const text = "{{/data/object/text}}"
+      const sink = yield* open(url, {
+        summary: text,
+        objectId: text,
+        details: { Why: text },
+        headers: { "x-why": text },
+      })
+      // Longer ones would only find the end of what a server reads of headers.
+      const all = ["plain\r\nx-evil: 1", ...hostiles(20).map((text) => text.slice(0, 200))]
+      for (const [index, text] of all.entries()) {
+        const event = { id: text, type: text, body: bytes(JSON.stringify(envelope(index, { text }))) }
+        expect(yield* reasonOf(sink.send([entry(index, event)]))).toBeUndefined()
+      }
+      expect(accepted).toHaveLength(all.length)
+      expect(accepted.filter(({ headers }) => "x-evil" in headers)).toEqual([])
+      expect(accepted[0]?.headers["x-why"]).toBe("plain%0D%0Ax-evil: 1")
+    })
 
-    it.live("that could hold more than the service takes in all is cut to that", () =>
-      Effect.gen(function* () {
-        const { url } = yield* local(service)
-        const text = "{{/data/object/text}}"
-        const own = Object.fromEntries(Array.from({ length: 60 }, (_, index) => [`Detail ${index}`, text]))
-        const shared = Object.fromEntries(Array.from({ length: 60 }, (_, index) => [`Fact ${index}`, "x<".repeat(900)]))
-        const sink = yield* open(url, { summary: text, details: { ...shared, ...own } })
-        const large = (sequence: number) =>
-          entry(sequence, { body: bytes(JSON.stringify(envelope(sequence, { text: `${sequence} & `.repeat(800) }))) })
-        expect(yield* reasonOf(sink.send([large(1)]))).toBeUndefined()
-        expect(yield* reasonOf(sink.send(Array.from({ length: 60 }, (_, index) => large(index + 1))))).toBeUndefined()
-      }),
-    )
+    it.live("that could hold more than the service takes in all is cut to that", function* () {
+      const { url } = yield* local(service)
+      const text = "{{/data/object/text}}"
+      const own = Object.fromEntries(Array.from({ length: 60 }, (_, index) => [`Detail ${index}`, text]))
+      const shared = Object.fromEntries(Array.from({ length: 60 }, (_, index) => [`Fact ${index}`, "x<".repeat(900)]))
+      const sink = yield* open(url, { summary: text, details: { ...shared, ...own } })
+      const large = (sequence: number) =>
+        entry(sequence, { body: bytes(JSON.stringify(envelope(sequence, { text: `${sequence} & `.repeat(800) }))) })
+      expect(yield* reasonOf(sink.send([large(1)]))).toBeUndefined()
+      expect(yield* reasonOf(sink.send(Array.from({ length: 60 }, (_, index) => large(index + 1))))).toBeUndefined()
+    })
 
-    it.live("of a thousand events is one valid message, with their number", () =>
-      Effect.gen(function* () {
-        const accepted: Array<string> = []
-        const { url } = yield* local(service, ({ body }) => accepted.push(Buffer.from(body).toString("utf8")))
-        const sink = yield* openAlert(type, { ...config, url: `${url}/hook` }, "{{type}}/{{account_id}}")
-        const many = Array.from({ length: 1_000 }, (_, index) => entry(index + 1))
-        expect(yield* reasonOf(sink.send(many))).toBeUndefined()
-        expect(accepted).toHaveLength(1)
-        expect(accepted[0]).toContain("1000 × ")
-      }),
-    )
+    it.live("of a thousand events is one valid message, with their number", function* () {
+      const accepted: Array<string> = []
+      const { url } = yield* local(service, ({ body }) => accepted.push(Buffer.from(body).toString("utf8")))
+      const sink = yield* openAlert(type, { ...config, url: `${url}/hook` }, "{{type}}/{{account_id}}")
+      const many = Array.from({ length: 1_000 }, (_, index) => entry(index + 1))
+      expect(yield* reasonOf(sink.send(many))).toBeUndefined()
+      expect(accepted).toHaveLength(1)
+      expect(accepted[0]).toContain("1000 × ")
+    })
   })
 }

@@ -39,33 +39,32 @@ const given = JSON.stringify({
   Expiration: "2100-01-01T00:00:00Z",
 })
 
-it.live("a container's endpoint that fails is named with its answer, and used when it gives credentials", () =>
-  Effect.gen(function* () {
-    let answer: readonly [status: number, body: string] = [500, "no"]
-    const endpoint = yield* serve((_, response) => response.writeHead(answer[0]).end(answer[1]))
-    yield* container({ AWS_CONTAINER_CREDENTIALS_FULL_URI: `${endpoint.url}/v2/canary-path` })
-    const sqs = yield* awsServer()
-    const sink = yield* open(sqs.url)
-    const at = `the container's endpoint for credentials (${endpoint.url}) gives no credentials:`
-    for (const [status, body, tag, said] of [
-      [500, "no", "SinkUnavailable", "Server responded with status: 500"],
-      [403, JSON.stringify({ Code: "Denied", Message: "no association" }), "SinkMisconfigured", "no association"],
-    ] as const) {
-      answer = [status, body]
-      const reason = yield* reasonOf(sink.check)
-      expect(reason?._tag).toBe(tag)
-      expect(reason?.message).toContain(at)
-      expect(reason?.message).toContain(said)
-      expect(reason?.message).not.toContain("canary")
-    }
-    answer = [200, given]
-    expect((yield* sink.send([entry(1)])).size).toBe(0)
-    expect(sqs.keys.at(-1)).toBe("AKIA1")
-  }),
-)
+it.live("a container's endpoint that fails is named with its answer, and used when it gives credentials", function* () {
+  let answer: readonly [status: number, body: string] = [500, "no"]
+  const endpoint = yield* serve((_, response) => response.writeHead(answer[0]).end(answer[1]))
+  yield* container({ AWS_CONTAINER_CREDENTIALS_FULL_URI: `${endpoint.url}/v2/canary-path` })
+  const sqs = yield* awsServer()
+  const sink = yield* open(sqs.url)
+  const at = `the container's endpoint for credentials (${endpoint.url}) gives no credentials:`
+  for (const [status, body, tag, said] of [
+    [500, "no", "SinkUnavailable", "Server responded with status: 500"],
+    [403, JSON.stringify({ Code: "Denied", Message: "no association" }), "SinkMisconfigured", "no association"],
+  ] as const) {
+    answer = [status, body]
+    const reason = yield* reasonOf(sink.check)
+    expect(reason?._tag).toBe(tag)
+    expect(reason?.message).toContain(at)
+    expect(reason?.message).toContain(said)
+    expect(reason?.message).not.toContain("canary")
+  }
+  answer = [200, given]
+  expect((yield* sink.send([entry(1)])).size).toBe(0)
+  expect(sqs.keys.at(-1)).toBe("AKIA1")
+})
 
-it.live("a container's endpoint that can't be reached is named, and so is a token file that can't be read", () =>
-  Effect.gen(function* () {
+it.live(
+  "a container's endpoint that can't be reached is named, and so is a token file that can't be read",
+  function* () {
     const sqs = yield* awsServer()
     const sink = yield* open(sqs.url)
     yield* container({ AWS_CONTAINER_CREDENTIALS_FULL_URI: "http://127.0.0.1:1/v1" })
@@ -76,33 +75,31 @@ it.live("a container's endpoint that can't be reached is named, and so is a toke
     const unread = yield* reasonOf(sink.check)
     expect(unread?._tag).toBe("SinkMisconfigured")
     expect(unread?.message).toContain("/no/token")
-  }),
+  },
 )
 
-it.live("a key that AWS refuses is looked for again, so a file that was replaced is used", () =>
-  Effect.gen(function* () {
-    const directory = yield* Effect.acquireRelease(
-      Effect.sync(() => mkdtempSync(join(tmpdir(), "relay-aws-"))),
-      (directory) => Effect.sync(() => rmSync(directory, { recursive: true })),
-    )
-    const file = join(directory, "credentials")
-    const write = (key: string) =>
-      writeFileSync(file, `[default]\naws_access_key_id = ${key}\naws_secret_access_key = canary\n`)
-    write("AKIA1")
-    yield* container({ AWS_SHARED_CREDENTIALS_FILE: file })
-    let isRevoked = false
-    const sqs: AwsServer = yield* awsServer({
-      fate: () =>
-        isRevoked && sqs.keys.at(-1) === "AKIA1"
-          ? { status: 403, body: errorJson("InvalidClientTokenId", "The security token is invalid") }
-          : undefined,
-    })
-    const sink = yield* open(sqs.url)
-    expect((yield* sink.send([entry(1)])).size).toBe(0)
-    isRevoked = true
-    expect((yield* reasonOf(sink.check))?._tag).toBe("SinkMisconfigured")
-    write("AKIA2")
-    expect((yield* sink.send([entry(2)])).size).toBe(0)
-    expect(sqs.keys.at(-1)).toBe("AKIA2")
-  }),
-)
+it.live("a key that AWS refuses is looked for again, so a file that was replaced is used", function* () {
+  const directory = yield* Effect.acquireRelease(
+    Effect.sync(() => mkdtempSync(join(tmpdir(), "relay-aws-"))),
+    (directory) => Effect.sync(() => rmSync(directory, { recursive: true })),
+  )
+  const file = join(directory, "credentials")
+  const write = (key: string) =>
+    writeFileSync(file, `[default]\naws_access_key_id = ${key}\naws_secret_access_key = canary\n`)
+  write("AKIA1")
+  yield* container({ AWS_SHARED_CREDENTIALS_FILE: file })
+  let isRevoked = false
+  const sqs: AwsServer = yield* awsServer({
+    fate: () =>
+      isRevoked && sqs.keys.at(-1) === "AKIA1"
+        ? { status: 403, body: errorJson("InvalidClientTokenId", "The security token is invalid") }
+        : undefined,
+  })
+  const sink = yield* open(sqs.url)
+  expect((yield* sink.send([entry(1)])).size).toBe(0)
+  isRevoked = true
+  expect((yield* reasonOf(sink.check))?._tag).toBe("SinkMisconfigured")
+  write("AKIA2")
+  expect((yield* sink.send([entry(2)])).size).toBe(0)
+  expect(sqs.keys.at(-1)).toBe("AKIA2")
+})

@@ -92,54 +92,42 @@ const reasonOf = (sink: Sink) => Effect.map(sink.send([entry(1)]), (failures) =>
 
 describe("an answer of SNS as reported", () => {
   for (const [title, status, code, message, tag, says] of ofSns) {
-    it.live(title, () =>
-      Effect.gen(function* () {
-        const { url } = yield* snsServer({ fate: () => ({ status, body: errorXml(code, message) }) })
-        const reason = yield* reasonOf(yield* openSns(() => ({ endpoint: url })))
-        expect(reason).toMatchObject({ _tag: tag, message: expect.stringMatching(says) })
-      }),
-    )
+    it.live(title, function* () {
+      const { url } = yield* snsServer({ fate: () => ({ status, body: errorXml(code, message) }) })
+      const reason = yield* reasonOf(yield* openSns(() => ({ endpoint: url })))
+      expect(reason).toMatchObject({ _tag: tag, message: expect.stringMatching(says) })
+    })
   }
 })
 
 describe("an answer of SQS as reported", () => {
   for (const [title, status, code, message, tag, says] of ofSqs) {
-    it.live(title, () =>
-      Effect.gen(function* () {
-        const { url } = yield* awsServer({ fate: () => ({ status, body: errorJson(code, message) }) })
-        const reason = yield* reasonOf(yield* openSqs(() => ({ queueUrl: `${url}/123456789012/events` })))
-        expect(reason).toMatchObject({ _tag: tag, message: expect.stringMatching(says) })
-      }),
-    )
+    it.live(title, function* () {
+      const { url } = yield* awsServer({ fate: () => ({ status, body: errorJson(code, message) }) })
+      const reason = yield* reasonOf(yield* openSqs(() => ({ queueUrl: `${url}/123456789012/events` })))
+      expect(reason).toMatchObject({ _tag: tag, message: expect.stringMatching(says) })
+    })
   }
 
-  it.live("an emulator knows only the older protocol, and answers in XML", () =>
-    Effect.gen(function* () {
-      const body = errorXml("InvalidAction", "The action or operation requested is invalid")
-      const { url } = yield* serve((_, response) => response.writeHead(400, { "content-type": "text/xml" }).end(body))
-      const reason = yield* reasonOf(yield* openSqs(() => ({ queueUrl: `${url}/123456789012/events` })))
-      expect(reason?._tag).toBe("SinkMisconfigured")
-      expect(reason?.message).toMatch(/speaks XML: .* an emulator that knows only the older protocol of SQS; update it/)
-    }),
-  )
+  it.live("an emulator knows only the older protocol, and answers in XML", function* () {
+    const body = errorXml("InvalidAction", "The action or operation requested is invalid")
+    const { url } = yield* serve((_, response) => response.writeHead(400, { "content-type": "text/xml" }).end(body))
+    const reason = yield* reasonOf(yield* openSqs(() => ({ queueUrl: `${url}/123456789012/events` })))
+    expect(reason?._tag).toBe("SinkMisconfigured")
+    expect(reason?.message).toMatch(/speaks XML: .* an emulator that knows only the older protocol of SQS; update it/)
+  })
 
-  it.live("a batch that is accepted has no list of failures", () =>
-    Effect.gen(function* () {
-      const { url } = yield* serve((_, response) => response.end('{"Successful":[{"Id":"0"}]}'))
-      expect(yield* reasonOf(yield* openSqs(() => ({ queueUrl: `${url}/123456789012/events` })))).toBeUndefined()
-    }),
-  )
+  it.live("a batch that is accepted has no list of failures", function* () {
+    const { url } = yield* serve((_, response) => response.end('{"Successful":[{"Id":"0"}]}'))
+    expect(yield* reasonOf(yield* openSqs(() => ({ queueUrl: `${url}/123456789012/events` })))).toBeUndefined()
+  })
 })
 
 describe("an entry that EventBridge refuses as reported", () => {
-  it.live("the bus of another account does not allow to send", () =>
-    Effect.gen(function* () {
-      const { url } = yield* awsServer({ refuse: () => ["AccessDeniedException"] })
-      const reason = yield* reasonOf(yield* openEventBridge(() => ({ endpoint: url })))
-      expect(reason?._tag).toBe("SinkMisconfigured")
-      expect(reason?.message).toMatch(
-        /grant events:PutEvents .* in the bus's own policy too if it is of another account/,
-      )
-    }),
-  )
+  it.live("the bus of another account does not allow to send", function* () {
+    const { url } = yield* awsServer({ refuse: () => ["AccessDeniedException"] })
+    const reason = yield* reasonOf(yield* openEventBridge(() => ({ endpoint: url })))
+    expect(reason?._tag).toBe("SinkMisconfigured")
+    expect(reason?.message).toMatch(/grant events:PutEvents .* in the bus's own policy too if it is of another account/)
+  })
 })

@@ -50,14 +50,12 @@ describe("a mail", () => {
   beforeAll(startThere, 60_000)
   beforeAll(() => Effect.runPromise(Jmespath.load))
 
-  it.live("names a domain of other letters in ASCII", () =>
-    Effect.gen(function* () {
-      const { server, sent } = yield* greeting("8BITMIME")
-      const sink = yield* openEmail(() => ({ server, from: "relay@bücher.example" }))
-      yield* reasonOf(sink.send([entry(1)]))
-      expect(sent.join("")).toContain("MAIL FROM:<relay@xn--bcher-kva.example>")
-    }),
-  )
+  it.live("names a domain of other letters in ASCII", function* () {
+    const { server, sent } = yield* greeting("8BITMIME")
+    const sink = yield* openEmail(() => ({ server, from: "relay@bücher.example" }))
+    yield* reasonOf(sink.send([entry(1)]))
+    expect(sent.join("")).toContain("MAIL FROM:<relay@xn--bcher-kva.example>")
+  })
 
   test(
     "goes to every address, from the one that is given, and asks programs not to answer",
@@ -205,16 +203,14 @@ describe("ids of mails", () => {
       expect(new Set([one, ...others]).size).toBe(4)
     }))
 
-  it.live("differ where two sinks mail other words to the same people", () =>
-    Effect.gen(function* () {
-      const smtp = yield* started()
-      for (const text of ["all of it {{/data}}", "please act"]) {
-        const sink = yield* openEmail(() => ({ server: smtp.server, text }))
-        yield* sink.send([entry(1)])
-      }
-      expect(new Set(smtp.taken.map(({ mail }) => mail.messageId)).size).toBe(2)
-    }),
-  )
+  it.live("differ where two sinks mail other words to the same people", function* () {
+    const smtp = yield* started()
+    for (const text of ["all of it {{/data}}", "please act"]) {
+      const sink = yield* openEmail(() => ({ server: smtp.server, text }))
+      yield* sink.send([entry(1)])
+    }
+    expect(new Set(smtp.taken.map(({ mail }) => mail.messageId)).size).toBe(2)
+  })
 
   test("refer to one thread where the object is the same, and to none that they share elsewhere", (sink, smtp) =>
     Effect.gen(function* () {
@@ -288,15 +284,13 @@ describe("connections to an SMTP server", () => {
 })
 
 describe("a session", () => {
-  it.live("goes to the address that the name has now, not to one that the library remembers", () =>
-    Effect.gen(function* () {
-      const smtp = yield* started()
-      dnsCache.set("localhost", { value: { addresses: ["127.0.0.9"] }, expires: Date.now() + 300_000 })
-      const session = yield* SmtpSession.open({ host: "localhost", port: smtp.port, ignoreTLS: true }, undefined)
-      yield* session.ping
-      expect(smtp.connections().ever).toBe(1)
-    }),
-  )
+  it.live("goes to the address that the name has now, not to one that the library remembers", function* () {
+    const smtp = yield* started()
+    dnsCache.set("localhost", { value: { addresses: ["127.0.0.9"] }, expires: Date.now() + 300_000 })
+    const session = yield* SmtpSession.open({ host: "localhost", port: smtp.port, ignoreTLS: true }, undefined)
+    yield* session.ping
+    expect(smtp.connections().ever).toBe(1)
+  })
 })
 
 describe("what an SMTP server says", () => {
@@ -474,41 +468,37 @@ describe("a server that takes so many mails a connection", () => {
   )
 })
 
-it.live("a server that answers DATA without 354 has not got the mail", () =>
-  Effect.gen(function* () {
-    const server = createServer((socket) => {
-      socket.write("220 here\r\n")
-      socket.on("data", () => socket.write("250 fine\r\n"))
-    })
-    const { port } = yield* listening(server)
-    const sink = yield* openEmail(() => ({ server: `127.0.0.1:${port}` }))
-    expect(yield* reasonOf(sink.send([entry(1)]))).toMatchObject({
-      _tag: "SinkMisconfigured",
-      message: expect.stringContaining("answered DATA without 354"),
-    })
-  }),
-)
+it.live("a server that answers DATA without 354 has not got the mail", function* () {
+  const server = createServer((socket) => {
+    socket.write("220 here\r\n")
+    socket.on("data", () => socket.write("250 fine\r\n"))
+  })
+  const { port } = yield* listening(server)
+  const sink = yield* openEmail(() => ({ server: `127.0.0.1:${port}` }))
+  expect(yield* reasonOf(sink.send([entry(1)]))).toMatchObject({
+    _tag: "SinkMisconfigured",
+    message: expect.stringContaining("answered DATA without 354"),
+  })
+})
 
-it.live("a server that breaks off the TLS that it offered is not said to offer none", () =>
-  Effect.gen(function* () {
-    const server = createServer((socket) => {
-      socket.write("220 here\r\n")
-      socket
-        .on("error", () => {})
-        .on("data", (chunk) => {
-          const isCommand = /^[A-Z]/.test(chunk.toString("latin1"))
-          if (!isCommand) return socket.end(Buffer.from([21, 3, 3, 0, 2, 2, 70]))
-          socket.write(/^EHLO/.test(chunk.toString()) ? "250-here\r\n250 STARTTLS\r\n" : "220 go on\r\n")
-        })
-    })
-    const { port } = yield* listening(server)
-    const sink = yield* openEmail(() => ({ server: `127.0.0.1:${port}`, security: "starttls" }))
-    expect(yield* reasonOf(sink.check)).toMatchObject({
-      _tag: "SinkMisconfigured",
-      message: expect.stringMatching(/the TLS handshake failed.*probably it wants another version of TLS/),
-    })
-  }),
-)
+it.live("a server that breaks off the TLS that it offered is not said to offer none", function* () {
+  const server = createServer((socket) => {
+    socket.write("220 here\r\n")
+    socket
+      .on("error", () => {})
+      .on("data", (chunk) => {
+        const isCommand = /^[A-Z]/.test(chunk.toString("latin1"))
+        if (!isCommand) return socket.end(Buffer.from([21, 3, 3, 0, 2, 2, 70]))
+        socket.write(/^EHLO/.test(chunk.toString()) ? "250-here\r\n250 STARTTLS\r\n" : "220 go on\r\n")
+      })
+  })
+  const { port } = yield* listening(server)
+  const sink = yield* openEmail(() => ({ server: `127.0.0.1:${port}`, security: "starttls" }))
+  expect(yield* reasonOf(sink.check)).toMatchObject({
+    _tag: "SinkMisconfigured",
+    message: expect.stringMatching(/the TLS handshake failed.*probably it wants another version of TLS/),
+  })
+})
 
 describe("a password", () => {
   const password = "a password of this test"
@@ -524,29 +514,25 @@ describe("a password", () => {
       /offers no login that the relay knows/,
     ],
   ] as const) {
-    it.live(`isn't sent to a server that offers ${title}`, () =>
-      Effect.gen(function* () {
-        const { server, sent } = yield* greeting(...words)
-        const sink = yield* openEmail(() => ({ server, auth }))
-        expect(yield* reasonOf(sink.check)).toMatchObject({
-          _tag: "SinkMisconfigured",
-          message: expect.stringMatching(says),
-        })
-        expect(sent.join("")).not.toMatch(/AUTH/)
-      }),
-    )
+    it.live(`isn't sent to a server that offers ${title}`, function* () {
+      const { server, sent } = yield* greeting(...words)
+      const sink = yield* openEmail(() => ({ server, auth }))
+      expect(yield* reasonOf(sink.check)).toMatchObject({
+        _tag: "SinkMisconfigured",
+        message: expect.stringMatching(says),
+      })
+      expect(sent.join("")).not.toMatch(/AUTH/)
+    })
   }
 
-  it.live("is sent by a login that is offered, in whichever form", () =>
-    Effect.gen(function* () {
-      for (const word of ["AUTH LOGIN PLAIN", "auth=plain"]) {
-        const { server, sent } = yield* greeting("STARTTLS", word)
-        const sink = yield* openEmail(() => ({ server, auth }))
-        expect((yield* reasonOf(sink.check))?.message).toMatch(/refuses the user or its password/)
-        expect(sent.join("")).toContain(`AUTH PLAIN ${plain}`)
-      }
-    }),
-  )
+  it.live("is sent by a login that is offered, in whichever form", function* () {
+    for (const word of ["AUTH LOGIN PLAIN", "auth=plain"]) {
+      const { server, sent } = yield* greeting("STARTTLS", word)
+      const sink = yield* openEmail(() => ({ server, auth }))
+      expect((yield* reasonOf(sink.check))?.message).toMatch(/refuses the user or its password/)
+      expect(sent.join("")).toContain(`AUTH PLAIN ${plain}`)
+    }
+  })
 })
 
 suiteUnless(lacking, "TLS to an SMTP server", () => {

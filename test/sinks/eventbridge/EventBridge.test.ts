@@ -37,147 +37,129 @@ const started = Effect.fnUntraced(function* (behaviour: Behaviour = {}, more: Re
 beforeAll(startThere, 120_000)
 
 describe("a request of PutEvents", () => {
-  it.live("holds ten entries, and never more bytes than EventBridge counts", () =>
-    Effect.gen(function* () {
-      const { server, sink } = yield* started()
-      expect(sink.batch).toMatchObject({ maxEvents: 10, maxBytes: largest })
-      const sizes = [400_000, 600_000, 48_000, 1_000_000, 1_048_000, 200, 524_000, 524_000, 200]
-      const batch = sizes.map((size, index) => sized(index + 1, size))
-      expect((yield* sink.send(batch)).size).toBe(0)
-      expect(ids(server.passed())).toEqual(batch.map(({ event }) => event.id))
-      for (const request of server.requests) {
-        expect(request.reduce((sum, one) => sum + eventSize(one), 0)).toBeLessThanOrEqual(largest)
-      }
-      expect((yield* sink.send(entries(25, 20))).size).toBe(0)
-      expect(server.requests.slice(-3).map((request) => request.length)).toEqual([10, 10, 5])
-    }),
-  )
+  it.live("holds ten entries, and never more bytes than EventBridge counts", function* () {
+    const { server, sink } = yield* started()
+    expect(sink.batch).toMatchObject({ maxEvents: 10, maxBytes: largest })
+    const sizes = [400_000, 600_000, 48_000, 1_000_000, 1_048_000, 200, 524_000, 524_000, 200]
+    const batch = sizes.map((size, index) => sized(index + 1, size))
+    expect((yield* sink.send(batch)).size).toBe(0)
+    expect(ids(server.passed())).toEqual(batch.map(({ event }) => event.id))
+    for (const request of server.requests) {
+      expect(request.reduce((sum, one) => sum + eventSize(one), 0)).toBeLessThanOrEqual(largest)
+    }
+    expect((yield* sink.send(entries(25, 20))).size).toBe(0)
+    expect(server.requests.slice(-3).map((request) => request.length)).toEqual([10, 10, 5])
+  })
 
-  it.live("takes an event of the largest size, and of one byte more says by how much it is too large", () =>
-    Effect.gen(function* () {
-      const { server, sink } = yield* started()
-      const around = 14 + "relay".length + "appointment.created".length
-      const failures = yield* sink.send([sized(1, largest - around), sized(2, largest - around + 1)])
-      expect(reasons(failures)).toEqual({ 1: "DeliveryRejected" })
-      expect(failures.get(1)?.message).toMatch(/event of 1048576 bytes .* 1048575 that EventBridge takes/)
-      expect(ids(server.passed())).toEqual(["evt_1"])
-    }),
-  )
+  it.live("takes an event of the largest size, and of one byte more says by how much it is too large", function* () {
+    const { server, sink } = yield* started()
+    const around = 14 + "relay".length + "appointment.created".length
+    const failures = yield* sink.send([sized(1, largest - around), sized(2, largest - around + 1)])
+    expect(reasons(failures)).toEqual({ 1: "DeliveryRejected" })
+    expect(failures.get(1)?.message).toMatch(/event of 1048576 bytes .* 1048575 that EventBridge takes/)
+    expect(ids(server.passed())).toEqual(["evt_1"])
+  })
 
-  it.live("that is refused for what one entry may be to blame for is sent again, each alone", () =>
-    Effect.gen(function* () {
-      const fate: Behaviour["fate"] = (_, __, sent) =>
-        sent.some((one) => idOf(one) === "evt_2")
-          ? { status: 400, body: errorJson("ValidationException", "Total size is over the limit.") }
-          : undefined
-      const { server, sink } = yield* started({ fate })
-      expect(reasons(yield* sink.send(entries(3)))).toEqual({ 1: "DeliveryRejected" })
-      expect(ids(server.passed())).toEqual(["evt_1", "evt_3"])
-    }),
-  )
+  it.live("that is refused for what one entry may be to blame for is sent again, each alone", function* () {
+    const fate: Behaviour["fate"] = (_, __, sent) =>
+      sent.some((one) => idOf(one) === "evt_2")
+        ? { status: 400, body: errorJson("ValidationException", "Total size is over the limit.") }
+        : undefined
+    const { server, sink } = yield* started({ fate })
+    expect(reasons(yield* sink.send(entries(3)))).toEqual({ 1: "DeliveryRejected" })
+    expect(ids(server.passed())).toEqual(["evt_1", "evt_3"])
+  })
 
-  it.live("is made only while the bus is known to be there, which is looked up once a minute", () =>
-    Effect.gen(function* () {
-      const { server, sink } = yield* started()
-      for (const one of entries(3)) expect((yield* sink.send([one])).size).toBe(0)
-      expect(server.actions).toEqual(["DescribeEventBus", "PutEvents", "PutEvents", "PutEvents"])
-    }),
-  )
+  it.live("is made only while the bus is known to be there, which is looked up once a minute", function* () {
+    const { server, sink } = yield* started()
+    for (const one of entries(3)) expect((yield* sink.send([one])).size).toBe(0)
+    expect(server.actions).toEqual(["DescribeEventBus", "PutEvents", "PutEvents", "PutEvents"])
+  })
 
-  it.effect("is not made to a bus that has gone since, which would drop it", () =>
-    Effect.gen(function* () {
-      let isGone = false
-      const server = yield* awsServer({
-        fate: (action) =>
-          isGone && action === "DescribeEventBus"
-            ? { status: 400, body: errorJson("ResourceNotFoundException") }
-            : undefined,
-      })
+  it.effect("is not made to a bus that has gone since, which would drop it", function* () {
+    let isGone = false
+    const server = yield* awsServer({
+      fate: (action) =>
+        isGone && action === "DescribeEventBus"
+          ? { status: 400, body: errorJson("ResourceNotFoundException") }
+          : undefined,
+    })
+    const config = Schema.decodeUnknownSync(EventBridgeConfig)({ eventBusArn, credentials, endpoint: server.url })
+    const sink = yield* EventBridge.open(config)
+    yield* sink.send(entries(1))
+    isGone = true
+    yield* TestClock.adjust("1 minute")
+    expect(yield* reasonOf(sink.send(entries(1)))).toMatchObject({
+      _tag: "SinkMisconfigured",
+      message: expect.stringContaining('no such event bus: make it, or correct "eventBusArn"'),
+    })
+    expect(server.requests).toHaveLength(1)
+  })
+
+  it.effect("looks for the bus again after a minute, whatever the wall clock says", function* () {
+    const { wall, withWall } = yield* settable
+    yield* Effect.gen(function* () {
+      const server = yield* awsServer()
       const config = Schema.decodeUnknownSync(EventBridgeConfig)({ eventBusArn, credentials, endpoint: server.url })
+      const looks = () => server.actions.filter((action) => action === "DescribeEventBus").length
       const sink = yield* EventBridge.open(config)
       yield* sink.send(entries(1))
-      isGone = true
+      wall.ahead = hour
+      yield* sink.send(entries(1))
+      expect(looks()).toBe(1)
+      wall.ahead = -60_000
       yield* TestClock.adjust("1 minute")
-      expect(yield* reasonOf(sink.send(entries(1)))).toMatchObject({
-        _tag: "SinkMisconfigured",
-        message: expect.stringContaining('no such event bus: make it, or correct "eventBusArn"'),
-      })
-      expect(server.requests).toHaveLength(1)
-    }),
-  )
+      yield* sink.send(entries(1))
+      expect(looks()).toBe(2)
+    }).pipe(withWall)
+  })
 
-  it.effect("looks for the bus again after a minute, whatever the wall clock says", () =>
-    Effect.gen(function* () {
-      const { wall, withWall } = yield* settable
-      yield* Effect.gen(function* () {
-        const server = yield* awsServer()
-        const config = Schema.decodeUnknownSync(EventBridgeConfig)({ eventBusArn, credentials, endpoint: server.url })
-        const looks = () => server.actions.filter((action) => action === "DescribeEventBus").length
-        const sink = yield* EventBridge.open(config)
-        yield* sink.send(entries(1))
-        wall.ahead = hour
-        yield* sink.send(entries(1))
-        expect(looks()).toBe(1)
-        wall.ahead = -60_000
-        yield* TestClock.adjust("1 minute")
-        yield* sink.send(entries(1))
-        expect(looks()).toBe(2)
-      }).pipe(withWall)
-    }),
-  )
-
-  it.live("is made also where the relay may not look, and advice says what that means", () =>
-    Effect.gen(function* () {
-      const { server, sink } = yield* started({
-        fate: (action) =>
-          action === "DescribeEventBus" ? { status: 400, body: errorJson("AccessDeniedException") } : undefined,
-      })
-      yield* sink.check
-      expect((yield* sink.send(entries(1))).size).toBe(0)
-      expect(ids(server.passed())).toEqual(["evt_1"])
-      expect(yield* sink.advise?.({ maxBody: 200_000 }) ?? Effect.succeed([])).toEqual([
-        expect.stringMatching(/can't see whether the bus .* grant events:DescribeEventBus/),
-      ])
-    }),
-  )
+  it.live("is made also where the relay may not look, and advice says what that means", function* () {
+    const { server, sink } = yield* started({
+      fate: (action) =>
+        action === "DescribeEventBus" ? { status: 400, body: errorJson("AccessDeniedException") } : undefined,
+    })
+    yield* sink.check
+    expect((yield* sink.send(entries(1))).size).toBe(0)
+    expect(ids(server.passed())).toEqual(["evt_1"])
+    expect(yield* sink.advise?.({ maxBody: 200_000 }) ?? Effect.succeed([])).toEqual([
+      expect.stringMatching(/can't see whether the bus .* grant events:DescribeEventBus/),
+    ])
+  })
 })
 
 describe("an entry that EventBridge refuses", () => {
-  it.live("is settled by itself, by its code", () =>
-    Effect.gen(function* () {
-      const codes: Readonly<Record<string, readonly [string]>> = {
-        evt_2: ["MalformedDetail"],
-        evt_3: ["InternalFailure"],
-        evt_5: ["ThrottlingException"],
-        evt_6: ["AccessDeniedException"],
-        evt_7: ["NotAuthorizedForSourceException"],
-        evt_8: ["NotAuthorizedForDetailTypeException"],
-        evt_9: ["not a code: canary"],
-      }
-      const { server, sink } = yield* started({ refuse: (one) => codes[idOf(one)] })
-      const failures = yield* sink.send(entries(10))
-      expect(reasons(failures)).toEqual({
-        1: "DeliveryRejected",
-        2: "DeliveryFailed",
-        4: "SinkThrottled",
-        5: "SinkMisconfigured",
-        6: "SinkMisconfigured",
-        7: "DeliveryRejected",
-        8: "DeliveryFailed",
-      })
-      expect(failures.get(5)?.message).toContain("grant events:PutEvents and events:DescribeEventBus on the bus")
-      expect(failures.get(6)?.message).toContain('correct "source"')
-      for (const { message } of failures.values()) expect(message).not.toContain("canary")
-      expect(ids(server.passed())).toEqual(["evt_1", "evt_4", "evt_10"])
-    }),
-  )
+  it.live("is settled by itself, by its code", function* () {
+    const codes: Readonly<Record<string, readonly [string]>> = {
+      evt_2: ["MalformedDetail"],
+      evt_3: ["InternalFailure"],
+      evt_5: ["ThrottlingException"],
+      evt_6: ["AccessDeniedException"],
+      evt_7: ["NotAuthorizedForSourceException"],
+      evt_8: ["NotAuthorizedForDetailTypeException"],
+      evt_9: ["not a code: canary"],
+    }
+    const { server, sink } = yield* started({ refuse: (one) => codes[idOf(one)] })
+    const failures = yield* sink.send(entries(10))
+    expect(reasons(failures)).toEqual({
+      1: "DeliveryRejected",
+      2: "DeliveryFailed",
+      4: "SinkThrottled",
+      5: "SinkMisconfigured",
+      6: "SinkMisconfigured",
+      7: "DeliveryRejected",
+      8: "DeliveryFailed",
+    })
+    expect(failures.get(5)?.message).toContain("grant events:PutEvents and events:DescribeEventBus on the bus")
+    expect(failures.get(6)?.message).toContain('correct "source"')
+    for (const { message } of failures.values()) expect(message).not.toContain("canary")
+    expect(ids(server.passed())).toEqual(["evt_1", "evt_4", "evt_10"])
+  })
 
-  it.live("is not taken for passed when the answer forgets it", () =>
-    Effect.gen(function* () {
-      const { sink } = yield* started({ fate: (action) => (action === "PutEvents" ? "forgets" : undefined) })
-      expect(reasons(yield* sink.send(entries(2)))).toEqual({ 0: "DeliveryFailed", 1: "DeliveryFailed" })
-    }),
-  )
+  it.live("is not taken for passed when the answer forgets it", function* () {
+    const { sink } = yield* started({ fate: (action) => (action === "PutEvents" ? "forgets" : undefined) })
+    expect(reasons(yield* sink.send(entries(2)))).toEqual({ 0: "DeliveryFailed", 1: "DeliveryFailed" })
+  })
 })
 
 describe("an answer of EventBridge", () => {
@@ -207,30 +189,26 @@ describe("an answer of EventBridge", () => {
     ["that never comes: reset", "reset", "SinkUnavailable", /closed before an answer/],
   ]
   for (const [title, fate, reason, says] of cases) {
-    it.live(`${title} is ${reason}`, () =>
-      Effect.gen(function* () {
-        const { server, sink } = yield* started({ fate: (action) => (action === "PutEvents" ? fate : undefined) })
-        const failure = (yield* sink.send([entry(1)])).get(0)
-        expect(failure?.reason._tag).toBe(reason as never)
-        expect(failure?.message).toMatch(says)
-        expect(failure?.message).toContain(`EventBridge bus ${eventBusArn} at ${server.url}`)
-        expect(failure?.message).not.toContain(canary)
-      }),
-    )
+    it.live(`${title} is ${reason}`, function* () {
+      const { server, sink } = yield* started({ fate: (action) => (action === "PutEvents" ? fate : undefined) })
+      const failure = (yield* sink.send([entry(1)])).get(0)
+      expect(failure?.reason._tag).toBe(reason as never)
+      expect(failure?.message).toMatch(says)
+      expect(failure?.message).toContain(`EventBridge bus ${eventBusArn} at ${server.url}`)
+      expect(failure?.message).not.toContain(canary)
+    })
   }
 
-  it.live("that is not EventBridge's, or none, is told by a check", () =>
-    Effect.gen(function* () {
-      for (const [fate, reason] of [
-        [{ status: 200, body: "{}" }, "SinkMisconfigured"],
-        ["reset", "SinkUnavailable"],
-        [error(400, "ResourceNotFoundException"), "SinkMisconfigured"],
-      ] as const) {
-        const { sink } = yield* started({ fate: () => fate })
-        expect((yield* reasonOf(sink.check))?._tag).toBe(reason)
-      }
-    }),
-  )
+  it.live("that is not EventBridge's, or none, is told by a check", function* () {
+    for (const [fate, reason] of [
+      [{ status: 200, body: "{}" }, "SinkMisconfigured"],
+      ["reset", "SinkUnavailable"],
+      [error(400, "ResourceNotFoundException"), "SinkMisconfigured"],
+    ] as const) {
+      const { sink } = yield* started({ fate: () => fate })
+      expect((yield* reasonOf(sink.check))?._tag).toBe(reason)
+    }
+  })
 })
 
 describe("an event on the bus", () => {
@@ -238,28 +216,26 @@ describe("an event on the bus", () => {
   const preview = (one: Entry, more: Record<string, unknown> = {}) =>
     EventBridge.preview(Schema.decodeUnknownSync(EventBridgeConfig)({ eventBusArn, ...more }), [one])[0] ?? {}
 
-  it.live("has source, detail type, resources and time, and X-Ray's header where it has a trace", () =>
-    Effect.gen(function* () {
-      const more = {
-        source: "com.example.scheduling",
-        detailType: "{{resource}} {{type}}",
-        resources: ["account/{{account_id}}", "{{/data/object/none}}"],
-      }
-      const { server, sink } = yield* started({}, more)
-      yield* sink.send([entry(1, { trace }), entry(2)])
-      const [first, second] = server.passed()
-      expect(first).toEqual({
-        EventBusName: eventBusArn,
-        Source: "com.example.scheduling",
-        DetailType: "appointment appointment.created",
-        Resources: ["account/acct_1"],
-        Time: Date.UTC(2026, 10, 21, 8) / 1_000,
-        TraceHeader: `Root=1-aaaaaaaa-${"b".repeat(24)};Parent=${"c".repeat(16)};Sampled=1`,
-        Detail: Buffer.from(entry(1).event.body).toString(),
-      })
-      expect(second).not.toHaveProperty("TraceHeader")
-    }),
-  )
+  it.live("has source, detail type, resources and time, and X-Ray's header where it has a trace", function* () {
+    const more = {
+      source: "com.example.scheduling",
+      detailType: "{{resource}} {{type}}",
+      resources: ["account/{{account_id}}", "{{/data/object/none}}"],
+    }
+    const { server, sink } = yield* started({}, more)
+    yield* sink.send([entry(1, { trace }), entry(2)])
+    const [first, second] = server.passed()
+    expect(first).toEqual({
+      EventBusName: eventBusArn,
+      Source: "com.example.scheduling",
+      DetailType: "appointment appointment.created",
+      Resources: ["account/acct_1"],
+      Time: Date.UTC(2026, 10, 21, 8) / 1_000,
+      TraceHeader: `Root=1-aaaaaaaa-${"b".repeat(24)};Parent=${"c".repeat(16)};Sampled=1`,
+      Detail: Buffer.from(entry(1).event.body).toString(),
+    })
+    expect(second).not.toHaveProperty("TraceHeader")
+  })
 
   test("always has a detail type, of 128 characters at most and without control characters", () => {
     expect(preview(entry(1, { type: "" }))).toMatchObject({ detailType: "relay.undecodable" })
@@ -298,16 +274,14 @@ test("the config of an EventBridge sink refuses what could never work, in words"
 })
 
 withMoto("the EventBridge sink against moto", (moto) => {
-  it.live("sends what a rule matches by source, detail type and a field of the envelope", () =>
-    Effect.gen(function* () {
-      const pattern = { source: ["relay"], "detail-type": [{ prefix: "client." }], detail: { account_id: ["acct_1"] } }
-      const { arn, received } = yield* Effect.promise(() => makeBus(moto().url, { pattern }))
-      const sink = yield* openEventBridge(() => ({ endpoint: moto().url, eventBusArn: arn }))
-      const batch = [entry(1), entry(2, { type: "client.updated" }), entry(3)]
-      expect((yield* sink.send(batch)).size).toBe(0)
-      const [one, ...more] = yield* received(1)
-      expect(JSON.parse(one?.body ?? "")).toMatchObject({ "detail-type": "client.updated", detail: envelope(2) })
-      expect(more).toEqual([])
-    }),
-  )
+  it.live("sends what a rule matches by source, detail type and a field of the envelope", function* () {
+    const pattern = { source: ["relay"], "detail-type": [{ prefix: "client." }], detail: { account_id: ["acct_1"] } }
+    const { arn, received } = yield* Effect.promise(() => makeBus(moto().url, { pattern }))
+    const sink = yield* openEventBridge(() => ({ endpoint: moto().url, eventBusArn: arn }))
+    const batch = [entry(1), entry(2, { type: "client.updated" }), entry(3)]
+    expect((yield* sink.send(batch)).size).toBe(0)
+    const [one, ...more] = yield* received(1)
+    expect(JSON.parse(one?.body ?? "")).toMatchObject({ "detail-type": "client.updated", detail: envelope(2) })
+    expect(more).toEqual([])
+  })
 })

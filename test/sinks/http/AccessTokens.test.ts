@@ -43,39 +43,35 @@ const only =
 const form = ({ body }: Received) => Object.fromEntries(new URLSearchParams(Buffer.from(body).toString()))
 
 describe("an access token", () => {
-  it.effect("is fetched when the first event needs it, once for all attempts, and sent with each", () =>
-    Effect.gen(function* () {
-      const { tokenUrl, requests } = yield* tokenEndpoint()
-      const { sink, bearers } = yield* opened({
-        tokenUrl,
-        scope: "events:write more",
-        audience: "https://api.example.com",
-      })
-      expect(requests).toHaveLength(0)
-      yield* Effect.forEach([1, 2, 3, 4, 5, 6, 7, 8], (n) => sink.send([entry(n)]), { concurrency: "unbounded" })
-      yield* sink.send([entry(9)])
-      expect(requests).toHaveLength(1)
-      expect(bearers()).toEqual(Array.from({ length: 9 }, () => "Bearer canary-token-1"))
-      expect(requests[0]).toMatchObject({ method: "POST", url: "/oauth2/token" })
-      expect(requests[0]?.headers["user-agent"]).toMatch(/^relay\//)
-      expect(requests[0]?.headers["content-type"]).toMatch(/^application\/x-www-form-urlencoded/)
-      expect(requests.map(form)).toEqual([
-        { grant_type: "client_credentials", scope: "events:write more", audience: "https://api.example.com" },
-      ])
-    }),
-  )
+  it.effect("is fetched when the first event needs it, once for all attempts, and sent with each", function* () {
+    const { tokenUrl, requests } = yield* tokenEndpoint()
+    const { sink, bearers } = yield* opened({
+      tokenUrl,
+      scope: "events:write more",
+      audience: "https://api.example.com",
+    })
+    expect(requests).toHaveLength(0)
+    yield* Effect.forEach([1, 2, 3, 4, 5, 6, 7, 8], (n) => sink.send([entry(n)]), { concurrency: "unbounded" })
+    yield* sink.send([entry(9)])
+    expect(requests).toHaveLength(1)
+    expect(bearers()).toEqual(Array.from({ length: 9 }, () => "Bearer canary-token-1"))
+    expect(requests[0]).toMatchObject({ method: "POST", url: "/oauth2/token" })
+    expect(requests[0]?.headers["user-agent"]).toMatch(/^relay\//)
+    expect(requests[0]?.headers["content-type"]).toMatch(/^application\/x-www-form-urlencoded/)
+    expect(requests.map(form)).toEqual([
+      { grant_type: "client_credentials", scope: "events:write more", audience: "https://api.example.com" },
+    ])
+  })
 
-  it.effect("is asked for by the client in a header, or in the body", () =>
-    Effect.gen(function* () {
-      const { tokenUrl, requests } = yield* tokenEndpoint()
-      const { sink } = yield* opened({ tokenUrl, clientAuth: "client_secret_post" })
-      yield* sink.send([entry(1)])
-      expect(requests.map(form)).toEqual([
-        { grant_type: "client_credentials", client_id: client.id, client_secret: client.secret },
-      ])
-      expect(requests[0]?.headers).not.toHaveProperty("authorization")
-    }),
-  )
+  it.effect("is asked for by the client in a header, or in the body", function* () {
+    const { tokenUrl, requests } = yield* tokenEndpoint()
+    const { sink } = yield* opened({ tokenUrl, clientAuth: "client_secret_post" })
+    yield* sink.send([entry(1)])
+    expect(requests.map(form)).toEqual([
+      { grant_type: "client_credentials", client_id: client.id, client_secret: client.secret },
+    ])
+    expect(requests[0]?.headers).not.toHaveProperty("authorization")
+  })
 
   const lifetimes: ReadonlyArray<readonly [lifetime: number | null, kept: Duration.Input, renewed: Duration.Input]> = [
     [3_600, "3539 seconds", "2 seconds"],
@@ -84,42 +80,40 @@ describe("an access token", () => {
   ]
   it.effect(
     "is renewed a tenth of its life before it ends, a minute at most; after five minutes if it does not say",
-    () =>
-      Effect.gen(function* () {
-        for (const [lifetime, kept, renewed] of lifetimes) {
-          const { tokenUrl, requests } = yield* tokenEndpoint({ lifetime })
-          const { sink, bearers } = yield* opened({ tokenUrl })
-          yield* sink.send([entry(1)])
-          yield* TestClock.adjust(kept)
-          yield* sink.send([entry(2)])
-          expect(requests).toHaveLength(1)
-          yield* TestClock.adjust(renewed)
-          yield* sink.send([entry(3)])
-          expect(bearers()).toEqual([1, 1, 2].map((n) => `Bearer canary-token-${n}`))
-        }
-      }),
-  )
-
-  it.effect("is renewed when its life ends, whatever the wall clock says", () =>
-    Effect.gen(function* () {
-      const { wall, withWall } = yield* settable
-      yield* Effect.gen(function* () {
-        const { tokenUrl, requests } = yield* tokenEndpoint({ lifetime: 100 })
-        const { sink } = yield* opened({ tokenUrl })
+    function* () {
+      for (const [lifetime, kept, renewed] of lifetimes) {
+        const { tokenUrl, requests } = yield* tokenEndpoint({ lifetime })
+        const { sink, bearers } = yield* opened({ tokenUrl })
         yield* sink.send([entry(1)])
-        wall.ahead = hour
+        yield* TestClock.adjust(kept)
         yield* sink.send([entry(2)])
         expect(requests).toHaveLength(1)
-        wall.ahead = -hour
-        yield* TestClock.adjust("91 seconds")
+        yield* TestClock.adjust(renewed)
         yield* sink.send([entry(3)])
-        expect(requests).toHaveLength(2)
-      }).pipe(withWall)
-    }),
+        expect(bearers()).toEqual([1, 1, 2].map((n) => `Bearer canary-token-${n}`))
+      }
+    },
   )
 
-  it.effect("that is refused is renewed once, for all attempts that had it, and the events are delivered", () =>
-    Effect.gen(function* () {
+  it.effect("is renewed when its life ends, whatever the wall clock says", function* () {
+    const { wall, withWall } = yield* settable
+    yield* Effect.gen(function* () {
+      const { tokenUrl, requests } = yield* tokenEndpoint({ lifetime: 100 })
+      const { sink } = yield* opened({ tokenUrl })
+      yield* sink.send([entry(1)])
+      wall.ahead = hour
+      yield* sink.send([entry(2)])
+      expect(requests).toHaveLength(1)
+      wall.ahead = -hour
+      yield* TestClock.adjust("91 seconds")
+      yield* sink.send([entry(3)])
+      expect(requests).toHaveLength(2)
+    }).pipe(withWall)
+  })
+
+  it.effect(
+    "that is refused is renewed once, for all attempts that had it, and the events are delivered",
+    function* () {
       const { tokenUrl, requests } = yield* tokenEndpoint()
       let good = "canary-token-1"
       const { sink } = yield* opened(
@@ -131,98 +125,88 @@ describe("an access token", () => {
       const sent = Effect.forEach([2, 3, 4, 5], (n) => sink.send([entry(n)]), { concurrency: "unbounded" })
       expect(yield* reasonOf(sent)).toBeUndefined()
       expect(requests).toHaveLength(2)
-    }),
+    },
   )
 
-  it.effect("that is too long for a receiver is renewed as well", () =>
-    Effect.gen(function* () {
-      const { tokenUrl, requests } = yield* tokenEndpoint()
-      const { sink } = yield* opened({ tokenUrl }, ({ headers }, response) =>
-        response.writeHead(headers.authorization === "Bearer canary-token-1" ? 431 : 204).end(),
-      )
-      expect(yield* reasonOf(sink.send([entry(1)]))).toBeUndefined()
-      expect(requests).toHaveLength(2)
-    }),
-  )
+  it.effect("that is too long for a receiver is renewed as well", function* () {
+    const { tokenUrl, requests } = yield* tokenEndpoint()
+    const { sink } = yield* opened({ tokenUrl }, ({ headers }, response) =>
+      response.writeHead(headers.authorization === "Bearer canary-token-1" ? 431 : 204).end(),
+    )
+    expect(yield* reasonOf(sink.send([entry(1)]))).toBeUndefined()
+    expect(requests).toHaveLength(2)
+  })
 
-  it.effect("that is refused when another attempt has renewed it already is not renewed again", () =>
-    Effect.gen(function* () {
-      const { tokenUrl, requests } = yield* tokenEndpoint()
-      let refuse: (() => void) | undefined
-      const { sink } = yield* opened({ tokenUrl }, ({ headers, body }, response) => {
-        if (headers.authorization !== "Bearer canary-token-1") response.end()
-        // Of the first event it says so late.
-        else if (Buffer.from(body).includes("evt_1")) refuse = () => response.writeHead(401).end()
-        else response.writeHead(401).end()
-      })
-      const late = yield* Effect.forkChild(reasonOf(sink.send([entry(1)])), { startImmediately: true })
-      yield* Effect.promise(async () => {
-        while (refuse === undefined) await new Promise((resolve) => setImmediate(resolve))
-      })
-      expect(yield* reasonOf(sink.send([entry(2)]))).toBeUndefined()
-      refuse?.()
-      expect(yield* Fiber.join(late)).toBeUndefined()
-      expect(requests).toHaveLength(2)
-    }),
-  )
+  it.effect("that is refused when another attempt has renewed it already is not renewed again", function* () {
+    const { tokenUrl, requests } = yield* tokenEndpoint()
+    let refuse: (() => void) | undefined
+    const { sink } = yield* opened({ tokenUrl }, ({ headers, body }, response) => {
+      if (headers.authorization !== "Bearer canary-token-1") response.end()
+      // Of the first event it says so late.
+      else if (Buffer.from(body).includes("evt_1")) refuse = () => response.writeHead(401).end()
+      else response.writeHead(401).end()
+    })
+    const late = yield* Effect.forkChild(reasonOf(sink.send([entry(1)])), { startImmediately: true })
+    yield* Effect.promise(async () => {
+      while (refuse === undefined) await new Promise((resolve) => setImmediate(resolve))
+    })
+    expect(yield* reasonOf(sink.send([entry(2)]))).toBeUndefined()
+    refuse?.()
+    expect(yield* Fiber.join(late)).toBeUndefined()
+    expect(requests).toHaveLength(2)
+  })
 
-  it.effect("that is refused although it is new says what to correct, and shows no token", () =>
-    Effect.gen(function* () {
-      const { tokenUrl, requests } = yield* tokenEndpoint()
-      const { sink, bearers } = yield* opened(
-        { tokenUrl },
-        only(() => "another"),
-      )
-      const reason = yield* reasonOf(sink.send([entry(1)]))
-      expect(reason).toMatchObject({ _tag: "SinkMisconfigured", message: expect.stringContaining('in "oauth"') })
-      expect(bearers()).toEqual(["Bearer canary-token-1", "Bearer canary-token-2"])
-      expect(requests).toHaveLength(2)
-      // The receiver repeats what it was sent.
-      expect(reason?.answer && Redacted.value(reason.answer)).toBe("Bearer ***")
-    }),
-  )
+  it.effect("that is refused although it is new says what to correct, and shows no token", function* () {
+    const { tokenUrl, requests } = yield* tokenEndpoint()
+    const { sink, bearers } = yield* opened(
+      { tokenUrl },
+      only(() => "another"),
+    )
+    const reason = yield* reasonOf(sink.send([entry(1)]))
+    expect(reason).toMatchObject({ _tag: "SinkMisconfigured", message: expect.stringContaining('in "oauth"') })
+    expect(bearers()).toEqual(["Bearer canary-token-1", "Bearer canary-token-2"])
+    expect(requests).toHaveLength(2)
+    // The receiver repeats what it was sent.
+    expect(reason?.answer && Redacted.value(reason.answer)).toBe("Bearer ***")
+  })
 
-  it.effect("stays what the attempts behind wait for when the first is interrupted", () =>
-    Effect.gen(function* () {
-      const release: Array<() => void> = []
-      const { tokenUrl, requests } = yield* tokenEndpoint({
-        answer: (response) => {
-          const body = { access_token: "late", token_type: "bearer" }
-          const headers = { "content-type": "application/json" }
-          release.push(() => response.writeHead(200, headers).end(JSON.stringify(body)))
-          return true
-        },
-      })
-      const { sink, bearers } = yield* opened({ tokenUrl })
-      const first = yield* Effect.forkChild(sink.send([entry(1)]), { startImmediately: true })
-      const second = yield* Effect.forkChild(sink.send([entry(2)]), { startImmediately: true })
-      yield* Effect.promise(async () => {
-        while (release.length === 0) await new Promise((resolve) => setImmediate(resolve))
-      })
-      yield* Fiber.interrupt(first)
-      for (const answer of release) answer()
-      yield* Fiber.join(second)
-      expect(requests).toHaveLength(1)
-      expect(bearers()).toEqual(["Bearer late"])
-    }),
-  )
+  it.effect("stays what the attempts behind wait for when the first is interrupted", function* () {
+    const release: Array<() => void> = []
+    const { tokenUrl, requests } = yield* tokenEndpoint({
+      answer: (response) => {
+        const body = { access_token: "late", token_type: "bearer" }
+        const headers = { "content-type": "application/json" }
+        release.push(() => response.writeHead(200, headers).end(JSON.stringify(body)))
+        return true
+      },
+    })
+    const { sink, bearers } = yield* opened({ tokenUrl })
+    const first = yield* Effect.forkChild(sink.send([entry(1)]), { startImmediately: true })
+    const second = yield* Effect.forkChild(sink.send([entry(2)]), { startImmediately: true })
+    yield* Effect.promise(async () => {
+      while (release.length === 0) await new Promise((resolve) => setImmediate(resolve))
+    })
+    yield* Fiber.interrupt(first)
+    for (const answer of release) answer()
+    yield* Fiber.join(second)
+    expect(requests).toHaveLength(1)
+    expect(bearers()).toEqual(["Bearer late"])
+  })
 })
 
 describe("a token endpoint", () => {
-  it.live("whose answer breaks off is away, and not wrong", () =>
-    Effect.gen(function* () {
-      const { tokenUrl } = yield* tokenEndpoint({
-        answer: (response) => {
-          response.writeHead(200, { "content-type": "application/json", "content-length": 200 })
-          response.write('{"access_token":"canary', () => response.destroy())
-          return true
-        },
-      })
-      const { sink } = yield* opened({ tokenUrl })
-      const { reason, message } = yield* Effect.flip(sink.send([entry(1)]))
-      expect([reason._tag, message]).toEqual(["SinkUnavailable", expect.stringContaining("broke off")])
-    }),
-  )
+  it.live("whose answer breaks off is away, and not wrong", function* () {
+    const { tokenUrl } = yield* tokenEndpoint({
+      answer: (response) => {
+        response.writeHead(200, { "content-type": "application/json", "content-length": 200 })
+        response.write('{"access_token":"canary', () => response.destroy())
+        return true
+      },
+    })
+    const { sink } = yield* opened({ tokenUrl })
+    const { reason, message } = yield* Effect.flip(sink.send([entry(1)]))
+    expect([reason._tag, message]).toEqual(["SinkUnavailable", expect.stringContaining("broke off")])
+  })
 
   const answering = (status: number, body: string, headers: Record<string, string> = {}) =>
     tokenEndpoint({
@@ -241,49 +225,44 @@ describe("a token endpoint", () => {
   })
   const at = "the token endpoint http://127.0.0.1"
 
-  it.effect("that can't be reached, fails or is busy makes the sink unavailable", () =>
-    Effect.gen(function* () {
-      const closed = yield* Effect.scoped(listening(createServer()))
-      expect(yield* failing({ tokenUrl: `${closed.url}/canary` })).toEqual([
+  it.effect("that can't be reached, fails or is busy makes the sink unavailable", function* () {
+    const closed = yield* Effect.scoped(listening(createServer()))
+    expect(yield* failing({ tokenUrl: `${closed.url}/canary` })).toEqual([
+      "SinkUnavailable",
+      `${at} can't be reached: nothing listens there (connection refused)`,
+    ])
+    for (const status of [500, 503]) {
+      const { tokenUrl } = yield* answering(status, '{"error":"invalid_client"}')
+      expect(yield* failing({ tokenUrl })).toEqual([
         "SinkUnavailable",
-        `${at} can't be reached: nothing listens there (connection refused)`,
+        `${at} answered ${status}; it says "invalid_client"`,
       ])
-      for (const status of [500, 503]) {
-        const { tokenUrl } = yield* answering(status, '{"error":"invalid_client"}')
-        expect(yield* failing({ tokenUrl })).toEqual([
-          "SinkUnavailable",
-          `${at} answered ${status}; it says "invalid_client"`,
-        ])
-      }
-      const { tokenUrl } = yield* answering(400, '{"error":"temporarily_unavailable"}')
-      expect(yield* failing({ tokenUrl })).toEqual(["SinkUnavailable", `${at} gives no token: temporarily_unavailable`])
-    }),
-  )
+    }
+    const { tokenUrl } = yield* answering(400, '{"error":"temporarily_unavailable"}')
+    expect(yield* failing({ tokenUrl })).toEqual(["SinkUnavailable", `${at} gives no token: temporarily_unavailable`])
+  })
 
-  it.effect("that asks for a wait has the lane wait", () =>
-    Effect.gen(function* () {
-      for (const [status, headers, retryAfter] of throttlings) {
-        const { tokenUrl } = yield* answering(status, "slow down", headers)
-        const { sink } = yield* opened({ tokenUrl })
-        expect(yield* reasonOf(sink.send([entry(1)]))).toMatchObject({ _tag: "SinkThrottled", retryAfter })
-      }
-    }),
-  )
+  it.effect("that asks for a wait has the lane wait", function* () {
+    for (const [status, headers, retryAfter] of throttlings) {
+      const { tokenUrl } = yield* answering(status, "slow down", headers)
+      const { sink } = yield* opened({ tokenUrl })
+      expect(yield* reasonOf(sink.send([entry(1)]))).toMatchObject({ _tag: "SinkThrottled", retryAfter })
+    }
+  })
 
-  it.effect("is shown with its own words, without the client's secret", () =>
-    Effect.gen(function* () {
-      const error = { error: "invalid_client", error_description: "no secret canary-client-secret is known" }
-      const { tokenUrl } = yield* answering(401, JSON.stringify(error))
-      const [tag, message] = yield* failing({ tokenUrl })
-      expect([
-        tag,
-        message?.startsWith(`${at} gives no token: invalid_client; it says "no secret *** is known"; `),
-      ]).toEqual(["SinkMisconfigured", true])
-    }),
-  )
+  it.effect("is shown with its own words, without the client's secret", function* () {
+    const error = { error: "invalid_client", error_description: "no secret canary-client-secret is known" }
+    const { tokenUrl } = yield* answering(401, JSON.stringify(error))
+    const [tag, message] = yield* failing({ tokenUrl })
+    expect([
+      tag,
+      message?.startsWith(`${at} gives no token: invalid_client; it says "no secret *** is known"; `),
+    ]).toEqual(["SinkMisconfigured", true])
+  })
 
-  it.effect("that hangs makes the sink unavailable before the attempt's own time is up, and is asked again", () =>
-    Effect.gen(function* () {
+  it.effect(
+    "that hangs makes the sink unavailable before the attempt's own time is up, and is asked again",
+    function* () {
       let asked = () => {}
       const first = new Promise<void>((resolve) => {
         asked = resolve
@@ -305,11 +284,12 @@ describe("a token endpoint", () => {
       })
       hangs = false
       expect(yield* reasonOf(sink.send([entry(1)]))).toBeUndefined()
-    }),
+    },
   )
 
-  it.effect("that refuses the client makes the sink misconfigured, with its error code and what to correct", () =>
-    Effect.gen(function* () {
+  it.effect(
+    "that refuses the client makes the sink misconfigured, with its error code and what to correct",
+    function* () {
       const { tokenUrl } = yield* tokenEndpoint()
       for (const clientAuth of ["client_secret_basic", "client_secret_post"] as const) {
         expect(yield* failing({ tokenUrl, clientAuth, clientSecret: "canary-wrong" })).toEqual([
@@ -328,58 +308,55 @@ describe("a token endpoint", () => {
         const { tokenUrl } = yield* answering(400, JSON.stringify({ error, error_description: "no" }))
         expect(yield* failing({ tokenUrl })).toEqual(["SinkMisconfigured", expect.stringMatching(says)])
       }
-    }),
+    },
   )
 
-  it.effect("that gives a token which no header can carry is to blame, and is asked again", () =>
-    Effect.gen(function* () {
-      let asked = 0
-      const bad = ["one\r\nx-injected: two", "one\u0000", "τόκεν", "t\u00e9"]
-      const { tokenUrl } = yield* tokenEndpoint({
-        answer: (response) => {
-          const token = bad[asked++]
-          if (token !== undefined) response.setHeader("content-type", "application/json")
-          if (token !== undefined) response.end(JSON.stringify({ access_token: token, token_type: "bearer" }))
-          return token !== undefined
-        },
+  it.effect("that gives a token which no header can carry is to blame, and is asked again", function* () {
+    let asked = 0
+    const bad = ["one\r\nx-injected: two", "one\u0000", "τόκεν", "t\u00e9"]
+    const { tokenUrl } = yield* tokenEndpoint({
+      answer: (response) => {
+        const token = bad[asked++]
+        if (token !== undefined) response.setHeader("content-type", "application/json")
+        if (token !== undefined) response.end(JSON.stringify({ access_token: token, token_type: "bearer" }))
+        return token !== undefined
+      },
+    })
+    const { sink, bearers } = yield* opened({ tokenUrl })
+    for (const _ of bad) {
+      expect(yield* reasonOf(sink.send([entry(1)]))).toMatchObject({
+        _tag: "SinkMisconfigured",
+        message: expect.stringMatching(/^the token endpoint .* gives a token that no header can carry/),
       })
-      const { sink, bearers } = yield* opened({ tokenUrl })
-      for (const _ of bad) {
-        expect(yield* reasonOf(sink.send([entry(1)]))).toMatchObject({
-          _tag: "SinkMisconfigured",
-          message: expect.stringMatching(/^the token endpoint .* gives a token that no header can carry/),
-        })
-      }
-      expect(yield* reasonOf(sink.send([entry(1)]))).toBeUndefined()
-      expect(bearers()).toEqual([`Bearer canary-token-${bad.length + 1}`])
-    }),
-  )
+    }
+    expect(yield* reasonOf(sink.send([entry(1)]))).toBeUndefined()
+    expect(bearers()).toEqual([`Bearer canary-token-${bad.length + 1}`])
+  })
 
-  it.effect("that gives a long token makes no dead letter of a good event, and still one of a bad one", () =>
-    Effect.gen(function* () {
-      const issuing = (token: string) => ({
-        answer: (response: ServerResponse) => {
-          response.setHeader("content-type", "application/json")
-          response.end(JSON.stringify({ access_token: token, token_type: "bearer" }))
-          return true
-        },
-      })
-      const sent = Effect.fnUntraced(function* (length: number, status: number, text: string, more = {}) {
-        const { tokenUrl } = yield* tokenEndpoint(issuing("t".repeat(length)))
-        const { sink } = yield* opened({ tokenUrl }, (_, response) => response.writeHead(status).end(text), more)
-        return (yield* reasonOf(sink.send([entry(1)])))?._tag
-      })
-      expect(yield* sent(5_000, 400, "400 Request Header Or Cookie Too Large")).toBe("SinkMisconfigured")
-      expect(yield* sent(5_000, 400, "no such field")).toBe("DeliveryRejected")
-      expect(yield* sent(9_000, 400, "")).toBe("SinkMisconfigured")
-      expect(yield* sent(100, 431, "")).toBe("SinkMisconfigured")
-      expect(yield* sent(9_000, 422, "")).toBe("DeliveryRejected")
-      expect(yield* sent(9_000, 400, "", { classify: { 400: "reject" } })).toBe("DeliveryRejected")
-    }),
-  )
+  it.effect("that gives a long token makes no dead letter of a good event, and still one of a bad one", function* () {
+    const issuing = (token: string) => ({
+      answer: (response: ServerResponse) => {
+        response.setHeader("content-type", "application/json")
+        response.end(JSON.stringify({ access_token: token, token_type: "bearer" }))
+        return true
+      },
+    })
+    const sent = Effect.fnUntraced(function* (length: number, status: number, text: string, more = {}) {
+      const { tokenUrl } = yield* tokenEndpoint(issuing("t".repeat(length)))
+      const { sink } = yield* opened({ tokenUrl }, (_, response) => response.writeHead(status).end(text), more)
+      return (yield* reasonOf(sink.send([entry(1)])))?._tag
+    })
+    expect(yield* sent(5_000, 400, "400 Request Header Or Cookie Too Large")).toBe("SinkMisconfigured")
+    expect(yield* sent(5_000, 400, "no such field")).toBe("DeliveryRejected")
+    expect(yield* sent(9_000, 400, "")).toBe("SinkMisconfigured")
+    expect(yield* sent(100, 431, "")).toBe("SinkMisconfigured")
+    expect(yield* sent(9_000, 422, "")).toBe("DeliveryRejected")
+    expect(yield* sent(9_000, 400, "", { classify: { 400: "reject" } })).toBe("DeliveryRejected")
+  })
 
-  it.effect("that is none makes the sink misconfigured: a page, a token of another kind, a redirect, nothing", () =>
-    Effect.gen(function* () {
+  it.effect(
+    "that is none makes the sink misconfigured: a page, a token of another kind, a redirect, nothing",
+    function* () {
       const others = [
         yield* answering(200, "<html>canary</html>", { "content-type": "text/html" }),
         yield* answering(200, "{}"),
@@ -397,7 +374,7 @@ describe("a token endpoint", () => {
           ),
         ])
       }
-    }),
+    },
   )
 
   test("with certificates that can't be read is an error of its own keys", async () => {

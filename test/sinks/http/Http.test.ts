@@ -41,118 +41,106 @@ const ok = answer(200)
 const text = (request: Received) => Buffer.from(request.body).toString()
 
 describe("a request", () => {
-  it.live("of format raw is the signed bytes, with the signature and the webhook id that came with them", () =>
-    Effect.gen(function* () {
-      const { request, reason } = yield* sendTo(ok)
-      expect(reason).toBeUndefined()
-      expect(request.method).toBe("POST")
-      expect(request.url).toBe("/hook")
-      expect(text(request)).toBe(JSON.stringify(envelope(1)))
-      expect(request.headers).toMatchObject({
-        "content-type": "application/json",
-        "x-service-signature": `sha256=${"AB".repeat(32)}`,
-        "x-service-webhook-id": "wh_1",
-        "idempotency-key": "evt_1",
-        "x-relay-event-type": "appointment.created",
-        "x-relay-event-id": "evt_1",
-        "user-agent": expect.stringMatching(/^relay\/\d+\.\d+\.\d+$/),
-      })
-      expect(request.headers).not.toHaveProperty("x-relay-signature")
-    }),
-  )
+  it.live("of format raw is the signed bytes, with the signature and the webhook id that came with them", function* () {
+    const { request, reason } = yield* sendTo(ok)
+    expect(reason).toBeUndefined()
+    expect(request.method).toBe("POST")
+    expect(request.url).toBe("/hook")
+    expect(text(request)).toBe(JSON.stringify(envelope(1)))
+    expect(request.headers).toMatchObject({
+      "content-type": "application/json",
+      "x-service-signature": `sha256=${"AB".repeat(32)}`,
+      "x-service-webhook-id": "wh_1",
+      "idempotency-key": "evt_1",
+      "x-relay-event-type": "appointment.created",
+      "x-relay-event-id": "evt_1",
+      "user-agent": expect.stringMatching(/^relay\/\d+\.\d+\.\d+$/),
+    })
+    expect(request.headers).not.toHaveProperty("x-relay-signature")
+  })
 
-  it.live("of a replayed event has an idempotency key of its own", () =>
-    Effect.gen(function* () {
-      const { request } = yield* sendTo(ok, {}, { event: { ...entry(7), replayed: true } })
-      expect(request.headers["idempotency-key"]).toBe("evt_7:replay:7")
-    }),
-  )
+  it.live("of a replayed event has an idempotency key of its own", function* () {
+    const { request } = yield* sendTo(ok, {}, { event: { ...entry(7), replayed: true } })
+    expect(request.headers["idempotency-key"]).toBe("evt_7:replay:7")
+  })
 
-  it.live("leaves out what the event never had: the relay's own events are not signed", () =>
-    Effect.gen(function* () {
-      const { request } = yield* sendTo(ok, {}, { event: entry(1, { signature: "", webhookId: "" }) })
-      expect(Object.keys(request.headers).filter((name) => name.startsWith("x-service"))).toEqual([])
-    }),
-  )
+  it.live("leaves out what the event never had: the relay's own events are not signed", function* () {
+    const { request } = yield* sendTo(ok, {}, { event: entry(1, { signature: "", webhookId: "" }) })
+    expect(Object.keys(request.headers).filter((name) => name.startsWith("x-service"))).toEqual([])
+  })
 
-  it.live("has the method, the headers and the header names of the config", () =>
-    Effect.gen(function* () {
-      const { request } = yield* sendTo(ok, {
-        method: "PUT",
-        headers: { Authorization: "Bearer abc", "Content-Type": "application/x-ndjson", "x-account": "{{account_id}}" },
-        forward: { signature: "x-brand-signature", webhookId: "x-brand-webhook" },
-      })
-      expect(request.method).toBe("PUT")
-      expect(request.headers).toMatchObject({
-        authorization: "Bearer abc",
-        "content-type": "application/x-ndjson",
-        "x-account": "acct_1",
-        "x-brand-signature": `sha256=${"AB".repeat(32)}`,
-        "x-brand-webhook": "wh_1",
-      })
-    }),
-  )
+  it.live("has the method, the headers and the header names of the config", function* () {
+    const { request } = yield* sendTo(ok, {
+      method: "PUT",
+      headers: { Authorization: "Bearer abc", "Content-Type": "application/x-ndjson", "x-account": "{{account_id}}" },
+      forward: { signature: "x-brand-signature", webhookId: "x-brand-webhook" },
+    })
+    expect(request.method).toBe("PUT")
+    expect(request.headers).toMatchObject({
+      authorization: "Bearer abc",
+      "content-type": "application/x-ndjson",
+      "x-account": "acct_1",
+      "x-brand-signature": `sha256=${"AB".repeat(32)}`,
+      "x-brand-webhook": "wh_1",
+    })
+  })
 
-  it.live("of format template is the body filled in, without a signature that is not its own", () =>
-    Effect.gen(function* () {
-      const { request } = yield* sendTo(ok, {
-        format: "template",
-        body: { text: "{{type}} of {{account_id}}", object: "{{/data/object}}", fixed: [1, true, null] },
-      })
-      expect(JSON.parse(text(request))).toEqual({
-        text: "appointment.created of acct_1",
-        object: { id: "apt_1" },
-        fixed: [1, true, null],
-      })
-      expect(request.headers).not.toHaveProperty("x-service-signature")
-    }),
-  )
+  it.live("of format template is the body filled in, without a signature that is not its own", function* () {
+    const { request } = yield* sendTo(ok, {
+      format: "template",
+      body: { text: "{{type}} of {{account_id}}", object: "{{/data/object}}", fixed: [1, true, null] },
+    })
+    expect(JSON.parse(text(request))).toEqual({
+      text: "appointment.created of acct_1",
+      object: { id: "apt_1" },
+      fixed: [1, true, null],
+    })
+    expect(request.headers).not.toHaveProperty("x-service-signature")
+  })
 
   it.live(
     "is what an expression makes; an event for which it fails is rejected with the place, and others are sent",
-    () =>
-      Effect.gen(function* () {
-        yield* Jmespath.load
-        const config = {
-          format: "template",
-          body: { jmespath: "{id: data.object.id, big: upper(data.object.id)}" },
-        } as const
-        const { request, reason } = yield* sendTo(ok, config)
-        expect(reason).toBeUndefined()
-        expect(text(request)).toBe('{"id":"apt_1","big":"APT_1"}')
-        const failing = entry(2, { body: bytes(JSON.stringify(envelope(2, { id: 4_242 }))) })
-        const failed = yield* sendTo(ok, config, { event: failing })
-        expect(failed.requests).toEqual([])
-        expect(failed.reason).toMatchObject({
-          _tag: "DeliveryRejected",
-          message:
-            "the expression at body.jmespath fails: upper() at character 27 takes a string as argument 1, and got number",
-        })
-      }),
+    function* () {
+      yield* Jmespath.load
+      const config = {
+        format: "template",
+        body: { jmespath: "{id: data.object.id, big: upper(data.object.id)}" },
+      } as const
+      const { request, reason } = yield* sendTo(ok, config)
+      expect(reason).toBeUndefined()
+      expect(text(request)).toBe('{"id":"apt_1","big":"APT_1"}')
+      const failing = entry(2, { body: bytes(JSON.stringify(envelope(2, { id: 4_242 }))) })
+      const failed = yield* sendTo(ok, config, { event: failing })
+      expect(failed.requests).toEqual([])
+      expect(failed.reason).toMatchObject({
+        _tag: "DeliveryRejected",
+        message:
+          "the expression at body.jmespath fails: upper() at character 27 takes a string as argument 1, and got number",
+      })
+    },
   )
 
   for (const mode of [undefined, "binary", "structured"] as const) {
-    it.live(`of format cloudevents, ${mode ?? "binary unless told"}, is read by the official SDK`, () =>
-      Effect.gen(function* () {
-        const { request, reason } = yield* sendTo(ok, { format: "cloudevents", ...(mode && { mode }) })
-        expect(reason).toBeUndefined()
-        const found = HTTP.toEvent({ headers: request.headers, body: text(request) })
-        expect(found).toMatchObject({
-          specversion: "1.0",
-          id: "evt_1",
-          source: "/webhooks/scheduling",
-          type: "appointment.created",
-          datacontenttype: "application/json",
-          accountid: "acct_1",
-          webhookid: "wh_1",
-          data: envelope(1),
-        })
-      }),
-    )
+    it.live(`of format cloudevents, ${mode ?? "binary unless told"}, is read by the official SDK`, function* () {
+      const { request, reason } = yield* sendTo(ok, { format: "cloudevents", ...(mode && { mode }) })
+      expect(reason).toBeUndefined()
+      const found = HTTP.toEvent({ headers: request.headers, body: text(request) })
+      expect(found).toMatchObject({
+        specversion: "1.0",
+        id: "evt_1",
+        source: "/webhooks/scheduling",
+        type: "appointment.created",
+        datacontenttype: "application/json",
+        accountid: "acct_1",
+        webhookid: "wh_1",
+        data: envelope(1),
+      })
+    })
   }
 
-  it.live("of format cloudevents is the signed bytes with their signature; structured, it has none to verify", () =>
-    Effect.gen(function* () {
+  it.live(
+    "of format cloudevents is the signed bytes with their signature; structured, it has none to verify",
+    function* () {
       const { request } = yield* sendTo(ok, { format: "cloudevents" })
       expect(text(request)).toBe(JSON.stringify(envelope(1)))
       expect(request.headers).toMatchObject({
@@ -167,43 +155,37 @@ describe("a request", () => {
       expect(headers).not.toHaveProperty("x-service-signature")
       const secrets = [{ name: "ours", hmac: hmacSha256("ours") }]
       expect(verify(secrets, String(headers["x-relay-signature"]), body, 0)).toEqual({ ok: true, secret: "ours" })
-    }),
+    },
   )
 
-  it.live("is signed as the sender signs, over the body that is sent", () =>
-    Effect.gen(function* () {
-      const { request } = yield* sendTo(ok, {
-        format: "template",
-        body: { a: "{{id}}" },
-        sign: { secret: "our secret", header: "X-Our-Signature" },
-      })
-      const header = String(request.headers["x-our-signature"])
-      const secrets = [{ name: "ours", hmac: hmacSha256("our secret") }]
-      expect(verify(secrets, header, request.body, 0)).toEqual({ ok: true, secret: "ours" })
-    }),
-  )
+  it.live("is signed as the sender signs, over the body that is sent", function* () {
+    const { request } = yield* sendTo(ok, {
+      format: "template",
+      body: { a: "{{id}}" },
+      sign: { secret: "our secret", header: "X-Our-Signature" },
+    })
+    const header = String(request.headers["x-our-signature"])
+    const secrets = [{ name: "ours", hmac: hmacSha256("our secret") }]
+    expect(verify(secrets, header, request.body, 0)).toEqual({ ok: true, secret: "ours" })
+  })
 
-  it.live("has values escaped where the URL and the headers hold them", () =>
-    Effect.gen(function* () {
-      const event = entry(1, { body: bytes(JSON.stringify(envelope(1, { id: "a/b?c#d\r\nx: y" }))) })
-      const { request } = yield* sendTo(
-        ok,
-        { headers: { "x-id": "<{{/data/object/id}}>" } },
-        { path: "/{{resource}}/{{/data/object/id}}?q={{/data/object/id}}", event },
-      )
-      expect(request.url).toBe("/appointment/a%2Fb%3Fc%23d%0D%0Ax%3A%20y?q=a%2Fb%3Fc%23d%0D%0Ax%3A%20y")
-      expect(request.headers["x-id"]).toBe("<a/b?c#d%0D%0Ax: y>")
-    }),
-  )
+  it.live("has values escaped where the URL and the headers hold them", function* () {
+    const event = entry(1, { body: bytes(JSON.stringify(envelope(1, { id: "a/b?c#d\r\nx: y" }))) })
+    const { request } = yield* sendTo(
+      ok,
+      { headers: { "x-id": "<{{/data/object/id}}>" } },
+      { path: "/{{resource}}/{{/data/object/id}}?q={{/data/object/id}}", event },
+    )
+    expect(request.url).toBe("/appointment/a%2Fb%3Fc%23d%0D%0Ax%3A%20y?q=a%2Fb%3Fc%23d%0D%0Ax%3A%20y")
+    expect(request.headers["x-id"]).toBe("<a/b?c#d%0D%0Ax: y>")
+  })
 
-  it.live("comes over a connection that is used again", () =>
-    Effect.gen(function* () {
-      const { url, connections } = yield* serve((_, response) => response.end("ok"))
-      const sink = yield* open({ url })
-      for (let sequence = 1; sequence <= 10; sequence++) yield* sink.send([entry(sequence)])
-      expect(connections()).toBe(1)
-    }),
-  )
+  it.live("comes over a connection that is used again", function* () {
+    const { url, connections } = yield* serve((_, response) => response.end("ok"))
+    const sink = yield* open({ url })
+    for (let sequence = 1; sequence <= 10; sequence++) yield* sink.send([entry(sequence)])
+    expect(connections()).toBe(1)
+  })
 })
 
 describe("an answer", () => {
@@ -232,39 +214,31 @@ describe("an answer", () => {
     [503, "DeliveryFailed"],
     [504, "DeliveryFailed"],
   ]
-  it.live("decides by its status", () =>
-    Effect.gen(function* () {
-      const found: Array<readonly [number, string | undefined]> = []
-      for (const [status] of verdicts) found.push([status, (yield* sendTo(answer(status))).reason?._tag])
-      expect(found).toEqual([...verdicts])
-    }),
-  )
+  it.live("decides by its status", function* () {
+    const found: Array<readonly [number, string | undefined]> = []
+    for (const [status] of verdicts) found.push([status, (yield* sendTo(answer(status))).reason?._tag])
+    expect(found).toEqual([...verdicts])
+  })
 
-  it.live("is named by method, origin and status, and by nothing that may be secret", () =>
-    Effect.gen(function* () {
-      const config = { headers: { authorization: "Bearer canary" }, method: "PATCH" } as const
-      const { reason, origin } = yield* sendTo(answer(500), config, { path: "/canary/{{id}}?key=canary" })
-      expect(reason?.message).toBe(`PATCH ${origin} answered 500; it says "what an answer says does not matter"`)
-    }),
-  )
+  it.live("is named by method, origin and status, and by nothing that may be secret", function* () {
+    const config = { headers: { authorization: "Bearer canary" }, method: "PATCH" } as const
+    const { reason, origin } = yield* sendTo(answer(500), config, { path: "/canary/{{id}}?key=canary" })
+    expect(reason?.message).toBe(`PATCH ${origin} answered 500; it says "what an answer says does not matter"`)
+  })
 
-  it.live("means what the sink says it means, by status before class", () =>
-    Effect.gen(function* () {
-      const classify = { "409": "delivered", "404": "reject", "4xx": "retry", "500": "misconfigured" } as const
-      const found: Array<string | undefined> = []
-      for (const status of [409, 404, 400, 500, 502]) {
-        found.push((yield* sendTo(answer(status), { classify })).reason?._tag)
-      }
-      expect(found).toEqual([undefined, "DeliveryRejected", "DeliveryFailed", "SinkMisconfigured", "DeliveryFailed"])
-    }),
-  )
+  it.live("means what the sink says it means, by status before class", function* () {
+    const classify = { "409": "delivered", "404": "reject", "4xx": "retry", "500": "misconfigured" } as const
+    const found: Array<string | undefined> = []
+    for (const status of [409, 404, 400, 500, 502]) {
+      found.push((yield* sendTo(answer(status), { classify })).reason?._tag)
+    }
+    expect(found).toEqual([undefined, "DeliveryRejected", "DeliveryFailed", "SinkMisconfigured", "DeliveryFailed"])
+  })
 
-  it.live("that a path is not there is about the event where the event chose the path", () =>
-    Effect.gen(function* () {
-      const { reason } = yield* sendTo(answer(404), {}, { path: "/{{account_id}}" })
-      expect(reason?._tag).toBe("DeliveryFailed")
-    }),
-  )
+  it.live("that a path is not there is about the event where the event chose the path", function* () {
+    const { reason } = yield* sendTo(answer(404), {}, { path: "/{{account_id}}" })
+    expect(reason?._tag).toBe("DeliveryFailed")
+  })
 
   const waits: ReadonlyArray<readonly [retryAfter: string | undefined, millis: number]> = [
     [undefined, 5_000],
@@ -283,201 +257,175 @@ describe("an answer", () => {
     ["2026", 2_026_000],
     ["Mon, 99 Foo 2026 00:00:00 GMT", 5_000],
   ]
-  it.effect("that asks to wait is heard, between a second and an hour", () =>
-    Effect.gen(function* () {
-      const found: Array<readonly [string | undefined, unknown]> = []
-      for (const [retryAfter] of waits) {
-        const headers: Record<string, string> = retryAfter === undefined ? {} : { "retry-after": retryAfter }
-        const { reason } = yield* sendTo(answer(429, { date: "Thu, 01 Jan 1970 00:00:00 GMT", ...headers }))
-        found.push([retryAfter, reason?._tag === "SinkThrottled" ? reason.retryAfter : reason])
-      }
-      expect(found).toEqual([...waits])
-    }),
-  )
+  it.effect("that asks to wait is heard, between a second and an hour", function* () {
+    const found: Array<readonly [string | undefined, unknown]> = []
+    for (const [retryAfter] of waits) {
+      const headers: Record<string, string> = retryAfter === undefined ? {} : { "retry-after": retryAfter }
+      const { reason } = yield* sendTo(answer(429, { date: "Thu, 01 Jan 1970 00:00:00 GMT", ...headers }))
+      found.push([retryAfter, reason?._tag === "SinkThrottled" ? reason.retryAfter : reason])
+    }
+    expect(found).toEqual([...waits])
+  })
 
-  it.effect("that asks to wait until a time, and does not say what time it is, is measured by our clock", () =>
-    Effect.gen(function* () {
-      yield* TestClock.adjust("20 seconds")
-      const { reason } = yield* sendTo((request, response, raw) => {
-        response.sendDate = false
-        answer(503, { "retry-after": "Thu, 01 Jan 1970 00:00:30 GMT" })(request, response, raw)
-      })
-      expect(reason).toMatchObject({ _tag: "SinkThrottled", retryAfter: 10_000 })
-    }),
-  )
+  it.effect("that asks to wait until a time, and does not say what time it is, is measured by our clock", function* () {
+    yield* TestClock.adjust("20 seconds")
+    const { reason } = yield* sendTo((request, response, raw) => {
+      response.sendDate = false
+      answer(503, { "retry-after": "Thu, 01 Jan 1970 00:00:30 GMT" })(request, response, raw)
+    })
+    expect(reason).toMatchObject({ _tag: "SinkThrottled", retryAfter: 10_000 })
+  })
 
-  it.live("that leads elsewhere is not followed, to another server or to a file", () =>
-    Effect.gen(function* () {
-      const elsewhere: Array<Received> = []
-      const { url } = yield* serve((request, response) => {
-        elsewhere.push(request)
-        response.end()
+  it.live("that leads elsewhere is not followed, to another server or to a file", function* () {
+    const elsewhere: Array<Received> = []
+    const { url } = yield* serve((request, response) => {
+      elsewhere.push(request)
+      response.end()
+    })
+    for (const location of [url, "file:///etc/hostname", "//", "not a url \u00ff"]) {
+      const { reason } = yield* sendTo((_, response) => {
+        response.setHeader("location", location)
+        response.writeHead(307).end()
       })
-      for (const location of [url, "file:///etc/hostname", "//", "not a url \u00ff"]) {
-        const { reason } = yield* sendTo((_, response) => {
-          response.setHeader("location", location)
-          response.writeHead(307).end()
-        })
-        expect(reason).toMatchObject({ _tag: "SinkMisconfigured", message: expect.stringContaining("redirects") })
-      }
-      expect(elsewhere).toEqual([])
-    }),
-  )
+      expect(reason).toMatchObject({ _tag: "SinkMisconfigured", message: expect.stringContaining("redirects") })
+    }
+    expect(elsewhere).toEqual([])
+  })
 })
 
 describe("a receiver that misbehaves", () => {
-  it.live("by answering without end is read no further than it takes to know that it answered", () =>
-    Effect.gen(function* () {
-      let written = 0
-      const { reason } = yield* sendTo((_, response) => {
-        const chunk = Buffer.alloc(64 * 1024, 120)
-        const more = () => {
-          while (!response.destroyed && written < 1024 ** 3) {
-            written += chunk.length
-            if (!response.write(chunk)) return
-          }
+  it.live("by answering without end is read no further than it takes to know that it answered", function* () {
+    let written = 0
+    const { reason } = yield* sendTo((_, response) => {
+      const chunk = Buffer.alloc(64 * 1024, 120)
+      const more = () => {
+        while (!response.destroyed && written < 1024 ** 3) {
+          written += chunk.length
+          if (!response.write(chunk)) return
         }
-        response.on("drain", more)
-        response.writeHead(200)
-        more()
+      }
+      response.on("drain", more)
+      response.writeHead(200)
+      more()
+    })
+    expect(reason).toBeUndefined()
+    expect(written).toBeLessThan(64 * 1024 * 1024)
+  })
+
+  it.live("by never ending an answer has answered all the same", function* () {
+    const endless = (headers: OutgoingHttpHeaders) =>
+      sendTo((_, response) => {
+        response.writeHead(202, headers)
+        response.write("x")
       })
-      expect(reason).toBeUndefined()
-      expect(written).toBeLessThan(64 * 1024 * 1024)
-    }),
-  )
+    const answers = yield* Effect.all([endless({}), endless({ "content-length": "10" })], { concurrency: 2 })
+    expect(answers.map(({ reason }) => reason)).toEqual([undefined, undefined])
+  })
 
-  it.live("by never ending an answer has answered all the same", () =>
-    Effect.gen(function* () {
-      const endless = (headers: OutgoingHttpHeaders) =>
-        sendTo((_, response) => {
-          response.writeHead(202, headers)
-          response.write("x")
-        })
-      const answers = yield* Effect.all([endless({}), endless({ "content-length": "10" })], { concurrency: 2 })
-      expect(answers.map(({ reason }) => reason)).toEqual([undefined, undefined])
-    }),
-  )
+  it.live("by answering a status below 200 has not answered", function* () {
+    const { reason } = yield* sendTo((_, response) => {
+      response.socket?.end("HTTP/1.1 000 Odd\r\ncontent-length: 0\r\n\r\n")
+    })
+    expect(reason?._tag).toBeDefined()
+  })
 
-  it.live("by answering a status below 200 has not answered", () =>
-    Effect.gen(function* () {
-      const { reason } = yield* sendTo((_, response) => {
-        response.socket?.end("HTTP/1.1 000 Odd\r\ncontent-length: 0\r\n\r\n")
-      })
-      expect(reason?._tag).toBeDefined()
-    }),
-  )
+  it.live("by cutting its answer short has answered all the same", function* () {
+    const { reason } = yield* sendTo((_, response) => {
+      response.writeHead(500, { "content-length": "100" })
+      response.write("x", () => response.socket?.destroy())
+    })
+    expect(reason?._tag).toBe("DeliveryFailed")
+  })
 
-  it.live("by cutting its answer short has answered all the same", () =>
-    Effect.gen(function* () {
-      const { reason } = yield* sendTo((_, response) => {
-        response.writeHead(500, { "content-length": "100" })
-        response.write("x", () => response.socket?.destroy())
-      })
-      expect(reason?._tag).toBe("DeliveryFailed")
-    }),
-  )
+  it.live("by packing a bomb is not unpacked", function* () {
+    const { gzipSync } = yield* Effect.promise(() => import("node:zlib"))
+    const bomb = gzipSync(Buffer.alloc(50 * 1024 * 1024))
+    const before = process.memoryUsage().rss
+    const { reason, request } = yield* sendTo((_, response) =>
+      response.writeHead(200, { "content-encoding": "gzip", "content-length": bomb.length }).end(bomb),
+    )
+    expect(reason).toBeUndefined()
+    expect(request.headers["accept-encoding"]).toBe("identity")
+    expect(process.memoryUsage().rss - before).toBeLessThan(30 * 1024 * 1024)
+  })
 
-  it.live("by packing a bomb is not unpacked", () =>
-    Effect.gen(function* () {
-      const { gzipSync } = yield* Effect.promise(() => import("node:zlib"))
-      const bomb = gzipSync(Buffer.alloc(50 * 1024 * 1024))
-      const before = process.memoryUsage().rss
-      const { reason, request } = yield* sendTo((_, response) =>
-        response.writeHead(200, { "content-encoding": "gzip", "content-length": bomb.length }).end(bomb),
+  it.live("by resetting or closing is away, and nothing is wrong with the event", function* () {
+    for (const behave of [(socket: Socket) => socket.resetAndDestroy(), (socket: Socket) => socket.end()]) {
+      const { url } = yield* listening(createServer((socket) => socket.once("data", () => behave(socket))))
+      const reason = yield* reasonOf((yield* open({ url })).send([entry(1)]))
+      expect(reason).toMatchObject({ _tag: "SinkUnavailable", message: expect.stringContaining(`POST ${url}`) })
+    }
+  })
+
+  it.live("by closing connections that were to be used again costs no event", function* () {
+    const answer = "HTTP/1.1 204 No Content\r\n\r\n"
+    const behaviours = [
+      // Closed while nothing is sent, unannounced; and at the sight of a second request.
+      (socket: Socket) => socket.end(answer),
+      (socket: Socket) => socket.write(answer, () => socket.once("data", () => socket.destroy())),
+    ]
+    for (const behave of behaviours) {
+      let answered = 0
+      const { url } = yield* listening(
+        createServer((socket) =>
+          socket.once("data", () => {
+            answered += 1
+            behave(socket)
+          }),
+        ),
       )
-      expect(reason).toBeUndefined()
-      expect(request.headers["accept-encoding"]).toBe("identity")
-      expect(process.memoryUsage().rss - before).toBeLessThan(30 * 1024 * 1024)
-    }),
-  )
-
-  it.live("by resetting or closing is away, and nothing is wrong with the event", () =>
-    Effect.gen(function* () {
-      for (const behave of [(socket: Socket) => socket.resetAndDestroy(), (socket: Socket) => socket.end()]) {
-        const { url } = yield* listening(createServer((socket) => socket.once("data", () => behave(socket))))
-        const reason = yield* reasonOf((yield* open({ url })).send([entry(1)]))
-        expect(reason).toMatchObject({ _tag: "SinkUnavailable", message: expect.stringContaining(`POST ${url}`) })
-      }
-    }),
-  )
-
-  it.live("by closing connections that were to be used again costs no event", () =>
-    Effect.gen(function* () {
-      const answer = "HTTP/1.1 204 No Content\r\n\r\n"
-      const behaviours = [
-        // Closed while nothing is sent, unannounced; and at the sight of a second request.
-        (socket: Socket) => socket.end(answer),
-        (socket: Socket) => socket.write(answer, () => socket.once("data", () => socket.destroy())),
-      ]
-      for (const behave of behaviours) {
-        let answered = 0
-        const { url } = yield* listening(
-          createServer((socket) =>
-            socket.once("data", () => {
-              answered += 1
-              behave(socket)
-            }),
-          ),
-        )
-        const sink = yield* open({ url })
-        const reasons = yield* Effect.forEach(entries(20), (one) => reasonOf(sink.send([one])))
-        const passed = reasons.filter((reason) => reason === undefined).length
-        expect(passed).toBeGreaterThan(0)
-        expect(passed).toBeLessThanOrEqual(answered)
-        expect(reasons.filter((reason) => reason !== undefined && reason._tag !== "SinkUnavailable")).toEqual([])
-      }
-    }),
-  )
-
-  it.live("by not being there is told apart from a name that is nowhere", () =>
-    Effect.gen(function* () {
-      const free = yield* Effect.scoped(listening(createServer()))
-      const refused = yield* reasonOf((yield* open({ url: free.url })).send([entry(1)]))
-      expect(refused).toMatchObject({ _tag: "SinkUnavailable", message: expect.stringContaining("nothing listens") })
-      const nowhere = yield* reasonOf((yield* open({ url: "http://no-such-host.invalid/" })).send([entry(1)]))
-      expect(nowhere).toMatchObject({ _tag: "SinkUnavailable", message: expect.stringContaining("no address") })
-    }),
-  )
-
-  it.live("by not answering loses its connection when the attempt is interrupted", () =>
-    Effect.gen(function* () {
-      let came = () => {}
-      const arrived = new Promise<void>((resolve) => {
-        came = resolve
-      })
-      let cut = () => {}
-      const closed = new Promise<void>((resolve) => {
-        cut = resolve
-      })
-      const { url } = yield* serve((_, response) => {
-        response.on("close", () => cut())
-        came()
-      })
       const sink = yield* open({ url })
-      const sending = yield* Effect.forkChild(sink.send([entry(1)]), { startImmediately: true })
-      yield* Effect.raceFirst(
-        Effect.promise(() => arrived),
-        Fiber.join(sending),
-      )
-      yield* Fiber.interrupt(sending)
-      yield* Effect.promise(() => closed)
-    }),
-  )
+      const reasons = yield* Effect.forEach(entries(20), (one) => reasonOf(sink.send([one])))
+      const passed = reasons.filter((reason) => reason === undefined).length
+      expect(passed).toBeGreaterThan(0)
+      expect(passed).toBeLessThanOrEqual(answered)
+      expect(reasons.filter((reason) => reason !== undefined && reason._tag !== "SinkUnavailable")).toEqual([])
+    }
+  })
+
+  it.live("by not being there is told apart from a name that is nowhere", function* () {
+    const free = yield* Effect.scoped(listening(createServer()))
+    const refused = yield* reasonOf((yield* open({ url: free.url })).send([entry(1)]))
+    expect(refused).toMatchObject({ _tag: "SinkUnavailable", message: expect.stringContaining("nothing listens") })
+    const nowhere = yield* reasonOf((yield* open({ url: "http://no-such-host.invalid/" })).send([entry(1)]))
+    expect(nowhere).toMatchObject({ _tag: "SinkUnavailable", message: expect.stringContaining("no address") })
+  })
+
+  it.live("by not answering loses its connection when the attempt is interrupted", function* () {
+    let came = () => {}
+    const arrived = new Promise<void>((resolve) => {
+      came = resolve
+    })
+    let cut = () => {}
+    const closed = new Promise<void>((resolve) => {
+      cut = resolve
+    })
+    const { url } = yield* serve((_, response) => {
+      response.on("close", () => cut())
+      came()
+    })
+    const sink = yield* open({ url })
+    const sending = yield* Effect.forkChild(sink.send([entry(1)]), { startImmediately: true })
+    yield* Effect.raceFirst(
+      Effect.promise(() => arrived),
+      Fiber.join(sending),
+    )
+    yield* Fiber.interrupt(sending)
+    yield* Effect.promise(() => closed)
+  })
 })
 
 describe("a check", () => {
-  it.live("reaches the receiver with a HEAD, and takes any answer for a sign of life", () =>
-    Effect.gen(function* () {
-      const requests: Array<Received> = []
-      const { url } = yield* serve((request, response) => {
-        requests.push(request)
-        response.writeHead(401).end()
-      })
-      yield* (yield* open({ url: `${url}/hook/{{id}}` })).check
-      expect(requests.map(({ method }) => method)).toEqual(["HEAD"])
-      expect(requests[0]?.headers["user-agent"]).toMatch(/^relay\/\d/)
-    }),
-  )
+  it.live("reaches the receiver with a HEAD, and takes any answer for a sign of life", function* () {
+    const requests: Array<Received> = []
+    const { url } = yield* serve((request, response) => {
+      requests.push(request)
+      response.writeHead(401).end()
+    })
+    yield* (yield* open({ url: `${url}/hook/{{id}}` })).check
+    expect(requests.map(({ method }) => method)).toEqual(["HEAD"])
+    expect(requests[0]?.headers["user-agent"]).toMatch(/^relay\/\d/)
+  })
 })
 
 describe("a config", () => {

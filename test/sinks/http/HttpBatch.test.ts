@@ -40,90 +40,78 @@ const refusing =
     response.writeHead(idsOf(request).some((id) => bad.includes(id)) ? status : 204).end("refused")
 
 describe("a batch", () => {
-  it.live("is one request, in the format of the config", () =>
-    Effect.gen(function* () {
-      const three = entries(3)
-      const json = yield* sendTo({ format: "json" }, ok, three)
-      expect(json.requests.map(({ headers }) => headers["content-type"])).toEqual(["application/json"])
-      expect(JSON.parse(textOf(json.requests[0] as Received)).map(({ id }: { id: string }) => id)).toEqual([
-        "evt_1",
-        "evt_2",
-        "evt_3",
-      ])
-      const lines = yield* sendTo({ format: "ndjson" }, ok, three)
-      expect(lines.requests.map(({ headers }) => headers["content-type"])).toEqual(["application/x-ndjson"])
-      expect(textOf(lines.requests[0] as Received)).toBe(
-        three.map(({ event }) => `${Buffer.from(event.body)}\n`).join(""),
-      )
-      const events = yield* sendTo({ format: "cloudevents", mode: "batched" }, ok, three)
-      expect(events.requests.map(({ headers }) => headers["content-type"])).toEqual([
-        "application/cloudevents-batch+json; charset=utf-8",
-      ])
-      expect(JSON.parse(textOf(events.requests[0] as Received))).toEqual(
-        three.map(({ event }) =>
-          expect.objectContaining({ specversion: "1.0", id: event.id, data: JSON.parse(`${Buffer.from(event.body)}`) }),
-        ),
-      )
-    }),
-  )
+  it.live("is one request, in the format of the config", function* () {
+    const three = entries(3)
+    const json = yield* sendTo({ format: "json" }, ok, three)
+    expect(json.requests.map(({ headers }) => headers["content-type"])).toEqual(["application/json"])
+    expect(JSON.parse(textOf(json.requests[0] as Received)).map(({ id }: { id: string }) => id)).toEqual([
+      "evt_1",
+      "evt_2",
+      "evt_3",
+    ])
+    const lines = yield* sendTo({ format: "ndjson" }, ok, three)
+    expect(lines.requests.map(({ headers }) => headers["content-type"])).toEqual(["application/x-ndjson"])
+    expect(textOf(lines.requests[0] as Received)).toBe(
+      three.map(({ event }) => `${Buffer.from(event.body)}\n`).join(""),
+    )
+    const events = yield* sendTo({ format: "cloudevents", mode: "batched" }, ok, three)
+    expect(events.requests.map(({ headers }) => headers["content-type"])).toEqual([
+      "application/cloudevents-batch+json; charset=utf-8",
+    ])
+    expect(JSON.parse(textOf(events.requests[0] as Received))).toEqual(
+      three.map(({ event }) =>
+        expect.objectContaining({ specversion: "1.0", id: event.id, data: JSON.parse(`${Buffer.from(event.body)}`) }),
+      ),
+    )
+  })
 
-  it.live("has one idempotency key, equal for the same events and for no others", () =>
-    Effect.gen(function* () {
-      const batches = [entries(3), entries(3), entries(2), [entry(1), entry(2), entry(4)], [entry(1)]]
-      const { requests } = yield* sendTo({ format: "json" }, ok, ...batches)
-      const keys = requests.map(({ headers }) => headers["idempotency-key"])
-      expect(keys[0]).toBe(keys[1])
-      expect(new Set(keys).size).toBe(4)
-      expect(keys[4]).toBe("evt_1")
-    }),
-  )
+  it.live("has one idempotency key, equal for the same events and for no others", function* () {
+    const batches = [entries(3), entries(3), entries(2), [entry(1), entry(2), entry(4)], [entry(1)]]
+    const { requests } = yield* sendTo({ format: "json" }, ok, ...batches)
+    const keys = requests.map(({ headers }) => headers["idempotency-key"])
+    expect(keys[0]).toBe(keys[1])
+    expect(new Set(keys).size).toBe(4)
+    expect(keys[4]).toBe("evt_1")
+  })
 
-  it.live("is signed as a whole", () =>
-    Effect.gen(function* () {
-      const secret = `whsec_${Buffer.alloc(32, 7).toString("base64")}`
-      const sign = { scheme: "standardWebhooks", secret } as const
-      const { requests } = yield* sendTo({ format: "ndjson", sign }, ok, entries(3))
-      const { headers, body } = requests[0] as Received
-      expect(() => new Webhook(secret).verify(Buffer.from(body), headers as Record<string, string>)).toThrow(
-        // The library parses what it verified, and lines are no JSON.
-        SyntaxError,
-      )
-      expect(() => new Webhook(secret).verify(`${Buffer.from(body)} `, headers as Record<string, string>)).toThrow(
-        /signature/i,
-      )
-    }),
-  )
+  it.live("is signed as a whole", function* () {
+    const secret = `whsec_${Buffer.alloc(32, 7).toString("base64")}`
+    const sign = { scheme: "standardWebhooks", secret } as const
+    const { requests } = yield* sendTo({ format: "ndjson", sign }, ok, entries(3))
+    const { headers, body } = requests[0] as Received
+    expect(() => new Webhook(secret).verify(Buffer.from(body), headers as Record<string, string>)).toThrow(
+      // The library parses what it verified, and lines are no JSON.
+      SyntaxError,
+    )
+    expect(() => new Webhook(secret).verify(`${Buffer.from(body)} `, headers as Record<string, string>)).toThrow(
+      /signature/i,
+    )
+  })
 
-  it.live("that the receiver refuses costs the events that it refuses alone", () =>
-    Effect.gen(function* () {
-      const { requests, outcome } = yield* sendTo({ format: "json" }, refusing(["evt_6"]), entries(8))
-      expect(Result.isSuccess(outcome) && [...outcome.success.keys()]).toEqual([5])
-      expect(requests.map(idsOf).map((ids) => ids.length)).toEqual([8, 4, 4, 2, 1, 1, 2])
-      expect(new Set(requests.map(({ headers }) => headers["idempotency-key"])).size).toBe(7)
-    }),
-  )
+  it.live("that the receiver refuses costs the events that it refuses alone", function* () {
+    const { requests, outcome } = yield* sendTo({ format: "json" }, refusing(["evt_6"]), entries(8))
+    expect(Result.isSuccess(outcome) && [...outcome.success.keys()]).toEqual([5])
+    expect(requests.map(idsOf).map((ids) => ids.length)).toEqual([8, 4, 4, 2, 1, 1, 2])
+    expect(new Set(requests.map(({ headers }) => headers["idempotency-key"])).size).toBe(7)
+  })
 
-  it.live("that the receiver refuses because it is too large arrives in parts", () =>
-    Effect.gen(function* () {
-      const small: Handler = (request, response) => response.writeHead(idsOf(request).length > 3 ? 413 : 204).end()
-      const { requests, outcome } = yield* sendTo({ format: "json" }, small, entries(10))
-      expect(outcome).toEqual(Result.succeed(new Map()))
-      expect(
-        requests
-          .map(idsOf)
-          .filter((ids) => ids.length <= 3)
-          .flat(),
-      ).toEqual(entries(10).map(({ event }) => event.id))
-    }),
-  )
+  it.live("that the receiver refuses because it is too large arrives in parts", function* () {
+    const small: Handler = (request, response) => response.writeHead(idsOf(request).length > 3 ? 413 : 204).end()
+    const { requests, outcome } = yield* sendTo({ format: "json" }, small, entries(10))
+    expect(outcome).toEqual(Result.succeed(new Map()))
+    expect(
+      requests
+        .map(idsOf)
+        .filter((ids) => ids.length <= 3)
+        .flat(),
+    ).toEqual(entries(10).map(({ event }) => event.id))
+  })
 
-  it.live("that fails otherwise is not taken apart: the receiver may be down", () =>
-    Effect.gen(function* () {
-      const { requests, outcome } = yield* sendTo({ format: "json" }, refusing(["evt_2"], 500), entries(4))
-      expect(requests).toHaveLength(1)
-      expect(Result.isFailure(outcome) && outcome.failure.reason._tag).toBe("DeliveryFailed")
-    }),
-  )
+  it.live("that fails otherwise is not taken apart: the receiver may be down", function* () {
+    const { requests, outcome } = yield* sendTo({ format: "json" }, refusing(["evt_2"], 500), entries(4))
+    expect(requests).toHaveLength(1)
+    expect(Result.isFailure(outcome) && outcome.failure.reason._tag).toBe("DeliveryFailed")
+  })
 })
 
 test("in halves each event that the receiver takes arrives once and in order, whatever it refuses and whenever it goes away", async () => {

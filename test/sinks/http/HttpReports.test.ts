@@ -46,88 +46,72 @@ describe("an answer as reported", () => {
       /it does not accept the client certificate; correct/,
     ],
   ] as const) {
-    it.live(`concerns the config, so the lane waits: ${title}`, () =>
-      Effect.gen(function* () {
-        const reason = yield* answered(status, body, { server: "nginx" })
-        expect(reason?._tag).toBe("SinkMisconfigured")
-        expect(reason?.message).toMatch(says)
-      }),
-    )
+    it.live(`concerns the config, so the lane waits: ${title}`, function* () {
+      const reason = yield* answered(status, body, { server: "nginx" })
+      expect(reason?._tag).toBe("SinkMisconfigured")
+      expect(reason?.message).toMatch(says)
+    })
   }
 
-  it.live("of API Gateway for a path that it does not know sends nobody to look for a token", () =>
-    Effect.gen(function* () {
-      const headers = { "x-amzn-errortype": "MissingAuthenticationTokenException" }
-      const reason = yield* answered(403, '{"message":"Missing Authentication Token"}', headers)
+  it.live("of API Gateway for a path that it does not know sends nobody to look for a token", function* () {
+    const headers = { "x-amzn-errortype": "MissingAuthenticationTokenException" }
+    const reason = yield* answered(403, '{"message":"Missing Authentication Token"}', headers)
+    expect(reason?._tag).toBe("SinkMisconfigured")
+    expect(reason?.message).toMatch(/"Missing Authentication Token": API Gateway .*no such path or method; check "url"/)
+  })
+
+  it.live("of 403 that is a limit of requests makes the lane wait, as long as it says or a minute", function* () {
+    const said = '{"message":"You have exceeded a secondary rate limit"}'
+    const renewed = { date: "Sat, 21 Nov 2026 08:00:00 GMT", "x-ratelimit-reset": "1795248030" }
+    for (const [body, headers, retryAfter] of [
+      [said, {}, 60_000],
+      ["", { "retry-after": "7" }, 7_000],
+      ["", { ...renewed, "x-ratelimit-remaining": "0" }, 30_000],
+    ] as const) {
+      expect(yield* answered(403, body, headers)).toMatchObject({ _tag: "SinkThrottled", retryAfter })
+    }
+    expect((yield* answered(403, "", { ...renewed, "x-ratelimit-remaining": "9" }))?._tag).toBe("SinkMisconfigured")
+  })
+
+  it.live("that redirects names the server that it leads to, and nothing of the path", function* () {
+    for (const [location, says] of [
+      ["https://example.com/canary", "leads to, on https://example.com, into"],
+      ["/canary/", "leads to, another path of the same server, into"],
+      ["mailto:canary", "leads to into"],
+    ] as const) {
+      const reason = yield* answered(301, "", { location })
       expect(reason?._tag).toBe("SinkMisconfigured")
-      expect(reason?.message).toMatch(
-        /"Missing Authentication Token": API Gateway .*no such path or method; check "url"/,
-      )
-    }),
-  )
+      expect(reason?.message).toContain(`redirects are not followed; put the address that it ${says} "url"`)
+      expect(reason?.message).not.toContain("canary")
+    }
+  })
 
-  it.live("of 403 that is a limit of requests makes the lane wait, as long as it says or a minute", () =>
-    Effect.gen(function* () {
-      const said = '{"message":"You have exceeded a secondary rate limit"}'
-      const renewed = { date: "Sat, 21 Nov 2026 08:00:00 GMT", "x-ratelimit-reset": "1795248030" }
-      for (const [body, headers, retryAfter] of [
-        [said, {}, 60_000],
-        ["", { "retry-after": "7" }, 7_000],
-        ["", { ...renewed, "x-ratelimit-remaining": "0" }, 30_000],
-      ] as const) {
-        expect(yield* answered(403, body, headers)).toMatchObject({ _tag: "SinkThrottled", retryAfter })
-      }
-      expect((yield* answered(403, "", { ...renewed, "x-ratelimit-remaining": "9" }))?._tag).toBe("SinkMisconfigured")
-    }),
-  )
+  it.live("of 413 before the body is sent is heard, though the connection is cut", function* () {
+    const { url } = yield* listening(
+      createServer((socket) => {
+        socket.once("data", () => {
+          socket.pause()
+          socket.write("HTTP/1.1 413 Request Entity Too Large\r\nContent-Length: 0\r\n\r\n", () => socket.destroy())
+        })
+      }),
+    )
+    const sink = yield* Http.open(Schema.decodeUnknownSync(HttpConfig)({ url }))
+    const large = entry(1, { body: bytes("x".repeat(4_000_000)) })
+    expect(yield* reasonOf(sink.send([large]))).toMatchObject({ _tag: "DeliveryRejected", ofEvent: true })
+  })
 
-  it.live("that redirects names the server that it leads to, and nothing of the path", () =>
-    Effect.gen(function* () {
-      for (const [location, says] of [
-        ["https://example.com/canary", "leads to, on https://example.com, into"],
-        ["/canary/", "leads to, another path of the same server, into"],
-        ["mailto:canary", "leads to into"],
-      ] as const) {
-        const reason = yield* answered(301, "", { location })
-        expect(reason?._tag).toBe("SinkMisconfigured")
-        expect(reason?.message).toContain(`redirects are not followed; put the address that it ${says} "url"`)
-        expect(reason?.message).not.toContain("canary")
-      }
-    }),
-  )
+  it.live("that comes after early hints is the one that counts", function* () {
+    const { url } = yield* serve((_, response) => {
+      response.writeEarlyHints({ link: "</style.css>; rel=preload; as=style" }, () => response.writeHead(503).end())
+    })
+    const sink = yield* Http.open(Schema.decodeUnknownSync(HttpConfig)({ url }))
+    expect(yield* reasonOf(sink.send([entry(1)]))).toMatchObject({ _tag: "DeliveryFailed", code: 503 })
+  })
 
-  it.live("of 413 before the body is sent is heard, though the connection is cut", () =>
-    Effect.gen(function* () {
-      const { url } = yield* listening(
-        createServer((socket) => {
-          socket.once("data", () => {
-            socket.pause()
-            socket.write("HTTP/1.1 413 Request Entity Too Large\r\nContent-Length: 0\r\n\r\n", () => socket.destroy())
-          })
-        }),
-      )
-      const sink = yield* Http.open(Schema.decodeUnknownSync(HttpConfig)({ url }))
-      const large = entry(1, { body: bytes("x".repeat(4_000_000)) })
-      expect(yield* reasonOf(sink.send([large]))).toMatchObject({ _tag: "DeliveryRejected", ofEvent: true })
-    }),
-  )
-
-  it.live("that comes after early hints is the one that counts", () =>
-    Effect.gen(function* () {
-      const { url } = yield* serve((_, response) => {
-        response.writeEarlyHints({ link: "</style.css>; rel=preload; as=style" }, () => response.writeHead(503).end())
-      })
-      const sink = yield* Http.open(Schema.decodeUnknownSync(HttpConfig)({ url }))
-      expect(yield* reasonOf(sink.send([entry(1)]))).toMatchObject({ _tag: "DeliveryFailed", code: 503 })
-    }),
-  )
-
-  it.live("that asks to wait until a date counts by the receiver's clock", () =>
-    Effect.gen(function* () {
-      for (const year of [2020, 2040]) {
-        const headers = { date: `Sat, 21 Nov ${year} 08:00:00 GMT`, "retry-after": `Sat, 21 Nov ${year} 08:00:20 GMT` }
-        expect(yield* answered(503, "", headers)).toMatchObject({ _tag: "SinkThrottled", retryAfter: 20_000 })
-      }
-    }),
-  )
+  it.live("that asks to wait until a date counts by the receiver's clock", function* () {
+    for (const year of [2020, 2040]) {
+      const headers = { date: `Sat, 21 Nov ${year} 08:00:00 GMT`, "retry-after": `Sat, 21 Nov ${year} 08:00:20 GMT` }
+      expect(yield* answered(503, "", headers)).toMatchObject({ _tag: "SinkThrottled", retryAfter: 20_000 })
+    }
+  })
 })

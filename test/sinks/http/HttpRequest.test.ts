@@ -1,6 +1,6 @@
 /** What an HTTP sink would send, shown without sending: the same as what it sends, but for its secrets. */
 import { describe, expect, test } from "bun:test"
-import { Effect, Schema } from "effect"
+import { Schema } from "effect"
 import { Http } from "../../../src/sinks/http/Http.ts"
 import { HttpConfig } from "../../../src/sinks/http/HttpConfig.ts"
 import { it } from "../../lib/effect.ts"
@@ -30,18 +30,16 @@ describe("a preview", () => {
     })
   })
 
-  it.live("is what is sent", () =>
-    Effect.gen(function* () {
-      const requests: Array<Received> = []
-      const { url } = yield* serve((request, response) => {
-        requests.push(request)
-        response.writeHead(202).end()
-      })
-      const sink = yield* Http.open(Schema.decodeUnknownSync(HttpConfig)({ url }))
-      yield* sink.send([entry(1)])
-      const { headers, body } = preview("http", { url })
-      expect(body).toEqual(JSON.parse(Buffer.from(requests[0]?.body ?? []).toString()))
-      expect(requests[0]?.headers).toMatchObject(headers as object)
-    }),
-  )
+  it.live("is what is sent", function* () {
+    const requests: Array<Received> = []
+    const { url } = yield* serve((request, response) => {
+      requests.push(request)
+      response.writeHead(202).end()
+    })
+    const sink = yield* Http.open(Schema.decodeUnknownSync(HttpConfig)({ url }))
+    yield* sink.send([entry(1)])
+    const { headers, body } = preview("http", { url })
+    expect(body).toEqual(JSON.parse(Buffer.from(requests[0]?.body ?? []).toString()))
+    expect(requests[0]?.headers).toMatchObject(headers as object)
+  })
 })

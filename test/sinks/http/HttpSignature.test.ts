@@ -1,7 +1,7 @@
 /** The relay's own signatures, as the libraries and the published examples of each scheme verify them. */
 import { describe, expect, test } from "bun:test"
 import { createHmac } from "node:crypto"
-import { Effect, Result, Schema } from "effect"
+import { Result, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import { Webhook } from "standardwebhooks"
 import { hmacSha256, verify } from "../../../src/event/Signature.ts"
@@ -56,35 +56,33 @@ describe("a signature of the relay's own", () => {
     expect(new Webhook(standard(1)).verify("{}", headers)).toEqual({})
   })
 
-  it.effect("is over the body that is sent; of another attempt, the id is the same and the time its own", () =>
-    Effect.gen(function* () {
-      const requests: Array<Received> = []
-      const { url } = yield* serve((request, response) => {
-        requests.push(request)
-        response.end()
-      })
-      const config = {
-        format: "template",
-        body: { id: "{{id}}" },
-        sign: { scheme: "standardWebhooks", secret: standard(1) },
-      }
-      const sink = yield* Http.open(Schema.decodeUnknownSync(HttpConfig)({ url, ...config }))
-      yield* TestClock.adjust("90 seconds")
-      yield* sink.send([entry(1)])
-      yield* TestClock.adjust("1 minute")
-      yield* sink.send([entry(1)])
-      const seen = requests.map(({ headers }) => [headers["webhook-id"], headers["webhook-timestamp"]])
-      expect(seen).toEqual([
-        ["evt_1", "90"],
-        ["evt_1", "150"],
-      ])
-      const [first] = requests
-      const text = `evt_1.90.${Buffer.from(first?.body ?? [])}`
-      const digest = createHmac("sha256", Buffer.alloc(24, 1)).update(text).digest("base64")
-      expect(text).toEndWith('.{"id":"evt_1"}')
-      expect(first?.headers["webhook-signature"]).toBe(`v1,${digest}`)
-    }),
-  )
+  it.effect("is over the body that is sent; of another attempt, the id is the same and the time its own", function* () {
+    const requests: Array<Received> = []
+    const { url } = yield* serve((request, response) => {
+      requests.push(request)
+      response.end()
+    })
+    const config = {
+      format: "template",
+      body: { id: "{{id}}" },
+      sign: { scheme: "standardWebhooks", secret: standard(1) },
+    }
+    const sink = yield* Http.open(Schema.decodeUnknownSync(HttpConfig)({ url, ...config }))
+    yield* TestClock.adjust("90 seconds")
+    yield* sink.send([entry(1)])
+    yield* TestClock.adjust("1 minute")
+    yield* sink.send([entry(1)])
+    const seen = requests.map(({ headers }) => [headers["webhook-id"], headers["webhook-timestamp"]])
+    expect(seen).toEqual([
+      ["evt_1", "90"],
+      ["evt_1", "150"],
+    ])
+    const [first] = requests
+    const text = `evt_1.90.${Buffer.from(first?.body ?? [])}`
+    const digest = createHmac("sha256", Buffer.alloc(24, 1)).update(text).digest("base64")
+    expect(text).toEndWith('.{"id":"evt_1"}')
+    expect(first?.headers["webhook-signature"]).toBe(`v1,${digest}`)
+  })
 
   test("is masked in a preview, the time too, and the id is shown", () => {
     const http = { url: "https://example.com", body: envelope(1), format: "template" }

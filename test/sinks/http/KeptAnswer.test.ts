@@ -38,36 +38,30 @@ const answered = Effect.fnUntraced(function* (
 })
 
 describe("a failed attempt", () => {
-  it.live("keeps the answer, whatever follows from it, and less what is the sink's own secret", () =>
-    Effect.gen(function* () {
-      for (const status of [400, 401, 429, 500]) {
-        const { reason, answer } = yield* answered(status, {})
-        expect(answer).toMatch(/^of \*\*\* with \*\*\*: {"id":"evt_1".*}$/)
-        // A payload may be in it: nothing that prints a failure shows it.
-        expect(`${reason?.message} ${JSON.stringify(reason)} ${Bun.inspect(reason)}`).not.toContain("evt_1")
-      }
-    }),
-  )
+  it.live("keeps the answer, whatever follows from it, and less what is the sink's own secret", function* () {
+    for (const status of [400, 401, 429, 500]) {
+      const { reason, answer } = yield* answered(status, {})
+      expect(answer).toMatch(/^of \*\*\* with \*\*\*: {"id":"evt_1".*}$/)
+      // A payload may be in it: nothing that prints a failure shows it.
+      expect(`${reason?.message} ${JSON.stringify(reason)} ${Bun.inspect(reason)}`).not.toContain("evt_1")
+    }
+  })
 
-  it.live("of an alert service keeps the answer too, less the key that stood in the body", () =>
-    Effect.gen(function* () {
-      const { url } = yield* serve((request, response) => response.writeHead(400).end(request.body))
-      const config = { routingKey: canary, url }
-      const sink = yield* PagerDuty.open(Schema.decodeUnknownSync(PagerDutyConfig)(config))
-      const reason = yield* reasonOf(sink.send([entry(1)]))
-      expect(reason?.answer && Redacted.value(reason.answer)).toMatch(/^{"routing_key":"\*\*\*".*"evt_1"/)
-      const none = yield* PagerDuty.open(Schema.decodeUnknownSync(PagerDutyConfig)({ ...config, keepAnswers: false }))
-      expect((yield* reasonOf(none.send([entry(1)])))?.answer).toBeUndefined()
-    }),
-  )
+  it.live("of an alert service keeps the answer too, less the key that stood in the body", function* () {
+    const { url } = yield* serve((request, response) => response.writeHead(400).end(request.body))
+    const config = { routingKey: canary, url }
+    const sink = yield* PagerDuty.open(Schema.decodeUnknownSync(PagerDutyConfig)(config))
+    const reason = yield* reasonOf(sink.send([entry(1)]))
+    expect(reason?.answer && Redacted.value(reason.answer)).toMatch(/^{"routing_key":"\*\*\*".*"evt_1"/)
+    const none = yield* PagerDuty.open(Schema.decodeUnknownSync(PagerDutyConfig)({ ...config, keepAnswers: false }))
+    expect((yield* reasonOf(none.send([entry(1)])))?.answer).toBeUndefined()
+  })
 
-  it.live("keeps none that is compressed, of a sink that asks for none, or of one that delivered", () =>
-    Effect.gen(function* () {
-      expect((yield* answered(400, { "content-encoding": "x-own" })).answer).toBeUndefined()
-      expect((yield* answered(400, {}, { keepAnswers: false })).answer).toBeUndefined()
-      expect((yield* answered(200, {})).reason).toBeUndefined()
-    }),
-  )
+  it.live("keeps none that is compressed, of a sink that asks for none, or of one that delivered", function* () {
+    expect((yield* answered(400, { "content-encoding": "x-own" })).answer).toBeUndefined()
+    expect((yield* answered(400, {}, { keepAnswers: false })).answer).toBeUndefined()
+    expect((yield* answered(200, {})).reason).toBeUndefined()
+  })
 })
 
 describe("an answer that is kept", () => {

@@ -39,53 +39,43 @@ const found = Effect.fnUntraced(function* (
 })
 
 describe("a broker that closed a connection", () => {
-  it.effect("and answers now was restarted: no cause is named", () =>
-    Effect.gen(function* () {
-      const { code } = yield* found((socket, request) => request > 0 && socket.write(answer))
-      expect(code).toBe(closed)
-    }),
-  )
+  it.effect("and answers now was restarted: no cause is named", function* () {
+    const { code } = yield* found((socket, request) => request > 0 && socket.write(answer))
+    expect(code).toBe(closed)
+  })
 
-  it.effect("wants a login where it answers the greeting alone, in pieces or whole", () =>
-    Effect.gen(function* () {
-      const greets = (socket: Socket, request: number) => {
-        if (request === 2) return socket.end()
-        if (request === 0) return
-        socket.write(answer.subarray(0, 3))
-        setImmediate(() => socket.write(answer.subarray(3)))
-      }
-      expect((yield* found(greets)).code).toBe(saslMissing)
-      const { code, sent } = yield* found(greets, { sasl: login })
-      expect(code).toBe(closed)
-      expect(Buffer.concat(sent).toString("latin1")).not.toContain(login.password)
-    }),
-  )
+  it.effect("wants a login where it answers the greeting alone, in pieces or whole", function* () {
+    const greets = (socket: Socket, request: number) => {
+      if (request === 2) return socket.end()
+      if (request === 0) return
+      socket.write(answer.subarray(0, 3))
+      setImmediate(() => socket.write(answer.subarray(3)))
+    }
+    expect((yield* found(greets)).code).toBe(saslMissing)
+    const { code, sent } = yield* found(greets, { sasl: login })
+    expect(code).toBe(closed)
+    expect(Buffer.concat(sent).toString("latin1")).not.toContain(login.password)
+  })
 
-  it.effect("and closes each that is opened, with TLS and without, names no cause", () =>
-    Effect.gen(function* () {
-      expect((yield* found((socket) => socket.end())).code).toBe(closed)
-      expect((yield* found((socket) => socket.end(), { tls: {} })).code).toBe(closed)
-    }),
-  )
+  it.effect("and closes each that is opened, with TLS and without, names no cause", function* () {
+    expect((yield* found((socket) => socket.end())).code).toBe(closed)
+    expect((yield* found((socket) => socket.end(), { tls: {} })).code).toBe(closed)
+  })
 
-  it.effect("and is none, but sends without an end, is left", () =>
-    Effect.gen(function* () {
-      const { code, sockets } = yield* found((socket) => socket.write(Buffer.alloc(100_000, 0x7f)))
-      expect(code).toBe(closed)
-      for (const socket of sockets)
-        yield* Effect.callback<void>((resume) => void socket.on("close", () => resume(Effect.void)))
-    }),
-  )
+  it.effect("and is none, but sends without an end, is left", function* () {
+    const { code, sockets } = yield* found((socket) => socket.write(Buffer.alloc(100_000, 0x7f)))
+    expect(code).toBe(closed)
+    for (const socket of sockets)
+      yield* Effect.callback<void>((resume) => void socket.on("close", () => resume(Effect.void)))
+  })
 
-  it.effect("and is silent now is left after two seconds", () =>
-    Effect.gen(function* () {
-      const asking = yield* Effect.forkChild(found(() => {}))
-      yield* TestClock.adjust("10 seconds")
-      while (asking.pollUnsafe() === undefined) {
-        yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
-        yield* TestClock.adjust("2 seconds")
-      }
-      expect((yield* Fiber.join(asking)).code).toBe(closed)
-    }),
-  )
+  it.effect("and is silent now is left after two seconds", function* () {
+    const asking = yield* Effect.forkChild(found(() => {}))
+    yield* TestClock.adjust("10 seconds")
+    while (asking.pollUnsafe() === undefined) {
+      yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
+      yield* TestClock.adjust("2 seconds")
+    }
+    expect((yield* Fiber.join(asking)).code).toBe(closed)
+  })
 })

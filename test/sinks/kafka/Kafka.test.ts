@@ -28,101 +28,92 @@ withBroker("the Kafka sink against a real broker", (broker) => {
     const plain = (more: Record<string, unknown>) => () => ({ client, brokers: [broker().plain], ...more })
 
     describe(client, () => {
-      it.live("fans out by topic and places each key where any Kafka producer would", () =>
-        Effect.gen(function* () {
-          const topic = yield* Effect.promise(() => makeTopic(broker().plain, 5))
-          const sink = yield* openKafka(
-            plain({ topic: `${topic.split("-")[0]}-{{/data/object/to}}`, key: "{{account_id}}" }),
-          )
-          const received = yield* follow(broker().plain, [topic])
-          const all = Array.from({ length: 40 }, (_, n) =>
-            entry(n, {
-              accountId: `acct_${n % 7}`,
-              body: bytes(JSON.stringify(envelope(n, { to: topic.split("-")[1] }))),
-            }),
-          )
-          expect((yield* sink.send(all)).size).toBe(0)
-          for (const { key, partition } of yield* Effect.promise(() => received(40))) {
-            expect(partition).toBe(partitionOf(key.toString(), 5))
-          }
-        }),
-      )
+      it.live("fans out by topic and places each key where any Kafka producer would", function* () {
+        const topic = yield* Effect.promise(() => makeTopic(broker().plain, 5))
+        const sink = yield* openKafka(
+          plain({ topic: `${topic.split("-")[0]}-{{/data/object/to}}`, key: "{{account_id}}" }),
+        )
+        const received = yield* follow(broker().plain, [topic])
+        const all = Array.from({ length: 40 }, (_, n) =>
+          entry(n, {
+            accountId: `acct_${n % 7}`,
+            body: bytes(JSON.stringify(envelope(n, { to: topic.split("-")[1] }))),
+          }),
+        )
+        expect((yield* sink.send(all)).size).toBe(0)
+        for (const { key, partition } of yield* Effect.promise(() => received(40))) {
+          expect(partition).toBe(partitionOf(key.toString(), 5))
+        }
+      })
 
-      it.live("begins with the brokers of the config again after a refusal of the target", () =>
-        Effect.gen(function* () {
-          const wire = yield* Effect.acquireRelease(
-            Effect.promise(() => makeProxy(Number(broker().plain.split(":")[1]))),
-            ({ close }) => Effect.promise(close),
-          )
-          const sink = yield* openKafka(plain({ brokers: [`127.0.0.1:${wire.port}`], topic: "no-topic" }))
-          const refused = Effect.gen(function* () {
-            expect(reasons(yield* sink.send([entry(1)]))).toEqual({ 0: "SinkMisconfigured" })
-            return wire.taken()
-          })
-          expect(yield* refused).toBeLessThan(yield* refused)
-        }),
-      )
+      it.live("begins with the brokers of the config again after a refusal of the target", function* () {
+        const wire = yield* Effect.acquireRelease(
+          Effect.promise(() => makeProxy(Number(broker().plain.split(":")[1]))),
+          ({ close }) => Effect.promise(close),
+        )
+        const sink = yield* openKafka(plain({ brokers: [`127.0.0.1:${wire.port}`], topic: "no-topic" }))
+        const refused = Effect.gen(function* () {
+          expect(reasons(yield* sink.send([entry(1)]))).toEqual({ 0: "SinkMisconfigured" })
+          return wire.taken()
+        })
+        expect(yield* refused).toBeLessThan(yield* refused)
+      })
 
-      it.live("sends the signed bytes with what came with them as headers", () =>
-        Effect.gen(function* () {
-          const topic = yield* Effect.promise(() => makeTopic(broker().plain))
-          const sink = yield* openKafka(plain({ topic, headers: { origin: "{{webhook}}/{{resource}}" } }))
-          const received = yield* follow(broker().plain, [topic])
-          yield* sink.send([entry(7)])
-          const [one] = yield* Effect.promise(() => received(1))
-          expect(one?.value).toEqual(Buffer.from(entry(7).event.body))
-          expect(one && headersOf(one)).toEqual({
-            "content-type": "application/json",
-            "idempotency-key": "evt_7",
-            "x-relay-event-id": "evt_7",
-            "x-relay-event-type": "appointment.created",
-            "x-service-signature": entry(7).event.signature,
-            "x-service-webhook-id": "wh_1",
-            origin: "scheduling/appointment",
-          })
-        }),
-      )
+      it.live("sends the signed bytes with what came with them as headers", function* () {
+        const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+        const sink = yield* openKafka(plain({ topic, headers: { origin: "{{webhook}}/{{resource}}" } }))
+        const received = yield* follow(broker().plain, [topic])
+        yield* sink.send([entry(7)])
+        const [one] = yield* Effect.promise(() => received(1))
+        expect(one?.value).toEqual(Buffer.from(entry(7).event.body))
+        expect(one && headersOf(one)).toEqual({
+          "content-type": "application/json",
+          "idempotency-key": "evt_7",
+          "x-relay-event-id": "evt_7",
+          "x-relay-event-type": "appointment.created",
+          "x-service-signature": entry(7).event.signature,
+          "x-service-webhook-id": "wh_1",
+          origin: "scheduling/appointment",
+        })
+      })
 
-      it.live("sends CloudEvents that the official SDK reads, and still the signed bytes", () =>
-        Effect.gen(function* () {
-          const topic = yield* Effect.promise(() => makeTopic(broker().plain))
-          const sink = yield* openKafka(plain({ topic, format: "cloudevents" }))
-          const received = yield* follow(broker().plain, [topic])
-          yield* sink.send([entry(7)])
-          const [one] = yield* Effect.promise(() => received(1))
-          if (one === undefined) throw new Error("nothing came")
-          expect(one.value).toEqual(Buffer.from(entry(7).event.body))
-          const headers = headersOf(one)
-          expect(headers["x-service-signature"]).toBe(entry(7).event.signature)
-          const value = one.value.toString()
-          const message: KafkaMessage = { headers, key: one.key.toString(), value, body: value }
-          const read = CloudEventsSdk.toEvent(message)
-          expect(read).toMatchObject({
-            specversion: "1.0",
-            id: "evt_7",
-            source: "/webhooks/scheduling",
-            type: "appointment.created",
-            data: envelope(7),
-          })
-        }),
-      )
+      it.live("sends CloudEvents that the official SDK reads, and still the signed bytes", function* () {
+        const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+        const sink = yield* openKafka(plain({ topic, format: "cloudevents" }))
+        const received = yield* follow(broker().plain, [topic])
+        yield* sink.send([entry(7)])
+        const [one] = yield* Effect.promise(() => received(1))
+        if (one === undefined) throw new Error("nothing came")
+        expect(one.value).toEqual(Buffer.from(entry(7).event.body))
+        const headers = headersOf(one)
+        expect(headers["x-service-signature"]).toBe(entry(7).event.signature)
+        const value = one.value.toString()
+        const message: KafkaMessage = { headers, key: one.key.toString(), value, body: value }
+        const read = CloudEventsSdk.toEvent(message)
+        expect(read).toMatchObject({
+          specversion: "1.0",
+          id: "evt_7",
+          source: "/webhooks/scheduling",
+          type: "appointment.created",
+          data: envelope(7),
+        })
+      })
 
-      it.live("an event over the broker's limit is rejected alone; the others pass, in order", () =>
-        Effect.gen(function* () {
-          const topic = yield* Effect.promise(() => makeTopic(broker().plain, 1, { "max.message.bytes": "20000" }))
-          const sink = yield* openKafka(plain({ topic }))
-          const received = yield* follow(broker().plain, [topic])
-          const all = [...entries(30), large(31, 30_000), ...entries(30, 32), large(62, 25_000), entry(63)]
-          const failures = yield* sink.send(all)
-          expect(reasons(failures)).toEqual({ 30: "DeliveryRejected", 61: "DeliveryRejected" })
-          expect(failures.get(30)?.message).toMatch(/event of 30\d+ bytes .* max\.message\.bytes/)
-          const expected = all.filter((_, index) => !failures.has(index)).map(({ event }) => event.id)
-          expect(ids(yield* Effect.promise(() => received(expected.length)))).toEqual(expected)
-        }),
-      )
+      it.live("an event over the broker's limit is rejected alone; the others pass, in order", function* () {
+        const topic = yield* Effect.promise(() => makeTopic(broker().plain, 1, { "max.message.bytes": "20000" }))
+        const sink = yield* openKafka(plain({ topic }))
+        const received = yield* follow(broker().plain, [topic])
+        const all = [...entries(30), large(31, 30_000), ...entries(30, 32), large(62, 25_000), entry(63)]
+        const failures = yield* sink.send(all)
+        expect(reasons(failures)).toEqual({ 30: "DeliveryRejected", 61: "DeliveryRejected" })
+        expect(failures.get(30)?.message).toMatch(/event of 30\d+ bytes .* max\.message\.bytes/)
+        const expected = all.filter((_, index) => !failures.has(index)).map(({ event }) => event.id)
+        expect(ids(yield* Effect.promise(() => received(expected.length)))).toEqual(expected)
+      })
 
-      it.live("an event for which the broker closes the connection is retried alone, and says the probable cause", () =>
-        Effect.gen(function* () {
+      it.live(
+        "an event for which the broker closes the connection is retried alone, and says the probable cause",
+        function* () {
           const topic = yield* Effect.promise(() => makeTopic(broker().plain, 2))
           const sink = yield* openKafka(plain({ topic, key: "{{account_id}}" }))
           const received = yield* follow(broker().plain, [topic])
@@ -134,40 +125,36 @@ withBroker("the Kafka sink against a real broker", (broker) => {
           )
           const sent = ids(yield* Effect.promise(() => received(2)))
           expect(new Set(sent)).toEqual(new Set(["evt_1", "evt_4"]))
-        }),
+        },
       )
 
-      it.live("a compacted topic waits for a key in the config; events with a key pass", () =>
-        Effect.gen(function* () {
-          const topic = yield* Effect.promise(() => makeTopic(broker().plain, 1, { "cleanup.policy": "compact" }))
-          const sink = yield* openKafka(plain({ topic, key: "{{account_id}}" }))
-          const received = yield* follow(broker().plain, [topic])
-          const of = (sequence: number, accountId: string) => entry(sequence, { accountId })
-          const failures = yield* sink.send([of(1, "a"), of(2, ""), of(3, "b"), of(4, ""), of(5, "a")])
-          expect(reasons(failures)).toEqual({ 1: "SinkMisconfigured", 3: "SinkMisconfigured" })
-          const words =
-            client === "platformatic" ? "Compacted topic cannot accept message without key" : "INVALID_RECORD"
-          expect(failures.get(1)?.message).toContain(words)
-          expect(failures.get(1)?.message).toMatch(/compacted \(cleanup\.policy\) .* set "key"/)
-          expect(ids(yield* Effect.promise(() => received(3)))).toEqual(["evt_1", "evt_3", "evt_5"])
-        }),
-      )
+      it.live("a compacted topic waits for a key in the config; events with a key pass", function* () {
+        const topic = yield* Effect.promise(() => makeTopic(broker().plain, 1, { "cleanup.policy": "compact" }))
+        const sink = yield* openKafka(plain({ topic, key: "{{account_id}}" }))
+        const received = yield* follow(broker().plain, [topic])
+        const of = (sequence: number, accountId: string) => entry(sequence, { accountId })
+        const failures = yield* sink.send([of(1, "a"), of(2, ""), of(3, "b"), of(4, ""), of(5, "a")])
+        expect(reasons(failures)).toEqual({ 1: "SinkMisconfigured", 3: "SinkMisconfigured" })
+        const words = client === "platformatic" ? "Compacted topic cannot accept message without key" : "INVALID_RECORD"
+        expect(failures.get(1)?.message).toContain(words)
+        expect(failures.get(1)?.message).toMatch(/compacted \(cleanup\.policy\) .* set "key"/)
+        expect(ids(yield* Effect.promise(() => received(3)))).toEqual(["evt_1", "evt_3", "evt_5"])
+      })
 
-      it.live("a topic that is missing fails its own events; those to other topics pass", () =>
-        Effect.gen(function* () {
-          const topic = yield* Effect.promise(() => makeTopic(broker().plain))
-          const sink = yield* openKafka(plain({ topic: "{{account_id}}" }))
-          const received = yield* follow(broker().plain, [topic])
-          const to = (sequence: number, accountId: string) => entry(sequence, { accountId })
-          const failures = yield* sink.send([to(1, topic), to(2, "no-such-topic"), to(3, topic), to(4, "..")])
-          expect(reasons(failures)).toEqual({ 1: "DeliveryFailed", 3: "DeliveryRejected" })
-          expect(failures.get(1)?.message).toContain("topic no-such-topic: there is no such topic")
-          expect(ids(yield* Effect.promise(() => received(2)))).toEqual(["evt_1", "evt_3"])
-        }),
-      )
+      it.live("a topic that is missing fails its own events; those to other topics pass", function* () {
+        const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+        const sink = yield* openKafka(plain({ topic: "{{account_id}}" }))
+        const received = yield* follow(broker().plain, [topic])
+        const to = (sequence: number, accountId: string) => entry(sequence, { accountId })
+        const failures = yield* sink.send([to(1, topic), to(2, "no-such-topic"), to(3, topic), to(4, "..")])
+        expect(reasons(failures)).toEqual({ 1: "DeliveryFailed", 3: "DeliveryRejected" })
+        expect(failures.get(1)?.message).toContain("topic no-such-topic: there is no such topic")
+        expect(ids(yield* Effect.promise(() => received(2)))).toEqual(["evt_1", "evt_3"])
+      })
 
-      it.live("a topic that the user may not write to: says which permission is missing, and to which topic", () =>
-        Effect.gen(function* () {
+      it.live(
+        "a topic that the user may not write to: says which permission is missing, and to which topic",
+        function* () {
           const [open, closed] = yield* Effect.promise(() =>
             Promise.all([makeTopic(broker().plain), makeTopic(broker().plain)]),
           )
@@ -187,69 +174,62 @@ withBroker("the Kafka sink against a real broker", (broker) => {
           if (client === "platformatic") {
             expect(yield* reasonOf(fixed.check)).toMatchObject({ _tag: "SinkMisconfigured" })
           }
-        }),
+        },
       )
 
-      it.live("a topic that the user may not make: says that the right to create it is missing", () =>
-        Effect.gen(function* () {
-          const topic = `denied-to-${client}`
-          yield* Effect.promise(() => forbidCreate(broker().plain, topic, `User:${user.name}`))
-          const { sasl, certificates } = broker()
-          const login = { mechanism: "PLAIN", username: user.name, password: user.password }
-          const createTopics = { partitions: 1, replication: 1 }
-          const sink = yield* openKafka(
-            plain({ topic, createTopics, brokers: [sasl], tls: { ca: certificates.ca }, sasl: login }),
-          )
-          expect((yield* sink.send([entry(1)])).get(0)?.reason).toMatchObject({
-            _tag: "SinkMisconfigured",
-            message: expect.stringContaining(`topic ${topic}: the user lacks Create on the topic: grant it, or make`),
-          })
-        }),
-      )
+      it.live("a topic that the user may not make: says that the right to create it is missing", function* () {
+        const topic = `denied-to-${client}`
+        yield* Effect.promise(() => forbidCreate(broker().plain, topic, `User:${user.name}`))
+        const { sasl, certificates } = broker()
+        const login = { mechanism: "PLAIN", username: user.name, password: user.password }
+        const createTopics = { partitions: 1, replication: 1 }
+        const sink = yield* openKafka(
+          plain({ topic, createTopics, brokers: [sasl], tls: { ca: certificates.ca }, sasl: login }),
+        )
+        expect((yield* sink.send([entry(1)])).get(0)?.reason).toMatchObject({
+          _tag: "SinkMisconfigured",
+          message: expect.stringContaining(`topic ${topic}: the user lacks Create on the topic: grant it, or make`),
+        })
+      })
 
-      it.live("makes missing topics only when it is told to, with partitions and copies", () =>
-        Effect.gen(function* () {
-          const name = `made-by-${client}.appointment`
-          const sink = yield* openKafka(
-            plain({ topic: `made-by-${client}.{{resource}}`, createTopics: { partitions: 4, replication: 1 } }),
-          )
-          yield* sink.check
-          expect((yield* sink.send([entry(1)])).size).toBe(0)
-          expect(yield* Effect.promise(() => partitionsOf(broker().plain, name))).toBe(4)
-          const copies = yield* openKafka(
-            plain({ topic: `copies-by-${client}`, createTopics: { partitions: 1, replication: 3 } }),
-          )
-          expect(yield* reasonOf(copies.send([entry(1)]))).toMatchObject({
-            _tag: "SinkMisconfigured",
-            message: expect.stringContaining("createTopics.replication"),
-          })
-        }),
-      )
+      it.live("makes missing topics only when it is told to, with partitions and copies", function* () {
+        const name = `made-by-${client}.appointment`
+        const sink = yield* openKafka(
+          plain({ topic: `made-by-${client}.{{resource}}`, createTopics: { partitions: 4, replication: 1 } }),
+        )
+        yield* sink.check
+        expect((yield* sink.send([entry(1)])).size).toBe(0)
+        expect(yield* Effect.promise(() => partitionsOf(broker().plain, name))).toBe(4)
+        const copies = yield* openKafka(
+          plain({ topic: `copies-by-${client}`, createTopics: { partitions: 1, replication: 3 } }),
+        )
+        expect(yield* reasonOf(copies.send([entry(1)]))).toMatchObject({
+          _tag: "SinkMisconfigured",
+          message: expect.stringContaining("createTopics.replication"),
+        })
+      })
 
-      it.live("shows a client certificate where the broker demands one, and says so where there is none", () =>
-        Effect.gen(function* () {
-          const topic = yield* Effect.promise(() => makeTopic(broker().plain))
-          const { ca, client: certificate, clientKey: key } = broker().certificates
-          const at = { topic, brokers: [broker().mutual], requestTimeout: "3 seconds" }
-          const own = yield* openKafka(plain({ ...at, tls: { ca, certificate, key } }))
-          expect((yield* own.send([entry(1)])).size).toBe(0)
-          const none = yield* openKafka(plain({ ...at, tls: { ca } }))
-          const reason = yield* reasonOf(none.check)
-          expect(reason?.message).toContain("certificate")
-        }),
-      )
+      it.live("shows a client certificate where the broker demands one, and says so where there is none", function* () {
+        const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+        const { ca, client: certificate, clientKey: key } = broker().certificates
+        const at = { topic, brokers: [broker().mutual], requestTimeout: "3 seconds" }
+        const own = yield* openKafka(plain({ ...at, tls: { ca, certificate, key } }))
+        expect((yield* own.send([entry(1)])).size).toBe(0)
+        const none = yield* openKafka(plain({ ...at, tls: { ca } }))
+        const reason = yield* reasonOf(none.check)
+        expect(reason?.message).toContain("certificate")
+      })
 
-      it.live("says when one side speaks TLS and the other does not", () =>
-        Effect.gen(function* () {
-          const silent = yield* openKafka(plain({ topic: "t", brokers: [broker().tls] }))
-          expect((yield* reasonOf(silent.check))?.message).toContain('"tls"')
-          const secret = yield* openKafka(plain({ topic: "t", tls: {} }))
-          expect((yield* reasonOf(secret.check))?.message).toContain('"tls"')
-        }),
-      )
+      it.live("says when one side speaks TLS and the other does not", function* () {
+        const silent = yield* openKafka(plain({ topic: "t", brokers: [broker().tls] }))
+        expect((yield* reasonOf(silent.check))?.message).toContain('"tls"')
+        const secret = yield* openKafka(plain({ topic: "t", tls: {} }))
+        expect((yield* reasonOf(secret.check))?.message).toContain('"tls"')
+      })
 
-      it.live("warns where the broker's limit is below what deliveries may have, and where a topic is missing", () =>
-        Effect.gen(function* () {
+      it.live(
+        "warns where the broker's limit is below what deliveries may have, and where a topic is missing",
+        function* () {
           const topic = yield* Effect.promise(() => makeTopic(broker().plain, 1, { "max.message.bytes": "50000" }))
           const sink = yield* openKafka(plain({ topic }))
           expect(yield* sink.advise?.({ maxBody: 40_000 }) ?? Effect.succeed(["?"])).toEqual([])
@@ -258,54 +238,49 @@ withBroker("the Kafka sink against a real broker", (broker) => {
           const templated = yield* openKafka(plain({ topic: "gone.{{resource}}" }))
           const warnings = (yield* templated.advise?.({ maxBody: 1_000 }) ?? Effect.succeed([])) ?? []
           expect(warnings).toContainEqual(expect.stringContaining("topic gone.appointment: there is no such topic"))
-        }),
+        },
       )
 
-      it.live("the rights that docs/reference/rights.md names are enough, without a warning", () =>
-        Effect.gen(function* () {
-          const topic = yield* Effect.promise(() => makeTopic(broker().plain))
-          yield* Effect.promise(() => allowWrite(broker().plain, topic, `User:${user.name}`))
-          const { sasl, certificates } = broker()
-          const login = { mechanism: "SCRAM-SHA-512", username: user.name, password: user.password }
-          const sink = yield* openKafka(plain({ topic, brokers: [sasl], tls: { ca: certificates.ca }, sasl: login }))
-          yield* sink.check
-          expect(yield* sink.advise?.({ maxBody: 1_000 }) ?? Effect.succeed(["?"])).toEqual([])
-          expect((yield* sink.send([entry(1)])).size).toBe(0)
-        }),
-      )
+      it.live("the rights that docs/reference/rights.md names are enough, without a warning", function* () {
+        const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+        yield* Effect.promise(() => allowWrite(broker().plain, topic, `User:${user.name}`))
+        const { sasl, certificates } = broker()
+        const login = { mechanism: "SCRAM-SHA-512", username: user.name, password: user.password }
+        const sink = yield* openKafka(plain({ topic, brokers: [sasl], tls: { ca: certificates.ca }, sasl: login }))
+        yield* sink.check
+        expect(yield* sink.advise?.({ maxBody: 1_000 }) ?? Effect.succeed(["?"])).toEqual([])
+        expect((yield* sink.send([entry(1)])).size).toBe(0)
+      })
 
-      it.live("warns of a broker that can't be reached while another can", () =>
-        Effect.gen(function* () {
-          const topic = yield* Effect.promise(() => makeTopic(broker().plain))
-          const sink = yield* openKafka(plain({ topic, brokers: [broker().plain, "127.0.0.1:1"] }))
-          yield* sink.check
-          const warnings = (yield* sink.advise?.({ maxBody: 1_000 }) ?? Effect.succeed([])) ?? []
-          expect(warnings).toEqual([expect.stringMatching(/^kafka 127\.0\.0\.1:1 can't be reached .*; .*correct it/)])
-        }),
-      )
+      it.live("warns of a broker that can't be reached while another can", function* () {
+        const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+        const sink = yield* openKafka(plain({ topic, brokers: [broker().plain, "127.0.0.1:1"] }))
+        yield* sink.check
+        const warnings = (yield* sink.advise?.({ maxBody: 1_000 }) ?? Effect.succeed([])) ?? []
+        expect(warnings).toEqual([expect.stringMatching(/^kafka 127\.0\.0\.1:1 can't be reached .*; .*correct it/)])
+      })
     })
   }
 
   it.live(
     "Kafka's own console consumer reads what both clients send in every compression, byte for byte",
-    () =>
-      Effect.gen(function* () {
-        const topic = yield* Effect.promise(() => makeTopic(broker().plain, 3))
-        const sent: Array<string> = []
-        const compressions = { platformatic: ["none", "gzip", "snappy", "lz4", "zstd"], kafkajs: ["none", "gzip"] }
-        for (const client of clients) {
-          for (const compression of compressions[client]) {
-            const sink = yield* openKafka(() => ({ client, brokers: [broker().plain], topic, compression }))
-            const some = entries(20, sent.length + 1)
-            expect((yield* sink.send(some)).size).toBe(0)
-            for (const { event } of some) sent.push(`${event.accountId}\t${Buffer.from(event.body).toString()}`)
-          }
+    function* () {
+      const topic = yield* Effect.promise(() => makeTopic(broker().plain, 3))
+      const sent: Array<string> = []
+      const compressions = { platformatic: ["none", "gzip", "snappy", "lz4", "zstd"], kafkajs: ["none", "gzip"] }
+      for (const client of clients) {
+        for (const compression of compressions[client]) {
+          const sink = yield* openKafka(() => ({ client, brokers: [broker().plain], topic, compression }))
+          const some = entries(20, sent.length + 1)
+          expect((yield* sink.send(some)).size).toBe(0)
+          for (const { event } of some) sent.push(`${event.accountId}\t${Buffer.from(event.body).toString()}`)
         }
-        const read = consoleConsumer(broker().plain, topic, sent.length)
-        const lines = read.split("\n").filter((line) => line !== "")
-        expect(lines.map((line) => line.split("\t").slice(2).join("\t"))).toEqual(sent)
-        expect(lines[0]).toContain(`x-service-signature:${entry(1).event.signature}`)
-      }),
+      }
+      const read = consoleConsumer(broker().plain, topic, sent.length)
+      const lines = read.split("\n").filter((line) => line !== "")
+      expect(lines.map((line) => line.split("\t").slice(2).join("\t"))).toEqual(sent)
+      expect(lines[0]).toContain(`x-service-signature:${entry(1).event.signature}`)
+    },
     60_000,
   )
 })

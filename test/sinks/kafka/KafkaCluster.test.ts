@@ -65,33 +65,32 @@ suitesWith(reasonToSkip, startCluster)("the Kafka sink when the leaders of a clu
 
     it.live(
       `${client}: ${kills} kills of a leader and ${restarts} rolling restarts under load: nothing is lost, order by key is kept`,
-      () =>
-        Effect.gen(function* () {
-          const { brokers, nodes } = cluster()
-          const [bootstrap = ""] = brokers
-          const topic = yield* Effect.promise(() => makeTopic(bootstrap, partitions, { "min.insync.replicas": "2" }, 3))
-          const sent = yield* Ref.make(0)
-          yield* Effect.gen(function* () {
-            const loading = yield* Effect.forkChild(load(sent))
-            for (let kill = 0; kill < kills; kill++) {
-              const leader = yield* leaderOf(cluster(), topic, kill % partitions)
-              yield* without(cluster(), topic, leader, sent, "kill")
-            }
-            for (let restart = 0; restart < restarts; restart++) {
-              for (const { id } of nodes) yield* without(cluster(), topic, id, sent, "leave")
-            }
-            yield* Fiber.interrupt(loading)
-            yield* settled
-            expect(yield* lake).toMatchObject({ deadLetters: 0, retrying: 0 })
-          }).pipe(Effect.provide(lanes(client, () => ({ brokers, topic }))))
+      function* () {
+        const { brokers, nodes } = cluster()
+        const [bootstrap = ""] = brokers
+        const topic = yield* Effect.promise(() => makeTopic(bootstrap, partitions, { "min.insync.replicas": "2" }, 3))
+        const sent = yield* Ref.make(0)
+        yield* Effect.gen(function* () {
+          const loading = yield* Effect.forkChild(load(sent))
+          for (let kill = 0; kill < kills; kill++) {
+            const leader = yield* leaderOf(cluster(), topic, kill % partitions)
+            yield* without(cluster(), topic, leader, sent, "kill")
+          }
+          for (let restart = 0; restart < restarts; restart++) {
+            for (const { id } of nodes) yield* without(cluster(), topic, id, sent, "leave")
+          }
+          yield* Fiber.interrupt(loading)
+          yield* settled
+          expect(yield* lake).toMatchObject({ deadLetters: 0, retrying: 0 })
+        }).pipe(Effect.provide(lanes(client, () => ({ brokers, topic }))))
 
-          const total = yield* Ref.get(sent)
-          const { lost, overtaken, twice } = yield* accounts(bootstrap, topic, total)
-          console.log(
-            `${client}: ${total} events, ${kills} kills of a leader, ${restarts} rolling restarts: ${lost} lost, ${overtaken} overtaken, ${twice} twice`,
-          )
-          expect({ lost, overtaken }).toEqual({ lost: 0, overtaken: 0 })
-        }),
+        const total = yield* Ref.get(sent)
+        const { lost, overtaken, twice } = yield* accounts(bootstrap, topic, total)
+        console.log(
+          `${client}: ${total} events, ${kills} kills of a leader, ${restarts} rolling restarts: ${lost} lost, ${overtaken} overtaken, ${twice} twice`,
+        )
+        expect({ lost, overtaken }).toEqual({ lost: 0, overtaken: 0 })
+      },
       60_000 * (kills + 3 * restarts + 1),
     )
   }

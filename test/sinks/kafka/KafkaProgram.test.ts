@@ -1,16 +1,22 @@
 /** The whole program with Kafka sinks. */
-import { expect, test } from "bun:test"
+import { afterAll, beforeAll, expect, test } from "bun:test"
 import { Effect } from "effect"
 import { writeConfig } from "../../lib/kit.ts"
 import { relay } from "../../lib/relay.ts"
 import { temporaryDirectory } from "../../lib/temporaryRoot.ts"
-import { makeBroker, user } from "../../parts/Kafka.ts"
+import { type Broker, makeBroker, user } from "../../parts/Kafka.ts"
 import { follow, makeTopic } from "../../parts/Topics.ts"
 import { programContract } from "../programContract.ts"
 import { withBroker } from "./kafkaSink.ts"
 
 withBroker("the whole program with Kafka sinks", (shared) => {
   const cwd = temporaryDirectory("kafka-run-")
+
+  let late: Broker
+  beforeAll(async () => {
+    late = await makeBroker()
+  }, 60_000)
+  afterAll(() => late.stop())
 
   const createTopics = { partitions: 1, replication: 1 }
   const read =
@@ -52,16 +58,12 @@ withBroker("the whole program with Kafka sinks", (shared) => {
         }
       },
     },
-    waits: async () => {
-      const late = await makeBroker()
-      return {
-        sink: { type: "kafka", brokers: [late.plain], topic: "late", createTopics },
-        failure: `kafka ${late.plain} can't be reached`,
-        start: late.start,
-        received: read(late.plain, "late"),
-        stop: late.stop,
-      }
-    },
+    waits: async () => ({
+      sink: { type: "kafka", brokers: [late.plain], topic: "late", createTopics },
+      failure: `kafka ${late.plain} can't be reached`,
+      start: late.start,
+      received: read(late.plain, "late"),
+    }),
   })
 
   test("relay validate says which Kafka topic takes less than a delivery may have", async () => {

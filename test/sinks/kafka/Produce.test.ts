@@ -107,99 +107,94 @@ const duplicate = 46
 const lost = { outOfOrder, invalidEpoch: 47, unknownMapping: 49, unknownProducer: 59, fenced: 90 }
 
 describe("producing", () => {
-  it.live("what got no answer goes again under the same sequence, and the next batch continues it", () =>
-    Effect.gen(function* () {
-      let calls = 0
-      const { sent, send } = to(() => (++calls === 2 ? new NetworkError("closed") : 0))
-      yield* send([record(0, "a"), record(0, "b")])
-      expect((yield* send([record(0, "c")])).size).toBe(0)
-      expect((yield* send([record(0, "d")])).size).toBe(0)
-      expect(sent.map(({ by, sequence, values }) => [by, sequence, ...values])).toEqual([
-        [1n, 0, "a", "b"],
-        [1n, 2, "c"],
-        [1n, 2, "c"],
-        [1n, 3, "d"],
-      ])
-    }),
-  )
+  it.live("what got no answer goes again under the same sequence, and the next batch continues it", function* () {
+    let calls = 0
+    const { sent, send } = to(() => (++calls === 2 ? new NetworkError("closed") : 0))
+    yield* send([record(0, "a"), record(0, "b")])
+    expect((yield* send([record(0, "c")])).size).toBe(0)
+    expect((yield* send([record(0, "d")])).size).toBe(0)
+    expect(sent.map(({ by, sequence, values }) => [by, sequence, ...values])).toEqual([
+      [1n, 0, "a", "b"],
+      [1n, 2, "c"],
+      [1n, 2, "c"],
+      [1n, 3, "d"],
+    ])
+  })
 
-  it.live("of several partitions only the one that was not written goes again", () =>
-    Effect.gen(function* () {
-      let moved = false
-      const { sent, send } = to(({ partition }) => {
-        if (partition === 0 || moved) return 0
-        moved = true
-        return notLeader
-      })
-      expect((yield* send([record(0, "a"), record(1, "b"), record(0, "c")])).size).toBe(0)
-      expect(sent.map(({ partition, values }) => [partition, ...values])).toEqual([
-        [0, "a", "c"],
-        [1, "b"],
-        [1, "b"],
-      ])
-    }),
-  )
+  it.live("of several partitions only the one that was not written goes again", function* () {
+    let moved = false
+    const { sent, send } = to(({ partition }) => {
+      if (partition === 0 || moved) return 0
+      moved = true
+      return notLeader
+    })
+    expect((yield* send([record(0, "a"), record(1, "b"), record(0, "c")])).size).toBe(0)
+    expect(sent.map(({ partition, values }) => [partition, ...values])).toEqual([
+      [0, "a", "c"],
+      [1, "b"],
+      [1, "b"],
+    ])
+  })
 
   it.live(
     "a partition that is refused fails its own records, and the sequences begin anew under another identity",
-    () =>
-      Effect.gen(function* () {
-        const { sent, send } = to(({ values }) => (values.includes("large") ? tooLarge : 0))
-        const errors = yield* send([record(0, "a"), record(1, "large"), record(1, "b")])
-        expect([...errors].map(([index, { code }]) => [index, code])).toEqual([
-          [1, "MESSAGE_TOO_LARGE"],
-          [2, "MESSAGE_TOO_LARGE"],
-        ])
-        expect(errors.get(1)?.detail).toBe("no\\nkey")
-        expect((yield* send([record(0, "c")])).size).toBe(0)
-        expect(sent.map(({ by, partition, sequence }) => [by, partition, sequence])).toEqual([
-          [1n, 0, 0],
-          [1n, 1, 0],
-          [2n, 0, 0],
-        ])
-      }),
+    function* () {
+      const { sent, send } = to(({ values }) => (values.includes("large") ? tooLarge : 0))
+      const errors = yield* send([record(0, "a"), record(1, "large"), record(1, "b")])
+      expect([...errors].map(([index, { code }]) => [index, code])).toEqual([
+        [1, "MESSAGE_TOO_LARGE"],
+        [2, "MESSAGE_TOO_LARGE"],
+      ])
+      expect(errors.get(1)?.detail).toBe("no\\nkey")
+      expect((yield* send([record(0, "c")])).size).toBe(0)
+      expect(sent.map(({ by, partition, sequence }) => [by, partition, sequence])).toEqual([
+        [1n, 0, 0],
+        [1n, 1, 0],
+        [2n, 0, 0],
+      ])
+    },
   )
 
-  it.live("where the broker lost count or gave the identity to another, the batch goes again under a new one", () =>
-    Effect.gen(function* () {
+  it.live(
+    "where the broker lost count or gave the identity to another, the batch goes again under a new one",
+    function* () {
       for (const code of Object.values(lost)) {
         const { sent, send } = to(({ by }) => (by === 1n ? code : 0))
         expect((yield* send([record(0, "a")])).size).toBe(0)
         expect([code, ...sent.map(({ by, sequence }) => [by, sequence])]).toEqual([code, [1n, 0], [2n, 0]])
       }
-    }),
+    },
   )
 
-  it.live("where it lost count of one partition, another that got no answer is still written once", () =>
-    Effect.gen(function* () {
-      const refused = new Map([
-        ["c", notEnoughReplicasAfterAppend],
-        ["d", outOfOrder],
-      ])
-      const { sent, send } = to(({ values: [value = ""] }) => {
-        const code = refused.get(value) ?? 0
-        refused.delete(value)
-        return code
-      })
-      expect((yield* send([record(0, "a"), record(1, "b")])).size).toBe(0)
-      expect((yield* send([record(0, "c"), record(1, "d")])).size).toBe(0)
-      expect((yield* send([record(0, "e"), record(1, "f")])).size).toBe(0)
-      expect(sent.map(({ by, sequence, values }) => [by, sequence, ...values])).toEqual([
-        [1n, 0, "a"],
-        [1n, 0, "b"],
-        [1n, 1, "c"],
-        [1n, 1, "d"],
-        // What may have been written keeps its identity, and what was refused has another.
-        [1n, 1, "c"],
-        [2n, 0, "d"],
-        [2n, 0, "e"],
-        [2n, 1, "f"],
-      ])
-    }),
-  )
+  it.live("where it lost count of one partition, another that got no answer is still written once", function* () {
+    const refused = new Map([
+      ["c", notEnoughReplicasAfterAppend],
+      ["d", outOfOrder],
+    ])
+    const { sent, send } = to(({ values: [value = ""] }) => {
+      const code = refused.get(value) ?? 0
+      refused.delete(value)
+      return code
+    })
+    expect((yield* send([record(0, "a"), record(1, "b")])).size).toBe(0)
+    expect((yield* send([record(0, "c"), record(1, "d")])).size).toBe(0)
+    expect((yield* send([record(0, "e"), record(1, "f")])).size).toBe(0)
+    expect(sent.map(({ by, sequence, values }) => [by, sequence, ...values])).toEqual([
+      [1n, 0, "a"],
+      [1n, 0, "b"],
+      [1n, 1, "c"],
+      [1n, 1, "d"],
+      // What may have been written keeps its identity, and what was refused has another.
+      [1n, 1, "c"],
+      [2n, 0, "d"],
+      [2n, 0, "e"],
+      [2n, 1, "f"],
+    ])
+  })
 
-  it.live("what too few replicas have goes again under the same sequence, and fails its own records in the end", () =>
-    Effect.gen(function* () {
+  it.live(
+    "what too few replicas have goes again under the same sequence, and fails its own records in the end",
+    function* () {
       let left = 2
       const { sent, send } = to(({ partition }) => (partition === 1 && left-- > 0 ? notEnoughReplicasAfterAppend : 0))
       expect((yield* send([record(0, "a"), record(1, "b")])).size).toBe(0)
@@ -212,19 +207,18 @@ describe("producing", () => {
       left = 3
       const errors = yield* send([record(0, "c"), record(1, "d")])
       expect([...errors].map(([index, { code }]) => [index, code])).toEqual([[1, "NOT_ENOUGH_REPLICAS_AFTER_APPEND"]])
-    }),
+    },
   )
 
-  it.live("what the broker knows to be written already is written", () =>
-    Effect.gen(function* () {
-      const { sent, send } = to(() => duplicate)
-      expect((yield* send([record(0, "a")])).size).toBe(0)
-      expect(sent).toHaveLength(1)
-    }),
-  )
+  it.live("what the broker knows to be written already is written", function* () {
+    const { sent, send } = to(() => duplicate)
+    expect((yield* send([record(0, "a")])).size).toBe(0)
+    expect(sent).toHaveLength(1)
+  })
 
-  it.live("what a leader that moved in mid-request refused, or did not answer, goes to the new one, once", () =>
-    Effect.gen(function* () {
+  it.live(
+    "what a leader that moved in mid-request refused, or did not answer, goes to the new one, once",
+    function* () {
       for (const end of [notLeader, new NetworkError("closed")]) {
         let leads = 1
         const { sent, send } = to(
@@ -243,25 +237,21 @@ describe("producing", () => {
           [2, 1n, 1, 0],
         ])
       }
-    }),
+    },
   )
 
-  it.live("a broker that throttles is heard, with what it took", () =>
-    Effect.gen(function* () {
-      const { send, throttled } = to(() => 0, { throttle: 1_500 })
-      expect((yield* send([record(0, "a")])).size).toBe(0)
-      expect(throttled).toEqual([1_500])
-    }),
-  )
+  it.live("a broker that throttles is heard, with what it took", function* () {
+    const { send, throttled } = to(() => 0, { throttle: 1_500 })
+    expect((yield* send([record(0, "a")])).size).toBe(0)
+    expect(throttled).toEqual([1_500])
+  })
 
-  it.live("without any answer the whole send fails, after three attempts", () =>
-    Effect.gen(function* () {
-      const { sent, send } = to(() => new NetworkError("closed"))
-      const failed = yield* Effect.result(send([record(0, "a"), record(1, "b")]))
-      expect(Result.isFailure(failed) && failed.failure.code).toBe("UNREACHABLE")
-      expect(sent.map(({ partition }) => partition)).toEqual([0, 1, 0, 1, 0, 1])
-    }),
-  )
+  it.live("without any answer the whole send fails, after three attempts", function* () {
+    const { sent, send } = to(() => new NetworkError("closed"))
+    const failed = yield* Effect.result(send([record(0, "a"), record(1, "b")]))
+    expect(Result.isFailure(failed) && failed.failure.code).toBe("UNREACHABLE")
+    expect(sent.map(({ partition }) => partition)).toEqual([0, 1, 0, 1, 0, 1])
+  })
 })
 
 /** The library's producer at a broker, for the length of a scope. */
@@ -308,23 +298,22 @@ withBroker("producing to a real broker", (broker) => {
       Effect.promise(async () => (await received(count)).map(({ value }) => value.toString())),
     )
 
-  it.live("each version of the request is understood", () =>
-    Effect.gen(function* () {
-      const topic = yield* Effect.promise(() => makeTopic(broker().plain))
-      const client = yield* clientOf(broker().plain)
-      const all = [3, 4, 5, 6, 7, 8, 9, 10, 11]
-      for (const version of all) {
-        const only = { apiKey: 0, name: "Produce" as const, minVersion: version, maxVersion: version }
-        const one = { ...on(topic, `by ${version}`), headers: [["version", String(version)]] as const }
-        const listApis = (() => Promise.resolve([only])) as Client["listApis"]
-        expect((yield* Produce.make({ ...client, listApis }, options)([one])).size).toBe(0)
-      }
-      expect(yield* valuesOf(topic, all.length)).toEqual(all.map((version) => `by ${version}`))
-    }),
-  )
+  it.live("each version of the request is understood", function* () {
+    const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+    const client = yield* clientOf(broker().plain)
+    const all = [3, 4, 5, 6, 7, 8, 9, 10, 11]
+    for (const version of all) {
+      const only = { apiKey: 0, name: "Produce" as const, minVersion: version, maxVersion: version }
+      const one = { ...on(topic, `by ${version}`), headers: [["version", String(version)]] as const }
+      const listApis = (() => Promise.resolve([only])) as Client["listApis"]
+      expect((yield* Produce.make({ ...client, listApis }, options)([one])).size).toBe(0)
+    }
+    expect(yield* valuesOf(topic, all.length)).toEqual(all.map((version) => `by ${version}`))
+  })
 
-  it.live("an identity whose epoch another has taken over is left for a new one, and nothing is lost or twice", () =>
-    Effect.gen(function* () {
+  it.live(
+    "an identity whose epoch another has taken over is left for a new one, and nothing is lost or twice",
+    function* () {
       const topic = yield* Effect.promise(() => makeTopic(broker().plain))
       const client = yield* clientOf(broker().plain)
       const { producerId } = yield* Effect.promise(() => client.initIdempotentProducer({}))
@@ -336,11 +325,12 @@ withBroker("producing to a real broker", (broker) => {
       expect((yield* one([on(topic, "c")])).size).toBe(0)
       expect([older.asked(), newer.asked()]).toEqual([1, 0])
       expect(yield* valuesOf(topic, 3)).toEqual(["a", "b", "c"])
-    }),
+    },
   )
 
-  it.live("a sequence that the broker does not expect is left for a new identity, and nothing is lost or twice", () =>
-    Effect.gen(function* () {
+  it.live(
+    "a sequence that the broker does not expect is left for a new identity, and nothing is lost or twice",
+    function* () {
       const topic = yield* Effect.promise(() => makeTopic(broker().plain))
       const client = yield* clientOf(broker().plain)
       const { producerId } = yield* Effect.promise(() => client.initIdempotentProducer({}))
@@ -351,49 +341,46 @@ withBroker("producing to a real broker", (broker) => {
       expect((yield* Produce.make(again.client, options)([on(topic, "c")])).size).toBe(0)
       expect([first.asked(), again.asked()]).toEqual([0, 1])
       expect(yield* valuesOf(topic, 3)).toEqual(["a", "b", "c"])
-    }),
+    },
   )
 
   it.live(
     "an identity that the broker has forgotten, as it does by retention, costs nothing: nothing is lost or twice",
-    () =>
-      Effect.gen(function* () {
-        const topic = yield* Effect.promise(() => makeTopic(broker().plain))
-        const send = Produce.make(yield* clientOf(broker().plain), options)
-        const knows = Effect.promise(() => producersOf(broker().plain, topic))
-        expect((yield* send([on(topic, "a"), on(topic, "b")])).size).toBe(0)
-        expect(yield* knows).toBe(1)
-        yield* Effect.promise(() => forgetProducersAfter(broker().plain, 1))
-        while ((yield* knows) > 0) yield* Effect.sleep("20 millis")
-        yield* Effect.promise(() => forgetProducersAfter(broker().plain))
-        expect((yield* send([on(topic, "c")])).size).toBe(0)
-        expect((yield* send([on(topic, "d")])).size).toBe(0)
-        expect(yield* valuesOf(topic, 4)).toEqual(["a", "b", "c", "d"])
-      }),
-  )
-
-  it.live("a partition that was added is found, and a topic that was deleted and made anew is another", () =>
-    Effect.gen(function* () {
+    function* () {
       const topic = yield* Effect.promise(() => makeTopic(broker().plain))
       const send = Produce.make(yield* clientOf(broker().plain), options)
-      const passes = (one: KafkaRecord) =>
-        Effect.map(Effect.result(send([one])), (sent) => Result.isSuccess(sent) && sent.success.size === 0)
-      expect(yield* passes(on(topic, "a"))).toBe(true)
-      expect(yield* passes(on(topic, "b"))).toBe(true)
-      yield* Effect.promise(() =>
-        asAdmin(broker().plain, (admin) =>
-          admin.createPartitions({ topics: [{ name: topic, count: 2, assignments: null }], validateOnly: false }),
-        ),
-      )
-      while (!(yield* passes(on(topic, "c", 1)))) yield* Effect.sleep("20 millis")
-      yield* Effect.promise(() => asAdmin(broker().plain, (admin) => admin.deleteTopics({ topics: [topic] })))
-      while (yield* passes(on(topic, "d"))) yield* Effect.sleep("20 millis")
-      yield* Effect.promise(() =>
-        asAdmin(broker().plain, (admin) => admin.createTopics({ topics: [topic], partitions: 1, replicas: 1 })),
-      )
-      while (!(yield* passes(on(topic, "e")))) yield* Effect.sleep("20 millis")
-      expect(yield* passes(on(topic, "f"))).toBe(true)
-      expect(yield* valuesOf(topic, 2)).toEqual(["e", "f"])
-    }),
+      const knows = Effect.promise(() => producersOf(broker().plain, topic))
+      expect((yield* send([on(topic, "a"), on(topic, "b")])).size).toBe(0)
+      expect(yield* knows).toBe(1)
+      yield* Effect.promise(() => forgetProducersAfter(broker().plain, 1))
+      while ((yield* knows) > 0) yield* Effect.sleep("20 millis")
+      yield* Effect.promise(() => forgetProducersAfter(broker().plain))
+      expect((yield* send([on(topic, "c")])).size).toBe(0)
+      expect((yield* send([on(topic, "d")])).size).toBe(0)
+      expect(yield* valuesOf(topic, 4)).toEqual(["a", "b", "c", "d"])
+    },
   )
+
+  it.live("a partition that was added is found, and a topic that was deleted and made anew is another", function* () {
+    const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+    const send = Produce.make(yield* clientOf(broker().plain), options)
+    const passes = (one: KafkaRecord) =>
+      Effect.map(Effect.result(send([one])), (sent) => Result.isSuccess(sent) && sent.success.size === 0)
+    expect(yield* passes(on(topic, "a"))).toBe(true)
+    expect(yield* passes(on(topic, "b"))).toBe(true)
+    yield* Effect.promise(() =>
+      asAdmin(broker().plain, (admin) =>
+        admin.createPartitions({ topics: [{ name: topic, count: 2, assignments: null }], validateOnly: false }),
+      ),
+    )
+    while (!(yield* passes(on(topic, "c", 1)))) yield* Effect.sleep("20 millis")
+    yield* Effect.promise(() => asAdmin(broker().plain, (admin) => admin.deleteTopics({ topics: [topic] })))
+    while (yield* passes(on(topic, "d"))) yield* Effect.sleep("20 millis")
+    yield* Effect.promise(() =>
+      asAdmin(broker().plain, (admin) => admin.createTopics({ topics: [topic], partitions: 1, replicas: 1 })),
+    )
+    while (!(yield* passes(on(topic, "e")))) yield* Effect.sleep("20 millis")
+    expect(yield* passes(on(topic, "f"))).toBe(true)
+    expect(yield* valuesOf(topic, 2)).toEqual(["e", "f"])
+  })
 })

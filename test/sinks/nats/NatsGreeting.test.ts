@@ -55,13 +55,11 @@ const afterLogin = (then: (socket: Socket) => void) => (socket: Socket) => {
   })
 }
 
-it.live("a greeting without an end is cut off, and the sink says that this is no NATS server", () =>
-  Effect.gen(function* () {
-    const { sink, said } = yield* sinkTo(endlessly)
-    expect((yield* Effect.flip(sink.check)).message).toContain("no NATS server")
-    expect(yield* said).toBeLessThan(most)
-  }),
-)
+it.live("a greeting without an end is cut off, and the sink says that this is no NATS server", function* () {
+  const { sink, said } = yield* sinkTo(endlessly)
+  expect((yield* Effect.flip(sink.check)).message).toContain("no NATS server")
+  expect(yield* said).toBeLessThan(most)
+})
 
 const messages = {
   "of 2 GB": "MSG a 1 2147483647\r\n",
@@ -76,17 +74,16 @@ const messages = {
 for (const [what, line] of Object.entries(messages)) {
   it.live(
     `a message ${what} ends its connection, and nothing is printed`,
-    () =>
-      Effect.gen(function* () {
-        const speak = (socket: Socket) => {
-          socket.write(line)
-          endlessly(socket)
-        }
-        const { sink, said } = yield* sinkTo(afterLogin(speak))
-        const asking = yield* Effect.forkChild(Effect.ignore(sink.check))
-        expect(yield* said).toBeLessThan(most)
-        yield* Fiber.interrupt(asking)
-      }),
+    function* () {
+      const speak = (socket: Socket) => {
+        socket.write(line)
+        endlessly(socket)
+      }
+      const { sink, said } = yield* sinkTo(afterLogin(speak))
+      const asking = yield* Effect.forkChild(Effect.ignore(sink.check))
+      expect(yield* said).toBeLessThan(most)
+      yield* Fiber.interrupt(asking)
+    },
     // The client reads a line byte by byte.
     60_000,
   )
@@ -127,30 +124,26 @@ const refusals: ReadonlyArray<[when: string, speak: (socket: Socket) => void, wo
 ]
 
 for (const [when, speak, words, more] of refusals) {
-  it.live(`a server that refuses the relay ${when}, is reported as one that turns it away`, () =>
-    Effect.gen(function* () {
-      const { sink } = yield* sinkTo(speak, more)
-      expect(yield* reasonOf(sink.check)).toMatchObject({
-        _tag: "SinkUnavailable",
-        message: expect.stringContaining(`turns the relay away (${words})`),
-      })
-    }),
-  )
+  it.live(`a server that refuses the relay ${when}, is reported as one that turns it away`, function* () {
+    const { sink } = yield* sinkTo(speak, more)
+    expect(yield* reasonOf(sink.check)).toMatchObject({
+      _tag: "SinkUnavailable",
+      message: expect.stringContaining(`turns the relay away (${words})`),
+    })
+  })
 }
 
-it.live("the relay asks the next server if one takes no more connections", () =>
-  Effect.gen(function* () {
-    const asked = [0, 0]
-    const [one, other] = yield* Effect.all(
-      [0, 1].map((index) =>
-        startPeer((socket) => {
-          asked[index] = (asked[index] ?? 0) + 1
-          socket.end(greeting() + full)
-        }),
-      ),
-    )
-    const sink = yield* openNats(() => ({ servers: [one?.address, other?.address], subject: "s" }))
-    yield* Effect.flip(sink.check)
-    expect(asked).toEqual([1, 1])
-  }),
-)
+it.live("the relay asks the next server if one takes no more connections", function* () {
+  const asked = [0, 0]
+  const [one, other] = yield* Effect.all(
+    [0, 1].map((index) =>
+      startPeer((socket) => {
+        asked[index] = (asked[index] ?? 0) + 1
+        socket.end(greeting() + full)
+      }),
+    ),
+  )
+  const sink = yield* openNats(() => ({ servers: [one?.address, other?.address], subject: "s" }))
+  yield* Effect.flip(sink.check)
+  expect(asked).toEqual([1, 1])
+})

@@ -33,136 +33,122 @@ withNats("the NATS sink's logins and certificates", () => {
     const as = (username: string, more: object) =>
       openNats(() => ({ servers: [server.server], auth: { username, password }, ...more }))
 
-    it.live("may do so by the seed of an NKey", () =>
-      Effect.gen(function* () {
-        const { name, received } = yield* guarded()
-        const sink = yield* openNats(() => ({
-          servers: [server.server],
-          subject: `${name}.events`,
-          auth: { nkey: decoder.decode(user.getSeed()) },
-        }))
-        yield* sink.check
-        yield* sink.send([entry(1)])
-        expect(yield* Effect.promise(() => received(1))).toHaveLength(1)
-      }),
-    )
+    it.live("may do so by the seed of an NKey", function* () {
+      const { name, received } = yield* guarded()
+      const sink = yield* openNats(() => ({
+        servers: [server.server],
+        subject: `${name}.events`,
+        auth: { nkey: decoder.decode(user.getSeed()) },
+      }))
+      yield* sink.check
+      yield* sink.send([entry(1)])
+      expect(yield* Effect.promise(() => received(1))).toHaveLength(1)
+    })
 
-    it.live("may do so by a credentials file, until it expires", () =>
-      Effect.gen(function* () {
-        const operator = makeOperator()
-        const own = yield* Effect.acquireRelease(
-          Effect.promise(() => startNats(operator.config)),
-          (own) => Effect.promise(own.stop),
-        )
-        const authenticator = () => credsAuthenticator(new TextEncoder().encode(operator.credentials()))
-        const { name, received } = yield* streamOn(
-          () => own,
-          () => ({ authenticator: authenticator() }),
-        )()
-        const by = (credentials: string) =>
-          openNats(() => ({ servers: [own.server], subject: `${name}.events`, auth: { credentials } }))
-        // As `file:PATH` reads it: without its last line break.
-        const sink = yield* by(operator.credentials().trimEnd())
-        yield* sink.check
-        yield* sink.send([entry(1)])
-        expect(yield* Effect.promise(() => received(1))).toHaveLength(1)
-        const late = yield* by(operator.credentials(-60))
-        expect((yield* reasonOf(late.check))?._tag).toBe("SinkMisconfigured")
-      }),
-    )
+    it.live("may do so by a credentials file, until it expires", function* () {
+      const operator = makeOperator()
+      const own = yield* Effect.acquireRelease(
+        Effect.promise(() => startNats(operator.config)),
+        (own) => Effect.promise(own.stop),
+      )
+      const authenticator = () => credsAuthenticator(new TextEncoder().encode(operator.credentials()))
+      const { name, received } = yield* streamOn(
+        () => own,
+        () => ({ authenticator: authenticator() }),
+      )()
+      const by = (credentials: string) =>
+        openNats(() => ({ servers: [own.server], subject: `${name}.events`, auth: { credentials } }))
+      // As `file:PATH` reads it: without its last line break.
+      const sink = yield* by(operator.credentials().trimEnd())
+      yield* sink.check
+      yield* sink.send([entry(1)])
+      expect(yield* Effect.promise(() => received(1))).toHaveLength(1)
+      const late = yield* by(operator.credentials(-60))
+      expect((yield* reasonOf(late.check))?._tag).toBe("SinkMisconfigured")
+    })
 
-    it.live("may do so by a token", () =>
-      Effect.gen(function* () {
-        const own = yield* Effect.acquireRelease(
-          Effect.promise(() => startNats(`authorization { token: "${password}" }`)),
-          (own) => Effect.promise(own.stop),
-        )
-        const { name } = yield* streamOn(
-          () => own,
-          () => ({ token: password }),
-        )()
-        const sink = yield* openNats(() => ({
-          servers: [own.server],
-          subject: `${name}.events`,
-          auth: { token: password },
-        }))
-        expect((yield* sink.send([entry(1)])).size).toBe(0)
-      }),
-    )
+    it.live("may do so by a token", function* () {
+      const own = yield* Effect.acquireRelease(
+        Effect.promise(() => startNats(`authorization { token: "${password}" }`)),
+        (own) => Effect.promise(own.stop),
+      )
+      const { name } = yield* streamOn(
+        () => own,
+        () => ({ token: password }),
+      )()
+      const sink = yield* openNats(() => ({
+        servers: [own.server],
+        subject: `${name}.events`,
+        auth: { token: password },
+      }))
+      expect((yield* sink.send([entry(1)])).size).toBe(0)
+    })
 
-    it.live("has enough with the rights of docs/reference/rights.md", () =>
-      Effect.gen(function* () {
-        const permissions = /^permissions: .*?^}/ms.exec(readPage("docs/reference/rights.md"))?.[0]
-        const own = yield* Effect.acquireRelease(
-          Effect.promise(() =>
-            startNats(`authorization { users: [
+    it.live("has enough with the rights of docs/reference/rights.md", function* () {
+      const permissions = /^permissions: .*?^}/ms.exec(readPage("docs/reference/rights.md"))?.[0]
+      const own = yield* Effect.acquireRelease(
+        Effect.promise(() =>
+          startNats(`authorization { users: [
               { user: admin, password: "${password}" }
               { user: relay, password: "${password}", ${permissions} }
             ] }`),
-          ),
-          (own) => Effect.promise(own.stop),
+        ),
+        (own) => Effect.promise(own.stop),
+      )
+      const { received } = yield* streamOn(() => own, admin)({ subjects: ["appointments.>"] })
+      const opened = (subject: string) =>
+        openNats(() => ({ servers: [own.server], auth: { username: "relay", password }, subject }))
+      const sink = yield* opened("appointments.created")
+      yield* sink.check
+      expect(yield* sink.advise?.({ maxBody: 10_000 }) ?? Effect.succeed(["none"])).toEqual([])
+      expect((yield* sink.send([entry(1)])).size).toBe(0)
+      expect(yield* Effect.promise(() => received(1))).toHaveLength(1)
+      // A stream that is looked for and missing is only told to a user who may look.
+      expect((yield* reasonOf((yield* opened("others.created")).check))?._tag).toBe("SinkMisconfigured")
+    })
+
+    it.live("and may not publish to a subject, is told so, about that subject", function* () {
+      const [open, closed] = [yield* guarded({ subjects: ["open.>"] }), yield* guarded({ subjects: ["closed.>"] })]
+      const inboxPrefix = "_INBOX_relay"
+      const fixed = yield* as("limited", { inboxPrefix, subject: "closed.events" })
+      const failure = (yield* fixed.send([entry(1)])).get(0)
+      expect(failure?.reason._tag).toBe("SinkMisconfigured")
+      expect(failure?.message).toContain("subject closed.events: the user may not publish to this subject")
+      const templated = yield* as("limited", { inboxPrefix, subject: "{{account_id}}.events" })
+      const failures = yield* templated.send([entry(1, { accountId: "closed" }), entry(2, { accountId: "open" })])
+      expect(reasons(failures)).toEqual({ 0: "DeliveryFailed" })
+      expect(yield* Effect.promise(() => open.received(1))).toHaveLength(1)
+      expect(yield* Effect.promise(() => closed.received(0))).toHaveLength(0)
+      if (!isModern()) {
+        // What a server of 2.10 says of the user by itself.
+        const service = yield* Effect.acquireRelease(
+          Effect.promise(() => connect({ servers: server.server, ...admin() })),
+          (service) => Effect.promise(() => service.close()),
         )
-        const { received } = yield* streamOn(() => own, admin)({ subjects: ["appointments.>"] })
-        const opened = (subject: string) =>
-          openNats(() => ({ servers: [own.server], auth: { username: "relay", password }, subject }))
-        const sink = yield* opened("appointments.created")
-        yield* sink.check
-        expect(yield* sink.advise?.({ maxBody: 10_000 }) ?? Effect.succeed(["none"])).toEqual([])
-        expect((yield* sink.send([entry(1)])).size).toBe(0)
-        expect(yield* Effect.promise(() => received(1))).toHaveLength(1)
-        // A stream that is looked for and missing is only told to a user who may look.
-        expect((yield* reasonOf((yield* opened("others.created")).check))?._tag).toBe("SinkMisconfigured")
-      }),
-    )
+        const answer = JSON.stringify({ data: { user: "limited", permissions: limited } })
+        service.subscribe("$SYS.REQ.USER.INFO", { callback: (_, message) => void message.respond(answer) })
+        yield* Effect.promise(() => service.flush())
+      }
+      expect((yield* reasonOf(fixed.check))?.message).toContain("the user may not publish to this subject")
+      const allowed = yield* as("limited", { inboxPrefix, subject: "open.events" })
+      expect(yield* reasonOf(allowed.check)).toBeUndefined()
+    })
 
-    it.live("and may not publish to a subject, is told so, about that subject", () =>
-      Effect.gen(function* () {
-        const [open, closed] = [yield* guarded({ subjects: ["open.>"] }), yield* guarded({ subjects: ["closed.>"] })]
-        const inboxPrefix = "_INBOX_relay"
-        const fixed = yield* as("limited", { inboxPrefix, subject: "closed.events" })
-        const failure = (yield* fixed.send([entry(1)])).get(0)
-        expect(failure?.reason._tag).toBe("SinkMisconfigured")
-        expect(failure?.message).toContain("subject closed.events: the user may not publish to this subject")
-        const templated = yield* as("limited", { inboxPrefix, subject: "{{account_id}}.events" })
-        const failures = yield* templated.send([entry(1, { accountId: "closed" }), entry(2, { accountId: "open" })])
-        expect(reasons(failures)).toEqual({ 0: "DeliveryFailed" })
-        expect(yield* Effect.promise(() => open.received(1))).toHaveLength(1)
-        expect(yield* Effect.promise(() => closed.received(0))).toHaveLength(0)
-        if (!isModern()) {
-          // What a server of 2.10 says of the user by itself.
-          const service = yield* Effect.acquireRelease(
-            Effect.promise(() => connect({ servers: server.server, ...admin() })),
-            (service) => Effect.promise(() => service.close()),
-          )
-          const answer = JSON.stringify({ data: { user: "limited", permissions: limited } })
-          service.subscribe("$SYS.REQ.USER.INFO", { callback: (_, message) => void message.respond(answer) })
-          yield* Effect.promise(() => service.flush())
-        }
-        expect((yield* reasonOf(fixed.check))?.message).toContain("the user may not publish to this subject")
-        const allowed = yield* as("limited", { inboxPrefix, subject: "open.events" })
-        expect(yield* reasonOf(allowed.check)).toBeUndefined()
-      }),
-    )
+    it.live("and may not subscribe to its inbox, is told where acknowledgements come", function* () {
+      const sink = yield* as("limited", { subject: "open.events" })
+      const reason = yield* reasonOf(sink.check)
+      expect(reason?._tag).toBe("SinkMisconfigured")
+      expect(reason?.message).toContain('"inboxPrefix"')
+    })
 
-    it.live("and may not subscribe to its inbox, is told where acknowledgements come", () =>
-      Effect.gen(function* () {
-        const sink = yield* as("limited", { subject: "open.events" })
-        const reason = yield* reasonOf(sink.check)
-        expect(reason?._tag).toBe("SinkMisconfigured")
-        expect(reason?.message).toContain('"inboxPrefix"')
-      }),
-    )
-
-    it.live("and may not ask for streams, publishes all the same", () =>
-      Effect.gen(function* () {
-        const { received } = yield* guarded({ subjects: ["open.>"] })
-        const sink = yield* as("silent", { subject: "open.events" })
-        yield* sink.check
-        expect(yield* sink.advise?.({ maxBody: 10_000 }) ?? Effect.succeed(["none"])).toEqual([])
-        yield* sink.send([entry(1)])
-        expect(yield* Effect.promise(() => received(1))).toHaveLength(1)
-      }),
-    )
+    it.live("and may not ask for streams, publishes all the same", function* () {
+      const { received } = yield* guarded({ subjects: ["open.>"] })
+      const sink = yield* as("silent", { subject: "open.events" })
+      yield* sink.check
+      expect(yield* sink.advise?.({ maxBody: 10_000 }) ?? Effect.succeed(["none"])).toEqual([])
+      yield* sink.send([entry(1)])
+      expect(yield* Effect.promise(() => received(1))).toHaveLength(1)
+    })
   })
 
   describe("TLS", () => {
@@ -180,51 +166,40 @@ withNats("the NATS sink's logins and certificates", () => {
         (server) => Effect.promise(server.stop),
       )
 
-    it.live("is not spoken with a certificate of another host, by name or by address", () =>
-      Effect.gen(function* () {
-        const { port } = yield* tlsServer("named", "DNS:localhost", 2)
-        const numbered = yield* tlsServer("numbered", "IP:127.0.0.1", 2)
-        const to = (server: string) =>
-          Effect.flatMap(
-            openNats(() => ({ servers: [server], subject: "{{type}}", tls: { ca: authority.ca } })),
-            (sink) => reasonOf(sink.check),
-          )
-        const another = { message: expect.stringContaining("certificate of another host") }
-        expect(yield* to(`localhost:${port}`)).toBeUndefined()
-        expect(yield* to(`127.0.0.1:${port}`)).toMatchObject(another)
-        expect(yield* to(numbered.server)).toBeUndefined()
-        expect(yield* to(`localhost:${numbered.port}`)).toMatchObject(another)
-      }),
-    )
-
-    it.live("is not spoken with a certificate that has expired", () =>
-      Effect.gen(function* () {
-        const { server } = yield* tlsServer("expired", "IP:127.0.0.1", -1)
-        const sink = yield* openNats(() => ({ servers: [server], subject: "{{type}}", tls: { ca: authority.ca } }))
-        expect(yield* reasonOf(sink.check)).toMatchObject({
-          _tag: "SinkMisconfigured",
-          message: expect.stringContaining("expired certificate"),
-        })
-      }),
-    )
-
-    it.live("is spoken with a client certificate where the server wants one, which is missed otherwise", () =>
-      Effect.gen(function* () {
-        const { server } = yield* tlsServer(
-          "mutual",
-          "IP:127.0.0.1",
-          2,
-          () => `ca_file: "${authority.ca}", verify: true`,
+    it.live("is not spoken with a certificate of another host, by name or by address", function* () {
+      const { port } = yield* tlsServer("named", "DNS:localhost", 2)
+      const numbered = yield* tlsServer("numbered", "IP:127.0.0.1", 2)
+      const to = (server: string) =>
+        Effect.flatMap(
+          openNats(() => ({ servers: [server], subject: "{{type}}", tls: { ca: authority.ca } })),
+          (sink) => reasonOf(sink.check),
         )
-        const { certificate, key } = authority.issue("client", "DNS:client")
-        const as = (own: object) =>
-          Effect.flatMap(
-            openNats(() => ({ servers: [server], subject: "{{type}}", tls: { ca: authority.ca, ...own } })),
-            (sink) => reasonOf(sink.check),
-          )
-        expect(yield* as({ certificate, key })).toBeUndefined()
-        expect((yield* as({}))?.message).toMatch(/client certificate|can't be trusted/)
-      }),
-    )
+      const another = { message: expect.stringContaining("certificate of another host") }
+      expect(yield* to(`localhost:${port}`)).toBeUndefined()
+      expect(yield* to(`127.0.0.1:${port}`)).toMatchObject(another)
+      expect(yield* to(numbered.server)).toBeUndefined()
+      expect(yield* to(`localhost:${numbered.port}`)).toMatchObject(another)
+    })
+
+    it.live("is not spoken with a certificate that has expired", function* () {
+      const { server } = yield* tlsServer("expired", "IP:127.0.0.1", -1)
+      const sink = yield* openNats(() => ({ servers: [server], subject: "{{type}}", tls: { ca: authority.ca } }))
+      expect(yield* reasonOf(sink.check)).toMatchObject({
+        _tag: "SinkMisconfigured",
+        message: expect.stringContaining("expired certificate"),
+      })
+    })
+
+    it.live("is spoken with a client certificate where the server wants one, which is missed otherwise", function* () {
+      const { server } = yield* tlsServer("mutual", "IP:127.0.0.1", 2, () => `ca_file: "${authority.ca}", verify: true`)
+      const { certificate, key } = authority.issue("client", "DNS:client")
+      const as = (own: object) =>
+        Effect.flatMap(
+          openNats(() => ({ servers: [server], subject: "{{type}}", tls: { ca: authority.ca, ...own } })),
+          (sink) => reasonOf(sink.check),
+        )
+      expect(yield* as({ certificate, key })).toBeUndefined()
+      expect((yield* as({}))?.message).toMatch(/client certificate|can't be trusted/)
+    })
   })
 })

@@ -47,90 +47,80 @@ const tlsFirst = (behind: NatsServer) =>
 
 withNats("NATS as reported", (plain) => {
   describe("a server", () => {
-    it.live("that takes no more connections is told in its own words", () =>
-      Effect.gen(function* () {
-        const own = yield* started("max_connections: 1")
-        yield* Effect.acquireRelease(
-          Effect.promise(() => connect({ servers: own.server })),
-          (only) => Effect.promise(() => only.close()),
-        )
-        const sink = yield* openNats(() => ({ servers: [own.server], subject: "events" }))
-        // The order in which the refusal, the end of the connection and the login come differs from time to time.
-        for (let time = 0; time < 20; time++) {
-          expect(yield* reasonOf(sink.check)).toMatchObject({
-            _tag: "SinkUnavailable",
-            message: `NATS ${own.server} turns the relay away (maximum connections exceeded)`,
-          })
-        }
-      }),
-    )
-
-    it.live("that begins with TLS is spoken to if the config says so, and else the status names the key", () =>
-      Effect.gen(function* () {
-        const { name, received } = yield* streamOn(plain)()
-        const { ca, address } = yield* tlsFirst(plain())
-        const opened = (more: object) =>
-          openNats(() => ({ servers: [address], subject: `${name}.events`, tls: { ca }, ...more }))
-        expect(yield* reasonOf((yield* opened({})).check)).toMatchObject({
+    it.live("that takes no more connections is told in its own words", function* () {
+      const own = yield* started("max_connections: 1")
+      yield* Effect.acquireRelease(
+        Effect.promise(() => connect({ servers: own.server })),
+        (only) => Effect.promise(() => only.close()),
+      )
+      const sink = yield* openNats(() => ({ servers: [own.server], subject: "events" }))
+      // The order in which the refusal, the end of the connection and the login come differs from time to time.
+      for (let time = 0; time < 20; time++) {
+        expect(yield* reasonOf(sink.check)).toMatchObject({
           _tag: "SinkUnavailable",
-          message: expect.stringMatching(/does not answer; .*\(handshake_first\), set "tlsFirst"$/),
+          message: `NATS ${own.server} turns the relay away (maximum connections exceeded)`,
         })
-        expect((yield* (yield* opened({ tlsFirst: true })).send([entry(1)])).size).toBe(0)
-        expect(yield* Effect.promise(() => received(1))).toHaveLength(1)
-      }),
-    )
+      }
+    })
 
-    it.live("that begins with TLS and never ends its greeting is no NATS server", () =>
-      Effect.gen(function* () {
-        const { ca, issue } = makeAuthority(mkdtempSync(join(tmpdir(), "relay-nats-endless-")))
-        const server = createServer(issue("nats", "IP:127.0.0.1").pem, (socket) => {
-          socket.on("error", () => {})
-          const write = (): void => {
-            while (socket.write("A".repeat(65_536)));
-          }
-          socket.on("drain", write)
-          write()
-        })
-        yield* Effect.promise(() => new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve)))
-        yield* Effect.addFinalizer(() => Effect.sync(() => server.close()))
-        const address = `127.0.0.1:${(server.address() as AddressInfo).port}`
-        const sink = yield* openNats(() => ({ servers: [address], subject: "s", tls: { ca }, tlsFirst: true }))
-        expect((yield* reasonOf(sink.check))?.message).toContain("no NATS server")
-      }),
-    )
+    it.live("that begins with TLS is spoken to if the config says so, and else the status names the key", function* () {
+      const { name, received } = yield* streamOn(plain)()
+      const { ca, address } = yield* tlsFirst(plain())
+      const opened = (more: object) =>
+        openNats(() => ({ servers: [address], subject: `${name}.events`, tls: { ca }, ...more }))
+      expect(yield* reasonOf((yield* opened({})).check)).toMatchObject({
+        _tag: "SinkUnavailable",
+        message: expect.stringMatching(/does not answer; .*\(handshake_first\), set "tlsFirst"$/),
+      })
+      expect((yield* (yield* opened({ tlsFirst: true })).send([entry(1)])).size).toBe(0)
+      expect(yield* Effect.promise(() => received(1))).toHaveLength(1)
+    })
 
-    it.live("that refuses credentials after their time is told apart from one that refuses the login", () =>
-      Effect.gen(function* () {
-        const operator = makeOperator()
-        const own = yield* started(operator.config)
-        const credentials = operator.credentials(-60)
-        const sink = yield* openNats(() => ({ servers: [own.server], subject: "events", auth: { credentials } }))
-        expect((yield* reasonOf(sink.check))?.message).toMatch(/the credentials have expired: renew those of "auth"$/)
-      }),
-    )
+    it.live("that begins with TLS and never ends its greeting is no NATS server", function* () {
+      const { ca, issue } = makeAuthority(mkdtempSync(join(tmpdir(), "relay-nats-endless-")))
+      const server = createServer(issue("nats", "IP:127.0.0.1").pem, (socket) => {
+        socket.on("error", () => {})
+        const write = (): void => {
+          while (socket.write("A".repeat(65_536)));
+        }
+        socket.on("drain", write)
+        write()
+      })
+      yield* Effect.promise(() => new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve)))
+      yield* Effect.addFinalizer(() => Effect.sync(() => server.close()))
+      const address = `127.0.0.1:${(server.address() as AddressInfo).port}`
+      const sink = yield* openNats(() => ({ servers: [address], subject: "s", tls: { ca }, tlsFirst: true }))
+      expect((yield* reasonOf(sink.check))?.message).toContain("no NATS server")
+    })
+
+    it.live("that refuses credentials after their time is told apart from one that refuses the login", function* () {
+      const operator = makeOperator()
+      const own = yield* started(operator.config)
+      const credentials = operator.credentials(-60)
+      const sink = yield* openNats(() => ({ servers: [own.server], subject: "events", auth: { credentials } }))
+      expect((yield* reasonOf(sink.check))?.message).toMatch(/the credentials have expired: renew those of "auth"$/)
+    })
   })
 
   describe("an account", () => {
-    it.live("without storage left makes the lane wait, whatever the subject is", () =>
-      Effect.gen(function* () {
-        const login = { user: "relay", pass: "relay" }
-        const own = yield* started(
-          `accounts { A { jetstream { max_file: 100K, max_mem: 100K }, users: [${JSON.stringify(login)}] } }`,
-        )
-        const { name } = yield* streamOn(
-          () => own,
-          () => login,
-        )()
-        const auth = { username: "relay", password: "relay" }
-        const sink = yield* openNats(() => ({ servers: [own.server], subject: `${name}.{{type}}`, auth }))
-        const large = (sequence: number) =>
-          entry(sequence, { body: bytes(JSON.stringify(envelope(sequence, { text: "x".repeat(40_000) }))) })
-        const failures = yield* sink.send([1, 2, 3, 4].map(large))
-        expect(new Set(Object.values(reasons(failures)))).toEqual(new Set(["SinkThrottled"]))
-        expect([...failures.values()][0]?.message).toMatch(
-          /no storage left for JetStream: raise its limits, .*\(resource limits exceeded for account, 10002\)$/,
-        )
-      }),
-    )
+    it.live("without storage left makes the lane wait, whatever the subject is", function* () {
+      const login = { user: "relay", pass: "relay" }
+      const own = yield* started(
+        `accounts { A { jetstream { max_file: 100K, max_mem: 100K }, users: [${JSON.stringify(login)}] } }`,
+      )
+      const { name } = yield* streamOn(
+        () => own,
+        () => login,
+      )()
+      const auth = { username: "relay", password: "relay" }
+      const sink = yield* openNats(() => ({ servers: [own.server], subject: `${name}.{{type}}`, auth }))
+      const large = (sequence: number) =>
+        entry(sequence, { body: bytes(JSON.stringify(envelope(sequence, { text: "x".repeat(40_000) }))) })
+      const failures = yield* sink.send([1, 2, 3, 4].map(large))
+      expect(new Set(Object.values(reasons(failures)))).toEqual(new Set(["SinkThrottled"]))
+      expect([...failures.values()][0]?.message).toMatch(
+        /no storage left for JetStream: raise its limits, .*\(resource limits exceeded for account, 10002\)$/,
+      )
+    })
   })
 })

@@ -21,28 +21,26 @@ const start = Buffer.concat([
   Buffer.from([0xce]),
 ])
 
-it.live("a connection says whose it is, and no library or runtime in its stead", () =>
-  Effect.gen(function* () {
-    const said = Promise.withResolvers<string>()
-    const server = createServer((socket) => {
-      socket.on("error", () => {})
-      socket.once("data", () => {
-        socket.write(start)
-        socket.once("data", (bytes: Buffer) => {
-          said.resolve(bytes.toString("latin1"))
-          socket.destroy()
-        })
+it.live("a connection says whose it is, and no library or runtime in its stead", function* () {
+  const said = Promise.withResolvers<string>()
+  const server = createServer((socket) => {
+    socket.on("error", () => {})
+    socket.once("data", () => {
+      socket.write(start)
+      socket.once("data", (bytes: Buffer) => {
+        said.resolve(bytes.toString("latin1"))
+        socket.destroy()
       })
-    }).listen(0, "127.0.0.1")
-    yield* Effect.promise(() => once(server, "listening"))
-    yield* Effect.addFinalizer(() => Effect.sync(() => server.close()))
-    const { port } = server.address() as AddressInfo
-    const sink = yield* openRabbitMq(() => ({ url: `amqp://127.0.0.1:${port}`, routingKey: "q" }))
-    yield* Effect.ignore(sink.check)
-    const [product = "", version = ""] = userAgent.split("/")
-    const properties = yield* Effect.promise(() => said.promise)
-    expect(properties).toContain(`productS${text(product).toString("latin1")}`)
-    expect(properties).toContain(`versionS${text(version).toString("latin1")}`)
-    expect(properties).not.toMatch(/amqplib|node/i)
-  }),
-)
+    })
+  }).listen(0, "127.0.0.1")
+  yield* Effect.promise(() => once(server, "listening"))
+  yield* Effect.addFinalizer(() => Effect.sync(() => server.close()))
+  const { port } = server.address() as AddressInfo
+  const sink = yield* openRabbitMq(() => ({ url: `amqp://127.0.0.1:${port}`, routingKey: "q" }))
+  yield* Effect.ignore(sink.check)
+  const [product = "", version = ""] = userAgent.split("/")
+  const properties = yield* Effect.promise(() => said.promise)
+  expect(properties).toContain(`productS${text(product).toString("latin1")}`)
+  expect(properties).toContain(`versionS${text(version).toString("latin1")}`)
+  expect(properties).not.toMatch(/amqplib|node/i)
+})

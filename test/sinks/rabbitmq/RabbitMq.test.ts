@@ -28,8 +28,9 @@ withRabbit("the RabbitMQ sink against a real broker", (rabbit) => {
   const ofKey = (sequence: number, accountId: string, more: Partial<Event> = {}) =>
     entry(sequence, { accountId, ...more })
 
-  it.live("a refusal of the target opens another connection, because the name may lead to another broker by now", () =>
-    Effect.gen(function* () {
+  it.live(
+    "a refusal of the target opens another connection, because the name may lead to another broker by now",
+    function* () {
       const at = new URL(url())
       const proxy = yield* Effect.acquireRelease(
         Effect.promise(() => makeProxy(Number(at.port))),
@@ -41,91 +42,87 @@ withRabbit("the RabbitMQ sink against a real broker", (rabbit) => {
         expect(reasons(yield* sink.send([entry(number)]))).toEqual([[0, "SinkMisconfigured"]])
       }
       expect(proxy.taken()).toBeGreaterThan(1)
-    }),
+    },
   )
 
-  it.live("a user who may only write to the exchange has enough, as docs/reference/rights.md says", () =>
-    Effect.gen(function* () {
-      const [, configure, write, read] =
-        /set_permissions -p \/ relay '(.*)' '(.*)' '(.*)'/.exec(readPage("docs/reference/rights.md")) ?? []
-      expect([configure, write, read]).toEqual([
-        rights.configure,
-        rights.write.replace("amq\\.topic", "bookings"),
-        rights.read,
-      ])
-      const queue = yield* makeQueue(url(), { exchange: "amq.topic" })
-      const limited = rabbit().url(users.limited)
-      const sink = yield* openRabbitMq(() => ({
-        url: limited,
-        exchange: "amq.topic",
-        routingKey: "appointment.created",
-      }))
-      yield* sink.check
-      expect((yield* sink.send([entry(1)])).size).toBe(0)
-      expect(yield* (yield* follow(url(), queue))(1)).toHaveLength(1)
-    }),
-  )
+  it.live("a user who may only write to the exchange has enough, as docs/reference/rights.md says", function* () {
+    const [, configure, write, read] =
+      /set_permissions -p \/ relay '(.*)' '(.*)' '(.*)'/.exec(readPage("docs/reference/rights.md")) ?? []
+    expect([configure, write, read]).toEqual([
+      rights.configure,
+      rights.write.replace("amq\\.topic", "bookings"),
+      rights.read,
+    ])
+    const queue = yield* makeQueue(url(), { exchange: "amq.topic" })
+    const limited = rabbit().url(users.limited)
+    const sink = yield* openRabbitMq(() => ({
+      url: limited,
+      exchange: "amq.topic",
+      routingKey: "appointment.created",
+    }))
+    yield* sink.check
+    expect((yield* sink.send([entry(1)])).size).toBe(0)
+    expect(yield* (yield* follow(url(), queue))(1)).toHaveLength(1)
+  })
 
-  it.live("a message is persistent, has its type and its idempotency key, and the headers of its format", () =>
-    Effect.gen(function* () {
-      const { exchange, queue, sink } = yield* opened(() => ({
-        routingKey: "events.{{type}}",
-        headers: { region: "eu", account: "{{account_id}}" },
-      }))
-      const events = yield* openRabbitMq(() => ({ url: url(), exchange, format: "cloudevents" }))
-      const received = yield* follow(url(), queue)
-      const trace = { traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01` }
-      const one = entry(1, { accountId: "acct_ü", trace, webhookId: "wh_1", signature: "sha256=AB" })
-      yield* sink.send([one])
-      yield* events.send([one])
-      const [raw, event] = yield* received(2)
-      expect(raw?.fields.routingKey).toBe(`events.${one.event.type}`)
-      expect(raw?.properties).toMatchObject({
-        contentType: "application/json",
-        deliveryMode: 2,
-        messageId: "evt_1",
-        type: one.event.type,
-        appId: "relay",
-        timestamp: Math.floor(one.event.receivedAt / 1_000),
-      })
-      expect({ ...raw?.properties.headers }).toEqual({
-        "idempotency-key": "evt_1",
-        "x-relay-event-id": "evt_1",
-        "x-relay-event-type": one.event.type,
-        "x-service-signature": "sha256=AB",
-        "x-service-webhook-id": "wh_1",
-        traceparent: trace.traceparent,
-        region: "eu",
-        account: "acct_ü",
-      })
-      expect(event?.fields.routingKey).toBe(one.event.type)
-      expect({ ...event?.properties.headers }).toMatchObject({
-        "cloudEvents:specversion": "1.0",
-        "cloudEvents:id": "evt_1",
-        "cloudEvents:type": one.event.type,
-        "cloudEvents:accountid": "acct_ü",
-        "x-service-signature": "sha256=AB",
-      })
-      expect(event?.content.equals(raw?.content ?? Buffer.alloc(0))).toBe(true)
-    }),
-  )
+  it.live("a message is persistent, has its type and its idempotency key, and the headers of its format", function* () {
+    const { exchange, queue, sink } = yield* opened(() => ({
+      routingKey: "events.{{type}}",
+      headers: { region: "eu", account: "{{account_id}}" },
+    }))
+    const events = yield* openRabbitMq(() => ({ url: url(), exchange, format: "cloudevents" }))
+    const received = yield* follow(url(), queue)
+    const trace = { traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01` }
+    const one = entry(1, { accountId: "acct_ü", trace, webhookId: "wh_1", signature: "sha256=AB" })
+    yield* sink.send([one])
+    yield* events.send([one])
+    const [raw, event] = yield* received(2)
+    expect(raw?.fields.routingKey).toBe(`events.${one.event.type}`)
+    expect(raw?.properties).toMatchObject({
+      contentType: "application/json",
+      deliveryMode: 2,
+      messageId: "evt_1",
+      type: one.event.type,
+      appId: "relay",
+      timestamp: Math.floor(one.event.receivedAt / 1_000),
+    })
+    expect({ ...raw?.properties.headers }).toEqual({
+      "idempotency-key": "evt_1",
+      "x-relay-event-id": "evt_1",
+      "x-relay-event-type": one.event.type,
+      "x-service-signature": "sha256=AB",
+      "x-service-webhook-id": "wh_1",
+      traceparent: trace.traceparent,
+      region: "eu",
+      account: "acct_ü",
+    })
+    expect(event?.fields.routingKey).toBe(one.event.type)
+    expect({ ...event?.properties.headers }).toMatchObject({
+      "cloudEvents:specversion": "1.0",
+      "cloudEvents:id": "evt_1",
+      "cloudEvents:type": one.event.type,
+      "cloudEvents:accountid": "acct_ü",
+      "x-service-signature": "sha256=AB",
+    })
+    expect(event?.content.equals(raw?.content ?? Buffer.alloc(0))).toBe(true)
+  })
 
   it.live(
     "without an exchange events go to the queue that the routing key names; a virtual host may hold a slash",
-    () =>
-      Effect.gen(function* () {
-        const other = rabbit().url(users.relay, "a/b")
-        const queue = yield* makeQueue(other, { exchange: "" })
-        const sink = yield* openRabbitMq(() => ({ url: other, routingKey: queue }))
-        const received = yield* follow(other, queue)
-        yield* sink.check
-        yield* sink.send([entry(1)])
-        expect(idsOf(yield* received(1))).toEqual(["evt_1"])
-      }),
+    function* () {
+      const other = rabbit().url(users.relay, "a/b")
+      const queue = yield* makeQueue(other, { exchange: "" })
+      const sink = yield* openRabbitMq(() => ({ url: other, routingKey: queue }))
+      const received = yield* follow(other, queue)
+      yield* sink.check
+      yield* sink.send([entry(1)])
+      expect(idsOf(yield* received(1))).toEqual(["evt_1"])
+    },
   )
 
-  it.live("a client certificate is the login where the url names no user; a password may stand beside it", () =>
-    Effect.gen(function* () {
+  it.live(
+    "a client certificate is the login where the url names no user; a password may stand beside it",
+    function* () {
       const { ca, client, clientKey } = rabbit().certificates
       const bare = rabbit()
         .tlsUrl()
@@ -139,41 +136,38 @@ withRabbit("the RabbitMQ sink against a real broker", (rabbit) => {
       const user = bare.replace("//", `//${users.relay}@`)
       const { sink: other } = yield* opened(() => ({ url: user, password: users.password, tls: { ca } }))
       expect(reasons(yield* other.send([entry(1)]))).toEqual([])
-    }),
+    },
   )
 
-  it.live("an event that no queue is bound for is rejected alone, and the rest of its batch arrives", () =>
-    Effect.gen(function* () {
-      const { queue, sink } = yield* opened(undefined, { key: "appointment.#" })
-      const received = yield* follow(url(), queue)
-      const failures = yield* sink.send([
-        entry(1, { type: "appointment.created" }),
-        entry(2, { type: "client.created" }),
-        entry(3, { type: "appointment.created" }),
-        // The same id of another webhook.
-        entry(3, { type: "client.created", webhook: "other" }),
-      ])
-      expect(reasons(failures)).toEqual([
-        [1, "DeliveryRejected"],
-        [3, "DeliveryRejected"],
-      ])
-      expect(failures.get(1)?.message).toMatch(/no queue is bound for the routing key "client.created"/)
-      expect(idsOf(yield* received(2))).toEqual(["evt_1", "evt_3"])
-    }),
-  )
+  it.live("an event that no queue is bound for is rejected alone, and the rest of its batch arrives", function* () {
+    const { queue, sink } = yield* opened(undefined, { key: "appointment.#" })
+    const received = yield* follow(url(), queue)
+    const failures = yield* sink.send([
+      entry(1, { type: "appointment.created" }),
+      entry(2, { type: "client.created" }),
+      entry(3, { type: "appointment.created" }),
+      // The same id of another webhook.
+      entry(3, { type: "client.created", webhook: "other" }),
+    ])
+    expect(reasons(failures)).toEqual([
+      [1, "DeliveryRejected"],
+      [3, "DeliveryRejected"],
+    ])
+    expect(failures.get(1)?.message).toMatch(/no queue is bound for the routing key "client.created"/)
+    expect(idsOf(yield* received(2))).toEqual(["evt_1", "evt_3"])
+  })
 
-  it.live("a message that need not be mandatory is delivered once the exchange has it", () =>
-    Effect.gen(function* () {
-      const exchange = yield* makeExchange(url())
-      const delayed = { headers: { "x-delay": "5000" }, mandatory: false }
-      const sink = yield* openRabbitMq(() => ({ url: url(), exchange, ...delayed }))
-      // Like an exchange that delays messages, it has no queue for this one now.
-      expect(reasons(yield* sink.send([entry(1)]))).toEqual([])
-    }),
-  )
+  it.live("a message that need not be mandatory is delivered once the exchange has it", function* () {
+    const exchange = yield* makeExchange(url())
+    const delayed = { headers: { "x-delay": "5000" }, mandatory: false }
+    const sink = yield* openRabbitMq(() => ({ url: url(), exchange, ...delayed }))
+    // Like an exchange that delays messages, it has no queue for this one now.
+    expect(reasons(yield* sink.send([entry(1)]))).toEqual([])
+  })
 
-  it.live("an event that is larger than the broker takes is rejected, and the rest of its batch arrives in order", () =>
-    Effect.gen(function* () {
+  it.live(
+    "an event that is larger than the broker takes is rejected, and the rest of its batch arrives in order",
+    function* () {
       const { queue, sink } = yield* opened()
       const received = yield* follow(url(), queue)
       const body = Buffer.alloc(largest + 1, "x")
@@ -186,89 +180,83 @@ withRabbit("the RabbitMQ sink against a real broker", (rabbit) => {
       let all: ReadonlyArray<string> = []
       for (let count = 4; new Set(all).size < 4; count++) all = idsOf(yield* received(count))
       expect([...new Set(all)]).toEqual(["evt_1", "evt_2", "evt_4", "evt_5"])
-    }),
+    },
   )
 
-  it.live("with order by key nothing overtakes an event that a full queue refused; other keys go on", () =>
-    Effect.gen(function* () {
-      const full = { "x-max-length": 1, "x-overflow": "reject-publish", key: "full" }
-      const { exchange, sink } = yield* opened(() => ({ order: "key", routingKey: "{{resource}}" }), full)
-      const open = yield* makeQueue(url(), { exchange, key: "open" })
-      const received = yield* follow(url(), open)
-      yield* sink.send([entry(1, { type: "full.x" })])
-      const failures = yield* sink.send([
-        ofKey(2, "a", { type: "open.x" }),
-        ofKey(3, "a", { type: "full.x" }),
-        ofKey(4, "a", { type: "open.x" }),
-        ofKey(5, "b", { type: "open.x" }),
-        ofKey(6, "b", { type: "open.x" }),
-        ofKey(7, "", { type: "full.x" }),
-        ofKey(8, "", { type: "open.x" }),
-      ])
-      expect(reasons(failures).toSorted()).toEqual([
-        [1, "DeliveryFailed"],
-        [2, "DeliveryFailed"],
-        [5, "DeliveryFailed"],
-      ])
-      expect(failures.get(1)?.message).toMatch(/reject-publish/)
-      expect(new Set(idsOf(yield* received(4)))).toEqual(new Set(["evt_2", "evt_5", "evt_6", "evt_8"]))
-    }),
-  )
+  it.live("with order by key nothing overtakes an event that a full queue refused; other keys go on", function* () {
+    const full = { "x-max-length": 1, "x-overflow": "reject-publish", key: "full" }
+    const { exchange, sink } = yield* opened(() => ({ order: "key", routingKey: "{{resource}}" }), full)
+    const open = yield* makeQueue(url(), { exchange, key: "open" })
+    const received = yield* follow(url(), open)
+    yield* sink.send([entry(1, { type: "full.x" })])
+    const failures = yield* sink.send([
+      ofKey(2, "a", { type: "open.x" }),
+      ofKey(3, "a", { type: "full.x" }),
+      ofKey(4, "a", { type: "open.x" }),
+      ofKey(5, "b", { type: "open.x" }),
+      ofKey(6, "b", { type: "open.x" }),
+      ofKey(7, "", { type: "full.x" }),
+      ofKey(8, "", { type: "open.x" }),
+    ])
+    expect(reasons(failures).toSorted()).toEqual([
+      [1, "DeliveryFailed"],
+      [2, "DeliveryFailed"],
+      [5, "DeliveryFailed"],
+    ])
+    expect(failures.get(1)?.message).toMatch(/reject-publish/)
+    expect(new Set(idsOf(yield* received(4)))).toEqual(new Set(["evt_2", "evt_5", "evt_6", "evt_8"]))
+  })
 
-  it.live("a check fails for what is missing, and sends nothing", () =>
-    Effect.gen(function* () {
-      const { exchange, queue, sink } = yield* opened()
-      const failing = (more: object) =>
-        Effect.flatMap(
-          openRabbitMq(() => ({ url: url(), exchange, ...more })),
-          ({ check }) => Effect.map(Effect.flip(check), ({ message }) => message),
-        )
-      expect(yield* failing({ exchange: "nowhere" })).toMatch(/exchange nowhere: there is no such exchange/)
-      expect(yield* failing({ url: rabbit().url(users.reader) })).toMatch(/may not write to the exchange/)
-      const limited = { url: rabbit().url(users.limited), exchange: "amq.topic" }
-      expect(yield* failing({ ...limited, routingKey: "client.x" })).toMatch(/routing key "client.x": grant it/)
-      expect(yield* failing({ url: rabbit().url(users.relay, "nowhere") })).toMatch(/virtual host nowhere/)
-      const { check } = yield* openRabbitMq(() => ({ ...limited, routingKey: "appointment.x" }))
-      yield* check
-      // Of a template nobody knows the key.
-      const { check: other } = yield* openRabbitMq(() => limited)
-      yield* other
-      const direct = yield* openRabbitMq(() => ({ url: url(), routingKey: "no-queue" }))
-      expect((yield* Effect.flip(direct.check)).message).toMatch(/there is no queue "no-queue"/)
-      yield* sink.check
-      yield* sink.send([entry(1)])
-      const received = yield* follow(url(), queue)
-      expect(idsOf(yield* received(1))).toEqual(["evt_1"])
-    }),
-  )
-
-  it.live("a broker that is low on memory is waited for, and gets what it has not confirmed once more", () =>
-    Effect.gen(function* () {
-      const { queue, sink } = yield* opened()
-      const alarm = "{{resource_limit, memory, node()}, []}"
-      // It clears itself, so that no test leaves it behind.
-      const clears = "timer:sleep(3000), rabbit_alarm:clear_alarm({resource_limit, memory, node()})"
-      yield* Effect.promise(() =>
-        rabbit().evaluate(`rabbit_alarm:set_alarm(${alarm}), spawn(fun() -> ${clears} end), ok.`),
+  it.live("a check fails for what is missing, and sends nothing", function* () {
+    const { exchange, queue, sink } = yield* opened()
+    const failing = (more: object) =>
+      Effect.flatMap(
+        openRabbitMq(() => ({ url: url(), exchange, ...more })),
+        ({ check }) => Effect.map(Effect.flip(check), ({ message }) => message),
       )
-      const told = yield* Effect.flip(sink.check)
-      expect(told.reason._tag).toBe("SinkThrottled")
-      // What it read before it stopped reading is confirmed; then nothing is published.
-      let failures = yield* sink.send([entry(1), entry(2)])
-      if (failures.size === 0) failures = yield* sink.send([entry(3), entry(4)])
-      expect(reasons(failures)[0]).toEqual([expect.any(Number), "SinkThrottled"])
-      expect([...failures.values()][0]?.message).toMatch(/takes no messages, of anybody: low on memory/)
-      expect(reasons(yield* sink.send([entry(5)]))).toEqual([[0, "SinkThrottled"]])
-      let last = yield* sink.send([entry(6)])
-      while (last.size > 0) {
-        yield* Effect.sleep("100 millis")
-        last = yield* sink.send([entry(6)])
-      }
-      const received = yield* follow(url(), queue)
-      let all: ReadonlyArray<string> = []
-      for (let count = 1; !all.includes("evt_6"); count++) all = idsOf(yield* received(count))
-      expect(all).not.toContain("evt_5")
-      expect(JSON.stringify([...failures.values()])).not.toContain(canary)
-    }),
-  )
+    expect(yield* failing({ exchange: "nowhere" })).toMatch(/exchange nowhere: there is no such exchange/)
+    expect(yield* failing({ url: rabbit().url(users.reader) })).toMatch(/may not write to the exchange/)
+    const limited = { url: rabbit().url(users.limited), exchange: "amq.topic" }
+    expect(yield* failing({ ...limited, routingKey: "client.x" })).toMatch(/routing key "client.x": grant it/)
+    expect(yield* failing({ url: rabbit().url(users.relay, "nowhere") })).toMatch(/virtual host nowhere/)
+    const { check } = yield* openRabbitMq(() => ({ ...limited, routingKey: "appointment.x" }))
+    yield* check
+    // Of a template nobody knows the key.
+    const { check: other } = yield* openRabbitMq(() => limited)
+    yield* other
+    const direct = yield* openRabbitMq(() => ({ url: url(), routingKey: "no-queue" }))
+    expect((yield* Effect.flip(direct.check)).message).toMatch(/there is no queue "no-queue"/)
+    yield* sink.check
+    yield* sink.send([entry(1)])
+    const received = yield* follow(url(), queue)
+    expect(idsOf(yield* received(1))).toEqual(["evt_1"])
+  })
+
+  it.live("a broker that is low on memory is waited for, and gets what it has not confirmed once more", function* () {
+    const { queue, sink } = yield* opened()
+    const alarm = "{{resource_limit, memory, node()}, []}"
+    // It clears itself, so that no test leaves it behind.
+    const clears = "timer:sleep(3000), rabbit_alarm:clear_alarm({resource_limit, memory, node()})"
+    yield* Effect.promise(() =>
+      rabbit().evaluate(`rabbit_alarm:set_alarm(${alarm}), spawn(fun() -> ${clears} end), ok.`),
+    )
+    const told = yield* Effect.flip(sink.check)
+    expect(told.reason._tag).toBe("SinkThrottled")
+    // What it read before it stopped reading is confirmed; then nothing is published.
+    let failures = yield* sink.send([entry(1), entry(2)])
+    if (failures.size === 0) failures = yield* sink.send([entry(3), entry(4)])
+    expect(reasons(failures)[0]).toEqual([expect.any(Number), "SinkThrottled"])
+    expect([...failures.values()][0]?.message).toMatch(/takes no messages, of anybody: low on memory/)
+    expect(reasons(yield* sink.send([entry(5)]))).toEqual([[0, "SinkThrottled"]])
+    let last = yield* sink.send([entry(6)])
+    while (last.size > 0) {
+      yield* Effect.sleep("100 millis")
+      last = yield* sink.send([entry(6)])
+    }
+    const received = yield* follow(url(), queue)
+    let all: ReadonlyArray<string> = []
+    for (let count = 1; !all.includes("evt_6"); count++) all = idsOf(yield* received(count))
+    expect(all).not.toContain("evt_5")
+    expect(JSON.stringify([...failures.values()])).not.toContain(canary)
+  })
 })

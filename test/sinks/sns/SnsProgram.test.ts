@@ -123,68 +123,66 @@ withMoto("the whole program with SNS sinks", (shared) => {
 
   it.live(
     "keeps the order of each key on a FIFO topic that fails one message in four",
-    () =>
-      Effect.gen(function* () {
-        const random = seeded(4)
-        const refuse = () => (random() < 0.25 ? (["InternalError", false] as const) : undefined)
-        const server = yield* snsServer({ refuse })
-        const retry = { initial: "10 millis", max: "50 millis" }
-        const { config, url } = yield* Effect.promise(() =>
-          writeConfig(cwd, {
-            ordered: sns(`${topicArn}.fifo`, { endpoint: server.url, order: "key", delivery: { retry } }),
-          }),
-        )
-        const running = yield* Effect.promise(() => startRelay(config, { cwd }))
-        const sent = bodies(100, 4)
-        for (const one of sent) yield* Effect.promise(() => deliver(url, one))
-        while (server.passed().length < sent.length) yield* server.asked(server.requests.length + 1)
-        expect(yield* Effect.promise(() => running.kill())).toBe(0)
-        expect(server.requests.flat().length).toBeGreaterThan(sent.length)
-        expect(
-          server
-            .passed()
-            .map(({ text }) => text)
-            .toSorted(),
-        ).toEqual(sent.toSorted())
-      }),
+    function* () {
+      const random = seeded(4)
+      const refuse = () => (random() < 0.25 ? (["InternalError", false] as const) : undefined)
+      const server = yield* snsServer({ refuse })
+      const retry = { initial: "10 millis", max: "50 millis" }
+      const { config, url } = yield* Effect.promise(() =>
+        writeConfig(cwd, {
+          ordered: sns(`${topicArn}.fifo`, { endpoint: server.url, order: "key", delivery: { retry } }),
+        }),
+      )
+      const running = yield* Effect.promise(() => startRelay(config, { cwd }))
+      const sent = bodies(100, 4)
+      for (const one of sent) yield* Effect.promise(() => deliver(url, one))
+      while (server.passed().length < sent.length) yield* server.asked(server.requests.length + 1)
+      expect(yield* Effect.promise(() => running.kill())).toBe(0)
+      expect(server.requests.flat().length).toBeGreaterThan(sent.length)
+      expect(
+        server
+          .passed()
+          .map(({ text }) => text)
+          .toSorted(),
+      ).toEqual(sent.toSorted())
+    },
     60_000,
   )
 
   it.live(
     "signs by the key of the config, of a profile, of the environment, or of a role that it assumes",
-    () =>
-      Effect.gen(function* () {
-        const profile = "[profile relay]\naws_access_key_id = OFTHEPROFILE\naws_secret_access_key = x\n"
-        writeFileSync(join(cwd, "aws.ini"), profile)
-        const sources = {
-          own: { credentials },
-          profile: { profile: "relay" },
-          environment: {},
-          role: { credentials, role: { ...role, externalId: "x" } },
-        }
-        const keys: Record<string, RegExp> = {
-          own: /^test$/,
-          profile: /^OFTHEPROFILE$/,
-          environment: /^OFTHEENVIRONMENT$/,
-          // What STS gives begins so.
-          role: /^ASIA/,
-        }
-        const env = {
-          ...nothing,
-          AWS_CONFIG_FILE: "aws.ini",
-          AWS_ACCESS_KEY_ID: "OFTHEENVIRONMENT",
-          AWS_SECRET_ACCESS_KEY: "x",
-          AWS_ENDPOINT_URL_STS: shared().url,
-        }
-        for (const [name, source] of Object.entries(sources)) {
-          const server = yield* snsServer()
-          const sink = { type: "sns", topicArn, endpoint: server.url, ...source }
-          const { config } = yield* Effect.promise(() => writeConfig(cwd, { [name]: sink }))
-          const { stdout } = yield* Effect.promise(() => relay(["validate", "-c", config], { cwd, env }))
-          expect(stdout).toContain("all reached")
-          expect(server.keys).toEqual([expect.stringMatching(keys[name] ?? /never/)])
-        }
-      }),
+    function* () {
+      const profile = "[profile relay]\naws_access_key_id = OFTHEPROFILE\naws_secret_access_key = x\n"
+      writeFileSync(join(cwd, "aws.ini"), profile)
+      const sources = {
+        own: { credentials },
+        profile: { profile: "relay" },
+        environment: {},
+        role: { credentials, role: { ...role, externalId: "x" } },
+      }
+      const keys: Record<string, RegExp> = {
+        own: /^test$/,
+        profile: /^OFTHEPROFILE$/,
+        environment: /^OFTHEENVIRONMENT$/,
+        // What STS gives begins so.
+        role: /^ASIA/,
+      }
+      const env = {
+        ...nothing,
+        AWS_CONFIG_FILE: "aws.ini",
+        AWS_ACCESS_KEY_ID: "OFTHEENVIRONMENT",
+        AWS_SECRET_ACCESS_KEY: "x",
+        AWS_ENDPOINT_URL_STS: shared().url,
+      }
+      for (const [name, source] of Object.entries(sources)) {
+        const server = yield* snsServer()
+        const sink = { type: "sns", topicArn, endpoint: server.url, ...source }
+        const { config } = yield* Effect.promise(() => writeConfig(cwd, { [name]: sink }))
+        const { stdout } = yield* Effect.promise(() => relay(["validate", "-c", config], { cwd, env }))
+        expect(stdout).toContain("all reached")
+        expect(server.keys).toEqual([expect.stringMatching(keys[name] ?? /never/)])
+      }
+    },
     60_000,
   )
 })
