@@ -89,7 +89,7 @@ afterAll(async () => {
   await receiver.stop(true)
 })
 
-const trigger = (count: number) => sh(`relay trigger client.created --count ${count}`)
+const trigger = (count: number) => sh(`relay trigger appointment.created --count ${count}`)
 const delivered = async (count: number): Promise<void> => {
   while (received.length < count) await Bun.sleep(10)
 }
@@ -124,11 +124,16 @@ describe("the operations page's procedures", () => {
     for (const outcome of ["pending", "retrying"]) {
       while ((await sh(`relay events --outcome ${outcome}`)) !== "") await Bun.sleep(10)
     }
-    const account = (title: string) => sh(procedure(title).replaceAll("acct_1", "acct_sample"))
-    const erasing = await account("Erasing events")
-    expect(erasing).toContain("dry run, nothing was erased: 9 events would be erased\n9 events erased\nnot reached: ")
-    expect(erasing.match(/ lake delivered .*\(erased \S+\)\n/g)?.length).toBe(9)
-    expect(await account("Copies that it can't reach")).toContain("0 events erased\n  9 events erased before\n")
+    const person = (title: string) =>
+      sh(procedure(title).replaceAll("acct_1", "acct_sample").replaceAll("cli_1", "cli_sample"))
+    const erasing = await person("Erasing events")
+    const none = "no other event has the id in its body\n"
+    expect(erasing).toContain(
+      `nothing was erased: 9 events would be erased\n${none}9 events erased\n${none}not reached: `,
+    )
+    const erased = await sh("relay events --account acct_sample")
+    expect(erased.match(/ lake delivered .*\(erased \S+\)\n/g)?.length).toBe(9)
+    expect(await person("Copies that it can't reach")).toContain("0 events erased\n  9 events erased before\n")
   }, 180_000)
 })
 
@@ -148,6 +153,7 @@ describe("a single command on the operations page", () => {
     SINK: () => "lake",
     crm: () => "lake",
     acct_1: () => "acct_sample",
+    cli_1: () => "cli_sample",
     OLD: () => orphans.pop() ?? "",
     ID: () => idOf("dlq list --sink lake"),
     EVENT_ID: () => idOf("events"),

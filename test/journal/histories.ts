@@ -21,6 +21,9 @@ const routes = [["lake"], ["lake", "audit"], ["audit"], []]
 
 const now = Date.now()
 
+/** The id of the client that the events of an account name. */
+export const clientOf = (accountId: string): string => `cli_${accountId}`
+
 const made = (id: string, accountId: string, filler: number, isQuarantined: boolean): Event =>
   event(id, {
     accountId,
@@ -30,6 +33,7 @@ const made = (id: string, accountId: string, filler: number, isQuarantined: bool
       JSON.stringify({
         ...{ id, name: markerOf(id), filler: "x".repeat(filler / 2), middle: [{ text: markerOf(id, "middle") }] },
         ...{ more: "y".repeat(filler / 2), end: markerOf(id, "end") },
+        data: { object: { client_id: clientOf(accountId), name: markerOf(id, "object") } },
       }),
     ),
     trace: {

@@ -7,7 +7,7 @@ import { join } from "node:path"
 import { sha256 } from "../../src/event/IdempotencyKey.ts"
 
 /** Strings that a receiver, a sender or the relay may fill with a person's data. */
-const places = ["name", "middle", "end", "signature", "trace", "problem", "answer", "quoted", "key"] as const
+const places = ["name", "middle", "end", "signature", "trace", "problem", "answer", "quoted", "key", "object"] as const
 
 const longest = 32
 const shortest = 16

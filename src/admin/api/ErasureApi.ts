@@ -1,8 +1,9 @@
 /**
- * Erases the events of an account, or one event, with all their copies.
+ * Erases the events of an account or an object, or one event, with all their copies.
  *
  * It repeats the search until it finds no more, because a replay may append a copy
- * in the meantime.
+ * in the meantime. Other events may have an object's id elsewhere in their body, so
+ * the bodies are searched for it as text, and these events are listed.
  *
  * **Guarantee.** It ends even if the sender keeps sending events of the account. It
  * starts with the events in the log, and later searches only for events received
@@ -32,6 +33,9 @@ export const ErasureRequest = Schema.Struct({
 })
 export type ErasureRequest = typeof ErasureRequest.Type
 
+/** An event that was not erased and has the object's id elsewhere in its body. */
+const Mention = Schema.Struct({ sequence: Schema.Int, id: Schema.String, type: Schema.String })
+
 /** The result of an erasure or a dry run. */
 export const Erasure = Schema.Struct({
   /** The number of events and their copies. */
@@ -45,14 +49,20 @@ export const Erasure = Schema.Struct({
   /** Events that are not erased because sinks have not received them: their number, and the first of them. */
   undelivered: Schema.Int,
   first: Schema.Array(Schema.Struct({ sequence: Schema.Int, id: Schema.String, sinks: Schema.Array(Schema.String) })),
+  /**
+   * Only with `object`: other events with the id anywhere in their body. They are not erased. Their number, and the
+   * first of them, oldest first.
+   */
+  mentions: optional(Schema.Struct({ count: Schema.Int, first: Schema.Array(Mention) })),
   /** Places that may have copies which the relay can't erase, in words. */
   notReached: Schema.Array(Schema.String),
 })
 export type Erasure = typeof Erasure.Type
 
-/** The number of events in one search, and maximum undelivered events that are listed. */
+/** The number of events in one search, and maximum undelivered events and mentions that are listed. */
 const pageSize = 256
 const maxListed = 10
+const maxMentions = 100
 
 type Selector = Omit<EventQuery, "limit">
 
@@ -81,6 +91,7 @@ class ErasureRun {
   readonly #erased = new Set<number>()
   readonly #before = new Set<number>()
   readonly #undelivered = new Map<number, Erasure["first"][number]>()
+  #mentions: Erasure["mentions"]
   #deadLetters = 0
   #givenUp = 0
   /** Epoch milliseconds when the newest erased event was received, or when the command began. */
@@ -93,27 +104,51 @@ class ErasureRun {
     this.newest = now
   }
 
-  /** Erases all events of a query. Returns the events found. */
-  readonly pass = Effect.fnUntraced(
+  /** Runs `work` on the events of a selector, page by page. */
+  readonly #eachPage = Effect.fnUntraced(
     { self: this },
     function* (
       this: ErasureRun,
-      first: Omit<EventQuery, "limit">,
-      onFound: (found: FoundEvent) => void,
+      selector: Selector,
+      work: (events: ReadonlyArray<FoundEvent>) => Effect.Effect<void, JournalError>,
     ): Effect.fn.Return<void, JournalError> {
-      for (let query: EventQuery = { ...first, after: "", duplicates: true, limit: pageSize }; ; ) {
+      for (let query: EventQuery = { ...selector, after: "", duplicates: true, limit: pageSize }; ; ) {
         const page = yield* this.#options.archive.events(query)
-        for (const found of page.events) {
-          onFound(found)
-          if (found.event.erased !== undefined && !this.#erased.has(found.sequence)) this.#before.add(found.sequence)
-        }
-        const whole = page.events.filter(({ event }) => event.erased === undefined)
-        if (whole.length > 0) yield* this.#erase(whole)
+        yield* work(page.events)
         if (page.next === undefined) return
         query = nextQuery(query, page.next)
       }
     },
   )
+
+  /** Erases all events of a selector, and calls `onFound` with each. */
+  pass(selector: Selector, onFound: (found: FoundEvent) => void): Effect.Effect<void, JournalError> {
+    return this.#eachPage(selector, (events) => {
+      for (const found of events) {
+        onFound(found)
+        if (found.event.erased !== undefined && !this.#erased.has(found.sequence)) this.#before.add(found.sequence)
+      }
+      const whole = events.filter(({ event }) => event.erased === undefined)
+      return whole.length > 0 ? this.#erase(whole) : Effect.void
+    })
+  }
+
+  /** Lists the other events that have an id anywhere in their body. */
+  findMentions(id: string, through: string): Effect.Effect<void, JournalError> {
+    const first: Array<typeof Mention.Type> = []
+    let count = 0
+    const isOther = ({ sequence }: FoundEvent) => !this.#erased.has(sequence) && !this.#undelivered.has(sequence)
+    const found = this.#eachPage({ mentioned: id, through }, (events) => {
+      const others = events.filter(isOther)
+      count += others.length
+      const listed = others.slice(0, maxMentions - first.length)
+      first.push(...listed.map(({ sequence, event: { id, type } }) => ({ sequence, id, type })))
+      return Effect.void
+    })
+    return Effect.map(found, () => {
+      this.#mentions = { count, first }
+    })
+  }
 
   readonly #erase = Effect.fnUntraced(
     { self: this },
@@ -162,6 +197,7 @@ class ErasureRun {
       before: this.#before.size,
       undelivered: this.#undelivered.size,
       first: [...this.#undelivered.values()].slice(0, maxListed),
+      ...(this.#mentions !== undefined && { mentions: this.#mentions }),
       notReached,
     }
   }
@@ -208,5 +244,6 @@ export const erase = Effect.fnUntraced(function* (
     // The search is repeated for copies that a replay made during this one.
     if (names === selectors.size && (dryRun || count === run.count)) break
   }
+  if (request.object !== undefined) yield* run.findMentions(request.object, through)
   return run.report(dryRun ? [] : yield* archive.scrub)
 })

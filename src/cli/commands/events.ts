@@ -39,14 +39,26 @@ const row = (event: Event): ReadonlyArray<string> => {
   ]
 }
 
+/** The lines about other events that have the object's id in their body. */
+const mentionLines = ({ count: events, first }: NonNullable<Erasure["mentions"]>): ReadonlyArray<string> => {
+  if (events === 0) return ["no other event has the id in its body"]
+  const others = events - first.length
+  return [
+    `not erased, but with the id elsewhere in the body: ${count(events, "event")}; \`relay explain\` shows each, and --event or --place erases it:`,
+    ...first.map(({ sequence, id, type }) => `  seq_${sequence} ${plain(id || "-")} ${plain(type || "-")}`),
+    ...(others === 0 ? [] : [`  and ${count(others, "other")}`]),
+  ]
+}
+
 const erasedLines = (erasure: Erasure, isDry: boolean): ReadonlyArray<string> => {
-  const { count: events, deadLetters, givenUp, before, notReached } = erasure
+  const { count: events, deadLetters, givenUp, before, mentions, notReached } = erasure
   const note = (amount: number, text: string) => (amount === 0 ? [] : [`  ${text}`])
   return [
     `${isDry ? "dry run, nothing was erased: " : ""}${count(events, "event")} ${isDry ? "would be " : ""}erased`,
     ...note(deadLetters, `${count(deadLetters, "dead letter")} among them: what is erased can't be replayed`),
     ...note(givenUp, `${count(givenUp, "event")} among them given up: a sink had yet to get what was erased`),
     ...note(before, `${count(before, "event")} erased before`),
+    ...(mentions === undefined ? [] : mentionLines(mentions)),
     ...notReached.map((place) => `not reached: ${plain(place)}`),
   ]
 }
@@ -88,9 +100,8 @@ const erase = Command.make(
     const selected = { ...given({ event, place }), ...selection }
     const isSelection = Object.keys(selection).length > 0
     const ways = [Option.isSome(event), Option.isSome(place), isSelection].filter(Boolean).length
-    if (ways === 0)
-      return yield* usage("name what to erase: --event ID, --place PLACE, or filters such as --account ID")
-    if (ways > 1) return yield* usage("give only one of: --event, --place, filters such as --account and --since")
+    if (ways === 0) return yield* usage("name what to erase: --event ID, --place PLACE, or filters such as --object ID")
+    if (ways > 1) return yield* usage("give only one of: --event, --place, filters such as --object and --since")
     if ([selected.event, selected.account].includes("")) return yield* usage("the id is empty")
     if (selected.place !== undefined && sequenceOf(selected.place) === undefined) {
       return yield* usage("a place in the log is seq_ and a number, such as seq_42")
@@ -163,6 +174,6 @@ export const events = Command.make(
       description: "An account's appointments of two days",
     },
     { command: "relay events --outcome unrouted", description: "Events that no route matches" },
-    { command: "relay events erase --account acct_1 --dry-run", description: "Count what an erasure would overwrite" },
+    { command: "relay events erase --object cli_1 --dry-run", description: "Count what an erasure would overwrite" },
   ]),
 )

@@ -160,6 +160,26 @@ describe("relay events erase", () => {
     }).pipe(Effect.orDie),
   )
 
+  it.live("erases an object's events, and lists the others that have its id elsewhere in their body", () =>
+    Effect.gen(function* () {
+      const { ask, journal } = yield* running()
+      const others = Array.from({ length: 102 }, (_, number) => `other_${number}`)
+      for (const id of others) {
+        const note = new TextEncoder().encode(JSON.stringify({ note: "for cli_1" }))
+        yield* journal.append(event(id, { receivedAt: noon + 3, body: note }), [])
+      }
+      const { code, stdout } = yield* ask("events", "erase", "--object", "cli_1", "--give-up")
+      expect(code).toBe(0)
+      expect(stdout).toStartWith("1 event erased\n  1 event among them given up: ")
+      expect(stdout).toContain("\nnot erased, but with the id elsewhere in the body: 102 events; `relay explain`")
+      expect(stdout).toContain("erases it:\n  seq_4 other_0 appointment.created\n")
+      expect(stdout).toEndWith("  seq_103 other_99 appointment.created\n  and 2 others\n")
+      const none = yield* ask("events", "erase", "--object", "cli_none")
+      expect([none.code, none.stdout]).toEqual([1, "0 events erased\nno other event has the id in its body\n"])
+      expect(none.stderr).toContain("the journal holds no event of --object cli_none")
+    }).pipe(Effect.orDie),
+  )
+
   it.live("wants one selector, and finds an event that there is", () =>
     Effect.gen(function* () {
       const { ask } = yield* running()

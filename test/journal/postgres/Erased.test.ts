@@ -1,13 +1,14 @@
 /** Remains of erased events in the files of PostgreSQL, and the statements that overwrite them. */
 import { expect } from "bun:test"
 import { Duration, Effect } from "effect"
+import { erase } from "../../../src/admin/api/ErasureApi.ts"
 import { statements } from "../../../src/journal/postgres/archive/EventErasing.ts"
 import * as PostgresJournal from "../../../src/journal/postgres/PostgresJournal.ts"
 import * as DatabaseSchema from "../../../src/journal/postgres/tables/DatabaseSchema.ts"
 import { it } from "../../lib/effect.ts"
 import { suiteUnless } from "../../lib/lacking.ts"
 import { reasonToSkip } from "../../parts/Postgres.ts"
-import { allEvents, play } from "../histories.ts"
+import { clientOf, play } from "../histories.ts"
 import { remainsIn } from "../markers.ts"
 import { openDatabase, ownPostgres } from "./database.ts"
 
@@ -27,11 +28,9 @@ suiteUnless(reasonToSkip(), "erased events in the files of PostgreSQL", () => {
         const played = yield* play(journal, 7, 60)
         // The server also does this by itself, and its statistics have samples of the rows then.
         yield* sql("ANALYZE")
-        const events = (yield* allEvents(journal)).filter(({ event }) => event.accountId === "anna")
-        yield* journal.erase(
-          events.map(({ sequence }) => sequence),
-          true,
-        )
+        const request = { object: clientOf("anna"), giveUp: true }
+        const { count } = yield* erase({ archive: journal, whileStopped: (_, inside) => inside }, request)
+        expect(count).toBeGreaterThan(1)
         const erased = played.filter(({ accountId }) => accountId === "anna").map(({ id }) => id)
         const { asOwner, asSuperuser } = statements("relay")
         const told = (yield* journal.scrub).join("\n")

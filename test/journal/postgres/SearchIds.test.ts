@@ -55,7 +55,7 @@ suiteUnless(reasonToSkip(), "objects on PostgreSQL", () => {
       expect(yield* find("app_20")).toEqual({ ids: ["evt_20"], rows: 1 })
       expect(yield* find("app_none")).toEqual({ ids: [], rows: 0 })
       expect((yield* find("cli_1")).ids).toEqual(odd)
-      // As a relay stores them that hashes no ids, or the ids at other pointers.
+      // An older relay stores no hashes of these ids, and another config hashes ids at other pointers.
       for (const instead of ["", "\\x00000000", "\\x0000000011223344"]) {
         yield* sql(`UPDATE relay.log SET ids = substring(ids FOR count * 4) || '${instead}'::bytea`)
         expect(yield* find("app_20")).toMatchObject({ ids: ["evt_20"] })
