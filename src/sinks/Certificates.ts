@@ -37,7 +37,7 @@ export type CertificatesConfig = typeof CertificatesConfig.Type
 
 const ofAuthority = 'name its authority with "tls": { "ca": … }'
 
-/** Says what to do about a server's certificate that `failure` is wrong with; `key` of the config names the server. */
+/** Advises about a server's certificate with this failure. `key` of the config names the server. */
 export const untrusted = (failure: Failure, key: string): string => {
   const remedies: Partial<Record<Failure, string>> = {
     "untrusted certificate": ofAuthority,

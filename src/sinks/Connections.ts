@@ -17,7 +17,7 @@ interface Connection {
   readonly isOpen: () => boolean
 }
 
-/** Whether the target may be at another server by now: the name may lead there, while the old server goes on answering. */
+/** Whether the target's name may lead to another server now, while the old server still answers. */
 export const mayHaveMoved = ({ reason }: SinkError): boolean =>
   reason._tag === "SinkUnavailable" || reason._tag === "SinkMisconfigured"
 
@@ -44,7 +44,7 @@ const using = <C extends Connection, E>(
   invalidate: (kept: Kept<C>) => Effect.Effect<void, never, Scope.Scope>,
   maxAge: number,
 ): Use<C, E> => {
-  /** When the last use began that was interrupted. */
+  /** The start of the last use that was interrupted. */
   let suspectBefore = Number.NEGATIVE_INFINITY
   const isUsable = ({ connection, openedAt, usedAt }: Kept<C>, at: number) =>
     connection.isOpen() && at - openedAt < maxAge && usedAt >= suspectBefore

@@ -60,7 +60,7 @@ const isOf = ({ type, libraries }: Owner, frame: string): boolean => {
   return libraries.some((name) => path.startsWith(name.endsWith("/") ? name : `${name}/`))
 }
 
-/** Code that no sink may answer for. */
+/** Code whose errors are never a sink's fault. */
 const isJournals = (frame: string): boolean => /\bsrc\/journal\/|node_modules\/pg(?:-[a-z]+)?\//.test(frame)
 const isOurs = (frame: string): boolean => /\bsrc\/(?!sinks\/)[a-zA-Z]+/.test(frame) && !frame.includes("node_modules/")
 

@@ -17,7 +17,7 @@ export const hostProblem =
       : `this is no ${thing}: write host and port, such as "${example}"`
   }
 
-/** A host and port. One that is written wrong may hold a password, so none is shown. */
+/** A host and port. A wrong text may hold a password, so it isn't shown. */
 export const host = (
   problem: (text: string) => string | undefined,
   doc: { readonly description?: string; readonly examples: ReadonlyArray<string> },
@@ -72,7 +72,7 @@ interface Shape {
 interface Broker {
   /** Whether a value may be any text, or must fit into a header of one line. */
   readonly values: "text" | "header"
-  /** Stand before the others with `raw`. */
+  /** The first headers, with `raw`. */
   readonly raw: ReadonlyArray<Header>
   /** CloudEvents' binary mode, in this broker's binding. */
   readonly cloudEvent: (entry: Entry) => ReadonlyArray<Header>
@@ -99,7 +99,7 @@ export const sentHeaders = (config: Shape, { values, raw, cloudEvent }: Broker) 
   }
 }
 
-// The names that a template gives to events of the known types: for advice, before there is an event.
+// The names that a template gives to events of the known types, for advice before there is an event.
 
 const placeholder = /\{\{\s*(type|resource)\s*\}\}/g
 

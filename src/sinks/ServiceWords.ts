@@ -41,7 +41,7 @@ const cutKept = (text: string): string => {
   const bytes = Buffer.from(text)
   if (bytes.length <= longestKept) return text
   const mark = "…"
-  // A decoder that expects more keeps a character that is cut in two to itself.
+  // A decoder that expects more bytes leaves out a character that is cut in two.
   return new TextDecoder().decode(bytes.subarray(0, longestKept - Buffer.byteLength(mark)), { stream: true }) + mark
 }
 
@@ -53,7 +53,7 @@ export const keeper = (config: unknown): Keep => {
   return (text, token) => {
     const own = secretsIn(token).filter((secret) => secret !== "")
     const shown = [...own, ...hidden].reduce((text, secret) => text.replaceAll(secret, masked), text)
-    // NUL is what not every journal can store.
+    // Not every journal can store NUL.
     return shown.trim() === "" ? undefined : Redacted.make(cutKept(shown.replaceAll("\u0000", "\ufffd")))
   }
 }
@@ -61,7 +61,7 @@ export const keeper = (config: unknown): Keep => {
 /** The longest text that is kept, in code units. */
 const longest = 500
 
-/** The text as one line, with control characters escaped, and cut. It may hold whatever the service says. */
+/** The text as one line, with control characters escaped, and cut. The service may have written anything into it. */
 export const oneLine = (text: string): string => {
   const line = Terminal.escaped(JSON.stringify(text.trim().slice(0, longest))).slice(1, -1)
   const shown = line.replaceAll('\\"', '"')
@@ -71,7 +71,7 @@ export const oneLine = (text: string): string => {
 /** Shorter parts of the request occur in any text. */
 const shortestSent = 3
 
-/** The parts of a text that stand alone in it: lines, and what follows a name. */
+/** The separate parts of a text: lines, and the values after names. */
 const partsIn = (text: string): ReadonlyArray<string> => [text, ...text.split(/\n|: +/)]
 
 /** The texts and numbers of a body: the values of JSON, also without the backslashes of Markdown; else its lines. */

@@ -52,7 +52,7 @@ const longestMessage = 1_000
 export const brief = (message: string): string =>
   message.length <= longestMessage ? message : `${message.slice(0, longestMessage - 1).toWellFormed()}…`
 
-/** Why a sink did not take a batch or an event. The lane decides by its tag (`Outcome.ts`). */
+/** The reason why a sink did not take a batch or an event. The lane decides by its tag (`Outcome.ts`). */
 const Reason = Schema.Union([SinkUnavailable, SinkThrottled, DeliveryFailed, DeliveryRejected, SinkMisconfigured])
 export type Reason = typeof Reason.Type
 /** The tags of all reasons, for metrics and the page. */
@@ -123,9 +123,9 @@ export interface Sink {
     readonly maxEvents: number
     /** Bytes of the events' bodies, as they were signed. */
     readonly maxBytes: number
-    /** How long a batch may wait to fill, in milliseconds; without it nothing waits. */
+    /** Maximum time that a batch waits to fill, in milliseconds. If absent, batches don't wait. */
     readonly linger?: number
-    /** Once sent it is waited for without a timeout: it can't be taken back, and sent again it would be there twice. */
+    /** The lane waits for a started call without a timeout: a repeated call would write the events twice. */
     readonly isAwaited?: boolean
   }
   /**

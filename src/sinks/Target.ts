@@ -5,7 +5,7 @@ import { Redacted } from "effect"
 const places = ["path", "topic", "topicArn", "queueUrl", "eventBusArn", "exchange"]
 const servers = ["brokers", "servers", "server", "url"]
 
-/** Of a URL that may hold a secret, only the scheme and the host are shown. */
+/** If a URL may hold a secret, only its scheme and host are shown. */
 const textOf = (value: unknown): string => {
   if (Array.isArray(value)) return value.map(textOf).join(", ")
   if (typeof value === "string") return value

@@ -32,7 +32,7 @@ import type { SinkType } from "../Sink.ts"
 // code units after escaping are counted, which is the larger number. A text is
 // cut between graphemes, and ends with an ellipsis.
 
-/** Escapes one character for a service. One at a time, so that no escape is cut in two. */
+/** Escapes one character for a service. Characters are escaped separately, so that no escape is cut in two. */
 export type Escape = (text: string) => string
 
 const asItIs: Escape = (text) => text
@@ -53,7 +53,7 @@ const halved = /[\ud800-\udbff]$/
 
 const ellipsis = "…"
 
-/** The text cleaned, escaped and cut to `limit` code units. Only as much of it is read as may be needed. */
+/** The text cleaned, escaped and cut to `limit` code units. The rest of a long text is not read. */
 export const fit = (text: string, limit: number, harmless: Escape = asItIs): string => {
   const isWhole = text.length <= limit + beyond
   const near = clean(isWhole ? text : text.slice(0, limit + beyond).replace(halved, ""))
@@ -96,7 +96,7 @@ interface Room {
 /** Code units reserved for the note that facts were left out. */
 const note = 24
 
-/** The facts that fit, in order; a last one counts those that don't. */
+/** The facts that fit, in order. If some don't fit, an additional fact counts them. */
 export const arrange = (facts: ReadonlyArray<Fact>, room: Room, harmless: Escape = asItIs): ReadonlyArray<Fact> => {
   const kept: Array<Fact> = []
   let left = room.total - note
@@ -143,7 +143,7 @@ export interface Alert {
   /** The time of the last sample, ISO 8601. */
   readonly time: string
   readonly facts: ReadonlyArray<Fact>
-  /** These details differ by event; empty for a single event. */
+  /** The details that differ between the events. Empty for a single event. */
   readonly samples: ReadonlyArray<Fact>
 }
 
@@ -200,7 +200,7 @@ const factsOf = (all: Readonly<Record<string, unknown>>): ReadonlyArray<Fact> =>
     return clean(shown.slice(0, 1_024)) === "" ? [] : [{ name, value: shown }]
   })
 
-/** An alert says this about one event. */
+/** The part of an alert about one event. */
 interface Told {
   readonly summary: string
   readonly key: string

@@ -155,10 +155,10 @@ export const failuresOf = (
   return Effect.succeed(failures)
 }
 
-/** An estimate of what stands around an event's body, in bytes. */
+/** An estimate of the bytes around an event's body. */
 const overhead = 1_024
 
-/** Says it when the relay lets in more than the service takes. */
+/** Warns if the relay accepts larger bodies than the service. */
 export const sizeAdvice = (taker: string, largest: number, maxBody: number): ReadonlyArray<string> =>
   maxBody + overhead > largest
     ? [
@@ -266,7 +266,7 @@ export const encoder = ({ format, key, isFifo }: Shape): ((entry: Entry, index: 
   }
 }
 
-/** Makes all that an entry of a request has beside its text, as the SDK takes it. The id is the event's index in the lane's batch. */
+/** Makes the fields of a request's entry other than its text, in the SDK's form. The id is the event's index in the lane's batch. */
 export const entryOf = ({ index, attributes, fifo }: Message) => ({
   Id: String(index),
   MessageAttributes: Object.fromEntries(

@@ -86,7 +86,7 @@ const found = (providers: Providers, { profile }: Identity, clientConfig: object
   const chain = providers.fromNodeProviderChain({
     ...once,
     clientConfig,
-    // Or a file is read once in the life of the process.
+    // Otherwise a file is read only once in the life of the process.
     ignoreCache: true,
     ...(profile !== undefined && { profile }),
   })

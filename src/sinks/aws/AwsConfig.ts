@@ -11,7 +11,7 @@ export const endpoint = (service: string) =>
     Schema.String.annotate({
       description: `Address of ${service}, if not AWS's own: an interface endpoint, a local one`,
       examples: ["http://127.0.0.1:4566"],
-      // One that is written wrong may hold a password.
+      // A wrong text may hold a password.
       shown: false,
     }).check(
       Schema.makeFilter(

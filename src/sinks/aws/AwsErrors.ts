@@ -60,7 +60,7 @@ export class NoCredentials extends Error {
   }
 }
 
-/** A service, as far as its errors are its own. */
+/** The parts of a service's errors that differ from those of other services. */
 export interface Service {
   readonly name: string
   /** The kind of target: `topic`. */
@@ -69,7 +69,7 @@ export interface Service {
   readonly endpointKey: string
   /** The rights that are needed: `sns:Publish and sns:GetTopicAttributes on the topic`. */
   readonly rights: string
-  /** Codes of its own that need a person, and what to do. */
+  /** Codes of its own that need a person, each with advice. */
   readonly advice: Readonly<Record<string, string>>
   /** Codes of its own about one message. */
   readonly messages?: ReadonlyArray<string>
@@ -146,7 +146,7 @@ const wrongClock = "this machine's clock is wrong: set it"
 const unknownKey =
   "AWS does not know this access key, or not its session token in this region: correct the credentials; a region that is off by default needs a token of its own STS endpoint"
 
-/** Codes that need a person, and what to do. */
+/** Codes that need a person, each with advice. */
 const advice: Readonly<Record<string, string>> = {
   InvalidClientTokenId: unknownKey,
   UnrecognizedClient: unknownKey,
@@ -165,7 +165,7 @@ const advice: Readonly<Record<string, string>> = {
   ValidationError: 'AWS refuses how the role is asked for: correct "role"',
 }
 
-/** The codes of the key that encrypts what events are sent to. */
+/** The codes of the target's encryption key. */
 const keyAdvice = (thing: string): Readonly<Record<string, string>> => ({
   KMSAccessDenied: `the relay may not use the key that encrypts the ${thing}: grant kms:GenerateDataKey and kms:Decrypt on it`,
   KMSDisabled: `the key that encrypts the ${thing} is disabled: enable it`,
@@ -251,7 +251,7 @@ const textOf = (detail: string) => (detail === "" ? {} : { answer: Redacted.make
 /** The SDK's message for an error without one. */
 const noWords = "UnknownError"
 
-/** The wait where AWS names none, in milliseconds. */
+/** The wait if AWS names none, in milliseconds. */
 const pause = 1 * seconds
 
 /** The reason for a code that means the same for a request and an entry; `undefined` for any other. */
@@ -259,7 +259,7 @@ const ofCode = (error: AwsError, at: string, service: Service): SinkError | unde
   const { code, retryAfter = pause } = error
   if (isThrottling(code)) return throttled(`${at} asks to slow down (${code})`, retryAfter)
   if (isDenial(code)) return misconfigured(`${at}: ${denied(error, service)}`)
-  // The code is somebody else's text: "constructor" is a property of every object.
+  // The code comes from outside, and `constructor` is a property of every object.
   const table = [service.advice, advice, keyAdvice(service.thing)].find((table) => Object.hasOwn(table, code))
   const todo = ofSignature(error) ?? table?.[code]
   if (todo !== undefined) return misconfigured(`${at}: ${todo} (${code})`)

@@ -90,7 +90,7 @@ export const composer = (config: EmailConfig): ((entries: Entries) => Mail) => {
     return {
       subject: fit(subject ? subject.render(last, entries) : alert.summary, longestSubject),
       text: `${text ? harmless(text.render(last, entries)) : paragraphs(alert)}\n`,
-      // Ids are unique within a webhook only; and who gets other mails of two sinks gets both.
+      // Ids are unique within a webhook only. Two sinks may also send mails to the same address.
       messageId: id("relay", [last.event.webhook, groupKey(entries), ...to, "", ...cc, "", content]),
       thread: id("thread", [alert.key]),
     }

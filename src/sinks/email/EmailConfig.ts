@@ -34,7 +34,7 @@ export const mailboxOf = (written: string): Mailbox | undefined => {
 }
 
 const mailboxKey = (description: string, examples = ["oncall@example.com"]) =>
-  // Somebody's address is personal data.
+  // An address is personal data.
   Schema.String.annotate({ description, shown: false, examples }).check(
     Schema.makeFilter(
       (written: string) => {

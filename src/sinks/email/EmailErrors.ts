@@ -39,7 +39,7 @@ const saidBy = ({ reply, status }: SmtpError, { words }: Place): string => {
 /** The part that a reply concerns. */
 type Concern =
   | "recipient"
-  /** A recipient's mailbox is full: it may have room later. */
+  /** A recipient's mailbox is full, and may have room later. */
   | "full"
   | "size"
   | "content"
@@ -94,7 +94,7 @@ const isThrottling = ({ status, reply }: SmtpError): boolean =>
   status < 500 &&
   /throttl|\btoo (many|fast|quickly)\b|\brate\b|slow down|\blimit exceeded\b|queue quota/i.test(reply)
 
-/** Whether the reply may concern this connection alone, which has carried mails: another one may be welcome. */
+/** Whether the reply may concern only this connection, which has carried mails. Another connection may be accepted. */
 export const isOfConnection = ({ status, reply }: SmtpError): boolean =>
   status === 421 || (status >= 400 && /\b(per|this|in one|single) (connection|session)\b/i.test(reply))
 
@@ -224,7 +224,7 @@ export const sinkErrorOf = (error: SmtpError, place: Place): SinkError => {
   const said = saidBy(error, place)
   if (isThrottling(error)) return throttled(`${at} asks for fewer mails (${said}): see "rateLimit"`, pause)
   if (status >= 500 && status !== 503) return refused(error, at, place)
-  // These concern one mail: a list that is checked first, a mailbox that is full. Anything else concerns every mail.
+  // These concern one mail: a greylist, a full mailbox. Anything else concerns every mail.
   const isMails = (command === "RCPT TO" || command === "DATA") && status !== 421 && !ofEvery.has(concernOf(error))
   return isMails
     ? failed(`${at} does not take the mail now (${said})`, kept(error, place))

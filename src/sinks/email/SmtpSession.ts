@@ -55,7 +55,7 @@ export interface Refused {
 export interface Session {
   /** False once the server or an error has ended it. */
   readonly isOpen: () => boolean
-  /** Whether it has carried a mail: a server may end it for that, and take the next mail by another connection. */
+  /** Whether it has carried a mail. A server may end it for that, and take the next mail by another connection. */
   readonly isUsed: () => boolean
   /** Sends one mail; the addresses that did not get it. */
   readonly send: (envelope: Envelope, message: Buffer) => Effect.Effect<ReadonlyArray<Refused>, SmtpError>
@@ -122,7 +122,7 @@ export const open = Effect.fnUntraced(function* (
         over()
         resume(Effect.fail(smtpError(error)))
       }
-      // The library tells of a connection that ends with a reply before it tells of the reply.
+      // If a connection ends with a reply, the library reports the end before the reply.
       const ended = () =>
         setImmediate(() => failed(Object.assign(new Error("Connection closed"), { code: "ECONNECTION" })))
       connection.on("error", failed)
@@ -145,7 +145,7 @@ export const open = Effect.fnUntraced(function* (
     yield* call((done) => connection.login({ ...login, method }, done))
   }
 
-  /** The library takes any 2xx to DATA for a go-ahead, and the reply to whatever comes after it for the mail's. */
+  /** The library takes any 2xx reply to DATA as permission to send, and the next reply as the mail's. */
   const afterGoAhead = (message: Buffer) =>
     Readable.from(
       (function* () {

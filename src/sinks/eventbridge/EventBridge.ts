@@ -127,7 +127,7 @@ const encoder = (config: Shape): ((entry: Entry, index: number) => BusEvent) => 
 /** The largest event, and the largest request, in bytes: less than 1 MiB. */
 export const largest = 1024 * 1024 - 1
 
-/** For how long a bus that was there is taken to be there, in milliseconds. */
+/** The time for which a bus that was found counts as present, in milliseconds. */
 const fresh = 60_000
 
 const service: AwsErrors.Service = {
@@ -189,7 +189,7 @@ const make = Effect.fnUntraced(function* (config: EventBridgeConfig): Effect.fn.
   const look = Effect.gen(function* () {
     const answer = yield* ask((client, options) =>
       client.send(new DescribeEventBusCommand({ Name: eventBusArn }), options).catch((error: unknown) => {
-        // One that may send need not be allowed to look, as at a bus of another account.
+        // A user who may send may lack the right to look, for example at a bus of another account.
         if (AwsErrors.isDenied(error)) return "denied"
         throw error
       }),

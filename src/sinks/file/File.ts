@@ -211,7 +211,7 @@ export class LogFile {
   async close(): Promise<void> {
     const closing = this.#open
     this.#open = undefined
-    // The bytes that count were synced before: an error says nothing more.
+    // The relevant bytes were synced before, so an error means nothing.
     await closing?.handle.close().catch(() => {})
   }
 
@@ -248,7 +248,7 @@ export class LogFile {
   }
 }
 
-/** Rejects with the error that a first write would, as far as it can be foreseen without touching the file. */
+/** Rejects with the error of a first write, if it can be predicted without a change of the file. */
 const checkWritable = async (path: string): Promise<void> => {
   const there = await statOf(path)
   if (there !== undefined) {
@@ -312,7 +312,7 @@ const make = Effect.fnUntraced(function* (config: FileConfig): Effect.fn.Return<
   const clock = yield* Clock.Clock
   const oneAtATime = lockOf(resolve(config.path))
   const file = new LogFile(config.path, config.rotate)
-  // Not waited for: a file system that stands still must not hold up whoever closes the sink.
+  // Not awaited: a stalled file system must not delay the caller that closes the sink.
   yield* Effect.addFinalizer(() => Effect.forkDetach(oneAtATime.withPermit(Effect.promise(() => file.close()))))
 
   const append = (entries: ReadonlyArray<Entry>): Effect.Effect<Failures, SinkError> =>

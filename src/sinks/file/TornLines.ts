@@ -28,7 +28,7 @@ interface Mark {
   readonly to: number
 }
 
-/** Syncs a directory: only then is a new name in it durable. */
+/** Syncs a directory, which makes a new name in it durable. */
 export const syncDirectory = async (path: string): Promise<void> => {
   const handle = await open(path, "r")
   try {

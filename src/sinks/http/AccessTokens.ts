@@ -43,7 +43,7 @@ export type Token = Redacted.Redacted<string>
 export interface AccessTokens {
   /** The token in force. */
   readonly current: Effect.Effect<Token, SinkError>
-  /** Another one than this, which the receiver refused. */
+  /** Returns another token than this, which the receiver refused. */
   readonly after: (refused: Token) => Effect.Effect<Token, SinkError>
 }
 
@@ -52,7 +52,7 @@ const timeout = "5 seconds"
 
 /** Milliseconds that a token is held, less than it lives: by a tenth of that, a minute at most. */
 const heldFor = (seconds: number | undefined): number =>
-  // If the endpoint does not say it, the receiver does.
+  // If the endpoint doesn't state it, the receiver's refusal shows it.
   seconds === undefined ? 300_000 : seconds * 1_000 - Math.min(60_000, seconds * 100)
 
 interface Held {
@@ -61,7 +61,7 @@ interface Held {
   readonly until: number
 }
 
-/** Says what to correct, by the endpoint's error code (RFC 6749, section 5.2; RFC 8707, section 2). */
+/** Advises by the endpoint's error code (RFC 6749, section 5.2; RFC 8707, section 2). */
 const whatToDo = new Map(
   Object.entries({
     invalid_client: 'check "oauth.clientId" and "oauth.clientSecret", and whether it wants another "oauth.clientAuth"',
@@ -156,7 +156,7 @@ export const make = Effect.fnUntraced(function* (
         words = answer.words
         return answer.response
       },
-      // The config says whether the way to it is safe, as it does for the sink itself.
+      // The config decides whether plain HTTP is allowed, as for the sink itself.
       [oauth.allowInsecureRequests]: true,
       signal,
     })

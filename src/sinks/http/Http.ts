@@ -86,7 +86,7 @@ export const make = Effect.fnUntraced(function* (
       exchange(bearing(request, token), answered)
     return Effect.flatMap(current, (token) =>
       by(token, (answer) =>
-        // It may have been revoked, or be too long. Another that is refused too says that something must be corrected.
+        // The token may have been revoked, or be too long. If the next token is refused too, a person must correct something.
         renews.has(answer.response.status) ? Effect.flatMap(after(token), by) : classify(request.bytes, token)(answer),
       ),
     )
@@ -95,7 +95,7 @@ export const make = Effect.fnUntraced(function* (
   return {
     batch: limitsOf(config),
     send: isBatched(config) ? inHalves((entries) => deliver(encode(entries))) : asOneMessage(encode, deliver),
-    // Any answer of the receiver will do: many refuse HEAD.
+    // Any answer shows that the receiver is there: many refuse HEAD.
     check: Effect.andThen(
       tokens?.current ?? Effect.void,
       exchange({ url: isTemplated ? address.origin : address.href, init: probe }, ({ response }) => {

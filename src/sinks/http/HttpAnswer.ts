@@ -34,7 +34,7 @@ export type Verdict = (typeof verdicts)[number]
 /** The documented meaning of an answer. */
 export interface Documented {
   readonly verdict: Verdict
-  /** It says what happened and what to do. */
+  /** The event and the advice, in words. */
   readonly because?: string
   /** The wait in milliseconds, if it isn't in `Retry-After`. */
   readonly retryAfter?: number | undefined
@@ -145,7 +145,7 @@ interface Asked {
   readonly tls?: string
 }
 
-/** The part of a sink that its answers depend on. */
+/** The parts of a sink that decide the meaning of its answers. */
 export interface Receiver extends Asked {
   /** The key of its credentials in the config; `headers` unless said. */
   readonly credentials?: string
@@ -208,7 +208,7 @@ export const waitOf = (headers: Headed, now: number): number => bounded(waitAske
 const bounded = (asked: number, otherwise: number): number =>
   Number.isNaN(asked) ? otherwise : Math.min(Math.max(asked, wait.least), wait.most)
 
-/** Names the origin that a redirect leads to, without the path, which may be a secret. */
+/** Names the origin of a redirect's target, without the path, which may be a secret. */
 const whereTo = (location: string, origin: string): string => {
   const target = URL.canParse(location, origin) ? new URL(location, origin).origin : "null"
   if (location === "" || target === "null") return ""
@@ -224,7 +224,7 @@ const whatToDo = (
   if (status < 400) {
     return `redirects are not followed; put the address that it leads to${whereTo(location, origin)} into "url"`
   }
-  // Through a tunnel it can't be the proxy that answers; without one it can, and few say so.
+  // Through a tunnel the proxy can't answer. Without a tunnel it can, and few proxies say so.
   const orProxy = proxy === undefined ? "" : `, or whether the proxy ${proxy.name} lets the relay there`
   switch (status) {
     case 401:
@@ -267,7 +267,7 @@ export const ofProxy = (
   return proxy && byProxy(name, answer.status, proxy)
 }
 
-/** Bytes: receivers take a header line of some 8 KiB. */
+/** In bytes. Receivers accept a header line of about 8 KiB. */
 const longToken = 8_000
 
 /** Whether a request was refused for the length of its headers. Some servers answer 400, and say it in words. */

@@ -28,7 +28,7 @@ interface Whole {
 export const isBatched = ({ format, mode }: Pick<Whole, "format" | "mode">): boolean =>
   format === "json" || format === "ndjson" || mode === "batched"
 
-/** Says what of a config does not go with a batch. */
+/** Reports the keys of a config that a batch excludes. */
 const batchProblem = (config: Whole): Schema.FilterIssue | undefined => {
   if (!isBatched(config)) {
     if (config.batch === undefined) return undefined
@@ -43,7 +43,7 @@ const batchProblem = (config: Whole): Schema.FilterIssue | undefined => {
 }
 
 const BatchConfig = Schema.Struct(batch("Events in a request at most", 100))
-/** How the batches of a config fill that says nothing of it. */
+/** The default of `batch`. */
 export const usualBatch = Schema.decodeSync(BatchConfig)({})
 
 /** The names of `url` in other programs. */

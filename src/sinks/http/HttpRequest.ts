@@ -73,7 +73,7 @@ export const inHalves = (send: (entries: Entries) => Effect.Effect<Failures, Sin
         onFailure: (error): Failures => new Map(half.map((_, index) => [index, error])),
       })
       for (const [index, error] of failed) failures.set(start + index, error)
-      // The receiver is away, or asks to wait: what follows would only meet the same.
+      // The receiver can't be reached or asks to wait, so the rest would fail the same way.
       const away = [...failed.values()].find((error) => !isFinal(error))
       if (away === undefined) continue
       for (let index = from; index < entries.length; index++) failures.set(index, away)
@@ -202,7 +202,7 @@ export const encoder = (config: HttpConfig, payload: Payload): Encoder => {
   }
 }
 
-/** Shows what would be sent, without the URL: it may be a secret. */
+/** Shows the request, without the URL, which may be a secret. */
 export const preview = (
   config: HttpConfig,
   entries: ReadonlyArray<Entry>,

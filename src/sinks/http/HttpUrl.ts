@@ -3,7 +3,7 @@ import { Schema } from "effect"
 import { httpUrlProblem } from "../../config/schema/Units.ts"
 import * as Template from "../../formats/Template.ts"
 
-/** Says in words what is wrong with a URL. Returns `undefined` if nothing is. */
+/** Describes the mistake in a URL. Returns `undefined` for a correct URL. */
 const problemOf = (url: string, isTemplate: boolean): string | undefined => {
   if (slackToken.test(url)) {
     return "this is a token of Slack's API, and no URL: write the URL of an incoming webhook, which begins with https://hooks.slack.com/services/"

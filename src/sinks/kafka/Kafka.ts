@@ -96,7 +96,7 @@ export const encoder = (config: KafkaConfig): ((entry: Entry) => Encoded) => {
 
 /** Kafka's name for a topic that does not exist. */
 const unknown = "UNKNOWN_TOPIC_OR_PARTITION"
-/** Kafka's names for a missing right, which of an attempt to create a topic is the right to do so. */
+/** Kafka's names for a missing right. After an attempt to create a topic, it is the right to create it. */
 const denials = new Set(["TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"])
 const noName = Effect.fail(kafkaError("INVALID_TOPIC_EXCEPTION"))
 

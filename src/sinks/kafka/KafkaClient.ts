@@ -94,7 +94,7 @@ export class KafkaError extends Schema.TaggedError<KafkaError>()("KafkaError", {
 
 export const kafkaError = (code: string, detail = "") => new KafkaError({ code, detail })
 
-/** Our codes, for errors before a broker answers. */
+/** The relay's own codes, for errors before a broker answers. */
 export const unreachable = "UNREACHABLE"
 /** A connection was opened and closed again without an answer. */
 export const closed = "CLOSED"

@@ -46,7 +46,7 @@ const tooLarge = (code: string): boolean => code === "MESSAGE_TOO_LARGE" || code
 /** Codes of refused records. Others in the batch may be accepted. */
 const refusedRecords = new Set(["MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "INVALID_RECORD"])
 
-/** Codes that need a person, and what to do. */
+/** Codes that need a person, each with advice. */
 const advice = new Map(
   Object.entries({
     [certificateRefused]:
@@ -70,7 +70,7 @@ const advice = new Map(
   }),
 )
 
-/** Codes about the topic, and what to do; of a template they may concern this event only. */
+/** Codes about the topic, each with advice. If the topic is a template, they may concern this event only. */
 const topicAdvice = new Map(
   Object.entries({
     UNKNOWN_TOPIC_OR_PARTITION: 'there is no such topic: make it, or let the relay do so with "createTopics"',
@@ -79,7 +79,7 @@ const topicAdvice = new Map(
   }),
 )
 
-/** Codes that pass without a person, and what to look at if they stay. */
+/** Codes that end without a person, each with advice in case they don't. */
 const passing = new Map([
   [
     "NOT_ENOUGH_REPLICAS",
@@ -89,7 +89,7 @@ const passing = new Map([
   ["KAFKA_STORAGE_ERROR", "a disk of the broker fails; if that persists, look at its log directories"],
 ])
 
-/** Whether it is about the topic: records of other topics may be accepted. */
+/** Whether the error is about the topic. Then records of other topics may be accepted. */
 export const isTopics = ({ code }: KafkaError): boolean => topicAdvice.has(code) || code === "INVALID_TOPIC_EXCEPTION"
 
 const seconds = 1_000

@@ -256,7 +256,7 @@ const toMessage = ({ partition, key, value, headers }: KafkaRecord): Message => 
 
 // --- what an error says ----------------------------------------------------------
 
-/** Whether a broker has answered, and so: nothing of the batch that it names is written. */
+/** Whether a broker has answered. Then nothing of the batch that it names is written. */
 const isRefusal = ({ code }: KafkaError): boolean =>
   /^[A-Z][A-Z_]+$/.test(code) && !code.includes("SASL") && !isOurs({ code })
 
@@ -271,7 +271,7 @@ const innermost = (error: unknown): unknown => {
   return one
 }
 
-/** Whatever ends a login is reported as a login that failed, with the reason behind a colon. */
+/** The library reports any end of a login as a failed login, with the reason after a colon. */
 const ofLogin = (error: Error): KafkaError => {
   if (/mechanism is not supported/.test(error.message)) return kafkaError("UNSUPPORTED_SASL_MECHANISM")
   return /: (?:Closed connection|Connection |Not connected|Request .* timed out)/.test(error.message)

@@ -40,7 +40,7 @@ const metadataMaxAge = 30_000
 /**
  * Its pool listens for the first error of a connection only, and a connection that is closed during its login emits
  * a second: from `#onClose`, which fails the request under way, the login goes on to the next. Closing takes listeners
- * off the socket. See github.com/platformatic/kafka/pull/171, which mended another case of it.
+ * off the socket. See github.com/platformatic/kafka/pull/171, which fixed another case of it.
  */
 instancesChannel.subscribe((created) => {
   if (!hasProperty(created, "instance") || !(created.instance instanceof Connection)) return
@@ -170,7 +170,7 @@ const leaf = (error: Error): ReadonlyArray<KafkaError> => {
   if (protocol !== "") return [kafkaError(protocol, oneLine(textOf(error, "serverErrorMessage")))]
   const code = textOf(error, "code")
   if (/^Unknown topic/.test(error.message)) return [kafkaError("UNKNOWN_TOPIC_OR_PARTITION")]
-  // Only a wrapper of its causes: a login fails for the reason that stands inside, such as a connection that was closed.
+  // The error only wraps its causes: the reason of a failed login is inside, such as a closed connection.
   if (error instanceof MultipleErrors || (error.cause instanceof Error && GenericError.isGenericError(error))) return []
   if (code === "PLT_KFK_AUTHENTICATION") return [kafkaError("SASL_AUTHENTICATION_FAILED")]
   if (code === "PLT_KFK_UNSUPPORTED_COMPRESSION") return [kafkaError("UNSUPPORTED_COMPRESSION_TYPE")]

@@ -222,7 +222,7 @@ interface Batch {
   sequence: number
 }
 
-/** Why an attempt did not write a batch, or may not have. */
+/** The reason why an attempt did not write a batch, or perhaps did not. */
 interface Trouble {
   readonly error: KafkaError
   readonly mayPass: boolean

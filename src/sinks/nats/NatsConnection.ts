@@ -233,7 +233,7 @@ const loginOf = (auth: AuthConfig) => {
 
 const connect = (options: Options, now: number): Effect.Effect<NatsConnection, NatsError> =>
   Effect.callback((resume) => {
-    // It is the process's, and whatever else used the client would set its own.
+    // It applies to the whole process, and any other user of the client would set its own.
     setTransportFactory(transport)
     const connecting = NatsConnectionImpl.connect({
       servers: [...options.servers],
@@ -252,7 +252,7 @@ const connect = (options: Options, now: number): Effect.Effect<NatsConnection, N
       (connected) => resume(Effect.succeed(connected)),
       (error) => resume(Effect.fail(refusalFor(error, options, now))),
     )
-    // It can't be stopped, only be closed when it is there.
+    // A connection attempt can't be stopped: the connection is closed once it is there.
     return Effect.sync(() => void connecting.then((late) => late.close()).catch(() => {}))
   })
 

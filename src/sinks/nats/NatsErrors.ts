@@ -78,7 +78,7 @@ const advice: Partial<Record<Kind, string>> = {
     'the user may not subscribe to where acknowledgements come: grant it what is below "inboxPrefix", or set that',
 }
 
-/** Kinds about the subject; of a template they may concern this event only. */
+/** Kinds about the subject. If the subject is a template, they may concern this event only. */
 const subjectAdvice: Partial<Record<Kind, string>> = {
   noStream: 'no stream takes this subject: make one, or correct "subject"',
   publishDenied: "the user may not publish to this subject: grant it",
@@ -112,19 +112,19 @@ const byStream = ({ code, detail }: NatsError, at: string, { bytes, isTemplated 
     return unacceptable(`${at}: an event of ${bytes} bytes, headers included, ${never} (${said})`)
   const todo = lasting[code]
   if (todo !== undefined) return misconfigured(`${at}: ${todo} (${said})`)
-  // 10077: it keeps its messages (`discard: new`) until consumers remove some.
+  // 10077: the full stream keeps its messages (`discard: new`) until consumers remove some.
   if (code === 10077 && /exceeded/.test(detail)) {
     const message = `${at}: the stream is full: raise its limits, or see to its consumers (${said})`
     return isTemplated ? failed(message) : throttled(message, 5 * seconds)
   }
-  // It gets no better with another subject.
+  // Another subject would not help.
   if (usedUp.has(code)) {
     return throttled(
       `${at}: the account, or the server, has no storage left for JetStream: raise its limits, or take messages out of its streams (${said})`,
       5 * seconds,
     )
   }
-  // 10167: more waits to be written than it keeps in memory.
+  // 10167: more messages wait to be written than the server keeps in memory.
   if (code === 10167) return throttled(`${at}: the stream asks to wait (${said})`, 1 * seconds)
   // The rest is transient: an election, a store that fails over, resources that are used up.
   return unavailable(`${at} can't take events now (${said})`)

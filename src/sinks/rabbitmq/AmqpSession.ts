@@ -144,7 +144,7 @@ export interface Destination {
 export interface Session {
   /** False once the broker or an error has ended it. */
   readonly isOpen: () => boolean
-  /** Why the broker reads nothing from the relay now; `undefined` when it does. */
+  /** The reason why the broker reads nothing from the relay now; `undefined` when it reads. */
   readonly blocked: () => string | undefined
   /** Publishes in order and waits for the confirms, `timeout` milliseconds at most; errors by index. One call at a time. */
   readonly publish: (
@@ -195,7 +195,7 @@ const loginOf = ({ url, password, tls }: SessionOptions) => {
   return tls?.cert === undefined ? credentials.plain("guest", "guest") : credentials.external()
 }
 
-/** Says goodbye, for a second at most: without it every stop is a warning in the broker's log. */
+/** Closes the connection in order, within a second. Otherwise every stop is a warning in the broker's log. */
 const leave = (model: ChannelModel): Promise<void> =>
   new Promise((resolve) => {
     const over = () => {

@@ -27,7 +27,7 @@ export interface AmqpUrl {
 const form =
   /^(?<scheme>amqps?):\/\/(?:(?<login>[^/?#]*)@)?(?<host>[^/?#@]+)(?:\/(?<vhost>[^/?#]*))?(?<rest>(?:[/?#].*)?)$/isu
 
-/** The message about a text that is no URL; it never holds the text. */
+/** The message about a text that isn't a URL. It never contains the text. */
 const expected = 'a url is "amqps://user@rabbit.example.com:5671/vhost", and "amqp://" without TLS'
 
 const decode = (text: string): string | undefined => {
@@ -180,7 +180,7 @@ export const doubts = (config: RabbitMqConfig): ReadonlyArray<Doubt> => {
 
 export const urlOf = ({ url }: Pick<RabbitMqConfig, "url">): AmqpUrl => {
   const parsed = parse(Redacted.value(url))
-  // The schema has refused every other; a masked one is none.
+  // The schema has refused every other text, and a masked text isn't a URL.
   return typeof parsed === "string"
     ? { isTls: false, address: { host: "", port: 0 }, user: undefined, password: undefined, vhost: "/" }
     : parsed

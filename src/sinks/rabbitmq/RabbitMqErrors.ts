@@ -74,7 +74,7 @@ const garbled = new Set(["501", "502", "503", "505"])
 /** Memory and disk are not freed in a moment, in milliseconds. */
 const pause = 5_000
 
-/** Codes that need a person, and what to do. */
+/** Codes that need a person, each with advice. */
 const advice: Readonly<Record<string, string>> = {
   [noBroker]: 'what answers there is no RabbitMQ: correct "url"',
   [loginRefused]: 'it refuses the user or its password: correct "url" or "password"',

@@ -39,7 +39,7 @@ export const SqsConfig = Schema.Struct({
   queueUrl: Schema.String.annotate({
     description: "The queue; one whose name ends in `.fifo` keeps order by `key`",
     examples: ["https://sqs.eu-west-1.amazonaws.com/123456789012/events"],
-    // One that is written wrong may hold a password.
+    // A wrong text may hold a password.
     shown: false,
   }).check(
     Schema.makeFilter(
@@ -100,7 +100,7 @@ const make = Effect.fnUntraced(function* (config: SqsConfig): Effect.fn.Return<S
   const own = regionOf(queueUrl)
   const place: AwsErrors.Place = { service, name: queueUrl, endpoint: own === undefined ? origin : "", profile }
   const ask = yield* AwsClient.open(
-    // TLS guards the bytes on their way: another checksum of each would only cost.
+    // TLS protects the bytes on their way, so another checksum would only cost CPU.
     (options) => new SQSClient({ ...options, md5: false }),
     { ...config, region: config.region ?? own ?? "", endpoint: origin },
     place,

@@ -60,7 +60,7 @@ const waitOf = (text: string): number | undefined => {
 /** The code of an error of Discord itself. Errors of proxies in front of it have none. */
 const codeOf = (text: string): number => Number(/"code"\s*:\s*(\d+)/.exec(text)?.[1] ?? Number.NaN)
 
-/** Codes that every message to the webhook gets, and what to do. */
+/** Codes that every message to the webhook gets, each with advice. */
 const ofWebhook = new Map([
   [40333, "Discord's network blocks this machine's requests"],
   [

@@ -54,7 +54,7 @@ const room = {
 /** An HMAC under a key that everybody knows is a hash. */
 const hash = hmacSha256("relay")
 
-/** A key that is too long, or that a service might trim or clean, is hashed: two that differ stay two. */
+/** A key that is too long, or that a service might trim or clean, is hashed, so different keys stay different. */
 export const dedupKey = (key: string): string =>
   key.length <= 255 && key !== "" && key === clean(key)
     ? key

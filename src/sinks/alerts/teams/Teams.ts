@@ -59,7 +59,7 @@ export const payload = (alert: Alert): object => ({
   ],
 })
 
-/** The connector, now retired, answers 200 and says in the text that Teams has refused the message, and how. */
+/** The retired connector answers 200 even if Teams has refused the message. The text says so, with the status. */
 const ofConnector = (text: string): Documented | undefined => {
   const [failed, code = ""] = /message delivery failed(?:.*?HTTP error (\d{3}))?/is.exec(text) ?? []
   const because =
