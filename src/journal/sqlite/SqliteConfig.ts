@@ -1,4 +1,5 @@
 /** The keys of `"journal"` with the type `sqlite`. */
+import { realpathSync } from "node:fs"
 import { Effect, Schema } from "effect"
 import { countOr, textOr } from "../../config/schema/Keys.ts"
 import { Units } from "../../config/schema/Units.ts"
@@ -43,10 +44,19 @@ export const SqliteConfig = Schema.Struct({
   searchIds,
 })
 
+/** Follows a symbolic link: SQLite keeps its files next to the link's target, and so does the relay. */
+export const followed = (path: string): string => {
+  try {
+    return realpathSync(path)
+  } catch {
+    return path
+  }
+}
+
 /** The file with the counts of the last hour. */
-export const hourOf = (path: string): string => `${path}-hour`
+export const hourOf = (path: string): string => `${followed(path)}-hour`
 
 /** The file that a relay keeps locked while it runs on a journal. */
-export const lockOf = (path: string): string => `${path}-lock`
+export const lockOf = (path: string): string => `${followed(path)}-lock`
 
 export type SqliteConfig = typeof SqliteConfig.Type

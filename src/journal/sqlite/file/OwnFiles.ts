@@ -17,7 +17,7 @@ import {
   statSync,
 } from "node:fs"
 import { isInSchema } from "../rows/Migrations.ts"
-import { filesBeside } from "../SqliteConfig.ts"
+import { filesBeside, followed } from "../SqliteConfig.ts"
 import * as HighWaterMark from "./HighWaterMark.ts"
 
 /** Bytes at the start of a file that hold its schema: SQLite's largest page. */
@@ -107,7 +107,8 @@ const beside = (path: string): string | undefined => {
  * Why the journal at a path can't be opened without touching something that isn't the relay's; a part of a
  * sentence.
  */
-export const problem = (path: string): string | undefined => notAFile(path) ?? beside(path) ?? ofContent(path)
+export const problem = (path: string): string | undefined =>
+  notAFile(path) ?? beside(followed(path)) ?? ofContent(followed(path))
 
 const escaped = (path: string): string =>
   path.replaceAll(/[\s\\]/g, (char) => `\\${char.charCodeAt(0).toString(8).padStart(3, "0")}`)

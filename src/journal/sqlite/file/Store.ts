@@ -19,7 +19,6 @@ import {
   openSync,
   readdirSync,
   readSync,
-  realpathSync,
   renameSync,
   statSync,
 } from "node:fs"
@@ -32,6 +31,7 @@ import { migrate } from "../rows/Migrations.ts"
 import { tolerant } from "../rows/Rows.ts"
 import { connect } from "../rows/SqliteConnection.ts"
 import { isCorrupt, isFull, words } from "../rows/SqliteErrors.ts"
+import { followed } from "../SqliteConfig.ts"
 import { type HighWaterMark, HighWaterMarkFile, read as readMark } from "./HighWaterMark.ts"
 import { JournalLock } from "./JournalLock.ts"
 import { mountedAlone } from "./OwnFiles.ts"
@@ -221,15 +221,6 @@ const lastSequence = (db: DatabaseSync): number => {
   const row = db.prepare("SELECT first + count - 1 AS last FROM log ORDER BY first DESC LIMIT 1").get()
   const base = Number(meta(db, "base") ?? 0)
   return Math.max(number(row?.last), Number.isSafeInteger(base) ? base : 0)
-}
-
-/** Follows a symbolic link: SQLite keeps its files next to the link's target, and so does the relay. */
-const followed = (path: string): string => {
-  try {
-    return realpathSync(path)
-  } catch {
-    return path
-  }
 }
 
 const requireDirectory = (path: string): void => {

@@ -25,7 +25,7 @@ import { open } from "../../../../src/journal/sqlite/file/Store.ts"
 import * as Maintenance from "../../../../src/journal/sqlite/maintenance/Maintenance.ts"
 import { scan } from "../../../../src/journal/sqlite/operations/StartupScan.ts"
 import { Sqlite } from "../../../../src/journal/sqlite/Sqlite.ts"
-import type { SqliteConfig } from "../../../../src/journal/sqlite/SqliteConfig.ts"
+import { hourOf, lockOf, type SqliteConfig } from "../../../../src/journal/sqlite/SqliteConfig.ts"
 import { statusOf } from "../../../../src/journal/sqlite/service/SqliteArchive.ts"
 import { event } from "../../samples.ts"
 import { options } from "../../temporary.ts"
@@ -185,6 +185,20 @@ describe("what is beside the journal instead of a file of its own", () => {
     writeFileSync(`${at.path}-mark`, text)
     expect(() => open(at.path)).toThrow(`${at.path}-mark is not the relay's`)
     expect(readFileSync(`${at.path}-mark`, "utf8")).toBe(text)
+  })
+})
+
+describe("a link to a journal", () => {
+  test("has every file next to the link's target, and is refused for what is there", async () => {
+    const at = used()
+    const link = `${prepared().path}-link`
+    symlinkSync(at.path, link)
+    expect([hourOf(link), lockOf(link)]).toEqual([hourOf(at.path), lockOf(at.path)])
+    mkdirSync(`${at.path}-hour.new`)
+    const found = await Effect.runPromise(Sqlite.inspect?.({ ...at, path: link }) ?? Effect.succeed([]))
+    expect(found).toEqual([
+      { verdict: "wrong", message: expect.stringContaining(`${at.path}-hour.new is a directory`) },
+    ])
   })
 })
 
