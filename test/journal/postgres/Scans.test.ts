@@ -36,9 +36,7 @@ const allowed: Readonly<Record<string, ReadonlyArray<string>>> = {
     "seen: SELECT (SELECT greatest(reltuples, 0)::bigint FROM pg_class …",
   ],
   "the other deliveries of the same id": ["seen: WITH owned AS MATERIALIZED (SELECT epoch >> 32 AS timeline F…"],
-  "once in an erasure, which also vacuums these tables": [
-    "dead, ended, retry: DELETE FROM ended USING ( SELECT id * 4398046511104 AS floor…",
-  ],
+  "once an hour": ["dead, retry: WITH pruned AS ( DELETE FROM outcome WHERE bucket >= $1::big…"],
   "reads a range of an index for each row, which the planner can't estimate": [
     "dead, ended, outcome, retry: WITH gone AS ( DELETE FROM log WHERE first = ANY($3::bigint[…",
   ],

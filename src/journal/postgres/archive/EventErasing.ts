@@ -13,7 +13,6 @@ import type { EpochMillis } from "../../../event/Quantities.ts"
 import type { ErasedEvents } from "../../Archive.ts"
 import type { JournalError } from "../../JournalError.ts"
 import * as Sequences from "../../Sequences.ts"
-import { ceilingOf } from "../../Sequences.ts"
 import { isPassed, settledAt } from "../../stream/Cursors.ts"
 import {
   chooseErased,
@@ -221,16 +220,6 @@ export const erase = Effect.fnUntraced(function* (
 /** The tables that have bodies or receivers' answers. */
 const tables = ["log", "dead", "retry", "ended"]
 
-/** Deletes outcomes of events that were kept beyond the log, and are not any more: no search finds them. */
-const forgetOutcomes = `DELETE FROM ended USING (
-   SELECT id * ${ceilingOf(0)} AS floor, coalesce(
-     (SELECT min(first) FROM log WHERE first > id * ${ceilingOf(0)} AND first < (id + 1) * ${ceilingOf(0)}),
-     (id + 1) * ${ceilingOf(0)}) AS first
-   FROM stream) AS kept
- WHERE sequence > kept.floor AND coalesce(last, sequence) < kept.first
-   AND NOT EXISTS (SELECT FROM dead WHERE dead.sequence = ended.sequence)
-   AND NOT EXISTS (SELECT FROM retry WHERE retry.sequence = ended.sequence)`
-
 /** Fills every segment of the write-ahead log that is kept for later use. */
 const fillSegments =
   "SELECT pg_logical_emit_message(false, 'relay', 'erased'), pg_switch_wal() FROM generate_series(1, (SELECT count(*)::int FROM pg_ls_waldir()))"
@@ -253,7 +242,7 @@ export const statements = (schema: string) => ({
  * against it.
  */
 export const scrub = Effect.fnUntraced(function* (db: Database): Effect.fn.Return<ReadonlyArray<string>, JournalError> {
-  yield* refusing(db.query(forgetOutcomes))
+  yield* refusing(OutcomeTables.forgetOutcomes(db))
   const { rows } = yield* refusing(
     db.query<{ readonly may: boolean; readonly schema: string }>(
       `SELECT bool_and(pg_has_role(relowner, 'USAGE')) AS may, quote_ident(current_schema()) AS schema

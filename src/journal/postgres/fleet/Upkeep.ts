@@ -9,7 +9,7 @@ import type { DatabaseError } from "../connection/DatabaseError.ts"
 import type { OwnedStream } from "../lanes/OwnedStream.ts"
 import { loadPlaces } from "../lanes/StreamLoading.ts"
 import { isOwned } from "../lanes/StreamState.ts"
-import { pruneOutcomes } from "../tables/OutcomeTables.ts"
+import { forgetOutcomes, pruneOutcomes } from "../tables/OutcomeTables.ts"
 import type { FleetReport } from "./FleetReport.ts"
 import type { Member } from "./Member.ts"
 
@@ -98,6 +98,8 @@ export const forgetDuplicates = Effect.fnUntraced(function* (
 /** How often old rows are deleted, and old duplicates forgotten. */
 const pruneEvery = Duration.seconds(1)
 const forgetEvery = Duration.seconds(60)
+/** Outcomes of events that were kept beyond the log are deleted in the first round, and then once an hour. */
+const roundsAnHour = 60
 
 /** The limits of the journal. */
 export interface UpkeepOptions {
@@ -125,11 +127,12 @@ export const run = Effect.fnUntraced(function* (
       while (yield* pruneRows(stream, before, room.excess(report.usedBytes()))) yield* Effect.sleep(20)
     }
   })
-  const forget = Effect.suspend(() =>
-    fleet.shared === undefined
-      ? Effect.void
-      : forgetDuplicates(db, { age: Duration.toMillis(duplicates.age), count: duplicates.count }),
-  )
+  let forgotten = 0
+  const forget = Effect.gen(function* () {
+    if (fleet.shared === undefined) return
+    yield* forgetDuplicates(db, { age: Duration.toMillis(duplicates.age), count: duplicates.count })
+    if (forgotten++ % roundsAnHour === 0) yield* forgetOutcomes(db)
+  })
   yield* Effect.forkScoped(rounds("deleting old events", tidy, pruneEvery))
   yield* Effect.forkScoped(rounds("forgetting old deliveries", forget, forgetEvery))
 })

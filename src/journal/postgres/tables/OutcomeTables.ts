@@ -3,6 +3,7 @@
  * statement that is needed anyway, or of its transaction.
  */
 import { Effect } from "effect"
+import { ceilingOf } from "../../Sequences.ts"
 import type { Settlement } from "../../Settlement.ts"
 import { type Ended, encodeRanges, span } from "../../stream/OutcomeRecord.ts"
 import type { Removal } from "../../stream/Removal.ts"
@@ -92,15 +93,41 @@ export const takenFrom = (
 /** The first parameters of the statement above. */
 export const removalParams = ({ at, by }: Removal): ReadonlyArray<unknown> => [at, JSON.stringify(by)]
 
+/** SQL that reports that no event in a range of sequences is kept beyond the log. */
+const noneKept = (from: string, to: string): string =>
+  ["dead", "retry"]
+    .map((table) => `NOT EXISTS (SELECT FROM ${table} WHERE ${table}.sequence BETWEEN ${from} AND ${to})`)
+    .join(" AND ")
+const noneInBucket = noneKept(`bucket * ${span}`, `bucket * ${span} + ${span - 1}`)
+const isNotKept = ["dead", "retry"]
+  .map((table) => `NOT EXISTS (SELECT FROM ${table} WHERE ${table}.sequence = ended.sequence)`)
+  .join(" AND ")
+
 /**
  * Parts of a WITH after `gone`. They delete the outcomes of events whose rows of the log were deleted, except
  * of events that are kept beyond the log.
  */
 export const pruneOutcomes = `pruned AS (
    DELETE FROM outcome USING gone WHERE bucket >= gone.first / ${span} AND bucket < (gone.first + gone.count) / ${span}
-     AND NOT EXISTS (SELECT FROM dead WHERE sequence BETWEEN bucket * ${span} AND bucket * ${span} + ${span - 1})
-     AND NOT EXISTS (SELECT FROM retry WHERE sequence BETWEEN bucket * ${span} AND bucket * ${span} + ${span - 1})
+     AND ${noneInBucket}
  ), forgotten AS (
    DELETE FROM ended USING gone WHERE ended.sequence >= gone.first AND ended.sequence < gone.first + gone.count
-     AND NOT EXISTS (SELECT FROM dead WHERE dead.sequence = ended.sequence)
-     AND NOT EXISTS (SELECT FROM retry WHERE retry.sequence = ended.sequence))`
+     AND ${isNotKept})`
+
+/** Deletes the outcomes of events that were kept beyond the log and no longer are. No search finds them. */
+export const forgetOutcomes = Effect.fnUntraced(function* (queries: Queries) {
+  const { rows } = yield* queries.query<{ readonly floor: number; readonly first: number }>(
+    `SELECT id * ${ceilingOf(0)} AS floor, coalesce(
+       (SELECT min(first) FROM log WHERE first > id * ${ceilingOf(0)} AND first < (id + 1) * ${ceilingOf(0)}),
+       (id + 1) * ${ceilingOf(0)}) AS first
+     FROM stream`,
+  )
+  for (const { floor, first } of rows) {
+    yield* queries.query(
+      `WITH pruned AS (
+         DELETE FROM outcome WHERE bucket >= $1::bigint / ${span} AND bucket < $2::bigint / ${span} AND ${noneInBucket})
+       DELETE FROM ended WHERE sequence > $1 AND sequence < $2 AND coalesce(last, 0) < $2 AND ${isNotKept}`,
+      [floor, first],
+    )
+  }
+})

@@ -12,16 +12,7 @@
  */
 
 import { randomBytes } from "node:crypto"
-import {
-  chmodSync,
-  closeSync,
-  existsSync,
-  openSync,
-  readdirSync,
-  readSync,
-  renameSync,
-  statSync,
-} from "node:fs"
+import { chmodSync, closeSync, existsSync, openSync, readdirSync, readSync, renameSync, statSync } from "node:fs"
 import { basename, dirname } from "node:path"
 import type { DatabaseSync } from "node:sqlite"
 import { broken, type JournalError, unavailable } from "../../JournalError.ts"

@@ -3,7 +3,7 @@ import { Duration, Effect } from "effect"
 import { it } from "../../../lib/effect.ts"
 import { suiteUnless } from "../../../lib/lacking.ts"
 import { reasonToSkip } from "../../../parts/Postgres.ts"
-import { event, settlement } from "../../samples.ts"
+import { event, retrying, settlement } from "../../samples.ts"
 import { relays, seconds } from "../relays.ts"
 
 suiteUnless(reasonToSkip(), "what a relay keeps in the database", () => {
@@ -29,6 +29,25 @@ suiteUnless(reasonToSkip(), "what a relay keeps in the database", () => {
       expect(yield* firsts).toEqual([5])
       expect(yield* journal.append(event("f"), ["lake"])).toBe("appended")
       expect(yield* journal.head).toBe(6)
+    }).pipe(Effect.scoped),
+  )
+
+  it.effect("the outcome of an event that was delivered after its row was deleted is forgotten after a restart", () =>
+    Effect.gen(function* () {
+      const { start, sql } = yield* relays
+      const { journal, stop } = yield* start("a", Duration.seconds(1))
+      yield* journal.openLane("lake")
+      for (const id of ["a", "b"]) yield* journal.append(event(id, { receivedAt: 1 }), ["lake"])
+      yield* journal.settle([settlement("lake", 2, { delivered: [], retry: [retrying(1)] })])
+      yield* seconds(3)
+      const late = { sequence: 1, at: 3_000, took: 12, attempts: 2, refunded: 0, failed: [] }
+      yield* journal.settle([settlement("lake", 2, { delivered: [], endRetry: [1], late: [late] })])
+      const ended = Effect.map(sql("SELECT sequence::int FROM relay.ended"), ({ length }) => length)
+      expect(yield* ended).toBe(1)
+      yield* stop
+      yield* start("a", Duration.seconds(1))
+      yield* seconds(62)
+      expect(yield* ended).toBe(0)
     }).pipe(Effect.scoped),
   )
 
