@@ -4,7 +4,8 @@
  */
 import { Effect, Schema } from "effect"
 import type { Archive } from "../journal/Archive.ts"
-import type { LaneInfo, Log } from "../journal/Journal.ts"
+import type { Log } from "../journal/Journal.ts"
+import { inUse, type LaneInfo } from "../journal/LaneInfo.ts"
 import { earliest } from "./LaneStatus.ts"
 import type { StreamLanes } from "./StreamLanes.ts"
 
@@ -35,8 +36,7 @@ export const make = (archive: Archive["Service"], streams: StreamLanes) => {
   const isOrphaned = (name: string) => streams.of(name).length === 0
   const refuseInUse = Effect.fnUntraced(function* (name: string) {
     if (isOrphaned(name)) return
-    const message = `the sink ${name} is in the config: only a lane without a sink can be moved or dropped`
-    return yield* new LaneInUse({ message })
+    return yield* new LaneInUse({ message: `the ${inUse(name)}` })
   })
 
   /** Moves the backlog, then deletes the lane if it is empty. */

@@ -46,6 +46,13 @@ export interface LaneInfo {
 /** A lane's pause, and the rule for the events received meanwhile. */
 export type Pause = Pick<LaneInfo, "paused" | "mute">
 
+/**
+ * The refusal to move or drop the lane of a sink, which would miss the events. It follows the word "the". `relays` are
+ * the other relays that have the sink in their config.
+ */
+export const inUse = (name: string, relays: ReadonlyArray<string> = []): string =>
+  `sink ${name} is in the config${relays.length === 0 ? "" : ` of ${relays.join(", ")}`}: only a lane without a sink can be moved or dropped`
+
 /** An opened lane with its retries. `readRetries` reads their bytes. */
 export interface OpenedLane extends LaneInfo {
   /** Total milliseconds of its pauses. */

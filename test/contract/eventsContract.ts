@@ -279,6 +279,19 @@ export const eventsContract = (name: string, create: Create): void => {
         expect(yield* sequences(journal, { outcome: "delivered" })).toEqual([1])
       }))
 
+    test("say of a dead letter that moved to another lane when it died, who moved it, and where to", (journal) =>
+      Effect.gen(function* () {
+        yield* journal.openLane("new")
+        yield* journal.append(event("a"), ["old"])
+        yield* journal.settle([settlement("old", 1, { delivered: [], deadLetter: [letter(1)] })])
+        yield* Effect.provideService(journal.moveLane("old", "new"), Operator, "the page")
+        const [found] = (yield* look(journal, { sequence: 1 })).events
+        expect(found?.deliveries).toEqual([
+          { sink: "old", outcome: "moved", at: expect.any(Number), by: "the page", to: "new", deadAt: 9, attempts: [] },
+          { sink: "new", outcome: "dead", at: 9, tries: 1, attempts },
+        ])
+      }))
+
     test("say of a replayed dead letter that it is retrying, who replayed it and when, and are found by it", (journal) =>
       Effect.gen(function* () {
         yield* eachState(journal)

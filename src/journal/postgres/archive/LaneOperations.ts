@@ -1,7 +1,8 @@
 /** An operator's changes to lanes that no relay has a sink for, over the streams of all relays. */
 import { Effect } from "effect"
 import type { LaneRows } from "../../archive/MovedLanes.ts"
-import type { JournalError } from "../../JournalError.ts"
+import { type JournalError, unavailable } from "../../JournalError.ts"
+import { inUse } from "../../LaneInfo.ts"
 import { logOf } from "../append/LaneEmptying.ts"
 import type { Database } from "../connection/Database.ts"
 import { refusing } from "../connection/DatabaseError.ts"
@@ -45,7 +46,8 @@ export const lanesNamed = Effect.fnUntraced(function* (
   member: Member,
   name: string,
 ): Effect.fn.Return<ReadonlyArray<LaneRows>, JournalError> {
-  yield* LaneMoves.requireOrphaned(name, member.fleet.relaysWith(name))
+  const relays = member.fleet.relaysWith(name)
+  if (relays.length > 0) return yield* unavailable(`The ${inUse(name, relays)}.`)
   const { rows } = yield* refusing(db.query<{ id: number; epoch: number }>("SELECT id, epoch FROM stream ORDER BY id"))
   const streams = yield* Effect.forEach(rows, ({ id, epoch }) => streamOf(member, id, epoch))
   return streams.filter(({ backlogs }) => backlogs.has(name)).map((stream) => laneIn(member, stream, name))

@@ -116,7 +116,8 @@ const moveKept = Effect.fnUntraced(function* (
          RETURNING ${table}.*
        ), noted AS (
          INSERT INTO ended (sequence, lane, at, outcome, note)
-         SELECT sequence, $1, $5, 'moved', $6 FROM moved WHERE NOT $7::boolean
+         SELECT sequence, $1, $5, 'moved', ${table === "dead" ? `rtrim($6, '}') || ',"deadAt":' || at || '}'` : "$6"}
+         FROM moved WHERE NOT $7::boolean
        )
        SELECT sequence, ${table === "retry" ? "delay" : "0 AS delay"} FROM moved`,
       [...range, to, at, JSON.stringify({ by, to }), isRenamed, ...params],
@@ -237,11 +238,3 @@ export const remove = (stream: StreamState, name: string, why: Removal): Effect.
       }
     }),
   )
-
-/** Fails if another relay's config has the sink, because that relay would miss the events. */
-export const requireOrphaned = (name: string, relays: ReadonlyArray<string>): Effect.Effect<void, JournalError> =>
-  relays.length === 0
-    ? Effect.void
-    : unavailable(
-        `The sink ${name} is in the config of ${relays.join(", ")}: only a lane that no relay has a sink for can be moved or dropped.`,
-      )
