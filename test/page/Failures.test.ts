@@ -111,7 +111,7 @@ suiteUnless(reasonToSkip(), "failures on the page in Chromium", () => {
     await untilLane("crm", ({ deadLetters }) => deadLetters === 1)
   })
 
-  test("finds an event, a place in the log, a dead letter and an account in one box", async () => {
+  test("finds an event, a place in the log, a dead letter, an account and a client in one box", async () => {
     const find = async (id: string) => {
       await show("events")
       await page.getByLabel("Any id").fill(id)
@@ -125,6 +125,8 @@ suiteUnless(reasonToSkip(), "failures on the page in Chromium", () => {
     expect(await find(place)).toBe(`#/event/${place}`)
     expect(await find(`crm:${events[0].sequence}`)).toBe(`#/event/${place}`)
     expect(await find("acct_9")).toBe("#/events?account=acct_9")
+    expect(await find("cli_1")).toBe("#/events?object=cli_1")
+    await page.getByRole("link", { name: "evt_failed" }).waitFor()
     expect(await find("evt_unknown")).toBe("#/event/evt_unknown")
   })
 

@@ -1,4 +1,4 @@
-/** The events that the journal holds, by type, account, time and outcome. */
+/** The events that the journal holds, by type, account, object, time and outcome. */
 
 import { useState } from "preact/hooks"
 import type { Event } from "../../admin/api/EventReport.ts"
@@ -26,13 +26,26 @@ import { Outcomes } from "./SinkOutcomes.tsx"
 /** A dead letter's id is the sink and the event's place: `crm:42`. */
 const letter = /:([1-9]\d*)$/
 
-/** Returns the link to the event, or to an account's events. An unknown id leads to the event's view, which says so. */
+/** Reports whether the journal has an event of an object. A search ends after a moment, so it may take several. */
+const hasObject = async (object: string): Promise<boolean> => {
+  for (let from = {}; ; ) {
+    const { events, next } = await admin.events({ object, ...from, limit: 1 })
+    if (events.length > 0 || next === undefined) return events.length > 0
+    from = { before: next }
+  }
+}
+
+/**
+ * Returns the link to the event, or to the events of an object or an account. An unknown id leads to the event's view,
+ * which says so.
+ */
 const linkOf = async (id: string): Promise<string> => {
   const [, sequence] = letter.exec(id) ?? []
   for (const name of sequence === undefined ? [id] : [id, `seq_${sequence}`]) {
     const { events } = await admin.explain(name, false)
     if (events.length > 0) return linkTo("event", name)
   }
+  if (await hasObject(id)) return linkTo("events", "", { object: id })
   const { events } = await admin.events({ account: id, limit: 1 })
   return events.length > 0 ? linkTo("events", "", { account: id }) : linkTo("event", id)
 }
@@ -76,7 +89,7 @@ const IdSearch = () => {
   return (
     <>
       <Filters onSubmit={find}>
-        <TextField label="Any id" value={id} onChange={setId} placeholder="evt_… acct_… seq_…" />
+        <TextField label="Any id" value={id} onChange={setId} placeholder="evt_… cli_… acct_… seq_…" />
         <button type="submit" class="primary">
           Find
         </button>

@@ -26,6 +26,7 @@ const requestOf = (form: typeof empty): ReplayRequest => {
     ...(form.id.trim() !== "" && { id: form.id.trim() }),
     ...(first !== undefined && { types: [first, ...more] }),
     ...(form.account.trim() !== "" && { account: form.account.trim() }),
+    ...(form.object.trim() !== "" && { object: form.object.trim() }),
     ...(form.webhook !== "" && { webhook: form.webhook }),
     ...(outcome !== undefined && { outcome }),
     ...timesOf(form),

@@ -120,7 +120,7 @@ export const webhooksOf = ({ webhooks }: Status): ReadonlyArray<string> => webho
 export const anyTime = { since: "", until: "", endedSince: "", endedUntil: "" }
 
 /** No event is chosen by any of the fields. */
-export const anyEvent = { type: "", account: "", webhook: "", outcome: "", ...anyTime }
+export const anyEvent = { type: "", account: "", object: "", webhook: "", outcome: "", ...anyTime }
 
 /** The fields for when an event was received, and when it ended at a sink. */
 export const TimeFields = ({ field }: { readonly field: (key: keyof typeof anyTime) => Input }) => (
@@ -147,6 +147,7 @@ export const EventFields = ({
   <>
     <TypeField label={typeLabel} {...field("type")} />
     <TextField label="Account" {...field("account")} />
+    <TextField label="Object" {...field("object")} placeholder="cli_…" />
     <Choice label="Webhook" {...field("webhook")} of={webhooks} />
     <Choice label="Outcome" {...field("outcome")} of={outcomes} />
     <TimeFields field={field} />
