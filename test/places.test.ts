@@ -117,7 +117,7 @@ describe("the places in src that", () => {
 
         "cli/commands/doctor.ts": [1, "certificates and secrets expire at an instant"],
         "cli/commands/journal.ts": [1, "when a journal was copied, which is stored"],
-        "cli/support/stop.ts": [1, "until when a drain lasts, which is shown"],
+        "cli/support/lifecycle.ts": [1, "until when a drain lasts, which is shown"],
         "cli/commands/trigger.ts": [1, "secrets expire at an instant"],
         "cli/support/deliver.ts": [1, "when a sample event was created"],
         "cli/support/doctorFindings.ts": [1, "the wall clock itself"],

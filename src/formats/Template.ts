@@ -13,11 +13,10 @@
 import { Result } from "effect"
 import type { Entry } from "../event/Entry.ts"
 import * as Envelope from "../event/Envelope.ts"
-import { resource } from "../event/EventType.ts"
+import { asFailure, resource } from "../event/EventType.ts"
 import { nearest } from "../event/Nearest.ts"
 import * as Numbers from "../event/Numbers.ts"
 import * as Pointer from "../event/Pointer.ts"
-import { asFailure } from "../event/Recovery.ts"
 import * as Jmespath from "./jmespath/Jmespath.ts"
 import * as Rendering from "./Rendering.ts"
 

@@ -14,10 +14,12 @@ import { Cause, Clock, Context, Duration, Effect, Exit, Layer, Result } from "ef
 import { ActiveConfig } from "../ActiveConfig.ts"
 import { maxInFlight, type Webhook } from "../config/Config.ts"
 import * as Envelope from "../event/Envelope.ts"
-import type { Event } from "../event/Event.ts"
+import { type Event, quarantine } from "../event/Event.ts"
+import { isKnown, isRelayEvent } from "../event/EventType.ts"
 import { type SignatureRefusal, verify } from "../event/Signature.ts"
+import { attempt } from "../formats/Rendering.ts"
 import { type AppendExit, Journal, type JournalError, unavailable } from "../journal/Journal.ts"
-import { candidates, type Receiver } from "../routing/Router.ts"
+import { candidates, type Receiver, type RoutingTable } from "../routing/Router.ts"
 import * as Problem from "../runtime/Problem.ts"
 import type { Refusal as GuardRefusal, Handler } from "../runtime/RequestGuard.ts"
 import * as Runtime from "../runtime/Runtime.ts"
@@ -25,8 +27,76 @@ import { type Delivery, Tracing } from "../telemetry/Tracing.ts"
 import { type More, type RefusalReason, refusals, signatureRefusals } from "./Answers.ts"
 import * as Bodies from "./Bodies.ts"
 import * as Counters from "./Counters.ts"
-import * as Decide from "./Decide.ts"
 import * as RecentRefusals from "./RecentRefusals.ts"
+
+/** The facts about a delivery before its body is decoded. */
+type Received = Omit<Event, "id" | "type" | "accountId" | "problem" | "altered">
+
+type Decision =
+  | {
+      /** If it has a `problem`, it is quarantined. */
+      readonly event: Event
+      readonly sinks: ReadonlyArray<string>
+      /** The names of client fields that the sender should have redacted. */
+      readonly unredacted: ReadonlyArray<string>
+      readonly refusal?: undefined
+    }
+  | { readonly refusal: "undecodable" | "unknownType"; readonly more: More }
+
+const quarantined: ReadonlyArray<string> = [quarantine]
+const none: ReadonlyArray<string> = []
+
+const quarantinedFor = (problem: string, event: Event): Decision => ({
+  event: { ...event, problem },
+  sinks: quarantined,
+  unredacted: none,
+})
+
+/**
+ * Decides by the config whether an authentic body is routed, quarantined with the reason, or refused. Pure: the
+ * caller counts, logs and answers.
+ */
+export const decide = (received: Received, webhook: Webhook, { router }: RoutingTable): Decision => {
+  const decoded = Envelope.decode(received.body)
+  if (Result.isFailure(decoded)) {
+    const { problem } = decoded.failure
+    if (webhook.undecodable === "reject") return { refusal: "undecodable", more: { why: problem } }
+    return quarantinedFor(problem, { ...received, id: "", type: "", accountId: "" })
+  }
+  const envelope = decoded.success
+  const { type } = envelope.data
+  const event = { ...received, id: envelope.id, type, accountId: envelope.account_id }
+  if (!isKnown(type)) {
+    if (webhook.unknownTypes === "reject") return { refusal: "unknownType", more: { sent: type } }
+    // Only the relay makes these types. From outside, they would look like the relay's own events.
+    if (isRelayEvent(type)) return quarantinedFor("event types that begin with relay. are the relay's own", event)
+    if (webhook.unknownTypes === "quarantine") return quarantinedFor("the event type is not in the catalogue", event)
+  }
+  const routed = attempt(() => router.route(webhook.name, envelope, () => Envelope.exact(received.body, envelope)))
+  if (Result.isFailure(routed)) return quarantinedFor(routed.failure.message, event)
+  return { event, sinks: routed.success, unredacted: Envelope.unredactedFields(envelope) }
+}
+
+/** The decision on a quarantined event: its sinks, or the reason why it `stays`, in words. */
+type Rerouted =
+  | { readonly event: Event; readonly sinks: ReadonlyArray<string>; readonly stays?: undefined }
+  | { readonly stays: string }
+
+/**
+ * Decides again on a quarantined event. Its signature is not verified again, because
+ * the secret may have expired since.
+ */
+const decideAgain = (kept: Event, table: RoutingTable<Webhook>): Rerouted => {
+  const receivers = [...table.endpoints.values()].flatMap(({ receivers }) => receivers)
+  const webhook = receivers.find(({ webhook }) => webhook.name === kept.webhook)?.webhook
+  if (webhook === undefined) return { stays: `the webhook ${kept.webhook} is not in the config` }
+  const { problem: _, altered: __, ...received } = kept
+  const decision = decide(received, webhook, table)
+  if (decision.refusal !== undefined) return { stays: decision.more.why ?? refusals[decision.refusal].what }
+  const { event, sinks } = decision
+  if (event.problem !== undefined) return { stays: event.problem }
+  return sinks.length === 0 ? { stays: "no route matches it" } : { event, sinks }
+}
 
 // Finds the address of a request's sender. The log and `relay status` show it, and it decides which bodies are cut off
 // last. It is not authenticated.
@@ -235,7 +305,7 @@ export class Ingest extends Context.Service<
     readonly drain: Effect.Effect<void>
     readonly draining: Effect.Effect<boolean>
     /** Decides again on a quarantined event, by the active config. */
-    readonly reroute: (event: Event) => Decide.Rerouted
+    readonly reroute: (event: Event) => Rerouted
   }
 >()("relay/ingest/Ingest") {
   static readonly layer: Layer.Layer<Ingest, never, Journal | ActiveConfig> = Layer.effect(
@@ -379,7 +449,7 @@ const make = Effect.gen(function* () {
       }
       // Uses the current table, because a reload may have happened while the body arrived. Nothing is awaited from here
       // to the append.
-      const decision = Decide.decide(
+      const decision = decide(
         traced === undefined ? received : { ...received, trace: traced.context },
         webhook,
         active.current.table,
@@ -410,6 +480,6 @@ const make = Effect.gen(function* () {
       stage = "refusing"
     }),
     draining: Effect.sync(() => stage !== "open"),
-    reroute: (event) => Decide.reroute(event, active.current.table),
+    reroute: (event) => decideAgain(event, active.current.table),
   })
 })

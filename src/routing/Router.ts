@@ -11,10 +11,9 @@
  */
 import { Duration, Redacted, Result } from "effect"
 import type { Envelope } from "../event/Envelope.ts"
-import { eventTypes, relayEventTypes } from "../event/EventType.ts"
+import { eventTypes, failureEndedBy, relayEventTypes } from "../event/EventType.ts"
 import { get, type Pointer, parsePointer } from "../event/Pointer.ts"
 import type { Bytes, EpochMillis, Millis } from "../event/Quantities.ts"
-import { failureEndedBy } from "../event/Recovery.ts"
 import type { HmacFactory, SigningSecret } from "../event/Signature.ts"
 import * as Jmespath from "../formats/jmespath/Jmespath.ts"
 import { attempt } from "../formats/Rendering.ts"

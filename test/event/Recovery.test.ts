@@ -1,6 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { eventTypes } from "../../src/event/EventType.ts"
-import { failureEndedBy } from "../../src/event/Recovery.ts"
+import { eventTypes, failureEndedBy } from "../../src/event/EventType.ts"
 
 describe("a recovery", () => {
   test("ends one failure, and every failure of the catalogue has the one that ends it", () => {

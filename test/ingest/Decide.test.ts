@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import type { Webhook } from "../../src/config/Config.ts"
 import { quarantine } from "../../src/event/Event.ts"
-import { decide } from "../../src/ingest/Decide.ts"
+import { decide } from "../../src/ingest/Ingest.ts"
 import { makeActive } from "../lib/activeConfig.ts"
 import { envelope, routes, webhook } from "./fixture.ts"
 

@@ -2,7 +2,7 @@
 import { describe, expect, spyOn } from "bun:test"
 import { Effect } from "effect"
 import * as Numbers from "../../src/event/Numbers.ts"
-import { decide } from "../../src/ingest/Decide.ts"
+import { decide } from "../../src/ingest/Ingest.ts"
 import { config, loadText } from "../config/fixture.ts"
 import { makeActive } from "../lib/activeConfig.ts"
 import { it } from "../lib/effect.ts"

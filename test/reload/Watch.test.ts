@@ -1,7 +1,7 @@
 import { describe, expect } from "bun:test"
 import { Effect, FileSystem, Latch, Logger, Option, PlatformError } from "effect"
 import { TestClock } from "effect/testing"
-import { watch } from "../../src/reload/Watch.ts"
+import { watch } from "../../src/reload/Reload.ts"
 import { it } from "../lib/effect.ts"
 
 type Info = FileSystem.File.Info

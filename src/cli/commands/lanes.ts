@@ -1,14 +1,25 @@
 /** `relay lanes …`: the lanes, and commands to pause, resume, move and drop them. */
 import { Effect, Option } from "effect"
-import { Argument, Command, Flag } from "effect/cli"
+import { Argument, Command, Flag, Prompt, TerminalCapabilities } from "effect/cli"
 import { endings } from "../../journal/LaneInfo.ts"
 import { ask } from "../support/adminClient.ts"
-import { usage } from "../support/CommandError.ts"
-import { confirmed, yes } from "../support/confirm.ts"
-import { Json, text } from "../support/flags.ts"
+import { failed, usage } from "../support/CommandError.ts"
+import { Json, text, toggle } from "../support/flags.ts"
 import { count, instant, plain, print, printDone, printJson, width } from "../support/output.ts"
 import { askStatus, lanesTable } from "../support/statusReport.ts"
 import { spanOf } from "../support/values.ts"
+
+export const yes = toggle("yes", "Confirm without a question, for scripts")
+
+/** Asks on a terminal whether to go on. Without one, it requires `--yes`. */
+export const confirmed = Effect.fnUntraced(function* (isGiven: boolean, what: string) {
+  if (isGiven) return
+  const { canAnimate } = yield* TerminalCapabilities.TerminalCapabilities
+  if (!canAnimate) return yield* usage(`${what}: confirm it with --yes`)
+  const question = Prompt.Confirm({ message: `${what}. Go on?` })
+  const isSure = yield* Effect.orElseSucceed(Prompt.run(question), () => false)
+  if (!isSure) return yield* failed("nothing was changed")
+})
 
 const name = Argument.String("name").pipe(Argument.withDescription("The lane: its sink's name"))
 

@@ -1,7 +1,7 @@
 /**
  * `relay run`: serves until a signal, then drains.
  *
- * The first SIGTERM or SIGINT stops it (`stop.ts`) and exits with 0. A second
+ * The first SIGTERM or SIGINT stops it (`lifecycle.ts`) and exits with 0. A second
  * exits at once.
  * SIGHUP reloads the config, and so does `--watch` when a file of it changes.
  * SIGUSR1 and SIGUSR2, which log rotation sends to many servers, are logged.
@@ -25,12 +25,11 @@ import { onSignal } from "../../runtime/Runtime.ts"
 import { relayVersion } from "../../runtime/Version.ts"
 import { io } from "../support/CommandError.ts"
 import { toggle } from "../support/flags.ts"
-import type { Restarts } from "../support/lifecycle.ts"
+import type { Restarts, Stop } from "../support/lifecycle.ts"
 import { configFlag, loadConfig, loadQuietly } from "../support/loadConfig.ts"
 import * as Logging from "../support/logging.ts"
 import { plain, say, sayWhole, table } from "../support/output.ts"
 import { lazily, Program } from "../support/Program.ts"
-import type { Stop } from "../support/stop.ts"
 
 export interface Opening {
   readonly config: RelayConfig
@@ -182,9 +181,9 @@ export const run = Command.make(
   },
   Effect.fn(function* ({ format, watch }) {
     const [{ makeStop }, Notify, { triggers }] = yield* Effect.all([
-      lazily(() => import("../support/stop.ts")),
+      lazily(() => import("../support/lifecycle.ts")),
       lazily(() => import("../../runtime/Notify.ts")),
-      lazily(() => import("../../reload/Watch.ts")),
+      lazily(() => import("../../reload/Reload.ts")),
     ])
     const notify = yield* Notify.make((yield* Program).env)
     const json = yield* Logging.isJson(format)

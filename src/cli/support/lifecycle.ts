@@ -1,7 +1,7 @@
 /** The process of `relay run`: its messages to systemd, and its restarts. */
-import { Duration, Effect, Exit, Queue, Schedule, Scope } from "effect"
+import { Clock, type Context, Duration, Effect, Exit, Queue, Schedule, Scope } from "effect"
 import * as Address from "../../config/Address.ts"
-import type { RelayConfig } from "../../config/Config.ts"
+import { type RelayConfig, type StopWaits, stopDeadline } from "../../config/Config.ts"
 import { Lanes } from "../../delivery/Lanes.ts"
 import { quarantine } from "../../event/Event.ts"
 import * as Monotonic from "../../event/Monotonic.ts"
@@ -10,13 +10,85 @@ import { Archive } from "../../journal/Archive.ts"
 import { Journal } from "../../journal/Journal.ts"
 import * as Journals from "../../journal/Journals.ts"
 import type { Turn } from "../../journal/Turn.ts"
-import { doorsOf } from "../../Relay.ts"
+import { doorsOf, type Listening } from "../../Relay.ts"
 import { type Restart, RestartRefused, type RestartStatus } from "../../reload/Reload.ts"
 import { Notify } from "../../runtime/Notify.ts"
 import * as Handover from "../../runtime/ProcessHandover.ts"
+import { awaitSignal, type Signal, stopItself } from "../../runtime/Runtime.ts"
+import { Stderr } from "../../runtime/Stderr.ts"
 import { relayVersion } from "../../runtime/Version.ts"
-import { type CommandError, failed } from "./CommandError.ts"
+import { again, type CommandError, failed } from "./CommandError.ts"
 import { count, plain, span } from "./output.ts"
+
+type Relay = Context.Service.Shape<typeof Listening>
+
+/**
+ * The stop of `relay run`, up to the drain that the end of its scope begins.
+ *
+ * SIGTERM first makes `/readyz` false and goes on accepting deliveries for `drain.delay`, until load balancers have
+ * noticed. Then deliveries get 503 for `drain.refuse`. SIGINT comes from a person at a terminal and skips both
+ * waits.
+ */
+export interface Stop {
+  /** Called once the relay listens. Before that a stop has no waits. */
+  readonly started: (relay: Relay) => void
+  /** Ends when the drain should begin. */
+  readonly stopped: Effect.Effect<void>
+  /** Begins the stop. */
+  readonly startAgain: Effect.Effect<void>
+  /** Succeeds after a stop, or fails so that the service manager starts the relay again, if `startAgain` began it. */
+  readonly ended: Effect.Effect<void, CommandError>
+}
+
+const kept = "everything accepted is on disk, and what was in flight is sent again after the next start"
+const noWaits: StopWaits = { delay: Duration.zero, refuse: Duration.zero }
+
+/** Waits, and says so, unless the wait is zero. */
+const wait = (time: Duration.Duration, message: string): Effect.Effect<void> =>
+  Duration.isZero(time)
+    ? Effect.void
+    : Effect.andThen(Effect.logInfo(`${message} for ${Duration.format(time)}`), Effect.sleep(time))
+
+export const makeStop = (): Stop => {
+  let relay: Relay | undefined
+  let isStartedAgain = false
+  const waitsAt = (signal: Signal): StopWaits =>
+    relay === undefined || signal === "SIGINT" ? noWaits : relay.config().drain
+
+  const stopped = Effect.gen(function* () {
+    const log = Effect.runSyncWith(yield* Effect.context<never>())
+    const { flush } = yield* Stderr
+    const signal = yield* awaitSignal({
+      deadline: (signal) => stopDeadline(waitsAt(signal)),
+      onExit: (why) => {
+        log(Effect.logWarning(`${why}: exiting immediately; ${kept}`))
+        return flush()
+      },
+    })
+    const waits = waitsAt(signal)
+    yield* relay?.leave ?? Effect.void
+    const deadline = Duration.toMillis(stopDeadline(waits))
+    const until = new Date((yield* Clock.currentTimeMillis) + deadline).toISOString()
+    yield* Effect.logInfo(`${signal}: draining, until ${until} at the latest; a second signal exits immediately`)
+    yield* (yield* Notify).say("STOPPING=1", `STATUS=draining, until ${until} at the latest`)
+    yield* wait(waits.delay, "not ready, and still accepting deliveries")
+    yield* relay?.refuse ?? Effect.void
+    yield* wait(waits.refuse, "refusing deliveries")
+  })
+  return {
+    started: (listening) => {
+      relay = listening
+    },
+    stopped,
+    startAgain: Effect.suspend(() => {
+      isStartedAgain = true
+      return stopItself
+    }),
+    ended: Effect.suspend(() =>
+      isStartedAgain ? Effect.fail(again("stopped, so that the service manager starts the relay again")) : Effect.void,
+    ),
+  }
+}
 
 // Notifies systemd: that the relay is ready, its status, and the watchdog.
 //

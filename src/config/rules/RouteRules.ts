@@ -1,10 +1,9 @@
 /** Rules for routes, and for the tests of them. */
 import { Option, Predicate, Schema } from "effect"
-import { eventTypes, relayEventTypes } from "../../event/EventType.ts"
+import { eventTypes, failureEndedBy, relayEventTypes } from "../../event/EventType.ts"
 import { nearest } from "../../event/Nearest.ts"
 import * as Numbers from "../../event/Numbers.ts"
 import { parsePointer } from "../../event/Pointer.ts"
-import { failureEndedBy } from "../../event/Recovery.ts"
 import * as Condition from "../../routing/Condition.ts"
 import * as Pattern from "../../routing/Pattern.ts"
 import { didYouMean } from "../diagnostics/Issues.ts"

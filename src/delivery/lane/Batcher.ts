@@ -7,9 +7,8 @@ import { Duration } from "effect"
 import type { LaneConfig } from "../../config/Config.ts"
 import type { Sink } from "../../sinks/Sink.ts"
 import type { CircuitBreaker } from "./CircuitBreaker.ts"
-import * as Muted from "./Muted.ts"
 import type { Progress } from "./Progress.ts"
-import type { Item, Limits, Queue } from "./Queue.ts"
+import { type Item, isMuteKey, type Limits, type Queue } from "./Queue.ts"
 import type { Suspects, TargetRefusals } from "./Suspects.ts"
 
 const burstMillis = 100
@@ -82,7 +81,7 @@ export class Batcher {
     const allowed = Math.min(breaker.allowance(now, inFlight), this.#rateLimit?.available(now) ?? endless)
     if (allowed < 1 || queue.size === 0 || (mayLinger && this.#lingers(now))) return []
     const batch = queue.next(this.#limits(allowed), now, this.#isBehind, this.#retryBehind)
-    const isMessage = this.#isDigest || Muted.isTogether(batch[0]?.key ?? "")
+    const isMessage = this.#isDigest || isMuteKey(batch[0]?.key ?? "")
     this.#rateLimit?.take(isMessage ? Math.min(1, batch.length) : batch.length)
     return batch
   }

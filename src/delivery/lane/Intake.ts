@@ -13,10 +13,9 @@ import type { Log } from "../../journal/Journal.ts"
 import type { Batcher } from "./Batcher.ts"
 import type { LaneClock } from "./LaneClock.ts"
 import type { LaneEvents, LaneState } from "./LaneState.ts"
-import * as Muted from "./Muted.ts"
 import type { RetryPolicy } from "./Outcome.ts"
 import type { Progress } from "./Progress.ts"
-import type { Item, Queue } from "./Queue.ts"
+import { collectMutedFor, type Item, isMuteKey, muteCovers, muteKey, type Queue } from "./Queue.ts"
 import { behindEach } from "./RetryQueue.ts"
 import type { Suspects, TargetRefusals } from "./Suspects.ts"
 
@@ -120,7 +119,7 @@ export class Intake {
   #take(entry: Entry, now: number): void {
     const { config, progress, queue, state } = this.#parts
     if (!progress.take(entry)) return
-    const mute = state.mute !== undefined && Muted.covers(state.mute, entry) ? state.mute : undefined
+    const mute = state.mute !== undefined && muteCovers(state.mute, entry) ? state.mute : undefined
     if (mute?.ending === "drop") {
       progress.drop(entry, mute.by)
       return
@@ -128,10 +127,10 @@ export class Intake {
     const { digest, order } = config
     const key = digest !== undefined || order === "key" ? this.#keyOf(entry) : ""
     if (key === undefined) return
-    const together = digest === undefined && state.mute !== undefined ? Muted.keyOf(state.mute, key) : ""
+    const together = digest === undefined && state.mute !== undefined ? muteKey(state.mute, key) : ""
     // A later event of the key must not overtake those that are sent together.
     const isTogether = mute !== undefined || (key !== "" && progress.retries.hasKey(together))
-    if (together !== "" && isTogether) progress.collect({ entry, key: together }, Muted.collectFor)
+    if (together !== "" && isTogether) progress.collect({ entry, key: together }, collectMutedFor)
     else if (digest === undefined) queue.add({ entry, key, previous: progress.previous }, now)
     else progress.collect({ entry, key }, Duration.toMillis(digest.wait))
   }
@@ -204,7 +203,7 @@ export class Intake {
     const taken = isDigest
       ? retries.takeGroup(now, suspects.isIsolated)
       : retries.takeDue(now, Math.min(limit, readAtOnce))
-    const isMessage = isDigest || taken.some(({ key }) => Muted.isTogether(key))
+    const isMessage = isDigest || taken.some(({ key }) => isMuteKey(key))
     const due = taken.map(({ sequence }) => sequence)
     const giveBack = (sequences: ReadonlyArray<number>, dueAt: number) => {
       for (const sequence of sequences) retries.giveBack(sequence, dueAt)

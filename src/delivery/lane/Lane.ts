@@ -16,7 +16,7 @@
  *
  * A lane that sends digests puts each event into the retry queue under its group. A
  * due group goes to the sink in one batch. The end of a mute may do the same with the
- * events of any lane: see `Muted.ts`.
+ * events of any lane: see `Queue.ts`.
  */
 import { Cause, Clock, Duration, Effect, type Exit, Latch, Random } from "effect"
 import type { LaneConfig } from "../../config/Config.ts"

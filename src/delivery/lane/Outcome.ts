@@ -14,9 +14,8 @@ import type { CircuitBreaker, SinkFailure } from "./CircuitBreaker.ts"
 import type { Attempt, Failure } from "./InFlight.ts"
 import { backoff, throttled } from "./LaneClock.ts"
 import type { LaneEvents, LaneState } from "./LaneState.ts"
-import * as Muted from "./Muted.ts"
 import type { Failed, Progress } from "./Progress.ts"
-import type { Item, Queue } from "./Queue.ts"
+import { type Item, isMuteKey, type Queue } from "./Queue.ts"
 import type { Refused, Suspects, TargetRefusals } from "./Suspects.ts"
 import { type TargetFailure, verdictOf } from "./Verdict.ts"
 
@@ -168,7 +167,7 @@ export class Outcome {
 
   /** Reports whether the events are one message: a digest, or muted events that are sent together. */
   #isOneMessage(items: ReadonlyArray<Item>): boolean {
-    return this.#parts.config.digest !== undefined || Muted.isTogether(items[0]?.key ?? "")
+    return this.#parts.config.digest !== undefined || isMuteKey(items[0]?.key ?? "")
   }
 
   #settleEach(attempt: Attempt, delivery: Delivery, took: number, now: number): ReadonlyArray<Item> {

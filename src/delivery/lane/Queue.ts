@@ -7,7 +7,28 @@
  * sent together are a batch of their own.
  */
 import type { Entry } from "../../event/Entry.ts"
-import * as Muted from "./Muted.ts"
+import type { Mute } from "../../journal/LaneInfo.ts"
+
+const mutePrefix = "#muted:"
+
+/** Maximum number of events in one message. */
+export const maxMuted = 1_000
+/** Milliseconds after the first event of a message was collected until the message is sent. */
+export const collectMutedFor = 2_000
+
+/**
+ * After a mute has ended by itself, its events are sent as one message or dropped. Events that are sent together
+ * wait in the retry queue under a key of their own, so a restart doesn't separate them. Reports whether the event
+ * was received during the mute. An operator's replay is never muted.
+ */
+export const muteCovers = ({ from, until }: Mute, { event, replayed }: Entry): boolean =>
+  !replayed && from <= event.receivedAt && event.receivedAt < until
+
+/** Returns the key of the events that are sent together. `key` is their order key, or empty if the lane keeps no order. */
+export const muteKey = ({ until }: Mute, key: string): string => `${mutePrefix}${until}:${key}`
+
+/** Reports whether events with this key are sent together. */
+export const isMuteKey = (key: string): boolean => key.startsWith(mutePrefix)
 
 export interface Item {
   readonly entry: Entry
@@ -162,7 +183,7 @@ export class Queue {
       const { key } = item
       const size = item.entry.event.body.length
       const isolated = limits.isIsolated(item.entry.sequence)
-      const isFull = together === "" ? bytes + size > limits.bytes || Muted.isTogether(key) : key !== together
+      const isFull = together === "" ? bytes + size > limits.bytes || isMuteKey(key) : key !== together
       if (batch.length > 0 && (isolated || isFull)) break
       const isLater = item.entry.sequence <= after || limits.avoid?.(item) === true
       if (isLater || (key !== "" && passedKeys?.has(key))) {
@@ -183,7 +204,7 @@ export class Queue {
         own = (own ?? new Set()).add(key)
         this.#blocked.set(key, [])
       }
-      if (batch.length === 0 && Muted.isTogether(key)) together = key
+      if (batch.length === 0 && isMuteKey(key)) together = key
       batch.push(item)
       bytes += size
       if (!isolated) continue

@@ -12,7 +12,7 @@
  */
 import type { Retry } from "../../journal/Journal.ts"
 import { remaining } from "./LaneClock.ts"
-import * as Muted from "./Muted.ts"
+import { isMuteKey, maxMuted } from "./Queue.ts"
 
 export interface QueuedRetry {
   readonly sequence: number
@@ -159,8 +159,8 @@ export class RetryQueue {
     }
     due.sort((a, b) => a.dueAt - b.dueAt || a.sequence - b.sequence)
     const [first] = due
-    const isTogether = first !== undefined && Muted.isTogether(first.key)
-    const taken = isTogether ? this.#together(first) : due.filter(({ key }) => !Muted.isTogether(key)).slice(0, limit)
+    const isTogether = first !== undefined && isMuteKey(first.key)
+    const taken = isTogether ? this.#together(first) : due.filter(({ key }) => !isMuteKey(key)).slice(0, limit)
     for (const event of taken) event.taken = true
     this.#nextDue = due.length > (isTogether ? 1 : taken.length) ? now : next
     return taken
@@ -205,7 +205,7 @@ export class RetryQueue {
   /** Returns muted events to send in one message: the first event of their key, and those that were tried as often. */
   #together(first: QueuedRetry): ReadonlyArray<QueuedRetry> {
     const waiting = this.#keys.get(first.key) ?? []
-    const events = waiting.slice(0, Muted.maxTogether).flatMap((sequence) => this.#events.get(sequence) ?? [])
+    const events = waiting.slice(0, maxMuted).flatMap((sequence) => this.#events.get(sequence) ?? [])
     const other = events.findIndex(({ tried, taken }) => taken || tried !== first.tried)
     return other < 0 ? events : events.slice(0, other)
   }

@@ -98,7 +98,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   mutant(
     "requests",
     "the sender may make events of the relay's own",
-    "src/ingest/Decide.ts",
+    "src/ingest/Ingest.ts",
     "if (isRelayEvent(type))",
     "if (false)",
   ),

@@ -1,9 +1,0 @@
-/** Files that are embedded as text. */
-declare module "*.service" {
-  const text: string
-  export default text
-}
-declare module "*.md" {
-  const text: string
-  export default text
-}
