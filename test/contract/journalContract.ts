@@ -13,6 +13,7 @@ import { importContract } from "./journal/importContract.ts"
 import { lanesContract } from "./journal/lanesContract.ts"
 import { logContract } from "./journal/logContract.ts"
 import { movedLanesContract } from "./journal/movedLanesContract.ts"
+import { renamedLanesContract } from "./journal/renamedLanesContract.ts"
 import { roomContract } from "./journal/roomContract.ts"
 import type { Create } from "./journal/sessions.ts"
 
@@ -22,6 +23,7 @@ export const journalContract = (name: string, create: Create): void => {
   duplicatesContract(name, create)
   lanesContract(name, create)
   movedLanesContract(name, create)
+  renamedLanesContract(name, create)
   deadLettersContract(name, create)
   importContract(name, create)
   roomContract(name, create)

@@ -1,4 +1,4 @@
-/** A rename that a journal on a file can't make at once: its lane adopts the former one while it runs. */
+/** A rename to the name of another lane, whose move a journal on a file can't make at once: the running lane adopts the former one. */
 import { describe, expect } from "bun:test"
 import { Effect, Layer } from "effect"
 import { Lanes } from "../../src/delivery/Lanes.ts"
@@ -13,7 +13,7 @@ import { append, failed, lanesOf, scripted, spec, statusOf } from "./fixture.ts"
 const until = (isSo: Effect.Effect<boolean, unknown, Lanes>) =>
   Effect.orDie(Effect.repeat(Effect.delay(isSo, "20 millis"), { until: (so) => so }))
 
-describe("a rename on SQLite", () => {
+describe("a rename on SQLite to the name of another lane", () => {
   it.live("that fails moves what waits and what is retrying once it can, and sends each event once", () =>
     Effect.gen(function* () {
       const journal = yield* whole
@@ -29,6 +29,7 @@ describe("a rename on SQLite", () => {
       const after = scripted(({ sequence }, attempt) => (sequence === 5 && attempt === 1 ? failed : "pass"))
       yield* Effect.gen(function* () {
         const { pause, change } = yield* Lanes
+        yield* journal.createLanes(["after"])
         yield* append(2, ["before"])
         yield* until(Effect.map(statusOf("before"), (lane) => lane?.retrying === 1 && lane.attempts.delivered === 1))
         yield* pause("before")

@@ -88,6 +88,8 @@ export const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal & MemoryCo
   const ended: Array<Ended> = []
   const seen = new Map<string, Set<number>>()
   const lanes = new Map<string, Lane>()
+  /** The lanes that had these names before. */
+  const renamedTo = new Map<string, string>()
   const waiting = new Set<{ readonly after: number; readonly wake: () => void }>()
   const counters = { appended: 0, duplicates: 0, altered: 0, commits: 0, commitMillis: 0 }
   let hour: string | undefined
@@ -114,7 +116,35 @@ export const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal & MemoryCo
   const pending = (name: string, lane: Lane): ReadonlyArray<Entry> =>
     log.slice(lane.cursor.sequence).filter((e) => e.sinks.includes(name) && !isPassed(lane.cursor, e.sequence))
 
-  const put = (event: Event, sinks: ReadonlyArray<string>, origin: "delivered" | "replayed" | "moved"): void => {
+  /** Returns the present name of the lane that has or had this name. */
+  const presentName = (name: string): string => {
+    const to = lanes.has(name) ? undefined : renamedTo.get(name)
+    return to !== undefined && lanes.has(to) ? to : name
+  }
+
+  /** A rename changes the name wherever it is kept. Nothing moves. */
+  const renameLane = (from: string, to: string, lane: Lane): void => {
+    const renamed = (name: string) => (name === from ? to : name)
+    const inEntry = (entry: Entry): Entry => ({ ...entry, sinks: entry.sinks.map(renamed) })
+    lanes.delete(from)
+    lanes.set(to, lane)
+    for (const [name, present] of [...renamedTo, [from, to] as const]) renamedTo.set(name, renamed(present))
+    log.splice(0, log.length, ...log.map(inEntry))
+    for (const kept of [lane.retrying, lane.dead] as ReadonlyArray<Map<number, { readonly entry: Entry }>>) {
+      for (const [sequence, one] of kept) kept.set(sequence, { ...one, entry: inEntry(one.entry) })
+    }
+    for (const [key, names] of importedFor) importedFor.set(key, names.map(renamed))
+    delivered.set(to, [...(delivered.get(to) ?? []), ...(delivered.get(from) ?? [])])
+    delivered.delete(from)
+    for (const [index, one] of ended.entries()) {
+      const { to: target } = one.note
+      const note = { ...one.note, ...(target !== undefined && { to: renamed(target) }) }
+      ended[index] = { ...one, lane: renamed(one.lane), note }
+    }
+  }
+
+  const put = (event: Event, names: ReadonlyArray<string>, origin: "delivered" | "replayed" | "moved"): void => {
+    const sinks = renamedTo.size === 0 ? names : [...new Set(names.map(presentName))]
     for (const sink of sinks) laneOf(sink)
     const sequence = log.length + 1
     const own = origin === "replayed" ? toReplay(event) : event
@@ -454,13 +484,16 @@ export const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal & MemoryCo
       [...lanes].map(([name, lane]) => state(name, lane)).sort((a, b) => (a.name < b.name ? -1 : 1)),
     ),
     createLanes: (names) => Effect.sync(() => names.forEach(laneOf)),
-    openLane: Effect.fnUntraced(function* (name, { renamedFrom } = {}) {
+    openLane: Effect.fnUntraced(function* (name, { renamedFrom = name, isConfigured = () => true } = {}) {
+      const isBack = !lanes.has(renamedFrom) && !isConfigured(presentName(name))
+      const from = isBack ? presentName(name) : renamedFrom
+      const former = from === name ? undefined : lanes.get(from)
+      if (former !== undefined && !lanes.has(name)) renameLane(from, name, former)
       const lane = laneOf(name)
-      const former = renamedFrom === undefined || renamedFrom === name ? undefined : lanes.get(renamedFrom)
-      if (former !== undefined) {
+      if (former !== undefined && former !== lane) {
         if (lane.paused === false) Object.assign(lane, { paused: former.paused, mute: former.mute })
         former.opened = false
-        yield* moveLane(renamedFrom ?? "", name)
+        yield* moveLane(from, name)
       }
       lane.opened = true
       const retries = [...lane.retrying.values()]

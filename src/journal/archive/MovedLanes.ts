@@ -5,9 +5,7 @@
  * among the retries before these leave. Retries leave before the log is read: a move that is cut short must not leave them
  * behind later events of their keys. The lane itself is removed last.
  *
- * **Gotcha.** A renamed sink differs on purpose. PostgreSQL changes the name of the lane (`LaneNames.ts`), so events
- * keep their places and their order. On SQLite a rename is a move: events in the log are appended again, behind
- * newer ones. PostgreSQL does the same if both names are lanes.
+ * **Gotcha.** A rename moves nothing: it changes the name of the lane. It is a move only if both names are lanes.
  */
 import { Effect } from "effect"
 import type { Entry } from "../../event/Entry.ts"

@@ -62,10 +62,10 @@ export const isSurplus = (receivedTo: number, before: number, isTight: boolean):
 const lettersThatFill = (backlogs: Iterable<Backlog>, maxSize: number): string => {
   const [most] = [...backlogs].sort((a, b) => b.letterBytes.total - a.letterBytes.total)
   if (most === undefined || most.letterBytes.total < maxSize / 4) return ""
-  const { lane, deadLetters, letterBytes } = most
-  const what = lane === quarantine ? "The quarantine takes" : `The dead letters of the sink ${lane} take`
+  const { name, deadLetters, letterBytes } = most
+  const what = name === quarantine ? "The quarantine takes" : `The dead letters of the sink ${name} take`
   const size = Math.floor(letterBytes.total / 1024 / 1024)
-  return `${what} ${size} MiB of it (${deadLetters}, most of them from the webhook ${letterBytes.most}): look with \`relay dlq list --sink ${lane}\`, then replay or drop them.`
+  return `${what} ${size} MiB of it (${deadLetters}, most of them from the webhook ${letterBytes.most}): look with \`relay dlq list --sink ${name}\`, then replay or drop them.`
 }
 
 /** The sink for which most events wait. */
@@ -81,5 +81,5 @@ export const backlogThatFills = (sizes: Iterable<readonly [lane: string, size: n
 export const whatFills = (lanes: Iterable<Backlog>, maxSize: number): string => {
   const backlogs = [...lanes]
   const letters = lettersThatFill(backlogs, maxSize)
-  return letters === "" ? backlogThatFills(backlogs.map(({ lane, size }) => [lane, size])) : letters
+  return letters === "" ? backlogThatFills(backlogs.map(({ name, size }) => [name, size])) : letters
 }

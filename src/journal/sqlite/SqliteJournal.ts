@@ -8,7 +8,7 @@
  * a good disk). The layer fails if another relay holds the journal, or a newer one wrote it. After `broken` the
  * process must end, because nothing in it can be trusted with the file any more.
  */
-import { Clock, Deferred, Effect, Layer, type Scope } from "effect"
+import { Clock, Deferred, Effect, Exit, Layer, type Scope } from "effect"
 import { stateFile } from "../../runtime/FileSystem.ts"
 import type { Archive } from "../Archive.ts"
 import type { Appended, Journal } from "../Journal.ts"
@@ -29,32 +29,45 @@ export { current as schema } from "./rows/Migrations.ts"
 
 type Log = Pick<
   WholeJournal,
-  "appendUnsafe" | "append" | "read" | "pastLost" | "settle" | "head" | "awaitBeyond" | "mayStart"
+  "appendUnsafe" | "append" | "read" | "pastLost" | "settle" | "head" | "awaitBeyond" | "mayStart" | "knowSinks"
 >
 
-const logOf = (engine: Engine, started: Started): Log => ({
-  appendUnsafe: (event, sinks) => engine.appendUnsafe(event, sinks),
-  append: (event, sinks) =>
-    Effect.callback<Appended, JournalError>((resume) => {
-      const exit = engine.append(event, sinks, resume)
-      if (exit !== undefined) resume(exit)
-    }),
-  read: (after, limit, reader) => attempt(() => engine.read(after, limit, reader)),
-  pastLost: (after) => attempt(() => (after < engine.head && engine.read(after, 1).length === 0 ? engine.head : after)),
-  settle: (settlements) =>
-    started(
-      Effect.callback<ReadonlyArray<RefusedSettlement>, JournalError>((resume) => {
-        engine.settle(settlements, resume)
+/** The log. The engine knows lanes by their ids, and everything else by their names. */
+const logOf = (engine: Engine, started: Started): Log => {
+  const { ids } = engine.lanes
+  return {
+    appendUnsafe: (event, sinks) => engine.appendUnsafe(event, ids.routes(sinks)),
+    append: (event, sinks) =>
+      Effect.callback<Appended, JournalError>((resume) => {
+        const exit = engine.append(event, ids.routes(sinks), resume)
+        if (exit !== undefined) resume(exit)
       }),
-    ),
-  head: Effect.sync(() => engine.head),
-  awaitBeyond: (after, lane) =>
-    Effect.callback((resume) => {
-      const cancel = engine.waiting.awaitBeyond(after, lane, (through) => resume(Effect.succeed(through)))
-      return cancel && Effect.sync(cancel)
-    }),
-  mayStart: () => true,
-})
+    read: (after, limit, reader) => attempt(() => ids.entriesOf(engine.read(after, limit, reader && ids.idOf(reader)))),
+    pastLost: (after) =>
+      attempt(() => (after < engine.head && engine.read(after, 1).length === 0 ? engine.head : after)),
+    settle: (settlements) =>
+      started(
+        Effect.callback<ReadonlyArray<RefusedSettlement>, JournalError>((resume) => {
+          engine.settle(
+            ids.isEmpty ? settlements : settlements.map(({ lane, ...one }) => ({ ...one, lane: ids.idOf(lane) })),
+            (exit) =>
+              resume(
+                Exit.map(exit, (refused) => refused.map(({ lane, error }) => ({ lane: ids.nameOf(lane), error }))),
+              ),
+          )
+        }),
+      ),
+    head: Effect.sync(() => engine.head),
+    awaitBeyond: (after, lane) =>
+      Effect.callback((resume) => {
+        const reached = (through: number) => resume(Effect.succeed(through))
+        const cancel = engine.waiting.awaitBeyond(after, lane && ids.idOf(lane), reached)
+        return cancel && Effect.sync(cancel)
+      }),
+    knowSinks: (sinks) => ids.know(sinks),
+    mayStart: () => true,
+  }
+}
 
 /** Opens the journal for the length of a scope. */
 const make = Effect.fnUntraced(function* (

@@ -12,6 +12,8 @@ import { WebhookBytes } from "./WebhookBytes.ts"
 /** The backlog of one lane in one stream. */
 export class Backlog {
   readonly lane: string
+  /** The lane's name in status and messages, if it isn't `lane`. */
+  name: string
   cursor: Cursor
   /** Appends are refused above this number of events. */
   max = Number.POSITIVE_INFINITY
@@ -42,6 +44,7 @@ export class Backlog {
 
   constructor(lane: string, cursor: Cursor, pausedFor = 0) {
     this.lane = lane
+    this.name = lane
     this.cursor = cursor
     this.pausedFor = pausedFor
   }
@@ -57,10 +60,10 @@ export class Backlog {
   }
 
   get info(): LaneInfo {
-    const { lane, cursor, retrying, returned, deadLetters, size, oldest, paused, mute } = this
+    const { name, cursor, retrying, returned, deadLetters, size, oldest, paused, mute } = this
     const deadLetterBytes = this.letterBytes.total
     return {
-      ...{ name: lane, cursor, retrying: retrying.size, returned, deadLetters, deadLetterBytes },
+      ...{ name, cursor, retrying: retrying.size, returned, deadLetters, deadLetterBytes },
       ...{ backlog: size, oldest, paused },
       ...(mute !== undefined && { mute }),
     }
@@ -154,13 +157,13 @@ export class Backlog {
    */
   whyFull(webhook: string, size = this.size): string {
     if (size >= this.max) {
-      return `The sink ${this.lane} has reached its maximum backlog of ${this.max} waiting events. See \`relay lanes list\`.`
+      return `The sink ${this.name} has reached its maximum backlog of ${this.max} waiting events. See \`relay lanes list\`.`
     }
     if (this.maxBytes === Number.POSITIVE_INFINITY) return ""
     const free = this.maxBytes - this.letterBytes.total - this.#waitingBytes.total
     const own = this.letterBytes.of(webhook) + this.#waitingBytes.of(webhook)
     if (own < free) return ""
-    return `The webhook ${webhook} has its share of the ${Math.floor(this.maxBytes / 1024)} KiB that ${this.lane} may have: the rest is reserved for other webhooks. See \`relay dlq list --sink ${this.lane}\`; replay or drop them.`
+    return `The webhook ${webhook} has its share of the ${Math.floor(this.maxBytes / 1024)} KiB that ${this.name} may have: the rest is reserved for other webhooks. See \`relay dlq list --sink ${this.name}\`; replay or drop them.`
   }
 
   /** Adds an event that was committed for this lane, or found in the log at the start. Sequences must ascend. */

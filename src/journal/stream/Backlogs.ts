@@ -23,6 +23,8 @@ export class Passing {
 }
 
 export class Backlogs extends Map<string, Backlog> {
+  /** Returns the name of a lane that begins. */
+  nameOf: (lane: string) => string = (lane) => lane
   /** All lanes that are not idle. A lane joins when it may hold something, and leaves when an iteration finds it idle. */
   readonly #holding = new Set<Backlog>()
 
@@ -37,6 +39,7 @@ export class Backlogs extends Map<string, Backlog> {
     const known = this.get(lane)
     if (known !== undefined) return known
     const backlog = new Backlog(lane, cursor, pausedFor)
+    backlog.name = this.nameOf(lane)
     this.set(lane, backlog)
     return backlog
   }

@@ -1,4 +1,4 @@
-/** Lanes that are dropped, moved or renamed. */
+/** Lanes that are dropped, or moved to another lane. */
 import { describe, expect } from "bun:test"
 import { Effect, Fiber } from "effect"
 import { idempotencyKey } from "../../../src/event/IdempotencyKey.ts"
@@ -88,19 +88,6 @@ export const movedLanesContract = (name: string, create: Create): void => {
         expect(yield* journal.deadLetters({ limit: 1 })).toEqual([])
       }))
 
-    test("loses no event that is replayed into a lane while its sink is renamed", (journal) =>
-      Effect.gen(function* () {
-        yield* journal.openLane("old")
-        yield* fill(journal, "old")
-        const rename = yield* Effect.forkChild(journal.openLane("new", { renamedFrom: "old" }), {
-          startImmediately: true,
-        })
-        yield* Effect.yieldNow
-        yield* journal.replay([{ sequence: 1, sinks: ["old"] }])
-        yield* Fiber.join(rename)
-        expect(yield* held(journal)).toBe(many + 1)
-      }))
-
     test("keeps the idempotency key of a replay that moves, and gives a replay of it another", (journal) =>
       Effect.gen(function* () {
         for (const name of ["new", "newest"]) yield* journal.openLane(name)
@@ -122,27 +109,7 @@ export const movedLanesContract = (name: string, create: Create): void => {
         expect([own.includes(again ?? ""), again?.endsWith(`:replay:${head + 1}`)]).toEqual([false, true])
       }))
 
-    test("keeps a lane paused when its sink changes its name", (journal) =>
-      Effect.gen(function* () {
-        yield* journal.openLane("old")
-        const until = 1_800_000_000_000
-        const mute = { from: 1, until, ending: "digest", by: "alice" } as const
-        yield* journal.setPaused("old", until, mute)
-        expect(yield* journal.openLane("new", { renamedFrom: "old" })).toMatchObject({ paused: until, mute })
-        expect(yield* lane(journal, "new")).toMatchObject({ paused: until, mute })
-      }))
-
-    test("adopts the lane that a sink had under its former name", (journal) =>
-      Effect.gen(function* () {
-        yield* appendAll(journal, ["a", "b"], ["old"])
-        yield* journal.settle([settlement("old", 1)])
-        const state = yield* journal.openLane("new", { renamedFrom: "old" })
-        expect(state.backlog).toBe(1)
-        expect((yield* journal.lanes).map((lane) => lane.name)).toEqual(["new"])
-        expect((yield* journal.openLane("new", { renamedFrom: "old" })).backlog).toBe(1)
-      }))
-
-    test("adopts it also where the new name was a lane before, and what an earlier take-over has left", (journal) =>
+    test("moves the events of a renamed sink if its new name is a lane already", (journal) =>
       Effect.gen(function* () {
         yield* journal.openLane("new")
         yield* appendAll(journal, ["a", "b"], ["new"])

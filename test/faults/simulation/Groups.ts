@@ -52,10 +52,8 @@ export class Groups {
   }
 
   /**
-   * Events of one key are taken first in the journal's order, those that the
-   * sink took over from its former name, `origin`, apart from its own. A crash
-   * may forget that an event was a dead letter, which had released its key: then,
-   * and only then, it comes after later ones.
+   * Events of one key are taken first in the journal's order, for each `origin` separately. A crash may forget
+   * that an event was a dead letter, which had released its key. Only then it comes after later ones.
    */
   ordered(sink: string, origin: string, entry: Entry, receipt: Receipt, rules: Rules): void {
     const { life } = this.#history

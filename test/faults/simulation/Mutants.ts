@@ -85,10 +85,17 @@ export const mutants: ReadonlyArray<Mutant> = [
     line,
   },
   {
-    gone: "a sink's move to its new name continues where it was interrupted",
-    file: "src/journal/sqlite/service/SqliteLanes.ts",
-    find: "renamedFrom !== name && engine.lanes.backlogs.has(renamedFrom)",
-    replace: "!engine.lanes.backlogs.has(name) && engine.lanes.backlogs.has(renamedFrom)",
+    gone: "a renamed sink has the lane that it had before",
+    file: "src/journal/sqlite/commit/LaneIds.ts",
+    find: "{ name, id, isFormer: false },\n    ]",
+    replace: "{ name, id: name, isFormer: false },\n    ]",
+    line,
+  },
+  {
+    gone: "events that are routed to a new name just before the rename wait behind the earlier ones",
+    file: "src/journal/sqlite/commit/LaneIds.ts",
+    find: "this.#renaming.set(name, this.idOf(renamedFrom))",
+    replace: "void renamedFrom",
     line,
   },
   {
@@ -159,13 +166,6 @@ export const mutants: ReadonlyArray<Mutant> = [
     file: "src/delivery/RunningLanes.ts",
     find: "Effect.raceFirst(ending.drain(grace()), keepTime)",
     replace: "ending.drain(grace())",
-    line,
-  },
-  {
-    gone: "a pause goes along when a reload renames a sink",
-    file: "src/journal/sqlite/service/SqliteLanes.ts",
-    find: "if (paused !== false || mute !== undefined)",
-    replace: "if (!engine.lanes.backlogs.has(from))",
     line,
   },
   {

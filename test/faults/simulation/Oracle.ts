@@ -29,6 +29,8 @@ const isKeptOnce = ({ sendings }: Known): boolean =>
 export class Oracle extends History {
   steps = 0
   clockJumped = false
+  /** A rename appends events again if events of the new name came first. Then the two have no common order. */
+  isRenamedApart = false
   /** By how much the wall clock was set in this life, in milliseconds, and when it was last. */
   #clockSet = { by: 0, at: 0 }
   readonly rules = new Map<string, Rules>()
@@ -153,7 +155,7 @@ export class Oracle extends History {
     // Of a body that was sent under both names, nobody outside can tell which one this is.
     if (origin === undefined || others.length > 0) return
     if (receipt.applied === 1 && !this.#isReplay(entry) && entry.event.accountId !== "")
-      this.#groups.ordered(sink, origin, entry, receipt, rules)
+      this.#groups.ordered(sink, this.isRenamedApart ? origin : sink, entry, receipt, rules)
   }
 
   #isReplay({ sequence, replayed }: Entry): boolean {

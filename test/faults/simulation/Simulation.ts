@@ -49,6 +49,7 @@ class Simulation {
     this.#draw = new Draw(plan.seed, "simulation")
     this.#disk = new Disk(new Draw(plan.seed, "disk"))
     this.#memory = plan.memory ? Life.kept(MemoryJournal.layer) : undefined
+    this.#oracle.isRenamedApart = plan.memory
     this.#senders = new Senders(plan)
     this.#places = new SinkPlaces(plan, this.#oracle, this.#draw)
     this.#world = this.#newWorld({ now: 0, wallOffset: epoch })

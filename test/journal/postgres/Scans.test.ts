@@ -28,6 +28,7 @@ const allowed: Readonly<Record<string, ReadonlyArray<string>>> = {
     "log: SELECT max(first + count - 1) AS head, coalesce(sum(count - …",
     "retry: SELECT lane, sequence FROM retry WHERE sequence > $1 AND seq…",
   ],
+  "once when a sink is renamed": ["imported: UPDATE imported SET lanes = lanes - $1::text || to_jsonb($2:…"],
   "once after a failover": ["log: WITH lost AS MATERIALIZED (SELECT first, timeline, place FRO…"],
   "reads no record, and rests 20 times as long as it took": [
     "dead: SELECT lane, webhook, count(*) AS letters, coalesce(sum(size…",

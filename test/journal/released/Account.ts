@@ -10,9 +10,7 @@ import { secondDay } from "./History.ts"
 export const accountOf = Effect.fnUntraced(function* (journal: WholeJournal) {
   const { events } = yield* collect({ limit: 100, after: "" }, journal.events)
   const nameOf = new Map(events.map(({ sequence, event, origin }) => [`seq_${sequence}`, `${event.id} (${origin})`]))
-  // A rename appends the lane's events again on SQLite, and leaves them where they are on PostgreSQL.
-  const told = events.filter(({ event }) => event.id !== "renamed")
-  const stories = told.map((found) => {
+  const stories = events.map((found) => {
     const lines = timelineOf(found).map(({ at, sink, what, attempt }) => {
       const time = at === undefined ? "" : `${(at - secondDay) / 1_000} s: `
       const measured = attempt === undefined ? "" : ` in ${attempt.took} ms, ${attempt.code}`

@@ -15,9 +15,10 @@ const allowed: Readonly<Record<string, ReadonlyArray<string>>> = {
     "SELECT first FROM log ORDER BY first LIMIT 1",
   ],
   "one row for each lane": [
-    "SELECT name, cursor, settled, paused, paused_for, crc FROM lane ORDER BY name",
+    "SELECT name, cursor, settled, paused, paused_for, mute, crc FROM lane ORDER BY name",
     "SELECT name, cursor, settled FROM lane ORDER BY name",
     "SELECT name FROM lane ORDER BY name",
+    "SELECT name, id, former, crc FROM lane_name",
   ],
   "once in a start": [
     "SELECT count(*) AS rows FROM retry_record",

@@ -95,7 +95,7 @@ const changeNow = <A>(stream: StreamState, decide: Decide<A>): Effect.Effect<A, 
 
 /**
  * Moves retries and dead letters to another lane. An event that both lanes have is kept once. It takes four
- * round trips.
+ * round trips, and another if a rename also changes the name in the records of imports.
  */
 const moveKept = Effect.fnUntraced(function* (
   queries: Queries,
@@ -130,6 +130,12 @@ const moveKept = Effect.fnUntraced(function* (
   const twiceDead = yield* queries.query(`DELETE FROM dead WHERE ${within}`, range)
   const retries = yield* move("retry", shifted, [pausedLonger])
   const twice = yield* queries.query(`DELETE FROM retry WHERE ${within}`, range)
+  if (isRenamed) {
+    yield* queries.query(
+      "UPDATE imported SET lanes = lanes - $1::text || to_jsonb($2::text) WHERE lanes @> to_jsonb($1::text)",
+      [from, to],
+    )
+  }
   return {
     retries: retries.rows.filter(({ delay }) => delay !== returnedDelay).map(({ sequence }) => sequence),
     letters: letters.count + twiceDead.count,
@@ -150,7 +156,7 @@ const isOpen = ({ names, backlogs }: StreamState, name: string, { renamedFrom }:
  * `LaneEmptying.ts` appends the former lane's events again, behind the events of the other lane. Opens a lane of a
  * stream. If its former name is a lane, that lane is renamed; or its retries and dead letters move, and `empty`
  * must move the rest. Returns the number of events that came with it. It takes no round trip if nothing changes,
- * otherwise at most eleven.
+ * otherwise at most twelve.
  */
 export const open = Effect.fnUntraced(function* (
   stream: StreamState,

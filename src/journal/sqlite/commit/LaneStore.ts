@@ -1,5 +1,6 @@
 /**
- * The lanes: their cursors, retries and dead letters on disk, and their counts in memory.
+ * The lanes: their cursors, retries and dead letters on disk, and their counts in memory. Lanes are given by their
+ * ids (`LaneIds.ts`).
  *
  * Every change is made inside the caller's transaction. It returns a function that updates the counts, to be
  * called after the commit, so a change that is rolled back is never visible.
@@ -24,6 +25,7 @@ import { CursorRows, type FoundLanes } from "../rows/CursorRows.ts"
 import { type DeadLetterChange, DeadLetters, type OnUnreadable } from "../rows/DeadLetters.ts"
 import { OutcomeRows } from "../rows/OutcomeRows.ts"
 import { Retries } from "../rows/Retries.ts"
+import { LaneIds } from "./LaneIds.ts"
 
 /** Updates the counts in memory, after the commit. */
 export type Committed = () => void
@@ -40,6 +42,7 @@ export const allOf = (committed: ReadonlyArray<Committed>): Committed => {
 /** The lanes of an open journal. Its methods throw SQLite's errors. */
 export class LaneStore {
   readonly backlogs = new Backlogs()
+  readonly ids: LaneIds
   /** The head at the start. Up to here the backlogs are counted from routes, which have no checksum. */
   readFrom = Number.POSITIVE_INFINITY
   /** The lanes as they were found at the start. */
@@ -65,6 +68,8 @@ export class LaneStore {
     this.#find = find
     this.#onUnreadable = onUnreadable
     this.#cursors = new CursorRows(db)
+    this.ids = new LaneIds(db, (id) => this.backlogs.has(id))
+    this.backlogs.nameOf = (id) => this.ids.nameOf(id)
     this.#isolate = savepoints(db, path)
     this.found = this.#cursors.find()
     if (!this.found.isListed && !this.found.damaged) this.#cursors.list()
@@ -138,22 +143,35 @@ export class LaneStore {
   }
 
   /** Stores a lane that is in memory already. A stored lane is left unchanged. */
-  insert(name: string, cursor: number): void {
-    this.#cursors.insert([name], cursor)
+  insert(lane: string, cursor: number): void {
+    this.#cursors.insert([lane], cursor)
+    this.ids.store(lane)
   }
 
   /** Begins lanes after `sequence`. */
-  begin(names: ReadonlyArray<string>, sequence: number): Committed {
-    this.#cursors.insert(names, sequence)
+  begin(lanes: ReadonlyArray<string>, sequence: number): Committed {
+    this.#cursors.insert(lanes, sequence)
+    for (const lane of lanes) this.ids.store(lane)
     return () => {
-      for (const name of names) this.backlogs.begun(name, { sequence, settled: [] })
+      for (const lane of lanes) this.backlogs.begun(lane, { sequence, settled: [] })
+      this.ids.changed()
     }
   }
 
-  setPaused(name: string, paused: Paused, mute?: Mute): Committed {
-    this.#cursors.setPaused(name, paused, mute)
+  /** Gives a lane another name. */
+  rename(lane: string, name: string): Committed {
+    const renamed = this.ids.rename(lane, name)
     return () => {
-      const backlog = this.backlogs.get(name)
+      renamed()
+      const backlog = this.backlogs.get(lane)
+      if (backlog !== undefined) backlog.name = name
+    }
+  }
+
+  setPaused(lane: string, paused: Paused, mute?: Mute): Committed {
+    this.#cursors.setPaused(lane, paused, mute)
+    return () => {
+      const backlog = this.backlogs.get(lane)
       if (backlog === undefined) return
       backlog.paused = paused
       backlog.mute = mute
@@ -384,14 +402,15 @@ export class LaneStore {
   }
 
   /** Removes a lane that has only pending events in the log, up to `head`. */
-  drop(name: string, { at, by }: Removal, head: number): Committed {
-    const from = this.backlogs.get(name)?.cursor.sequence ?? head
+  drop(lane: string, { at, by }: Removal, head: number): Committed {
+    const from = this.backlogs.get(lane)?.cursor.sequence ?? head
     if (from < head) {
-      this.outcomes.ended({ sequence: from + 1, last: head, lane: name, at, outcome: "laneRemoved", note: { by } })
+      this.outcomes.ended({ sequence: from + 1, last: head, lane, at, outcome: "laneRemoved", note: { by } })
     }
-    this.#cursors.delete(name)
+    this.#cursors.delete(lane)
     return () => {
-      this.backlogs.delete(name)
+      this.backlogs.delete(lane)
+      this.ids.changed()
       this.onDropped()
     }
   }

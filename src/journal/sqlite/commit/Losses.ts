@@ -115,7 +115,7 @@ export class Losses {
 
   /** Reports that a lane's copy of an event is lost. */
   ofLane(lane: string, sequence: number, key: DuplicateKey | undefined): void {
-    this.#engine.raiseAlarm(damagedLine([sequence, sequence], ` of lane ${lane}`))
+    this.#engine.raiseAlarm(damagedLine([sequence, sequence], ` of lane ${this.#engine.lanes.ids.nameOf(lane)}`))
     this.#ofCopy(sequence, key)
   }
 

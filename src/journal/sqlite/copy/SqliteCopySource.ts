@@ -14,6 +14,7 @@ import { CursorRows } from "../rows/CursorRows.ts"
 import { erasuresOf } from "../rows/ErasedRows.ts"
 import { meta } from "../rows/Meta.ts"
 import { migrate } from "../rows/Migrations.ts"
+import { NamedLanes } from "../rows/NamedLanes.ts"
 import { endedOf } from "../rows/OutcomeRows.ts"
 import { waitOf } from "../rows/Retries.ts"
 import { bytes, int, list, type Row, text } from "../rows/Rows.ts"
@@ -64,6 +65,7 @@ export const source = ({ path }: SqliteConfig) =>
 class Reader {
   readonly db: DatabaseSync
   readonly path: string
+  readonly names: NamedLanes
   readonly attempt
   /** Records that could not be read. */
   damaged = 0
@@ -74,6 +76,7 @@ class Reader {
   constructor(db: DatabaseSync, path: string) {
     this.db = db
     this.path = path
+    this.names = new NamedLanes(db)
     this.attempt = attemptOn(path, "read")
     this.#firstOfLog = this.number("SELECT min(first) AS n FROM log")
     this.#owed = db.prepare("SELECT sequence, record FROM owed WHERE sequence > ? ORDER BY sequence LIMIT ?")
@@ -92,7 +95,12 @@ class Reader {
     return []
   }
 
+  /** Events with the names of their lanes. */
   events(after: number): ReadonlyArray<Stored> {
+    return this.#stored(after).map(({ entry, origin }) => ({ entry: this.names.entryOf(entry), origin }))
+  }
+
+  #stored(after: number): ReadonlyArray<Stored> {
     // Events that the log was pruned of while a lane waited for them lie below the log.
     const pruned = this.#owed
       .all(after, page)
@@ -115,24 +123,26 @@ class Reader {
     }
   }
 
-  /** Pages of a table of lanes' own, by lane and sequence, with their entries. */
+  /** Pages of a table of lanes' own, by lane and sequence, with the names of the lanes and their entries. */
   kept<A>(
     sql: string,
-    decoded: (row: Row, entry: Entry) => A,
+    decoded: (lane: string, row: Row, entry: Entry) => A,
   ): (after: After) => Effect.Effect<ReadonlyArray<A>, MaintenanceError> {
     const statement = this.db.prepare(`${sql} WHERE (lane, sequence) > (?, ?) ORDER BY lane, sequence LIMIT ?`)
     const read = ({ lane, sequence }: After) =>
       this.attempt(() =>
-        statement.all(lane, sequence, page).map((row) => ({ lane: text(row.lane), sequence: int(row.sequence), row })),
+        statement
+          .all(this.names.idOf(lane), sequence, page)
+          .map((row) => ({ lane: this.names.nameOf(text(row.lane)), sequence: int(row.sequence), row })),
       )
-    return soundPages(read, ({ sequence, row }) =>
-      this.sound(decode(bytes(row.record), sequence)).map((entry) => decoded(row, entry)),
+    return soundPages(read, ({ lane, sequence, row }) =>
+      this.sound(decode(bytes(row.record), sequence)).map((entry) => decoded(lane, row, this.names.entryOf(entry))),
     )
   }
 }
 
 const sourceOf = (reader: Reader): CopySource => {
-  const { db, path, attempt } = reader
+  const { db, path, attempt, names } = reader
   const { rows: lanes } = new CursorRows(db).find()
   const imports = db.prepare(
     "SELECT journal, sequence, lanes FROM imported WHERE (journal, sequence) > (?, ?) ORDER BY journal, sequence LIMIT ?",
@@ -143,31 +153,40 @@ const sourceOf = (reader: Reader): CopySource => {
   const stream: CopiedStream = {
     last: Math.max(reader.number("SELECT max(first + count - 1) AS n FROM log"), int(meta(db, "base") ?? 0)),
     rows: reader.number("SELECT (SELECT count(*) FROM log) + (SELECT count(*) FROM owed) AS n"),
-    lanes: lanes.map(({ name, cursor, pausedFor }) => ({ name, cursor, pausedFor })),
+    lanes: lanes.map(({ name, cursor, pausedFor }) => ({ name: names.nameOf(name), cursor, pausedFor })),
     events: (after) => attempt(() => reader.events(after)),
-    retries: reader.kept("SELECT * FROM retry JOIN retry_record USING (lane, sequence)", (row, entry) => ({
-      lane: text(row.lane),
+    retries: reader.kept("SELECT * FROM retry JOIN retry_record USING (lane, sequence)", (lane, row, entry) => ({
+      lane,
       ...waitOf(row),
       attempts: list<Attempt>(row.attempts),
       entry,
     })),
-    letters: reader.kept("SELECT * FROM dead", (row, entry) => ({
-      lane: text(row.lane),
+    letters: reader.kept("SELECT * FROM dead", (lane, row, entry) => ({
+      lane,
       at: int(row.at),
       attempts: list<Attempt>(row.attempts),
       entry,
     })),
     outcomes: (from, to) =>
       attempt(() =>
-        outcomes
-          .all(bucketOf(from), bucketOf(to))
-          .map(({ bucket, lane, bytes: record }) => ({ bucket: int(bucket), lane: text(lane), bytes: bytes(record) })),
+        outcomes.all(bucketOf(from), bucketOf(to)).map(({ bucket, lane, bytes: record }) => ({
+          bucket: int(bucket),
+          lane: names.nameOf(text(lane)),
+          bytes: bytes(record),
+        })),
       ),
     ends: (after) =>
       attempt(() =>
         ends.all(after, page).map((row) => {
-          const { copy, ...end } = endedOf(row)
-          return { ...end, id: int(row.id), ...(copy !== undefined && { copy: { stream: 0, sequence: copy } }) }
+          const { copy, lane, note, ...end } = endedOf(row)
+          const to = note.to === undefined ? {} : { to: names.nameOf(note.to) }
+          return {
+            ...end,
+            lane: names.nameOf(lane),
+            note: { ...note, ...to },
+            id: int(row.id),
+            ...(copy !== undefined && { copy: { stream: 0, sequence: copy } }),
+          }
         }),
       ),
   }
@@ -175,13 +194,15 @@ const sourceOf = (reader: Reader): CopySource => {
     identity: meta(db, "identity") ?? path,
     streams: [stream],
     erasures: erasuresOf(db),
-    paused: new Map(lanes.map(({ name, paused, mute }) => [name, { paused, ...(mute !== undefined && { mute }) }])),
+    paused: new Map(
+      lanes.map(({ name, paused, mute }) => [names.nameOf(name), { paused, ...(mute !== undefined && { mute }) }]),
+    ),
     imported: ({ journal, sequence }) =>
       attempt(() =>
         imports.all(journal, sequence, page).map((row) => ({
           journal: text(row.journal),
           sequence: int(row.sequence),
-          lanes: list<string>(row.lanes),
+          lanes: names.namesOf(list<string>(row.lanes)),
         })),
       ),
     audit: (after) => attempt(() => audit.all(after, page).map(auditOf)),

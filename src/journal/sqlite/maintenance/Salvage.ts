@@ -15,6 +15,7 @@ import { decode, decodeAll, decodeRow } from "../../stream/Record.ts"
 import { CursorRows } from "../rows/CursorRows.ts"
 import { meta } from "../rows/Meta.ts"
 import { refusal } from "../rows/Migrations.ts"
+import { NamedLanes } from "../rows/NamedLanes.ts"
 import { bytes, int, list, type Row, tolerant } from "../rows/Rows.ts"
 import * as Pages from "./Pages.ts"
 import { isNewer, openReadable, type Readable } from "./Repair.ts"
@@ -117,6 +118,8 @@ class Salvage {
   readonly #seen = new Set<string>()
   readonly #identity: string
   readonly #lanes: FoundLanes
+  /** Without them a lane has its id as name, which is its first name. */
+  readonly #names: NamedLanes | undefined
   readonly #path: string
   readonly #onProgress: (share: number) => void
   readonly #db: DatabaseSync | undefined
@@ -129,6 +132,7 @@ class Salvage {
     // If it can't be read, the events count as events of a journal that was never imported.
     this.#identity = tolerant(() => db && meta(db, "identity")) ?? randomBytes(16).toString("hex")
     this.#lanes = lanesOf(readable)
+    this.#names = tolerant(() => db && new NamedLanes(db))
   }
 
   /** Returns the lanes that have not settled the event, including lanes whose cursors can't be read. */
@@ -148,10 +152,10 @@ class Salvage {
     return {
       journal: this.#identity,
       in: place,
-      pending,
+      pending: this.#names?.namesOf(pending) ?? pending,
       sequence: entry.sequence,
       ...facts,
-      sinks: entry.sinks,
+      sinks: this.#names?.namesOf(entry.sinks) ?? entry.sinks,
       replayed: entry.replayed,
       bodyBase64: Buffer.from(body).toString("base64"),
       ...(place === "dead" && { at: int(row?.at ?? 0), attempts: list<Attempt>(row?.attempts) }),

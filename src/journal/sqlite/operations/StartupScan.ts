@@ -20,6 +20,7 @@ const mostUnread = 2 * passAfter
 
 /** Each step reads one slice of the log, oldest first; the last one makes the journal ready. */
 export const scan = function* (engine: Engine, options: SqliteConfig, now: number): Generator<void> {
+  repairNames(engine)
   repairCursors(engine)
   yield* loadPending(engine)
   const windowStart = engine.log.rowStart(engine.head - options.duplicates.count + 1)
@@ -70,14 +71,28 @@ const passIdle = function* ({ lanes, log, head }: Engine): Generator<void> {
   for (const backlog of idle.values()) backlog.settle({ sequence: head, settled: [] })
 }
 
+/** A renamed lane whose name is damaged has its first name again. */
+const repairNames = (engine: Engine): void => {
+  const { ids, backlogs } = engine.lanes
+  if (!ids.damaged) return
+  withAlarm(engine, () => {
+    engine.raiseAlarm(
+      'The name of a renamed lane was damaged in the journal, so the lane has its first name again. `relay lanes list` shows it without a sink: set "renamedFrom" of its sink to the name there, and reload.',
+    )
+    ids.repair(backlogs.keys())
+    for (const backlog of backlogs.values()) backlog.name = ids.nameOf(backlog.lane)
+    return []
+  })
+}
+
 /** Lanes whose cursor is damaged start again at the oldest event that is kept. */
 const repairCursors = (engine: Engine): void => {
   const { damaged, lost } = engine.lanes.found
   if (!damaged) return
   withAlarm(engine, () => {
-    for (const name of lost) {
+    for (const lane of lost) {
       engine.raiseAlarm(
-        `The place of lane ${name} in the journal was damaged: it begins again at the oldest event that is kept, so some are sent twice.`,
+        `The place of lane ${engine.lanes.ids.nameOf(lane)} in the journal was damaged: it begins again at the oldest event that is kept, so some are sent twice.`,
       )
     }
     if (lost.length === 0) engine.raiseAlarm("The place of a lane that is not known was damaged in the journal.")

@@ -24,11 +24,10 @@ const steps: ReadonlyArray<ReadonlyArray<string>> = [
     // Sequences of known losses, so that each loss is reported once.
     `CREATE TABLE hole (first INTEGER PRIMARY KEY, last INTEGER NOT NULL) STRICT`,
     // "crc" is a checksum of name, cursor and settled ranges. "paused_for" is the total milliseconds of the
-    // lane's pauses, which don't age its events. "paused" is 1, or the end of the pause in epoch milliseconds. "mute" is JSON, or
-    // empty.
+    // lane's pauses, which don't age its events. "paused" is 1, or the end of the pause in epoch milliseconds.
     `CREATE TABLE lane (
       name TEXT PRIMARY KEY, cursor INTEGER NOT NULL, settled TEXT NOT NULL, paused INTEGER NOT NULL,
-      crc INTEGER NOT NULL, paused_for INTEGER NOT NULL DEFAULT 0, mute TEXT NOT NULL DEFAULT ''
+      crc INTEGER NOT NULL, paused_for INTEGER NOT NULL DEFAULT 0
     ) STRICT, WITHOUT ROWID`,
     // An event's due time changes often, and its bytes never do, so the bytes are in a table of their own.
     `CREATE TABLE retry (
@@ -73,6 +72,13 @@ const steps: ReadonlyArray<ReadonlyArray<string>> = [
     `CREATE TABLE audit (
       id INTEGER PRIMARY KEY, at INTEGER NOT NULL, who TEXT NOT NULL, "by" TEXT NOT NULL, what TEXT NOT NULL,
       "on" TEXT NOT NULL, result TEXT NOT NULL, note TEXT NOT NULL, relay TEXT NOT NULL) STRICT`,
+  ],
+  [
+    // The rule for the end of a pause as JSON, or empty.
+    "ALTER TABLE lane ADD COLUMN mute TEXT NOT NULL DEFAULT ''",
+    // All other tables name a lane by its id: see "NamedLanes.ts". "crc" is a checksum of the other columns.
+    `CREATE TABLE lane_name (
+      name TEXT PRIMARY KEY, id TEXT NOT NULL, former INTEGER NOT NULL, crc INTEGER NOT NULL) STRICT, WITHOUT ROWID`,
   ],
 ]
 

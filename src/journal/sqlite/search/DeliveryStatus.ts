@@ -4,15 +4,18 @@ import type { DeliveryStatus } from "../../EventQuery.ts"
 import type { Attempt, Cursor } from "../../Settlement.ts"
 import { bucketOf, findDelivery } from "../../stream/OutcomeRecord.ts"
 import { heldStatus, type LaneStates, laneStates } from "../../stream/SearchResult.ts"
+import { NamedLanes } from "../rows/NamedLanes.ts"
 import { endedOf } from "../rows/OutcomeRows.ts"
 import { bytes, int, list, text } from "../rows/Rows.ts"
 
 /** Reads states within the caller's transaction, after `load`. */
 export class DeliveryStatuses {
   #cursors = new Map<string, Cursor>()
+  readonly #names: NamedLanes
   readonly #sql
 
   constructor(db: DatabaseSync) {
+    this.#names = new NamedLanes(db)
     this.#sql = {
       lanes: db.prepare("SELECT name, cursor, settled FROM lane ORDER BY name"),
       retrying: db.prepare(
@@ -31,8 +34,9 @@ export class DeliveryStatuses {
     }
   }
 
-  /** Reads the cursors. The following calls of `of` must be in the same transaction. */
+  /** Reads the cursors and names. The following calls of `of` must be in the same transaction. */
   load(): void {
+    this.#names.load()
     this.#cursors = new Map(
       this.#sql.lanes
         .all()
@@ -50,7 +54,7 @@ export class DeliveryStatuses {
       held.set(text(lane), heldStatus(text(lane), { at: int(at) }, list<Attempt>(attempts)))
     }
     const delivered = this.#sql.delivered.all(bucketOf(sequence))
-    return laneStates(sequence, sinks, {
+    const states = laneStates(sequence, sinks, {
       held,
       ended: this.#ended(sequence),
       cursorOf: (lane) => this.#cursors.get(lane),
@@ -59,6 +63,12 @@ export class DeliveryStatuses {
         return row && findDelivery(bytes(row.bytes), sequence)
       },
     })
+    return { ...states, deliveries: states.deliveries.map((status) => this.#named(status)) }
+  }
+
+  #named(status: DeliveryStatus): DeliveryStatus {
+    const { sink, to } = status
+    return { ...status, sink: this.#names.nameOf(sink), ...(to !== undefined && { to: this.#names.nameOf(to) }) }
   }
 
   /** Returns ends, oldest first. */

@@ -1,12 +1,14 @@
 /** The archive on SQLite: the rows of operators' changes, dead letters, replays, imports, searches, status and audit log. */
 import { Effect, Schedule } from "effect"
 import type { Entry } from "../../../event/Entry.ts"
+import type { Reroute } from "../../Archive.ts"
 import type { AuditLog } from "../../AuditLog.ts"
 import { conditionOf } from "../../archive/AlarmLines.ts"
 import * as DeadLetterChanges from "../../archive/DeadLetterChanges.ts"
 import { importEvents } from "../../archive/Imports.ts"
 import type { AlsoStored, JournalTables, RemovedLetters, SliceRows } from "../../archive/JournalTables.ts"
 import * as Reappending from "../../archive/Reappending.ts"
+import * as DeadLetterId from "../../DeadLetterId.ts"
 import { type JournalError, unavailable } from "../../JournalError.ts"
 import type { JournalStatus } from "../../JournalStatus.ts"
 import type { StoredDeadLetter } from "../../LaneInfo.ts"
@@ -140,18 +142,62 @@ const scrubbed = (engine: Engine): Effect.Effect<ReadonlyArray<string>, JournalE
     ),
   )
 
-/** The part of the archive that concerns events. */
+/** The part of the archive that concerns events. The tables have the ids of lanes, and operators their names. */
 export const eventsOf = (engine: Engine, started: Started, search: WorkerSearch): Events => {
   const tables = tablesOf(engine)
+  const { ids } = engine.lanes
+  const keyOf = (id: string): string => {
+    const key = DeadLetterId.parse(id)
+    return key === undefined ? id : DeadLetterId.of(ids.idOf(key.lane), key.sequence)
+  }
+  const letterOf = ({ lane: id, entry, ...letter }: StoredDeadLetter): StoredDeadLetter => {
+    const lane = ids.nameOf(id)
+    return { ...letter, id: DeadLetterId.of(lane, letter.sequence), lane, entry: ids.entryOf(entry) }
+  }
+  const rerouted =
+    (reroute: Reroute): Reroute =>
+    (event) => {
+      const found = reroute(event)
+      return found && { ...found, sinks: ids.routes(found.sinks) }
+    }
   return {
-    deadLetters: (query) => attempt(() => engine.guard(() => engine.lanes.deadLetters.query(query, readBytes))),
-    replayDeadLetters: (ids, reroute) => started(DeadLetterChanges.replay(tables, ids, reroute)),
-    dropDeadLetters: (ids) => started(DeadLetterChanges.drop(tables, ids)),
-    replay: (targets) => started(Reappending.replay(tables, targets)),
+    deadLetters: ({ lane, before, ...query }) =>
+      attempt(() => {
+        const own = { ...query, ...(lane && { lane: ids.idOf(lane) }), ...(before && { before: keyOf(before) }) }
+        return engine.guard(() => engine.lanes.deadLetters.query(own, readBytes)).map(letterOf)
+      }),
+    replayDeadLetters: (letters, reroute) =>
+      started(Effect.suspend(() => DeadLetterChanges.replay(tables, letters.map(keyOf), reroute && rerouted(reroute)))),
+    dropDeadLetters: (letters) => started(Effect.suspend(() => DeadLetterChanges.drop(tables, letters.map(keyOf)))),
+    replay: (targets) =>
+      started(
+        Effect.suspend(() =>
+          Reappending.replay(
+            tables,
+            targets.map((target) => ({ ...target, sinks: ids.routes(target.sinks) })),
+          ),
+        ),
+      ),
     erase: (sequences, giveUp) =>
-      started(Effect.flatMap(removal, (why) => sliced(engine, () => Erasing.erase(engine, sequences, giveUp, why)))),
+      started(
+        Effect.flatMap(removal, (why) => sliced(engine, () => Erasing.erase(engine, sequences, giveUp, why))).pipe(
+          Effect.map(({ erased, undelivered }) => ({
+            erased,
+            undelivered: undelivered.map((one) => ({ ...one, lanes: ids.namesOf(one.lanes) })),
+          })),
+        ),
+      ),
     scrub: started(scrubbed(engine)),
-    import: (journal, events) => started(importEvents(tables, journal, events)),
+    import: (journal, events) =>
+      started(
+        Effect.suspend(() =>
+          importEvents(
+            tables,
+            journal,
+            events.map((one) => ({ ...one, pending: ids.routes(one.pending) })),
+          ),
+        ),
+      ),
     events: search.page,
     end: Effect.sync(() => String(engine.head)),
     acknowledge: patient(() => engine.acknowledge()),

@@ -37,9 +37,9 @@ const all = Effect.fnUntraced(function* (engine: Engine, change: () => Committed
   }
 })
 
-const takeKept = Effect.fnUntraced(function* (engine: Engine, name: string, why: Removal, to?: string) {
-  const letters = yield* all(engine, () => engine.lanes.takeDeadLetter(name, why, to))
-  return letters + (yield* all(engine, () => engine.lanes.takeRetry(name, why, to)))
+const takeKept = Effect.fnUntraced(function* (engine: Engine, lane: string, why: Removal, to?: string) {
+  const letters = yield* all(engine, () => engine.lanes.takeDeadLetter(lane, why, to))
+  return letters + (yield* all(engine, () => engine.lanes.takeRetry(lane, why, to)))
 })
 
 const logOf = (engine: Engine, lane: string, to: string): MovingLog | undefined => {
@@ -52,7 +52,7 @@ const logOf = (engine: Engine, lane: string, to: string): MovingLog | undefined 
     read: (after, limit) => attempt(() => engine.read(after, limit)),
     append: (again, ended, cursor) =>
       attempt(() => {
-        if (lanes.backlogs.get(lane) !== source) throw laneChanged(lane)
+        if (lanes.backlogs.get(lane) !== source) throw laneChanged(source.name)
         const nothingElse = {
           takeBack: [],
           retry: [],
@@ -76,38 +76,40 @@ const logOf = (engine: Engine, lane: string, to: string): MovingLog | undefined 
 const create = (engine: Engine, names: ReadonlyArray<string>): void => {
   engine.flush()
   const { lanes } = engine
-  const missing = names.filter((name) => !lanes.backlogs.has(name))
+  const missing = names.map((name) => lanes.ids.claimed(name)).filter((lane) => !lanes.backlogs.has(lane))
   if (missing.length > 0) engine.apply(() => lanes.begin(missing, engine.head))
 }
 
-/** A lane of this name, if there is one. A lane that `isOpen` has a sink, and stays when it was moved. */
-const lanesNamed = (engine: Engine, name: string, isOpen: () => boolean) =>
+/** A lane of this name, if there is one. A lane that `isOpen`, by its id, has a sink, and stays when it was moved. */
+const lanesNamed = (engine: Engine, name: string, isOpen: (lane: string) => boolean) =>
   attempt((): ReadonlyArray<LaneRows> => {
     engine.flush()
     const { lanes } = engine
-    if (!lanes.backlogs.has(name)) return []
+    const id = lanes.ids.idOf(name)
+    if (!lanes.backlogs.has(id)) return []
     const size = () => {
-      const { size = 0, deadLetters = 0 } = lanes.backlogs.get(name) ?? {}
+      const { size = 0, deadLetters = 0 } = lanes.backlogs.get(id) ?? {}
       return size + deadLetters
     }
     const lane: LaneRows = {
       moveKept: Effect.fnUntraced(function* (to, why) {
         yield* patient(() => create(engine, [to]))
-        const count = yield* takeKept(engine, name, why, to)
-        return { count, log: logOf(engine, name, to) }
+        const target = lanes.ids.idOf(to)
+        const count = yield* takeKept(engine, id, why, target)
+        return { count, log: logOf(engine, id, target) }
       }),
       removeEmpty: (why) =>
         patient(() =>
           engine.exclusively(() => {
-            if (isOpen()) return { result: true }
+            if (isOpen(id)) return { result: true }
             if (size() > 0) return { result: false }
-            return { result: true, committed: lanes.drop(name, why, engine.head) }
+            return { result: true, committed: lanes.drop(id, why, engine.head) }
           }),
         ),
       drop: Effect.fnUntraced(function* (why) {
         const count = size()
-        yield* takeKept(engine, name, why)
-        yield* patient(() => engine.apply(() => lanes.drop(name, why, engine.head)))
+        yield* takeKept(engine, id, why)
+        yield* patient(() => engine.apply(() => lanes.drop(id, why, engine.head)))
         return count
       }),
     }
@@ -134,54 +136,65 @@ const open = (engine: Engine, name: string): Effect.Effect<OpenedLane, JournalEr
   patient(() => {
     const { lanes } = engine
     create(engine, [name])
-    const backlog = lanes.backlogs.get(name) as Backlog
-    const retries = engine.guard(() => lanes.retries.ofLane(name))
+    const backlog = lanes.backlogs.get(lanes.ids.idOf(name)) as Backlog
+    const retries = engine.guard(() => lanes.retries.ofLane(backlog.lane))
     return { ...backlog.info, pausedFor: backlog.pausedFor, retries }
   })
 
-const setPaused = (engine: Engine, lane: string, paused: Paused, mute?: Mute) =>
-  patient(() => engine.apply(() => engine.lanes.setPaused(lane, paused, mute)))
+const setPaused = (engine: Engine, name: string, paused: Paused, mute?: Mute) =>
+  patient(() => engine.apply(() => engine.lanes.setPaused(engine.lanes.ids.idOf(name), paused, mute)))
+
+/** Renames a lane. Its events stay where they are. */
+const rename = (engine: Engine, lane: string, name: string) =>
+  patient(() => {
+    engine.flush()
+    engine.apply(() => engine.lanes.rename(lane, name))
+  })
 
 /** Reads retries; those that can't be read are removed. */
-const readRetries = (engine: Engine, lane: string, sequences: ReadonlyArray<number>) =>
+const readRetries = (engine: Engine, name: string, sequences: ReadonlyArray<number>) =>
   patient(() => {
+    const { ids } = engine.lanes
+    const lane = ids.idOf(name)
     const read = engine.guard(() => engine.lanes.readRetries(lane, sequences))
     if (read.lost.length > 0) {
       engine.apply(() => allOf(read.lost.map((sequence) => engine.lanes.loseRetry(lane, sequence))))
     }
-    return read
+    return { ...read, entries: ids.entriesOf(read.entries) }
   })
 
 /** The part of the journal and the archive that concerns lanes. */
 export const lanesOf = (engine: Engine, started: Started): Lanes => {
-  /** Lanes that have a sink: the others are not listed any more once they are empty. */
+  const { ids, backlogs } = engine.lanes
+  /** Lanes that have a sink, by id: the others are not listed any more once they are empty. */
   const opened = new Set<string>()
 
-  const openOne = (name: string) => Effect.tap(open(engine, name), () => Effect.sync(() => opened.add(name)))
+  const openOne = (name: string) => Effect.tap(open(engine, name), () => Effect.sync(() => opened.add(ids.idOf(name))))
 
-  const lanesOf = (name: string) => lanesNamed(engine, name, () => opened.has(name))
+  const lanesOf = (name: string) => lanesNamed(engine, name, (lane) => opened.has(lane))
   const moveLane = (from: string, to: string) => MovedLanes.move(lanesOf(from), from, to)
 
-  /** A renamed sink stays paused, and nothing is left of the lane that it had. */
+  /** Moves the events of a renamed sink to a lane that has its new name already. The sink stays paused. */
   const adopt = Effect.fnUntraced(function* (from: string, name: string) {
     yield* openOne(name)
-    const { paused = false, mute } = engine.lanes.backlogs.get(from) ?? {}
+    const { paused = false, mute } = backlogs.get(ids.idOf(from)) ?? {}
     if (paused !== false || mute !== undefined) yield* setPaused(engine, name, paused, mute)
-    opened.delete(from)
+    opened.delete(ids.idOf(from))
     yield* moveLane(from, name)
     return yield* openOne(name)
   })
 
-  const openLane: Lanes["openLane"] = (name, { renamedFrom } = {}) =>
-    Effect.suspend(() =>
-      renamedFrom !== undefined && renamedFrom !== name && engine.lanes.backlogs.has(renamedFrom)
-        ? adopt(renamedFrom, name)
-        : openOne(name),
-    )
+  const openLane: Lanes["openLane"] = (name, options = {}) =>
+    Effect.suspend(() => {
+      const { renamedFrom = name } = options
+      if (renamedFrom !== name && ids.isLane(renamedFrom) && ids.isLane(name)) return adopt(renamedFrom, name)
+      const renamed = ids.renamed(name, options)
+      return renamed === undefined ? openOne(name) : Effect.andThen(rename(engine, renamed, name), openOne(name))
+    })
 
   const dropLane = (name: string) =>
     Effect.suspend(() => {
-      opened.delete(name)
+      opened.delete(ids.idOf(name))
       return MovedLanes.drop(lanesOf(name))
     })
 
@@ -189,29 +202,39 @@ export const lanesOf = (engine: Engine, started: Started): Lanes => {
     holding: started(
       attempt(() => {
         engine.flush()
-        return [...engine.lanes.backlogs.holding()].map(({ info }) => info)
+        return [...backlogs.holding()].map(({ info }) => info)
       }),
     ),
     lanes: started(
       attempt(() => {
         engine.flush()
-        return engine.lanes.backlogs.infos(engine.lanes.readFrom, engine.head)
+        return backlogs.infos(engine.lanes.readFrom, engine.head)
       }),
     ),
-    createLanes: (names) => started(patient(() => create(engine, names))),
+    // A lane that had the name may get it back, which `openLane` decides.
+    createLanes: (names) =>
+      started(
+        patient(() =>
+          create(
+            engine,
+            names.filter((name) => ids.aliased(name) === undefined),
+          ),
+        ),
+      ),
     openLane: (name, options) => started(openLane(name, options)),
-    limitBacklog: (lane, max, maxBytes) => started(Effect.sync(() => engine.lanes.backlogs.limit(lane, max, maxBytes))),
-    setPaused: (lane, paused, mute) => started(setPaused(engine, lane, paused, mute)),
-    endPause: (lane, until) =>
+    limitBacklog: (name, max, maxBytes) => started(Effect.sync(() => backlogs.limit(ids.idOf(name), max, maxBytes))),
+    setPaused: (name, paused, mute) => started(setPaused(engine, name, paused, mute)),
+    endPause: (name, until) =>
       started(
         patient(() => {
-          const { paused, mute } = engine.lanes.backlogs.get(lane) ?? {}
+          const lane = ids.idOf(name)
+          const { paused, mute } = backlogs.get(lane) ?? {}
           if (paused === until) engine.apply(() => engine.lanes.setPaused(lane, false, mute))
         }),
       ),
     moveLane: (from, to) => started(moveLane(from, to)),
     dropLane: (name) => started(dropLane(name)),
-    returned: (lane) => attempt(() => engine.guard(() => engine.lanes.retries.returned(lane))),
+    returned: (name) => attempt(() => engine.guard(() => engine.lanes.retries.returned(ids.idOf(name)))),
     readRetries: (lane, sequences) => readRetries(engine, lane, sequences),
   }
 }
