@@ -93,6 +93,8 @@ export interface EventQuery {
   readonly attemptsOver?: number
   /** Also finds entries that were stored although another relay had the event: they have its bytes. */
   readonly duplicates?: boolean
+  /** Returns the events with their bodies. Without it, only a query that names one event does. */
+  readonly bodies?: boolean
   /** The previous page's `next`. Only the journal that returned it can read it. */
   readonly before?: string
   /** Makes the page oldest first, beginning after this; empty for the first page. */
@@ -110,7 +112,7 @@ export interface FoundEvent {
   /** How the event entered the log. `moved` means from one lane to another. */
   readonly origin: "delivered" | "replayed" | "moved"
   readonly event: Omit<Event, "body">
-  /** The signed bytes, if the query names one event. */
+  /** The signed bytes, if the query names one event or asks for bodies. */
   readonly body?: Uint8Array
   /** Its states at the sinks that it was routed to when it was accepted. */
   readonly deliveries: ReadonlyArray<DeliveryStatus>

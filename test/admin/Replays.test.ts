@@ -13,6 +13,7 @@ import { whole } from "../journal/whole.ts"
 import { it } from "../lib/effect.ts"
 import { seeded } from "../lib/seeded.ts"
 import { tries } from "../lib/tries.ts"
+import { bytes, envelope } from "../sinks/samples.ts"
 import { config, json, start } from "./fixture.ts"
 
 const [lake] = config().sinks
@@ -53,6 +54,29 @@ const eachState = Effect.gen(function* () {
 const memory = MemoryJournal.layer
 
 describe("a replay", () => {
+  it.live(
+    "to a sink that keeps an order says in the dry run how many newer events of the same keys it got already",
+    () =>
+      Effect.gen(function* () {
+        const journal = yield* whole
+        const ordered = sink("lake", { order: "key", key: "{{/data/object/id}}" })
+        const body = (id: string) => bytes(JSON.stringify(envelope(1, { id })))
+        yield* journal.openLane("lake")
+        for (const [id, object] of Object.entries({ a: "x", b: "y", c: "x", d: "x", e: "z" })) {
+          yield* journal.append(event(id, { body: body(object) }), ["lake"])
+        }
+        yield* journal.settle([settlement("lake", 5)])
+        const dry = (events: ReplayRequest["events"], sinks = [ordered]) =>
+          Effect.map(run({ events, to: "routed", dryRun: true }, sinks), ({ newer }) => newer)
+        expect(yield* dry({ id: "a" })).toEqual([{ sink: "lake", count: 2 }])
+        expect(yield* dry({ id: "c" })).toEqual([{ sink: "lake", count: 1 }])
+        // Newer events that are replayed as well keep their order.
+        for (const events of [{ id: "b" }, {}]) expect(yield* dry(events)).toEqual([])
+        expect(yield* dry({ id: "a" }, [sink("lake")])).toEqual([])
+        expect((yield* run({ events: { id: "a" }, to: "routed" }, [ordered])).newer).toEqual([])
+      }).pipe(Effect.provide(memory), Effect.orDie),
+  )
+
   it.live("of a sink's events takes those with the outcome there, and sends them to just that sink as routed", () =>
     Effect.gen(function* () {
       yield* eachState

@@ -1,13 +1,16 @@
 /** What every journal must say of the events it keeps; `create` makes a new, empty journal. */
 import { describe, expect } from "bun:test"
 import { Effect, Layer } from "effect"
+import { NewerEvents } from "../../src/admin/replay/NewerEvents.ts"
 import type { Event } from "../../src/event/Event.ts"
 import { collect } from "../../src/journal/EventPages.ts"
 import type { EventQuery } from "../../src/journal/EventQuery.ts"
 import { Operator } from "../../src/journal/Operator.ts"
 import { servicesOf, type WholeJournal } from "../../src/journal/WholeJournal.ts"
+import { scripted, spec } from "../delivery/fixture.ts"
 import { startIngest } from "../ingest/lastDeliveries.ts"
 import { attempts, letter, event as old, retrying, settlement } from "../journal/samples.ts"
+import { bytes, envelope } from "../sinks/samples.ts"
 import { type Create, testWith } from "./journal/sessions.ts"
 
 /** Received a moment ago: what is old and passed by every lane may be pruned. */
@@ -247,6 +250,28 @@ export const eventsContract = (name: string, create: Create): void => {
           ["lake moved", "audit dead"],
         ])
         expect(yield* sequences(journal, { outcome: "dead" })).toEqual([1])
+      }))
+
+    test("that a sink got already and that are newer than replayed events of their keys are counted", (journal) =>
+      Effect.gen(function* () {
+        const { config } = spec("lake", scripted(() => "pass").sink, { order: "key", key: "{{/data/object/id}}" })
+        const body = (id: string) => bytes(JSON.stringify(envelope(1, { id })))
+        yield* journal.openLane("lake")
+        const replayed = event("first", { body: body("x") })
+        yield* journal.append(replayed, ["lake"])
+        yield* Effect.forEach(
+          Array.from({ length: 300 }, (_, n) => event(`evt_${n}`, { body: body(n % 2 === 0 ? "x" : "y") })),
+          (later) => journal.append(later, ["lake"]),
+          { concurrency: "unbounded" },
+        )
+        const sequence = (yield* look(journal, { id: "first" })).events[0]?.sequence ?? 0
+        yield* journal.settle([settlement("lake", sequence + 300, { deadLetter: [letter(sequence)] })])
+        const newer = new NewerEvents([config])
+        newer.add(sequence, replayed, ["lake"])
+        expect(yield* newer.count(journal)).toEqual([{ sink: "lake", count: 150 }])
+        const [some] = yield* newer.count(journal, 100)
+        expect(some).toMatchObject({ sink: "lake", atLeast: true })
+        expect(some?.count).toBeLessThan(150)
       }))
 
     test("say who had muted the sink at which they were dropped, and are found by it", (journal) =>

@@ -603,11 +603,11 @@ export const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal & MemoryCo
           .filter(({ deliveries }) => match.deliveries(deliveries))
         const events = all.slice(0, query.limit)
         const last = all.length > events.length ? events.at(-1) : undefined
-        const namesOne = query.id !== undefined || query.sequence !== undefined
+        const hasBodies = query.id !== undefined || query.sequence !== undefined || query.bodies === true
         const end = looked.findIndex(({ sequence }) => sequence === last?.sequence)
         const passed = last === undefined ? looked : looked.slice(0, end + 1)
         return {
-          events: namesOne ? events : events.map(({ body: _, ...rest }) => rest),
+          events: hasBodies ? events : events.map(({ body: _, ...rest }) => rest),
           looked: passed.length,
           lookedTo: passed.at(-1)?.event.receivedAt ?? 0,
           ...(last !== undefined && { next: last.place }),

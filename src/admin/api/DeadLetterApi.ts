@@ -1,6 +1,7 @@
 /** The admin API of dead letters: listing, replaying and dropping them. */
 import { Effect, Option, Schema, Stream } from "effect"
 import { HttpApiBuilder, HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
+import { ActiveConfig } from "../../ActiveConfig.ts"
 import { type Event, quarantine } from "../../event/Event.ts"
 import { EpochMillis } from "../../event/Quantities.ts"
 import { Ingest } from "../../ingest/Ingest.ts"
@@ -9,6 +10,7 @@ import * as DeadLetterId from "../../journal/DeadLetterId.ts"
 import { matchOf } from "../../journal/EventQuery.ts"
 import type { JournalError } from "../../journal/Journal.ts"
 import type { StoredDeadLetter } from "../../journal/LaneInfo.ts"
+import { NewerEvents } from "../replay/NewerEvents.ts"
 import { DeadLettersPreview, paceOf, Rate, Stayed, Summary } from "../replay/ReplayReport.ts"
 import { type OnProgress, Work } from "../status/RelayStatus.ts"
 import { apiOf, Count, NotFound, noLane, Refused, requireSelectable, Unavailable, unavailable } from "./ApiParts.ts"
@@ -180,6 +182,7 @@ export const deadLetterHandlers = HttpApiBuilder.group(
   "deadLetters",
   Effect.fn(function* (handlers) {
     const archive = yield* Archive
+    const active = yield* ActiveConfig
     const ingest = yield* Ingest
     const work = yield* Work
 
@@ -261,6 +264,7 @@ export const deadLetterHandlers = HttpApiBuilder.group(
       preview: Effect.fnUntraced(function* ({ payload }) {
         yield* requireKnown("ids" in payload ? {} : payload)
         const summary = new Summary({ isNewestFirst: true })
+        const newer = new NewerEvents(active.current.config.sinks)
         const { reroute, stayed } = routing()
         let erased = 0
         const count = ({ lane, sequence, entry: { event } }: StoredDeadLetter) => {
@@ -269,12 +273,19 @@ export const deadLetterHandlers = HttpApiBuilder.group(
             return
           }
           const sinks = lane === quarantine ? reroute(event)?.sinks : [lane]
-          if (sinks !== undefined) summary.sent({ sequence, event, deliveries: [] }, sinks)
+          if (sinks === undefined) return
+          summary.sent({ sequence, event, deliveries: [] }, sinks)
+          newer.add(sequence, event, sinks)
         }
         const counting = Stream.runForEach(all(payload), (letter) => Effect.sync(() => count(letter)))
         yield* Effect.mapError(counting, unavailable)
         const { leftOut: _, undelivered: __, removedSinks: ___, ...counts } = summary.counts
-        return { ...counts, stayed: stayed(), erased }
+        return {
+          ...counts,
+          newer: yield* Effect.mapError(newer.count(archive), unavailable),
+          stayed: stayed(),
+          erased,
+        }
       }),
       replay: Effect.fnUntraced(function* ({ payload: { rate, ...payload } }) {
         const { reroute, stayed } = routing()

@@ -7,6 +7,7 @@ import { Duration, Schema } from "effect"
 import { EpochMillis } from "../../event/Quantities.ts"
 import type { FoundEvent } from "../../journal/Archive.ts"
 import { EventSelection } from "../api/EventSelection.ts"
+import { Newer } from "./NewerEvents.ts"
 
 const optional = Schema.optionalKey
 
@@ -59,6 +60,11 @@ const Counted = Schema.Struct({
   groups: Schema.Array(Schema.Struct({ type: Schema.String, sink: Schema.String, count: Schema.Int })),
   /** The number of events in groups that are not listed. */
   others: Schema.Int,
+  /**
+   * In a dry run, for each sink with `order: "key"`: the number of delivered events that are newer than a replayed event
+   * of the same key. The sink would get the older event last.
+   */
+  newer: Schema.Array(Newer),
   /** Up to five events that are sent first. */
   first: Shown,
   /** Up to five events that are sent last, without those in `first`. */

@@ -17,6 +17,7 @@ import { deliveryMatchOf } from "../../journal/EventQuery.ts"
 import type { JournalError } from "../../journal/Journal.ts"
 import { Refused } from "../api/ApiParts.ts"
 import { named } from "../api/EventSelection.ts"
+import { NewerEvents } from "./NewerEvents.ts"
 import { type LeftOut, paceOf, type Replay, type ReplayRequest, Summary } from "./ReplayReport.ts"
 
 /** The number of events in one search. */
@@ -46,6 +47,9 @@ interface Planned {
 export class ReplayRun {
   readonly #options: RunOptions
   readonly #summary = new Summary()
+  /** Used by a dry run. */
+  readonly #newer: NewerEvents
+  #newerCounts: Replay["newer"] = []
   readonly #query: EventQuery
   readonly #isSelected: (delivery: DeliveryStatus) => boolean
   readonly #through: string
@@ -61,6 +65,7 @@ export class ReplayRun {
   private constructor(options: RunOptions, at: { readonly held: number; readonly end: string; readonly now: number }) {
     const { id, after = "", through = at.end, ...selection } = options.request.events
     this.#options = options
+    this.#newer = new NewerEvents(options.request.dryRun === true ? options.config().sinks : [])
     this.#through = through
     this.#startedAt = at.now
     this.#held = at.held
@@ -70,6 +75,7 @@ export class ReplayRun {
       ...(id !== undefined && named(id)),
       after,
       through,
+      ...(this.#newer.isNeeded && { bodies: true }),
       limit: pageSize,
     }
     this.#isSelected = deliveryMatchOf(this.#query) ?? (() => true)
@@ -101,6 +107,7 @@ export class ReplayRun {
       share: this.#share,
       reached: this.#reached,
       ...this.#summary.counts,
+      newer: this.#newerCounts,
     }
   }
 
@@ -140,10 +147,11 @@ export class ReplayRun {
       this.#looked += page.looked
       this.#reached = page.next ?? this.#through
       this.#options.onProgress(this.#share)
-      if (page.next === undefined) return
+      if (page.next === undefined) break
       query = nextQuery(query, page.next)
       yield* Effect.sleep(took)
     }
+    this.#newerCounts = yield* this.#newer.count(this.#options.archive)
   })
 
   /** Retries while the journal is unavailable or full. */
@@ -167,11 +175,18 @@ export class ReplayRun {
     const room = isDry ? events.length : yield* this.#room(events)
     const taken = events.slice(0, room)
     const planned = taken.flatMap((found) => this.#plan(found) ?? [])
-    if (isDry) for (const { found, sinks } of planned) this.#summary.sent(found, sinks)
+    if (isDry) for (const one of planned) this.#note(one)
     else yield* this.#send(planned)
     this.#reached = taken.at(-1)?.place ?? this.#reached
     return events.slice(room)
   })
+
+  /** Counts an event in a dry run. */
+  #note({ found, sinks }: Planned): void {
+    const { sequence, event, body } = found
+    this.#summary.sent(found, sinks)
+    if (body !== undefined) this.#newer.add(sequence, { ...event, body }, sinks)
+  }
 
   /** Decides where an event goes. Returns `undefined` if it is left out. */
   #plan(found: FoundEvent): Planned | undefined {

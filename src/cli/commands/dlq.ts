@@ -21,7 +21,7 @@ import {
   table,
   width,
 } from "../support/output.ts"
-import { preview } from "../support/replayReport.ts"
+import { newerNotes, preview } from "../support/replayReport.ts"
 import { letterFlags, rate, selectionOf } from "../support/selection.ts"
 
 const all = toggle("all", "All dead letters")
@@ -136,6 +136,7 @@ const dryRun = Effect.fnUntraced(function* (payload: Selection) {
   yield* print(`dry run, nothing was sent: ${count(found.count, "dead letter")} would be queued for delivery again`)
   yield* printStayed(found.stayed)
   yield* printErased(found.erased)
+  for (const note of newerNotes(found)) yield* print(note)
   if (found.count > 0) yield* print(preview(found, yield* width))
   yield* refuseAbsent(payload, found.count + found.erased + sumOf(found.stayed))
 })

@@ -83,8 +83,16 @@ export const followed = Effect.fnUntraced(function* (started: Replay) {
   )
 })
 
+/** Says of sinks that keep an order how many newer events of the same keys they got already. */
+export const newerNotes = ({ newer }: Pick<Replay, "newer">): ReadonlyArray<string> =>
+  newer.map(({ sink, count: amount, atLeast }) => {
+    const events = `${atLeast === true ? "at least " : ""}${count(amount, "newer event")}`
+    return `${events} of the same keys ${amount === 1 ? "was" : "were"} delivered to ${plain(sink)} already: it would get older events of these keys after them`
+  })
+
 /** Notes that are worth knowing next to the count. */
-export const notes = ({ leftOut, removedSinks, undelivered, dryRun, to, events }: Replay): ReadonlyArray<string> => {
+export const notes = (replay: Replay): ReadonlyArray<string> => {
+  const { leftOut, removedSinks, undelivered, dryRun, to, events } = replay
   const note = (amount: number, word: string, text: string) => (amount === 0 ? [] : [`${count(amount, word)} ${text}`])
   const [are, them] = undelivered === 1 ? ["is", "it"] : ["are", "them"]
   return [
@@ -109,6 +117,7 @@ export const notes = ({ leftOut, removedSinks, undelivered, dryRun, to, events }
     ...removedSinks.flatMap(({ sink, count: amount }) =>
       note(amount, "event", `routed to ${plain(sink)}, which is no longer in the config`),
     ),
+    ...newerNotes(replay),
   ]
 }
 

@@ -78,14 +78,14 @@ export const laneStates = (
   return { deliveries: [...routed, ...moved, ...elsewhere], ...linksOf(sequence, own) }
 }
 
-/** Returns the event for a search result. It has its body if the query names one event. */
+/** Returns the event for a search result. It has its body if the query names one event or asks for bodies. */
 export const foundEvent = (
   { entry, origin }: Stored,
   place: string,
-  { id, sequence }: EventQuery,
+  { id, sequence, bodies }: EventQuery,
   states: LaneStates,
 ): FoundEvent => {
   const { body, ...event } = entry.event
-  const namesOne = id !== undefined || sequence !== undefined
-  return { sequence: entry.sequence, place, origin: origins[origin], event, ...(namesOne && { body }), ...states }
+  const hasBody = id !== undefined || sequence !== undefined || bodies === true
+  return { sequence: entry.sequence, place, origin: origins[origin], event, ...(hasBody && { body }), ...states }
 }

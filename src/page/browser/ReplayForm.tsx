@@ -46,7 +46,7 @@ const leftOutWords = {
 } as const
 
 const Summary = ({ replay }: { readonly replay: Replay }) => {
-  const { groups, others, undelivered, leftOut, removedSinks } = replay
+  const { groups, others, newer, undelivered, leftOut, removedSinks } = replay
   const left = Object.entries(leftOutWords).filter(([key]) => leftOut[key as keyof typeof leftOut] > 0)
   return (
     <>
@@ -66,6 +66,13 @@ const Summary = ({ replay }: { readonly replay: Replay }) => {
           will receive {undelivered === 1 ? "it" : "them"} twice.
         </p>
       )}
+      {newer.map(({ sink, count: many, atLeast }) => (
+        <p key={sink} class="advice">
+          {atLeast === true && "At least "}
+          {count(many, "newer event")} of the same keys {many === 1 ? "was" : "were"} delivered to <Text of={sink} />{" "}
+          already. It would get older events of these keys after them.
+        </p>
+      ))}
       {left.map(([key, words]) => (
         <p key={key} class="quiet">
           Left out: {number(leftOut[key as keyof typeof leftOut])} {words}.

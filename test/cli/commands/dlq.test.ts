@@ -1,5 +1,6 @@
 import { describe, expect } from "bun:test"
 import { Effect } from "effect"
+import { config } from "../../admin/fixture.ts"
 import { answer, event, settlement } from "../../journal/samples.ts"
 import { it } from "../../lib/effect.ts"
 import { temporary } from "../harness.ts"
@@ -16,6 +17,25 @@ const deadLetter = (sequence: number) => ({
 })
 
 describe("dlq", () => {
+  it.live("a dry run says how many newer events of the same keys a sink that keeps an order got already", () =>
+    Effect.gen(function* () {
+      const sinks = config().sinks.map((sink) => ({ ...sink, order: "key" as const }))
+      const { ask, journal } = yield* running({ config: { sinks } })
+      yield* journal.openLane("lake")
+      for (const [id, accountId] of Object.entries({ a: "acct_1", b: "acct_2", c: "acct_1", d: "acct_1" })) {
+        yield* journal.append(event(id, { accountId }), ["lake"])
+      }
+      yield* journal.settle([settlement("lake", 4, { deadLetter: [deadLetter(1), deadLetter(2)] })])
+      const { stdout } = yield* ask("dlq", "replay", "--sink", "lake", "--dry-run")
+      expect(stdout).toContain(
+        "\n2 newer events of the same keys were delivered to lake already: it would get older events of these keys after them\n",
+      )
+      expect((yield* ask("dlq", "replay", "lake:2", "--dry-run")).stdout).not.toContain("newer")
+      const routed = yield* ask("replay", "c", "--routed", "--dry-run")
+      expect(routed.stdout + routed.stderr).toContain("1 newer event of the same keys was delivered to lake already")
+    }).pipe(Effect.orDie),
+  )
+
   it.live("dead letters are listed with why, shown in full, replayed and dropped", () =>
     Effect.gen(function* () {
       const { ask, journal } = yield* running()

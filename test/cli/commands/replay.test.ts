@@ -129,6 +129,7 @@ describe("replay", () => {
         count: 5,
         groups: [],
         others: 0,
+        newer: [],
         first: [],
         last: [],
         undelivered: 0,
