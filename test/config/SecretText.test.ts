@@ -17,7 +17,7 @@ const good = [
 ]
 
 for (const text of good) {
-  test(`this may be a secret: ${text}`, () => {
+  test(`a text that may be a secret is accepted: ${text}`, () => {
     expect([mistakeOf(text), mistakeOfKey(text)]).toEqual([undefined, undefined])
   })
 }
@@ -54,7 +54,7 @@ const bad: ReadonlyArray<readonly [text: string, what: string]> = [
 ]
 
 for (const [text, what] of bad) {
-  test(`this can't be one: ${JSON.stringify(text)}`, () => {
+  test(`a text that can't be a secret is refused: ${JSON.stringify(text)}`, () => {
     const found = mistakeOfKey(text)
     expect(found?.message).toContain(what)
     expect(`${found?.message} ${found?.hint}`).not.toMatch(/canary|0123/)

@@ -95,7 +95,7 @@ for (const file of ["config/deploy/kubernetes-sqlite.yaml", "config/deploy/kuber
     const mountOf = (volume: string) => relay.volumeMounts.find(({ name }) => name === volume)?.mountPath
     const configured = config.data["relay.config.json"] ?? ""
 
-    test("selects its own pods, and names ports and volumes that they have", () => {
+    test("the Kubernetes manifest selects its own pods, and names ports and volumes that they have", () => {
       const { labels } = workload.spec.template.metadata
       expect(workload.spec.selector.matchLabels).toEqual(labels)
       expect(service.spec.selector).toEqual(labels)
@@ -111,13 +111,13 @@ for (const file of ["config/deploy/kubernetes-sqlite.yaml", "config/deploy/kuber
       expect(pod.volumes.find(({ name }) => name === "config")?.configMap?.name).toBe(config.metadata.name)
     })
 
-    test("asks the admin API whether it lives and is ready, and gives the service the deliveries alone", () => {
+    test("the Kubernetes manifest probes the admin API, and its service has only the port of deliveries", () => {
       const probes = [relay.startupProbe, relay.livenessProbe, relay.readinessProbe].map(({ httpGet }) => httpGet)
       expect(probes).toEqual(["/healthz", "/healthz", "/readyz"].map((path) => ({ path, port: "admin" })))
       expect(service.spec.ports.map(({ targetPort }) => targetPort)).toEqual(["deliveries"])
     })
 
-    test("starts the image as it is built, as its user", () => {
+    test("the Kubernetes manifest starts the image as it is built, as its user", () => {
       expect(relay.args.slice(0, -1)).toEqual(JSON.parse(command))
       expect(relay.args.at(-1)).toBe("--watch")
       const { runAsUser, runAsGroup, fsGroup } = pod.securityContext

@@ -191,7 +191,7 @@ const languages: Readonly<Record<string, Language>> = {
   },
 }
 
-test("the page has a section for each language, and the code in it", () => {
+test("the page on verifying signatures has a section for each language, with its code", () => {
   expect([...page.matchAll(/^## (.*)$/gm)].map(([, title = ""]) => title)).toEqual(Object.keys(languages))
   const blocks = [...page.matchAll(/^```(\w+)$/gm)].map(([, word]) => word)
   expect(blocks).toEqual(Object.values(languages).map(({ block }) => block))

@@ -28,7 +28,7 @@ const answers = async (url: string, begins: string): Promise<void> => {
 }
 
 test.skipIf(!existsSync("/proc/self/fd")).concurrent.each(programs)(
-  "%s: the admin side goes on, and deliveries are accepted again when they are gone",
+  "under %s, a relay without free file descriptors serves its admin API, and accepts deliveries when some are free",
   async (_, words) => {
     const { config, url, admin, ports } = await writeConfig(cwd)
     const script = join(cwd, `${config}.sh`)

@@ -64,7 +64,7 @@ beforeAll(async () => {
 describe.concurrent.each(onEach<Program>(programs))("under %s", (name, program) => {
   const config = configOf(name)
 
-  test("it starts where nothing is turned off, and no proxy sees the admin token, nor what goes to this machine", async () => {
+  test("the relay starts if no check is turned off, and no proxy sees the admin token or requests to this machine", async () => {
     const on = { NODE_TLS_REJECT_UNAUTHORIZED: "1", BUN_CONFIG_VERBOSE_FETCH: "0" }
     const running = await startRelay(config, { cwd, env: { ...proxied, ...on }, ...program })
     const status = await relay(["status", "-c", config, "--json"], { cwd, env: proxied, ...program })
@@ -76,7 +76,7 @@ describe.concurrent.each(onEach<Program>(programs))("under %s", (name, program) 
     expect(received.filter((one) => one === encodeURIComponent(name))).toHaveLength(1)
   }, 60_000)
 
-  test("it does not start where certificates would not be checked", async () => {
+  test("the relay does not start if certificates would not be checked", async () => {
     const env = { NODE_TLS_REJECT_UNAUTHORIZED: "0" }
     const refused = await relay(["run", "-c", config], { cwd, env, ...program })
     expect(refused.code).toBe(78)
@@ -84,7 +84,7 @@ describe.concurrent.each(onEach<Program>(programs))("under %s", (name, program) 
     expect(refused.stderr).toContain("Unset it; trust a certificate of your own by a sink's `tls.ca`")
   })
 
-  test("nor where requests would be printed with their tokens", async () => {
+  test("the relay does not start if requests would be printed with their tokens", async () => {
     const refused = await relay(["status", "-c", config], {
       cwd,
       env: { BUN_CONFIG_VERBOSE_FETCH: "curl" },
@@ -104,7 +104,7 @@ test("the binary does not start where a debugger could attach to it", async () =
   expect(refused.stderr).toContain("BUN_INSPECT is set: a debugger at its port could read every secret")
 })
 
-test.skipIf(process.platform !== "linux")("nor under Deno's flag that leaves certificates unchecked", () => {
+test.skipIf(process.platform !== "linux")("a relay does not start under Deno's flag that leaves certificates unchecked", () => {
   const flag = "--unsafely-ignore-certificate-errors"
   const [, , ...rest] = command(undefined, "deno")
   const words = [denoBinary(), "run", `${flag}=localhost`, ...rest, "validate", "-c", join(cwd, configOf("deno"))]
@@ -112,7 +112,7 @@ test.skipIf(process.platform !== "linux")("nor under Deno's flag that leaves cer
   expect([refused.exitCode, refused.stderr.toString()]).toEqual([78, expect.stringContaining(flag)])
 })
 
-test("whichever words turn the checks off are refused, and no others", () => {
+test("arguments that turn the check of certificates off are refused, and no others", () => {
   const flag = "--unsafely-ignore-certificate-errors"
   for (const value of ["0", "false"]) expect(refusal({ NODE_TLS_REJECT_UNAUTHORIZED: value }, [])).toContain(value)
   for (const value of ["", "1", "true"]) expect(refusal({ NODE_TLS_REJECT_UNAUTHORIZED: value }, [])).toBeUndefined()

@@ -11,7 +11,7 @@ const cwd = temporaryDirectory("terminal-")
 const turned = "a\u202eb\u2066c\u200bd"
 const steering = /[\p{Cf}\p{Zl}\p{Zp}]|(?!\n)\p{Cc}/u
 
-test("by no command, from a type, an account, a file's name or a config", async () => {
+test("no command prints a character that steers a terminal, from a type, an account, a file's name or a config", async () => {
   const config = `${turned}.json`
   const sinks = { screen: { type: "console" }, gone: { type: "http", url: "http://127.0.0.1:9/" } }
   const routes = [{ name: `all ${turned}`, match: "**", to: ["screen", "gone"] }]

@@ -86,7 +86,7 @@ describe("a body is no envelope", () => {
     expect(problemOf(JSON.stringify(envelope("")))).toContain("data.type")
   })
 
-  test("and the problem never holds a value of the body", () => {
+  test("the problem of a body that is not an envelope never holds a value of the body", () => {
     const canary = "canary@example.org"
     const bodies = [
       canary,

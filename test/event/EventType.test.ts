@@ -44,7 +44,7 @@ test("a resource is the first segment of a type", () => {
   expect(resource("heartbeat")).toBe("heartbeat")
 })
 
-test("the relay's own events are told by their first segment", () => {
+test("the relay's own events are recognized by the first segment of their type", () => {
   for (const type of relayEventTypes) expect(isRelayEvent(type)).toBe(true)
   for (const type of eventTypes) expect(isRelayEvent(type)).toBe(false)
   expect(isRelayEvent("relayed.created")).toBe(false)

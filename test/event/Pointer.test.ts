@@ -8,7 +8,7 @@ const at = (text: string, root: unknown): unknown => {
   return get(pointer, root)
 }
 
-test("the examples of the RFC's section 5", () => {
+test("a JSON Pointer finds the values of the examples in section 5 of the RFC", () => {
   const document = {
     foo: ["bar", "baz"],
     "": 0,
@@ -38,7 +38,7 @@ test("the examples of the RFC's section 5", () => {
   for (const [pointer, value] of expected) expect(at(pointer, document)).toEqual(value)
 })
 
-test("what leads nowhere is undefined", () => {
+test("a JSON Pointer to a missing value gives undefined", () => {
   const document = { list: ["a"], text: "abc", nothing: null }
   for (const pointer of [
     "/x",
@@ -55,13 +55,13 @@ test("what leads nowhere is undefined", () => {
   expect(at("/nothing", document)).toBeNull()
 })
 
-test("inherited properties are not there", () => {
+test("a JSON Pointer finds no inherited property", () => {
   for (const pointer of ["/toString", "/__proto__", "/constructor/name", "/hasOwnProperty"]) {
     expect(at(pointer, { a: {} })).toBeUndefined()
   }
   expect(at("/__proto__/x", JSON.parse('{"__proto__":{"x":1}}'))).toBe(1)
 })
 
-test("text that is no pointer does not parse", () => {
+test("a text that is not a JSON Pointer does not parse", () => {
   for (const text of ["a", "a/b", " /a", "/~", "/a~2b", "/~~1", "#/a"]) expect(parsePointer(text)).toBeUndefined()
 })

@@ -54,7 +54,7 @@ test("a tracestate that a header can't hold, or that is endless, is left out", (
   for (const wrong of [null, "", "a=\n", "a=é", `a=${"x".repeat(600)}`]) expect(stateOf(wrong)).toBeUndefined()
 })
 
-test("an event without a trace goes out without its headers", () => {
+test("an event without a trace is sent without trace headers", () => {
   expect(traceHeaders(event("evt_1"))).toEqual([])
   const context = { traceparent: `00-${trace}-${span}-01` }
   expect(traceHeaders(event("evt_1", { trace: context }))).toEqual([["traceparent", context.traceparent]])

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { orderKey } from "../../src/formats/Template.ts"
 import { bytes, entry, envelope } from "../sinks/samples.ts"
 
-test("digests by two fields are not shared by accounts whose values are joined alike", () => {
+test("digests by two fields differ for accounts whose joined values are the same", () => {
   const of = (accountId: string, id: string) =>
     entry(1, { accountId, body: bytes(JSON.stringify({ ...envelope(1, { id }), account_id: accountId })) })
   const keyOf = orderKey({ key: "{{account_id}}/{{/data/object/id}}", digest: {} })

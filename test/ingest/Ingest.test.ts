@@ -361,7 +361,7 @@ describe("what is signed is not lost", () => {
     expect(counters.webhooks.get("scheduling")?.quarantined).toBe(6)
   })
 
-  it.effect("or is refused with 422, when the config says so", function* () {
+  it.effect("a body that can't be decoded is refused with 422 if the config says so", function* () {
     const { send, entries } = yield* start({ webhooks: [webhook({ undecodable: "reject" })] })
     expect((yield* send(delivery("not json"))).status).toBe(422)
     expect(yield* entries).toEqual([])
@@ -412,7 +412,7 @@ describe("what is signed is not lost", () => {
     ])
   })
 
-  it.effect("or goes to quarantine, or is refused with 422, as the config says", function* () {
+  it.effect("a type that is not in the catalogue goes to quarantine or is refused with 422, as the config says", function* () {
     const { send, entries } = yield* start({
       webhooks: [
         webhook({ name: "careful", path: "/careful", unknownTypes: "quarantine" }),
@@ -603,7 +603,7 @@ describe("503 with Retry-After asks for a retry", () => {
     expect(counters.commits.counts.reduce((sum, count) => sum + count)).toBe(1)
   })
 
-  it.effect("but not when the commit is in time: one answer for all, and its duration counted once", function* () {
+  it.effect("a commit in time gives all that wait for it one answer, and its duration is counted once", function* () {
     let settle = (_: AppendExit) => {}
     const commit = new Promise<AppendExit>((resolve) => {
       settle = resolve

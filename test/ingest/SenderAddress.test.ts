@@ -4,7 +4,7 @@ import { senderAddress } from "../../src/ingest/Ingest.ts"
 const of = (value: string, header?: string) =>
   senderAddress(new Request("http://relay.example/", { headers: { "X-Forwarded-For": value } }), header)
 
-test("the last address in the header counts, and a text that is not an address doesn't", () => {
+test("the last address in the sender's address header counts, and a text that is not an address doesn't", () => {
   for (const [value, expected] of [
     ["198.51.100.7", "198.51.100.7"],
     ["10.0.0.1, 198.51.100.7", "198.51.100.7"],
@@ -19,6 +19,6 @@ test("the last address in the header counts, and a text that is not an address d
   }
 })
 
-test("without a header in the config no header is read", () => {
+test("no header is read for the sender's address unless the config names one", () => {
   expect(of("198.51.100.7")).toBe("")
 })

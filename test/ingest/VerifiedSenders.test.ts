@@ -12,7 +12,7 @@ test("an address is verified by its last delivery alone, and an unknown one neve
   expect(has("")).toBe(false)
 })
 
-test("of too many addresses the one that delivered longest ago is forgotten", () => {
+test("the verified address that delivered longest ago is forgotten when there are too many", () => {
   const { has, note } = makeVerifiedSenders()
   note("first", true)
   note("second", true)

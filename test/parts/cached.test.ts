@@ -9,7 +9,7 @@ const into = (path: string, name: string): void => {
   writeFileSync(join(path, name), "")
 }
 
-test("what two processes make at the same time is that of the first to end", () => {
+test("if two processes make a cached file at the same time, the first to end wins", () => {
   const target = join(temporaryDirectory("cached-"), "program")
   madeOnce(target, (path) => {
     into(path, "second")
@@ -20,7 +20,7 @@ test("what two processes make at the same time is that of the first to end", () 
   expect(readdirSync(dirname(target))).toEqual(["program"])
 })
 
-test("what can't be made is an error, and leaves nothing", () => {
+test("a cached file that can't be made is an error, and leaves nothing behind", () => {
   const target = join(temporaryDirectory("cached-"), "program")
   const make = (path: string) => {
     into(path, "part")

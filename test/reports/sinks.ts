@@ -330,14 +330,14 @@ export const catalogue: Catalogue = {
       report: github("floci-io/floci/issues/992"),
       symptom: "One entry of a batch is refused, and the rest of it is taken",
       verdict: "right",
-      test: "test/sinks/sns/Sns.test.ts > is settled by itself: SenderFault decides where its code does not",
+      test: "test/sinks/aws/awsContract.ts > is settled by itself, by its code, or by SenderFault if the code doesn't decide",
     },
     {
       sink: "sns",
       report: github("NangoHQ/nango/pull/6451"),
       symptom: "Ten messages are together larger than a batch may be",
       verdict: "right",
-      test: "test/sinks/sns/Sns.test.ts > holds ten messages, and never more bytes than SNS counts",
+      test: "test/sinks/aws/awsContract.ts > holds ten messages, and never more bytes than",
     },
     {
       sink: "sqs",
@@ -379,7 +379,7 @@ export const catalogue: Catalogue = {
       report: github("redpanda-data/connect/issues/756"),
       symptom: "A batch is larger than SQS takes, although each message fits",
       verdict: "right",
-      test: "test/sinks/sqs/Sqs.test.ts > holds ten messages, and never more bytes than SQS counts",
+      test: "test/sinks/aws/awsContract.ts > holds ten messages, and never more bytes than",
     },
     {
       sink: "eventbridge",
@@ -400,7 +400,7 @@ export const catalogue: Catalogue = {
       report: github("fredericbarthelet/typebridge/issues/22"),
       symptom: "Entries that failed stand in an answer with 200, and are lost",
       verdict: "right",
-      test: `${bus} > is settled by itself, by its code`,
+      test: "test/sinks/aws/awsContract.ts > is settled by itself, by its code, or by SenderFault if the code doesn't decide",
     },
     {
       sink: "eventbridge",
@@ -414,7 +414,7 @@ export const catalogue: Catalogue = {
       report: github("awslabs/aws-service-catalog-puppet/issues/166"),
       symptom: "PutEvents takes ten entries, and a batch of eleven fails",
       verdict: "right",
-      test: `${bus} > holds ten entries, and never more bytes than EventBridge counts`,
+      test: "test/sinks/aws/awsContract.ts > holds ten messages, and never more bytes than",
     },
     {
       sink: "nats",
@@ -505,7 +505,7 @@ export const catalogue: Catalogue = {
       report: github("edenhill/kcat/issues/184"),
       symptom: "A topic has one copy and wants two in sync, so it takes nothing: Not enough in-sync replicas",
       verdict: "poor",
-      test: "test/sinks/kafka/KafkaErrors.test.ts > too few copies in sync say what to look at, if the broker does not",
+      test: "test/sinks/kafka/KafkaErrors.test.ts > an error about too few replicas in sync says what to look at, if the broker does not",
     },
     {
       sink: "kafka",

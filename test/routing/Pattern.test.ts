@@ -132,7 +132,7 @@ describe("the text of a pattern is wrong", () => {
     test(`in ${pattern === "" ? "nothing at all" : pattern}`, () => expect(Pattern.problem(pattern)).toMatch(why))
   }
 
-  test("and is not where braces stand for as much as they may", () => {
+  test("no problem is found where braces stand for as much as they may", () => {
     const ten = "{a,b,c,d,e,f,g,h,i,j}"
     expect(Pattern.problem(`${ten}${ten}.${ten}`)).toBeUndefined()
     expect(matches(`${ten}${ten}.${ten}`, "aj.e")).toBe(true)

@@ -20,7 +20,7 @@ const answer = async (response: Response | Promise<Response>) => {
   return [status, headers.get("retry-after"), headers.get("connection")]
 }
 
-test("requests wait for the next handler, with and without a length", async () => {
+test("held requests wait for the next handler, with and without a length", async () => {
   const hold = Hold.makeHold()
   const answers = [sized("one"), chunked("two", true), new Request(url)].map((request) => hold.handle(request))
   expect(hold.size()).toBe(3)
@@ -30,7 +30,7 @@ test("requests wait for the next handler, with and without a length", async () =
   expect(hold.size()).toBe(0)
 })
 
-test("a request that comes after a handler waits for the next one", async () => {
+test("a request that comes after a handler is held for the next one", async () => {
   const hold = Hold.makeHold()
   hold.passTo(echo)
   const waiting = hold.handle(sized("one"))
@@ -38,14 +38,14 @@ test("a request that comes after a handler waits for the next one", async () => 
   expect(await (await waiting).text()).toBe("the next")
 })
 
-test("a request that has waited too long gets 503, and so does one whose body doesn't end", async () => {
+test("a request that was held too long gets 503, and so does one whose body doesn't end", async () => {
   const hold = Hold.makeHold(1)
   expect(await answer(hold.handle(sized("one")))).toEqual([503, "1", "close"])
   expect(await answer(hold.handle(chunked("a part")))).toEqual([503, "1", "close"])
   expect(hold.size()).toBe(0)
 })
 
-test("bodies beyond 64 MiB get 503, and there is room again after they were passed on", async () => {
+test("held bodies beyond 64 MiB get 503, and there is room again after they were passed on", async () => {
   const hold = Hold.makeHold()
   const most = hold.handle(sized("", Hold.maxBytes))
   expect(await answer(hold.handle(sized("", 1)))).toEqual([503, "1", "close"])

@@ -84,7 +84,7 @@ test("a tunnel that a proxy refuses is told from other errors, with the status w
   expect(refusedTunnel("nothing")).toBeUndefined()
 })
 
-test("an answer is a proxy's own where it says so", () => {
+test("a response is the proxy's own if it says so", () => {
   const own = (status: number, headers: Record<string, string> = {}) =>
     isItsOwn({ status, headers: new Headers(headers) })
   expect(own(407)).toBe(true)

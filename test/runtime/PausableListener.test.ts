@@ -47,7 +47,7 @@ it.live(
   },
 )
 
-it.live("of several that were replaced only the newest gets new connections, also while the others end", function* () {
+it.live("of several listeners that were replaced, only the newest gets new connections, also while the others end", function* () {
   const { address, replace } = yield* numbered(anywhere)
   const libc = platform.libc()
   const answers = new Set<string>()

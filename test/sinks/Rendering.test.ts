@@ -89,7 +89,7 @@ describe("an event that is nested too deep", () => {
   })
 })
 
-it.effect("a topic that is no name is not repeated at length", () =>
+it.effect("a rendered topic that can't be a topic's name is not repeated at length", () =>
   Effect.sync(() => {
     const { reason } = KafkaErrors.sinkErrorOf(new KafkaError({ code: "INVALID_TOPIC_EXCEPTION", detail: "" }), {
       brokers: "b:9092",

@@ -381,7 +381,7 @@ describe("of the secrets it says", () => {
   })
 })
 
-test("a secret that can't be one is a warning without the secret", () => {
+test("relay doctor warns about a secret that can't be one, without showing it", () => {
   const secret = { name: "main", value: Redacted.make(`{ "secret": "${canary}" }`) }
   const found = secrets([withSecrets([secret, { ...secret, name: "old", expires: now - 1 }])], now)
   expect(found).toMatchObject([
@@ -395,6 +395,6 @@ test("a secret that can't be one is a warning without the secret", () => {
   expect(JSON.stringify(found)).not.toContain(canary)
 })
 
-test("what is shown holds no control character of a message's", () => {
+test("relay doctor shows no control character of a message", () => {
   expect(render([finder("sink", "a\u001b[2J")("wrong", "b\u0007")], (_, text) => text)).not.toMatch(/\p{Cc}/u)
 })

@@ -94,7 +94,7 @@ describe("on a terminal of 60, 80 and 100 columns", () => {
     }).pipe(Effect.orDie),
   )
 
-  test("nor by what looks at the config, with a mistake in it or without", async () => {
+  test("commands that read the config break no word, with a mistake in it or without", async () => {
     const config = configsIn(directory)
     const path = join(directory, "an-archive-of-everything.ndjson")
     const long = { [sinks[0] ?? ""]: { type: "file", path }, [sinks[2] ?? ""]: { type: "console" } }
@@ -116,7 +116,7 @@ describe("on a terminal of 60, 80 and 100 columns", () => {
     }
   })
 
-  test("nor by the help of any command", async () => {
+  test("the help of a command breaks no word", async () => {
     for (const command of [[], ...Object.keys(commands).map((name) => [name])]) {
       const whole = await cli([...command, "--help"])
       for (const columns of widths) expectWithin(columns, whole, await cli([...command, "--help"], { columns }))

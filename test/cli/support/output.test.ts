@@ -27,7 +27,7 @@ describe("what commands print", () => {
     expect(plain("Grüße → 你好")).toBe("Grüße → 你好")
   })
 
-  test("nor do those that turn text around, have no width or break a line", () => {
+  test("characters that turn text around, have no width or break a line never reach the terminal", () => {
     const odd = [
       "\u202e",
       "\u2066",
@@ -50,7 +50,7 @@ describe("what commands print", () => {
     }
   })
 
-  test("and the gate that all passes lets lines and colours through, and nothing else that steers", () => {
+  test("lines and colours reach the terminal, and nothing else that steers it", () => {
     const passed: Array<unknown> = []
     const print = (...parts: ReadonlyArray<unknown>) => void passed.push(...parts)
     const console = screen({ ...globalThis.console, log: print, error: print, warn: print, info: print, debug: print })

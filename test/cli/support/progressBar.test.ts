@@ -13,7 +13,7 @@ import { temporaryDirectory } from "../../lib/temporaryRoot.ts"
 
 const directory = temporaryDirectory("progress-")
 
-test("a bar is as full as the work is done", () => {
+test("a progress bar is as full as the work is done", () => {
   expect(barOf("replay to lake", 0)).toBe(`[${"-".repeat(30)}]   0 %  replay to lake`)
   expect(barOf("replay to lake", 0.5)).toBe(`[${"#".repeat(15)}${"-".repeat(15)}]  50 %  replay to lake`)
   expect(barOf("replay\u001b[2J", 1)).toBe(`[${"#".repeat(30)}] 100 %  replay\ufffd[2J`)

@@ -316,7 +316,7 @@ describe("malformed HTTP is refused with 400, and nothing of it is kept", () => 
     })
   }
 
-  test("and an address, bracketed or with a port, is a Host", async () => {
+  test("a Host that is an address, bracketed or with a port, is accepted", async () => {
     for (const host of ["127.0.0.1:8080", "[::1]:8080", "relay.example.", "relay_1"]) {
       const body = envelope()
       const exchange = await Raw.send(target.port, rawDelivery(body, [`Host: ${host}`, length(body)]))

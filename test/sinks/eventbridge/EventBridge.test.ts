@@ -4,17 +4,14 @@ import { Effect, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import type { Entry } from "../../../src/event/Entry.ts"
 import { EventBridge, EventBridgeConfig, largest } from "../../../src/sinks/eventbridge/EventBridge.ts"
-import type { Failures } from "../../../src/sinks/Sink.ts"
 import { it } from "../../lib/effect.ts"
 import { hour, settable } from "../../lib/wallClock.ts"
 import { makeBus } from "../../parts/Queues.ts"
+import { type AwsContract, awsContract, canary, page, reasons } from "../aws/awsContract.ts"
 import { awsServer, type Behaviour, errorJson, eventSize, type Fate, type Sent } from "../aws/awsServer.ts"
 import { bytes, entries, entry, envelope, reasonOf } from "../samples.ts"
 import { startThere } from "../thereSink.ts"
 import { bytesOf, credentials, eventBusArn, openEventBridge, withMoto } from "./eventBridgeSink.ts"
-
-const reasons = (failures: Failures) =>
-  Object.fromEntries([...failures].map(([index, { reason }]) => [index, reason._tag]))
 
 const detailOf = ({ Detail }: Sent) => JSON.parse(String(Detail))
 const idOf = (sent: Sent): string => detailOf(sent).id ?? detailOf(sent).event_id
@@ -36,21 +33,87 @@ const started = Effect.fnUntraced(function* (behaviour: Behaviour = {}, more: Re
 
 beforeAll(startThere, 120_000)
 
-describe("a request of PutEvents", () => {
-  it.live("holds ten entries, and never more bytes than EventBridge counts", function* () {
-    const { server, sink } = yield* started()
-    expect(sink.batch).toMatchObject({ maxEvents: 10, maxBytes: largest })
-    const sizes = [400_000, 600_000, 48_000, 1_000_000, 1_048_000, 200, 524_000, 524_000, 200]
-    const batch = sizes.map((size, index) => sized(index + 1, size))
-    expect((yield* sink.send(batch)).size).toBe(0)
-    expect(ids(server.passed())).toEqual(batch.map(({ event }) => event.id))
-    for (const request of server.requests) {
-      expect(request.reduce((sum, one) => sum + eventSize(one), 0)).toBeLessThanOrEqual(largest)
-    }
-    expect((yield* sink.send(entries(25, 20))).size).toBe(0)
-    expect(server.requests.slice(-3).map((request) => request.length)).toEqual([10, 10, 5])
-  })
+/** Opens a sink to the server, whose bus is there, and which fails as the contract says. */
+const start: AwsContract["start"] = ({ refuse = {}, fate } = {}) =>
+  Effect.map(
+    started({
+      refuse: (one) => refuse[idOf(one)],
+      fate: (action) => (action === "PutEvents" ? fate : undefined),
+    }),
+    ({ server, sink }) => ({
+      sink,
+      url: server.url,
+      requests: () => server.requests.map(ids),
+      sizes: () => server.requests.map((request) => request.reduce((sum, one) => sum + eventSize(one), 0)),
+      passed: () => ids(server.passed()),
+    }),
+  )
 
+const error = (status: number, code: string, message = canary): Fate => ({ status, body: errorJson(code, message) })
+const denied = "User: arn:aws:iam::1:user/x is not authorized to perform: events:PutEvents on resource: arn"
+
+awsContract({
+  service: "EventBridge",
+  start,
+  largest,
+  sized,
+  sizes: [400_000, 600_000, 48_000, 1_000_000, 1_048_000, 200, 524_000, 524_000, 200],
+  refused: {
+    codes: {
+      evt_2: ["MalformedDetail"],
+      evt_3: ["InternalFailure"],
+      evt_5: ["ThrottlingException"],
+      evt_6: ["AccessDeniedException"],
+      evt_7: ["NotAuthorizedForSourceException"],
+      evt_8: ["NotAuthorizedForDetailTypeException"],
+      evt_9: ["not a code: canary"],
+    },
+    reasons: {
+      1: "DeliveryRejected",
+      2: "DeliveryFailed",
+      4: "SinkThrottled",
+      5: "SinkMisconfigured",
+      6: "SinkMisconfigured",
+      7: "DeliveryRejected",
+      8: "DeliveryFailed",
+    },
+    says: {
+      5: "grant events:PutEvents and events:DescribeEventBus on the bus",
+      6: 'correct "source"',
+    },
+  },
+  checks: false,
+  target: (url) => `EventBridge bus ${eventBusArn} at ${url}`,
+  answers: [
+    ["that throttles", error(400, "ThrottlingException"), "SinkThrottled", /slow down \(Throttling\)/],
+    ["503", { status: 503, body: "Service Unavailable" }, "SinkUnavailable", /can't take events now \(503\)/],
+    ["500", error(500, "InternalException"), "SinkUnavailable", /\(500, Internal\)/],
+    ["that the bus is not there", error(400, "ResourceNotFoundException"), "SinkMisconfigured", /no such event bus/],
+    [
+      "that the relay may not",
+      error(400, "AccessDeniedException", denied),
+      "SinkMisconfigured",
+      /lack events:PutEvents/,
+    ],
+    ["that the key is unknown", error(400, "UnrecognizedClientException"), "SinkMisconfigured", /access key/],
+    ["that the detail is bad", error(400, "MalformedDetail"), "DeliveryRejected", /refused .*MalformedDetail/],
+    ["of something else, 404", { status: 404, body: page }, "SinkMisconfigured", /not EventBridge.*"endpoint"/],
+    ["of something else, JSON", { status: 200, body: "{}" }, "SinkMisconfigured", /not EventBridge/],
+    ["that never comes: reset", "reset", "SinkUnavailable", /closed before an answer/],
+  ],
+  config: EventBridgeConfig,
+  valid: { eventBusArn },
+  wrong: [
+    [{ eventBusArn: "default" }, "this is no ARN of an event bus"],
+    [{ eventBusArn: "arn:aws:events:eu-west-1:123456789012:rule/x" }, "this is no ARN of an event bus"],
+    [{ source: "aws.relay" }, "this is no source"],
+    [{ source: "{{webhook}}" }, "this is no source"],
+    [{ endpoint: "127.0.0.1:4566" }, "this is no http:// or https:// URL"],
+    [{ profile: "one", credentials }, 'a "profile" and "credentials" exclude each other'],
+  ],
+})
+
+describe("a request of PutEvents", () => {
   it.live("takes an event of the largest size, and of one byte more says by how much it is too large", function* () {
     const { server, sink } = yield* started()
     const around = 14 + "relay".length + "appointment.created".length
@@ -128,78 +191,8 @@ describe("a request of PutEvents", () => {
   })
 })
 
-describe("an entry that EventBridge refuses", () => {
-  it.live("is settled by itself, by its code", function* () {
-    const codes: Readonly<Record<string, readonly [string]>> = {
-      evt_2: ["MalformedDetail"],
-      evt_3: ["InternalFailure"],
-      evt_5: ["ThrottlingException"],
-      evt_6: ["AccessDeniedException"],
-      evt_7: ["NotAuthorizedForSourceException"],
-      evt_8: ["NotAuthorizedForDetailTypeException"],
-      evt_9: ["not a code: canary"],
-    }
-    const { server, sink } = yield* started({ refuse: (one) => codes[idOf(one)] })
-    const failures = yield* sink.send(entries(10))
-    expect(reasons(failures)).toEqual({
-      1: "DeliveryRejected",
-      2: "DeliveryFailed",
-      4: "SinkThrottled",
-      5: "SinkMisconfigured",
-      6: "SinkMisconfigured",
-      7: "DeliveryRejected",
-      8: "DeliveryFailed",
-    })
-    expect(failures.get(5)?.message).toContain("grant events:PutEvents and events:DescribeEventBus on the bus")
-    expect(failures.get(6)?.message).toContain('correct "source"')
-    for (const { message } of failures.values()) expect(message).not.toContain("canary")
-    expect(ids(server.passed())).toEqual(["evt_1", "evt_4", "evt_10"])
-  })
-
-  it.live("is not taken for passed when the answer forgets it", function* () {
-    const { sink } = yield* started({ fate: (action) => (action === "PutEvents" ? "forgets" : undefined) })
-    expect(reasons(yield* sink.send(entries(2)))).toEqual({ 0: "DeliveryFailed", 1: "DeliveryFailed" })
-  })
-})
-
-describe("an answer of EventBridge", () => {
-  const canary = "canary-of-an-answer"
-  const error = (status: number, code: string, message = canary): Fate => ({ status, body: errorJson(code, message) })
-  const denied = "User: arn:aws:iam::1:user/x is not authorized to perform: events:PutEvents on resource: arn"
-  const cases: ReadonlyArray<readonly [title: string, fate: Fate, reason: string, says: RegExp]> = [
-    ["that throttles", error(400, "ThrottlingException"), "SinkThrottled", /slow down \(Throttling\)/],
-    ["503", { status: 503, body: "Service Unavailable" }, "SinkUnavailable", /can't take events now \(503\)/],
-    ["500", error(500, "InternalException"), "SinkUnavailable", /\(500, Internal\)/],
-    ["that the bus is not there", error(400, "ResourceNotFoundException"), "SinkMisconfigured", /no such event bus/],
-    [
-      "that the relay may not",
-      error(400, "AccessDeniedException", denied),
-      "SinkMisconfigured",
-      /lack events:PutEvents/,
-    ],
-    ["that the key is unknown", error(400, "UnrecognizedClientException"), "SinkMisconfigured", /access key/],
-    ["that the detail is bad", error(400, "MalformedDetail"), "DeliveryRejected", /refused .*MalformedDetail/],
-    [
-      "of something else, 404",
-      { status: 404, body: `<html>${canary}` },
-      "SinkMisconfigured",
-      /not EventBridge.*"endpoint"/,
-    ],
-    ["of something else, JSON", { status: 200, body: "{}" }, "SinkMisconfigured", /not EventBridge/],
-    ["that never comes: reset", "reset", "SinkUnavailable", /closed before an answer/],
-  ]
-  for (const [title, fate, reason, says] of cases) {
-    it.live(`${title} is ${reason}`, function* () {
-      const { server, sink } = yield* started({ fate: (action) => (action === "PutEvents" ? fate : undefined) })
-      const failure = (yield* sink.send([entry(1)])).get(0)
-      expect(failure?.reason._tag).toBe(reason as never)
-      expect(failure?.message).toMatch(says)
-      expect(failure?.message).toContain(`EventBridge bus ${eventBusArn} at ${server.url}`)
-      expect(failure?.message).not.toContain(canary)
-    })
-  }
-
-  it.live("that is not EventBridge's, or none, is told by a check", function* () {
+describe("a check of EventBridge", () => {
+  it.live("fails as a request does, by another answer or by none", function* () {
     for (const [fate, reason] of [
       [{ status: 200, body: "{}" }, "SinkMisconfigured"],
       ["reset", "SinkUnavailable"],
@@ -257,20 +250,6 @@ describe("an event on the bus", () => {
     const headers = { "content-type": "application/cloudevents+json" }
     expect(HTTP.toEvent({ headers, body: detail })).toMatchObject({ id: "evt_7", data: envelope(7), ...trace })
   })
-})
-
-test("the config of an EventBridge sink refuses what could never work, in words", () => {
-  const wrong: ReadonlyArray<readonly [config: Record<string, unknown>, says: string]> = [
-    [{ eventBusArn: "default" }, "this is no ARN of an event bus"],
-    [{ eventBusArn: "arn:aws:events:eu-west-1:123456789012:rule/x" }, "this is no ARN of an event bus"],
-    [{ source: "aws.relay" }, "this is no source"],
-    [{ source: "{{webhook}}" }, "this is no source"],
-    [{ endpoint: "127.0.0.1:4566" }, "this is no http:// or https:// URL"],
-    [{ profile: "one", credentials }, 'a "profile" and "credentials" exclude each other'],
-  ]
-  for (const [config, says] of wrong) {
-    expect(() => Schema.decodeUnknownSync(EventBridgeConfig)({ eventBusArn, ...config })).toThrow(says)
-  }
 })
 
 withMoto("the EventBridge sink against moto", (moto) => {

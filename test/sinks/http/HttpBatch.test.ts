@@ -145,7 +145,7 @@ test("in halves each event that the receiver takes arrives once and in order, wh
   }
 })
 
-test("what does not go with a batch is refused", () => {
+test("config keys that don't go with a batch are refused", () => {
   const problemOf = (config: object): string => {
     const decoded = Schema.decodeUnknownExit(HttpConfig)({ url: "https://example.com/hooks", ...config })
     return String(decoded)

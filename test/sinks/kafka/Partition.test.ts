@@ -9,7 +9,7 @@ import { tries } from "../../lib/tries.ts"
 const random = seeded(5)
 const bytes = (length: number) => Buffer.from(Array.from({ length }, () => Math.floor(random() * 256)))
 
-test("the hash is Kafka's murmur2, for keys of any length", () => {
+test("the hash of a Kafka partition is murmur2, for keys of any length", () => {
   for (let round = 0; round < tries(1_000); round++) {
     const key = bytes(round % 45)
     expect(murmur2(key)).toBe(theirs(key) | 0)

@@ -46,7 +46,7 @@ const theirs = (records: ReadonlyArray<KafkaRecord>, sequence: number): Buffer =
     },
   ).buffer
 
-test("batches are the bytes that the client library makes, however long their parts are", () => {
+test("record batches have the bytes that the client library makes, however long their parts are", () => {
   const written = new RecordBatches()
   for (let round = 0; round < tries(20); round++) {
     written.reset()

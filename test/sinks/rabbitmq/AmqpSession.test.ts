@@ -21,7 +21,7 @@ const start = Buffer.concat([
   Buffer.from([0xce]),
 ])
 
-it.live("a connection says whose it is, and no library or runtime in its stead", function* () {
+it.live("an AMQP connection names the relay, and no library or runtime", function* () {
   const said = Promise.withResolvers<string>()
   const server = createServer((socket) => {
     socket.on("error", () => {})

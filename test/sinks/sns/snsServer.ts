@@ -3,6 +3,7 @@
  * them, and fails as a test says.
  */
 import { Effect, type Scope } from "effect"
+import type { Fate, Refusal } from "../aws/awsServer.ts"
 import { serve } from "../receiver.ts"
 
 export interface Published {
@@ -14,17 +15,6 @@ export interface Published {
   /** Bytes as SNS counts them. */
   readonly size: number
 }
-
-/** What becomes of an entry: its code, and whether SNS blames the sender. */
-export type Refusal = readonly [code: string, senderFault: boolean]
-
-/** What becomes of a request: an HTTP answer, or none. */
-export type Fate =
-  | { readonly status: number; readonly body?: string; readonly headers?: Readonly<Record<string, string>> }
-  | "reset"
-  | "silence"
-  /** Answers, and names none of the entries but those that failed. */
-  | "forgets"
 
 export interface Behaviour {
   readonly refuse?: (message: Published) => Refusal | undefined
