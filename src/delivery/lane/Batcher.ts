@@ -5,8 +5,13 @@
  */
 import { Duration } from "effect"
 import type { LaneConfig } from "../../config/Config.ts"
+import type { Entry } from "../../event/Entry.ts"
+import type { Log } from "../../journal/Journal.ts"
+import type { WallClock } from "../../journal/WallClock.ts"
 import type { Sink } from "../../sinks/Sink.ts"
 import type { CircuitBreaker } from "./CircuitBreaker.ts"
+import type { LaneClock } from "./LaneClock.ts"
+import type { LaneEvents, LaneState } from "./LaneState.ts"
 import type { Progress } from "./Progress.ts"
 import { type Item, isMuteKey, type Limits, type Queue } from "./Queue.ts"
 import type { Suspects, TargetRefusals } from "./Suspects.ts"
@@ -42,24 +47,35 @@ export class RateLimit {
   }
 }
 
-interface Parts {
+/** The parts of a lane that its classes share. `Lane.ts` constructs and connects them. */
+export interface LaneParts {
   readonly config: LaneConfig
   readonly sink: Sink
+  readonly log: Log
+  readonly events: LaneEvents
+  /** The order key; see `LaneSpec`. */
+  readonly key: (entry: Entry) => string
+  readonly clock: LaneClock
+  /** While it can't be trusted, no event counts as too old. */
+  readonly wallClock: WallClock
+  readonly random: () => number
   readonly progress: Progress
+  readonly state: LaneState
   readonly queue: Queue
   readonly breaker: CircuitBreaker
   readonly suspects: Suspects
+  /** Absent for the quarantine, whose sink only rejects, so that every rejection is a dead letter. */
   readonly refusals: TargetRefusals | undefined
 }
 
 const endless = Number.POSITIVE_INFINITY
 
 export class Batcher {
-  readonly #parts: Parts
+  readonly #parts: LaneParts
   readonly #isDigest: boolean
   readonly #rateLimit: RateLimit | undefined
 
-  constructor(parts: Parts) {
+  constructor(parts: LaneParts) {
     const { digest, rateLimit } = parts.config
     this.#parts = parts
     this.#isDigest = digest !== undefined

@@ -6,34 +6,12 @@
  * It limits the memory that a lane uses.
  */
 import { Cause, Duration, Effect } from "effect"
-import type { LaneConfig } from "../../config/Config.ts"
 import type { Entry } from "../../event/Entry.ts"
 import { Unrenderable } from "../../formats/Rendering.ts"
-import type { Log } from "../../journal/Journal.ts"
-import type { Batcher } from "./Batcher.ts"
-import type { LaneClock } from "./LaneClock.ts"
-import type { LaneEvents, LaneState } from "./LaneState.ts"
+import type { Batcher, LaneParts } from "./Batcher.ts"
 import type { RetryPolicy } from "./Outcome.ts"
-import type { Progress } from "./Progress.ts"
-import { collectMutedFor, type Item, isMuteKey, muteCovers, muteKey, type Queue } from "./Queue.ts"
+import { collectMutedFor, type Item, isMuteKey, muteCovers, muteKey } from "./Queue.ts"
 import { behindEach } from "./RetryQueue.ts"
-import type { Suspects, TargetRefusals } from "./Suspects.ts"
-
-interface Parts {
-  readonly config: LaneConfig
-  readonly events: LaneEvents
-  readonly log: Log
-  /** The order key; see `LaneSpec`. */
-  readonly key: (entry: Entry) => string
-  readonly clock: LaneClock
-  readonly progress: Progress
-  readonly state: LaneState
-  readonly queue: Queue
-  readonly batcher: Batcher
-  readonly suspects: Suspects
-  readonly policy: RetryPolicy
-  readonly refusals: TargetRefusals | undefined
-}
 
 /** Maximum events that a lane holds above its cursor. */
 const maxOpen = 1_024
@@ -52,15 +30,19 @@ const retriesAtOnce = 64
 const notStoredWait = 100
 
 export class Intake {
-  readonly #parts: Parts
+  readonly #parts: LaneParts
+  readonly #batcher: Batcher
+  readonly #policy: RetryPolicy
   #moreToRead = false
   /** Up to this sequence, the log has no events for the lane that it has not read. */
   through = 0
   /** Why the journal could not be read; empty if the last read succeeded. */
   unread = ""
 
-  constructor(parts: Parts) {
+  constructor(parts: LaneParts, batcher: Batcher, policy: RetryPolicy) {
     this.#parts = parts
+    this.#batcher = batcher
+    this.#policy = policy
   }
 
   /** Reports whether the lane may take more events. */
@@ -87,7 +69,7 @@ export class Intake {
 
   /** Reads events while there is space. Returns the number of events from the log and the number of due retries. */
   readonly fill = Effect.fnUntraced(function* (this: Intake) {
-    const { config, log, clock, progress, state, batcher } = this.#parts
+    const { config, log, clock, progress, state } = this.#parts
     if (this.through > progress.position) progress.pass(this.through)
     const limit = this.hasRoom ? Math.min(readAtOnce, maxOpen - progress.open.events) : 0
     const entries = limit > 0 ? yield* log.read(progress.position, limit, config.name) : []
@@ -102,7 +84,7 @@ export class Intake {
     }
     yield* this.#enforceBacklogLimit()
     const wantsDue = !state.stopped && this.#hasFewRetries
-    const due = wantsDue ? yield* this.#takeDue(Math.max(batcher.portion, retriesAtOnce)) : 0
+    const due = wantsDue ? yield* this.#takeDue(Math.max(this.#batcher.portion, retriesAtOnce)) : 0
     return { fresh: entries.length, due }
   })
 
@@ -111,8 +93,8 @@ export class Intake {
    * may take long. A digest is sent alone.
    */
   get #hasFewRetries(): boolean {
-    const { config, queue, batcher } = this.#parts
-    return queue.retries < (config.digest === undefined ? batcher.portion / 2 : 1)
+    const { config, queue } = this.#parts
+    return queue.retries < (config.digest === undefined ? this.#batcher.portion / 2 : 1)
   }
 
   /** Takes an event that was read from the log at `now`, in monotonic milliseconds. */
@@ -169,22 +151,22 @@ export class Intake {
   })
 
   #giveUp(item: Item): void {
-    const { policy, suspects } = this.#parts
-    policy.refuse(item, "BacklogFull", "the lane's backlog is over its limit and backlog.whenFull is deadLetter")
+    const { suspects } = this.#parts
+    this.#policy.refuse(item, "BacklogFull", "the lane's backlog is over its limit and backlog.whenFull is deadLetter")
     suspects.ended(item.entry.sequence)
   }
 
   /** Returns the key of the event. If it has none, the event becomes a dead letter, and this returns `undefined`. */
   #keyOf(entry: Entry): string | undefined {
-    const { key, events, policy } = this.#parts
+    const { key, events } = this.#parts
     try {
       return key(entry)
     } catch (error) {
       const item = { entry, key: "" }
-      if (error instanceof Unrenderable) policy.refuse(item, "DeliveryRejected", error.message)
+      if (error instanceof Unrenderable) this.#policy.refuse(item, "DeliveryRejected", error.message)
       else {
         events.defect(Cause.die(error))
-        policy.refuse(
+        this.#policy.refuse(
           item,
           "Defect",
           "internal error while its key was computed; the log has the cause, please report it",

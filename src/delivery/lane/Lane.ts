@@ -107,6 +107,35 @@ export interface LaneOptions {
 /** The journal's counts of a lane. */
 export type Counted = Pick<LaneInfo, "backlog" | "deadLetterBytes" | "paused" | "mute">
 
+/** Constructs the classes of a lane and connects them. */
+const connect = (options: LaneOptions, clock: Clock.Clock, random: () => number, fork: Fork) => {
+  const { config, stats, wallClock, state: opened } = options
+  const time = new LaneClock(clock, opened.pausedFor, wallClock.start)
+  const breaker = new CircuitBreaker(config, random)
+  const parts = {
+    ...options,
+    random,
+    clock: time,
+    breaker,
+    progress: new Progress(opened, config.name, time, config.digest?.maxEvents ?? 1),
+    state: new LaneState(config.name, opened, breaker, time),
+    queue: new Queue(),
+    suspects: new Suspects(),
+    refusals: config.name === quarantine ? undefined : new TargetRefusals(),
+  }
+  parts.suspects.recall(opened.retries)
+  const policy = new RetryPolicy(parts)
+  const batcher = new Batcher(parts)
+  return {
+    ...parts,
+    batcher,
+    intake: new Intake(parts, batcher, policy),
+    outcome: new Outcome(parts, policy),
+    inFlight: new InFlight(fork, time, config.delivery.timeout, stats),
+  }
+}
+type ConnectedParts = ReturnType<typeof connect>
+
 export class Lane {
   readonly config: LaneConfig
   readonly attempts: AttemptStats
@@ -115,16 +144,7 @@ export class Lane {
   readonly inFlight: InFlight
   readonly state: LaneState
 
-  readonly #log: Log
-  readonly #sink: Sink
-  readonly #events: LaneEvents
-  readonly #breaker: CircuitBreaker
-  readonly #refusals: TargetRefusals | undefined
-  readonly #queue = new Queue()
-  readonly #suspects = new Suspects()
-  readonly #batcher: Batcher
-  readonly #intake: Intake
-  readonly #outcome: Outcome
+  readonly #parts: ConnectedParts
   readonly #wake = Latch.makeUnsafe(true)
   /** Open once the pump has finished the work it was last woken for. */
   readonly #pumped = Latch.makeUnsafe(false)
@@ -147,39 +167,21 @@ export class Lane {
   /** A bug outside the pump, while an attempt's end was handled. It ends the pump. */
   #broken: { readonly defect: unknown } | undefined
 
-  constructor(options: LaneOptions, clock: Clock.Clock, random: () => number, fork: Fork) {
-    const { config, sink, key, log, events, stats, wallClock } = options
-    const time = new LaneClock(clock, options.state.pausedFor, wallClock.start)
-    const progress = new Progress(options.state, config.name, time, config.digest?.maxEvents ?? 1)
-    const breaker = new CircuitBreaker(config, random)
-    const state = new LaneState(config.name, options.state, breaker, time)
-    const refusals = config.name === quarantine ? undefined : new TargetRefusals()
-    const [queue, suspects] = [this.#queue, this.#suspects]
-    suspects.recall(options.state.retries)
-    const all = { config, events, progress, suspects, refusals }
-    const policy = new RetryPolicy({ ...all, state, random, wallClock })
-    const batcher = new Batcher({ ...all, sink, queue, breaker })
-    this.#intake = new Intake({ ...all, log, key, clock: time, state, queue, batcher, policy })
-    this.#outcome = new Outcome({ ...all, policy, queue, breaker })
-    this.config = config
-    this.attempts = stats
-    this.clock = time
-    this.progress = progress
-    this.inFlight = new InFlight(fork, time, config.delivery.timeout, stats)
-    this.state = state
-    this.#log = log
-    this.#sink = sink
-    this.#events = events
-    this.#breaker = breaker
-    this.#refusals = refusals
-    this.#batcher = batcher
+  constructor(parts: ConnectedParts) {
+    this.#parts = parts
+    this.config = parts.config
+    this.attempts = parts.stats
+    this.clock = parts.clock
+    this.progress = parts.progress
+    this.inFlight = parts.inFlight
+    this.state = parts.state
   }
 
   // --- what the outside reads and controls ---------------------------------
 
   /** Epoch milliseconds of the oldest unsettled event, or 0 if there is none. */
   get oldestAt(): number {
-    const queued = this.#queue.first?.entry.event.receivedAt ?? endless
+    const queued = this.#parts.queue.first?.entry.event.receivedAt ?? endless
     const oldest = Math.min(this.progress.oldestAttempt, queued, this.inFlight.oldestReceivedAt)
     return oldest === endless ? 0 : oldest
   }
@@ -193,7 +195,7 @@ export class Lane {
 
   /** Monotonic milliseconds when the sink is tried again or the first retry is due, or infinity if neither waits. */
   #nextTime(now: number): number {
-    return this.#breaker.until > now ? this.#breaker.until : this.progress.retries.nextDue
+    return this.#parts.breaker.until > now ? this.#parts.breaker.until : this.progress.retries.nextDue
   }
 
   /** The last failed attempt; `at` is in epoch milliseconds. */
@@ -204,15 +206,15 @@ export class Lane {
 
   /** Maximum events that a crash can send twice: those in flight, and those whose end is not on disk. */
   get duplicateBound(): number {
-    return maxUnstored + this.#batcher.portion
+    return maxUnstored + this.#parts.batcher.portion
   }
 
   /** Sends again. `mute` is the rule for events received before, if its pause has ended by itself. */
   resume(mute?: Mute): void {
     this.state.resume(mute)
-    this.#refusals?.reset()
+    this.#parts.refusals?.reset()
     this.progress.retries.retryNow(this.clock.now())
-    this.#events.resumed()
+    this.#parts.events.resumed()
     this.#wake.openUnsafe()
   }
 
@@ -234,7 +236,7 @@ export class Lane {
 
   /** Takes over the events that the journal moved here from another lane. */
   adopt({ retries }: OpenedLane): void {
-    this.#suspects.recall(this.progress.adopt(retries))
+    this.#parts.suspects.recall(this.progress.adopt(retries))
     this.#wake.openUnsafe()
   }
 
@@ -245,19 +247,19 @@ export class Lane {
 
   /** Takes up replayed dead letters while there is space. Returns their number. */
   get takeUp(): Effect.Effect<number, JournalError> {
-    return Effect.tap(this.#intake.takeUp(), (taken) => Effect.sync(() => taken > 0 && this.#wake.openUnsafe()))
+    return Effect.tap(this.#parts.intake.takeUp(), (taken) => Effect.sync(() => taken > 0 && this.#wake.openUnsafe()))
   }
 
   /** Ends overdue attempts, or all attempts if another relay may send their events. */
   endAttempts(): void {
-    if (!this.#log.mayStart()) {
+    if (!this.#parts.log.mayStart()) {
       this.inFlight.cutOff()
       return
     }
     const stalled = this.inFlight.interruptOverdue(this.clock.now())
-    if (stalled === undefined || !this.#breaker.stalled(stalled)) return
+    if (stalled === undefined || !this.#parts.breaker.stalled(stalled)) return
     this.state.track()
-    this.#events.paused("DeliveryFailed", stalled)
+    this.#parts.events.paused("DeliveryFailed", stalled)
   }
 
   /** Starts watching the lane again after it was idle. */
@@ -280,19 +282,20 @@ export class Lane {
    * or no retry is due.
    */
   #mustWait(now: number): boolean {
-    if (this.inFlight.mayTakeTime(now) || this.#breaker.until > now || this.#batcher.isLimited(now)) return true
+    if (this.inFlight.mayTakeTime(now) || this.#parts.breaker.until > now || this.#parts.batcher.isLimited(now))
+      return true
     const { retries } = this.progress
-    const isAllRetrying = this.#backlog <= retries.size || !this.#intake.hasRoom
-    return this.#queue.size === 0 && isAllRetrying && retries.nextDue > now && retries.nextDue < endless
+    const isAllRetrying = this.#backlog <= retries.size || !this.#parts.intake.hasRoom
+    return this.#parts.queue.size === 0 && isAllRetrying && retries.nextDue > now && retries.nextDue < endless
   }
 
   #stallCause(): string {
     if (!this.#hasBegun) return "its sink has not opened"
-    if (!this.#log.mayStart()) {
+    if (!this.#parts.log.mayStart()) {
       return "this relay may not send them: its journal does not answer, or another relay may have taken the stream"
     }
     if (this.unstorable !== "") return `deliveries can't be stored: ${this.unstorable}`
-    if (this.#intake.unread !== "") return `the journal can't be read: ${this.#intake.unread}`
+    if (this.#parts.intake.unread !== "") return `the journal can't be read: ${this.#parts.intake.unread}`
     if (this.inFlight.size > 0) return this.inFlight.stallCause(this.clock.now())
     return "internal error with an unknown cause: restart the relay to continue, and report it with the log"
   }
@@ -315,7 +318,7 @@ export class Lane {
         this.#wake.closeUnsafe()
         if (this.#broken !== undefined) return yield* Effect.die(this.#broken.defect)
         const more = yield* this.#pump().pipe(Effect.catch(({ message }) => this.#unreadable(message)))
-        this.#events.active()
+        this.#parts.events.active()
         this.#time.pumped(this.inFlight.size + this.#waiting > 0)
         if (!more) {
           this.#pumped.openUnsafe()
@@ -328,7 +331,7 @@ export class Lane {
 
   /** The journal itself reports its errors, so a lane only retries. */
   readonly #unreadable = Effect.fnUntraced(function* (this: Lane, why: string) {
-    this.#intake.unread = why
+    this.#parts.intake.unread = why
     yield* Effect.sleep(journalWait)
     return true
   })
@@ -339,7 +342,7 @@ export class Lane {
    */
   readonly drain = Effect.fnUntraced(function* (this: Lane, grace: Duration.Duration) {
     this.#hurry = true
-    if (!this.#breaker.probing && this.state.failed === "") {
+    if (!this.#parts.breaker.probing && this.state.failed === "") {
       yield* Effect.catchDefect(Effect.ignore(this.#pump()), (defect) => Effect.sync(() => this.#break(defect)))
     }
     this.#draining = true
@@ -350,14 +353,14 @@ export class Lane {
   get #follow(): Effect.Effect<never> {
     const next = Effect.gen({ self: this }, function* () {
       const { position } = this.progress
-      this.#intake.through = yield* this.#log.awaitBeyond(position, this.config.name)
+      this.#parts.intake.through = yield* this.#parts.log.awaitBeyond(position, this.config.name)
       this.#pumped.closeUnsafe()
       this.#wake.openUnsafe()
       // Waits until these are read, because reading the journal may take long.
       yield* this.#pumped.await
       // A lane that is full or can't read keeps its position, so it checks again later, not immediately. A lane that
       // lets batches fill need not wake for every commit. A muted lane reads nothing for hours.
-      const { linger = 0 } = this.#sink.batch
+      const { linger = 0 } = this.#parts.sink.batch
       if (this.progress.position === position) yield* Effect.sleep(this.state.isMuted ? mutedWait : tick)
       else if (linger > 0) yield* Effect.sleep(Duration.millis(linger))
     })
@@ -366,7 +369,7 @@ export class Lane {
 
   /** The number of events in memory that are not in flight. */
   get #waiting(): number {
-    return this.#queue.size + this.progress.retries.size
+    return this.#parts.queue.size + this.progress.retries.size
   }
 
   /** Milliseconds until the next deadline. An event that arrives earlier wakes the lane. */
@@ -374,7 +377,7 @@ export class Lane {
     if (this.inFlight.size > 0) return 0
     if (this.state.stopped) return endless
     const now = this.clock.now()
-    return this.#queue.size === 0 || this.#breaker.until > now ? this.#nextTime(now) - now : 0
+    return this.#parts.queue.size === 0 || this.#parts.breaker.until > now ? this.#nextTime(now) - now : 0
   }
 
   /** Checks deadlines. Returns false if there is nothing left to watch. */
@@ -388,13 +391,13 @@ export class Lane {
 
   /** Fills the queue and starts attempts. Returns true if it should run again immediately. */
   readonly #pump = Effect.fnUntraced(function* (this: Lane) {
-    const filled = yield* this.#intake.fill()
+    const filled = yield* this.#parts.intake.fill()
     this.#launch()
-    if (filled.fresh === readAtOnce && this.#intake.hasRoom) {
+    if (filled.fresh === readAtOnce && this.#parts.intake.hasRoom) {
       yield* Effect.yieldNow
       return true
     }
-    return (filled.fresh > 0 && this.#queue.fresh === 0) || (filled.due > 0 && this.#queue.retries === 0)
+    return (filled.fresh > 0 && this.#parts.queue.fresh === 0) || (filled.due > 0 && this.#parts.queue.retries === 0)
   })
 
   /** Starts attempts while the concurrency allows it and there are batches. */
@@ -406,14 +409,14 @@ export class Lane {
     const now = this.clock.now()
     while (!this.#draining && !this.state.stopped && this.inFlight.size < this.config.concurrency) {
       // Checked before each attempt, because a process that was suspended may just have lost the stream.
-      if (!this.#log.mayStart()) break
+      if (!this.#parts.log.mayStart()) break
       // A crash repeats progress that is not on disk, so at the limit no attempt starts until it is stored. Storing
       // starts at half the limit, so that a backlog need not wait.
-      if (this.progress.unsubmitted >= maxUnstored / 2) this.#events.settle()
+      if (this.progress.unsubmitted >= maxUnstored / 2) this.#parts.events.settle()
       if (this.progress.unstored >= maxUnstored) break
-      const batch = this.#batcher.next(now, this.inFlight.size, !this.#hurry && this.#intake.hasRoom)
+      const batch = this.#parts.batcher.next(now, this.inFlight.size, !this.#hurry && this.#parts.intake.hasRoom)
       if (batch.length === 0) break
-      this.inFlight.start(this.#sink, batch, this.#ended)
+      this.inFlight.start(this.#parts.sink, batch, this.#ended)
     }
     this.#launching = false
   }
@@ -423,20 +426,20 @@ export class Lane {
     try {
       const attempt = this.inFlight.result(batch, exit, now)
       if (attempt.whole?._tag !== "Interrupted") this.#fruitfulAttempts += 1
-      const back = this.#outcome.settle(attempt, now)
-      this.#queue.ended(batch.items, back)
+      const back = this.#parts.outcome.settle(attempt, now)
+      this.#parts.queue.ended(batch.items, back)
       this.state.track()
       this.#launch()
     } catch (defect) {
       this.#break(defect)
     }
-    this.#events.active()
-    if (this.#intake.wantsToFill(now)) this.#wake.openUnsafe()
+    this.#parts.events.active()
+    if (this.#parts.intake.wantsToFill(now)) this.#wake.openUnsafe()
   }
 
   #break(defect: unknown): void {
     this.#broken ??= { defect }
-    this.#events.defect(Cause.die(defect))
+    this.#parts.events.defect(Cause.die(defect))
     this.#wake.openUnsafe()
   }
 }
@@ -447,9 +450,11 @@ export const make = Effect.fnUntraced(function* (options: LaneOptions) {
   const random = yield* Random.Random
   const fork = Effect.runForkWith(yield* Effect.context<never>())
   return new Lane(
-    options,
-    clock,
-    () => random.nextDoubleUnsafe(),
-    (send) => options.within(() => fork(send)),
+    connect(
+      options,
+      clock,
+      () => random.nextDoubleUnsafe(),
+      (send) => options.within(() => fork(send)),
+    ),
   )
 })

@@ -5,18 +5,17 @@
  * **Guarantee.** An event ends in exactly one of these ways. Failures of the sink
  * are reported to the circuit breaker once per attempt.
  */
+
 import { Duration } from "effect"
-import type { LaneConfig } from "../../config/Config.ts"
 import type { Delivery } from "../../journal/Journal.ts"
-import type { WallClock } from "../../journal/WallClock.ts"
 import { brief, DeliveryRejected } from "../../sinks/Sink.ts"
-import type { CircuitBreaker, SinkFailure } from "./CircuitBreaker.ts"
+import type { LaneParts } from "./Batcher.ts"
+import type { SinkFailure } from "./CircuitBreaker.ts"
 import type { Attempt, Failure } from "./InFlight.ts"
 import { backoff, throttled } from "./LaneClock.ts"
-import type { LaneEvents, LaneState } from "./LaneState.ts"
-import type { Failed, Progress } from "./Progress.ts"
-import { type Item, isMuteKey, type Queue } from "./Queue.ts"
-import type { Refused, Suspects, TargetRefusals } from "./Suspects.ts"
+import type { Failed } from "./Progress.ts"
+import { type Item, isMuteKey } from "./Queue.ts"
+import type { Refused } from "./Suspects.ts"
 import { type TargetFailure, verdictOf } from "./Verdict.ts"
 
 /** Maximum attempts in a row that end in a bug. Waiting doesn't fix a bug, but another config may. */
@@ -34,24 +33,14 @@ const factsOf = (failure: Failure, isFirst: boolean, number: number, took: numbe
   took: Math.round(took),
 })
 
-interface PolicyParts {
-  readonly config: LaneConfig
-  readonly events: LaneEvents
-  readonly progress: Progress
-  readonly state: LaneState
-  readonly random: () => number
-  /** While it can't be trusted, no event counts as too old. */
-  readonly wallClock: WallClock
-}
-
 /**
  * Decides whether an undelivered event waits for a retry or becomes a dead letter. Blocks the lane if its dead
  * letters take too much space.
  */
 export class RetryPolicy {
-  readonly #parts: PolicyParts
+  readonly #parts: LaneParts
 
-  constructor(parts: PolicyParts) {
+  constructor(parts: LaneParts) {
     this.#parts = parts
   }
 
@@ -127,25 +116,15 @@ export class RetryPolicy {
   }
 }
 
-interface Parts {
-  readonly config: LaneConfig
-  readonly events: LaneEvents
-  readonly progress: Progress
-  readonly policy: RetryPolicy
-  readonly breaker: CircuitBreaker
-  readonly suspects: Suspects
-  readonly queue: Queue
-  /** Absent for the quarantine, whose sink only rejects, so that every rejection is a dead letter. */
-  readonly refusals: TargetRefusals | undefined
-}
-
 const none: ReadonlyArray<Item> = []
 
 export class Outcome {
-  readonly #parts: Parts
+  readonly #parts: LaneParts
+  readonly #policy: RetryPolicy
 
-  constructor(parts: Parts) {
+  constructor(parts: LaneParts, policy: RetryPolicy) {
     this.#parts = parts
+    this.#policy = policy
   }
 
   /** Settles the events of an attempt. Returns the events that go back into the queue. */
@@ -171,7 +150,7 @@ export class Outcome {
   }
 
   #settleEach(attempt: Attempt, delivery: Delivery, took: number, now: number): ReadonlyArray<Item> {
-    const { progress, policy, breaker, suspects, refusals } = this.#parts
+    const { progress, breaker, suspects, refusals } = this.#parts
     const { items } = attempt
     const isDigest = this.#isOneMessage(items)
     const isAlone = items.length === 1
@@ -202,7 +181,7 @@ export class Outcome {
           return
         case "Rejected":
           if (isOne) breaker.answered()
-          policy.reject(item, verdict.failure, isOne, took)
+          this.#policy.reject(item, verdict.failure, isOne, took)
           suspects.ended(sequence)
           return
         case "Retried": {
@@ -210,7 +189,7 @@ export class Outcome {
           if (against === "event") suspects.charge(sequence)
           if (against === "event" && verdict.isolated) suspects.isolate(sequence)
           if (against === "both") blame = failure
-          if (!policy.retry(item, failure, isOne, took)) suspects.ended(sequence)
+          if (!this.#policy.retry(item, failure, isOne, took)) suspects.ended(sequence)
           else if (against === "event") charged.push(sequence)
           else if (against === "both") counted.push(sequence)
           return
@@ -232,7 +211,7 @@ export class Outcome {
 
   /** Returns the target's failure if the target would refuse any event or digest, not only this one. */
   #ruling(attempt: Attempt, index: number, now: number): TargetFailure {
-    const { progress, policy, queue, refusals } = this.#parts
+    const { progress, queue, refusals } = this.#parts
     const failure = this.#refusal(attempt, index)
     if (refusals === undefined || failure === undefined) return undefined
     const message = this.#isOneMessage(attempt.items) ? attempt.items : attempt.items.slice(index, index + 1)
@@ -242,7 +221,7 @@ export class Outcome {
     const keys = new Set(attempt.items.map(({ key }) => key))
     // If a later event of the key is in flight and may be delivered, the earlier one stays a dead letter.
     const released = ({ key }: Refused) => !keys.has(key) && queue.isInFlight(key)
-    for (const one of ruling.takeBack) if (!released(one)) policy.takeBack(one)
+    for (const one of ruling.takeBack) if (!released(one)) this.#policy.takeBack(one)
     return ruling.failure
   }
 
@@ -274,11 +253,11 @@ export class Outcome {
 
   /** Puts a retry back into the retry queue. Returns false if the event was not a retry. */
   #giveBack({ entry: { sequence } }: Item, now: number): boolean {
-    const { progress, policy, suspects } = this.#parts
+    const { progress, suspects } = this.#parts
     const retrying = progress.retries.get(sequence)
     if (retrying === undefined) return false
     // A charged event waits, because the sink may be unavailable and the circuit breaker doesn't delay the event.
-    const wait = suspects.wasCharged(sequence) ? policy.delay(Math.max(1, retrying.tried)) : 0
+    const wait = suspects.wasCharged(sequence) ? this.#policy.delay(Math.max(1, retrying.tried)) : 0
     progress.retries.giveBack(sequence, now + wait)
     return true
   }

@@ -64,7 +64,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "what a crash may repeat is bounded",
     file: "src/delivery/lane/Lane.ts",
-    find: `      if (this.progress.unsubmitted >= maxUnstored / 2) this.#events.settle()
+    find: `      if (this.progress.unsubmitted >= maxUnstored / 2) this.#parts.events.settle()
       if (this.progress.unstored >= maxUnstored) break
 `,
     replace: "",
@@ -200,7 +200,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "a lane's pause outlives a restart",
     file: "src/delivery/lane/Lane.ts",
-    find: "config.name, options.state, breaker",
+    find: "config.name, opened, breaker",
     replace: "config.name, { paused: false }, breaker",
     line,
   },
@@ -228,7 +228,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     gone: "an event whose key can't be rendered ends by itself",
     file: "src/delivery/lane/Intake.ts",
-    find: 'if (error instanceof Unrenderable) policy.refuse(item, "DeliveryRejected", error.message)',
+    find: 'if (error instanceof Unrenderable) this.#policy.refuse(item, "DeliveryRejected", error.message)',
     replace: "if (error instanceof Unrenderable) throw error",
     line,
   },
