@@ -431,9 +431,9 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
   const rpm = Bun.which("rpm") !== null
   if (!rpm) console.warn("skipped: the .rpm is installed by rpm: it needs rpm (apt-get install rpm)")
   test.skipIf(!rpm)(
-    "the .rpm is installed, upgraded while it runs, and erased but for the journal and the config",
+    "the .rpm is installed, upgraded and downgraded while it runs, and erased but for the journal and the config",
     () => {
-      // rpm has no list of what Debian installed.
+      // Dependencies are not checked: rpm has no list of what Debian installed. rpm has no purge either.
       const rpmRun = (flag: string, ...words: ReadonlyArray<string>) => shell(`rpm ${flag} --nodeps ${words.join(" ")}`)
       expect(rpmRun("-i", "*.rpm")).toContain("Put the webhook's signing secret")
       shell(installing.slice(1).join("\n"))
@@ -445,6 +445,12 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
       expect([isActive(), status().version, status().journal.head]).toEqual(["active", "99.0.0", 1])
       expect(readFileSync(machine.path(config), "utf8")).toBe(edited())
       expect(there(`${config}.rpmnew`)).toBe(true)
+      // The version before can read the journal, because the schema is the same.
+      const upgraded = mainPid()
+      rpmRun("-U --oldpackage", "*.rpm")
+      expect(mainPid()).not.toBe(upgraded)
+      expect([isActive(), status().version, status().journal.head]).toEqual(["active", manifest.version, 1])
+      expect(readFileSync(machine.path(config), "utf8")).toBe(edited())
       rpmRun("-e", "relay")
       expect([isActive(), there("/usr/bin/relay"), there("/usr/lib/systemd/system/relay.service")]).toEqual([
         "inactive",
@@ -455,4 +461,25 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
       expect(readFileSync(machine.path(`${config}.rpmsave`), "utf8")).toBe(edited())
     },
   )
+
+  test.skipIf(!rpm)("the .rpm is installed again where its group has a member, and goes on from its journal", () => {
+    run("useradd", "--user-group", "--groups", "relay", "oncall")
+    try {
+      // The group stays, because it has a member.
+      run("userdel", "relay")
+      expect(run("getent", "group", "relay")).toContain("oncall")
+      shell("rpm -i --nodeps *.rpm")
+      expect(run("id", "--name", "--groups", "oncall").trim()).toBe("oncall relay")
+      expect(run("id", "--name", "--group", "relay").trim()).toBe("relay")
+      shell(installing.slice(1).join("\n"))
+      expect([isActive(), status().journal.head]).toEqual(["active", 1])
+      trigger()
+      expect(status().journal.head).toBe(2)
+      expect(owned("/var/lib/relay/journal.db")).toBe("600 relay")
+    } finally {
+      machine.run("rpm", "-e", "--nodeps", "relay")
+      run("userdel", "oncall")
+    }
+    expect([isActive(), there("/usr/bin/relay")]).toEqual(["inactive", false])
+  })
 })
