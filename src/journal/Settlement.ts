@@ -136,6 +136,12 @@ export interface Settlement {
   readonly pausedFor: number
 }
 
+/** Returns a settlement that only moves a lane's cursor. */
+export const cursorSettlement = (lane: string, cursor: Cursor, pausedFor: number): Settlement => ({
+  ...{ lane, cursor, pausedFor },
+  ...{ takeBack: [], retry: [], endRetry: [], deadLetter: [], delivered: [], late: [], dropped: [] },
+})
+
 /** A settlement that wasn't stored because of its own data, while other lanes' settlements were. */
 export interface RefusedSettlement {
   readonly lane: string

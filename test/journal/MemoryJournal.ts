@@ -18,7 +18,7 @@ import * as MovedLanes from "../../src/journal/archive/MovedLanes.ts"
 import * as Reappending from "../../src/journal/archive/Reappending.ts"
 import { type DeliveryStatus, type FoundEvent, matchOf } from "../../src/journal/EventQuery.ts"
 import type { AppendExit, Journal } from "../../src/journal/Journal.ts"
-import { full, refused, unavailable } from "../../src/journal/JournalError.ts"
+import { full } from "../../src/journal/JournalError.ts"
 import {
   type LaneInfo,
   type Mute,
@@ -37,10 +37,9 @@ import {
   type DeliveredRange,
   keptAttempts,
   type RefusedSettlement,
-  type Settlement,
   type Tries,
 } from "../../src/journal/Settlement.ts"
-import { isPassed, settledAt } from "../../src/journal/stream/Cursors.ts"
+import { isPassed, settledAt, whyUnstorable } from "../../src/journal/stream/Cursors.ts"
 import { keyOf } from "../../src/journal/stream/DuplicateKey.ts"
 import { erasedEvent, sendable, withoutAnswers } from "../../src/journal/stream/Erasure.ts"
 import { type Ended, endedStatus, linksOf, replaysOf } from "../../src/journal/stream/OutcomeRecord.ts"
@@ -48,6 +47,7 @@ import { type Reappended, toReplay } from "../../src/journal/stream/Reappended.t
 import { Origin } from "../../src/journal/stream/Record.ts"
 import type { Removal } from "../../src/journal/stream/Removal.ts"
 import { SearchIds } from "../../src/journal/stream/SearchIds.ts"
+import { noPlace } from "../../src/journal/stream/SearchResult.ts"
 import { servicesOf, type WholeJournal } from "../../src/journal/WholeJournal.ts"
 import * as Pattern from "../../src/routing/Pattern.ts"
 import { copying, type MemoryCopying } from "./MemoryCopy.ts"
@@ -68,12 +68,6 @@ export interface Lane {
   >
   readonly dead: Map<number, { readonly at: number; readonly entry: Entry; readonly attempts: Attempts }>
 }
-
-/** As a journal on disk wants its numbers. */
-const isWhole = ({ retry, pausedFor }: Settlement): boolean =>
-  [pausedFor, ...retry.flatMap((change) => Object.values(change))].every(
-    (value) => typeof value !== "number" || Number.isInteger(value),
-  )
 
 const size = (entry: Entry): number => entry.event.body.length
 
@@ -424,8 +418,9 @@ export const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal & MemoryCo
         for (const settlement of settlements) {
           const lane = lanes.get(settlement.lane)
           if (lane === undefined) continue
-          if (!isWhole(settlement)) {
-            refused.push({ lane: settlement.lane, error: unavailable("A number of the settlement is not whole.") })
+          const error = whyUnstorable(settlement)
+          if (error !== undefined) {
+            refused.push({ lane: settlement.lane, error })
             continue
           }
           const find = (sequence: number) => lane.retrying.get(sequence)?.entry ?? log[sequence - 1]
@@ -592,7 +587,8 @@ export const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal & MemoryCo
         const match = matchOf(query, searchIds)
         const { after = 0, before = Number.POSITIVE_INFINITY, through = Number.POSITIVE_INFINITY } = query
         const places = [query.after, query.before, query.through].filter((place) => place !== undefined)
-        if (!places.every((place) => /^[0-9]*$/.test(place))) return yield* refused("There is no such place.")
+        const strange = places.find((place) => !/^[0-9]*$/.test(place))
+        if (strange !== undefined) return yield* noPlace(strange)
         const inRange = log.filter(
           ({ sequence }) => sequence > Number(after) && sequence < Number(before) && sequence <= Number(through),
         )

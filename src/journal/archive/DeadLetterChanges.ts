@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { quarantine } from "../../event/Event.ts"
 import type { Reroute } from "../Archive.ts"
 import * as DeadLetterId from "../DeadLetterId.ts"
-import type { JournalError } from "../JournalError.ts"
+import { type JournalError, unavailable } from "../JournalError.ts"
 import type { StoredDeadLetter } from "../LaneInfo.ts"
 import { slice } from "../stream/BulkSlices.ts"
 import type { Copies, Reappended } from "../stream/Reappended.ts"
@@ -15,6 +15,9 @@ import { byLog, requireRoom } from "./Reappending.ts"
 /** The dead letters that ids name, each once, oldest first. */
 const keysOf = (ids: ReadonlyArray<string>): ReadonlyArray<DeadLetterId.DeadLetterKey> =>
   [...new Set(ids)].flatMap((id) => DeadLetterId.parse(id) ?? []).sort((a, b) => a.sequence - b.sequence)
+
+/** The failure of a change whose dead letters another change has taken. */
+export const lettersChanged = unavailable("Dead letters have changed meanwhile. Look again, and repeat it.")
 
 /** A delivery of the quarantine that is appended for its sinks. */
 interface RoutedLetter extends Reappended {

@@ -5,6 +5,7 @@
  * retry or a dead letter. An event that can't be read is reported as lost. A cursor never moves back.
  */
 import type { Entry } from "../../event/Entry.ts"
+import { type JournalError, unavailable } from "../JournalError.ts"
 import { type Attempt, type Cursor, keptAttempts, type RetryChange, type Settlement } from "../Settlement.ts"
 import type { Ended } from "./OutcomeRecord.ts"
 
@@ -33,6 +34,20 @@ export interface KeptRetry {
   readonly attempts: ReadonlyArray<Attempt>
   /** Decodes the event's record. Returns `undefined` if it is damaged. */
   readonly entry: () => Entry | undefined
+}
+
+/** Returns why a settlement can't be stored, or `undefined` if it can. */
+export const whyUnstorable = ({
+  lane,
+  takeBack,
+  retry,
+  deadLetter,
+  pausedFor,
+}: Settlement): JournalError | undefined => {
+  const changes = [...takeBack, ...retry, ...deadLetter].flatMap((change) => Object.values<unknown>({ ...change }))
+  const isWhole = (value: unknown) => typeof value !== "number" || Number.isSafeInteger(value)
+  if ([pausedFor, ...changes].every(isWhole)) return undefined
+  return unavailable(`The lane ${lane} settled a number that is not an integer.`)
 }
 
 export interface RetryToPut {

@@ -1,9 +1,14 @@
 /** The result of a search for an event: how it entered the log, and its state at each of its lanes. */
 import type { DeliveryStatus, EventQuery, FoundEvent } from "../EventQuery.ts"
+import { type JournalError, refused } from "../JournalError.ts"
 import { type Attempt, attemptsOf, type Cursor, type Delivery } from "../Settlement.ts"
 import { isPassed } from "./Cursors.ts"
 import { type Ended, endedStatus, linksOf, replaysOf } from "./OutcomeRecord.ts"
 import type { Stored } from "./Record.ts"
+
+/** The failure of a search from a place that is none. */
+export const noPlace = (place: string): JournalError =>
+  refused(`The journal has no place ${place}: a place is where an earlier page or replay ended.`)
 
 /** Milliseconds that a page of a search may take. */
 export const pageTimeout = 150

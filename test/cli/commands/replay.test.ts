@@ -189,7 +189,7 @@ describe("replay", () => {
       const nowhere = yield* ask("replay", "--to", "lake", "--after", "nonsense")
       expect([nowhere.code, nowhere.stderr]).toEqual([
         1,
-        expect.stringContaining("failed at 0 %, 0 events queued again until then: There is no such place."),
+        expect.stringContaining("failed at 0 %, 0 events queued again until then: The journal has no place nonsense"),
       ])
     }).pipe(Effect.orDie),
   )

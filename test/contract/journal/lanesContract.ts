@@ -73,7 +73,9 @@ export const lanesContract = (name: string, create: Create): void => {
           })
         const others = [settlement("audit", 2), settlement("lake", 3, { retry: [retrying(1)] })] as const
         const refused = yield* journal.settle([others[0], poisoned(0.5), others[1]])
-        expect(refused.map(({ lane, error }) => [lane, error.reason._tag])).toEqual([["chat", "JournalUnavailable"]])
+        expect(refused.map(({ lane, error }) => [lane, error.message])).toEqual([
+          ["chat", "The lane chat settled a number that is not an integer."],
+        ])
         const backlogs = Effect.map(journal.lanes, (lanes) =>
           lanes.map(({ name, cursor, backlog, retrying, deadLetters }) => [
             ...[name, cursor.sequence, backlog, retrying, deadLetters],

@@ -7,7 +7,7 @@
  */
 import { Effect } from "effect"
 import { type DeliveryStatus, type EventPage, type EventQuery, type FoundEvent, matchOf } from "../../EventQuery.ts"
-import { type JournalError, refused } from "../../JournalError.ts"
+import type { JournalError } from "../../JournalError.ts"
 import { streamOf } from "../../Sequences.ts"
 import { maxEvents } from "../../stream/CommitBatch.ts"
 import { bucketOf, findDelivery } from "../../stream/OutcomeRecord.ts"
@@ -19,6 +19,7 @@ import {
   type LaneFacts,
   type LaneStates,
   laneStates,
+  noPlace,
   pageTimeout,
 } from "../../stream/SearchResult.ts"
 import type { Database } from "../connection/Database.ts"
@@ -54,7 +55,7 @@ const textOf = ({ receivedTo, first, place }: At): string => [receivedTo, first,
 const parse = (text: string): Effect.Effect<At, JournalError> => {
   const [, receivedTo, first, place] = /^(-1|\d+)\.(\d+)\.(\d+)$/.exec(text) ?? []
   return receivedTo === undefined
-    ? Effect.fail(refused(`The journal has no place ${text}: a page begins where the one before ended.`))
+    ? Effect.fail(noPlace(text))
     : Effect.succeed({ receivedTo: Number(receivedTo), first: Number(first), place: Number(place) })
 }
 

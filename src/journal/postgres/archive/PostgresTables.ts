@@ -9,6 +9,7 @@
 import { Effect } from "effect"
 import type { Entry } from "../../../event/Entry.ts"
 import * as Pattern from "../../../routing/Pattern.ts"
+import { lettersChanged } from "../../archive/DeadLetterChanges.ts"
 import type { JournalTables, RemovedLetters, SliceRows } from "../../archive/JournalTables.ts"
 import * as DeadLetterId from "../../DeadLetterId.ts"
 import { type JournalError, unavailable } from "../../JournalError.ts"
@@ -129,9 +130,7 @@ export const make = (db: Database, writer: StreamWriter, whyFull: () => string, 
           const { removed, ended = [], imported = [], letters = [] } = also(copies)
           if (erasures !== undefined) yield* Erasures.requireNoneSince(queries, erasures)
           if (removed !== undefined && (yield* remove(queries, removed)) < removed.keys.length) {
-            return yield* unavailable(
-              "Another relay has changed these dead letters meanwhile. Look again, and repeat it.",
-            )
+            return yield* lettersChanged
           }
           yield* OutcomeTables.putEnded(queries, ended)
           yield* noteImports(queries, imported)

@@ -9,9 +9,9 @@
  */
 import { Effect } from "effect"
 import type { Entry } from "../../../event/Entry.ts"
-import { isRefusedData, type JournalError, unavailable } from "../../JournalError.ts"
-import type { Cursor, RefusedSettlement, Settlement } from "../../Settlement.ts"
-import { type LetterToPut, later, type RetryToPut, rowsOf } from "../../stream/Cursors.ts"
+import { isRefusedData, type JournalError } from "../../JournalError.ts"
+import { type Cursor, cursorSettlement, type RefusedSettlement, type Settlement } from "../../Settlement.ts"
+import { type LetterToPut, later, type RetryToPut, rowsOf, whyUnstorable } from "../../stream/Cursors.ts"
 import type { Ended } from "../../stream/OutcomeRecord.ts"
 import type { Queries } from "../connection/Database.ts"
 import { refusing } from "../connection/DatabaseError.ts"
@@ -19,26 +19,11 @@ import * as LaneTables from "../tables/LaneTables.ts"
 import * as OutcomeTables from "../tables/OutcomeTables.ts"
 import { hasNewestRow, isOwned, type StreamState } from "./StreamState.ts"
 
-const isWhole = ({ takeBack, retry, deadLetter, pausedFor }: Settlement): boolean =>
-  [
-    pausedFor,
-    ...[...takeBack, ...retry, ...deadLetter].flatMap((change) => Object.values<unknown>({ ...change })),
-  ].every((value) => typeof value !== "number" || Number.isSafeInteger(value))
-
 /** Settlements of idle lanes: their cursors move to the end of the log. */
 export const passedBy = ({ backlogs, readFrom, end }: StreamState): ReadonlyArray<Settlement> =>
-  backlogs.behind(readFrom, end).map(({ lane, pausedFor }) => ({
-    lane,
-    cursor: { sequence: end, settled: [] },
-    takeBack: [],
-    retry: [],
-    endRetry: [],
-    deadLetter: [],
-    delivered: [],
-    late: [],
-    dropped: [],
-    pausedFor,
-  }))
+  backlogs
+    .behind(readFrom, end)
+    .map(({ lane, pausedFor }) => cursorSettlement(lane, { sequence: end, settled: [] }, pausedFor))
 
 /** Adds the cursors of idle lanes to the same statement, from time to time. */
 const withIdle = (stream: StreamState, settlements: ReadonlyArray<Settlement>): ReadonlyArray<Settlement> => {
@@ -60,8 +45,9 @@ export const settle = Effect.fnUntraced(function* (
   for (const settlement of withIdle(stream, settlements)) {
     const { lane } = settlement
     if (!stream.backlogs.has(lane)) continue
-    if (isWhole(settlement)) known.push(settlement)
-    else refused.push({ lane, error: unavailable(`The lane ${lane} settled a number that is not an integer.`) })
+    const error = whyUnstorable(settlement)
+    if (error === undefined) known.push(settlement)
+    else refused.push({ lane, error })
   }
   return [...refused, ...(yield* storeOrSplit(stream, known))]
 })

@@ -14,7 +14,7 @@ import { type Mute, type Paused, type RetryEntries, returning } from "../../Lane
 import type { Cursor, RefusedSettlement, Settlement, Wait } from "../../Settlement.ts"
 import { Backlogs } from "../../stream/Backlogs.ts"
 import { readBytes } from "../../stream/BulkSlices.ts"
-import { type LetterToPut, later, rowsOf, settledAt } from "../../stream/Cursors.ts"
+import { type LetterToPut, later, rowsOf, settledAt, whyUnstorable } from "../../stream/Cursors.ts"
 import type { Ended } from "../../stream/OutcomeRecord.ts"
 import { decode } from "../../stream/Record.ts"
 import type { Removal } from "../../stream/Removal.ts"
@@ -182,7 +182,7 @@ export class LaneStore {
   settleEach(settlements: ReadonlyArray<Settlement>, refused: Array<RefusedSettlement>): Committed {
     const committed: Array<Committed> = []
     for (const settlement of settlements) {
-      const result = this.#isolate(() => this.settle(settlement))
+      const result = whyUnstorable(settlement) ?? this.#isolate(() => this.settle(settlement))
       if (result instanceof JournalError) refused.push({ lane: settlement.lane, error: result })
       else committed.push(result)
     }

@@ -11,10 +11,10 @@ import type { DatabaseSync, StatementSync } from "node:sqlite"
 import { Effect } from "effect"
 import * as EventPages from "../../EventPages.ts"
 import { type EventPage, type EventQuery, type FoundEvent, type Match, matchOf } from "../../EventQuery.ts"
-import { type JournalError, refused } from "../../JournalError.ts"
+import type { JournalError } from "../../JournalError.ts"
 import { decodeOne, decodeRow, decodeStored, type Stored } from "../../stream/Record.ts"
 import { type SearchIds, textsOf } from "../../stream/SearchIds.ts"
-import { foundEvent, pageTimeout } from "../../stream/SearchResult.ts"
+import { foundEvent, noPlace, pageTimeout } from "../../stream/SearchResult.ts"
 import { bytes } from "../rows/Rows.ts"
 import { DeliveryStatuses } from "./DeliveryStatus.ts"
 import type { Candidates, Index } from "./Index.ts"
@@ -287,7 +287,5 @@ const isPlace = (place: string): boolean => /^[0-9]{0,16}$/.test(place)
 export const page = (query: EventQuery, look: (query: EventQuery) => Effect.Effect<EventPage, JournalError>) => {
   const { before = "", after = "", through = "" } = query
   const strange = [before, after, through].find((place) => !isPlace(place))
-  return strange === undefined
-    ? EventPages.collect(query, look, pageTimeout)
-    : Effect.fail(refused(`The journal has no place ${strange}: a place is where an earlier page or replay ended.`))
+  return strange === undefined ? EventPages.collect(query, look, pageTimeout) : Effect.fail(noPlace(strange))
 }

@@ -1,4 +1,5 @@
 /** The archive on SQLite: the rows of operators' changes, dead letters, replays, imports, searches, status and audit log. */
+
 import { Effect, Schedule } from "effect"
 import type { Entry } from "../../../event/Entry.ts"
 import type { Reroute } from "../../Archive.ts"
@@ -49,8 +50,7 @@ export const tablesOf = (engine: Engine): JournalTables => {
 
   const storeAlso = ({ removed, ended = [], imported = [], letters = [] }: AlsoStored): Committed => {
     const gone = removed === undefined ? [] : removeAll(removed)
-    if (gone.length < (removed?.keys.length ?? 0))
-      throw unavailable("Dead letters have changed meanwhile. Look again, and repeat it.")
+    if (gone.length < (removed?.keys.length ?? 0)) throw DeadLetterChanges.lettersChanged
     for (const one of ended) lanes.outcomes.ended(one)
     const note = store.db.prepare("INSERT OR REPLACE INTO imported (journal, sequence, lanes) VALUES (?, ?, ?)")
     for (const { journal, sequence, lanes } of imported) note.run(journal, sequence, JSON.stringify(lanes))

@@ -1,9 +1,11 @@
 /** The journal's lanes: opened and read by delivery, paused, moved and dropped by operators. */
+
 import { Effect } from "effect"
 import * as MovedLanes from "../../archive/MovedLanes.ts"
 import { type LaneRows, laneChanged, type MovingLog } from "../../archive/MovedLanes.ts"
 import type { JournalError } from "../../JournalError.ts"
 import type { Mute, OpenedLane, Paused } from "../../LaneInfo.ts"
+import { cursorSettlement } from "../../Settlement.ts"
 import type { Backlog } from "../../stream/Backlog.ts"
 import { Origin } from "../../stream/Record.ts"
 import type { Removal } from "../../stream/Removal.ts"
@@ -53,16 +55,7 @@ const logOf = (engine: Engine, lane: string, to: string): MovingLog | undefined 
     append: (again, ended, cursor) =>
       attempt(() => {
         if (lanes.backlogs.get(lane) !== source) throw laneChanged(source.name)
-        const nothingElse = {
-          takeBack: [],
-          retry: [],
-          endRetry: [],
-          deadLetter: [],
-          delivered: [],
-          late: [],
-          dropped: [],
-        }
-        const advance = () => lanes.settle({ lane, cursor, ...nothingElse, pausedFor: source.pausedFor })
+        const advance = () => lanes.settle(cursorSettlement(lane, cursor, source.pausedFor))
         if (again.length === 0) return engine.apply(advance)
         engine.appendWith(again, Origin.moved, ([first = 0]) => {
           for (const one of ended(first)) lanes.outcomes.ended(one)
