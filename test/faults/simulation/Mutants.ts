@@ -92,13 +92,6 @@ export const mutants: ReadonlyArray<Mutant> = [
     line,
   },
   {
-    gone: "events that are routed to a new name just before the rename wait behind the earlier ones",
-    file: "src/journal/sqlite/commit/LaneIds.ts",
-    find: "this.#renaming.set(name, this.idOf(renamedFrom))",
-    replace: "void renamedFrom",
-    line,
-  },
-  {
     gone: "the duplicates of before a restart are known after it",
     file: "src/journal/sqlite/operations/StartupScan.ts",
     find: "if (remembered && delivered) engine",
