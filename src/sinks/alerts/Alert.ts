@@ -279,6 +279,8 @@ export const compile = (options: Options): ((group: Group) => Alert) => {
     const [type, account] = [named(shared, "Type"), named(shared, "Account")]
     const summary = clean(latest.summary.slice(0, 4_096)) || type || "An event without an envelope"
     const about = options.summary === undefined && account !== "" ? ` (${account})` : ""
+    // A digest of several types must not look as if all events were like the last one.
+    const amount = count === 1 ? "" : type === "" ? `${count} events, the last: ` : `${count} × `
     const times = [
       { name: "Events", value: String(count) },
       { name: "First", value: new Date(first).toISOString() },
@@ -290,7 +292,7 @@ export const compile = (options: Options): ((group: Group) => Alert) => {
       type,
       account,
       webhook,
-      summary: `${action === "resolve" ? "Resolved: " : ""}${count > 1 ? `${count} × ` : ""}${summary}${about}`,
+      summary: `${action === "resolve" ? "Resolved: " : ""}${amount}${summary}${about}`,
       time: latest.time,
       facts: [...shared, ...(count > 1 ? times : [...latest.event, { name: "Time", value: latest.time }])],
       samples:
