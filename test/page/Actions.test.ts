@@ -525,6 +525,25 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     await site.run("lanes", "drop", "chat")
   })
 
+  test("leads from an event to all events of its digest", async () => {
+    const config = site.config()
+    const sinks = config.sinks as Record<string, object>
+    const digest = { format: "template", body: "{{count}} events", digest: { wait: "1 second", maxEvents: 2 } }
+    site.writeConfig({
+      ...config,
+      sinks: { ...sinks, chat: { ...sinks.lake, ...digest } },
+      routes: [...(config.routes as ReadonlyArray<object>), { name: "providers", match: "provider.*", to: ["chat"] }],
+    })
+    await site.run("reload")
+    for (const id of ["evt_one", "evt_two"]) await site.deliver({ id, type: "provider.created" })
+    await lane("chat", ({ backlog }) => backlog === 0)
+    await show("event/evt_one")
+    await page.getByRole("link", { name: "All events of its digest" }).click()
+    for (const name of ["evt_one", "evt_two"]) await page.getByRole("link", { name }).waitFor()
+    site.writeConfig(config)
+    await site.run("reload")
+  })
+
   test("works in more tabs than a browser opens connections to a host, all of them live", async () => {
     // Tabs of one context share its connections.
     const context = await browser.newContext()

@@ -81,6 +81,13 @@ const When = ({ of: { outcome, due, at, attempts } }: { readonly of: Sink }) => 
   )
 }
 
+/** The events that a sink got in one attempt ended at the same moment. */
+const linkToDigest = (sink: string, at: number): string =>
+  linkTo("events", "", {
+    ...{ sink, outcome: "delivered" },
+    ...{ endedSince: new Date(at).toISOString(), endedUntil: new Date(at + 1).toISOString() },
+  })
+
 const SinkOutcome = ({
   sink,
   sequence,
@@ -90,7 +97,7 @@ const SinkOutcome = ({
   readonly sequence: number
   readonly isErased: boolean
 }) => {
-  const { lane, outcome, sentIn, payload } = sink
+  const { at, lane, outcome, sentIn, payload } = sink
   const dedupKey = dedupKeyOf(payload)
   const id = `${sink.sink}:${sequence}`
   const reason = reasonOf(sink)
@@ -122,6 +129,11 @@ const SinkOutcome = ({
             <Text of={dedupKey} />
           </code>
           {sentIn === "digest" && ", shared by the events of its digest"}
+        </p>
+      )}
+      {sentIn === "digest" && outcome === "delivered" && at !== undefined && (
+        <p>
+          <a href={linkToDigest(sink.sink, at)}>All events of its digest</a>
         </p>
       )}
       {lane !== undefined && (
