@@ -2,7 +2,7 @@
  * The main module: the command line, or the journal's worker.
  *
  * A compiled binary starts at this module only, so the worker runs it again (see
- * `journal/WorkerEntrypoint.ts`). Imports come after the choice, so that
+ * `journal/JournalContext.ts`). Imports come after the choice, so that
  * neither loads the other.
  */
 import { isMainThread } from "./runtime/Thread.ts"

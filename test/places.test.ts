@@ -83,7 +83,7 @@ describe("the places in src that", () => {
 
         "journal/AuditLog.ts": [1, "when an operation was done, which is stored"],
         "journal/WallClock.ts": [1, "it compares the wall clock with the monotonic one"],
-        "journal/stream/Removal.ts": [1, "when a dead letter was dropped, which is stored"],
+        "journal/stream/BulkSlices.ts": [1, "when a dead letter was dropped, which is stored"],
         "journal/sqlite/commit/Losses.ts": [
           2,
           "since when the journal is red, and when a loss was found, which is stored",
@@ -117,12 +117,11 @@ describe("the places in src that", () => {
 
         "cli/commands/doctor.ts": [1, "certificates and secrets expire at an instant"],
         "cli/commands/journal.ts": [1, "when a journal was copied, which is stored"],
-        "cli/support/lifecycle.ts": [1, "until when a drain lasts, which is shown"],
+        "cli/support/lifecycle.ts": [2, "until when a drain lasts, which is shown; a log line's time"],
         "cli/commands/trigger.ts": [1, "secrets expire at an instant"],
         "cli/support/deliver.ts": [1, "when a sample event was created"],
         "cli/support/doctorFindings.ts": [1, "the wall clock itself"],
         "cli/support/statusReport.ts": [1, "a line's time"],
-        "cli/support/logging.ts": [1, "a log line's time"],
         "cli/support/values.ts": [1, "times before now that a person names"],
       }),
     )

@@ -13,7 +13,7 @@ import { Archive } from "../journal/Archive.ts"
 import * as AuditLog from "../journal/AuditLog.ts"
 import { operations } from "./AuditedOperations.ts"
 import { Authorization, Forbidden } from "./api/ApiParts.ts"
-import { Caller, type CallerFacts } from "./Caller.ts"
+import { Caller, type CallerFacts } from "./RelayInfo.ts"
 
 /** Milliseconds within which another part belongs to the same operation. */
 const pause = 60_000

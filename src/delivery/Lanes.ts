@@ -11,9 +11,8 @@ import { rounds } from "../event/Rounds.ts"
 import { instant } from "../formats/Amounts.ts"
 import { Archive } from "../journal/Archive.ts"
 import { Journal, type JournalError, type Log, type Streams } from "../journal/Journal.ts"
-import type { Mute, Paused } from "../journal/LaneInfo.ts"
-import { totals } from "../journal/LaneTotals.ts"
-import { Operator } from "../journal/Operator.ts"
+import { Operator } from "../journal/JournalContext.ts"
+import { laneTotals, type Mute, type Paused } from "../journal/LaneInfo.ts"
 import { knownSinks, type LaneSpec } from "./LaneSpec.ts"
 import { type LaneStatus, statusOf } from "./LaneStatus.ts"
 import { Stall } from "./lane/LaneState.ts"
@@ -195,7 +194,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
         (log) => Effect.tap(log.lanes, (infos) => orphans.note(log, infos)),
         { concurrency: "unbounded" },
       )
-      return totals(infos).map((info): LaneStatus => {
+      return laneTotals(infos).map((info): LaneStatus => {
         const status = statusOf(info, streams.of(info.name), orphans.oldestAt(info.name))
         const message = unserved.messages.get(info.name)
         return message === undefined ? status : { ...status, condition: "stalled", message }

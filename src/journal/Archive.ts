@@ -3,7 +3,7 @@
  * `Journal` appends and delivers.
  *
  * **Guarantee.** An operation is one transaction, or a series of transactions that may end early: the finished
- * ones are kept, and the rest is unchanged. It records who requested it (`Operator.ts`).
+ * ones are kept, and the rest is unchanged. It records who requested it (`JournalContext.ts`).
  *
  * `journalContract` and `eventsContract` in `test/contract` define what every archive must do.
  */
@@ -14,13 +14,62 @@ import type { AuditLog } from "./AuditLog.ts"
 import type { EventPage, EventQuery } from "./EventQuery.ts"
 import type { Fleet } from "./FleetStatus.ts"
 import type { JournalError } from "./JournalError.ts"
-import type { JournalStatus } from "./JournalStatus.ts"
 import type { DeadLetterQuery, LaneInfo, Mute, Paused, StoredDeadLetter } from "./LaneInfo.ts"
 import type { Attempt } from "./Settlement.ts"
 import type { SearchIds } from "./stream/SearchIds.ts"
 
 export type * from "./EventQuery.ts"
-export type * from "./JournalStatus.ts"
+
+/** The journal's condition and its figures, for `status`, alerts and metrics. */
+
+/** Percentages of a journal's maximum size. An operator gets a notice when its bytes exceed one. */
+export const fillingMarks = [95, 80, 50] as const
+
+/**
+ * A journal's condition. Figures over all streams include other relays' streams, as those relays last reported
+ * them.
+ */
+export interface JournalStatus {
+  /**
+   * `unavailable` while its server doesn't answer. `red` if events were lost or a file was moved aside, until
+   * an operator acknowledges it.
+   */
+  readonly health: "starting" | "ok" | "unavailable" | "full" | "broken" | "red"
+  /** The problem and how to solve it; empty if there is none. */
+  readonly message: string
+  /** Unacknowledged losses, one per line, and when the first was found, in epoch milliseconds. */
+  readonly alarm: { readonly lines: ReadonlyArray<string>; readonly since: number }
+  /** Number of entries appended to all streams. With one stream this is the highest sequence. */
+  readonly head: number
+  /** `head + 1` minus the number of events kept. With one stream this is the lowest sequence. */
+  readonly first: number
+  readonly usedBytes: number
+  readonly maxBytes: number
+  /** The highest mark that `usedBytes` has exceeded, in percent of `maxBytes`. */
+  readonly filling: 0 | (typeof fillingMarks)[number]
+  readonly counters: JournalCounters
+  readonly engine: EngineStatus
+}
+
+/** Figures that only some engines have. `status` shows those that are present. */
+interface EngineStatus {
+  readonly path?: string
+  readonly walBytes?: number
+  readonly freeDiskBytes?: number
+  /** When its server last answered, in epoch milliseconds; absent while it answers. */
+  readonly answeredAt?: number
+}
+
+/** Counts since the start, which only grow. */
+interface JournalCounters {
+  readonly appended: number
+  readonly duplicates: number
+  /** Events with the webhook and id of an earlier event, but other bytes. Each is kept as an event of its own. */
+  readonly altered: number
+  readonly commits: number
+  /** Time spent in commits, in milliseconds. */
+  readonly commitMillis: number
+}
 
 /** An entry to append again for these sinks, whether it was routed to them or not. */
 export interface ReplayTarget {
@@ -107,7 +156,7 @@ export class Archive extends Context.Service<
     /** Returns dead letters, newest first: at most `limit`, and at most some megabytes. It is empty at the end. */
     deadLetters(query: DeadLetterQuery): Effect.Effect<ReadonlyArray<StoredDeadLetter>, JournalError>
     /**
-     * Turns dead letters into retries, which their lanes take up oldest first (`returned` of `StreamLog.ts`).
+     * Turns dead letters into retries, which their lanes take up oldest first (`returned` of `Journal.ts`).
      * Returns their number. Quarantined events are routed by `reroute`: they are appended as deliveries, or
      * stay in quarantine. Ids of dead letters that no longer exist are ignored.
      */

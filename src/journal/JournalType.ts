@@ -1,7 +1,7 @@
 /** The parts of a journal type. `Journals.ts` lists the types. */
-import type { Effect, Layer, Schema } from "effect"
-import type { Archive } from "./Archive.ts"
-import type { Journal } from "./Journal.ts"
+import { Context, type Effect, type Layer, type Schema } from "effect"
+import { Archive } from "./Archive.ts"
+import { Journal } from "./Journal.ts"
 import type { Copying } from "./JournalCopy.ts"
 import type { JournalError } from "./JournalError.ts"
 
@@ -43,3 +43,9 @@ export interface JournalFile {
   readonly maxSize: number
   readonly minFree: number
 }
+
+export type WholeJournal = Journal["Service"] & Archive["Service"]
+
+/** Returns a context with both services of a journal, for its layer. */
+export const servicesOf = (journal: WholeJournal): Context.Context<Journal | Archive> =>
+  Context.make(Journal, journal).pipe(Context.add(Archive, journal))

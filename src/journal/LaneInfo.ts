@@ -107,3 +107,47 @@ export interface StoredDeadLetter {
   readonly attempts: ReadonlyArray<Attempt>
   readonly entry: Entry
 }
+
+/**
+ * Returns lanes by name. The cursor and the pause are from the first stream that has the lane, and the oldest event
+ * is from the first that has one.
+ */
+export const laneTotals = (streams: ReadonlyArray<ReadonlyArray<LaneInfo>>): ReadonlyArray<LaneInfo> => {
+  const [only, ...others] = streams
+  if (only !== undefined && others.length === 0) return only
+  const all = new Map<string, LaneInfo>()
+  for (const lane of streams.flat()) {
+    const known = all.get(lane.name)
+    all.set(
+      lane.name,
+      known === undefined
+        ? lane
+        : {
+            ...known,
+            backlog: known.backlog + lane.backlog,
+            oldest: known.oldest === 0 ? lane.oldest : known.oldest,
+            retrying: known.retrying + lane.retrying,
+            returned: known.returned + lane.returned,
+            deadLetters: known.deadLetters + lane.deadLetters,
+            deadLetterBytes: known.deadLetterBytes + lane.deadLetterBytes,
+          },
+    )
+  }
+  return [...all.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
+}
+
+/** The id of a dead letter for operators: its lane and its sequence, `lake:42`. */
+
+export interface DeadLetterKey {
+  readonly lane: string
+  readonly sequence: number
+}
+
+/** Returns the id of a lane's dead letter. */
+export const letterId = (lane: string, sequence: number): string => `${lane}:${sequence}`
+
+/** Splits an id. Returns `undefined` if the string isn't one. */
+export const parseLetterId = (id: string | undefined): DeadLetterKey | undefined => {
+  const match = /^(.+):([1-9][0-9]{0,15})$/.exec(id ?? "")
+  return match === null ? undefined : { lane: match[1] ?? "", sequence: Number(match[2]) }
+}

@@ -412,22 +412,25 @@ describe("what is signed is not lost", () => {
     ])
   })
 
-  it.effect("a type that is not in the catalogue goes to quarantine or is refused with 422, as the config says", function* () {
-    const { send, entries } = yield* start({
-      webhooks: [
-        webhook({ name: "careful", path: "/careful", unknownTypes: "quarantine" }),
-        webhook({ name: "strict", path: "/strict", unknownTypes: "reject" }),
-      ],
-    })
-    const body = envelope("appointment.teleported")
-    expect((yield* send(delivery(body, { path: "/careful" }))).status).toBe(202)
-    expect((yield* send(delivery(body, { path: "/strict" }))).status).toBe(422)
-    expect((yield* send(delivery(envelope(), { path: "/strict" }))).status).toBe(202)
-    expect((yield* entries).map((_) => [_.event.webhook, _.sinks])).toEqual([
-      ["careful", ["_quarantine"]],
-      ["strict", ["lake"]],
-    ])
-  })
+  it.effect(
+    "a type that is not in the catalogue goes to quarantine or is refused with 422, as the config says",
+    function* () {
+      const { send, entries } = yield* start({
+        webhooks: [
+          webhook({ name: "careful", path: "/careful", unknownTypes: "quarantine" }),
+          webhook({ name: "strict", path: "/strict", unknownTypes: "reject" }),
+        ],
+      })
+      const body = envelope("appointment.teleported")
+      expect((yield* send(delivery(body, { path: "/careful" }))).status).toBe(202)
+      expect((yield* send(delivery(body, { path: "/strict" }))).status).toBe(422)
+      expect((yield* send(delivery(envelope(), { path: "/strict" }))).status).toBe(202)
+      expect((yield* entries).map((_) => [_.event.webhook, _.sinks])).toEqual([
+        ["careful", ["_quarantine"]],
+        ["strict", ["lake"]],
+      ])
+    },
+  )
 
   it.effect("a type that would pass for the relay's own goes to quarantine, not where those go", function* () {
     const { send, entries } = yield* start()

@@ -1,16 +1,16 @@
 import { expect, test } from "bun:test"
-import * as DeadLetterId from "../../src/journal/DeadLetterId.ts"
+import { letterId, parseLetterId } from "../../src/journal/LaneInfo.ts"
 
 test("an id is split into the lane and the sequence that it was made of", () => {
   for (const lane of ["lake", "_quarantine", "a:1", "eu:lake"]) {
     for (const sequence of [1, 42, Number.MAX_SAFE_INTEGER]) {
-      expect(DeadLetterId.parse(DeadLetterId.of(lane, sequence))).toEqual({ lane, sequence })
+      expect(parseLetterId(letterId(lane, sequence))).toEqual({ lane, sequence })
     }
   }
 })
 
 test("what is no id is not split", () => {
   for (const text of [undefined, "", "lake", "lake:", ":1", "lake:0", "lake:007", "lake:-1", "lake:1.5", "lake:1 "]) {
-    expect(DeadLetterId.parse(text)).toBeUndefined()
+    expect(parseLetterId(text)).toBeUndefined()
   }
 })

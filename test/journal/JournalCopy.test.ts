@@ -4,6 +4,7 @@ import { dirname, join } from "node:path"
 import { Effect, Schema } from "effect"
 import { collect } from "../../src/journal/EventPages.ts"
 import { type CopySource, check, withOperation } from "../../src/journal/JournalCopy.ts"
+import type { WholeJournal } from "../../src/journal/JournalType.ts"
 import { PostgresConfig } from "../../src/journal/postgres/connection/PostgresConfig.ts"
 import * as PostgresCopySource from "../../src/journal/postgres/copy/PostgresCopySource.ts"
 import * as PostgresCopyTarget from "../../src/journal/postgres/copy/PostgresCopyTarget.ts"
@@ -11,7 +12,6 @@ import * as PostgresJournal from "../../src/journal/postgres/PostgresJournal.ts"
 import { migrate } from "../../src/journal/postgres/tables/DatabaseSchema.ts"
 import * as SqliteCopySource from "../../src/journal/sqlite/copy/SqliteCopySource.ts"
 import * as SqliteCopyTarget from "../../src/journal/sqlite/copy/SqliteCopyTarget.ts"
-import type { WholeJournal } from "../../src/journal/WholeJournal.ts"
 import {
   account,
   adopted,

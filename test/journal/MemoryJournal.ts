@@ -18,7 +18,9 @@ import * as MovedLanes from "../../src/journal/archive/MovedLanes.ts"
 import * as Reappending from "../../src/journal/archive/Reappending.ts"
 import { type DeliveryStatus, type FoundEvent, matchOf } from "../../src/journal/EventQuery.ts"
 import type { AppendExit, Journal } from "../../src/journal/Journal.ts"
+import { Operator } from "../../src/journal/JournalContext.ts"
 import { full } from "../../src/journal/JournalError.ts"
+import { servicesOf, type WholeJournal } from "../../src/journal/JournalType.ts"
 import {
   type LaneInfo,
   type Mute,
@@ -28,7 +30,6 @@ import {
   returning,
   type StoredDeadLetter,
 } from "../../src/journal/LaneInfo.ts"
-import { Operator } from "../../src/journal/Operator.ts"
 import { usualSearchIds } from "../../src/journal/SearchIdsConfig.ts"
 import {
   type Attempt,
@@ -39,16 +40,14 @@ import {
   type RefusedSettlement,
   type Tries,
 } from "../../src/journal/Settlement.ts"
+import { type Reappended, type Removal, toReplay } from "../../src/journal/stream/BulkSlices.ts"
 import { isPassed, settledAt, whyUnstorable } from "../../src/journal/stream/Cursors.ts"
 import { keyOf } from "../../src/journal/stream/DuplicateKey.ts"
 import { erasedEvent, sendable, withoutAnswers } from "../../src/journal/stream/Erasure.ts"
 import { type Ended, endedStatus, linksOf, replaysOf } from "../../src/journal/stream/OutcomeRecord.ts"
-import { type Reappended, toReplay } from "../../src/journal/stream/Reappended.ts"
 import { Origin } from "../../src/journal/stream/Record.ts"
-import type { Removal } from "../../src/journal/stream/Removal.ts"
 import { SearchIds } from "../../src/journal/stream/SearchIds.ts"
 import { noPlace } from "../../src/journal/stream/SearchResult.ts"
-import { servicesOf, type WholeJournal } from "../../src/journal/WholeJournal.ts"
 import * as Pattern from "../../src/routing/Pattern.ts"
 import { copying, type MemoryCopying } from "./MemoryCopy.ts"
 

@@ -6,10 +6,9 @@ import { type Event, quarantine } from "../../event/Event.ts"
 import { EpochMillis } from "../../event/Quantities.ts"
 import { Ingest } from "../../ingest/Ingest.ts"
 import { Archive } from "../../journal/Archive.ts"
-import * as DeadLetterId from "../../journal/DeadLetterId.ts"
 import { matchOf } from "../../journal/EventQuery.ts"
 import type { JournalError } from "../../journal/Journal.ts"
-import type { StoredDeadLetter } from "../../journal/LaneInfo.ts"
+import { letterId, parseLetterId, type StoredDeadLetter } from "../../journal/LaneInfo.ts"
 import { NewerEvents } from "../replay/NewerEvents.ts"
 import { DeadLettersPreview, paceOf, Rate, Stayed, Summary } from "../replay/ReplayReport.ts"
 import { type OnProgress, Work } from "../status/RelayStatus.ts"
@@ -103,13 +102,13 @@ const step = 500
 
 /** Returns the id just above `id`, so that the page before it begins with `id` itself. */
 const justAbove = (id: string): { readonly lane: string; readonly before: string } | undefined => {
-  const key = DeadLetterId.parse(id)
-  return key && { lane: key.lane, before: DeadLetterId.of(key.lane, key.sequence + 1) }
+  const key = parseLetterId(id)
+  return key && { lane: key.lane, before: letterId(key.lane, key.sequence + 1) }
 }
 
 /** Sorts ids of dead letters, newest first, without repetitions. */
 const newestFirst = (ids: ReadonlyArray<string>): ReadonlyArray<string> =>
-  [...new Set(ids)].sort((a, b) => (DeadLetterId.parse(b)?.sequence ?? 0) - (DeadLetterId.parse(a)?.sequence ?? 0))
+  [...new Set(ids)].sort((a, b) => (parseLetterId(b)?.sequence ?? 0) - (parseLetterId(a)?.sequence ?? 0))
 
 const isSelectedBy = (selection: LetterSelection, { searchIds }: Archive["Service"]) => {
   const match = matchOf({ ...selection, limit: 1 }, searchIds)
@@ -241,7 +240,7 @@ export const deadLetterHandlers = HttpApiBuilder.group(
       list: Effect.fnUntraced(function* ({ query: { before, limit = 100, ...query } }) {
         const selection = ofQuery(query)
         yield* requireKnown(selection)
-        if (before !== undefined && DeadLetterId.parse(before) === undefined) {
+        if (before !== undefined && parseLetterId(before) === undefined) {
           return yield* new Refused({
             message: `there is no place ${before}: it is the id that ended the page before`,
           })

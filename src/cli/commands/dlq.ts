@@ -3,7 +3,7 @@ import { Effect, Option } from "effect"
 import { Argument, Command } from "effect/cli"
 import type { Replayed, Selection } from "../../admin/api/DeadLetterApi.ts"
 import { quarantine } from "../../event/Event.ts"
-import * as DeadLetterId from "../../journal/DeadLetterId.ts"
+import { parseLetterId } from "../../journal/LaneInfo.ts"
 import { ask, withProgressBar } from "../support/adminClient.ts"
 import { failed, usage } from "../support/CommandError.ts"
 import { attemptRows } from "../support/eventReport.ts"
@@ -53,7 +53,7 @@ const list = Command.make(
   },
   Effect.fn(function* ({ limit, before, ...flags }) {
     const selected = yield* selectionOf(flags)
-    if (Option.isSome(before) && DeadLetterId.parse(before.value) === undefined) {
+    if (Option.isSome(before) && parseLetterId(before.value) === undefined) {
       return yield* usage(`--before ${plain(before.value)}: give an id as \`dlq list\` shows it, such as lake:42`)
     }
     const query = { ...selected, ...given({ before }), limit }

@@ -1,7 +1,7 @@
 /** The lines of an alarm, and the status that they lead to. */
 import type { EpochMillis } from "../../event/Quantities.ts"
-import type { JournalStatus } from "../JournalStatus.ts"
-import { eventsOf } from "../stream/Ranges.ts"
+import type { JournalStatus } from "../Archive.ts"
+import { eventsOf } from "../stream/RowKeys.ts"
 import { type WallClock, warningOf } from "../WallClock.ts"
 
 type Alarm = JournalStatus["alarm"]

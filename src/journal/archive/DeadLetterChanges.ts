@@ -2,19 +2,16 @@
 import { Effect } from "effect"
 import { quarantine } from "../../event/Event.ts"
 import type { Reroute } from "../Archive.ts"
-import * as DeadLetterId from "../DeadLetterId.ts"
 import { type JournalError, unavailable } from "../JournalError.ts"
-import type { StoredDeadLetter } from "../LaneInfo.ts"
-import { slice } from "../stream/BulkSlices.ts"
-import type { Copies, Reappended } from "../stream/Reappended.ts"
+import { type DeadLetterKey, parseLetterId, type StoredDeadLetter } from "../LaneInfo.ts"
+import { type Copies, type Reappended, type Removal, removal, slice } from "../stream/BulkSlices.ts"
 import { Origin } from "../stream/Record.ts"
-import { type Removal, removal } from "../stream/Removal.ts"
 import type { JournalTables, RemovedLetters, SliceRows } from "./JournalTables.ts"
 import { byLog, requireRoom } from "./Reappending.ts"
 
 /** The dead letters that ids name, each once, oldest first. */
-const keysOf = (ids: ReadonlyArray<string>): ReadonlyArray<DeadLetterId.DeadLetterKey> =>
-  [...new Set(ids)].flatMap((id) => DeadLetterId.parse(id) ?? []).sort((a, b) => a.sequence - b.sequence)
+const keysOf = (ids: ReadonlyArray<string>): ReadonlyArray<DeadLetterKey> =>
+  [...new Set(ids)].flatMap((id) => parseLetterId(id) ?? []).sort((a, b) => a.sequence - b.sequence)
 
 /** The failure of a change whose dead letters another change has taken. */
 export const lettersChanged = unavailable("Dead letters have changed meanwhile. Look again, and repeat it.")
@@ -50,7 +47,7 @@ export const replay = Effect.fnUntraced(function* (
   const why = yield* removal
   const keys = keysOf(ids)
   let count = 0
-  const some = Effect.fnUntraced(function* (rows: SliceRows, keys: ReadonlyArray<DeadLetterId.DeadLetterKey>) {
+  const some = Effect.fnUntraced(function* (rows: SliceRows, keys: ReadonlyArray<DeadLetterKey>) {
     const { done, letters } = yield* rows.letters(keys)
     const { own, routed } = splitLetters(letters, reroute)
     if (own.length > 0) count += yield* rows.giveBack(own, why)

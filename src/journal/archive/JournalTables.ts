@@ -10,14 +10,12 @@
 import type { Effect } from "effect"
 import type { Entry } from "../../event/Entry.ts"
 import type { UndeliveredEvent } from "../Archive.ts"
-import type { DeadLetterKey } from "../DeadLetterId.ts"
 import type { JournalError } from "../JournalError.ts"
-import type { StoredDeadLetter } from "../LaneInfo.ts"
+import type { DeadLetterKey, StoredDeadLetter } from "../LaneInfo.ts"
+import type { Copies, Reappended, Removal } from "../stream/BulkSlices.ts"
 import type { LetterToPut } from "../stream/Cursors.ts"
 import type { Ended } from "../stream/OutcomeRecord.ts"
-import type { Copies, Reappended } from "../stream/Reappended.ts"
 import type { Origin } from "../stream/Record.ts"
-import type { Removal } from "../stream/Removal.ts"
 
 /** Dead letters to remove. */
 export interface RemovedLetters {

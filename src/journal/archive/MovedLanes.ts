@@ -12,10 +12,8 @@ import type { Entry } from "../../event/Entry.ts"
 import { type JournalError, unavailable } from "../JournalError.ts"
 import type { Cursor } from "../Settlement.ts"
 import type { Backlog } from "../stream/Backlog.ts"
-import { type Again, slice } from "../stream/BulkSlices.ts"
+import { type Again, type Removal, removal, slice, toMove } from "../stream/BulkSlices.ts"
 import type { Ended } from "../stream/OutcomeRecord.ts"
-import { toMove } from "../stream/Reappended.ts"
-import { type Removal, removal } from "../stream/Removal.ts"
 
 type Rows<A> = Effect.Effect<A, JournalError>
 

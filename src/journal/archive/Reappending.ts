@@ -2,10 +2,8 @@
 import { Effect } from "effect"
 import type { ReplayCounts, ReplayTarget } from "../Archive.ts"
 import { type JournalError, unavailable } from "../JournalError.ts"
-import { type Again, firstOf, slice } from "../stream/BulkSlices.ts"
-import { type Reappended, toReplay } from "../stream/Reappended.ts"
+import { type Again, firstOf, type Reappended, type Removal, removal, slice, toReplay } from "../stream/BulkSlices.ts"
 import { Origin } from "../stream/Record.ts"
-import { type Removal, removal } from "../stream/Removal.ts"
 import type { JournalTables, SliceRows } from "./JournalTables.ts"
 
 /** Fails if nothing more may be appended; `soFar` ends the message: the part that was done. */

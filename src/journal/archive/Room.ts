@@ -1,6 +1,6 @@
 /** Decides by a journal's size when it is full, how full it counts as, and how much must be pruned before its time. */
 import { quarantine } from "../../event/Event.ts"
-import { fillingMarks, type JournalStatus } from "../JournalStatus.ts"
+import { fillingMarks, type JournalStatus } from "../Archive.ts"
 import type { Backlog } from "../stream/Backlog.ts"
 
 /** A mark is cleared when the use falls this far below it, in percent: it warns once. */

@@ -18,11 +18,11 @@ import * as Reappending from "../archive/Reappending.ts"
 import { prunesTo, Room } from "../archive/Room.ts"
 import type { Journal } from "../Journal.ts"
 import { JournalBroken, type JournalError } from "../JournalError.ts"
-import { totals } from "../LaneTotals.ts"
+import { servicesOf, type WholeJournal } from "../JournalType.ts"
+import { laneTotals } from "../LaneInfo.ts"
 import { usualSearchIds } from "../SearchIdsConfig.ts"
 import { SearchIds } from "../stream/SearchIds.ts"
 import * as WallClock from "../WallClock.ts"
-import { servicesOf, type WholeJournal } from "../WholeJournal.ts"
 import { noStream } from "./append/StreamWriter.ts"
 import * as EventErasing from "./archive/EventErasing.ts"
 import { scrub } from "./archive/EventErasing.ts"
@@ -140,7 +140,7 @@ export const make = Effect.fnUntraced(function* (
     },
     lanes: Effect.gen(function* () {
       const own = yield* Effect.forEach(fleet.streams, (stream) => stream.lanes, { concurrency: "unbounded" })
-      return totals([...own, ...report.elsewhere()])
+      return laneTotals([...own, ...report.elsewhere()])
     }),
     setPaused: (name, paused, mute) =>
       askingAgain(fleet.setPause(name, { paused, ...(mute !== undefined && { mute }) })),

@@ -1,5 +1,9 @@
 /** The size of the slices of an operator's change. */
-import type { Reappended } from "./Reappended.ts"
+import { Clock, Effect, Exit } from "effect"
+import type { Entry } from "../../event/Entry.ts"
+import type { Event } from "../../event/Event.ts"
+import type { AppendExit } from "../Journal.ts"
+import { Operator } from "../JournalContext.ts"
 
 /** The maximum of a slice: dead letters, entries, and about this many bytes of bodies. */
 export const slice = { letters: 64, entries: 256, bytes: 1024 * 1024 }
@@ -22,3 +26,42 @@ export const firstOf = <A>(items: ReadonlyArray<A>, most: number, sizeOf: (item:
 export interface Again extends Reappended {
   readonly sequence: number
 }
+
+export interface Removal {
+  /** Epoch milliseconds. */
+  readonly at: number
+  /** The name of the client that asked. */
+  readonly by: string
+}
+
+/** A removal at this moment, by the {@link Operator}. */
+export const removal: Effect.Effect<Removal> = Effect.gen(function* () {
+  return { at: yield* Clock.currentTimeMillis, by: yield* Operator }
+})
+
+/** An event to append, and its sinks. */
+export interface Reappended {
+  readonly event: Event
+  readonly sinks: ReadonlyArray<string>
+}
+
+/**
+ * Keeps the idempotency key of an event that moves to another lane. A replay's key names the sequence of the
+ * replay.
+ */
+export const toMove = ({ sequence, event, replayed }: Entry): Event =>
+  replayed ? { ...event, replay: event.replay ?? sequence } : event
+
+/** Gives a replayed event a new idempotency key. */
+export const toReplay = (event: Event): Event => {
+  const { replay, ...own } = event
+  return replay === undefined ? event : own
+}
+
+/** The answer to a delivery that was stored before. */
+export const duplicate: AppendExit = Exit.succeed("duplicate")
+/** The answer to a delivery that is the same as one in a commit that ended with `exit`. */
+export const asDuplicate = (exit: AppendExit): AppendExit => (Exit.isSuccess(exit) ? duplicate : exit)
+
+/** The new sequence of each entry, or `undefined` if the entry was received again since. */
+export type Copies = ReadonlyArray<number | undefined>

@@ -10,7 +10,7 @@ export const keyWidth = 16
 const notDelivered = 0x80000000
 
 /** The key of an event in a row. */
-export interface RowKey extends DuplicateKey {
+interface RowKey extends DuplicateKey {
   /** The index of the event's sinks in the row's routes. */
   readonly route: number
   readonly isDelivery: boolean
@@ -44,3 +44,20 @@ export const keyAt = (keys: Buffer, index: number): RowKey | undefined => {
     isDelivery: (route & notDelivered) === 0,
   }
 }
+
+/** Ranges of sequences, for messages about many events. */
+
+/** Returns the ranges of ascending numbers, both ends included. */
+export const ranges = (numbers: ReadonlyArray<number>): ReadonlyArray<readonly [from: number, to: number]> => {
+  const found: Array<[number, number]> = []
+  for (const number of numbers) {
+    const last = found.at(-1)
+    if (last !== undefined && last[1] === number - 1) last[1] = number
+    else found.push([number, number])
+  }
+  return found
+}
+
+/** `Event 5`, or `Events 5 to 9`. */
+export const eventsOf = ([from, to]: readonly [from: number, to: number]): string =>
+  from === to ? `Event ${from}` : `Events ${from} to ${to}`

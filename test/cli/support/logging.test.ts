@@ -1,7 +1,7 @@
 import { describe, expect } from "bun:test"
 import { Console, Effect, Layer, Stdio } from "effect"
 import { Json } from "../../../src/cli/support/flags.ts"
-import * as Logging from "../../../src/cli/support/logging.ts"
+import * as Logging from "../../../src/cli/support/lifecycle.ts"
 import { Program } from "../../../src/cli/support/Program.ts"
 import { it } from "../../lib/effect.ts"
 

@@ -2,7 +2,7 @@
 import { Effect, type Layer } from "effect"
 import type { Archive } from "../../../src/journal/Archive.ts"
 import type { Journal, JournalError } from "../../../src/journal/Journal.ts"
-import type { WholeJournal } from "../../../src/journal/WholeJournal.ts"
+import type { WholeJournal } from "../../../src/journal/JournalType.ts"
 import { event } from "../../journal/samples.ts"
 import { whole } from "../../journal/whole.ts"
 import { it } from "../../lib/effect.ts"

@@ -4,9 +4,9 @@
  * of it. No delivery is answered as stored before a standby has it.
  */
 import { Duration, Effect, Exit, Logger, Scope } from "effect"
+import type { WholeJournal } from "../../../src/journal/JournalType.ts"
 import * as PostgresJournal from "../../../src/journal/postgres/PostgresJournal.ts"
 import * as DatabaseSchema from "../../../src/journal/postgres/tables/DatabaseSchema.ts"
-import type { WholeJournal } from "../../../src/journal/WholeJournal.ts"
 import { openDatabase } from "../../journal/postgres/database.ts"
 import { event } from "../../journal/samples.ts"
 import { makePostgres, missing, type Postgres } from "../../parts/Postgres.ts"

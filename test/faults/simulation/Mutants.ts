@@ -86,7 +86,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     gone: "a renamed sink has the lane that it had before",
-    file: "src/journal/sqlite/commit/LaneIds.ts",
+    file: "src/journal/sqlite/commit/LaneStore.ts",
     find: "{ name, id, isFormer: false },\n    ]",
     replace: "{ name, id: name, isFormer: false },\n    ]",
     line,
@@ -100,14 +100,14 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     gone: "a commit wakes the lanes of its events",
-    file: "src/journal/stream/HeadWaiters.ts",
+    file: "src/journal/stream/RecentEntries.ts",
     find: "for (const lane of lanes) this.#wakeLane(lane)",
     replace: "void lanes",
     line,
   },
   {
     gone: "only the cursor of a lane that waits for nothing follows the log",
-    file: "src/journal/stream/Backlogs.ts",
+    file: "src/journal/stream/Backlog.ts",
     find: "!isWaiting && readFrom",
     replace: "readFrom",
     line,

@@ -42,7 +42,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     line,
     gone: "a replay that is moved keeps its idempotency key",
-    file: "src/journal/stream/Reappended.ts",
+    file: "src/journal/stream/BulkSlices.ts",
     find: "  replayed ? { ...event,",
     replace: "  replayed && event.replay !== undefined ? { ...event,",
   },

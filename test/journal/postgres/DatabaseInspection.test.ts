@@ -1,6 +1,6 @@
 import { beforeAll, expect } from "bun:test"
 import { Effect, Schema } from "effect"
-import { ConfigInForce } from "../../../src/journal/ConfigInForce.ts"
+import { ConfigInForce } from "../../../src/journal/JournalContext.ts"
 import * as PooledDatabase from "../../../src/journal/postgres/connection/PooledDatabase.ts"
 import { PostgresConfig } from "../../../src/journal/postgres/connection/PostgresConfig.ts"
 import { inspect, survival } from "../../../src/journal/postgres/DatabaseInspection.ts"

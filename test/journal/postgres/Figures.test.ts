@@ -1,7 +1,7 @@
 import { expect } from "bun:test"
 import { Cause, Duration, Effect, Exit, Fiber } from "effect"
+import type { WholeJournal } from "../../../src/journal/JournalType.ts"
 import { floorOf, sharedStream, streamOf } from "../../../src/journal/Sequences.ts"
-import type { WholeJournal } from "../../../src/journal/WholeJournal.ts"
 import { it } from "../../lib/effect.ts"
 import { suiteUnless } from "../../lib/lacking.ts"
 import { reasonToSkip } from "../../parts/Postgres.ts"

@@ -2,6 +2,7 @@
 import { Duration, Effect, Exit, Fiber, Result, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { unavailable } from "../../../src/journal/Journal.ts"
+import type { WholeJournal } from "../../../src/journal/JournalType.ts"
 import type { Database } from "../../../src/journal/postgres/connection/Database.ts"
 import {
   type DatabaseError,
@@ -11,7 +12,6 @@ import {
 } from "../../../src/journal/postgres/connection/DatabaseError.ts"
 import * as PostgresJournal from "../../../src/journal/postgres/PostgresJournal.ts"
 import * as DatabaseSchema from "../../../src/journal/postgres/tables/DatabaseSchema.ts"
-import type { WholeJournal } from "../../../src/journal/WholeJournal.ts"
 import { sharedPostgres } from "../../parts/Postgres.ts"
 import { openDatabase } from "./database.ts"
 

@@ -2,8 +2,8 @@
 import { Effect } from "effect"
 import { timelineOf } from "../../../src/admin/api/EventReport.ts"
 import { collect } from "../../../src/journal/EventPages.ts"
+import type { WholeJournal } from "../../../src/journal/JournalType.ts"
 import { attemptsOf } from "../../../src/journal/Settlement.ts"
-import type { WholeJournal } from "../../../src/journal/WholeJournal.ts"
 import { secondDay } from "./History.ts"
 
 /** In the words of the timeline, whatever the sequences are. Times are seconds after the second day began. */

@@ -4,13 +4,12 @@
  * must find afterwards.
  */
 import { Clock, Duration, Effect, type Layer } from "effect"
-import type { Event } from "../../../src/event/Event.ts"
-import { quarantine } from "../../../src/event/Event.ts"
+import { type Event, quarantine } from "../../../src/event/Event.ts"
 import type { Archive } from "../../../src/journal/Archive.ts"
 import { collect } from "../../../src/journal/EventPages.ts"
 import type { Attempt, Journal, JournalError, Settlement } from "../../../src/journal/Journal.ts"
-import { Operator } from "../../../src/journal/Operator.ts"
-import type { WholeJournal } from "../../../src/journal/WholeJournal.ts"
+import { Operator } from "../../../src/journal/JournalContext.ts"
+import type { WholeJournal } from "../../../src/journal/JournalType.ts"
 import { event as sample } from "../samples.ts"
 import { whole } from "../whole.ts"
 

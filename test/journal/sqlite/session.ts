@@ -1,9 +1,9 @@
 /** Opens a journal on disk, uses it, and closes it. */
 import { Effect } from "effect"
 import type { JournalError } from "../../../src/journal/Journal.ts"
+import type { WholeJournal } from "../../../src/journal/JournalType.ts"
 import type { SqliteConfig } from "../../../src/journal/sqlite/SqliteConfig.ts"
 import * as SqliteJournal from "../../../src/journal/sqlite/SqliteJournal.ts"
-import type { WholeJournal } from "../../../src/journal/WholeJournal.ts"
 import { event } from "../samples.ts"
 import { whole } from "../whole.ts"
 

@@ -1,6 +1,5 @@
 import { beforeEach, describe, expect, test } from "bun:test"
-import { Backlog } from "../../../src/journal/stream/Backlog.ts"
-import { Backlogs, Passing } from "../../../src/journal/stream/Backlogs.ts"
+import { Backlog, Backlogs, Passing } from "../../../src/journal/stream/Backlog.ts"
 
 const start = { sequence: 0, settled: [] }
 

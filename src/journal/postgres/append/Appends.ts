@@ -10,10 +10,9 @@ import { Cause, Exit, Option } from "effect"
 import type { Event } from "../../../event/Event.ts"
 import type { AppendExit } from "../../Journal.ts"
 import { isRefusedData, type JournalError } from "../../JournalError.ts"
-import { CommitBatch } from "../../stream/CommitBatch.ts"
-import { CommitScheduler } from "../../stream/CommitScheduler.ts"
+import { duplicate } from "../../stream/BulkSlices.ts"
+import { CommitBatch, CommitScheduler } from "../../stream/CommitBatch.ts"
 import { type DuplicateKey, keyOf } from "../../stream/DuplicateKey.ts"
-import { duplicate } from "../../stream/Reappended.ts"
 import { Origin } from "../../stream/Record.ts"
 
 /** The result of a group's commit. Places are positions in the group. */

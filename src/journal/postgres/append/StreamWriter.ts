@@ -4,11 +4,10 @@
  */
 import { Effect, Exit } from "effect"
 import type { Event } from "../../../event/Event.ts"
-import type { AppendExit, Appended } from "../../Journal.ts"
+import type { AppendExit, Appended, KnownSink } from "../../Journal.ts"
 import { full, type JournalError, unavailable } from "../../JournalError.ts"
-import type { KnownSink } from "../../StreamLog.ts"
+import { asDuplicate, type Reappended } from "../../stream/BulkSlices.ts"
 import { keyOf } from "../../stream/DuplicateKey.ts"
-import { asDuplicate, type Reappended } from "../../stream/Reappended.ts"
 import { Origin } from "../../stream/Record.ts"
 import type { KnownRows } from "../tables/KnownRows.ts"
 import { place, voided } from "../tables/StreamRows.ts"

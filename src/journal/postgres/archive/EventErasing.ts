@@ -13,6 +13,7 @@ import type { EpochMillis } from "../../../event/Quantities.ts"
 import type { ErasedEvents } from "../../Archive.ts"
 import type { JournalError } from "../../JournalError.ts"
 import * as Sequences from "../../Sequences.ts"
+import { type Removal, removal } from "../../stream/BulkSlices.ts"
 import { isPassed, settledAt } from "../../stream/Cursors.ts"
 import {
   chooseErased,
@@ -24,8 +25,7 @@ import {
   withoutAnswers,
 } from "../../stream/Erasure.ts"
 import type { EndedNote } from "../../stream/OutcomeRecord.ts"
-import { type Removal, removal } from "../../stream/Removal.ts"
-import type { Database, Queries } from "../connection/Database.ts"
+import { type Database, type Queries, unnested } from "../connection/Database.ts"
 import { type DatabaseError, refusing } from "../connection/DatabaseError.ts"
 import type { Member } from "../fleet/Member.ts"
 import { change } from "../lanes/LaneChange.ts"
@@ -35,7 +35,6 @@ import { LaneNames } from "../tables/LaneNames.ts"
 import * as LaneTables from "../tables/LaneTables.ts"
 import * as OutcomeTables from "../tables/OutcomeTables.ts"
 import { columns, type StreamRow, storedOf } from "../tables/StreamRows.ts"
-import { unnested } from "../tables/Unnested.ts"
 
 type Undelivered = ErasedEvents["undelivered"][number]
 

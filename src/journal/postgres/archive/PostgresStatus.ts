@@ -1,10 +1,9 @@
 /** The journal's status, from memory. */
 import { Effect } from "effect"
 import { relayVersion } from "../../../runtime/Version.ts"
-import type { KeptText } from "../../Archive.ts"
+import type { JournalStatus, KeptText } from "../../Archive.ts"
 import { conditionOf } from "../../archive/AlarmLines.ts"
 import type { Room } from "../../archive/Room.ts"
-import type { JournalStatus } from "../../JournalStatus.ts"
 import type { WallClock } from "../../WallClock.ts"
 import type { Database } from "../connection/Database.ts"
 import type { Admission } from "../fleet/Admission.ts"

@@ -11,13 +11,17 @@ import type { Entry } from "../../../event/Entry.ts"
 import * as Pattern from "../../../routing/Pattern.ts"
 import { lettersChanged } from "../../archive/DeadLetterChanges.ts"
 import type { JournalTables, RemovedLetters, SliceRows } from "../../archive/JournalTables.ts"
-import * as DeadLetterId from "../../DeadLetterId.ts"
 import { type JournalError, unavailable } from "../../JournalError.ts"
-import { type DeadLetterQuery, returning, type StoredDeadLetter } from "../../LaneInfo.ts"
+import {
+  type DeadLetterKey,
+  type DeadLetterQuery,
+  parseLetterId,
+  returning,
+  type StoredDeadLetter,
+} from "../../LaneInfo.ts"
 import { floorOf, streamOf } from "../../Sequences.ts"
-import { readBytes, slice } from "../../stream/BulkSlices.ts"
+import { type Reappended, readBytes, slice } from "../../stream/BulkSlices.ts"
 import { keyOf } from "../../stream/DuplicateKey.ts"
-import type { Reappended } from "../../stream/Reappended.ts"
 import { decode, Origin } from "../../stream/Record.ts"
 import type { StreamWriter } from "../append/StreamWriter.ts"
 import type { Database, Queries } from "../connection/Database.ts"
@@ -174,7 +178,7 @@ const isOwn = unavailable(
 )
 
 /** Dead letters with their keys in order: the first until their records have a slice's bytes. */
-const lettersOf = Effect.fnUntraced(function* (db: Database, keys: ReadonlyArray<DeadLetterId.DeadLetterKey>) {
+const lettersOf = Effect.fnUntraced(function* (db: Database, keys: ReadonlyArray<DeadLetterKey>) {
   const { rows } = yield* refusing(
     db.query<Omit<LaneTables.LetterRow, "record"> & { place: number; record: Uint8Array | null }>(
       `SELECT lane, sequence, at, attempts, place, CASE WHEN before < ${slice.bytes} THEN record END AS record FROM (
@@ -229,7 +233,7 @@ const remove = (queries: Queries, { keys, outcome, copies, why }: RemovedLetters
 export const deadLetters = Effect.fnUntraced(function* (db: Database, query: DeadLetterQuery) {
   const matches = query.type === undefined ? undefined : Pattern.make(query.type)
   const letters: Array<StoredDeadLetter> = []
-  let before = DeadLetterId.parse(query.before)
+  let before = parseLetterId(query.before)
   for (let size = 0; letters.length < query.limit && size < readBytes; ) {
     const { rows } = yield* refusing(
       db.query<LaneTables.LetterRow & { type: string }>(

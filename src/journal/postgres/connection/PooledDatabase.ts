@@ -2,7 +2,7 @@
 import { Cause, Effect, Exit, Pool, Result, type Scope } from "effect"
 import * as Monotonic from "../../../event/Monotonic.ts"
 import { rounds } from "../../../event/Rounds.ts"
-import { ConfigInForce } from "../../ConfigInForce.ts"
+import { ConfigInForce } from "../../JournalContext.ts"
 import { type Connection, type ConnectionOptions, commit, rollback, usualTimeout } from "./Connection.ts"
 import type { Database, Params, Queries, QueryOptions, Server, Use } from "./Database.ts"
 import { type DatabaseError, databaseError } from "./DatabaseError.ts"

@@ -3,10 +3,10 @@
  * stores nothing. It decides from memory, before an append.
  */
 import { Effect, Exit } from "effect"
+import type { JournalStatus } from "../../Archive.ts"
 import { backlogThatFills, type Room } from "../../archive/Room.ts"
 import type { AppendExit } from "../../Journal.ts"
 import { full, unavailable } from "../../JournalError.ts"
-import type { JournalStatus } from "../../JournalStatus.ts"
 import { noStream } from "../append/StreamWriter.ts"
 import type { WriteTrouble } from "../connection/WriteTrouble.ts"
 import type { FleetReport } from "./FleetReport.ts"

@@ -1,9 +1,9 @@
 /** A relay's claims: its name, a stream to write, and streams of relays that have ended. */
 
 import { Effect } from "effect"
+import type { Turn } from "../../JournalContext.ts"
 import { type JournalError, unavailable } from "../../JournalError.ts"
 import { maxStreams, sharedStream, timelineOf } from "../../Sequences.ts"
-import type { Turn } from "../../Turn.ts"
 import type { Database, Queries } from "../connection/Database.ts"
 import { refusing } from "../connection/DatabaseError.ts"
 import type { Sign } from "../lanes/StreamState.ts"

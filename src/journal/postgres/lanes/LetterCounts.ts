@@ -6,7 +6,7 @@
  * the answer is the last count.
  */
 import { Effect, Fiber, Option } from "effect"
-import type { WebhookBytes } from "../../stream/WebhookBytes.ts"
+import type { WebhookBytes } from "../../stream/Backlog.ts"
 import type { DatabaseError } from "../connection/DatabaseError.ts"
 
 /** Milliseconds that a count is good for. */

@@ -2,9 +2,8 @@
 import { Effect } from "effect"
 import { type AuditLog, type AuditQuery, type AuditRecord, kept, type Operation } from "../../AuditLog.ts"
 import { expiredBefore, type WallClock } from "../../WallClock.ts"
-import type { Queries } from "../connection/Database.ts"
+import { type Queries, unnested } from "../connection/Database.ts"
 import { refusing } from "../connection/DatabaseError.ts"
-import { unnested } from "./Unnested.ts"
 
 type Stored = Omit<AuditRecord, "id">
 

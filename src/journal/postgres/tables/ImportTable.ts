@@ -1,8 +1,7 @@
 /** The lanes that events of other journals were imported for, in the table `imported`. */
 import { Effect } from "effect"
 import type { ImportNote } from "../../archive/JournalTables.ts"
-import type { Queries } from "../connection/Database.ts"
-import { unnested } from "./Unnested.ts"
+import { type Queries, unnested } from "../connection/Database.ts"
 
 /** Adds lanes to those that are noted. Takes one round trip, or none if there is nothing to note. */
 export const noteImports = (queries: Queries, imported: ReadonlyArray<ImportNote>) =>

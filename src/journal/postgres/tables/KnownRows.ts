@@ -8,8 +8,7 @@
  */
 import { Effect } from "effect"
 import { floorOf } from "../../Sequences.ts"
-import type { Queries } from "../connection/Database.ts"
-import { unnested } from "./Unnested.ts"
+import { type Queries, unnested } from "../connection/Database.ts"
 
 /** Minimum number of rows that are remembered. */
 const remembered = 1_024

@@ -43,7 +43,7 @@ export interface StoredLanes {
 /** A stream without lanes. */
 export const nothingStored: StoredLanes = { lanes: {}, names: {}, past: [] }
 
-/** The options for opening a lane: see `OpenOptions` in `StreamLog.ts`. */
+/** The options for opening a lane: see `OpenOptions` in `Journal.ts`. */
 export interface Opening {
   readonly renamedFrom?: string | undefined
   /** Whether the relay's config has a sink of this name. */

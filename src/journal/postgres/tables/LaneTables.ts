@@ -1,16 +1,14 @@
 /** A lane's rows in the database: its cursor in the stream's row of `progress`, its retries and its dead letters. */
 import { Effect } from "effect"
-import * as DeadLetterId from "../../DeadLetterId.ts"
-import { type Retry, type Returned, returnedDelay, type StoredDeadLetter } from "../../LaneInfo.ts"
+import { letterId, type Retry, type Returned, returnedDelay, type StoredDeadLetter } from "../../LaneInfo.ts"
 import { rangeOf } from "../../Sequences.ts"
 import { type Attempt, attemptsOf as triesOf, type Wait } from "../../Settlement.ts"
+import { WebhookBytes } from "../../stream/Backlog.ts"
+import type { Removal } from "../../stream/BulkSlices.ts"
 import type { LetterToPut, RetryToPut } from "../../stream/Cursors.ts"
 import { decode, encode } from "../../stream/Record.ts"
-import type { Removal } from "../../stream/Removal.ts"
-import { WebhookBytes } from "../../stream/WebhookBytes.ts"
-import type { Queries } from "../connection/Database.ts"
+import { type Queries, unnested } from "../connection/Database.ts"
 import { removalParams } from "./OutcomeTables.ts"
-import { unnested } from "./Unnested.ts"
 
 /** The key of a row in these tables. */
 export interface LaneRow {
@@ -191,7 +189,7 @@ export interface LetterRow extends LaneRow {
 /** Returns `undefined` if the record can't be read as it was written. */
 export const letterOf = ({ lane, sequence, at, attempts, record }: LetterRow): StoredDeadLetter | undefined => {
   const entry = decode(record, sequence)
-  return entry && { id: DeadLetterId.of(lane, sequence), lane, sequence, at, attempts: attemptsOf(attempts), entry }
+  return entry && { id: letterId(lane, sequence), lane, sequence, at, attempts: attemptsOf(attempts), entry }
 }
 
 /**

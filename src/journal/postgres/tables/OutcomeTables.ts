@@ -5,10 +5,9 @@
 import { Effect } from "effect"
 import { ceilingOf } from "../../Sequences.ts"
 import type { Settlement } from "../../Settlement.ts"
+import type { Removal } from "../../stream/BulkSlices.ts"
 import { type Ended, encodeRanges, span } from "../../stream/OutcomeRecord.ts"
-import type { Removal } from "../../stream/Removal.ts"
-import type { Queries } from "../connection/Database.ts"
-import { unnested } from "./Unnested.ts"
+import { type Queries, unnested } from "../connection/Database.ts"
 
 /**
  * The rows that settlements add to, as three parameters: `unnest($bucket::bigint[], $lane::text[],

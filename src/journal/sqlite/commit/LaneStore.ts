@@ -1,31 +1,124 @@
 /**
  * The lanes: their cursors, retries and dead letters on disk, and their counts in memory. Lanes are given by their
- * ids (`LaneIds.ts`).
+ * ids (`LaneStore.ts`).
  *
  * Every change is made inside the caller's transaction. It returns a function that updates the counts, to be
  * called after the commit, so a change that is rolled back is never visible.
  */
-
+import type { DatabaseSync } from "node:sqlite"
 import type { Exit } from "effect"
 import type { Entry } from "../../../event/Entry.ts"
-import type { DeadLetterKey } from "../../DeadLetterId.ts"
+import type { KnownSink, OpenOptions } from "../../Journal.ts"
 import { JournalError } from "../../JournalError.ts"
-import { type Mute, type Paused, type RetryEntries, returning } from "../../LaneInfo.ts"
+import { type DeadLetterKey, type Mute, type Paused, type RetryEntries, returning } from "../../LaneInfo.ts"
 import type { Cursor, RefusedSettlement, Settlement, Wait } from "../../Settlement.ts"
-import { Backlogs } from "../../stream/Backlogs.ts"
-import { readBytes } from "../../stream/BulkSlices.ts"
+import { Backlogs, WebhookBytes } from "../../stream/Backlog.ts"
+import { type Removal, readBytes } from "../../stream/BulkSlices.ts"
 import { type LetterToPut, later, rowsOf, settledAt, whyUnstorable } from "../../stream/Cursors.ts"
 import type { Ended } from "../../stream/OutcomeRecord.ts"
 import { decode } from "../../stream/Record.ts"
-import type { Removal } from "../../stream/Removal.ts"
-import { WebhookBytes } from "../../stream/WebhookBytes.ts"
 import { savepoints } from "../file/SqliteFailure.ts"
 import type { Store } from "../file/Store.ts"
 import { CursorRows, type FoundLanes } from "../rows/CursorRows.ts"
 import { type DeadLetterChange, DeadLetters, type OnUnreadable } from "../rows/DeadLetters.ts"
+import { NamedLanes } from "../rows/NamedLanes.ts"
 import { OutcomeRows } from "../rows/OutcomeRows.ts"
 import { Retries } from "../rows/Retries.ts"
-import { LaneIds } from "./LaneIds.ts"
+
+/**
+ * Finds lanes by name, and decides which lane gets an event.
+ *
+ * An event that is routed to a former name belongs to the renamed lane, until a sink takes that name. Just before a
+ * rename, events are routed to the new name already: then they belong to the lane that gets it.
+ *
+ * The names and ids of an open journal's lanes.
+ */
+class LaneIds extends NamedLanes {
+  readonly #exists: (id: string) => boolean
+  /** By new name, the lanes that the config renames. */
+  #renaming = new Map<string, string>()
+  /** The router returns the same array for the same type, so each is looked up once. */
+  #routes = new WeakMap<ReadonlyArray<string>, ReadonlyArray<string>>()
+
+  /** `exists` reports whether there is a lane with this id. */
+  constructor(db: DatabaseSync, exists: (id: string) => boolean) {
+    super(db)
+    this.#exists = exists
+  }
+
+  /** Reports whether there is a lane of this name. */
+  isLane(name: string): boolean {
+    return this.#exists(this.idOf(name))
+  }
+
+  /** Returns the id of a lane that exists or will be created. */
+  claimed(name: string): string {
+    const id = this.idOf(name)
+    if (id !== name || this.get(name)?.isFormer === true) this.set({ name, id, isFormer: false })
+    return id
+  }
+
+  /** Returns the ids of the lanes for an event that is routed to these names. */
+  routes(names: ReadonlyArray<string>): ReadonlyArray<string> {
+    if (this.isEmpty && this.#renaming.size === 0) return names
+    const known = this.#routes.get(names)
+    if (known !== undefined) return known
+    const ids = names.map((name) => this.aliased(name) ?? this.claimed(name))
+    const routes = ids.every((id, index) => id === names[index]) ? names : [...new Set(ids)]
+    this.#routes.set(names, routes)
+    return routes
+  }
+
+  /** Returns the lane that had this name, or will get it. Returns `undefined` if the name is a lane's own, or new. */
+  aliased(name: string): string | undefined {
+    const row = this.get(name)
+    const id = this.#renaming.get(name) ?? (row?.isFormer === true ? row.id : undefined)
+    return id !== undefined && this.#exists(id) ? id : undefined
+  }
+
+  /** Notes which lanes the sinks of a config rename. */
+  know(sinks: ReadonlyArray<KnownSink>): void {
+    this.#renaming = new Map()
+    for (const { name, renamedFrom = name } of sinks) {
+      if (!this.isLane(name) && this.isLane(renamedFrom)) this.#renaming.set(name, this.idOf(renamedFrom))
+    }
+    this.changed()
+  }
+
+  /** Returns the lane that must be renamed to open a lane of this name, or `undefined` if there is none. */
+  renamed(name: string, { renamedFrom = name, isConfigured = () => true }: OpenOptions): string | undefined {
+    if (this.isLane(name)) return undefined
+    if (this.isLane(renamedFrom)) return this.idOf(renamedFrom)
+    const id = this.aliased(name)
+    const isBack = id !== undefined && !isConfigured(this.nameOf(id))
+    return isBack || this.#renaming.has(name) ? id : undefined
+  }
+
+  /** Stores a new lane's name, within the caller's transaction. */
+  store(id: string): void {
+    const row = this.get(this.nameOf(id))
+    if (row !== undefined) this.put(row)
+  }
+
+  /** Renames a lane within the caller's transaction. Call the result after the commit. */
+  rename(id: string, name: string): () => void {
+    const rows = [
+      { name: this.nameOf(id), id, isFormer: true },
+      { name, id, isFormer: false },
+    ]
+    for (const row of rows) this.put(row)
+    return () => {
+      for (const row of rows) this.set(row)
+      this.#renaming.delete(name)
+      this.changed()
+    }
+  }
+
+  /** Call it when lanes were created, renamed or removed. */
+  changed(): void {
+    this.#routes = new WeakMap()
+  }
+}
 
 /** Updates the counts in memory, after the commit. */
 export type Committed = () => void

@@ -5,15 +5,14 @@
  * An event that every sink had received still counts as a duplicate.
  */
 import type { DatabaseSync } from "node:sqlite"
+import type { JournalStatus } from "../../Archive.ts"
 import { lossRecord, type Operation } from "../../AuditLog.ts"
 import { damagedLine, lostLine, maxLines, withLosses } from "../../archive/AlarmLines.ts"
-import type { JournalStatus } from "../../JournalStatus.ts"
 import type { DuplicateKey } from "../../stream/DuplicateKey.ts"
-import { ranges } from "../../stream/Ranges.ts"
-import { keyAt } from "../../stream/RowKeys.ts"
+import { keyAt, ranges } from "../../stream/RowKeys.ts"
 import { AuditRows } from "../rows/AuditRows.ts"
 import type { LogRows } from "../rows/LogRows.ts"
-import { meta, setMeta } from "../rows/Meta.ts"
+import { meta, setMeta } from "../rows/Rows.ts"
 import type { Duplicates } from "./Duplicates.ts"
 import type { LaneStore } from "./LaneStore.ts"
 

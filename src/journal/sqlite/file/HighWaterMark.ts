@@ -6,7 +6,7 @@
  * behind the journal, but never ahead of it.
  */
 import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync, writeSync } from "node:fs"
-import { words } from "../rows/SqliteErrors.ts"
+import { words } from "../rows/SqliteConnection.ts"
 
 /** The content of the mark. */
 export interface HighWaterMark {

@@ -22,11 +22,11 @@ import {
 } from "node:fs"
 import { dirname } from "node:path"
 import { Exit } from "effect"
+import type { JournalStatus } from "../../Archive.ts"
 import { mebibytes, prunesTo, Room } from "../../archive/Room.ts"
 import type { AppendExit } from "../../Journal.ts"
 import { full } from "../../JournalError.ts"
-import type { JournalStatus } from "../../JournalStatus.ts"
-import { words } from "../rows/SqliteErrors.ts"
+import { words } from "../rows/SqliteConnection.ts"
 import type { Store } from "./Store.ts"
 
 export const ballastBytes = 4 * 1024 * 1024

@@ -4,7 +4,7 @@ import { dirname } from "node:path"
 import type { DatabaseSync } from "node:sqlite"
 import { lockHolderWords } from "../../../runtime/Files.ts"
 import { broken, full, JournalError, locked, unavailable } from "../../JournalError.ts"
-import { errorCode, isBusy, isCorrupt, isFull, primary, words } from "../rows/SqliteErrors.ts"
+import { errorCode, isBusy, isCorrupt, isFull, primary, words } from "../rows/SqliteConnection.ts"
 
 const probeBytes = 64 * 1024
 /** Lifetime of a cached cause in milliseconds, so that a failing disk isn't probed for each refusal. */

@@ -10,15 +10,14 @@
 import { closeSync, openSync, readSync, statSync } from "node:fs"
 import type { ErasedEvents } from "../../Archive.ts"
 import { unavailable } from "../../JournalError.ts"
+import type { Removal } from "../../stream/BulkSlices.ts"
 import { chooseErased, elsewhere, erasedAtOnce, erasedEvent, resultOf } from "../../stream/Erasure.ts"
-import type { Removal } from "../../stream/Removal.ts"
 import type { Engine } from "../commit/Engine.ts"
 import { allOf, type Committed } from "../commit/LaneStore.ts"
 import { FreeSpace } from "../file/FreeSpace.ts"
 import { ErasedRows } from "../rows/ErasedRows.ts"
 import { int } from "../rows/Rows.ts"
-import { connect } from "../rows/SqliteConnection.ts"
-import { words } from "../rows/SqliteErrors.ts"
+import { connect, words } from "../rows/SqliteConnection.ts"
 import { forgetOutcomes } from "./Retention.ts"
 
 /** Sets `secure_delete` for the length of some work. */

@@ -8,7 +8,7 @@
 import { isSurplus } from "../../archive/Room.ts"
 import type { Engine } from "../commit/Engine.ts"
 import { nothing } from "../commit/LaneStore.ts"
-import { setMeta } from "../rows/Meta.ts"
+import { setMeta } from "../rows/Rows.ts"
 
 /** Milliseconds of the event loop that one slice may take. */
 const budget = 2

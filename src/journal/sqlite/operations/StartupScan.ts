@@ -4,13 +4,13 @@
  * until it is done.
  */
 import { Duration } from "effect"
-import { passAfter } from "../../stream/Backlogs.ts"
+import { passAfter } from "../../stream/Backlog.ts"
 import { readBytes } from "../../stream/BulkSlices.ts"
 import { keyAt } from "../../stream/RowKeys.ts"
 import type { Engine } from "../commit/Engine.ts"
 import { allOf, type Committed } from "../commit/LaneStore.ts"
 import type { RowKeys } from "../rows/LogRows.ts"
-import { meta } from "../rows/Meta.ts"
+import { meta } from "../rows/Rows.ts"
 import type { SqliteConfig } from "../SqliteConfig.ts"
 import { forgetOutcomes } from "./Retention.ts"
 

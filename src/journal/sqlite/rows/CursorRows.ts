@@ -9,8 +9,7 @@ import type { DatabaseSync } from "node:sqlite"
 import { crc32 } from "node:zlib"
 import type { Mute, Paused } from "../../LaneInfo.ts"
 import type { Cursor } from "../../Settlement.ts"
-import { meta, setMeta } from "./Meta.ts"
-import { int, tolerant } from "./Rows.ts"
+import { int, meta, setMeta, tolerant } from "./Rows.ts"
 
 interface LaneRow {
   readonly name: string

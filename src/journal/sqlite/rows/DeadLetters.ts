@@ -2,8 +2,13 @@
 import type { DatabaseSync, SQLOutputValue } from "node:sqlite"
 import type { Entry } from "../../../event/Entry.ts"
 import * as Pattern from "../../../routing/Pattern.ts"
-import * as DeadLetterId from "../../DeadLetterId.ts"
-import type { DeadLetterQuery, StoredDeadLetter } from "../../LaneInfo.ts"
+import {
+  type DeadLetterKey,
+  type DeadLetterQuery,
+  letterId,
+  parseLetterId,
+  type StoredDeadLetter,
+} from "../../LaneInfo.ts"
 import type { Attempt } from "../../Settlement.ts"
 import type { LetterToPut } from "../../stream/Cursors.ts"
 import { type DuplicateKey, decodeKey, encodeKey } from "../../stream/DuplicateKey.ts"
@@ -115,7 +120,7 @@ export class DeadLetters {
   /** Returns dead letters, newest first, until their bodies reach `maxBytes`. */
   query({ lane, limit, ...query }: DeadLetterQuery, maxBytes: number): ReadonlyArray<StoredDeadLetter> {
     const type = query.type ?? null
-    const place = DeadLetterId.parse(query.before) ?? { sequence: Number.MAX_SAFE_INTEGER, lane: "" }
+    const place = parseLetterId(query.before) ?? { sequence: Number.MAX_SAFE_INTEGER, lane: "" }
     const letters: Array<StoredDeadLetter> = []
     let size = 0
     const rows =
@@ -133,7 +138,7 @@ export class DeadLetters {
   }
 
   /** Returns a dead letter, or `undefined` if it doesn't exist or can't be read. */
-  get({ lane, sequence }: DeadLetterId.DeadLetterKey): StoredDeadLetter | undefined {
+  get({ lane, sequence }: DeadLetterKey): StoredDeadLetter | undefined {
     const row = this.#sql.get.get(lane, sequence)
     return row && this.#read(row)
   }
@@ -155,6 +160,6 @@ export class DeadLetters {
       this.#onUnreadable(lane, sequence, decodeKey(this.#sql.duplicateKey.get(lane, sequence)?.duplicate_key))
       return undefined
     }
-    return { id: DeadLetterId.of(lane, sequence), lane, sequence, at: int(row.at), attempts: list(row.attempts), entry }
+    return { id: letterId(lane, sequence), lane, sequence, at: int(row.at), attempts: list(row.attempts), entry }
   }
 }

@@ -10,8 +10,7 @@ import type { Attempt } from "../../Settlement.ts"
 import { erasedRecord, erasedRow, withoutAnswers } from "../../stream/Erasure.ts"
 import type { EndedNote } from "../../stream/OutcomeRecord.ts"
 import type { DeadLetterChange } from "./DeadLetters.ts"
-import { meta, setMeta } from "./Meta.ts"
-import { bytes, int, list, text, tolerant } from "./Rows.ts"
+import { bytes, int, list, meta, setMeta, text, tolerant } from "./Rows.ts"
 
 /** A dead letter that became smaller. */
 export interface ErasedLetter extends DeadLetterChange {

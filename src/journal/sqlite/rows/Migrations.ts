@@ -8,8 +8,8 @@ import type { DatabaseSync } from "node:sqlite"
 import { relayVersion } from "../../../runtime/Version.ts"
 import { broken } from "../../JournalError.ts"
 import { newerJournal } from "../../NewerJournal.ts"
-import { meta, setMeta } from "./Meta.ts"
-import { transactions } from "./SqliteErrors.ts"
+import { meta, setMeta } from "./Rows.ts"
+import { transactions } from "./SqliteConnection.ts"
 
 const steps: ReadonlyArray<ReadonlyArray<string>> = [
   [

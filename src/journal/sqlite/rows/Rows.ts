@@ -1,5 +1,5 @@
 /** Converts columns of SQLite's rows to the types of the tables. */
-import type { SQLOutputValue } from "node:sqlite"
+import type { DatabaseSync, SQLOutputValue } from "node:sqlite"
 
 /** A row as `node:sqlite` returns it. */
 export type Row = Record<string, SQLOutputValue>
@@ -29,4 +29,14 @@ export const tolerant = <A>(work: () => A): A | undefined => {
 export const list = <A>(value: unknown): ReadonlyArray<A> => {
   const parsed = tolerant((): unknown => JSON.parse(String(value)))
   return Array.isArray(parsed) ? parsed : []
+}
+
+/** Returns a fact, or `undefined` if there is none. */
+export const meta = (db: DatabaseSync, key: string): string | undefined => {
+  const value = db.prepare("SELECT value FROM meta WHERE key = ?").get(key)?.value
+  return typeof value === "string" ? value : undefined
+}
+
+export const setMeta = (db: DatabaseSync, key: string, value: string): void => {
+  db.prepare("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)").run(key, value)
 }

@@ -21,8 +21,7 @@ import { hashOf, indexFields } from "../../stream/Record.ts"
 import { keyAt } from "../../stream/RowKeys.ts"
 import type { SearchIds } from "../../stream/SearchIds.ts"
 import { bytes, int, list, type Row, release, text, tolerant } from "../rows/Rows.ts"
-import { connectBeside } from "../rows/SqliteConnection.ts"
-import { isFull, transactions } from "../rows/SqliteErrors.ts"
+import { connectBeside, isFull, transactions } from "../rows/SqliteConnection.ts"
 import { type Direction, IdBlocks, type Range, schemaOf } from "./IdBlocks.ts"
 
 /** Increment it when the tables change, or the way in which hashes are computed. */

@@ -2,29 +2,25 @@
 
 import { Effect, Schedule } from "effect"
 import type { Entry } from "../../../event/Entry.ts"
-import type { Reroute } from "../../Archive.ts"
+import type { JournalStatus, Reroute } from "../../Archive.ts"
 import type { AuditLog } from "../../AuditLog.ts"
 import { conditionOf } from "../../archive/AlarmLines.ts"
 import * as DeadLetterChanges from "../../archive/DeadLetterChanges.ts"
 import { importEvents } from "../../archive/Imports.ts"
 import type { AlsoStored, JournalTables, RemovedLetters, SliceRows } from "../../archive/JournalTables.ts"
 import * as Reappending from "../../archive/Reappending.ts"
-import * as DeadLetterId from "../../DeadLetterId.ts"
 import { type JournalError, unavailable } from "../../JournalError.ts"
-import type { JournalStatus } from "../../JournalStatus.ts"
-import type { StoredDeadLetter } from "../../LaneInfo.ts"
-import { firstOf, readBytes, slice } from "../../stream/BulkSlices.ts"
+import type { WholeJournal } from "../../JournalType.ts"
+import { letterId, parseLetterId, type StoredDeadLetter } from "../../LaneInfo.ts"
+import { firstOf, readBytes, removal, slice } from "../../stream/BulkSlices.ts"
 import { bodyChecksum, Origin } from "../../stream/Record.ts"
-import { removal } from "../../stream/Removal.ts"
 import type { WallClock } from "../../WallClock.ts"
-import type { WholeJournal } from "../../WholeJournal.ts"
 import type { Engine } from "../commit/Engine.ts"
 import { allOf, type Committed, nothing } from "../commit/LaneStore.ts"
 import * as Erasing from "../operations/Erasing.ts"
 import { scrub } from "../operations/Erasing.ts"
 import { AuditRows } from "../rows/AuditRows.ts"
-import { meta } from "../rows/Meta.ts"
-import { list } from "../rows/Rows.ts"
+import { list, meta } from "../rows/Rows.ts"
 import type { SqliteConfig } from "../SqliteConfig.ts"
 import { attempt, inOneTurn, patient, type Started, sliced } from "./EngineEffects.ts"
 import type { WorkerSearch } from "./WorkerSearch.ts"
@@ -147,12 +143,12 @@ export const eventsOf = (engine: Engine, started: Started, search: WorkerSearch)
   const tables = tablesOf(engine)
   const { ids } = engine.lanes
   const keyOf = (id: string): string => {
-    const key = DeadLetterId.parse(id)
-    return key === undefined ? id : DeadLetterId.of(ids.idOf(key.lane), key.sequence)
+    const key = parseLetterId(id)
+    return key === undefined ? id : letterId(ids.idOf(key.lane), key.sequence)
   }
   const letterOf = ({ lane: id, entry, ...letter }: StoredDeadLetter): StoredDeadLetter => {
     const lane = ids.nameOf(id)
-    return { ...letter, id: DeadLetterId.of(lane, letter.sequence), lane, entry: ids.entryOf(entry) }
+    return { ...letter, id: letterId(lane, letter.sequence), lane, entry: ids.entryOf(entry) }
   }
   const rerouted =
     (reroute: Reroute): Reroute =>

@@ -4,9 +4,9 @@
  */
 import { Effect, type Scope } from "effect"
 import type { EventPage, EventQuery } from "../../EventQuery.ts"
+import { WorkerEntrypoint } from "../../JournalContext.ts"
 import type { JournalError } from "../../JournalError.ts"
 import type { SearchIds } from "../../stream/SearchIds.ts"
-import { WorkerEntrypoint } from "../../WorkerEntrypoint.ts"
 import type { Engine } from "../commit/Engine.ts"
 import * as JournalWorker from "../JournalWorker.ts"
 import * as Search from "../search/Search.ts"

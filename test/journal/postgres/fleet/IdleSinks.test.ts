@@ -1,7 +1,7 @@
 import { expect } from "bun:test"
 import { Effect, Layer } from "effect"
+import { servicesOf } from "../../../../src/journal/JournalType.ts"
 import type { Database } from "../../../../src/journal/postgres/connection/Database.ts"
-import { servicesOf } from "../../../../src/journal/WholeJournal.ts"
 import { lanesOf, scripted, spec } from "../../../delivery/fixture.ts"
 import { it } from "../../../lib/effect.ts"
 import { suiteUnless } from "../../../lib/lacking.ts"

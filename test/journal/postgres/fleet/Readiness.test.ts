@@ -1,10 +1,10 @@
 /** Whether deliveries are accepted follows what became of the last appends. */
 import { expect } from "bun:test"
 import { Duration, Effect, Exit, Fiber } from "effect"
+import type { WholeJournal } from "../../../../src/journal/JournalType.ts"
 import { standbysIn } from "../../../../src/journal/postgres/connection/WriteTrouble.ts"
 import * as PostgresJournal from "../../../../src/journal/postgres/PostgresJournal.ts"
 import * as DatabaseSchema from "../../../../src/journal/postgres/tables/DatabaseSchema.ts"
-import type { WholeJournal } from "../../../../src/journal/WholeJournal.ts"
 import { it } from "../../../lib/effect.ts"
 import { suiteUnless } from "../../../lib/lacking.ts"
 import { reasonToSkip } from "../../../parts/Postgres.ts"

@@ -2,7 +2,7 @@ import { describe, expect } from "bun:test"
 import { Clock, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { LetterCounts } from "../../../../src/journal/postgres/lanes/LetterCounts.ts"
-import { WebhookBytes } from "../../../../src/journal/stream/WebhookBytes.ts"
+import { WebhookBytes } from "../../../../src/journal/stream/Backlog.ts"
 import { it } from "../../../lib/effect.ts"
 
 /** Counts of a lane that has a letter more at each count, by a database that takes so many milliseconds. */
