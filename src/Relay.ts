@@ -14,11 +14,11 @@ import type { Address } from "./config/Address.ts"
 import type { JournalConfig, RelayConfig } from "./config/Config.ts"
 import type { ConfigError } from "./config/diagnostics/Diagnostic.ts"
 import type { Loaded } from "./config/load/Load.ts"
-import * as LaneRecoveries from "./delivery/LaneRecoveries.ts"
 import { LaneSpecs } from "./delivery/LaneSpec.ts"
 import { Lanes } from "./delivery/Lanes.ts"
 import { RelayEvents } from "./delivery/RelayEvents.ts"
 import * as Warnings from "./delivery/Warnings.ts"
+import { laneRecoveries } from "./delivery/Warnings.ts"
 import { Ingest } from "./ingest/Ingest.ts"
 import { LastDeliveries, SenderSilence } from "./ingest/SenderSilence.ts"
 import { ConfigInForce, WorkerEntrypoint } from "./journal/JournalContext.ts"
@@ -60,7 +60,7 @@ export const layer = (loaded: Loaded, options: RelayOptions) => {
     then(LastDeliveries.layer),
     then(LaneSpecs.layer(config.clients, sizeOf(config.journal))),
     then(lanes(config, options)),
-    then(LaneRecoveries.layer),
+    then(laneRecoveries),
     then(SenderSilence.layer),
     then(Warnings.layer),
     then(ListenerTls.layer(config.tls)),

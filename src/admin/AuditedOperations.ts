@@ -1,7 +1,7 @@
 /** The operations of the admin API that the audit log records, with the content of each record. */
 import { sha256 } from "../event/IdempotencyKey.ts"
 import type { EpochMillis } from "../event/Quantities.ts"
-import { count, instant } from "../formats/Amounts.ts"
+import { count, instant } from "../formats/Texts.ts"
 import type { Selection } from "./api/DeadLetterApi.ts"
 import type { Erasure, ErasureRequest } from "./api/ErasureApi.ts"
 import { type EventSelection, sequenceOf } from "./api/EventSelection.ts"

@@ -1,6 +1,6 @@
 /** A service's own words, for messages that people read. */
 import { Predicate, Redacted } from "effect"
-import * as Terminal from "../formats/Terminal.ts"
+import * as Terminal from "../formats/Texts.ts"
 import { masked } from "./Sink.ts"
 
 // The text of an answer to a failed attempt, as it is kept with the attempt.

@@ -1,10 +1,10 @@
 /** A paused lane's own event, and the one that says that it is over. */
 import { describe, expect } from "bun:test"
 import { Context, Duration, Effect, Exit, Layer, Scope } from "effect"
-import * as LaneRecoveries from "../../src/delivery/LaneRecoveries.ts"
 import type { LaneSpec } from "../../src/delivery/LaneSpec.ts"
 import { Lanes } from "../../src/delivery/Lanes.ts"
 import { RelayEvents } from "../../src/delivery/RelayEvents.ts"
+import { laneRecoveries } from "../../src/delivery/Warnings.ts"
 import type { FleetStatus } from "../../src/journal/FleetStatus.ts"
 import { servicesOf } from "../../src/journal/JournalType.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
@@ -32,7 +32,7 @@ const journal = Effect.gen(function* () {
   const start = Effect.fnUntraced(function* (specs: ReadonlyArray<LaneSpec>) {
     const scope = yield* Scope.make()
     const context = yield* Layer.build(
-      LaneRecoveries.layer.pipe(
+      laneRecoveries.pipe(
         Layer.provideMerge(Lanes.layer({ specs, grace: () => Duration.zero })),
         Layer.provideMerge(RelayEvents.layer),
         Layer.provide(Layer.merge(config, Layer.succeedContext(services()))),

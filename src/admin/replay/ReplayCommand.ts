@@ -1,5 +1,5 @@
 /** Writes selections as commands that select the same events. */
-import { instant } from "../../formats/Amounts.ts"
+import { instant } from "../../formats/Texts.ts"
 import type { Selection } from "../api/DeadLetterApi.ts"
 import type { EventSelection } from "../api/EventSelection.ts"
 import type { Replay } from "./ReplayReport.ts"

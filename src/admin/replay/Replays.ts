@@ -2,7 +2,7 @@
 import { Clock, Context, Effect, Fiber, Layer, Schema } from "effect"
 import { HttpApiBuilder, HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
 import { ActiveConfig } from "../../ActiveConfig.ts"
-import { instant } from "../../formats/Amounts.ts"
+import { instant } from "../../formats/Texts.ts"
 import { Archive } from "../../journal/Archive.ts"
 import { apiOf, NotFound, noSink, Refused, requireSelectable, Unavailable, unavailable } from "../api/ApiParts.ts"
 import { readings } from "../api/EventSelection.ts"

@@ -6,7 +6,7 @@
 import { expiresWithin, haveExpired, isExpiring, noticeOfExpiry, successorOf } from "../../config/Expiry.ts"
 import { quarantine } from "../../event/Event.ts"
 import type { EpochMillis, Millis } from "../../event/Quantities.ts"
-import { count, fromNow, instant, span } from "../../formats/Amounts.ts"
+import { count, fromNow, instant, span } from "../../formats/Texts.ts"
 import { takeoverAfter } from "../../journal/FleetStatus.ts"
 import { replaced } from "../../reload/Replaced.ts"
 import type { Lane, Refusals, Status, Webhook } from "./Status.ts"

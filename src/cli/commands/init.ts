@@ -5,7 +5,7 @@
 import { Effect, FileSystem, Option, Path } from "effect"
 import { Command } from "effect/cli"
 import unit from "../../../config/deploy/relay.service" with { type: "text" }
-import { quoted } from "../../formats/Terminal.ts"
+import { quoted } from "../../formats/Texts.ts"
 import { io } from "../support/CommandError.ts"
 import { Config, Json, toggle } from "../support/flags.ts"
 import { plain, print, printJson, printWhole } from "../support/output.ts"

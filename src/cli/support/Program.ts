@@ -1,6 +1,6 @@
 /** Facts about the program that commands need: its environment and how it was started. */
 import { Context, Duration, Effect } from "effect"
-import { quoted } from "../../formats/Terminal.ts"
+import { quoted } from "../../formats/Texts.ts"
 import type { Started } from "../../runtime/Process.ts"
 
 export class Program extends Context.Service<

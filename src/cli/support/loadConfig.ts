@@ -2,7 +2,7 @@
 import { Effect, FileSystem, Option } from "effect"
 import type { Loaded, LoadOptions } from "../../config/load/Load.ts"
 import { ReadFiles, readerOf } from "../../config/load/References.ts"
-import { quoted } from "../../formats/Terminal.ts"
+import { quoted } from "../../formats/Texts.ts"
 import { distrust, fileIdentity, unitCredentials } from "../../runtime/Files.ts"
 import { headerLimit } from "../../runtime/RequestGuard.ts"
 import { Config } from "./flags.ts"

@@ -1,7 +1,7 @@
 /** Commands print here: data to stdout, messages to stderr, control characters to neither. */
 import { Console, Context, Effect, Stdio } from "effect"
 import { TerminalCapabilities } from "effect/cli"
-import { escaped, plain, screened } from "../../formats/Terminal.ts"
+import { escaped, plain, screened } from "../../formats/Texts.ts"
 import { Json } from "./flags.ts"
 import { Program } from "./Program.ts"
 
@@ -127,7 +127,7 @@ export const headedTable = (width: number, rows: ReadonlyArray<Row>, spare: Row 
   return headedTable(width, fewer, others)
 }
 
-export { bytes, count, fromNow, instant, span } from "../../formats/Amounts.ts"
+export { bytes, count, fromNow, instant, span } from "../../formats/Texts.ts"
 export { plain }
 
 /** A console that removes control characters from everything printed, logs and help included. */

@@ -2,7 +2,7 @@
 import { Effect, Option } from "effect"
 import { replayWords } from "../../admin/replay/ReplayCommand.ts"
 import type { Replay } from "../../admin/replay/ReplayReport.ts"
-import { shellLine } from "../../formats/Terminal.ts"
+import { shellLine } from "../../formats/Texts.ts"
 import { ask, progressBar } from "./adminClient.ts"
 import { unreachable } from "./CommandError.ts"
 import { nameOf } from "./eventReport.ts"

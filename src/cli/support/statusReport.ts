@@ -12,7 +12,7 @@ import {
 } from "../../admin/status/Health.ts"
 import type { Fleet, Lane, Status } from "../../admin/status/Status.ts"
 import { quarantine } from "../../event/Event.ts"
-import { screened } from "../../formats/Terminal.ts"
+import { screened } from "../../formats/Texts.ts"
 import { ask } from "./adminClient.ts"
 import { unreachable } from "./CommandError.ts"
 import { checkJournal } from "./checkJournal.ts"

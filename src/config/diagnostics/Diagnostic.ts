@@ -6,7 +6,7 @@
  * may be on the same line.
  */
 import { Effect, Runtime, Schema } from "effect"
-import { count } from "../../formats/Amounts.ts"
+import { count } from "../../formats/Texts.ts"
 
 export const Diagnostic = Schema.Struct({
   severity: Schema.Literals(["error", "warning"]),

@@ -2,7 +2,7 @@
 import { ByteSize, Duration, Option } from "effect"
 import { longest } from "../../event/Envelope.ts"
 import type { EpochMillis } from "../../event/Quantities.ts"
-import { span } from "../../formats/Amounts.ts"
+import { span } from "../../formats/Texts.ts"
 import { type Address, isLoopback, isWildcard } from "../Address.ts"
 import { developmentSecret, maxInFlight, probePaths } from "../Config.ts"
 import { error, errorAtKey, type Finding, formatPath, warning, warningAtKey } from "../diagnostics/Source.ts"

@@ -5,7 +5,7 @@
 
 import type { Cause } from "effect"
 import type { Entry } from "../../event/Entry.ts"
-import { instant } from "../../formats/Amounts.ts"
+import { instant } from "../../formats/Texts.ts"
 import type { Mute, Pause, Paused } from "../../journal/LaneInfo.ts"
 import type { CircuitBreaker } from "./CircuitBreaker.ts"
 import type { LaneClock } from "./LaneClock.ts"

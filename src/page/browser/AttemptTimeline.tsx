@@ -1,7 +1,6 @@
 /** An event's story: every step in the order of time, with the attempts' durations and answers, and a picture of the attempts. */
 import type { EventReport } from "../../admin/api/EventReport.ts"
-import { span } from "../../formats/Amounts.ts"
-import { plain } from "../../formats/Terminal.ts"
+import { plain, span } from "../../formats/Texts.ts"
 import { linkTo } from "./parts/Location.ts"
 import { Message, Moment, millis, Name, Pill, Text } from "./parts/Shown.tsx"
 import { type Column, Table } from "./parts/Table.tsx"

@@ -3,6 +3,7 @@
 import { useState } from "preact/hooks"
 import type { Event } from "../../admin/api/EventReport.ts"
 import type { Status } from "../../admin/status/Status.ts"
+import { sinksOf } from "./parts/Actions.tsx"
 import { admin, problemOf } from "./parts/AdminCalls.ts"
 import {
   anyEvent,
@@ -19,7 +20,6 @@ import {
 import { Problem, useLoaded } from "./parts/Loading.tsx"
 import { go, linkTo, place } from "./parts/Location.ts"
 import { EventLink, Moment, Name, Nothing, number, TypeName } from "./parts/Shown.tsx"
-import { sinksOf } from "./parts/SinkActions.tsx"
 import { type Column, Pager, Table } from "./parts/Table.tsx"
 import { Outcomes } from "./SinkOutcomes.tsx"
 

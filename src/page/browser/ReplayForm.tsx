@@ -3,8 +3,8 @@ import { useEffect, useState } from "preact/hooks"
 import { replayWords } from "../../admin/replay/ReplayCommand.ts"
 import type { Replay, ReplayEvents, ReplayRequest } from "../../admin/replay/ReplayReport.ts"
 import type { Status } from "../../admin/status/Status.ts"
-import { count } from "../../formats/Amounts.ts"
-import { plain, relayCommand } from "../../formats/Terminal.ts"
+import { count, plain, relayCommand } from "../../formats/Texts.ts"
+import { sinksOf } from "./parts/Actions.tsx"
 import { admin, problemOf } from "./parts/AdminCalls.ts"
 import { confirm, WhyReadOnly } from "./parts/Confirm.tsx"
 import { anyEvent, Choice, EventFields, Filters, TextField, timesOf, useForm, webhooksOf } from "./parts/Fields.tsx"
@@ -12,7 +12,6 @@ import { Problem, useLoaded } from "./parts/Loading.tsx"
 import { place } from "./parts/Location.ts"
 import { connections, isReadOnly, status as latest } from "./parts/RelayLink.ts"
 import { Message, Moment, Nothing, number, Pill, Text, TypeName } from "./parts/Shown.tsx"
-import { sinksOf } from "./parts/SinkActions.tsx"
 
 const outcomes = ["delivered", "pending", "retrying", "dead", "unrouted"] as const
 const everyMillis = 500

@@ -1,7 +1,7 @@
 /** Where an event is at each sink, failures first: why it failed, and the ways to send it again. */
 import type { Event, EventReport } from "../../admin/api/EventReport.ts"
-import { relayCommand } from "../../formats/Terminal.ts"
-import { confirmReplay } from "./DeadLetterActions.tsx"
+import { relayCommand } from "../../formats/Texts.ts"
+import { confirmReplay } from "./parts/Actions.tsx"
 import { dedupKeyOf } from "./parts/EventFacts.ts"
 import { linkTo } from "./parts/Location.ts"
 import { Message, Moment, Name, Pill, Text, type Tone } from "./parts/Shown.tsx"

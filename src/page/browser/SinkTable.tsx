@@ -2,10 +2,10 @@
 import { byLevel, laneLevel } from "../../admin/status/Health.ts"
 import type { Lane, Status } from "../../admin/status/Status.ts"
 import { quarantine } from "../../event/Event.ts"
-import { span } from "../../formats/Amounts.ts"
+import { span } from "../../formats/Texts.ts"
+import { SinkActions, sinksOf } from "./parts/Actions.tsx"
 import { linkTo } from "./parts/Location.ts"
 import { Ago, Message, millis, Name, number, Pill, type Tone } from "./parts/Shown.tsx"
-import { SinkActions, sinksOf } from "./parts/SinkActions.tsx"
 import { type Column, Table } from "./parts/Table.tsx"
 
 /** The colour of a lane's condition. Dead letters have their own column, so they don't change it. */

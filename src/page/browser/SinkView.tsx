@@ -2,8 +2,8 @@
 import { useEffect, useState } from "preact/hooks"
 import { letterWords } from "../../admin/replay/ReplayCommand.ts"
 import type { Lane, LaneHistory, Status } from "../../admin/status/Status.ts"
-import { relayCommand } from "../../formats/Terminal.ts"
-import { changes, confirmReplay } from "./DeadLetterActions.tsx"
+import { relayCommand } from "../../formats/Texts.ts"
+import { changes, confirmReplay, SinkActions, sinksOf } from "./parts/Actions.tsx"
 import { admin, problemOf } from "./parts/AdminCalls.ts"
 import { Chart, Key, rates, spanShown } from "./parts/Chart.tsx"
 import { type Attempted, attemptedOf, type Cause, causesOf } from "./parts/EventFacts.ts"
@@ -24,7 +24,6 @@ import {
   Text,
   TypeName,
 } from "./parts/Shown.tsx"
-import { SinkActions, sinksOf } from "./parts/SinkActions.tsx"
 import { type Column, Table } from "./parts/Table.tsx"
 import { Backlog, toneOf } from "./SinkTable.tsx"
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { commandOf } from "../../../src/cli/support/Program.ts"
-import { quoted } from "../../../src/formats/Terminal.ts"
+import { quoted } from "../../../src/formats/Texts.ts"
 
 const started = {
   isCompiled: false,

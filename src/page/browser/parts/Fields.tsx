@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact"
 import { useState } from "preact/hooks"
 import type { Status } from "../../../admin/status/Status.ts"
 import { eventTypes, relayEventTypes } from "../../../event/EventType.ts"
-import { plain } from "../../../formats/Terminal.ts"
+import { plain } from "../../../formats/Texts.ts"
 import { fromField, toField, zone } from "./Shown.tsx"
 
 interface Input {

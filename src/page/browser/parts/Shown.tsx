@@ -6,8 +6,7 @@
  */
 import { signal } from "@preact/signals"
 import { type ComponentChildren, Fragment } from "preact"
-import { bytes, instant, span } from "../../../formats/Amounts.ts"
-import { plain } from "../../../formats/Terminal.ts"
+import { bytes, instant, plain, span } from "../../../formats/Texts.ts"
 import { linkTo } from "./Location.ts"
 
 const key = "relay.utc"
