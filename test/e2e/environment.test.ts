@@ -104,13 +104,16 @@ test("the binary does not start where a debugger could attach to it", async () =
   expect(refused.stderr).toContain("BUN_INSPECT is set: a debugger at its port could read every secret")
 })
 
-test.skipIf(process.platform !== "linux")("a relay does not start under Deno's flag that leaves certificates unchecked", () => {
-  const flag = "--unsafely-ignore-certificate-errors"
-  const [, , ...rest] = command(undefined, "deno")
-  const words = [denoBinary(), "run", `${flag}=localhost`, ...rest, "validate", "-c", join(cwd, configOf("deno"))]
-  const refused = Bun.spawnSync(words, { cwd: root })
-  expect([refused.exitCode, refused.stderr.toString()]).toEqual([78, expect.stringContaining(flag)])
-})
+test.skipIf(process.platform !== "linux")(
+  "a relay does not start under Deno's flag that leaves certificates unchecked",
+  () => {
+    const flag = "--unsafely-ignore-certificate-errors"
+    const [, , ...rest] = command(undefined, "deno")
+    const words = [denoBinary(), "run", `${flag}=localhost`, ...rest, "validate", "-c", join(cwd, configOf("deno"))]
+    const refused = Bun.spawnSync(words, { cwd: root })
+    expect([refused.exitCode, refused.stderr.toString()]).toEqual([78, expect.stringContaining(flag)])
+  },
+)
 
 test("arguments that turn the check of certificates off are refused, and no others", () => {
   const flag = "--unsafely-ignore-certificate-errors"

@@ -9,6 +9,7 @@ import { Journal } from "../../src/journal/Journal.ts"
 import type { Route } from "../../src/routing/Router.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
 import { activeConfig, relayConfig } from "../lib/activeConfig.ts"
+import { envelope as bodyOf } from "../lib/kit.ts"
 
 export const secretValue = "whsec_fixture"
 
@@ -66,15 +67,7 @@ export const envelope = (
   more: object = {},
 ): string => {
   ids += 1
-  const data = { type, object }
-  return JSON.stringify({
-    id: `evt_${ids}`,
-    account_id: "acct_1",
-    version: "1",
-    created_at: "2026-11-21T00:00:00Z",
-    data,
-    ...more,
-  })
+  return bodyOf(`evt_${ids}`, { type, object }, more)
 }
 
 export const signature = (body: string | Uint8Array, secret = secretValue): string =>

@@ -47,19 +47,22 @@ it.live(
   },
 )
 
-it.live("of several listeners that were replaced, only the newest gets new connections, also while the others end", function* () {
-  const { address, replace } = yield* numbered(anywhere)
-  const libc = platform.libc()
-  const answers = new Set<string>()
-  const ask = Effect.promise(async () => {
-    const response = await fetch(`http://127.0.0.1:${address.port}/`, { headers: { connection: "close" } })
-    answers.add(await response.text())
-  })
-  for (let n = 0; n < 6; n++) {
-    yield* replace(libc)
-    yield* Effect.sleep("10 millis")
-  }
-  while (listeningSockets(libc, address.port).length > 1) yield* ask
-  yield* ask
-  expect([...answers]).toEqual(["7"])
-})
+it.live(
+  "of several listeners that were replaced, only the newest gets new connections, also while the others end",
+  function* () {
+    const { address, replace } = yield* numbered(anywhere)
+    const libc = platform.libc()
+    const answers = new Set<string>()
+    const ask = Effect.promise(async () => {
+      const response = await fetch(`http://127.0.0.1:${address.port}/`, { headers: { connection: "close" } })
+      answers.add(await response.text())
+    })
+    for (let n = 0; n < 6; n++) {
+      yield* replace(libc)
+      yield* Effect.sleep("10 millis")
+    }
+    while (listeningSockets(libc, address.port).length > 1) yield* ask
+    yield* ask
+    expect([...answers]).toEqual(["7"])
+  },
+)

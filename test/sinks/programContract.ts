@@ -1,6 +1,6 @@
 /**
- * What the whole program must do with a sink of each service. It runs as a process: RELAY_UNDER chooses the runtime,
- * or the binary, which must find the service's client library inside itself.
+ * The tests of the whole program that the sinks of services share. It runs as a process: RELAY_UNDER chooses the
+ * runtime, or the binary, which must find the service's client library inside itself.
  */
 import { expect, test } from "bun:test"
 import { readFileSync, writeFileSync } from "node:fs"

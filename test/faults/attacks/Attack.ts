@@ -6,7 +6,7 @@
  * every case: honest events to another sink and to the same one, the relay's
  * health, and its log, in which no stack may stand.
  */
-import { createHmac } from "node:crypto"
+import { sign } from "../../lib/kit.ts"
 import { eventually } from "../relay/Subject.ts"
 import { secret } from "../relay/Traffic.ts"
 
@@ -29,8 +29,7 @@ export const dead = (why: RegExp): Fate => ({ dead: why })
 export const quarantined = (why: RegExp): Fate => ({ quarantined: why })
 export const refused = (status: number): Fate => ({ refused: status })
 
-export const signed = (body: string | Uint8Array): string =>
-  `sha256=${createHmac("sha256", secret).update(body).digest("hex").toUpperCase()}`
+export const signed = (body: string | Uint8Array): string => sign(body, secret)
 
 /** Sends a signed body; the status, `undefined` when no answer came. */
 export const deliver = async (

@@ -4,19 +4,17 @@
  *
  * An event is its number: the body follows from it, so an altered one shows.
  */
-import { createHmac } from "node:crypto"
+import { envelope, sign as signed } from "../../lib/kit.ts"
 
 export const secret = "only-the-fault-campaign-knows"
 export const path = "/hooks/scheduling"
 
 export const bodyOf = (number: number): string =>
-  JSON.stringify({
-    id: `evt_${number}`,
-    account_id: `acct_${number % 50}`,
-    version: "1",
-    created_at: "2026-11-21T00:00:00Z",
-    data: { type: "appointment.created", object: { id: `apt_${number}`, note: `${number} `.repeat(60) } },
-  })
+  envelope(
+    `evt_${number}`,
+    { object: { id: `apt_${number}`, note: `${number} `.repeat(60) } },
+    { account_id: `acct_${number % 50}` },
+  )
 
 /** The number of an event's id; -1 when it is none of ours. */
 export const numberOf = (id: unknown): number => {
@@ -24,8 +22,7 @@ export const numberOf = (id: unknown): number => {
   return found === undefined ? -1 : Number(found)
 }
 
-export const sign = (body: string): string =>
-  `sha256=${createHmac("sha256", secret).update(body).digest("hex").toUpperCase()}`
+export const sign = (body: string): string => signed(body, secret)
 
 export class Sender {
   readonly acknowledged = new Set<number>()

@@ -12,6 +12,7 @@ import { join } from "node:path"
 import { quarantine } from "../../../src/event/Event.ts"
 import { envelope, expiredSecret, secret, startTarget, type Target } from "../../e2e/http/fixture.ts"
 import * as Raw from "../../e2e/http/Raw.ts"
+import { sign } from "../../lib/kit.ts"
 import { bodies } from "../../lib/lines.ts"
 import type { Line, Options, Outcome } from "../Line.ts"
 import * as Case from "./Case.ts"
@@ -133,7 +134,7 @@ const compare = async (target: Target, sent: ReadonlyArray<Sent>, goods: Readonl
     }
   }
   for (const { body, signature, sinks } of kept) {
-    const right = `sha256=${createHmac("sha256", secret).update(body).digest("hex").toUpperCase()}`
+    const right = sign(body, secret)
     if (signature !== right) broken.push(`forged: ${text(body).slice(0, 100)} is kept under ${signature}`)
     if (!accounted.has(text(body))) broken.push(`kept, and sent by nobody: ${text(body).slice(0, 100)}`)
     if (sinks.includes("audit") && !atSink.has(text(body))) lost += 1

@@ -6,6 +6,7 @@
  * senders do not notice: told by the best window, as in `Away.ts`.
  */
 import { DatabaseSync } from "node:sqlite"
+import { envelope } from "../../lib/kit.ts"
 import type { Line, Outcome } from "../Line.ts"
 import { eventually, Subject } from "../relay/Subject.ts"
 import { Receiver } from "../relay/Traffic.ts"
@@ -27,16 +28,14 @@ const limits = { share: 1.2, noise: 10 }
 const attempts = 200
 
 const bodyOf = (number: number, isOfFew = number % few === 7, bytes = bodyBytes): string =>
-  JSON.stringify({
-    id: `evt_${number}`,
-    account_id: `acct_${number % 50}`,
-    version: "1",
-    created_at: "2026-11-21T00:00:00Z",
-    data: {
+  envelope(
+    `evt_${number}`,
+    {
       type: isOfFew ? "client.created" : "appointment.created",
       object: { id: `apt_${number}`, note: `${number} `.padEnd(bytes, ".") },
     },
-  })
+    { account_id: `acct_${number % 50}` },
+  )
 
 const routesTo = (...names: ReadonlyArray<string>) => [
   { name: "all", match: "**", to: ["up"] },

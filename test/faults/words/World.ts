@@ -1,5 +1,6 @@
 /** A relay with its senders, its receivers and an operator who does something each round, and what is certain of all of them. */
-import { createHmac } from "node:crypto"
+
+import { post, sign } from "../../lib/kit.ts"
 import type { Relay } from "../../lib/relay.ts"
 import { seeded } from "../../lib/seeded.ts"
 import type { Options } from "../Line.ts"
@@ -165,10 +166,8 @@ export class World {
   }
 
   async #post(body: string, key = secret, to = path): Promise<number> {
-    const signature = `sha256=${createHmac("sha256", key).update(body).digest("hex").toUpperCase()}`
-    const headers = { "content-type": "application/json", "x-service-signature": signature }
     const url = `http://127.0.0.1:${this.subject.port}${to}`
-    return (await fetch(url, { method: "POST", body, headers })).status
+    return (await post(url, body, { "x-service-signature": sign(body, key) })).status
   }
 
   async #expect(what: string, wanted: number, status: Promise<number | undefined>): Promise<void> {

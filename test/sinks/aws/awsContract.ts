@@ -1,4 +1,4 @@
-/** What the sinks of SNS, SQS and EventBridge must do alike, against a server that fails as a test says. */
+/** The tests that the sinks of SNS, SQS and EventBridge share, against a server that fails on request. */
 import { describe, expect, test } from "bun:test"
 import { HTTP } from "cloudevents"
 import { type Effect, Redacted, Schema, type Scope } from "effect"
@@ -26,7 +26,7 @@ export interface Started {
   readonly passed: () => ReadonlyArray<string>
 }
 
-/** An answer, the reason for which the event fails, and its message. */
+/** An answer, the reason of the failure, and its message. */
 export type Answer = readonly [title: string, fate: Fate, reason: Reason["_tag"], says: RegExp]
 
 export interface AwsContract {
@@ -130,7 +130,7 @@ export const awsContract = (contract: AwsContract): void => {
   })
 }
 
-/** What a FIFO target must do: `start` opens a sink of one. */
+/** Tests the order of messages at a FIFO target. `start` opens a sink to one. */
 export const fifoContract = (service: string, start: AwsContract["start"]): void => {
   const two = (sequence: number) => entry(sequence, { accountId: `acct_${sequence % 2}` })
 
@@ -149,7 +149,7 @@ export interface Opened {
   readonly received: (count: number) => Effect.Effect<ReadonlyArray<Received>>
 }
 
-/** What reaches a target of moto, which stands for AWS. `open` makes a target and opens a sink to it. */
+/** Tests the messages that reach a target of moto, which emulates AWS. `open` makes a target and opens a sink to it. */
 export const messagesContract = (
   open: (fifo: boolean, config?: Record<string, unknown>) => Effect.Effect<Opened, SinkError, Scope.Scope>,
 ): void => {

@@ -1,8 +1,8 @@
-/** What the tests of the whole program with AWS sinks share. */
+/** Helpers for the tests of the whole program with AWS sinks. */
 import { Effect } from "effect"
 import type { Topic } from "../../parts/Queues.ts"
 
-/** Nothing of the machine that the tests run on: no metadata service, no files of a user. */
+/** Hides the credentials of the machine that runs the tests: its metadata service and its user's files. */
 export const nothing = {
   AWS_EC2_METADATA_DISABLED: "true",
   AWS_CONFIG_FILE: "none",

@@ -1,5 +1,4 @@
 /** Deliveries with odd headers, through the guard and ingest, against an oracle of the table of answers. */
-import { createHmac } from "node:crypto"
 import { Context, Effect, Exit, Layer, Logger, Redacted, Scope } from "effect"
 import type { Event } from "../../../../src/event/Event.ts"
 import { Ingest } from "../../../../src/ingest/Ingest.ts"
@@ -8,6 +7,7 @@ import { hmac } from "../../../../src/runtime/Runtime.ts"
 import { routes, secretValue, webhook } from "../../../ingest/fixture.ts"
 import * as MemoryJournal from "../../../journal/MemoryJournal.ts"
 import { activeConfig } from "../../../lib/activeConfig.ts"
+import { sign } from "../../../lib/kit.ts"
 import type { Found, Fuzz, Random } from "./Random.ts"
 
 const expired = "whsec_expired"
@@ -20,9 +20,6 @@ const webhooks = [
   webhook({ secrets, maxBody }),
   webhook({ name: "strict", path: "/hooks/strict", ids: ["wh_1"], strictId: true, secrets, maxBody }),
 ]
-
-const sign = (body: Uint8Array, secret: string): string =>
-  `sha256=${createHmac("sha256", secret).update(body).digest("hex").toUpperCase()}`
 
 /** As a header holds it: `new Headers` throws on anything else. */
 const holdable = (text: string): string => text.replace(/[^\t\x20-\x7e\x80-\xff]/g, "~")
