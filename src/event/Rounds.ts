@@ -3,6 +3,7 @@
  * a defect is logged and ends only its round.
  */
 import { Cause, Duration, Effect, Semaphore } from "effect"
+import { eventLoop } from "./EventLoop.ts"
 
 /** The wait after a failed round of a task that sets its own pace. */
 const failureWait = Duration.seconds(1)
@@ -39,16 +40,11 @@ export const repeating = <E, R>(work: string, task: Effect.Effect<unknown, E, R>
 // Long work runs in slices: a config may have thousands of routes, and a relay continues its other work while it
 // reloads.
 
-/** Lets pending work run first. */
-export const letOthersRun = Effect.callback<void>((resume) => {
-  setImmediate(() => resume(Effect.void))
-})
-
 /**
  * Makes an effect that waits for a turn of the event loop. If many fibers run it at
  * the same time, they run one by one, and other work runs between them.
  */
-export const turnstile = (): Effect.Effect<void> => Semaphore.makeUnsafe(1).withPermit(letOthersRun)
+export const turnstile = (): Effect.Effect<void> => Semaphore.makeUnsafe(1).withPermit(eventLoop.turn)
 
 /** Processes items in order, and lets other work run after each `size` items. */
 export const inSlices = Effect.fnUntraced(function* <A, B>(
@@ -58,7 +54,7 @@ export const inSlices = Effect.fnUntraced(function* <A, B>(
 ) {
   const results: Array<B> = []
   for (const [index, item] of items.entries()) {
-    if (index % size === size - 1) yield* letOthersRun
+    if (index % size === size - 1) yield* eventLoop.turn
     results.push(work(item, index))
   }
   return results

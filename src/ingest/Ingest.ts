@@ -15,6 +15,7 @@ import { ActiveConfig } from "../ActiveConfig.ts"
 import { maxInFlight, type Webhook } from "../config/Config.ts"
 import * as Envelope from "../event/Envelope.ts"
 import { type Event, quarantine } from "../event/Event.ts"
+import { eventLoop } from "../event/EventLoop.ts"
 import { isKnown, isRelayEvent } from "../event/EventType.ts"
 import { type SignatureRefusal, verify } from "../event/Signature.ts"
 import { attempt } from "../formats/Rendering.ts"
@@ -400,6 +401,7 @@ const make = Effect.gen(function* () {
 
   const receive = async (request: Request): Promise<Response> => {
     const { headers } = request
+    eventLoop.delivery()
     if (stage === "refusing") return refuse(request, "", "draining")
     const path = pathOf(request.url)
     const endpoint = active.current.table.endpoints.get(path)

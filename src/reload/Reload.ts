@@ -18,8 +18,9 @@ import { type CertificateFault, diagnosticsOf, type Loaded, warningsOf } from ".
 import { type FileTexts, readerOf } from "../config/load/References.ts"
 import { LaneSpecs } from "../delivery/LaneSpec.ts"
 import { Lanes } from "../delivery/Lanes.ts"
+import { eventLoop } from "../event/EventLoop.ts"
 import type { EpochMillis, Millis } from "../event/Quantities.ts"
-import { letOthersRun, repeating, rounds } from "../event/Rounds.ts"
+import { repeating, rounds } from "../event/Rounds.ts"
 import { Archive } from "../journal/Archive.ts"
 import { storeEnd } from "../journal/AuditLog.ts"
 import { liveKeys } from "../journal/Journals.ts"
@@ -195,7 +196,7 @@ const make = Effect.fnUntraced(function* (
       const what = `only a restart changes ${keys}, so nothing was changed`
       return yield* refused("restart", `${what}: restart the relay, or take the change back`)
     }
-    yield* letOthersRun
+    yield* eventLoop.turn
     // Before the lanes: a certificate can be taken back, and events that were moved to a new name can't.
     const newTls = Equal.equals(before.tls, config.tls) ? undefined : config.tls
     if (newTls !== undefined) {
@@ -212,7 +213,7 @@ const make = Effect.fnUntraced(function* (
     )
     yield* specs.renew(config)
     faults = certificateFaults
-    yield* letOthersRun
+    yield* eventLoop.turn
     const report: Report = {
       file: change?.path ?? file,
       ...(change && { changedAt: change.changedAt }),
@@ -241,7 +242,7 @@ const make = Effect.fnUntraced(function* (
     const answered = yield* Queue.takeAll(requests)
     yield* notify.reloading
     const exit = yield* Effect.exit(attempt)
-    yield* letOthersRun
+    yield* eventLoop.turn
     yield* conclude(exit)
     yield* notify.say("READY=1")
     for (const request of answered) yield* Deferred.done(request, exit)

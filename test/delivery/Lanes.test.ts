@@ -1,7 +1,8 @@
-import { describe, expect } from "bun:test"
+import { describe, expect, spyOn } from "bun:test"
 import { Clock, Duration, Effect, Fiber, Latch, Layer } from "effect"
 import { Lanes } from "../../src/delivery/Lanes.ts"
 import type { Entry } from "../../src/event/Entry.ts"
+import { eventLoop } from "../../src/event/EventLoop.ts"
 import { Archive } from "../../src/journal/Archive.ts"
 import { collect } from "../../src/journal/EventPages.ts"
 import { type Log, unavailable } from "../../src/journal/Journal.ts"
@@ -699,6 +700,21 @@ describe("a lane", () => {
       expect(sink.delivered.length).toBe(2_000)
       expect(Math.max(...limits)).toBeLessThanOrEqual(256)
     }).pipe(Effect.provide(lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(slow))))
+  })
+
+  it.effect("that catches up asks for its time on the event loop for each read, and one that keeps up does not", () => {
+    const sink = scripted(() => "pass", 500)
+    const run = spyOn(eventLoop, "run")
+    return Effect.gen(function* () {
+      for (let count = 0; count < 10; count++) yield* append(20, ["sink"])
+      yield* pass("2 seconds")
+      expect(run).toHaveBeenCalledTimes(0)
+      yield* append(2_000, ["sink"])
+      yield* pass("2 seconds")
+      expect(sink.delivered.length).toBe(2_200)
+      // The first 256 are read before the lane knows that there are more.
+      expect(run.mock.calls.length).toBeGreaterThanOrEqual(Math.ceil(2_000 / 256) - 1)
+    }).pipe(Effect.provide(relay([spec("sink", sink.sink)])), Effect.ensuring(Effect.sync(() => run.mockRestore())))
   })
 
   it.effect("a bug in a sink makes the event wait for a retry, and the lane continues", () => {

@@ -3,9 +3,9 @@ import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { Effect, Exit, Layer, Scope } from "effect"
 import { TestClock } from "effect/testing"
+import { eventLoop } from "../../src/event/EventLoop.ts"
 import type { SqliteConfig } from "../../src/journal/sqlite/SqliteConfig.ts"
 import * as SqliteJournal from "../../src/journal/sqlite/SqliteJournal.ts"
-import { macrotask } from "../../src/journal/sqlite/service/EngineEffects.ts"
 import type { CreateOnDisk } from "../contract/journal/upkeepContract.ts"
 import { temporaryRoot } from "../lib/temporaryRoot.ts"
 import { optionsAt } from "./samples.ts"
@@ -33,7 +33,7 @@ export const createOnDisk: CreateOnDisk = (bounds) =>
       seconds: (count) =>
         Effect.forEach(
           Array.from({ length: count * 4 }),
-          () => Effect.andThen(TestClock.adjust("250 millis"), macrotask),
+          () => Effect.andThen(TestClock.adjust("250 millis"), eventLoop.turn),
           {
             discard: true,
           },

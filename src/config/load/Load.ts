@@ -7,8 +7,9 @@
  */
 import { Clock, Duration, Effect, PlatformError, Predicate, Result, Schema } from "effect"
 import { isObject as isFields } from "effect/Predicate"
+import { eventLoop } from "../../event/EventLoop.ts"
 import { nearest } from "../../event/Nearest.ts"
-import { inSlices, letOthersRun } from "../../event/Rounds.ts"
+import { inSlices } from "../../event/Rounds.ts"
 import * as Jmespath from "../../formats/jmespath/Jmespath.ts"
 import type { Certificate } from "../Certificate.ts"
 import {
@@ -381,7 +382,7 @@ const build = Effect.fnUntraced(function* (file: string, text: string, given: Lo
   const source = parse(file, text, mayBeShown(options))
   const fail = (findings: ReadonlyArray<Finding>) => new ConfigError({ file, diagnostics: located(source, findings) })
   if (text.includes('"jmespath"')) yield* Jmespath.load
-  yield* letOthersRun
+  yield* eventLoop.turn
   if (source.value === undefined) return yield* fail([])
   if (!isFields(source.value)) {
     return yield* fail([error([], "a config is an object: { … }", "`relay init` writes a config to start from")])

@@ -45,6 +45,11 @@ export class Intake {
     this.#policy = policy
   }
 
+  /** Reports whether the log has more events for the lane than it could read at once. */
+  get isBehind(): boolean {
+    return this.#moreToRead
+  }
+
   /** Reports whether the lane may take more events. */
   get hasRoom(): boolean {
     const { config, progress, refusals, state } = this.#parts

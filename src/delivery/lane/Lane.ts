@@ -22,6 +22,7 @@ import { Cause, Clock, Duration, Effect, type Exit, Latch, Random } from "effect
 import type { LaneConfig } from "../../config/Config.ts"
 import type { Entry } from "../../event/Entry.ts"
 import { quarantine } from "../../event/Event.ts"
+import { eventLoop } from "../../event/EventLoop.ts"
 import type { JournalError, LaneInfo, Log, Mute, OpenedLane } from "../../journal/Journal.ts"
 import type { WallClock } from "../../journal/WallClock.ts"
 import type { Failures, Sink, SinkError } from "../../sinks/Sink.ts"
@@ -391,17 +392,29 @@ export class Lane {
 
   /** Fills the queue and starts attempts. Returns true if it should run again immediately. */
   readonly #pump = Effect.fnUntraced(function* (this: Lane) {
+    if (this.#parts.intake.isBehind) yield* eventLoop.turn
     const filled = yield* this.#parts.intake.fill()
     this.#launch()
-    if (filled.fresh === readAtOnce && this.#parts.intake.hasRoom) {
-      yield* Effect.yieldNow
-      return true
-    }
+    if (filled.fresh === readAtOnce && this.#parts.intake.hasRoom) return true
     return (filled.fresh > 0 && this.#parts.queue.fresh === 0) || (filled.due > 0 && this.#parts.queue.retries === 0)
   })
 
-  /** Starts attempts while the concurrency allows it and there are batches. */
+  /** Starts attempts. While the lane catches up, deliveries go first. */
   #launch(): void {
+    if (this.#parts.intake.isBehind) eventLoop.run(this.#launchOrBreak)
+    else this.#launchNow()
+  }
+
+  readonly #launchOrBreak = (): void => {
+    try {
+      this.#launchNow()
+    } catch (defect) {
+      this.#break(defect)
+    }
+  }
+
+  /** Starts attempts while the concurrency allows it and there are batches. */
+  #launchNow(): void {
     // An attempt may end before its start returns. The loop below then continues, so this call must not start a second
     // one.
     if (this.#launching) return

@@ -1,16 +1,13 @@
 /** The engine's synchronous work as effects. */
 import { Effect, Schedule } from "effect"
+import { eventLoop } from "../../../event/EventLoop.ts"
 import { JournalError } from "../../JournalError.ts"
+import { slice } from "../../stream/BulkSlices.ts"
 import type { Engine } from "../commit/Engine.ts"
 import { isLocked } from "../commit/ForeignLock.ts"
 
 /** Delays an effect until the journal has read what it needs, or is broken. */
 export type Started = <A, E>(effect: Effect.Effect<A, E>) => Effect.Effect<A, E>
-
-/** Lets everything else that waits for the event loop run first. */
-export const macrotask = Effect.callback<void>((resume) => {
-  setImmediate(() => resume(Effect.void))
-})
 
 /** Fails with the `JournalError` that `work` throws. Anything else is a bug. */
 export const attempt = <A>(work: () => A): Effect.Effect<A, JournalError> =>
@@ -29,13 +26,16 @@ export const patient = <A>(work: () => A): Effect.Effect<A, JournalError> =>
     schedule: Schedule.max([Schedule.spaced("20 millis"), Schedule.recurs(250)]),
   })
 
-/** Runs a slice that does not suspend, and then lets everything else run. */
-export const inOneTurn = <A>(engine: Engine, slice: Effect.Effect<A, JournalError>): Effect.Effect<A, JournalError> =>
+/** Maximum entries of a slice, which holds the event loop: while deliveries arrive, a slice is shorter. */
+export const entriesInSlice = (): number => (eventLoop.isShared ? 16 : slice.entries)
+
+/** Runs a slice that does not suspend, and then waits for a turn of the event loop that has time. */
+export const inOneTurn = <A>(engine: Engine, work: Effect.Effect<A, JournalError>): Effect.Effect<A, JournalError> =>
   patient(() => {
     // Deliveries of the open batch are stored or refused before a slice looks for them.
     engine.flush(true)
-    return Effect.runSync(slice)
-  }).pipe(Effect.tap(() => macrotask))
+    return Effect.runSync(work)
+  }).pipe(Effect.tap(() => eventLoop.turn))
 
 /** Runs an operation step by step; other work runs in between. */
 export const sliced = <A>(engine: Engine, steps: () => Generator<void, A>): Effect.Effect<A, JournalError> =>
@@ -44,7 +44,7 @@ export const sliced = <A>(engine: Engine, steps: () => Generator<void, A>): Effe
     const step: Effect.Effect<A, JournalError> = Effect.suspend(() => {
       try {
         const next = generator.next()
-        return next.done === true ? Effect.succeed(next.value) : Effect.andThen(macrotask, step)
+        return next.done === true ? Effect.succeed(next.value) : Effect.andThen(eventLoop.turn, step)
       } catch (error) {
         return Effect.fail(engine.failed(error))
       }

@@ -1,5 +1,6 @@
 /** Opens the engine for the length of a scope, and reads the state in memory at the start. */
 import { Clock, Duration, Effect, Latch, type Scope } from "effect"
+import { eventLoop } from "../../../event/EventLoop.ts"
 import { repeating } from "../../../event/Rounds.ts"
 import type { JournalBroken, JournalError } from "../../JournalError.ts"
 import { Passing } from "../../stream/Backlog.ts"
@@ -12,7 +13,7 @@ import { prune, sweep } from "../operations/Retention.ts"
 import { scan } from "../operations/StartupScan.ts"
 import { isCorrupt } from "../rows/SqliteConnection.ts"
 import type { SqliteConfig } from "../SqliteConfig.ts"
-import { attempt, macrotask } from "./EngineEffects.ts"
+import { attempt } from "./EngineEffects.ts"
 
 /** Milliseconds that the start reads before anything else runs: a small journal is ready at once. */
 const startSlice = 20
@@ -63,7 +64,7 @@ export const start = Effect.fnUntraced(function* (
     return true
   })
   if (yield* slice) return ready
-  yield* Effect.repeat(Effect.andThen(macrotask, slice), { until: (done) => done }).pipe(
+  yield* Effect.repeat(Effect.andThen(eventLoop.turn, slice), { until: (done) => done }).pipe(
     // Without lanes and duplicates it can't go on.
     Effect.catch((error) => Effect.sync(() => engine.breakDown(error.message))),
     Effect.forkScoped,

@@ -22,7 +22,7 @@ import { scrub } from "../operations/Erasing.ts"
 import { AuditRows } from "../rows/AuditRows.ts"
 import { list, meta } from "../rows/Rows.ts"
 import type { SqliteConfig } from "../SqliteConfig.ts"
-import { attempt, inOneTurn, patient, type Started, sliced } from "./EngineEffects.ts"
+import { attempt, entriesInSlice, inOneTurn, patient, type Started, sliced } from "./EngineEffects.ts"
 import type { WorkerSearch } from "./WorkerSearch.ts"
 
 /**
@@ -68,7 +68,7 @@ export const tablesOf = (engine: Engine): JournalTables => {
       guarded(engine, () => {
         const logged = engine.log.finder()
         const entries = new Map<number, Entry>()
-        const done = firstOf(sequences, slice.entries, (sequence) => {
+        const done = firstOf(sequences, entriesInSlice(), (sequence) => {
           const entry = engine.pending.find(sequence) ?? logged(sequence) ?? lanes.find(sequence)
           if (entry !== undefined) entries.set(sequence, entry)
           return entry?.event.body.length ?? 0

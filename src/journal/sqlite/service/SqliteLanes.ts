@@ -1,6 +1,7 @@
 /** The journal's lanes: opened and read by delivery, paused, moved and dropped by operators. */
 
 import { Effect } from "effect"
+import { eventLoop } from "../../../event/EventLoop.ts"
 import * as MovedLanes from "../../archive/MovedLanes.ts"
 import { type LaneRows, laneChanged, type MovingLog } from "../../archive/MovedLanes.ts"
 import type { JournalError } from "../../JournalError.ts"
@@ -12,7 +13,7 @@ import type { Removal } from "../../stream/BulkSlices.ts"
 import { Origin } from "../../stream/Record.ts"
 import type { Engine } from "../commit/Engine.ts"
 import { allOf, type Committed } from "../commit/LaneStore.ts"
-import { attempt, inOneTurn, macrotask, patient, type Started } from "./EngineEffects.ts"
+import { attempt, entriesInSlice, inOneTurn, patient, type Started } from "./EngineEffects.ts"
 
 /** Milliseconds that a transaction of many small changes may take. */
 const budget = 2
@@ -35,7 +36,7 @@ const all = Effect.fnUntraced(function* (engine: Engine, change: () => Committed
     )
     count += changed
     if (!more) return count
-    yield* macrotask
+    yield* eventLoop.turn
   }
 })
 
@@ -51,7 +52,7 @@ const logOf = (engine: Engine, lane: string, to: string): MovingLog | undefined 
   return {
     ...{ source, to, end: engine.head },
     slice: (work) => inOneTurn(engine, work),
-    read: (after, limit) => attempt(() => engine.read(after, limit)),
+    read: (after, limit) => attempt(() => engine.read(after, Math.min(limit, entriesInSlice()))),
     append: (again, ended, cursor) =>
       attempt(() => {
         if (lanes.backlogs.get(lane) !== source) throw laneChanged(source.name)

@@ -3,6 +3,7 @@
  * event loop where there is none.
  */
 import { Effect, type Scope } from "effect"
+import { eventLoop } from "../../../event/EventLoop.ts"
 import type { EventPage, EventQuery } from "../../EventQuery.ts"
 import { WorkerEntrypoint } from "../../JournalContext.ts"
 import type { JournalError } from "../../JournalError.ts"
@@ -10,7 +11,7 @@ import type { SearchIds } from "../../stream/SearchIds.ts"
 import type { Engine } from "../commit/Engine.ts"
 import * as JournalWorker from "../JournalWorker.ts"
 import * as Search from "../search/Search.ts"
-import { attempt, macrotask } from "./EngineEffects.ts"
+import { attempt } from "./EngineEffects.ts"
 
 /** Milliseconds that a search may hold the event loop, where there is no worker. */
 const searchSlice = 5
@@ -49,7 +50,7 @@ export const make = Effect.fnUntraced(function* (
       catch: (error) => engine.failed(error),
     })
     if (page !== undefined) return page
-    yield* macrotask
+    yield* eventLoop.turn
     return yield* attempt(() => engine.guard(() => own.look(query, searchSlice)))
   })
   return { written: () => need()?.written(), page: (query) => Search.page(query, look) }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { Effect, Fiber } from "effect"
+import { eventLoop } from "../../../../src/event/EventLoop.ts"
 import * as Reappending from "../../../../src/journal/archive/Reappending.ts"
 import { Engine } from "../../../../src/journal/sqlite/commit/Engine.ts"
 import { open } from "../../../../src/journal/sqlite/file/Store.ts"
@@ -26,15 +27,22 @@ describe("a replay", () => {
     }).pipe(Effect.provide(SqliteJournal.layer(options()))),
   )
 
-  it.live("takes 256 small events at once, because each commit waits for the disk", () =>
-    Effect.gen(function* () {
-      const journal = yield* whole
-      const events = Array.from({ length: 300 }, (_, number) => journal.append(event(`evt_${number}`), ["lake"]))
-      yield* Effect.all(events, { concurrency: "unbounded" })
-      const targets = events.map((_, number) => ({ sequence: number + 1, sinks: ["lake"] }))
-      expect(yield* journal.replay(targets)).toEqual({ done: 256, gone: [] })
-    }).pipe(Effect.provide(SqliteJournal.layer(options()))),
-  )
+  for (const { isShared, done, why } of [
+    { isShared: false, done: 256, why: "because each commit waits for the disk" },
+    { isShared: true, done: 16, why: "while deliveries arrive, because a slice holds the event loop" },
+  ]) {
+    it.live(`takes ${done} small events at once, ${why}`, () =>
+      Effect.gen(function* () {
+        Object.defineProperty(eventLoop, "isShared", { value: isShared, configurable: true })
+        yield* Effect.addFinalizer(() => Effect.sync(() => Reflect.deleteProperty(eventLoop, "isShared")))
+        const journal = yield* whole
+        const events = Array.from({ length: 300 }, (_, number) => journal.append(event(`evt_${number}`), ["lake"]))
+        yield* Effect.all(events, { concurrency: "unbounded" })
+        const targets = events.map((_, number) => ({ sequence: number + 1, sinks: ["lake"] }))
+        expect(yield* journal.replay(targets)).toEqual({ done, gone: [] })
+      }).pipe(Effect.scoped, Effect.provide(SqliteJournal.layer(options()))),
+    )
+  }
 })
 
 test("a replay finds retries, dead letters and pending events that the log was pruned of", async () => {
