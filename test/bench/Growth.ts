@@ -1,12 +1,13 @@
 /**
  * Measures what grows, on SQLite and on PostgreSQL: replays of more and more events to a file, reports of single
- * events, and backlogs that drain, each from a journal of its own; and reloads of more and more sinks.
+ * events, searches by an object, and backlogs that drain, each from a journal of its own; and reloads of more and more sinks.
  */
 import { Effect, Schedule, type Scope } from "effect"
 import { BenchError } from "./BenchError.ts"
 import * as Fill from "./Fill.ts"
 import * as Fleet from "./Fleet.ts"
 import * as Report from "./Report.ts"
+import * as Requests from "./Requests.ts"
 import * as Rounds from "./Rounds.ts"
 import * as Target from "./Target.ts"
 import { cpuMicros } from "./Usage.ts"
@@ -24,6 +25,8 @@ interface Growth {
 interface Replayed extends Growth {
   /** Milliseconds for the report of one event, before the replay. */
   readonly report: Rounds.Spread
+  /** Milliseconds for the search of the events of one object, before the replay. */
+  readonly object: Rounds.Spread
 }
 
 /** A relay that sends to a file, with a journal of its own that was filled. */
@@ -95,7 +98,9 @@ const replay = Effect.fnUntraced(function* (
   const name = `replay of ${events}`
   const { relay, idOf, micros } = yield* filled(name, { events, lane: "file", isDelivered: true })
   const at = `${api(relay)}/replays`
-  const report = yield* timed((look) => call(`${api(relay)}/events/${idOf(Math.floor((look * events) / looks))}`))
+  const lookFor = (look: number) => idOf(Math.floor((look * events) / looks))
+  const report = yield* timed((look) => call(`${api(relay)}/events/${lookFor(look)}`))
+  const object = yield* timed((look) => call(`${api(relay)}/events?object=${Requests.objectOf(lookFor(look))}`))
   const before = micros()
   const from = performance.now()
   const { id } = yield* call<Replay>(at, {
@@ -112,7 +117,7 @@ const replay = Effect.fnUntraced(function* (
   if (state !== "finished") return yield* new BenchError({ message: `${name}: ${state}, ${message}` })
   const seconds = (performance.now() - from) / 1000
   const delivered = yield* Target.awaitDelivered(relay, events)
-  return { events, rate: count / seconds, cpu: (micros() - before) / count, report, lost: events - delivered }
+  return { events, rate: count / seconds, cpu: (micros() - before) / count, report, object, lost: events - delivered }
 }, Effect.scoped)
 
 /** From the moment when an operator resumes the lane until its last event is in the file. */
@@ -162,8 +167,8 @@ const grown = Effect.fnUntraced(function* (journal: string, filled: Filling, siz
   process.stderr.write("\n")
   process.stdout.write(
     Report.titled(`Replays to the sinks that events were routed to, on ${journal}`, [
-      ["events", "events/s", "CPU µs an event", "report of an event, ms"],
-      ...replays.map((one) => [...cells(one), Report.show(one.report, 1)]),
+      ["events", "events/s", "CPU µs an event", "report of an event, ms", "events of an object, ms"],
+      ...replays.map((one) => [...cells(one), Report.show(one.report, 1), Report.show(one.object, 1)]),
     ]),
   )
   process.stdout.write(

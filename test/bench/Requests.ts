@@ -29,6 +29,9 @@ const suffix = (run: string, stamp: Stamp): string => `${run}${stamp.number.toSt
 
 export const id = (run: string, stamp: Stamp): string => `evt_${suffix(run, stamp)}`
 
+/** Returns the id of the appointment that an event is about. */
+export const objectOf = (event: string): string => event.replace(/^evt_/, "apt_")
+
 const envelope = (run: string, stamp: Stamp, padding: string): string =>
   JSON.stringify({
     id: id(run, stamp),
@@ -38,7 +41,7 @@ const envelope = (run: string, stamp: Stamp, padding: string): string =>
     data: {
       type: "appointment.created",
       object: {
-        id: `apt_${suffix(run, stamp)}`,
+        id: objectOf(id(run, stamp)),
         stamp,
         status: "confirmed",
         client: { id: `cli_${suffix(run, stamp)}`, first_name: null, last_name: null, email: null, phone: null },

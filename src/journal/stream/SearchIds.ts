@@ -1,9 +1,9 @@
 /**
  * Finds the ids of objects in bodies: texts and whole numbers at the JSON Pointers of `journal.searchIds`.
  *
- * It scans the bytes, because `JSON.parse` would take several times as long. The index hashes the ids that a
- * scan finds, and a search checks each candidate by another scan. So both agree on every body, also on one that
- * is not JSON.
+ * It scans the bytes. That takes a little less time than `JSON.parse`, leaves no garbage, and keeps all digits of
+ * a number. The index hashes the ids that a scan finds, and a search checks each
+ * candidate by another scan. So both agree on every body, even if it isn't JSON.
  */
 import { parsePointer } from "../../event/Pointer.ts"
 import { hashIn, hashOf } from "./Record.ts"
@@ -13,20 +13,26 @@ const [openObject, closeObject, openList, closeList] = [0x7b, 0x7d, 0x5b, 0x5d] 
 
 const isSpace = (byte: number | undefined): boolean => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
 
-const view = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+/** Returns the bytes as a buffer. */
+export const view = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 
-/** Returns the position of the closing quote of the string whose opening quote is before `from`. */
-const endOfText = (bytes: Uint8Array, from: number, end: number): number => {
-  for (let at = from; at < end; at++) {
-    const byte = bytes[at]
-    if (byte === quote) return at
-    if (byte === backslash) at++
+/**
+ * Returns the position of the closing quote of the string whose opening quote is before `from`. A loop over the
+ * bytes would take twice the time in the worker.
+ */
+const endOfText = (bytes: Buffer, from: number, end: number): number => {
+  for (let at = from; ; ) {
+    const found = bytes.indexOf(quote, at)
+    if (found === -1 || found >= end) return end
+    let first = found
+    while (bytes[first - 1] === backslash) first--
+    if ((found - first) % 2 === 0) return found
+    at = found + 1
   }
-  return end
 }
 
 /** Returns the position of the comma or bracket behind a value of an object or a list. */
-const endOfValue = (bytes: Uint8Array, from: number, end: number): number => {
+const endOfValue = (bytes: Buffer, from: number, end: number): number => {
   let depth = 0
   for (let at = from; at < end; at++) {
     const byte = bytes[at]
@@ -165,8 +171,7 @@ export class SearchIds {
   }
 
   /** Returns the hashes of a body's ids, each once. `hashOf` returns the hash of an id. */
-  hashes(body: Uint8Array, from = 0, end = body.length): ReadonlyArray<number> {
-    const bytes = view(body)
+  hashes(bytes: Buffer, from = 0, end = bytes.length): ReadonlyArray<number> {
     const hashes: Array<number> = []
     visitValue(this.#root, bytes, from, end, (from, to) => {
       const hash = isEscaped(bytes, from, to)

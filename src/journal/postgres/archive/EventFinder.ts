@@ -32,6 +32,8 @@ import { columns, idOf, idWidth, objectOf, pointersOf, type StreamRow, storedOf 
 const atOnce = 64
 /** The events of these rows, about, and at least a page. */
 const firstLook = 128
+/** The same for an object. Its events are in few rows, and each look for them reads the hashes of all rows. */
+const firstLookForObject = 2_048
 
 /** The place of a search: in a row of the log after an entry, or among what the log was pruned of, which comes first. */
 interface At {
@@ -110,7 +112,8 @@ export class EventFinder {
     let looked = 0
     let lookedTo = 0
     const deadline = this.#now() + pageTimeout
-    for (let size = Math.max(query.limit, firstLook); ; size *= 2) {
+    const first = query.object === undefined ? firstLook : firstLookForObject
+    for (let size = Math.max(query.limit, first); ; size *= 2) {
       const { candidates, next } = yield* this.#look(query, at, isForward, size)
       const wanted = candidates.filter(({ at }) => !isForward || compare(at, through) <= 0)
       const matching = wanted.filter(({ entry }) => match.event(entry.sequence, entry.event, entry.sinks))

@@ -8,7 +8,7 @@
 import { crc32 } from "node:zlib"
 import type { Entry } from "../../../event/Entry.ts"
 import { decodeRow, hashOf, type Stored } from "../../stream/Record.ts"
-import type { SearchIds } from "../../stream/SearchIds.ts"
+import { type SearchIds, view } from "../../stream/SearchIds.ts"
 
 /** The columns that {@link storedOf} needs. */
 export const columns = "first, count, void, altered, bytes"
@@ -77,7 +77,7 @@ const listed = (hashes: ReadonlyArray<number>): Buffer => Buffer.from(Int32Array
  */
 export const idsOf = (entries: ReadonlyArray<Entry>, searchIds: SearchIds): Uint8Array => {
   const ids = entries.map(({ event }) => crc32(event.id))
-  const objects = entries.flatMap(({ event }) => searchIds.hashes(event.body))
+  const objects = entries.flatMap(({ event }) => searchIds.hashes(view(event.body)))
   return listed([...ids, searchIds.hash, ...new Set(objects)])
 }
 

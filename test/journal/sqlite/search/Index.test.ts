@@ -9,6 +9,7 @@ import { blockSize, IdBlocks } from "../../../../src/journal/sqlite/search/IdBlo
 import { enough, Index, step } from "../../../../src/journal/sqlite/search/Index.ts"
 import { Search } from "../../../../src/journal/sqlite/search/Search.ts"
 import { hashOf, Origin } from "../../../../src/journal/stream/Record.ts"
+import { SearchIds } from "../../../../src/journal/stream/SearchIds.ts"
 import { event, searchIds } from "../../samples.ts"
 import { options } from "../../temporary.ts"
 
@@ -203,6 +204,30 @@ describe("an index", () => {
       expect(again.grow()).toBe(true)
       expect(find(engine, again, "evt_17")).toEqual([17])
       again.close()
+    }
+  })
+
+  test("of the ids at other pointers is begun again", () => {
+    const engine = filled(0)
+    const body = Buffer.from(JSON.stringify({ data: { object: { id: "app_1", provider: { id: "prv_1" } } } }))
+    const events = Array.from({ length: enough.busy }, (_, n) => ({ event: event(`evt_${n}`, { body }), sinks: [] }))
+    for (let n = 0; n < enough.busy; n += row) {
+      engine.appendWith(events.slice(n, n + row), Origin.delivered, () => () => {})
+    }
+    const providers = new SearchIds(["/data/object/provider/id"])
+    for (const [ids, found, missing] of [
+      [searchIds, "app_1", "prv_1"],
+      [providers, "prv_1", "app_1"],
+      [searchIds, "app_1", "prv_1"],
+    ] as const) {
+      const index = new Index(engine.store.db, engine.store.path, ids)
+      expect(index.grow()).toBe(true)
+      const count = (object: string) => indexed(index, index.through, 1, { object, limit: 1 })
+      expect([count(found), count(missing)]).toEqual([index.through, 0])
+      index.close()
+      const kept = new Index(engine.store.db, engine.store.path, ids)
+      expect(kept.through).toBe(enough.busy)
+      kept.close()
     }
   })
 
