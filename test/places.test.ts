@@ -120,8 +120,8 @@ describe("the places in src that", () => {
         "cli/support/lifecycle.ts": [2, "until when a drain lasts, which is shown; a log line's time"],
         "cli/commands/trigger.ts": [1, "secrets expire at an instant"],
         "cli/support/deliver.ts": [1, "when a sample event was created"],
-        "cli/support/doctorFindings.ts": [1, "the wall clock itself"],
-        "cli/support/statusReport.ts": [1, "a line's time"],
+        "cli/reports/doctorFindings.ts": [1, "the wall clock itself"],
+        "cli/reports/statusReport.ts": [1, "a line's time"],
         "cli/support/values.ts": [1, "times before now that a person names"],
       }),
     )
@@ -134,7 +134,7 @@ describe("the places in src that", () => {
         "event/Rounds.ts": [2, "the help itself"],
         "journal/postgres/fleet/Member.ts": [1, "its failure ends a question"],
         "delivery/lane/Lane.ts": [2, "its defect ends the lane, which `RunningLanes.ts` starts again"],
-        "cli/support/statusReport.ts": [2, "its failure ends the command"],
+        "cli/reports/statusReport.ts": [2, "its failure ends the command"],
         "cli/support/adminClient.ts": [2, "its failure ends a request; its defect ends the command"],
       }),
     )

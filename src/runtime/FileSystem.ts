@@ -5,7 +5,7 @@ import { resolve } from "node:path"
 import process from "node:process"
 import { Effect } from "effect"
 import type { EpochMillis } from "../event/Quantities.ts"
-import type { Libc } from "./Platform.ts"
+import type { Libc } from "./platform/Platform.ts"
 import { libc } from "./Runtime.ts"
 
 /** The last change of a file, as this process can see it. */

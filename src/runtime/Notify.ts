@@ -8,7 +8,7 @@
  */
 import process from "node:process"
 import { Context, Duration, Effect } from "effect"
-import type { Libc } from "./Platform.ts"
+import type { Libc } from "./platform/Platform.ts"
 import { libc } from "./Runtime.ts"
 
 /** Sends messages to the service manager, if there is one. */

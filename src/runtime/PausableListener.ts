@@ -12,7 +12,7 @@ import { closeSync, openSync, readdirSync, readFileSync } from "node:fs"
 import { Duration, Effect, Latch, Scope, Semaphore } from "effect"
 import type { Address } from "../config/Address.ts"
 import { repeating } from "../event/Rounds.ts"
-import type { Libc, Listener } from "./Platform.ts"
+import type { Libc, Listener } from "./platform/Platform.ts"
 import type { Handler } from "./RequestGuard.ts"
 
 // Keeps a reserve of file descriptors. Otherwise connections could use up all of

@@ -16,8 +16,6 @@ import process from "node:process"
 import { Context, Duration, Effect, Layer, Option, Redacted, Schema, type Scope } from "effect"
 import { type Address, all, format } from "../config/Address.ts"
 import type { Socket, Tls } from "../config/Config.ts"
-import * as BunPlatform from "./Bun.ts"
-import * as DenoPlatform from "./Deno.ts"
 import { codeOf } from "./Errors.ts"
 import { numberIn, portHolderWords } from "./Files.ts"
 import { makeReception } from "./Hold.ts"
@@ -28,7 +26,9 @@ import {
   type PausableListener,
   type RetirableListener,
 } from "./PausableListener.ts"
-import type { Libc, Listener, ListenOptions, Platform } from "./Platform.ts"
+import * as BunPlatform from "./platform/Bun.ts"
+import * as DenoPlatform from "./platform/Deno.ts"
+import type { Libc, Listener, ListenOptions, Platform } from "./platform/Platform.ts"
 import * as RequestGuard from "./RequestGuard.ts"
 
 // A listener on a Unix socket, for a proxy on the same machine. It is bound under a temporary name, gets its mode and

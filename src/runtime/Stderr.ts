@@ -12,7 +12,7 @@ import { isatty } from "node:tty"
 import { format } from "node:util"
 import { Context } from "effect"
 import { codeOf } from "./Errors.ts"
-import type { Libc } from "./Platform.ts"
+import type { Libc } from "./platform/Platform.ts"
 import { libc } from "./Runtime.ts"
 
 // Writes to standard output and standard error without blocking the event loop.

@@ -30,7 +30,6 @@ import {
   returning,
   type StoredDeadLetter,
 } from "../../src/journal/LaneInfo.ts"
-import { usualSearchIds } from "../../src/journal/SearchIdsConfig.ts"
 import {
   type Attempt,
   attemptsOf,
@@ -47,6 +46,7 @@ import { erasedEvent, sendable, withoutAnswers } from "../../src/journal/stream/
 import { type Ended, endedStatus, linksOf, replaysOf } from "../../src/journal/stream/OutcomeRecord.ts"
 import { Origin } from "../../src/journal/stream/Record.ts"
 import { SearchIds } from "../../src/journal/stream/SearchIds.ts"
+import { usualSearchIds } from "../../src/journal/stream/SearchIdsConfig.ts"
 import { noPlace } from "../../src/journal/stream/SearchResult.ts"
 import * as Pattern from "../../src/routing/Pattern.ts"
 import { copying, type MemoryCopying } from "./MemoryCopy.ts"

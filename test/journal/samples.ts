@@ -4,10 +4,10 @@ import { Duration, Effect, Schedule } from "effect"
 import type { Event } from "../../src/event/Event.ts"
 import type { Attempt, Settlement } from "../../src/journal/Journal.ts"
 import type { WholeJournal } from "../../src/journal/JournalType.ts"
-import { usualSearchIds } from "../../src/journal/SearchIdsConfig.ts"
 import { floorOf, streamOf } from "../../src/journal/Sequences.ts"
 import type { SqliteConfig } from "../../src/journal/sqlite/SqliteConfig.ts"
 import { SearchIds } from "../../src/journal/stream/SearchIds.ts"
+import { usualSearchIds } from "../../src/journal/stream/SearchIdsConfig.ts"
 
 const utf8 = new TextEncoder()
 

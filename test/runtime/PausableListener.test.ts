@@ -1,8 +1,8 @@
 import { expect } from "bun:test"
 import { Duration, Effect, Exit } from "effect"
 import type { Address } from "../../src/config/Address.ts"
-import * as BunPlatform from "../../src/runtime/Bun.ts"
 import { listeningSockets, makeGeneration, open } from "../../src/runtime/PausableListener.ts"
+import * as BunPlatform from "../../src/runtime/platform/Bun.ts"
 import { it } from "../lib/effect.ts"
 
 const platform = BunPlatform.make()

@@ -4,9 +4,10 @@ import { Argument, Command } from "effect/cli"
 import type { Replayed, Selection } from "../../admin/api/DeadLetterApi.ts"
 import { quarantine } from "../../event/Event.ts"
 import { parseLetterId } from "../../journal/LaneInfo.ts"
+import { attemptRows } from "../reports/eventReport.ts"
+import { newerNotes, preview } from "../reports/replayReport.ts"
 import { ask, withProgressBar } from "../support/adminClient.ts"
 import { failed, usage } from "../support/CommandError.ts"
-import { attemptRows } from "../support/eventReport.ts"
 import { given, Json, limit, text, toggle } from "../support/flags.ts"
 import {
   count,
@@ -21,7 +22,6 @@ import {
   table,
   width,
 } from "../support/output.ts"
-import { newerNotes, preview } from "../support/replayReport.ts"
 import { letterFlags, rate, selectionOf } from "../support/selection.ts"
 
 const all = toggle("all", "All dead letters")

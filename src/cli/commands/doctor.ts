@@ -5,9 +5,8 @@
  */
 import { Clock, Effect } from "effect"
 import { Command } from "effect/cli"
-import { failed } from "../support/CommandError.ts"
-import { checkJournal } from "../support/checkJournal.ts"
-import { checkSinks, type SinkCheck } from "../support/checkSinks.ts"
+import { checkJournal } from "../reports/checkJournal.ts"
+import { checkSinks, type SinkCheck } from "../reports/checkSinks.ts"
 import {
   certificates,
   clients,
@@ -20,7 +19,8 @@ import {
   ports,
   secrets,
   type Verdict,
-} from "../support/doctorFindings.ts"
+} from "../reports/doctorFindings.ts"
+import { failed } from "../support/CommandError.ts"
 import { Json } from "../support/flags.ts"
 import { lacks, loadForHost } from "../support/loadConfig.ts"
 import { count, type Paint, paint, plain, print, printJson, table } from "../support/output.ts"

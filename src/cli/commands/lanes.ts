@@ -2,11 +2,11 @@
 import { Effect, Option } from "effect"
 import { Argument, Command, Flag, Prompt, TerminalCapabilities } from "effect/cli"
 import { endings } from "../../journal/LaneInfo.ts"
+import { askStatus, lanesTable } from "../reports/statusReport.ts"
 import { ask } from "../support/adminClient.ts"
 import { failed, usage } from "../support/CommandError.ts"
 import { Json, text, toggle } from "../support/flags.ts"
 import { count, instant, plain, print, printDone, printJson, width } from "../support/output.ts"
-import { askStatus, lanesTable } from "../support/statusReport.ts"
 import { spanOf } from "../support/values.ts"
 
 export const yes = toggle("yes", "Confirm without a question, for scripts")

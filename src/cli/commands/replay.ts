@@ -2,6 +2,7 @@
 import { Effect, Fiber, Option } from "effect"
 import { Argument, Command } from "effect/cli"
 import type { Replay, ReplayRequest } from "../../admin/replay/ReplayReport.ts"
+import { commandLine, followed, hasEnded, notes, preview, queued } from "../reports/replayReport.ts"
 import { ask } from "../support/adminClient.ts"
 import { failed, usage } from "../support/CommandError.ts"
 import { Config, given, Json, text, toggle } from "../support/flags.ts"
@@ -18,7 +19,6 @@ import {
   width,
 } from "../support/output.ts"
 import { lazily, Program } from "../support/Program.ts"
-import { commandLine, followed, hasEnded, notes, preview, queued } from "../support/replayReport.ts"
 import { eventFlags, rate, selectionOf } from "../support/selection.ts"
 
 const flags = {

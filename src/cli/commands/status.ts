@@ -9,10 +9,10 @@
 import { Effect } from "effect"
 import { Command } from "effect/cli"
 import { health, levelOf } from "../../admin/status/Health.ts"
+import { askStatus, render, watchStatus } from "../reports/statusReport.ts"
 import { CommandError, failed, usage } from "../support/CommandError.ts"
 import { Json, toggle } from "../support/flags.ts"
 import { paint, plain, print, printJson, width } from "../support/output.ts"
-import { askStatus, render, watchStatus } from "../support/statusReport.ts"
 
 const printStatus = Effect.gen(function* () {
   const found = yield* askStatus

@@ -3,7 +3,7 @@ import { realpathSync } from "node:fs"
 import { Effect, Schema } from "effect"
 import { countOr, textOr } from "../../config/schema/Keys.ts"
 import { Units } from "../../config/schema/Units.ts"
-import { searchIds } from "../SearchIdsConfig.ts"
+import { searchIds } from "../stream/SearchIdsConfig.ts"
 
 /** Suffixes of the files that the relay and SQLite keep next to the journal's file. SQLite deletes a `-journal` when it opens the file. */
 export const filesBeside = [

@@ -15,7 +15,7 @@ import {
   secrets,
   sync,
   time,
-} from "../../../src/cli/support/doctorFindings.ts"
+} from "../../../src/cli/reports/doctorFindings.ts"
 import type { Webhook } from "../../../src/config/Config.ts"
 import * as SqliteJournal from "../../../src/journal/sqlite/SqliteJournal.ts"
 import { ServeError } from "../../../src/runtime/Runtime.ts"

@@ -1,7 +1,7 @@
 import { expect } from "bun:test"
 import { Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
-import { checkSinks, type SinkCheck, typesBySink } from "../../../src/cli/support/checkSinks.ts"
+import { checkSinks, type SinkCheck, typesBySink } from "../../../src/cli/reports/checkSinks.ts"
 import { Program } from "../../../src/cli/support/Program.ts"
 import { load } from "../../../src/config/load/Load.ts"
 import { journalTypes } from "../../../src/journal/Journals.ts"

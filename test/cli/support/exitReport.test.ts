@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { Effect, Exit } from "effect"
+import { type Failure, report } from "../../../src/cli/reports/exitReport.ts"
 import { failed, io, unreachable, usage } from "../../../src/cli/support/CommandError.ts"
-import { type Failure, report } from "../../../src/cli/support/exitReport.ts"
 import { painted } from "../../../src/cli/support/output.ts"
 import { ConfigError } from "../../../src/config/diagnostics/Diagnostic.ts"
 import { JournalBroken, JournalError } from "../../../src/journal/Journal.ts"

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { byLevel, health, levelOf, states } from "../../../src/admin/status/Health.ts"
 import type { Lane, Status } from "../../../src/admin/status/Status.ts"
-import { render } from "../../../src/cli/support/statusReport.ts"
+import { render } from "../../../src/cli/reports/statusReport.ts"
 
 const lane = (name: string, more: Partial<Lane> = {}): Lane => ({
   name,

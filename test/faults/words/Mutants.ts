@@ -143,7 +143,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     line,
     gone: "the table of lanes has the whole backlog",
-    file: "src/cli/support/statusReport.ts",
+    file: "src/cli/reports/statusReport.ts",
     find: "String(lane.backlog)",
     replace: "String(lane.retrying)",
   },

@@ -3,7 +3,7 @@ import { hostname } from "node:os"
 import { Duration, Effect, Redacted, Schema } from "effect"
 import { countOr, secret, text, textOr } from "../../../config/schema/Keys.ts"
 import { Units } from "../../../config/schema/Units.ts"
-import { searchIds } from "../../SearchIdsConfig.ts"
+import { searchIds } from "../../stream/SearchIdsConfig.ts"
 import type { ConnectionOptions } from "./Connection.ts"
 import { expected, parse } from "./DatabaseUrl.ts"
 

@@ -7,7 +7,7 @@
 import type { DatabaseSync } from "node:sqlite"
 import { relayVersion } from "../../../runtime/Version.ts"
 import { broken } from "../../JournalError.ts"
-import { newerJournal } from "../../NewerJournal.ts"
+import { newerJournal } from "../../stream/NewerJournal.ts"
 import { meta, setMeta } from "./Rows.ts"
 import { transactions } from "./SqliteConnection.ts"
 

@@ -1,6 +1,6 @@
 /** The config key `journal.searchIds`, which every type of journal has. */
 import { Effect, Schema } from "effect"
-import { text } from "../config/schema/Keys.ts"
+import { text } from "../../config/schema/Keys.ts"
 
 /** The pointers that a config has unless it names others. */
 export const usualSearchIds: ReadonlyArray<string> = ["/data/object/id", "/data/object/client_id"]

@@ -2,7 +2,7 @@
  * The refusal of a journal whose schema a newer relay has changed. Both journals record that relay's version as
  * `writer`, with the version of the schema.
  */
-import { relayVersion } from "../runtime/Version.ts"
+import { relayVersion } from "../../runtime/Version.ts"
 
 /** Only a string that looks like a version is shown, because anything may be stored there. */
 const versionLike = /^\d[\w.+-]{0,39}$/

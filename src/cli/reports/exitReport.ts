@@ -4,8 +4,8 @@ import { CliError } from "effect/cli"
 import { type ConfigError, render } from "../../config/diagnostics/Diagnostic.ts"
 import type { JournalError } from "../../journal/Journal.ts"
 import type { ServeError } from "../../runtime/Runtime.ts"
-import { type CommandError, exitCodes } from "./CommandError.ts"
-import { folded, marked, type Paint, painted } from "./output.ts"
+import { type CommandError, exitCodes } from "../support/CommandError.ts"
+import { folded, marked, type Paint, painted } from "../support/output.ts"
 
 export type Failure = CommandError | ConfigError | JournalError | ServeError | CliError.CliError
 

@@ -4,9 +4,9 @@
  * **Gotcha.** A forced stop leaves connections open that never sent a byte. They
  * end with the process.
  */
-import type { HmacFactory } from "../event/Signature.ts"
+import type { HmacFactory } from "../../event/Signature.ts"
+import * as Problem from "../Problem.ts"
 import type { Libc, Listener, ListenOptions, Platform } from "./Platform.ts"
-import * as Problem from "./Problem.ts"
 
 /** Keyed once and copied for each body, which takes half the time of `createHmac`. */
 const hmac: HmacFactory = (secret) => {

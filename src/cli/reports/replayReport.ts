@@ -3,10 +3,10 @@ import { Effect, Option } from "effect"
 import { replayWords } from "../../admin/replay/ReplayCommand.ts"
 import type { Replay } from "../../admin/replay/ReplayReport.ts"
 import { shellLine } from "../../formats/Texts.ts"
-import { ask, progressBar } from "./adminClient.ts"
-import { unreachable } from "./CommandError.ts"
+import { ask, progressBar } from "../support/adminClient.ts"
+import { unreachable } from "../support/CommandError.ts"
+import { count, headedTable, instant, plain, say } from "../support/output.ts"
 import { nameOf } from "./eventReport.ts"
-import { count, headedTable, instant, plain, say } from "./output.ts"
 
 export const hasEnded = ({ endedAt }: Replay): boolean => endedAt !== undefined
 

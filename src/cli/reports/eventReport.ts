@@ -5,9 +5,9 @@ import { type EventReport, type EventReports, measured } from "../../admin/api/E
 import { mask } from "../../event/Quoted.ts"
 import type { Attempt } from "../../journal/Journal.ts"
 import { type Explanation, reached } from "../../routing/Explanation.ts"
-import { ask } from "./adminClient.ts"
-import { failed, usage } from "./CommandError.ts"
-import { Json } from "./flags.ts"
+import { ask } from "../support/adminClient.ts"
+import { failed, usage } from "../support/CommandError.ts"
+import { Json } from "../support/flags.ts"
 import {
   count,
   headedTable,
@@ -21,7 +21,7 @@ import {
   table,
   toJson,
   width,
-} from "./output.ts"
+} from "../support/output.ts"
 
 // Failed attempts as rows of a table, each with the receiver's answer.
 

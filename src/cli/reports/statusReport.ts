@@ -13,11 +13,10 @@ import {
 import type { Fleet, Lane, Status } from "../../admin/status/Status.ts"
 import { quarantine } from "../../event/Event.ts"
 import { screened } from "../../formats/Texts.ts"
-import { ask } from "./adminClient.ts"
-import { unreachable } from "./CommandError.ts"
-import { checkJournal } from "./checkJournal.ts"
-import { Json } from "./flags.ts"
-import { loadJournal } from "./loadConfig.ts"
+import { ask } from "../support/adminClient.ts"
+import { unreachable } from "../support/CommandError.ts"
+import { Json } from "../support/flags.ts"
+import { loadJournal } from "../support/loadConfig.ts"
 import {
   bytes,
   count,
@@ -32,8 +31,9 @@ import {
   printWhole,
   span,
   toJson,
-} from "./output.ts"
-import { lazily, withDeadline } from "./Program.ts"
+} from "../support/output.ts"
+import { lazily, withDeadline } from "../support/Program.ts"
+import { checkJournal } from "./checkJournal.ts"
 
 // The tables of `relay status` below its lanes: relays, signing secrets and certificates.
 

@@ -6,8 +6,8 @@ import { reached } from "../../routing/Explanation.ts"
 import * as Router from "../../routing/Router.ts"
 import * as Containment from "../../sinks/Containment.ts"
 import type { AnySinkType, Limits } from "../../sinks/Sink.ts"
+import { lazily, Program, withDeadline } from "../support/Program.ts"
 import { bug } from "./exitReport.ts"
-import { lazily, Program, withDeadline } from "./Program.ts"
 
 export interface SinkCheck {
   readonly sink: string

@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import type { JournalConfig } from "../../config/Config.ts"
 import type { Inspected } from "../../journal/JournalType.ts"
-import { lazily, withDeadline } from "./Program.ts"
+import { lazily, withDeadline } from "../support/Program.ts"
 
 /** A journal's file, its directory and its disk: what stops a relay from running there. */
 export const checkJournalFile = Effect.fnUntraced(function* (config: JournalConfig) {

@@ -22,9 +22,9 @@ import {
   unchecked,
 } from "../../runtime/Files.ts"
 import type { ServeError } from "../../runtime/Runtime.ts"
-import { ask } from "./adminClient.ts"
-import { bytes, count, span } from "./output.ts"
-import { lazily, withDeadline } from "./Program.ts"
+import { ask } from "../support/adminClient.ts"
+import { bytes, count, span } from "../support/output.ts"
+import { lazily, withDeadline } from "../support/Program.ts"
 
 /** The result of one check of `doctor`. */
 export type Verdict = "wrong" | "warning" | "ok"

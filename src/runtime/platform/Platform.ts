@@ -1,7 +1,7 @@
 /** Differences between Bun and Deno. */
-import type { Address } from "../config/Address.ts"
-import type { HmacFactory } from "../event/Signature.ts"
-import type { Handler } from "./RequestGuard.ts"
+import type { Address } from "../../config/Address.ts"
+import type { HmacFactory } from "../../event/Signature.ts"
+import type { Handler } from "../RequestGuard.ts"
 
 /** The options of a listener. */
 export interface ListenOptions {

@@ -7,9 +7,9 @@
  * **Gotcha.** Deno can't close connections. A connection without a request stays
  * open, and after `connection: close` the client must close.
  */
-import { hmacSha256 } from "../event/Signature.ts"
+import { hmacSha256 } from "../../event/Signature.ts"
+import * as Problem from "../Problem.ts"
 import type { Libc, Listener, ListenOptions, Platform } from "./Platform.ts"
-import * as Problem from "./Problem.ts"
 
 interface From {
   readonly remoteAddr: { readonly hostname?: string }
