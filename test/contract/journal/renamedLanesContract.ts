@@ -1,6 +1,7 @@
 /** Sinks that are renamed: the lane gets the new name with everything that it has, and nothing moves. */
 import { describe, expect } from "bun:test"
 import { Effect, Fiber } from "effect"
+import { collect } from "../../../src/journal/EventPages.ts"
 import type { JournalError } from "../../../src/journal/JournalError.ts"
 import { attempts, event, letter, retrying, settlement, waiting } from "../../journal/samples.ts"
 import { it } from "../../lib/effect.ts"
@@ -97,14 +98,14 @@ export const renamedLanesContract = (name: string, create: Create): void => {
         yield* fill(journal)
         const outcomes = ["delivered", "retrying", "dead", "dropped", "retrying", "pending"]
         const told = (sink: string) =>
-          Effect.map(journal.events({ sink, after: "", limit: 9 }), ({ events }) =>
+          Effect.map(collect({ sink, after: "", limit: 9 }, journal.events), ({ events }) =>
             events.flatMap(({ deliveries }) => deliveries.map(({ sink, outcome }) => `${sink} ${outcome}`)),
           )
         expect(yield* told("old")).toEqual(outcomes.map((outcome) => `old ${outcome}`))
         yield* rename(journal, "old", "new")
         expect(yield* told("old")).toEqual([])
         expect(yield* told("new")).toEqual(outcomes.map((outcome) => `new ${outcome}`))
-        const [delivered] = (yield* journal.events({ sequence: 1, limit: 1 })).events
+        const [delivered] = (yield* collect({ sequence: 1, limit: 1 }, journal.events)).events
         expect(delivered?.deliveries).toMatchObject([{ sink: "new", took: 7, code: 200 }])
       }))
 
@@ -205,7 +206,7 @@ export const renamedLanesContract = (name: string, create: Create): void => {
         })
         expect(refusal).toContain("There is no lane old in the journal")
         expect(yield* journal.moveLane("new", "goal")).toBe(1)
-        const [event] = (yield* journal.events({ sequence: 1, limit: 1 })).events
+        const [event] = (yield* collect({ sequence: 1, limit: 1 }, journal.events)).events
         const delivery = event?.deliveries.find(({ sink }) => sink === "new")
         expect(delivery).toMatchObject({ outcome: "moved", to: "goal" })
         expect(yield* lane(journal, "goal")).toMatchObject({ backlog: 1 })
