@@ -121,6 +121,12 @@ describe("the sources", () => {
     expect(sources.filter((file) => read(file).trimEnd().split("\n").length > 600)).toEqual([])
   })
 
+  test("have at most 16 files in a folder, but for the commands", () => {
+    const folders = Map.groupBy(sources, (file) => dirname(file))
+    folders.delete("src/cli/commands")
+    expect([...folders].filter(([, files]) => files.length > 16).map(([folder]) => folder)).toEqual([])
+  })
+
   test("have the rehearsals that a plain run leaves out", () => {
     expect(rehearsals.filter((pattern) => [...new Bun.Glob(pattern).scanSync(root)].length === 0)).toEqual([])
   })
