@@ -10,6 +10,7 @@ import { createHash } from "node:crypto"
 import { Effect, type Scope } from "effect"
 import type { Entry } from "../event/Entry.ts"
 import type { AuditRecord, Operation } from "./AuditLog.ts"
+import type { ImportNote } from "./archive/JournalTables.ts"
 import type { MaintenanceError } from "./JournalError.ts"
 import type { Pause } from "./LaneInfo.ts"
 import type { Attempt, Cursor, DeliveredRange, Wait } from "./Settlement.ts"
@@ -29,14 +30,6 @@ export interface CopiedRetry extends Wait {
   readonly lane: string
   readonly attempts: ReadonlyArray<Attempt>
   readonly entry: Entry
-}
-
-/** An event that was imported from another journal, and the lanes that got it. */
-export interface CopiedImport {
-  readonly journal: string
-  /** Its sequence in that journal. */
-  readonly sequence: number
-  readonly lanes: ReadonlyArray<string>
 }
 
 /** The events that a lane delivered at the first attempt, among the sequences of a bucket: see `OutcomeRecord.ts`. */
@@ -89,7 +82,7 @@ export interface CopySource {
    * Returns events that were imported from other journals, by journal and sequence, so that none is imported
    * again; empty at the end.
    */
-  readonly imported: (after: Pick<CopiedImport, "journal" | "sequence">) => Read<CopiedImport>
+  readonly imported: (after: Pick<ImportNote, "journal" | "sequence">) => Read<ImportNote>
   /** Returns operators' operations above an id; empty at the end. */
   readonly audit: (after: number) => Read<AuditRecord>
   /** Returns the number of events read so far whose bytes differ from the written ones. */
@@ -140,10 +133,7 @@ export const each = {
   letter: eachPage(start, ({ lane, entry }: LetterToPut): After => ({ lane, sequence: entry.sequence })),
   end: eachPage(0, ({ id }: CopiedEnd) => id),
   record: eachPage(0, ({ id }: AuditRecord) => id),
-  import: eachPage<CopiedImport, Pick<CopiedImport, "journal" | "sequence">>(
-    { journal: "", sequence: 0 },
-    (one) => one,
-  ),
+  import: eachPage<ImportNote, Pick<ImportNote, "journal" | "sequence">>({ journal: "", sequence: 0 }, (one) => one),
 }
 
 /** Returns the source with the copy itself as one more operation in its audit log. */
@@ -212,7 +202,7 @@ export interface CopiedRows {
   readonly retries: ReadonlyArray<RetryToPut>
   readonly letters: ReadonlyArray<LetterToPut>
   readonly ended: ReadonlyArray<Ended>
-  readonly imported: ReadonlyArray<CopiedImport>
+  readonly imported: ReadonlyArray<ImportNote>
   readonly audit: ReadonlyArray<AuditRecord>
   readonly lanes: ReadonlyArray<StoredLane>
 }

@@ -1,14 +1,8 @@
 /** Reads a database's journal, to check it, or to copy it while no relay uses it. */
 import { Effect } from "effect"
 import type { AuditRecord } from "../../AuditLog.ts"
-import {
-  type After,
-  type CopiedImport,
-  type CopiedOutcomes,
-  type CopiedStream,
-  type CopySource,
-  soundPages,
-} from "../../JournalCopy.ts"
+import type { ImportNote } from "../../archive/JournalTables.ts"
+import { type After, type CopiedOutcomes, type CopiedStream, type CopySource, soundPages } from "../../JournalCopy.ts"
 import { MaintenanceError } from "../../JournalError.ts"
 import { floorOf, rangeOf, streamOf } from "../../Sequences.ts"
 import { bucketOf } from "../../stream/OutcomeRecord.ts"
@@ -210,7 +204,7 @@ export const source = Effect.fnUntraced(function* (config: PostgresConfig, use: 
     erasures,
     paused: new Map(paused.map((row) => [row.name, pauseOf(row)])),
     imported: ({ journal, sequence }) =>
-      read<CopiedImport>(
+      read<ImportNote>(
         `SELECT journal, sequence, lanes FROM imported WHERE (journal, sequence) > ($1, $2::bigint)
          ORDER BY journal, sequence LIMIT $3`,
         [journal, sequence, page],
