@@ -21,7 +21,7 @@ export class EventLoop {
   readonly #later: Later
   /** When the last delivery arrived. */
   #deliveredAt = Number.NEGATIVE_INFINITY
-  /** How long the steps have run in a row, less the time for which none has run since. */
+  /** How long steps have run in a row. It shrinks while no step runs. */
   #spent = 0
   #endedAt = 0
   /** The steps that wait for their time, in order. */
