@@ -131,8 +131,8 @@ export const parse = (pem: string, key: string, isBundle: boolean): Result.Resul
     }
   })
 
-const isIssuedBy = (one: X509Certificate, other: X509Certificate): boolean =>
-  one.checkIssued(other) && one.verify(other.publicKey)
+const isIssuedBy = (certificate: X509Certificate, other: X509Certificate): boolean =>
+  certificate.checkIssued(other) && certificate.verify(other.publicKey)
 
 let known: ReadonlySet<string> | undefined
 

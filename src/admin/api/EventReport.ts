@@ -363,10 +363,10 @@ export const reportsOf = (
 ): ReadonlyArray<EventReport> => {
   const router = Router.of(config)
   const hasDelivery = found.some(({ origin }) => origin === "delivered")
-  return found.map((one) => {
-    const { event, body, deliveries, origin } = one
+  return found.map((foundEvent) => {
+    const { event, body, deliveries, origin } = foundEvent
     const isRendered = origin === "delivered" || !hasDelivery
-    const entry = isRendered ? shownEntry(one, reveal) : undefined
+    const entry = isRendered ? shownEntry(foundEvent, reveal) : undefined
     const sinks = deliveries.map((delivery) => {
       const lane = delivery.outcome === "pending" || delivery.outcome === "retrying" ? laneOf(lanes, delivery.sink) : ""
       return {
@@ -377,10 +377,10 @@ export const reportsOf = (
         ...(isRendered && payloadOf(config, delivery.sink, entry, event.erased)),
       }
     })
-    const routes = routesOf(router, one)
+    const routes = routesOf(router, foundEvent)
     const taking = routes.filter((route) => takes(route) && route.sinks.length > 0).map(({ route }) => route)
     return {
-      ...eventOf(one, config, taking),
+      ...eventOf(foundEvent, config, taking),
       webhookId: event.webhookId,
       signature: event.signature,
       secret: event.secret,

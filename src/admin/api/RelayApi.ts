@@ -186,7 +186,7 @@ export const relayHandlers = HttpApiBuilder.group(
         for (const lane of kept.flatMap(({ pending }) => pending)) {
           if (!sinks.has(lane)) strange.set(lane, (strange.get(lane) ?? 0) + 1)
         }
-        const owed = kept.map((one) => owedOf(one, sinks)).filter(({ pending }) => pending.length > 0)
+        const owed = kept.map((event) => owedOf(event, sinks)).filter(({ pending }) => pending.length > 0)
         const imported = yield* Effect.mapError(archive.import(id, owed), unavailable)
         counts.pending += imported.pending
         counts.deadLetters += imported.deadLetters

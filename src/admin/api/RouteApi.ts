@@ -61,7 +61,7 @@ export const routeHandlers = HttpApiBuilder.group(
       const found = new Map<string, number>()
       for (const [webhook, { events }] of counters.webhooks) {
         for (const [type, count] of events) {
-          const taking = router.explain(webhook, type).filter((one) => takes(one) || mayTake(one))
+          const taking = router.explain(webhook, type).filter((verdict) => takes(verdict) || mayTake(verdict))
           for (const { route } of taking) found.set(route, (found.get(route) ?? 0) + count)
         }
       }

@@ -175,7 +175,7 @@ export class ReplayRun {
     const room = isDry ? events.length : yield* this.#room(events)
     const taken = events.slice(0, room)
     const planned = taken.flatMap((found) => this.#plan(found) ?? [])
-    if (isDry) for (const one of planned) this.#note(one)
+    if (isDry) for (const event of planned) this.#note(event)
     else yield* this.#send(planned)
     this.#reached = taken.at(-1)?.place ?? this.#reached
     return events.slice(room)

@@ -78,14 +78,14 @@ const rank = (level: Level | undefined): number => (level === undefined ? levels
 
 type Certificate = Status["certificates"][number]
 
-const expiry = (one: Certificate, now: EpochMillis): ReadonlyArray<StatusProblem> => {
-  if (!isExpiring(one, now)) return []
-  const isOver = one.notAfter <= now
-  const line = `the certificate of ${one.subject} ${isOver ? "expired" : "expires"} ${fromNow(one.notAfter, now)}`
+const expiry = (certificate: Certificate, now: EpochMillis): ReadonlyArray<StatusProblem> => {
+  if (!isExpiring(certificate, now)) return []
+  const isOver = certificate.notAfter <= now
+  const line = `the certificate of ${certificate.subject} ${isOver ? "expired" : "expires"} ${fromNow(certificate.notAfter, now)}`
   return [
     {
       state: isOver ? "certificate-expired" : "certificate-expiring",
-      name: one.key,
+      name: certificate.key,
       lines: [line],
       action: "renew it, then relay reload",
     },
@@ -106,7 +106,7 @@ const incomplete = ({ key, subject, chain }: Certificate): ReadonlyArray<StatusP
 
 /** Finds certificates in use that expire or have an incomplete chain, with advice. */
 const certificateProblems = ({ certificates, now }: Status): ReadonlyArray<StatusProblem> =>
-  certificates.flatMap((one) => [...expiry(one, now), ...incomplete(one)])
+  certificates.flatMap((certificate) => [...expiry(certificate, now), ...incomplete(certificate)])
 
 /** Details shown; `--json` has more. */
 const shown = 3
@@ -149,12 +149,12 @@ const isSender = ({ webhook, reason, count, lastAt }: Refusals, { webhooks, now,
   return now - Math.max(startedAt, ...secrets.map(({ lastUsed }) => lastUsed)) > silence
 }
 
-const stateOf = (one: Refusals, status: Status): State => {
-  if (one.reason === "unreadable") return one.count < few ? "stranger-refused" : "deliveries-refused"
+const stateOf = (refusals: Refusals, status: Status): State => {
+  if (refusals.reason === "unreadable") return refusals.count < few ? "stranger-refused" : "deliveries-refused"
   // Scanners request many paths, which must not hide important problems.
-  if (one.webhook === "") return "unknown-path"
-  if (isSender(one, status)) return "signatures-fail"
-  const isStranger = one.reason === "method" || (strangers.has(one.reason) && one.count < few)
+  if (refusals.webhook === "") return "unknown-path"
+  if (isSender(refusals, status)) return "signatures-fail"
+  const isStranger = refusals.reason === "method" || (strangers.has(refusals.reason) && refusals.count < few)
   return isStranger ? "stranger-refused" : "deliveries-refused"
 }
 
@@ -165,17 +165,17 @@ const hour = 3_600_000
  * what to do.
  */
 const refusalProblems = (status: Status): ReadonlyArray<StatusProblem> =>
-  status.refusals.map((one) => {
+  status.refusals.map((refusals) => {
     const { now, startedAt } = status
-    const { webhook, count, status: code, what, lastAt, lastFrom, advice, details } = one
+    const { webhook, count, status: code, what, lastAt, lastFrom, advice, details } = refusals
     const last = `the last ${span(now - lastAt)} ago${lastFrom === "" ? "" : ` from ${lastFrom}`}`
     // A restart loses the earlier counts.
     const since = now - startedAt < hour ? `since the start ${span(now - startedAt)} ago` : "in the last hour"
     const line = `${count.toLocaleString("en-US")} refused with ${code} ${since}, ${last}: ${what}`
     return {
-      state: stateOf(one, status),
+      state: stateOf(refusals, status),
       name: webhook === "" ? "no webhook" : webhook,
-      lines: [details.length === 0 ? line : `${line}: ${detailsOf(one)}`],
+      lines: [details.length === 0 ? line : `${line}: ${detailsOf(refusals)}`],
       action: advice,
     }
   })

@@ -47,14 +47,14 @@ export class Work extends Context.Service<
       running: Effect.sync(() => [...jobs].map((job) => ({ ...job }))),
       track: (what, job) =>
         Effect.suspend(() => {
-          const one = { what, share: 0 }
-          jobs.add(one)
+          const item = { what, share: 0 }
+          jobs.add(item)
           const onProgress: OnProgress = (share) => {
-            one.share = Math.min(1, Math.max(0, share))
+            item.share = Math.min(1, Math.max(0, share))
           }
           return Effect.ensuring(
             job(onProgress),
-            Effect.sync(() => jobs.delete(one)),
+            Effect.sync(() => jobs.delete(item)),
           )
         }),
     })
@@ -132,7 +132,7 @@ export const withOthers = (lanes: ReadonlyArray<Lane>, { members, streams }: Fle
   const others = members.filter(({ name, isSelf }) => !isSelf && streams.some(({ owner }) => owner === name))
   const own = lanes.map((lane) => {
     const { name, condition } = lane
-    const relays = members.filter(({ isSelf, lanes }) => !isSelf && lanes.some((one) => one.name === name))
+    const relays = members.filter(({ isSelf, lanes }) => !isSelf && lanes.some((lane) => lane.name === name))
     const isTheirs = condition === "orphaned" && relays.length > 0
     const report: ConditionReport = isTheirs
       ? { condition, message: `its sink is in the config of ${relays.map(({ name }) => name).join(", ")}, not here` }
@@ -200,9 +200,9 @@ const webhookOf = (
 
 /** Describes mistakes in the secrets of a webhook and of the webhooks that share its path; empty if there are none. */
 const mistakesOf = (name: string, webhooks: RelayConfig["webhooks"], now: EpochMillis): string => {
-  const path = webhooks.find((one) => one.name === name)?.path
+  const path = webhooks.find((webhook) => webhook.name === name)?.path
   const mistakes = webhooks
-    .filter((one) => one.path === path)
+    .filter((webhook) => webhook.path === path)
     .flatMap(({ secrets }) => mistakenSecrets(secrets, now))
     .map(({ name, message, hint }) => `look at the secret ${name}: ${message}; ${hint}. `)
   return mistakes.join("")
@@ -291,7 +291,7 @@ export class RelayStatus extends Context.Service<
           hour: yield* history.hour,
           work: yield* work.running,
           webhooks: webhooks.map((webhook) => webhookOf(webhook, ingest.counters, silence.since(webhook.name))),
-          refusals: ingest.refusals.counted().map((one) => refusalsOf(one, webhooks, now)),
+          refusals: ingest.refusals.counted().map((refusal) => refusalsOf(refusal, webhooks, now)),
           certificates: active.current.config.certificates,
           lanes: (fleet === undefined ? own : withOthers(own, fleet)).map(withCollecting),
           ...(fleet && { fleet: fleetOf(fleet) }),

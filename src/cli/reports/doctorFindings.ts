@@ -373,11 +373,12 @@ export const room = ({ free, used, maxSize, minFree }: Room): readonly [Verdict,
 const wrong = ({ key, message, hint = "" }: CertificateFault): Finding =>
   finder("certificate", key)("wrong", hint === "" ? message : `${message}: ${hint}`)
 
-const lasting = (one: Certificate, now: EpochMillis): Finding => {
-  const at = finder("certificate", one.key)
-  const message = `${one.subject}, expires in ${span(one.notAfter - now)}`
-  if (one.chain !== undefined) return at("warning", `${message}; ${one.chain.message}: ${one.chain.hint}`)
-  return isExpiring(one, now) ? at("warning", `${message}: renew it, then \`relay reload\``) : at("ok", message)
+const lasting = (certificate: Certificate, now: EpochMillis): Finding => {
+  const at = finder("certificate", certificate.key)
+  const message = `${certificate.subject}, expires in ${span(certificate.notAfter - now)}`
+  if (certificate.chain !== undefined)
+    return at("warning", `${message}; ${certificate.chain.message}: ${certificate.chain.hint}`)
+  return isExpiring(certificate, now) ? at("warning", `${message}: renew it, then \`relay reload\``) : at("ok", message)
 }
 
 export const certificates = (

@@ -166,7 +166,7 @@ interface Asked {
 export const explainEvent = Effect.fnUntraced(function* (id: string, { webhook, payload, reveal }: Asked) {
   const query = reveal ? ({ reveal: "true" } as const) : {}
   const found = yield* ask((client) => client.events.explain({ params: { id }, query }))
-  const events = found.events.filter((one) => Option.isNone(webhook) || one.webhook === webhook.value)
+  const events = found.events.filter((event) => Option.isNone(webhook) || event.webhook === webhook.value)
   const note = remark({ ...found, events }, plain(id))
   if (events.length === 0) return yield* failed(note)
   if (Option.isSome(payload)) {

@@ -43,7 +43,7 @@ const renderOne = ({ severity, file, line, column, key, message, hint, excerpt }
 /** Renders them as text, in the order of the file, with their count at the end. */
 export const render = (diagnostics: ReadonlyArray<Diagnostic>, mark: Mark = (severity) => severity): string => {
   const counts = (["error", "warning"] as const).flatMap((severity) => {
-    const found = diagnostics.filter((one) => one.severity === severity).length
+    const found = diagnostics.filter((diagnostic) => diagnostic.severity === severity).length
     return found === 0 ? [] : [count(found, severity)]
   })
   return [...diagnostics.map((one) => renderOne(one, mark)), counts.join(", ")].join("\n\n")
