@@ -48,6 +48,7 @@ const make = async (mistake: Mistake, root: string, addresses: Addresses): Promi
     refusal === undefined ? await cli(named, { env }) : { code: 78, stdout: "", stderr: `relay: ${refusal}` }
   const text = addresses
     .reduce((all, [, here, shown]) => all.replaceAll(here, shown), `${stdout}${stderr}`)
+    .replaceAll(`${process.cwd()}/`, "")
     .replaceAll(/\bprocess \d+ \([^)]*\)|another relay, or another program,/g, "process 1234 (node)")
     .replaceAll(/\bevt_[A-Za-z0-9]{20}\b/g, "evt_8sZ2kQ")
     .trimEnd()
