@@ -36,24 +36,23 @@ const kept = Effect.gen(function* () {
 })
 
 describe("erasing events", () => {
-  it.live("erases an account's events with their copies, and says what it leaves and why", () =>
-    Effect.gen(function* () {
-      const { erase, erased } = yield* kept
-      const counts = { count: 3, deadLetters: 1, givenUp: 0, before: 0, undelivered: 1 }
-      const first = [{ sequence: 3, id: "c", sinks: ["lake"] }]
-      expect(yield* erase({ account: "acct_1", dryRun: true })).toEqual({ ...counts, first, notReached: [] })
-      expect(yield* erased).toEqual([])
-      expect(yield* erase({ account: "acct_1" })).toEqual({ ...counts, first, notReached: [] })
-      expect(yield* erased).toEqual([1, 2, 6])
-      expect(yield* erase({ account: "acct_1", giveUp: true })).toMatchObject({
-        ...{ count: 1, givenUp: 1, before: 3, undelivered: 0 },
-      })
-      expect(yield* erased).toEqual([1, 2, 3, 6])
-    }),
-  )
+  it.live("erases an account's events with their copies, and says what it leaves and why", function* () {
+    const { erase, erased } = yield* kept
+    const counts = { count: 3, deadLetters: 1, givenUp: 0, before: 0, undelivered: 1 }
+    const first = [{ sequence: 3, id: "c", sinks: ["lake"] }]
+    expect(yield* erase({ account: "acct_1", dryRun: true })).toEqual({ ...counts, first, notReached: [] })
+    expect(yield* erased).toEqual([])
+    expect(yield* erase({ account: "acct_1" })).toEqual({ ...counts, first, notReached: [] })
+    expect(yield* erased).toEqual([1, 2, 6])
+    expect(yield* erase({ account: "acct_1", giveUp: true })).toMatchObject({
+      ...{ count: 1, givenUp: 1, before: 3, undelivered: 0 },
+    })
+    expect(yield* erased).toEqual([1, 2, 3, 6])
+  })
 
-  it.live("erases every event of an object, and lists the others that have its id elsewhere in their body", () =>
-    Effect.gen(function* () {
+  it.live(
+    "erases every event of an object, and lists the others that have its id elsewhere in their body",
+    function* () {
       const { journal, erase, erased } = yield* kept
       const body = (object: unknown) => new TextEncoder().encode(JSON.stringify({ data: { object } }))
       const append = (id: string, object: unknown, sinks: ReadonlyArray<string> = []) =>
@@ -75,114 +74,102 @@ describe("erasing events", () => {
       yield* erase({ event: "note" })
       expect(yield* erase({ object: "cli_1" })).toMatchObject({ count: 0, mentions: { count: 0, first: [] } })
       expect(yield* erase({ event: "alike" })).not.toHaveProperty("mentions")
-    }),
+    },
   )
 
-  it.live("finds an event's copies from any of its names, and no other event", () =>
-    Effect.gen(function* () {
-      for (const request of [{ event: "b" }, { place: "seq_2" }, { place: "seq_6" }]) {
-        const { erase, erased } = yield* kept
-        expect(yield* erase(request)).toMatchObject({ count: 2, undelivered: 0 })
-        expect(yield* erased).toEqual([2, 6])
-      }
-      const { erase, erased, journal } = yield* kept
-      yield* journal.replay([{ sequence: 5, sinks: [] }])
-      expect(yield* erase({ place: "seq_7" })).toMatchObject({ count: 2 })
-      expect(yield* erased).toEqual([5, 7])
-    }),
-  )
+  it.live("finds an event's copies from any of its names, and no other event", function* () {
+    for (const request of [{ event: "b" }, { place: "seq_2" }, { place: "seq_6" }]) {
+      const { erase, erased } = yield* kept
+      expect(yield* erase(request)).toMatchObject({ count: 2, undelivered: 0 })
+      expect(yield* erased).toEqual([2, 6])
+    }
+    const { erase, erased, journal } = yield* kept
+    yield* journal.replay([{ sequence: 5, sinks: [] }])
+    expect(yield* erase({ place: "seq_7" })).toMatchObject({ count: 2 })
+    expect(yield* erased).toEqual([5, 7])
+  })
 
-  it.live("erases the events of a selection with their copies at other sinks, and no event outside it", () =>
-    Effect.gen(function* () {
-      for (const [request, places] of [
-        [{ sink: "lake", outcome: "dead" }, [1]],
-        // Its copy went to no sink.
-        [{ sink: "lake", outcome: "delivered" }, [2, 6]],
-        [{ account: "acct_1", endedSince: 10 }, [2, 6]],
-        [{ account: "acct_1", until: 1_000 }, []],
-        [{ account: "acct_2", since: 1_000, until: 1_001 }, [4]],
-        [{ types: ["client.*"] }, []],
-      ] as const) {
-        const { erase, erased } = yield* kept
-        expect(yield* erase(request)).toMatchObject({ count: places.length, undelivered: 0 })
-        expect(yield* erased).toEqual([...places])
-      }
-      const { post } = yield* kept
-      expect((yield* post("/api/v1/events/erase", { outcome: "unrouted", sink: "lake" })).status).toBe(409)
-    }),
-  )
+  it.live("erases the events of a selection with their copies at other sinks, and no event outside it", function* () {
+    for (const [request, places] of [
+      [{ sink: "lake", outcome: "dead" }, [1]],
+      // Its copy went to no sink.
+      [{ sink: "lake", outcome: "delivered" }, [2, 6]],
+      [{ account: "acct_1", endedSince: 10 }, [2, 6]],
+      [{ account: "acct_1", until: 1_000 }, []],
+      [{ account: "acct_2", since: 1_000, until: 1_001 }, [4]],
+      [{ types: ["client.*"] }, []],
+    ] as const) {
+      const { erase, erased } = yield* kept
+      expect(yield* erase(request)).toMatchObject({ count: places.length, undelivered: 0 })
+      expect(yield* erased).toEqual([...places])
+    }
+    const { post } = yield* kept
+    expect((yield* post("/api/v1/events/erase", { outcome: "unrouted", sink: "lake" })).status).toBe(409)
+  })
 
-  it.live("takes an id for an id and a place for a place, also if an event's id looks like a place", () =>
-    Effect.gen(function* () {
-      const named = Effect.gen(function* () {
-        const admin = yield* kept
-        yield* admin.journal.append(event("seq_2", { accountId: "acct_2" }), [])
-        yield* admin.journal.append(event("b", { accountId: "acct_2" }), [])
-        return admin
-      })
-      const byId = yield* named
-      expect(yield* byId.erase({ event: "seq_2" })).toMatchObject({ count: 1 })
-      expect(yield* byId.erased).toEqual([7])
-      const byPlace = yield* named
-      expect(yield* byPlace.erase({ place: "seq_2" })).toMatchObject({ count: 2 })
-      expect(yield* byPlace.erased).toEqual([2, 6])
-      expect((yield* byPlace.post("/api/v1/events/erase", { place: "evt_2" })).status).toBe(400)
-    }),
-  )
+  it.live("takes an id for an id and a place for a place, also if an event's id looks like a place", function* () {
+    const named = Effect.gen(function* () {
+      const admin = yield* kept
+      yield* admin.journal.append(event("seq_2", { accountId: "acct_2" }), [])
+      yield* admin.journal.append(event("b", { accountId: "acct_2" }), [])
+      return admin
+    })
+    const byId = yield* named
+    expect(yield* byId.erase({ event: "seq_2" })).toMatchObject({ count: 1 })
+    expect(yield* byId.erased).toEqual([7])
+    const byPlace = yield* named
+    expect(yield* byPlace.erase({ place: "seq_2" })).toMatchObject({ count: 2 })
+    expect(yield* byPlace.erased).toEqual([2, 6])
+    expect((yield* byPlace.post("/api/v1/events/erase", { place: "evt_2" })).status).toBe(400)
+  })
 
-  it.live("wants one of a selection, an id and a place", () =>
-    Effect.gen(function* () {
-      const { post } = yield* kept
-      for (const request of [{}, { account: "acct_1", event: "a" }, { event: "a", place: "seq_1" }]) {
-        const response = yield* post("/api/v1/events/erase", request)
-        expect([response.status, yield* text(response)]).toEqual([
-          409,
-          expect.stringContaining("either an event's id, a place"),
-        ])
-      }
-      expect((yield* post("/api/v1/events/erase", { account: "" })).status).toBe(400)
-    }),
-  )
+  it.live("wants one of a selection, an id and a place", function* () {
+    const { post } = yield* kept
+    for (const request of [{}, { account: "acct_1", event: "a" }, { event: "a", place: "seq_1" }]) {
+      const response = yield* post("/api/v1/events/erase", request)
+      expect([response.status, yield* text(response)]).toEqual([
+        409,
+        expect.stringContaining("either an event's id, a place"),
+      ])
+    }
+    expect((yield* post("/api/v1/events/erase", { account: "" })).status).toBe(400)
+  })
 
-  it.live("is told by explain, and refused by replays with its date", () =>
-    Effect.gen(function* () {
-      const { erase, ask, post } = yield* kept
-      yield* erase({ account: "acct_1" })
-      const { events } = yield* Effect.flatMap(ask("/api/v1/events/a?reveal=true"), json).pipe(
-        Effect.map(Schema.decodeUnknownSync(EventReports)),
-      )
-      expect(events[0]).toMatchObject({ id: "a", size: 0, signature: "", erased: expect.any(Number) })
-      expect(events[0]?.timeline.at(-1)?.what).toBe("erased: body, signature and answers are gone")
-      expect(events[0]?.sinks[0]).toMatchObject({ outcome: "dead", note: expect.stringContaining("was erased on 20") })
-      const refused = yield* post("/api/v1/replays", { events: { id: "a" }, to: "routed" })
-      expect([refused.status, yield* text(refused)]).toEqual([409, expect.stringMatching(/of a was erased on 20/)])
-      const letters = yield* Effect.flatMap(post("/api/v1/dead-letters/replay", { ids: ["lake:1"] }), json)
-      expect(letters).toEqual({ count: 0, stayed: [], erased: 1 })
-    }),
-  )
+  it.live("is told by explain, and refused by replays with its date", function* () {
+    const { erase, ask, post } = yield* kept
+    yield* erase({ account: "acct_1" })
+    const { events } = yield* Effect.flatMap(ask("/api/v1/events/a?reveal=true"), json).pipe(
+      Effect.map(Schema.decodeUnknownSync(EventReports)),
+    )
+    expect(events[0]).toMatchObject({ id: "a", size: 0, signature: "", erased: expect.any(Number) })
+    expect(events[0]?.timeline.at(-1)?.what).toBe("erased: body, signature and answers are gone")
+    expect(events[0]?.sinks[0]).toMatchObject({ outcome: "dead", note: expect.stringContaining("was erased on 20") })
+    const refused = yield* post("/api/v1/replays", { events: { id: "a" }, to: "routed" })
+    expect([refused.status, yield* text(refused)]).toEqual([409, expect.stringMatching(/of a was erased on 20/)])
+    const letters = yield* Effect.flatMap(post("/api/v1/dead-letters/replay", { ids: ["lake:1"] }), json)
+    expect(letters).toEqual({ count: 0, stayed: [], erased: 1 })
+  })
 
-  it.live("ends while events of the account go on arriving, and finds a copy that is made meanwhile", () =>
-    Effect.gen(function* () {
-      let arrived = 0
-      const journal = MemoryJournal.layerWith((memory) => ({
-        // With each look three more arrive, and with the first three of them a copy of an event that was just erased.
-        events: (query) =>
-          Effect.gen(function* () {
-            const page = yield* memory.events(query)
-            for (let more = 0; more < 3; more++) {
-              arrived++
-              yield* memory.append(event(`late_${arrived}`, { receivedAt: Date.now() + 3_600_000 }), [])
-            }
-            if (arrived <= 9) yield* memory.append(event(`copy_${arrived}`, { receivedAt: 1_000 }), [])
-            return page
-          }),
-      }))
-      yield* Effect.gen(function* () {
-        const archive = yield* whole
-        for (const id of ["a", "b"]) yield* archive.append(event(id), [])
-        expect(yield* erase({ archive, whileStopped }, { account: "acct_1" })).toMatchObject({ count: 5 })
-        expect(arrived).toBe(15)
-      }).pipe(Effect.provide(Layer.fresh(journal)))
-    }),
-  )
+  it.live("ends while events of the account go on arriving, and finds a copy that is made meanwhile", function* () {
+    let arrived = 0
+    const journal = MemoryJournal.layerWith((memory) => ({
+      // With each look three more arrive, and with the first three of them a copy of an event that was just erased.
+      events: (query) =>
+        Effect.gen(function* () {
+          const page = yield* memory.events(query)
+          for (let more = 0; more < 3; more++) {
+            arrived++
+            yield* memory.append(event(`late_${arrived}`, { receivedAt: Date.now() + 3_600_000 }), [])
+          }
+          if (arrived <= 9) yield* memory.append(event(`copy_${arrived}`, { receivedAt: 1_000 }), [])
+          return page
+        }),
+    }))
+    yield* Effect.gen(function* () {
+      const archive = yield* whole
+      for (const id of ["a", "b"]) yield* archive.append(event(id), [])
+      expect(yield* erase({ archive, whileStopped }, { account: "acct_1" })).toMatchObject({ count: 5 })
+      expect(arrived).toBe(15)
+    }).pipe(Effect.provide(Layer.fresh(journal)))
+  })
 })

@@ -40,76 +40,69 @@ const history = Effect.fnUntraced(function* (journal: Layer.Layer<Archive> = Mem
 })
 
 describe("the history", () => {
-  it.effect("has what was counted in each ten seconds", () =>
-    Effect.gen(function* () {
-      const { report, lanes, answer } = yield* history()
-      answer(204, 5)
-      answer(401, 2)
-      lanes.push(lane("lake", { attempts: { delivered: 4, SinkUnavailable: 3 } }))
-      yield* TestClock.adjust("10 seconds")
-      answer(204, 1)
-      yield* TestClock.adjust("10 seconds")
-      expect(yield* report).toEqual({
-        since: 0,
-        at: [10_000, 20_000],
-        received: [5, 1],
-        delivered: [4, 0],
-        refused: [2, 0],
-        failed: [3, 0],
-      })
-    }),
-  )
+  it.effect("has what was counted in each ten seconds", function* () {
+    const { report, lanes, answer } = yield* history()
+    answer(204, 5)
+    answer(401, 2)
+    lanes.push(lane("lake", { attempts: { delivered: 4, SinkUnavailable: 3 } }))
+    yield* TestClock.adjust("10 seconds")
+    answer(204, 1)
+    yield* TestClock.adjust("10 seconds")
+    expect(yield* report).toEqual({
+      since: 0,
+      at: [10_000, 20_000],
+      received: [5, 1],
+      delivered: [4, 0],
+      refused: [2, 0],
+      failed: [3, 0],
+    })
+  })
 
-  it.effect("has of each lane what was delivered, failed and waiting, and how long attempts took", () =>
-    Effect.gen(function* () {
-      const { laneReport, lanes } = yield* history()
-      expect(laneReport("lake").at).toEqual([])
-      lanes.push(
-        lane("lake", { attempts: { delivered: 4, SinkUnavailable: 3 }, backlog: 9, durations: { counts: [], sum: 0 } }),
-      )
-      yield* TestClock.adjust("10 seconds")
-      lanes[0] = lane("lake", {
-        attempts: { delivered: 10, SinkUnavailable: 3 },
-        backlog: 2,
-        durations: { counts: [100], sum: 0 },
-      })
-      yield* TestClock.adjust("10 seconds")
-      expect(laneReport("lake")).toEqual({
-        since: 0,
-        at: [10_000, 20_000],
-        delivered: [4, 6],
-        failed: [3, 0],
-        backlog: [9, 2],
-        p99: [null, 5],
-      })
-      lanes.length = 0
-      yield* TestClock.adjust("10 seconds")
-      expect(laneReport("lake").at).toEqual([])
-    }),
-  )
+  it.effect("has of each lane what was delivered, failed and waiting, and how long attempts took", function* () {
+    const { laneReport, lanes } = yield* history()
+    expect(laneReport("lake").at).toEqual([])
+    lanes.push(
+      lane("lake", { attempts: { delivered: 4, SinkUnavailable: 3 }, backlog: 9, durations: { counts: [], sum: 0 } }),
+    )
+    yield* TestClock.adjust("10 seconds")
+    lanes[0] = lane("lake", {
+      attempts: { delivered: 10, SinkUnavailable: 3 },
+      backlog: 2,
+      durations: { counts: [100], sum: 0 },
+    })
+    yield* TestClock.adjust("10 seconds")
+    expect(laneReport("lake")).toEqual({
+      since: 0,
+      at: [10_000, 20_000],
+      delivered: [4, 6],
+      failed: [3, 0],
+      backlog: [9, 2],
+      p99: [null, 5],
+    })
+    lanes.length = 0
+    yield* TestClock.adjust("10 seconds")
+    expect(laneReport("lake").at).toEqual([])
+  })
 
-  it.effect("keeps an hour of a lane and no more", () =>
-    Effect.gen(function* () {
-      const { laneReport, lanes } = yield* history()
-      lanes.push(lane("lake"))
-      yield* TestClock.adjust("90 minutes")
-      const found = laneReport("lake")
-      expect([found.at.length, found.p99.length, found.at.at(-1)]).toEqual([360, 360, 90 * 60_000])
-      expect(found.at[0]).toBe(found.since + 10_000)
-    }),
-  )
+  it.effect("keeps an hour of a lane and no more", function* () {
+    const { laneReport, lanes } = yield* history()
+    lanes.push(lane("lake"))
+    yield* TestClock.adjust("90 minutes")
+    const found = laneReport("lake")
+    expect([found.at.length, found.p99.length, found.at.at(-1)]).toEqual([360, 360, 90 * 60_000])
+    expect(found.at[0]).toBe(found.since + 10_000)
+  })
 
-  it.effect("goes back an hour and no further", () =>
-    Effect.gen(function* () {
-      const { report } = yield* history()
-      yield* TestClock.adjust("90 minutes")
-      const { at, received } = yield* report
-      expect([at.length, received.length, at.at(-1)]).toEqual([360, 360, 90 * 60_000])
-    }),
-  )
+  it.effect("goes back an hour and no further", function* () {
+    const { report } = yield* history()
+    yield* TestClock.adjust("90 minutes")
+    const { at, received } = yield* report
+    expect([at.length, received.length, at.at(-1)]).toEqual([360, 360, 90 * 60_000])
+  })
 
-  it.effect("forgets the steps of a wall clock that was ahead, and what comes after them once it is an hour old", () =>
-    Effect.gen(function* () {
+  it.effect(
+    "forgets the steps of a wall clock that was ahead, and what comes after them once it is an hour old",
+    function* () {
       const { wall, now, withWall } = yield* settable
       yield* Effect.gen(function* () {
         const { report, hour, answer } = yield* history()
@@ -131,11 +124,12 @@ describe("the history", () => {
         expect(yield* hour).toMatchObject({ received: 7 })
         expect((yield* hour).since).toBeLessThanOrEqual(now())
       }).pipe(withWall)
-    }),
+    },
   )
 
-  it.effect("continues after a restart, says from when on it counts, and forgets what is older than an hour", () =>
-    Effect.gen(function* () {
+  it.effect(
+    "continues after a restart, says from when on it counts, and forgets what is older than an hour",
+    function* () {
       const journal = MemoryJournal.create()
       yield* TestClock.adjust("5 minutes")
       yield* Effect.scoped(
@@ -153,20 +147,18 @@ describe("the history", () => {
       expect(yield* hour).toEqual({ since: 300_000, ...counted })
       yield* TestClock.adjust("45 minutes")
       expect(yield* hour).toEqual({ since: 603_000, ...counted, received: 0, delivered: 0 })
-    }),
+    },
   )
 
-  it.effect("knows the percentile of the last five minutes only", () =>
-    Effect.gen(function* () {
-      const { p99, lanes } = yield* history()
-      const slow = lane("lake", { durations: { counts: [0, 0, 0, 0, 0, 10, 0, 0, 0], sum: 30 } })
-      lanes.push(slow)
-      yield* TestClock.adjust("1 second")
-      expect(p99(slow)).toBe(4960)
-      yield* TestClock.adjust("6 minutes")
-      expect(p99(slow)).toBeUndefined()
-    }),
-  )
+  it.effect("knows the percentile of the last five minutes only", function* () {
+    const { p99, lanes } = yield* history()
+    const slow = lane("lake", { durations: { counts: [0, 0, 0, 0, 0, 10, 0, 0, 0], sum: 30 } })
+    lanes.push(slow)
+    yield* TestClock.adjust("1 second")
+    expect(p99(slow)).toBe(4960)
+    yield* TestClock.adjust("6 minutes")
+    expect(p99(slow)).toBeUndefined()
+  })
 })
 
 describe("the percentile", () => {

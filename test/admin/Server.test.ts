@@ -41,23 +41,19 @@ describe("the probes", () => {
     }).pipe(Effect.orDie),
   )
 
-  it.live("come by any name, that of a pod or of a service, and need no token", () =>
-    Effect.gen(function* () {
-      const { ask } = yield* start({ admin: { token: Redacted.make("a-token") } })
-      const asked = (path: string, method = "GET") =>
-        Effect.map(
-          ask(path, { method, headers: { host: "relay-0.relay.prod.svc.cluster.local:9080" } }),
-          (_) => _.status,
-        )
-      expect([yield* asked("/healthz"), yield* asked("/readyz"), yield* asked("/readyz", "HEAD")]).toEqual([
-        200, 200, 200,
-      ])
-      expect([yield* asked("/readyz", "POST"), yield* asked("/healthz/../metrics")]).toEqual([421, 421])
-    }),
-  )
+  it.live("come by any name, that of a pod or of a service, and need no token", function* () {
+    const { ask } = yield* start({ admin: { token: Redacted.make("a-token") } })
+    const asked = (path: string, method = "GET") =>
+      Effect.map(ask(path, { method, headers: { host: "relay-0.relay.prod.svc.cluster.local:9080" } }), (_) => _.status)
+    expect([yield* asked("/healthz"), yield* asked("/readyz"), yield* asked("/readyz", "HEAD")]).toEqual([
+      200, 200, 200,
+    ])
+    expect([yield* asked("/readyz", "POST"), yield* asked("/healthz/../metrics")]).toEqual([421, 421])
+  })
 
-  it.live("say on the delivery port only whether the relay is ready, and leave all else to the deliveries", () =>
-    Effect.gen(function* () {
+  it.live(
+    "say on the delivery port only whether the relay is ready, and leave all else to the deliveries",
+    function* () {
       const next = () => new Response("a delivery")
       for (const [health, said] of [
         ["ok", "ready\n"],
@@ -68,7 +64,7 @@ describe("the probes", () => {
         expect(yield* text(yield* ask("/readyz", { method: "POST" }))).toBe("a delivery")
         expect(yield* text(yield* ask("/metrics"))).toBe("a delivery")
       }
-    }),
+    },
   )
 
   it.live("/readyz is about keeping deliveries: a dead sink does not matter to it", () =>
@@ -108,21 +104,17 @@ describe("a request without a Host, by HTTP/1.0", () => {
     return (yield* Effect.promise(() => Raw.send(port, head))).statuses
   })
 
-  it.live("is answered if it is a probe", () =>
-    Effect.gen(function* () {
-      expect(yield* asking("GET /readyz HTTP/1.0\r\n\r\n")).toEqual([200])
-      expect(yield* asking("GET /healthz?from=haproxy HTTP/1.0\r\n\r\n")).toEqual([200])
-      expect(yield* asking("GET /readyz HTTP/1.1\r\nHost:\r\n\r\n")).toEqual([200])
-    }),
-  )
+  it.live("is answered if it is a probe", function* () {
+    expect(yield* asking("GET /readyz HTTP/1.0\r\n\r\n")).toEqual([200])
+    expect(yield* asking("GET /healthz?from=haproxy HTTP/1.0\r\n\r\n")).toEqual([200])
+    expect(yield* asking("GET /readyz HTTP/1.1\r\nHost:\r\n\r\n")).toEqual([200])
+  })
 
-  it.live("is refused if it asks for anything else", () =>
-    Effect.gen(function* () {
-      expect(yield* asking("GET /api/v1/status HTTP/1.0\r\n\r\n")).toEqual([421])
-      expect(yield* asking("GET //localhost/readyz HTTP/1.0\r\n\r\n")).toEqual([421])
-      expect(yield* asking("POST /api/v1/reload HTTP/1.0\r\nContent-Length: 0\r\n\r\n")).toEqual([400])
-    }),
-  )
+  it.live("is refused if it asks for anything else", function* () {
+    expect(yield* asking("GET /api/v1/status HTTP/1.0\r\n\r\n")).toEqual([421])
+    expect(yield* asking("GET //localhost/readyz HTTP/1.0\r\n\r\n")).toEqual([421])
+    expect(yield* asking("POST /api/v1/reload HTTP/1.0\r\nContent-Length: 0\r\n\r\n")).toEqual([400])
+  })
 })
 
 describe("an import", () => {

@@ -59,92 +59,82 @@ describe("the log of a lane", () => {
 })
 
 describe("a dead letter", () => {
-  it.effect("is announced with those that come within a second of it, by the first of them", () =>
-    Effect.gen(function* () {
-      const { announced, dies } = yield* announcing
-      for (let sequence = 1; sequence <= 500; sequence++) dies(sequence)
-      yield* pass("500 millis")
-      dies(501)
-      expect(announced).toEqual([])
-      yield* pass("20 seconds")
-      expect(announced.map(({ facts }) => facts)).toEqual([
-        {
-          sink: "sink",
-          count: 501,
-          reason: "DeliveryRejected",
-          message: "no",
-          event_id: "evt_1",
-          event_type: "appointment.created",
-        },
-      ])
-    }),
-  )
+  it.effect("is announced with those that come within a second of it, by the first of them", function* () {
+    const { announced, dies } = yield* announcing
+    for (let sequence = 1; sequence <= 500; sequence++) dies(sequence)
+    yield* pass("500 millis")
+    dies(501)
+    expect(announced).toEqual([])
+    yield* pass("20 seconds")
+    expect(announced.map(({ facts }) => facts)).toEqual([
+      {
+        sink: "sink",
+        count: 501,
+        reason: "DeliveryRejected",
+        message: "no",
+        event_id: "evt_1",
+        event_type: "appointment.created",
+      },
+    ])
+  })
 
-  it.effect("of a stream is in one of its announcements, ten seconds apart, the last ones too", () =>
-    Effect.gen(function* () {
-      const { announced, dies, counts } = yield* announcing
-      for (let sequence = 1; sequence <= 35; sequence++) {
-        dies(sequence)
-        yield* pass("1 second")
-      }
-      yield* pass("20 seconds")
-      expect(counts().reduce((sum: number, count) => sum + Number(count), 0)).toBe(35)
-      const times = announced.map(({ at }) => at)
-      expect(times.length).toBe(5)
-      for (const [index, at] of times.entries()) if (index > 0) expect(at - (times[index - 1] ?? 0)).toBe(10_000)
-      dies(36)
+  it.effect("of a stream is in one of its announcements, ten seconds apart, the last ones too", function* () {
+    const { announced, dies, counts } = yield* announcing
+    for (let sequence = 1; sequence <= 35; sequence++) {
+      dies(sequence)
       yield* pass("1 second")
-      expect(counts().at(-1)).toBe(1)
-    }),
-  )
+    }
+    yield* pass("20 seconds")
+    expect(counts().reduce((sum: number, count) => sum + Number(count), 0)).toBe(35)
+    const times = announced.map(({ at }) => at)
+    expect(times.length).toBe(5)
+    for (const [index, at] of times.entries()) if (index > 0) expect(at - (times[index - 1] ?? 0)).toBe(10_000)
+    dies(36)
+    yield* pass("1 second")
+    expect(counts().at(-1)).toBe(1)
+  })
 
-  it.effect("is announced when the relay stops, if it has not been", () =>
-    Effect.gen(function* () {
-      const { dies, stop, counts } = yield* announcing
-      dies(1)
-      yield* pass("2 seconds")
-      dies(2)
-      dies(3)
-      yield* stop
-      expect(counts()).toEqual([1, 2])
-      yield* pass("20 seconds")
-      expect(counts()).toEqual([1, 2])
-    }),
-  )
+  it.effect("is announced when the relay stops, if it has not been", function* () {
+    const { dies, stop, counts } = yield* announcing
+    dies(1)
+    yield* pass("2 seconds")
+    dies(2)
+    dies(3)
+    yield* stop
+    expect(counts()).toEqual([1, 2])
+    yield* pass("20 seconds")
+    expect(counts()).toEqual([1, 2])
+  })
 
-  it.effect("is announced in its time whatever the wall clock is set to meanwhile", () =>
-    Effect.gen(function* () {
-      const clock = yield* Clock.Clock
-      let ahead = 0
-      const jumping: Clock.Clock = {
-        ...clock,
-        sleep: (duration) => clock.sleep(duration),
-        monotonicTimeNanosUnsafe: () => clock.monotonicTimeNanosUnsafe(),
-        currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + ahead,
-      }
-      const { dies, counts } = yield* announcing.pipe(Effect.provideService(Clock.Clock, jumping))
-      dies(1)
-      yield* TestClock.adjust("2 seconds")
-      ahead = -86_400_000
-      dies(2)
-      yield* TestClock.adjust("10 seconds")
-      expect(counts()).toEqual([1, 1])
-      ahead = 86_400_000
-      dies(3)
-      yield* TestClock.adjust("5 seconds")
-      expect(counts()).toEqual([1, 1])
-      yield* TestClock.adjust("6 seconds")
-      expect(counts()).toEqual([1, 1, 1])
-    }),
-  )
+  it.effect("is announced in its time whatever the wall clock is set to meanwhile", function* () {
+    const clock = yield* Clock.Clock
+    let ahead = 0
+    const jumping: Clock.Clock = {
+      ...clock,
+      sleep: (duration) => clock.sleep(duration),
+      monotonicTimeNanosUnsafe: () => clock.monotonicTimeNanosUnsafe(),
+      currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + ahead,
+    }
+    const { dies, counts } = yield* announcing.pipe(Effect.provideService(Clock.Clock, jumping))
+    dies(1)
+    yield* TestClock.adjust("2 seconds")
+    ahead = -86_400_000
+    dies(2)
+    yield* TestClock.adjust("10 seconds")
+    expect(counts()).toEqual([1, 1])
+    ahead = 86_400_000
+    dies(3)
+    yield* TestClock.adjust("5 seconds")
+    expect(counts()).toEqual([1, 1])
+    yield* TestClock.adjust("6 seconds")
+    expect(counts()).toEqual([1, 1, 1])
+  })
 
-  it.effect("of a lane that was restarted is announced with those of before", () =>
-    Effect.gen(function* () {
-      const { dies, announce, counts } = yield* announcing
-      dies(1)
-      announce("sink", progress).deadLettered(entry(2), "Defect", "a bug")
-      yield* pass("20 seconds")
-      expect(counts()).toEqual([2])
-    }),
-  )
+  it.effect("of a lane that was restarted is announced with those of before", function* () {
+    const { dies, announce, counts } = yield* announcing
+    dies(1)
+    announce("sink", progress).deadLettered(entry(2), "Defect", "a bug")
+    yield* pass("20 seconds")
+    expect(counts()).toEqual([2])
+  })
 })

@@ -67,66 +67,58 @@ describe("a certificate that expires", () => {
     return { counts, emitted: yield* emitted }
   })
 
-  it.effect("is given 14 days before and when it has expired, once each", () =>
-    Effect.gen(function* () {
-      const { counts, emitted } = yield* given(certificate(0, 90), [75, 76, 76.5, 90, 90.5])
-      expect(counts).toEqual([0, 1, 1, 2, 2])
-      const facts = { sinks: ["chat"], certificate: "tls.certificate", subject: "hooks.example.com" }
-      const expires_at = "1970-04-01T00:00:00.000Z"
-      expect(emitted).toEqual([
-        { ...facts, type: "relay.certificate_expiring", expires_at, at: "1970-03-18T00:00:00Z" },
-        { ...facts, type: "relay.certificate_expired", expires_at, at: "1970-04-01T00:00:00Z" },
-      ])
-    }),
-  )
+  it.effect("is given 14 days before and when it has expired, once each", function* () {
+    const { counts, emitted } = yield* given(certificate(0, 90), [75, 76, 76.5, 90, 90.5])
+    expect(counts).toEqual([0, 1, 1, 2, 2])
+    const facts = { sinks: ["chat"], certificate: "tls.certificate", subject: "hooks.example.com" }
+    const expires_at = "1970-04-01T00:00:00.000Z"
+    expect(emitted).toEqual([
+      { ...facts, type: "relay.certificate_expiring", expires_at, at: "1970-03-18T00:00:00Z" },
+      { ...facts, type: "relay.certificate_expired", expires_at, at: "1970-04-01T00:00:00Z" },
+    ])
+  })
 
-  it.effect("is given at the last third of its time where that is less", () =>
-    Effect.gen(function* () {
-      expect((yield* given(certificate(0, 6), [3, 4, 5, 6])).counts).toEqual([0, 1, 1, 2])
-    }),
-  )
+  it.effect("is given at the last third of its time where that is less", function* () {
+    expect((yield* given(certificate(0, 6), [3, 4, 5, 6])).counts).toEqual([0, 1, 1, 2])
+  })
 })
 
 describe("a secret that expires", () => {
-  it.effect("is given 14 days, 3 days and 1 day before, once each, and one that lasts never", () =>
-    Effect.gen(function* () {
-      const { run, emitted } = yield* start
-      for (const [at, count] of [
-        [85, 0],
-        [86, 1],
-        [97, 2],
-        [99, 3],
-        [100, 3],
-      ] as const) {
-        yield* TestClock.setTime(at * day - 1_800_000)
-        const { stop } = yield* run()
-        yield* TestClock.adjust("1 hour")
-        yield* TestClock.adjust("1 hour")
-        yield* stop
-        expect(yield* emitted).toHaveLength(count)
-      }
-      const expires_at = "1970-04-11T00:00:00.000Z"
-      const facts = { type: "relay.secret_expiring", sinks: ["chat"], webhook: "scheduling", secret: "old", expires_at }
-      expect(yield* emitted).toEqual([
-        { ...facts, at: "1970-03-28T00:00:00Z" },
-        { ...facts, at: "1970-04-08T00:00:00Z" },
-        { ...facts, at: "1970-04-10T00:00:00Z" },
-      ])
-    }),
-  )
+  it.effect("is given 14 days, 3 days and 1 day before, once each, and one that lasts never", function* () {
+    const { run, emitted } = yield* start
+    for (const [at, count] of [
+      [85, 0],
+      [86, 1],
+      [97, 2],
+      [99, 3],
+      [100, 3],
+    ] as const) {
+      yield* TestClock.setTime(at * day - 1_800_000)
+      const { stop } = yield* run()
+      yield* TestClock.adjust("1 hour")
+      yield* TestClock.adjust("1 hour")
+      yield* stop
+      expect(yield* emitted).toHaveLength(count)
+    }
+    const expires_at = "1970-04-11T00:00:00.000Z"
+    const facts = { type: "relay.secret_expiring", sinks: ["chat"], webhook: "scheduling", secret: "old", expires_at }
+    expect(yield* emitted).toEqual([
+      { ...facts, at: "1970-03-28T00:00:00Z" },
+      { ...facts, at: "1970-04-08T00:00:00Z" },
+      { ...facts, at: "1970-04-10T00:00:00Z" },
+    ])
+  })
 
-  it.effect("is given once however often the relay starts", () =>
-    Effect.gen(function* () {
-      const { run, emitted } = yield* start
-      yield* TestClock.adjust("90 days")
-      for (let n = 0; n < 5; n++) {
-        const { stop } = yield* run()
-        yield* TestClock.adjust("1 hour")
-        yield* stop
-      }
-      expect(yield* emitted).toHaveLength(1)
-    }),
-  )
+  it.effect("is given once however often the relay starts", function* () {
+    const { run, emitted } = yield* start
+    yield* TestClock.adjust("90 days")
+    for (let n = 0; n < 5; n++) {
+      const { stop } = yield* run()
+      yield* TestClock.adjust("1 hour")
+      yield* stop
+    }
+    expect(yield* emitted).toHaveLength(1)
+  })
 })
 
 describe("the log", () => {

@@ -35,39 +35,37 @@ export const erasureContract = (name: string, create: Create): void => {
 
   describe(`${name}: erasing events`, () => {
     for (const seed of sample([1, 2, 3, 4])) {
-      it.live(`leaves nothing to read of them, and all else as it was (history ${seed})`, () =>
-        Effect.gen(function* () {
-          const session = sessionsOf(create())
-          const look = yield* session((journal) =>
-            Effect.gen(function* () {
-              yield* play(journal, seed, 60)
-              const before = yield* allEvents(journal)
-              const lanes = yield* lanesOf(journal)
-              const wanted = before.filter(({ event }) => event.accountId === "anna")
-              const isErased = (one: FoundEvent) => wanted.includes(one) && !isWaiting(one)
-              const sequences = (some: ReadonlyArray<FoundEvent>) => some.map(({ sequence }) => sequence)
-              const { erased, undelivered } = yield* journal.erase(sequences(wanted), false)
-              expect(erased).toEqual(sequences(wanted.filter(isErased)))
-              expect(undelivered.map(({ sequence }) => sequence)).toEqual(sequences(wanted.filter(isWaiting)))
-              const expected = before.map((one) => (isErased(one) ? erasedOf(one) : one))
-              // A copy that waits has the same body.
-              const left = new Set(before.filter((one) => !isErased(one)).map(({ event }) => event.id))
-              const gone = wanted.map(({ event }) => event.id).filter((id) => !left.has(id))
-              expect(gone.length).toBeGreaterThan(0)
-              const look = Effect.fnUntraced(function* (journal: Service) {
-                expect(yield* allEvents(journal)).toEqual(expected)
-                expect(yield* lanesOf(journal)).toEqual(lanes)
-                const read = yield* allThatIsRead(journal)
-                expect(gone.filter((id) => markersOf(id).some((marker) => read.includes(marker)))).toEqual([])
-              })
-              // What is in memory now, and below what the next start reads.
-              yield* look(journal)
-              return look
-            }),
-          )
-          yield* session(look)
-        }),
-      )
+      it.live(`leaves nothing to read of them, and all else as it was (history ${seed})`, function* () {
+        const session = sessionsOf(create())
+        const look = yield* session((journal) =>
+          Effect.gen(function* () {
+            yield* play(journal, seed, 60)
+            const before = yield* allEvents(journal)
+            const lanes = yield* lanesOf(journal)
+            const wanted = before.filter(({ event }) => event.accountId === "anna")
+            const isErased = (one: FoundEvent) => wanted.includes(one) && !isWaiting(one)
+            const sequences = (some: ReadonlyArray<FoundEvent>) => some.map(({ sequence }) => sequence)
+            const { erased, undelivered } = yield* journal.erase(sequences(wanted), false)
+            expect(erased).toEqual(sequences(wanted.filter(isErased)))
+            expect(undelivered.map(({ sequence }) => sequence)).toEqual(sequences(wanted.filter(isWaiting)))
+            const expected = before.map((one) => (isErased(one) ? erasedOf(one) : one))
+            // A copy that waits has the same body.
+            const left = new Set(before.filter((one) => !isErased(one)).map(({ event }) => event.id))
+            const gone = wanted.map(({ event }) => event.id).filter((id) => !left.has(id))
+            expect(gone.length).toBeGreaterThan(0)
+            const look = Effect.fnUntraced(function* (journal: Service) {
+              expect(yield* allEvents(journal)).toEqual(expected)
+              expect(yield* lanesOf(journal)).toEqual(lanes)
+              const read = yield* allThatIsRead(journal)
+              expect(gone.filter((id) => markersOf(id).some((marker) => read.includes(marker)))).toEqual([])
+            })
+            // What is in memory now, and below what the next start reads.
+            yield* look(journal)
+            return look
+          }),
+        )
+        yield* session(look)
+      })
     }
 
     test("keeps the redelivery of an erased event a duplicate, also one without an id", (journal) =>

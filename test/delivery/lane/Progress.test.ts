@@ -1,5 +1,5 @@
 import { describe, expect } from "bun:test"
-import { Clock, Effect } from "effect"
+import { Clock } from "effect"
 import { TestClock } from "effect/testing"
 import { LaneClock } from "../../../src/delivery/lane/LaneClock.ts"
 import { Progress } from "../../../src/delivery/lane/Progress.ts"
@@ -34,139 +34,124 @@ const item = (sequence: number) => ({
 })
 
 // Found by the simulation: an event that was first tried while the clock was wrong was given up when it was set right.
-it.effect("an event grows older by the time that passes, whatever the wall clock is set to meanwhile", () =>
-  Effect.gen(function* () {
-    const clock = yield* Clock.Clock
-    let ahead = 0
-    const wall = () => clock.currentTimeMillisUnsafe() + ahead
-    const progress = progressOf([], { ...clock, currentTimeMillisUnsafe: wall })
-    yield* TestClock.adjust("1 minute")
-    ahead = -3_600_000
-    progress.retry(item(1), failed, 0)
-    ahead = 0
-    yield* TestClock.adjust("1 second")
-    expect(progress.age(item(1))).toBe(1_000)
-  }),
-)
+it.effect("an event grows older by the time that passes, whatever the wall clock is set to meanwhile", function* () {
+  const clock = yield* Clock.Clock
+  let ahead = 0
+  const wall = () => clock.currentTimeMillisUnsafe() + ahead
+  const progress = progressOf([], { ...clock, currentTimeMillisUnsafe: wall })
+  yield* TestClock.adjust("1 minute")
+  ahead = -3_600_000
+  progress.retry(item(1), failed, 0)
+  ahead = 0
+  yield* TestClock.adjust("1 second")
+  expect(progress.age(item(1))).toBe(1_000)
+})
 
 // Found by the simulation: a reload while the clock was wrong made lanes that aged what waited for a retry by the error.
-it.effect("nor by a reload meanwhile: a lane that it makes tells ages as the one before", () =>
-  Effect.gen(function* () {
-    const clock = yield* Clock.Clock
-    const ahead = { ...clock, currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + 3_600_000 }
-    const { start } = WallClock.make(clock)
-    const before = new LaneClock(clock, 0, start)
-    const reloaded = new LaneClock(ahead, 0, start)
-    yield* TestClock.adjust("1 second")
-    expect(reloaded.steady()).toBe(before.steady())
-  }),
-)
+it.effect("nor by a reload meanwhile: a lane that it makes tells ages as the one before", function* () {
+  const clock = yield* Clock.Clock
+  const ahead = { ...clock, currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + 3_600_000 }
+  const { start } = WallClock.make(clock)
+  const before = new LaneClock(clock, 0, start)
+  const reloaded = new LaneClock(ahead, 0, start)
+  yield* TestClock.adjust("1 second")
+  expect(reloaded.steady()).toBe(before.steady())
+})
 
 describe("a lane that takes over what was retrying in another", () => {
-  it.effect("knows what is new to it, once", () =>
-    Effect.gen(function* () {
-      const progress = progressOf([1], yield* Clock.Clock)
-      progress.adopt(state([1, 2]).retries)
-      progress.adopt(state([1, 2]).retries)
-      expect([...progress.retries.all()].map(({ sequence }) => sequence)).toEqual([1, 2])
-    }),
-  )
+  it.effect("knows what is new to it, once", function* () {
+    const progress = progressOf([1], yield* Clock.Clock)
+    progress.adopt(state([1, 2]).retries)
+    progress.adopt(state([1, 2]).retries)
+    expect([...progress.retries.all()].map(({ sequence }) => sequence)).toEqual([1, 2])
+  })
 
-  it.effect("does not take back what it has just delivered or dead-lettered, which the journal still has", () =>
-    Effect.gen(function* () {
+  it.effect(
+    "does not take back what it has just delivered or dead-lettered, which the journal still has",
+    function* () {
       const progress = progressOf([1, 2, 3], yield* Clock.Clock)
       progress.delivered(item(1), delivery)
       progress.deadLetter(item(2), failed)
       progress.adopt(state([1, 2, 3]).retries)
       expect([...progress.retries.all()].map(({ sequence }) => sequence)).toEqual([3])
-    }),
+    },
   )
 
   // Found by the simulation (seed 900000663): the retry was stored once more, and the journal no longer had the event.
-  it.effect("nor while that is being stored, and again once it could not be", () =>
-    Effect.gen(function* () {
-      const progress = progressOf([1, 2, 3], yield* Clock.Clock)
-      progress.delivered(item(1), delivery)
-      progress.deadLetter(item(2), failed)
-      const settlement = progress.takeChanges()
-      progress.adopt(state([1, 2, 3]).retries)
-      expect([...progress.retries.all()].map(({ sequence }) => sequence)).toEqual([3])
-      if (settlement !== undefined) progress.restore(settlement)
-      progress.adopt(state([1, 2, 3]).retries)
-      expect([...progress.retries.all()].map(({ sequence }) => sequence)).toEqual([3])
-    }),
-  )
+  it.effect("nor while that is being stored, and again once it could not be", function* () {
+    const progress = progressOf([1, 2, 3], yield* Clock.Clock)
+    progress.delivered(item(1), delivery)
+    progress.deadLetter(item(2), failed)
+    const settlement = progress.takeChanges()
+    progress.adopt(state([1, 2, 3]).retries)
+    expect([...progress.retries.all()].map(({ sequence }) => sequence)).toEqual([3])
+    if (settlement !== undefined) progress.restore(settlement)
+    progress.adopt(state([1, 2, 3]).retries)
+    expect([...progress.retries.all()].map(({ sequence }) => sequence)).toEqual([3])
+  })
 
-  it.effect("keeps an event that it has taken from the log itself, and lets the retrying one go", () =>
-    Effect.gen(function* () {
-      const progress = progressOf([], yield* Clock.Clock)
-      progress.take(item(11).entry)
-      progress.adopt(state([11, 12]).retries)
-      expect([...progress.retries.all()].map(({ sequence }) => sequence)).toEqual([12])
-      expect(progress.takeChanges()).toMatchObject({ cursor: { sequence: 10 }, endRetry: [11] })
-    }),
-  )
+  it.effect("keeps an event that it has taken from the log itself, and lets the retrying one go", function* () {
+    const progress = progressOf([], yield* Clock.Clock)
+    progress.take(item(11).entry)
+    progress.adopt(state([11, 12]).retries)
+    expect([...progress.retries.all()].map(({ sequence }) => sequence)).toEqual([12])
+    expect(progress.takeChanges()).toMatchObject({ cursor: { sequence: 10 }, endRetry: [11] })
+  })
 
   // Found by the simulation (`bun run faults --only simulation --seed 196`): the event waited for a retry
   // in memory alone, and every later one of its key behind it.
   it.effect(
     "may have taken an event from the log itself, and stores its retry although it has just ended the other one",
-    () =>
-      Effect.gen(function* () {
-        const progress = progressOf([1], yield* Clock.Clock)
-        progress.delivered(item(1), delivery)
-        progress.retryBehind(item(1))
-        const settlement = progress.takeChanges()
-        expect(settlement?.retry.map(({ sequence }) => sequence)).toEqual([1])
-        expect(settlement?.endRetry).toEqual([])
-      }),
+    function* () {
+      const progress = progressOf([1], yield* Clock.Clock)
+      progress.delivered(item(1), delivery)
+      progress.retryBehind(item(1))
+      const settlement = progress.takeChanges()
+      expect(settlement?.retry.map(({ sequence }) => sequence)).toEqual([1])
+      expect(settlement?.endRetry).toEqual([])
+    },
   )
 })
 
 describe("a wait", () => {
   // Found by the simulation (seed 477000503): one such event kept every lane's progress from being stored.
-  it.effect("of a fraction of a millisecond, as a sink may ask for, is stored as whole ones", () =>
-    Effect.gen(function* () {
-      const progress = progressOf([], yield* Clock.Clock)
-      progress.retry(item(11), failed, 64.57)
-      const [retry] = progress.takeChanges()?.retry ?? []
-      expect(retry?.delay).toBe(65)
-      expect(Number.isInteger(retry?.due)).toBe(true)
-    }),
-  )
+  it.effect("of a fraction of a millisecond, as a sink may ask for, is stored as whole ones", function* () {
+    const progress = progressOf([], yield* Clock.Clock)
+    progress.retry(item(11), failed, 64.57)
+    const [retry] = progress.takeChanges()?.retry ?? []
+    expect(retry?.delay).toBe(65)
+    expect(Number.isInteger(retry?.due)).toBe(true)
+  })
 })
 
 describe("what the journal is told of failed attempts", () => {
   const attempt = (message: string) => ({ ...failed, message })
 
-  it.effect("is each of them once, also where one settlement could not be stored", () =>
-    Effect.gen(function* () {
-      const progress = progressOf([], yield* Clock.Clock)
-      progress.retry(item(11), attempt("first"), 0)
-      const lost = progress.takeChanges()
-      progress.retry(item(11), attempt("second"), 0)
-      if (lost !== undefined) progress.restore(lost)
-      progress.retry(item(11), attempt("third"), 0)
-      expect(progress.takeChanges()?.retry).toMatchObject([
-        { sequence: 11, tried: 3, failed: [{ message: "first" }, { message: "second" }, { message: "third" }] },
-      ])
-      progress.stored()
-      progress.deadLetter(item(11), attempt("last"))
-      expect(progress.takeChanges()?.deadLetter).toMatchObject([{ sequence: 11, failed: [{ message: "last" }] }])
-    }),
-  )
+  it.effect("is each of them once, also where one settlement could not be stored", function* () {
+    const progress = progressOf([], yield* Clock.Clock)
+    progress.retry(item(11), attempt("first"), 0)
+    const lost = progress.takeChanges()
+    progress.retry(item(11), attempt("second"), 0)
+    if (lost !== undefined) progress.restore(lost)
+    progress.retry(item(11), attempt("third"), 0)
+    expect(progress.takeChanges()?.retry).toMatchObject([
+      { sequence: 11, tried: 3, failed: [{ message: "first" }, { message: "second" }, { message: "third" }] },
+    ])
+    progress.stored()
+    progress.deadLetter(item(11), attempt("last"))
+    expect(progress.takeChanges()?.deadLetter).toMatchObject([{ sequence: 11, failed: [{ message: "last" }] }])
+  })
 
-  it.effect("is no longer than an operator reads", () =>
-    Effect.gen(function* () {
-      const progress = progressOf([], yield* Clock.Clock)
-      expect(progress.failed("DeliveryFailed", "x".repeat(1_000_000)).message.length).toBe(1_000)
-    }),
-  )
+  it.effect("is no longer than an operator reads", function* () {
+    const progress = progressOf([], yield* Clock.Clock)
+    expect(progress.failed("DeliveryFailed", "x".repeat(1_000_000)).message.length).toBe(1_000)
+  })
 })
 
 // Found by the simulation: the journal stored the wait and then its end, and the lane waited for the event for good.
-it.effect("an event that was moved here and has just ended is not taken again where it was routed here as well", () =>
-  Effect.gen(function* () {
+it.effect(
+  "an event that was moved here and has just ended is not taken again where it was routed here as well",
+  function* () {
     const clock = yield* Clock.Clock
     const progress = progressOf([], clock)
     progress.adopt([waiting(11, "acct_1"), waiting(12, "acct_1")])
@@ -174,5 +159,5 @@ it.effect("an event that was moved here and has just ended is not taken again wh
     progress.delivered(item(12), delivery)
     expect([11, 12, 13].map((sequence) => progress.take(item(sequence).entry))).toEqual([false, false, true])
     expect(progress.takeChanges()).toMatchObject({ retry: [], endRetry: [12], deadLetter: [{ sequence: 11 }] })
-  }),
+  },
 )

@@ -53,49 +53,43 @@ const copied = (streams: ReadonlyArray<CopiedStream>) =>
   })
 
 describe("a copy of logs with gaps", () => {
-  it.effect("numbers the events of all streams without gaps, and keeps what is pending", () =>
-    Effect.gen(function* () {
-      const journal = yield* copied([
-        stream("a", [3, 4, 7, 8], { lanes: [lane(3, [[7, 7]])] }),
-        stream("b", [5, 6], { lanes: [lane(5)] }),
-      ])
-      const entries = yield* journal.read(0, 10)
-      expect(entries.map(({ event }) => event.id)).toEqual(["3a", "4a", "7a", "8a", "5b", "6b"])
-      expect(entries.map(({ sequence }) => sequence)).toEqual([1, 2, 3, 4, 5, 6])
-      const { cursor, pausedFor } = yield* journal.openLane("lake")
-      expect({ cursor, pausedFor }).toEqual({
-        cursor: {
-          sequence: 1,
-          settled: [
-            [3, 3],
-            [5, 5],
-          ],
-        },
-        pausedFor: 5,
-      })
-    }),
-  )
+  it.effect("numbers the events of all streams without gaps, and keeps what is pending", function* () {
+    const journal = yield* copied([
+      stream("a", [3, 4, 7, 8], { lanes: [lane(3, [[7, 7]])] }),
+      stream("b", [5, 6], { lanes: [lane(5)] }),
+    ])
+    const entries = yield* journal.read(0, 10)
+    expect(entries.map(({ event }) => event.id)).toEqual(["3a", "4a", "7a", "8a", "5b", "6b"])
+    expect(entries.map(({ sequence }) => sequence)).toEqual([1, 2, 3, 4, 5, 6])
+    const { cursor, pausedFor } = yield* journal.openLane("lake")
+    expect({ cursor, pausedFor }).toEqual({
+      cursor: {
+        sequence: 1,
+        settled: [
+          [3, 3],
+          [5, 5],
+        ],
+      },
+      pausedFor: 5,
+    })
+  })
 
-  it.effect("keeps a dead letter that the log was pruned of, and sends it from nowhere else", () =>
-    Effect.gen(function* () {
-      const letters = once([{ lane: "lake", at: 9, attempts, entry: entry(1, "pruned") }])
-      const journal = yield* copied([stream("a", [3], { lanes: [lane(3)], letters })])
-      const [letter] = yield* journal.deadLetters({ limit: 9 })
-      expect([letter?.id, letter?.entry.event.id]).toEqual(["lake:2", "pruned"])
-      expect((yield* journal.read(0, 9)).map(({ sinks }) => sinks)).toEqual([["lake"], []])
-    }),
-  )
+  it.effect("keeps a dead letter that the log was pruned of, and sends it from nowhere else", function* () {
+    const letters = once([{ lane: "lake", at: 9, attempts, entry: entry(1, "pruned") }])
+    const journal = yield* copied([stream("a", [3], { lanes: [lane(3)], letters })])
+    const [letter] = yield* journal.deadLetters({ limit: 9 })
+    expect([letter?.id, letter?.entry.event.id]).toEqual(["lake:2", "pruned"])
+    expect((yield* journal.read(0, 9)).map(({ sinks }) => sinks)).toEqual([["lake"], []])
+  })
 
-  it.effect("tells of a removed lane for the events that are left of it", () =>
-    Effect.gen(function* () {
-      const ends = once([removed(1, 2, 5), removed(2, 5, 6), removed(3, 7, 9)])
-      const journal = yield* copied([stream("a", [3, 4, 7, 8], { ends })])
-      const [first] = journal.source().streams
-      const found = yield* first?.ends(0) ?? Effect.succeed([])
-      expect(found.map(({ sequence, last }) => [sequence, last])).toEqual([
-        [1, 2],
-        [3, 4],
-      ])
-    }),
-  )
+  it.effect("tells of a removed lane for the events that are left of it", function* () {
+    const ends = once([removed(1, 2, 5), removed(2, 5, 6), removed(3, 7, 9)])
+    const journal = yield* copied([stream("a", [3, 4, 7, 8], { ends })])
+    const [first] = journal.source().streams
+    const found = yield* first?.ends(0) ?? Effect.succeed([])
+    expect(found.map(({ sequence, last }) => [sequence, last])).toEqual([
+      [1, 2],
+      [3, 4],
+    ])
+  })
 })

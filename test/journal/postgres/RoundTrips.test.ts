@@ -221,44 +221,38 @@ suiteUnless(reasonToSkip(), "round trips to PostgreSQL", () => {
   })
 
   for (const { operation, roundTrips, most, given, isPruned, act } of cases) {
-    it.effect(`${operation}: ${roundTrips}, for one event as for ${most}`, () =>
-      Effect.gen(function* () {
-        for (const count of [1, most]) {
-          const one = Effect.gen(function* () {
-            const { journal, db, roundTrips: made } = yield* far
-            if (given !== undefined) yield* given(journal, count)
-            if (isPruned === true) yield* db.query("DELETE FROM log")
-            const before = made()
-            yield* act(journal, count)
-            expect([count, made() - before]).toEqual([count, roundTrips])
-          })
-          yield* Effect.scoped(one)
-        }
-      }),
-    )
+    it.effect(`${operation}: ${roundTrips}, for one event as for ${most}`, function* () {
+      for (const count of [1, most]) {
+        const one = Effect.gen(function* () {
+          const { journal, db, roundTrips: made } = yield* far
+          if (given !== undefined) yield* given(journal, count)
+          if (isPruned === true) yield* db.query("DELETE FROM log")
+          const before = made()
+          yield* act(journal, count)
+          expect([count, made() - before]).toEqual([count, roundTrips])
+        })
+        yield* Effect.scoped(one)
+      }
+    })
   }
 
-  it.effect("a transaction begins with its first statement: one for each, and one for the commit", () =>
-    Effect.gen(function* () {
-      const { db, roundTrips } = yield* far
-      const before = roundTrips()
-      yield* db.transact((queries) => Effect.andThen(queries.query("SELECT 1"), queries.query("SELECT 2")))
-      expect(roundTrips() - before).toBe(3)
-    }),
-  )
+  it.effect("a transaction begins with its first statement: one for each, and one for the commit", function* () {
+    const { db, roundTrips } = yield* far
+    const before = roundTrips()
+    yield* db.transact((queries) => Effect.andThen(queries.query("SELECT 1"), queries.query("SELECT 2")))
+    expect(roundTrips() - before).toBe(3)
+  })
 
-  it.effect("a lane that is behind reads on over what was pruned, however large the rows around it are", () =>
-    Effect.gen(function* () {
-      const { journal, db } = yield* far
-      const body = new Uint8Array(1024 * 1024 + 1).fill(32)
-      for (const id of ["a", "b", "c", "d"]) yield* journal.append(event(id, { body }), ["lake"])
-      for (const after of [0, 1, 2, 3, 4]) yield* journal.read(after, 1, "lake")
-      yield* db.query("DELETE FROM log WHERE first IN (3, 4)")
-      const sequences = (after: number) =>
-        Effect.map(journal.read(after, 10, "audit"), (entries) => entries.map(({ sequence }) => sequence))
-      expect(yield* sequences(1)).toEqual([2])
-      expect(yield* sequences(2)).toEqual([5])
-      expect(yield* sequences(5)).toEqual([])
-    }),
-  )
+  it.effect("a lane that is behind reads on over what was pruned, however large the rows around it are", function* () {
+    const { journal, db } = yield* far
+    const body = new Uint8Array(1024 * 1024 + 1).fill(32)
+    for (const id of ["a", "b", "c", "d"]) yield* journal.append(event(id, { body }), ["lake"])
+    for (const after of [0, 1, 2, 3, 4]) yield* journal.read(after, 1, "lake")
+    yield* db.query("DELETE FROM log WHERE first IN (3, 4)")
+    const sequences = (after: number) =>
+      Effect.map(journal.read(after, 10, "audit"), (entries) => entries.map(({ sequence }) => sequence))
+    expect(yield* sequences(1)).toEqual([2])
+    expect(yield* sequences(2)).toEqual([5])
+    expect(yield* sequences(5)).toEqual([])
+  })
 })

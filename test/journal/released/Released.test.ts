@@ -131,23 +131,22 @@ for (const version of versions) {
   describe(`a file that relay ${version} left`, () => {
     it.live(
       "is found as its history says, and delivered",
-      () =>
-        Effect.gen(function* () {
-          const cwd = temporaryDirectory("released-")
-          const path = join(cwd, "journal.db")
-          restoreFile(version, path)
-          expect(textOf(yield* settledAccount(onFile(path)))).toBe(told)
-          expect(yield* deliver({ path }, cwd)).toEqual({
-            code: 0,
-            stdout: expect.stringContaining(": sound\n"),
-            stderr: "",
-          })
-          const db = new DatabaseSync(path)
-          expect(schemaOf(db)).toEqual(today())
-          db.close()
-          const { lanes } = yield* session(onFile(path)(forever), accountOf)
-          expect(lanes).toEqual(expect.arrayContaining(emptied))
-        }),
+      function* () {
+        const cwd = temporaryDirectory("released-")
+        const path = join(cwd, "journal.db")
+        restoreFile(version, path)
+        expect(textOf(yield* settledAccount(onFile(path)))).toBe(told)
+        expect(yield* deliver({ path }, cwd)).toEqual({
+          code: 0,
+          stdout: expect.stringContaining(": sound\n"),
+          stderr: "",
+        })
+        const db = new DatabaseSync(path)
+        expect(schemaOf(db)).toEqual(today())
+        db.close()
+        const { lanes } = yield* session(onFile(path)(forever), accountOf)
+        expect(lanes).toEqual(expect.arrayContaining(emptied))
+      },
       30_000,
     )
   })
@@ -162,22 +161,21 @@ suiteUnless(reasonToSkip(), "a database that a released relay left", () => {
   for (const version of versions) {
     it.live(
       `is found as its history says, and delivered: relay ${version}`,
-      () =>
-        Effect.gen(function* () {
-          const schema = `released_${process.pid}_${version.replaceAll(/\W/g, "_")}`
-          yield* restoreScript(version, server.url, schema)
-          const open = inSchema(server.url, schema)
-          expect(textOf(yield* settledAccount(open))).toBe(told)
-          const cwd = temporaryDirectory("released-")
-          const journal = { type: "postgres", url: server.url, schema, name: "one" }
-          expect(yield* deliver(journal, cwd)).toEqual({
-            code: 0,
-            stdout: expect.stringContaining(": sound\n"),
-            stderr: "",
-          })
-          const { lanes } = yield* session(open(forever), accountOf)
-          expect(lanes).toEqual(expect.arrayContaining(emptied))
-        }),
+      function* () {
+        const schema = `released_${process.pid}_${version.replaceAll(/\W/g, "_")}`
+        yield* restoreScript(version, server.url, schema)
+        const open = inSchema(server.url, schema)
+        expect(textOf(yield* settledAccount(open))).toBe(told)
+        const cwd = temporaryDirectory("released-")
+        const journal = { type: "postgres", url: server.url, schema, name: "one" }
+        expect(yield* deliver(journal, cwd)).toEqual({
+          code: 0,
+          stdout: expect.stringContaining(": sound\n"),
+          stderr: "",
+        })
+        const { lanes } = yield* session(open(forever), accountOf)
+        expect(lanes).toEqual(expect.arrayContaining(emptied))
+      },
       60_000,
     )
   }

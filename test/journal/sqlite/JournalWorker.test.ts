@@ -155,13 +155,11 @@ describe("JournalWorker", () => {
 
   it.effect("or with the first search", () => startsWith((journal) => journal.events({ limit: 1 })))
 
-  it.effect("or when pruning alone has filled the log: what a lane waits for is copied", () =>
-    Effect.gen(function* () {
-      const at = options({ retention: Duration.minutes(5) })
-      yield* session(at, (journal) =>
-        Effect.forEach(ids(300), (id) => journal.append(event(id, { body: new Uint8Array(100_000) }), ["lake"])),
-      )
-      yield* startsWith(() => TestClock.adjust(Duration.minutes(6)), at)
-    }),
-  )
+  it.effect("or when pruning alone has filled the log: what a lane waits for is copied", function* () {
+    const at = options({ retention: Duration.minutes(5) })
+    yield* session(at, (journal) =>
+      Effect.forEach(ids(300), (id) => journal.append(event(id, { body: new Uint8Array(100_000) }), ["lake"])),
+    )
+    yield* startsWith(() => TestClock.adjust(Duration.minutes(6)), at)
+  })
 })

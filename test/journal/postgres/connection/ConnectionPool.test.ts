@@ -33,20 +33,16 @@ const poolOf = (lines: ReadonlyArray<Line>) => {
 
 const isOpen = (connection: Connection) => Effect.succeed(connection.isOpen)
 
-it.effect("a connection that closed before the pool had it is never lent", () =>
-  Effect.gen(function* () {
-    const pool = yield* poolOf([new Line("short"), new Line("short"), new Line()])
-    expect(yield* pool.use(1_000, isOpen)).toBe(true)
-    expect(yield* pool.use(1_000, isOpen)).toBe(true)
-  }),
-)
+it.effect("a connection that closed before the pool had it is never lent", function* () {
+  const pool = yield* poolOf([new Line("short"), new Line("short"), new Line()])
+  expect(yield* pool.use(1_000, isOpen)).toBe(true)
+  expect(yield* pool.use(1_000, isOpen)).toBe(true)
+})
 
-it.effect("a connection that closes between two callers is made anew", () =>
-  Effect.gen(function* () {
-    const first = new Line()
-    const pool = yield* poolOf([first, new Line()])
-    yield* pool.use(1_000, isOpen)
-    first.close()
-    expect(yield* pool.use(1_000, isOpen)).toBe(true)
-  }),
-)
+it.effect("a connection that closes between two callers is made anew", function* () {
+  const first = new Line()
+  const pool = yield* poolOf([first, new Line()])
+  yield* pool.use(1_000, isOpen)
+  first.close()
+  expect(yield* pool.use(1_000, isOpen)).toBe(true)
+})

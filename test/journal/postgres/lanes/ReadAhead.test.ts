@@ -24,50 +24,42 @@ const log = (last: number, lacks: ReadonlyArray<number> = []) => {
 }
 
 describe("what is read ahead", () => {
-  it.effect("is there before it is asked for, and asked for once", () =>
-    Effect.gen(function* () {
-      const { asked, read } = log(12)
-      expect(yield* read(0)).toEqual([1, 2])
-      expect(asked).toEqual([0, 4])
-      expect(yield* read(2)).toEqual([3, 4])
-      expect(yield* read(4)).toEqual([5, 6])
-      expect(asked).toEqual([0, 4, 8])
-      for (const after of [6, 8, 10]) yield* read(after)
-      expect(yield* read(12)).toEqual([])
-      expect(asked).toEqual([0, 4, 8])
-    }),
-  )
+  it.effect("is there before it is asked for, and asked for once", function* () {
+    const { asked, read } = log(12)
+    expect(yield* read(0)).toEqual([1, 2])
+    expect(asked).toEqual([0, 4])
+    expect(yield* read(2)).toEqual([3, 4])
+    expect(yield* read(4)).toEqual([5, 6])
+    expect(asked).toEqual([0, 4, 8])
+    for (const after of [6, 8, 10]) yield* read(after)
+    expect(yield* read(12)).toEqual([])
+    expect(asked).toEqual([0, 4, 8])
+  })
 
-  it.effect("goes on over what is not there any more, and ends where nothing is left", () =>
-    Effect.gen(function* () {
-      expect(yield* log(12, [3, 4, 5, 6, 7, 8]).read(2)).toEqual([9, 10])
-      const { asked, read } = log(12, [9, 10, 11, 12])
-      expect(yield* read(8)).toEqual([])
-      expect(asked).toEqual([8])
-    }),
-  )
+  it.effect("goes on over what is not there any more, and ends where nothing is left", function* () {
+    expect(yield* log(12, [3, 4, 5, 6, 7, 8]).read(2)).toEqual([9, 10])
+    const { asked, read } = log(12, [9, 10, 11, 12])
+    expect(yield* read(8)).toEqual([])
+    expect(asked).toEqual([8])
+  })
 
-  it.effect("is each reader's own, wherever it reads, and nothing of one that was forgotten", () =>
-    Effect.gen(function* () {
-      const { ahead, asked, read } = log(12)
-      yield* read(0)
-      expect(yield* read(8, 2, "audit")).toEqual([9, 10])
-      expect(yield* read(6)).toEqual([7, 8])
-      ahead.forget("lake")
-      expect(yield* read(0)).toEqual([1, 2])
-      expect(asked).toEqual([0, 4, 8, 6, 10, 0, 4])
-    }),
-  )
+  it.effect("is each reader's own, wherever it reads, and nothing of one that was forgotten", function* () {
+    const { ahead, asked, read } = log(12)
+    yield* read(0)
+    expect(yield* read(8, 2, "audit")).toEqual([9, 10])
+    expect(yield* read(6)).toEqual([7, 8])
+    ahead.forget("lake")
+    expect(yield* read(0)).toEqual([1, 2])
+    expect(asked).toEqual([0, 4, 8, 6, 10, 0, 4])
+  })
 
-  it.effect("is read again after a failure, which is told once", () =>
-    Effect.gen(function* () {
-      let fails = true
-      const ahead = new ReadAhead(async (after) =>
-        fails ? Result.fail(unavailable("away")) : Result.succeed({ after, to: 1, entries: [entry(1)] }),
-      )
-      expect((yield* Effect.flip(ahead.read("lake", 0, 1, 1))).message).toContain("away")
-      fails = false
-      expect(sequences(yield* ahead.read("lake", 0, 1, 1))).toEqual([1])
-    }),
-  )
+  it.effect("is read again after a failure, which is told once", function* () {
+    let fails = true
+    const ahead = new ReadAhead(async (after) =>
+      fails ? Result.fail(unavailable("away")) : Result.succeed({ after, to: 1, entries: [entry(1)] }),
+    )
+    expect((yield* Effect.flip(ahead.read("lake", 0, 1, 1))).message).toContain("away")
+    fails = false
+    expect(sequences(yield* ahead.read("lake", 0, 1, 1))).toEqual([1])
+  })
 })

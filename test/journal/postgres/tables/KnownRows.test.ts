@@ -172,31 +172,28 @@ const play = Effect.fnUntraced(function* (seed: number) {
 })
 
 suiteUnless(reasonToSkip(), "what relays know of rows", () => {
-  it.effect("counts from where the promoted server ended, whatever was appended and pruned there since", () =>
-    Effect.gen(function* () {
-      const { schema, sql, start, promote } = yield* relays
-      const { journal } = yield* start("a")
-      yield* journal.append(event("one"), ["lake"])
-      yield* promote(2)
-      yield* seconds(3)
-      for (const id of ["two", "three"]) yield* journal.append(event(id), ["lake"])
-      yield* sql("INSERT INTO relay.pruned (stream, timeline, last, void) VALUES (0, 2, 7, 1)")
-      const { url } = yield* Effect.promise(sharedPostgres)
-      const known = new KnownRows()
-      known.push({ first: 5, timeline: 1, events: 1, commit: null })
-      const lost = yield* known.takeLost(yield* openDatabase(url, { schema }), { floor: 0, accepted: 5 })
-      expect(lost).toEqual({ events: 4, from: 2, isPart: false })
-    }),
-  )
+  it.effect("counts from where the promoted server ended, whatever was appended and pruned there since", function* () {
+    const { schema, sql, start, promote } = yield* relays
+    const { journal } = yield* start("a")
+    yield* journal.append(event("one"), ["lake"])
+    yield* promote(2)
+    yield* seconds(3)
+    for (const id of ["two", "three"]) yield* journal.append(event(id), ["lake"])
+    yield* sql("INSERT INTO relay.pruned (stream, timeline, last, void) VALUES (0, 2, 7, 1)")
+    const { url } = yield* Effect.promise(sharedPostgres)
+    const known = new KnownRows()
+    known.push({ first: 5, timeline: 1, events: 1, commit: null })
+    const lost = yield* known.takeLost(yield* openDatabase(url, { schema }), { floor: 0, accepted: 5 })
+    expect(lost).toEqual({ events: 4, from: 2, isPart: false })
+  })
 
   it.effect(
     "names what a failover lost, and nothing that was pruned or is there",
-    () =>
-      Effect.gen(function* () {
-        let lost = 0
-        for (let seed = 1; seed <= histories; seed++) lost += yield* Effect.scoped(play(seed))
-        expect(lost).toBeGreaterThan(0)
-      }),
+    function* () {
+      let lost = 0
+      for (let seed = 1; seed <= histories; seed++) lost += yield* Effect.scoped(play(seed))
+      expect(lost).toBeGreaterThan(0)
+    },
     histories * 60_000,
   )
 })

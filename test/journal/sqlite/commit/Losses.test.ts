@@ -55,84 +55,76 @@ const harm = (at: SqliteConfig, table: "log" | "owed" | "retry_record" | "dead")
 const answers = (journal: Service) => Effect.forEach(ids, (id) => send(journal, id))
 
 describe("an event that is lost on disk", () => {
-  it.live("is taken when it is sent again, once a lane has found it to be lost: then once", () =>
-    Effect.gen(function* () {
-      const at = options()
-      yield* three(at, (journal) => journal.settle([settlement("audit", 3)]))
-      harm(at, "log")
-      yield* session(at, (journal) =>
-        Effect.gen(function* () {
-          expect((yield* journal.read(0, 10)).map((entry) => entry.event.id)).toEqual(["a", "c"])
-          expect(yield* answers(journal)).toEqual(["duplicate", "appended", "duplicate"])
-          expect(yield* answers(journal)).toEqual(["duplicate", "duplicate", "duplicate"])
-          expect((yield* journal.read(3, 10)).map((entry) => entry.event)).toEqual([sent("b")])
-        }),
-      )
-      yield* session(at, (journal) =>
-        Effect.gen(function* () {
-          yield* journal.read(0, 10)
-          expect(yield* answers(journal)).toEqual(["duplicate", "duplicate", "duplicate"])
-        }),
-      )
-    }),
-  )
+  it.live("is taken when it is sent again, once a lane has found it to be lost: then once", function* () {
+    const at = options()
+    yield* three(at, (journal) => journal.settle([settlement("audit", 3)]))
+    harm(at, "log")
+    yield* session(at, (journal) =>
+      Effect.gen(function* () {
+        expect((yield* journal.read(0, 10)).map((entry) => entry.event.id)).toEqual(["a", "c"])
+        expect(yield* answers(journal)).toEqual(["duplicate", "appended", "duplicate"])
+        expect(yield* answers(journal)).toEqual(["duplicate", "duplicate", "duplicate"])
+        expect((yield* journal.read(3, 10)).map((entry) => entry.event)).toEqual([sent("b")])
+      }),
+    )
+    yield* session(at, (journal) =>
+      Effect.gen(function* () {
+        yield* journal.read(0, 10)
+        expect(yield* answers(journal)).toEqual(["duplicate", "duplicate", "duplicate"])
+      }),
+    )
+  })
 
-  it.live("is taken after a restart too, when its lane has passed the loss", () =>
-    Effect.gen(function* () {
-      const at = options()
-      yield* three(at)
-      harm(at, "log")
-      yield* session(at, (journal) =>
-        Effect.gen(function* () {
-          yield* journal.read(0, 10)
-          yield* journal.settle([settlement("lake", 3), settlement("audit", 3)])
-          yield* journal.acknowledge
-        }),
-      )
-      yield* session(at, (journal) =>
-        Effect.gen(function* () {
-          expect(yield* answers(journal)).toEqual(["duplicate", "appended", "duplicate"])
-        }),
-      )
-    }),
-  )
+  it.live("is taken after a restart too, when its lane has passed the loss", function* () {
+    const at = options()
+    yield* three(at)
+    harm(at, "log")
+    yield* session(at, (journal) =>
+      Effect.gen(function* () {
+        yield* journal.read(0, 10)
+        yield* journal.settle([settlement("lake", 3), settlement("audit", 3)])
+        yield* journal.acknowledge
+      }),
+    )
+    yield* session(at, (journal) =>
+      Effect.gen(function* () {
+        expect(yield* answers(journal)).toEqual(["duplicate", "appended", "duplicate"])
+      }),
+    )
+  })
 
-  it.live("stays a duplicate where every sink had it: the loss cost nobody anything", () =>
-    Effect.gen(function* () {
-      const at = options()
-      yield* three(at, (journal) => journal.settle([settlement("lake", 3), settlement("audit", 3)]))
-      harm(at, "log")
-      yield* session(at, (journal) =>
-        Effect.gen(function* () {
-          yield* journal.openLane("idle")
-          expect((yield* journal.read(0, 10)).map((entry) => entry.event.id)).toEqual(["a", "c"])
-          expect(yield* answers(journal)).toEqual(["duplicate", "duplicate", "duplicate"])
-        }),
-      )
-    }),
-  )
+  it.live("stays a duplicate where every sink had it: the loss cost nobody anything", function* () {
+    const at = options()
+    yield* three(at, (journal) => journal.settle([settlement("lake", 3), settlement("audit", 3)]))
+    harm(at, "log")
+    yield* session(at, (journal) =>
+      Effect.gen(function* () {
+        yield* journal.openLane("idle")
+        expect((yield* journal.read(0, 10)).map((entry) => entry.event.id)).toEqual(["a", "c"])
+        expect(yield* answers(journal)).toEqual(["duplicate", "duplicate", "duplicate"])
+      }),
+    )
+  })
 
   for (const [table, kept] of [
     ["retry_record", { retry: [retrying(2)] }],
     ["dead", { deadLetter: [letter(2)] }],
   ] as const) {
-    it.live(`is taken when it was ${table} and can't be read`, () =>
-      Effect.gen(function* () {
-        const at = options()
-        yield* three(at, (journal) => journal.settle([settlement("lake", 3, kept), settlement("audit", 3)]))
-        harm(at, table)
-        yield* session(at, (journal) =>
-          Effect.gen(function* () {
-            const read = () => Effect.all([journal.readRetries("lake", [2]), journal.deadLetters({ limit: 9 })])
-            yield* read()
-            expect((yield* journal.status).message).toContain("the sender may send it again")
-            expect(yield* answers(journal)).toEqual(["duplicate", "appended", "duplicate"])
-            yield* read()
-            expect(yield* answers(journal)).toEqual(["duplicate", "duplicate", "duplicate"])
-          }),
-        )
-      }),
-    )
+    it.live(`is taken when it was ${table} and can't be read`, function* () {
+      const at = options()
+      yield* three(at, (journal) => journal.settle([settlement("lake", 3, kept), settlement("audit", 3)]))
+      harm(at, table)
+      yield* session(at, (journal) =>
+        Effect.gen(function* () {
+          const read = () => Effect.all([journal.readRetries("lake", [2]), journal.deadLetters({ limit: 9 })])
+          yield* read()
+          expect((yield* journal.status).message).toContain("the sender may send it again")
+          expect(yield* answers(journal)).toEqual(["duplicate", "appended", "duplicate"])
+          yield* read()
+          expect(yield* answers(journal)).toEqual(["duplicate", "duplicate", "duplicate"])
+        }),
+      )
+    })
   }
 
   for (const [table, kept] of [
@@ -140,58 +132,54 @@ describe("an event that is lost on disk", () => {
     ["retry_record", { retry: [retrying(2)] }],
     ["dead", { deadLetter: [letter(2)] }],
   ] as const) {
-    it.effect(`is taken when the log was pruned of it and it can't be read in ${table}`, () =>
-      Effect.gen(function* () {
-        const at = options({ retention: Duration.minutes(2) })
-        yield* TestClock.setTime(now)
-        const read = (journal: Service) =>
-          Effect.all([journal.read(0, 3), journal.readRetries("lake", [2]), journal.deadLetters({ limit: 9 })])
-        yield* session(at, (journal) =>
-          Effect.gen(function* () {
-            yield* journal.openLane("lake")
-            yield* answers(journal)
-            // Too large for the memory of recent events to hold any that came before it.
-            yield* journal.append({ ...sent("last"), body: new Uint8Array(5_000_000) }, ["lake"])
-            if (kept !== undefined) yield* journal.settle([settlement("lake", 4, kept)])
-            yield* TestClock.adjust(Duration.minutes(3))
-            expect((yield* journal.status).first).toBe(4)
-            harm(at, table)
-            expect(yield* answers(journal)).toEqual(["duplicate", "duplicate", "duplicate"])
-            yield* read(journal)
-            expect(yield* journal.status).toMatchObject({
-              health: "red",
-              message: expect.stringContaining("the sender may send"),
-            })
-            expect(yield* answers(journal)).toEqual(["duplicate", "appended", "duplicate"])
-            yield* read(journal)
-            expect(yield* answers(journal)).toEqual(["duplicate", "duplicate", "duplicate"])
-          }),
-        )
-        yield* session(at, (journal) =>
-          Effect.gen(function* () {
-            yield* read(journal)
-            expect(yield* send(journal, "b")).toBe("duplicate")
-          }),
-        )
-      }),
-    )
+    it.effect(`is taken when the log was pruned of it and it can't be read in ${table}`, function* () {
+      const at = options({ retention: Duration.minutes(2) })
+      yield* TestClock.setTime(now)
+      const read = (journal: Service) =>
+        Effect.all([journal.read(0, 3), journal.readRetries("lake", [2]), journal.deadLetters({ limit: 9 })])
+      yield* session(at, (journal) =>
+        Effect.gen(function* () {
+          yield* journal.openLane("lake")
+          yield* answers(journal)
+          // Too large for the memory of recent events to hold any that came before it.
+          yield* journal.append({ ...sent("last"), body: new Uint8Array(5_000_000) }, ["lake"])
+          if (kept !== undefined) yield* journal.settle([settlement("lake", 4, kept)])
+          yield* TestClock.adjust(Duration.minutes(3))
+          expect((yield* journal.status).first).toBe(4)
+          harm(at, table)
+          expect(yield* answers(journal)).toEqual(["duplicate", "duplicate", "duplicate"])
+          yield* read(journal)
+          expect(yield* journal.status).toMatchObject({
+            health: "red",
+            message: expect.stringContaining("the sender may send"),
+          })
+          expect(yield* answers(journal)).toEqual(["duplicate", "appended", "duplicate"])
+          yield* read(journal)
+          expect(yield* answers(journal)).toEqual(["duplicate", "duplicate", "duplicate"])
+        }),
+      )
+      yield* session(at, (journal) =>
+        Effect.gen(function* () {
+          yield* read(journal)
+          expect(yield* send(journal, "b")).toBe("duplicate")
+        }),
+      )
+    })
   }
 
-  it.live("is taken when its row is missing, or the log ends before it", () =>
-    Effect.gen(function* () {
-      for (const rows of ["first = 2", "first >= 2"]) {
-        const at = options()
-        yield* session(at, (journal) => Effect.forEach(ids, (id) => send(journal, id)))
-        const db = new DatabaseSync(at.path)
-        db.exec(`DELETE FROM log WHERE ${rows}`)
-        db.close()
-        yield* session(at, (journal) =>
-          Effect.gen(function* () {
-            const after = rows === "first = 2" ? "duplicate" : "appended"
-            expect(yield* answers(journal)).toEqual(["duplicate", "appended", after])
-          }),
-        )
-      }
-    }),
-  )
+  it.live("is taken when its row is missing, or the log ends before it", function* () {
+    for (const rows of ["first = 2", "first >= 2"]) {
+      const at = options()
+      yield* session(at, (journal) => Effect.forEach(ids, (id) => send(journal, id)))
+      const db = new DatabaseSync(at.path)
+      db.exec(`DELETE FROM log WHERE ${rows}`)
+      db.close()
+      yield* session(at, (journal) =>
+        Effect.gen(function* () {
+          const after = rows === "first = 2" ? "duplicate" : "appended"
+          expect(yield* answers(journal)).toEqual(["duplicate", "appended", after])
+        }),
+      )
+    }
+  })
 })

@@ -19,36 +19,32 @@ const copy = (from: SqliteConfig, to: SqliteConfig, onProgress: Effect.Effect<vo
   )
 
 describe("a copy that was interrupted", () => {
-  it.live("begins again where events were erased in between, and brings none of them back", () =>
-    Effect.gen(function* () {
-      const [from, to] = [options(), options()]
-      yield* session(from, (journal) =>
-        Effect.gen(function* () {
-          yield* journal.openLane("lake")
-          for (const id of ["a", "b"]) yield* journal.append(event(id), ["lake"])
-          yield* journal.settle([settlement("lake", 2)])
-        }),
-      )
-      yield* Effect.exit(copy(from, to, Effect.interrupt))
-      yield* session(from, (journal) => journal.erase([1], false))
-      expect(yield* copy(from, to, Effect.void)).toMatchObject({ events: 2, known: 0 })
-      const { events } = yield* session(to, (journal) => journal.events({ id: "a", limit: 1 }))
-      expect(events.map(({ event, body }) => [event.erased !== undefined, body?.length])).toEqual([[true, 0]])
-    }),
-  )
+  it.live("begins again where events were erased in between, and brings none of them back", function* () {
+    const [from, to] = [options(), options()]
+    yield* session(from, (journal) =>
+      Effect.gen(function* () {
+        yield* journal.openLane("lake")
+        for (const id of ["a", "b"]) yield* journal.append(event(id), ["lake"])
+        yield* journal.settle([settlement("lake", 2)])
+      }),
+    )
+    yield* Effect.exit(copy(from, to, Effect.interrupt))
+    yield* session(from, (journal) => journal.erase([1], false))
+    expect(yield* copy(from, to, Effect.void)).toMatchObject({ events: 2, known: 0 })
+    const { events } = yield* session(to, (journal) => journal.events({ id: "a", limit: 1 }))
+    expect(events.map(({ event, body }) => [event.erased !== undefined, body?.length])).toEqual([[true, 0]])
+  })
 
-  it.live("goes on where it was when nothing was erased", () =>
-    Effect.gen(function* () {
-      const [from, to] = [options(), options()]
-      yield* session(from, (journal) =>
-        Effect.gen(function* () {
-          yield* journal.openLane("lake")
-          yield* journal.append(event("a"), ["lake"])
-          yield* journal.settle([settlement("lake", 1)])
-        }),
-      )
-      yield* Effect.exit(copy(from, to, Effect.interrupt))
-      expect(yield* copy(from, to, Effect.void)).toMatchObject({ events: 0, known: 1 })
-    }),
-  )
+  it.live("goes on where it was when nothing was erased", function* () {
+    const [from, to] = [options(), options()]
+    yield* session(from, (journal) =>
+      Effect.gen(function* () {
+        yield* journal.openLane("lake")
+        yield* journal.append(event("a"), ["lake"])
+        yield* journal.settle([settlement("lake", 1)])
+      }),
+    )
+    yield* Effect.exit(copy(from, to, Effect.interrupt))
+    expect(yield* copy(from, to, Effect.void)).toMatchObject({ events: 0, known: 1 })
+  })
 })

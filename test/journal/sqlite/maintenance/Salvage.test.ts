@@ -85,52 +85,49 @@ const sequences = (lines: ReadonlyArray<Salvage.SalvagedLine>) =>
   [...new Set(lines.map(({ sequence }) => sequence))].sort((a, b) => a - b)
 
 describe("salvage", () => {
-  it.live("finds everything in a sound journal, closed or killed, and which of it is undelivered", () =>
-    Effect.gen(function* () {
-      const { closed, killed } = yield* filled
-      for (const path of [closed, killed]) {
-        const { found, undelivered, report } = read(path)
-        expect(report).toEqual({ damaged: [], unreadable: 0, fromPages: 0, repaired: false })
-        expect(found).toHaveLength(count + 2)
-        expect(sequences(undelivered)).toEqual(all)
-        expect(undelivered.find((line) => line.in === "dead")).toMatchObject({ sequence: 60, at: 9, problem: "none" })
-        expect(undelivered.find((line) => line.in === "dead")?.attempts).toHaveLength(1)
-      }
-    }),
-  )
+  it.live("finds everything in a sound journal, closed or killed, and which of it is undelivered", function* () {
+    const { closed, killed } = yield* filled
+    for (const path of [closed, killed]) {
+      const { found, undelivered, report } = read(path)
+      expect(report).toEqual({ damaged: [], unreadable: 0, fromPages: 0, repaired: false })
+      expect(found).toHaveLength(count + 2)
+      expect(sequences(undelivered)).toEqual(all)
+      expect(undelivered.find((line) => line.in === "dead")).toMatchObject({ sequence: 60, at: 9, problem: "none" })
+      expect(undelivered.find((line) => line.in === "dead")?.attempts).toHaveLength(1)
+    }
+  })
 
   it.live(
     "counts nothing as undelivered for a lane that was renamed or dropped, unless its cursor may be damaged",
-    () =>
-      Effect.gen(function* () {
-        const at = { ...options(), retention: Duration.infinity }
-        yield* session(at, (journal) =>
-          Effect.gen(function* () {
-            for (const name of ["before", "given up"]) yield* journal.openLane(name)
-            for (let index = 1; index <= 3; index++) {
-              yield* journal.append(event(`evt_${index}`, { body: body(index) }), ["before", "given up"])
-            }
-            yield* journal.settle([settlement("before", 2)])
-            yield* journal.openLane("after", { renamedFrom: "before" })
-            yield* journal.dropLane("given up")
-          }),
-        )
-        const pending = () => [...Salvage.lines(at.path, dirname(at.path))].map((line) => [line.sequence, line.pending])
-        expect(pending()).toEqual([
-          [1, []],
-          [2, []],
-          [3, ["after"]],
-        ])
-        const db = new DatabaseSync(at.path)
-        db.prepare("UPDATE lane SET crc = crc + 1").run()
-        db.close()
-        const all = ["after", "given up"]
-        expect(pending()).toEqual([
-          [1, all],
-          [2, all],
-          [3, all],
-        ])
-      }),
+    function* () {
+      const at = { ...options(), retention: Duration.infinity }
+      yield* session(at, (journal) =>
+        Effect.gen(function* () {
+          for (const name of ["before", "given up"]) yield* journal.openLane(name)
+          for (let index = 1; index <= 3; index++) {
+            yield* journal.append(event(`evt_${index}`, { body: body(index) }), ["before", "given up"])
+          }
+          yield* journal.settle([settlement("before", 2)])
+          yield* journal.openLane("after", { renamedFrom: "before" })
+          yield* journal.dropLane("given up")
+        }),
+      )
+      const pending = () => [...Salvage.lines(at.path, dirname(at.path))].map((line) => [line.sequence, line.pending])
+      expect(pending()).toEqual([
+        [1, []],
+        [2, []],
+        [3, ["after"]],
+      ])
+      const db = new DatabaseSync(at.path)
+      db.prepare("UPDATE lane SET crc = crc + 1").run()
+      db.close()
+      const all = ["after", "given up"]
+      expect(pending()).toEqual([
+        [1, all],
+        [2, all],
+        [3, all],
+      ])
+    },
   )
 
   for (const [what, harm] of sample<readonly [string, (file: Buffer) => void]>([
@@ -141,42 +138,38 @@ describe("salvage", () => {
     ["first page is zeroed", (file: Buffer) => void file.fill(0, 0, 32_768)],
     ["first page is noise", (file: Buffer) => void file.fill(0xa5, 0, 32_768)],
   ])) {
-    it.live(`gets all out of a file whose ${what}`, () =>
-      Effect.gen(function* () {
-        const { closed } = yield* filled
-        const file = readFileSync(closed)
-        harm(file)
-        writeFileSync(closed, file)
-        const { undelivered, report } = read(closed)
-        expect(report.repaired).toBe(true)
-        expect(sequences(undelivered)).toEqual(all)
-        expect(undelivered.filter((line) => line.in !== "log").map((line) => [line.in, line.sequence])).toEqual([
-          ["dead", 60],
-          ["retrying", 50],
-        ])
-      }),
-    )
+    it.live(`gets all out of a file whose ${what}`, function* () {
+      const { closed } = yield* filled
+      const file = readFileSync(closed)
+      harm(file)
+      writeFileSync(closed, file)
+      const { undelivered, report } = read(closed)
+      expect(report.repaired).toBe(true)
+      expect(sequences(undelivered)).toEqual(all)
+      expect(undelivered.filter((line) => line.in !== "log").map((line) => [line.in, line.sequence])).toEqual([
+        ["dead", 60],
+        ["retrying", 50],
+      ])
+    })
   }
 
-  it.live("gets what is there out of a file that was cut off, wherever", () =>
-    Effect.gen(function* () {
-      const { closed } = yield* filled
-      const whole = statSync(closed).size
-      let before = 0
-      for (const share of [0.2, 0.4, 0.6, 0.8, 0.95]) {
-        const cut = `${closed}.${share}`
-        copyFileSync(closed, cut)
-        truncateSync(cut, Math.floor(whole * share))
-        const { undelivered } = read(cut)
-        const got = sequences(undelivered).length
-        expect(got).toBeGreaterThanOrEqual(before)
-        before = got
-        // Only what was cut off is missing: events are stored in the order they came.
-        expect(got).toBeGreaterThan((share - 0.35) * count)
-      }
-      expect(before).toBeGreaterThan(0.65 * count)
-    }),
-  )
+  it.live("gets what is there out of a file that was cut off, wherever", function* () {
+    const { closed } = yield* filled
+    const whole = statSync(closed).size
+    let before = 0
+    for (const share of [0.2, 0.4, 0.6, 0.8, 0.95]) {
+      const cut = `${closed}.${share}`
+      copyFileSync(closed, cut)
+      truncateSync(cut, Math.floor(whole * share))
+      const { undelivered } = read(cut)
+      const got = sequences(undelivered).length
+      expect(got).toBeGreaterThanOrEqual(before)
+      before = got
+      // Only what was cut off is missing: events are stored in the order they came.
+      expect(got).toBeGreaterThan((share - 0.35) * count)
+    }
+    expect(before).toBeGreaterThan(0.65 * count)
+  })
 
   it.live("gets the log's events out of a write-ahead log alone, and past a flipped bit in it", () =>
     Effect.promise(async () => {

@@ -83,8 +83,9 @@ const idsOf = (events: ReadonlyArray<{ readonly id: string }>) => events.map(({ 
 
 describe("erasing events of a file", () => {
   for (const seed of sample([11, 12, 13, 14, 15, 16, 17, 18, 19, 20])) {
-    it.live(`leaves no 16 bytes of them in any file of the journal, while a relay runs on it (history ${seed})`, () =>
-      Effect.gen(function* () {
+    it.live(
+      `leaves no 16 bytes of them in any file of the journal, while a relay runs on it (history ${seed})`,
+      function* () {
         const at = options()
         const played = [...(yield* session(at, (journal) => play(journal, seed, 80)))]
         pruneAll(at)
@@ -116,12 +117,13 @@ describe("erasing events of a file", () => {
         // It goes on, with the same events.
         const after = (yield* session(at, allEvents)).filter(({ event }) => isOf("anna")(event))
         expect(after.every(({ event }) => event.erased !== undefined)).toBe(true)
-      }),
+      },
     )
   }
 
-  it.live("leaves none either if pages are written between its steps, from a cache that has the old bytes", () =>
-    Effect.gen(function* () {
+  it.live(
+    "leaves none either if pages are written between its steps, from a cache that has the old bytes",
+    function* () {
       const at = options()
       const played = yield* session(at, (journal) =>
         Effect.gen(function* () {
@@ -150,104 +152,96 @@ describe("erasing events of a file", () => {
       close(engine)
       expect(remainsIn(dirname(at.path), idsOf(played.filter(isOf("anna"))))).toEqual([])
       expect(yield* Maintenance.check(at.path)).toMatchObject({ sound: true })
-    }),
+    },
   )
 
-  it.live("leaves a page as it is that is not sound, and says so", () =>
-    Effect.gen(function* () {
-      const at = options()
-      yield* session(at, (journal) => play(journal, 41, 40))
-      const db = new DatabaseSync(at.path)
-      const roots = db.prepare("SELECT name, rootpage FROM sqlite_schema WHERE rootpage > 0").all()
-      db.close()
-      const from = (Number(roots.find(({ name }) => name === "meta")?.rootpage) - 1) * pageSize
-      const file = readFileSync(at.path)
-      // Its rows begin before the list of them ends.
-      file.writeUInt16BE(9, from + 5)
-      writeFileSync(at.path, file)
-      const fd = openSync(at.path, "r+")
-      const space = new FreeSpace(fd)
-      for (const _ of space.overwrite(roots.map(({ rootpage }) => Number(rootpage))));
-      closeSync(fd)
-      expect(space.damaged).toBe(1)
-      const page = (bytes: Buffer) => bytes.subarray(from, from + pageSize)
-      expect(page(readFileSync(at.path))).toEqual(page(file))
-      expect(Erasing.notReached(space.damaged)[0]).toContain("damaged pages of the journal's file, 1 of them")
-    }),
-  )
+  it.live("leaves a page as it is that is not sound, and says so", function* () {
+    const at = options()
+    yield* session(at, (journal) => play(journal, 41, 40))
+    const db = new DatabaseSync(at.path)
+    const roots = db.prepare("SELECT name, rootpage FROM sqlite_schema WHERE rootpage > 0").all()
+    db.close()
+    const from = (Number(roots.find(({ name }) => name === "meta")?.rootpage) - 1) * pageSize
+    const file = readFileSync(at.path)
+    // Its rows begin before the list of them ends.
+    file.writeUInt16BE(9, from + 5)
+    writeFileSync(at.path, file)
+    const fd = openSync(at.path, "r+")
+    const space = new FreeSpace(fd)
+    for (const _ of space.overwrite(roots.map(({ rootpage }) => Number(rootpage))));
+    closeSync(fd)
+    expect(space.damaged).toBe(1)
+    const page = (bytes: Buffer) => bytes.subarray(from, from + pageSize)
+    expect(page(readFileSync(at.path))).toEqual(page(file))
+    expect(Erasing.notReached(space.damaged)[0]).toContain("damaged pages of the journal's file, 1 of them")
+  })
 
-  it.live("overwrites while the relay runs, and empties the write-ahead log", () =>
-    Effect.gen(function* () {
-      const at = options()
-      yield* session(at, (journal) =>
-        Effect.gen(function* () {
-          yield* journal.openLane("lake")
-          const body = (id: string) => new TextEncoder().encode(`${markerOf(id)}${"x".repeat(70_000)}${markerOf(id)}`)
-          for (const id of ["a", "b"]) yield* journal.append(event(id, { body: body(id) }), ["lake"])
-          yield* journal.settle([settlement("lake", 2, { deadLetter: [letter(1)] })])
-          yield* journal.scrub
-          expect(remainsIn(dirname(at.path), ["a"])).toEqual(["journal.db: name of a"])
-          yield* journal.erase([1], false)
-          yield* journal.scrub
-          expect(remainsIn(dirname(at.path), ["a", "b"])).toEqual(["journal.db: name of b"])
-        }),
-      )
-    }),
-  )
+  it.live("overwrites while the relay runs, and empties the write-ahead log", function* () {
+    const at = options()
+    yield* session(at, (journal) =>
+      Effect.gen(function* () {
+        yield* journal.openLane("lake")
+        const body = (id: string) => new TextEncoder().encode(`${markerOf(id)}${"x".repeat(70_000)}${markerOf(id)}`)
+        for (const id of ["a", "b"]) yield* journal.append(event(id, { body: body(id) }), ["lake"])
+        yield* journal.settle([settlement("lake", 2, { deadLetter: [letter(1)] })])
+        yield* journal.scrub
+        expect(remainsIn(dirname(at.path), ["a"])).toEqual(["journal.db: name of a"])
+        yield* journal.erase([1], false)
+        yield* journal.scrub
+        expect(remainsIn(dirname(at.path), ["a", "b"])).toEqual(["journal.db: name of b"])
+      }),
+    )
+  })
 
-  it.live("waits while another process reads from the write-ahead log", () =>
-    Effect.gen(function* () {
-      const at = options()
-      yield* session(at, (journal) =>
-        Effect.gen(function* () {
-          yield* journal.append(event("a"), [])
-          const reader = new DatabaseSync(at.path)
-          reader.prepare("BEGIN").run()
-          reader.prepare("SELECT count(*) FROM log").get()
-          yield* journal.erase([1], false)
-          const scrubbing = yield* Effect.forkChild(Effect.exit(journal.scrub))
-          yield* Effect.sleep("60 millis")
-          expect(scrubbing.pollUnsafe()).toBeUndefined()
-          reader.close()
-          expect(Exit.isSuccess(yield* Fiber.join(scrubbing))).toBe(true)
-        }),
-      )
-    }),
-  )
+  it.live("waits while another process reads from the write-ahead log", function* () {
+    const at = options()
+    yield* session(at, (journal) =>
+      Effect.gen(function* () {
+        yield* journal.append(event("a"), [])
+        const reader = new DatabaseSync(at.path)
+        reader.prepare("BEGIN").run()
+        reader.prepare("SELECT count(*) FROM log").get()
+        yield* journal.erase([1], false)
+        const scrubbing = yield* Effect.forkChild(Effect.exit(journal.scrub))
+        yield* Effect.sleep("60 millis")
+        expect(scrubbing.pollUnsafe()).toBeUndefined()
+        reader.close()
+        expect(Exit.isSuccess(yield* Fiber.join(scrubbing))).toBe(true)
+      }),
+    )
+  })
 
-  it.live("leaves each event whole or erased, wherever a crash ends it", () =>
-    Effect.gen(function* () {
-      const at = options()
-      const count = erasedAtOnce * 2 + 7
-      yield* session(at, (journal) =>
-        Effect.gen(function* () {
-          yield* journal.openLane("lake")
-          yield* Effect.forEach(ids(count), (id) => journal.append(event(id), ["lake"]), { concurrency: "unbounded" })
-        }),
-      )
-      const engine = opened(at)
-      const sequences = ids(count).map((_, index) => index + 1)
-      const steps = Erasing.erase(engine, sequences, true, { at: 7, by: "a test" })
-      let step = 0
-      for (let isDone = false; !isDone; step++) {
-        isDone = steps.next().done === true
-        // As a crash leaves the files: the write-ahead log is not checkpointed, and nothing is closed.
-        const path = join(dirname(at.path), `crash-${step}`, "journal.db")
-        mkdirSync(dirname(path))
-        for (const suffix of ["", "-wal", "-mark"]) {
-          if (existsSync(at.path + suffix)) copyFileSync(at.path + suffix, path + suffix)
-        }
-        const found = yield* session({ ...at, path }, (journal) => Effect.all([allEvents(journal), journal.lanes]))
-        const [events, [lake]] = found
-        const erased = Math.min(count, erasedAtOnce * (step + 1))
-        expect(events.map(({ event }) => event.erased !== undefined)).toEqual(sequences.map((at) => at <= erased))
-        expect(events.every(({ event, body }) => (event.erased === undefined) === (body?.length ?? 0) > 0)).toBe(true)
-        // What is erased is given up, and what is whole still waits.
-        expect(lake?.backlog).toBe(count - erased)
-        expect(yield* Maintenance.check(path)).toMatchObject({ sound: true, events: count })
+  it.live("leaves each event whole or erased, wherever a crash ends it", function* () {
+    const at = options()
+    const count = erasedAtOnce * 2 + 7
+    yield* session(at, (journal) =>
+      Effect.gen(function* () {
+        yield* journal.openLane("lake")
+        yield* Effect.forEach(ids(count), (id) => journal.append(event(id), ["lake"]), { concurrency: "unbounded" })
+      }),
+    )
+    const engine = opened(at)
+    const sequences = ids(count).map((_, index) => index + 1)
+    const steps = Erasing.erase(engine, sequences, true, { at: 7, by: "a test" })
+    let step = 0
+    for (let isDone = false; !isDone; step++) {
+      isDone = steps.next().done === true
+      // As a crash leaves the files: the write-ahead log is not checkpointed, and nothing is closed.
+      const path = join(dirname(at.path), `crash-${step}`, "journal.db")
+      mkdirSync(dirname(path))
+      for (const suffix of ["", "-wal", "-mark"]) {
+        if (existsSync(at.path + suffix)) copyFileSync(at.path + suffix, path + suffix)
       }
-      expect(step).toBe(4)
-      close(engine)
-    }),
-  )
+      const found = yield* session({ ...at, path }, (journal) => Effect.all([allEvents(journal), journal.lanes]))
+      const [events, [lake]] = found
+      const erased = Math.min(count, erasedAtOnce * (step + 1))
+      expect(events.map(({ event }) => event.erased !== undefined)).toEqual(sequences.map((at) => at <= erased))
+      expect(events.every(({ event, body }) => (event.erased === undefined) === (body?.length ?? 0) > 0)).toBe(true)
+      // What is erased is given up, and what is whole still waits.
+      expect(lake?.backlog).toBe(count - erased)
+      expect(yield* Maintenance.check(path)).toMatchObject({ sound: true, events: count })
+    }
+    expect(step).toBe(4)
+    close(engine)
+  })
 })

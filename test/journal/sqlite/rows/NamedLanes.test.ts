@@ -40,81 +40,75 @@ const summary = (journal: WholeJournal) =>
   Effect.map(journal.lanes, (lanes) => lanes.map(({ name, backlog, deadLetters }) => [name, backlog, deadLetters]))
 
 describe("names of lanes", () => {
-  it.live("are in one table: events, and all other rows, have ids, which are as long as the names", () =>
-    Effect.gen(function* () {
-      const at = options()
-      yield* session(at, fill)
-      const db = new DatabaseSync(at.path)
-      const column = (sql: string) =>
-        db
-          .prepare(sql)
-          .all()
-          .map((row) => Object.values(row)[0])
-      expect(new Set(column("SELECT routes FROM log"))).toEqual(new Set(['[["lake","pond"]]', '[["lake","lake~2"]]']))
-      expect(column("SELECT DISTINCT lane FROM dead ORDER BY lane")).toEqual(["lake", "pond"])
-      expect(column("SELECT name FROM lane ORDER BY name")).toEqual(["lake", "lake~2", "pond"])
-      expect(db.prepare("SELECT name, id, former FROM lane_name ORDER BY name").all()).toMatchObject([
-        { name: "lake", id: "lake~2", former: 0 },
-        { name: "river", id: "lake", former: 0 },
-      ])
-      db.close()
-    }),
-  )
+  it.live("are in one table: events, and all other rows, have ids, which are as long as the names", function* () {
+    const at = options()
+    yield* session(at, fill)
+    const db = new DatabaseSync(at.path)
+    const column = (sql: string) =>
+      db
+        .prepare(sql)
+        .all()
+        .map((row) => Object.values(row)[0])
+    expect(new Set(column("SELECT routes FROM log"))).toEqual(new Set(['[["lake","pond"]]', '[["lake","lake~2"]]']))
+    expect(column("SELECT DISTINCT lane FROM dead ORDER BY lane")).toEqual(["lake", "pond"])
+    expect(column("SELECT name FROM lane ORDER BY name")).toEqual(["lake", "lake~2", "pond"])
+    expect(db.prepare("SELECT name, id, former FROM lane_name ORDER BY name").all()).toMatchObject([
+      { name: "lake", id: "lake~2", former: 0 },
+      { name: "river", id: "lake", former: 0 },
+    ])
+    db.close()
+  })
 
-  it.live("are given to a copy in the place of ids", () =>
-    Effect.gen(function* () {
-      const at = options()
-      yield* session(at, fill)
-      yield* Effect.scoped(
-        Effect.gen(function* () {
-          const { streams, paused } = yield* SqliteCopySource.source(at)
-          const [stream] = streams
-          if (stream === undefined) return
-          expect(stream.lanes.map(({ name }) => name).toSorted()).toEqual(["lake", "pond", "river"])
-          expect(paused.get("river")?.paused).toBe(true)
-          const kept: Array<string> = []
-          const note = (some: ReadonlyArray<{ readonly lane: string }>) =>
-            Effect.sync(() => kept.push(...some.map(({ lane }) => lane)))
-          yield* each.retry(stream.retries, note)
-          yield* each.letter(stream.letters, note)
-          expect(
-            Object.entries(Object.groupBy(kept, (lane) => lane)).map(([lane, all = []]) => [lane, all.length]),
-          ).toEqual([
-            ["river", many],
-            ["pond", many],
-          ])
-          const routes = new Set<string>()
-          yield* each.event(stream.events, (some) =>
-            Effect.sync(() => {
-              for (const { entry } of some) routes.add(entry.sinks.join(" "))
-            }),
-          )
-          expect([...routes]).toEqual(["river pond", "river lake"])
-        }),
-      )
-    }),
-  )
+  it.live("are given to a copy in the place of ids", function* () {
+    const at = options()
+    yield* session(at, fill)
+    yield* Effect.scoped(
+      Effect.gen(function* () {
+        const { streams, paused } = yield* SqliteCopySource.source(at)
+        const [stream] = streams
+        if (stream === undefined) return
+        expect(stream.lanes.map(({ name }) => name).toSorted()).toEqual(["lake", "pond", "river"])
+        expect(paused.get("river")?.paused).toBe(true)
+        const kept: Array<string> = []
+        const note = (some: ReadonlyArray<{ readonly lane: string }>) =>
+          Effect.sync(() => kept.push(...some.map(({ lane }) => lane)))
+        yield* each.retry(stream.retries, note)
+        yield* each.letter(stream.letters, note)
+        expect(
+          Object.entries(Object.groupBy(kept, (lane) => lane)).map(([lane, all = []]) => [lane, all.length]),
+        ).toEqual([
+          ["river", many],
+          ["pond", many],
+        ])
+        const routes = new Set<string>()
+        yield* each.event(stream.events, (some) =>
+          Effect.sync(() => {
+            for (const { entry } of some) routes.add(entry.sinks.join(" "))
+          }),
+        )
+        expect([...routes]).toEqual(["river pond", "river lake"])
+      }),
+    )
+  })
 
-  it.live("come to a file of the schema before, with all that its lanes are owed", () =>
-    Effect.gen(function* () {
-      const at = options()
-      yield* session(at, (journal) =>
-        Effect.gen(function* () {
-          yield* journal.openLane("lake")
-          yield* appendAll(journal, ids, ["lake"])
-          yield* journal.settle([settlement("lake", 2, { retry: [retrying(1)], deadLetter: [letter(2)] })])
-        }),
-      )
-      change(at.path, "DROP TABLE lane_name; ALTER TABLE lane DROP COLUMN mute; PRAGMA user_version = 1")
-      yield* session(at, (journal) =>
-        Effect.gen(function* () {
-          expect(yield* summary(journal)).toEqual([["lake", many - 1, 1]])
-          yield* journal.openLane("river", { renamedFrom: "lake" })
-          expect(yield* summary(journal)).toEqual([["river", many - 1, 1]])
-        }),
-      )
-    }),
-  )
+  it.live("come to a file of the schema before, with all that its lanes are owed", function* () {
+    const at = options()
+    yield* session(at, (journal) =>
+      Effect.gen(function* () {
+        yield* journal.openLane("lake")
+        yield* appendAll(journal, ids, ["lake"])
+        yield* journal.settle([settlement("lake", 2, { retry: [retrying(1)], deadLetter: [letter(2)] })])
+      }),
+    )
+    change(at.path, "DROP TABLE lane_name; ALTER TABLE lane DROP COLUMN mute; PRAGMA user_version = 1")
+    yield* session(at, (journal) =>
+      Effect.gen(function* () {
+        expect(yield* summary(journal)).toEqual([["lake", many - 1, 1]])
+        yield* journal.openLane("river", { renamedFrom: "lake" })
+        expect(yield* summary(journal)).toEqual([["river", many - 1, 1]])
+      }),
+    )
+  })
 
   for (const [what, harm] of [
     ["own name", "UPDATE lane_name SET name = 'rivet' WHERE name = 'river'"],
@@ -122,35 +116,33 @@ describe("names of lanes", () => {
   ] as const) {
     for (const isTaken of [false, true]) {
       const first = isTaken ? "lake~1" : "lake"
-      it.live(`are not used if a lane's ${what} is damaged: it is ${first} then, and reported`, () =>
-        Effect.gen(function* () {
-          const at = options()
-          yield* session(at, (journal) =>
-            Effect.gen(function* () {
-              for (const name of ["lake", "pond"]) yield* journal.openLane(name)
-              yield* appendAll(journal, ids, ["lake", "pond"])
-              yield* journal.openLane("river", { renamedFrom: "lake" })
-              if (isTaken) yield* journal.openLane("lake")
-            }),
-          )
-          change(at.path, harm)
-          const others = isTaken ? [["lake", 0, 0]] : []
-          yield* session(at, (journal) =>
-            Effect.gen(function* () {
-              expect((yield* journal.status).message).toContain("The name of a renamed lane was damaged in the journal")
-              expect(yield* summary(journal)).toEqual([...others, [first, many, 0], ["pond", many, 0]])
-              yield* journal.openLane("river", { renamedFrom: first })
-              yield* journal.acknowledge
-            }),
-          )
-          yield* session(at, (journal) =>
-            Effect.gen(function* () {
-              expect((yield* journal.status).message).toBe("")
-              expect(yield* summary(journal)).toEqual([...others, ["pond", many, 0], ["river", many, 0]])
-            }),
-          )
-        }),
-      )
+      it.live(`are not used if a lane's ${what} is damaged: it is ${first} then, and reported`, function* () {
+        const at = options()
+        yield* session(at, (journal) =>
+          Effect.gen(function* () {
+            for (const name of ["lake", "pond"]) yield* journal.openLane(name)
+            yield* appendAll(journal, ids, ["lake", "pond"])
+            yield* journal.openLane("river", { renamedFrom: "lake" })
+            if (isTaken) yield* journal.openLane("lake")
+          }),
+        )
+        change(at.path, harm)
+        const others = isTaken ? [["lake", 0, 0]] : []
+        yield* session(at, (journal) =>
+          Effect.gen(function* () {
+            expect((yield* journal.status).message).toContain("The name of a renamed lane was damaged in the journal")
+            expect(yield* summary(journal)).toEqual([...others, [first, many, 0], ["pond", many, 0]])
+            yield* journal.openLane("river", { renamedFrom: first })
+            yield* journal.acknowledge
+          }),
+        )
+        yield* session(at, (journal) =>
+          Effect.gen(function* () {
+            expect((yield* journal.status).message).toBe("")
+            expect(yield* summary(journal)).toEqual([...others, ["pond", many, 0], ["river", many, 0]])
+          }),
+        )
+      })
     }
   }
 })
