@@ -20,8 +20,6 @@ import type { SearchIds } from "./stream/SearchIds.ts"
 
 export type * from "./EventQuery.ts"
 
-/** The journal's condition and its figures, for `status`, alerts and metrics. */
-
 /** Percentages of a journal's maximum size. An operator gets a notice when its bytes exceed one. */
 export const fillingMarks = [95, 80, 50] as const
 

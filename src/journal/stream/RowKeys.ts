@@ -45,8 +45,6 @@ export const keyAt = (keys: Buffer, index: number): RowKey | undefined => {
   }
 }
 
-/** Ranges of sequences, for messages about many events. */
-
 /** Returns the ranges of ascending numbers, both ends included. */
 export const ranges = (numbers: ReadonlyArray<number>): ReadonlyArray<readonly [from: number, to: number]> => {
   const found: Array<[number, number]> = []
