@@ -29,9 +29,18 @@ export class EventLoop {
   /** True while a step runs, or until there is time again. */
   #isTaken = false
 
-  constructor(now: () => number = () => performance.now(), later: Later = setTimeout) {
+  constructor(now: () => number = () => performance.now(), later: Later = (run, millis) => setTimeout(run, millis)) {
     this.#now = now
     this.#later = later
+  }
+
+  /** Forgets all steps and times. A simulation of several processes in one calls it for each of them. */
+  reset(): void {
+    this.#deliveredAt = Number.NEGATIVE_INFINITY
+    this.#spent = 0
+    this.#endedAt = 0
+    this.#waiting.clear()
+    this.#isTaken = false
   }
 
   /** Call it for each delivery that arrives. */

@@ -8,6 +8,7 @@ import { once } from "node:events"
 import { mkdtempSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { bodyOf, path } from "../faults/relay/Traffic.ts"
+import { envelope } from "../lib/kit.ts"
 import { freePort } from "../lib/port.ts"
 import { configOf, names, type ProxyName, proxies, reasonToSkip as reasonToSkipProxy } from "./FrontProxies.ts"
 import { ServerProcess } from "./ServerProcess.ts"
@@ -20,6 +21,7 @@ const sender = `
 import { createHmac } from "node:crypto"
 import http from "node:http"
 const { urls, secret, rate, most } = JSON.parse(process.argv[2])
+const envelope = ${envelope}
 const bodyOf = ${bodyOf}
 const keeping = () => new http.Agent({ keepAlive: true })
 const clients = Object.entries(urls).map(([name, url]) => ({ name, url, agent: name === "each" ? false : keeping() }))

@@ -14,6 +14,7 @@
  * so no other code meets them; a promise would never be resolved in it.
  */
 import { Clock, Context, Duration, Effect, Logger, Random, References, Scheduler } from "effect"
+import { eventLoop } from "../../../src/event/EventLoop.ts"
 import type { Draw } from "./Draw.ts"
 
 interface Timer {
@@ -46,6 +47,7 @@ export class World {
     draw: Draw,
     onError: (text: string) => void,
   ) {
+    eventLoop.reset()
     this.now = before.now
     this.wallOffset = before.wallOffset
     this.#draw = draw
