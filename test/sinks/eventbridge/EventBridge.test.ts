@@ -83,6 +83,7 @@ awsContract({
     },
   },
   checks: false,
+  keepsConnection: true,
   target: (url) => `EventBridge bus ${eventBusArn} at ${url}`,
   answers: [
     ["that throttles", error(400, "ThrottlingException"), "SinkThrottled", /slow down \(Throttling\)/],
