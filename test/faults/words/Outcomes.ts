@@ -11,13 +11,8 @@ type State = Event["sinks"][number]
 const statesAt = (place: Place, { sinks }: Found): ReadonlyArray<State> =>
   sinks.filter(({ sink }) => place.names.has(sink))
 
-/** What was moved from one name to another ends there. */
 const outcomesAt = (place: Place, events: ReadonlyArray<Found>): ReadonlyArray<string> =>
-  events.flatMap((event) =>
-    statesAt(place, event)
-      .filter(({ outcome }) => outcome !== "moved")
-      .map(({ outcome }) => (outcome === "retrying" ? "pending" : outcome)),
-  )
+  events.flatMap((event) => statesAt(place, event).map(({ outcome }) => (outcome === "retrying" ? "pending" : outcome)))
 
 const times = (count: number, outcome: string): ReadonlyArray<string> => Array.from({ length: count }, () => outcome)
 
@@ -54,9 +49,6 @@ const told = (say: Statements, about: string, place: Place, number: number, even
   const said = outcomesAt(place, events)
   say.is(about, said.toSorted(), wanted(place, number).toSorted())
   const states = events.flatMap((event) => statesAt(place, event).map((state) => ({ event, state })))
-  const moved = states.filter(({ state }) => state.outcome === "moved")
-  const { least, most } = place.moved(number)
-  say.within(`${about}, moved`, moved.length, least, most)
   for (const { event, state } of states) {
     say.is(`${about}, ${state.outcome} as seq_${event.sequence}, wrong`, wrong(say, state), "")
     say.is(`${about}, ${state.outcome} as seq_${event.sequence}, links`, isLinked(event, state, events), true)

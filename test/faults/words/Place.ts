@@ -52,7 +52,6 @@ export class Place {
   readonly #taken = new Keys()
   readonly #refused = new Keys()
   readonly #dropped = new Map<number, number>()
-  readonly #moved = new Map<number, { readonly least: number; readonly most: number }>()
 
   name: string
 
@@ -150,20 +149,10 @@ export class Place {
       )
   }
 
-  /** What it holds goes with it. */
+  /** A rename moves no event. */
   rename(name: string): void {
     this.name = name
     this.names.add(name)
-    for (const number of this.copies.keys()) {
-      const held = this.waiting(number) + this.dead(number)
-      const { least, most } = this.moved(number)
-      this.#moved.set(number, { least: Math.max(least, held), most: most + held })
-    }
-  }
-
-  /** How often an event is told as moved: at most with each rename, and at least once where it went along. */
-  moved(number: number): { readonly least: number; readonly most: number } {
-    return this.#moved.get(number) ?? { least: 0, most: 0 }
   }
 
   get deadLetters(): ReadonlyArray<number> {

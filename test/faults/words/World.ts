@@ -22,8 +22,6 @@ export class World {
   quarantined = 0
   /** What the log has, whatever became of it. */
   appended = 0
-  /** At most so many copies more: a rename appends again what waits. */
-  moved = 0
   /** Why the last reload must be told as refused. */
   isRefused = false
   /** Sinks came, went or changed their names since the start: a sink's counts may begin anew. */
@@ -260,7 +258,6 @@ export class World {
     const place = this.pick(places.filter(({ isInConfig }) => isInConfig))
     if (place === undefined) return ""
     const before = place.name
-    this.moved += place.owed
     place.rename(before.endsWith("-b") ? before.slice(0, -2) : `${before}-b`)
     this.isRebuilt = true
     await this.#reload()
