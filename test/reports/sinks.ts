@@ -117,6 +117,21 @@ export const catalogue: Catalogue = {
     },
     {
       sink: "email",
+      report: github("RocketChat/Rocket.Chat/issues/26690"),
+      symptom:
+        "a server greets after more than half a minute: no mail is ever sent, because connecting may take 8 s in all",
+      verdict: "wrong",
+      test: "test/sinks/email/Email.test.ts > waits for a greeting that comes after 40 seconds",
+    },
+    {
+      sink: "email",
+      report: github("nodemailer/nodemailer/issues/1479"),
+      symptom: "the time-out of a socket begins anew with each answer, and is none for the mail as a whole",
+      verdict: "poor",
+      test: "test/sinks/email/Email.test.ts > ends after",
+    },
+    {
+      sink: "email",
       report: github("ActiveCampaign/smtp-field-manual/issues/42"),
       symptom: "Outlook's queue quota of an organization is used up: 450 4.7.3",
       verdict: "poor",

@@ -130,9 +130,10 @@ const make = Effect.fnUntraced(function* (config: EmailConfig): Effect.fn.Return
     secure: security === "tls",
     requireTLS: security === "starttls",
     ignoreTLS: security === "none",
-    connectionTimeout: 8 * seconds,
-    greetingTimeout: 8 * seconds,
-    socketTimeout: 11 * 60 * seconds,
+    // The library's own limits only stand behind those of the session and of the lane.
+    connectionTimeout: 2 * 60 * seconds,
+    greetingTimeout: 2 * 60 * seconds,
+    socketTimeout: 13 * 60 * seconds,
     socketCloseTimeout: 1 * seconds,
     ...(tls !== undefined && { tls }),
   }

@@ -121,6 +121,7 @@ const unanswered = ({ code, command, detail }: SmtpError, at: string, place: Pla
     return unavailable(`${at} can't be reached: its host name has no address`)
   }
   if (code === "ETIMEDOUT") {
+    if (command !== "CONN") return unavailable(`${at} does not answer ${command}`)
     const hint =
       place.security === "tls" ? "" : '; if it speaks TLS from the first byte, as at port 465, set "security" to "tls"'
     return unavailable(`${at} does not answer${hint}`)

@@ -4,10 +4,12 @@
  *
  * **Guarantee.** A mail that is interrupted closes its connection, before the
  * dot that ends it or after: it never arrives in parts. Every call ends, also
- * when the server goes away in the middle of it.
+ * when the server goes away in the middle of it. A server that waits for the
+ * rest of a command, as after a byte that the network changed, is left after a
+ * minute, or five from `MAIL` on. Only the confirmation of a mail may take longer.
  */
 import { Readable } from "node:stream"
-import { Effect, Schema, type Scope } from "effect"
+import { Deferred, Effect, Schema, type Scope } from "effect"
 import type SMTPConnection from "nodemailer/lib/smtp-connection"
 
 /** The failure, as nodemailer reports it. Its texts may hold addresses and parts of the mail. */
@@ -87,6 +89,19 @@ const offered = (greeting: string): Effect.Effect<string, SmtpError> => {
 
 type Options = NonNullable<ConstructorParameters<typeof SMTPConnection>[0]>
 
+/** How long the parts of a session may take. */
+const limits = {
+  connect: "8 seconds",
+  /** Connecting with the greeting, EHLO and STARTTLS. Servers that look up names greet after more than half a minute. */
+  hello: "60 seconds",
+  login: "60 seconds",
+  /** MAIL, RCPT and DATA up to its 354: RFC 5321, section 4.5.3.2. */
+  envelope: "5 minutes",
+} as const
+
+const noAnswer = (command: string): SmtpError =>
+  new SmtpError({ code: "ETIMEDOUT", command, reply: "", status: 0, detail: "Timeout" })
+
 /** Connects, speaks TLS as the options say, and logs in. Closed with the scope. */
 export const open = Effect.fnUntraced(function* (
   options: Options,
@@ -139,16 +154,29 @@ export const open = Effect.fnUntraced(function* (
       })
     })
 
-  yield* call((done) => connection.connect(done))
+  const unreachable = Effect.sync(() => connection.stage === "init").pipe(
+    Effect.delay(limits.connect),
+    Effect.flatMap((isInit) => (isInit ? Effect.fail(noAnswer("CONN")) : Effect.never)),
+  )
+  yield* call((done) => connection.connect(done)).pipe(
+    Effect.raceFirst(unreachable),
+    Effect.timeoutOrElse({
+      duration: limits.hello,
+      orElse: () => Effect.fail(noAnswer(connection.lastServerResponse === false ? "CONN" : "EHLO")),
+    }),
+  )
   if (login !== undefined) {
     const method = yield* offered(String(connection.lastServerResponse))
-    yield* call((done) => connection.login({ ...login, method }, done))
+    yield* call((done) => connection.login({ ...login, method }, done)).pipe(
+      Effect.timeoutOrElse({ duration: limits.login, orElse: () => Effect.fail(noAnswer("AUTH")) }),
+    )
   }
 
   /** The library takes any 2xx reply to DATA as permission to send, and the next reply as the mail's. */
-  const afterGoAhead = (message: Buffer) =>
+  const afterGoAhead = (message: Buffer, onGoAhead: () => void) =>
     Readable.from(
       (function* () {
+        onGoAhead()
         const reply = String(connection.lastServerResponse)
         if (!reply.startsWith("354")) throw new Error(reply)
         yield message
@@ -160,9 +188,17 @@ export const open = Effect.fnUntraced(function* (
     isOpen: () => isOpen,
     isUsed: () => isUsed,
     send: ({ from, to }, message) =>
-      call<{ readonly rejectedErrors?: ReadonlyArray<Reported> | undefined }>((done) =>
-        connection.send({ from, to: [...to], size: message.length }, afterGoAhead(message), done),
-      ).pipe(
+      Effect.gen(function* () {
+        const goAhead = Deferred.makeUnsafe<void>()
+        const onGoAhead = () => Deferred.doneUnsafe(goAhead, Effect.void)
+        const late = Deferred.await(goAhead).pipe(
+          Effect.timeoutOrElse({ duration: limits.envelope, orElse: () => Effect.fail(noAnswer("MAIL FROM")) }),
+          Effect.andThen(Effect.never),
+        )
+        return yield* call<{ readonly rejectedErrors?: ReadonlyArray<Reported> | undefined }>((done) =>
+          connection.send({ from, to: [...to], size: message.length }, afterGoAhead(message, onGoAhead), done),
+        ).pipe(Effect.raceFirst(late))
+      }).pipe(
         Effect.tap(() =>
           Effect.sync(() => {
             isUsed = true
@@ -172,6 +208,8 @@ export const open = Effect.fnUntraced(function* (
           rejectedErrors.map((error) => ({ address: error.recipient ?? "", error: smtpError(error) })),
         ),
       ),
-    ping: Effect.asVoid(call((done) => connection.reset(done))),
+    ping: Effect.asVoid(call((done) => connection.reset(done))).pipe(
+      Effect.timeoutOrElse({ duration: limits.login, orElse: () => Effect.fail(noAnswer("RSET")) }),
+    ),
   }
 })

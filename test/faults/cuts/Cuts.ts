@@ -27,7 +27,7 @@ const times = 2
 /** Milliseconds. */
 const healthyWithin = 1_000
 /** Seconds that a round waits for its cuts, and for what they held up. */
-const patience = { cuts: 3, rest: 45 }
+const patience = { cuts: 3, rest: 90 }
 /** MiB. */
 const growth = 96
 

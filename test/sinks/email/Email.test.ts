@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect } from "bun:test"
 import { createServer } from "node:net"
-import { Effect, Fiber, Redacted, type Scope } from "effect"
+import { Deferred, Duration, Effect, Fiber, Redacted, type Scope } from "effect"
+import { TestClock } from "effect/testing"
 import { dnsCache } from "nodemailer/lib/shared"
 import * as Jmespath from "../../../src/formats/jmespath/Jmespath.ts"
 import * as SmtpSession from "../../../src/sinks/email/SmtpSession.ts"
@@ -290,6 +291,69 @@ describe("a session", () => {
     const session = yield* SmtpSession.open({ host: "localhost", port: smtp.port, ignoreTLS: true }, undefined)
     yield* session.ping
     expect(smtp.connections().ever).toBe(1)
+  })
+
+  const mail = Buffer.from("Subject: hello\r\n\r\nhello\r\n")
+  /** Sends a mail to a server that answers all commands but one; "." is the end of the mail. */
+  const unanswered = Effect.fnUntraced(function* (silentAt: string) {
+    const arrived = yield* Deferred.make<{ readonly answer: () => void }>()
+    const server = createServer((socket) => {
+      const answer = (command: string, text: string) =>
+        command === silentAt
+          ? Deferred.doneUnsafe(arrived, Effect.succeed({ answer: () => socket.write(text) }))
+          : socket.write(text)
+      answer("CONN", "220 here\r\n")
+      const answers = { EHLO: "250-here\r\n250 AUTH PLAIN\r\n", AUTH: "235 ok\r\n", DATA: "354 go on\r\n" }
+      socket
+        .on("error", () => {})
+        .on("data", (chunk) => {
+          const [command = ""] = /^[A-Z]{4}|\.(?=\r\n$)/.exec(chunk.toString()) ?? []
+          if (command !== "")
+            answer(command, Object.hasOwn(answers, command) ? answers[command as "EHLO"] : "250 ok\r\n")
+        })
+    })
+    const { port } = yield* listening(server)
+    const sending = SmtpSession.open(
+      { host: "127.0.0.1", port, ignoreTLS: true },
+      { user: "relay", pass: "secret" },
+    ).pipe(
+      Effect.flatMap((session) => session.send({ from: "relay@example.com", to: ["oncall@example.com"] }, mail)),
+      Effect.scoped,
+      Effect.forkChild,
+    )
+    const fiber = yield* sending
+    const { answer } = yield* Deferred.await(arrived)
+    return { fiber, answer }
+  })
+
+  for (const [silentAt, command, minutes] of [
+    ["CONN", "CONN", 1],
+    ["EHLO", "EHLO", 1],
+    ["AUTH", "AUTH", 1],
+    ["MAIL", "MAIL FROM", 5],
+    ["RCPT", "MAIL FROM", 5],
+    ["DATA", "MAIL FROM", 5],
+  ] as const) {
+    it.effect(`ends after ${minutes} min if the server leaves ${silentAt} without an answer`, function* () {
+      const { fiber: sending } = yield* unanswered(silentAt)
+      yield* TestClock.adjust(Duration.subtract(Duration.minutes(minutes), Duration.seconds(1)))
+      expect(sending.pollUnsafe()).toBeUndefined()
+      yield* TestClock.adjust("1 second")
+      expect(yield* Effect.flip(Fiber.join(sending))).toMatchObject({ code: "ETIMEDOUT", command })
+    })
+  }
+
+  it.effect("waits for a greeting that comes after 40 seconds", function* () {
+    const { fiber, answer } = yield* unanswered("CONN")
+    yield* TestClock.adjust("40 seconds")
+    answer()
+    expect(yield* Fiber.join(fiber)).toEqual([])
+  })
+
+  it.effect("waits for the confirmation of a mail for as long as the lane does", function* () {
+    const { fiber: sending } = yield* unanswered(".")
+    yield* TestClock.adjust("11 minutes")
+    expect(sending.pollUnsafe()).toBeUndefined()
   })
 })
 
