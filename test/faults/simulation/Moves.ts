@@ -9,6 +9,26 @@ export class Moves {
   readonly #mixed = new Set<string>()
   /** Lanes whose events the operator gave up, and dead letters that one dropped: `lane` and the event's name. */
   readonly #givenUp = new Set<string>()
+  /** By former name, the names that a config gave a lane. */
+  readonly #renamedTo = new Map<string, string>()
+
+  /** A config renames a lane. */
+  renamed(from: string, to: string): void {
+    this.#renamedTo.set(from, to)
+    this.moved(from, to, false)
+  }
+
+  /**
+   * The lane's name, and its next names if `exists` says that the journal has none of these: a crash can come after
+   * an event was routed to the new name, and before the lane has it. The event is then in the lane with the old name.
+   */
+  namesOf(lane: string, exists: (name: string) => boolean): ReadonlyArray<string> {
+    const names = [lane]
+    for (let next = this.#renamedTo.get(lane); next !== undefined && !exists(next); next = this.#renamedTo.get(next)) {
+      names.push(next)
+    }
+    return names
+  }
 
   /** What was pending or dead for one lane is another's now. */
   moved(from: string, to: string, mixed: boolean): void {

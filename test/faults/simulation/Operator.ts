@@ -143,15 +143,17 @@ const moveOrDrop = Effect.fnUntraced(function* (name: string, backlog: number, m
   const lanes = yield* Lanes
   // The next reload or start takes its events along.
   if (isRenamed(name)) return
+  const present = new Set((yield* lanes.status).map((lane) => lane.name))
+  const names = oracle.moves.namesOf(name, (other) => present.has(other))
   const there = sinks()
   const target = there[draw.int(0, there.length - 1)]
   if (target === undefined || draw.chance(0.3)) {
     oracle.note(`the operator drops the lane ${name}`)
-    oracle.moves.gaveUp(name)
+    for (const promised of names) oracle.moves.gaveUp(promised)
     yield* lanes.drop(name)
   } else {
     oracle.note(`the operator moves ${backlog} events of ${name} to ${target.name}`)
-    oracle.moves.moved(name, target.name, true)
+    for (const promised of names) oracle.moves.moved(promised, target.name, true)
     yield* lanes.move(name, target.name)
   }
 })

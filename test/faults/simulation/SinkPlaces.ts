@@ -102,7 +102,7 @@ export class SinkPlaces {
         // Renamed twice, the first may have been cut short: then it is a lane that nobody has heard of.
         sink.paused = placed.sink.paused && placed.renamedFrom === undefined
         this.#put(place, { sink, renamedFrom: placed.sink.name, tuned: 0 })
-        this.#oracle.moves.moved(placed.sink.name, sink.name, false)
+        this.#oracle.moves.renamed(placed.sink.name, sink.name)
         break
       }
       case "return": {
