@@ -30,10 +30,20 @@ export const database = Effect.acquireRelease(
 export const relay = (setup: Target.Setup, { url }: Postgres, name: string) =>
   Target.relayToFile(setup, name, undefined, { type: "postgres", url, name })
 
-/** CPU that the database has used so far, in microseconds. */
+/** CPU that a process has used so far, in microseconds. It is 0 if the process has ended. */
+const microsIfRunning = (pid: number): number => {
+  try {
+    return cpuMicros(pid)
+  } catch {
+    return 0
+  }
+}
+
+/** CPU that the database has used so far, in microseconds. A process that ends meanwhile is counted as an ended child. */
 export const databaseMicros = ({ processes }: Postgres): number => {
   const [postmaster = 0, ...children] = processes()
-  return [postmaster, ...children].reduce((sum, pid) => sum + cpuMicros(pid), endedChildrenMicros(postmaster))
+  const running = children.reduce((sum, pid) => sum + microsIfRunning(pid), cpuMicros(postmaster))
+  return running + endedChildrenMicros(postmaster)
 }
 
 /** A relay that sends to HTTP, with its journal in a database of its own. */
