@@ -185,6 +185,18 @@ describe("what is loaded", () => {
     expect([...new Set(loaded.map(roomOf))].sort()).toEqual(["cli", "config", "event", "formats", "runtime"])
   })
 
+  test("with the client of the admin API are its schemas, and not what answers the requests", () => {
+    const loaded = loadedWith("src/admin/AdminClient.ts")
+    expect(loaded).toContain("src/admin/api/RelayApi.ts")
+    const served = [
+      "src/admin/api/Handlers.ts",
+      "src/delivery/Lanes.ts",
+      "src/sinks/SinkTypes.ts",
+      "src/journal/Journals.ts",
+    ]
+    expect(served.filter((file) => loaded.has(file))).toEqual([])
+  })
+
   test("with the journal's worker is no Effect, which would be half of its memory", () => {
     const loaded = [...loadedWith("src/journal/Worker.ts")]
     expect(loaded).toContain("src/journal/sqlite/search/Index.ts")

@@ -106,7 +106,7 @@ describe("the places in src that", () => {
 
         "admin/Authorization.ts": [1, "when an operation was refused, which is stored"],
         "admin/api/ErasureApi.ts": [1, "how old events may be that are left"],
-        "admin/api/LaneApi.ts": [1, "the end of a pause is an instant, which is stored"],
+        "admin/api/Handlers.ts": [1, "the end of a pause is an instant, which is stored"],
         "admin/status/History.ts": [2, "the times of its steps, which are stored"],
         "admin/Metrics.ts": [1, "age of stored events"],
         "admin/RelayInfo.ts": [1, "when the relay started, which is shown"],

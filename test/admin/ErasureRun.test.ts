@@ -2,7 +2,7 @@
 import { describe, expect } from "bun:test"
 import { Effect, Layer, Schema } from "effect"
 import { Erasure, erase } from "../../src/admin/api/ErasureApi.ts"
-import { EventPage, EventReports } from "../../src/admin/api/EventReport.ts"
+import { EventPage, EventReports } from "../../src/admin/api/EventApi.ts"
 import type { JournalError } from "../../src/journal/JournalError.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
 import { event, letter, settlement } from "../journal/samples.ts"

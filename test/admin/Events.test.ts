@@ -1,6 +1,6 @@
 import { describe, expect } from "bun:test"
 import { Duration, Effect, Schema } from "effect"
-import { EventPage, EventReports } from "../../src/admin/api/EventReport.ts"
+import { EventPage, EventReports } from "../../src/admin/api/EventApi.ts"
 import type { RelayConfig } from "../../src/config/Config.ts"
 import { instant } from "../../src/formats/Texts.ts"
 import { HttpConfig } from "../../src/sinks/http/HttpConfig.ts"

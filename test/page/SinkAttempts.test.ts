@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import type { DeadLetter } from "../../src/admin/api/DeadLetterApi.ts"
-import type { Event } from "../../src/admin/api/EventReport.ts"
+import type { Event } from "../../src/admin/api/EventApi.ts"
 import { attemptedOf, causesOf } from "../../src/page/browser/parts/EventFacts.ts"
 
 const attempt = (at: number, message: string, number = 1) => ({ at, reason: "DeliveryRejected", message, number })

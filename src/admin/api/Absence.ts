@@ -1,6 +1,6 @@
 /** Distinguishes an event that never arrived from one that may have been deleted. */
 import type { EpochMillis } from "../../event/Quantities.ts"
-import type { Kept } from "./EventReport.ts"
+import type { Kept } from "./EventApi.ts"
 
 /** Says whether the event never arrived or may have been deleted. `timeOf` formats a time. */
 export const absence = (id: string, { since, pruned }: Kept, timeOf: (at: EpochMillis) => string): string => {

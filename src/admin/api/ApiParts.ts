@@ -1,6 +1,6 @@
 /** What all groups of the admin API share: errors with their HTTP statuses, middleware and options. */
 import { Effect, Schema } from "effect"
-import { HttpApi, type HttpApiGroup, HttpApiMiddleware, OpenApi } from "effect/http-api"
+import { HttpApiMiddleware } from "effect/http-api"
 import { roles } from "../../config/Config.ts"
 import { Diagnostic } from "../../config/diagnostics/Diagnostic.ts"
 import type { JournalError } from "../../journal/Journal.ts"
@@ -55,20 +55,6 @@ export class SchemaErrors extends HttpApiMiddleware.Service<SchemaErrors>()("rel
 export class Authorization extends HttpApiMiddleware.Service<Authorization>()("relay/admin/Authorization", {
   error: Forbidden,
 }) {}
-
-/** The API with the given groups, which a group's handlers are built for. */
-export const apiOf = <const Groups extends readonly [HttpApiGroup.Constraint, ...Array<HttpApiGroup.Constraint>]>(
-  ...groups: Groups
-) =>
-  HttpApi.make("relay-admin")
-    .add(...groups)
-    .prefix("/api/v1")
-    .middleware(Authorization)
-    .middleware(SchemaErrors)
-    // A misspelt field must not be ignored, because a filter without the field would match more events.
-    .annotate(HttpApi.PayloadParseOptions, { onExcessProperty: "error" })
-    .annotate(HttpApi.QueryParseOptions, { onExcessProperty: "error" })
-    .annotateMerge(OpenApi.annotations({ title: "relay admin API" }))
 
 export const unavailable = ({ message }: JournalError) => new Unavailable({ message })
 

@@ -1,20 +1,141 @@
 /** The admin API of events: listing, explaining and erasing them. */
-import { Effect, Schema } from "effect"
-import { HttpApiBuilder, HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
-import { ActiveConfig } from "../../ActiveConfig.ts"
-import { Lanes } from "../../delivery/Lanes.ts"
-import type { Millis } from "../../event/Quantities.ts"
-import { Archive } from "../../journal/Archive.ts"
-import { collect } from "../../journal/EventPages.ts"
-import type { EventPage as FoundPage } from "../../journal/EventQuery.ts"
-import { Work } from "../status/RelayStatus.ts"
-import { apiOf, Refused, refusedOr, requireSelectable, Unavailable, unavailable } from "./ApiParts.ts"
-import { Erasure, ErasureRequest, erase } from "./ErasureApi.ts"
-import { EventPage, EventReports, eventOf, reportsOf } from "./EventReport.ts"
-import { EpochMillisFromString, ofQuery, readings, selectionQuery } from "./EventSelection.ts"
+import { Schema } from "effect"
+import { HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
+import { EpochMillis, Millis } from "../../event/Quantities.ts"
+import { Explanation } from "../../routing/Explanation.ts"
+import { Refused, Unavailable } from "./ApiParts.ts"
+import { Erasure, ErasureRequest } from "./ErasureApi.ts"
+import { EpochMillisFromString, selectionQuery, states } from "./EventSelection.ts"
+import { Attempt } from "./ImportLine.ts"
 
 const optional = Schema.optionalKey
 const limit = optional(Schema.FiniteFromString.check(Schema.isBetween({ minimum: 1, maximum: 1000 })))
+
+/** The state of an event at a sink. */
+const EventAtSink = Schema.Struct({
+  sink: Schema.String,
+  outcome: Schema.Literals(states),
+  /** Only with the outcome `retrying`: the event is in a digest that was not attempted yet. */
+  collecting: optional(Schema.Literal(true)),
+  due: optional(EpochMillis),
+  /** When the event reached this outcome, if it has ended. */
+  at: optional(EpochMillis),
+  /** The number of attempts. */
+  tries: optional(Schema.Int),
+  /** Duration and response code of the attempt that delivered it. */
+  took: optional(Millis),
+  code: optional(Schema.Int),
+  /** When it became a dead letter, if it was one. */
+  deadAt: optional(EpochMillis),
+  /**
+   * The origin of a drop, replay or move: the page, the command line, the admin API, or the relay itself. With a named
+   * token: `ada (the page)`.
+   */
+  by: optional(Schema.String),
+  /** The sequence of the copy that was appended. */
+  copy: optional(Schema.Int),
+  /** The lane that it was moved to. */
+  to: optional(Schema.String),
+  /** The times at which an operator replayed it as a dead letter of this sink. */
+  replays: optional(Schema.Array(Schema.Struct({ at: EpochMillis, by: Schema.String, deadAt: EpochMillis }))),
+  attempts: Schema.Array(Attempt),
+})
+
+/** A copy of an event that was appended later. */
+const CopyLink = Schema.Struct({ sequence: Schema.Int, at: EpochMillis, by: Schema.String })
+
+/** A step in an event's history. `at` is absent if the time is unknown or in the future. */
+const Step = Schema.Struct({
+  at: optional(EpochMillis),
+  sink: optional(Schema.String),
+  what: Schema.String,
+  /** For an attempt: its duration in milliseconds, the response code, and whether it delivered the event. */
+  attempt: Schema.optionalKey(
+    Schema.Struct({
+      took: Schema.optionalKey(Schema.Finite),
+      code: Schema.optionalKey(Schema.Int),
+      delivered: Schema.Boolean,
+    }),
+  ),
+})
+export type Step = typeof Step.Type
+
+/** An event without its payload: its facts, its state at each sink and its history. */
+export const Event = Schema.Struct({
+  /** The position in the log. */
+  sequence: Schema.Int,
+  origin: Schema.Literals(["delivered", "replayed", "moved"]),
+  id: Schema.String,
+  type: Schema.String,
+  accountId: Schema.String,
+  webhook: Schema.String,
+  receivedAt: EpochMillis,
+  /** When its body, signature and answers were erased. */
+  erased: optional(EpochMillis),
+  sinks: Schema.Array(EventAtSink),
+  copyOf: optional(CopyLink),
+  copies: optional(Schema.Array(CopyLink)),
+  /** In chronological order. */
+  timeline: Schema.Array(Step),
+})
+export type Event = typeof Event.Type
+
+/** The events that the journal still has. */
+export const Kept = Schema.Struct({
+  /** When the oldest of them was received; absent if the journal has no events. */
+  since: optional(EpochMillis),
+  /** Whether older events were deleted. */
+  pruned: Schema.Boolean,
+})
+export type Kept = typeof Kept.Type
+
+/**
+ * A page of events. `looked` is the number of events searched, and `lookedTo` is
+ * when the last of them was received. `next` is absent on the last page.
+ */
+const pageOf = <S extends Schema.Top>(event: S) =>
+  Schema.Struct({
+    events: Schema.Array(event),
+    looked: Schema.Int,
+    lookedTo: EpochMillis,
+    next: optional(Schema.String),
+    /** Set if the whole journal was searched and no event was found. */
+    kept: optional(Kept),
+  })
+
+export const EventPage = pageOf(Event)
+
+/** The full report on an event. */
+export const EventReport = Schema.Struct({
+  ...Event.fields,
+  webhookId: Schema.String,
+  /** The signature header as received, and the name of the secret that verified it; empty for the relay's own events. */
+  signature: Schema.String,
+  secret: Schema.String,
+  /** Why the event is in quarantine. */
+  problem: optional(Schema.String),
+  /** Size of the body in bytes. */
+  size: Schema.Int,
+  sinks: Schema.Array(
+    Schema.Struct({
+      ...EventAtSink.fields,
+      /** Why its lane waits, while the event is pending or retrying. */
+      lane: optional(Schema.String),
+      /** The payload, rendered now by the active config. */
+      payload: optional(Schema.Unknown),
+      /** Set if the sink sends digests or batches. With several events, the body and the idempotency key differ. */
+      sentIn: optional(Schema.Literals(["digest", "batch"])),
+      /** Why the payload is absent. */
+      note: optional(Schema.String),
+    }),
+  ),
+  /** The verdicts of the active routes; empty for an event without a type. */
+  routes: Schema.Array(Explanation),
+})
+export type EventReport = typeof EventReport.Type
+
+export const EventReports = pageOf(EventReport)
+export type EventReports = typeof EventReports.Type
 
 /** Lists the journal's events, newest first, and erases them. */
 export class EventGroup extends HttpApiGroup.make("events").add(
@@ -49,66 +170,3 @@ export class EventGroup extends HttpApiGroup.make("events").add(
     error: [Refused, Unavailable],
   }),
 ) {}
-
-/** Maximum copies of an event that are shown. */
-const maxCopies = 20
-/** Time limit of the search for an event. It takes this long only if the journal is not indexed yet. */
-const explainTimeout: Millis = 5_000
-
-/** Returns the range of kept events, if all of them were searched and none was found. */
-const keptFor = Effect.fnUntraced(function* (archive: Archive["Service"], { events, next }: FoundPage) {
-  if (events.length > 0 || next !== undefined) return {}
-  const [oldest] = (yield* archive.events({ after: "", limit: 1 })).events
-  const { first } = yield* archive.status
-  return { kept: { pruned: first > 1, ...(oldest !== undefined && { since: oldest.event.receivedAt }) } }
-})
-
-export const eventHandlers = HttpApiBuilder.group(
-  apiOf(EventGroup),
-  "events",
-  Effect.fn(function* (handlers) {
-    const archive = yield* Archive
-    const lanes = yield* Lanes
-    const work = yield* Work
-    const active = yield* ActiveConfig
-    return handlers.handleAll({
-      list: Effect.fnUntraced(function* ({ query: { limit = 50, ...query } }) {
-        const selection = ofQuery(query)
-        yield* requireSelectable(selection)
-        const page = yield* Effect.mapError(archive.events({ ...selection, limit }), refusedOr)
-        const kept = yield* Effect.mapError(keptFor(archive, page), unavailable)
-        return { ...page, ...kept, events: page.events.map((found) => eventOf(found, active.current.config)) }
-      }),
-      explain: Effect.fnUntraced(function* ({ params: { id }, query: { reveal } }) {
-        const found = Effect.forEach(readings(id), (reading) =>
-          collect({ ...reading, limit: maxCopies }, archive.events, explainTimeout),
-        )
-        const [page, ...others] = yield* Effect.mapError(found, unavailable)
-        const places = new Set(page?.events.map(({ place }) => place))
-        const more = others.flatMap(({ events }) => events).filter(({ place }) => !places.has(place))
-        const context = {
-          config: active.current.config,
-          lanes: yield* Effect.mapError(lanes.status, unavailable),
-          reveal: reveal === "true",
-        }
-        const events = [...(page?.events ?? []), ...more]
-        const searched = { looked: 0, lookedTo: 0, ...page, events }
-        const kept = yield* Effect.mapError(keptFor(archive, searched), unavailable)
-        return { ...searched, ...kept, events: reportsOf(events, context) }
-      }),
-      erase: Effect.fnUntraced(function* ({ payload }) {
-        const { event, place, dryRun: _, giveUp: __, ...selection } = payload
-        const isSelection = Object.keys(selection).length > 0
-        if ([event !== undefined, place !== undefined, isSelection].filter(Boolean).length !== 1) {
-          const message = "name either an event's id, a place in the log, or a selection such as an account"
-          return yield* new Refused({ message })
-        }
-        yield* requireSelectable(selection)
-        const { whileStopped } = lanes
-        const what = payload.dryRun === true ? "dry run of an erasure" : "erasure"
-        const erasing = work.track(what, () => erase({ archive, whileStopped }, payload))
-        return yield* Effect.mapError(erasing, refusedOr)
-      }),
-    })
-  }),
-)

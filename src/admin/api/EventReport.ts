@@ -2,7 +2,7 @@
  * The report of `explain` on an event. Its sinks were chosen when it was accepted.
  * Routes and payloads are evaluated now, by the active config.
  */
-import { Option, Result, Schema } from "effect"
+import { Option, Result } from "effect"
 import type { LaneConfig, RelayConfig } from "../../config/Config.ts"
 import type { LaneStatus } from "../../delivery/LaneStatus.ts"
 import { ownWebhook } from "../../delivery/RelayEvents.ts"
@@ -11,145 +11,15 @@ import type { Entry } from "../../event/Entry.ts"
 import * as Envelope from "../../event/Envelope.ts"
 import { type Erased, quarantine } from "../../event/Event.ts"
 import * as Numbers from "../../event/Numbers.ts"
-import { EpochMillis, Millis } from "../../event/Quantities.ts"
 import { mask } from "../../event/Quoted.ts"
 import { instant } from "../../formats/Texts.ts"
 import type { DeliveryStatus, FoundEvent } from "../../journal/Archive.ts"
-import { Explanation, takes } from "../../routing/Explanation.ts"
+import { takes } from "../../routing/Explanation.ts"
 import * as Router from "../../routing/Router.ts"
 import { type AnySinkType, masked, type Preview } from "../../sinks/Sink.ts"
 import { sinkTypes } from "../../sinks/SinkTypes.ts"
 import { isCollected } from "../status/RelayStatus.ts"
-import { states } from "./EventSelection.ts"
-import { Attempt } from "./ImportLine.ts"
-
-const optional = Schema.optionalKey
-
-/** The state of an event at a sink. */
-const EventAtSink = Schema.Struct({
-  sink: Schema.String,
-  outcome: Schema.Literals(states),
-  /** Only with the outcome `retrying`: the event is in a digest that was not attempted yet. */
-  collecting: optional(Schema.Literal(true)),
-  due: optional(EpochMillis),
-  /** When the event reached this outcome, if it has ended. */
-  at: optional(EpochMillis),
-  /** The number of attempts. */
-  tries: optional(Schema.Int),
-  /** Duration and response code of the attempt that delivered it. */
-  took: optional(Millis),
-  code: optional(Schema.Int),
-  /** When it became a dead letter, if it was one. */
-  deadAt: optional(EpochMillis),
-  /**
-   * The origin of a drop, replay or move: the page, the command line, the admin API, or the relay itself. With a named
-   * token: `ada (the page)`.
-   */
-  by: optional(Schema.String),
-  /** The sequence of the copy that was appended. */
-  copy: optional(Schema.Int),
-  /** The lane that it was moved to. */
-  to: optional(Schema.String),
-  /** The times at which an operator replayed it as a dead letter of this sink. */
-  replays: optional(Schema.Array(Schema.Struct({ at: EpochMillis, by: Schema.String, deadAt: EpochMillis }))),
-  attempts: Schema.Array(Attempt),
-})
-
-/** A copy of an event that was appended later. */
-const CopyLink = Schema.Struct({ sequence: Schema.Int, at: EpochMillis, by: Schema.String })
-
-/** A step in an event's history. `at` is absent if the time is unknown or in the future. */
-const Step = Schema.Struct({
-  at: optional(EpochMillis),
-  sink: optional(Schema.String),
-  what: Schema.String,
-  /** For an attempt: its duration in milliseconds, the response code, and whether it delivered the event. */
-  attempt: Schema.optionalKey(
-    Schema.Struct({
-      took: Schema.optionalKey(Schema.Finite),
-      code: Schema.optionalKey(Schema.Int),
-      delivered: Schema.Boolean,
-    }),
-  ),
-})
-type Step = typeof Step.Type
-
-/** An event without its payload: its facts, its state at each sink and its history. */
-export const Event = Schema.Struct({
-  /** The position in the log. */
-  sequence: Schema.Int,
-  origin: Schema.Literals(["delivered", "replayed", "moved"]),
-  id: Schema.String,
-  type: Schema.String,
-  accountId: Schema.String,
-  webhook: Schema.String,
-  receivedAt: EpochMillis,
-  /** When its body, signature and answers were erased. */
-  erased: optional(EpochMillis),
-  sinks: Schema.Array(EventAtSink),
-  copyOf: optional(CopyLink),
-  copies: optional(Schema.Array(CopyLink)),
-  /** In chronological order. */
-  timeline: Schema.Array(Step),
-})
-export type Event = typeof Event.Type
-
-/** The events that the journal still has. */
-export const Kept = Schema.Struct({
-  /** When the oldest of them was received; absent if the journal has no events. */
-  since: optional(EpochMillis),
-  /** Whether older events were deleted. */
-  pruned: Schema.Boolean,
-})
-export type Kept = typeof Kept.Type
-
-/**
- * A page of events. `looked` is the number of events searched, and `lookedTo` is
- * when the last of them was received. `next` is absent on the last page.
- */
-const pageOf = <S extends Schema.Top>(event: S) =>
-  Schema.Struct({
-    events: Schema.Array(event),
-    looked: Schema.Int,
-    lookedTo: EpochMillis,
-    next: optional(Schema.String),
-    /** Set if the whole journal was searched and no event was found. */
-    kept: optional(Kept),
-  })
-
-export const EventPage = pageOf(Event)
-
-/** The full report on an event. */
-export const EventReport = Schema.Struct({
-  ...Event.fields,
-  webhookId: Schema.String,
-  /** The signature header as received, and the name of the secret that verified it; empty for the relay's own events. */
-  signature: Schema.String,
-  secret: Schema.String,
-  /** Why the event is in quarantine. */
-  problem: optional(Schema.String),
-  /** Size of the body in bytes. */
-  size: Schema.Int,
-  sinks: Schema.Array(
-    Schema.Struct({
-      ...EventAtSink.fields,
-      /** Why its lane waits, while the event is pending or retrying. */
-      lane: optional(Schema.String),
-      /** The payload, rendered now by the active config. */
-      payload: optional(Schema.Unknown),
-      /** Set if the sink sends digests or batches. With several events, the body and the idempotency key differ. */
-      sentIn: optional(Schema.Literals(["digest", "batch"])),
-      /** Why the payload is absent. */
-      note: optional(Schema.String),
-    }),
-  ),
-  /** The verdicts of the active routes; empty for an event without a type. */
-  routes: Schema.Array(Explanation),
-})
-export type EventReport = typeof EventReport.Type
-
-export const EventReports = pageOf(EventReport)
-export type EventReports = typeof EventReports.Type
+import type { Event, EventReport, Step } from "./EventApi.ts"
 
 const seq = (sequence: number): string => `seq_${sequence}`
 
@@ -164,15 +34,6 @@ const measuresOf = ({ took, code }: Measured): Measured => ({
   ...(took !== undefined && { took }),
   ...(code !== undefined && { code }),
 })
-
-/**
- * Formats the duration and response code of an attempt, such as ` (12 ms, answered
- * 422)`; empty if neither is known.
- */
-export const measured = ({ took, code }: Measured = {}): string => {
-  const parts = [...(took === undefined ? [] : [`${took} ms`]), ...(code === undefined ? [] : [`answered ${code}`])]
-  return parts.length === 0 ? "" : ` (${parts.join(", ")})`
-}
 
 const ends = (delivery: DeliveryStatus, erasedAt: number | undefined): string | undefined => {
   const { outcome, tries, by, copy, to } = delivery

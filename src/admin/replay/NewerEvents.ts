@@ -5,22 +5,14 @@
  * Its work is bounded: it holds a limited number of keys and searches a limited number
  * of events. The count is a lower bound if it stops early.
  */
-import { Effect, Schema } from "effect"
+import { Effect } from "effect"
 import type { LaneConfig } from "../../config/Config.ts"
 import type { Event } from "../../event/Event.ts"
 import { orderKey } from "../../formats/Template.ts"
 import type { Archive, EventQuery } from "../../journal/Archive.ts"
 import { nextQuery } from "../../journal/EventPages.ts"
 import type { JournalError } from "../../journal/Journal.ts"
-
-/** Delivered events of a sink that are newer than replayed events of their keys. */
-export const Newer = Schema.Struct({
-  sink: Schema.String,
-  count: Schema.Int,
-  /** Set if there may be more, because counting stopped early. */
-  atLeast: Schema.optionalKey(Schema.Literal(true)),
-})
-type Newer = typeof Newer.Type
+import type { Newer } from "./ReplayReport.ts"
 
 /** Limits for each sink: keys, replayed events that are remembered, and events that are searched. */
 const most = { keys: 10_000, replayed: 100_000, searched: 20_000 } as const

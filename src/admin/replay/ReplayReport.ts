@@ -4,10 +4,11 @@
  * report.
  */
 import { Duration, Schema } from "effect"
+import { HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
 import { EpochMillis } from "../../event/Quantities.ts"
 import type { FoundEvent } from "../../journal/Archive.ts"
+import { NotFound, Refused, Unavailable } from "../api/ApiParts.ts"
 import { EventSelection } from "../api/EventSelection.ts"
-import { Newer } from "./NewerEvents.ts"
 
 const optional = Schema.optionalKey
 
@@ -52,6 +53,15 @@ const Shown = Schema.Array(
     sinks: Schema.Array(Schema.String),
   }),
 )
+
+/** Delivered events of a sink that are newer than replayed events of their keys. */
+export const Newer = Schema.Struct({
+  sink: Schema.String,
+  count: Schema.Int,
+  /** Set if there may be more, because counting stopped early. */
+  atLeast: Schema.optionalKey(Schema.Literal(true)),
+})
+export type Newer = typeof Newer.Type
 
 /** The events that are sent again, or would be in a dry run. */
 const Counted = Schema.Struct({
@@ -115,6 +125,23 @@ export const Replay = Schema.Struct({
   removedSinks: Schema.Array(Schema.Struct({ sink: Schema.String, count: Schema.Int })),
 })
 export type Replay = typeof Replay.Type
+
+const id = { id: Schema.String }
+
+/** Replays of events. 404: the replay or sink doesn't exist. 409: the request is wrong, or too many replays run. */
+export class ReplayGroup extends HttpApiGroup.make("replays").add(
+  /** Answers immediately. The replay continues in the relay. */
+  HttpApiEndpoint.post("start", "/replays", {
+    payload: ReplayRequest,
+    success: Replay,
+    error: [NotFound, Refused, Unavailable],
+  }),
+  /** Lists running replays and the last ones that ended, newest first. A restart forgets them. */
+  HttpApiEndpoint.get("list", "/replays", { success: Schema.Array(Replay) }),
+  HttpApiEndpoint.get("show", "/replays/:id", { params: id, success: Replay, error: NotFound }),
+  /** Cancels a replay. Events appended by then are still delivered. For a replay that has ended, returns its result. */
+  HttpApiEndpoint.post("cancel", "/replays/:id/cancel", { params: id, success: Replay, error: NotFound }),
+) {}
 
 /** Limits on groups, because a sender may invent any number of types. Types beyond the limit are counted together. */
 const most = { groups: 10_000, listed: 100, shown: 5 } as const

@@ -1,13 +1,12 @@
-/** The running replays of this relay and the last ones that ended, with the admin API that starts, shows and cancels them. */
-import { Clock, Context, Effect, Fiber, Layer, Schema } from "effect"
-import { HttpApiBuilder, HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
+/** The running and the last ended replays of this relay. */
+import { Clock, Context, Effect, Fiber, Layer } from "effect"
 import { ActiveConfig } from "../../ActiveConfig.ts"
 import { instant } from "../../formats/Texts.ts"
 import { Archive } from "../../journal/Archive.ts"
-import { apiOf, NotFound, noSink, Refused, requireSelectable, Unavailable, unavailable } from "../api/ApiParts.ts"
+import { NotFound, noSink, Refused, requireSelectable, type Unavailable, unavailable } from "../api/ApiParts.ts"
 import { readings } from "../api/EventSelection.ts"
 import { Work } from "../status/RelayStatus.ts"
-import { Replay, ReplayRequest } from "./ReplayReport.ts"
+import type { Replay, ReplayRequest } from "./ReplayReport.ts"
 import { ReplayRun } from "./ReplayRun.ts"
 
 /** Maximum replays that run at the same time, and maximum replays that are kept after their end. */
@@ -114,34 +113,3 @@ export class Replays extends Context.Service<
     }),
   )
 }
-
-const id = { id: Schema.String }
-
-/** Replays of events. 404: the replay or sink doesn't exist. 409: the request is wrong, or too many replays run. */
-export class ReplayGroup extends HttpApiGroup.make("replays").add(
-  /** Answers immediately. The replay continues in the relay. */
-  HttpApiEndpoint.post("start", "/replays", {
-    payload: ReplayRequest,
-    success: Replay,
-    error: [NotFound, Refused, Unavailable],
-  }),
-  /** Lists running replays and the last ones that ended, newest first. A restart forgets them. */
-  HttpApiEndpoint.get("list", "/replays", { success: Schema.Array(Replay) }),
-  HttpApiEndpoint.get("show", "/replays/:id", { params: id, success: Replay, error: NotFound }),
-  /** Cancels a replay. Events appended by then are still delivered. For a replay that has ended, returns its result. */
-  HttpApiEndpoint.post("cancel", "/replays/:id/cancel", { params: id, success: Replay, error: NotFound }),
-) {}
-
-export const replayHandlers = HttpApiBuilder.group(
-  apiOf(ReplayGroup),
-  "replays",
-  Effect.fn(function* (handlers) {
-    const { start, list, show, cancel } = yield* Replays
-    return handlers.handleAll({
-      start: ({ payload }) => start(payload),
-      list: () => list,
-      show: ({ params: { id } }) => show(id),
-      cancel: ({ params: { id } }) => cancel(id),
-    })
-  }),
-)

@@ -2,7 +2,7 @@
 import { Effect, Option } from "effect"
 import { Command, Flag } from "effect/cli"
 import type { Erasure, ErasureRequest } from "../../admin/api/ErasureApi.ts"
-import type { Event } from "../../admin/api/EventReport.ts"
+import type { Event } from "../../admin/api/EventApi.ts"
 import { sequenceOf } from "../../admin/api/EventSelection.ts"
 import { selectionWords } from "../../admin/replay/ReplayCommand.ts"
 import { nameOf } from "../reports/eventReport.ts"

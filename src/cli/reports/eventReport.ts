@@ -1,7 +1,7 @@
 /** `relay explain EVENT_ID`: everything the running relay knows about an event. */
 import { Effect, Option } from "effect"
 import { absence, atTheSender } from "../../admin/api/Absence.ts"
-import { type EventReport, type EventReports, measured } from "../../admin/api/EventReport.ts"
+import type { EventReport, EventReports, Step } from "../../admin/api/EventApi.ts"
 import { mask } from "../../event/Quoted.ts"
 import type { Attempt } from "../../journal/Journal.ts"
 import { type Explanation, reached } from "../../routing/Explanation.ts"
@@ -72,6 +72,12 @@ export const nameOf = ({ id, sequence }: { readonly id: string; readonly sequenc
 /** The reasons why sinks run no attempts, in addition to the timeline. */
 const waitsOf = ({ sinks }: EventReport): ReadonlyArray<string> =>
   sinks.flatMap(({ sink, lane }) => (lane === undefined ? [] : [plain(`the sink ${sink} is ${lane}`)]))
+
+/** Formats the duration and response code of an attempt, such as ` (12 ms, answered 422)`; empty if neither is known. */
+const measured = ({ took, code }: Partial<NonNullable<Step["attempt"]>> = {}): string => {
+  const parts = [...(took === undefined ? [] : [`${took} ms`]), ...(code === undefined ? [] : [`answered ${code}`])]
+  return parts.length === 0 ? "" : ` (${parts.join(", ")})`
+}
 
 const timelineRows = ({ timeline }: EventReport): ReadonlyArray<ReadonlyArray<string>> =>
   timeline.map(({ at, sink, what, attempt }) => [

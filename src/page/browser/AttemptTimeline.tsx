@@ -1,5 +1,5 @@
 /** An event's story: every step in the order of time, with the attempts' durations and answers, and a picture of the attempts. */
-import type { EventReport } from "../../admin/api/EventReport.ts"
+import type { EventReport } from "../../admin/api/EventApi.ts"
 import { plain, span } from "../../formats/Texts.ts"
 import { linkTo } from "./parts/Location.ts"
 import { Message, Moment, millis, Name, Pill, Text } from "./parts/Shown.tsx"

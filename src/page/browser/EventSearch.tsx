@@ -1,7 +1,7 @@
 /** The events that the journal holds, by type, account, object, time and outcome. */
 
 import { useState } from "preact/hooks"
-import type { Event } from "../../admin/api/EventReport.ts"
+import type { Event } from "../../admin/api/EventApi.ts"
 import type { Status } from "../../admin/status/Status.ts"
 import { sinksOf } from "./parts/Actions.tsx"
 import { admin, problemOf } from "./parts/AdminCalls.ts"

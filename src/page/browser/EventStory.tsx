@@ -2,7 +2,7 @@
 import { Fragment } from "preact"
 import { useState } from "preact/hooks"
 import { absence, atTheSender } from "../../admin/api/Absence.ts"
-import type { EventReport, EventReports } from "../../admin/api/EventReport.ts"
+import type { EventReport, EventReports } from "../../admin/api/EventApi.ts"
 import type { Status } from "../../admin/status/Status.ts"
 import { quarantine } from "../../event/Event.ts"
 import { mask } from "../../event/Quoted.ts"

@@ -1,7 +1,7 @@
 /** Which sinks a type goes to and why, as it is typed; and the routes in force. */
 
 import { useEffect, useState } from "preact/hooks"
-import type { EventReport } from "../../admin/api/EventReport.ts"
+import type { EventReport } from "../../admin/api/EventApi.ts"
 import type { Route, TypeReport } from "../../admin/api/RouteApi.ts"
 import type { Status } from "../../admin/status/Status.ts"
 import { isRelayEvent } from "../../event/EventType.ts"

@@ -1,5 +1,5 @@
 /** Where an event is at each sink, failures first: why it failed, and the ways to send it again. */
-import type { Event, EventReport } from "../../admin/api/EventReport.ts"
+import type { Event, EventReport } from "../../admin/api/EventApi.ts"
 import { relayCommand } from "../../formats/Texts.ts"
 import { confirmReplay } from "./parts/Actions.tsx"
 import { dedupKeyOf } from "./parts/EventFacts.ts"

@@ -40,8 +40,8 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     gone: "a selection that is misspelt is none of all dead letters",
-    file: "src/admin/api/ApiParts.ts",
-    find: '    .annotate(HttpApi.PayloadParseOptions, { onExcessProperty: "error" })\n',
+    file: "src/admin/api/Api.ts",
+    find: '  .annotate(HttpApi.PayloadParseOptions, { onExcessProperty: "error" })\n',
     replace: "",
     line: "attacks-operations",
   },

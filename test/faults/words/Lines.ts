@@ -1,5 +1,5 @@
 /** What the relay says, compared with what happened. */
-import type { Event } from "../../../src/admin/api/EventReport.ts"
+import type { Event } from "../../../src/admin/api/EventApi.ts"
 import type { Replay } from "../../../src/admin/replay/ReplayReport.ts"
 import type { Lane, RelayHistory, Status } from "../../../src/admin/status/Status.ts"
 import type { Line, Options } from "../Line.ts"

@@ -1,5 +1,5 @@
 /** The outcomes of each event at each sink, as `events`, `explain` and the page tell of them. */
-import type { Event } from "../../../src/admin/api/EventReport.ts"
+import type { Event } from "../../../src/admin/api/EventApi.ts"
 import { numberOf } from "../relay/Traffic.ts"
 import type { Place } from "./Place.ts"
 import type { Statements } from "./Statements.ts"

@@ -7,7 +7,7 @@
 import { signal } from "@preact/signals"
 import type { Count } from "../../../admin/api/ApiParts.ts"
 import type { DeadLetter, Replayed, Selection } from "../../../admin/api/DeadLetterApi.ts"
-import type { EventPage, EventReports } from "../../../admin/api/EventReport.ts"
+import type { EventPage, EventReports } from "../../../admin/api/EventApi.ts"
 import type { Tap } from "../../../admin/api/LiveTail.ts"
 import type { AuditPage, Reloaded } from "../../../admin/api/RelayApi.ts"
 import type { Route, TypeReport } from "../../../admin/api/RouteApi.ts"

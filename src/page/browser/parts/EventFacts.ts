@@ -1,6 +1,6 @@
 /** Facts about events that views show: the attempts at a sink, the causes of its failures, and the incident at PagerDuty. */
 import type { DeadLetter } from "../../../admin/api/DeadLetterApi.ts"
-import type { Event } from "../../../admin/api/EventReport.ts"
+import type { Event } from "../../../admin/api/EventApi.ts"
 
 /** An attempt at the sink. */
 export interface Attempted {
