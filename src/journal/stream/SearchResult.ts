@@ -47,24 +47,25 @@ export interface LaneFacts {
   readonly deliveryOf: (isName: (name: string) => boolean) => Delivery | undefined
   /** Returns the lane of an event that is routed to a name; empty if that lane was removed. */
   readonly laneOf?: (name: string) => string
+  /** Returns the name of that lane, also if the lane was removed. */
+  readonly nameOf?: (name: string) => string
 }
 
 /** Returns the event's states at the lanes that it was routed or moved to. */
 export const laneStates = (
   sequence: number,
   sinks: ReadonlyArray<string>,
-  { held, ended, cursorOf, deliveryOf, laneOf = (name) => name }: LaneFacts,
+  { held, ended, cursorOf, deliveryOf, laneOf = (name) => name, nameOf = laneOf }: LaneFacts,
 ): LaneStates => {
   const own = ended.filter(
     (one) => one.copy === sequence || (one.sequence <= sequence && sequence <= (one.last ?? one.sequence)),
   )
-  // If a lane was removed, its events are listed under the name that they were routed to.
-  const lanes = [...new Set(sinks.map((sink) => laneOf(sink) || sink))]
+  const lanes = [...new Set(sinks.map(nameOf))]
   const routed = lanes.map((lane) => {
     const cursor = sinks.some((sink) => laneOf(sink) === lane) ? cursorOf(lane) : undefined
     const place = { exists: cursor !== undefined, isPassed: cursor !== undefined && isPassed(cursor, sequence) }
     // The records of a renamed lane have its name at that time.
-    const isName = (name: string) => name === lane || laneOf(name) === lane
+    const isName = (name: string) => name === lane || nameOf(name) === lane
     const records = own.filter((one) => isName(one.lane) && one.copy !== sequence)
     return { ...(held.get(lane) ?? endedStatus(lane, place, records, deliveryOf(isName))), ...replaysOf(records) }
   })
@@ -73,8 +74,7 @@ export const laneStates = (
     .map((status) => ({ ...status, ...replaysOf(own.filter(({ lane }) => lane === status.sink)) }))
   const told = new Set([...lanes, ...held.keys()])
   const left = own.filter(
-    (one) =>
-      one.sequence === sequence && one.last === undefined && one.lane !== "" && !told.has(laneOf(one.lane) || one.lane),
+    (one) => one.sequence === sequence && one.last === undefined && one.lane !== "" && !told.has(nameOf(one.lane)),
   )
   const elsewhere = [...Map.groupBy(left, ({ lane }) => lane)].map(([lane, records]) => ({
     ...endedStatus(lane, { exists: false, isPassed: true }, records, undefined),

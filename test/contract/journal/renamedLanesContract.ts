@@ -197,7 +197,8 @@ export const renamedLanesContract = (name: string, create: Create): void => {
     test("can be moved to another sink, under its new name", (journal) =>
       Effect.gen(function* () {
         for (const sink of ["old", "target"]) yield* journal.openLane(sink)
-        yield* appendAll(journal, ["a"], ["old"])
+        yield* appendAll(journal, ["a", "b"], ["old"])
+        yield* journal.settle([settlement("old", 1, { deadLetter: [letter(1)] })])
         yield* rename(journal, "old", "new")
         yield* rename(journal, "target", "goal")
         const refusal = yield* Effect.match(journal.moveLane("old", "goal"), {
@@ -205,11 +206,17 @@ export const renamedLanesContract = (name: string, create: Create): void => {
           onSuccess: () => "",
         })
         expect(refusal).toContain("There is no lane old in the journal")
-        expect(yield* journal.moveLane("new", "goal")).toBe(1)
-        const [event] = (yield* collect({ sequence: 1, limit: 1 }, journal.events)).events
-        const delivery = event?.deliveries.find(({ sink }) => sink === "new")
-        expect(delivery).toMatchObject({ outcome: "moved", to: "goal" })
-        expect(yield* lane(journal, "goal")).toMatchObject({ backlog: 1 })
+        expect(yield* journal.moveLane("new", "goal")).toBe(2)
+        const told = (sequence: number) =>
+          Effect.map(collect({ sequence, limit: 1 }, journal.events), ({ events: [event] }) =>
+            event?.deliveries.map(({ sink, outcome, to }) => [sink, outcome, to]),
+          )
+        expect(yield* told(1)).toEqual([
+          ["new", "moved", "goal"],
+          ["goal", "dead", undefined],
+        ])
+        expect(yield* told(2)).toEqual([["new", "moved", "goal"]])
+        expect(yield* lane(journal, "goal")).toMatchObject({ backlog: 1, deadLetters: 1 })
       }))
 
     test("loses no event that is appended or replayed meanwhile", (journal) =>

@@ -31,11 +31,12 @@ test("an event of a lane that was renamed is told under the new name, with what 
     cursorOf: (lane) => (lane === "sea" ? { sequence: 9, settled: [] } : undefined),
     deliveryOf: (isName) => (isName("lake") ? { at: 3, took: 2 } : undefined),
     laneOf: (name) => (name === "lake" ? "sea" : ""),
+    nameOf: (name) => (name === "lake" ? "sea" : "lagoon"),
   })
   expect(deliveries).toEqual([
     { sink: "sea", outcome: "delivered", tries: 1, at: 3, took: 2, attempts: [] },
-    // Its lane was removed.
-    { sink: "pond", outcome: "laneRemoved", attempts: [] },
+    // Its lane was removed, after a rename.
+    { sink: "lagoon", outcome: "laneRemoved", attempts: [] },
   ])
 })
 

@@ -294,6 +294,7 @@ export class EventFinder {
             .sort((a, b) => a.at - b.at)
             .at(-1),
         laneOf: (name) => names.laneOf(name, sequence),
+        nameOf: (name) => names.nameOf(name, sequence),
       }
       states.set(sequence, laneStates(sequence, sinks, facts))
     }

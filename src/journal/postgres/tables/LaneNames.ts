@@ -26,11 +26,12 @@ export interface Alias {
 
 /**
  * An alias that ended. It is valid up to `until`. If `to` is empty, the lane was removed and its events belong
- * to no lane.
+ * to no lane. `was` is then the lane's last name.
  */
 export interface PastAlias extends Alias {
   readonly name: string
   readonly until: number
+  readonly was?: string
 }
 
 /** One row of the table `progress`. */
@@ -95,11 +96,15 @@ export class LaneNames {
 
   /** Returns the lane of an event that is routed to `name`. It is empty if that lane was removed. */
   laneOf(name: string, sequence: number): string {
-    for (const { name: past, to, after, until } of this.past) {
-      if (past === name && after < sequence && sequence <= until) return to
-    }
+    const past = this.#past(name, sequence)
+    if (past !== undefined) return past.to
     const alias = this.aliases.get(name)
     return alias !== undefined && sequence > alias.after ? alias.to : name
+  }
+
+  /** Returns the name of the lane of an event that is routed to `name`, also of a lane that was removed. */
+  nameOf(name: string, sequence: number): string {
+    return this.laneOf(name, sequence) || (this.#past(name, sequence)?.was ?? name)
   }
 
   /** Returns the lanes of an event, each once. */
@@ -188,9 +193,9 @@ export class LaneNames {
     places.delete(name)
     const moved = this.movingFrom(name)
     const until = moved?.after ?? head
-    const nobody = (one: string, after: number): PastAlias => ({ name: one, to: "", after, until })
+    const nobody = (one: string, after: number): PastAlias => ({ name: one, to: "", after, until, was: name })
     const others = [...this.aliases].filter(([, { to }]) => to === name)
-    const past = this.past.map((one) => (one.to === name ? { ...one, to: "" } : one))
+    const past = this.past.map((one) => (one.to === name ? { ...one, to: "", was: name } : one))
     const aliases = new Map([...this.aliases].filter(([, { to }]) => to !== name))
     return new LaneNames(places, aliases, [
       ...past,
@@ -206,6 +211,10 @@ export class LaneNames {
       this.aliases,
       this.past.filter(({ until }) => until >= first),
     )
+  }
+
+  #past(name: string, sequence: number): PastAlias | undefined {
+    return this.past.find((past) => past.name === name && past.after < sequence && sequence <= past.until)
   }
 
   /** Ends an alias at `head`, unless it belongs to the lane `keep`. */
