@@ -1,4 +1,4 @@
-/** The command line: its commands, their help, and how a mistake in it is reported. */
+/** The command line: its commands, their help, and the messages about mistakes. */
 import { Console, Effect, Logger } from "effect"
 import { CliConfig, CliOutput, Command, GlobalFlag, type HelpDoc, TerminalCapabilities } from "effect/cli"
 import { nearest } from "../event/Nearest.ts"
@@ -10,7 +10,7 @@ import { lazily } from "./support/Program.ts"
 
 const isForCompletions = (args: ReadonlyArray<string>): boolean => args.some((arg) => arg.startsWith("--completions"))
 
-/** Loads the commands that the arguments name, and all of them for completions. */
+/** Loads the commands that the arguments name. For completions, loads all commands. */
 const listed = (args: ReadonlyArray<string>) =>
   Promise.all(
     Object.entries(commands).map(([name, { description, load }]) =>
@@ -30,14 +30,14 @@ const relay = Effect.fnUntraced(function* (args: ReadonlyArray<string>) {
   )
 })
 
-/** Suggests a flag for one that was cut short or mistyped, if the library suggests none. */
+/** Suggests a flag for a shortened or mistyped one, if the library suggests none. */
 const flagMeant = (option: string, suggestions: ReadonlyArray<string>): string => {
   const all = ["--config", "--as", "--json", "--help", "--version", "--log-level", "--completions"]
   const near = all.find((flag) => option.length > 3 && flag.startsWith(option)) ?? nearest(option, all)
   return suggestions.length > 0 || near === undefined ? "" : `: did you mean ${near}?`
 }
 
-/** The library's help, within the terminal's width. */
+/** Formats the library's help for the terminal's width. */
 const formatter = Effect.fnUntraced(function* (stream: "stdout" | "stderr") {
   const { canColor } = yield* TerminalCapabilities.TerminalCapabilities
   const { [stream]: width } = yield* Columns
@@ -70,7 +70,7 @@ const presenter = (style: Paint): CliOutput.Presenter => ({
   }),
 })
 
-/** Without `--wizard`: choices are made in the config. */
+/** Returns the library's flags without `--wizard`, because choices are made in the config. */
 const builtIns = Effect.fnUntraced(function* (args: ReadonlyArray<string>) {
   const { Help, Version, Completions, LogLevel } = GlobalFlag
   if (!isForCompletions(args)) return [Help, Version, Completions, LogLevel]

@@ -1,7 +1,7 @@
-/** The commands, with what each does in a sentence: help, completions and the README's table follow from this list. */
+/** The commands, each with a sentence about its task. Help, completions and the README's table are made from this list. */
 import { Command } from "effect/cli"
 
-/** A command that is loaded when it is called. The help of the others needs its name and description alone. */
+/** A command that is loaded when it is called. Otherwise only its name and description are needed, for help. */
 const command = <Name extends string, Input, Context, E, R>(
   description: string,
   load: () => Promise<Command.Command<Name, Input, Context, E, R>>,

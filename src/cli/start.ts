@@ -1,11 +1,11 @@
 /**
  * Runs the command line and ends the process with its exit code.
  *
- * **Guarantee.** Every failure prints a message, never a stack trace nor the
- * minified source that a crash of a binary would print. An uncaught error affects
- * only the sink whose library it comes from (`Containment.ts`). Any other ends the
- * command as a signal does: its resources are closed, the journal first, and the
- * exit code says that it was a bug.
+ * **Guarantee.** Every failure prints a message, and never a stack trace or the
+ * minified source that a crash of a binary would print. An uncaught error of a sink's
+ * library affects only this sink (`Containment.ts`). Any other uncaught error ends the
+ * command as a signal does: its resources are closed, the journal first, and the exit
+ * code reports a bug.
  */
 import { Console, Duration, Effect, Fiber } from "effect"
 import { drainTime } from "../config/Config.ts"
@@ -30,7 +30,7 @@ export const start = async (entry: URL): Promise<never> => {
   let crashed: (() => void) | undefined
   onCrash((error) => {
     console.error(style("red", bug(error, debug)))
-    // Before there is anything to end, or a second time.
+    // The command has not started, or this is the second crash.
     if (crashed === undefined) return Process.exit(exitCodes.bug)
     crashed()
     crashed = undefined

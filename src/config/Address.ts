@@ -17,15 +17,15 @@ export const parse = (text: string): Address | undefined => {
 }
 
 const unixPrefix = "unix:"
-/** Bytes of a socket's path. The system takes 107, and the relay binds it with its process id appended. */
+/** The longest path of a socket in bytes. The system's limit is 107, and the relay appends its process id. */
 const longestPath = 96
 
-/** Also takes `unix:PATH`. */
+/** {@link pattern}, or `unix:PATH`. */
 export const listenPattern = `${pattern}|^unix:/`
 export const parseListen = (text: string): Address | undefined =>
   text.startsWith(`${unixPrefix}/`) ? { host: "localhost", port: 0, unix: text.slice(unixPrefix.length) } : parse(text)
 
-/** Reports whether the system takes a socket at this path. */
+/** Reports whether a socket can have this path. */
 export const isPath = (path: string): boolean =>
   new TextEncoder().encode(path).length <= longestPath && !path.endsWith("/") && !/\p{Cc}/u.test(path)
 
@@ -33,7 +33,7 @@ export const isPath = (path: string): boolean =>
 export const format = ({ host, port, unix }: Address): string =>
   unix === undefined ? `${host.includes(":") ? `[${host}]` : host}:${port}` : `${unixPrefix}${unix}`
 
-/** Whether only this machine can reach it. */
+/** Reports whether only this machine can reach it. */
 export const isLoopback = ({ host }: Pick<Address, "host">): boolean =>
   host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host)
 
@@ -42,7 +42,7 @@ export const all = "*"
 
 export const isWildcard = ({ host }: Pick<Address, "host">): boolean => [all, "0.0.0.0", "::", ""].includes(host)
 
-/** The address at which this machine reaches a listener: one for all interfaces can't be connected to. */
+/** Returns the address at which this machine reaches a listener. A wildcard address can't be connected to. */
 export const reachable = ({ host, port }: Address): Address => ({
   host: host === "::" ? "::1" : isWildcard({ host }) ? "127.0.0.1" : host,
   port,

@@ -1,4 +1,4 @@
-/** Certificates as PEM files hold them: their facts, and their mistakes in words. */
+/** Reads certificates and keys from PEM text, and explains the mistakes in them. */
 import { createPrivateKey, X509Certificate } from "node:crypto"
 import * as tls from "node:tls"
 import { Result } from "effect"
@@ -8,13 +8,13 @@ import type { EpochMillis } from "../event/Quantities.ts"
 export interface Certificate {
   /** The key of the config that names it: `tls.certificate`, `sinks.lake.tls.ca`. */
   readonly key: string
-  /** It names whom the certificate is for, or which authority it is. */
+  /** The name that the certificate is for, or the authority's name. */
   readonly subject: string
   readonly notBefore: EpochMillis
   readonly notAfter: EpochMillis
   /** Its SHA-256. */
   readonly fingerprint: string
-  /** Why a sender may not be able to verify it. Absent if the chain is complete, and for other certificates than the listener's. */
+  /** Why a sender may not be able to verify the listener's certificate. Absent if the chain is complete. */
   readonly chain?: ChainProblem
 }
 
@@ -24,13 +24,13 @@ export interface Problem {
   readonly hint: string
 }
 
-/** A certificate's chain that is not complete. */
+/** An incomplete certificate chain. */
 export interface ChainProblem extends Problem {
-  /** Whether an intermediate is missing for certain. Otherwise the issuer may be a root that senders know. */
+  /** Whether an intermediate is certainly missing. Otherwise the issuer may be a root that senders trust. */
   readonly isSure: boolean
 }
 
-/** Whether a value is PEM text, and not the name of a file. */
+/** Reports whether a value is PEM text rather than the name of a file. */
 export const isPem = (value: string): boolean => value.includes("-----BEGIN ")
 
 const blocks = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g
@@ -48,10 +48,10 @@ const nameOf = ({ subject, subjectAltName }: X509Certificate): string => {
 
 const isPrivateKey = (pem: string): boolean => /-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(pem)
 
-/** A block without the line breaks after its first line and before its last: `echo $VARIABLE` joins them, an env file escapes them. */
+/** A block without a line break after its first line. `echo $VARIABLE` joins the lines, and an env file escapes the breaks. */
 const unbroken = /-----BEGIN [A-Z ]+-----(?!\s*[\r\n])/
 
-/** The problem of a block that can't be parsed. */
+/** Makes the problem for a block that can't be parsed. */
 const damaged = (what: string, pem: string, hint: string): Problem =>
   unbroken.test(pem)
     ? {
@@ -60,7 +60,7 @@ const damaged = (what: string, pem: string, hint: string): Problem =>
       }
     : { message: `${what} is damaged`, hint }
 
-/** All that a text holds, in its order. */
+/** Reads all certificates of a text, in its order. */
 const read = (pem: string): Result.Result<ReadonlyArray<X509Certificate>, Problem> => {
   const found = pem.match(blocks) ?? []
   if (found.length === 0 && isPrivateKey(pem)) {
@@ -81,7 +81,7 @@ const read = (pem: string): Result.Result<ReadonlyArray<X509Certificate>, Proble
   })
 }
 
-/** The private key of a text. */
+/** Reads the private key of a text. */
 const readKey = (pem: string): Result.Result<ReturnType<typeof createPrivateKey>, Problem> => {
   if (!isPrivateKey(pem)) {
     return Result.fail({
@@ -115,8 +115,8 @@ export const keyProblem = (pem: string, certificate?: string): Problem | undefin
 }
 
 /**
- * The certificate that decides whether a text is usable: the first of a chain. Among authorities, the one that is
- * valid for longest, because others may be on their way out.
+ * Returns the certificate that decides whether a text is usable: the first of a chain, or the authority that is valid
+ * longest, because older authorities may be about to expire.
  */
 export const parse = (pem: string, key: string, isBundle: boolean): Result.Result<Certificate, Problem> =>
   Result.map(read(pem), (all) => {
@@ -136,7 +136,7 @@ const isIssuedBy = (certificate: X509Certificate, other: X509Certificate): boole
 
 let known: ReadonlySet<string> | undefined
 
-/** The names of the roots that this machine trusts. Reading them takes some 10 ms, so it is done once. */
+/** The names of the roots that this machine trusts. Reading them takes about 10 ms, so it is done once. */
 const trusted = (): ReadonlySet<string> => {
   known ??= readTrusted()
   return known
@@ -191,7 +191,7 @@ const incomplete = (
     : { message: `${missing}, so senders can't verify the certificate`, hint: append, isSure: true }
 }
 
-/** Whether it is no longer valid, or not yet. */
+/** Returns the problem of a certificate that has expired or is not valid yet. */
 export const timeProblem = ({ notBefore, notAfter }: Certificate, now: EpochMillis): Problem | undefined => {
   if (notAfter <= now) {
     return {

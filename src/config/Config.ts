@@ -10,7 +10,7 @@ import type { Route } from "../routing/Router.ts"
 import type { Address } from "./Address.ts"
 import type { Certificate } from "./Certificate.ts"
 
-// When a sender that sends nothing counts as silent.
+// The rule by which a sender without deliveries counts as silent.
 
 /** Hours of each day, in minutes after midnight. If they end before they begin, they end on the next day. */
 export interface Hours {
@@ -20,7 +20,7 @@ export interface Hours {
 
 export interface SilentAfter {
   readonly duration: Duration.Duration
-  /** Only time within these hours counts; all time does without them. */
+  /** If set, only time within these hours counts. */
   readonly within?: { readonly hours: Hours; readonly timeZone: string }
 }
 
@@ -34,7 +34,7 @@ const dayMinutes = 24 * 60
 /** The length of the hours on a day without a clock change. */
 export const lengthOf = ({ from, to }: Hours): Millis => (to > from ? to - from : to + dayMinutes - from) * 60_000
 
-/** The instant from which on a sender is silent that last sent at `since`. */
+/** Returns when a sender whose last delivery was at `since` becomes silent. */
 export const silentAt = (since: EpochMillis, { duration, within }: SilentAfter): EpochMillis => {
   let left = Duration.toMillis(duration)
   if (within === undefined) return since + left
@@ -55,19 +55,19 @@ export const silentAt = (since: EpochMillis, { duration, within }: SilentAfter):
 /** The signing secret of the embedded config. It is public, so it is refused beyond loopback. */
 export const developmentSecret = "relay-development-secret"
 
-/** The limit of all bodies in flight together; no single body can be larger. */
+/** The limit of all bodies in flight together, so no single body can be larger. */
 export const maxInFlight: Bytes = 64 * 1024 * 1024
 
-/** How long a stop goes on with deliveries, and then refuses them, before the port closes. */
+/** The waits of a stop before the port closes: it first accepts deliveries for `delay`, then refuses them for `refuse`. */
 export interface StopWaits {
   readonly delay: Duration.Duration
   readonly refuse: Duration.Duration
 }
 
-/** The time of a stop after its waits: to finish requests and attempts, and to close the journal. */
+/** The time that a stop has after its waits to finish requests and attempts, and to close the journal. */
 export const drainTime = Duration.seconds(24)
 
-/** When the process exits in any case, counted from the first signal. */
+/** The time from the first signal until the process exits, whatever is unfinished. */
 export const stopDeadline = ({ delay, refuse }: StopWaits): Duration.Duration =>
   Duration.sum(Duration.sum(delay, refuse), drainTime)
 
@@ -80,7 +80,7 @@ export interface Tls {
   readonly key: Redacted.Redacted<string>
 }
 
-/** A signing secret of a webhook. Without `expires` it verifies for good. */
+/** A signing secret of a webhook. Without `expires` it never expires. */
 export interface Secret {
   readonly name: string
   readonly value: Redacted.Redacted<string>
@@ -100,7 +100,7 @@ export interface Webhook {
   readonly maxBody: Bytes
   readonly commitTimeout: Duration.Duration
   readonly strictId: boolean
-  /** Its sender is never reported as silent when absent. */
+  /** If absent, the sender is never reported as silent. */
   readonly silentAfter?: SilentAfter
 }
 
@@ -109,7 +109,7 @@ export interface Delivery {
   readonly timeout: Duration.Duration
   readonly retry: {
     readonly maxAge: Duration.Duration
-    /** Unlimited when absent. */
+    /** If absent, there is no limit. */
     readonly maxAttempts?: number
     readonly initial: Duration.Duration
     readonly max: Duration.Duration
@@ -118,11 +118,11 @@ export interface Delivery {
   readonly pauseAfter: number
   /** The lane pauses when more events than this wait for a retry. */
   readonly maxRetrying: number
-  /** The lane pauses when its dead letters are larger than this; it is a quarter of the journal at most. */
+  /** The lane pauses when its dead letters are larger than this. It is at most a quarter of the journal. */
   readonly maxDeadLetters: Bytes
 }
 
-/** Every sink has these, whatever its type. */
+/** The settings that every sink has, whatever its type. */
 export interface LaneConfig {
   readonly name: string
   readonly type: string
@@ -133,9 +133,9 @@ export interface LaneConfig {
   readonly key: Template.Text
   /** Events of one key within the window are sent as one message. */
   readonly digest?: { readonly wait: Duration.Duration; readonly maxEvents: number }
-  /** Client details are added to its events. This decides what happens if they can't be fetched. */
+  /** If set, client details are added to its events. The value is the reaction if they can't be fetched. */
   readonly enrich?: "deliver" | "wait" | "deadLetter"
-  /** Recoveries of the failures that are routed to it are sent too. */
+  /** Whether the sink also receives the recoveries of failures that are routed to it. */
   readonly resolves?: boolean
   readonly rateLimit?: { readonly events: number; readonly per: Duration.Duration }
   readonly backlog?: { readonly max: number; readonly whenFull: "refuse" | "deadLetter" }
@@ -146,7 +146,7 @@ export interface LaneConfig {
 
 /** A collector of traces and logs. */
 export interface Otlp {
-  /** Its base: `/v1/traces` and `/v1/logs` are added. Redacted, because it may hold a key. */
+  /** The base URL, to which `/v1/traces` and `/v1/logs` are added. It is redacted because it may contain a key. */
   readonly url: Redacted.Redacted<string>
   readonly headers: Readonly<Record<string, Redacted.Redacted<string>>>
   /** From 0 to 1. */
@@ -157,7 +157,7 @@ export interface Otlp {
 
 /** The sender's API for client details (webhook interface, section 4.2). */
 export interface ClientsConfig {
-  /** Without a slash at its end. */
+  /** Has no slash at its end. */
   readonly baseUrl: string
   readonly headers: Readonly<Record<string, Redacted.Redacted<string>>>
   readonly timeout: Duration.Duration
@@ -168,7 +168,7 @@ export interface ClientsConfig {
   readonly events: Readonly<Record<string, string>>
 }
 
-/** A journal's type, and the keys that only this type knows. */
+/** A journal's type, and the keys that only this type has. */
 export interface JournalConfig {
   readonly type: string
   readonly [key: string]: unknown
@@ -181,7 +181,7 @@ interface QuarantineConfig {
   readonly maxAge?: Duration.Duration
 }
 
-/** A token of the admin API allows this: `read` sees everything, and `operate` also changes it. */
+/** The rights of an admin token: `read` sees everything, and `operate` also makes changes. */
 export const roles = ["read", "operate"] as const
 export type Role = (typeof roles)[number]
 
@@ -198,14 +198,14 @@ export interface AdminConfig {
   readonly tokens?: ReadonlyArray<AdminToken>
 }
 
-/** The name of the one token for all. */
+/** The name of `admin.token`, which everyone shares. */
 export const onlyToken = "admin"
 
-/** The tokens of the admin API. Empty if it requires none. */
+/** Returns the tokens of the admin API; empty if it requires none. */
 export const tokensOf = ({ token, tokens = [] }: AdminConfig): ReadonlyArray<AdminToken> =>
   token === undefined ? tokens : [{ name: onlyToken, role: "operate", value: token }]
 
-/** Rights of a Unix socket. */
+/** The permissions of a Unix socket. */
 export interface Socket {
   readonly mode: number
   readonly group?: string
@@ -214,16 +214,16 @@ export interface Socket {
 export interface RelayConfig {
   readonly listen: Address
   readonly socket?: Socket
-  /** Whether the probes are answered there, too. */
+  /** Whether this listener also answers the probes. */
   readonly probes: boolean
   readonly idleTimeout: Duration.Duration
-  /** Bytes of a request line and its headers; the runtime's own limit if absent. */
+  /** Maximum bytes of a request line with its headers. If absent, the runtime's own limit applies. */
   readonly maxHeaders?: Bytes
-  /** Header in which a proxy gives the sender's address. */
+  /** The header in which a proxy sends the sender's address. */
   readonly addressHeader?: string
   readonly tls?: Tls
   readonly drain: StopWaits
-  /** All that are in use, and can be read. */
+  /** All certificates that are in use and can be read. */
   readonly certificates: ReadonlyArray<Certificate>
   readonly admin: AdminConfig
   readonly telemetry: { readonly otlp?: Otlp }

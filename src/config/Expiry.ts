@@ -1,15 +1,15 @@
 /**
- * When a secret or a certificate is about to expire: one answer for the relay's
- * own events, `relay status`, `relay doctor` and the page.
+ * Decides when a secret or a certificate is about to expire, for the relay's own
+ * events, `relay status`, `relay doctor` and the page.
  */
 import type { EpochMillis, Millis } from "../event/Quantities.ts"
 
-/** How long before a secret's expiry it is announced. */
+/** The time before a secret's expiry at which it is announced. */
 export const noticeOfExpiry: Millis = 14 * 86_400_000
 
 type Period = { readonly notBefore: EpochMillis; readonly notAfter: EpochMillis }
 
-/** The notice before a certificate expires: a third of its time if that is less, because it is renewed late in it. */
+/** Returns the notice for a certificate: at most a third of its lifetime, because short certificates are renewed late. */
 export const noticeOf = ({ notBefore, notAfter }: Period): Millis =>
   Math.min(noticeOfExpiry, Math.floor((notAfter - notBefore) / 3))
 
@@ -20,14 +20,14 @@ interface Expiring {
   readonly expires?: EpochMillis
 }
 
-/** Whether a secret expires within this time; with 0, whether it has expired. */
+/** Reports whether a secret expires within this time. With 0, reports whether it has expired. */
 export const expiresWithin = ({ expires }: Expiring, time: Millis, now: EpochMillis): boolean =>
   expires !== undefined && expires - now <= time
 
-/** Whether every secret of a webhook has expired, so that no delivery verifies. */
+/** Reports whether every secret of a webhook has expired, so that no delivery can be verified. */
 export const haveExpired = (secrets: ReadonlyArray<Expiring>, now: EpochMillis): boolean =>
   secrets.every((secret) => expiresWithin(secret, 0, now))
 
-/** The successor of a secret: another secret of the same webhook that lasts longer. */
+/** Returns the successor of a secret: another secret of the same webhook that expires later. */
 export const successorOf = <S extends Expiring>({ expires = 0 }: S, secrets: ReadonlyArray<S>): S | undefined =>
   secrets.find((other) => other.expires === undefined || other.expires > expires)

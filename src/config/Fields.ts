@@ -1,4 +1,4 @@
-/** Reads a config's JSON without trusting its shape: a value of another kind counts as empty. */
+/** Reads a config's JSON without trusting its shape. A value of another kind counts as empty. */
 import { Predicate } from "effect"
 
 /** The keys down to a value, such as `sinks`, `audit`, `headers`, `authorization`. */
@@ -9,6 +9,6 @@ export type Fields = Readonly<Record<string, unknown>>
 export const fields = (value: unknown): Fields => (Predicate.isObject(value) ? value : {})
 export const items = (value: unknown): ReadonlyArray<unknown> => (Array.isArray(value) ? value : [])
 
-/** Reads the value at a path; `undefined` if there is none. */
+/** Returns the value at a path, or `undefined` if there is none. */
 export const valueAt = (root: unknown, path: Path): unknown =>
   path.reduce((value, key) => (Predicate.isObjectOrArray(value) ? (value as Fields)[key] : undefined), root)

@@ -26,8 +26,7 @@ const idle: Counted = { backlog: 0, deadLetterBytes: 0, paused: false }
 /**
  * Checks the lanes over one stream each second, except idle ones. It reads the journal's counts, notices that an
  * operator paused or resumed a lane at another relay, makes lanes take up replayed dead letters, and finds stalled
- * lanes. Checks the lanes of `log`. `get` finds a lane by its name, and `takeUp` makes a lane take up its replayed
- * dead letters.
+ * lanes. `get` finds a lane by its name, and `takeUp` makes a lane take up its replayed dead letters.
  */
 const countLanes = (
   log: Log,

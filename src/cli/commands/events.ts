@@ -39,7 +39,7 @@ const row = (event: Event): ReadonlyArray<string> => {
   ]
 }
 
-/** The lines about other events that have the object's id in their body. */
+/** Returns the lines about other events whose bodies contain the object's id. */
 const mentionLines = ({ count: events, first }: NonNullable<Erasure["mentions"]>): ReadonlyArray<string> => {
   if (events === 0) return ["no other event has the id in its body"]
   const others = events - first.length
@@ -75,7 +75,7 @@ const refuseUndelivered = ({ undelivered, first }: Erasure) => {
   )
 }
 
-/** Erases without a running relay, in the journal's file, which is rewritten afterwards. */
+/** Erases events in the journal's file while no relay runs, and rewrites the file. */
 const offline = (request: ErasureRequest) =>
   Effect.flatMap(
     lazily(() => import("../support/eraseOffline.ts")),

@@ -11,7 +11,7 @@ import { Config, Json, toggle } from "../support/flags.ts"
 import { plain, print, printJson, printWhole } from "../support/output.ts"
 import { lazily, Program } from "../support/Program.ts"
 
-/** The file is next to the config, whose `$schema` refers to it. */
+/** The schema's file beside the config, whose `$schema` refers to it. */
 const schemaFile = "relay.schema.json"
 
 const whyNot = (tag: string, directory: string): string => {
@@ -57,7 +57,7 @@ export const init = Command.make(
           ),
         ),
       )
-    // Only editors need it; the relay does not.
+    // Only editors need the schema.
     yield* Effect.ignore(
       fs.writeFileString(path.join(path.dirname(file), schemaFile), jsonSchemaText({ sinkTypes, journalTypes }), {
         flag: "wx",

@@ -29,7 +29,7 @@ const pathOf = Effect.fnUntraced(function* (file: Option.Option<string>) {
 
 const asIoError = Effect.mapError(({ message }: { readonly message: string }) => io(message))
 
-/** Checks a journal in a database. Returns whether there is one. */
+/** Checks a journal in a database. Reports whether there is one. */
 const checkDatabase = Effect.fnUntraced(function* () {
   const { check } = yield* journals
   const config = yield* loadJournal
@@ -220,7 +220,7 @@ const copy = Command.make(
   ),
 )
 
-/** Without a terminal, a line is printed after each such share of the work. */
+/** Without a terminal, a line is printed after each tenth of the work. */
 const plainShare = 0.1
 
 /** Without a terminal, a line is printed after this many events. */

@@ -40,7 +40,7 @@ const then = Flag.Literals("then", endings).pipe(
   Flag.withDefault("deliver"),
 )
 
-/** The fate of the events received during a pause. */
+/** The words for how events received during a pause end. */
 const fate = {
   deliver: "its events are kept",
   digest: "its events are kept, and sent as one digest then",

@@ -2,7 +2,7 @@
  * `relay run`: serves until a signal, then drains.
  *
  * The first SIGTERM or SIGINT stops it (`lifecycle.ts`) and exits with 0. A second
- * exits at once.
+ * exits immediately.
  * SIGHUP reloads the config, and so does `--watch` when a file of it changes.
  * SIGUSR1 and SIGUSR2, which log rotation sends to many servers, are logged.
  * `relay restart` may stop it too, and it exits with 75. A
@@ -90,7 +90,7 @@ export const opening = (facts: Opening): string => {
 
 interface Serving {
   readonly json: boolean
-  /** Opened to request a reload. */
+  /** Opens when a reload is requested. */
   readonly triggered: Latch.Latch
   /** Called each time the relay starts to listen. */
   readonly started: Stop["started"]

@@ -14,7 +14,7 @@ interface Runbook {
   readonly text: string
 }
 
-/** In the order of the page. */
+/** Returns the runbooks in the order of the page. */
 export const runbooks = (): ReadonlyArray<Runbook> =>
   [...page.matchAll(/^## (\S+)\n\n((?:(?!^##).*\n?)*)/gm)].map(([, state = "", text = ""]) => ({
     state,

@@ -24,9 +24,9 @@ export interface Outcome {
   readonly ok: boolean
   readonly expected: ReadonlyArray<string>
   readonly reached: ReadonlyArray<string>
-  /** For each sink that should not have been reached, the route that leads there. */
+  /** The route that leads to each sink that should not have been reached. */
   readonly because: Readonly<Record<string, string>>
-  /** For each sink that should have been reached, the unmet condition of a route that leads there. */
+  /** The unmet condition of a route to each sink that should have been reached. */
   readonly unless: Readonly<Record<string, string>>
 }
 

@@ -1,10 +1,10 @@
-/** Looks at a journal without opening it, for `validate` and `doctor`: the journal itself, and the directory of a file. */
+/** Checks a journal and its file's directory without opening the journal, for `validate` and `doctor`. */
 import { Effect } from "effect"
 import type { JournalConfig } from "../../config/Config.ts"
 import type { Inspected } from "../../journal/JournalType.ts"
 import { lazily, withDeadline } from "../support/Program.ts"
 
-/** A journal's file, its directory and its disk: what stops a relay from running there. */
+/** Returns the problems of a journal's file, directory and disk that stop a relay from running. */
 export const checkJournalFile = Effect.fnUntraced(function* (config: JournalConfig) {
   const [{ fileOf }, { disk }] = yield* Effect.all([
     lazily(() => import("../../journal/Journals.ts")),
@@ -18,7 +18,7 @@ export const checkJournalFile = Effect.fnUntraced(function* (config: JournalConf
     .map(({ verdict, message }): Inspected => ({ verdict, message }))
 })
 
-/** The findings of the journal's type: a database that can't be used, or a file that is not a journal. */
+/** Returns the findings of the journal's type, such as an unusable database or a file that is not a journal. */
 export const checkJournal = Effect.fnUntraced(function* (config: JournalConfig) {
   const { inspect } = yield* lazily(() => import("../../journal/Journals.ts"))
   const unanswered = (time: string): ReadonlyArray<Inspected> => [

@@ -1,4 +1,4 @@
-/** Checks that the sinks of a config can be reached, without sending an event: for `validate` and `doctor`. */
+/** Checks that the sinks of a config can be reached, without sending an event, for `validate` and `doctor`. */
 import { Deferred, Effect } from "effect"
 import type { LaneConfig, RelayConfig } from "../../config/Config.ts"
 import { eventTypes, relayEventTypes } from "../../event/EventType.ts"
@@ -12,9 +12,9 @@ import { bug } from "./exitReport.ts"
 export interface SinkCheck {
   readonly sink: string
   readonly ok: boolean
-  /** The reason why it can't be reached. Empty if it can. */
+  /** Why the sink can't be reached; empty if it can. */
   readonly message: string
-  /** It lists what will fail for some events although the sink can be reached. */
+  /** Problems that will make some events fail although the sink can be reached. */
   readonly advice: ReadonlyArray<string>
 }
 
@@ -24,11 +24,11 @@ const check = Effect.fnUntraced(function* (type: AnySinkType, { config }: LaneCo
   return sink.advise === undefined ? [] : yield* sink.advise(limits)
 })
 
-/** A bug of a sink's library counts as a failure of the sink: it must not end the command. */
+/** Checks a sink. A bug in its library counts as a failure of the sink, and must not end the command. */
 const contained = Effect.fnUntraced(function* (lane: LaneConfig, limits: Limits) {
   const { sinkTypes } = yield* lazily(() => import("../../sinks/SinkTypes.ts"))
   const type = sinkTypes[lane.type]
-  // The types of a config that loads exist.
+  // Every type in a loaded config exists.
   if (type === undefined) return []
   const debug = (yield* Program).env.RELAY_DEBUG === "1"
   const broken = yield* Deferred.make<never, { readonly message: string }>()
@@ -46,7 +46,7 @@ const contained = Effect.fnUntraced(function* (lane: LaneConfig, limits: Limits)
   return yield* Effect.raceFirst(Containment.as(owner)(check(type, lane, limits)), Deferred.await(broken))
 }, Effect.scoped)
 
-/** The known event types that routes may send to each sink. */
+/** Returns the known event types that routes may send to each sink. */
 export const typesBySink = (config: RelayConfig): ReadonlyMap<string, ReadonlyArray<string>> => {
   const router = Router.of(config)
   const types = new Map<string, Array<string>>(config.sinks.map(({ name }) => [name, []]))

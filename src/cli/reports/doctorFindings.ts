@@ -1,4 +1,4 @@
-/** The checks of `relay doctor`, each with its findings: ports, journal, disk, certificates, secrets, clients, clock. */
+/** The checks of `relay doctor`: ports, journal, disk, certificates, secrets, clients and clock. */
 import { Clock, Duration, Effect, FileSystem, Option, Path, type PlatformError, Result } from "effect"
 import { ChildProcess, ChildProcessSpawner } from "effect/process"
 import { health, levelOf, type State } from "../../admin/status/Health.ts"
@@ -41,10 +41,10 @@ export interface Finding {
     | "port"
     | "secret"
     | "relay"
-  /** Which sink, port, … */
+  /** The name of the sink, the port and so on. */
   readonly name: string
   readonly verdict: Verdict
-  /** The mistake and what to do, or the fact that was found in order. */
+  /** The problem and what to do, or the fact that is in order. */
   readonly message: string
 }
 
@@ -54,25 +54,24 @@ export const finder =
   (part: Finding["part"], name: string) =>
   (verdict: Verdict, message: string): Finding => ({ part, name, verdict, message })
 
-// Judges the process that holds a port or the journal while no relay of the config
-// has answered.
+// Explains which process holds a port or the journal if no relay of the config has answered.
 //
-// **Guarantee.** "Stop it" is said only about a relay whose program and config were
-// read. Facts that this user can't see are named, and count as a warning.
+// **Guarantee.** It says "stop it" only about a relay whose program and config were read. If this user
+// can't see a fact, the finding names the fact and is a warning.
 
 type Found = readonly [Verdict, string]
 
-/** The held thing: a port's address or the journal, and how this config can do without it. */
+/** The port or journal that is held, and the alternative for this config. */
 interface Held {
-  /** The beginning of a sentence: `127.0.0.1:8080 is taken`. */
+  /** The first words of a sentence, such as `127.0.0.1:8080 is taken`. */
   readonly what: string
-  /** For example `use another port`. */
+  /** An alternative, such as `use another port`. */
   readonly otherwise: string
 }
 
 const asRoot = (): string => (seesAll() ? "" : ": run this command as root")
 
-/** Judges `holder`; `file` is the config. */
+/** Returns the finding on the process that holds it. `file` is the config. */
 export const judge = (holder: Holder | undefined, file: string, { what, otherwise }: Held): Found => {
   if (holder === undefined) {
     return [
@@ -89,9 +88,9 @@ export const judge = (holder: Holder | undefined, file: string, { what, otherwis
   return ["wrong", `${by}, a relay that runs another config, ${config}: stop it, or ${otherwise}`]
 }
 
-// Checks who holds the journal: the relay that answers, another process, or nobody.
+// Checks whether the relay that answers, another process, or no process holds the journal.
 
-/** `runs`: a relay of this config, whose file is `file`, answers. */
+/** `runs` means that a relay of this config answers. `file` is the config's file. */
 export const holding = ({ path, lock }: Pick<JournalFile, "path" | "lock">, runs: boolean, file: string): Finding => {
   const at = finder("journal", path)
   const holder = lockHolder(lock)
@@ -107,15 +106,15 @@ export const holding = ({ path, lock }: Pick<JournalFile, "path" | "lock">, runs
     : at("ok", "held by no process that can be seen here")
 }
 
-// Checks the ports, free or taken by the running relay, and the status of that relay.
+// Checks that the ports are free or taken by the running relay, and reports the status of that relay.
 
-/** Reports whether something listens at the address. Fails if nothing can. */
+/** Reports whether a process listens at the address. Fails if no process can. */
 const isTaken = Effect.fnUntraced(function* (
   address: Address.Address,
   { tls, socket }: Pick<RelayConfig, "tls" | "socket"> = {},
 ) {
   const { serve } = yield* lazily(() => import("../../runtime/Runtime.ts"))
-  // A delivery that arrives at this moment is sent again.
+  // The sender repeats a delivery that arrives at this moment.
   const handler = () => new Response(null, { status: 503, headers: { "retry-after": "1", connection: "close" } })
   return yield* Effect.scoped(serve({ address, handler, socket, ...(tls && { tls }) })).pipe(
     Effect.as(false),
@@ -131,11 +130,11 @@ const askStatus = ask((client) => client.status()).pipe(
   Effect.result,
 )
 
-/** Whether a relay of this config answered, and the config's file. */
+/** Facts about this user, the config's file, and whether a relay of this config answered. */
 interface Known {
   readonly runs: boolean
   readonly file: string
-  /** Whether this user may look at every process, and listen on every port. */
+  /** Whether this user may see every process and listen on every port. */
   readonly seesAll: boolean
 }
 
@@ -149,7 +148,7 @@ export const port = (
   const where = Address.format(address)
   if (Result.isFailure(taken)) {
     const { isDenied, message } = taken.failure
-    // The service may have the privilege.
+    // The service may have the privilege that this user lacks.
     if (isDenied === true && !seesAll) {
       return at("warning", `${where} was not checked: this user may not listen there; run this command as root`)
     }
@@ -166,7 +165,7 @@ export const port = (
     : at("ok", `${where} is free`)
 }
 
-/** Certificates that were renewed, and not yet taken. */
+/** Finds certificates whose renewed files the relay has not loaded yet. */
 const untaken = ({ certificates }: Status, config: RelayConfig): Findings =>
   certificates
     .filter((one) =>
@@ -176,7 +175,7 @@ const untaken = ({ certificates }: Status, config: RelayConfig): Findings =>
       finder("certificate", key)("warning", "it was renewed, and the running relay has the one before: `relay reload`"),
     )
 
-/** Findings on the config's own secrets and certificates. */
+/** States that the checks of the config's secrets and certificates already report. */
 const ofConfig: ReadonlyArray<State> = [
   "no-valid-secret",
   "secret-expired",
@@ -187,14 +186,14 @@ const ofConfig: ReadonlyArray<State> = [
   "certificate-issuer-unknown",
 ]
 
-/** Joins texts into the one line of a finding. Some of them end with a full stop. */
+/** Joins texts into the line of a finding. Some texts end with a full stop. */
 const sentences = (texts: ReadonlyArray<string>): string =>
   texts
     .map((text) => text.trim())
     .filter((text) => text !== "")
     .reduce((before, text) => `${before}${/[.!?:]$/.test(before) ? "" : "."} ${text[0]?.toUpperCase()}${text.slice(1)}`)
 
-/** The relay that answered, and its problems. */
+/** Returns the findings on the relay that answered. */
 const relay = (status: Status, config: RelayConfig): Findings => {
   const { version, now, startedAt, lanes } = status
   const summary = `${version} is up ${span(now - startedAt)} with ${count(lanes.length, "lane")}`
@@ -208,18 +207,18 @@ const relay = (status: Status, config: RelayConfig): Findings => {
   return [finder("relay", "status")("ok", summary), ...found, ...untaken(status, config)]
 }
 
-/** Whether a relay answered that it wants a token, which this user can't read. */
+/** Reports whether the relay requires a token that this user can't read. */
 const wasDenied = (error: { readonly message: string; readonly isDenied?: boolean | undefined }): boolean =>
   error.isDenied === true
 
-/** The finding about a relay that did not give its status; a warning if this user may not ask. */
+/** Returns the finding on a relay that did not report its status. It is a warning if this user lacks the token. */
 const unanswered = (error: Parameters<typeof wasDenied>[0]): Finding => {
   const at = finder("relay", "status")
   const why = sentences(error.message.split("\n"))
   return wasDenied(error) ? at("warning", `not checked: ${why}`) : at("wrong", why)
 }
 
-/** The findings, and whether a relay of this config, whose file is `file`, answers. */
+/** Returns the findings, and whether a relay of this config answers. `file` is the config's file. */
 export const ports = Effect.fnUntraced(function* (config: RelayConfig, file: string) {
   const { listen, admin } = config
   const adminTaken = yield* Effect.result(isTaken(admin.listen))
@@ -242,13 +241,13 @@ export const ports = Effect.fnUntraced(function* (config: RelayConfig, file: str
   return { findings: [...both, ...ofRelay], runs }
 })
 
-// Checks the journal's disk: write permission, the time of a sync, free space. Leaves no file behind.
+// Checks the journal's disk: write permission, the duration of a sync, free space. It leaves no file behind.
 
-/** Every answer waits for a sync. */
+/** A sync that takes longer is reported, because every response waits for one. */
 const slowSync: Millis = 100
 const syncs = 5
 
-/** The time that a small write takes to be on disk: the median of several. */
+/** Measures the time until a small write is on disk: the median of several. */
 const timeSync = Effect.fnUntraced(function* (directory: string) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* fs.makeTempFileScoped({ directory, prefix: ".relay-doctor-" })
@@ -262,12 +261,12 @@ const timeSync = Effect.fnUntraced(function* (directory: string) {
   return times.toSorted((a, b) => a - b)[syncs >> 1] ?? 0
 }, Effect.scoped)
 
-/** The directory, or the nearest parent that exists: the relay creates missing directories. */
+/** Returns the directory or its nearest existing parent, because the relay creates missing directories. */
 const nearestExisting = Effect.fnUntraced(function* (directory: string) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
   let found = path.resolve(directory)
-  // A directory without permission counts as missing.
+  // A directory that this user can't read counts as missing.
   const isThere = Effect.suspend(() => Effect.orElseSucceed(fs.exists(found), () => false))
   while (!(yield* isThere) && path.dirname(found) !== found) found = path.dirname(found)
   return found
@@ -287,7 +286,7 @@ const refused = (what: string, { reason }: PlatformError.PlatformError, of = "")
   ]
 }
 
-/** An existing journal, or a file beside it, may belong to another user, as which the relay once ran. */
+/** Finds a file that can't be written. The journal or a file beside it may belong to another user that once ran the relay. */
 const mayWrite = (file: string) =>
   Effect.gen(function* () {
     const fs = yield* FileSystem.FileSystem
@@ -343,7 +342,7 @@ export const sync = (took: Millis): readonly [Verdict, string] =>
     : ["ok", `writable; a sync takes ${took.toFixed(1)} ms`]
 
 interface Room {
-  /** Free on the disk, used by the journal, and the limits of the config. */
+  /** The free bytes on the disk; `undefined` if unknown. */
   readonly free: Bytes | undefined
   readonly used: Bytes
   readonly maxSize: Bytes
@@ -368,7 +367,7 @@ export const room = ({ free, used, maxSize, minFree }: Room): readonly [Verdict,
     : ["ok", `${left}, enough for a journal of ${bytes(maxSize)}`]
 }
 
-// Checks the certificates of the config: they must be usable, not expire soon, and have a complete chain.
+// Checks that the config's certificates are usable, don't expire soon, and have a complete chain.
 
 const wrong = ({ key, message, hint = "" }: CertificateFault): Finding =>
   finder("certificate", key)("wrong", hint === "" ? message : `${message}: ${hint}`)
@@ -390,7 +389,7 @@ export const certificates = (
   ...certificates.filter(({ key }) => !faults.some((fault) => fault.key === key)).map((one) => lasting(one, now)),
 ]
 
-// Checks which signing secrets have expired, are about to, or can't be secrets.
+// Finds signing secrets that have expired, expire soon, or can't be secrets.
 
 export const secrets = (webhooks: ReadonlyArray<Webhook>, now: EpochMillis): Findings =>
   webhooks.flatMap(({ name, secrets }) => {
@@ -416,7 +415,7 @@ export const secrets = (webhooks: ReadonlyArray<Webhook>, now: EpochMillis): Fin
     return [...mistaken, ...soon]
   })
 
-// Checks the sender's API for client details by asking it for a client that there is not.
+// Checks the sender's API for client details by requesting a client that doesn't exist.
 
 export const clients = Effect.fnUntraced(function* (config: ClientsConfig | undefined): Effect.fn.Return<Findings> {
   if (config === undefined) return []
@@ -424,7 +423,7 @@ export const clients = Effect.fnUntraced(function* (config: ClientsConfig | unde
   const at = finder("clients", config.baseUrl)
   return yield* Effect.scoped(Effect.flatMap(make(config), ({ get }) => get(nobody))).pipe(
     Effect.match({
-      // The made-up client exists: then the answer says nothing about real ones.
+      // If the API has this client, its answers say nothing about real clients.
       onSuccess: () => [
         at("warning", `it answers with details of a client that does not exist, ${nobody}: check "clients.baseUrl"`),
       ],
@@ -439,15 +438,15 @@ export const clients = Effect.fnUntraced(function* (config: ClientsConfig | unde
 /** An id that no client has. */
 const nobody = "cli_relay_doctor"
 
-// Checks the clock: its date, whether it jumps, and whether a time server synchronizes it.
+// Checks the clock's date, whether it jumps, and whether a time server synchronizes it.
 
 const watched = Duration.millis(500)
-/** By how much the wall clock may deviate from the monotonic one while it is watched. */
+/** The maximum deviation of the wall clock from the monotonic clock during the check. */
 const tolerance: Millis = 250
-/** A clock that shows less is wrong: this program is newer. */
+/** A clock with an earlier time is wrong, because this program is newer. */
 const earliest = Date.UTC(2026, 0, 1)
 
-/** Asks systemd about the kernel's clock; `undefined` without systemd. */
+/** Asks systemd whether the clock is synchronized. Returns `undefined` without systemd. */
 const synchronized = Effect.flatMap(ChildProcessSpawner.ChildProcessSpawner, (spawner) =>
   spawner.string(ChildProcess.make("timedatectl", ["show", "--property=NTPSynchronized", "--value"])),
 ).pipe(
@@ -464,7 +463,7 @@ export const clock = Effect.gen(function* () {
 
 interface Time {
   readonly now: EpochMillis
-  /** By how much the wall clock ran ahead while it was watched. */
+  /** The wall clock's lead over the monotonic clock at the end of the check. */
   readonly drift: Millis
   readonly synchronized: boolean | undefined
 }

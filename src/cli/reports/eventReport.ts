@@ -23,9 +23,9 @@ import {
   width,
 } from "../support/output.ts"
 
-// Failed attempts as rows of a table, each with the receiver's answer.
+// Rows of a table with failed attempts and the receiver's answers.
 
-/** A line of an answer is a row: a page of HTML stays readable. */
+/** Splits an answer into lines. Each is a row, so that a page of HTML stays readable. */
 const lines = (answer: string): ReadonlyArray<string> =>
   answer === mask ? ["(--reveal shows the answer)"] : answer.split(/[\r\n]+/).filter((line) => line.trim() !== "")
 
@@ -38,7 +38,7 @@ export const attemptRows = (
     ...lines(answer ?? "").map((line) => ["", `  ${line}`] as const),
   ])
 
-// Which routes match an event, and why, as a table.
+// A table with the routes' verdicts on an event and their reasons.
 
 const describe = ({ verdict, because }: Explanation): readonly [verdict: string, because: string] => {
   switch (verdict) {
@@ -65,11 +65,11 @@ export const routesTable = (explanations: ReadonlyArray<Explanation>, width: num
     ...explanations.map((explanation) => [explanation.route, ...describe(explanation), explanation.sinks.join(", ")]),
   ])
 
-/** An event's id, or its sequence if it has none. */
+/** Returns an event's id, or its position in the log if it has none. */
 export const nameOf = ({ id, sequence }: { readonly id: string; readonly sequence: number }): string =>
   id || `seq_${sequence}`
 
-/** The reasons why sinks run no attempts, in addition to the timeline. */
+/** Returns the reasons why sinks make no attempts, in addition to the timeline. */
 const waitsOf = ({ sinks }: EventReport): ReadonlyArray<string> =>
   sinks.flatMap(({ sink, lane }) => (lane === undefined ? [] : [plain(`the sink ${sink} is ${lane}`)]))
 
@@ -150,7 +150,7 @@ export const render = (report: EventReport, style: Paint, reveal: boolean, width
     ...payloads(report, style, reveal),
   ].join("\n")
 
-/** Says more when nothing was found, or when there may be more. */
+/** Returns a remark if no event was found, or if there may be more. */
 export const remark = ({ events, looked, lookedTo, next, kept }: EventReports, id: string): string => {
   const far = lookedTo === 0 ? "" : `${count(looked, "event")} searched, back to ${instant(lookedTo)}`
   if (next !== undefined) {

@@ -11,11 +11,11 @@ export type Failure = CommandError | ConfigError | JournalError | ServeError | C
 
 interface Report {
   readonly code: number
-  /** For stderr; empty when there is nothing left to print. */
+  /** The text for stderr; empty if everything was already printed. */
   readonly message: string
 }
 
-/** A bug, in one line. Its message may hold secrets or payloads, so it is shown only on request. */
+/** Describes a bug in one line. Its message may contain secrets or payloads, so it is shown only on request. */
 export const bug = (defect: unknown, debug: boolean): string => {
   const kind = defect instanceof Error ? defect.name : typeof defect
   const message = `relay: internal error (${kind}).`
@@ -51,7 +51,7 @@ const reportOf = (exit: Exit.Exit<void, Failure>, debug: boolean, style: Paint):
   return { code: exitCodes.bug, message: style("red", bug(Cause.squash(exit.cause), debug)) }
 }
 
-/** For a terminal of `width` columns. */
+/** Formats the exit of a command for a terminal with `width` columns. */
 export const report = (
   exit: Exit.Exit<void, Failure>,
   debug: boolean,

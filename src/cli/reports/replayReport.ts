@@ -1,4 +1,4 @@
-/** A replay as the command line follows and reports it. */
+/** Follows a replay and reports it on the command line. */
 import { Effect, Option } from "effect"
 import { replayWords } from "../../admin/replay/ReplayCommand.ts"
 import type { Replay } from "../../admin/replay/ReplayReport.ts"
@@ -10,7 +10,7 @@ import { nameOf } from "./eventReport.ts"
 
 export const hasEnded = ({ endedAt }: Replay): boolean => endedAt !== undefined
 
-/** Says how many events it has queued, and for which sinks. */
+/** Says how many events a replay has queued, and for which sinks. */
 export const queued = ({ count: events, dryRun, to }: Replay): string => {
   const again = `${count(events, "event")} ${dryRun ? "would be " : ""}queued`
   return to === "routed"
@@ -18,7 +18,7 @@ export const queued = ({ count: events, dryRun, to }: Replay): string => {
     : `${again} for ${plain(to.sink)} again`
 }
 
-/** Shows the events that would be sent, as tables: their number by type and sink, and the first and last of them. */
+/** Shows the events that would be sent as tables: their number by type and sink, and the first and last events. */
 export const preview = (
   { groups, others, first, last }: Pick<Replay, "groups" | "others" | "first" | "last">,
   width: number,
@@ -40,7 +40,7 @@ export const preview = (
 }
 
 const every = "250 millis"
-/** Without a terminal, a line is printed after this many polls: every ten seconds. */
+/** Without a terminal, a line is printed after this many polls, which is every ten seconds. */
 const looksPerLine = 40
 
 const progress = ({ dryRun, count: events, message }: Replay): string =>
@@ -49,7 +49,7 @@ const progress = ({ dryRun, count: events, message }: Replay): string =>
     ...(message === "" ? [] : [`waiting: ${message}`]),
   ].join(", ")
 
-/** Asks until it has ended, and shows its progress: a bar on a terminal, lines elsewhere. */
+/** Polls a replay until it has ended, and shows its progress as a bar on a terminal, otherwise as lines. */
 export const followed = Effect.fnUntraced(function* (started: Replay) {
   const { show, erasedAfter } = yield* progressBar
   let replay = started
@@ -61,7 +61,7 @@ export const followed = Effect.fnUntraced(function* (started: Replay) {
     return isNews ? say(`${Math.floor(replay.share * 100)} %: ${progress(replay)}`) : Effect.void
   }
   const look = Effect.gen(function* () {
-    // Most are over in a moment.
+    // The first poll is early, because most replays end soon.
     for (let looks = 1; !hasEnded(replay); looks++) {
       yield* Effect.sleep(looks === 1 ? "20 millis" : every)
       replay = yield* ask((client) => client.replays.show({ params: { id: started.id } }))
@@ -83,14 +83,14 @@ export const followed = Effect.fnUntraced(function* (started: Replay) {
   )
 })
 
-/** Says of sinks that keep an order how many newer events of the same keys they got already. */
+/** Says how many newer events of the same keys each ordered sink has already received. */
 export const newerNotes = ({ newer }: Pick<Replay, "newer">): ReadonlyArray<string> =>
   newer.map(({ sink, count: amount, atLeast }) => {
     const events = `${atLeast === true ? "at least " : ""}${count(amount, "newer event")}`
     return `${events} of the same keys ${amount === 1 ? "was" : "were"} delivered to ${plain(sink)} already: it would get older events of these keys after them`
   })
 
-/** Notes that are worth knowing next to the count. */
+/** Returns notes about the count. */
 export const notes = (replay: Replay): ReadonlyArray<string> => {
   const { leftOut, removedSinks, undelivered, dryRun, to, events } = replay
   const note = (amount: number, word: string, text: string) => (amount === 0 ? [] : [`${count(amount, word)} ${text}`])
@@ -121,7 +121,7 @@ export const notes = (replay: Replay): ReadonlyArray<string> => {
   ]
 }
 
-/** The command that replays the same events; what `more` says is different. */
+/** Returns the command that replays the same events. `more` overrides parts of the request. */
 export const commandLine = (
   command: string,
   file: Option.Option<string>,

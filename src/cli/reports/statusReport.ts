@@ -1,4 +1,4 @@
-/** The running relay's status as text: problems first, worst on top, then the journal, the lanes, the signing secrets and the certificates. */
+/** Renders the running relay's status: the problems, worst first, then the journal, the lanes, the signing secrets and the certificates. */
 import { Clock, Effect, Result, Terminal } from "effect"
 import { TerminalCapabilities } from "effect/cli"
 import {
@@ -73,7 +73,7 @@ const certificatesTable = ({ certificates, now }: Status, width: number): string
     ...certificates.map(({ key, subject, notAfter }) => [key, subject, fromNow(notAfter, now)]),
   ])
 
-/** Worst first, then by name; the quarantine shows when it holds something. */
+/** Sorts lanes by severity, then by name. The quarantine is left out while it is empty. */
 const ordered = (lanes: ReadonlyArray<Lane>): ReadonlyArray<Lane> =>
   lanes
     .filter((lane) => lane.name !== quarantine || lane.deadLetters + lane.backlog > 0)
@@ -86,7 +86,7 @@ const condition = ({ condition, pausedUntil, pausedThen }: Lane): string =>
     ? `paused until ${instant(pausedUntil)}${pausedThen === undefined ? "" : `, then ${pausedThen}`}`
     : condition
 
-/** The columns that a narrow terminal goes without, the first one first. */
+/** The columns that a narrow terminal leaves out, in this order. */
 const spare = ["TYPE", "OLDEST", "RETRYING"]
 
 export const lanesTable = (lanes: ReadonlyArray<Lane>, now: number, width: number): string =>
@@ -107,7 +107,7 @@ export const lanesTable = (lanes: ReadonlyArray<Lane>, now: number, width: numbe
     spare,
   )
 
-/** Says since when it counts, if that is less than an hour. */
+/** Returns the counts of the last hour. If they began later, says when. */
 const hourLine = ({ hour, now, fleet }: Status): string => {
   const { since, received, delivered, refused, failed } = hour
   const when = now - since < 3_600_000 ? `since ${new Date(since).toISOString().slice(11, 16)} UTC` : "in the last hour"
@@ -146,9 +146,9 @@ export const render = (status: Status, style: Paint, width: number): string => {
   ].join("\n")
 }
 
-// Asks the running relay for its status.
+// Requests the status of the running relay.
 
-/** Why the relay does not answer: its database may not, and then that hangs. */
+/** Says why the relay does not answer. Its database may hang, and then the status does too. */
 const unanswered = Effect.fnUntraced(function* (time: string) {
   const looked = yield* Effect.flatMap(loadJournal, checkJournal).pipe(Effect.orElseSucceed(() => []))
   const wrong = looked.filter(({ verdict }) => verdict === "wrong").map(({ message }) => message)
@@ -158,11 +158,11 @@ const unanswered = Effect.fnUntraced(function* (time: string) {
 
 export const askStatus = ask((client) => client.status()).pipe(withDeadline(unanswered))
 
-// `relay status --watch`: redrawn each second on a terminal; otherwise a line for
-// each change; with `--json` a line of JSON each second.
+// `relay status --watch`. On a terminal, the status is redrawn each second. Otherwise a line is printed
+// for each change, or with `--json` a line of JSON each second.
 //
-// While no relay answers, it says so and keeps polling. Ctrl-C exits with 0,
-// restores the terminal and prints the last status on it.
+// While no relay answers, it says so and keeps polling. Ctrl-C exits with 0, restores the terminal and
+// prints the last status on it.
 
 const every = "1 second"
 
@@ -184,7 +184,7 @@ const rate = (before: Status | undefined, now: Status): string =>
 const footer = (status: Status, before: Status | undefined): string =>
   `${count(status.journal.head, "entry")}${rate(before, status)}; Ctrl-C to stop`
 
-/** `journal ok, 12 events; lake running; chat waiting, 3 events wait`. */
+/** Summarizes the status in a line, such as `journal ok, 12 events; lake running; chat waiting, 3 events wait`. */
 const summary = ({ journal, lanes, config, draining }: Status): string =>
   [
     `journal ${journal.health}, ${count(journal.head, "entry")}`,
@@ -202,11 +202,11 @@ const summary = ({ journal, lanes, config, draining }: Status): string =>
   ].join("; ")
 
 const control = (codes: string): string => codes.replaceAll("^", "\u001b[")
-/** The alternate screen, without cursor and line wrap. */
+/** Switches to the alternate screen, and turns the cursor and line wrap off. */
 const enter = control("^?1049h^?25l^?7l")
 const leave = control("^?7h^?25h^?1049l")
 
-/** Redraws over the last frame, cut to the screen's height if known. */
+/** Returns a frame that replaces the last one. If the screen's height is known, the frame is cut to it. */
 const redrawn = (text: string, rows: number): string => {
   const lines = text.split("\n")
   return control(`^H${lines.slice(0, rows > 1 ? rows - 1 : lines.length).join("^K\n")}^K^J`)
@@ -222,7 +222,7 @@ const onTerminal = Effect.gen(function* () {
   let before: Status | undefined
   const draw = Effect.gen(function* () {
     const { status, message } = yield* poll
-    // Each time: the terminal may have another size by now.
+    // Read for each frame, because the terminal's size may change.
     const width = (yield* columns) || Number.POSITIVE_INFINITY
     shown.text = status === undefined ? message : render(status, style, width)
     const below = status === undefined ? "Ctrl-C to stop" : footer(status, before)

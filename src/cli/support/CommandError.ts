@@ -1,14 +1,14 @@
 /**
- * Why a command failed, and its exit code.
+ * The error of a command, with its exit code.
  *
- * A message says what happened, to what, and what to do. An empty one means that
- * the command has already printed it.
+ * A message says what happened, where, and what to do. An empty message means that
+ * the command has already printed one.
  */
 import { Runtime, Schema } from "effect"
 
 /**
- * `failed`: a check failed, or the relay refused. `warning`, `critical` and `unknown` are the codes of monitoring
- * plugins, for `status --exit-code`. The other numbers are from sysexits.
+ * `failed` means that a check failed or the relay refused. `warning`, `critical` and `unknown` are the codes of
+ * monitoring plugins, for `status --exit-code`. The other numbers are from sysexits.
  */
 export const exitCodes = {
   failed: 1,
@@ -36,7 +36,7 @@ export class CommandError extends Schema.TaggedError<CommandError>()("CommandErr
     "config",
   ]),
   message: Schema.String,
-  /** Whether this user lacks the right to ask, so the answer may be that nothing is wrong. */
+  /** Whether this user lacks the token, so that the relay may be fine. */
   isDenied: Schema.optionalKey(Schema.Boolean),
 }) {
   override readonly [Runtime.errorExitCode] = exitCodes[this.reason]
@@ -47,5 +47,5 @@ export const usage = (message: string): CommandError => new CommandError({ reaso
 export const unreachable = (message: string): CommandError => new CommandError({ reason: "unreachable", message })
 export const misconfigured = (message: string): CommandError => new CommandError({ reason: "config", message })
 export const io = (message: string): CommandError => new CommandError({ reason: "io", message })
-/** The process ends so that the service manager starts it again. */
+/** Ends the process so that the service manager starts it again. */
 export const again = (message: string): CommandError => new CommandError({ reason: "again", message })

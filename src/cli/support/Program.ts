@@ -8,18 +8,18 @@ export class Program extends Context.Service<
   {
     /** The main module, which the journal's worker starts from. */
     readonly entry: URL
-    /** The words that start this program on the command line: `relay`, `bun src/main.ts`, … */
+    /** The words that start this program on the command line, such as `relay` or `bun src/main.ts`. */
     readonly command: string
     readonly env: Readonly<Record<string, string | undefined>>
   }
 >()("relay/cli/Program") {}
 
-/** The path relative to `cwd`, if it is below it. */
+/** Returns the path relative to `cwd` if it is below `cwd`. */
 const fromHere = (path: string, cwd: string): string => (path.startsWith(`${cwd}/`) ? path.slice(cwd.length + 1) : path)
 
-/** The command that starts the program from the same directory, so that printed commands can be pasted. */
+/** Returns the command that starts the program from the same directory, so that printed commands can be pasted. */
 export const commandOf = ({ isCompiled, runtime, runtimeVersion, execPath, main, cwd, env }: Started): string => {
-  // By the npm package: its launcher found the Bun that no PATH may have.
+  // The launcher of the npm package uses its own Bun, which may not be in PATH.
   const launcher = env.RELAY_LAUNCHER
   if (launcher !== undefined) return env.npm_command === "exec" ? "npx relay" : quoted(fromHere(launcher, cwd))
   const slash = execPath.lastIndexOf("/")
@@ -37,11 +37,11 @@ export const commandOf = ({ isCompiled, runtime, runtimeVersion, execPath, main,
 /** Imports a part of the program on demand, so that a command loads only the parts that it uses. */
 export const lazily = <A>(load: () => Promise<A>): Effect.Effect<A> => Effect.promise(load)
 
-// How long a check may take: what does not answer in time is reported as not answering.
+// The time limit of a check. A service that does not answer in time counts as unreachable.
 
 const usual = Duration.seconds(10)
 
-/** Interrupts the check after ten seconds, or another time, whose text `onTimeout` is given. */
+/** Interrupts the check after ten seconds or another time. `onTimeout` gets the time as text. */
 export const withDeadline =
   <B, E2, R2>(onTimeout: (time: string) => Effect.Effect<B, E2, R2>, duration = usual) =>
   <A, E, R>(check: Effect.Effect<A, E, R>): Effect.Effect<A | B, E | E2, R | R2> =>

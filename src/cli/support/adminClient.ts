@@ -1,6 +1,7 @@
 /**
- * Calls the admin API of the running relay. Only the admin part of the config is
- * read: `relay status` may be run by a user who can't read the signing secrets.
+ * Calls the admin API of the running relay. It reads only the admin section of the
+ * config, because `relay status` may be run by a user who can't read the signing
+ * secrets.
  */
 import { Duration, Effect, FileSystem, Option, Terminal } from "effect"
 import { TerminalCapabilities } from "effect/cli"
@@ -25,22 +26,22 @@ import { lazily, Program, withDeadline } from "./Program.ts"
 
 // Distinguishes a relay that is working from one that hangs.
 //
-// Some answers take long by design: to an erasure, a move, a reload, a replay of many dead letters.
-// So no request has a deadline of its own. `/healthz` is requested before it, and again while it
-// lasts: the relay answers `/healthz` whatever it works on.
+// Some requests take long by design: an erasure, a move, a reload, a replay of many dead letters. So a
+// request has no deadline. `/healthz` is requested before it and while it lasts, because the relay
+// answers `/healthz` even while it works.
 
-/** Between two heartbeats while a request lasts. */
+/** The interval of heartbeats while a request lasts. */
 const every = Duration.seconds(10)
-/** Within this the watchdog of the unit wants a heartbeat, too. */
+/** The time limit of a heartbeat, which is also the unit's watchdog interval. */
 const whileWorking = Duration.seconds(30)
 
 const advice = "Look at its log, and restart it if it stays silent."
 
-/** Ends once the relay answers, or if nothing listens: then the request itself reports the error. */
+/** Ends when the relay answers. Also ends if nothing listens, because the request itself then reports the error. */
 const heartbeatOf = (url: string): Effect.Effect<void> =>
   HttpClient.get(`${url}/healthz`).pipe(Effect.ignore, Effect.provide(FetchHttpClient.layer))
 
-/** Sends a request to a relay that is alive, and awaits its answer for as long as it is. */
+/** Sends a request if the relay is alive, and waits for the answer while it stays alive. */
 export const whileAlive =
   (heartbeat: Effect.Effect<void>) =>
   <A, E, R>(request: Effect.Effect<A, E, R>): Effect.Effect<A, E | CommandError, R> => {
@@ -59,7 +60,7 @@ export const whileAlive =
   }
 
 type Answered = BadRequest | Forbidden | Invalid | NotFound | Refused | TooMany | Unavailable
-/** An answer that is not of the API: another program or another version listens there. */
+/** An answer that is not from this API, because another program or version listens there. */
 type Unexpected = HttpClientError.HttpClientError | { readonly _tag: "SchemaError" | "HttpBodyError" }
 
 interface Asked {
@@ -116,7 +117,7 @@ const toCommandError = (error: Answered | Unexpected, { url, config, token, lack
   )
 }
 
-/** Runs `call` with a client of the relay that the config names, for as long as that relay is alive. */
+/** Runs `call` with a client of the config's relay while that relay is alive. */
 export const ask = Effect.fnUntraced(function* <A, E extends Answered | Unexpected>(
   call: (client: Client) => Effect.Effect<A, E>,
 ) {
@@ -141,12 +142,13 @@ export const ask = Effect.fnUntraced(function* <A, E extends Answered | Unexpect
   return yield* whileAlive(heartbeatOf(asked.url))(answer)
 })
 
-// The progress of long work: a bar on a terminal, which is erased at the end; lines elsewhere, and nothing with `--json`.
+// The progress of long work. A terminal shows a bar, which is erased at the end. Otherwise lines are
+// printed, or nothing with `--json`.
 
 const redrawEvery = "300 millis"
 const barWidth = 30
 
-/** `[###------] 33 %  replay to lake`. */
+/** Returns a bar, such as `[###------] 33 %  replay to lake`. */
 export const barOf = (what: string, share: number): string => {
   const done = Math.round(share * barWidth)
   return `[${"#".repeat(done)}${"-".repeat(barWidth - done)}] ${String(Math.floor(share * 100)).padStart(3)} %  ${plain(what)}`
@@ -163,14 +165,14 @@ export const progressBar = Effect.gen(function* () {
   const shown = (text: string) => (isDrawn ? Effect.ignore(display(text)) : Effect.void)
   return {
     isDrawn,
-    /** `inWords` says the same if no bar is drawn. */
+    /** Shows the progress. `inWords` runs instead if no bar is drawn. */
     show: (what: string, share: number, inWords: Effect.Effect<void> = Effect.void) =>
       isDrawn || isJson ? shown(`${erase}${barOf(what, share)}`) : inWords,
     erasedAfter: <A, E, R>(work: Effect.Effect<A, E, R>) => Effect.ensuring(work, shown(erase)),
   }
 })
 
-/** Awaits `answer` and shows the progress of `what`, as the relay's status calls it. */
+/** Waits for `answer` and shows the progress of `what`, which is its name in the relay's status. */
 export const withProgressBar = Effect.fnUntraced(function* <A, E, R>(what: string, answer: Effect.Effect<A, E, R>) {
   const { isDrawn, show, erasedAfter } = yield* progressBar
   if (!isDrawn) return yield* answer

@@ -1,7 +1,7 @@
 /**
- * Completions in the shell. The library's script knows the commands, their flags and
- * files. For values of a config, or of the running relay, it calls `relay __complete
- * KIND [-c FILE]`, which prints one value a line, and nothing if there are none.
+ * Shell completions. The library's script completes commands, flags and files. For
+ * values from a config or the running relay, it calls `relay __complete KIND [-c
+ * FILE]`, which prints a value per line.
  */
 import { Console, Effect, FileSystem, Option } from "effect"
 import { Completions, type GlobalFlag } from "effect/cli"
@@ -16,7 +16,7 @@ import { lazily, Program } from "./Program.ts"
 
 type Kind = "types" | "sinks" | "lanes" | "orphans" | "webhooks"
 
-/** Which values a flag takes, whatever its command. */
+/** The values of flags, by the flag's name. */
 const ofFlags: Readonly<Record<string, Kind>> = {
   type: "types",
   sink: "lanes",
@@ -25,7 +25,7 @@ const ofFlags: Readonly<Record<string, Kind>> = {
   webhook: "webhooks",
 }
 
-/** Which values an argument of a command takes. */
+/** The values of arguments, by the command's name. */
 const ofArguments: Readonly<Record<string, Kind>> = {
   "explain type|event": "types",
   "trigger type": "types",
@@ -36,7 +36,7 @@ const ofArguments: Readonly<Record<string, Kind>> = {
   "lanes drop name": "orphans",
 }
 
-/** Flags whose value is a file; every positional argument of `journal` is one. */
+/** The flags whose value is a file. Every positional argument of `journal` is a file too. */
 const filesOfFlags: ReadonlySet<string> = new Set(["config", "ca", "file"])
 const file = { _tag: "Path", pathType: "file" } as const
 
@@ -48,7 +48,7 @@ const everywhere: ReadonlyArray<Completions.FlagDescriptor> = [
   { name: "help", aliases: ["h"], description: "Show help", type: { _tag: "Boolean" }, negation: false },
 ]
 
-/** Stands for the values in the library's script until the shell's way to ask for them replaces it. */
+/** Returns the placeholder for the values in the library's script, which a call of a shell function replaces. */
 const placeholder = (kind: Kind): string => `__relay_${kind}__`
 const choice = (kind: Kind) => ({ _tag: "Choice", values: [placeholder(kind)] }) as const
 
@@ -70,7 +70,7 @@ const withValues = (
   subcommands: subcommands.map((one) => withValues(one, `${command} ${one.name}`.trim())),
 })
 
-/** How a shell asks: a function that it defines, and the placeholder with the quotes around it as it is replaced. */
+/** For each shell: the function that gets the values, the placeholder with its quotes, and the call that replaces it. */
 const asking = {
   bash: {
     define: `_relay_values()
@@ -102,7 +102,7 @@ const asking = {
 }
 `,
     quoted: (kind: Kind) => `(${placeholder(kind)})`,
-    // With a blank in front the words are called as they are.
+    // With a blank in front, zsh calls the words without adding arguments.
     call: (kind: Kind) => ` _relay_values ${kind}`,
   },
   fish: {
@@ -127,7 +127,7 @@ end
 
 const kinds: ReadonlyArray<Kind> = ["types", "sinks", "lanes", "orphans", "webhooks"]
 
-/** The script for a shell. */
+/** Returns the script for a shell. */
 const script = (shell: Completions.Shell, descriptor: Completions.CommandDescriptor): string => {
   if (shell === "powershell") return Completions.generate(descriptor.name, shell, descriptor)
   const { define, quoted, call } = asking[shell]
@@ -135,12 +135,12 @@ const script = (shell: Completions.Shell, descriptor: Completions.CommandDescrip
     (text, kind) => text.replaceAll(quoted(kind), () => call(kind)),
     Completions.generate(descriptor.name, shell, withValues(descriptor, "")),
   )
-  // zsh reads the first line of the file.
+  // zsh requires its tag in the first line of the file.
   const end = lines.indexOf("\n") + 1
   return `${lines.slice(0, end)}${define}${lines.slice(end)}`
 }
 
-/** The library's flag, whose scripts also complete the config's values. */
+/** Makes the library's flag print scripts that also complete the config's values. */
 export const withConfigValues = (flag: typeof GlobalFlag.Completions): typeof GlobalFlag.Completions => ({
   ...flag,
   run: (shell, { command }) =>
@@ -150,7 +150,7 @@ export const withConfigValues = (flag: typeof GlobalFlag.Completions): typeof Gl
     }),
 })
 
-/** The lanes without a sink, which only the running relay knows. None if it does not answer soon. */
+/** Returns the lanes without a sink, which only the running relay knows; empty if it does not answer soon. */
 const orphans = Effect.fnUntraced(
   function* (file: string | undefined) {
     const { ask } = yield* lazily(() => import("./adminClient.ts"))
@@ -164,7 +164,7 @@ const orphans = Effect.fnUntraced(
   Effect.orElseSucceed((): ReadonlyArray<string> => []),
 )
 
-/** The values of a kind. None for an unknown kind. */
+/** Returns the values of a kind; empty for an unknown kind. */
 const valuesOf = Effect.fnUntraced(function* (kind: string, file: string | undefined) {
   if (kind === "types") return [...eventTypes, ...relayEventTypes]
   if (kind === "orphans") return yield* orphans(file)
@@ -174,7 +174,7 @@ const valuesOf = Effect.fnUntraced(function* (kind: string, file: string | undef
   return kind === "lanes" ? [...names, quarantine] : names
 })
 
-/** `relay __complete KIND [-c FILE]`, which the scripts call. */
+/** Runs `relay __complete KIND [-c FILE]`, which the scripts call. */
 export const complete = Effect.fnUntraced(function* ([kind = "", , file]: ReadonlyArray<string>) {
   const values = yield* valuesOf(kind, file)
   if (values.length > 0) yield* print(values.join("\n"))

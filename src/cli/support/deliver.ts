@@ -1,4 +1,4 @@
-/** Sends sample deliveries as the sender does: signed over the raw bytes, with the webhook's header names. */
+/** Sends sample deliveries as the sender does, signed over the raw bytes and with the webhook's header names. */
 import { Clock, Duration, Effect, FileSystem, Option, Result } from "effect"
 import { FetchHttpClient, HttpBody, HttpClient, HttpClientRequest } from "effect/http"
 import * as Monotonic from "../../event/Monotonic.ts"
@@ -15,28 +15,28 @@ export interface Delivery {
   readonly objectId: string | undefined
   readonly hmac: Hmac
   readonly headers: { readonly signature: string; readonly webhookId: string }
-  /** Sent if the webhook has one. */
+  /** The webhook id header, if the webhook has one. */
   readonly webhookId: string | undefined
-  /** How it is sent: with certificates of one's own, perhaps. */
+  /** The `fetch` that sends it, which may trust other certificates. */
   readonly fetch: Fetch
-  /** Change the body after it was signed: the relay must refuse it. */
+  /** Changes the body after signing, so that the relay must refuse it. */
   readonly tamper: boolean
 }
 
 export interface Answer {
   readonly eventId: string
   readonly status: number
-  /** The reason for a refusal. Empty if the delivery was accepted. */
+  /** The reason for a refusal; empty if the delivery was accepted. */
   readonly detail: string
   readonly millis: number
 }
 
-/** How long an answer may take: a webhook's `commitTimeout` may be several seconds. */
+/** The time limit of an answer. A webhook's `commitTimeout` may be several seconds. */
 export const patience = Duration.seconds(30)
 
 const encoder = new TextEncoder()
 
-/** The relay refuses with problem+json. */
+/** Returns the reason in a refusal, which is problem+json. */
 const detailOf = (text: string): string => {
   try {
     const { title, detail } = JSON.parse(text)
@@ -46,7 +46,7 @@ const detailOf = (text: string): string => {
   }
 }
 
-/** Sends one delivery. Fails without an answer. */
+/** Sends a delivery. Fails if there is no answer. */
 export const deliver = Effect.fnUntraced(
   function* (delivery: Delivery) {
     const { url, type, accountId, objectId, hmac, headers, webhookId, fetch, tamper } = delivery
@@ -80,9 +80,9 @@ export const deliver = Effect.fnUntraced(
   Effect.timeout(patience),
 )
 
-// How `trigger` trusts the listener's certificate, and its message if it can't.
+// The certificates that `trigger` trusts, and its messages about others.
 
-/** A `fetch` that trusts the authorities of a PEM file, if one is given, instead of the system's. */
+/** Makes a `fetch`. If a PEM file is given, it trusts the file's authorities instead of the system's. */
 export const fetchTrusting = Effect.fnUntraced(function* (file: Option.Option<string>) {
   if (Option.isNone(file)) return globalThis.fetch
   const [{ parse }, { make }] = yield* Effect.all([

@@ -11,7 +11,7 @@ import { lazily } from "./Program.ts"
 
 const asIoError = Effect.mapError(({ message }: { readonly message: string }) => io(message))
 
-/** The file is rewritten at the end, but for a dry run; so what lay in its free space is reached too. */
+/** Erases events and rewrites the file, which also clears its free space. A dry run changes nothing. */
 export const eraseOffline = Effect.fnUntraced(function* (request: ErasureRequest) {
   const config = yield* loadJournal
   const path = Journals.fileOf(config)?.path

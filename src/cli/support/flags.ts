@@ -1,4 +1,4 @@
-/** Flags: the three that every command takes, before or after its name, and the forms that commands share. */
+/** The three flags that every command accepts, before or after its name, and makers of flags that commands share. */
 import { type Option, Record, Schema } from "effect"
 import { Flag, GlobalFlag } from "effect/cli"
 
@@ -8,7 +8,7 @@ export const toggle = (name: string, description: string) =>
 export const text = (name: string, metavar: string, description: string) =>
   Flag.String(name).pipe(Flag.withMetavar(metavar), Flag.withDescription(description), Flag.optional)
 
-/** The values of the flags that were given. */
+/** Returns the values of the flags that were given. */
 export const given = <F extends Readonly<Record<string, Option.Option<unknown>>>>(flags: F) =>
   Record.getSomes(flags) as { readonly [K in keyof F]?: Option.Option.Value<F[K]> }
 

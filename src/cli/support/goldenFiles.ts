@@ -1,8 +1,8 @@
 /**
- * The golden files of `tests`: the payload that a sink must be sent, stored
- * beside the config and reviewed like code.
+ * The golden files of the config's `tests`. Each has the expected payload for a sink,
+ * is stored beside the config and reviewed like code.
  *
- * A test without a webhook uses the first one, because a payload holds its name.
+ * A test without a webhook uses the first one, because a payload contains its name.
  */
 import { Effect, FileSystem, Path, Predicate, Redacted, Result, TextDiff } from "effect"
 import { render } from "../../admin/api/EventReport.ts"
@@ -19,17 +19,17 @@ import { type CommandError, failed, io } from "./CommandError.ts"
 import { plain } from "./output.ts"
 import { lazily } from "./Program.ts"
 
-// A line diff of two texts, with context around each change.
+// A line diff of two texts with context around each change.
 
 /** Unchanged lines shown before and after a change. */
 const around = 2
 
-/** Beyond this many changed lines the diff need not be the shortest. */
+/** With more changed lines than this, the diff may not be the shortest. */
 const maxEdits = 1_000
 
 const signs = { Equal: " ", Delete: "-", Insert: "+" } as const
 
-/** Lines that begin with `- ` (expected), `+ ` (actual) or `  ` (both); empty for equal texts. */
+/** Returns lines that begin with `- ` (expected), `+ ` (actual) or `  ` (both); empty if the texts are equal. */
 export const diff = (expected: string, actual: string): ReadonlyArray<string> => {
   if (expected === actual) return []
   const edits = TextDiff.diff(expected.split("\n"), actual.split("\n"), { maxEdits })
@@ -42,16 +42,16 @@ export const diff = (expected: string, actual: string): ReadonlyArray<string> =>
   })
 }
 
-// Renders the payload that a sink would get, for `explain --payload` and the golden files of `test`.
+// Renders the payload that a sink would receive, for `explain --payload` and the golden files of `test`.
 
-/** A fixed time for samples, so that golden files don't change. */
+/** The time of samples, fixed so that golden files don't change. */
 const fixedTime = Date.UTC(2026, 0, 15, 12)
 
-/** The body of an event that is always the same. */
+/** Returns the body of a sample event that is always the same. */
 export const fixedBody = (type: string, object?: Readonly<Record<string, unknown>>): Uint8Array =>
   new TextEncoder().encode(JSON.stringify(sample(type, fixedTime, { isFixed: true, ...(object && { object }) })))
 
-/** A journal entry with this body; it has no signature, because it came by no request. */
+/** Makes a journal entry with this body. It has no signature, because no request brought it. */
 const entryOf = (webhook: string, sink: string, body: Uint8Array): Entry => {
   const envelope = Result.getOrUndefined(Envelope.decode(body))
   return {
@@ -80,7 +80,7 @@ const replaced = (value: unknown, [key, ...rest]: ConfigPath, text: string): unk
     : value
 }
 
-/** Returns the sink with absent values as `${NAME} (not set)`. An expression must stay one, so it is left as it is. */
+/** Returns the sink with absent values as `${NAME} (not set)`. An expression keeps its sample, because it must stay valid. */
 export const withAbsent = (lane: LaneConfig, absent: Loaded["absent"]): LaneConfig => {
   const config = absent.reduce<unknown>((config, { path: [first, sink, ...rest], shown }) => {
     const isShown = first === "sinks" && sink === lane.name && rest.at(-1) !== "jmespath"
@@ -89,7 +89,7 @@ export const withAbsent = (lane: LaneConfig, absent: Loaded["absent"]): LaneConf
   return { ...lane, config }
 }
 
-/** The payload as JSON text. `undefined` if the sink's type has no preview. */
+/** Returns the payload as JSON text, or `undefined` if the sink's type has no preview. */
 export const payloadOf = (
   lane: LaneConfig,
   type: AnySinkType | undefined,
@@ -103,22 +103,22 @@ export const payloadOf = (
 export interface Compared {
   readonly event: string
   readonly sink: string
-  /** The golden file, as the config names it. */
+  /** The golden file's name in the config. */
   readonly file: string
   readonly ok: boolean
   /** Whether `--update` wrote it. */
   readonly written: boolean
-  /** The keys that are absent here and show in the payload, so that it can't be compared. */
+  /** The keys whose values are absent here and are part of the payload, so that it can't be compared. */
   readonly absent: ReadonlyArray<string>
   /** Whether the file doesn't exist yet. */
   readonly missing: boolean
-  /** The lines that differ begin with `-` (golden file), `+` (payload) or a blank. */
+  /** The result of `diff` between the golden file and the payload. */
   readonly diff: ReadonlyArray<string>
 }
 
 type Test = RelayConfig["tests"][number]
 
-/** Files beside the config at `config`. */
+/** Opens the directory of the config, to read and write files by their names. */
 export const beside = Effect.fnUntraced(function* (config: string) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
@@ -151,7 +151,7 @@ export interface Sampled {
   readonly envelope: Envelope.Envelope
 }
 
-/** The event of each test: its `sample`, or a fixed sample event. */
+/** Returns the event of each test: its `sample` or a fixed sample event. */
 export const sampled = (config: RelayConfig, files: Files) =>
   Effect.forEach(
     config.tests,
@@ -173,7 +173,7 @@ export const sampled = (config: RelayConfig, files: Files) =>
     }),
   )
 
-/** The absent keys of a sink that its payloads may show; secrets are masked there. */
+/** Returns the absent keys of a sink that its payloads may contain. Secrets are masked in payloads. */
 const shownOf = (lane: LaneConfig, absent: Loaded["absent"]): ReadonlyArray<string> =>
   absent.flatMap(({ path: [first, sink, ...rest], key }) => {
     if (first !== "sinks" || sink !== lane.name) return []
@@ -185,7 +185,7 @@ const shownOf = (lane: LaneConfig, absent: Loaded["absent"]): ReadonlyArray<stri
     return Redacted.isRedacted(at) ? [] : [key]
   })
 
-/** Compares each payload with its golden file; with `update`, writes the files that differ. */
+/** Compares each payload with its golden file. With `update`, writes the files that differ. */
 export const compare = Effect.fnUntraced(function* (
   { config, absent }: Pick<Loaded, "config" | "absent">,
   samples: ReadonlyArray<Sampled>,
@@ -217,7 +217,7 @@ export const compare = Effect.fnUntraced(function* (
   return compared
 })
 
-/** Editors and checkouts may change line ends. */
+/** Decodes a golden file. Editors and checkouts may have changed its line ends. */
 const textOf = (golden: Uint8Array | undefined): string =>
   Buffer.from(golden ?? "")
     .toString("utf8")

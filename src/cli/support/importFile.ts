@@ -1,6 +1,6 @@
 /**
- * Reads the undelivered events of a journal, or of a salvage of one, for `journal
- * import`. The command reads the file; the relay is sent events, never a path.
+ * Reads the undelivered events of a journal or its salvage, for `journal import`. The
+ * command reads the file and sends the relay events, never a path.
  */
 import { Effect, Option, Schema } from "effect"
 import { type Imported, Kept } from "../../admin/api/ImportLine.ts"
@@ -10,7 +10,7 @@ import { readDenial } from "../../runtime/Files.ts"
 import { type CommandError, failed, io } from "./CommandError.ts"
 import { lazily } from "./Program.ts"
 
-/** The largest request: events, and bytes of their bodies. */
+/** The limits of a request: events, and bytes of their bodies. */
 const slice = { events: 200, bytes: 1024 * 1024 }
 
 interface Report extends Imported {
@@ -20,7 +20,7 @@ interface Report extends Imported {
 
 const decode = Schema.decodeUnknownOption(Kept)
 
-/** Fails if no event of a file could be read: only a journal may have none. */
+/** Fails if no event could be read from a file. Only a journal may have none. */
 const refuse = (path: string, isJournal: boolean, damaged: number) => {
   if (isJournal && damaged === 0) return Effect.void
   const records = "none of its records can be read"
@@ -29,7 +29,7 @@ const refuse = (path: string, isJournal: boolean, damaged: number) => {
   return failed(`${path} is neither a journal nor a salvage of one${why}\n  Correct the path.`)
 }
 
-/** Sends the file's undelivered events in slices, and sums up the answers. */
+/** Sends the file's undelivered events in slices. Returns the total of the answers. */
 export const read = <E, R>(
   path: string,
   send: (events: ReadonlyArray<Kept>, share: number, sofar: number) => Effect.Effect<Imported, E, R>,

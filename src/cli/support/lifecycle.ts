@@ -46,7 +46,7 @@ export const formatFlag = Flag.Literals("log-format", ["auto", "text", "json"]).
   Flag.withDefault("auto"),
 )
 
-/** Whether the log is JSON: by the flags, or because stderr is not a terminal. */
+/** Reports whether the log is JSON, because of the flags or because stderr is not a terminal. */
 export const isJson = Effect.fnUntraced(function* (format: "auto" | "text" | "json") {
   if ((yield* Json) || format === "json") return true
   return format === "auto" && !(yield* (yield* Stdio.Stdio).stderrIsTerminal)
@@ -54,7 +54,7 @@ export const isJson = Effect.fnUntraced(function* (format: "auto" | "text" | "js
 
 const text = (value: unknown): string => (typeof value === "string" ? value : Formatter.format(value))
 
-/** A line's words, and its fields that hold something. */
+/** Returns a line's words and its fields that are not empty. */
 const record = Logger.map(Logger.formatStructured, ({ timestamp, level, message, annotations, cause }) => ({
   timestamp,
   level,
@@ -63,14 +63,14 @@ const record = Logger.map(Logger.formatStructured, ({ timestamp, level, message,
   cause,
 }))
 
-/** `{"timestamp":"…","level":"WARN","message":"…","sink":"lake","reason":"SinkUnavailable"}`. */
+/** Formats a line as JSON: `{"timestamp":"…","level":"WARN","message":"…","sink":"lake","reason":"SinkUnavailable"}`. */
 const json = Logger.map(record, ({ fields, cause, ...line }) =>
   escaped(Formatter.formatJson({ ...line, ...fields, cause })),
 )
 
 const styles: Readonly<Record<string, Parameters<Paint>[0]>> = { WARN: "yellow", ERROR: "red", FATAL: "red" }
 
-/** `2026-11-21T03:04:55.694Z WARN  what happened  key=value`, without the fields that the words hold already. */
+/** Formats a line, such as `2026-11-21T03:04:55.694Z WARN  what happened  key=value`. Fields that the words already contain are left out. */
 const lines = (style: Paint) =>
   Logger.map(record, ({ timestamp, level, message, fields, cause }) => {
     const said = new Set(message.split(/[\s,;()]+|:(?=\s|$)/))
@@ -86,7 +86,7 @@ const formatOf = (isJson: boolean) => (isJson ? Effect.succeed(json) : Effect.ma
 export const layer = (isJson: boolean) =>
   Logger.layer([Effect.flatMap(formatOf(isJson), (format) => limit(Logger.withConsoleError(format)))])
 
-/** From here on the relay runs: a reader of stderr that stops must not stop it. */
+/** Makes the log non-blocking. From now on, a reader of stderr that stops must not stop the relay. */
 export const neverBlock = Effect.fnUntraced(function* (isJson: boolean) {
   const format = yield* formatOf(isJson)
   const run = Effect.runSyncWith(yield* Effect.context<never>())
@@ -110,9 +110,9 @@ export const neverBlock = Effect.fnUntraced(function* (isJson: boolean) {
 type Relay = Context.Service.Shape<typeof Listening>
 
 /**
- * The stop of `relay run`, up to the drain that the end of its scope begins.
+ * Stops `relay run`. The end of its scope then starts the drain.
  *
- * SIGTERM first makes `/readyz` false and goes on accepting deliveries for `drain.delay`, until load balancers have
+ * After SIGTERM, `/readyz` is false and deliveries are still accepted for `drain.delay`, until load balancers have
  * noticed. Then deliveries get 503 for `drain.refuse`. SIGINT comes from a person at a terminal and skips both
  * waits.
  */
@@ -121,16 +121,16 @@ export interface Stop {
   readonly started: (relay: Relay) => void
   /** Ends when the drain should begin. */
   readonly stopped: Effect.Effect<void>
-  /** Begins the stop. */
+  /** Starts the stop. */
   readonly startAgain: Effect.Effect<void>
-  /** Succeeds after a stop, or fails so that the service manager starts the relay again, if `startAgain` began it. */
+  /** Succeeds after a stop. If `startAgain` started the stop, fails so that the service manager starts the relay again. */
   readonly ended: Effect.Effect<void, CommandError>
 }
 
 const kept = "everything accepted is on disk, and what was in flight is sent again after the next start"
 const noWaits: StopWaits = { delay: Duration.zero, refuse: Duration.zero }
 
-/** Waits, and says so, unless the wait is zero. */
+/** Logs the message and waits, unless the time is zero. */
 const wait = (time: Duration.Duration, message: string): Effect.Effect<void> =>
   Duration.isZero(time)
     ? Effect.void
@@ -177,16 +177,15 @@ export const makeStop = (): Stop => {
   }
 }
 
-// Notifies systemd: that the relay is ready, its status, and the watchdog.
+// Tells systemd that the relay is ready and what its status is, and notifies the watchdog.
 //
-// The watchdog is notified after an empty commit, so that a hanging event loop,
-// disk or journal has systemd restart the relay. A full journal does not: a
-// restart would not empty it.
+// The watchdog is notified after an empty commit, so that systemd restarts the relay if its event
+// loop, disk or journal hangs. A full journal causes no restart, because that would not empty it.
 
-/** How often the status is sent without a watchdog. */
+/** The interval of status messages without a watchdog. */
 const defaultInterval = Duration.seconds(10)
 
-/** `journal ok; 3 sinks; waiting: lake, chat`. */
+/** The status in a line, such as `journal ok; 3 sinks; waiting: lake, chat`. */
 const status = Effect.gen(function* () {
   const { health } = yield* (yield* Archive).status
   const lanes = (yield* (yield* Lanes).status).filter(({ name }) => name !== quarantine)
@@ -205,7 +204,7 @@ export const notifySystemd = Effect.gen(function* () {
   const { say, isHeard, watchdog } = yield* Notify
   if (!isHeard) return yield* Effect.never
   const journal = yield* Journal
-  // Twice as often as required: a late notification must not end the process.
+  // Twice as often as required, because a late notification must not end the process.
   const every = watchdog === undefined ? defaultInterval : Duration.divideUnsafe(watchdog, 2)
   const commits = Effect.timeoutOption(Effect.isSuccess(journal.settle([])), every)
   const beat = Effect.gen(function* () {
@@ -217,32 +216,32 @@ export const notifySystemd = Effect.gen(function* () {
   return yield* Effect.andThen(Effect.repeat(Effect.ignore(beat), Schedule.spaced(every)), Effect.never)
 })
 
-// The restart of `relay run` without a refused delivery, on both sides.
-// `ProcessHandover.ts` has the messages of the two processes.
+// Restarts `relay run` without refusing a delivery. Both processes run this code, and
+// `ProcessHandover.ts` has their messages.
 //
-// The first process keeps its ports and goes on until the second one listens
-// there. It then closes its journal, and opens it again if the second one doesn't
-// open it in time. Requests wait meanwhile, in whichever process they come to.
+// The first process keeps its ports and continues until the second one listens there. It then closes
+// its journal, and opens it again if the second one doesn't open it in time. Meanwhile, requests wait
+// in the process that receives them.
 //
-// They can't wait if the start takes long. The process stops then, and the service
-// manager starts it again.
+// If the start takes too long for requests to wait, the process stops instead, and the service manager
+// starts it again.
 
-/** How long the second process may take to listen. Deliveries are answered meanwhile. */
+/** The time limit for the second process to listen. Meanwhile, deliveries are answered. */
 const longestStart = Duration.seconds(30)
-/** How long it may take to open the journal. Requests wait meanwhile, for ten seconds at most. */
+/** The time limit for it to open the journal. Meanwhile, requests wait for at most ten seconds. */
 const longestOpening = Duration.seconds(5)
-/** How long the first process passes on requests of clients that keep their connections. */
+/** The time for which the first process forwards requests of clients that keep their connections. */
 const lingering = Duration.seconds(3)
 
 const stopAndStart = "stop the relay and start it again"
 
-/** The addresses with their scheme, by the keys of the config. */
+/** Returns the addresses with their scheme, by the keys of the config. */
 const addressesOf = ({ listen, tls, admin }: RelayConfig): Readonly<Record<string, string>> => ({
   listen: `${tls === undefined ? "http" : "https"}://${Address.format(listen)}`,
   "admin.listen": `http://${Address.format(admin.listen)}`,
 })
 
-/** The reason why a config or a binary can't continue the work of the first process; `undefined` if it can. */
+/** Says why a config or binary can't continue the work of the first process. Returns `undefined` if it can. */
 export const mismatch = (
   before: Handover.Facts,
   now: Pick<Handover.Facts, "addresses" | "journal" | "schema">,
@@ -263,22 +262,22 @@ interface Attempt {
   readonly successor: Handover.Successor
   readonly pid: number
   readonly turn: Turn
-  /** Its end kills the process unless it has taken over. */
+  /** The scope of the second process. Closing it kills the process unless it has taken over. */
   readonly scope: Scope.Closeable
 }
 
 export interface Restarts {
   readonly restart: Restart["Service"]
   readonly doors: Handover.KeptDoors
-  /** This process's turn at the journal. */
+  /** The proof that it is this process's turn to use the journal. */
   readonly turn: () => Turn
   /** Whether another process is about to take over. */
   readonly isHandedOver: () => boolean
-  /** Listens in the first process's place and waits for its journal, if another process started this one. */
+  /** If another process started this one, listens on its addresses and waits for its journal. */
   readonly succeed: (config: RelayConfig) => Effect.Effect<void, CommandError>
-  /** The relay serves, after it has opened in this time. */
+  /** Reports that the relay serves, and how long opening it took. */
   readonly opened: (config: RelayConfig, took: Millis) => Effect.Effect<void>
-  /** Waits until another process can take over. */
+  /** Waits until a second process can take over. */
   readonly asked: Effect.Effect<Attempt>
   /** Lets the other process open the journal. Returns whether it took over. */
   readonly handOver: (attempt: Attempt) => Effect.Effect<boolean>
@@ -292,7 +291,7 @@ const forwardAll = ({ all }: Handover.KeptDoors, config: RelayConfig): void => {
 const factsOf = (config: RelayConfig) =>
   Effect.map(Journals.identify(config.journal), (identity) => ({ ...identity, addresses: addressesOf(config) }))
 
-/** Listens in the first process's place. */
+/** Listens on the first process's addresses. */
 const listenFor = Effect.fnUntraced(function* (
   { facts, ended }: Handover.Predecessor,
   config: RelayConfig,
@@ -306,10 +305,10 @@ const listenFor = Effect.fnUntraced(function* (
   }
 })
 
-/** Reports whether requests can't wait for a start of this time. */
+/** Reports whether a start that takes this long is too long for requests to wait. */
 const isLong = (took: Millis): boolean => took > Duration.toMillis(longestOpening)
 
-/** Why this process can't be restarted now; `undefined` if it can. */
+/** Says why this process can't be restarted now. Returns `undefined` if it can. */
 const refusalOf = (isHeard: boolean, took: Millis): string | undefined => {
   const limit = Duration.format(longestOpening)
   if (isHeard || !isLong(took)) return Handover.refusal(Handover.situation(isHeard))
@@ -319,9 +318,9 @@ const refusalOf = (isHeard: boolean, took: Millis): string | undefined => {
 export interface Options {
   /** The process that started this one as its successor. */
   readonly first?: Handover.Predecessor | undefined
-  /** Fails if the config can't be loaded as it is now. */
+  /** Fails if the current config file can't be loaded. */
   readonly check: Effect.Effect<unknown, { readonly message: string }>
-  /** Begins to stop this process. The service manager starts it again. */
+  /** Starts to stop this process, which the service manager then starts again. */
   readonly startAgain: Effect.Effect<void>
 }
 

@@ -9,7 +9,7 @@ import { Config } from "./flags.ts"
 import { marked, paintMessages, plain, say, table } from "./output.ts"
 import { lazily, Program } from "./Program.ts"
 
-/** How a loaded config identifies files, checks their owners, and knows the runtime's limit and the service's credentials. */
+/** The host's part of loading a config: file identities and owners, the runtime's header limit, and the service's credentials. */
 export const ofHost = { fileOf: fileIdentity, distrust, headerLimit, unitCredentials: () => unitCredentials() }
 
 const loading = Effect.fnUntraced(function* (how: Pick<LoadOptions, "mayLack" | "readsInstalled">) {
@@ -27,16 +27,16 @@ const loading = Effect.fnUntraced(function* (how: Pick<LoadOptions, "mayLack" | 
   return yield* Option.match(file, { onNone: () => loadOrEmbedded(options), onSome: (path) => load(path, options) })
 })
 
-/** Leaves the warnings to the caller. */
+/** Loads the config and leaves its warnings to the caller. */
 export const loadQuietly = loading({})
 
 /** Loads the config even if secrets are absent, for checks that don't need them. */
 export const loadLacking = loading({ mayLack: true })
 
-/** Loads the config as the service does, for checks; without its credentials if this process can't read them. */
+/** Loads the config as the service does, for checks. Credentials that this process can't read are left out. */
 export const loadForHost = loading({ mayLack: "credentials", readsInstalled: true })
 
-/** Whether a part of the config, such as `["sinks", "lake"]`, has a value that is absent here. */
+/** Reports whether a part of the config, such as `["sinks", "lake"]`, has a value that is absent here. */
 export const lacks = ({ absent }: Pick<Loaded, "absent">, ...part: ReadonlyArray<string>): boolean =>
   absent.some(({ path }) => part.every((key, index) => path[index] === key))
 
@@ -45,7 +45,7 @@ export const sayWarnings = Effect.fnUntraced(function* ({ warnings }: Pick<Loade
   if (warnings.length > 0) yield* say(render(warnings, marked(yield* paintMessages)))
 })
 
-/** Reports the certificates that are of no use in a config that is used all the same. */
+/** Prints warnings about unusable certificates in a config that is used despite them. */
 const sayFaults = Effect.fnUntraced(function* (loaded: Loaded) {
   const { warningsOf } = yield* lazily(() => import("../../config/load/Load.ts"))
   yield* sayWarnings({ warnings: warningsOf(loaded) })
@@ -56,7 +56,7 @@ export const loadConfig = Effect.tap(loadQuietly, sayFaults)
 /** Loads the config as the service of an installed relay does, for root. */
 export const loadAsService = Effect.tap(loading({ readsInstalled: true }), sayFaults)
 
-/** Prints to stderr which variables and files were absent. */
+/** Prints the absent variables and files to stderr. */
 export const sayAbsent = ({ file, absent }: Loaded): Effect.Effect<void> => {
   if (absent.length === 0) return Effect.void
   const rows = absent.map(({ key, message }) => [key, message])
@@ -69,13 +69,13 @@ export const absentIn = ({ absent }: Loaded): object =>
 
 export const loadForCheck = Effect.tap(loadLacking, (loaded) => Effect.andThen(sayFaults(loaded), sayAbsent(loaded)))
 
-/** ` -c FILE` if the flag was given, for printed commands. */
+/** The text ` -c FILE` for printed commands, if the flag was given. */
 export const configFlag = Effect.map(
   Config,
   Option.match({ onNone: () => "", onSome: (file) => ` -c ${quoted(file)}` }),
 )
 
-/** The journal of the config; nothing else of it is read. */
+/** Loads only the config's journal section. */
 export const loadJournal = Effect.gen(function* () {
   const file = Option.getOrUndefined(yield* Config)
   const { env } = yield* Program

@@ -1,13 +1,13 @@
-/** Commands print here: data to stdout, messages to stderr, control characters to neither. */
+/** Prints the output of commands: data to stdout, messages to stderr. Control characters are removed. */
 import { Console, Context, Effect, Stdio } from "effect"
 import { TerminalCapabilities } from "effect/cli"
 import { escaped, plain, screened } from "../../formats/Texts.ts"
 import { Json } from "./flags.ts"
 import { Program } from "./Program.ts"
 
-// How text is laid out on a terminal: its width is decided here alone. No word is broken, and none is left out.
+// The layout of text for the terminal's width. Words are never broken or left out.
 
-/** The columns of the terminal. `Infinity` if the stream isn't a terminal, so that a script reads whole lines. */
+/** The columns of the terminal; `Infinity` if the stream isn't a terminal, so that a script reads whole lines. */
 export class Columns extends Context.Reference<{ readonly stdout: number; readonly stderr: number }>(
   "relay/cli/Columns",
   { defaultValue: () => ({ stdout: Number.POSITIVE_INFINITY, stderr: Number.POSITIVE_INFINITY }) },
@@ -17,16 +17,16 @@ const esc = "\u001b"
 const colours = new RegExp(`${esc}\\[[\\d;]*m`, "g")
 const lengthOf = (text: string): number => text.replace(colours, "").length
 
-/** A command in backticks is one word: nobody may paste half of it. */
+/** Matches words. A command in backticks is one word, so that it is never split into lines. */
 const words = /( *)((?:`[^`]*`|\S)+)/g
 
-/** The indent of the lines that follow the first: below the last cell of a table's row if that is in the left half. */
+/** Returns the indent of continued lines. In a table's row it is the start of the last cell, if that is in the left half. */
 const hangOf = (line: string, width: number): number => {
   const cells = [...line.matchAll(/\S {2,}(?=\S)/g)].map(({ 0: gap, index }) => index + gap.length)
   return cells.findLast((start) => start <= width / 2) ?? line.search(/\S/) + 2
 }
 
-/** A line of a file that a diagnostic shows, and the mark below it. */
+/** Reports whether a line is a diagnostic's excerpt of a file or the mark below it. */
 const isExcerpt = (line: string): boolean => /^ *\d* \| /.test(line)
 
 const foldLine = (line: string, width: number): ReadonlyArray<string> => {
@@ -47,7 +47,7 @@ const foldLine = (line: string, width: number): ReadonlyArray<string> => {
   return [...lines, last]
 }
 
-/** Breaks lines that are longer than `width` between words. A word that is longer has a line of its own. */
+/** Breaks lines longer than `width` between words. A longer word gets its own line. */
 export const folded = (text: string, width: number): string =>
   width === Number.POSITIVE_INFINITY
     ? text
@@ -82,17 +82,17 @@ const aligned = (rows: ReadonlyArray<Row>): ReadonlyArray<string> => {
   )
 }
 
-/** Aligned columns without a heading. None is cut: a name must be complete to be typed. */
+/** Aligns columns without a heading. No column is cut, because names must be complete to be typed. */
 export const table = (rows: ReadonlyArray<Row>): string => aligned(rows.map((row) => row.map(plain))).join("\n")
 
 const fits = (lines: ReadonlyArray<string>, width: number): boolean => lines.every((line) => line.length <= width)
 
-/** The least room that is worth breaking the last column's text for. */
+/** The minimum width of the last column when its text is broken into lines. */
 const leastText = 24
 
 /**
- * Returns the rows with the text of the last column broken into lines. `undefined` if the other columns leave it no
- * room.
+ * Returns the rows with the text of the last column broken into lines, or `undefined` if the other columns leave too
+ * little space.
  */
 const withText = (rows: ReadonlyArray<Row>, width: number): ReadonlyArray<string> | undefined => {
   const others = widthsOf(rows.map((row) => row.slice(0, -1)))
@@ -106,15 +106,15 @@ const withText = (rows: ReadonlyArray<Row>, width: number): ReadonlyArray<string
   )
 }
 
-/** Each row as a block, with a line for each of its cells. */
+/** Renders each row as a block with a line for each cell. */
 const blocks = ([heading = [], ...rows]: ReadonlyArray<Row>, width: number): string =>
   rows
     .map((row) => folded(aligned(row.map((cell, column) => [heading[column] ?? "", cell])).join("\n"), width))
     .join("\n\n")
 
 /**
- * A table whose first row is the heading. If it is too wide, the columns of `spare` are left out one by one, in their
- * order. Then the last column's text is broken between words. If even that does not fit, each row is a block.
+ * Renders a table whose first row is the heading. If it is too wide, the columns of `spare` are left out one by one.
+ * Then the last column's text is broken between words. If that still does not fit, each row is a block.
  */
 export const headedTable = (width: number, rows: ReadonlyArray<Row>, spare: Row = []): string => {
   const clean = rows.map((row) => row.map(plain))
@@ -130,7 +130,7 @@ export const headedTable = (width: number, rows: ReadonlyArray<Row>, spare: Row 
 export { bytes, count, fromNow, instant, span } from "../../formats/Texts.ts"
 export { plain }
 
-/** A console that removes control characters from everything printed, logs and help included. */
+/** Makes a console that removes control characters from everything printed, including logs and help. */
 export const screen = (console: Console.Console): Console.Console => {
   const through =
     (print: (...parts: ReadonlyArray<unknown>) => void) =>
@@ -140,7 +140,7 @@ export const screen = (console: Console.Console): Console.Console => {
   return {
     ...console,
     log: through(log),
-    // On a terminal Bun's `error` makes all of a line red, whatever it says.
+    // On a terminal, Bun's `error` colours the whole line red.
     error: through(warn),
     warn: through(warn),
     info: through(info),
@@ -149,16 +149,16 @@ export const screen = (console: Console.Console): Console.Console => {
   }
 }
 
-/** To stdout: data, which a script may read. */
+/** Prints data to stdout, where a script may read it. */
 export const print = (text: string): Effect.Effect<void> =>
   Effect.flatMap(Columns, ({ stdout }) => Console.log(folded(text, stdout)))
-/** To stderr: messages. */
+/** Prints a message to stderr. */
 export const say = (text: string): Effect.Effect<void> =>
   Effect.flatMap(Columns, ({ stderr }) => Console.error(folded(text, stderr)))
-/** Files, payloads and commands, which are copied: a terminal breaks their lines, and its copy has them whole. */
+/** Prints files, payloads and commands without breaking lines, so that they can be copied whole. */
 export const printWhole = (text: string): Effect.Effect<void> => Console.log(text)
 export const sayWhole = (text: string): Effect.Effect<void> => Console.error(text)
-/** The columns that tables on stdout have. */
+/** The width of tables on stdout. */
 export const width = Effect.map(Columns, ({ stdout }) => stdout)
 export const toJson = (value: unknown, indent = 0): string => escaped(JSON.stringify(value, null, indent))
 export const printJson = (value: unknown): Effect.Effect<void> => printWhole(toJson(value, 2))
@@ -176,14 +176,14 @@ export const painted =
   (style, text) =>
     isColoured && text !== "" ? `\u001b[${codes[style]}m${text}\u001b[0m` : text
 
-/** Colours where stdout is a terminal with colours and NO_COLOR is not set. */
+/** Adds colours if stdout is a terminal with colours and NO_COLOR is not set. */
 export const paint: Effect.Effect<Paint> = Effect.map(TerminalCapabilities.TerminalCapabilities, ({ canColor }) =>
   painted(canColor),
 )
 
 const severities = { error: "red", warning: "yellow" } as const
 
-/** A diagnostic's severity in its colour. */
+/** Marks a diagnostic's severity with its colour. */
 export const marked =
   (style: Paint) =>
   (severity: keyof typeof severities): string =>

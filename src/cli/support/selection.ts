@@ -1,4 +1,4 @@
-/** The flags that select events: the same for all commands. */
+/** The flags that select events, which all commands share. */
 import { Effect, Option } from "effect"
 import { Flag } from "effect/cli"
 import { type EventSelection, outcomes } from "../../admin/api/EventSelection.ts"
@@ -7,7 +7,7 @@ import { usage } from "./CommandError.ts"
 import { given, text, webhook } from "./flags.ts"
 import { requirePatterns, timesOf } from "./values.ts"
 
-/** Dead letters need no flag for the outcome: it is always `dead`. */
+/** The flags for dead letters. There is no flag for the outcome, which is always `dead`. */
 export const letterFlags = {
   sink: text("sink", "NAME", "Only at this sink; _quarantine has deliveries that were signed but could not be routed"),
   type: Flag.String("type").pipe(
@@ -32,7 +32,7 @@ export const eventFlags = {
   ),
 }
 
-/** How fast a replay goes at most. */
+/** The maximum rate of a replay. */
 export const rate = Flag.Int("rate").pipe(
   Flag.withMetavar("N"),
   Flag.withDescription("At most N events a second, for a receiver that has just recovered"),
@@ -53,7 +53,7 @@ interface Flags {
   readonly endedUntil: Option.Option<string>
 }
 
-/** The selection that the flags mean; empty if none was given. */
+/** Returns the selection for the flags; empty if none was given. */
 export const selectionOf = Effect.fnUntraced(function* ({
   type,
   since,

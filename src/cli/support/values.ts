@@ -1,4 +1,4 @@
-/** Checks values that are given on the command line: times, patterns of event types, and event types. */
+/** Parses and checks values of the command line: times, patterns of event types, and event types. */
 import { Clock, Duration, Effect, Option, Record, Result } from "effect"
 import { nearestType } from "../../event/Nearest.ts"
 import type { EpochMillis, Millis } from "../../event/Quantities.ts"
@@ -13,18 +13,18 @@ const spans = /^(\d+(?:\.\d+)?) ?(?:([smhdw])|(second|minute|hour|day|week)s?)$/
 
 const dayMillis = 86_400_000
 
-/** When a day began: UTC, as a date without a zone. */
+/** The words for days and their distance from today. A day begins at midnight UTC, like a date without a zone. */
 const daysAgo: Readonly<Record<string, number>> = { today: 0, yesterday: 1 }
 
 const units: Readonly<Record<string, string>> = { s: "second", m: "minute", h: "hour", d: "day", w: "week" }
 
-/** The milliseconds of `8h`, `8 hours` or `1.5 days`; `undefined` if the text is not a span. */
+/** Returns the milliseconds of a span such as `8h`, `8 hours` or `1.5 days`, or `undefined` if the text isn't one. */
 const millisOf = (text: string): Millis | undefined => {
   const [, amount, letter = "", word = units[letter]] = spans.exec(text) ?? []
   return amount === undefined ? undefined : Duration.toMillis(`${Number(amount)} ${word}s` as Duration.Input)
 }
 
-/** The time, or the mistake in the text. A time without a zone is UTC, so that a command means the same everywhere. */
+/** Returns the time or the mistake in the text. A time without a zone is UTC, so that a command means the same everywhere. */
 export const parseTime = (text: string, now: EpochMillis): Result.Result<EpochMillis, string> => {
   if (iso.test(text)) {
     const zoned = /(Z|[+-]\d{2}:\d{2})$/.test(text) || text.length === 10 ? text : `${text}Z`
@@ -39,7 +39,7 @@ export const parseTime = (text: string, now: EpochMillis): Result.Result<EpochMi
     : Result.succeed(now - span)
 }
 
-/** The milliseconds of a flag's span. */
+/** Returns the milliseconds of a flag's span. */
 export const spanOf = (flag: string, text: string) => {
   const span = millisOf(text)
   return span === undefined ? usage(`${flag} ${plain(text)}: a span is 30m, 8h, "8 hours" or 2d`) : Effect.succeed(span)
@@ -47,7 +47,7 @@ export const spanOf = (flag: string, text: string) => {
 
 const flagName = (key: string): string => key.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
 
-/** The times of the flags that were given; the key `deliveredAfter` is the flag `--delivered-after`. */
+/** Returns the times of the flags that were given. The key `deliveredAfter` is the flag `--delivered-after`. */
 export const timesOf = Effect.fnUntraced(function* <K extends string>(
   flags: Readonly<Record<K, Option.Option<string>>>,
 ) {

@@ -1,9 +1,9 @@
 /**
  * A problem of a config: its position, its message, and what to do.
  *
- * **Gotcha.** A diagnostic is printed and logged, so it holds no resolved value, and
- * its excerpt masks every string but the one it is about (see `Syntax.ts`): a secret
- * may be on the same line.
+ * **Gotcha.** A diagnostic is printed and logged, so it contains no resolved value.
+ * Its excerpt masks every string except the one that it is about (see `Syntax.ts`),
+ * because a secret may be on the same line.
  */
 import { Effect, Runtime, Schema } from "effect"
 import { count } from "../../formats/Texts.ts"
@@ -11,14 +11,14 @@ import { count } from "../../formats/Texts.ts"
 export const Diagnostic = Schema.Struct({
   severity: Schema.Literals(["error", "warning"]),
   file: Schema.String,
-  /** From 1. 0 if the problem has no position in the file. */
+  /** Counted from 1; 0 if the problem has no position in the file. */
   line: Schema.Int,
   column: Schema.Int,
   /** The key's path, `webhooks.scheduling.secrets[0].value`; empty for the file as a whole. */
   key: Schema.String,
   message: Schema.String,
   hint: Schema.optionalKey(Schema.String),
-  /** The line it is about with secrets masked, and the part of it that is underlined (from 0). */
+  /** The line with secrets masked, and the underlined part of it, counted from 0. */
   excerpt: Schema.optionalKey(Schema.Struct({ text: Schema.String, start: Schema.Int, length: Schema.Int })),
 })
 export type Diagnostic = typeof Diagnostic.Type
@@ -40,7 +40,7 @@ const renderOne = ({ severity, file, line, column, key, message, hint, excerpt }
   return lines.join("\n")
 }
 
-/** Renders them as text, in the order of the file, with their count at the end. */
+/** Renders diagnostics as text, in the order of the file, with their number at the end. */
 export const render = (diagnostics: ReadonlyArray<Diagnostic>, mark: Mark = (severity) => severity): string => {
   const counts = (["error", "warning"] as const).flatMap((severity) => {
     const found = diagnostics.filter((diagnostic) => diagnostic.severity === severity).length
@@ -49,7 +49,7 @@ export const render = (diagnostics: ReadonlyArray<Diagnostic>, mark: Mark = (sev
   return [...diagnostics.map((one) => renderOne(one, mark)), counts.join(", ")].join("\n\n")
 }
 
-/** To the log, a line each. */
+/** Logs each diagnostic as a line. */
 export const logDiagnostics = (diagnostics: ReadonlyArray<Diagnostic>): Effect.Effect<void> =>
   Effect.forEach(
     diagnostics,
@@ -61,11 +61,11 @@ export const logDiagnostics = (diagnostics: ReadonlyArray<Diagnostic>): Effect.E
     { discard: true },
   )
 
-/** For `--json`: one object each, without the excerpt. */
+/** Returns the diagnostics without their excerpts, for `--json`. */
 export const toJson = (diagnostics: ReadonlyArray<Diagnostic>): ReadonlyArray<Omit<Diagnostic, "excerpt">> =>
   diagnostics.map(({ excerpt: _, ...rest }) => rest)
 
-/** The config can't be used. Holds all diagnostics, warnings too; the exit code is 78. */
+/** The config can't be used. Contains all diagnostics, including warnings. The exit code is 78. */
 export class ConfigError extends Schema.TaggedError<ConfigError>()("ConfigError", {
   file: Schema.String,
   diagnostics: Schema.Array(Diagnostic),

@@ -1,6 +1,6 @@
 /**
- * Turns the issues of `Schema` into findings: the value, the expected value, and the
- * value that was probably meant.
+ * Turns the issues of `Schema` into findings, which name the position, the expected
+ * value, and the value that was probably meant.
  *
  * **Gotcha.** A message never repeats a value of the file, because it may be a
  * resolved secret. It names the value's kind.
@@ -15,7 +15,7 @@ import { error, errorAtKey, type Finding } from "./Source.ts"
 const names = (ast: SchemaAST.AST): ReadonlyArray<string> =>
   ast._tag === "Objects" ? ast.propertySignatures.map((signature) => String(signature.name)) : []
 
-/** The keys that the object may have in the file. For a union, the keys of all members. */
+/** Returns the keys that the object may have in the file. For a union, returns the keys of all members. */
 export const keysOf = (schema: Schema.ConstraintDecoder<unknown>): ReadonlyArray<string> => {
   const collect = (ast: SchemaAST.AST): ReadonlyArray<string> =>
     ast._tag === "Union" ? ast.types.flatMap(collect) : names(ast)
@@ -30,7 +30,7 @@ const list = (words: ReadonlyArray<string>): string =>
 
 const quoted = (word: string): string => `"${word}"`
 
-/** `did you mean "x"?`, or the choices that are `listed` if none is near. */
+/** Returns `did you mean "x"?`. If no choice is similar, returns the choices that are `listed`. */
 export const didYouMean = (
   given: string,
   choice: ReadonlyArray<string>,
@@ -51,7 +51,7 @@ const kinds: Readonly<Record<string, string>> = {
   Null: "null",
 }
 
-/** Words of the library for a check, which say less than ours. */
+/** Reports whether the library's words for a check say less than ours. */
 const isGeneric = (words: string): boolean => /^(a (string|value)|an integer)\b/.test(words)
 
 /** Describes the values that a schema expects: its own words, or the kind of JSON value. */
@@ -78,13 +78,13 @@ const kindOf = (value: unknown): string => {
   return typeof value === "string" ? "text" : typeof value === "boolean" ? String(value) : "a number"
 }
 
-/** A finding, and the key that it misses, or that was probably meant. */
+/** A finding, with the key that is missing or was probably meant. */
 interface Told extends Finding {
   readonly misses?: string
   readonly means?: string
 }
 
-/** How an object or a list is written. */
+/** Returns an example of the object or list that is expected. */
 const shapeOf = (ast: SchemaAST.AST, value: unknown): string | undefined => {
   if (ast._tag === "Arrays") {
     const [item] = ast.rest
@@ -101,7 +101,7 @@ const shapeOf = (ast: SchemaAST.AST, value: unknown): string | undefined => {
   return keys.length > 0 ? `its keys are: ${keys.join(", ")}` : 'it is written by name: { "…": … }'
 }
 
-/** How to mend a value of the wrong kind. */
+/** Says how to correct a value of the wrong kind. */
 const mending = (ast: SchemaAST.AST, value: unknown): string | undefined => {
   const { hint, description } = describe(ast)
   if (hint !== undefined) return hint
@@ -119,13 +119,13 @@ const mending = (ast: SchemaAST.AST, value: unknown): string | undefined => {
   return shapeOf(ast, value) ?? description
 }
 
-/** Whether a member of a union does not fit by its kind: the library tries a declaration with values of each kind. */
+/** Reports whether a member of a union expects another kind of value. The library tries a declaration with values of every kind. */
 const isOfOtherKind = (issue: SchemaIssue.Issue): boolean => {
   if (issue._tag === "AnyOf") return issue.issues.length > 0 && issue.issues.every(isOfOtherKind)
   return issue._tag === "InvalidType" && issue.ast._tag === "Declaration"
 }
 
-/** Flattens an issue. Of `root`, the value that was decoded, messages show only the kind, or a mistyped choice. */
+/** Flattens an issue. `root` is the decoded value. Messages show only its kind, or a mistyped choice. */
 const flatten = (
   issue: SchemaIssue.Issue,
   path: Path,
@@ -165,7 +165,7 @@ const flatten = (
         const near = nearest(given, choice)
         return [error(path, `expected ${list(choice.map(quoted))}`, near && `did you mean ${quoted(near)}?`)]
       }
-      // The only member whose kind fits: its issues are more precise than the union's.
+      // If the kind fits only one member, its issues are more precise than the union's.
       const fitting = issue.issues.filter((one) => !isOfOtherKind(one))
       if (fitting.length === 1) return fitting.flatMap(inside)
       return wanted(issue.ast)

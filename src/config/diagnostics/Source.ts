@@ -1,7 +1,7 @@
 /**
- * A config file's text, with the place of every key and value in it.
+ * A config file's text, with the position of every key and value in it.
  *
- * **Gotcha.** A value may be a secret: `mayBeShown` decides which a diagnostic
+ * **Gotcha.** A value may be a secret. `mayBeShown` decides which values a diagnostic
  * shows (see `schema/ConfiguredTypes.ts`).
  */
 import { type Node, type ParseError, parseTree } from "jsonc-parser"
@@ -10,17 +10,17 @@ import type { Path } from "../Fields.ts"
 import type { Diagnostic } from "./Diagnostic.ts"
 import { excerpt, firstBeyond, type Span, syntaxMistakes, type Token, tokensOf, tooDeep } from "./Syntax.ts"
 
-/** Something wrong at a path of the file. */
+/** A problem at a path of the file. */
 export interface Finding {
   readonly severity: Diagnostic["severity"]
   readonly path: Path
-  /** The range to underline: the value, or the key in front of it. */
+  /** The underlined part: the value, or the key in front of it. */
   readonly at: "key" | "value"
   readonly message: string
   readonly hint?: string
   /**
-   * The character that the finding is about, from 0 in the text at the path. Only this character is underlined if the
-   * file has that text.
+   * A position in the text at the path, counted from 0. If the file has the same text, only the character at this
+   * position is underlined.
    */
   readonly within?: { readonly text: string; readonly offset: number }
 }
@@ -42,14 +42,14 @@ export const warningAtKey = finder("warning", "key")
 
 export interface Source {
   readonly file: string
-  /** The file as a plain value, references still unresolved; `undefined` when it is no JSON at all. */
+  /** The file as a plain value with unresolved references; `undefined` if it isn't JSON. */
   readonly value: unknown
   /** Problems of the text itself: syntax, and duplicate keys. */
   readonly problems: ReadonlyArray<Diagnostic>
   readonly locate: (finding: Finding) => Diagnostic
 }
 
-/** `webhooks.scheduling.secrets[0].value`; a key that is not an identifier is in quotes. */
+/** Formats a path, such as `webhooks.scheduling.secrets[0].value`. A key that is not an identifier is in quotes. */
 export const formatPath = (path: Path): string =>
   path.reduce<string>((text, key) => {
     if (typeof key === "number") return `${text}[${key}]`
@@ -72,13 +72,13 @@ const nodeAt = (root: Node | undefined, path: Path): Node | undefined => {
   return node
 }
 
-/** Reports whether a value of events is at a path. Their numbers keep all digits; the relay's own are doubles. */
+/** Reports whether the value at a path is compared with events. Its numbers then keep all digits; the relay's own are doubles. */
 const isOfEvents = ([first, , key, ...below]: Path): boolean =>
   (first === "routes" && key === "where" && below.length > 0) ||
   (first === "sinks" && key === "body") ||
   (first === "tests" && key === "object")
 
-/** The tree as a plain value. Not `getNodeValue`: that would set a prototype by the key `__proto__`. */
+/** Returns the tree as a plain value. `getNodeValue` isn't used, because a key `__proto__` would set the prototype. */
 const toValue = (text: string, node: Node, path: Path = []): unknown => {
   if (node.type === "array") return (node.children ?? []).map((child, index) => toValue(text, child, [...path, index]))
   if (node.type === "number" && isOfEvents(path)) return Numbers.of(text.slice(node.offset, node.offset + node.length))
@@ -93,7 +93,7 @@ const toValue = (text: string, node: Node, path: Path = []): unknown => {
   )
 }
 
-/** The distance of a character from the opening quote of its text in the file, where escapes are longer. */
+/** Returns the distance of a character from the opening quote of its text. Escapes in the file are longer than their characters. */
 const insideOf = (file: string, { offset, length }: Span, character: number): number => {
   const written = file.slice(offset + 1, offset + length - 1)
   let end = 0
@@ -104,7 +104,7 @@ const insideOf = (file: string, { offset, length }: Span, character: number): nu
   return 1 + end
 }
 
-/** The deepest nesting of a config. */
+/** The maximum nesting of a config. */
 const deepest = 100
 
 /** Parses the text. It never fails: problems are part of the result. */

@@ -1,19 +1,20 @@
 /**
- * Mistakes in a config file's text: parts that aren't JSON.
+ * Finds syntax mistakes in a config file.
  *
- * A parser that meets a mistake goes on in a guess, and may report the whole rest of
- * the file. Here each mistake is mended by the smallest edit after which the parser
- * comes furthest, so only mistakes that stand by themselves are reported.
+ * After a mistake, a parser guesses how to continue and may report the whole rest of
+ * the file. Instead, each mistake is corrected by the edit with which the parser gets
+ * furthest, so that only independent mistakes are reported.
  */
 import { createScanner, type ParseError, printParseErrorCode, visit } from "jsonc-parser"
 import type { Diagnostic } from "./Diagnostic.ts"
 
 // The line of a config file that a diagnostic shows.
 //
-// **Guarantee.** It holds no secret: every text and number is masked except keys and the value that
-// the diagnostic is about, unless that is a secret. Comments are left out. Masking works on tokens,
-// not on the parsed tree, so it also holds for text that does not parse. There, only a token at a
-// key's position is a key, so no part of a text in other quotation marks is shown as one.
+// **Guarantee.** It contains no secret. Only keys, and the value that the diagnostic is about if it
+// isn't a secret, are shown. All other texts and numbers are masked, and comments are left out.
+// Masking works on tokens rather than the parsed tree, so it also works for text that does not parse.
+// In such text, only a token at a key's position counts as a key. A part of a text in other quotation
+// marks is therefore never shown as a key.
 
 type Excerpt = NonNullable<Diagnostic["excerpt"]>
 
@@ -23,7 +24,7 @@ export interface Span {
   readonly length: number
 }
 
-/** The scanner's token kinds: a library's `const enum` can't be imported by name. */
+/** The scanner's token kinds. The library's `const enum` can't be imported by name. */
 const token = {
   openBrace: 1,
   comma: 5,
@@ -44,31 +45,31 @@ const closing: ReadonlySet<number> = new Set([2, 4])
 const isComment = (kind: number): boolean => kind === token.lineComment || kind === token.blockComment
 const isBlank = (kind: number): boolean => kind === token.blank || kind === token.lineBreak || isComment(kind)
 
-/** This may be a secret: a string, a number, or text that the scanner can't read. */
+/** Reports whether a token may be a secret: a string, a number, or text that the scanner can't read. */
 const isText = (kind: number): boolean => kind === token.string || kind === token.number || kind === token.unknown
 
-/** Whether a colon follows, so that the string is a key. */
+/** Reports whether a colon follows, so that the string is a key. */
 const colonAhead = (text: string, offset: number): boolean => {
   const colon = /\s*:/y
   colon.lastIndex = offset
   return colon.test(text)
 }
 
-/** Whether a word without quotes begins its line or the inside of an object: a key whose quotes were forgotten. */
+/** Reports whether a word without quotes is at the start of a line or an object, so that it is probably a key. */
 const isBareKey = (text: string, { offset, end }: Span & { readonly end: number }): boolean =>
   /^[A-Za-z_$][\w$-]*$/.test(text.slice(offset, end)) &&
   /^\s*\{?\s*$/.test(text.slice(text.lastIndexOf("\n", offset - 1) + 1, offset))
 
-/** A text in quotation marks that are none in JSON, on one line: `“listen”`. */
+/** Text on one line in quotation marks that JSON doesn't have, such as `“listen”`. */
 const foreign = /(['‘’`])[^'‘’`\r\n]*['‘’`]|[“”„«»][^“”„«»\r\n]*[“”„«»]/y
 
-/** The end of a text in other quotation marks that begins here. `undefined` if none begins here. */
+/** Returns the end of the text in other quotation marks that starts here, or `undefined` if none does. */
 const foreignEnd = (text: string, offset: number): number | undefined => {
   foreign.lastIndex = offset
   return foreign.test(text) ? foreign.lastIndex : undefined
 }
 
-/** Text that is no JSON, up to a blank, a comma or a bracket: `127.0.0.1:8080` without quotes is one thing. */
+/** Returns the end of text that isn't JSON: a blank, a comma or a bracket. So `127.0.0.1:8080` without quotes is one token. */
 const strangeEnd = (text: string, offset: number, end: number): number => {
   const rest = /[^\s,[\]{}"]*/y
   rest.lastIndex = end
@@ -77,7 +78,7 @@ const strangeEnd = (text: string, offset: number, end: number): number => {
   return /^[A-Za-z_$][\w$-]*:$/.test(word) ? end : rest.lastIndex
 }
 
-/** Reports whether a text in other quotation marks can be a key: a value may hold anything. */
+/** Reports whether text in other quotation marks looks like a key. A value may contain any text. */
 const isForeignKey = (text: string, { offset, end }: { readonly offset: number; readonly end: number }): boolean =>
   /^[“”„«»'‘’`][A-Za-z_$][\w$-]{0,39}[“”„«»'‘’`]$/.test(text.slice(offset, end))
 
@@ -101,7 +102,7 @@ export const tokensOf = (text: string): ReadonlyArray<Token> => {
     if (isOpen && !isBareKey(text, { offset, length: end - offset, end })) end = strangeEnd(text, offset, end)
     const length = end - offset
     if (end !== offset + scanner.getTokenLength()) scanner.setPosition(end)
-    // After a forgotten comma a key still begins its line, but not in a text that other quotes hold.
+    // After a missing comma, a key is still the first token of its line. Inside other quotation marks it isn't a key.
     const mayFollow = isFirst && before !== token.colon && before !== token.unknown
     const mayBeKey = before === token.openBrace || before === token.comma || mayFollow
     const isKey =
@@ -120,7 +121,7 @@ export const tokensOf = (text: string): ReadonlyArray<Token> => {
   return tokens
 }
 
-/** Binary search: the first of `count` indexes that is beyond. */
+/** Returns the first of `count` indexes for which `isBeyond` is true, by binary search. */
 export const firstBeyond = (count: number, isBeyond: (index: number) => boolean): number => {
   let [low, high] = [0, count]
   while (low < high) {
@@ -131,15 +132,15 @@ export const firstBeyond = (count: number, isBeyond: (index: number) => boolean)
   return low
 }
 
-/** Keeps the quotation marks of a text. A token that has none at either end gets none. */
+/** Masks a token. Quotation marks at its ends are kept. */
 const maskOf = ({ kind, offset, end }: Token, text: string): string => {
   if (kind === token.string) return '"…"'
   return foreignEnd(text, offset) === end ? `${text[offset]}…${text[end - 1]}` : "…"
 }
 
 /**
- * The first line of `span`, masked, and the position of `span` in it. If its text is shown, the position of its
- * character at `inside`.
+ * Returns the first line of `span`, masked, and the position of `span` in it. If the text is shown, returns the
+ * position of its character at `inside` instead.
  */
 export const excerpt = (
   text: string,
@@ -154,7 +155,8 @@ export const excerpt = (
   let line = ""
   let underline: { start: number; length: number } | undefined
   const beyond = (offset: number) => firstBeyond(tokens.length, (index) => (tokens[index]?.end ?? 0) > offset)
-  // A token is a character at least. A config written by a program may be one line, with a finding for each sink.
+  // Only tokens near the span are rendered, because a program may write a config as one line, with a finding for each
+  // sink. A token has at least one character.
   const at = beyond(span.offset)
   const last = Math.min(at + 2 * widest, tokens.length - 1)
   for (let index = Math.max(beyond(start), at - 2 * widest); index <= last; index++) {
@@ -171,14 +173,14 @@ export const excerpt = (
     line += shown
   }
   const trimmed = line.trimEnd()
-  // There is nothing at this position if the text ends too early.
+  // If the text ends too early, there is no token at this position.
   const { start: from, length: underlined } = underline ?? { start: trimmed.length, length: 1 }
   // A span over several lines is underlined to the end of the first.
   const length = span.offset + span.length > end ? trimmed.length - from : underlined
   return crop(trimmed, from, Math.max(1, length))
 }
 
-/** Cuts a line that is too wide for a terminal around the span. */
+/** Shortens a line that is too wide for a terminal to the part around the span. */
 const crop = (line: string, start: number, length: number): Excerpt => {
   if (line.length <= widest) return { text: line, start, length }
   const shown = Math.min(length, widest)
@@ -190,7 +192,7 @@ const crop = (line: string, start: number, length: number): Excerpt => {
 
 const widest = 100
 
-/** Finds the position at which a text is nested deeper than `limit`, because the parser recurses. */
+/** Returns the position at which a text is nested deeper than `limit`. The parser is recursive, so the depth is limited. */
 export const tooDeep = (text: string, limit: number): number | undefined => {
   const scanner = createScanner(text, true)
   let depth = 0
@@ -234,15 +236,15 @@ const words: Readonly<Record<string, Words>> = {
 const otherQuotes: Words = ['text is in double quotes: "', "other quotation marks are no quotes in JSON"]
 const hash: Words = ["a comment begins with `//`, not with `#`"]
 
-/** An edit of the text that may mend a mistake, and what to say if it does. */
+/** An edit of the text that may correct a mistake, and the message if it does. */
 interface Edit {
-  /** A range, and the text that replaces it. */
+  /** The start of the replaced range. */
   readonly at: number
   readonly end: number
   readonly by: string
-  /** Instead of the parser's words. */
+  /** The message, in place of the parser's. */
   readonly words?: Words
-  /** The position of the mistake, if the parser stopped at another. */
+  /** The position of the mistake, if it isn't where the parser stopped. */
   readonly span?: Span
 }
 
@@ -253,14 +255,14 @@ const inserted = (character: string, code: string): Words | undefined => {
   return undefined
 }
 
-/** Mistakes inside a text, which don't mislead the parser. */
+/** Mistakes inside a text, after which the parser continues correctly. */
 const insideText: ReadonlySet<string> = new Set(["InvalidUnicode", "InvalidEscapeCharacter", "InvalidCharacter"])
 
 interface LineToken extends Span {
   readonly kind: number
 }
 
-/** The tokens of a line. A token that runs into the next line adds that line. */
+/** Returns the tokens of a line. If a token continues on the next line, that line is included. */
 const tokensIn = (text: string, from: number, to: number): ReadonlyArray<LineToken> => {
   const scanner = createScanner(text, true)
   scanner.setPosition(from)
@@ -273,12 +275,12 @@ const tokensIn = (text: string, from: number, to: number): ReadonlyArray<LineTok
   return tokens
 }
 
-/** The parser's first error. */
+/** Returns the parser's first error. */
 const firstError = (text: string): ParseError | undefined => {
   let found: ParseError | undefined
   const stop = (error: number, offset: number, length: number): never => {
     found = { error, offset, length }
-    // The rest of the text is not looked at.
+    // Stops the parser at its first error.
     throw found
   }
   try {
@@ -291,7 +293,7 @@ const firstError = (text: string): ParseError | undefined => {
 
 const longestLine = 2_000
 
-/** The edits that may mend the parser's first error. */
+/** Returns the edits that may correct the parser's first error. */
 const editsFor = (text: string, { error, offset, length }: ParseError): ReadonlyArray<Edit> => {
   const code = printParseErrorCode(error)
   const start = text.lastIndexOf("\n", offset - 1) + 1
@@ -300,7 +302,7 @@ const editsFor = (text: string, { error, offset, length }: ParseError): Readonly
   const line = text.slice(start, end)
   if (insideText.has(code)) return [{ at: offset, end: offset + length, by: '""' }]
   if (code === "UnexpectedEndOfComment") return [{ at: text.length, end: text.length, by: "*/" }]
-  // If no person has written the line, only the place itself is tried.
+  // A very long line was written by a program. Only the position of the error is tried.
   const isLong = line.length > longestLine
   const tokens = isLong ? [] : tokensIn(text, start, end)
   const edits: Array<Edit> = []
@@ -323,7 +325,7 @@ const editsFor = (text: string, { error, offset, length }: ParseError): Readonly
       edits.push({ at, end: at, by, ...(said === undefined ? {} : { words: said }) })
     }
   }
-  // A missing quote begins a word, or ends a text; or it belongs before punctuation that is text without it.
+  // The missing quote may be before a word, after a text, or before punctuation that was read as text.
   for (const one of tokens) quote(one.kind === token.string ? one.offset + one.length : one.offset)
   for (let at = start; !isLong && at < end; at++) if (",:]}".includes(text[at] ?? "")) quote(at)
   quote(isLong ? offset : end)
@@ -339,7 +341,7 @@ const editsFor = (text: string, { error, offset, length }: ParseError): Readonly
   }
   const plain = isLong ? line : line.replaceAll(/['‘’`“”„«»]/g, '"')
   if (plain !== line) edits.push({ at: start, end, by: plain, words: otherQuotes })
-  // A text over several lines, to its closing quote.
+  // The text may continue over several lines to its closing quote.
   const close = text.indexOf('"', end)
   if (code === "UnexpectedEndOfString" && close !== -1) {
     edits.push({ at: end, end: close, by: text.slice(end, close).replaceAll(/\s+/g, " ") })
@@ -347,7 +349,7 @@ const editsFor = (text: string, { error, offset, length }: ParseError): Readonly
   return edits
 }
 
-/** The parser's first error, in words, and the text without it; no text when no edit mends it. */
+/** The message for the parser's first error, and the corrected text. The text is absent if no edit corrects it. */
 interface Mended {
   readonly mistake: SyntaxMistake
   readonly edit?: Edit
@@ -355,9 +357,9 @@ interface Mended {
 
 const applied = (text: string, { at, end, by }: Edit): string => text.slice(0, at) + by + text.slice(end)
 
-/** Characters that may be parsed for a text, some 100 ms: a reload must not hold up deliveries. */
+/** Maximum characters that are parsed for a text, about 100 ms, because a reload must not delay deliveries. */
 const budget = 4_000_000
-/** The cost of an edit by itself, in such characters. */
+/** The fixed cost of an edit, in the same characters. */
 const costOfEdit = 500
 
 interface Spending {
@@ -394,10 +396,10 @@ const mend = (text: string, first: ParseError, spending: Spending): Mended => {
   }
 }
 
-/** More are not reported at a time. */
+/** Maximum mistakes that are reported. */
 const most = 20
 
-/** The mistakes of a text that does not parse. */
+/** Returns the mistakes of a text that does not parse. */
 export const syntaxMistakes = (text: string): ReadonlyArray<SyntaxMistake> => {
   const [opening] = tokensIn(text, 0, text.length)
   if (opening !== undefined && !/^["[{]/.test(text.slice(opening.offset))) {

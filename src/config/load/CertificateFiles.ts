@@ -2,10 +2,10 @@
  * Reads the PEM files that a config names, so that the config holds their contents.
  * A reload then sees a renewed file like any other change.
  *
- * **Guarantee.** The listener's files are right, or the config does not load. A sink
- * costs only itself: with a file that can't be used the config loads, the file's
- * name stays in it, and the sink says why it can't be opened. Those, and
- * certificates that have expired, are `faults`.
+ * **Guarantee.** The config loads only if the listener's files can be used. An
+ * unusable file of a sink affects only this sink: the config keeps the file's name,
+ * and the sink reports why it can't be opened. Unusable files and expired
+ * certificates are `faults`.
  */
 import { Effect, type PlatformError, Result } from "effect"
 import type { EpochMillis } from "../../event/Quantities.ts"
@@ -19,11 +19,11 @@ import { decodeText, type Environment, largest, mayBeElsewhere, reasonOf } from 
 interface Options extends Environment, Types {
   readonly mayLack?: boolean | "credentials"
   readonly now: EpochMillis
-  /** Whether the value at a path is unknown: a text stands for it, or it was reported. */
+  /** Reports whether the value at a path is unknown, because it is absent or already has a finding. */
   readonly isUnknown: (path: Path) => boolean
 }
 
-/** With the certificate's fingerprint where only its time is wrong. */
+/** A finding. It has the certificate's fingerprint if only its time is wrong. */
 interface Fault {
   readonly finding: Finding
   readonly fingerprint?: string
@@ -36,7 +36,7 @@ export interface CertificateFiles {
   readonly errors: ReadonlyArray<Finding>
   readonly faults: ReadonlyArray<Fault>
   readonly warnings: ReadonlyArray<Finding>
-  /** Files that are missing here, if a check goes on without them. */
+  /** Files that are absent here, for checks that continue without them. */
   readonly absent: ReadonlyArray<Finding>
 }
 
@@ -62,13 +62,13 @@ const replaced = (value: Fields, [key = "", ...rest]: Path, by: string): Fields 
 })
 
 const unreadable = (role: string, name: string, path: Path, cause: PlatformError.PlatformError): Finding => {
-  // The value of "key" may be a damaged key rather than a path: it isn't shown.
+  // The value of "key" isn't shown, because it may be a damaged key rather than a path.
   const file = role === "key" ? "the file" : `the file ${name}`
   const hint = "paths are relative to the directory that relay is started in, and the relay's user must be able to read"
   return error(path, `${file} can't be read: ${reasonOf(cause)}`, hint)
 }
 
-/** In this order: a key is compared with its certificate. */
+/** The certificate is before its key, because the key is compared with it. */
 const roles = ["ca", "certificate", "key"] as const
 
 export const read = Effect.fnUntraced(function* (
@@ -107,7 +107,7 @@ export const read = Effect.fnUntraced(function* (
         continue
       }
       if (role === "certificate") certificate = pem
-      // A journal reads its files by itself, with each connection.
+      // A journal reads its files itself for each connection.
       if (place[0] !== "journal") root = replaced(root, path, pem)
     }
   })
@@ -119,7 +119,7 @@ export const read = Effect.fnUntraced(function* (
     const fault = ({ message, hint }: Problem) => faults.push({ finding: error(path, message, hint), fingerprint })
     const time = timeProblem(parsed.success, options.now)
     if (time !== undefined) fault(time)
-    // Who verifies a sink's certificate may have its intermediates.
+    // The peer that verifies a sink's certificate may have its intermediates.
     const chain = path[0] === "tls" ? chainProblem(pem) : undefined
     if (chain?.isSure === true) fault(chain)
     else if (chain !== undefined) warnings.push(warning(path, chain.message, chain.hint))

@@ -6,15 +6,15 @@ import { parse } from "../diagnostics/Source.ts"
 import { fields } from "../Fields.ts"
 import { decodeText, type Environment, reasonOf } from "./References.ts"
 
-// The config that `relay run` uses if there is no file, and that `relay init` writes: the project's
-// own.
+// The embedded config, which is the project's own. `relay run` uses it if there is no file, and
+// `relay init` writes it.
 //
-// A .json file has the type of its content, whatever it is imported as.
+// TypeScript gives a .json file the type of its content, even if it is imported as text.
 export const embedded = text as unknown as string
 
 /** The config's name if no other is given. */
 export const defaultFile = "relay.config.json"
-/** The config of a relay that a package installed. It is the default if the directory has none. */
+/** The config of a relay that a package installed. It is the default if the working directory has no config. */
 export const installedFile = "/etc/relay/relay.config.json"
 
 /** The name of the embedded config in messages. */
@@ -26,14 +26,14 @@ const failed = (file: string, message: string, hint: string): ConfigError =>
 export const missing = (file: string): ConfigError =>
   failed(file, "there is no such file", "`relay init` writes a config to start from; `--config PATH` chooses another")
 
-/** A check of the embedded defaults says nothing of what will run, so a missing config is a mistake. */
+/** The error of a check without a config. Checking the embedded defaults would say nothing about the config that will run. */
 export const unwritten: ConfigError = failed(
   defaultFile,
   "there is no such file here: `relay run` would use the embedded defaults, whose signing secret is public",
   "`relay init` writes a config to start from; `--config PATH` chooses another",
 )
 
-/** The file's text. `undefined` only if the file doesn't exist. */
+/** Reads the file's text. Returns `undefined` only if the file doesn't exist. */
 export const read = Effect.fnUntraced(function* (
   file: string,
   { readFile }: Environment,
@@ -51,10 +51,10 @@ export const read = Effect.fnUntraced(function* (
 })
 
 /**
- * The default config: of the working directory, else the installed one, else the embedded one.
+ * Reads the default config: the working directory's, the installed one, or the embedded one.
  *
- * **Guarantee.** A config of the working directory is only used if it is trusted.
- * It names the files that are read as secrets, and the addresses they are sent to.
+ * **Guarantee.** A config of the working directory is used only if it is trusted,
+ * because it names files that are read as secrets and addresses that receive them.
  */
 export const readDefault = Effect.fnUntraced(function* (options: Environment) {
   const doubt = options.distrust?.(defaultFile)
@@ -69,9 +69,9 @@ export const readDefault = Effect.fnUntraced(function* (options: Environment) {
   return { file: embeddedName, text: embedded }
 })
 
-// The names that a config gives its sinks and webhooks, for completions: nothing is resolved, decoded or checked.
+// The names of a config's sinks and webhooks, for completions. Nothing is resolved, decoded or checked.
 
-/** Empty if the config can't be read. */
+/** Returns the names; empty if the config can't be read. */
 export const namesIn = Effect.fnUntraced(
   function* (part: "sinks" | "webhooks", file: string | undefined, options: Environment) {
     const found = file === undefined ? yield* readDefault(options) : { file, text: yield* read(file, options) }

@@ -1,9 +1,9 @@
 /**
  * Loads `relay.config.json`: reads, resolves, decodes, checks.
  *
- * **Guarantee.** All mistakes in the file are reported at once, each with its
- * place, key and hint, in a `ConfigError`; a config that loads is complete, and
- * its secrets are `Redacted`.
+ * **Guarantee.** All mistakes in the file are reported together in a `ConfigError`,
+ * each with its position, key and hint. A config that loads is complete, and its
+ * secrets are `Redacted`.
  */
 import { Clock, Duration, Effect, PlatformError, Predicate, Result, Schema } from "effect"
 import { isObject as isFields } from "effect/Predicate"
@@ -42,12 +42,12 @@ import * as CertificateFiles from "./CertificateFiles.ts"
 import { installedFile, missing, read, readDefault } from "./ConfigText.ts"
 import { type Environment, isCredential, referencesIn, resolve, type StandIn } from "./References.ts"
 
-// Defaults that an image or a service sets by its environment. The keys of the file override them.
+// Defaults from the environment, set by an image or a service. The file's keys override them.
 
-/** The keys of `drain`, and the variables that have their defaults. */
+/** The variables with the defaults of the keys of `drain`. */
 const variables = { delay: "RELAY_DRAIN_DELAY", refuse: "RELAY_DRAIN_REFUSE" }
 
-/** The file with a reference in the place of each key of `drain` that it leaves out and the environment has. */
+/** Returns the file with a reference for each key of `drain` that is absent there and set in the environment. */
 const withDefaults = (root: Fields, env: Environment["env"]): Fields => {
   const given = Object.entries(variables).filter(([, name]) => Object.hasOwn(env, name) && env[name] !== "")
   // Any other value of `drain` is an error, which the schema reports.
@@ -56,10 +56,10 @@ const withDefaults = (root: Fields, env: Environment["env"]): Fields => {
   return { ...root, drain: { ...defaults, ...fields(root.drain) } }
 }
 
-// Texts that stand for the values of variables and files that are absent, so that
-// a config can be checked where its secrets are not: in CI, on a laptop.
+// Sample texts for absent variables and files, so that a config can be checked without its secrets,
+// such as in CI or on a laptop.
 
-/** The text with words in place of absent values, if the key takes it. Otherwise an example that the key takes. */
+/** Replaces absent values by words. If the key doesn't accept the result, uses one of the key's examples. */
 const standIns = (config: unknown, types: Types): StandIn => {
   const at = schemaAt(types)
   return (text, path) => {
@@ -70,13 +70,13 @@ const standIns = (config: unknown, types: Types): StandIn => {
   }
 }
 
-// The tokens of the admin API as a config's file has them, before any of their secrets is read.
+// The tokens of the admin API in the config's file, before any secret is read.
 
-/** A token as the file has it: its secret may be a reference that is not read. */
+/** A token in the file. Its secret may be an unresolved reference. */
 interface WrittenToken {
   readonly name: unknown
   readonly value: unknown
-  /** The admin section with this token and without the texts of the others. */
+  /** The admin section with this token, in which the secrets of other tokens are left out. */
   readonly alone: unknown
 }
 
@@ -90,15 +90,15 @@ const writtenTokens = (admin: unknown): ReadonlyArray<WrittenToken> => {
   return token === undefined ? named : [{ name: onlyToken, value: token, alone: admin }, ...named]
 }
 
-// The credentials of a relay that a package installed, for commands outside its
-// service: systemd tells their directory to the service alone.
+// The credentials of a relay that a package installed, for commands outside its service. systemd
+// passes the directory of the credentials only to the service.
 
-/** The packaged unit loads credentials from here; only root may read it. */
+/** The directory from which the packaged unit loads credentials. Only root may read it. */
 const installedDirectory = "/etc/relay/secrets"
 
-/** Commands know this of the host's service. */
+/** Facts about the host's service, for commands. */
 interface Host extends FileIdentity {
-  /** The file of each credential that the unit loads; `undefined` if that is not known. */
+  /** Returns the file of each credential that the unit loads, or `undefined` if they aren't known. */
   readonly unitCredentials?: () => ReadonlyMap<string, string> | undefined
 }
 
@@ -125,7 +125,7 @@ const withInstalled = <E extends Environment & Host>(file: string, options: E): 
 const mayReadInstalled = (file: string, options: Environment & Host): Effect.Effect<boolean> =>
   isInstalled(file, options)
     ? Effect.map(
-        // Its mode may let a stranger see that it is there, and nothing in it.
+        // A user who may not read the directory may still see that it exists.
         Effect.result(options.readFile(`${installedDirectory}/.`)),
         (read) => Result.isSuccess(read) || read.failure.reason._tag !== "PermissionDenied",
       )
@@ -133,8 +133,8 @@ const mayReadInstalled = (file: string, options: Environment & Host): Effect.Eff
 
 export interface LoadOptions extends Environment, Types, Host, HeaderLimit {
   /**
-   * Whether a check goes on without the variables and files that are absent, or
-   * without the credentials of the service alone. Such a config is never run.
+   * Continues without absent variables and files, for checks. With `credentials`, continues only without the service's
+   * credentials. Such a config is never run.
    */
   readonly mayLack?: boolean | "credentials"
   /**
@@ -143,39 +143,39 @@ export interface LoadOptions extends Environment, Types, Host, HeaderLimit {
   readonly readsInstalled?: boolean
 }
 
-/** A certificate that is of no use. */
+/** A certificate that can't be used or has expired. */
 export interface CertificateFault extends Diagnostic {
-  /** The certificate's, where only its time is wrong. */
+  /** The certificate's fingerprint, if only its time is wrong. */
   readonly fingerprint?: string
 }
 
-/** A value that is absent here: a text stands for it that the key takes. */
+/** A value that is absent here and was replaced by a sample. */
 export interface Absent {
   readonly path: Path
   readonly key: string
-  /** Which variable or file, and why. */
+  /** The variable or file, and the reason. */
   readonly message: string
   /** The text for people: `${NAME} (not set)`; absent for a certificate's file. */
   readonly shown?: string
 }
 
 export interface Loaded {
-  /** The file as it was named; `the embedded defaults` without one. */
+  /** The file as the user named it; `the embedded defaults` if there is none. */
   readonly file: string
   readonly config: RelayConfig
   readonly warnings: ReadonlyArray<Diagnostic>
-  /** The line of a key. `undefined` if the file does not have it. */
+  /** Returns the line of a key, or `undefined` if the file does not have it. */
   readonly lineOf: (path: Path) => number | undefined
-  /** Certificates of sinks that can't be used, and any that has expired: errors to a check, while the relay does without them. */
+  /** Unusable certificates of sinks, and all expired certificates. Checks report them as errors. The relay runs without them. */
   readonly certificateFaults: ReadonlyArray<CertificateFault>
-  /** Empty unless `mayLack`: an absent value is an error then. */
+  /** Empty without `mayLack`, because an absent value is then an error. */
   readonly absent: ReadonlyArray<Absent>
 }
 
 const pick = (value: Readonly<Record<string, unknown>>, keys: ReadonlyArray<string>) =>
   Object.fromEntries(Object.entries(value).filter(([key]) => keys.includes(key)))
 
-/** `over` on top of `base`, key by key: how a sink's `delivery` overrides the common one. */
+/** Merges `over` into `base` key by key, as a sink's `delivery` overrides the common one. */
 const merge = (base: unknown, over: unknown): unknown => {
   if (!isFields(base) || !isFields(over)) return over === undefined ? base : over
   const keys = new Set([...Object.keys(base), ...Object.keys(over)])
@@ -194,7 +194,7 @@ const delivery = (value: unknown, path: Path): Decoded<LaneConfig["delivery"]> =
   return { findings: [error([...path, "retry"], '"initial" is longer than "max"', hint)] }
 }
 
-/** A key of every sink in `delivery`, at `path`, belongs beside it. */
+/** Adds a hint if a key that belongs beside `delivery` was written inside it. */
 const ofLane = (finding: Finding, path: Path): Finding => {
   const key = finding.path[path.length]
   return finding.at === "key" && laneKeys.includes(String(key))
@@ -202,7 +202,7 @@ const ofLane = (finding: Finding, path: Path): Finding => {
     : finding
 }
 
-/** A warning if an attempt has less time than the protocol of its sink needs. */
+/** Warns if an attempt has less time than the protocol of its sink needs. */
 const shortTimeout = (
   { value: needed, because }: NonNullable<ConfiguredType<unknown>["timeout"]>,
   given: Duration.Duration,
@@ -221,7 +221,7 @@ const shortTimeout = (
       ]
 }
 
-/** A sink is decoded in two steps: first its type, then the type's own keys and the keys that every sink has. */
+/** Decodes a sink in two steps: first its type, then the type's own keys and the keys that every sink has. */
 const sink = (name: string, value: unknown, inherited: unknown, types: Types): Decoded<LaneConfig> => {
   const path: Path = ["sinks", name]
   const names = Object.keys(types.sinkTypes)
@@ -256,7 +256,7 @@ const sink = (name: string, value: unknown, inherited: unknown, types: Types): D
     ...path,
     "delivery",
   ])
-  // A key by another name is not missing as well.
+  // A misnamed key isn't also reported as missing.
   const isMeant = (key: string) =>
     value[key] === undefined && strange.some((one) => (one.meant?.key ?? nearest(one.key, own)) === key)
   const missing = config.findings.filter(
@@ -295,7 +295,7 @@ const journalOf = (value: unknown, { journalTypes }: Pick<Types, "journalTypes">
   return decode(schema, value ?? {}, ["journal"])
 }
 
-/** A duration by itself counts at all hours. */
+/** If only a duration is given, all hours count. */
 const silentAfterOf = (silentAfter: NonNullable<ConfigFile["webhooks"][string]["silentAfter"]>): SilentAfter => {
   if (Duration.isDuration(silentAfter)) return { duration: silentAfter }
   const { duration, ...within } = silentAfter
@@ -336,20 +336,20 @@ const assemble = (
   sinks,
   routes: file.routes.map(({ where: { jmespath, ...where }, ...route }) => ({
     ...route,
-    // The text of an expression decodes like any other value: as a list of one.
+    // The text of an expression was decoded like any other value, to a list with one item.
     ...(Array.isArray(jmespath) && { jmespath: String(jmespath[0]) }),
     where,
   })),
   tests: file.tests,
 })
 
-/** Whether an earlier step already reported something at this place or above it. */
+/** Reports whether an earlier finding is at this path or above it. */
 const isReported = (findings: ReadonlyArray<Finding>, { path }: Pick<Finding, "path">): boolean =>
   findings.some(
     (earlier) => earlier.path.length <= path.length && earlier.path.every((key, index) => key === path[index]),
   )
 
-/** A finding on a value from a reference says so, because the mistake is not in the file. */
+/** Adds the reference to a finding about a resolved value, because the mistake is then not in the file. */
 const withOrigin = (finding: Finding, written: unknown): Finding => {
   const origin = finding.at === "key" ? "" : referencesIn(valueAt(written, finding.path))
   if (origin === "") return finding
@@ -357,14 +357,14 @@ const withOrigin = (finding: Finding, written: unknown): Finding => {
   return { ...finding, hint: finding.hint === undefined ? given : `${finding.hint}; ${given}` }
 }
 
-/** In the order of the file. */
+/** Sorts diagnostics by their position in the file. */
 const ordered = (diagnostics: ReadonlyArray<Diagnostic>): ReadonlyArray<Diagnostic> =>
   diagnostics.toSorted((a, b) => a.line - b.line || a.column - b.column)
 
 const located = (source: Source, findings: ReadonlyArray<Finding>): ReadonlyArray<Diagnostic> =>
   ordered([...source.problems, ...findings.map(source.locate)])
 
-/** The file as its schema has it; routes may be many, so each is decoded by itself. */
+/** Decodes the file by its schema. Each route is decoded separately, because there may be thousands. */
 const decodeFile = Effect.fnUntraced(function* (root: Readonly<Record<string, unknown>>) {
   const { routes } = root
   if (!Array.isArray(routes)) return decode(ConfigFile, root, [])
@@ -376,7 +376,7 @@ const decodeFile = Effect.fnUntraced(function* (root: Readonly<Record<string, un
 })
 
 const build = Effect.fnUntraced(function* (file: string, text: string, given: LoadOptions) {
-  // A check goes on without credentials that this process may not read.
+  // A check continues without credentials that this process may not read.
   const isDenied = given.mayLack === "credentials" && !(yield* mayReadInstalled(file, given))
   const options = given.readsInstalled === true && !isDenied ? withInstalled(file, given) : given
   const source = parse(file, text, mayBeShown(options))
@@ -416,7 +416,7 @@ const build = Effect.fnUntraced(function* (file: string, text: string, given: Lo
   ]
   const checked = (yield* inSlices(Rules.steps(source.value, root, options, now), 1, (step) => step())).flat()
   const wrongAt = new Set(checked.filter(({ severity }) => severity === "error").map(({ path }) => formatPath(path)))
-  // If a value is wrong, nothing else is reported of it.
+  // A wrong value has only its error.
   const rules = checked.filter(({ severity, path }) => severity === "error" || !wrongAt.has(formatPath(path)))
   const shapes = shape.filter(({ severity, path }) => severity !== "error" || !wrongAt.has(formatPath(path)))
   const found = [...shapes, ...rules].filter((finding) => !isReported(unknown, finding)).map(hide)
@@ -440,18 +440,18 @@ const build = Effect.fnUntraced(function* (file: string, text: string, given: Lo
   return loaded
 })
 
-/** The diagnostics of certificate faults. */
+/** Returns the diagnostics of certificate faults. */
 export const diagnosticsOf = (faults: ReadonlyArray<CertificateFault>): ReadonlyArray<Diagnostic> =>
   faults.map(({ fingerprint: _, ...diagnostic }) => diagnostic)
 
-/** With the faults of certificates as errors. */
+/** Fails if a certificate has a fault. */
 export const requireCertificates = (loaded: Loaded): Effect.Effect<Loaded, ConfigError> => {
   const { file, certificateFaults, warnings } = loaded
   const diagnostics = ordered([...diagnosticsOf(certificateFaults), ...warnings])
   return certificateFaults.length === 0 ? Effect.succeed(loaded) : Effect.fail(new ConfigError({ file, diagnostics }))
 }
 
-/** Warnings about a config that is used all the same. */
+/** Returns the warnings about a config that is used despite them. */
 export const warningsOf = ({ warnings, certificateFaults }: Loaded): ReadonlyArray<Diagnostic> => [
   ...warnings,
   ...diagnosticsOf(certificateFaults).map((fault) => ({ ...fault, severity: "warning" as const })),
@@ -463,13 +463,13 @@ export const load = Effect.fn("Config.load")(function* (file: string, options: L
   return text === undefined ? yield* missing(file) : yield* build(file, text, options)
 })
 
-/** Loads `relay.config.json` of the working directory; without one, the installed config or the embedded defaults. */
+/** Loads the working directory's `relay.config.json`, the installed config, or the embedded defaults. */
 export const loadOrEmbedded = Effect.fn("Config.loadOrEmbedded")(function* (options: LoadOptions) {
   const { file, text } = yield* readDefault(options)
   return yield* build(file, text, options)
 })
 
-/** Opens the file to read parts of it. Without a file, does as {@link loadOrEmbedded}. */
+/** Opens the file to read parts of it. Without a file, opens the default config as {@link loadOrEmbedded} does. */
 const open = Effect.fnUntraced(function* (file: string | undefined, options: Environment & Partial<Types>) {
   const named = file === undefined ? yield* readDefault(options) : { file, text: yield* read(file, options) }
   const { file: name, text = yield* missing(name) } = named
@@ -480,7 +480,7 @@ const open = Effect.fnUntraced(function* (file: string | undefined, options: Env
 
 type Opened = Effect.Success<ReturnType<typeof open>>
 
-/** Loads one part of the file. Nothing else of it is resolved or checked. */
+/** Loads one part of the file. The other parts are not resolved or checked. */
 const part = Effect.fnUntraced(function* <A>(
   { file, source, root }: Opened,
   key: string,
@@ -496,9 +496,9 @@ const part = Effect.fnUntraced(function* <A>(
 })
 
 /**
- * Loads the address of the admin API and one of its tokens, and nothing else: `relay status` may be run by a user who
- * can't read the signing secrets, nor the tokens of others. It is the token called `as`, or else the first that can be
- * read. If none can be read and all are credentials of the service, there is none and `lacksToken` says so.
+ * Loads only the address of the admin API and one of its tokens, because `relay status` may be run by a user who can't
+ * read the signing secrets or the tokens of others. The token is the one called `as`, or the first that can be read. If
+ * none can be read and all are credentials of the service, there is no token and `lacksToken` is set.
  */
 export const loadAdmin = Effect.fn("Config.loadAdmin")(function* (
   given: string | undefined,
@@ -520,7 +520,7 @@ export const loadAdmin = Effect.fn("Config.loadAdmin")(function* (
       const mine = tokens?.filter((token) => token.name === name)
       return { file, names, lacksToken: false, admin: { ...rest, ...(mine !== undefined && { tokens: mine }) } }
     }
-    // The relay itself says whether it needs what only the service may read.
+    // A credential that only the service may read isn't an error: the relay reports whether it needs a token.
     if (typeof value !== "string" || !isCredential(value, options.env)) refused.push(read.failure)
   }
   const [first] = refused
@@ -530,7 +530,7 @@ export const loadAdmin = Effect.fn("Config.loadAdmin")(function* (
   return { file, names, lacksToken: wanted.length > 0, admin }
 })
 
-/** The journal, and nothing else: work on its file must not fail because of a secret, or of a sink. */
+/** Loads only the journal's section, because work on its file must not fail because of a secret or a sink. */
 export const loadJournal = Effect.fn("Config.loadJournal")(function* (
   file: string | undefined,
   options: Environment & Host & Pick<Types, "journalTypes">,

@@ -1,13 +1,12 @@
 /**
- * `${VAR}`, `${VAR:-default}`, `${file:PATH}` and `file:PATH` in the config's texts.
- * The last one is a whole text; the others stand anywhere in it, a variable also in
- * a path.
+ * Resolves `${VAR}`, `${VAR:-default}`, `${file:PATH}` and `file:PATH` in the config's
+ * texts. `file:PATH` must be the whole text. The others may be anywhere in a text, and a
+ * path may contain variables.
  *
- * They are resolved once, when the config loads. `$${` is a literal `${`. A check
- * may go on without absent values: stand-ins replace them (`Load.ts`).
+ * They are resolved once, when the config loads. `$${` is a literal `${`. A check may
+ * continue without absent values, which samples replace (`Load.ts`).
  *
- * **Guarantee.** A resolved text is never shown: findings name the variable or the
- * file.
+ * **Guarantee.** A resolved text is never shown. Findings name the variable or file.
  */
 import { Context, Effect, type FileSystem, Option, PlatformError, Result } from "effect"
 import { nearest } from "../../event/Nearest.ts"
@@ -22,17 +21,17 @@ import type { Path } from "../Fields.ts"
 
 const inherited = /^\/(?:dev\/(?:stdin$|fd\/)|proc\/self\/fd\/)/
 
-/** The largest files that are read, in bytes. */
+/** The maximum size of each kind of file, in bytes. */
 export const largest = {
-  /** A config of 100,000 routes has less. */
+  /** A config of 100,000 routes is smaller. */
   config: 32 * 1024 * 1024,
   /** Secrets, tokens and other values. */
   value: 64 * 1024,
-  /** Certificates and keys: a system's list of all authorities has less. */
+  /** Certificates and keys. A system's list of all authorities is smaller. */
   certificates: 1024 * 1024,
 }
 
-/** A pipe may take the place of a file just before it is opened. */
+/** Limits the time to open a file, because a pipe may replace it just before. */
 const patience = "10 seconds"
 
 const sizeInWords = (bytes: number): string =>
@@ -47,7 +46,7 @@ const noFile = (path: string, description?: string) =>
     ...(description !== undefined && { description }),
   })
 
-/** The owner's number and the mode of a file that may not be read, as `ls -n` shows them. */
+/** Adds the owner's number and the mode of a file that may not be read, as `ls -n` shows them. */
 const withOwner = (error: PlatformError.PlatformError, { uid, mode }: FileSystem.File.Info) => {
   const { reason } = error
   if (reason._tag !== "PermissionDenied" || Option.isNone(uid)) return error
@@ -64,12 +63,12 @@ const withOwner = (error: PlatformError.PlatformError, { uid, mode }: FileSystem
 /** The text that each file had when it was last read, by path. Empty if it could not be read. */
 export type FileTexts = Map<string, string>
 
-/** The files that loading a config reads, for whoever watches them. Pipes are not among them. */
+/** Collects the files that loading a config reads, to watch them. Pipes are left out. */
 export const ReadFiles = Context.Reference<FileTexts | undefined>("relay/config/load/ReadFiles", {
   defaultValue: () => undefined,
 })
 
-/** `readFile` for regular files only. It notes the text in `files`. */
+/** Makes a `readFile` for regular files. It notes each text in `files`. */
 export const readerOf =
   ({ readFile, stat }: FileSystem.FileSystem, files?: FileTexts) =>
   (path: string, most = largest.config): Effect.Effect<Uint8Array, PlatformError.PlatformError> => {
@@ -91,28 +90,28 @@ export const readerOf =
 
 export interface Environment {
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Fails for a file of more bytes than `most`. */
+  /** Fails if the file has more than `most` bytes. */
   readonly readFile: (path: string, most?: number) => Effect.Effect<Uint8Array, PlatformError.PlatformError>
-  /** Why a config that nobody named isn't trusted: another user may have written it. */
+  /** Returns why a default config isn't trusted, such as another user who may have written it. */
   readonly distrust?: (file: string) => string | undefined
 }
 
-/** `$${`; or `${file:`, a path that may hold variables, and `}`; or `${`, a name and `}`. */
+/** Matches `$${`, `${file:PATH}` whose path may contain variables, or `${NAME}`. */
 const reference = /\$\$\{|\$\{file:(?!-)((?:\$\{[^}]*\}|[^}])*)(\}?)|\$\{([^}]*)(\}?)/g
 
-/** A text that is being resolved. */
+/** The state while a text is resolved. */
 interface Reading {
   readonly path: Path
   readonly wrong: Array<Finding>
-  /** The value is absent here, and may be absent where the relay runs. */
+  /** Values that are absent here and may exist on the relay's machine. */
   readonly absent: Array<Finding>
-  /** The words that stand for it, each with the reference as people are shown it. */
+  /** The words in place of absent values, each with the reference as messages show it. */
   readonly words: Map<string, string>
 }
 
 /** A text with an absent variable or file. */
 interface Absence extends Finding {
-  /** The text with each absent reference as it is written, and a remark. */
+  /** The text for messages, in which each absent reference is unresolved and has a remark. */
   readonly shown: string
 }
 
@@ -122,12 +121,11 @@ const shownWith = (words: ReadonlyMap<string, string>, text: string): string =>
     .reduce((all, [word, reference]) => all.replaceAll(word, reference), text)
 
 /**
- * Replaces an absent value in a text. Different names get different words, which are valid in an address, a header or
- * a path.
+ * Returns a word for an absent value. It differs by name and is valid in an address, a header or a path.
  */
 const wordFor = (name: string): string => `absent-${name.replaceAll(/[^A-Za-z0-9]+/g, "-")}`
 
-/** The value of a variable. `undefined` if the reference is wrong. */
+/** Returns the value of a variable, or `undefined` if the reference is wrong. */
 const variable = (
   inside: string,
   env: Environment["env"],
@@ -136,7 +134,7 @@ const variable = (
   const [name = "", fallback] = inside.split(/:-(.*)/s)
   if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
     const forms = "a reference is `${NAME}`, `${NAME:-default}` or `${file:PATH}`"
-    // GitHub, Vite and others write it so.
+    // The syntax of GitHub, Vite and others.
     const [, meant] = /^\{?\s*(?:env|secrets|vars|process\.env)\.([A-Za-z_]\w*)\s*$/.exec(name) ?? []
     const hint = name.startsWith("!")
       ? "nothing is computed here; the fields of an event are written {{type}} and {{/data/object/id}}"
@@ -164,7 +162,7 @@ const hintForVariable = (name: string, env: Environment["env"]): string => {
 
 const denied = "permission denied"
 
-/** Why a file could not be read. */
+/** Says why a file could not be read. */
 export const reasonOf = (cause: PlatformError.PlatformError): string => {
   switch (cause.reason._tag) {
     case "NotFound":
@@ -193,11 +191,11 @@ const hintForFile = (file: string, written: string, reason: string): string => {
   return file.startsWith("/") ? "correct the path" : "paths are relative to the directory that relay is started in"
 }
 
-/** Whether the file may be there for the relay's own user, on its own machine. */
+/** Reports whether the relay's own user may be able to read the file, or its machine may have it. */
 export const mayBeElsewhere = ({ reason }: PlatformError.PlatformError): boolean =>
   reason._tag === "NotFound" || reason._tag === "PermissionDenied"
 
-/** UTF-8 and nothing else; a byte order mark is dropped. */
+/** Decodes UTF-8 and drops a byte order mark. Returns `undefined` for other encodings. */
 export const decodeText = (bytes: Uint8Array): string | undefined => {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes)
@@ -206,10 +204,10 @@ export const decodeText = (bytes: Uint8Array): string | undefined => {
   }
 }
 
-/** The default of a variable may be a secret; its name is not. */
+/** Removes the defaults of variables, which may be secrets. */
 const withoutDefaults = (written: string): string => written.replace(/(\$\{[^}]*?:-)[^}]*/g, "$1…")
 
-/** The references of a text as it is written, for messages. Empty if it has none. */
+/** Lists the references of an unresolved text, for messages; empty if it has none. */
 export const referencesIn = (written: unknown): string => {
   if (typeof written !== "string") return ""
   if (written.startsWith("file:")) return withoutDefaults(written)
@@ -224,7 +222,7 @@ export const referencesIn = (written: unknown): string => {
 export const isCredential = (written: string, env: Environment["env"]): boolean =>
   written.includes("${CREDENTIALS_DIRECTORY}") && env.CREDENTIALS_DIRECTORY === undefined
 
-/** A shorter text occurs in messages by chance, and is not a secret. */
+/** A shorter text may occur in messages by chance, and is not a secret. */
 const shortestHidden = 4
 
 /**
@@ -234,8 +232,8 @@ const shortestHidden = 4
 export type StandIn = (text: string, path: Path, written: string) => string | undefined
 
 /**
- * Resolves every text below `value`. A text that can't be resolved is left out, with a finding. With `standIn`, a text
- * with an absent value is replaced, and `absent` lists it. `hide` removes resolved texts from a finding.
+ * Resolves every text below `value`. A text that can't be resolved has a finding and is left out. With `standIn`, a
+ * text with an absent value is replaced and listed in `absent`. `hide` removes resolved texts from a finding.
  */
 export const resolve = Effect.fnUntraced(function* (
   value: unknown,
@@ -251,11 +249,11 @@ export const resolve = Effect.fnUntraced(function* (
     return text
   }
 
-  /** The content of a file, less its last line break. */
+  /** Reads a file without its last line break. */
   const content = Effect.fnUntraced(function* (file: string, written: string, { path, wrong, absent, words }: Reading) {
     const shown = withoutDefaults(written)
     words.set(wordFor(file), `${shown} (not read)`)
-    // A variable in the path is absent, and so is the file.
+    // If a variable in the path is absent, so is the file.
     if (absent.length > 0) return wordFor(file)
     const fault = (why: string): Finding =>
       error(path, `the file of "${shown}" can't be read: ${why}`, hintForFile(file, written, why))
@@ -287,7 +285,7 @@ export const resolve = Effect.fnUntraced(function* (
     return read === undefined ? undefined : keep(read, whole)
   })
 
-  /** A text with each reference in it replaced. */
+  /** Returns the text with all references resolved. */
   const filled = Effect.fnUntraced(function* (written: string, reading: Reading): Effect.fn.Return<string | undefined> {
     let text: string | undefined = ""
     let end = 0
@@ -302,7 +300,7 @@ export const resolve = Effect.fnUntraced(function* (
   const whole = Effect.fnUntraced(function* (written: string, reading: Reading) {
     const replaced = yield* filled(written, reading)
     if (replaced === undefined) return undefined
-    // The content of a file names no other file.
+    // The content of a file is not resolved again.
     const isFile = replaced.startsWith("file:") && !written.startsWith("${file:")
     return isFile ? yield* content(replaced.slice("file:".length), written, reading) : replaced
   })

@@ -1,4 +1,4 @@
-/** Rules for routes, and for the tests of them. */
+/** Rules for routes and for the tests of routes. */
 import { Option, Predicate, Schema } from "effect"
 import { eventTypes, failureEndedBy, relayEventTypes } from "../../event/EventType.ts"
 import { nearest } from "../../event/Nearest.ts"
@@ -12,19 +12,19 @@ import { type Fields, fields, items, type Path } from "../Fields.ts"
 import { FieldCondition } from "../schema/ConfigFile.ts"
 import { conditionRules as expressionRules, repeated, type Text, texts } from "./ShapeRules.ts"
 
-// Rules for a route's `where`: conditions that say nothing, that can never hold
-// or that always do, and fields that an envelope does not have.
+// Rules for a route's `where`: empty conditions, conditions that never or always hold, and fields that
+// an envelope does not have.
 
 const pointerHint = "`~0` stands for `~` and `~1` for `/`; nothing else follows a `~`"
 
-/** The keys of a condition; `not` has the others in it. */
+/** The keys of a condition. `not` contains them too. */
 const keys = ["oneOf", "prefix", "exists"] as const
 
 const isText = (value: unknown): value is string => typeof value === "string"
 
 const decodeCondition = Schema.decodeUnknownOption(FieldCondition, { onExcessProperty: "error" })
 
-/** Objects that say nothing. An empty list is the schema's to report. */
+/** Finds empty objects. The schema reports empty lists. */
 const empties = (
   value: unknown,
   path: Path,
@@ -36,7 +36,7 @@ const empties = (
     : empties(value.not, [...path, "not"], keys)
 }
 
-/** The kind of a field, if known: the envelope's own hold text or an object; the sender's object may hold anything. */
+/** The kind of a field. The envelope's own fields are text or an object. A field of the sender's object may be anything. */
 type Kind = "text" | "object" | "nothing" | "anything" | "undocumented"
 
 const shapes: Readonly<Record<string, "text" | "object">> = {
@@ -58,7 +58,7 @@ const kindOf = (pointer: string): Kind => {
   return pointer.startsWith("/data/object/") ? "anything" : "undocumented"
 }
 
-/** Whether a field of this kind may have the value. */
+/** Reports whether a field of this kind may have the value. */
 const mayBe: Readonly<Record<Kind, (value: unknown) => boolean>> = {
   text: isText,
   object: (value) => Predicate.isObject(value) && !Numbers.isNumber(value),
@@ -67,7 +67,7 @@ const mayBe: Readonly<Record<Kind, (value: unknown) => boolean>> = {
   undocumented: () => true,
 }
 
-/** Why a condition that never holds does not, and what to do. */
+/** Explains why a condition never holds, and what to do. */
 const reasons: Readonly<Record<Kind, (pointer: string) => readonly [why: string, hint: string | undefined]>> = {
   text: (pointer) => [`${pointer} is text in every event`, "the fields of the sender's object are below /data/object"],
   object: (pointer) => [`${pointer || "the whole envelope"} is an object`, "name one of its fields"],
@@ -76,7 +76,7 @@ const reasons: Readonly<Record<Kind, (pointer: string) => readonly [why: string,
   undocumented: () => ["its parts contradict each other", undefined],
 }
 
-/** Numbers and the like, where only text can be. */
+/** Finds values other than text for fields that can only be text. */
 const notText = (value: unknown, path: Path): ReadonlyArray<Finding> => {
   if (Array.isArray(value)) return value.flatMap((item, index) => notText(item, [...path, index]))
   if (Predicate.isObject(value) && !Numbers.isNumber(value)) {
@@ -87,7 +87,7 @@ const notText = (value: unknown, path: Path): ReadonlyArray<Finding> => {
     : [error(path, "this field is always text, and never this", `write "${JSON.stringify(value)}"`)]
 }
 
-/** Whether a condition always or never holds, by all sorts of values that the field may have. */
+/** Reports whether a condition always or never holds, by trying many kinds of values that the field may have. */
 const decided = (condition: Condition.Condition, kind: Kind): "always" | "never" | undefined => {
   const holds = Condition.make(condition)
   const results = new Set(Condition.witnesses(condition).filter(mayBe[kind]).map(holds))
@@ -98,7 +98,7 @@ const decided = (condition: Condition.Condition, kind: Kind): "always" | "never"
 const conditionRules = (pointer: string, value: unknown, path: Path): ReadonlyArray<Finding> => {
   const kind = kindOf(pointer)
   const empty = empties(value, path)
-  // A value that the schema refuses has its finding already.
+  // If the schema refuses the value, it already has a finding.
   const condition = Option.getOrUndefined(decodeCondition(value))
   if (empty.length > 0 || condition === undefined) return empty
   const wrong = kind === "text" ? notText(value, path) : []
@@ -114,11 +114,11 @@ const conditionRules = (pointer: string, value: unknown, path: Path): ReadonlyAr
   return [warningAtKey(path, `the envelope has no documented field ${pointer}`, hint)]
 }
 
-/** The hint for a text that is not a JSON Pointer. */
+/** Returns the hint for a text that is not a JSON Pointer. */
 const pointerHintFor = (text: string): string =>
   text.startsWith("/") ? pointerHint : `did you mean "/${text.replace(/^\$?\./, "").replaceAll(".", "/")}"?`
 
-/** The pointers of `journal.searchIds` lead to fields that may hold an id. */
+/** Checks that the pointers of `journal.searchIds` lead to fields that may contain an id. */
 export const searchIdRules = (root: Fields): ReadonlyArray<Finding> =>
   texts(fields(root.journal).searchIds, ["journal", "searchIds"]).flatMap(({ text, path }) => {
     if (text === "") return []
@@ -130,7 +130,7 @@ export const searchIdRules = (root: Fields): ReadonlyArray<Finding> =>
     return [warning(path, `the envelope has no documented field ${text}`, hint)]
   })
 
-/** The findings of the `where` of the route at `path`. */
+/** Returns the findings on the `where` of the route at `path`. */
 const whereRules = (route: Fields, path: Path): ReadonlyArray<Finding> => {
   const where = Object.entries(fields(route.where))
   const patterns = texts(route.match, [])
@@ -148,7 +148,7 @@ const whereRules = (route: Fields, path: Path): ReadonlyArray<Finding> => {
 
 const known: ReadonlyArray<string> = [...eventTypes, ...relayEventTypes]
 
-/** A pattern of a config, which has many routes with the same few. */
+/** A pattern, parsed once. A config may have many routes with the same few patterns. */
 interface Known {
   readonly problem: string | undefined
   /** The known types that it matches. */
@@ -157,7 +157,7 @@ interface Known {
 
 type Look = (text: string) => Known
 
-/** Looks at each pattern once. */
+/** Makes a lookup that parses each pattern once. */
 const looking = (): Look => {
   const all = new Map<string, Known>()
   return (text) => {
@@ -189,7 +189,7 @@ const patternRules = ({ path, text }: Text, look: Look): ReadonlyArray<Finding> 
 
 const asList = (items: ReadonlyArray<string>): string => `as a list: ${JSON.stringify(items).replaceAll(",", ", ")}`
 
-/** The pattern for all types below a segment, if it was written as `client` or `client*`. */
+/** Returns the pattern for all types below a segment if the text is only the segment, such as `client` or `client*`. */
 const below = (text: string, types: ReadonlyArray<string>): string | undefined => {
   const start = `${text.replace(/\.?\*$/, "")}.`
   const found = types.filter((type) => type.startsWith(start))
@@ -197,7 +197,7 @@ const below = (text: string, types: ReadonlyArray<string>): string | undefined =
   return found.some((type) => type.slice(start.length).includes(".")) ? `${start}**` : `${start}*`
 }
 
-/** A segment with one `*`, its words replaced by those at the same end of a type's segment: `*_faild` by `*_failed`. */
+/** Corrects a segment with one `*` by the same end of a type's segment, such as `*_faild` to `*_failed`. */
 const correctedSegment = (segment: string, part: string): string => {
   const [before = "", after = "", more] = segment.split("*")
   if (more !== undefined || segment === "*" || !segment.includes("*")) return part
@@ -209,11 +209,11 @@ const correctedSegment = (segment: string, part: string): string => {
   return Pattern.make(corrected).matches(part) ? corrected : part
 }
 
-/** The nearest pattern that matches a type: each segment that doesn't match is replaced by the type's, and `**` stands for those that are missing before the last. */
+/** Returns the nearest pattern that matches a type. Each segment that doesn't match is replaced by the type's, and `**` replaces segments that are missing before the last. */
 const nearestPattern = (given: string, types: ReadonlyArray<string>): string | undefined => {
   const segments = given.split(".")
   const start = segments.slice(0, -1)
-  /** The pattern that is meant by a text near to the given one. */
+  /** The corrected pattern by each similar text. */
   const meant = new Map<string, string>()
   for (const type of types) {
     const parts = type.split(".")
@@ -231,7 +231,7 @@ const nearestPattern = (given: string, types: ReadonlyArray<string>): string | u
   return meant.get(nearest(given, [...meant.keys()]) ?? "")
 }
 
-/** Exceptions that leave nothing to match, or except nothing. */
+/** Finds exceptions that exclude every type or no type. */
 const exceptionRules = (
   match: ReadonlyArray<Text>,
   except: ReadonlyArray<Text>,
@@ -257,7 +257,7 @@ const exceptionRules = (
 /** The number of routes that one step checks. */
 const stepSize = 100
 
-/** The rules of routes, in steps: there may be thousands. */
+/** Returns the checks of routes as steps, because there may be thousands of routes. */
 export const routeRules = (root: Fields): ReadonlyArray<() => ReadonlyArray<Finding>> => {
   const sinks = new Set(Object.keys(fields(root.sinks)))
   const webhooks = Object.keys(fields(root.webhooks))
@@ -329,7 +329,7 @@ export const testRules = (root: Fields): ReadonlyArray<Finding> => {
 }
 
 /**
- * Warnings about values that are allowed but probably not meant. They need a config without errors, which might be the
+ * Warns about values that are allowed but probably not intended. The config must have no errors, which might be the
  * cause.
  */
 export const idleRules = (root: Fields): ReadonlyArray<Finding> => {

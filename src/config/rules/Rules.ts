@@ -1,9 +1,9 @@
 /**
- * Rules between the parts of a config, beyond the schema of each.
+ * Rules between the parts of a config, in addition to their schemas.
  *
  * The rules read the resolved JSON rather than the decoded config, so that one
- * mistake doesn't hide another. Values of the wrong shape are skipped: the schema
- * reports them.
+ * mistake doesn't hide another. They skip values of the wrong shape, which the schema
+ * reports.
  */
 import { Duration, Option, Schema } from "effect"
 import type { EpochMillis } from "../../event/Quantities.ts"
@@ -21,10 +21,10 @@ import { type HeaderLimit, listenRules, maxHeadersRules, webhookRules } from "./
 
 // Rules for the waits of a stop.
 
-/** The time that the files in `config/deploy` give a stop has room for these waits. */
+/** The longest waits for which the stop time in the files of `config/deploy` is enough. */
 const longestWaits = Duration.seconds(25)
 
-/** A warning if a service manager would kill the relay before its stop has ended. */
+/** Warns if a service manager would kill the relay before its stop has ended. */
 const drainRules = ({ drain }: Fields): ReadonlyArray<Finding> => {
   const waits = Option.getOrUndefined(Schema.decodeUnknownOption(Drain)(drain ?? {}))
   if (waits === undefined) return []
@@ -42,7 +42,7 @@ const drainRules = ({ drain }: Fields): ReadonlyArray<Finding> => {
 
 // Rules for the tokens of the admin API.
 
-/** The audit log calls whoever asks without a token so. */
+/** The name of a caller without a token in the audit log. */
 const withoutToken = "local"
 
 const tokenNameRules = (name: string, path: Path): ReadonlyArray<Finding> => {
@@ -83,13 +83,13 @@ const tokenRules = (root: Fields): ReadonlyArray<Finding> => {
   ]
 }
 
-// Rules for texts that are taken as they are, though something else was probably
-// meant: the references of other tools, and secrets with something around them.
+// Rules for texts that are valid but probably not intended: references in the syntax of other tools,
+// and secrets with extra characters around them.
 //
-// **Gotcha.** No finding repeats a text: it may be a secret. It may repeat the name
-// of a variable or the path of a file.
+// **Gotcha.** A finding never repeats the text, because it may be a secret. It may repeat the name of
+// a variable or the path of a file.
 
-/** References as others write them, with the variable's name as a group. It is in capitals: a secret may begin with `$`. */
+/** References in the syntax of other tools. The group is the variable's name, in capitals because a secret may begin with `$`. */
 const variables: ReadonlyArray<RegExp> = [
   /^(?:\w+ )?\$([A-Z]+(?:_[A-Z0-9]+)*)$/,
   /^\$([A-Z]+(?:_[A-Z0-9]+)*)(?=[/.:])/,
@@ -100,13 +100,13 @@ const variables: ReadonlyArray<RegExp> = [
   /(?<![{$])\{env\.([A-Za-z_]\w*)\}/,
 ]
 
-/** A variable as in a template; where templates are filled in, `Template.ts` reports it. */
+/** A variable in the syntax of templates. In a template, `Template.ts` reports it. */
 const inBraces = /\{\{\s*(?:env|secrets?|vars?)\.([A-Za-z_]\w*)\s*\}\}/i
 
-/** A variable with a prefix. In other keys such a text may be meant, such as the label `env:production`. */
+/** A variable with a prefix. In some keys such a text may be intended, such as the label `env:production`. */
 const byPrefix = /^(?:\w+ )?env[:.]([A-Za-z_]\w*)$/i
 
-/** The purpose of a text: content may hold anything, a secret holds nothing that looks like a reference. */
+/** The purpose of a text. Content may contain anything. A secret contains nothing that looks like a reference. */
 interface Kind {
   readonly isSecret: boolean
   readonly isTemplate: boolean
@@ -115,7 +115,7 @@ interface Kind {
 
 const literal = (what: string): string => `this is used literally: ${what}`
 
-/** Whether a text may be any of these: most are none, and of what kind one is takes long to tell. */
+/** Reports quickly whether a text can contain a reference. Most texts can't, and finding the kind takes longer. */
 const mayBeLiteral = (text: string): boolean => /[$%]|\{\{|env[:.]| file:/i.test(text)
 
 const literalRules = (one: Text, kindOf: (path: Path) => Kind): ReadonlyArray<Finding> => {
@@ -137,7 +137,7 @@ const literalRules = (one: Text, kindOf: (path: Path) => Kind): ReadonlyArray<Fi
     : [error(path, literal('"file:" names a file only where a text begins'), `within a text write \${file:${file}}`)]
 }
 
-/** Secrets of the relay and its sender; a password of another service may look like anything. */
+/** Reports whether a key has a secret of the relay or its sender. A password of another service may look like anything. */
 const isKey = (path: Path): boolean => path[0] === "webhooks" || path[0] === "admin" || path[2] === "sign"
 
 const secretRules = ({ path, text }: Text): ReadonlyArray<Finding> => {
@@ -145,7 +145,7 @@ const secretRules = ({ path, text }: Text): ReadonlyArray<Finding> => {
   return found === undefined ? [] : [warning(path, found.message, found.hint)]
 }
 
-/** `written` is the config as it is written, `resolved` with what its references give. */
+/** Checks texts in the config as `written` and as `resolved`. */
 const textRules = (written: unknown, resolved: Fields, types: Types): ReadonlyArray<() => ReadonlyArray<Finding>> => {
   const schemaOf = schemaAt(types)
   const has = (path: Path, trait: "template" | "shown", value: boolean): boolean =>
@@ -158,7 +158,7 @@ const textRules = (written: unknown, resolved: Fields, types: Types): ReadonlyAr
     const isOfEvents = path[0] === "tests" || path.includes("where") || path.includes("attributes")
     return { isSecret: has(path, "shown", false), isTemplate, isContent: isTemplate || isOfEvents }
   }
-  // The key of a certificate may be a file.
+  // The private key of a certificate may be the name of a file.
   const isPlainSecret = (path: Path) => {
     const { isSecret, isTemplate } = kindOf(path)
     return isSecret && !isTemplate && path.at(-2) !== "tls"
@@ -174,8 +174,8 @@ const textRules = (written: unknown, resolved: Fields, types: Types): ReadonlyAr
 }
 
 /**
- * The rules one after the other. None of them takes long. They check the config as it is written, and the values of
- * its references.
+ * Returns all rules as steps, each of which is short. They check the config as written and with its references
+ * resolved.
  */
 export const steps = (
   written: unknown,

@@ -1,16 +1,16 @@
 /**
- * Reports why a text can't be the secret that was meant: something stands around
- * it, or in its place.
+ * Reports why a text can't be the intended secret: it has extra characters around it,
+ * or is something else.
  *
- * **Guarantee.** A report holds nothing of the text but the code point of a
- * character that can't be seen.
+ * **Guarantee.** A report contains nothing of the text except the code point of an
+ * invisible character.
  */
 import { Redacted } from "effect"
 import type { EpochMillis } from "../../event/Quantities.ts"
 import type { Secret } from "../Config.ts"
 import { expiresWithin } from "../Expiry.ts"
 
-/** A fault of a text, and its remedy. */
+/** A mistake in a text, and how to fix it. */
 export interface Mistake {
   readonly message: string
   readonly hint: string
@@ -27,7 +27,7 @@ const when = (pattern: RegExp, message: string, hint: string): Check => {
   return (text) => (pattern.test(text) ? mistake : undefined)
 }
 
-/** Ignorable and format characters, controls but line breaks and tabs, blanks but the usual one, and U+FFFD. */
+/** Invisible characters: ignorable and format characters, controls except line breaks and tabs, unusual blanks, and U+FFFD. */
 const unseen = /[\p{DI}\p{Cf}\p{Zl}\p{Zp}\ufffd]|(?![\t\n\r])\p{Cc}|(?! )\p{Zs}/u
 
 const invisible: Check = (text) => {
@@ -46,7 +46,7 @@ const edges: Check = (text) => {
   return { message: `this secret ${where} with ${what}, which counts as part of it`, hint: stored }
 }
 
-/** References of secret stores and of tools that encrypt files: nothing here resolves them. */
+/** References of secret stores and of tools that encrypt files. The relay doesn't resolve them. */
 const reference = new RegExp(
   [
     String.raw`^arn:[\w-]+:(?:secretsmanager|ssm|kms):`,
@@ -63,7 +63,7 @@ const reference = new RegExp(
   "is",
 )
 
-/** Whether a text refers to a secret store. */
+/** Reports whether a text refers to a secret store. */
 export const isStoreReference = (text: string): boolean => reference.test(text)
 
 const store = when(
@@ -72,7 +72,7 @@ const store = when(
   fetched,
 )
 
-/** In the order in which they are reported: the first that applies. */
+/** Checks of every secret. The first that applies is reported. */
 const ofAll: ReadonlyArray<Check> = [
   when(
     /^<[^>]*>$|^(change.?me|your[-_ ].*|x{3,}|todo)$/i,
@@ -122,7 +122,7 @@ const json: Check = (text) => {
   }
 }
 
-/** A secret of the relay or its sender is one line of text. Secrets of other services may have a form of their own. */
+/** Checks of the secrets of the relay and its sender, which are one line of text. Secrets of other services may differ. */
 const ofKeys: ReadonlyArray<Check> = [
   store,
   json,
@@ -143,13 +143,13 @@ const first = (checks: ReadonlyArray<Check>, text: string): Mistake | undefined 
   return undefined
 }
 
-/** Why this can't be a secret of any kind, such as a password. */
+/** Returns why a text can't be a secret of any kind, such as a password. */
 export const mistakeOf: Check = (text) => first(ofAll, text)
 
-/** Why this can't be a signing secret or a token of the relay's own. */
+/** Returns why a text can't be a signing secret or one of the relay's own tokens. */
 export const mistakeOfKey: Check = (text) => first(ofKeys, text) ?? mistakeOf(text)
 
-/** The signing secrets in force that can't be one. */
+/** Returns the mistakes in the signing secrets that have not expired. */
 export const mistakenSecrets = (
   secrets: ReadonlyArray<Secret>,
   now: EpochMillis,

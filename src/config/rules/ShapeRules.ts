@@ -1,10 +1,10 @@
 /**
- * Rules for JMESPath expressions: mistakes whatever the event, and event types for
- * which an expression has no result.
+ * Rules for JMESPath expressions. They find mistakes that don't depend on the event,
+ * and event types for which an expression has no result.
  *
  * **Gotcha.** The sender publishes no schema of its objects, and the relay's samples
- * of them are invented, so what fails for a sample is a warning. A test of the
- * config with an `object` of the type is taken instead.
+ * are invented. So an expression that fails for a sample is only a warning. If a test
+ * in the config has an `object` of the type, it replaces the sample.
  */
 import { Result } from "effect"
 import type { Entry } from "../../event/Entry.ts"
@@ -20,21 +20,21 @@ import { type Fields, fields, items, type Path } from "../Fields.ts"
 import { type Types, visitSinks } from "../schema/ConfiguredTypes.ts"
 import { traitOf } from "../schema/Traits.ts"
 
-// Helpers of the rules: the texts, duplicates and names of a config's resolved JSON.
+// Helpers for rules about texts, duplicates and names in a config's resolved JSON.
 
 export interface Text {
   readonly path: Path
   readonly text: string
 }
 
-/** The texts of a key that holds one text or a list of them. */
+/** Returns the texts of a key that has one text or a list of texts. */
 export const texts = (value: unknown, path: Path): ReadonlyArray<Text> =>
   (Array.isArray(value)
     ? value.map((text, index) => [text, [...path, index]] as const)
     : [[value, path] as const]
   ).flatMap(([text, path]) => (typeof text === "string" ? [{ text, path }] : []))
 
-/** Every text of a value. */
+/** Returns all texts below a value. */
 export const deepTexts = (value: unknown, path: Path): ReadonlyArray<Text> => {
   if (typeof value === "string") return [{ path, text: value }]
   if (Array.isArray(value)) return value.flatMap((item, index) => deepTexts(item, [...path, index]))
@@ -42,7 +42,7 @@ export const deepTexts = (value: unknown, path: Path): ReadonlyArray<Text> => {
   return Object.entries(fields(value)).flatMap(([key, item]) => deepTexts(item, [...path, key]))
 }
 
-/** The duplicates among items that must be unique, each with the first. */
+/** Returns the duplicates among items that must be unique, each with the first one. */
 export const repeated = <A extends { readonly path: Path }>(
   all: ReadonlyArray<A>,
   identity: (item: A) => string,
@@ -55,10 +55,10 @@ export const repeated = <A extends { readonly path: Path }>(
   })
 }
 
-/** Fewer bytes can be guessed. */
+/** The minimum bytes of a secret. A shorter one can be guessed. */
 const shortestSecret = 16
 
-/** A secret that can be guessed, or that was cut off. A finding tells no more of it than that it is short. */
+/** Warns about a secret that can be guessed or was cut off. The finding only says that it is short. */
 export const weakRules = (value: unknown, path: Path, what: string): ReadonlyArray<Finding> => {
   if (typeof value !== "string" || value === "" || Buffer.byteLength(value) >= shortestSecret) return []
   const hint = "check that it is complete; `openssl rand -hex 32` makes a longer one"
@@ -67,7 +67,7 @@ export const weakRules = (value: unknown, path: Path, what: string): ReadonlyArr
 
 export const isName = (name: string): boolean => /^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$/.test(name)
 
-/** Names are used in metrics, in the ids of dead letters (`sink:42`) and on the command line. */
+/** Checks a name. It is used in metrics, in the ids of dead letters (`sink:42`) and on the command line. */
 export const nameRules = (name: string, at: Path, what: string): ReadonlyArray<Finding> => {
   if (name.startsWith("_")) {
     return [errorAtKey(at, `a ${what}'s name can't begin with "_"`, "such names are the relay's own, like _quarantine")]
@@ -83,20 +83,19 @@ const found = ({ text, path }: Text, known?: ReadonlySet<string>): ReadonlyArray
   return [{ ...error(path, problem.message, problem.hint), within: { text, offset: problem.offset } }]
 }
 
-/** The findings about the expression of a body or a key. */
+/** Returns the findings on the expression of a body or a key. */
 export const shapeRules = ({ jmespath: text }: Jmespath.Shape, path: Path): ReadonlyArray<Finding> =>
   found({ text, path: [...path, "jmespath"] }, Template.variableNames)
 
-/** The findings about the expression of a `where`, which has no variables. */
+/** Returns the findings on the expression of a `where`, which has no variables. */
 export const conditionRules = (value: unknown, path: Path): ReadonlyArray<Finding> =>
   typeof value === "string"
     ? found({ text: value, path })
     : [error(path, "an expression is text", 'such as "length(data.object.id) > `3`"')]
 
-/** A moment like any other. */
 const at = Date.UTC(2026, 0, 15, 12)
 
-/** An event of each type: with the objects that tests give for it, or with the relay's own. */
+/** Returns sample events of each type, with the objects of the config's tests or else the relay's own. */
 const samplesOf = (root: Fields, types: ReadonlyArray<string>): ReadonlyArray<Entry> =>
   types.flatMap((type) => {
     const given = items(root.tests).flatMap((test) => {
@@ -144,7 +143,7 @@ const typesOf = (route: Fields): ReadonlyArray<string> => {
   return matching(route.match).filter((type) => !excepted.has(type))
 }
 
-/** The types that routes send to a sink. */
+/** Returns the types that routes send to a sink. */
 const typesTo = (sink: string, root: Fields): ReadonlyArray<string> => [
   ...new Set(
     items(root.routes)
@@ -156,12 +155,12 @@ const typesTo = (sink: string, root: Fields): ReadonlyArray<string> => [
 /** Says why an expression has no result for an event. Returns `undefined` if it has one. */
 const nothingOf = (template: Template.Template, entry: Entry): string | undefined => {
   const made = Rendering.attempt(() => template.render(entry))
-  // The finding has its position.
+  // The finding already has the position.
   if (Result.isFailure(made)) return `fails: ${made.failure.message.replace(/^.*? fails: /, "")}`
   return made.success === "null" || made.success === "" ? "makes nothing, only null" : undefined
 }
 
-/** Conditions that fail for an event that their route matches. */
+/** Finds conditions that fail for an event that their route matches. */
 const conditionSamples = (root: Fields): ReadonlyArray<Finding> =>
   items(root.routes).flatMap((value, index) => {
     const route = fields(value)
@@ -175,7 +174,7 @@ const conditionSamples = (root: Fields): ReadonlyArray<Finding> =>
     return failing.length === 0 ? [] : [unmade(path, failing, "fails, and such an event is quarantined")]
   })
 
-/** Expressions that make nothing of an event that is routed to their sink. */
+/** Finds expressions without a result for an event that is routed to their sink. */
 export const sampleRules = (root: Fields, types: Types): ReadonlyArray<Finding> => {
   const all: Array<Finding> = [...conditionSamples(root)]
   visitSinks(root, types, (schema, value, path) => {

@@ -1,4 +1,4 @@
-/** Rules for sinks, and for the client details that they ask for. */
+/** Rules for sinks and for client details. */
 import { parsePointer } from "../../event/Pointer.ts"
 import * as Jmespath from "../../formats/jmespath/Jmespath.ts"
 import * as Template from "../../formats/Template.ts"
@@ -21,21 +21,20 @@ import { parseAddress } from "../schema/Units.ts"
 import { isStoreReference } from "./SecretText.ts"
 import { deepTexts, nameRules, repeated, shapeRules, texts } from "./ShapeRules.ts"
 
-// Rules for texts that are the same for every event, and look as if they were to
-// be filled in or read from elsewhere.
+// Rules for texts that are the same for every event but look like a template or a reference.
 //
-// **Gotcha.** No finding repeats a text: it may hold a secret. It may repeat the
+// **Gotcha.** A finding never repeats the text, because it may contain a secret. It may repeat the
 // path of a field.
 
 const filled = "each event gets this text itself: "
 
-/** The fields of the envelope that begin a JSON Pointer or a JMESPath. */
+/** A JSON Pointer to a field of the envelope. */
 const pointer = /^\/(?:id|account_id|version|created_at|data(?:\/[^\s/]+)+)$/
 const path =
   /^(?:[$@]\.?|\.|(?:event|envelope|payload|body|this)\.)?(data\.(?:object|type)(?:\.\w[\w-]*)*|account_id|created_at|received_at)$/
-/** Words that may be a text of their own, except for a key: one key for all events is rarely meant. */
+/** Words that may be ordinary text. In a `key` they are reported, because one key for all events is rarely intended. */
 const words = /^\$?(id|type|resource|webhook)$/
-/** A field of the object within a longer expression. */
+/** A field of the object within a longer text. */
 const expression = /(?:^|[^\w./{])data\.object\.\w/
 
 const file =
@@ -44,7 +43,7 @@ const file =
 const placeholderOf = (field: string): string =>
   field.includes(".") ? `{{/${field.replaceAll(".", "/")}}}` : `{{${field}}}`
 
-/** Reports a template without placeholders that looks like a reference to something; `at` is its place. */
+/** Reports a template without placeholders that looks like a reference. `at` is its path. */
 const constantRules = (text: string, at: Path): ReadonlyArray<Finding> => {
   if (Template.hasPlaceholder(text)) return []
   if (pointer.test(text)) return [warning(at, `${filled}a JSON Pointer has two braces`, `did you mean {{${text}}}?`)]
@@ -64,10 +63,10 @@ const constantRules = (text: string, at: Path): ReadonlyArray<Finding> => {
   return [warning(at, `${filled}a file is not read by its path alone`, 'for the file\'s content write "file:PATH"')]
 }
 
-/** Parts of a text that other keys, or other programs, fill in: placeholders, and dates as `strftime` has them. */
+/** Placeholders that only templates have, and dates in the syntax of `strftime`. */
 const fillings = /\{\{\s*(?:\/[^{}]*|[a-z_.]+)\s*\}\}|%[YmdHMSF](?![\w%])|%Y/
 
-/** Reports a text that looks like a template, at a key that is not one. */
+/** Reports text that looks like a template at a key that isn't a template. */
 const unfilledRules = (text: string, at: Path): ReadonlyArray<Finding> => {
   const [part] = fillings.exec(text) ?? []
   if (part === undefined) return []
@@ -75,7 +74,7 @@ const unfilledRules = (text: string, at: Path): ReadonlyArray<Finding> => {
   return [warning(at, `nothing is filled in here: ${part} is used as it stands`, hint)]
 }
 
-// Rules for the URLs that events are posted to. No finding repeats one: it may be the secret.
+// Rules for the URLs that events are posted to. A finding never repeats the URL, which may be a secret.
 
 const placeholder = /\{\{.*?\}\}/g
 
@@ -86,7 +85,7 @@ const parse = (text: unknown): URL | undefined => {
 
 const portOf = ({ port, protocol }: URL): number => (port === "" ? (protocol === "https:" ? 443 : 80) : Number(port))
 
-/** Whether a URL leads to a listener of this relay. */
+/** Reports whether a URL leads to a listener of this relay. */
 const isOwn = (url: URL, listener: Address): boolean => {
   const host = url.hostname.replace(/^\[|\]$/g, "")
   const isHere = isLoopback(listener) || isWildcard(listener) ? isLoopback({ host }) : host === listener.host
@@ -94,7 +93,7 @@ const isOwn = (url: URL, listener: Address): boolean => {
 }
 
 /**
- * The addresses that the relay listens on for deliveries and for its admin API. `undefined` for an invalid address.
+ * Returns the addresses of the listeners for deliveries and for the admin API; `undefined` for an invalid address.
  */
 export const listeners = (root: Fields) =>
   [parseAddress(root.listen ?? usual.listen), parseAddress(fields(root.admin).listen ?? usual.adminListen)] as const
@@ -105,7 +104,7 @@ const ownAddressRules = (value: unknown, at: Path, own: ReturnType<typeof listen
   return [warning(at, "this is the relay's own address: it would send its events to itself", "name the receiver's")]
 }
 
-/** The addresses of a service's URLs. A host that begins with a dot stands for all below it. */
+/** The hosts and paths of a service's URLs. A host that begins with a dot includes all its subdomains. */
 interface Known {
   readonly hosts: ReadonlyArray<string>
   readonly paths: ReadonlyArray<string>
@@ -114,7 +113,7 @@ interface Known {
 
 const isOf = (host: string, known: string): boolean => (known.startsWith(".") ? host.endsWith(known) : host === known)
 
-/** A URL of another host or path than the service's. One of this machine stands for the service in a test. */
+/** Finds a URL whose host or path is not the service's. A URL of this machine is allowed, for tests. */
 const serviceRules = (value: unknown, at: Path, { hosts, paths, retired }: Known): ReadonlyArray<Finding> => {
   const url = parse(value)
   if (url === undefined || isLoopback({ host: url.hostname.replace(/^\[|\]$/g, "") })) return []
@@ -162,7 +161,7 @@ const headerRules = (headers: Fields, at: Path): ReadonlyArray<Finding> =>
       : [errorAtKey([...at, header], "this is no header name", "letters, digits and dashes")],
   )
 
-/** Keys that go together, such as the two files of a client certificate. */
+/** Finds incomplete groups of keys, such as only one of the two files of a client certificate. */
 const togetherRules = (keys: ReadonlyArray<string>, value: Fields, at: Path): ReadonlyArray<Finding> => {
   const missing = keys.filter((key) => value[key] === undefined)
   if (missing.length === keys.length) return []
@@ -171,7 +170,7 @@ const togetherRules = (keys: ReadonlyArray<string>, value: Fields, at: Path): Re
   )
 }
 
-/** Rules that follow from the traits in the schemas. */
+/** Applies the rules that follow from the traits in the schemas. */
 const traitRules = (root: Fields, types: Types): ReadonlyArray<Finding> => {
   const found: Array<Finding> = []
   const own = listeners(root)
@@ -195,12 +194,12 @@ const traitRules = (root: Fields, types: Types): ReadonlyArray<Finding> => {
 
 const plain = (path: string): string => path.replaceAll(/\/(\.?\/)+/g, "/").replace(/^\.\//, "")
 
-/** Tells which file a path leads to, because two names may be one file: the same text for the same file. */
+/** Identifies files, because two paths may lead to the same file. */
 export interface FileIdentity {
   readonly fileOf?: (path: string) => string
 }
 
-/** Each file has one writer: two would damage each other's lines, or the journal. */
+/** Checks that each file has one writer, because two would damage each other's lines or the journal. */
 export const fileRules = (root: Fields, types: Types & FileIdentity): ReadonlyArray<Finding> => {
   const { fileOf = plain } = types
   const journal = fields(root.journal)
@@ -245,7 +244,7 @@ export const sinkRules = (root: Fields, types: Types): ReadonlyArray<Finding> =>
   ]
 }
 
-/** Client details need an API, and valid patterns and pointers. */
+/** Checks that client details have an API, and valid patterns and pointers. */
 export const clientRules = (root: Fields): ReadonlyArray<Finding> => {
   const asking = Object.entries(fields(root.sinks)).filter(([, sink]) => fields(sink).enrich !== undefined)
   if (root.clients === undefined) {
@@ -269,13 +268,13 @@ export const clientRules = (root: Fields): ReadonlyArray<Finding> => {
   return [...events, warningAtKey(["clients"], "no sink asks for client details", hint)]
 }
 
-// How a sink's events are grouped: kept in order by `key`, sent together by
-// `digest`, or paired with the recovery that ends a failure (`resolve`). All
-// three use the one key of a lane; what excludes each other is refused here.
+// How a sink's events are grouped: kept in order by `key`, sent together by `digest`, or paired with
+// the recovery that ends a failure (`resolve`). All three use the lane's only key, so combinations
+// that conflict are refused here.
 
 type Grouping = Pick<LaneConfig, "order" | "key" | "digest" | "resolves">
 
-/** A lane's config and its path. `given` are the keys that are written there. */
+/** A lane's config and its path. `given` are the keys that the file has there. */
 interface Asked {
   readonly lane: typeof Lane.Type
   readonly given: ReadonlySet<string>
@@ -284,7 +283,7 @@ interface Asked {
 
 const placeholders = (names: ReadonlyArray<string>): string => names.map((name) => `{{${name}}}`).join("/")
 
-/** `digest` and `enrich` change the payload: only a sink that composes its messages can have them. */
+/** Checks `digest` and `enrich`. They change the payload, so only a sink that composes its messages can have them. */
 const composerRules = (type: string, sinkTypes: ConfiguredTypes, { lane, path }: Asked): ReadonlyArray<Finding> => {
   const phrase = (type: string, verb: string) => {
     const needs = sinkTypes[type]?.messages?.with
@@ -323,7 +322,7 @@ const digestRules = ({ lane, given, path }: Asked): ReadonlyArray<Finding> => {
   return found
 }
 
-/** A recovery can only find its alert when all that its key is made of is the same throughout a digest. */
+/** Checks that all fields of the key are equal within a digest. Otherwise a recovery could not find its alert. */
 const recoveryRules = ({ askedBy, ownKey }: Recoveries<unknown>, template: string, { lane, given, path }: Asked) => {
   const by = lane.digest?.by
   if (by === undefined) {

@@ -11,10 +11,10 @@ import { usual } from "../schema/ConfigFile.ts"
 import { nameRules, repeated, type Text, texts, weakRules } from "./ShapeRules.ts"
 import { listeners } from "./SinkRules.ts"
 
-/** Whether a text can be a webhook id: a header must hold it. */
+/** Reports whether a text can be a webhook id, which is sent in a header. */
 const fitsHeader = (id: string): boolean => id.length <= longest && /^[!-~]([ -~]*[!-~])?$/.test(id)
 
-/** Secrets that two webhooks share: neither path nor id is signed, so a delivery to one would be accepted by the other. */
+/** Finds secrets that two webhooks share. Path and id aren't signed, so either webhook would accept the other's deliveries. */
 const sharedSecrets = (webhooks: Fields): ReadonlyArray<Finding> => {
   const all = Object.entries(webhooks).flatMap(([name, value]) => {
     const { path: url, secrets } = fields(value)
@@ -36,7 +36,7 @@ const sharedSecrets = (webhooks: Fields): ReadonlyArray<Finding> => {
   })
 }
 
-/** Webhooks that one request could be for. */
+/** Finds webhooks that the same request could belong to. */
 const sharedPaths = (webhooks: Fields): ReadonlyArray<Finding> => {
   const receivers = Object.entries(webhooks).flatMap(([name, value]) => {
     const { path: url, id } = fields(value)
@@ -70,7 +70,7 @@ const headerRules = (value: unknown, at: Path): ReadonlyArray<Finding> => {
   return [error(at, "the signature and the webhook id can't be in the same header", "name the header of each")]
 }
 
-/** The secret of the embedded config is public. */
+/** Refuses the secret of the embedded config, which is public. */
 const developmentRules = (secrets: ReadonlyArray<Fields>, at: Path): ReadonlyArray<Finding> =>
   secrets.flatMap(({ value }, index) =>
     value === developmentSecret
@@ -87,7 +87,7 @@ const developmentRules = (secrets: ReadonlyArray<Fields>, at: Path): ReadonlyArr
 const timeOf = (value: unknown, otherwise: string): number =>
   Duration.toMillis(Option.getOrElse(Duration.fromInput((value ?? otherwise) as Duration.Input), () => Duration.zero))
 
-/** The engine closes a connection that is idle while its delivery waits for the disk. */
+/** Checks the timeouts, because the runtime closes a connection that is idle while its delivery waits for the disk. */
 const commitRules = (commitTimeout: unknown, idleTimeout: unknown, at: Path): ReadonlyArray<Finding> => {
   const idle = timeOf(idleTimeout, usual.idleTimeout)
   if (idle === 0 || timeOf(commitTimeout, usual.commitTimeout) < idle) return []
@@ -100,9 +100,9 @@ const probeRules = (path: unknown, at: Path): ReadonlyArray<Finding> =>
     ? [error(at, 'with "probes" the relay answers a probe at this path', "give the webhook another path")]
     : []
 
-/** A runtime in which `maxHeaders` can't be set. */
+/** The limit of a runtime in which `maxHeaders` can't be set. */
 export interface HeaderLimit {
-  /** Its limit, in words; `undefined` if the key can set it. */
+  /** The runtime's limit in words; `undefined` if `maxHeaders` can set it. */
   readonly headerLimit?: string | undefined
 }
 
@@ -190,6 +190,6 @@ export const listenRules = (root: Fields): ReadonlyArray<Finding> => {
   return found
 }
 
-/** Whether two listeners can't be open together. */
+/** Reports whether two listeners can't be open at the same time. */
 const overlap = (a: Address, b: Address): boolean =>
   a.port !== 0 && a.port === b.port && (a.host === b.host || isWildcard(a) || isWildcard(b))

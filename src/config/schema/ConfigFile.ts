@@ -1,11 +1,10 @@
 /**
- * `relay.config.json` as it is written: the Effect Schema of the file.
+ * The Effect Schema of `relay.config.json`.
  *
- * Every key has its description and its default here and nowhere else: the
- * decoder, the JSON Schema for editors and the reference all come from this.
- * Sinks and the journal are left as they are: `Load.ts` decodes each by its
- * type, because a union of all types would answer a small mistake with a useless
- * message.
+ * It is the only place of each key's description and default. The decoder, the JSON
+ * Schema for editors and the reference are made from it. Sinks and the journal are not
+ * decoded here: `Load.ts` decodes each by its type, because a union of all types would
+ * report a small mistake with a useless message.
  */
 import { Duration, Effect, Schema, SchemaTransformation } from "effect"
 import * as Numbers from "../../event/Numbers.ts"
@@ -25,7 +24,7 @@ import {
 } from "./Keys.ts"
 import { httpUrlProblem, Units } from "./Units.ts"
 
-/** A value or a list of values, decoded as a list. */
+/** A value or a list of values, decoded to a list. */
 const asList = <A>(written: Schema.Codec<A | ReadonlyArray<A>>, item: Schema.Codec<A>) =>
   written.pipe(
     Schema.decodeTo(
@@ -45,7 +44,7 @@ const textOrTexts = (description: string) =>
 
 // The schema of a route's `where`: conditions on fields of the envelope.
 
-/** A number of any digits, which JSON Schema knows as any other. */
+/** A number with any number of digits. In JSON Schema it is an ordinary number. */
 const number = Schema.declare(Numbers.isNumber).annotate({
   shown: true,
   toCodecJson: () =>
@@ -89,7 +88,7 @@ const Not = Schema.Union([...values, Schema.Struct(tests)]).annotate({
   expected,
 })
 
-/** Decodes to a `Condition`: a list of values, or tests. */
+/** A condition on a field: a list of values, or tests. Decodes to a `Condition`. */
 export const FieldCondition = Schema.Union([
   ...values,
   Schema.Struct({ ...tests, not: Schema.optionalKey(Not) }),
@@ -100,7 +99,7 @@ const Where = Schema.Record(Schema.String, FieldCondition).annotate({
     "JSON Pointers into the envelope, each with a value, a list of values of which it is one, or conditions that all hold; `jmespath` with an expression that holds",
 })
 
-/** Defaults that the rules need as well, because they read the file before it is decoded. */
+/** Defaults that the rules also need, because they read the file before it is decoded. */
 export const usual = {
   listen: "127.0.0.1:8080",
   adminListen: "127.0.0.1:9080",
@@ -120,7 +119,7 @@ const Socket = Schema.Struct({
   group: Schema.optionalKey(text("Name or number of its group; the relay's user must be a member, or root")),
 }).annotate({ description: "Rights of the Unix socket at `listen`" })
 
-/** `Load.ts` takes the defaults from the environment, if it has them. */
+/** The waits of a stop. `Load.ts` takes their defaults from the environment, if it has them. */
 export const Drain = Schema.Struct({
   delay: Units.wait.or(
     "0 seconds",
@@ -138,7 +137,7 @@ const AdminToken = Schema.Struct({
   value: secret("The token itself: `file:PATH` or `${VAR}` keep it out of this file"),
 }).annotate({ description: "One token", hidden: true })
 
-/** The part of the file that the command line reads alone, to ask a running relay. */
+/** The only part of the file that the command line reads to call a running relay. */
 export const Admin = Schema.Struct({
   listen: Units.address.or(usual.adminListen, "Address of the admin API; `status`, `lanes`, `dlq` and `replay` use it"),
   token: Schema.optionalKey(
@@ -210,7 +209,7 @@ const Secret = Schema.Struct({
   // A secret may stand at the wrong key.
 }).annotate({ description: "One signing secret", hidden: true })
 
-/** Says what is wrong with a webhook's path. A request's path is that of the parsed URL, and must be equal to it. */
+/** Says what is wrong with a webhook's path, which must equal the path of a request's parsed URL. */
 const pathProblem = (path: string): string | undefined => {
   if (/^https?:\/\/[^/]+\//i.test(path)) return "a path is the part of a URL after the host: it starts with `/`"
   if (!path.startsWith("/")) return "a path starts with `/`"
@@ -231,7 +230,7 @@ const pathProblem = (path: string): string | undefined => {
 }
 const longestPath = 1_000
 
-/** More days would take long to add up. */
+/** The maximum days. Adding up more would take long. */
 const mostDays = 366
 
 const SilentAfter = Schema.Union([
@@ -307,7 +306,7 @@ const Webhook = Schema.Struct({
   ],
 })
 
-/** One route; `Load.ts` decodes each by itself, because there may be thousands. */
+/** One route. `Load.ts` decodes each separately, because there may be thousands. */
 export const Route = Schema.Struct({
   name: text("Name of this route in logs and `explain`"),
   match: textOrTexts("Patterns of event types: `*` within a segment, `**` over segments, `{a,b}` either"),
@@ -358,7 +357,7 @@ export const Delivery = Schema.Struct({
   ),
 }).annotate({ description: "How events are delivered; a sink's own `delivery` overrides it key by key" })
 
-/** The place of a key of `delivery` that was written next to it. */
+/** Returns the path of a key of `delivery` that was written beside `delivery`. */
 export const deliveryKey = (key: string): string | undefined => {
   const isOfRetry = Object.hasOwn(Retry.fields, key)
   if (!isOfRetry && !Object.hasOwn(Delivery.fields, key)) return undefined
@@ -501,7 +500,7 @@ const Test = Schema.Struct({
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
 }).annotate({ description: "A test that `relay test` runs" })
 
-/** The whole file; `journal` and `sinks` are decoded by their types. */
+/** The whole file. `journal` and `sinks` are decoded by their types. */
 export const ConfigFile = Schema.Struct({
   $schema: Schema.optionalKey(text("Location of this schema, for editors")),
   listen: Units.listenAddress.or(usual.listen, "Address or Unix socket that receives deliveries"),
@@ -555,5 +554,5 @@ export const ConfigFile = Schema.Struct({
   ],
 })
 
-/** The file with its defaults: `Duration`s, sizes in bytes, times in epoch milliseconds, secrets `Redacted`. */
+/** The decoded file with its defaults. Durations are `Duration`s, sizes bytes, times epoch milliseconds, and secrets `Redacted`. */
 export type ConfigFile = typeof ConfigFile.Type

@@ -1,4 +1,4 @@
-/** The config needs to know this of each type of sink; `sinks/Sink.ts` has the rest of a type. */
+/** The part of each sink type that the config needs. `sinks/Sink.ts` has the rest. */
 import { Effect, Schema, type SchemaAST } from "effect"
 import { type Fields, fields, type Path, valueAt } from "../Fields.ts"
 import { ConfigFile, Lane } from "./ConfigFile.ts"
@@ -9,7 +9,7 @@ import { mayShow, type OtherNames, partOf, type Visitor, visit, written } from "
 /** The part of a `JournalType` that a config needs. The first is the default. */
 type JournalTypes = Readonly<Record<string, { readonly config: Schema.Struct<Schema.Struct.Fields> }>>
 
-/** An unknown type has the keys of the default; its `type` is refused. */
+/** Returns the schema of a journal. An unknown type has the keys of the default, and its `type` is refused. */
 export const journalSchema = (type: string, journalTypes: JournalTypes) => {
   const types = Object.keys(journalTypes)
   const [usual = ""] = types
@@ -28,50 +28,50 @@ export const journalSchema = (type: string, journalTypes: JournalTypes) => {
 
 /** How a sink reports recoveries: events that say that an earlier failure is over. */
 export interface Recoveries<Config> {
-  /** The key of the config that asks for it. */
+  /** The config key that turns recoveries on. */
   readonly askedBy: string
-  /** The config key of the message's own key, if it has one. */
+  /** The config key with the message's own key, if it has one. */
   readonly ownKey?: string
-  /** The template of the key that a failure and its recovery share; absent where recoveries are not asked for. */
+  /** Returns the template of the key that a failure and its recovery share, or `undefined` if recoveries are off. */
   key(config: Config): string | undefined
 }
 
 /**
- * Sinks whose messages tell of events instead of carrying them, such as alerts:
- * they may have `digest` and `enrich`.
+ * Facts about sinks whose messages report events instead of carrying them, such as
+ * alerts. They may have `digest` and `enrich`.
  */
 interface Messages<Config> {
-  /** Whether a config makes such messages; every config of the type unless given. */
+  /** Reports whether a config makes such messages. If absent, every config of the type does. */
   composes?(config: Config): boolean
-  /** This part of a config makes it compose, as it is written: `"format": "template"`. */
+  /** The part of a config that makes it compose messages, such as `"format": "template"`. */
   readonly with?: string
   readonly recoveries?: Recoveries<Config>
-  /** The config of a sink of digests; `key` is the template of the key that the events of each share. */
+  /** Returns the config of a sink with digests. `key` is the template of the key that the events of a digest share. */
   ofDigests?(config: Config, key: string): Config
 }
 
-/** A type of sink, as far as its config goes. */
+/** The facts about a type of sink that concern its config. */
 export interface ConfiguredType<Config> {
   /** The type's own keys, each with its traits (`config/schema/Keys.ts`). The keys that every sink has are added. */
   readonly config: Schema.Codec<Config, unknown>
-  /** How many batches may be in flight unless the config says otherwise. */
+  /** The default of the maximum batches in flight. */
   readonly concurrency: number
-  /** The time for one attempt that the protocol needs, such as `12 minutes`, and the source of that. Absent: 10 seconds. */
+  /** The time that the protocol needs for an attempt, such as `12 minutes`, and the source of it. The default is 10 seconds. */
   readonly timeout?: { readonly value: `${number} ${"seconds" | "minutes"}`; readonly because: string }
   readonly messages?: Messages<Config>
-  /** Lists parts of a config that are allowed, and probably not meant. */
+  /** Lists parts of a config that are allowed but probably not intended. */
   doubts?(config: Config): ReadonlyArray<Doubt>
 }
 
-/** A part of a sink's config that is probably not meant. */
+/** A part of a sink's config that is probably not intended. */
 export interface Doubt {
-  /** Its place in the sink. */
+  /** The path within the sink. */
   readonly path: Path
   readonly message: string
   readonly hint: string
 }
 
-/** The types of sinks by their names, which a sink's `type` holds. */
+/** The types of sinks by the name in a sink's `type`. */
 export type ConfiguredTypes = Readonly<Record<string, ConfiguredType<unknown>>>
 
 /** All types that a config may name. */
@@ -83,19 +83,19 @@ export interface Types {
 const file = written(ConfigFile)
 const lane = written(Lane)
 
-/** The type that a sink names. `undefined` if that type doesn't exist. */
+/** Returns the type of a sink, or `undefined` if it doesn't exist. */
 export const typeOf = (sink: unknown, { sinkTypes }: Pick<Types, "sinkTypes">): ConfiguredType<unknown> | undefined => {
   const { type } = fields(sink)
   return typeof type === "string" && Object.hasOwn(sinkTypes, type) ? sinkTypes[type] : undefined
 }
 
-/** The schemas of a sink as it is written: the keys of its type, and the keys of every sink. */
+/** Returns the schemas of a sink in the file: the keys of its type, and the keys of every sink. */
 const schemasOf = (sink: unknown, types: Pick<Types, "sinkTypes">): ReadonlyArray<SchemaAST.AST> => {
   const type = typeOf(sink, types)
   return type === undefined ? [lane] : [written(type.config), lane]
 }
 
-/** Visits each value of the sinks that its schema knows. */
+/** Visits each value of the sinks that has a schema. */
 export const visitSinks = (config: Fields, types: Pick<Types, "sinkTypes">, on: Visitor): void => {
   for (const [name, sink] of Object.entries(fields(config.sinks))) {
     const schemas = schemasOf(sink, types)
@@ -106,11 +106,11 @@ export const visitSinks = (config: Fields, types: Pick<Types, "sinkTypes">, on: 
   }
 }
 
-/** The schema of a config's journal as it is written. */
+/** Returns the schema of the journal in the file. */
 export const writtenJournal = (config: unknown, { journalTypes }: Types): SchemaAST.AST =>
   written(journalSchema(String(valueAt(config, ["journal", "type"])), journalTypes))
 
-/** The nearest schema above a path that is not part of another one, and the way from there. */
+/** Returns the schema of the section that a path is in, and the path within it. */
 const placeOf = (path: Path, config: unknown, types: Types): readonly [SchemaAST.AST | undefined, Path] => {
   const [first, name = "", key] = path
   if (first === "journal") return [writtenJournal(config, types), path.slice(1)]
@@ -120,8 +120,8 @@ const placeOf = (path: Path, config: unknown, types: Types): readonly [SchemaAST
 }
 
 /**
- * The schema of the value at a path of a config as it is written. `undefined` if no value is allowed there, or if it
- * depends on a sink's type that is not known.
+ * Returns the schema of the value at a path of the file, or `undefined` if no value is allowed there or the sink's type
+ * is unknown.
  */
 export const schemaAt =
   (types: Types) =>
@@ -130,7 +130,7 @@ export const schemaAt =
     return rest.reduce<SchemaAST.AST | undefined>((ast, key) => ast && partOf(ast, key), root)
   }
 
-/** Whether a diagnostic may show the value at a path of a config: its schema must say so. */
+/** Reports whether a diagnostic may show the value at a path. Its schema must allow it. */
 export const mayBeShown =
   (types: Types) =>
   (path: Path, config: unknown): boolean => {

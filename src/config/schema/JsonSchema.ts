@@ -2,9 +2,9 @@
  * The JSON Schema of `relay.config.json` for editors, generated from the schemas
  * that decode the config.
  *
- * It is looser than the relay because it must be: a text may hold a reference
- * (`${VAR}`, `file:PATH`) in place of a duration, and only the relay checks the
- * rules between parts of the file.
+ * It accepts more than the relay does. A text may be a reference (`${VAR}`,
+ * `file:PATH`) instead of a duration, and only the relay checks the rules between parts
+ * of the file.
  */
 import { Predicate, Schema } from "effect"
 import { fields, items, type Fields as Json } from "../Fields.ts"
@@ -14,21 +14,21 @@ import { journalSchema, type Types } from "./ConfiguredTypes.ts"
 const generate = (schema: Schema.Constraint): { readonly schema: Json; readonly definitions: Json } =>
   Schema.toJsonSchemaDocument(schema, { onExcessProperty: "error" })
 
-/** Rewrites every schema in a schema, the inner ones first. */
+/** Rewrites a schema and all schemas in it, inner ones first. */
 const rewrite = (value: unknown, change: (schema: Json) => Json): unknown => {
   if (Array.isArray(value)) return value.map((item) => rewrite(item, change))
   if (!Predicate.isObject(value)) return value
   return change(Object.fromEntries(Object.entries(value).map(([key, item]) => [key, rewrite(item, change)])))
 }
 
-/** A text with a pattern may also be, or hold, a reference. */
+/** Lets a text with a pattern also be or contain a reference. */
 const allowReferences = (schema: Json): Json =>
   typeof schema.pattern === "string" ? { ...schema, pattern: `${schema.pattern}|\\$\\{|^file:` } : schema
 
-/** A sink's `delivery` has no defaults of its own: the common `delivery` is its default. */
+/** Removes the default. A sink's `delivery` has none, because the common `delivery` is its default. */
 const withoutDefault = ({ default: _, ...schema }: Json): Json => schema
 
-/** One type of sink: its own keys and the keys of every sink in one object, so that no other key passes. */
+/** Returns the schemas of a type of sink. An object has its own keys and the keys of every sink, so that other keys are refused. */
 const sinkSchemas = (type: string, own: Json): ReadonlyArray<Json> => {
   const either = own.anyOf ?? own.oneOf
   const members = Array.isArray(either) ? either : [own]
@@ -37,7 +37,7 @@ const sinkSchemas = (type: string, own: Json): ReadonlyArray<Json> => {
     const { properties, required, ...rest } = fields(member)
     const { type: _, ...keys } = fields(properties)
     return {
-      // A type without keys of its own has a schema that says nothing of keys.
+      // The schema of a type without its own keys doesn't say that it is an object.
       ...(rest.type === "object" ? rest : { type: "object" }),
       properties: {
         type: { const: type, description: "The kind of sink" },
@@ -51,7 +51,7 @@ const sinkSchemas = (type: string, own: Json): ReadonlyArray<Json> => {
   })
 }
 
-/** A type of journal that is not the default: a config has to name it. */
+/** Makes `type` required, for a type of journal that isn't the default. */
 const namedJournal = (own: Json): Json => {
   const properties = fields(own.properties)
   return {
@@ -61,7 +61,7 @@ const namedJournal = (own: Json): Json => {
   }
 }
 
-/** The JSON Schema (draft 2020-12) of a config with these types of sinks and journals. */
+/** Returns the JSON Schema (draft 2020-12) of a config with these types of sinks and journals. */
 export const jsonSchema = ({ sinkTypes, journalTypes }: Types): object => {
   const { schema, definitions } = generate(ConfigFile)
   const types = Object.keys(sinkTypes)

@@ -6,7 +6,7 @@ import { Effect, Schema } from "effect"
 import type { Traits } from "./Traits.ts"
 import { Units } from "./Units.ts"
 
-/** The reference says this of a key next to its description. */
+/** Facts about a key that the reference shows beside its description. */
 interface More extends Traits {
   readonly default?: string
   readonly examples?: ReadonlyArray<string>
@@ -17,21 +17,21 @@ const notEmpty = Schema.makeFilter((text: string) => text !== "" || "this can't 
   toJsonSchema: () => ({ minLength: 1 }),
 })
 
-/** A text that is not empty. Diagnostics may show it. */
+/** A text that isn't empty and that diagnostics may show. */
 export const Text = Schema.String.check(notEmpty).annotate({ shown: true })
 
 /** {@link Text} with its description. */
 export const text = (description: string, more: More = {}) => Text.annotate({ description, shown: true, ...more })
 
-/** A text that is filled in from an event. */
+/** A template, which is filled in for each event. */
 export const template = (description: string, more: More = {}) => text(description, { template: true, ...more })
 
-/** A JMESPath expression, in place of a text or a body. */
+/** A JMESPath expression that makes a text or a body. */
 export const Shape = Schema.Struct({
   jmespath: text("A JMESPath expression over the envelope"),
 })
 
-/** A text that is filled in from an event, or the result of an expression. */
+/** A template or an expression. */
 const shapeable = Schema.Union([Text, Shape])
 const orExpression = { template: true, shown: true, expected: 'text, or { "jmespath": "…" }' }
 
@@ -65,7 +65,7 @@ export const countOr = (description: string, value: number, minimum: number, max
     .annotate({ default: value })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))
 
-/** One of some words, with a default. */
+/** One of the given words, with a default. */
 export const oneOf = <const L extends ReadonlyArray<string>>(
   description: string,
   literals: L,
@@ -75,7 +75,7 @@ export const oneOf = <const L extends ReadonlyArray<string>>(
   return Schema.withDecodingDefaultKey<Schema.Literals<L>>(Effect.succeed(value))(schema)
 }
 
-/** A value that is never shown. An empty one is an error: an unset variable must not disable a check. */
+/** A value that is never shown. An empty one is an error, because an unset variable must not disable a check. */
 export const secret = (description: string) =>
   Schema.RedactedFromValue(
     Schema.String.annotate({ description, shown: false }).check(
@@ -106,14 +106,14 @@ export const anyHeaderName = (description: string) => header({ description })
 export const headerName = (description: string, value: string) =>
   header({ description, default: value }).pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))
 
-/** A header's name. If it isn't given, it depends on other keys. */
+/** A header's name whose default depends on other keys. */
 export const optionalHeaderName = (description: string) => Schema.optionalKey(header({ description }))
 
-// The keys of how a sink's batches fill.
+// The keys that limit a sink's batches.
 
 export const linger = Units.duration.or("20 millis", "How long a batch may wait to fill")
 
-/** `events` says what `maxEvents` bounds; its default is `most`. */
+/** `events` describes `maxEvents`, whose default is `most`. */
 export const batchFields = (events: string, most: number) => ({
   maxEvents: countOr(events, most, 1, 1_000),
   maxBytes: Units.bytes.or("512 KiB", "Maximum bytes of their bodies; a larger event is sent alone"),

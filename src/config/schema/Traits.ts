@@ -1,10 +1,10 @@
 /**
- * The schema of a key says this of its value beyond the value's shape, as
- * annotations. The rules, the diagnostics and the tests read it here, so no other
- * code knows the keys of a sink by name.
+ * Facts about a key's value beyond its shape, as annotations of the key's schema. The
+ * rules, the diagnostics and the tests read them, so no other code knows a sink's keys
+ * by name.
  *
- * **Guarantee.** A text whose schema doesn't say otherwise counts as a secret, so a
- * forgotten one isn't shown.
+ * **Guarantee.** Text counts as a secret unless its schema says otherwise, so text with
+ * a forgotten annotation isn't shown.
  */
 import { type Schema, SchemaAST } from "effect"
 import { fields, type Path } from "../Fields.ts"
@@ -14,37 +14,37 @@ export interface Traits {
   readonly shown?: boolean
   /** Its texts are templates over an event. */
   readonly template?: boolean
-  /** It names a file that nothing else may write to. */
+  /** It is a file that nothing else may write to. */
   readonly ownFile?: boolean
-  /** Suffixes of that file's name: nothing else may write to the files that have them either. */
+  /** Suffixes of more files beside it that nothing else may write to. */
   readonly filesBeside?: ReadonlyArray<string>
   /** It is a URL that events are posted to. */
   readonly postsTo?: boolean
-  /** Hosts of the service that a URL belongs to; `.example.com` is each below it. */
+  /** The hosts of the service's URLs. `.example.com` means its subdomains. */
   readonly hosts?: ReadonlyArray<string>
-  /** The beginnings of the paths that the service's URLs have. */
+  /** The path prefixes of the service's URLs. */
   readonly paths?: ReadonlyArray<string>
-  /** Hosts that the service has given up, and what to do. */
+  /** Hosts that the service no longer uses, and what to do. */
   readonly retired?: Readonly<Record<string, string>>
-  /** Keys of this object that are given all together or not at all. */
+  /** Keys of this object that must all be given if one is. */
   readonly together?: ReadonlyArray<string>
-  /** `ca`, `certificate` and `key` of this object are PEM files, which the config is loaded with. */
+  /** `ca`, `certificate` and `key` of this object are PEM files, which are read when the config loads. */
   readonly certificates?: boolean
-  /** The keys of this object are names of headers. */
+  /** The keys of this object are header names. */
   readonly headerNames?: boolean
-  /** Nothing below may be shown: it may hold a misplaced secret. */
+  /** No value below it may be shown, because it may contain a misplaced secret. */
   readonly hidden?: boolean
   /** Names that other programs give to keys of this object. */
   readonly otherNames?: ReadonlyArray<OtherNames>
 }
 
 /**
- * Names that other programs give to a key, separated by blanks; the key here, or an empty text if there is none; and
- * what to do if more than the name differs. Case, `-` and `_` of a name don't count.
+ * Other programs' names for a key, separated by blanks; the key's name here, or an empty text if there is none; and a
+ * hint if more than the name differs. Case, `-` and `_` of a name don't count.
  */
 export type OtherNames = readonly [names: string, key: string, todo?: string]
 
-/** Reads a trait of a schema. If the schema has checks, annotations are on the last check. */
+/** Returns a trait of a schema. If the schema has checks, annotations are on the last check. */
 export const traitOf = <const T extends keyof Traits>(ast: SchemaAST.AST, trait: T): Traits[T] =>
   annotationOf(ast, trait) as Traits[T]
 
@@ -55,7 +55,7 @@ const annotationOf = (ast: SchemaAST.AST, name: string): unknown => {
 
 const plainName = (name: string): string => name.toLowerCase().replaceAll(/[-_.]/g, "")
 
-/** The key that another program's name means here, and what to do about it; `undefined` if the schema doesn't know the name. */
+/** Returns the key and the hint for another program's name, or `undefined` if the schema doesn't know the name. */
 export const meantBy = (
   ast: SchemaAST.AST,
   name: string,
@@ -66,13 +66,13 @@ export const meantBy = (
   return { key, hint }
 }
 
-/** Whether the object that a schema describes has the key by name. */
+/** Reports whether a schema's object has a key with this name. */
 const hasKey = (ast: SchemaAST.AST, key: string): boolean =>
   ast._tag === "Union"
     ? ast.types.some((type) => hasKey(type, key))
     : ast._tag === "Objects" && ast.propertySignatures.some(({ name }) => name === key)
 
-/** The place of a key that the object at `path` does not have: in an object below it, or in an object above it. */
+/** Returns the path of a key that was written at the wrong object. The right object is below or above `path`. */
 export const placeOf = (schema: SchemaAST.AST, path: Path, key: string): string | undefined => {
   const above = path.map((_, index) => path.slice(0, index).reduce<SchemaAST.AST | undefined>(inside, schema))
   const outer = path.findLast((_, index) => {
@@ -81,7 +81,7 @@ export const placeOf = (schema: SchemaAST.AST, path: Path, key: string): string 
   })
   if (outer !== undefined) return `it belongs beside "${outer}", one level up`
   const own = path.reduce<SchemaAST.AST | undefined>(inside, schema)
-  // The keys of an object of any type are not known here: one of its keys may be meant.
+  // The keys of an object of unknown type aren't known here, and one of them may be meant.
   if (own?._tag !== "Objects" || own.propertySignatures.some(({ type }) => type._tag === "Unknown")) return undefined
   const inner = own.propertySignatures.find(({ type }) => hasKey(type, key))
   return inner && `it belongs in "${String(inner.name)}": ${String(inner.name)}.${key}`
@@ -90,7 +90,7 @@ export const placeOf = (schema: SchemaAST.AST, path: Path, key: string): string 
 const inside = (ast: SchemaAST.AST | undefined, key: string | number): SchemaAST.AST | undefined =>
   ast && partOf(ast, key)
 
-/** Texts that a schema says it takes: its default, its examples, its choices. */
+/** Returns texts that a schema accepts: its default, its examples, its choices. */
 export const examplesOf = (ast: SchemaAST.AST): ReadonlyArray<string> => {
   const given = annotationOf(ast, "examples")
   const choices = ast._tag === "Union" ? ast.types.flatMap(examplesOf) : ast._tag === "Literal" ? [ast.literal] : []
@@ -98,7 +98,7 @@ export const examplesOf = (ast: SchemaAST.AST): ReadonlyArray<string> => {
   return all.filter((one) => typeof one === "string")
 }
 
-/** The words of a schema about its key, for people: a description and a hint how to write it. */
+/** Returns a key's description and a hint about its syntax, for messages. */
 export const describe = (ast: SchemaAST.AST): { readonly description?: string; readonly hint?: string } => {
   const said = (name: string) => {
     const words = annotationOf(ast, name)
@@ -107,10 +107,10 @@ export const describe = (ast: SchemaAST.AST): { readonly description?: string; r
   return { ...said("description"), ...said("hint") }
 }
 
-/** A schema as the file is written. */
+/** Returns the schema of a value in the file, before it is decoded. */
 export const written = (schema: Schema.ConstraintDecoder<unknown>): SchemaAST.AST => SchemaAST.toEncoded(schema.ast)
 
-/** The keys of an object that name a file of its own, each with its default. */
+/** Returns the keys of an object with the trait `ownFile`, each with its default. */
 export const ownFiles = (
   ast: SchemaAST.AST,
 ): ReadonlyArray<readonly [key: string, usual: unknown, beside: ReadonlyArray<string>]> =>
@@ -122,7 +122,7 @@ export const ownFiles = (
           : [],
       )
 
-/** The schema of the value at a key. `undefined` if no value is allowed there. */
+/** Returns the schema of the value at a key, or `undefined` if no value is allowed there. */
 export const partOf = (ast: SchemaAST.AST, key: string | number): SchemaAST.AST | undefined => {
   switch (ast._tag) {
     case "Objects":
@@ -141,7 +141,7 @@ export const partOf = (ast: SchemaAST.AST, key: string | number): SchemaAST.AST 
 
 export type Visitor = (ast: SchemaAST.AST, value: unknown, path: Path) => void
 
-/** Calls `on` with each part of a value that its schema knows, the outer ones first. */
+/** Calls `on` with each part of a value that has a schema, outer parts first. */
 export const visit = (ast: SchemaAST.AST, value: unknown, path: Path, on: Visitor): void => {
   on(ast, value, path)
   const inner: Iterable<readonly [string | number, unknown]> = Array.isArray(value)
@@ -153,7 +153,7 @@ export const visit = (ast: SchemaAST.AST, value: unknown, path: Path, on: Visito
   }
 }
 
-/** A text in place of an object or a list may be the secret that belongs into it. */
+/** Reports whether a text is in place of an object or a list. It may be a secret that belongs inside. */
 const isMisplaced = (ast: SchemaAST.AST, value: unknown): boolean =>
   typeof value === "string" && (ast._tag === "Objects" || ast._tag === "Arrays")
 
@@ -167,7 +167,7 @@ const isOpen = (ast: SchemaAST.AST, value: unknown): boolean => {
   return !isMisplaced(ast, value) && !["String", "Literal", "Unknown", "Declaration"].includes(ast._tag)
 }
 
-/** Reports whether a value at a path may be shown: its schema is known, and no part of it is a secret. */
+/** Reports whether a value at a path may be shown, because its schema is known and no part of it is a secret. */
 export const mayShow = (ast: SchemaAST.AST, path: Path, value: unknown): boolean => {
   let at: SchemaAST.AST | undefined = ast
   for (const key of path) {

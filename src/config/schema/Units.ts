@@ -1,18 +1,18 @@
 /**
- * Durations, sizes, addresses and rates as a person writes them.
+ * Durations, sizes, addresses and rates as people write them.
  *
- * Each is text with one meaning, or an error that shows how to write it. The
- * text's own schema carries description, pattern, examples and default, so the
- * generated JSON Schema tells an editor as much as the error tells a person.
+ * A text has exactly one meaning, or is an error that shows the right syntax. Its schema
+ * has the description, pattern, examples and default, so an editor gets them from the
+ * generated JSON Schema.
  */
 import { ByteSize, DateTime, Duration, Effect, Option, Result, Schema, SchemaGetter } from "effect"
 import type { Bytes, EpochMillis } from "../../event/Quantities.ts"
 import * as Address from "../Address.ts"
 import { clockOf, type Hours } from "../Config.ts"
 
-// Says why the URL of an HTTP service is wrong, in words that hold none of it: it may be a secret.
+// Says why the URL of an HTTP service is wrong. No message repeats the URL, which may be a secret.
 
-/** Why a text is no `http://` or `https://` URL; `undefined` when it is one. */
+/** Says why a text isn't an `http://` or `https://` URL. Returns `undefined` if it is. */
 export const httpUrlProblem = (url: string): string | undefined => {
   const example = "write it in full, such as https://example.com/hooks"
   if (/^\s|\s$/.test(url)) return "this is no URL: there is a blank before or after it"
@@ -34,21 +34,21 @@ export const httpUrlProblem = (url: string): string | undefined => {
   return `this is no URL: its host is none; ${example}`
 }
 
-/** The reference and the JSON Schema say this about a key. */
+/** Facts about a key for the reference and the JSON Schema. */
 interface Doc {
   readonly description: string
   readonly default?: string
   readonly examples?: ReadonlyArray<string>
 }
 
-/** One kind of value: how it is parsed, and the error when it can't be. */
+/** One kind of value, with its parser and the error for other texts. */
 interface Word<A> {
   readonly kind: string
-  /** How to write it. */
+  /** The expected syntax, shown in error messages. */
   readonly how: string
   readonly pattern: string
   readonly examples: ReadonlyArray<string>
-  /** The value, or a message. An empty message stands for the usual one. */
+  /** Returns the value or a message. An empty message means the usual one. */
   readonly parse: (text: string) => Result.Result<A, string>
   readonly format: (value: A) => string
 }
@@ -77,7 +77,7 @@ const word =
       )
   }
 
-/** Units by their common spellings. */
+/** Returns the units by their common spellings. */
 const spellings = (units: Readonly<Record<string, string>>): Readonly<Record<string, string>> =>
   Object.fromEntries(Object.entries(units).flatMap(([unit, all]) => all.split(" ").map((one) => [one, unit])))
 
@@ -92,18 +92,18 @@ const durationUnits = spellings({
 
 const sizeUnits = spellings({ B: "b", KiB: "k kb kib", MiB: "m mb mib", GiB: "g gb gib", TiB: "t tb tib" })
 
-/** Guesses the intended value, as a message. Empty without a guess. */
+/** Returns a message with the probable value; empty if there is no guess. */
 const didYouMean = (kind: string, meant: string | undefined): string =>
   meant === undefined ? "" : `this is no ${kind}: did you mean "${meant}"?`
 
-/** A suggestion for texts such as `30s` and `10 mb`, or without a unit. */
+/** Returns a suggestion for texts such as `30s` and `10 mb`, or without a unit. */
 const meant = (text: string, units: Readonly<Record<string, string>>, usual: string): string | undefined => {
   const match = /^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*$/.exec(text)
   const unit = match?.[2] === "" ? usual : units[(match?.[2] ?? "").toLowerCase()]
   return match === null || unit === undefined ? undefined : `${match[1]} ${unit}`
 }
 
-/** A suggestion for a URL, a host or a port alone, and an IPv6 address without brackets. */
+/** Returns a suggestion for a URL, a host or a port alone, or an IPv6 address without brackets. */
 const meantAddress = (text: string): string | undefined => {
   const [, inUrl] = /^[a-z]+:\/\/([^/?#@]+)\/?$/i.exec(text) ?? []
   const [, v6, port] = /^([0-9A-Fa-f]*:[0-9A-Fa-f:]*:[0-9A-Fa-f]*):(\d{1,5})$/.exec(text) ?? []
@@ -115,14 +115,14 @@ const meantAddress = (text: string): string | undefined => {
 
 const rateUnits: Readonly<Record<string, string>> = { s: "second", m: "minute", h: "hour", d: "day" }
 
-/** A suggestion for texts such as `100/s` and `100 per second`. */
+/** Returns a suggestion for texts such as `100/s` and `100 per second`. */
 const meantRate = (text: string): string | undefined => {
   const [, events, unit = ""] = /^\s*([1-9]\d*)\s*(?:\/|per|a|an)\s*([a-z]+?)s?\s*$/i.exec(text) ?? []
   const known = rateUnits[unit[0]?.toLowerCase() ?? ""]
   return events === undefined || known === undefined ? undefined : `${events}/${known}`
 }
 
-/** `limits` says which durations are refused. */
+/** `limits` describes the allowed durations. */
 const durationWithin = (least: Duration.Input, most: Duration.Input, limits: string) =>
   word<Duration.Duration>({
     kind: "duration",
@@ -145,10 +145,10 @@ const durationWithin = (least: Duration.Input, most: Duration.Input, limits: str
 
 const duration = durationWithin("1 millis", Duration.infinity, "a duration is at least one millisecond")
 const wait = durationWithin("0 seconds", "1 hour", "this is at most 1 hour")
-/** Bun has no longer one. It also closes connections whose request waits for its answer. */
+/** Bun's maximum is 255 seconds. It also closes connections whose request waits for its answer. */
 const idle = durationWithin("15 seconds", "255 seconds", "this is from 15 to 255 seconds")
 
-/** `limits` says which sizes are refused. */
+/** `limits` describes the allowed sizes. */
 const bytesWithin = (least: Bytes, most: Bytes, limits: string) =>
   word<Bytes>({
     kind: "size",
@@ -164,7 +164,7 @@ const bytesWithin = (least: Bytes, most: Bytes, limits: string) =>
   })
 
 const bytes = bytesWithin(1, Number.MAX_SAFE_INTEGER, "a size is at least one byte")
-/** Bun takes any number of bytes, and each connection may hold that many. */
+/** Bun accepts any size, but each connection may use this much memory. */
 const headerBytes = bytesWithin(4 * 1024, 1024 * 1024, "this is from 4 KiB to 1 MiB")
 
 const address = word<Address.Address>({
@@ -274,7 +274,7 @@ const withOr = <S extends Schema.Codec<unknown, string>>(make: (doc: Doc) => S) 
     make({ description, default: value }).pipe(Schema.withDecodingDefaultKey(Effect.succeed(value))),
 })
 
-/** Each kind of value: `required` without a default, `or` with one. Sizes are decoded to bytes, times to epoch milliseconds. */
+/** The kinds of values, each as `required` and as `or` with a default. Sizes decode to bytes, times to epoch milliseconds. */
 export const Units = {
   duration: withOr(duration),
   wait: withOr(wait),
@@ -290,6 +290,6 @@ export const Units = {
   timeZone,
 }
 
-/** The address that a text names; `undefined` when it names none. */
+/** Returns the address of a text, or `undefined` if it isn't an address. */
 export const parseAddress = (text: unknown): Address.Address | undefined =>
   Option.getOrUndefined(Schema.decodeUnknownOption(Units.listenAddress.required({ description: "" }))(text))

@@ -155,7 +155,7 @@ export class TargetRefusals {
     return this.#suspension.probes <= hastyProbes
   }
 
-  /** Predicates of worse probes: events of a refused type or key, then refused events. */
+  /** Predicates for events that are less suitable as probes: a refused type or key, then the refused events themselves. */
   get avoids(): Limits["avoids"] {
     const suspension = this.#suspension
     if (suspension === undefined) return undefined
