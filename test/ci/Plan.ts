@@ -69,7 +69,7 @@ export const plan = (): Plan => {
     sideBySide: [
       ...all,
       // `bun test` runs these from the binary:
-      tests("the whole program from its source", ["test/e2e"], from("bun")),
+      tests("the whole program from its source", ["test/e2e", "test/docs/commands"], from("bun")),
       defects("simulations and random input", ...faults, ...timeless.map((name) => `--only=${name}`)),
       tests("HTTP, service, metrics, traces and the page under Deno", underDeno, from("deno")),
       tests("Kafka 3.9 under Deno", kafkaFiles, { ...from("deno", parts), RELAY_KAFKA: "3.9" }),

@@ -18,10 +18,10 @@ export const tries = (all: number): number => (triesFew ? Math.ceil(all / 10) : 
 export const rehearsals = [
   "test/ci/Run.test.ts",
   "test/cli/support/completions.test.ts",
-  "test/config/verifying.test.ts",
+  "test/docs/{commands,verifying}.test.ts",
   "test/delivery/Warnings.test.ts",
   "test/e2e/{admin,canary,certificates,containment,descriptors,environment,live,metrics}.test.ts",
-  "test/e2e/{operations,quarantine,reload,service,stdio,terminal,trace,upgrade}.test.ts",
+  "test/e2e/{quarantine,reload,service,stdio,terminal,trace,upgrade}.test.ts",
   "test/faults/simulation/Simulation.test.ts",
   "test/journal/sqlite/{JournalWorker,Room}.test.ts",
   "test/journal/sqlite/file/JournalLock.test.ts",

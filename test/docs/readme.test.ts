@@ -2,16 +2,16 @@
 import { describe, expect, test } from "bun:test"
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { join, resolve } from "node:path"
-import manifest from "../package.json" with { type: "json" }
-import { embedded } from "../src/config/load/ConfigText.ts"
-import { scenarios } from "./bench/Scenarios.ts"
-import { lines as faults } from "./faults/Lines.ts"
-import { readPage } from "./lib/docs.ts"
-import { freePort } from "./lib/port.ts"
-import { command, relay } from "./lib/relay.ts"
-import { temporaryDirectory } from "./lib/temporaryRoot.ts"
+import manifest from "../../package.json" with { type: "json" }
+import { embedded } from "../../src/config/load/ConfigText.ts"
+import { scenarios } from "../bench/Scenarios.ts"
+import { lines as faults } from "../faults/Lines.ts"
+import { readPage } from "../lib/docs.ts"
+import { freePort } from "../lib/port.ts"
+import { command, relay } from "../lib/relay.ts"
+import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 
-const root = resolve(import.meta.dir, "..")
+const root = resolve(import.meta.dir, "../..")
 const readme = readPage("README.md")
 const cli = readPage("docs/reference/cli.md")
 /** Every page that shows commands to run in a clone. */

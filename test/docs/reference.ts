@@ -6,7 +6,7 @@
  * journal behind `<!-- journal: sqlite -->`, and the catalogue of event types behind
  * `<!-- event types -->`.
  *
- * After a change of a schema or a note: bun test/config/reference.ts
+ * After a change of a schema or a note: bun test/docs/reference.ts
  */
 import { readFileSync, writeFileSync } from "node:fs"
 import { jsonSchema, jsonSchemaText } from "../../src/config/schema/JsonSchema.ts"

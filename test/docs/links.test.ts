@@ -2,9 +2,9 @@
 import { describe, expect, test } from "bun:test"
 import { readdirSync, statSync } from "node:fs"
 import { extname, join } from "node:path"
-import { pagesBelow, readPage } from "./lib/docs.ts"
-import { deadLinks, deadNames, namesOf, reachedFrom } from "./lib/links.ts"
-import { root } from "./lib/programs.ts"
+import { pagesBelow, readPage } from "../lib/docs.ts"
+import { deadLinks, deadNames, namesOf, reachedFrom } from "../lib/links.ts"
+import { root } from "../lib/programs.ts"
 
 const pages = [...readdirSync(root).filter((name) => name.endsWith(".md")), ...["config", "docs"].flatMap(pagesBelow)]
 

@@ -9,9 +9,9 @@ import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
 import { cli } from "../cli/harness.ts"
 import { exampleConfigs, pagesBelow, readPage } from "../lib/docs.ts"
 import { it } from "../lib/effect.ts"
-import { readFile } from "./fixture.ts"
+import { readFile } from "../config/fixture.ts"
 import { renewed, sections } from "./reference.ts"
-import { validate } from "./validate.ts"
+import { validate } from "../config/validate.ts"
 
 const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8")
 const schema = jsonSchema({ sinkTypes, journalTypes })
@@ -44,7 +44,7 @@ const credentials = {
 }
 
 describe("the committed files", () => {
-  test("the JSON Schema is what `relay schema` prints; if not: bun test/config/reference.ts", () => {
+  test("the JSON Schema is what `relay schema` prints; if not: bun test/docs/reference.ts", () => {
     expect(read("config/relay.schema.json")).toBe(jsonSchemaText({ sinkTypes, journalTypes }))
   })
 
@@ -84,7 +84,7 @@ describe("the reference", () => {
   const pages = pagesBelow("docs/reference")
   const reference = pages.map(readPage).join("\n")
 
-  test("has every key as the schema has it; if not: bun test/config/reference.ts", () => {
+  test("has every key as the schema has it; if not: bun test/docs/reference.ts", () => {
     const wanted = renewed(schema)
     expect(pages).toEqual([...wanted.keys()].sort())
     for (const [path, text] of wanted) expect(readPage(path)).toBe(text)

@@ -9,7 +9,7 @@ import { journalTypes } from "../../src/journal/Journals.ts"
 import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
 import { readPage } from "../lib/docs.ts"
 import { it } from "../lib/effect.ts"
-import { readFile } from "./fixture.ts"
+import { readFile } from "../config/fixture.ts"
 
 interface Compose {
   readonly services: {

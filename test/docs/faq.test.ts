@@ -1,13 +1,13 @@
 /**
  * The questions that operators ask most: the FAQ answers each under a heading
  * with the question's words, with an example. Its commands run in
- * `test/e2e/operations.test.ts`, its configs are checked here.
+ * `test/docs/commands.test.ts`, its configs are checked here.
  */
 import { describe, expect, test } from "bun:test"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { cli, temporary } from "./cli/harness.ts"
-import { readPage } from "./lib/docs.ts"
+import { cli, temporary } from "../cli/harness.ts"
+import { readPage } from "../lib/docs.ts"
 
 /** The answers, by heading. */
 const answers = new Map(

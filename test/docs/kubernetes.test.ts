@@ -11,7 +11,7 @@ import { journalTypes } from "../../src/journal/Journals.ts"
 import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
 import { readPage } from "../lib/docs.ts"
 import { it } from "../lib/effect.ts"
-import { readFile } from "./fixture.ts"
+import { readFile } from "../config/fixture.ts"
 
 interface Named {
   readonly name: string
