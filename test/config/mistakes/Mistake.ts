@@ -2,8 +2,6 @@
 import { canary } from "../../cli/configs.ts"
 
 export interface Mistake {
-  /** What was done, in words. */
-  readonly name: string
   /** The config; `§` marks where the first finding points, and is taken out before. */
   readonly config?: string
   /** Files beside the config; a folder is `null`. */
@@ -17,7 +15,8 @@ export interface Mistake {
 
 export interface Theme {
   readonly title: string
-  readonly mistakes: ReadonlyArray<Mistake>
+  /** By what was done, in words. A text is the config. */
+  readonly mistakes: Readonly<Record<string, string | Mistake>>
 }
 
 /** The config that is right; a mistake exchanges parts of it. */

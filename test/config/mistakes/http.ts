@@ -24,66 +24,51 @@ const tls = (certificate: string, key: string): string =>
 
 export const http: Theme = {
   title: "Access tokens, signatures, certificates",
-  mistakes: [
-    { name: "a client without its secret", config: oauth('"scope": "events"').replace('"oauth"', '§"oauth"') },
-    {
-      name: "a token endpoint without its scheme",
-      config: oauth(clientSecret).replace('"https://login.example.com/token"', '§"login.example.com"'),
-    },
-    {
-      name: "a token endpoint with a placeholder",
-      config: oauth(clientSecret).replace(
-        '"https://login.example.com/token"',
-        '§"https://login.example.com/{{account_id}}"',
-      ),
-    },
-    { name: "scopes as a list", config: oauth(`${clientSecret}, "scope": §["events"]`) },
-    { name: "a client that says who it is in another way", config: oauth(`${clientSecret}, "clientAuth": §"basic"`) },
-    {
-      name: "an access token and a header of one's own",
-      config: oauth(clientSecret).replace('"oauth"', '"headers": { "authorization": §"Bearer x" }, "oauth"'),
-    },
-    { name: "a signature by its secret alone", config: sink(`"sign": §"${canary}"`) },
-    { name: "a scheme of signatures that there is not", config: sign(`"scheme": §"hmac", "secret": "${canary}"`) },
-    { name: "a scheme of signatures in other letters", config: sign(`"scheme": §"GitHub", "secret": "${canary}"`) },
-    {
-      name: "a secret of Standard Webhooks that is none",
-      config: sign(`"scheme": "standardWebhooks", "secret": §"${canary}"`),
-    },
-    {
-      name: "two secrets in a scheme that has room for one",
-      config: sign(`"scheme": "github", "secret": §["one", "two"]`),
-    },
-    { name: "no secrets", config: sign('"scheme": "stripe", "secret": §[]') },
-    { name: "a batch of a format that sends one event", config: sink('"batch": §{ "maxEvents": 50 }') },
-    {
-      name: "a batch whose address is one event's",
-      config: sink('"format": "json"').replace(/"url": "[^"]*"/, '"url": §"https://example.com/{{id}}"'),
-    },
-    {
-      name: "a batch with a header of one event's",
-      config: sink('"format": "ndjson", "headers": { "x-account": §"{{account_id}}" }'),
-    },
-    { name: "answers kept, in words", config: sink('"keepAnswers": §"no"') },
-    { name: "a certificate and a key that don't belong together", config: tls('"cert.pem"', '§"another.pem"'), files },
-    { name: "a certificate and a key that are swapped", config: tls('§"key.pem"', '"cert.pem"'), files },
-    { name: "a certificate that is no PEM", config: tls('§"cert.der"', '"key.pem"'), files },
-    {
-      name: "a certificate that is a directory",
+  mistakes: {
+    "a client without its secret": oauth('"scope": "events"').replace('"oauth"', '§"oauth"'),
+    "a token endpoint without its scheme": oauth(clientSecret).replace(
+      '"https://login.example.com/token"',
+      '§"login.example.com"',
+    ),
+    "a token endpoint with a placeholder": oauth(clientSecret).replace(
+      '"https://login.example.com/token"',
+      '§"https://login.example.com/{{account_id}}"',
+    ),
+    "scopes as a list": oauth(`${clientSecret}, "scope": §["events"]`),
+    "a client that says who it is in another way": oauth(`${clientSecret}, "clientAuth": §"basic"`),
+    "an access token and a header of one's own": oauth(clientSecret).replace(
+      '"oauth"',
+      '"headers": { "authorization": §"Bearer x" }, "oauth"',
+    ),
+    "a signature by its secret alone": sink(`"sign": §"${canary}"`),
+    "a scheme of signatures that there is not": sign(`"scheme": §"hmac", "secret": "${canary}"`),
+    "a scheme of signatures in other letters": sign(`"scheme": §"GitHub", "secret": "${canary}"`),
+    "a secret of Standard Webhooks that is none": sign(`"scheme": "standardWebhooks", "secret": §"${canary}"`),
+    "two secrets in a scheme that has room for one": sign(`"scheme": "github", "secret": §["one", "two"]`),
+    "no secrets": sign('"scheme": "stripe", "secret": §[]'),
+    "a batch of a format that sends one event": sink('"batch": §{ "maxEvents": 50 }'),
+    "a batch whose address is one event's": sink('"format": "json"').replace(
+      /"url": "[^"]*"/,
+      '"url": §"https://example.com/{{id}}"',
+    ),
+    "a batch with a header of one event's": sink('"format": "ndjson", "headers": { "x-account": §"{{account_id}}" }'),
+    "answers kept, in words": sink('"keepAnswers": §"no"'),
+    "a certificate and a key that don't belong together": { config: tls('"cert.pem"', '§"another.pem"'), files },
+    "a certificate and a key that are swapped": { config: tls('§"key.pem"', '"cert.pem"'), files },
+    "a certificate that is no PEM": { config: tls('§"cert.der"', '"key.pem"'), files },
+    "a certificate that is a directory": {
       config: tls('§"certs"', '"key.pem"'),
       files: { ...files, certs: null },
     },
-    {
-      name: "a certificate's text in place of its file",
+    "a certificate's text in place of its file": {
       config: tls('§"MIIB"', '"key.pem"'),
       files,
       command: ["validate"],
     },
-    {
-      name: "a sink's authorities that are a key",
+    "a sink's authorities that are a key": {
       config: sink('"tls": { "ca": §"key.pem" }'),
       files,
       command: ["validate"],
     },
-  ],
+  },
 }

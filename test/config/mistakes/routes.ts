@@ -6,150 +6,102 @@ const clients = (inside: string): string =>
 
 export const routes: Theme = {
   title: "Routes, tests, client details",
-  mistakes: [
-    { name: "no route", config: config({ routes: "[]" }).replace('"routes"', '§"routes"') },
-    { name: "a route without its name", config: config({ routes: '[§{ "match": "**", "to": "audit" }]' }) },
-    {
-      name: "sinks under another name",
-      config: config({ routes: '[{ "name": "a", "match": "**", §"sinks": ["audit"] }]' }),
-    },
-    {
-      name: "a route to an unknown sink",
-      config: config({ routes: '[{ "name": "a", "match": "**", "to": ["audit", §"adit"] }]' }),
-    },
-    { name: "sinks as one text", config: config({ routes: '[{ "name": "a", "match": "**", "to": §"audit, chat" }]' }) },
-    { name: "a route that leads nowhere", config: config({ routes: '[{ "name": "a", "match": "**", "to": §[] }]' }) },
-    { name: "a route of an unknown webhook", config: route('"webhook": §"schedulin"') },
-    {
-      name: "a webhook that no route takes",
-      config: route('"webhook": "other"').replace(
-        '"scheduling": {',
-        '"other": { "path": "/other", "secrets": [{ "name": "a", "value": "a-long-signing-secret-b" }] },\n    §"scheduling": {',
-      ),
-    },
-    {
-      name: "two routes of one name",
-      config: config({
-        routes: '[{ "name": "a", "match": "**", "to": "audit" }, { "name": §"a", "match": "client.*", "to": "audit" }]',
-      }),
-    },
-    { name: "patterns in one text", config: match('§"appointment.*,client.*"') },
-    { name: "patterns in one text, as in a regular expression", config: match('§"appointment.*|client.*"') },
-    { name: "a regular expression", config: match('§"^appointment\\\\..*$"') },
-    { name: "a pattern of a single star", config: match('§"*"') },
-    { name: "a pattern without a star", config: match('§"appointment"') },
-    { name: "a pattern with a typing error", config: match('§"appointment.meetng.*_failed"') },
-    { name: "a pattern in capitals", config: match('§"Appointment.Created"') },
-    { name: "a pattern that is to exclude", config: match('["**", §"!client.*"]') },
-    { name: "a pattern with an empty segment", config: match('§"appointment..created"') },
-    { name: "a pattern with two stars in a segment", config: match('§"appointment.**_failed"') },
-    { name: "a pattern that is not closed", config: match('§"appointment.{created,deleted"') },
-    { name: "a pattern with one choice", config: match('§"appointment.{created}"') },
-    { name: "a pattern whose braces stand for too much", config: match(`§"${"{a,b}".repeat(14)}"`) },
-    { name: "the relay's own events from within braces", config: match('§"{relay,client}.*"') },
-    { name: "an own event that there is not", config: match('§"relay.lane_pausd"') },
-    {
-      name: "an exception that takes all that the route matches",
-      config: match('"client.*"', '"except": §"client.**", '),
-    },
-    {
-      name: "an exception that matches nothing of the route",
-      config: match('"client.*"', '"except": §"appointment.*", '),
-    },
-    { name: "a condition that isn't a pointer", config: route('"where": { §"data.object.id": "x" }') },
-    {
-      name: "a condition that is none of those that there are",
-      config: route('"where": { "/account_id": { §"in": ["x"] } }'),
-    },
-    {
-      name: "an expression that compares with one sign",
-      config: route('"where": { "jmespath": "data.object.kind §= `1`" }'),
-    },
-    { name: "a condition by an expression that isn't text", config: route('"where": { "jmespath": §["id"] }') },
-    { name: "conditions of a field as a list", config: route('"where": { "/account_id": [§{ "prefix": "acct_" }] }') },
-    { name: "a prefix that is a number", config: route('"where": { "/account_id": { "prefix": §5 } }') },
-    { name: "whether a field exists, as text", config: route('"where": { "/data/object/x": { "exists": §"yes" } }') },
-    { name: "not, as a word", config: route('"where": { "/data/object/x": { "not": { §"not": "x" } } }') },
-    { name: "a value of no values", config: route('"where": { "/data/object/x": §[] }') },
-    { name: "a condition of no conditions", config: route('"where": { "/data/object/x": { "not": §{} } }') },
-    { name: "an empty prefix", config: route('"where": { "/data/object/x": { "prefix": §"" } }') },
-    { name: "a number for a field that is text", config: route('"where": { "/account_id": ["acct_1", §5] }') },
-    {
-      name: "values that never begin with the prefix",
-      config: route('"where": { "/data/object/x": §{ "oneOf": ["a", "b"], "prefix": "c" } }'),
-    },
-    {
-      name: "a prefix that is excluded",
-      config: route('"where": { "/data/object/x": §{ "prefix": ["ab", "ac"], "not": { "prefix": "a" } } }'),
-    },
-    {
-      name: "the value of a field that is not there",
-      config: route('"where": { "/data/object/x": §{ "oneOf": [null], "exists": false } }'),
-    },
-    { name: "a field that is never absent", config: route('"where": { "/data/type": §{ "exists": false } }') },
-    { name: "a field below text", config: route('"where": { "/account_id/name": §"x" }') },
-    { name: "a value of an object", config: route('"where": { "/data/object": §"x" }') },
-    { name: "a condition that always holds", config: route('"where": { "/id": §{ "exists": true } }') },
-    {
-      name: "a condition on a field that the envelope does not have",
-      config: route('"where": { §"/acount_id": "acct_1" }'),
-    },
-    {
-      name: "a condition on the relay's own events",
-      config: match('"relay.*"', '§"where": { "/data/object/sink": "lake" }, '),
-    },
-    {
-      name: "a test of an unknown sink",
-      config: config({ tests: '[{ "event": "client.created", "to": [§"audits"] }]' }),
-    },
-    { name: "a test of an unknown type", config: config({ tests: '[{ "event": §"client.creatd", "to": "audit" }]' }) },
-    {
-      name: "a golden file of a sink that the event does not go to",
-      config: config({ tests: '[{ "event": "client.created", "to": "audit", "payloads": { §"oncall": "a.json" } }]' }),
-    },
-    {
-      name: "a test with two objects",
-      config: config({
-        tests: '[{ "event": "client.created", "to": "audit", §"object": {}, "sample": "client.json" }]',
-      }),
-    },
-    {
-      name: "a test whose sample is not there",
+  mistakes: {
+    "no route": config({ routes: "[]" }).replace('"routes"', '§"routes"'),
+    "a route without its name": config({ routes: '[§{ "match": "**", "to": "audit" }]' }),
+    "sinks under another name": config({ routes: '[{ "name": "a", "match": "**", §"sinks": ["audit"] }]' }),
+    "a route to an unknown sink": config({ routes: '[{ "name": "a", "match": "**", "to": ["audit", §"adit"] }]' }),
+    "sinks as one text": config({ routes: '[{ "name": "a", "match": "**", "to": §"audit, chat" }]' }),
+    "a route that leads nowhere": config({ routes: '[{ "name": "a", "match": "**", "to": §[] }]' }),
+    "a route of an unknown webhook": route('"webhook": §"schedulin"'),
+    "a webhook that no route takes": route('"webhook": "other"').replace(
+      '"scheduling": {',
+      '"other": { "path": "/other", "secrets": [{ "name": "a", "value": "a-long-signing-secret-b" }] },\n    §"scheduling": {',
+    ),
+    "two routes of one name": config({
+      routes: '[{ "name": "a", "match": "**", "to": "audit" }, { "name": §"a", "match": "client.*", "to": "audit" }]',
+    }),
+    "patterns in one text": match('§"appointment.*,client.*"'),
+    "patterns in one text, as in a regular expression": match('§"appointment.*|client.*"'),
+    "a regular expression": match('§"^appointment\\\\..*$"'),
+    "a pattern of a single star": match('§"*"'),
+    "a pattern without a star": match('§"appointment"'),
+    "a pattern with a typing error": match('§"appointment.meetng.*_failed"'),
+    "a pattern in capitals": match('§"Appointment.Created"'),
+    "a pattern that is to exclude": match('["**", §"!client.*"]'),
+    "a pattern with an empty segment": match('§"appointment..created"'),
+    "a pattern with two stars in a segment": match('§"appointment.**_failed"'),
+    "a pattern that is not closed": match('§"appointment.{created,deleted"'),
+    "a pattern with one choice": match('§"appointment.{created}"'),
+    "a pattern whose braces stand for too much": match(`§"${"{a,b}".repeat(14)}"`),
+    "the relay's own events from within braces": match('§"{relay,client}.*"'),
+    "an own event that there is not": match('§"relay.lane_pausd"'),
+    "an exception that takes all that the route matches": match('"client.*"', '"except": §"client.**", '),
+    "an exception that matches nothing of the route": match('"client.*"', '"except": §"appointment.*", '),
+    "a condition that isn't a pointer": route('"where": { §"data.object.id": "x" }'),
+    "a condition that is none of those that there are": route('"where": { "/account_id": { §"in": ["x"] } }'),
+    "an expression that compares with one sign": route('"where": { "jmespath": "data.object.kind §= `1`" }'),
+    "a condition by an expression that isn't text": route('"where": { "jmespath": §["id"] }'),
+    "conditions of a field as a list": route('"where": { "/account_id": [§{ "prefix": "acct_" }] }'),
+    "a prefix that is a number": route('"where": { "/account_id": { "prefix": §5 } }'),
+    "whether a field exists, as text": route('"where": { "/data/object/x": { "exists": §"yes" } }'),
+    "not, as a word": route('"where": { "/data/object/x": { "not": { §"not": "x" } } }'),
+    "a value of no values": route('"where": { "/data/object/x": §[] }'),
+    "a condition of no conditions": route('"where": { "/data/object/x": { "not": §{} } }'),
+    "an empty prefix": route('"where": { "/data/object/x": { "prefix": §"" } }'),
+    "a number for a field that is text": route('"where": { "/account_id": ["acct_1", §5] }'),
+    "values that never begin with the prefix": route(
+      '"where": { "/data/object/x": §{ "oneOf": ["a", "b"], "prefix": "c" } }',
+    ),
+    "a prefix that is excluded": route(
+      '"where": { "/data/object/x": §{ "prefix": ["ab", "ac"], "not": { "prefix": "a" } } }',
+    ),
+    "the value of a field that is not there": route(
+      '"where": { "/data/object/x": §{ "oneOf": [null], "exists": false } }',
+    ),
+    "a field that is never absent": route('"where": { "/data/type": §{ "exists": false } }'),
+    "a field below text": route('"where": { "/account_id/name": §"x" }'),
+    "a value of an object": route('"where": { "/data/object": §"x" }'),
+    "a condition that always holds": route('"where": { "/id": §{ "exists": true } }'),
+    "a condition on a field that the envelope does not have": route('"where": { §"/acount_id": "acct_1" }'),
+    "a condition on the relay's own events": match('"relay.*"', '§"where": { "/data/object/sink": "lake" }, '),
+    "a test of an unknown sink": config({ tests: '[{ "event": "client.created", "to": [§"audits"] }]' }),
+    "a test of an unknown type": config({ tests: '[{ "event": §"client.creatd", "to": "audit" }]' }),
+    "a golden file of a sink that the event does not go to": config({
+      tests: '[{ "event": "client.created", "to": "audit", "payloads": { §"oncall": "a.json" } }]',
+    }),
+    "a test with two objects": config({
+      tests: '[{ "event": "client.created", "to": "audit", §"object": {}, "sample": "client.json" }]',
+    }),
+    "a test whose sample is not there": {
       config: config({ tests: '[{ "event": "client.created", "to": "audit", "sample": "client.json" }]' }),
       command: ["test"],
     },
-    {
-      name: "a test with a sample that isn't an event",
+    "a test with a sample that isn't an event": {
       config: config({ tests: '[{ "event": "client.created", "to": "audit", "sample": "client.json" }]' }),
       files: { "client.json": "{}" },
       command: ["test"],
     },
-    {
-      name: "a test whose event goes elsewhere",
+    "a test whose event goes elsewhere": {
       config: config({ tests: '[{ "event": "client.created", "to": [] }]' }),
       command: ["test"],
     },
-    {
-      name: "a test whose golden file is not there",
+    "a test whose golden file is not there": {
       config: config({ tests: '[{ "event": "client.created", "to": "audit", "payloads": { "audit": "a.json" } }]' }),
       command: ["test"],
     },
-    { name: "client details without an API to get them from", config: slack('§"enrich": "wait"') },
-    {
-      name: "client details in a sink that sends events as they came",
-      config: file('§"enrich": "wait"').replace(
-        '\n  "routes"',
-        '\n  "clients": { "baseUrl": "https://api.example.com" },\n  "routes"',
-      ),
-    },
-    { name: "an API without its scheme", config: clients('"baseUrl": §"api.example.com"') },
-    {
-      name: "an API of client details with a wrong pattern and a wrong place",
-      config: clients('"baseUrl": "https://api.example.com", "events": { §"client..*": "/a", "client.*": "data" }'),
-    },
-    {
-      name: "client details that no sink needs",
-      config: config({ clients: '{ "baseUrl": "https://api.example.com" }' }).replace('"clients"', '§"clients"'),
-    },
-  ],
+    "client details without an API to get them from": slack('§"enrich": "wait"'),
+    "client details in a sink that sends events as they came": file('§"enrich": "wait"').replace(
+      '\n  "routes"',
+      '\n  "clients": { "baseUrl": "https://api.example.com" },\n  "routes"',
+    ),
+    "an API without its scheme": clients('"baseUrl": §"api.example.com"'),
+    "an API of client details with a wrong pattern and a wrong place": clients(
+      '"baseUrl": "https://api.example.com", "events": { §"client..*": "/a", "client.*": "data" }',
+    ),
+    "client details that no sink needs": config({ clients: '{ "baseUrl": "https://api.example.com" }' }).replace(
+      '"clients"',
+      '§"clients"',
+    ),
+  },
 }

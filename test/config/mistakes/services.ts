@@ -19,201 +19,117 @@ const email = (inside: string): string => {
 
 export const services: Theme = {
   title: "Kafka, AWS, NATS, RabbitMQ, email, alert services",
-  mistakes: [
-    { name: "Kafka: brokers as one text", config: kafka('"brokers": §"one:9092,two:9092", "topic": "events"') },
-    {
-      name: "Kafka: brokers with commas in the list",
-      config: kafka('"brokers": [§"one:9092,two:9092"], "topic": "events"'),
-    },
-    { name: "Kafka: a broker as a URL", config: kafka('"brokers": [§"kafka://one:9092"], "topic": "events"') },
-    { name: "Kafka: no broker", config: kafka('"brokers": §[], "topic": "events"') },
-    { name: "Kafka: a topic with a blank", config: kafka(`${brokers}, "topic": §"my events"`) },
-    {
-      name: "Kafka: a topic with a slash around a placeholder",
-      config: kafka(`${brokers}, "topic": §"scheduling/{{resource}}"`),
-    },
-    { name: "Kafka: a topic that is too long", config: kafka(`${brokers}, "topic": §"${"t".repeat(250)}"`) },
-    { name: "Kafka: topics as a list", config: kafka(`${brokers}, "topic": §["events"]`) },
-    { name: "Kafka: no topic", config: kafka(brokers).replace('"audit": {', '§"audit": {') },
-    {
-      name: "Kafka: a mechanism in other letters",
-      config: kafka(
-        `${brokers}, "topic": "events", "sasl": { "mechanism": §"scram-sha-512", "username": "relay", "password": "${canary}" }`,
-      ),
-    },
-    {
-      name: "Kafka: a password without its user",
-      config: kafka(`${brokers}, "topic": "events", §"sasl": { "mechanism": "PLAIN", "password": "${canary}" }`),
-    },
-    {
-      name: "Kafka: compression that the client does not know",
-      config: kafka(`${brokers}, "topic": "events", "client": "kafkajs", "compression": §"zstd"`),
-    },
-    { name: "Kafka: TLS by true", config: kafka(`${brokers}, "topic": "events", "tls": §true`) },
-    {
-      name: "Kafka: topics to be made, by true",
-      config: kafka(`${brokers}, "topic": "events", "createTopics": §true`),
-    },
-    { name: "SNS: a topic by its name", config: sns('"topicArn": §"events"') },
-    { name: "SNS: a queue's ARN", config: sns('"topicArn": §"arn:aws:sqs:eu-west-1:123456789012:events"') },
-    { name: "SNS: an endpoint with a path", config: sns(`${topicArn}, "endpoint": §"http://127.0.0.1:4566/sns"`) },
-    {
-      name: "SNS: a profile and credentials",
-      config: sns(
-        `${topicArn}, "profile": §"relay", "credentials": { "accessKeyId": "AKIA", "secretAccessKey": "${canary}" }`,
-      ),
-    },
-    {
-      name: "SNS: an access key without its secret",
-      config: sns(`${topicArn}, §"credentials": { "accessKeyId": "AKIA" }`),
-    },
-    { name: "SNS: another region than the topic's", config: sns(`${topicArn}, "region": §"us-east-1"`) },
-    { name: "SNS: a role by its name", config: sns(`${topicArn}, "role": { "arn": §"relay" }`) },
-    { name: "SQS: a queue by its name", config: sqs('"queueUrl": §"events"') },
-    {
-      name: "SQS: a queue's ARN",
-      config: sqs('"queueUrl": §"arn:aws:sqs:eu-west-1:123456789012:events"'),
-    },
-    {
-      name: "SQS: a local queue without a region",
-      config: sqs('"queueUrl": "http://127.0.0.1:4566/123456789012/events"').replace('"audit": {', '§"audit": {'),
-    },
-    { name: "EventBridge: a bus by its name", config: bus('"eventBusArn": §"default"') },
-    {
-      name: "EventBridge: a source of AWS's own",
-      config: bus('"eventBusArn": "arn:aws:events:eu-west-1:123456789012:event-bus/default", "source": §"aws.relay"'),
-    },
-    {
-      name: "NATS: a server as a URL",
-      config: nats('"servers": [§"nats://nats.example.com:4222"], "subject": "events"'),
-    },
-    { name: "NATS: servers as one text", config: nats('"servers": §"one:4222,two:4222", "subject": "events"') },
-    { name: "NATS: a subject with a wildcard", config: nats(`${servers}, "subject": §"events.>"`) },
-    { name: "NATS: a subject with an empty word", config: nats(`${servers}, "subject": §"events..{{type}}"`) },
-    { name: "NATS: a subject of the server's own", config: nats(`${servers}, "subject": §"$JS.API.STREAM.LIST"`) },
-    {
-      name: "NATS: the path of a credentials file",
-      config: nats(`${servers}, "subject": "events", "auth": { "credentials": §"/etc/relay/${canary}.creds" }`),
-    },
-    {
-      name: "NATS: the public key for the seed",
-      config: nats(`${servers}, "subject": "events", "auth": { "nkey": §"U${canary}" }`),
-    },
-    {
-      name: "NATS: two ways to log in",
-      config: nats(
-        `${servers}, "subject": "events", "auth": §{ "token": "${canary}", "username": "relay", "password": "${canary}" }`,
-      ),
-    },
-    {
-      name: "NATS: a password without its user",
-      config: nats(`${servers}, "subject": "events", §"auth": { "password": "${canary}" }`),
-    },
-    {
-      name: "NATS: a header of the server's own",
-      config: nats(`${servers}, "subject": "events", "headers": { "Nats-Rollup": §"all" }`),
-    },
-    { name: "RabbitMQ: a host for a URL", config: rabbit('"url": §"rabbit.example.com:5672", "exchange": "events"') },
-    {
-      name: "RabbitMQ: several hosts",
-      config: rabbit(`"url": §"amqp://relay:${canary}@one,two", "exchange": "events"`),
-    },
-    {
-      name: "RabbitMQ: a virtual host with a slash",
-      config: rabbit('"url": §"amqp://rabbit.example.com/a/b", "exchange": "events"'),
-    },
-    {
-      name: "RabbitMQ: certificates in the URL",
-      config: rabbit('"url": §"amqps://rabbit.example.com/?cacertfile=ca.pem", "exchange": "events"'),
-    },
-    {
-      name: "RabbitMQ: certificates without TLS",
-      config: rabbit('"url": "amqp://rabbit.example.com", "exchange": "events", "tls": §{}'),
-    },
-    {
-      name: "RabbitMQ: a password twice",
-      config: rabbit(
-        `"url": "amqps://relay:${canary}@rabbit.example.com", "exchange": "events", "password": §"${canary}"`,
-      ),
-    },
-    {
-      name: "RabbitMQ: a password of nobody",
-      config: rabbit(`"url": "amqps://rabbit.example.com", "exchange": "events", "password": §"${canary}"`),
-    },
-    { name: "RabbitMQ: neither exchange nor queue", config: rabbit(rabbitUrl).replace('"audit": {', '§"audit": {') },
-    { name: "RabbitMQ: a placeholder in the exchange", config: rabbit(`${rabbitUrl}, "exchange": §"{{resource}}"`) },
-    {
-      name: "RabbitMQ: a delay that the exchange would answer with a return",
-      config: rabbit(`${rabbitUrl}, "exchange": "events", "headers": { "x-delay": §"5000" }`),
-    },
-    {
-      name: "RabbitMQ: a missing queue would lose events",
-      config: rabbit(`${rabbitUrl}, "routingKey": "events", "mandatory": §false`),
-    },
-    {
-      name: "RabbitMQ: a header that routes",
-      config: rabbit(`${rabbitUrl}, "exchange": "events", "headers": { "CC": §"other" }`),
-    },
-    {
-      name: "Email: less time for an attempt than SMTP gives a server",
-      config: email(`"server": "smtp.example.com:587", "delivery": { "timeout": §"30 seconds" }`),
-    },
-    { name: "Email: the port of TLS without TLS", config: email('"server": §"smtp.example.com:465"') },
-    {
-      name: "Email: TLS from the first byte at another port",
-      config: email('"server": "smtp.example.com:587", "security": §"tls"'),
-    },
-    { name: "Email: the port of IMAP", config: email('"server": §"mail.example.com:143"') },
-    { name: "Kafka: the port of ZooKeeper", config: kafka('"brokers": [§"broker:2181"], "topic": "events"') },
-    {
-      name: "Kafka: a readable password without TLS",
-      config: kafka(
-        `${brokers}, "topic": "events", "sasl": §{ "mechanism": "PLAIN", "username": "relay", "password": "${canary}" }`,
-      ),
-    },
-    {
-      name: "NATS: the port of the monitoring page",
-      config: nats('"servers": [§"nats.example.com:8222"], "subject": "events"'),
-    },
-    {
-      name: "RabbitMQ: the port of the management page",
-      config: rabbit('"url": §"amqp://relay@rabbit.example.com:15672/events", "exchange": "events"'),
-    },
-    {
-      name: "RabbitMQ: the port of TLS without TLS",
-      config: rabbit('"url": §"amqp://relay@rabbit.example.com:5671/events", "exchange": "events"'),
-    },
-    { name: "Email: a server as a URL", config: email('"server": §"smtp://smtp.example.com:587"') },
-    { name: "Email: a server without a port", config: email('"server": §"smtp.example.com"') },
-    { name: "Email: addresses as one text", config: email(`${server}, "to": §"one@example.com, two@example.com"`) },
-    {
-      name: "Email: addresses with commas in the list",
-      config: email(`${server}, "to": [§"one@example.com, two@example.com"]`),
-    },
-    { name: "Email: nobody to send to", config: email(`${server}, "to": §[]`) },
-    { name: "Email: a name for an address", config: email(`${server}, "replyTo": §"On call"`) },
-    { name: "Email: a placeholder for an address", config: email(`${server}, "to": [§"{{/client/email}}"]`) },
-    {
-      name: "Email: a password over the network without TLS",
-      config: email(`${server}, "security": §"none", "auth": { "username": "relay", "password": "${canary}" }`),
-    },
-    { name: "Email: the password beside the login", config: email(`${server}, §"password": "${canary}"`) },
-    { name: "PagerDuty: no routing key", config: sink('"type": "pagerduty"').replace('"audit": {', '§"audit": {') },
-    {
-      name: "PagerDuty: the key by another name",
-      config: sink(`"type": "pagerduty", §"integrationKey": "${canary}"`),
-    },
-    {
-      name: "PagerDuty: a severity that there is not",
-      config: sink('"type": "pagerduty", "routingKey": "k", "severity": §"high"'),
-    },
-    { name: "Slack: a channel for a URL", config: sink('"type": "slack", "url": §"#alerts"') },
-    { name: "Slack: a channel", config: slack('§"channel": "#alerts"') },
-    { name: "Slack: details as a list", config: slack('"details": §["{{account_id}}"]') },
-    { name: "Slack: a detail that is a number", config: slack('"details": { "tier": §1 }') },
-    {
-      name: "Slack: a detail with a pointer without its slash",
-      config: slack('"details": { "id": §"{{data/object/id}}" }'),
-    },
-  ],
+  mistakes: {
+    "Kafka: brokers as one text": kafka('"brokers": §"one:9092,two:9092", "topic": "events"'),
+    "Kafka: brokers with commas in the list": kafka('"brokers": [§"one:9092,two:9092"], "topic": "events"'),
+    "Kafka: a broker as a URL": kafka('"brokers": [§"kafka://one:9092"], "topic": "events"'),
+    "Kafka: no broker": kafka('"brokers": §[], "topic": "events"'),
+    "Kafka: a topic with a blank": kafka(`${brokers}, "topic": §"my events"`),
+    "Kafka: a topic with a slash around a placeholder": kafka(`${brokers}, "topic": §"scheduling/{{resource}}"`),
+    "Kafka: a topic that is too long": kafka(`${brokers}, "topic": §"${"t".repeat(250)}"`),
+    "Kafka: topics as a list": kafka(`${brokers}, "topic": §["events"]`),
+    "Kafka: no topic": kafka(brokers).replace('"audit": {', '§"audit": {'),
+    "Kafka: a mechanism in other letters": kafka(
+      `${brokers}, "topic": "events", "sasl": { "mechanism": §"scram-sha-512", "username": "relay", "password": "${canary}" }`,
+    ),
+    "Kafka: a password without its user": kafka(
+      `${brokers}, "topic": "events", §"sasl": { "mechanism": "PLAIN", "password": "${canary}" }`,
+    ),
+    "Kafka: compression that the client does not know": kafka(
+      `${brokers}, "topic": "events", "client": "kafkajs", "compression": §"zstd"`,
+    ),
+    "Kafka: TLS by true": kafka(`${brokers}, "topic": "events", "tls": §true`),
+    "Kafka: topics to be made, by true": kafka(`${brokers}, "topic": "events", "createTopics": §true`),
+    "SNS: a topic by its name": sns('"topicArn": §"events"'),
+    "SNS: a queue's ARN": sns('"topicArn": §"arn:aws:sqs:eu-west-1:123456789012:events"'),
+    "SNS: an endpoint with a path": sns(`${topicArn}, "endpoint": §"http://127.0.0.1:4566/sns"`),
+    "SNS: a profile and credentials": sns(
+      `${topicArn}, "profile": §"relay", "credentials": { "accessKeyId": "AKIA", "secretAccessKey": "${canary}" }`,
+    ),
+    "SNS: an access key without its secret": sns(`${topicArn}, §"credentials": { "accessKeyId": "AKIA" }`),
+    "SNS: another region than the topic's": sns(`${topicArn}, "region": §"us-east-1"`),
+    "SNS: a role by its name": sns(`${topicArn}, "role": { "arn": §"relay" }`),
+    "SQS: a queue by its name": sqs('"queueUrl": §"events"'),
+    "SQS: a queue's ARN": sqs('"queueUrl": §"arn:aws:sqs:eu-west-1:123456789012:events"'),
+    "SQS: a local queue without a region": sqs('"queueUrl": "http://127.0.0.1:4566/123456789012/events"').replace(
+      '"audit": {',
+      '§"audit": {',
+    ),
+    "EventBridge: a bus by its name": bus('"eventBusArn": §"default"'),
+    "EventBridge: a source of AWS's own": bus(
+      '"eventBusArn": "arn:aws:events:eu-west-1:123456789012:event-bus/default", "source": §"aws.relay"',
+    ),
+    "NATS: a server as a URL": nats('"servers": [§"nats://nats.example.com:4222"], "subject": "events"'),
+    "NATS: servers as one text": nats('"servers": §"one:4222,two:4222", "subject": "events"'),
+    "NATS: a subject with a wildcard": nats(`${servers}, "subject": §"events.>"`),
+    "NATS: a subject with an empty word": nats(`${servers}, "subject": §"events..{{type}}"`),
+    "NATS: a subject of the server's own": nats(`${servers}, "subject": §"$JS.API.STREAM.LIST"`),
+    "NATS: the path of a credentials file": nats(
+      `${servers}, "subject": "events", "auth": { "credentials": §"/etc/relay/${canary}.creds" }`,
+    ),
+    "NATS: the public key for the seed": nats(`${servers}, "subject": "events", "auth": { "nkey": §"U${canary}" }`),
+    "NATS: two ways to log in": nats(
+      `${servers}, "subject": "events", "auth": §{ "token": "${canary}", "username": "relay", "password": "${canary}" }`,
+    ),
+    "NATS: a password without its user": nats(`${servers}, "subject": "events", §"auth": { "password": "${canary}" }`),
+    "NATS: a header of the server's own": nats(`${servers}, "subject": "events", "headers": { "Nats-Rollup": §"all" }`),
+    "RabbitMQ: a host for a URL": rabbit('"url": §"rabbit.example.com:5672", "exchange": "events"'),
+    "RabbitMQ: several hosts": rabbit(`"url": §"amqp://relay:${canary}@one,two", "exchange": "events"`),
+    "RabbitMQ: a virtual host with a slash": rabbit('"url": §"amqp://rabbit.example.com/a/b", "exchange": "events"'),
+    "RabbitMQ: certificates in the URL": rabbit(
+      '"url": §"amqps://rabbit.example.com/?cacertfile=ca.pem", "exchange": "events"',
+    ),
+    "RabbitMQ: certificates without TLS": rabbit(
+      '"url": "amqp://rabbit.example.com", "exchange": "events", "tls": §{}',
+    ),
+    "RabbitMQ: a password twice": rabbit(
+      `"url": "amqps://relay:${canary}@rabbit.example.com", "exchange": "events", "password": §"${canary}"`,
+    ),
+    "RabbitMQ: a password of nobody": rabbit(
+      `"url": "amqps://rabbit.example.com", "exchange": "events", "password": §"${canary}"`,
+    ),
+    "RabbitMQ: neither exchange nor queue": rabbit(rabbitUrl).replace('"audit": {', '§"audit": {'),
+    "RabbitMQ: a placeholder in the exchange": rabbit(`${rabbitUrl}, "exchange": §"{{resource}}"`),
+    "RabbitMQ: a delay that the exchange would answer with a return": rabbit(
+      `${rabbitUrl}, "exchange": "events", "headers": { "x-delay": §"5000" }`,
+    ),
+    "RabbitMQ: a missing queue would lose events": rabbit(`${rabbitUrl}, "routingKey": "events", "mandatory": §false`),
+    "RabbitMQ: a header that routes": rabbit(`${rabbitUrl}, "exchange": "events", "headers": { "CC": §"other" }`),
+    "Email: less time for an attempt than SMTP gives a server": email(
+      `"server": "smtp.example.com:587", "delivery": { "timeout": §"30 seconds" }`,
+    ),
+    "Email: the port of TLS without TLS": email('"server": §"smtp.example.com:465"'),
+    "Email: TLS from the first byte at another port": email('"server": "smtp.example.com:587", "security": §"tls"'),
+    "Email: the port of IMAP": email('"server": §"mail.example.com:143"'),
+    "Kafka: the port of ZooKeeper": kafka('"brokers": [§"broker:2181"], "topic": "events"'),
+    "Kafka: a readable password without TLS": kafka(
+      `${brokers}, "topic": "events", "sasl": §{ "mechanism": "PLAIN", "username": "relay", "password": "${canary}" }`,
+    ),
+    "NATS: the port of the monitoring page": nats('"servers": [§"nats.example.com:8222"], "subject": "events"'),
+    "RabbitMQ: the port of the management page": rabbit(
+      '"url": §"amqp://relay@rabbit.example.com:15672/events", "exchange": "events"',
+    ),
+    "RabbitMQ: the port of TLS without TLS": rabbit(
+      '"url": §"amqp://relay@rabbit.example.com:5671/events", "exchange": "events"',
+    ),
+    "Email: a server as a URL": email('"server": §"smtp://smtp.example.com:587"'),
+    "Email: a server without a port": email('"server": §"smtp.example.com"'),
+    "Email: addresses as one text": email(`${server}, "to": §"one@example.com, two@example.com"`),
+    "Email: addresses with commas in the list": email(`${server}, "to": [§"one@example.com, two@example.com"]`),
+    "Email: nobody to send to": email(`${server}, "to": §[]`),
+    "Email: a name for an address": email(`${server}, "replyTo": §"On call"`),
+    "Email: a placeholder for an address": email(`${server}, "to": [§"{{/client/email}}"]`),
+    "Email: a password over the network without TLS": email(
+      `${server}, "security": §"none", "auth": { "username": "relay", "password": "${canary}" }`,
+    ),
+    "Email: the password beside the login": email(`${server}, §"password": "${canary}"`),
+    "PagerDuty: no routing key": sink('"type": "pagerduty"').replace('"audit": {', '§"audit": {'),
+    "PagerDuty: the key by another name": sink(`"type": "pagerduty", §"integrationKey": "${canary}"`),
+    "PagerDuty: a severity that there is not": sink('"type": "pagerduty", "routingKey": "k", "severity": §"high"'),
+    "Slack: a channel for a URL": sink('"type": "slack", "url": §"#alerts"'),
+    "Slack: a channel": slack('§"channel": "#alerts"'),
+    "Slack: details as a list": slack('"details": §["{{account_id}}"]'),
+    "Slack: a detail that is a number": slack('"details": { "tier": §1 }'),
+    "Slack: a detail with a pointer without its slash": slack('"details": { "id": §"{{data/object/id}}" }'),
+  },
 }

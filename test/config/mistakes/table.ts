@@ -14,11 +14,15 @@ import { start } from "../../admin/fixture.ts"
 import { canary } from "../../cli/configs.ts"
 import { cli } from "../../cli/harness.ts"
 import before from "./before.json" with { type: "json" }
-import { config, type Mistake } from "./Mistake.ts"
+import { config, type Mistake, type Theme } from "./Mistake.ts"
 import { themes } from "./themes.ts"
 
+interface Named extends Mistake {
+  readonly name: string
+}
+
 export interface Told {
-  readonly mistake: Mistake
+  readonly mistake: Named
   readonly code: number
   /** What was printed, without the directory, the ports and the processes of this run. */
   readonly text: string
@@ -31,7 +35,7 @@ const file = "relay.config.json"
 type Addresses = ReadonlyArray<readonly [name: string, here: string, shown: string]>
 
 /** Makes a mistake in a directory of its own, the working directory. */
-const make = async (mistake: Mistake, root: string, addresses: Addresses): Promise<Told> => {
+const make = async (mistake: Named, root: string, addresses: Addresses): Promise<Told> => {
   process.chdir(mkdtempSync(join(root, "m-")))
   const filled = (text: string): string => addresses.reduce((all, [name, here]) => all.replaceAll(name, here), text)
   const files = { [file]: (mistake.config ?? config({})).replace("§", ""), ...mistake.files }
@@ -61,6 +65,9 @@ const serving = (fetch: (request: Request) => Response | Promise<Response>) =>
     (server) => Effect.promise(() => server.stop(true)),
   )
 
+const named = (mistakes: Theme["mistakes"]): ReadonlyArray<Named> =>
+  Object.entries(mistakes).map(([name, made]) => ({ name, ...(typeof made === "string" ? { config: made } : made) }))
+
 type All = ReadonlyArray<readonly [title: string, told: ReadonlyArray<Told>]>
 
 const inDirectory = Effect.acquireRelease(
@@ -74,7 +81,7 @@ const inDirectory = Effect.acquireRelease(
 
 /** Makes mistakes of every theme, one after the other: all of them, or those that `draw` takes. */
 export const makeAll = (
-  draw: (mistakes: ReadonlyArray<Mistake>) => ReadonlyArray<Mistake> = (mistakes) => mistakes,
+  draw: (mistakes: ReadonlyArray<Named>) => ReadonlyArray<Named> = (mistakes) => mistakes,
 ): Promise<All> =>
   Effect.runPromise(
     Effect.gen(function* () {
@@ -95,7 +102,7 @@ export const makeAll = (
       ]
       return yield* Effect.forEach(themes, ({ title, mistakes }) =>
         Effect.map(
-          Effect.forEach(draw(mistakes), (mistake) => Effect.promise(() => make(mistake, root, addresses))),
+          Effect.forEach(draw(named(mistakes)), (mistake) => Effect.promise(() => make(mistake, root, addresses))),
           (told) => [title, told] as const,
         ),
       )

@@ -21,6 +21,11 @@ export interface Case {
   readonly run: (play: Play) => Promise<void>
 }
 
+export const attackWhile = (name: string, meanwhile: string, run: Case["run"]): Case => ({ name, meanwhile, run })
+
+export const attack = (name: string, run: Case["run"]): Case =>
+  attackWhile(name, "the other sink has every event; none is refused", run)
+
 type Sinks = Readonly<Record<string, object>>
 
 const perSecond = 20

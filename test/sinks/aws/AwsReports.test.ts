@@ -1,4 +1,4 @@
-/** Answers of AWS, and of emulators, as public reports have them (`test/reports/sinks.ts`). */
+/** Answers of AWS, and of emulators, as public reports have them (`test/reports/sinks.md`). */
 import { describe, expect } from "bun:test"
 import { Effect } from "effect"
 import type { Reason, Sink } from "../../../src/sinks/Sink.ts"

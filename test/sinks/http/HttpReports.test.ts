@@ -1,4 +1,4 @@
-/** Answers of receivers as public reports have them (`test/reports/sinks.ts`), given to an HTTP sink. */
+/** Answers of receivers as public reports have them (`test/reports/sinks.md`), given to an HTTP sink. */
 import { describe, expect } from "bun:test"
 import { createServer } from "node:net"
 import { Effect, Schema } from "effect"
@@ -9,12 +9,15 @@ import { listening, serve } from "../receiver.ts"
 import { bytes, entry, reasonOf } from "../samples.ts"
 
 /** Sends an event to a receiver that answers like this, and returns the reason why it failed. */
-const answered = (status: number, body: string, headers: Readonly<Record<string, string>> = {}) =>
-  Effect.gen(function* () {
-    const { url } = yield* serve((_, response) => response.writeHead(status, headers).end(body))
-    const sink = yield* Http.open(Schema.decodeUnknownSync(HttpConfig)({ url: `${url}/hook` }))
-    return yield* reasonOf(sink.send([entry(1)]))
-  })
+const answered = Effect.fnUntraced(function* (
+  status: number,
+  body: string,
+  headers: Readonly<Record<string, string>> = {},
+) {
+  const { url } = yield* serve((_, response) => response.writeHead(status, headers).end(body))
+  const sink = yield* Http.open(Schema.decodeUnknownSync(HttpConfig)({ url: `${url}/hook` }))
+  return yield* reasonOf(sink.send([entry(1)]))
+})
 
 const nginx = (title: string) =>
   `<html>\r\n<head><title>400 ${title}</title></head>\r\n<body>\r\n<center><h1>400 Bad Request</h1></center>\r\n`

@@ -1,4 +1,4 @@
-/** Cases of public reports about NATS (`test/reports/sinks.ts`) with a real server. */
+/** Cases of public reports about NATS (`test/reports/sinks.md`) with a real server. */
 import { describe, expect } from "bun:test"
 import { mkdtempSync } from "node:fs"
 import { type AddressInfo, connect as connectTo, type Socket } from "node:net"

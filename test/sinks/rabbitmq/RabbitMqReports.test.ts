@@ -1,4 +1,4 @@
-/** Cases of public reports about RabbitMQ (`test/reports/sinks.ts`) with a real broker. */
+/** Cases of public reports about RabbitMQ (`test/reports/sinks.md`) with a real broker. */
 import { expect } from "bun:test"
 import { Effect } from "effect"
 import { it } from "../../lib/effect.ts"

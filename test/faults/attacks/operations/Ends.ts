@@ -3,7 +3,7 @@
  * way goes on at the next start, or can be asked for once more; nothing that
  * waits is stranded.
  */
-import type { Case, Play } from "../Play.ts"
+import { attackWhile, type Case, type Play } from "../Play.ts"
 
 const waiting = 600
 const meanwhile = "what was acknowledged is delivered after the next start, to the other sink and to this one"
@@ -112,58 +112,46 @@ const endsAt = ({ name, before, ask, after, most = 2 }: Step, moment: number, si
 export const cases: ReadonlyArray<Case> = [
   ...steps.flatMap((step) => moments.map((moment) => endsAt(step, moment, "SIGKILL"))),
   ...steps.slice(0, 2).flatMap((step) => [4, 50].map((moment) => endsAt(step, moment, "SIGTERM"))),
-  {
-    name: "a replay of the log is cut off by kill -9, and asked for once more",
-    meanwhile,
-    run: async (play) => {
-      await play.start({ a: play.to(play.a) })
-      await play.burst(waiting)
-      const sent = play.acknowledged
-      await play.has(play.a, sent, "this one")
-      await play.tell("/lanes/a/pause", undefined, 200)
-      play.a.times.clear()
-      const until = Date.now() + 60_000
-      void ask(play, "/replays", { events: { until }, to: { sink: "a" } })
-      await Bun.sleep(5)
-      await play.restart("SIGKILL")
-      await play.replay("a", until)
-      await play.tell("/lanes/a/resume", undefined, 204)
-      await play.has(play.a, sent, "this one")
-    },
-  },
-  {
-    name: "an orphaned backlog is dropped, and kill -9 comes at once",
-    meanwhile,
-    run: async (play) => {
-      await backlog(play)
-      await play.reload({})
-      void ask(play, "/lanes/a/drop")
-      await play.restart("SIGKILL")
-      // It is dropped in parts: what is left of it is dropped by asking again.
-      if ((await play.lane("a")) !== undefined) await ask(play, "/lanes/a/drop")
-      play.check((await play.lane("a")) === undefined, "what was left of it could not be dropped")
-    },
-  },
-  {
-    name: "SIGTERM comes in the middle of ten reloads",
-    meanwhile,
-    run: async (play) => {
-      await play.start({ a: play.to(play.a) })
-      play.mayRefuse = true
-      for (let round = 0; round < 10; round++) {
-        play.config({ a: play.to(play.a, { concurrency: round + 1 }) })
-        void ask(play, "/reload")
-      }
-      const code = await play.end("SIGTERM")
-      play.check(code === 0, `it ended with ${code}`)
-      await play.restart()
-      await play.has(play.a, play.acknowledged, "this one")
-    },
-  },
-  {
-    name: "it is frozen for three seconds under load, and goes on",
-    meanwhile: "what was acknowledged is delivered; nothing is given up",
-    run: async (play) => {
+  attackWhile("a replay of the log is cut off by kill -9, and asked for once more", meanwhile, async (play) => {
+    await play.start({ a: play.to(play.a) })
+    await play.burst(waiting)
+    const sent = play.acknowledged
+    await play.has(play.a, sent, "this one")
+    await play.tell("/lanes/a/pause", undefined, 200)
+    play.a.times.clear()
+    const until = Date.now() + 60_000
+    void ask(play, "/replays", { events: { until }, to: { sink: "a" } })
+    await Bun.sleep(5)
+    await play.restart("SIGKILL")
+    await play.replay("a", until)
+    await play.tell("/lanes/a/resume", undefined, 204)
+    await play.has(play.a, sent, "this one")
+  }),
+  attackWhile("an orphaned backlog is dropped, and kill -9 comes at once", meanwhile, async (play) => {
+    await backlog(play)
+    await play.reload({})
+    void ask(play, "/lanes/a/drop")
+    await play.restart("SIGKILL")
+    // It is dropped in parts: what is left of it is dropped by asking again.
+    if ((await play.lane("a")) !== undefined) await ask(play, "/lanes/a/drop")
+    play.check((await play.lane("a")) === undefined, "what was left of it could not be dropped")
+  }),
+  attackWhile("SIGTERM comes in the middle of ten reloads", meanwhile, async (play) => {
+    await play.start({ a: play.to(play.a) })
+    play.mayRefuse = true
+    for (let round = 0; round < 10; round++) {
+      play.config({ a: play.to(play.a, { concurrency: round + 1 }) })
+      void ask(play, "/reload")
+    }
+    const code = await play.end("SIGTERM")
+    play.check(code === 0, `it ended with ${code}`)
+    await play.restart()
+    await play.has(play.a, play.acknowledged, "this one")
+  }),
+  attackWhile(
+    "it is frozen for three seconds under load, and goes on",
+    "what was acknowledged is delivered; nothing is given up",
+    async (play) => {
       play.mayRefuse = true
       play.a.answer = () => Bun.sleep(50).then(() => new Response(null, { status: 204 }))
       await play.start({ a: play.to(play.a, { concurrency: 2 }) })
@@ -175,5 +163,5 @@ export const cases: ReadonlyArray<Case> = [
       await play.has(play.a, play.acknowledged, "this one")
       play.check((await play.lane("a"))?.deadLetters === 0, "the pause cost dead letters")
     },
-  },
+  ),
 ]

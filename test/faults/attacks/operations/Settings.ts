@@ -1,7 +1,7 @@
 /** Settings that change under load, or that can't. */
 
 import { secret } from "../../relay/Traffic.ts"
-import type { Case, Play } from "../Play.ts"
+import { attack, attackWhile, type Case, type Play } from "../Play.ts"
 
 const others = "the other sink has every event; none is refused"
 
@@ -54,97 +54,77 @@ export const cases: ReadonlyArray<Case> = [
     { sign: { secret: "t", header: "x-other" } },
     {},
   ]),
-  {
-    name: "waits of an hour become short ones, and a person resumes",
-    meanwhile: others,
-    run: async (play) => {
-      play.shut(play.a)
-      await play.start({ a: play.to(play.a, { delivery: { retry: { initial: "1 hour", max: "1 hour" } } }) })
-      await play.burst(30)
-      const sent = play.acknowledged
-      await play.reload({ a: play.to(play.a) })
-      play.open(play.a)
-      await play.tell("/lanes/a/resume", undefined, 204)
-      await play.has(play.a, sent, "a")
-    },
-  },
-  {
-    name: "digests go on and off, with what waits",
-    meanwhile: others,
-    run: async (play) => {
-      const template = { format: "template", body: { id: "{{id}}", events: "{{events}}", count: "{{count}}" } }
-      const digest = { ...template, digest: { by: ["id"], wait: "3 seconds" } }
-      const told = new Set<number>()
-      // A digest is no event's own body: what it tells of is read from it.
-      const server = Bun.serve({
-        port: 0,
-        fetch: async (request) => {
-          const text = await request.text()
-          if (closed) return new Response(null, { status: 500 })
-          for (const [, number] of text.matchAll(/evt_(\d+)/g)) told.add(Number(number))
-          return new Response(null, { status: 204 })
-        },
-      })
-      let closed = false
-      const to = { type: "http", url: `http://127.0.0.1:${server.port}/` }
-      await play.start({ a: { ...to, ...digest } })
-      await play.burst(10)
-      await play.waiting("a", 10)
-      await play.reload({ a: { ...to, ...template } })
-      closed = true
-      await play.burst(10)
-      await play.waiting("a", 10)
-      await play.reload({ a: { ...to, ...digest } })
-      await play.burst(10)
-      await play.reload({ a: { ...to, ...digest, digest: { by: ["type", "/data/object/id"], wait: "100 millis" } } })
-      const sent = play.acknowledged
-      closed = false
-      await play.until(async () => ((await play.lane("a"))?.retrying ?? 99) < 20, "windows stay open", 20)
-      await play.until(() => sent.every((number) => told.has(number)), "some are told of in no digest")
-      await server.stop(true)
-    },
-  },
-  {
-    name: "a secret is rotated under load",
-    meanwhile: "not one delivery is refused",
-    run: async (play) => {
-      await play.start({})
-      const old = { name: "faults", value: secret }
-      for (let round = 0; round < 5; round++) {
-        const next = { name: `next-${round}`, value: `another-secret-${round}` }
-        await play.reload({}, play.webhooks([next, old]))
-        await play.reload({}, play.webhooks([old]))
-        await play.reload({}, play.webhooks([old, { ...next, expires: "2020-01-01T00:00:00Z" }]))
-      }
-    },
-  },
-  {
-    name: "a webhook is renamed under load",
-    meanwhile: "not one delivery is refused",
-    run: async (play) => {
-      await play.start({})
-      for (const name of ["other", "third", "scheduling"]) await play.reload({}, play.webhooks(undefined, name))
-    },
-  },
-  {
-    name: "a webhook moves away and back",
-    meanwhile: "what was acknowledged is delivered",
-    run: async (play) => {
-      play.mayRefuse = true
-      play.shut(play.a)
-      await play.start({ a: play.to(play.a) })
-      await play.burst(20)
-      const sent = play.acknowledged
-      await play.reload({ a: play.to(play.a) }, play.webhooks(undefined, "elsewhere", "/hooks/elsewhere"))
-      play.open(play.a)
-      await play.has(play.a, sent, "a")
-      await play.reload({ a: play.to(play.a) })
-    },
-  },
-  {
-    name: "a backlog's limit is put below what waits",
-    meanwhile: "what does not go to that sink is accepted, and the limit can be raised again",
-    run: async (play) => {
+  attack("waits of an hour become short ones, and a person resumes", async (play) => {
+    play.shut(play.a)
+    await play.start({ a: play.to(play.a, { delivery: { retry: { initial: "1 hour", max: "1 hour" } } }) })
+    await play.burst(30)
+    const sent = play.acknowledged
+    await play.reload({ a: play.to(play.a) })
+    play.open(play.a)
+    await play.tell("/lanes/a/resume", undefined, 204)
+    await play.has(play.a, sent, "a")
+  }),
+  attack("digests go on and off, with what waits", async (play) => {
+    const template = { format: "template", body: { id: "{{id}}", events: "{{events}}", count: "{{count}}" } }
+    const digest = { ...template, digest: { by: ["id"], wait: "3 seconds" } }
+    const told = new Set<number>()
+    // A digest is no event's own body: what it tells of is read from it.
+    const server = Bun.serve({
+      port: 0,
+      fetch: async (request) => {
+        const text = await request.text()
+        if (closed) return new Response(null, { status: 500 })
+        for (const [, number] of text.matchAll(/evt_(\d+)/g)) told.add(Number(number))
+        return new Response(null, { status: 204 })
+      },
+    })
+    let closed = false
+    const to = { type: "http", url: `http://127.0.0.1:${server.port}/` }
+    await play.start({ a: { ...to, ...digest } })
+    await play.burst(10)
+    await play.waiting("a", 10)
+    await play.reload({ a: { ...to, ...template } })
+    closed = true
+    await play.burst(10)
+    await play.waiting("a", 10)
+    await play.reload({ a: { ...to, ...digest } })
+    await play.burst(10)
+    await play.reload({ a: { ...to, ...digest, digest: { by: ["type", "/data/object/id"], wait: "100 millis" } } })
+    const sent = play.acknowledged
+    closed = false
+    await play.until(async () => ((await play.lane("a"))?.retrying ?? 99) < 20, "windows stay open", 20)
+    await play.until(() => sent.every((number) => told.has(number)), "some are told of in no digest")
+    await server.stop(true)
+  }),
+  attackWhile("a secret is rotated under load", "not one delivery is refused", async (play) => {
+    await play.start({})
+    const old = { name: "faults", value: secret }
+    for (let round = 0; round < 5; round++) {
+      const next = { name: `next-${round}`, value: `another-secret-${round}` }
+      await play.reload({}, play.webhooks([next, old]))
+      await play.reload({}, play.webhooks([old]))
+      await play.reload({}, play.webhooks([old, { ...next, expires: "2020-01-01T00:00:00Z" }]))
+    }
+  }),
+  attackWhile("a webhook is renamed under load", "not one delivery is refused", async (play) => {
+    await play.start({})
+    for (const name of ["other", "third", "scheduling"]) await play.reload({}, play.webhooks(undefined, name))
+  }),
+  attackWhile("a webhook moves away and back", "what was acknowledged is delivered", async (play) => {
+    play.mayRefuse = true
+    play.shut(play.a)
+    await play.start({ a: play.to(play.a) })
+    await play.burst(20)
+    const sent = play.acknowledged
+    await play.reload({ a: play.to(play.a) }, play.webhooks(undefined, "elsewhere", "/hooks/elsewhere"))
+    play.open(play.a)
+    await play.has(play.a, sent, "a")
+    await play.reload({ a: play.to(play.a) })
+  }),
+  attackWhile(
+    "a backlog's limit is put below what waits",
+    "what does not go to that sink is accepted, and the limit can be raised again",
+    async (play) => {
       play.mayRefuse = true
       play.shut(play.a)
       const routes = [
@@ -162,25 +142,21 @@ export const cases: ReadonlyArray<Case> = [
       await play.until(async () => (await play.lane("a"))?.backlog === 0, "what waits is not delivered")
       play.check((await sender.send(100_051)) === 202, "an event for a sink that has room again was refused")
     },
-  },
-  {
-    name: "a backlog that is over its limit becomes dead letters, and is replayed",
-    meanwhile: others,
-    run: async (play) => {
-      play.shut(play.a)
-      await play.start({ a: play.to(play.a) })
-      await play.tell("/lanes/a/pause", undefined, 200)
-      await play.burst(100)
-      const sent = play.acknowledged
-      await play.reload({ a: play.to(play.a, { backlog: { max: 10, whenFull: "deadLetter" } }) })
-      await play.until(async () => ((await play.lane("a"))?.deadLetters ?? 0) >= 50, "nothing was given up")
-      play.open(play.a)
-      await play.reload({ a: play.to(play.a) })
-      await play.tell("/lanes/a/resume", undefined, 204)
-      await play.tell("/dead-letters/replay", { sink: "a" })
-      await play.has(play.a, sent, "a")
-    },
-  },
+  ),
+  attack("a backlog that is over its limit becomes dead letters, and is replayed", async (play) => {
+    play.shut(play.a)
+    await play.start({ a: play.to(play.a) })
+    await play.tell("/lanes/a/pause", undefined, 200)
+    await play.burst(100)
+    const sent = play.acknowledged
+    await play.reload({ a: play.to(play.a, { backlog: { max: 10, whenFull: "deadLetter" } }) })
+    await play.until(async () => ((await play.lane("a"))?.deadLetters ?? 0) >= 50, "nothing was given up")
+    play.open(play.a)
+    await play.reload({ a: play.to(play.a) })
+    await play.tell("/lanes/a/resume", undefined, 204)
+    await play.tell("/dead-letters/replay", { sink: "a" })
+    await play.has(play.a, sent, "a")
+  }),
   refused("the journal's path changes", () => ({ journal: { path: "./elsewhere.db" } }), 409),
   refused(
     "the journal becomes smaller than what it holds",

@@ -46,7 +46,9 @@ const odd = (random: Random): string =>
   ])
 
 const bad = themes.flatMap(({ mistakes }) =>
-  mistakes.flatMap(({ config }) => (config === undefined ? [] : [config.replace("§", "")])),
+  Object.values(mistakes)
+    .map((mistake) => (typeof mistake === "string" ? mistake : mistake.config))
+    .flatMap((config) => (config === undefined ? [] : [config.replace("§", "")])),
 )
 
 /** Text as it comes, or a value of the JSON exchanged. */
