@@ -116,218 +116,190 @@ describe("the audit log", () => {
     ).toEqual(Object.keys(requests).sort())
   })
 
-  it.live("says until when a sink is muted, and what then becomes of its events", () =>
-    Effect.gen(function* () {
-      const { send, records } = yield* opened({ lanes: [lane("oncall", { type: "email" })] })
-      yield* send("/lanes/oncall/pause?for=60000&ending=drop", undefined)
-      const note = expect.stringMatching(/^until \d{4}-\S+Z, then drop$/)
-      expect((yield* records()).records).toMatchObject([{ what: "lanes pause", on: "oncall", who: "ada", note }])
-    }).pipe(Effect.orDie),
-  )
+  it.live("says until when a sink is muted, and what then becomes of its events", function* () {
+    const { send, records } = yield* opened({ lanes: [lane("oncall", { type: "email" })] })
+    yield* send("/lanes/oncall/pause?for=60000&ending=drop", undefined)
+    const note = expect.stringMatching(/^until \d{4}-\S+Z, then drop$/)
+    expect((yield* records()).records).toMatchObject([{ what: "lanes pause", on: "oncall", who: "ada", note }])
+  })
 
   for (const [name, { path, body, record }] of Object.entries(requests)) {
-    it.live(`has one record of ${name}: who, what, on what, and how it ended`, () =>
-      Effect.gen(function* () {
-        const { journal, send, records } = yield* opened()
-        yield* journal.openLane("lake")
-        yield* journal.append(event("evt_1"), ["lake"])
-        const failed = [{ at: 5, reason: "DeliveryRejected", message: "too large" } as const]
-        yield* journal.settle([settlement("lake", 1, { deadLetter: [{ sequence: 1, at: 9, refunded: 0, failed }] })])
-        const before = Date.now()
-        const response = yield* send(path, body)
-        expect([200, 204, 404]).toContain(response.status)
-        const { records: found } = yield* records()
-        expect(found).toEqual([
-          {
-            ...{ id: expect.any(Number), at: expect.any(Number), who: "ada", by: "the admin API" },
-            ...{ result: "done", note: expect.any(String), relay: "" },
-            ...record,
-          },
-        ])
-        expect(found[0]?.at).toBeGreaterThanOrEqual(before)
-      }).pipe(Effect.orDie),
-    )
-  }
-
-  it.live("has a hash of an object's id, and not the id", () =>
-    Effect.gen(function* () {
-      const { send, records, journal } = yield* opened()
-      yield* journal.openLane("lake")
-      const object = "cli_1"
-      yield* send("/events/erase", { object, sink: "lake" })
-      yield* send("/dead-letters/drop", { object })
-      yield* send("/dead-letters/replay", { object })
-      yield* send("/replays", { events: { object }, to: { sink: "lake" } })
-      const hash = `--object sha256:${new Bun.CryptoHasher("sha256").update(object).digest("hex").slice(0, 16)}`
-      expect((yield* records()).records.map(({ what, on }) => [what, on]).reverse()).toEqual([
-        ["events erase", `--sink lake ${hash}`],
-        ["dlq drop", hash],
-        ["dlq replay", hash],
-        ["replay", `--to lake ${hash}`],
-      ])
-    }).pipe(Effect.orDie),
-  )
-
-  it.live("says which program asked, and who where there is no token, or one for all", () =>
-    Effect.gen(function* () {
-      const page = { "sec-fetch-site": "same-origin" }
-      const open = yield* opened({ admin: {} })
-      yield* open.send("/lanes/lake/pause", undefined, page)
-      expect((yield* open.records("", {})).records).toMatchObject([{ who: "local", by: "the page" }])
-      const one = yield* opened({ admin: { token: Redacted.make("the-token-of-ada") } })
-      yield* one.send("/lanes/lake/pause", undefined, { ...page, ...bearer("ada") })
-      expect((yield* one.records()).records).toMatchObject([{ who: "admin", by: "the page" }])
-    }).pipe(Effect.orDie),
-  )
-
-  it.live("says why an operation was refused, and why one failed", () =>
-    Effect.gen(function* () {
-      const refusal = { message: "only a restart changes listen\nand more", diagnostics: [] }
-      const { send, records } = yield* opened({
-        reload: Effect.fail(new ReloadRefused({ reason: "restart", ...refusal })),
-      })
-      yield* send("/reload", undefined)
-      yield* send("/lanes/lake/drop", undefined)
-      yield* send("/dead-letters/drop", { types: ["a["] })
-      const failing = yield* opened({ reload: Effect.fail(new ReloadRefused({ reason: "journal", ...refusal })) })
-      yield* failing.send("/reload", undefined)
-      expect((yield* records()).records.map(({ what, result, note }) => [what, result, note])).toEqual([
-        ["dlq drop", "refused", expect.stringContaining("not a regular expression")],
-        ["lanes drop", "refused", "the sink lake is in the config"],
-        ["reload", "refused", "only a restart changes listen"],
-      ])
-      expect((yield* failing.records()).records).toMatchObject([
-        { what: "reload", result: "failed", note: "only a restart changes listen" },
-      ])
-    }).pipe(Effect.orDie),
-  )
-
-  it.live("has what ended with a bug, and what was stopped", () =>
-    Effect.gen(function* () {
-      const begun = yield* Deferred.make<void>()
-      const bug = yield* opened({ reload: Effect.die(new Error("the secret of a bug")) })
-      expect((yield* bug.send("/reload", undefined)).status).toBe(500)
-      expect((yield* bug.records()).records).toMatchObject([
-        { result: "failed", note: expect.not.stringContaining("secret") },
-      ])
-      const stopped = yield* opened({ reload: Effect.andThen(Deferred.succeed(begun, undefined), Effect.never) })
-      const abort = new AbortController()
-      const asking = yield* Effect.forkChild(
-        stopped.ask("/api/v1/reload", { method: "POST", headers: bearer("ada"), signal: abort.signal }),
-      )
-      yield* Deferred.await(begun)
-      abort.abort()
-      yield* Fiber.await(asking)
-      expect((yield* stopped.records()).records).toMatchObject([{ what: "reload", result: "failed" }])
-    }).pipe(Effect.orDie),
-  )
-
-  it.live("has no dry run, no preview, and no request that does not match the schema", () =>
-    Effect.gen(function* () {
-      const { send, records } = yield* opened()
-      expect((yield* send("/replays", { events: {}, to: "routed", dryRun: true })).status).toBe(200)
-      expect((yield* send("/dead-letters/preview", {})).status).toBe(200)
-      expect((yield* send("/dead-letters/drop", { lanes: "lake" })).status).toBe(400)
-      expect((yield* send("/lanes/old/move", undefined)).status).toBe(400)
-      expect((yield* records()).records).toEqual([])
-    }).pipe(Effect.orDie),
-  )
-
-  it.live("has an import in parts once, and again when a part ends otherwise or is of another journal", () =>
-    Effect.gen(function* () {
-      const { send, records } = yield* opened()
-      const part = (sequence: number, journal = "j1") =>
-        send("/journal/import", { events: [{ ...owed, sequence, id: `evt_${sequence}`, journal }] })
-      for (let sequence = 1; sequence <= 20; sequence++) yield* part(sequence)
-      yield* part(1, "j2")
-      yield* part(21)
-      expect((yield* records()).records.map(({ on }) => on)).toEqual(["journal j1", "journal j2", "journal j1"])
-    }).pipe(Effect.orDie),
-  )
-
-  it.live("has neither a secret nor anything of an event, and cuts what is long", () =>
-    Effect.gen(function* () {
-      const { send, records } = yield* opened()
-      yield* send("/journal/import", { events: [{ ...owed, bodyBase64: Buffer.from("payload").toString("base64") }] })
-      yield* send("/dead-letters/drop", { ids: Array.from({ length: 1_000 }, (_, index) => `lake:${index}`) })
-      const page = yield* records()
-      expect(JSON.stringify(page)).not.toMatch(/the-token|payload|cGF5bG9hZA/)
-      expect(page.records[0]?.on.length).toBeLessThan(600)
-    }).pipe(Effect.orDie),
-  )
-
-  it.live("is read a page at a time, from a time on", () =>
-    Effect.gen(function* () {
-      const { send, records } = yield* opened()
-      for (let index = 0; index < 5; index++) yield* send("/lanes/lake/pause", undefined)
-      const first = yield* records("?limit=3")
-      expect(first.records.length).toBe(3)
-      const second = yield* records(`?limit=3&before=${first.next}`)
-      expect([second.records.length, second.next]).toEqual([2, undefined])
-      const ids = [...first.records, ...second.records].map(({ id }) => id)
-      expect(ids).toEqual([...new Set(ids)].sort((a, b) => b - a))
-      expect((yield* records(`?since=${Date.now() + 60_000}`)).records).toEqual([])
-    }).pipe(Effect.orDie),
-  )
-
-  it.live("that can't be written fails nothing that was done", () =>
-    Effect.gen(function* () {
-      const { journal, send, told } = yield* opened({ audit: { record: () => Effect.fail(unavailable("no disk")) } })
-      expect((yield* send("/lanes/lake/pause", undefined)).status).toBe(200)
-      expect(yield* told).toEqual(["pause lake"])
-      expect(yield* journal.audit.list({ limit: 9 })).toEqual([])
-    }).pipe(Effect.orDie),
-  )
-})
-
-describe("a token", () => {
-  for (const { name, path } of changing) {
-    it.live(`with the role read is refused ${name}, with its name and the role that is needed`, () =>
-      Effect.gen(function* () {
-        const { ask, told, records } = yield* opened()
-        const url = path.replace(/:\w+/, "lake")
-        const response = yield* ask(url, { method: "POST", headers: bearer("the-screen") })
-        expect(response.status).toBe(403)
-        expect(yield* json(response)).toEqual({
-          _tag: "Forbidden",
-          message: "the token screen has the role read and can't change anything: use one with the role operate",
-          token: "screen",
-          needs: "operate",
-        })
-        expect(yield* told).toEqual([])
-        const found = (yield* records()).records
-        if (notRecorded.includes(name)) return expect(found).toEqual([])
-        expect(found).toMatchObject([
-          { who: "screen", result: "refused", on: url === path ? "" : "lake", note: expect.stringContaining("role") },
-        ])
-      }).pipe(Effect.orDie),
-    )
-  }
-
-  it.live("with the role read sees all that can be seen, and that it may only read", () =>
-    Effect.gen(function* () {
-      const { ask } = yield* opened()
-      const headers = bearer("the-screen")
-      for (const { path } of endpoints.filter(({ method, name }) => method === "GET" && name !== "relay.tap")) {
-        const response = yield* ask(`${path.replace(/:\w+/, "lake")}?type=client.created`, { headers })
-        expect([path, [401, 403].includes(response.status)]).toEqual([path, false])
-      }
-      expect((yield* ask("/metrics", { headers })).status).toBe(200)
-      const status = yield* json(yield* ask("/api/v1/status", { headers }))
-      expect(status).toMatchObject({ caller: { name: "screen", role: "read" } })
-    }).pipe(Effect.orDie),
-  )
-
-  it.live("with a name is recorded with what it drops", () =>
-    Effect.gen(function* () {
-      const { journal, send } = yield* opened()
+    it.live(`has one record of ${name}: who, what, on what, and how it ended`, function* () {
+      const { journal, send, records } = yield* opened()
       yield* journal.openLane("lake")
       yield* journal.append(event("evt_1"), ["lake"])
       const failed = [{ at: 5, reason: "DeliveryRejected", message: "too large" } as const]
       yield* journal.settle([settlement("lake", 1, { deadLetter: [{ sequence: 1, at: 9, refunded: 0, failed }] })])
-      yield* send("/dead-letters/drop", { ids: ["lake:1"] })
-      const { events } = yield* journal.events({ limit: 1 })
-      expect(events[0]?.deliveries).toMatchObject([{ sink: "lake", outcome: "dropped", by: "ada (the admin API)" }])
-    }).pipe(Effect.orDie),
-  )
+      const before = Date.now()
+      const response = yield* send(path, body)
+      expect([200, 204, 404]).toContain(response.status)
+      const { records: found } = yield* records()
+      expect(found).toEqual([
+        {
+          ...{ id: expect.any(Number), at: expect.any(Number), who: "ada", by: "the admin API" },
+          ...{ result: "done", note: expect.any(String), relay: "" },
+          ...record,
+        },
+      ])
+      expect(found[0]?.at).toBeGreaterThanOrEqual(before)
+    })
+  }
+
+  it.live("has a hash of an object's id, and not the id", function* () {
+    const { send, records, journal } = yield* opened()
+    yield* journal.openLane("lake")
+    const object = "cli_1"
+    yield* send("/events/erase", { object, sink: "lake" })
+    yield* send("/dead-letters/drop", { object })
+    yield* send("/dead-letters/replay", { object })
+    yield* send("/replays", { events: { object }, to: { sink: "lake" } })
+    const hash = `--object sha256:${new Bun.CryptoHasher("sha256").update(object).digest("hex").slice(0, 16)}`
+    expect((yield* records()).records.map(({ what, on }) => [what, on]).reverse()).toEqual([
+      ["events erase", `--sink lake ${hash}`],
+      ["dlq drop", hash],
+      ["dlq replay", hash],
+      ["replay", `--to lake ${hash}`],
+    ])
+  })
+
+  it.live("says which program asked, and who where there is no token, or one for all", function* () {
+    const page = { "sec-fetch-site": "same-origin" }
+    const open = yield* opened({ admin: {} })
+    yield* open.send("/lanes/lake/pause", undefined, page)
+    expect((yield* open.records("", {})).records).toMatchObject([{ who: "local", by: "the page" }])
+    const one = yield* opened({ admin: { token: Redacted.make("the-token-of-ada") } })
+    yield* one.send("/lanes/lake/pause", undefined, { ...page, ...bearer("ada") })
+    expect((yield* one.records()).records).toMatchObject([{ who: "admin", by: "the page" }])
+  })
+
+  it.live("says why an operation was refused, and why one failed", function* () {
+    const refusal = { message: "only a restart changes listen\nand more", diagnostics: [] }
+    const { send, records } = yield* opened({
+      reload: Effect.fail(new ReloadRefused({ reason: "restart", ...refusal })),
+    })
+    yield* send("/reload", undefined)
+    yield* send("/lanes/lake/drop", undefined)
+    yield* send("/dead-letters/drop", { types: ["a["] })
+    const failing = yield* opened({ reload: Effect.fail(new ReloadRefused({ reason: "journal", ...refusal })) })
+    yield* failing.send("/reload", undefined)
+    expect((yield* records()).records.map(({ what, result, note }) => [what, result, note])).toEqual([
+      ["dlq drop", "refused", expect.stringContaining("not a regular expression")],
+      ["lanes drop", "refused", "the sink lake is in the config"],
+      ["reload", "refused", "only a restart changes listen"],
+    ])
+    expect((yield* failing.records()).records).toMatchObject([
+      { what: "reload", result: "failed", note: "only a restart changes listen" },
+    ])
+  })
+
+  it.live("has what ended with a bug, and what was stopped", function* () {
+    const begun = yield* Deferred.make<void>()
+    const bug = yield* opened({ reload: Effect.die(new Error("the secret of a bug")) })
+    expect((yield* bug.send("/reload", undefined)).status).toBe(500)
+    expect((yield* bug.records()).records).toMatchObject([
+      { result: "failed", note: expect.not.stringContaining("secret") },
+    ])
+    const stopped = yield* opened({ reload: Effect.andThen(Deferred.succeed(begun, undefined), Effect.never) })
+    const abort = new AbortController()
+    const asking = yield* Effect.forkChild(
+      stopped.ask("/api/v1/reload", { method: "POST", headers: bearer("ada"), signal: abort.signal }),
+    )
+    yield* Deferred.await(begun)
+    abort.abort()
+    yield* Fiber.await(asking)
+    expect((yield* stopped.records()).records).toMatchObject([{ what: "reload", result: "failed" }])
+  })
+
+  it.live("has no dry run, no preview, and no request that does not match the schema", function* () {
+    const { send, records } = yield* opened()
+    expect((yield* send("/replays", { events: {}, to: "routed", dryRun: true })).status).toBe(200)
+    expect((yield* send("/dead-letters/preview", {})).status).toBe(200)
+    expect((yield* send("/dead-letters/drop", { lanes: "lake" })).status).toBe(400)
+    expect((yield* send("/lanes/old/move", undefined)).status).toBe(400)
+    expect((yield* records()).records).toEqual([])
+  })
+
+  it.live("has an import in parts once, and again when a part ends otherwise or is of another journal", function* () {
+    const { send, records } = yield* opened()
+    const part = (sequence: number, journal = "j1") =>
+      send("/journal/import", { events: [{ ...owed, sequence, id: `evt_${sequence}`, journal }] })
+    for (let sequence = 1; sequence <= 20; sequence++) yield* part(sequence)
+    yield* part(1, "j2")
+    yield* part(21)
+    expect((yield* records()).records.map(({ on }) => on)).toEqual(["journal j1", "journal j2", "journal j1"])
+  })
+
+  it.live("has neither a secret nor anything of an event, and cuts what is long", function* () {
+    const { send, records } = yield* opened()
+    yield* send("/journal/import", { events: [{ ...owed, bodyBase64: Buffer.from("payload").toString("base64") }] })
+    yield* send("/dead-letters/drop", { ids: Array.from({ length: 1_000 }, (_, index) => `lake:${index}`) })
+    const page = yield* records()
+    expect(JSON.stringify(page)).not.toMatch(/the-token|payload|cGF5bG9hZA/)
+    expect(page.records[0]?.on.length).toBeLessThan(600)
+  })
+
+  it.live("is read a page at a time, from a time on", function* () {
+    const { send, records } = yield* opened()
+    for (let index = 0; index < 5; index++) yield* send("/lanes/lake/pause", undefined)
+    const first = yield* records("?limit=3")
+    expect(first.records.length).toBe(3)
+    const second = yield* records(`?limit=3&before=${first.next}`)
+    expect([second.records.length, second.next]).toEqual([2, undefined])
+    const ids = [...first.records, ...second.records].map(({ id }) => id)
+    expect(ids).toEqual([...new Set(ids)].sort((a, b) => b - a))
+    expect((yield* records(`?since=${Date.now() + 60_000}`)).records).toEqual([])
+  })
+
+  it.live("that can't be written fails nothing that was done", function* () {
+    const { journal, send, told } = yield* opened({ audit: { record: () => Effect.fail(unavailable("no disk")) } })
+    expect((yield* send("/lanes/lake/pause", undefined)).status).toBe(200)
+    expect(yield* told).toEqual(["pause lake"])
+    expect(yield* journal.audit.list({ limit: 9 })).toEqual([])
+  })
+})
+
+describe("a token", () => {
+  for (const { name, path } of changing) {
+    it.live(`with the role read is refused ${name}, with its name and the role that is needed`, function* () {
+      const { ask, told, records } = yield* opened()
+      const url = path.replace(/:\w+/, "lake")
+      const response = yield* ask(url, { method: "POST", headers: bearer("the-screen") })
+      expect(response.status).toBe(403)
+      expect(yield* json(response)).toEqual({
+        _tag: "Forbidden",
+        message: "the token screen has the role read and can't change anything: use one with the role operate",
+        token: "screen",
+        needs: "operate",
+      })
+      expect(yield* told).toEqual([])
+      const found = (yield* records()).records
+      if (notRecorded.includes(name)) return expect(found).toEqual([])
+      expect(found).toMatchObject([
+        { who: "screen", result: "refused", on: url === path ? "" : "lake", note: expect.stringContaining("role") },
+      ])
+    })
+  }
+
+  it.live("with the role read sees all that can be seen, and that it may only read", function* () {
+    const { ask } = yield* opened()
+    const headers = bearer("the-screen")
+    for (const { path } of endpoints.filter(({ method, name }) => method === "GET" && name !== "relay.tap")) {
+      const response = yield* ask(`${path.replace(/:\w+/, "lake")}?type=client.created`, { headers })
+      expect([path, [401, 403].includes(response.status)]).toEqual([path, false])
+    }
+    expect((yield* ask("/metrics", { headers })).status).toBe(200)
+    const status = yield* json(yield* ask("/api/v1/status", { headers }))
+    expect(status).toMatchObject({ caller: { name: "screen", role: "read" } })
+  })
+
+  it.live("with a name is recorded with what it drops", function* () {
+    const { journal, send } = yield* opened()
+    yield* journal.openLane("lake")
+    yield* journal.append(event("evt_1"), ["lake"])
+    const failed = [{ at: 5, reason: "DeliveryRejected", message: "too large" } as const]
+    yield* journal.settle([settlement("lake", 1, { deadLetter: [{ sequence: 1, at: 9, refunded: 0, failed }] })])
+    yield* send("/dead-letters/drop", { ids: ["lake:1"] })
+    const { events } = yield* journal.events({ limit: 1 })
+    expect(events[0]?.deliveries).toMatchObject([{ sink: "lake", outcome: "dropped", by: "ada (the admin API)" }])
+  })
 })

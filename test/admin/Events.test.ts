@@ -71,19 +71,17 @@ describe("events of the admin API", () => {
     expect(yield* found("seq_4")).toEqual([[4, "seq_1"]])
   })
 
-  it.live("tell an unknown id that never came from one that may not be kept any more", () =>
-    Effect.gen(function* () {
-      const whole = yield* kept()
-      expect((yield* whole.explain("evt_none")).kept).toEqual({ since: 10, pruned: false })
-      expect((yield* whole.list("account=acct_none")).kept).toEqual({ since: 10, pruned: false })
-      expect((yield* whole.explain("evt_1")).kept).toBeUndefined()
-      const pruned = yield* kept({ status: { first: 40 } })
-      expect((yield* pruned.explain("evt_none")).kept).toEqual({ since: 10, pruned: true })
-      const empty = yield* start()
-      const none = yield* Effect.flatMap(empty.ask("/api/v1/events/evt_none"), json)
-      expect(none).toMatchObject({ kept: { pruned: false } })
-    }).pipe(Effect.orDie),
-  )
+  it.live("tell an unknown id that never came from one that may not be kept any more", function* () {
+    const whole = yield* kept()
+    expect((yield* whole.explain("evt_none")).kept).toEqual({ since: 10, pruned: false })
+    expect((yield* whole.list("account=acct_none")).kept).toEqual({ since: 10, pruned: false })
+    expect((yield* whole.explain("evt_1")).kept).toBeUndefined()
+    const pruned = yield* kept({ status: { first: 40 } })
+    expect((yield* pruned.explain("evt_none")).kept).toEqual({ since: 10, pruned: true })
+    const empty = yield* start()
+    const none = yield* Effect.flatMap(empty.ask("/api/v1/events/evt_none"), json)
+    expect(none).toMatchObject({ kept: { pruned: false } })
+  })
 
   it.live("are listed and explained whatever time they were received at", function* () {
     const { journal, list, explain } = yield* kept()
@@ -93,31 +91,30 @@ describe("events of the admin API", () => {
     expect(instant(Number.MAX_SAFE_INTEGER)).toBe("9007199254740991 ms")
   })
 
-  it.live("are listed newest first, by type, account, webhook, time and outcome, without a payload", () =>
-    Effect.gen(function* () {
-      const { ask, list } = yield* kept()
-      const sequences = (query: string) => Effect.map(list(query), ({ events }) => events.map((one) => one.sequence))
-      expect(yield* sequences("")).toEqual([3, 2, 1])
-      expect(yield* sequences("types=client.*")).toEqual([2])
-      expect(yield* sequences("account=acct_1&webhook=scheduling")).toEqual([2, 1])
-      expect(yield* sequences("since=10&until=20")).toEqual([1])
-      expect(yield* sequences("outcome=dead")).toEqual([2])
-      expect(yield* list("limit=1&before=3")).toMatchObject({ events: [{ id: "evt_client" }], next: "2" })
-      const listed = JSON.stringify(yield* list(""))
-      expect(listed).toContain("the sink answered 500")
-      expect(listed).not.toContain(person)
-      const lost = yield* ask("/api/v1/events?outcome=lost")
-      expect([lost.status, yield* text(lost)]).toEqual([400, expect.stringContaining("outcome is one of delivered")])
-      const bad = yield* ask("/api/v1/events?types=client..x")
-      expect([bad.status, yield* json(bad)]).toEqual([
-        409,
-        expect.objectContaining({ message: expect.stringMatching(/^the type client\.\.x: .*empty segment/) }),
-      ])
-    }).pipe(Effect.orDie),
-  )
+  it.live("are listed newest first, by type, account, webhook, time and outcome, without a payload", function* () {
+    const { ask, list } = yield* kept()
+    const sequences = (query: string) => Effect.map(list(query), ({ events }) => events.map((one) => one.sequence))
+    expect(yield* sequences("")).toEqual([3, 2, 1])
+    expect(yield* sequences("types=client.*")).toEqual([2])
+    expect(yield* sequences("account=acct_1&webhook=scheduling")).toEqual([2, 1])
+    expect(yield* sequences("since=10&until=20")).toEqual([1])
+    expect(yield* sequences("outcome=dead")).toEqual([2])
+    expect(yield* list("limit=1&before=3")).toMatchObject({ events: [{ id: "evt_client" }], next: "2" })
+    const listed = JSON.stringify(yield* list(""))
+    expect(listed).toContain("the sink answered 500")
+    expect(listed).not.toContain(person)
+    const lost = yield* ask("/api/v1/events?outcome=lost")
+    expect([lost.status, yield* text(lost)]).toEqual([400, expect.stringContaining("outcome is one of delivered")])
+    const bad = yield* ask("/api/v1/events?types=client..x")
+    expect([bad.status, yield* json(bad)]).toEqual([
+      409,
+      expect.objectContaining({ message: expect.stringMatching(/^the type client\.\.x: .*empty segment/) }),
+    ])
+  })
 
-  it.live("have a story: signature, what was promised, what the routes say now, and where each sink stands", () =>
-    Effect.gen(function* () {
+  it.live(
+    "have a story: signature, what was promised, what the routes say now, and where each sink stands",
+    function* () {
       const waiting = lane("lake", { condition: "waiting", message: "it refuses connections" })
       const { explain } = yield* kept({ lanes: [waiting, lane("audit")] })
       const { events, next } = yield* explain("evt_client")
@@ -156,100 +153,86 @@ describe("events of the admin API", () => {
           ],
         },
       ])
-    }).pipe(Effect.orDie),
+    },
   )
 
-  it.live("show nobody's data in what a sink would be sent or has answered, unless they are asked to", () =>
-    Effect.gen(function* () {
-      const { explain } = yield* kept()
-      const masked = yield* explain("evt_client")
-      expect(masked.events[0]?.sinks[0]?.payload).toMatchObject({
-        file: "lake.ndjson",
-        line: { data: { object: { id: "cli_1", first_name: "***" } } },
-      })
-      expect(JSON.stringify(masked)).not.toContain(person)
-      const revealed = yield* explain("evt_client", "?reveal=true")
-      expect(revealed.events[0]?.sinks[0]?.payload).toMatchObject({
-        line: { data: { object: { first_name: person } } },
-      })
-      expect(revealed.events[0]?.sinks.map(({ attempts }) => attempts[0]?.answer)).toEqual([answer, answer, undefined])
-    }).pipe(Effect.orDie),
-  )
+  it.live("show nobody's data in what a sink would be sent or has answered, unless they are asked to", function* () {
+    const { explain } = yield* kept()
+    const masked = yield* explain("evt_client")
+    expect(masked.events[0]?.sinks[0]?.payload).toMatchObject({
+      file: "lake.ndjson",
+      line: { data: { object: { id: "cli_1", first_name: "***" } } },
+    })
+    expect(JSON.stringify(masked)).not.toContain(person)
+    const revealed = yield* explain("evt_client", "?reveal=true")
+    expect(revealed.events[0]?.sinks[0]?.payload).toMatchObject({
+      line: { data: { object: { first_name: person } } },
+    })
+    expect(revealed.events[0]?.sinks.map(({ attempts }) => attempts[0]?.answer)).toEqual([answer, answer, undefined])
+  })
 
-  it.live("say of a sink that sends digests or batches that the message of several events is another", () =>
-    Effect.gen(function* () {
-      const [plain] = sinks
-      if (plain === undefined) throw new Error("there is no sink")
-      const batches = Schema.decodeUnknownSync(HttpConfig)({ url: "https://lake.example/", format: "ndjson" })
-      const grouping = [
-        { ...plain, name: "alone" },
-        { ...plain, name: "digests", digest: { wait: Duration.seconds(30), maxEvents: 9 } },
-        { ...plain, name: "batches", type: "http", config: batches },
-      ]
-      const { explain, journal } = yield* kept({ config: { ...config, sinks: grouping } })
-      const names = grouping.map(({ name }) => name)
-      for (const name of names) yield* journal.openLane(name)
-      yield* journal.append(event("evt_grouped", { type: "client.created", body }), names)
-      const { events } = yield* explain("evt_grouped")
-      expect(events[0]?.sinks.map(({ payload, sentIn }) => [payload !== undefined, sentIn])).toEqual([
-        [true, undefined],
-        [true, "digest"],
-        [true, "batch"],
-      ])
-    }).pipe(Effect.orDie),
-  )
+  it.live("say of a sink that sends digests or batches that the message of several events is another", function* () {
+    const [plain] = sinks
+    if (plain === undefined) throw new Error("there is no sink")
+    const batches = Schema.decodeUnknownSync(HttpConfig)({ url: "https://lake.example/", format: "ndjson" })
+    const grouping = [
+      { ...plain, name: "alone" },
+      { ...plain, name: "digests", digest: { wait: Duration.seconds(30), maxEvents: 9 } },
+      { ...plain, name: "batches", type: "http", config: batches },
+    ]
+    const { explain, journal } = yield* kept({ config: { ...config, sinks: grouping } })
+    const names = grouping.map(({ name }) => name)
+    for (const name of names) yield* journal.openLane(name)
+    yield* journal.append(event("evt_grouped", { type: "client.created", body }), names)
+    const { events } = yield* explain("evt_grouped")
+    expect(events[0]?.sinks.map(({ payload, sentIn }) => [payload !== undefined, sentIn])).toEqual([
+      [true, undefined],
+      [true, "digest"],
+      [true, "batch"],
+    ])
+  })
 
-  it.live("show only the length of a body that is not an envelope", () =>
-    Effect.gen(function* () {
-      const { explain, journal } = yield* kept()
-      yield* journal.replay([1, 2].map((sequence) => ({ sequence, sinks: ["lake"] })))
-      yield* journal.append(event("evt_odd", { body: new TextEncoder().encode(person) }), ["lake"])
-      const story = yield* explain("evt_odd")
-      expect(story.events).toMatchObject([
-        { size: person.length, sinks: [{ note: expect.stringContaining("is not an envelope") }] },
-      ])
-      expect(JSON.stringify(story)).not.toContain(person)
-    }).pipe(Effect.orDie),
-  )
+  it.live("show only the length of a body that is not an envelope", function* () {
+    const { explain, journal } = yield* kept()
+    yield* journal.replay([1, 2].map((sequence) => ({ sequence, sinks: ["lake"] })))
+    yield* journal.append(event("evt_odd", { body: new TextEncoder().encode(person) }), ["lake"])
+    const story = yield* explain("evt_odd")
+    expect(story.events).toMatchObject([
+      { size: person.length, sinks: [{ note: expect.stringContaining("is not an envelope") }] },
+    ])
+    expect(JSON.stringify(story)).not.toContain(person)
+  })
 
-  it.live("without an id are told by their place in the log, with why they are in quarantine", () =>
-    Effect.gen(function* () {
-      const { explain } = yield* kept()
-      const { events } = yield* explain("seq_3")
-      expect(events).toMatchObject([{ sequence: 3, id: "", problem: "the body is not JSON", routes: [] }])
-      expect((yield* explain("seq_4")).events).toEqual([])
-      expect((yield* explain("evt_none")).events).toEqual([])
-    }).pipe(Effect.orDie),
-  )
+  it.live("without an id are told by their place in the log, with why they are in quarantine", function* () {
+    const { explain } = yield* kept()
+    const { events } = yield* explain("seq_3")
+    expect(events).toMatchObject([{ sequence: 3, id: "", problem: "the body is not JSON", routes: [] }])
+    expect((yield* explain("seq_4")).events).toEqual([])
+    expect((yield* explain("evt_none")).events).toEqual([])
+  })
 
-  it.live("have their replays in their story, with the payload said once", () =>
-    Effect.gen(function* () {
-      const { explain, journal } = yield* kept()
-      yield* journal.replay([{ sequence: 2, sinks: ["audit"] }])
-      const { events } = yield* explain("evt_client")
-      expect(events.map(({ sequence, origin }) => [sequence, origin])).toEqual([
-        [4, "replayed"],
-        [2, "delivered"],
-      ])
-      expect(events[0]?.sinks).toEqual([{ sink: "audit", outcome: "pending", attempts: [] }])
-    }).pipe(Effect.orDie),
-  )
+  it.live("have their replays in their story, with the payload said once", function* () {
+    const { explain, journal } = yield* kept()
+    yield* journal.replay([{ sequence: 2, sinks: ["audit"] }])
+    const { events } = yield* explain("evt_client")
+    expect(events.map(({ sequence, origin }) => [sequence, origin])).toEqual([
+      [4, "replayed"],
+      [2, "delivered"],
+    ])
+    expect(events[0]?.sinks).toEqual([{ sink: "audit", outcome: "pending", attempts: [] }])
+  })
 
-  it.live("are looked for until all has been looked at", () =>
-    Effect.gen(function* () {
-      const { handle, journal } = yield* kept()
-      let asked = 0
-      const { events } = journal
-      Object.assign(journal, {
-        events: (query: Parameters<typeof events>[0]) =>
-          ++asked < 4
-            ? Effect.succeed({ events: [], looked: 1, lookedTo: 5, next: String(100 - asked) })
-            : events(query),
-      })
-      const response = yield* Effect.promise(async () =>
-        handle(new Request("http://127.0.0.1:9080/api/v1/events/evt_1", { headers: { host: "127.0.0.1:9080" } })),
-      )
-      expect(yield* json(response)).toMatchObject({ events: [{ sequence: 1 }], looked: 6 })
-    }).pipe(Effect.orDie),
-  )
+  it.live("are looked for until all has been looked at", function* () {
+    const { handle, journal } = yield* kept()
+    let asked = 0
+    const { events } = journal
+    Object.assign(journal, {
+      events: (query: Parameters<typeof events>[0]) =>
+        ++asked < 4 ? Effect.succeed({ events: [], looked: 1, lookedTo: 5, next: String(100 - asked) }) : events(query),
+    })
+    const response = yield* Effect.promise(async () =>
+      handle(new Request("http://127.0.0.1:9080/api/v1/events/evt_1", { headers: { host: "127.0.0.1:9080" } })),
+    )
+    expect(yield* json(response)).toMatchObject({ events: [{ sequence: 1 }], looked: 6 })
+  })
 })

@@ -192,65 +192,59 @@ describe("a tap", () => {
 })
 
 describe("a tap over the admin API", () => {
-  it.live("is a line of JSON each, without a byte of what was sent", () =>
-    Effect.gen(function* () {
-      const { ask, journal } = yield* start()
-      const response = yield* ask("/api/v1/tap?sink=lake")
-      expect([response.status, response.headers.get("content-type")]).toEqual([200, "application/x-ndjson"])
-      const reader = (response.body ?? new ReadableStream<Uint8Array>()).getReader()
-      const next = Effect.map(
-        Effect.promise(() => reader.read()),
-        ({ value }) => new TextDecoder().decode(value),
-      )
-      expect(JSON.parse(yield* next)).toEqual({ events: [], refused: [], skipped: 0 })
-      const reading = yield* Effect.forkChild(next, { startImmediately: true })
-      const body = new TextEncoder().encode('{"first_name":"Ada"}')
-      yield* journal.append(event("evt_1", { body, signature: "sha256=AB" }), ["lake"])
-      const line = yield* Fiber.join(reading)
-      expect(JSON.parse(line)).toMatchObject({ events: [{ id: "evt_1", sinks: ["lake"] }], skipped: 0 })
-      expect(line).not.toMatch(/Ada|sha256/)
-      yield* Effect.promise(() => reader.cancel())
-    }).pipe(Effect.orDie),
-  )
+  it.live("is a line of JSON each, without a byte of what was sent", function* () {
+    const { ask, journal } = yield* start()
+    const response = yield* ask("/api/v1/tap?sink=lake")
+    expect([response.status, response.headers.get("content-type")]).toEqual([200, "application/x-ndjson"])
+    const reader = (response.body ?? new ReadableStream<Uint8Array>()).getReader()
+    const next = Effect.map(
+      Effect.promise(() => reader.read()),
+      ({ value }) => new TextDecoder().decode(value),
+    )
+    expect(JSON.parse(yield* next)).toEqual({ events: [], refused: [], skipped: 0 })
+    const reading = yield* Effect.forkChild(next, { startImmediately: true })
+    const body = new TextEncoder().encode('{"first_name":"Ada"}')
+    yield* journal.append(event("evt_1", { body, signature: "sha256=AB" }), ["lake"])
+    const line = yield* Fiber.join(reading)
+    expect(JSON.parse(line)).toMatchObject({ events: [{ id: "evt_1", sinks: ["lake"] }], skipped: 0 })
+    expect(line).not.toMatch(/Ada|sha256/)
+    yield* Effect.promise(() => reader.cancel())
+  })
 
-  it.live("is asked again and again: each answer has what is new since the one before", () =>
-    Effect.gen(function* () {
-      const { ask, journal } = yield* start({
-        refused: [{ webhook: "", reason: "method", requestId: "1", from: "203.0.113.7", detail: "" }],
-      })
-      const since = (next: Tap["next"] | undefined) => {
-        const query = new URLSearchParams(next && { sequence: `${next.sequence}`, refusals: `${next.refusals}` })
-        return Effect.map(Effect.flatMap(ask(`/api/v1/tap/since?${query}`), json), (tap) => tap as Tap)
-      }
-      yield* journal.append(event("evt_before"), ["lake"])
-      const { next, ...begun } = yield* since(undefined)
-      expect([begun, next]).toEqual([
-        { events: [], refused: [], skipped: 0 },
-        { sequence: 1, refusals: 1 },
-      ])
-      for (let n = 1; n <= 102; n++) yield* journal.append(event(`evt_${n}`), ["lake"])
-      const found = yield* since(next)
-      expect([found.events[0]?.id, found.events.length, found.skipped]).toEqual(["evt_1", 100, 2])
-      expect(yield* since(found.next)).toEqual({ events: [], refused: [], skipped: 0, next: found.next })
-      // What began before the relay's last start, and on another journal.
-      expect(yield* since({ sequence: 9_999, refusals: 9_999 })).toMatchObject({ skipped: 0, next: found.next })
-      const { refused } = yield* since({ sequence: 0, refusals: 0 })
-      expect(refused).toEqual([])
-      const none = yield* since({ sequence: 102, refusals: 0 })
-      expect(none).toMatchObject({ events: [{ id: "evt_102" }], refused: [{ refused: "method" }] })
-    }).pipe(Effect.orDie),
-  )
+  it.live("is asked again and again: each answer has what is new since the one before", function* () {
+    const { ask, journal } = yield* start({
+      refused: [{ webhook: "", reason: "method", requestId: "1", from: "203.0.113.7", detail: "" }],
+    })
+    const since = (next: Tap["next"] | undefined) => {
+      const query = new URLSearchParams(next && { sequence: `${next.sequence}`, refusals: `${next.refusals}` })
+      return Effect.map(Effect.flatMap(ask(`/api/v1/tap/since?${query}`), json), (tap) => tap as Tap)
+    }
+    yield* journal.append(event("evt_before"), ["lake"])
+    const { next, ...begun } = yield* since(undefined)
+    expect([begun, next]).toEqual([
+      { events: [], refused: [], skipped: 0 },
+      { sequence: 1, refusals: 1 },
+    ])
+    for (let n = 1; n <= 102; n++) yield* journal.append(event(`evt_${n}`), ["lake"])
+    const found = yield* since(next)
+    expect([found.events[0]?.id, found.events.length, found.skipped]).toEqual(["evt_1", 100, 2])
+    expect(yield* since(found.next)).toEqual({ events: [], refused: [], skipped: 0, next: found.next })
+    // What began before the relay's last start, and on another journal.
+    expect(yield* since({ sequence: 9_999, refusals: 9_999 })).toMatchObject({ skipped: 0, next: found.next })
+    const { refused } = yield* since({ sequence: 0, refusals: 0 })
+    expect(refused).toEqual([])
+    const none = yield* since({ sequence: 102, refusals: 0 })
+    expect(none).toMatchObject({ events: [{ id: "evt_102" }], refused: [{ refused: "method" }] })
+  })
 
-  it.live("refuses a pattern that is none, and names that nobody has", () =>
-    Effect.gen(function* () {
-      const { ask } = yield* start()
-      const statuses: Array<number> = []
-      for (const query of ["type=a..b", "sink=nope", "webhook=nope"]) {
-        const response = yield* ask(`/api/v1/tap?${query}`)
-        statuses.push(response.status)
-        expect((yield* text(response)).length).toBeGreaterThan(20)
-      }
-      expect(statuses).toEqual([409, 404, 404])
-    }).pipe(Effect.orDie),
-  )
+  it.live("refuses a pattern that is none, and names that nobody has", function* () {
+    const { ask } = yield* start()
+    const statuses: Array<number> = []
+    for (const query of ["type=a..b", "sink=nope", "webhook=nope"]) {
+      const response = yield* ask(`/api/v1/tap?${query}`)
+      statuses.push(response.status)
+      expect((yield* text(response)).length).toBeGreaterThan(20)
+    }
+    expect(statuses).toEqual([409, 404, 404])
+  })
 })

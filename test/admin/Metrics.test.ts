@@ -93,104 +93,92 @@ const busy = {
 }
 
 describe("/metrics", () => {
-  it.live("has every name that users were promised", () =>
-    Effect.gen(function* () {
-      const { type, body } = yield* scrape(busy)
-      expect(type).toBe("text/plain; version=0.0.4; charset=utf-8")
-      for (const name of names) expect(body).toContain(`# TYPE ${name} `)
-    }).pipe(Effect.orDie),
-  )
+  it.live("has every name that users were promised", function* () {
+    const { type, body } = yield* scrape(busy)
+    expect(type).toBe("text/plain; version=0.0.4; charset=utf-8")
+    for (const name of names) expect(body).toContain(`# TYPE ${name} `)
+  })
 
-  it.live("is the text format: each line a comment or a sample, each family once", () =>
-    Effect.gen(function* () {
-      const { body } = yield* scrape(busy)
-      expect(body.endsWith("\n")).toBe(true)
-      const families: Array<string> = []
-      for (const line of body.trimEnd().split("\n")) {
-        const family = /^# TYPE (\S+) (counter|gauge|histogram)$/.exec(line)?.[1]
-        if (family !== undefined) families.push(family)
-        expect(line).toMatch(
-          /^(# (HELP|TYPE) [a-z_]+ .+|[a-z_]+(\{[a-z_]+="([^"\\]|\\.)*"(,[a-z_]+="([^"\\]|\\.)*")*\})? -?[0-9.e+]+)$/,
-        )
-      }
-      expect(new Set(families).size).toBe(families.length)
-    }).pipe(Effect.orDie),
-  )
+  it.live("is the text format: each line a comment or a sample, each family once", function* () {
+    const { body } = yield* scrape(busy)
+    expect(body.endsWith("\n")).toBe(true)
+    const families: Array<string> = []
+    for (const line of body.trimEnd().split("\n")) {
+      const family = /^# TYPE (\S+) (counter|gauge|histogram)$/.exec(line)?.[1]
+      if (family !== undefined) families.push(family)
+      expect(line).toMatch(
+        /^(# (HELP|TYPE) [a-z_]+ .+|[a-z_]+(\{[a-z_]+="([^"\\]|\\.)*"(,[a-z_]+="([^"\\]|\\.)*")*\})? -?[0-9.e+]+)$/,
+      )
+    }
+    expect(new Set(families).size).toBe(families.length)
+  })
 
-  it.live("does not count what a digest collects as retrying, before an attempt failed", () =>
-    Effect.gen(function* () {
-      const [sink] = plainConfig().sinks
-      if (sink === undefined) throw new Error("there is no sink")
-      const sinks = [sink, { ...sink, name: "chat", digest: { wait: Duration.seconds(30), maxEvents: 9 } }]
-      const failed = (at: number) => ({ lastFailure: { at, message: "answered 500" } })
-      for (const [more, counted] of [
-        [{}, 0],
-        [{ condition: "paused" as const, message: "by an operator" }, 0],
-        [failed(1_000), 0],
-        [failed(3_000), 6],
-        [{ condition: "waiting" as const, message: "away" }, 6],
-      ] as const) {
-        const at = { retrying: 6, backlog: 6, oldestAt: 2_000, ...more }
-        const { body } = yield* scrape({ config: { sinks }, lanes: [lane("lake", at), lane("chat", at)] })
-        expect(body).toContain('relay_lane_retrying_events{sink="lake"} 6\n')
-        expect(body).toContain(`relay_lane_retrying_events{sink="chat"} ${counted}\n`)
-      }
-    }).pipe(Effect.orDie),
-  )
+  it.live("does not count what a digest collects as retrying, before an attempt failed", function* () {
+    const [sink] = plainConfig().sinks
+    if (sink === undefined) throw new Error("there is no sink")
+    const sinks = [sink, { ...sink, name: "chat", digest: { wait: Duration.seconds(30), maxEvents: 9 } }]
+    const failed = (at: number) => ({ lastFailure: { at, message: "answered 500" } })
+    for (const [more, counted] of [
+      [{}, 0],
+      [{ condition: "paused" as const, message: "by an operator" }, 0],
+      [failed(1_000), 0],
+      [failed(3_000), 6],
+      [{ condition: "waiting" as const, message: "away" }, 6],
+    ] as const) {
+      const at = { retrying: 6, backlog: 6, oldestAt: 2_000, ...more }
+      const { body } = yield* scrape({ config: { sinks }, lanes: [lane("lake", at), lane("chat", at)] })
+      expect(body).toContain('relay_lane_retrying_events{sink="lake"} 6\n')
+      expect(body).toContain(`relay_lane_retrying_events{sink="chat"} ${counted}\n`)
+    }
+  })
 
-  it.live("counts what was counted, under labels that are escaped", () =>
-    Effect.gen(function* () {
-      const { body } = yield* scrape(busy)
-      const odd = 'webhook="odd \\"name\\"\\n"'
-      expect(body).toContain(`relay_webhook_requests_total{${odd},code="202"} 2\n`)
-      expect(body).toContain(`relay_signature_failures_total{${odd},reason="lowercase"} 1\n`)
-      expect(body).toContain(`relay_secret_last_used_timestamp_seconds{${odd},secret="2026-11"} 1.5\n`)
-      expect(body).toContain(`relay_webhook_last_delivery_timestamp_seconds{${odd}} 1.5\n`)
-      expect(body).toContain(`relay_webhook_silent{${odd}} 1\n`)
-      expect(body).toContain('relay_certificate_expiry_timestamp_seconds{certificate="tls.certificate"} 2\n')
-      expect(body).toContain('relay_certificate_start_timestamp_seconds{certificate="tls.certificate"} 1\n')
-      expect(body).toContain('relay_delivery_attempts_total{sink="lake",outcome="delivered"} 10\n')
-      expect(body).toContain('relay_lane_backlog_events{sink="lake"} 7\n')
-      expect(body).toContain('relay_duplicate_bound_events{sink="lake"} 42\n')
-      expect(body).toContain('relay_lane_state{sink="lake",state="running"} 1\n')
-      expect(body).toContain('relay_lane_state{sink="lake",state="blocked"} 0\n')
-      expect(body).toContain("relay_streams_owned 2\n")
-      expect(body).toContain("relay_takeovers_total 3\n")
-      expect(body).toContain("relay_beat_age_seconds 1.5\n")
-      // What it owns, so that the relays' sum is what they all have.
-      expect(body).toContain("relay_journal_bytes 500\n")
-      expect(body).toContain("relay_ready 1\n")
-    }).pipe(Effect.orDie),
-  )
+  it.live("counts what was counted, under labels that are escaped", function* () {
+    const { body } = yield* scrape(busy)
+    const odd = 'webhook="odd \\"name\\"\\n"'
+    expect(body).toContain(`relay_webhook_requests_total{${odd},code="202"} 2\n`)
+    expect(body).toContain(`relay_signature_failures_total{${odd},reason="lowercase"} 1\n`)
+    expect(body).toContain(`relay_secret_last_used_timestamp_seconds{${odd},secret="2026-11"} 1.5\n`)
+    expect(body).toContain(`relay_webhook_last_delivery_timestamp_seconds{${odd}} 1.5\n`)
+    expect(body).toContain(`relay_webhook_silent{${odd}} 1\n`)
+    expect(body).toContain('relay_certificate_expiry_timestamp_seconds{certificate="tls.certificate"} 2\n')
+    expect(body).toContain('relay_certificate_start_timestamp_seconds{certificate="tls.certificate"} 1\n')
+    expect(body).toContain('relay_delivery_attempts_total{sink="lake",outcome="delivered"} 10\n')
+    expect(body).toContain('relay_lane_backlog_events{sink="lake"} 7\n')
+    expect(body).toContain('relay_duplicate_bound_events{sink="lake"} 42\n')
+    expect(body).toContain('relay_lane_state{sink="lake",state="running"} 1\n')
+    expect(body).toContain('relay_lane_state{sink="lake",state="blocked"} 0\n')
+    expect(body).toContain("relay_streams_owned 2\n")
+    expect(body).toContain("relay_takeovers_total 3\n")
+    expect(body).toContain("relay_beat_age_seconds 1.5\n")
+    // What it owns, so that the relays' sum is what they all have.
+    expect(body).toContain("relay_journal_bytes 500\n")
+    expect(body).toContain("relay_ready 1\n")
+  })
 
-  it.live("counts from the start with 0, so that the first failure is an increase", () =>
-    Effect.gen(function* () {
-      const { body } = yield* scrape({ lanes: [lane("lake")], config: { webhooks: [webhook()] } })
-      for (const series of [
-        'relay_webhook_requests_total{webhook="scheduling",code="202"}',
-        'relay_webhook_requests_total{webhook="scheduling",code="500"}',
-        'relay_webhook_requests_total{webhook="scheduling",code="503"}',
-        'relay_signature_failures_total{webhook="scheduling",reason="expired"}',
-        'relay_unredacted_fields_total{webhook="scheduling",field="email"}',
-        'relay_quarantined_total{webhook="scheduling"}',
-        'relay_delivery_attempts_total{sink="lake",outcome="DeliveryRejected"}',
-      ]) {
-        expect(body).toContain(`${series} 0\n`)
-      }
-    }).pipe(Effect.orDie),
-  )
+  it.live("counts from the start with 0, so that the first failure is an increase", function* () {
+    const { body } = yield* scrape({ lanes: [lane("lake")], config: { webhooks: [webhook()] } })
+    for (const series of [
+      'relay_webhook_requests_total{webhook="scheduling",code="202"}',
+      'relay_webhook_requests_total{webhook="scheduling",code="500"}',
+      'relay_webhook_requests_total{webhook="scheduling",code="503"}',
+      'relay_signature_failures_total{webhook="scheduling",reason="expired"}',
+      'relay_unredacted_fields_total{webhook="scheduling",field="email"}',
+      'relay_quarantined_total{webhook="scheduling"}',
+      'relay_delivery_attempts_total{sink="lake",outcome="DeliveryRejected"}',
+    ]) {
+      expect(body).toContain(`${series} 0\n`)
+    }
+  })
 
-  it.live("has histograms whose buckets add up to their count", () =>
-    Effect.gen(function* () {
-      const { body } = yield* scrape(busy)
-      expect(body).toContain('relay_commit_duration_seconds_bucket{le="0.001"} 0\n')
-      expect(body).toContain('relay_commit_duration_seconds_bucket{le="0.002"} 1\n')
-      expect(body).toContain('relay_commit_duration_seconds_bucket{le="+Inf"} 2\n')
-      expect(body).toContain("relay_commit_duration_seconds_count 2\n")
-      expect(body).toContain('relay_delivery_duration_seconds_bucket{sink="lake",le="+Inf"} 4\n')
-      expect(body).toContain('relay_delivery_duration_seconds_sum{sink="lake"} 31.5\n')
-      expect(body).toContain('relay_delivery_latency_seconds_bucket{sink="lake",le="60"} 9\n')
-      expect(body).toContain('relay_delivery_latency_seconds_bucket{sink="lake",le="300"} 10\n')
-    }).pipe(Effect.orDie),
-  )
+  it.live("has histograms whose buckets add up to their count", function* () {
+    const { body } = yield* scrape(busy)
+    expect(body).toContain('relay_commit_duration_seconds_bucket{le="0.001"} 0\n')
+    expect(body).toContain('relay_commit_duration_seconds_bucket{le="0.002"} 1\n')
+    expect(body).toContain('relay_commit_duration_seconds_bucket{le="+Inf"} 2\n')
+    expect(body).toContain("relay_commit_duration_seconds_count 2\n")
+    expect(body).toContain('relay_delivery_duration_seconds_bucket{sink="lake",le="+Inf"} 4\n')
+    expect(body).toContain('relay_delivery_duration_seconds_sum{sink="lake"} 31.5\n')
+    expect(body).toContain('relay_delivery_latency_seconds_bucket{sink="lake",le="60"} 9\n')
+    expect(body).toContain('relay_delivery_latency_seconds_bucket{sink="lake",le="300"} 10\n')
+  })
 })

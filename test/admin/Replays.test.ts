@@ -286,47 +286,43 @@ describe("over the admin API", () => {
   })
   const everything = { events: {}, to: { sink: "lake" } }
 
-  it.live("it is started, waits while the sink has its share waiting, is cancelled, and another goes on", () =>
-    Effect.gen(function* () {
-      const { journal, tell, until, ...admin } = yield* filled(30)
-      const { id } = yield* tell("/replays", everything)
-      const waiting = yield* until(id, ({ state }) => state === "waiting")
-      // Half of the backlog that the sink may have: deliveries find room.
-      expect(waiting).toMatchObject({ count: 10, reached: "10", message: "10 events wait for the sink lake" })
-      const status = yield* Effect.flatMap(admin.ask("/api/v1/status"), json)
-      expect(status).toMatchObject({ work: [{ what: "replay to lake", share: 0 }] })
-      const cancelled = yield* tell(`/replays/${id}/cancel`)
-      expect(cancelled).toMatchObject({ state: "cancelled", count: 10, reached: "10" })
-      expect(yield* tell(`/replays/${id}/cancel`)).toEqual(cancelled)
-      yield* journal.settle([settlement("lake", yield* journal.head)])
-      const rest = yield* tell("/replays", { ...everything, events: { after: "10", through: "30" } })
-      yield* until(rest.id, ({ state }) => state === "waiting")
-      yield* journal.settle([settlement("lake", yield* journal.head)])
-      const done = yield* until(rest.id, ({ state }) => state === "finished")
-      expect(done).toMatchObject({ count: 20, share: 1, events: { after: "10", through: "30" } })
-      const again = (yield* journal.read(30, 100)).map(({ event }) => event.id)
-      expect(again).toEqual(Array.from({ length: 30 }, (_, n) => `evt_${n}`))
-      const list = yield* Effect.flatMap(admin.ask("/api/v1/replays"), json)
-      expect(list).toMatchObject([{ id: rest.id }, { id, state: "cancelled" }])
-    }).pipe(Effect.orDie),
-  )
+  it.live("it is started, waits while the sink has its share waiting, is cancelled, and another goes on", function* () {
+    const { journal, tell, until, ...admin } = yield* filled(30)
+    const { id } = yield* tell("/replays", everything)
+    const waiting = yield* until(id, ({ state }) => state === "waiting")
+    // Half of the backlog that the sink may have: deliveries find room.
+    expect(waiting).toMatchObject({ count: 10, reached: "10", message: "10 events wait for the sink lake" })
+    const status = yield* Effect.flatMap(admin.ask("/api/v1/status"), json)
+    expect(status).toMatchObject({ work: [{ what: "replay to lake", share: 0 }] })
+    const cancelled = yield* tell(`/replays/${id}/cancel`)
+    expect(cancelled).toMatchObject({ state: "cancelled", count: 10, reached: "10" })
+    expect(yield* tell(`/replays/${id}/cancel`)).toEqual(cancelled)
+    yield* journal.settle([settlement("lake", yield* journal.head)])
+    const rest = yield* tell("/replays", { ...everything, events: { after: "10", through: "30" } })
+    yield* until(rest.id, ({ state }) => state === "waiting")
+    yield* journal.settle([settlement("lake", yield* journal.head)])
+    const done = yield* until(rest.id, ({ state }) => state === "finished")
+    expect(done).toMatchObject({ count: 20, share: 1, events: { after: "10", through: "30" } })
+    const again = (yield* journal.read(30, 100)).map(({ event }) => event.id)
+    expect(again).toEqual(Array.from({ length: 30 }, (_, n) => `evt_${n}`))
+    const list = yield* Effect.flatMap(admin.ask("/api/v1/replays"), json)
+    expect(list).toMatchObject([{ id: rest.id }, { id, state: "cancelled" }])
+  })
 
-  it.live("what can't be is refused, in words", () =>
-    Effect.gen(function* () {
-      const { post, tell } = yield* filled(30)
-      const refused = Effect.fnUntraced(function* (status: number, request: object, words: string) {
-        const response = yield* post("/api/v1/replays", request)
-        const answer = [response.status, yield* json(response)]
-        expect(answer).toMatchObject([status, { message: expect.stringContaining(words) }])
-      })
-      yield* refused(404, { events: {}, to: { sink: "nope" } }, "no sink nope")
-      yield* refused(409, { events: { types: ["block..x"] }, to: "routed" }, "empty segment")
-      yield* refused(409, { events: { outcome: "unrouted" }, to: "routed" }, "went to no sink")
-      yield* refused(400, { events: { acount: "acct_1" }, to: "routed" }, "does not match")
-      yield* refused(400, { to: "routed" }, "does not match")
-      for (let n = 0; n < 4; n++) yield* tell("/replays", everything)
-      yield* refused(409, everything, "4 replays are running")
-      expect((yield* post("/api/v1/replays/none/cancel")).status).toBe(404)
-    }).pipe(Effect.orDie),
-  )
+  it.live("what can't be is refused, in words", function* () {
+    const { post, tell } = yield* filled(30)
+    const refused = Effect.fnUntraced(function* (status: number, request: object, words: string) {
+      const response = yield* post("/api/v1/replays", request)
+      const answer = [response.status, yield* json(response)]
+      expect(answer).toMatchObject([status, { message: expect.stringContaining(words) }])
+    })
+    yield* refused(404, { events: {}, to: { sink: "nope" } }, "no sink nope")
+    yield* refused(409, { events: { types: ["block..x"] }, to: "routed" }, "empty segment")
+    yield* refused(409, { events: { outcome: "unrouted" }, to: "routed" }, "went to no sink")
+    yield* refused(400, { events: { acount: "acct_1" }, to: "routed" }, "does not match")
+    yield* refused(400, { to: "routed" }, "does not match")
+    for (let n = 0; n < 4; n++) yield* tell("/replays", everything)
+    yield* refused(409, everything, "4 replays are running")
+    expect((yield* post("/api/v1/replays/none/cancel")).status).toBe(404)
+  })
 })

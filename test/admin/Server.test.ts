@@ -34,12 +34,10 @@ const letters = Effect.fnUntraced(function* (admin: Effect.Success<ReturnType<ty
 })
 
 describe("the probes", () => {
-  it.live("/healthz answers while the process does", () =>
-    Effect.gen(function* () {
-      const { ask } = yield* start({ status: { health: "full", message: "full" } })
-      expect((yield* ask("/healthz")).status).toBe(200)
-    }).pipe(Effect.orDie),
-  )
+  it.live("/healthz answers while the process does", function* () {
+    const { ask } = yield* start({ status: { health: "full", message: "full" } })
+    expect((yield* ask("/healthz")).status).toBe(200)
+  })
 
   it.live("come by any name, that of a pod or of a service, and need no token", function* () {
     const { ask } = yield* start({ admin: { token: Redacted.make("a-token") } })
@@ -67,33 +65,27 @@ describe("the probes", () => {
     },
   )
 
-  it.live("/readyz is about keeping deliveries: a dead sink does not matter to it", () =>
-    Effect.gen(function* () {
-      const { ask } = yield* start({ lanes: [lane("lake", { condition: "misconfigured", message: "401" })] })
-      expect((yield* ask("/readyz")).status).toBe(200)
-    }).pipe(Effect.orDie),
-  )
+  it.live("/readyz is about keeping deliveries: a dead sink does not matter to it", function* () {
+    const { ask } = yield* start({ lanes: [lane("lake", { condition: "misconfigured", message: "401" })] })
+    expect((yield* ask("/readyz")).status).toBe(200)
+  })
 
-  it.live("/readyz says no while the journal can't keep an event, and while it drains", () =>
-    Effect.gen(function* () {
-      for (const health of ["starting", "full", "broken"] as const) {
-        const { ask } = yield* start({ status: { health, message: "the reason" } })
-        const response = yield* ask("/readyz")
-        expect([response.status, yield* text(response)]).toEqual([503, `${health}: the reason\n`])
-        expect(yield* json(yield* ask("/api/v1/status"))).toMatchObject({ notReady: `${health}: the reason` })
-      }
-      const { ask } = yield* start({ draining: true })
-      expect((yield* ask("/readyz")).status).toBe(503)
-      expect(yield* json(yield* ask("/api/v1/status"))).toMatchObject({ notReady: "draining", draining: true })
-    }).pipe(Effect.orDie),
-  )
+  it.live("/readyz says no while the journal can't keep an event, and while it drains", function* () {
+    for (const health of ["starting", "full", "broken"] as const) {
+      const { ask } = yield* start({ status: { health, message: "the reason" } })
+      const response = yield* ask("/readyz")
+      expect([response.status, yield* text(response)]).toEqual([503, `${health}: the reason\n`])
+      expect(yield* json(yield* ask("/api/v1/status"))).toMatchObject({ notReady: `${health}: the reason` })
+    }
+    const { ask } = yield* start({ draining: true })
+    expect((yield* ask("/readyz")).status).toBe(503)
+    expect(yield* json(yield* ask("/api/v1/status"))).toMatchObject({ notReady: "draining", draining: true })
+  })
 
-  it.live("/readyz stays ready on a red journal: what comes now is kept", () =>
-    Effect.gen(function* () {
-      const { ask } = yield* start({ status: { health: "red", message: "a record was damaged" } })
-      expect((yield* ask("/readyz")).status).toBe(200)
-    }).pipe(Effect.orDie),
-  )
+  it.live("/readyz stays ready on a red journal: what comes now is kept", function* () {
+    const { ask } = yield* start({ status: { health: "red", message: "a record was damaged" } })
+    expect((yield* ask("/readyz")).status).toBe(200)
+  })
 })
 
 describe("a request without a Host, by HTTP/1.0", () => {
@@ -118,46 +110,43 @@ describe("a request without a Host, by HTTP/1.0", () => {
 })
 
 describe("an import", () => {
-  it.live("refuses an event that could not be shown, and takes it with a time that can be", () =>
-    Effect.gen(function* () {
-      const { ask } = yield* start()
-      const send = (receivedAt: number) => {
-        const { body, ...facts } = event("evt_1", { receivedAt })
-        const bodyBase64 = Buffer.from(body).toString("base64")
-        const kept = { ...facts, journal: "a", in: "log", pending: ["lake"], sequence: 1, replayed: false, bodyBase64 }
-        const headers = { "content-type": "application/json" }
-        return Effect.map(
-          ask("/api/v1/journal/import", { method: "POST", headers, body: JSON.stringify({ events: [kept] }) }),
-          ({ status }) => status,
-        )
-      }
-      expect(yield* send(8.64e15 + 2)).toBe(400)
-      expect(yield* send(8.64e15)).toBe(200)
-    }).pipe(Effect.orDie),
-  )
+  it.live("refuses an event that could not be shown, and takes it with a time that can be", function* () {
+    const { ask } = yield* start()
+    const send = (receivedAt: number) => {
+      const { body, ...facts } = event("evt_1", { receivedAt })
+      const bodyBase64 = Buffer.from(body).toString("base64")
+      const kept = { ...facts, journal: "a", in: "log", pending: ["lake"], sequence: 1, replayed: false, bodyBase64 }
+      const headers = { "content-type": "application/json" }
+      return Effect.map(
+        ask("/api/v1/journal/import", { method: "POST", headers, body: JSON.stringify({ events: [kept] }) }),
+        ({ status }) => status,
+      )
+    }
+    expect(yield* send(8.64e15 + 2)).toBe(400)
+    expect(yield* send(8.64e15)).toBe(200)
+  })
 })
 
 describe("what a request may cost the relay", () => {
-  it.live("refuses a live stream beyond the limit with words, and takes one again once another ends", () =>
-    Effect.gen(function* () {
-      const { ask } = yield* start()
-      const open = () => Effect.map(ask("/api/v1/tap"), ({ body, status }) => ({ status, reader: body?.getReader() }))
-      const streams = yield* Effect.forEach(Array.from({ length: mostStreams }), open)
-      for (const { reader } of streams) yield* Effect.promise(async () => reader?.read())
-      const refused = yield* ask("/api/v1/tap")
-      expect([refused.status, yield* json(refused)]).toEqual([
-        429,
-        expect.objectContaining({ message: expect.stringContaining(`${mostStreams} live streams are open`) }),
-      ])
-      yield* Effect.promise(async () => streams[0]?.reader?.cancel())
-      const again = yield* Effect.repeat(open(), { until: ({ status }) => status === 200 })
-      expect(again.status).toBe(200)
-      for (const { reader } of [...streams, again]) yield* Effect.promise(async () => reader?.cancel())
-    }).pipe(Effect.orDie),
-  )
+  it.live("refuses a live stream beyond the limit with words, and takes one again once another ends", function* () {
+    const { ask } = yield* start()
+    const open = () => Effect.map(ask("/api/v1/tap"), ({ body, status }) => ({ status, reader: body?.getReader() }))
+    const streams = yield* Effect.forEach(Array.from({ length: mostStreams }), open)
+    for (const { reader } of streams) yield* Effect.promise(async () => reader?.read())
+    const refused = yield* ask("/api/v1/tap")
+    expect([refused.status, yield* json(refused)]).toEqual([
+      429,
+      expect.objectContaining({ message: expect.stringContaining(`${mostStreams} live streams are open`) }),
+    ])
+    yield* Effect.promise(async () => streams[0]?.reader?.cancel())
+    const again = yield* Effect.repeat(open(), { until: ({ status }) => status === 200 })
+    expect(again.status).toBe(200)
+    for (const { reader } of [...streams, again]) yield* Effect.promise(async () => reader?.cancel())
+  })
 
-  it.live("refuses a body that is larger than its endpoint needs, or of unknown length, before it is read", () =>
-    Effect.gen(function* () {
+  it.live(
+    "refuses a body that is larger than its endpoint needs, or of unknown length, before it is read",
+    function* () {
       const { ask } = yield* start()
       const post = (path: string, headers: Readonly<Record<string, string>>) =>
         Effect.map(
@@ -169,147 +158,129 @@ describe("what a request may cost the relay", () => {
       expect(yield* post("/api/v1/journal/import", large)).toBe(400)
       expect(yield* post("/api/v1/journal/import", { "content-length": String(65 * 1024 * 1024) })).toBe(413)
       expect(yield* post("/api/v1/dead-letters/drop", { "transfer-encoding": "chunked" })).toBe(411)
-    }).pipe(Effect.orDie),
+    },
   )
 })
 
 describe("the admin API", () => {
-  it.live("refuses what the guard refuses, in problem+json", () =>
-    Effect.gen(function* () {
-      const { ask } = yield* start()
-      const response = yield* ask("/api/v1/status", { headers: { host: "evil.example" } })
-      expect(response.status).toBe(421)
-      expect(response.headers.get("content-type")).toBe("application/problem+json")
-      expect(yield* json(response)).toMatchObject({ status: 421, requestId: expect.any(String) })
-    }).pipe(Effect.orDie),
-  )
+  it.live("refuses what the guard refuses, in problem+json", function* () {
+    const { ask } = yield* start()
+    const response = yield* ask("/api/v1/status", { headers: { host: "evil.example" } })
+    expect(response.status).toBe(421)
+    expect(response.headers.get("content-type")).toBe("application/problem+json")
+    expect(yield* json(response)).toMatchObject({ status: 421, requestId: expect.any(String) })
+  })
 
-  it.live("says of a lane when it is tried next, and what failed last", () =>
-    Effect.gen(function* () {
-      const { ask } = yield* start({
-        lanes: [lane("lake", { nextAttemptAt: 7, lastFailure: { at: 5, message: "refused" } })],
-      })
-      expect(yield* json(yield* ask("/api/v1/status"))).toMatchObject({
-        totals: { received: 0, refused: 0 },
-        lanes: [{ name: "lake", nextAttemptAt: 7, lastFailure: { at: 5, message: "refused" } }],
-      })
-    }).pipe(Effect.orDie),
-  )
+  it.live("says of a lane when it is tried next, and what failed last", function* () {
+    const { ask } = yield* start({
+      lanes: [lane("lake", { nextAttemptAt: 7, lastFailure: { at: 5, message: "refused" } })],
+    })
+    expect(yield* json(yield* ask("/api/v1/status"))).toMatchObject({
+      totals: { received: 0, refused: 0 },
+      lanes: [{ name: "lake", nextAttemptAt: 7, lastFailure: { at: 5, message: "refused" } }],
+    })
+  })
 
-  it.live("has the steps of a lane's last hour, and none of a lane that there is not", () =>
-    Effect.gen(function* () {
-      const { ask } = yield* start()
-      expect(yield* json(yield* ask("/api/v1/lanes/lake/history"))).toEqual({
-        since: expect.any(Number),
-        ...{ at: [], delivered: [], failed: [], backlog: [], p99: [] },
-      })
-      expect((yield* ask("/api/v1/lanes/nobody/history")).status).toBe(404)
-    }).pipe(Effect.orDie),
-  )
+  it.live("has the steps of a lane's last hour, and none of a lane that there is not", function* () {
+    const { ask } = yield* start()
+    expect(yield* json(yield* ask("/api/v1/lanes/lake/history"))).toEqual({
+      since: expect.any(Number),
+      ...{ at: [], delivered: [], failed: [], backlog: [], p99: [] },
+    })
+    expect((yield* ask("/api/v1/lanes/nobody/history")).status).toBe(404)
+  })
 
-  it.live("says which lanes send digests", () =>
-    Effect.gen(function* () {
-      const [lake] = config().sinks
-      if (lake === undefined) return expect.unreachable()
-      const digest = { wait: Duration.minutes(5), maxEvents: 10 }
-      const { ask } = yield* start({
-        lanes: [lane("lake"), lane("chat")],
-        config: { sinks: [lake, { ...lake, name: "chat", digest }] },
-      })
-      const { lanes } = (yield* json(yield* ask("/api/v1/status"))) as Status
-      expect(lanes.map(({ name, digest }) => [name, digest])).toEqual([
-        ["lake", undefined],
-        ["chat", true],
-      ])
-    }).pipe(Effect.orDie),
-  )
+  it.live("says which lanes send digests", function* () {
+    const [lake] = config().sinks
+    if (lake === undefined) return expect.unreachable()
+    const digest = { wait: Duration.minutes(5), maxEvents: 10 }
+    const { ask } = yield* start({
+      lanes: [lane("lake"), lane("chat")],
+      config: { sinks: [lake, { ...lake, name: "chat", digest }] },
+    })
+    const { lanes } = (yield* json(yield* ask("/api/v1/status"))) as Status
+    expect(lanes.map(({ name, digest }) => [name, digest])).toEqual([
+      ["lake", undefined],
+      ["chat", true],
+    ])
+  })
 
-  it.live("says how the relay is", () =>
-    Effect.gen(function* () {
-      const { ask } = yield* start()
-      expect(yield* json(yield* ask("/api/v1/status"))).toMatchObject({
-        version: "1.2.3",
-        journal: { health: "ok", head: 0 },
-        lanes: [
-          { name: "lake", condition: "running" },
-          { name: "old", condition: "orphaned", backlog: 3 },
-        ],
-      })
-    }).pipe(Effect.orDie),
-  )
+  it.live("says how the relay is", function* () {
+    const { ask } = yield* start()
+    expect(yield* json(yield* ask("/api/v1/status"))).toMatchObject({
+      version: "1.2.3",
+      journal: { health: "ok", head: 0 },
+      lanes: [
+        { name: "lake", condition: "running" },
+        { name: "old", condition: "orphaned", backlog: 3 },
+      ],
+    })
+  })
 
-  it.live("says what was refused within the last hour, why, and what to do", () =>
-    Effect.gen(function* () {
-      const refused = {
-        webhook: "",
-        reason: "unknownPath",
-        requestId: "abc-7",
-        from: "203.0.113.7",
-        detail: "/hooks/schedulng",
-      } as const
-      const { ask } = yield* start({ refused: [refused, refused] })
-      expect(yield* json(yield* ask("/api/v1/status"))).toMatchObject({
-        refusals: [
-          {
-            webhook: "",
-            reason: "unknownPath",
-            status: 404,
-            count: 2,
-            lastRequestId: "abc-7",
-            what: "no webhook has this path",
-            advice: expect.stringContaining("edit panel"),
-            details: [{ detail: "/hooks/schedulng", count: 2 }],
-          },
-        ],
-      })
-    }).pipe(Effect.orDie),
-  )
+  it.live("says what was refused within the last hour, why, and what to do", function* () {
+    const refused = {
+      webhook: "",
+      reason: "unknownPath",
+      requestId: "abc-7",
+      from: "203.0.113.7",
+      detail: "/hooks/schedulng",
+    } as const
+    const { ask } = yield* start({ refused: [refused, refused] })
+    expect(yield* json(yield* ask("/api/v1/status"))).toMatchObject({
+      refusals: [
+        {
+          webhook: "",
+          reason: "unknownPath",
+          status: 404,
+          count: 2,
+          lastRequestId: "abc-7",
+          what: "no webhook has this path",
+          advice: expect.stringContaining("edit panel"),
+          details: [{ detail: "/hooks/schedulng", count: 2 }],
+        },
+      ],
+    })
+  })
 
-  it.live("names the webhook whose path is almost the one that was refused", () =>
-    Effect.gen(function* () {
-      const advice = (detail: string) =>
-        Effect.gen(function* () {
-          const refused = { webhook: "", reason: "unknownPath", requestId: "abc-7", from: "", detail } as const
-          const { ask } = yield* start({ refused: [refused], config: { webhooks: [webhook({ path: "/hooks/one" })] } })
-          const status = (yield* json(yield* ask("/api/v1/status"))) as Status
-          return status.refusals[0]?.advice
-        })
-      for (const path of ["/hooks/one/", "//hooks/one", "/Hooks/One", "/relay/hooks/one", "/one"]) {
-        const named = `${path} is almost the path of scheduling, /hooks/one. Then compare it with the receiver URL`
-        expect(yield* advice(path)).toStartWith(named)
-      }
-      for (const path of ["/", "/hooks/two", "/wp-login.php", "/hooks/one/two"]) {
-        expect(yield* advice(path)).toStartWith("compare it with the receiver URL")
-      }
-    }).pipe(Effect.orDie),
-  )
+  it.live("names the webhook whose path is almost the one that was refused", function* () {
+    const advice = Effect.fnUntraced(function* (detail: string) {
+      const refused = { webhook: "", reason: "unknownPath", requestId: "abc-7", from: "", detail } as const
+      const { ask } = yield* start({ refused: [refused], config: { webhooks: [webhook({ path: "/hooks/one" })] } })
+      const status = (yield* json(yield* ask("/api/v1/status"))) as Status
+      return status.refusals[0]?.advice
+    })
+    for (const path of ["/hooks/one/", "//hooks/one", "/Hooks/One", "/relay/hooks/one", "/one"]) {
+      const named = `${path} is almost the path of scheduling, /hooks/one. Then compare it with the receiver URL`
+      expect(yield* advice(path)).toStartWith(named)
+    }
+    for (const path of ["/", "/hooks/two", "/wp-login.php", "/hooks/one/two"]) {
+      expect(yield* advice(path)).toStartWith("compare it with the receiver URL")
+    }
+  })
 
-  it.live("names a secret that can't be one before it advises to compare the secrets", () =>
-    Effect.gen(function* () {
-      const refused = {
-        webhook: "scheduling",
-        reason: "signatureMismatch",
-        requestId: "abc-7",
-        from: "203.0.113.7",
-        detail: "",
-      } as const
-      const secret = (name: string, value: string) => ({ name, value: Redacted.make(value) })
-      const right = webhook({ secrets: [secret("main", "a-long-signing-secret")] })
-      const other = webhook({ name: "other", secrets: [secret("second", "export SECRET=a-long-signing-secret")] })
-      const advice = (webhooks: ReadonlyArray<Webhook>) =>
-        Effect.gen(function* () {
-          const { ask } = yield* start({ refused: [refused], config: { webhooks } })
-          const status = (yield* json(yield* ask("/api/v1/status"))) as Status
-          return status.refusals[0]?.advice
-        })
-      expect(yield* advice([right])).toStartWith("compare the secret with the one in")
-      const named = yield* advice([right, other])
-      expect(named).toStartWith("look at the secret second: this is a name with a value (KEY=value)")
-      expect(named).toContain("Then compare the secret with the one in")
-      expect(named).not.toContain("a-long-signing-secret")
-      expect(yield* advice([right, { ...other, path: "/other" }])).toStartWith("compare the secret")
-    }).pipe(Effect.orDie),
-  )
+  it.live("names a secret that can't be one before it advises to compare the secrets", function* () {
+    const refused = {
+      webhook: "scheduling",
+      reason: "signatureMismatch",
+      requestId: "abc-7",
+      from: "203.0.113.7",
+      detail: "",
+    } as const
+    const secret = (name: string, value: string) => ({ name, value: Redacted.make(value) })
+    const right = webhook({ secrets: [secret("main", "a-long-signing-secret")] })
+    const other = webhook({ name: "other", secrets: [secret("second", "export SECRET=a-long-signing-secret")] })
+    const advice = Effect.fnUntraced(function* (webhooks: ReadonlyArray<Webhook>) {
+      const { ask } = yield* start({ refused: [refused], config: { webhooks } })
+      const status = (yield* json(yield* ask("/api/v1/status"))) as Status
+      return status.refusals[0]?.advice
+    })
+    expect(yield* advice([right])).toStartWith("compare the secret with the one in")
+    const named = yield* advice([right, other])
+    expect(named).toStartWith("look at the secret second: this is a name with a value (KEY=value)")
+    expect(named).toContain("Then compare the secret with the one in")
+    expect(named).not.toContain("a-long-signing-secret")
+    expect(yield* advice([right, { ...other, path: "/other" }])).toStartWith("compare the secret")
+  })
 
   it.live("logs to the relay's log what a request does", () => {
     const lines: Array<string> = []
@@ -324,162 +295,149 @@ describe("the admin API", () => {
     )
   })
 
-  it.live("does not pause the quarantine, and resumes one that is paused", () =>
-    Effect.gen(function* () {
-      const { post, told } = yield* start({ lanes: [lane("_quarantine", { condition: "paused" })] })
-      const refused = yield* post("/api/v1/lanes/_quarantine/pause")
-      expect([refused.status, yield* json(refused)]).toEqual([
-        409,
-        expect.objectContaining({ message: expect.stringContaining("_quarantine can't be paused: it sends nothing") }),
-      ])
-      expect((yield* post("/api/v1/lanes/_quarantine/resume")).status).toBe(204)
-      expect(yield* told).toEqual(["resume _quarantine"])
-    }).pipe(Effect.orDie),
-  )
+  it.live("does not pause the quarantine, and resumes one that is paused", function* () {
+    const { post, told } = yield* start({ lanes: [lane("_quarantine", { condition: "paused" })] })
+    const refused = yield* post("/api/v1/lanes/_quarantine/pause")
+    expect([refused.status, yield* json(refused)]).toEqual([
+      409,
+      expect.objectContaining({ message: expect.stringContaining("_quarantine can't be paused: it sends nothing") }),
+    ])
+    expect((yield* post("/api/v1/lanes/_quarantine/resume")).status).toBe(204)
+    expect(yield* told).toEqual(["resume _quarantine"])
+  })
 
-  it.live("mutes a sink that sends alerts, and no other", () =>
-    Effect.gen(function* () {
-      const lanes = [lane("oncall", { type: "pagerduty" }), lane("lake", { type: "kafka" })]
-      const { ask, post, told } = yield* start({ lanes })
-      const muted = yield* post("/api/v1/lanes/oncall/pause?for=60000&ending=drop")
-      expect(yield* json(muted)).toEqual({ until: expect.any(Number), ending: "drop" })
-      const refused = yield* post("/api/v1/lanes/lake/pause?for=60000&ending=drop")
-      expect([refused.status, yield* json(refused)]).toEqual([
-        409,
-        expect.objectContaining({
-          message:
-            "lake is a sink of the type kafka, whose events must be delivered: only a sink that sends alerts (discord, email, pagerduty, slack, teams) can be muted with digest or drop",
-        }),
-      ])
-      const endless = yield* post("/api/v1/lanes/oncall/pause?ending=digest")
-      expect([endless.status, yield* json(endless)]).toEqual([
-        409,
-        expect.objectContaining({ message: "`ending` takes effect when the pause ends, so it needs `for`" }),
-      ])
-      expect((yield* post("/api/v1/lanes/nope/pause?for=60000&ending=digest")).status).toBe(404)
-      expect(yield* told).toEqual([
-        expect.stringMatching(/^mute oncall until \d+ then drop$/),
-        expect.stringMatching(/^mute nope until \d+ then digest$/),
-      ])
-      const { lanes: shown } = (yield* json(yield* ask("/api/v1/status"))) as { lanes: ReadonlyArray<object> }
-      expect(shown).toMatchObject([{ name: "oncall", alerts: true }, { name: "lake" }])
-      expect(shown[1]).not.toHaveProperty("alerts")
-    }).pipe(Effect.orDie),
-  )
+  it.live("mutes a sink that sends alerts, and no other", function* () {
+    const lanes = [lane("oncall", { type: "pagerduty" }), lane("lake", { type: "kafka" })]
+    const { ask, post, told } = yield* start({ lanes })
+    const muted = yield* post("/api/v1/lanes/oncall/pause?for=60000&ending=drop")
+    expect(yield* json(muted)).toEqual({ until: expect.any(Number), ending: "drop" })
+    const refused = yield* post("/api/v1/lanes/lake/pause?for=60000&ending=drop")
+    expect([refused.status, yield* json(refused)]).toEqual([
+      409,
+      expect.objectContaining({
+        message:
+          "lake is a sink of the type kafka, whose events must be delivered: only a sink that sends alerts (discord, email, pagerduty, slack, teams) can be muted with digest or drop",
+      }),
+    ])
+    const endless = yield* post("/api/v1/lanes/oncall/pause?ending=digest")
+    expect([endless.status, yield* json(endless)]).toEqual([
+      409,
+      expect.objectContaining({ message: "`ending` takes effect when the pause ends, so it needs `for`" }),
+    ])
+    expect((yield* post("/api/v1/lanes/nope/pause?for=60000&ending=digest")).status).toBe(404)
+    expect(yield* told).toEqual([
+      expect.stringMatching(/^mute oncall until \d+ then drop$/),
+      expect.stringMatching(/^mute nope until \d+ then digest$/),
+    ])
+    const { lanes: shown } = (yield* json(yield* ask("/api/v1/status"))) as { lanes: ReadonlyArray<object> }
+    expect(shown).toMatchObject([{ name: "oncall", alerts: true }, { name: "lake" }])
+    expect(shown[1]).not.toHaveProperty("alerts")
+  })
 
-  it.live("steers lanes, and says what there is not or can't be", () =>
-    Effect.gen(function* () {
-      const { post, told } = yield* start()
-      const statuses: Record<string, number> = {}
-      for (const path of ["lake/pause", "lake/resume", "nope/pause", "lake/drop", "old/drop"]) {
-        statuses[path] = (yield* post(`/api/v1/lanes/${path}`)).status
-      }
-      for (const [from, to] of [
-        ["old", "lake"],
-        ["old", "nope"],
-        ["old", "old"],
-        ["lake", "old"],
-      ]) {
-        statuses[`${from}>${to}`] = (yield* post(`/api/v1/lanes/${from}/move`, { to })).status
-      }
-      expect(statuses).toEqual({
-        "lake/pause": 200,
-        "lake/resume": 204,
-        "nope/pause": 404,
-        "lake/drop": 409,
-        "old/drop": 200,
-        "old>lake": 200,
-        "old>nope": 404,
-        "old>old": 409,
-        "lake>old": 409,
-      })
-      expect(yield* told).toEqual(["pause lake", "resume lake", "pause nope", "drop old", "move old lake"])
-    }).pipe(Effect.orDie),
-  )
+  it.live("steers lanes, and says what there is not or can't be", function* () {
+    const { post, told } = yield* start()
+    const statuses: Record<string, number> = {}
+    for (const path of ["lake/pause", "lake/resume", "nope/pause", "lake/drop", "old/drop"]) {
+      statuses[path] = (yield* post(`/api/v1/lanes/${path}`)).status
+    }
+    for (const [from, to] of [
+      ["old", "lake"],
+      ["old", "nope"],
+      ["old", "old"],
+      ["lake", "old"],
+    ]) {
+      statuses[`${from}>${to}`] = (yield* post(`/api/v1/lanes/${from}/move`, { to })).status
+    }
+    expect(statuses).toEqual({
+      "lake/pause": 200,
+      "lake/resume": 204,
+      "nope/pause": 404,
+      "lake/drop": 409,
+      "old/drop": 200,
+      "old>lake": 200,
+      "old>nope": 404,
+      "old>old": 409,
+      "lake>old": 409,
+    })
+    expect(yield* told).toEqual(["pause lake", "resume lake", "pause nope", "drop old", "move old lake"])
+  })
 
-  it.live("lists dead letters newest first, page by page, without a payload", () =>
-    Effect.gen(function* () {
-      const admin = yield* start()
-      yield* letters(admin, 5)
-      const page = yield* json(yield* admin.ask("/api/v1/dead-letters?limit=2"))
-      expect(page).toMatchObject([{ id: "lake:5" }, { id: "lake:4" }])
-      expect(JSON.stringify(page)).not.toContain("body")
-      const next = yield* json(yield* admin.ask("/api/v1/dead-letters?limit=2&before=lake:4"))
-      expect(next).toMatchObject([{ id: "lake:3" }, { id: "lake:2" }])
-      const nowhere = yield* admin.ask("/api/v1/dead-letters?before=zzz")
-      expect([nowhere.status, yield* text(nowhere)]).toEqual([409, expect.stringContaining("there is no place zzz")])
-      const typed = yield* json(yield* admin.ask("/api/v1/dead-letters?types=block.created"))
-      expect(typed).toHaveLength(2)
-      expect(yield* json(yield* admin.ask("/api/v1/dead-letters?types=block.*"))).toEqual(typed)
-      expect((yield* admin.ask("/api/v1/dead-letters?limit=0")).status).toBe(400)
-    }).pipe(Effect.orDie),
-  )
+  it.live("lists dead letters newest first, page by page, without a payload", function* () {
+    const admin = yield* start()
+    yield* letters(admin, 5)
+    const page = yield* json(yield* admin.ask("/api/v1/dead-letters?limit=2"))
+    expect(page).toMatchObject([{ id: "lake:5" }, { id: "lake:4" }])
+    expect(JSON.stringify(page)).not.toContain("body")
+    const next = yield* json(yield* admin.ask("/api/v1/dead-letters?limit=2&before=lake:4"))
+    expect(next).toMatchObject([{ id: "lake:3" }, { id: "lake:2" }])
+    const nowhere = yield* admin.ask("/api/v1/dead-letters?before=zzz")
+    expect([nowhere.status, yield* text(nowhere)]).toEqual([409, expect.stringContaining("there is no place zzz")])
+    const typed = yield* json(yield* admin.ask("/api/v1/dead-letters?types=block.created"))
+    expect(typed).toHaveLength(2)
+    expect(yield* json(yield* admin.ask("/api/v1/dead-letters?types=block.*"))).toEqual(typed)
+    expect((yield* admin.ask("/api/v1/dead-letters?limit=0")).status).toBe(400)
+  })
 
-  it.live("selects dead letters by sink, type, account, webhook, and the times of receipt and death", () =>
-    Effect.gen(function* () {
-      const admin = yield* start()
-      const { journal } = admin
-      for (const lane of ["lake", "crm"]) yield* journal.openLane(lane)
-      for (const sequence of [1, 2, 3, 4]) {
-        const facts = { accountId: `acct_${sequence % 2}`, webhook: `web_${sequence}`, receivedAt: sequence * 100 }
-        const type = sequence === 4 ? "client.created" : "block.created"
-        yield* journal.append(event(`evt_${sequence}`, { type, ...facts }), ["lake", "crm"])
-        const died = { sequence, at: sequence * 1_000, refunded: 0, failed: [] }
-        for (const lane of ["lake", "crm"]) yield* journal.settle([settlement(lane, sequence, { deadLetter: [died] })])
-      }
-      const list = (query: string) =>
-        Effect.map(Effect.flatMap(admin.ask(`/api/v1/dead-letters?sink=lake&${query}`), json), (letters) =>
-          (letters as ReadonlyArray<{ readonly id: string }>).map(({ id }) => id).join(" "),
-        )
-      expect(yield* list("since=200&until=400")).toBe("lake:3 lake:2")
-      expect(yield* list("since=200&until=400&limit=1")).toBe("lake:3")
-      expect(yield* list("since=200&until=400&limit=1&before=lake:3")).toBe("lake:2")
-      expect(yield* list("endedSince=4000")).toBe("lake:4")
-      expect(yield* list("endedUntil=2000")).toBe("lake:1")
-      expect(yield* list("account=acct_1")).toBe("lake:3 lake:1")
-      expect(yield* list("account=acct_1&webhook=web_3")).toBe("lake:3")
-      expect(yield* list("types=client.*&types=x.y")).toBe("lake:4")
-      const selection = { sink: "lake", since: 200, until: 400 }
-      const preview = yield* json(yield* admin.post("/api/v1/dead-letters/preview", selection))
-      expect(preview).toMatchObject({ count: 2, groups: [{ sink: "lake", count: 2 }] })
-      const replayed = yield* json(yield* admin.post("/api/v1/dead-letters/replay", selection))
-      expect(replayed).toEqual({ count: 2, stayed: [], erased: 0 })
-      const dropped = yield* json(yield* admin.post("/api/v1/dead-letters/drop", { account: "acct_1", until: 300 }))
-      expect(dropped).toEqual({ count: 2 })
-      const left = yield* journal.deadLetters({ limit: 10 })
-      expect(left.map(({ id }) => id)).toEqual(["lake:4", "crm:4", "crm:3", "crm:2"])
-    }).pipe(Effect.orDie),
-  )
+  it.live("selects dead letters by sink, type, account, webhook, and the times of receipt and death", function* () {
+    const admin = yield* start()
+    const { journal } = admin
+    for (const lane of ["lake", "crm"]) yield* journal.openLane(lane)
+    for (const sequence of [1, 2, 3, 4]) {
+      const facts = { accountId: `acct_${sequence % 2}`, webhook: `web_${sequence}`, receivedAt: sequence * 100 }
+      const type = sequence === 4 ? "client.created" : "block.created"
+      yield* journal.append(event(`evt_${sequence}`, { type, ...facts }), ["lake", "crm"])
+      const died = { sequence, at: sequence * 1_000, refunded: 0, failed: [] }
+      for (const lane of ["lake", "crm"]) yield* journal.settle([settlement(lane, sequence, { deadLetter: [died] })])
+    }
+    const list = (query: string) =>
+      Effect.map(Effect.flatMap(admin.ask(`/api/v1/dead-letters?sink=lake&${query}`), json), (letters) =>
+        (letters as ReadonlyArray<{ readonly id: string }>).map(({ id }) => id).join(" "),
+      )
+    expect(yield* list("since=200&until=400")).toBe("lake:3 lake:2")
+    expect(yield* list("since=200&until=400&limit=1")).toBe("lake:3")
+    expect(yield* list("since=200&until=400&limit=1&before=lake:3")).toBe("lake:2")
+    expect(yield* list("endedSince=4000")).toBe("lake:4")
+    expect(yield* list("endedUntil=2000")).toBe("lake:1")
+    expect(yield* list("account=acct_1")).toBe("lake:3 lake:1")
+    expect(yield* list("account=acct_1&webhook=web_3")).toBe("lake:3")
+    expect(yield* list("types=client.*&types=x.y")).toBe("lake:4")
+    const selection = { sink: "lake", since: 200, until: 400 }
+    const preview = yield* json(yield* admin.post("/api/v1/dead-letters/preview", selection))
+    expect(preview).toMatchObject({ count: 2, groups: [{ sink: "lake", count: 2 }] })
+    const replayed = yield* json(yield* admin.post("/api/v1/dead-letters/replay", selection))
+    expect(replayed).toEqual({ count: 2, stayed: [], erased: 0 })
+    const dropped = yield* json(yield* admin.post("/api/v1/dead-letters/drop", { account: "acct_1", until: 300 }))
+    expect(dropped).toEqual({ count: 2 })
+    const left = yield* journal.deadLetters({ limit: 10 })
+    expect(left.map(({ id }) => id)).toEqual(["lake:4", "crm:4", "crm:3", "crm:2"])
+  })
 
-  it.live("shows one dead letter with its bytes as they came", () =>
-    Effect.gen(function* () {
-      const admin = yield* start()
-      yield* letters(admin, 3)
-      const response = yield* admin.ask("/api/v1/dead-letters/lake:2")
-      const letter = Schema.decodeUnknownSync(DeadLetterInFull)(yield* json(response))
-      expect(letter).toMatchObject({ id: "lake:2", eventId: "evt_2", attempts: [{ message: "too large" }] })
-      expect(Buffer.from(letter.body, "base64").toString()).toBe('{"id":"evt_2"}')
-      for (const id of ["lake:9", "other:2", "lake:x", "lake"]) {
-        expect((yield* admin.ask(`/api/v1/dead-letters/${id}`)).status).toBe(404)
-      }
-    }).pipe(Effect.orDie),
-  )
+  it.live("shows one dead letter with its bytes as they came", function* () {
+    const admin = yield* start()
+    yield* letters(admin, 3)
+    const response = yield* admin.ask("/api/v1/dead-letters/lake:2")
+    const letter = Schema.decodeUnknownSync(DeadLetterInFull)(yield* json(response))
+    expect(letter).toMatchObject({ id: "lake:2", eventId: "evt_2", attempts: [{ message: "too large" }] })
+    expect(Buffer.from(letter.body, "base64").toString()).toBe('{"id":"evt_2"}')
+    for (const id of ["lake:9", "other:2", "lake:x", "lake"]) {
+      expect((yield* admin.ask(`/api/v1/dead-letters/${id}`)).status).toBe(404)
+    }
+  })
 
-  it.live("replays and drops dead letters by id, by filter, and all of them", () =>
-    Effect.gen(function* () {
-      const admin = yield* start()
-      yield* letters(admin, 1203)
-      const count = (path: string, body: unknown) =>
-        Effect.flatMap(admin.post(`/api/v1/dead-letters/${path}`, body), json)
-      expect(yield* count("drop", { ids: ["lake:1", "lake:9999"] })).toEqual({ count: 1 })
-      expect(yield* count("replay", { types: ["block.*"] })).toEqual({ count: 601, stayed: [], erased: 0 })
-      expect(yield* count("drop", {})).toEqual({ count: 601 })
-      expect(yield* admin.journal.deadLetters({ limit: 10 })).toEqual([])
-    }).pipe(Effect.orDie),
-  )
+  it.live("replays and drops dead letters by id, by filter, and all of them", function* () {
+    const admin = yield* start()
+    yield* letters(admin, 1203)
+    const count = (path: string, body: unknown) =>
+      Effect.flatMap(admin.post(`/api/v1/dead-letters/${path}`, body), json)
+    expect(yield* count("drop", { ids: ["lake:1", "lake:9999"] })).toEqual({ count: 1 })
+    expect(yield* count("replay", { types: ["block.*"] })).toEqual({ count: 601, stayed: [], erased: 0 })
+    expect(yield* count("drop", {})).toEqual({ count: 601 })
+    expect(yield* admin.journal.deadLetters({ limit: 10 })).toEqual([])
+  })
 
-  it.live("previews the dead letters that a replay would send first and last, and replays them at a rate", () =>
-    Effect.gen(function* () {
+  it.live(
+    "previews the dead letters that a replay would send first and last, and replays them at a rate",
+    function* () {
       const admin = yield* start()
       yield* letters(admin, 12)
       const post = (path: string, body: unknown) => admin.post(`/api/v1/dead-letters/${path}`, body)
@@ -496,59 +454,50 @@ describe("the admin API", () => {
       expect((yield* post("drop", { rate: 4 })).status).toBe(400)
       expect((yield* post("replay", { rate: 0 })).status).toBe(400)
       expect(yield* json(yield* post("replay", { sink: "lake", rate: 4_000 }))).toMatchObject({ count: 12 })
-    }).pipe(Effect.orDie),
+    },
   )
 
-  it.live("takes no selection of dead letters that it does not know, least of all for all of them", () =>
-    Effect.gen(function* () {
-      const admin = yield* start()
-      yield* letters(admin, 2)
-      for (const body of [
-        { ids: [] },
-        { id: "lake:1" },
-        { lanes: "lake" },
-        { ids: "lake:1" },
-        { ids: ["lake:1"], sink: "lake" },
-      ]) {
-        expect((yield* admin.post("/api/v1/dead-letters/drop", body)).status).toBe(400)
-      }
-      expect((yield* admin.ask("/api/v1/dead-letters?lanes=lake")).status).toBe(400)
-      expect(yield* admin.journal.deadLetters({ limit: 10 })).toHaveLength(2)
-    }).pipe(Effect.orDie),
-  )
+  it.live("takes no selection of dead letters that it does not know, least of all for all of them", function* () {
+    const admin = yield* start()
+    yield* letters(admin, 2)
+    for (const body of [
+      { ids: [] },
+      { id: "lake:1" },
+      { lanes: "lake" },
+      { ids: "lake:1" },
+      { ids: ["lake:1"], sink: "lake" },
+    ]) {
+      expect((yield* admin.post("/api/v1/dead-letters/drop", body)).status).toBe(400)
+    }
+    expect((yield* admin.ask("/api/v1/dead-letters?lanes=lake")).status).toBe(400)
+    expect(yield* admin.journal.deadLetters({ limit: 10 })).toHaveLength(2)
+  })
 
-  it.live("knows of no dead letters where there is no lane: a name that is mistyped is told", () =>
-    Effect.gen(function* () {
-      const admin = yield* start()
-      yield* letters(admin, 2)
-      const answers = [
-        yield* admin.ask("/api/v1/dead-letters?sink=lakes"),
-        yield* admin.post("/api/v1/dead-letters/replay", { sink: "lakes" }),
-        yield* admin.post("/api/v1/dead-letters/drop", { sink: "lakes", types: ["block.created"] }),
-      ]
-      for (const answer of answers) {
-        expect(answer.status).toBe(404)
-        expect(yield* json(answer)).toMatchObject({ message: expect.stringContaining("no lane lakes") })
-      }
-      for (const type of ["a..b", ""]) {
-        const refused = yield* admin.post("/api/v1/dead-letters/drop", { types: [type] })
-        expect([refused.status, yield* json(refused)]).toMatchObject([
-          409,
-          { message: expect.stringContaining("empty") },
-        ])
-      }
-      expect((yield* admin.ask("/api/v1/dead-letters?types=a..b")).status).toBe(409)
-      expect(yield* admin.journal.deadLetters({ limit: 10 })).toHaveLength(2)
-    }).pipe(Effect.orDie),
-  )
+  it.live("knows of no dead letters where there is no lane: a name that is mistyped is told", function* () {
+    const admin = yield* start()
+    yield* letters(admin, 2)
+    const answers = [
+      yield* admin.ask("/api/v1/dead-letters?sink=lakes"),
+      yield* admin.post("/api/v1/dead-letters/replay", { sink: "lakes" }),
+      yield* admin.post("/api/v1/dead-letters/drop", { sink: "lakes", types: ["block.created"] }),
+    ]
+    for (const answer of answers) {
+      expect(answer.status).toBe(404)
+      expect(yield* json(answer)).toMatchObject({ message: expect.stringContaining("no lane lakes") })
+    }
+    for (const type of ["a..b", ""]) {
+      const refused = yield* admin.post("/api/v1/dead-letters/drop", { types: [type] })
+      expect([refused.status, yield* json(refused)]).toMatchObject([409, { message: expect.stringContaining("empty") }])
+    }
+    expect((yield* admin.ask("/api/v1/dead-letters?types=a..b")).status).toBe(409)
+    expect(yield* admin.journal.deadLetters({ limit: 10 })).toHaveLength(2)
+  })
 
-  it.live("describes itself as OpenAPI", () =>
-    Effect.gen(function* () {
-      const { ask } = yield* start()
-      expect(yield* json(yield* ask("/openapi.json"))).toMatchObject({
-        info: { title: "relay admin API", version: "1.2.3" },
-        paths: { "/api/v1/lanes/{name}/pause": { post: expect.anything() } },
-      })
-    }).pipe(Effect.orDie),
-  )
+  it.live("describes itself as OpenAPI", function* () {
+    const { ask } = yield* start()
+    expect(yield* json(yield* ask("/openapi.json"))).toMatchObject({
+      info: { title: "relay admin API", version: "1.2.3" },
+      paths: { "/api/v1/lanes/{name}/pause": { post: expect.anything() } },
+    })
+  })
 })

@@ -24,45 +24,44 @@ export const event = (id: string) => old(id, { receivedAt: Date.now() })
 const encoded = (text: string) => new TextEncoder().encode(text)
 
 /** Returns a journal's report of all that it keeps, without sequences. */
-export const account = (journal: WholeJournal) =>
-  Effect.gen(function* () {
-    const { events } = yield* collect({ limit: 100 }, journal.events)
-    const letters = yield* journal.deadLetters({ limit: 100 })
-    const lanes = yield* journal.lanes
-    const idOf = new Map(events.map(({ sequence, event, origin }) => [sequence, `${event.id}, ${origin}`]))
-    const isPending = ({ outcome }: { readonly outcome: string }) => outcome === "pending"
-    return {
-      events: events
-        .map(({ event, origin, deliveries, copyOf, copies = [] }) => ({
-          id: event.id,
-          altered: event.altered ?? false,
-          origin,
-          copyOf: copyOf && { ...copyOf, sequence: idOf.get(copyOf.sequence) },
-          copies: copies.map((link) => ({ ...link, sequence: idOf.get(link.sequence) })),
-          deliveries: deliveries
-            .map(({ copy, ...one }) => (copy === undefined ? one : { ...one, copy: idOf.get(copy) }))
-            .toSorted((a, b) => a.sink.localeCompare(b.sink)),
-        }))
-        .toSorted((a, b) => `${a.id} ${a.altered} ${a.origin}`.localeCompare(`${b.id} ${b.altered} ${b.origin}`)),
-      pending: events
-        .filter(({ deliveries }) => deliveries.some(isPending))
-        .toSorted((a, b) => a.sequence - b.sequence)
-        .map(({ sequence }) => idOf.get(sequence)),
-      letters: letters.map(({ lane, at, attempts, entry }) => ({
-        lane,
-        at,
-        attempts,
-        id: entry.event.id,
-        body: Buffer.from(entry.event.body).toString(),
-      })),
-      audit: (yield* journal.audit.list({ limit: 1_000 })).map(({ id: _, ...record }) => record),
-      lanes: lanes
-        .map(({ name, backlog, retrying, returned, deadLetters, paused, mute }) => ({
-          ...{ name, backlog, retrying, returned, deadLetters, paused, mute },
-        }))
-        .toSorted((a, b) => a.name.localeCompare(b.name)),
-    }
-  })
+export const account = Effect.fnUntraced(function* (journal: WholeJournal) {
+  const { events } = yield* collect({ limit: 100 }, journal.events)
+  const letters = yield* journal.deadLetters({ limit: 100 })
+  const lanes = yield* journal.lanes
+  const idOf = new Map(events.map(({ sequence, event, origin }) => [sequence, `${event.id}, ${origin}`]))
+  const isPending = ({ outcome }: { readonly outcome: string }) => outcome === "pending"
+  return {
+    events: events
+      .map(({ event, origin, deliveries, copyOf, copies = [] }) => ({
+        id: event.id,
+        altered: event.altered ?? false,
+        origin,
+        copyOf: copyOf && { ...copyOf, sequence: idOf.get(copyOf.sequence) },
+        copies: copies.map((link) => ({ ...link, sequence: idOf.get(link.sequence) })),
+        deliveries: deliveries
+          .map(({ copy, ...one }) => (copy === undefined ? one : { ...one, copy: idOf.get(copy) }))
+          .toSorted((a, b) => a.sink.localeCompare(b.sink)),
+      }))
+      .toSorted((a, b) => `${a.id} ${a.altered} ${a.origin}`.localeCompare(`${b.id} ${b.altered} ${b.origin}`)),
+    pending: events
+      .filter(({ deliveries }) => deliveries.some(isPending))
+      .toSorted((a, b) => a.sequence - b.sequence)
+      .map(({ sequence }) => idOf.get(sequence)),
+    letters: letters.map(({ lane, at, attempts, entry }) => ({
+      lane,
+      at,
+      attempts,
+      id: entry.event.id,
+      body: Buffer.from(entry.event.body).toString(),
+    })),
+    audit: (yield* journal.audit.list({ limit: 1_000 })).map(({ id: _, ...record }) => record),
+    lanes: lanes
+      .map(({ name, backlog, retrying, returned, deadLetters, paused, mute }) => ({
+        ...{ name, backlog, retrying, returned, deadLetters, paused, mute },
+      }))
+      .toSorted((a, b) => a.name.localeCompare(b.name)),
+  }
+})
 
 /** More than a page of a copy. */
 export const operations = 70
@@ -79,31 +78,30 @@ export const filled = { events: 13, retries: 2, deadLetters: 2 }
  * Fills a journal: with events that are delivered, pending behind a delivered one, retrying, dead, replayed, dropped,
  * altered, quarantined, moved and imported. One lane is paused, and another was removed.
  */
-export const fill = (journal: WholeJournal) =>
-  Effect.gen(function* () {
-    for (const lane of ["lake", "audit"]) yield* journal.openLane(lane)
-    for (const id of ["a", "b", "c", "d", "e", "f"]) yield* journal.append(event(id), ["lake", "audit"])
-    yield* journal.append({ ...event("a"), body: encoded("other") }, ["lake"])
-    yield* journal.append({ ...event("strange"), problem: "it is strange" }, [quarantine])
-    yield* journal.append(event("given-up"), ["gone"])
-    yield* journal.append(event("moved"), ["former"])
-    const letters = { retry: [retrying(2, "key")], deadLetter: [letter(3), letter(1), letter(6)] }
-    yield* journal.settle([
-      settlement("audit", 7),
-      settlement("lake", 3, { ...letters, cursor: { sequence: 3, settled: [[5, 6]] }, pausedFor: 7 }),
-      settlement(quarantine, 8, { delivered: [], deadLetter: [letter(8)] }),
-    ])
-    yield* journal.replayDeadLetters(["lake:1"])
-    yield* journal.dropDeadLetters(["lake:6"])
-    yield* journal.dropLane("gone")
-    yield* journal.moveLane("former", "lake")
-    yield* journal.replay([{ sequence: 4, sinks: ["lake"] }])
-    for (const lane of ["lake", "audit"]) yield* journal.setPaused(lane, mute.until, mute)
-    // The mute of a pause that has ended is kept.
-    yield* journal.endPause("lake", mute.until)
-    expect(yield* journal.import("another", [another])).toMatchObject({ pending: 1 })
-    for (let index = 0; index < operations; index++) yield* journal.audit.record(operation({ on: `lake${index}` }))
-  })
+export const fill = Effect.fnUntraced(function* (journal: WholeJournal) {
+  for (const lane of ["lake", "audit"]) yield* journal.openLane(lane)
+  for (const id of ["a", "b", "c", "d", "e", "f"]) yield* journal.append(event(id), ["lake", "audit"])
+  yield* journal.append({ ...event("a"), body: encoded("other") }, ["lake"])
+  yield* journal.append({ ...event("strange"), problem: "it is strange" }, [quarantine])
+  yield* journal.append(event("given-up"), ["gone"])
+  yield* journal.append(event("moved"), ["former"])
+  const letters = { retry: [retrying(2, "key")], deadLetter: [letter(3), letter(1), letter(6)] }
+  yield* journal.settle([
+    settlement("audit", 7),
+    settlement("lake", 3, { ...letters, cursor: { sequence: 3, settled: [[5, 6]] }, pausedFor: 7 }),
+    settlement(quarantine, 8, { delivered: [], deadLetter: [letter(8)] }),
+  ])
+  yield* journal.replayDeadLetters(["lake:1"])
+  yield* journal.dropDeadLetters(["lake:6"])
+  yield* journal.dropLane("gone")
+  yield* journal.moveLane("former", "lake")
+  yield* journal.replay([{ sequence: 4, sinks: ["lake"] }])
+  for (const lane of ["lake", "audit"]) yield* journal.setPaused(lane, mute.until, mute)
+  // The mute of a pause that has ended is kept.
+  yield* journal.endPause("lake", mute.until)
+  expect(yield* journal.import("another", [another])).toMatchObject({ pending: 1 })
+  for (let index = 0; index < operations; index++) yield* journal.audit.record(operation({ on: `lake${index}` }))
+})
 
 export const copy = (from: CopiedJournal, to: CopiedJournal, change = (source: CopySource) => source) =>
   Effect.scoped(
@@ -143,14 +141,13 @@ export const cutOff =
   })
 
 /** Waits until the relay owns everything of a journal that was copied. */
-export const adopted = (journal: WholeJournal, backlog: number) =>
-  Effect.gen(function* () {
-    for (;;) {
-      const lanes = yield* journal.lanes
-      if (lanes.find(({ name }) => name === "lake")?.backlog === backlog) return
-      yield* Effect.sleep("20 millis")
-    }
-  })
+export const adopted = Effect.fnUntraced(function* (journal: WholeJournal, backlog: number) {
+  for (;;) {
+    const lanes = yield* journal.lanes
+    if (lanes.find(({ name }) => name === "lake")?.backlog === backlog) return
+    yield* Effect.sleep("20 millis")
+  }
+})
 
 const backlogOf = ({ lanes }: Effect.Success<ReturnType<typeof account>>) =>
   lanes.find(({ name }) => name === "lake")?.backlog ?? 0

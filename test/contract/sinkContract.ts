@@ -10,7 +10,7 @@ import { Effect, Exit, Fiber, Scope } from "effect"
 import type { Entry } from "../../src/event/Entry.ts"
 import type { Event } from "../../src/event/Event.ts"
 import type { Reason, Sink, SinkError } from "../../src/sinks/Sink.ts"
-import { it } from "../lib/effect.ts"
+import { effectOf, it, type Steps } from "../lib/effect.ts"
 import { canary, entry } from "./sinkEntries.ts"
 import { type SinkTypeContract, sinkTypeContract } from "./sinkTypeContract.ts"
 
@@ -125,10 +125,12 @@ export const sinkContract = (name: string, contract: SinkContract): void => {
   if (ofType !== undefined) sinkTypeContract(ofType)
 
   /** A receiver and an open sink. */
-  const test = (title: string, body: (sink: Sink, receiver: Receiver) => Effect.Effect<void, SinkError, Scope.Scope>) =>
-    it.live(title, () =>
-      Effect.flatMap(make, (receiver) => Effect.flatMap(receiver.open, (sink) => body(sink, receiver))),
-    )
+  const test = (title: string, body: (sink: Sink, receiver: Receiver) => Steps<void, SinkError, Scope.Scope>) =>
+    it.live(title, function* () {
+      const receiver = yield* make
+      const sink = yield* receiver.open
+      yield* effectOf(() => body(sink, receiver))
+    })
 
   const expectBodies = (received: ReadonlyArray<Uint8Array>, sent: ReadonlyArray<Entry>): void => {
     if (ordered) expect(received.map((bytes) => Buffer.from(bytes))).toEqual(sent.map((e) => Buffer.from(bytesOf(e))))
@@ -138,112 +140,103 @@ export const sinkContract = (name: string, contract: SinkContract): void => {
   describe(`${name}: what it sends`, () => {
     test(
       ordered ? "delivers batches in order, byte for byte" : "delivers batches byte for byte",
-      (sink, { received }) =>
-        Effect.gen(function* () {
-          const sent = entries(25)
-          expect(yield* sendAll(sink, sent)).toEqual([])
-          expectBodies(yield* received(25), sent)
-        }),
+      function* (sink, { received }) {
+        const sent = entries(25)
+        expect(yield* sendAll(sink, sent)).toEqual([])
+        expectBodies(yield* received(25), sent)
+      },
     )
 
-    test("has what it says it has: the moment a batch settles, it can be read", (sink, { received }) =>
-      Effect.gen(function* () {
-        for (const one of entries(3)) {
-          yield* sink.send([one])
-          const all = yield* received(one.sequence)
-          expect(all).toHaveLength(one.sequence)
-        }
-      }))
+    test("has what it says it has: the moment a batch settles, it can be read", function* (sink, { received }) {
+      for (const one of entries(3)) {
+        yield* sink.send([one])
+        const all = yield* received(one.sequence)
+        expect(all).toHaveLength(one.sequence)
+      }
+    })
 
     for (const [title, more] of Object.entries(awkward)) {
-      test(`carries ${title} as it is, and what comes before and after`, (sink, { received }) =>
-        Effect.gen(function* () {
-          const sent = [entry(1), entry(2, more), entry(3)]
-          expect(yield* sendAll(sink, sent)).toEqual([])
-          expectBodies(yield* received(3), sent)
-        }))
+      test(`carries ${title} as it is, and what comes before and after`, function* (sink, { received }) {
+        const sent = [entry(1), entry(2, more), entry(3)]
+        expect(yield* sendAll(sink, sent)).toEqual([])
+        expectBodies(yield* received(3), sent)
+      })
     }
 
     if (maxBody === undefined) {
-      test("carries 1 MiB", (sink, { received }) =>
-        Effect.gen(function* () {
-          const body = Uint8Array.from({ length: 1024 * 1024 }, (_, index) => (index * 7) % 251)
-          const sent = [entry(1), entry(2, { type: "", id: "", body }), entry(3)]
-          expect(yield* sendAll(sink, sent)).toEqual([])
-          expectBodies(yield* received(3), sent)
-        }))
+      test("carries 1 MiB", function* (sink, { received }) {
+        const body = Uint8Array.from({ length: 1024 * 1024 }, (_, index) => (index * 7) % 251)
+        const sent = [entry(1), entry(2, { type: "", id: "", body }), entry(3)]
+        expect(yield* sendAll(sink, sent)).toEqual([])
+        expectBodies(yield* received(3), sent)
+      })
     } else {
-      test("rejects what it can't carry, says why, and sends the rest of the batch", (sink, { received }) =>
-        Effect.gen(function* () {
-          const body = utf8.encode(`{"id":"evt_2","x":"${"x".repeat(maxBody)}"}`)
-          const sent = [entry(1), entry(2, { body }), entry(3)]
-          const failed = yield* Effect.catch(sendAll(sink, sent), (error) => Effect.succeed([[2, error] as const]))
-          expect(failed.map(([sequence, error]) => [sequence, error.reason._tag])).toEqual([[2, "DeliveryRejected"]])
-          expect(failed[0]?.[1].message).toMatch(/\d/)
-          expectBodies(yield* received(2), [entry(1), entry(3)])
-        }))
+      test("rejects what it can't carry, says why, and sends the rest of the batch", function* (sink, { received }) {
+        const body = utf8.encode(`{"id":"evt_2","x":"${"x".repeat(maxBody)}"}`)
+        const sent = [entry(1), entry(2, { body }), entry(3)]
+        const failed = yield* Effect.catch(sendAll(sink, sent), (error) => Effect.succeed([[2, error] as const]))
+        expect(failed.map(([sequence, error]) => [sequence, error.reason._tag])).toEqual([[2, "DeliveryRejected"]])
+        expect(failed[0]?.[1].message).toMatch(/\d/)
+        expectBodies(yield* received(2), [entry(1), entry(3)])
+      })
     }
 
     if (dropsRepeats) {
-      test("has once what it sends twice, and both of two events with the same bytes", (sink, { received }) =>
-        Effect.gen(function* () {
-          const sent = entries(3)
-          const again = { ...entry(4, { body: entry(1).event.body }), replayed: true }
-          expect(yield* sendAll(sink, sent)).toEqual([])
-          expect(yield* sendAll(sink, [...sent, again])).toEqual([])
-          expectBodies(yield* received(4), [...sent, again])
-        }))
+      test("has once what it sends twice, and both of two events with the same bytes", function* (sink, { received }) {
+        const sent = entries(3)
+        const again = { ...entry(4, { body: entry(1).event.body }), replayed: true }
+        expect(yield* sendAll(sink, sent)).toEqual([])
+        expect(yield* sendAll(sink, [...sent, again])).toEqual([])
+        expectBodies(yield* received(4), [...sent, again])
+      })
     } else {
-      test("sends twice what it is asked to send twice", (sink, { received }) =>
-        Effect.gen(function* () {
-          const sent = entries(3)
-          yield* sendAll(sink, sent)
-          yield* sendAll(sink, sent)
-          expectBodies(yield* received(6), [...sent, ...sent])
-        }))
+      test("sends twice what it is asked to send twice", function* (sink, { received }) {
+        const sent = entries(3)
+        yield* sendAll(sink, sent)
+        yield* sendAll(sink, sent)
+        expectBodies(yield* received(6), [...sent, ...sent])
+      })
     }
 
-    test("sends nothing for an empty batch", (sink, { received }) =>
-      Effect.gen(function* () {
-        expect((yield* sink.send([])).size).toBe(0)
-        yield* sink.send([entry(1)])
-        expectBodies(yield* received(1), [entry(1)])
-      }))
+    test("sends nothing for an empty batch", function* (sink, { received }) {
+      expect((yield* sink.send([])).size).toBe(0)
+      yield* sink.send([entry(1)])
+      expectBodies(yield* received(1), [entry(1)])
+    })
 
-    test("sends nothing when it is checked", (sink, { received }) =>
-      Effect.gen(function* () {
-        yield* sink.check
-        yield* sink.send([entry(1)])
-        expectBodies(yield* received(1), [entry(1)])
-      }))
+    test("sends nothing when it is checked", function* (sink, { received }) {
+      yield* sink.check
+      yield* sink.send([entry(1)])
+      expectBodies(yield* received(1), [entry(1)])
+    })
 
-    test("takes as many batches at once as a lane may give it", (sink, { received }) =>
-      Effect.gen(function* () {
-        const sent = entries(40)
-        yield* Effect.forEach(sent, (one) => sink.send([one]), { concurrency: 16 })
-        expect(sorted(yield* received(40))).toEqual(sorted(sent.map(bytesOf)))
-      }))
+    test("takes as many batches at once as a lane may give it", function* (sink, { received }) {
+      const sent = entries(40)
+      yield* Effect.forEach(sent, (one) => sink.send([one]), { concurrency: 16 })
+      expect(sorted(yield* received(40))).toEqual(sorted(sent.map(bytesOf)))
+    })
   })
 
   describe(`${name}: how it ends`, () => {
-    test("is whole after an interruption: the next batch arrives, and nothing came in parts", (sink, { received }) =>
-      Effect.gen(function* () {
-        const interrupted = entries(20)
-        for (const [index, one] of interrupted.entries()) {
-          const sending = yield* Effect.forkChild(sink.send([one]), { startImmediately: index % 2 === 0 })
-          for (let turn = index % 5; turn > 0; turn--) yield* Effect.yieldNow
-          yield* Fiber.interrupt(sending)
-        }
-        const sent = entries(3, 100)
-        expect(yield* sendAll(sink, sent)).toEqual([])
-        const bodies = new Set(sorted([...interrupted, ...sent].map(bytesOf)))
-        const last = sent.map((one) => Buffer.from(bytesOf(one)).toString("latin1"))
-        let all: ReadonlyArray<string> = []
-        for (let count = sent.length; !last.every((body) => all.includes(body)); count++) {
-          all = sorted(yield* received(count))
-        }
-        expect(all.filter((body) => !bodies.has(body))).toEqual([])
-      }))
+    test("is whole after an interruption: the next batch arrives, and nothing came in parts", function* (sink, {
+      received,
+    }) {
+      const interrupted = entries(20)
+      for (const [index, one] of interrupted.entries()) {
+        const sending = yield* Effect.forkChild(sink.send([one]), { startImmediately: index % 2 === 0 })
+        for (let turn = index % 5; turn > 0; turn--) yield* Effect.yieldNow
+        yield* Fiber.interrupt(sending)
+      }
+      const sent = entries(3, 100)
+      expect(yield* sendAll(sink, sent)).toEqual([])
+      const bodies = new Set(sorted([...interrupted, ...sent].map(bytesOf)))
+      const last = sent.map((one) => Buffer.from(bytesOf(one)).toString("latin1"))
+      let all: ReadonlyArray<string> = []
+      for (let count = sent.length; !last.every((body) => all.includes(body)); count++) {
+        all = sorted(yield* received(count))
+      }
+      expect(all.filter((body) => !bodies.has(body))).toEqual([])
+    })
 
     it.live("gives everything back when its scope closes, and opens again", function* () {
       const { open, received, held = Effect.succeed(0) } = yield* make

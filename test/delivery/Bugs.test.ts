@@ -16,24 +16,23 @@ const sorted = (sequences: ReadonlyArray<number>) => sequences.toSorted((a, b) =
 /** Signed and kept as any other; no JSON can be written of its object. */
 const deep = `{"id":"evt_deep","account_id":"acct_1","version":"1","created_at":"2026-01-01T00:00:00Z","data":{"type":"appointment.created","object":{"a":${"[".repeat(100_000)}${"]".repeat(100_000)}}}}`
 
-const appendDeep = (sinks: ReadonlyArray<string>) =>
-  Effect.gen(function* () {
-    const journal = yield* whole
-    yield* journal.append(
-      {
-        id: "evt_deep",
-        type: "appointment.created",
-        accountId: "acct_1",
-        webhook: "scheduling",
-        webhookId: "wh_1",
-        signature: "sha256=…",
-        secret: "dev",
-        receivedAt: 0,
-        body: new TextEncoder().encode(deep),
-      },
-      sinks,
-    )
-  })
+const appendDeep = Effect.fnUntraced(function* (sinks: ReadonlyArray<string>) {
+  const journal = yield* whole
+  yield* journal.append(
+    {
+      id: "evt_deep",
+      type: "appointment.created",
+      accountId: "acct_1",
+      webhook: "scheduling",
+      webhookId: "wh_1",
+      signature: "sha256=…",
+      secret: "dev",
+      receivedAt: 0,
+      body: new TextEncoder().encode(deep),
+    },
+    sinks,
+  )
+})
 
 /** Errors of the log. */
 const logging = () => {

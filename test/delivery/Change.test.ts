@@ -77,19 +77,21 @@ const renames = () => {
 }
 
 /** Changes the lanes while time passes; the result, and whether the swap was made. */
-const change = (specs: ReadonlyArray<LaneSpec>, during: Effect.Effect<void, never, Lanes | Journal> = Effect.void) =>
-  Effect.gen(function* () {
-    const lanes = yield* Lanes
-    let swapped = false
-    const swap = Effect.sync(() => {
-      swapped = true
-    })
-    const fiber = yield* Effect.forkChild(Effect.result(lanes.change(specs, swap)), { startImmediately: true })
-    yield* pass("200 millis")
-    yield* during
-    yield* pass("30 seconds")
-    return { result: yield* Fiber.join(fiber), swapped }
+const change = Effect.fnUntraced(function* (
+  specs: ReadonlyArray<LaneSpec>,
+  during: Effect.Effect<void, never, Lanes | Journal> = Effect.void,
+) {
+  const lanes = yield* Lanes
+  let swapped = false
+  const swap = Effect.sync(() => {
+    swapped = true
   })
+  const fiber = yield* Effect.forkChild(Effect.result(lanes.change(specs, swap)), { startImmediately: true })
+  yield* pass("200 millis")
+  yield* during
+  yield* pass("30 seconds")
+  return { result: yield* Fiber.join(fiber), swapped }
+})
 
 const names = Effect.flatMap(Journal, (journal) =>
   Effect.map(journal.lanes, (lanes) => lanes.map(({ name }) => name).filter((name) => name !== "_quarantine")),

@@ -50,87 +50,82 @@ const appendTo = (journal: Journal["Service"], count: number) =>
   Effect.provideService(append(count, ["sink"]), Journal, journal)
 
 describe("lanes over streams", () => {
-  it.effect("deliver what a stream holds once the relay has taken it, and count it as their own", () =>
-    Effect.gen(function* () {
-      const { journal, other, take } = yield* two
-      const sink = scripted(() => "pass")
-      yield* appendTo(other, 3)
-      yield* Effect.gen(function* () {
-        yield* pass("1 second")
-        expect(sink.delivered).toEqual([])
-        yield* take
-        yield* pass("1 second")
-        expect(sink.delivered).toEqual([1, 2, 3])
-        yield* appendTo(journal, 2)
-        yield* pass("1 second")
-        expect(sink.delivered).toEqual([1, 2, 3, 1, 2])
-        expect(yield* statusOf("sink")).toMatchObject({ backlog: 0, attempts: { delivered: 5 } })
-      }).pipe(
-        Effect.provide(
-          lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(Layer.succeedContext(servicesOf(journal)))),
-        ),
-      )
-    }).pipe(Effect.scoped),
-  )
+  it.effect("deliver what a stream holds once the relay has taken it, and count it as their own", function* () {
+    const { journal, other, take } = yield* two
+    const sink = scripted(() => "pass")
+    yield* appendTo(other, 3)
+    yield* Effect.gen(function* () {
+      yield* pass("1 second")
+      expect(sink.delivered).toEqual([])
+      yield* take
+      yield* pass("1 second")
+      expect(sink.delivered).toEqual([1, 2, 3])
+      yield* appendTo(journal, 2)
+      yield* pass("1 second")
+      expect(sink.delivered).toEqual([1, 2, 3, 1, 2])
+      expect(yield* statusOf("sink")).toMatchObject({ backlog: 0, attempts: { delivered: 5 } })
+    }).pipe(
+      Effect.provide(
+        lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(Layer.succeedContext(servicesOf(journal)))),
+      ),
+    )
+  })
 
   it.effect(
     "start nothing of a stream that another relay may have, cut off what is under way, and settle nothing of it",
-    () =>
-      Effect.gen(function* () {
-        const { journal, other, take, lose, leave, refused } = yield* two
-        const sink = scripted(({ sequence }) => (sequence > 2 ? "hang" : "pass"))
-        yield* Effect.gen(function* () {
-          yield* take
-          yield* pass("1 second")
-          yield* appendTo(other, 3)
-          yield* pass("200 millis")
-          expect(sink.attempted).toEqual([1, 2, 3])
-          lose()
-          yield* appendTo(other, 2)
-          yield* pass("10 seconds")
-          expect(sink.attempted).toEqual([1, 2, 3])
-          yield* leave
-          yield* pass("10 seconds")
-          expect(sink.attempted).toEqual([1, 2, 3])
-          // What it was refused it does not say again and again.
-          expect(refused()).toBeLessThanOrEqual(2)
-          expect((yield* other.lanes).find(({ name }) => name === "sink")?.cursor.sequence).toBe(2)
-          yield* appendTo(journal, 1)
-          yield* pass("1 second")
-          expect(sink.delivered).toEqual([1, 2, 1])
-        }).pipe(
-          Effect.provide(
-            lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(Layer.succeedContext(servicesOf(journal)))),
-          ),
-        )
-      }).pipe(Effect.scoped),
-  )
-
-  it.effect("say that a sink is stalled whose lane can't be opened over a stream that holds its events", () =>
-    Effect.gen(function* () {
-      const { journal, other, take, close } = yield* two
-      const sink = scripted(() => "pass")
+    function* () {
+      const { journal, other, take, lose, leave, refused } = yield* two
+      const sink = scripted(({ sequence }) => (sequence > 2 ? "hang" : "pass"))
       yield* Effect.gen(function* () {
-        yield* appendTo(other, 3)
-        close(true)
         yield* take
-        yield* pass("20 seconds")
-        expect(yield* statusOf("sink")).toMatchObject({ condition: "running", message: "" })
-        yield* pass("15 seconds")
-        const stalled = yield* statusOf("sink")
-        expect(stalled?.condition).toBe("stalled")
-        expect(stalled?.message).toContain("could not be opened")
-        close(false)
-        yield* pass("3 seconds")
-        expect(sink.delivered).toEqual([1, 2, 3])
-        expect(yield* statusOf("sink")).toMatchObject({ condition: "running", message: "", backlog: 0 })
+        yield* pass("1 second")
+        yield* appendTo(other, 3)
+        yield* pass("200 millis")
+        expect(sink.attempted).toEqual([1, 2, 3])
+        lose()
+        yield* appendTo(other, 2)
+        yield* pass("10 seconds")
+        expect(sink.attempted).toEqual([1, 2, 3])
+        yield* leave
+        yield* pass("10 seconds")
+        expect(sink.attempted).toEqual([1, 2, 3])
+        // What it was refused it does not say again and again.
+        expect(refused()).toBeLessThanOrEqual(2)
+        expect((yield* other.lanes).find(({ name }) => name === "sink")?.cursor.sequence).toBe(2)
+        yield* appendTo(journal, 1)
+        yield* pass("1 second")
+        expect(sink.delivered).toEqual([1, 2, 1])
       }).pipe(
         Effect.provide(
           lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(Layer.succeedContext(servicesOf(journal)))),
         ),
       )
-    }).pipe(Effect.scoped),
+    },
   )
+
+  it.effect("say that a sink is stalled whose lane can't be opened over a stream that holds its events", function* () {
+    const { journal, other, take, close } = yield* two
+    const sink = scripted(() => "pass")
+    yield* Effect.gen(function* () {
+      yield* appendTo(other, 3)
+      close(true)
+      yield* take
+      yield* pass("20 seconds")
+      expect(yield* statusOf("sink")).toMatchObject({ condition: "running", message: "" })
+      yield* pass("15 seconds")
+      const stalled = yield* statusOf("sink")
+      expect(stalled?.condition).toBe("stalled")
+      expect(stalled?.message).toContain("could not be opened")
+      close(false)
+      yield* pass("3 seconds")
+      expect(sink.delivered).toEqual([1, 2, 3])
+      expect(yield* statusOf("sink")).toMatchObject({ condition: "running", message: "", backlog: 0 })
+    }).pipe(
+      Effect.provide(
+        lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(Layer.succeedContext(servicesOf(journal)))),
+      ),
+    )
+  })
 
   it.effect("pause and resume a sink that an operator pauses at another relay", () => {
     const sink = scripted(() => "pass")

@@ -119,14 +119,12 @@ export const lanesOf = (specs: ReadonlyArray<LaneSpec>, routes: ReadonlyArray<Ro
 export const relay = (specs: ReadonlyArray<LaneSpec>, routes: ReadonlyArray<Router.Route> = []) =>
   lanesOf(specs, routes).pipe(Layer.provideMerge(MemoryJournal.layer))
 
-export const statusOf = (name: string) =>
-  Effect.gen(function* () {
-    const lanes = yield* Lanes
-    return (yield* lanes.status).find((lane) => lane.name === name)
-  })
+export const statusOf = Effect.fnUntraced(function* (name: string) {
+  const lanes = yield* Lanes
+  return (yield* lanes.status).find((lane) => lane.name === name)
+})
 
-export const letters = (lane: string) =>
-  Effect.gen(function* () {
-    const archive = yield* Archive
-    return yield* archive.deadLetters({ lane, limit: 1_000 })
-  })
+export const letters = Effect.fnUntraced(function* (lane: string) {
+  const archive = yield* Archive
+  return yield* archive.deadLetters({ lane, limit: 1_000 })
+})

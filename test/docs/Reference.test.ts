@@ -7,11 +7,11 @@ import { jsonSchema, jsonSchemaText } from "../../src/config/schema/JsonSchema.t
 import { journalTypes } from "../../src/journal/Journals.ts"
 import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
 import { cli } from "../cli/harness.ts"
+import { readFile } from "../config/fixture.ts"
+import { validate } from "../config/validate.ts"
 import { exampleConfigs, pagesBelow, readPage } from "../lib/docs.ts"
 import { it } from "../lib/effect.ts"
-import { readFile } from "../config/fixture.ts"
 import { renewed, sections } from "./reference.ts"
-import { validate } from "../config/validate.ts"
 
 const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8")
 const schema = jsonSchema({ sinkTypes, journalTypes })

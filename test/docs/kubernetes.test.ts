@@ -9,9 +9,9 @@ import { stopDeadline } from "../../src/config/Config.ts"
 import { load } from "../../src/config/load/Load.ts"
 import { journalTypes } from "../../src/journal/Journals.ts"
 import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
+import { readFile } from "../config/fixture.ts"
 import { readPage } from "../lib/docs.ts"
 import { it } from "../lib/effect.ts"
-import { readFile } from "../config/fixture.ts"
 
 interface Named {
   readonly name: string

@@ -156,12 +156,11 @@ describe("a sink that asks for client details", () => {
 
 describe("what a receiver answers to client details", () => {
   const answer = Redacted.make("no: Ada Lovelace")
-  const fails = (reason: SinkError["reason"]) =>
-    Effect.gen(function* () {
-      const send: Sink["send"] = () => Effect.fail(new SinkError({ reason }))
-      const { sink } = yield* asking(answers(200, details), "wait", {}, send)
-      return yield* reasonOf(sink.send([about(1, "cl_1")]))
-    })
+  const fails = Effect.fnUntraced(function* (reason: SinkError["reason"]) {
+    const send: Sink["send"] = () => Effect.fail(new SinkError({ reason }))
+    const { sink } = yield* asking(answers(200, details), "wait", {}, send)
+    return yield* reasonOf(sink.send([about(1, "cl_1")]))
+  })
 
   it.live("is not kept, and all else of the failure is", function* () {
     expect(yield* fails(new SinkThrottled({ message: "wait", retryAfter: 7_000, answer }))).toEqual(

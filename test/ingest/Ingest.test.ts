@@ -675,14 +675,13 @@ describe("a bug", () => {
 })
 
 describe("a refusal", () => {
-  const refused = (request: Request, changes: Parameters<typeof webhook>[0] = {}) =>
-    Effect.gen(function* () {
-      const { ingest, send } = yield* start({ webhooks: [webhook(changes)] })
-      const { requestId } = JSON.parse(yield* Effect.flatMap(send(request), text))
-      const found = ingest.refusals.counted()
-      expect(found).toMatchObject([{ count: 1, lastRequestId: requestId }])
-      return found.flatMap(({ webhook, reason, details }) => [webhook, reason, ...details.map(({ detail }) => detail)])
-    })
+  const refused = Effect.fnUntraced(function* (request: Request, changes: Parameters<typeof webhook>[0] = {}) {
+    const { ingest, send } = yield* start({ webhooks: [webhook(changes)] })
+    const { requestId } = JSON.parse(yield* Effect.flatMap(send(request), text))
+    const found = ingest.refusals.counted()
+    expect(found).toMatchObject([{ count: 1, lastRequestId: requestId }])
+    return found.flatMap(({ webhook, reason, details }) => [webhook, reason, ...details.map(({ detail }) => detail)])
+  })
 
   const signed = (header: string | null) => delivery(envelope(), { headers: { "x-service-signature": header } })
   const digest = "0123456789ABCDEF".repeat(4)

@@ -127,17 +127,16 @@ suiteUnless(reasonToSkip(), "a journal's copy", () => {
           return yield* account(journal)
         }),
       )
-      const look = (journal: WholeJournal) =>
-        Effect.gen(function* () {
-          const { events } = yield* collect({ limit: 10 }, journal.events)
-          expect(events.map(({ event }) => [event.signature, event.erased?.at === undefined])).toEqual(
-            events.map(() => ["", false]),
-          )
-          for (const one of [event("a"), nameless, event("b")]) {
-            expect(yield* journal.append(one, ["lake"])).toBe("duplicate")
-          }
-          return yield* account(journal)
-        })
+      const look = Effect.fnUntraced(function* (journal: WholeJournal) {
+        const { events } = yield* collect({ limit: 10 }, journal.events)
+        expect(events.map(({ event }) => [event.signature, event.erased?.at === undefined])).toEqual(
+          events.map(() => ["", false]),
+        )
+        for (const one of [event("a"), nameless, event("b")]) {
+          expect(yield* journal.append(one, ["lake"])).toBe("duplicate")
+        }
+        return yield* account(journal)
+      })
       yield* copy(file, there)
       const between = yield* there.use((journal) => Effect.andThen(adopted(journal, 0), look(journal)))
       expect(between).toEqual(before)

@@ -7,16 +7,16 @@ import { test } from "bun:test"
 import { Cause, Effect, Exit, Layer, Logger, type Scope } from "effect"
 import { TestClock } from "effect/testing"
 
-/** The generator of a test, as for `Effect.gen`, or a function that returns the test's effect. */
-type Body = () =>
-  | Effect.Effect<void, unknown, Scope.Scope>
-  | Generator<Effect.Effect<unknown, unknown, Scope.Scope>, void, never>
+/** An effect, or the generator of one, as for `Effect.gen`. */
+export type Steps<A, E, R = never> = Effect.Effect<A, E, R> | Generator<Effect.Effect<unknown, E, R>, A, never>
 
-const effectOf = (body: Body): Effect.Effect<void, unknown, Scope.Scope> =>
+export const effectOf = <A, E, R>(body: () => Steps<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.suspend(() => {
-    const made = body()
-    return Effect.isEffect(made) ? made : Effect.gen(() => made)
+    const steps = body()
+    return Effect.isEffect(steps) ? steps : Effect.gen(() => steps)
   })
+
+type Body = () => Steps<void, unknown, Scope.Scope>
 
 /** Failures of a test should read as they are: the errors themselves, not the fiber's account of them. */
 const run = async (effect: Effect.Effect<void, unknown>): Promise<void> => {

@@ -7,43 +7,41 @@ import { it } from "../lib/effect.ts"
 type Info = FileSystem.File.Info
 
 /** Watches a file that was loaded as `text`. Its text is `state.text`, or `undefined` while there is none. */
-const watching = (text: string | undefined) =>
-  Effect.gen(function* () {
-    const state = { text, asked: 0, links: 1n, warned: [] as string[] }
-    const asked = Latch.makeUnsafe(false)
-    const gone = PlatformError.systemError({ _tag: "NotFound", module: "FileSystem", method: "readFile" })
-    const files = FileSystem.makeNoop({
-      stat: () =>
-        Effect.suspend(() =>
-          state.text === undefined
-            ? Effect.fail(gone)
-            : Effect.succeed({ type: "File", nlink: Option.some(state.links) } as unknown as Info),
-        ),
-      readFile: () => Effect.sync(() => new TextEncoder().encode(state.text)),
-    })
-    yield* Effect.forkScoped(
-      Effect.forever(
-        Effect.andThen(asked.await, () => {
-          state.asked += 1
-          return asked.close
-        }),
+const watching = Effect.fnUntraced(function* (text: string | undefined) {
+  const state = { text, asked: 0, links: 1n, warned: [] as string[] }
+  const asked = Latch.makeUnsafe(false)
+  const gone = PlatformError.systemError({ _tag: "NotFound", module: "FileSystem", method: "readFile" })
+  const files = FileSystem.makeNoop({
+    stat: () =>
+      Effect.suspend(() =>
+        state.text === undefined
+          ? Effect.fail(gone)
+          : Effect.succeed({ type: "File", nlink: Option.some(state.links) } as unknown as Info),
       ),
-    )
-    const loaded = new Map([["relay.config.json", text ?? ""]])
-    const logger = Logger.make<unknown, void>(({ message }) => void state.warned.push(String(message)))
-    yield* watch(loaded, asked).pipe(
-      Effect.provide(Logger.layer([logger])),
-      Effect.provideService(FileSystem.FileSystem, files),
-      Effect.forkScoped({ startImmediately: true }),
-    )
-    const after = (text: string | undefined) =>
-      Effect.gen(function* () {
-        state.text = text
-        yield* TestClock.adjust("500 millis")
-        return state.asked
-      })
-    return { after, loaded, state }
+    readFile: () => Effect.sync(() => new TextEncoder().encode(state.text)),
   })
+  yield* Effect.forkScoped(
+    Effect.forever(
+      Effect.andThen(asked.await, () => {
+        state.asked += 1
+        return asked.close
+      }),
+    ),
+  )
+  const loaded = new Map([["relay.config.json", text ?? ""]])
+  const logger = Logger.make<unknown, void>(({ message }) => void state.warned.push(String(message)))
+  yield* watch(loaded, asked).pipe(
+    Effect.provide(Logger.layer([logger])),
+    Effect.provideService(FileSystem.FileSystem, files),
+    Effect.forkScoped({ startImmediately: true }),
+  )
+  const after = Effect.fnUntraced(function* (text: string | undefined) {
+    state.text = text
+    yield* TestClock.adjust("500 millis")
+    return state.asked
+  })
+  return { after, loaded, state }
+})
 
 describe("a watched config", () => {
   it.effect("is loaded anew when it reads otherwise, once, and not while it is being written", function* () {

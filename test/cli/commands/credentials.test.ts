@@ -53,21 +53,19 @@ describe("where the service's credentials can't be read", () => {
     expect([absent.code, absent.stderr]).toEqual([78, expect.stringContaining("there is no such file")])
   })
 
-  it.live("status needs no secret, and says so of a token that the relay wants", () =>
-    Effect.gen(function* () {
-      const open = yield* (yield* running({}, credential("admin-token"))).ask("status")
-      expect([open.stderr, open.stdout]).toEqual(["", expect.stringContaining("lake")])
-      const admin = { listen: { host: "127.0.0.1", port: 9080 }, token: Redacted.make("the-right-token") }
-      const relay = yield* running({ admin }, credential("admin-token"))
-      const guarded = yield* relay.ask("status")
-      expect([guarded.code, guarded.stderr]).toEqual([69, expect.stringContaining(told)])
-      // What doctor can't ask is no fault of anybody.
-      const { listen } = JSON.parse(readFileSync(relay.file, "utf8")).admin
-      const file = packaged(listen)
-      const { stdout } = yield* Effect.promise(() => cli(["doctor", "-c", file]))
-      expect(stdout).toMatch(/warning +relay +status +not checked: .* wants a token/i)
-      expect(stdout).toMatch(/ok +port +admin\.listen +\S+ is taken by a relay, which wants a token/)
-      expect(stdout).not.toContain("stop it")
-    }).pipe(Effect.orDie),
-  )
+  it.live("status needs no secret, and says so of a token that the relay wants", function* () {
+    const open = yield* (yield* running({}, credential("admin-token"))).ask("status")
+    expect([open.stderr, open.stdout]).toEqual(["", expect.stringContaining("lake")])
+    const admin = { listen: { host: "127.0.0.1", port: 9080 }, token: Redacted.make("the-right-token") }
+    const relay = yield* running({ admin }, credential("admin-token"))
+    const guarded = yield* relay.ask("status")
+    expect([guarded.code, guarded.stderr]).toEqual([69, expect.stringContaining(told)])
+    // What doctor can't ask is no fault of anybody.
+    const { listen } = JSON.parse(readFileSync(relay.file, "utf8")).admin
+    const file = packaged(listen)
+    const { stdout } = yield* Effect.promise(() => cli(["doctor", "-c", file]))
+    expect(stdout).toMatch(/warning +relay +status +not checked: .* wants a token/i)
+    expect(stdout).toMatch(/ok +port +admin\.listen +\S+ is taken by a relay, which wants a token/)
+    expect(stdout).not.toContain("stop it")
+  })
 })

@@ -162,44 +162,42 @@ describe.concurrent("doctor", () => {
     expect([code, of("sink")]).toEqual([0, [finder("sink", "audit")("ok", "reached")]])
   })
 
-  it.live("asks the running relay, whose ports are held as they should be", () =>
-    Effect.gen(function* () {
-      const admin = yield* start({
-        status: { health: "red", message: "2 events were lost.\nThe file was damaged." },
-        lanes: [
-          lane("lake", { condition: "misconfigured", message: "it answers 401: check the credentials" }),
-          lane("audit", { deadLetters: 3 }),
-        ],
-      })
-      const server = yield* Effect.acquireRelease(
-        Effect.sync(() => Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: admin.handle })),
-        (server) => Effect.promise(() => server.stop(true)),
-      )
-      const file = yield* Effect.promise(() => config({ admin: { listen: `127.0.0.1:${server.port}` } }))
-      const { code, of } = yield* Effect.promise(() => examine(file))
-      expect(code).toBe(1)
-      expect(of("relay")).toEqual([
-        finder("relay", "journal")(
-          "wrong",
-          "red. 2 events were lost. The file was damaged. What to do: relay journal check, then relay journal acknowledge",
-        ),
-        finder("relay", "lake")(
-          "wrong",
-          expect.stringMatching(/^misconfigured; .* check the credentials\. What to do: fix the sink/),
-        ),
-        finder("relay", "audit")("warning", "3 dead letters. What to do: relay dlq list --sink audit"),
-        finder("relay", "status")("ok", expect.stringMatching(/ is up .* with 2 lanes/)),
-      ])
-      expect(of("port", "admin.listen")[0]).toMatchObject({
-        verdict: "ok",
-        message: expect.stringContaining("taken by the running relay"),
-      })
-      expect(of("port", "listen")[0]).toMatchObject({
-        verdict: "warning",
-        message: expect.stringContaining("free although the relay runs"),
-      })
-    }).pipe(Effect.orDie),
-  )
+  it.live("asks the running relay, whose ports are held as they should be", function* () {
+    const admin = yield* start({
+      status: { health: "red", message: "2 events were lost.\nThe file was damaged." },
+      lanes: [
+        lane("lake", { condition: "misconfigured", message: "it answers 401: check the credentials" }),
+        lane("audit", { deadLetters: 3 }),
+      ],
+    })
+    const server = yield* Effect.acquireRelease(
+      Effect.sync(() => Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: admin.handle })),
+      (server) => Effect.promise(() => server.stop(true)),
+    )
+    const file = yield* Effect.promise(() => config({ admin: { listen: `127.0.0.1:${server.port}` } }))
+    const { code, of } = yield* Effect.promise(() => examine(file))
+    expect(code).toBe(1)
+    expect(of("relay")).toEqual([
+      finder("relay", "journal")(
+        "wrong",
+        "red. 2 events were lost. The file was damaged. What to do: relay journal check, then relay journal acknowledge",
+      ),
+      finder("relay", "lake")(
+        "wrong",
+        expect.stringMatching(/^misconfigured; .* check the credentials\. What to do: fix the sink/),
+      ),
+      finder("relay", "audit")("warning", "3 dead letters. What to do: relay dlq list --sink audit"),
+      finder("relay", "status")("ok", expect.stringMatching(/ is up .* with 2 lanes/)),
+    ])
+    expect(of("port", "admin.listen")[0]).toMatchObject({
+      verdict: "ok",
+      message: expect.stringContaining("taken by the running relay"),
+    })
+    expect(of("port", "listen")[0]).toMatchObject({
+      verdict: "warning",
+      message: expect.stringContaining("free although the relay runs"),
+    })
+  })
 
   it.live("says when what listens at the admin address is no relay", function* () {
     const port = yield* Effect.promise(freePort)
@@ -221,25 +219,23 @@ describe.concurrent("doctor", () => {
     })
   })
 
-  it.live("finds the process that holds the journal where no relay of the config answers", () =>
-    Effect.gen(function* () {
-      const path = join(directory, "held", "journal.db")
-      const file = yield* Effect.promise(() => config({ journal: { path, maxSize: "1 MiB", minFree: "1 MiB" } }))
-      const free = yield* Effect.promise(() => examine(file))
-      expect([free.code, free.of("journal")]).toEqual([
-        0,
-        [finder("journal", path)("ok", "held by no process that can be seen here")],
-      ])
-      yield* Layer.build(SqliteJournal.layer(optionsAt(path)))
-      const held = yield* Effect.promise(() => examine(file))
-      expect([held.code, held.of("journal")]).toEqual([
-        1,
-        [finder("journal", path)("wrong", expect.stringContaining(`process ${process.pid} (`))],
-      ])
-      const second = yield* Effect.flip(Layer.build(SqliteJournal.layer(optionsAt(path))))
-      expect(second.message).toContain(`process ${process.pid} (`)
-    }).pipe(Effect.orDie),
-  )
+  it.live("finds the process that holds the journal where no relay of the config answers", function* () {
+    const path = join(directory, "held", "journal.db")
+    const file = yield* Effect.promise(() => config({ journal: { path, maxSize: "1 MiB", minFree: "1 MiB" } }))
+    const free = yield* Effect.promise(() => examine(file))
+    expect([free.code, free.of("journal")]).toEqual([
+      0,
+      [finder("journal", path)("ok", "held by no process that can be seen here")],
+    ])
+    yield* Layer.build(SqliteJournal.layer(optionsAt(path)))
+    const held = yield* Effect.promise(() => examine(file))
+    expect([held.code, held.of("journal")]).toEqual([
+      1,
+      [finder("journal", path)("wrong", expect.stringContaining(`process ${process.pid} (`))],
+    ])
+    const second = yield* Effect.flip(Layer.build(SqliteJournal.layer(optionsAt(path))))
+    expect(second.message).toContain(`process ${process.pid} (`)
+  })
 
   it.live("says that the journal's path holds another file, and leaves it as it is", function* () {
     const path = join(directory, "notes.txt")

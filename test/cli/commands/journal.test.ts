@@ -23,41 +23,40 @@ const deadLetter = (sequence: number) => ({
 })
 
 describe("journal", () => {
-  it.live("journal import and salvage keep what was erased erased, and deliver nothing of it", () =>
-    Effect.gen(function* () {
-      const { ask, journal } = yield* running()
-      yield* journal.openLane("lake")
-      const other = optionsAt(join(directory, "erased", "journal.db"))
-      yield* Effect.flatMap(whole, (journal) =>
-        Effect.gen(function* () {
-          yield* journal.openLane("lake")
-          for (const id of ["a", "b", "c"]) yield* journal.append(event(id), ["lake"])
-          yield* journal.settle([settlement("lake", 2, { deadLetter: [deadLetter(2)] })])
-          yield* journal.erase([1, 2, 3], true)
-        }),
-      ).pipe(Effect.provide(SqliteJournal.layer(other)))
-      const salvaged = join(directory, "erased.ndjson")
-      expect((yield* ask("journal", "salvage", salvaged, other.path)).code).toBe(0)
-      expect(readFileSync(salvaged, "utf8")).not.toContain("sha256=")
-      for (const file of [salvaged, other.path]) {
-        const imported = yield* ask("journal", "import", file)
-        expect([imported.code, imported.stderr]).toEqual([0, ""])
-      }
-      const letters = yield* journal.deadLetters({ limit: 10 })
-      expect(letters.map(({ entry }) => entry.event)).toMatchObject([{ id: "b", signature: "", erased: {} }])
-      expect((yield* journal.read(0, 10)).filter(({ sinks }) => sinks.length > 0)).toEqual([])
-      const shown = yield* ask("dlq", "show", letters[0]?.id ?? "")
-      expect([shown.code, shown.stdout]).toEqual([0, expect.stringMatching(/Its body was erased on 20\S+Z\.\n$/)])
-      const replayed = yield* ask("dlq", "replay", letters[0]?.id ?? "")
-      expect([replayed.code, replayed.stdout]).toEqual([
-        0,
-        "0 dead letters queued for delivery again\n1 dead letter left out: their bodies were erased; `relay explain` says when\n",
-      ])
-    }).pipe(Effect.orDie),
-  )
+  it.live("journal import and salvage keep what was erased erased, and deliver nothing of it", function* () {
+    const { ask, journal } = yield* running()
+    yield* journal.openLane("lake")
+    const other = optionsAt(join(directory, "erased", "journal.db"))
+    yield* Effect.flatMap(whole, (journal) =>
+      Effect.gen(function* () {
+        yield* journal.openLane("lake")
+        for (const id of ["a", "b", "c"]) yield* journal.append(event(id), ["lake"])
+        yield* journal.settle([settlement("lake", 2, { deadLetter: [deadLetter(2)] })])
+        yield* journal.erase([1, 2, 3], true)
+      }),
+    ).pipe(Effect.provide(SqliteJournal.layer(other)))
+    const salvaged = join(directory, "erased.ndjson")
+    expect((yield* ask("journal", "salvage", salvaged, other.path)).code).toBe(0)
+    expect(readFileSync(salvaged, "utf8")).not.toContain("sha256=")
+    for (const file of [salvaged, other.path]) {
+      const imported = yield* ask("journal", "import", file)
+      expect([imported.code, imported.stderr]).toEqual([0, ""])
+    }
+    const letters = yield* journal.deadLetters({ limit: 10 })
+    expect(letters.map(({ entry }) => entry.event)).toMatchObject([{ id: "b", signature: "", erased: {} }])
+    expect((yield* journal.read(0, 10)).filter(({ sinks }) => sinks.length > 0)).toEqual([])
+    const shown = yield* ask("dlq", "show", letters[0]?.id ?? "")
+    expect([shown.code, shown.stdout]).toEqual([0, expect.stringMatching(/Its body was erased on 20\S+Z\.\n$/)])
+    const replayed = yield* ask("dlq", "replay", letters[0]?.id ?? "")
+    expect([replayed.code, replayed.stdout]).toEqual([
+      0,
+      "0 dead letters queued for delivery again\n1 dead letter left out: their bodies were erased; `relay explain` says when\n",
+    ])
+  })
 
-  it.live("journal import brings back what a journal or its salvage owed, once, and names sinks that are no more", () =>
-    Effect.gen(function* () {
+  it.live(
+    "journal import brings back what a journal or its salvage owed, once, and names sinks that are no more",
+    function* () {
       const { ask, journal } = yield* running()
       yield* journal.openLane("lake")
       const other = optionsAt(join(directory, "other", "journal.db"))
@@ -111,11 +110,12 @@ describe("journal", () => {
       })
       const { code, stderr } = yield* ask("journal", "import", join(directory, "nothing"))
       expect([code, stderr]).toEqual([74, expect.stringContaining("nothing can't be read")])
-    }).pipe(Effect.orDie),
+    },
   )
 
-  it.live("journal import refuses what is neither a journal nor a salvage, and takes a journal without events", () =>
-    Effect.gen(function* () {
+  it.live(
+    "journal import refuses what is neither a journal nor a salvage, and takes a journal without events",
+    function* () {
       const { ask, file } = yield* running()
       const write = (name: string, text: string) => {
         const path = join(directory, name)
@@ -147,7 +147,7 @@ describe("journal", () => {
         stdout: "0 events queued for delivery\n",
         stderr: "",
       })
-    }).pipe(Effect.orDie),
+    },
   )
 
   test("check of a journal that is not there exits 74", async () => {

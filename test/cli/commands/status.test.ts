@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { Effect } from "effect"
 import { lane } from "../../admin/fixture.ts"
 import { it } from "../../lib/effect.ts"
 import { freePort } from "../../lib/port.ts"
@@ -12,49 +11,43 @@ const directory = temporary()
 const running = runningIn(directory)
 
 describe("status", () => {
-  it.live("status exits 0 when all is well and 1 when something is critical, as text and as JSON", () =>
-    Effect.gen(function* () {
-      const well = yield* running({
-        lanes: [lane("lake", { condition: "waiting", message: "it refuses connections" })],
-      })
-      expect((yield* well.ask("status")).code).toBe(0)
-      const ill = yield* running({ lanes: [lane("lake", { condition: "misconfigured", message: "it answers 401" })] })
-      const text = yield* ill.ask("status")
-      expect([text.code, text.stderr]).toEqual([1, ""])
-      expect(text.stdout).toStartWith("critical  lake: misconfigured; it answers 401")
-      const asJson = yield* ill.ask("status", "--json")
-      expect(asJson.code).toBe(1)
-      expect(JSON.parse(asJson.stdout)).toMatchObject({
-        level: "critical",
-        problems: [{ level: "critical", state: "sink-misconfigured", name: "lake" }],
-        lanes: [{ name: "lake" }],
-      })
-    }).pipe(Effect.orDie),
-  )
+  it.live("status exits 0 when all is well and 1 when something is critical, as text and as JSON", function* () {
+    const well = yield* running({
+      lanes: [lane("lake", { condition: "waiting", message: "it refuses connections" })],
+    })
+    expect((yield* well.ask("status")).code).toBe(0)
+    const ill = yield* running({ lanes: [lane("lake", { condition: "misconfigured", message: "it answers 401" })] })
+    const text = yield* ill.ask("status")
+    expect([text.code, text.stderr]).toEqual([1, ""])
+    expect(text.stdout).toStartWith("critical  lake: misconfigured; it answers 401")
+    const asJson = yield* ill.ask("status", "--json")
+    expect(asJson.code).toBe(1)
+    expect(JSON.parse(asJson.stdout)).toMatchObject({
+      level: "critical",
+      problems: [{ level: "critical", state: "sink-misconfigured", name: "lake" }],
+      lanes: [{ name: "lake" }],
+    })
+  })
 
-  it.live("with --exit-code it exits as monitoring plugins do: 0, 1 with a warning, 2 when critical", () =>
-    Effect.gen(function* () {
-      const codes: Array<number> = []
-      for (const condition of ["running", "waiting", "misconfigured"] as const) {
-        const { ask } = yield* running({ lanes: [lane("lake", { condition })] })
-        const { code, stderr } = yield* ask("status", "--exit-code")
-        expect(stderr).toBe("")
-        codes.push(code)
-      }
-      expect(codes).toEqual([0, 1, 2])
-    }).pipe(Effect.orDie),
-  )
+  it.live("with --exit-code it exits as monitoring plugins do: 0, 1 with a warning, 2 when critical", function* () {
+    const codes: Array<number> = []
+    for (const condition of ["running", "waiting", "misconfigured"] as const) {
+      const { ask } = yield* running({ lanes: [lane("lake", { condition })] })
+      const { code, stderr } = yield* ask("status", "--exit-code")
+      expect(stderr).toBe("")
+      codes.push(code)
+    }
+    expect(codes).toEqual([0, 1, 2])
+  })
 
-  it.live("with --exit-code it exits 0 after one request of a stranger, and notes it", () =>
-    Effect.gen(function* () {
-      const { ask } = yield* running({
-        lanes: [lane("lake")],
-        refused: [{ webhook: "scheduling", reason: "method", detail: "", requestId: "abc-1", from: "203.0.113.7" }],
-      })
-      const { code, stdout } = yield* ask("status", "--exit-code", "--json")
-      expect([code, JSON.parse(stdout).problems]).toMatchObject([0, [{ level: "note", state: "stranger-refused" }]])
-    }).pipe(Effect.orDie),
-  )
+  it.live("with --exit-code it exits 0 after one request of a stranger, and notes it", function* () {
+    const { ask } = yield* running({
+      lanes: [lane("lake")],
+      refused: [{ webhook: "scheduling", reason: "method", detail: "", requestId: "abc-1", from: "203.0.113.7" }],
+    })
+    const { code, stdout } = yield* ask("status", "--exit-code", "--json")
+    expect([code, JSON.parse(stdout).problems]).toMatchObject([0, [{ level: "note", state: "stranger-refused" }]])
+  })
 
   test("with --exit-code it exits 3 where there is no status, and says why on stdout", async () => {
     const config = join(directory, "nobody.json")

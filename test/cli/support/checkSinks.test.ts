@@ -49,19 +49,14 @@ it.effect("a sink that never answers its check is reported after ten seconds, an
   }).pipe(Effect.provideService(Program, program), Effect.orDie),
 )
 
-it.effect("a sink is advised about the event types that its routes match, and no others", () =>
-  Effect.gen(function* () {
-    const config = yield* configOf({ lake: { type: "console" }, idle: { type: "console" } })
-    const routes = [
-      { name: "clients", match: ["client.*"], except: ["client.deleted"], where: {}, to: ["lake"] },
-      { name: "some", match: ["block.created"], where: { "/account_id": ["acct_1"] }, except: [], to: ["lake"] },
-    ]
-    const types = typesBySink({ ...config, routes })
-    expect(types.get("lake")?.toSorted()).toEqual(["block.created", "client.created", "client.updated"])
-    expect(types.get("idle")).toEqual([])
-    expect(possibleValues("events.{{resource}}", types.get("lake")).toSorted()).toEqual([
-      "events.block",
-      "events.client",
-    ])
-  }).pipe(Effect.orDie),
-)
+it.effect("a sink is advised about the event types that its routes match, and no others", function* () {
+  const config = yield* configOf({ lake: { type: "console" }, idle: { type: "console" } })
+  const routes = [
+    { name: "clients", match: ["client.*"], except: ["client.deleted"], where: {}, to: ["lake"] },
+    { name: "some", match: ["block.created"], where: { "/account_id": ["acct_1"] }, except: [], to: ["lake"] },
+  ]
+  const types = typesBySink({ ...config, routes })
+  expect(types.get("lake")?.toSorted()).toEqual(["block.created", "client.created", "client.updated"])
+  expect(types.get("idle")).toEqual([])
+  expect(possibleValues("events.{{resource}}", types.get("lake")).toSorted()).toEqual(["events.block", "events.client"])
+})

@@ -73,26 +73,24 @@ const filled = Effect.gen(function* () {
 })
 
 describe("on a terminal of 60, 80 and 100 columns", () => {
-  it.live("no word is broken, and no line is longer that has a blank to break it at", () =>
-    Effect.gen(function* () {
-      const { file } = yield* filled
-      const asked = [
-        ["status"],
-        ["lanes", "list"],
-        ["events"],
-        ["explain", "evt_01HQ3V7Z8N9K2M4P6R8T0W2Y42"],
-        ["dlq", "list"],
-        ["dlq", "replay", "--all", "--dry-run"],
-        ["replay", "list"],
-      ]
-      for (const args of asked) {
-        const at = (columns: number) => Effect.promise(() => cli([...args, "-c", file], { columns }))
-        const whole = yield* at(Number.POSITIVE_INFINITY)
-        expect([args, whole.stderr, whole.stdout.length > 100]).toEqual([args, "", true])
-        for (const width of widths) expectWithin(width, whole, yield* at(width))
-      }
-    }).pipe(Effect.orDie),
-  )
+  it.live("no word is broken, and no line is longer that has a blank to break it at", function* () {
+    const { file } = yield* filled
+    const asked = [
+      ["status"],
+      ["lanes", "list"],
+      ["events"],
+      ["explain", "evt_01HQ3V7Z8N9K2M4P6R8T0W2Y42"],
+      ["dlq", "list"],
+      ["dlq", "replay", "--all", "--dry-run"],
+      ["replay", "list"],
+    ]
+    for (const args of asked) {
+      const at = (columns: number) => Effect.promise(() => cli([...args, "-c", file], { columns }))
+      const whole = yield* at(Number.POSITIVE_INFINITY)
+      expect([args, whole.stderr, whole.stdout.length > 100]).toEqual([args, "", true])
+      for (const width of widths) expectWithin(width, whole, yield* at(width))
+    }
+  })
 
   test("commands that read the config break no word, with a mistake in it or without", async () => {
     const config = configsIn(directory)

@@ -38,26 +38,24 @@ export const auditContract = (name: string, create: Create): void => {
       })
     })
 
-    test("is read newest first, a page at a time, from a time on", ({ audit }) =>
-      Effect.gen(function* () {
-        yield* Effect.forEach(all, audit.record, { discard: true })
-        const names = (query: Partial<Parameters<typeof audit.list>[0]>) =>
-          Effect.map(audit.list({ limit: 9, ...query }), (records) => records.map(({ on }) => on))
-        const [newest] = yield* audit.list({ limit: 1 })
-        expect(newest?.on).toBe("third")
-        expect(yield* names({ before: newest?.id ?? 0 })).toEqual(["second", "first"])
-        expect(yield* names({ before: newest?.id ?? 0, limit: 1 })).toEqual(["second"])
-        expect(yield* names({ since: at - 1 })).toEqual(["third", "second"])
-        expect(yield* names({ since: at - 1.5 })).toEqual(["third", "second"])
-        expect(yield* names({ since: at + 1 })).toEqual([])
-      }))
+    test("is read newest first, a page at a time, from a time on", function* ({ audit }) {
+      yield* Effect.forEach(all, audit.record, { discard: true })
+      const names = (query: Partial<Parameters<typeof audit.list>[0]>) =>
+        Effect.map(audit.list({ limit: 9, ...query }), (records) => records.map(({ on }) => on))
+      const [newest] = yield* audit.list({ limit: 1 })
+      expect(newest?.on).toBe("third")
+      expect(yield* names({ before: newest?.id ?? 0 })).toEqual(["second", "first"])
+      expect(yield* names({ before: newest?.id ?? 0, limit: 1 })).toEqual(["second"])
+      expect(yield* names({ since: at - 1 })).toEqual(["third", "second"])
+      expect(yield* names({ since: at - 1.5 })).toEqual(["third", "second"])
+      expect(yield* names({ since: at + 1 })).toEqual([])
+    })
 
-    test("forgets what is too old when it gets another record", ({ audit }) =>
-      Effect.gen(function* () {
-        yield* audit.record(operation({ on: "old", at: at - kept.age - 1 }))
-        yield* audit.record(operation({ on: "at the limit", at: at - kept.age }))
-        yield* audit.record(operation({ on: "new" }))
-        expect((yield* audit.list({ limit: 9 })).map(({ on }) => on)).toEqual(["new", "at the limit"])
-      }))
+    test("forgets what is too old when it gets another record", function* ({ audit }) {
+      yield* audit.record(operation({ on: "old", at: at - kept.age - 1 }))
+      yield* audit.record(operation({ on: "at the limit", at: at - kept.age }))
+      yield* audit.record(operation({ on: "new" }))
+      expect((yield* audit.list({ limit: 9 })).map(({ on }) => on)).toEqual(["new", "at the limit"])
+    })
   })
 }

@@ -29,98 +29,93 @@ export const movedLanesContract = (name: string, create: Create): void => {
   const test = testWith(create)
 
   describe(`${name}: lanes that move`, () => {
-    test("ignores the progress of a lane that was dropped", (journal) =>
-      Effect.gen(function* () {
-        yield* journal.openLane("lake")
-        yield* appendAll(journal, ["a", "b"], ["lake"])
-        expect(yield* journal.dropLane("lake")).toBe(2)
-        yield* journal.settle([settlement("lake", 2)])
-        expect(yield* journal.lanes).toEqual([])
-      }))
+    test("ignores the progress of a lane that was dropped", function* (journal) {
+      yield* journal.openLane("lake")
+      yield* appendAll(journal, ["a", "b"], ["lake"])
+      expect(yield* journal.dropLane("lake")).toBe(2)
+      yield* journal.settle([settlement("lake", 2)])
+      expect(yield* journal.lanes).toEqual([])
+    })
 
-    test("hands everything pending of a lane to another, in order", (journal) =>
-      Effect.gen(function* () {
-        yield* journal.openLane("new")
-        yield* appendAll(journal, ["a", "b", "c", "d", "e"], ["old"])
-        yield* journal.settle([
-          settlement("old", 2, {
-            cursor: { sequence: 2, settled: [[4, 4]] },
-            retry: [retrying(1)],
-            deadLetter: [letter(2)],
-          }),
-        ])
-        expect(yield* journal.moveLane("old", "new")).toBe(4)
-        expect((yield* journal.lanes).map((lane) => lane.name)).toEqual(["new"])
-        expect(yield* lane(journal, "new")).toMatchObject({ backlog: 3, deadLetters: 1, retrying: 1 })
-        expect((yield* journal.openLane("new")).retries).toEqual([waiting(1)])
-        const moved = yield* journal.read(5, 10)
-        expect(moved.map((entry) => [entry.event.id, entry.sinks, entry.replayed])).toEqual([
-          ["c", ["new"], false],
-          ["e", ["new"], false],
-        ])
-      }))
+    test("hands everything pending of a lane to another, in order", function* (journal) {
+      yield* journal.openLane("new")
+      yield* appendAll(journal, ["a", "b", "c", "d", "e"], ["old"])
+      yield* journal.settle([
+        settlement("old", 2, {
+          cursor: { sequence: 2, settled: [[4, 4]] },
+          retry: [retrying(1)],
+          deadLetter: [letter(2)],
+        }),
+      ])
+      expect(yield* journal.moveLane("old", "new")).toBe(4)
+      expect((yield* journal.lanes).map((lane) => lane.name)).toEqual(["new"])
+      expect(yield* lane(journal, "new")).toMatchObject({ backlog: 3, deadLetters: 1, retrying: 1 })
+      expect((yield* journal.openLane("new")).retries).toEqual([waiting(1)])
+      const moved = yield* journal.read(5, 10)
+      expect(moved.map((entry) => [entry.event.id, entry.sinks, entry.replayed])).toEqual([
+        ["c", ["new"], false],
+        ["e", ["new"], false],
+      ])
+    })
 
-    test("loses no dead letter that is replayed into a lane while that is moved", (journal) =>
-      Effect.gen(function* () {
-        yield* journal.openLane("new")
-        yield* fill(journal, "old")
-        const move = yield* Effect.forkChild(journal.moveLane("old", "new"), { startImmediately: true })
-        yield* Effect.yieldNow
-        // It may be refused, because they have changed lanes by then.
-        yield* Effect.result(journal.replayDeadLetters(["old:1", "old:2"]))
-        yield* Fiber.join(move)
-        expect(yield* held(journal)).toBe(many)
-      }))
+    test("loses no dead letter that is replayed into a lane while that is moved", function* (journal) {
+      yield* journal.openLane("new")
+      yield* fill(journal, "old")
+      const move = yield* Effect.forkChild(journal.moveLane("old", "new"), { startImmediately: true })
+      yield* Effect.yieldNow
+      // It may be refused, because they have changed lanes by then.
+      yield* Effect.result(journal.replayDeadLetters(["old:1", "old:2"]))
+      yield* Fiber.join(move)
+      expect(yield* held(journal)).toBe(many)
+    })
 
-    test("leaves no retry of a dead letter that is replayed while its lane is dropped", (journal) =>
-      Effect.gen(function* () {
-        yield* journal.openLane("lake")
-        yield* fill(journal, "lake")
-        const letters = Array.from({ length: many }, (_, at) => letter(at + 1))
-        yield* journal.settle([settlement("lake", many, { delivered: [], deadLetter: letters })])
-        const drop = yield* Effect.forkChild(journal.dropLane("lake"), { startImmediately: true })
-        yield* Effect.yieldNow
-        // It may be refused or find nothing, because the lane is gone by then.
-        yield* Effect.result(journal.replayDeadLetters([`lake:${many}`]))
-        yield* Fiber.join(drop)
-        yield* journal.openLane("lake")
-        expect(yield* journal.returned("lake")).toEqual([])
-        expect(yield* journal.deadLetters({ limit: 1 })).toEqual([])
-      }))
+    test("leaves no retry of a dead letter that is replayed while its lane is dropped", function* (journal) {
+      yield* journal.openLane("lake")
+      yield* fill(journal, "lake")
+      const letters = Array.from({ length: many }, (_, at) => letter(at + 1))
+      yield* journal.settle([settlement("lake", many, { delivered: [], deadLetter: letters })])
+      const drop = yield* Effect.forkChild(journal.dropLane("lake"), { startImmediately: true })
+      yield* Effect.yieldNow
+      // It may be refused or find nothing, because the lane is gone by then.
+      yield* Effect.result(journal.replayDeadLetters([`lake:${many}`]))
+      yield* Fiber.join(drop)
+      yield* journal.openLane("lake")
+      expect(yield* journal.returned("lake")).toEqual([])
+      expect(yield* journal.deadLetters({ limit: 1 })).toEqual([])
+    })
 
-    test("keeps the idempotency key of a replay that moves, and gives a replay of it another", (journal) =>
-      Effect.gen(function* () {
-        for (const name of ["new", "newest"]) yield* journal.openLane(name)
-        yield* appendAll(journal, ["a"], ["old"])
-        yield* journal.replay([{ sequence: 1, sinks: ["old"] }])
-        const keys = (sink: string, from: number) =>
-          Effect.map(journal.read(from, 10), (entries) =>
-            entries.filter(({ sinks }) => sinks.includes(sink)).map(idempotencyKey),
-          )
-        const own = yield* keys("old", 0)
-        expect(new Set(own).size).toBe(2)
-        yield* journal.moveLane("old", "new")
-        expect(yield* keys("new", 0)).toEqual(own)
-        yield* journal.moveLane("new", "newest")
-        expect(yield* keys("newest", 0)).toEqual(own)
-        const head = yield* journal.head
-        yield* journal.replay([{ sequence: head, sinks: ["newest"] }])
-        const [again] = yield* keys("newest", head)
-        expect([own.includes(again ?? ""), again?.endsWith(`:replay:${head + 1}`)]).toEqual([false, true])
-      }))
-
-    test("moves the events of a renamed sink if its new name is a lane already", (journal) =>
-      Effect.gen(function* () {
-        yield* journal.openLane("new")
-        yield* appendAll(journal, ["a", "b"], ["new"])
-        yield* journal.settle([settlement("new", 1)])
-        yield* appendAll(journal, ["c", "d"], ["old"])
-        yield* journal.settle([settlement("old", 2, { deadLetter: [letter(3)], cursor: { sequence: 3, settled: [] } })])
-        expect(yield* journal.openLane("new", { renamedFrom: "old" })).toMatchObject({ backlog: 2, deadLetters: 1 })
-        expect((yield* journal.lanes).map((lane) => lane.name)).toEqual(["new"])
-        expect((yield* journal.read(1, 9)).filter(({ sinks }) => sinks.includes("new")).map((e) => e.event.id)).toEqual(
-          ["b", "d"],
+    test("keeps the idempotency key of a replay that moves, and gives a replay of it another", function* (journal) {
+      for (const name of ["new", "newest"]) yield* journal.openLane(name)
+      yield* appendAll(journal, ["a"], ["old"])
+      yield* journal.replay([{ sequence: 1, sinks: ["old"] }])
+      const keys = (sink: string, from: number) =>
+        Effect.map(journal.read(from, 10), (entries) =>
+          entries.filter(({ sinks }) => sinks.includes(sink)).map(idempotencyKey),
         )
-      }))
+      const own = yield* keys("old", 0)
+      expect(new Set(own).size).toBe(2)
+      yield* journal.moveLane("old", "new")
+      expect(yield* keys("new", 0)).toEqual(own)
+      yield* journal.moveLane("new", "newest")
+      expect(yield* keys("newest", 0)).toEqual(own)
+      const head = yield* journal.head
+      yield* journal.replay([{ sequence: head, sinks: ["newest"] }])
+      const [again] = yield* keys("newest", head)
+      expect([own.includes(again ?? ""), again?.endsWith(`:replay:${head + 1}`)]).toEqual([false, true])
+    })
+
+    test("moves the events of a renamed sink if its new name is a lane already", function* (journal) {
+      yield* journal.openLane("new")
+      yield* appendAll(journal, ["a", "b"], ["new"])
+      yield* journal.settle([settlement("new", 1)])
+      yield* appendAll(journal, ["c", "d"], ["old"])
+      yield* journal.settle([settlement("old", 2, { deadLetter: [letter(3)], cursor: { sequence: 3, settled: [] } })])
+      expect(yield* journal.openLane("new", { renamedFrom: "old" })).toMatchObject({ backlog: 2, deadLetters: 1 })
+      expect((yield* journal.lanes).map((lane) => lane.name)).toEqual(["new"])
+      expect((yield* journal.read(1, 9)).filter(({ sinks }) => sinks.includes("new")).map((e) => e.event.id)).toEqual([
+        "b",
+        "d",
+      ])
+    })
   })
 }

@@ -30,34 +30,32 @@ export const roomContract = (name: string, create: Create): void => {
   const test = testWith(create, maxSize)
 
   describe(`${name}: a full journal`, () => {
-    test("appends nothing for an operator either, and says so", (journal) =>
-      Effect.gen(function* () {
-        const count = yield* fill(journal)
-        yield* journal.openLane("_quarantine")
-        yield* journal.settle([settlement("_quarantine", 2, { delivered: [], deadLetter: [letter(2)] })])
-        const { head } = yield* journal.status
-        const changes: ReadonlyArray<readonly [change: Effect.Effect<unknown, JournalError>, said: string]> = [
-          [journal.replay([{ sequence: 2, sinks: ["lake"] }]), "Nothing is replayed until there is."],
-          [journal.replayDeadLetters(["_quarantine:2"], reroute), "0 dead letters were replayed, the others stay."],
-          [journal.import("another", [undelivered(1)]), "What was imported stays; import the file again to go on."],
-        ]
-        for (const [change, said] of changes) {
-          const refused = yield* Effect.orDie(Effect.flip(change))
-          expect(refused.reason._tag).toBe("JournalUnavailable")
-          expect(refused.message).toContain('"journal.maxSize"')
-          expect(refused.message).toEndWith(said)
-        }
-        expect((yield* journal.status).head).toBe(head)
-        expect(yield* lane(journal, "lake")).toMatchObject({ backlog: count })
-        expect(yield* lane(journal, "_quarantine")).toMatchObject({ deadLetters: 1 })
-      }))
+    test("appends nothing for an operator either, and says so", function* (journal) {
+      const count = yield* fill(journal)
+      yield* journal.openLane("_quarantine")
+      yield* journal.settle([settlement("_quarantine", 2, { delivered: [], deadLetter: [letter(2)] })])
+      const { head } = yield* journal.status
+      const changes: ReadonlyArray<readonly [change: Effect.Effect<unknown, JournalError>, said: string]> = [
+        [journal.replay([{ sequence: 2, sinks: ["lake"] }]), "Nothing is replayed until there is."],
+        [journal.replayDeadLetters(["_quarantine:2"], reroute), "0 dead letters were replayed, the others stay."],
+        [journal.import("another", [undelivered(1)]), "What was imported stays; import the file again to go on."],
+      ]
+      for (const [change, said] of changes) {
+        const refused = yield* Effect.orDie(Effect.flip(change))
+        expect(refused.reason._tag).toBe("JournalUnavailable")
+        expect(refused.message).toContain('"journal.maxSize"')
+        expect(refused.message).toEndWith(said)
+      }
+      expect((yield* journal.status).head).toBe(head)
+      expect(yield* lane(journal, "lake")).toMatchObject({ backlog: count })
+      expect(yield* lane(journal, "_quarantine")).toMatchObject({ deadLetters: 1 })
+    })
 
-    test("lets an operator replay and drop dead letters", (journal) =>
-      Effect.gen(function* () {
-        yield* fill(journal)
-        yield* journal.settle([settlement("lake", 2, { deadLetter: [letter(1), letter(2)] })])
-        expect(yield* journal.replayDeadLetters(["lake:1"])).toBe(1)
-        expect(yield* journal.dropDeadLetters(["lake:2"])).toBe(1)
-      }))
+    test("lets an operator replay and drop dead letters", function* (journal) {
+      yield* fill(journal)
+      yield* journal.settle([settlement("lake", 2, { deadLetter: [letter(1), letter(2)] })])
+      expect(yield* journal.replayDeadLetters(["lake:1"])).toBe(1)
+      expect(yield* journal.dropDeadLetters(["lake:2"])).toBe(1)
+    })
   })
 }

@@ -5,7 +5,7 @@ import type { Journal, JournalError } from "../../../src/journal/Journal.ts"
 import type { WholeJournal } from "../../../src/journal/JournalType.ts"
 import { event } from "../../journal/samples.ts"
 import { whole } from "../../journal/whole.ts"
-import { it } from "../../lib/effect.ts"
+import { effectOf, it, type Steps } from "../../lib/effect.ts"
 
 export type Service = WholeJournal
 
@@ -13,16 +13,19 @@ export type Service = WholeJournal
 export type Create = (maxSize?: number) => () => Layer.Layer<Journal | Archive, JournalError>
 
 /** Opens a journal, uses it, closes it. */
-export type Session = <A>(use: (journal: Service) => Effect.Effect<A, JournalError>) => Effect.Effect<A, JournalError>
+export type Session = <A>(use: (journal: Service) => Steps<A, JournalError>) => Effect.Effect<A, JournalError>
 
-export const sessionsOf = (open: () => Layer.Layer<Journal | Archive, JournalError>): Session => {
-  return (use) => Effect.scoped(Effect.provide(Effect.flatMap(whole, use), open()))
-}
+export const sessionsOf =
+  (open: () => Layer.Layer<Journal | Archive, JournalError>): Session =>
+  (use) => {
+    const used = Effect.flatMap(whole, (journal) => effectOf(() => use(journal)))
+    return Effect.scoped(Effect.provide(used, open()))
+  }
 
 /** Defines tests of one session with a new journal. */
 export const testWith =
   (create: Create, maxSize?: number) =>
-  (title: string, body: (journal: Service) => Effect.Effect<void, JournalError>): void =>
+  (title: string, body: (journal: Service) => Steps<void, JournalError>): void =>
     it.live(title, () => sessionsOf(create(maxSize))(body))
 
 export const appendAll = (journal: Service, ids: ReadonlyArray<string>, sinks: ReadonlyArray<string>) =>

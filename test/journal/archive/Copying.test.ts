@@ -41,16 +41,15 @@ const removed = (id: number, sequence: number, last: number): CopiedEnd => ({
   ...{ id, sequence, last, lane: "gone", at: 5, outcome: "laneRemoved", note: {} },
 })
 
-const copied = (streams: ReadonlyArray<CopiedStream>) =>
-  Effect.gen(function* () {
-    const journal = MemoryJournal.make()
-    const source: CopySource = {
-      ...{ identity: "one", streams, erasures: "", paused: new Map(), damaged: () => 0 },
-      ...{ imported: () => Effect.succeed([]), audit: () => Effect.succeed([]) },
-    }
-    yield* copyInto(journal.target(source), source, () => Effect.void)
-    return journal
-  })
+const copied = Effect.fnUntraced(function* (streams: ReadonlyArray<CopiedStream>) {
+  const journal = MemoryJournal.make()
+  const source: CopySource = {
+    ...{ identity: "one", streams, erasures: "", paused: new Map(), damaged: () => 0 },
+    ...{ imported: () => Effect.succeed([]), audit: () => Effect.succeed([]) },
+  }
+  yield* copyInto(journal.target(source), source, () => Effect.void)
+  return journal
+})
 
 describe("a copy of logs with gaps", () => {
   it.effect("numbers the events of all streams without gaps, and keeps what is pending", function* () {

@@ -15,33 +15,32 @@ import { openDatabase, ownPostgres } from "./database.ts"
 suiteUnless(reasonToSkip(), "erased events in the files of PostgreSQL", () => {
   it.live(
     "are gone once the statements have run that the erasure names",
-    () =>
-      Effect.gen(function* () {
-        const server = yield* ownPostgres()
-        const sql = (text: string) => Effect.promise(() => server.sql(text))
-        const database = yield* openDatabase(server.url)
-        yield* DatabaseSchema.migrate(database, "relay")
-        const journal = yield* PostgresJournal.make(database, {
-          ...{ name: "a", retention: Duration.days(1), maxSize: 1024 ** 3 },
-          duplicates: { age: Duration.hours(1), count: 1000 },
-        })
-        const played = yield* play(journal, 7, 60)
-        // The server also does this by itself, and its statistics have samples of the rows then.
-        yield* sql("ANALYZE")
-        const request = { object: clientOf("anna"), giveUp: true }
-        const { count } = yield* erase({ archive: journal, whileStopped: (_, inside) => inside }, request)
-        expect(count).toBeGreaterThan(1)
-        const erased = played.filter(({ accountId }) => accountId === "anna").map(({ id }) => id)
-        const { asOwner, asSuperuser } = statements("relay")
-        const told = (yield* journal.scrub).join("\n")
-        for (const statement of [...asOwner, ...asSuperuser]) expect(told).toContain(statement)
-        expect(remainsIn(server.data, erased)).not.toEqual([])
-        for (const statement of [...asOwner, ...asSuperuser]) yield* sql(statement)
-        expect(remainsIn(server.data, erased)).toEqual([])
-        // The others' are there.
-        const others = played.filter(({ accountId }) => accountId === "bert").map(({ id }) => id)
-        expect(remainsIn(server.data, others)).not.toEqual([])
-      }).pipe(Effect.scoped),
+    function* () {
+      const server = yield* ownPostgres()
+      const sql = (text: string) => Effect.promise(() => server.sql(text))
+      const database = yield* openDatabase(server.url)
+      yield* DatabaseSchema.migrate(database, "relay")
+      const journal = yield* PostgresJournal.make(database, {
+        ...{ name: "a", retention: Duration.days(1), maxSize: 1024 ** 3 },
+        duplicates: { age: Duration.hours(1), count: 1000 },
+      })
+      const played = yield* play(journal, 7, 60)
+      // The server also does this by itself, and its statistics have samples of the rows then.
+      yield* sql("ANALYZE")
+      const request = { object: clientOf("anna"), giveUp: true }
+      const { count } = yield* erase({ archive: journal, whileStopped: (_, inside) => inside }, request)
+      expect(count).toBeGreaterThan(1)
+      const erased = played.filter(({ accountId }) => accountId === "anna").map(({ id }) => id)
+      const { asOwner, asSuperuser } = statements("relay")
+      const told = (yield* journal.scrub).join("\n")
+      for (const statement of [...asOwner, ...asSuperuser]) expect(told).toContain(statement)
+      expect(remainsIn(server.data, erased)).not.toEqual([])
+      for (const statement of [...asOwner, ...asSuperuser]) yield* sql(statement)
+      expect(remainsIn(server.data, erased)).toEqual([])
+      // The others' are there.
+      const others = played.filter(({ accountId }) => accountId === "bert").map(({ id }) => id)
+      expect(remainsIn(server.data, others)).not.toEqual([])
+    },
     60_000,
   )
 })

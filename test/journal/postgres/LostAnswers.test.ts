@@ -250,19 +250,18 @@ suiteUnless(reasonToSkip(), "an answer of the database that is lost", () => {
   for (const operation of ["lake", "ordered"].flatMap(operationsOn)) {
     it.effect(
       `costs nothing, and repeats nothing: ${operation.name}`,
-      () =>
-        Effect.gen(function* () {
-          const cutter = new Cutter()
-          const { start, sql } = yield* relays
-          const { journal } = yield* start("a", operation.isPruned ? Duration.seconds(1) : undefined, cutter.over)
-          yield* journal.openLane("lake")
-          yield* seconds(1)
-          yield* logOf(journal, "ordered").openLane("ordered", { exclusive: true })
-          for (const cut of cuts) {
-            let at = 0
-            while (yield* tryCut({ journal, cutter, sql }, operation, cut, at)) at += 1
-          }
-        }).pipe(Effect.scoped),
+      function* () {
+        const cutter = new Cutter()
+        const { start, sql } = yield* relays
+        const { journal } = yield* start("a", operation.isPruned ? Duration.seconds(1) : undefined, cutter.over)
+        yield* journal.openLane("lake")
+        yield* seconds(1)
+        yield* logOf(journal, "ordered").openLane("ordered", { exclusive: true })
+        for (const cut of cuts) {
+          let at = 0
+          while (yield* tryCut({ journal, cutter, sql }, operation, cut, at)) at += 1
+        }
+      },
       120_000,
     )
   }

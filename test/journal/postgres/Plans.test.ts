@@ -11,27 +11,25 @@ import { relays } from "./relays.ts"
 const tried = 5
 
 suiteUnless(reasonToSkip(), "PostgreSQL", () => {
-  it.effect("makes no new plan for each commit or settlement of a single event", () =>
-    Effect.gen(function* () {
-      const { start } = yield* relays
-      let opened: Database | undefined
-      const { journal } = yield* start("a", undefined, (database) => {
-        opened = database
-        return database
+  it.effect("makes no new plan for each commit or settlement of a single event", function* () {
+    const { start } = yield* relays
+    let opened: Database | undefined
+    const { journal } = yield* start("a", undefined, (database) => {
+      opened = database
+      return database
+    })
+    yield* journal.openLane("lake")
+    for (let sequence = 1; sequence <= 4 * tried; sequence++) {
+      yield* journal.append(event(`e${sequence}`), ["lake"])
+      yield* journal.settle([settlement("lake", sequence)])
+    }
+    const plansOf = (use: Use, name: string) =>
+      Effect.promise(async () => {
+        const sql = "SELECT custom_plans AS plans FROM pg_prepared_statements WHERE name = $1"
+        const answer = await opened?.queryUnsafe<{ readonly plans: number }>(use, sql, [name])
+        return answer?._tag === "Success" ? answer.success.rows[0]?.plans : undefined
       })
-      yield* journal.openLane("lake")
-      for (let sequence = 1; sequence <= 4 * tried; sequence++) {
-        yield* journal.append(event(`e${sequence}`), ["lake"])
-        yield* journal.settle([settlement("lake", sequence)])
-      }
-      const plansOf = (use: Use, name: string) =>
-        Effect.promise(async () => {
-          const sql = "SELECT custom_plans AS plans FROM pg_prepared_statements WHERE name = $1"
-          const answer = await opened?.queryUnsafe<{ readonly plans: number }>(use, sql, [name])
-          return answer?._tag === "Success" ? answer.success.rows[0]?.plans : undefined
-        })
-      expect(yield* plansOf("append", "append")).toBe(tried)
-      expect(yield* plansOf("work", "settle")).toBe(tried)
-    }).pipe(Effect.scoped),
-  )
+    expect(yield* plansOf("append", "append")).toBe(tried)
+    expect(yield* plansOf("work", "settle")).toBe(tried)
+  })
 })

@@ -193,49 +193,48 @@ const filling = (schema: string) => `
 suiteUnless(reasonToSkip(), "the statements of the journal on PostgreSQL", () => {
   it.live(
     "read no more rows than they return, but for those that may",
-    () =>
-      Effect.gen(function* () {
-        const schema = `scans_${process.pid}`
-        const server = yield* Effect.promise(sharedPostgres)
-        const { seen, database } = recorded(yield* openDatabase(server.url, { schema }))
-        yield* DatabaseSchema.migrate(database, schema)
-        const opened = Effect.fnUntraced(function* (name: string, retention = Duration.days(1)) {
-          const scope = yield* Scope.make()
-          const journal = yield* Scope.provide(PostgresJournal.make(database, options(name, retention)), scope)
-          return { journal, close: Scope.close(scope, Exit.void) }
-        })
-        const has = (sql: RegExp) =>
-          Effect.sync(() => [...seen.values()].some((one) => sql.test(one.sql))).pipe(
-            Effect.repeat({ until: (isThere) => isThere, schedule: Schedule.spaced("20 millis") }),
-          )
-        const a = yield* opened("a")
-        yield* use(a.journal)
-        const b = yield* opened("b", Duration.zero)
-        // The lane is in another relay's stream.
-        yield* b.journal.moveLane("left", "moved")
-        yield* b.journal.dropLane("moved")
-        yield* a.close
-        yield* has(/^WITH gone AS \( DELETE FROM log/)
-        yield* Housekeeping.forgetDuplicates(database, { age: 0, count: 1 })
-        yield* AuditTable.putNew(database, [{ ...lossRecord(1, "lost"), relay: "a" }])
-        yield* b.close
-        yield* Effect.promise(() => server.sql(filling(schema), "relay"))
-        for (const table of [...Object.keys(rows), ...isSmall, "imported"])
-          yield* Effect.promise(() => server.sql(`VACUUM ANALYZE ${schema}.${table}`, "relay"))
-        const found = new Set<string>()
-        for (const { sql, params } of seen.values()) {
-          const { rows } = yield* database.query<{ readonly "QUERY PLAN": ReadonlyArray<{ readonly Plan: Plan }> }>(
-            `EXPLAIN (FORMAT JSON) ${sql}`,
-            params,
-          )
-          const plans = rows.flatMap((row) => row["QUERY PLAN"])
-          const scanned = new Set(plans.flatMap(({ Plan }) => scannedBy(Plan)))
-          if (scanned.size > 0) found.add(`${[...scanned].toSorted().join(", ")}: ${titleOf(sql, params)}`)
-        }
-        expect(seen.size).toBeGreaterThan(80)
-        // The planner goes by samples of the rows, so not each of the allowed statements is found each time.
-        expect([...found.difference(new Set(Object.values(allowed).flat()))]).toEqual([])
-      }).pipe(Effect.scoped),
+    function* () {
+      const schema = `scans_${process.pid}`
+      const server = yield* Effect.promise(sharedPostgres)
+      const { seen, database } = recorded(yield* openDatabase(server.url, { schema }))
+      yield* DatabaseSchema.migrate(database, schema)
+      const opened = Effect.fnUntraced(function* (name: string, retention = Duration.days(1)) {
+        const scope = yield* Scope.make()
+        const journal = yield* Scope.provide(PostgresJournal.make(database, options(name, retention)), scope)
+        return { journal, close: Scope.close(scope, Exit.void) }
+      })
+      const has = (sql: RegExp) =>
+        Effect.sync(() => [...seen.values()].some((one) => sql.test(one.sql))).pipe(
+          Effect.repeat({ until: (isThere) => isThere, schedule: Schedule.spaced("20 millis") }),
+        )
+      const a = yield* opened("a")
+      yield* use(a.journal)
+      const b = yield* opened("b", Duration.zero)
+      // The lane is in another relay's stream.
+      yield* b.journal.moveLane("left", "moved")
+      yield* b.journal.dropLane("moved")
+      yield* a.close
+      yield* has(/^WITH gone AS \( DELETE FROM log/)
+      yield* Housekeeping.forgetDuplicates(database, { age: 0, count: 1 })
+      yield* AuditTable.putNew(database, [{ ...lossRecord(1, "lost"), relay: "a" }])
+      yield* b.close
+      yield* Effect.promise(() => server.sql(filling(schema), "relay"))
+      for (const table of [...Object.keys(rows), ...isSmall, "imported"])
+        yield* Effect.promise(() => server.sql(`VACUUM ANALYZE ${schema}.${table}`, "relay"))
+      const found = new Set<string>()
+      for (const { sql, params } of seen.values()) {
+        const { rows } = yield* database.query<{ readonly "QUERY PLAN": ReadonlyArray<{ readonly Plan: Plan }> }>(
+          `EXPLAIN (FORMAT JSON) ${sql}`,
+          params,
+        )
+        const plans = rows.flatMap((row) => row["QUERY PLAN"])
+        const scanned = new Set(plans.flatMap(({ Plan }) => scannedBy(Plan)))
+        if (scanned.size > 0) found.add(`${[...scanned].toSorted().join(", ")}: ${titleOf(sql, params)}`)
+      }
+      expect(seen.size).toBeGreaterThan(80)
+      // The planner goes by samples of the rows, so not each of the allowed statements is found each time.
+      expect([...found.difference(new Set(Object.values(allowed).flat()))]).toEqual([])
+    },
     120_000,
   )
 })

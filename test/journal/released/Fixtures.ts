@@ -65,16 +65,15 @@ export const restoreScript = (version: string, url: string, schema: string) =>
   )
 
 /** Plays the history into a file, and writes it as the fixture of a version. */
-export const writeFile = (version: string, scratch: string) =>
-  Effect.gen(function* () {
-    const [path, copy] = [join(scratch, "journal.db"), join(scratch, "copy.db")]
-    yield* play(onFile(path))
-    const db = new DatabaseSync(path)
-    db.prepare("VACUUM INTO ?").run(copy)
-    db.close()
-    mkdirSync(dirname(fileOf(version)), { recursive: true })
-    writeFileSync(fileOf(version), gzipSync(readFileSync(copy), { level: 9 }))
-  })
+export const writeFile = Effect.fnUntraced(function* (version: string, scratch: string) {
+  const [path, copy] = [join(scratch, "journal.db"), join(scratch, "copy.db")]
+  yield* play(onFile(path))
+  const db = new DatabaseSync(path)
+  db.prepare("VACUUM INTO ?").run(copy)
+  db.close()
+  mkdirSync(dirname(fileOf(version)), { recursive: true })
+  writeFileSync(fileOf(version), gzipSync(readFileSync(copy), { level: 9 }))
+})
 
 const quoted = (text: string): string => `'${text.replaceAll("'", "''")}'`
 
@@ -102,10 +101,9 @@ const rowsOf = Effect.fnUntraced(function* (database: Database) {
 })
 
 /** Plays the history into a schema, and writes it as the fixture of a version. */
-export const writeScript = (version: string, url: string, schema: string) =>
-  Effect.gen(function* () {
-    yield* play(inSchema(url, schema))
-    const rows = yield* Effect.scoped(Effect.flatMap(openDatabase(url, { schema }), rowsOf))
-    mkdirSync(dirname(scriptOf(version)), { recursive: true })
-    writeFileSync(scriptOf(version), `${steps.join("\n")}\n${rows.join("\n")}\n`)
-  })
+export const writeScript = Effect.fnUntraced(function* (version: string, url: string, schema: string) {
+  yield* play(inSchema(url, schema))
+  const rows = yield* Effect.scoped(Effect.flatMap(openDatabase(url, { schema }), rowsOf))
+  mkdirSync(dirname(scriptOf(version)), { recursive: true })
+  writeFileSync(scriptOf(version), `${steps.join("\n")}\n${rows.join("\n")}\n`)
+})

@@ -133,21 +133,21 @@ describe("JournalWorker", () => {
     }
   })
 
-  const startsWith = (use: (journal: Service) => Effect.Effect<unknown, JournalError>, at = options()) =>
-    Effect.gen(function* () {
-      const start = spyOn(JournalWorker, "start")
-      yield* Effect.addFinalizer(() => Effect.sync(() => start.mockRestore()))
-      yield* session(at, (journal) =>
-        Effect.gen(function* () {
-          yield* journal.openLane("lake")
-          yield* TestClock.adjust(Duration.minutes(1))
-          expect(start).not.toHaveBeenCalled()
-          yield* use(journal)
-          yield* TestClock.adjust(Duration.minutes(1))
-          expect(start).toHaveBeenCalledTimes(1)
-        }),
-      ).pipe(Effect.provideService(WorkerEntrypoint, worker("../worker.ts")))
-    })
+  const startsWith = Effect.fnUntraced(function* (
+    use: (journal: Service) => Effect.Effect<unknown, JournalError>,
+    at = options(),
+  ) {
+    const start = spyOn(JournalWorker, "start")
+    yield* Effect.addFinalizer(() => Effect.sync(() => start.mockRestore()))
+    yield* session(at, function* (journal) {
+      yield* journal.openLane("lake")
+      yield* TestClock.adjust(Duration.minutes(1))
+      expect(start).not.toHaveBeenCalled()
+      yield* use(journal)
+      yield* TestClock.adjust(Duration.minutes(1))
+      expect(start).toHaveBeenCalledTimes(1)
+    }).pipe(Effect.provideService(WorkerEntrypoint, worker("../worker.ts")))
+  })
 
   it.effect("starts with the first commit: an idle relay is smaller without it", () =>
     startsWith((journal) => journal.append(event("first"), ["lake"])),

@@ -20,45 +20,39 @@ upkeepContract("SqliteJournal", createOnDisk)
 describe("SqliteJournal's dead letters", () => {
   it.live("take room with what was answered to their attempts, and give it back", function* () {
     const answer = "ü".repeat(1_024)
-    yield* session(options(), (journal) =>
-      Effect.gen(function* () {
-        const bytes = Effect.map(journal.lanes, (lanes) => lanes.find(({ name }) => name === "lake")?.deadLetterBytes)
-        yield* journal.openLane("lake")
-        yield* journal.append(event("a"), ["lake"])
-        const failed = Array.from({ length: 10 }, (_, at) => ({ at, reason: "DeliveryFailed", message: "", answer }))
-        const letter = { sequence: 1, at: 9, refunded: 0, failed }
-        yield* journal.settle([settlement("lake", 1, { deadLetter: [letter] })])
-        expect(yield* bytes).toBeGreaterThan(10 * 2_048)
-        yield* journal.dropDeadLetters(["lake:1"])
-        expect(yield* bytes).toBe(0)
-      }),
-    )
+    yield* session(options(), function* (journal) {
+      const bytes = Effect.map(journal.lanes, (lanes) => lanes.find(({ name }) => name === "lake")?.deadLetterBytes)
+      yield* journal.openLane("lake")
+      yield* journal.append(event("a"), ["lake"])
+      const failed = Array.from({ length: 10 }, (_, at) => ({ at, reason: "DeliveryFailed", message: "", answer }))
+      const letter = { sequence: 1, at: 9, refunded: 0, failed }
+      yield* journal.settle([settlement("lake", 1, { deadLetter: [letter] })])
+      expect(yield* bytes).toBeGreaterThan(10 * 2_048)
+      yield* journal.dropDeadLetters(["lake:1"])
+      expect(yield* bytes).toBe(0)
+    })
   })
 })
 
 describe("SqliteJournal's lanes", () => {
   it.live("are not woken for the events of others, and begin behind these after a restart", function* () {
     const at = options()
-    yield* session(at, (journal) =>
-      Effect.gen(function* () {
-        for (const name of ["lake", "audit"]) yield* journal.openLane(name)
-        const waiting = yield* Effect.forkChild(journal.awaitBeyond(0, "audit"), { startImmediately: true })
-        yield* appendAll(journal, ids(3))
-        yield* journal.settle([settlement("lake", 3)])
-        expect(waiting.pollUnsafe()).toBeUndefined()
-        expect((yield* lane(journal, "audit"))?.cursor.sequence).toBe(3)
-        yield* journal.append(event("own"), ["audit"])
-        expect(yield* Fiber.join(waiting)).toBe(3)
-        yield* journal.settle([settlement("audit", 4)])
-        yield* appendAll(journal, ids(2, "more"))
-      }),
-    )
-    yield* session(at, (journal) =>
-      Effect.gen(function* () {
-        expect((yield* journal.openLane("audit")).cursor.sequence).toBe(6)
-        expect(yield* journal.openLane("lake")).toMatchObject({ cursor: { sequence: 3 }, backlog: 2 })
-      }),
-    )
+    yield* session(at, function* (journal) {
+      for (const name of ["lake", "audit"]) yield* journal.openLane(name)
+      const waiting = yield* Effect.forkChild(journal.awaitBeyond(0, "audit"), { startImmediately: true })
+      yield* appendAll(journal, ids(3))
+      yield* journal.settle([settlement("lake", 3)])
+      expect(waiting.pollUnsafe()).toBeUndefined()
+      expect((yield* lane(journal, "audit"))?.cursor.sequence).toBe(3)
+      yield* journal.append(event("own"), ["audit"])
+      expect(yield* Fiber.join(waiting)).toBe(3)
+      yield* journal.settle([settlement("audit", 4)])
+      yield* appendAll(journal, ids(2, "more"))
+    })
+    yield* session(at, function* (journal) {
+      expect((yield* journal.openLane("audit")).cursor.sequence).toBe(6)
+      expect(yield* journal.openLane("lake")).toMatchObject({ cursor: { sequence: 3 }, backlog: 2 })
+    })
   })
 })
 
@@ -68,18 +62,14 @@ describe("SqliteJournal across restarts", () => {
     const now = Date.now()
     const recent = event("recent", { receivedAt: now - 3_600_000 })
     const old = event("old", { receivedAt: now - 25 * 3_600_000 })
-    yield* session(at, (journal) =>
-      Effect.gen(function* () {
-        yield* journal.append(old, ["lake"])
-        yield* journal.append(recent, ["lake"])
-      }),
-    )
-    yield* session(at, (journal) =>
-      Effect.gen(function* () {
-        expect(yield* journal.append({ ...recent, receivedAt: now }, ["lake"])).toBe("duplicate")
-        expect(yield* journal.append({ ...old, receivedAt: now }, ["lake"])).toBe("appended")
-      }),
-    )
+    yield* session(at, function* (journal) {
+      yield* journal.append(old, ["lake"])
+      yield* journal.append(recent, ["lake"])
+    })
+    yield* session(at, function* (journal) {
+      expect(yield* journal.append({ ...recent, receivedAt: now }, ["lake"])).toBe("duplicate")
+      expect(yield* journal.append({ ...old, receivedAt: now }, ["lake"])).toBe("appended")
+    })
   })
 
   it.live(
@@ -91,15 +81,13 @@ describe("SqliteJournal across restarts", () => {
         const acknowledged = yield* appendUntilKilled(at.path, `r${round}`, 400 + (round % 4) * 300)
         kept = [...kept, ...acknowledged]
       }
-      yield* session(at, (journal) =>
-        Effect.gen(function* () {
-          const found = new Set(yield* Effect.map(journal.read(0, 1_000_000), (all) => all.map((e) => e.event.id)))
-          expect(kept.filter((id) => !found.has(id))).toEqual([])
-          expect(found.size).toBeGreaterThanOrEqual(kept.length)
-          expect(yield* journal.head).toBe(found.size)
-          expect(yield* healthOf(journal)).toBe("ok")
-        }),
-      )
+      yield* session(at, function* (journal) {
+        const found = new Set(yield* Effect.map(journal.read(0, 1_000_000), (all) => all.map((e) => e.event.id)))
+        expect(kept.filter((id) => !found.has(id))).toEqual([])
+        expect(found.size).toBeGreaterThanOrEqual(kept.length)
+        expect(yield* journal.head).toBe(found.size)
+        expect(yield* healthOf(journal)).toBe("ok")
+      })
     },
     30_000,
   )
@@ -122,13 +110,11 @@ const appendUntilKilled = (path: string, prefix: string, count: number) =>
 describe("SqliteJournal and other processes", () => {
   it.live("refuses a second relay at once, and names the lock", function* () {
     const at = options()
-    yield* session(at, () =>
-      Effect.gen(function* () {
-        const refused = yield* failure(session(at, () => Effect.void))
-        expect(refused.message).toContain(`${at.path}-lock`)
-        expect(refused.message).toContain("Another relay")
-      }),
-    )
+    yield* session(at, function* () {
+      const refused = yield* failure(session(at, () => Effect.void))
+      expect(refused.message).toContain(`${at.path}-lock`)
+      expect(refused.message).toContain("Another relay")
+    })
     yield* session(at, () => Effect.void)
   })
 
@@ -176,20 +162,18 @@ describe("SqliteJournal and other processes", () => {
   ] as const) {
     it.live(`breaks when its file is ${what} while it is open, and acknowledges nothing more`, function* () {
       const at = options()
-      yield* session(at, (journal) =>
-        Effect.gen(function* () {
-          yield* appendAll(journal, ["a"])
-          const broken = yield* Effect.forkChild(Effect.flip(journal.broken), { startImmediately: true })
-          harm(at.path)
-          const refused = yield* failure(journal.append(event("b"), ["lake"]))
-          expect(refused.reason._tag).toBe("JournalBroken")
-          expect(refused.message).toContain(what)
-          expect((yield* Fiber.join(broken)).message).toContain(what)
-          expect((yield* failure(journal.settle([settlement("lake", 1)]))).reason._tag).toBe("JournalBroken")
-          expect((yield* failure(journal.read(0, 1))).reason._tag).toBe("JournalBroken")
-          expect((yield* journal.status).health).toBe("broken")
-        }),
-      )
+      yield* session(at, function* (journal) {
+        yield* appendAll(journal, ["a"])
+        const broken = yield* Effect.forkChild(Effect.flip(journal.broken), { startImmediately: true })
+        harm(at.path)
+        const refused = yield* failure(journal.append(event("b"), ["lake"]))
+        expect(refused.reason._tag).toBe("JournalBroken")
+        expect(refused.message).toContain(what)
+        expect((yield* Fiber.join(broken)).message).toContain(what)
+        expect((yield* failure(journal.settle([settlement("lake", 1)]))).reason._tag).toBe("JournalBroken")
+        expect((yield* failure(journal.read(0, 1))).reason._tag).toBe("JournalBroken")
+        expect((yield* journal.status).health).toBe("broken")
+      })
     })
   }
 })

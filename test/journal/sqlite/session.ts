@@ -4,14 +4,18 @@ import type { JournalError } from "../../../src/journal/Journal.ts"
 import type { WholeJournal } from "../../../src/journal/JournalType.ts"
 import type { SqliteConfig } from "../../../src/journal/sqlite/SqliteConfig.ts"
 import * as SqliteJournal from "../../../src/journal/sqlite/SqliteJournal.ts"
+import { effectOf, type Steps } from "../../lib/effect.ts"
 import { event } from "../samples.ts"
 import { whole } from "../whole.ts"
 
 export type Service = WholeJournal
 
 /** Opens the journal, uses it, closes it. */
-export const session = <A>(at: SqliteConfig, use: (journal: Service) => Effect.Effect<A, JournalError>) =>
-  Effect.flatMap(whole, use).pipe(Effect.provide(SqliteJournal.layer(at)), Effect.scoped)
+export const session = <A>(at: SqliteConfig, use: (journal: Service) => Steps<A, JournalError>) =>
+  Effect.flatMap(whole, (journal) => effectOf(() => use(journal))).pipe(
+    Effect.provide(SqliteJournal.layer(at)),
+    Effect.scoped,
+  )
 
 export const appendAll = (journal: Service, ids: ReadonlyArray<string>, sinks: ReadonlyArray<string> = ["lake"]) =>
   Effect.forEach(ids, (id) => journal.append(event(id), sinks), { concurrency: "unbounded", discard: true })

@@ -20,14 +20,16 @@ describe("the email sink against an SMTP server", () => {
   })
   afterAll(() => other.stop(true))
 
-  const refusing = (options: Parameters<typeof startSmtp>[0], more: Record<string, unknown> = {}) =>
-    Effect.gen(function* () {
-      const smtp = yield* Effect.acquireRelease(
-        Effect.promise(() => startSmtp(options)),
-        (smtp) => Effect.promise(smtp.close),
-      )
-      return yield* openEmail(() => ({ server: smtp.server, ...more }))
-    })
+  const refusing = Effect.fnUntraced(function* (
+    options: Parameters<typeof startSmtp>[0],
+    more: Record<string, unknown> = {},
+  ) {
+    const smtp = yield* Effect.acquireRelease(
+      Effect.promise(() => startSmtp(options)),
+      (smtp) => Effect.promise(smtp.close),
+    )
+    return yield* openEmail(() => ({ server: smtp.server, ...more }))
+  })
 
   sinkContract("the email sink", {
     ofType: {

@@ -7,7 +7,7 @@ import * as Jmespath from "../../../src/formats/jmespath/Jmespath.ts"
 import * as SmtpSession from "../../../src/sinks/email/SmtpSession.ts"
 import type { Reason, Sink, SinkError } from "../../../src/sinks/Sink.ts"
 import { lacking, makeAuthority } from "../../lib/authority.ts"
-import { it } from "../../lib/effect.ts"
+import { effectOf, it, type Steps } from "../../lib/effect.ts"
 import { suiteUnless } from "../../lib/lacking.ts"
 import { temporaryDirectory } from "../../lib/temporaryRoot.ts"
 import { listening } from "../receiver.ts"
@@ -25,17 +25,14 @@ const started = (options?: Parameters<typeof startSmtp>[0]): Effect.Effect<Smtp,
 /** A server and a sink to it. */
 const test = (
   title: string,
-  body: (sink: Sink, smtp: Smtp) => Effect.Effect<void, SinkError, Scope.Scope>,
+  body: (sink: Sink, smtp: Smtp) => Steps<void, SinkError, Scope.Scope>,
   { options, config = {} }: { options?: Parameters<typeof startSmtp>[0]; config?: Record<string, unknown> } = {},
 ) =>
-  it.live(title, () =>
-    Effect.flatMap(started(options), (smtp) =>
-      Effect.flatMap(
-        openEmail(() => ({ server: smtp.server, ...config })),
-        (sink) => body(sink, smtp),
-      ),
-    ),
-  )
+  it.live(title, function* () {
+    const smtp = yield* started(options)
+    const sink = yield* openEmail(() => ({ server: smtp.server, ...config }))
+    yield* effectOf(() => body(sink, smtp))
+  })
 
 const last = ({ taken }: Smtp): Taken => {
   const found = taken.at(-1)
@@ -60,22 +57,21 @@ describe("a mail", () => {
 
   test(
     "goes to every address, from the one that is given, and asks programs not to answer",
-    (sink, smtp) =>
-      Effect.gen(function* () {
-        yield* sink.send([entry(1)])
-        const { mail, from, to, raw } = last(smtp)
-        expect([from, to]).toEqual(["relay@example.com", ["one@example.com", "two@example.com", "three@example.com"]])
-        expect(mail.from).toEqual({ name: "Relais für Müller", address: "relay@example.com" })
-        expect(mail.to).toEqual([
-          { name: "", address: "one@example.com" },
-          { name: "On, call", address: "two@example.com" },
-        ])
-        expect(mail.cc).toEqual([{ name: "", address: "three@example.com" }])
-        expect(mail.replyTo).toEqual([{ name: "", address: "answers@example.com" }])
-        expect(raw).toContain("Auto-Submitted: auto-generated")
-        expect(raw).not.toMatch(/nodemailer|X-Mailer/i)
-        expect(mail.attachments).toEqual([])
-      }),
+    function* (sink, smtp) {
+      yield* sink.send([entry(1)])
+      const { mail, from, to, raw } = last(smtp)
+      expect([from, to]).toEqual(["relay@example.com", ["one@example.com", "two@example.com", "three@example.com"]])
+      expect(mail.from).toEqual({ name: "Relais für Müller", address: "relay@example.com" })
+      expect(mail.to).toEqual([
+        { name: "", address: "one@example.com" },
+        { name: "On, call", address: "two@example.com" },
+      ])
+      expect(mail.cc).toEqual([{ name: "", address: "three@example.com" }])
+      expect(mail.replyTo).toEqual([{ name: "", address: "answers@example.com" }])
+      expect(raw).toContain("Auto-Submitted: auto-generated")
+      expect(raw).not.toMatch(/nodemailer|X-Mailer/i)
+      expect(mail.attachments).toEqual([])
+    },
     {
       config: {
         from: "Relais für Müller <relay@example.com>",
@@ -86,65 +82,61 @@ describe("a mail", () => {
     },
   )
 
-  test("tells what failed, where and when, and nothing of the object but its id", (sink, smtp) =>
-    Effect.gen(function* () {
-      yield* sink.send([typed(1, "connected_account.refresh_failed", { id: "cal_1", email: "ada@example.com" })])
-      const { mail } = last(smtp)
-      expect(mail.subject).toBe("A calendar has lost its access and must be connected again (acct_1)")
-      expect(mail.text).toBe(
-        [
-          "A calendar has lost its access and must be connected again (acct_1)",
-          "",
-          "Type:    connected_account.refresh_failed",
-          "Account: acct_1",
-          "Object:  cal_1",
-          "Event:   evt_1",
-          "Time:    2026-11-21T08:00:00Z",
-          "",
-        ].join("\n"),
-      )
-    }))
+  test("tells what failed, where and when, and nothing of the object but its id", function* (sink, smtp) {
+    yield* sink.send([typed(1, "connected_account.refresh_failed", { id: "cal_1", email: "ada@example.com" })])
+    const { mail } = last(smtp)
+    expect(mail.subject).toBe("A calendar has lost its access and must be connected again (acct_1)")
+    expect(mail.text).toBe(
+      [
+        "A calendar has lost its access and must be connected again (acct_1)",
+        "",
+        "Type:    connected_account.refresh_failed",
+        "Account: acct_1",
+        "Object:  cal_1",
+        "Event:   evt_1",
+        "Time:    2026-11-21T08:00:00Z",
+        "",
+      ].join("\n"),
+    )
+  })
 
-  test("of a digest tells how many there were and what differs", (sink, smtp) =>
-    Effect.gen(function* () {
-      const type = "connected_account.refresh_failed"
-      yield* sink.send([typed(1, type), typed(2, type), typed(3, type)])
-      expect(smtp.taken).toHaveLength(1)
-      const { mail } = last(smtp)
-      expect(mail.subject).toBe("3 × A calendar has lost its access and must be connected again (acct_1)")
-      expect(mail.text).toContain("Events:  3\n")
-      expect(mail.text).toContain("2026-11-21T08:00:00Z: Object cal_2, Event evt_2\n")
-    }))
+  test("of a digest tells how many there were and what differs", function* (sink, smtp) {
+    const type = "connected_account.refresh_failed"
+    yield* sink.send([typed(1, type), typed(2, type), typed(3, type)])
+    expect(smtp.taken).toHaveLength(1)
+    const { mail } = last(smtp)
+    expect(mail.subject).toBe("3 × A calendar has lost its access and must be connected again (acct_1)")
+    expect(mail.text).toContain("Events:  3\n")
+    expect(mail.text).toContain("2026-11-21T08:00:00Z: Object cal_2, Event evt_2\n")
+  })
 
   test(
     "is what the templates say, filled in from all of a digest",
-    (sink, smtp) =>
-      Effect.gen(function* () {
-        yield* sink.send(entries(2))
-        const { mail } = last(smtp)
-        expect(mail.subject).toBe("2 × appointment.created")
-        expect(mail.text).toBe(
-          [
-            "Grüße 🙂",
-            ".",
-            "2026-11-21T08:00:01.000Z appointment.created acct_1 evt_1",
-            "2026-11-21T08:00:02.000Z appointment.created acct_1 evt_2",
-            "",
-          ].join("\n"),
-        )
-      }),
+    function* (sink, smtp) {
+      yield* sink.send(entries(2))
+      const { mail } = last(smtp)
+      expect(mail.subject).toBe("2 × appointment.created")
+      expect(mail.text).toBe(
+        [
+          "Grüße 🙂",
+          ".",
+          "2026-11-21T08:00:01.000Z appointment.created acct_1 evt_1",
+          "2026-11-21T08:00:02.000Z appointment.created acct_1 evt_2",
+          "",
+        ].join("\n"),
+      )
+    },
     { config: { subject: "{{count}} × {{type}}", text: "Grüße 🙂\n.\n{{events}}" } },
   )
 
   test(
     "is what expressions make of a digest, whose events they see",
-    (sink, smtp) =>
-      Effect.gen(function* () {
-        yield* sink.send(entries(2))
-        const { mail } = last(smtp)
-        expect(mail.subject).toBe("2 of appointment.created")
-        expect(mail.text).toBe("evt_1, evt_2; the last is apt_2\n")
-      }),
+    function* (sink, smtp) {
+      yield* sink.send(entries(2))
+      const { mail } = last(smtp)
+      expect(mail.subject).toBe("2 of appointment.created")
+      expect(mail.text).toBe("evt_1, evt_2; the last is apt_2\n")
+    },
     {
       config: {
         subject: { jmespath: "join(' ', [to_string($count), 'of', data.type])" },
@@ -155,35 +147,33 @@ describe("a mail", () => {
 
   test(
     "has no header, line or recipient of an event's making",
-    (sink, smtp) =>
-      Effect.gen(function* () {
-        const hostile = 'x\r\nBcc: evil@example.com\r\n\r\n.\r\nRCPT TO:<evil@example.com>\r\n\u0000\u202e\ud800"<b>'
-        const object = { id: hostile, note: hostile }
-        yield* sink.send([entry(1, { type: hostile, id: hostile, accountId: hostile, ...bodyOf(hostile, object) })])
-        yield* sink.send([entry(2)])
-        expect(smtp.taken).toHaveLength(2)
-        const [first] = smtp.taken
-        expect(first?.to).toEqual(["oncall@example.com"])
-        expect(first?.mail.headers.map(({ key }) => key)).not.toContain("bcc")
-        expect(first?.mail.subject).not.toMatch(/\p{Cc}|\u202e/u)
-        expect(first?.mail.text?.replaceAll("\n", "")).not.toMatch(/\p{Cc}|\u202e/u)
-        // Lines of SMTP have 998 bytes at most.
-        expect(Math.max(...(first?.raw ?? "").split("\r\n").map((line) => line.length))).toBeLessThan(998)
-      }),
+    function* (sink, smtp) {
+      const hostile = 'x\r\nBcc: evil@example.com\r\n\r\n.\r\nRCPT TO:<evil@example.com>\r\n\u0000\u202e\ud800"<b>'
+      const object = { id: hostile, note: hostile }
+      yield* sink.send([entry(1, { type: hostile, id: hostile, accountId: hostile, ...bodyOf(hostile, object) })])
+      yield* sink.send([entry(2)])
+      expect(smtp.taken).toHaveLength(2)
+      const [first] = smtp.taken
+      expect(first?.to).toEqual(["oncall@example.com"])
+      expect(first?.mail.headers.map(({ key }) => key)).not.toContain("bcc")
+      expect(first?.mail.subject).not.toMatch(/\p{Cc}|\u202e/u)
+      expect(first?.mail.text?.replaceAll("\n", "")).not.toMatch(/\p{Cc}|\u202e/u)
+      // Lines of SMTP have 998 bytes at most.
+      expect(Math.max(...(first?.raw ?? "").split("\r\n").map((line) => line.length))).toBeLessThan(998)
+    },
     { config: { subject: "{{type}} {{id}} {{/data/object/note}}", text: "{{id}}\n{{/data/object/note}}" } },
   )
 
   test(
     "is bounded, however much an event fills in",
-    (sink, smtp) =>
-      Effect.gen(function* () {
-        const note = "é".repeat(900_000)
-        yield* sink.send([entry(1, { body: bytes(JSON.stringify({ ...envelope(1, { note }) })) })])
-        const { mail } = last(smtp)
-        expect(mail.subject?.length).toBeLessThanOrEqual(200)
-        expect(mail.text).toEndWith("é…\n")
-        expect(mail.text?.length).toBeLessThanOrEqual(256 * 1024 + 1)
-      }),
+    function* (sink, smtp) {
+      const note = "é".repeat(900_000)
+      yield* sink.send([entry(1, { body: bytes(JSON.stringify({ ...envelope(1, { note }) })) })])
+      const { mail } = last(smtp)
+      expect(mail.subject?.length).toBeLessThanOrEqual(200)
+      expect(mail.text).toEndWith("é…\n")
+      expect(mail.text?.length).toBeLessThanOrEqual(256 * 1024 + 1)
+    },
     { config: { subject: "{{/data/object/note}}", text: "{{/data/object/note}}" } },
   )
 })
@@ -193,16 +183,15 @@ const bodyOf = (type: string, object: unknown) => ({
 })
 
 describe("ids of mails", () => {
-  test("are the same at each attempt, and differ by event, replay and digest", (sink, smtp) =>
-    Effect.gen(function* () {
-      for (const batch of [[entry(1)], [entry(1)], [entry(2)], [{ ...entry(1), replayed: true }], entries(2)]) {
-        yield* sink.send(batch)
-      }
-      const [one, again, ...others] = smtp.taken.map(({ mail }) => mail.messageId)
-      expect(again).toBe(one)
-      expect(one).toMatch(/^<relay\.[0-9a-f]{40}@example\.com>$/)
-      expect(new Set([one, ...others]).size).toBe(4)
-    }))
+  test("are the same at each attempt, and differ by event, replay and digest", function* (sink, smtp) {
+    for (const batch of [[entry(1)], [entry(1)], [entry(2)], [{ ...entry(1), replayed: true }], entries(2)]) {
+      yield* sink.send(batch)
+    }
+    const [one, again, ...others] = smtp.taken.map(({ mail }) => mail.messageId)
+    expect(again).toBe(one)
+    expect(one).toMatch(/^<relay\.[0-9a-f]{40}@example\.com>$/)
+    expect(new Set([one, ...others]).size).toBe(4)
+  })
 
   it.live("differ where two sinks mail other words to the same people", function* () {
     const smtp = yield* started()
@@ -213,65 +202,61 @@ describe("ids of mails", () => {
     expect(new Set(smtp.taken.map(({ mail }) => mail.messageId)).size).toBe(2)
   })
 
-  test("refer to one thread where the object is the same, and to none that they share elsewhere", (sink, smtp) =>
-    Effect.gen(function* () {
-      const type = "connected_account.refresh_failed"
-      for (const [sequence, id] of [
-        [1, "a"],
-        [2, "a"],
-        [3, "b"],
-      ] as const)
-        yield* sink.send([typed(sequence, type, { id })])
-      const threads = smtp.taken.map(({ mail }) => mail.references)
-      expect(threads[0]).toMatch(/^<thread\.[0-9a-f]{40}@example\.com>$/)
-      expect(threads[1]).toBe(threads[0])
-      expect(threads[2]).not.toBe(threads[0])
-      expect(smtp.taken.map(({ mail }) => mail.inReplyTo)).toEqual(threads)
-    }))
+  test("refer to one thread where the object is the same, and to none that they share elsewhere", function* (sink, smtp) {
+    const type = "connected_account.refresh_failed"
+    for (const [sequence, id] of [
+      [1, "a"],
+      [2, "a"],
+      [3, "b"],
+    ] as const)
+      yield* sink.send([typed(sequence, type, { id })])
+    const threads = smtp.taken.map(({ mail }) => mail.references)
+    expect(threads[0]).toMatch(/^<thread\.[0-9a-f]{40}@example\.com>$/)
+    expect(threads[1]).toBe(threads[0])
+    expect(threads[2]).not.toBe(threads[0])
+    expect(smtp.taken.map(({ mail }) => mail.inReplyTo)).toEqual(threads)
+  })
 
   test(
     "put a recovery into the thread of its failure",
-    (sink, smtp) =>
-      Effect.gen(function* () {
-        yield* sink.send([typed(1, "connected_account.refresh_failed", { id: "cal_1" })])
-        yield* sink.send([typed(2, "connected_account.reconnected", { id: "cal_1" })])
-        expect(smtp.taken[1]?.mail.references).toBe(smtp.taken[0]?.mail.references ?? "")
-        expect(smtp.taken[1]?.mail.subject).toStartWith("Resolved: A calendar has lost its access")
-      }),
+    function* (sink, smtp) {
+      yield* sink.send([typed(1, "connected_account.refresh_failed", { id: "cal_1" })])
+      yield* sink.send([typed(2, "connected_account.reconnected", { id: "cal_1" })])
+      expect(smtp.taken[1]?.mail.references).toBe(smtp.taken[0]?.mail.references ?? "")
+      expect(smtp.taken[1]?.mail.subject).toStartWith("Resolved: A calendar has lost its access")
+    },
     { config: { resolve: true } },
   )
 })
 
 describe("connections to an SMTP server", () => {
-  test("are used for mail after mail, and opened again where the server ended them", (sink, smtp) =>
-    Effect.gen(function* () {
-      for (const one of entries(5)) yield* sink.send([one])
-      expect(smtp.connections()).toEqual({ ever: 1, now: 1 })
-      const again = yield* Effect.promise(async () => {
-        await smtp.close()
-        return startSmtp({}, smtp.port)
-      })
-      yield* Effect.sleep("50 millis")
-      yield* sink.send([entry(6)])
-      expect(again.connections().ever).toBe(1)
-      expect(again.taken).toHaveLength(1)
-      yield* Effect.promise(again.close)
-    }))
+  test("are used for mail after mail, and opened again where the server ended them", function* (sink, smtp) {
+    for (const one of entries(5)) yield* sink.send([one])
+    expect(smtp.connections()).toEqual({ ever: 1, now: 1 })
+    const again = yield* Effect.promise(async () => {
+      await smtp.close()
+      return startSmtp({}, smtp.port)
+    })
+    yield* Effect.sleep("50 millis")
+    yield* sink.send([entry(6)])
+    expect(again.connections().ever).toBe(1)
+    expect(again.taken).toHaveLength(1)
+    yield* Effect.promise(again.close)
+  })
 
   let stalled = true
   let asked = false
   test(
     "are given up with a mail that is interrupted, which goes whole by the next",
-    (sink, smtp) =>
-      Effect.gen(function* () {
-        const sending = yield* Effect.forkChild(sink.send([entry(1)]))
-        while (!asked) yield* Effect.sleep("5 millis")
-        yield* Fiber.interrupt(sending)
-        stalled = false
-        yield* sink.send([entry(2)])
-        expect(smtp.taken.map(({ mail }) => /evt_\d/.exec(mail.text ?? "")?.[0])).toEqual(["evt_2"])
-        expect(smtp.connections().ever).toBe(2)
-      }),
+    function* (sink, smtp) {
+      const sending = yield* Effect.forkChild(sink.send([entry(1)]))
+      while (!asked) yield* Effect.sleep("5 millis")
+      yield* Fiber.interrupt(sending)
+      stalled = false
+      yield* sink.send([entry(2)])
+      expect(smtp.taken.map(({ mail }) => /evt_\d/.exec(mail.text ?? "")?.[0])).toEqual(["evt_2"])
+      expect(smtp.connections().ever).toBe(2)
+    },
     // The server that doesn't answer: as one that is frozen.
     {
       options: {
@@ -366,13 +351,12 @@ describe("what an SMTP server says", () => {
   ) =>
     test(
       title,
-      (sink) =>
-        Effect.gen(function* () {
-          const reason = yield* reasonOf(sink.send([entry(1)]))
-          expect(reason?._tag).toBe(expected._tag)
-          expect(reason?.message).toMatch(expected.message)
-          expect(reason?.message).not.toMatch(/example\.com/)
-        }),
+      function* (sink) {
+        const reason = yield* reasonOf(sink.send([entry(1)]))
+        expect(reason?._tag).toBe(expected._tag)
+        expect(reason?.message).toMatch(expected.message)
+        expect(reason?.message).not.toMatch(/example\.com/)
+      },
       { options, config },
     )
 
@@ -456,11 +440,10 @@ describe("what an SMTP server says", () => {
 
   test(
     "is kept with what failed, without the password",
-    (sink) =>
-      Effect.gen(function* () {
-        const reason = yield* reasonOf(sink.send([entry(1)]))
-        expect(reason?.answer && Redacted.value(reason.answer)).toBe("554 5.7.1 no *** here")
-      }),
+    function* (sink) {
+      const reason = yield* reasonOf(sink.send([entry(1)]))
+      expect(reason?.answer && Redacted.value(reason.answer)).toBe("554 5.7.1 no *** here")
+    },
     {
       options: {
         allowInsecureAuth: true,
@@ -481,22 +464,17 @@ describe("a mail that some addresses have not got", () => {
   ])
   test(
     "goes to them alone when it is tried again, with the same Message-ID",
-    (sink, smtp) =>
-      Effect.gen(function* () {
-        expect(yield* reasonOf(sink.send([entry(1)]))).toMatchObject({ _tag: "DeliveryFailed" })
-        expect(yield* reasonOf(sink.send([entry(1)]))).toMatchObject({ _tag: "DeliveryRejected" })
-        yield* sink.send([entry(1)])
-        expect(smtp.taken.map(({ to }) => to)).toEqual([
-          ["one@example.com"],
-          ["two@example.com"],
-          ["three@example.com"],
-        ])
-        expect(new Set(smtp.taken.map(({ mail }) => mail.messageId)).size).toBe(1)
-        // It is forgotten once all have it.
-        asked.length = 0
-        yield* sink.send([entry(1)])
-        expect(asked).toHaveLength(3)
-      }),
+    function* (sink, smtp) {
+      expect(yield* reasonOf(sink.send([entry(1)]))).toMatchObject({ _tag: "DeliveryFailed" })
+      expect(yield* reasonOf(sink.send([entry(1)]))).toMatchObject({ _tag: "DeliveryRejected" })
+      yield* sink.send([entry(1)])
+      expect(smtp.taken.map(({ to }) => to)).toEqual([["one@example.com"], ["two@example.com"], ["three@example.com"]])
+      expect(new Set(smtp.taken.map(({ mail }) => mail.messageId)).size).toBe(1)
+      // It is forgotten once all have it.
+      asked.length = 0
+      yield* sink.send([entry(1)])
+      expect(asked).toHaveLength(3)
+    },
     {
       config: three,
       options: {
@@ -515,11 +493,10 @@ describe("a server that takes so many mails a connection", () => {
   const counts = new Map<string, number>()
   test(
     "gets the next one by another connection at once",
-    (sink, smtp) =>
-      Effect.gen(function* () {
-        for (const one of entries(7)) yield* sink.send([one])
-        expect([smtp.taken.length, smtp.connections().ever]).toEqual([7, 3])
-      }),
+    function* (sink, smtp) {
+      for (const one of entries(7)) yield* sink.send([one])
+      expect([smtp.taken.length, smtp.connections().ever]).toEqual([7, 3])
+    },
     {
       options: {
         onMailFrom: (_, { id }, done) => {
@@ -625,12 +602,11 @@ suiteUnless(lacking, "TLS to an SMTP server", () => {
   ] as const) {
     test(
       `carries mails by ${title}, logged in`,
-      (sink, smtp) =>
-        Effect.gen(function* () {
-          yield* sink.check
-          yield* sink.send([entry(1)])
-          expect(last(smtp)).toMatchObject({ secure: true, user: "relay" })
-        }),
+      function* (sink, smtp) {
+        yield* sink.check
+        yield* sink.send([entry(1)])
+        expect(last(smtp)).toMatchObject({ secure: true, user: "relay" })
+      },
       { options: { ...options, ...more, authMethods: [method] }, config: { ...config, tls, auth } },
     )
   }
@@ -643,13 +619,12 @@ suiteUnless(lacking, "TLS to an SMTP server", () => {
     for (const security of ["starttls", "tls"]) {
       test(
         `is not spoken by ${security} with a certificate ${title}`,
-        (sink, smtp) =>
-          Effect.gen(function* () {
-            const reason = yield* reasonOf(sink.send([entry(1)]))
-            expect(reason?._tag).toBe("SinkMisconfigured")
-            expect(reason?.message).toMatch(says)
-            expect(smtp.taken).toEqual([])
-          }),
+        function* (sink, smtp) {
+          const reason = yield* reasonOf(sink.send([entry(1)]))
+          expect(reason?._tag).toBe("SinkMisconfigured")
+          expect(reason?.message).toMatch(says)
+          expect(smtp.taken).toEqual([])
+        },
         { options: { ...certificate, secure: security === "tls" }, config: { security, tls: trusted } },
       )
     }

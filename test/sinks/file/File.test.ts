@@ -32,12 +32,11 @@ const expected = (from: number, to: number) =>
   entries(to - from + 1, from).map(({ event }) => Buffer.from(event.body).toString())
 
 /** A file that a relay began, with this text in it. */
-const begun = (path: string, text: string) =>
-  Effect.gen(function* () {
-    yield* Effect.scoped(Effect.flatMap(open({ path }), (sink) => sink.send(entries(1))))
-    truncateSync(path, 0)
-    appendFileSync(path, text)
-  })
+const begun = Effect.fnUntraced(function* (path: string, text: string) {
+  yield* Effect.scoped(Effect.flatMap(open({ path }), (sink) => sink.send(entries(1))))
+  truncateSync(path, 0)
+  appendFileSync(path, text)
+})
 
 describe("a file", () => {
   it.live("that ends in half a line is mended before it is written to", function* () {

@@ -24,32 +24,36 @@ const perTenth = 100
 const partitions = 6
 
 /** Appends without an end; `sent` counts. */
-const load = (sent: Ref.Ref<number>) =>
-  Effect.gen(function* () {
-    for (;;) {
-      const from = yield* Ref.get(sent)
-      yield* append(from, from + perTenth)
-      yield* Ref.set(sent, from + perTenth)
-      yield* Effect.sleep("100 millis")
-    }
-  })
+const load = Effect.fnUntraced(function* (sent: Ref.Ref<number>) {
+  for (;;) {
+    const from = yield* Ref.get(sent)
+    yield* append(from, from + perTenth)
+    yield* Ref.set(sent, from + perTenth)
+    yield* Effect.sleep("100 millis")
+  }
+})
 
 /** Takes a broker away, and brings it back once the others have taken over and what was sent until then has arrived. */
-const without = (cluster: Cluster, topic: string, id: number, sent: Ref.Ref<number>, how: "kill" | "leave") =>
-  Effect.gen(function* () {
-    const node = cluster.nodes.find((one) => one.id === id)
-    const other = cluster.nodes.find((one) => one.id !== id)
-    if (node === undefined || other === undefined) return yield* Effect.die(`broker ${id} is none of the cluster`)
-    yield* Effect.promise(() => node[how]())
-    yield* Effect.promise(() =>
-      until(other.address, topic, (all) => all.every(({ leader, isr }) => leader > 0 && !isr.includes(id))),
-    )
-    // What comes now is acknowledged by the two that are left.
-    const head = yield* Ref.get(sent)
-    while (((yield* lake)?.cursor ?? 0) < head) yield* Effect.sleep("50 millis")
-    yield* Effect.promise(() => node.start())
-    yield* Effect.promise(() => until(node.address, topic, (all) => all.every(({ isr }) => isr.length === 3)))
-  })
+const without = Effect.fnUntraced(function* (
+  cluster: Cluster,
+  topic: string,
+  id: number,
+  sent: Ref.Ref<number>,
+  how: "kill" | "leave",
+) {
+  const node = cluster.nodes.find((one) => one.id === id)
+  const other = cluster.nodes.find((one) => one.id !== id)
+  if (node === undefined || other === undefined) return yield* Effect.die(`broker ${id} is none of the cluster`)
+  yield* Effect.promise(() => node[how]())
+  yield* Effect.promise(() =>
+    until(other.address, topic, (all) => all.every(({ leader, isr }) => leader > 0 && !isr.includes(id))),
+  )
+  // What comes now is acknowledged by the two that are left.
+  const head = yield* Ref.get(sent)
+  while (((yield* lake)?.cursor ?? 0) < head) yield* Effect.sleep("50 millis")
+  yield* Effect.promise(() => node.start())
+  yield* Effect.promise(() => until(node.address, topic, (all) => all.every(({ isr }) => isr.length === 3)))
+})
 
 const leaderOf = (cluster: Cluster, topic: string, partition: number) =>
   Effect.map(
@@ -97,64 +101,62 @@ suitesWith(reasonToSkip, startCluster)("the Kafka sink when the leaders of a clu
 
   it.live(
     "platformatic: what a leader has written and too few replicas have is sent again: nothing is lost, order by key is kept",
-    () =>
-      Effect.gen(function* () {
-        const { brokers, nodes } = cluster()
-        const [bootstrap = ""] = brokers
-        const topic = yield* Effect.promise(() => makeTopic(bootstrap, 1, { "min.insync.replicas": "3" }, 3))
-        const leader = yield* leaderOf(cluster(), topic, 0)
-        const follower = nodes.find(({ id }) => id !== leader)
-        if (follower === undefined) return yield* Effect.die("no broker follows")
-        yield* Effect.addFinalizer(() => Effect.sync(() => follower.signal("SIGCONT")))
-        // The client would ask the first of the list for as long as that takes connections.
-        const others = brokers.filter((broker) => broker !== follower.address)
-        yield* Effect.gen(function* () {
-          yield* append(0, perTenth)
-          yield* settled
-          follower.signal("SIGSTOP")
-          yield* append(perTenth, 2 * perTenth)
-          // The leader has written them. Kafka 3.9 says so (NOT_ENOUGH_REPLICAS_AFTER_APPEND), and 4.3 lets them wait.
-          const said = Effect.map(lake, (lane) => lane?.lastFailure?.message ?? "")
-          while (!(yield* said).includes("NOT_ENOUGH_REPLICAS")) yield* Effect.sleep("20 millis")
-          expect((yield* lake)?.backlog).toBe(perTenth)
-          follower.signal("SIGCONT")
-          yield* settled
-          expect(yield* lake).toMatchObject({ deadLetters: 0, retrying: 0 })
-        }).pipe(Effect.provide(lanes("platformatic", () => ({ brokers: others, topic, requestTimeout: "5 seconds" }))))
-        const { lost, overtaken, twice } = yield* accounts(bootstrap, topic, 2 * perTenth)
-        console.log(
-          `platformatic: ${2 * perTenth} events, a follower frozen: ${lost} lost, ${overtaken} overtaken, ${twice} twice`,
-        )
-        expect({ lost, overtaken }).toEqual({ lost: 0, overtaken: 0 })
-      }).pipe(Effect.scoped),
+    function* () {
+      const { brokers, nodes } = cluster()
+      const [bootstrap = ""] = brokers
+      const topic = yield* Effect.promise(() => makeTopic(bootstrap, 1, { "min.insync.replicas": "3" }, 3))
+      const leader = yield* leaderOf(cluster(), topic, 0)
+      const follower = nodes.find(({ id }) => id !== leader)
+      if (follower === undefined) return yield* Effect.die("no broker follows")
+      yield* Effect.addFinalizer(() => Effect.sync(() => follower.signal("SIGCONT")))
+      // The client would ask the first of the list for as long as that takes connections.
+      const others = brokers.filter((broker) => broker !== follower.address)
+      yield* Effect.gen(function* () {
+        yield* append(0, perTenth)
+        yield* settled
+        follower.signal("SIGSTOP")
+        yield* append(perTenth, 2 * perTenth)
+        // The leader has written them. Kafka 3.9 says so (NOT_ENOUGH_REPLICAS_AFTER_APPEND), and 4.3 lets them wait.
+        const said = Effect.map(lake, (lane) => lane?.lastFailure?.message ?? "")
+        while (!(yield* said).includes("NOT_ENOUGH_REPLICAS")) yield* Effect.sleep("20 millis")
+        expect((yield* lake)?.backlog).toBe(perTenth)
+        follower.signal("SIGCONT")
+        yield* settled
+        expect(yield* lake).toMatchObject({ deadLetters: 0, retrying: 0 })
+      }).pipe(Effect.provide(lanes("platformatic", () => ({ brokers: others, topic, requestTimeout: "5 seconds" }))))
+      const { lost, overtaken, twice } = yield* accounts(bootstrap, topic, 2 * perTenth)
+      console.log(
+        `platformatic: ${2 * perTenth} events, a follower frozen: ${lost} lost, ${overtaken} overtaken, ${twice} twice`,
+      )
+      expect({ lost, overtaken }).toEqual({ lost: 0, overtaken: 0 })
+    },
     120_000,
   )
 
   it.live(
     "kafkajs: loses nothing when a partition has moved to a broker that answers for others",
-    () =>
-      Effect.gen(function* () {
-        const { nodes, brokers } = cluster()
-        const [bootstrap = ""] = brokers
-        const topic = yield* Effect.promise(() => makeTopic(bootstrap, partitions, {}, 3))
-        const sink = yield* openKafka(() => ({ client: "kafkajs", brokers, topic, key: "{{account_id}}" }))
-        const send = (from: number) =>
-          sink.send(Array.from({ length: perTenth }, (_, n) => entry(from + n, { accountId: `acct_${n}` })))
-        expect(yield* send(0)).toEqual(new Map())
-        const leader = yield* leaderOf(cluster(), topic, 0)
-        const node = nodes.find(({ id }) => id === leader)
-        if (node === undefined) return yield* Effect.die(`broker ${leader} is none of the cluster`)
-        // It leads nothing any more, and the client still takes it for the leader.
-        yield* Effect.promise(() => node.leave())
-        yield* Effect.promise(() => node.start())
-        yield* Effect.promise(() => until(node.address, topic, (all) => all.every(({ isr }) => isr.length === 3)))
+    function* () {
+      const { nodes, brokers } = cluster()
+      const [bootstrap = ""] = brokers
+      const topic = yield* Effect.promise(() => makeTopic(bootstrap, partitions, {}, 3))
+      const sink = yield* openKafka(() => ({ client: "kafkajs", brokers, topic, key: "{{account_id}}" }))
+      const send = (from: number) =>
+        sink.send(Array.from({ length: perTenth }, (_, n) => entry(from + n, { accountId: `acct_${n}` })))
+      expect(yield* send(0)).toEqual(new Map())
+      const leader = yield* leaderOf(cluster(), topic, 0)
+      const node = nodes.find(({ id }) => id === leader)
+      if (node === undefined) return yield* Effect.die(`broker ${leader} is none of the cluster`)
+      // It leads nothing any more, and the client still takes it for the leader.
+      yield* Effect.promise(() => node.leave())
+      yield* Effect.promise(() => node.start())
+      yield* Effect.promise(() => until(node.address, topic, (all) => all.every(({ isr }) => isr.length === 3)))
 
-        const missed = yield* send(perTenth)
-        const received = yield* follow(bootstrap, [topic])
-        const all = yield* Effect.promise(async () => received(await sizeOf(bootstrap, topic)))
-        const ids = new Set(all.map(({ value }) => JSON.parse(value.toString()).id))
-        expect(ids.size + missed.size).toBe(2 * perTenth)
-      }).pipe(Effect.scoped),
+      const missed = yield* send(perTenth)
+      const received = yield* follow(bootstrap, [topic])
+      const all = yield* Effect.promise(async () => received(await sizeOf(bootstrap, topic)))
+      const ids = new Set(all.map(({ value }) => JSON.parse(value.toString()).id))
+      expect(ids.size + missed.size).toBe(2 * perTenth)
+    },
     60_000,
   )
 })

@@ -41,16 +41,15 @@ export const lanes = (client: string, config: () => Record<string, unknown>) =>
   }).pipe(Layer.provide(Layer.provide(RelayEvents.layer, activeConfig())), Layer.provideMerge(MemoryJournal.layer))
 
 /** Appends events `from` to `to`. */
-export const append = (from: number, to: number, filling = "") =>
-  Effect.gen(function* () {
-    const journal = yield* whole
-    const receivedAt = yield* Clock.currentTimeMillis
-    for (let n = from; n < to; n++) {
-      const body = Buffer.from(JSON.stringify(envelope(n, { n, filling })))
-      const { event } = entry(n, { accountId: `acct_${n % keys}`, receivedAt, body })
-      yield* journal.append(event, ["lake"])
-    }
-  })
+export const append = Effect.fnUntraced(function* (from: number, to: number, filling = "") {
+  const journal = yield* whole
+  const receivedAt = yield* Clock.currentTimeMillis
+  for (let n = from; n < to; n++) {
+    const body = Buffer.from(JSON.stringify(envelope(n, { n, filling })))
+    const { event } = entry(n, { accountId: `acct_${n % keys}`, receivedAt, body })
+    yield* journal.append(event, ["lake"])
+  }
+})
 
 export const lake = Effect.map(
   Effect.flatMap(Lanes, ({ status }) => status),
@@ -64,17 +63,16 @@ export const settled = Effect.gen(function* () {
 export const numberOf = (value: Buffer): number => JSON.parse(value.toString()).data.object.n
 
 /** What a topic has of the events from 0 to `sent`: how many are missing, came before an earlier one of their key, came again. */
-export const accounts = (broker: string, topic: string, sent: number) =>
-  Effect.gen(function* () {
-    const received = yield* follow(broker, [topic])
-    const all = yield* Effect.promise(async () => received(await sizeOf(broker, topic)))
-    const numbers = all.map(({ value }) => numberOf(value))
-    const first = new Set(numbers)
-    const last = new Map<number, number>()
-    let overtaken = 0
-    for (const n of first) {
-      if (n < (last.get(n % keys) ?? -1)) overtaken += 1
-      last.set(n % keys, n)
-    }
-    return { lost: sent - first.size, overtaken, twice: numbers.length - first.size }
-  })
+export const accounts = Effect.fnUntraced(function* (broker: string, topic: string, sent: number) {
+  const received = yield* follow(broker, [topic])
+  const all = yield* Effect.promise(async () => received(await sizeOf(broker, topic)))
+  const numbers = all.map(({ value }) => numberOf(value))
+  const first = new Set(numbers)
+  const last = new Map<number, number>()
+  let overtaken = 0
+  for (const n of first) {
+    if (n < (last.get(n % keys) ?? -1)) overtaken += 1
+    last.set(n % keys, n)
+  }
+  return { lost: sent - first.size, overtaken, twice: numbers.length - first.size }
+})

@@ -26,25 +26,23 @@ const endlessly = (socket: Socket): void => {
 }
 
 /** A peer that speaks like this, and the bytes that it has written once its first connection is over. */
-const startPeer = (speak: (socket: Socket) => void) =>
-  Effect.gen(function* () {
-    const said = Promise.withResolvers<number>()
-    const server = createServer((socket) => {
-      socket.on("error", () => {})
-      socket.on("close", () => said.resolve(socket.bytesWritten))
-      speak(socket)
-    }).listen(0, "127.0.0.1")
-    yield* Effect.promise(() => once(server, "listening"))
-    yield* Effect.addFinalizer(() => Effect.sync(() => server.close()))
-    const { port } = server.address() as AddressInfo
-    return { address: `127.0.0.1:${port}`, said: Effect.promise(() => said.promise) }
-  })
+const startPeer = Effect.fnUntraced(function* (speak: (socket: Socket) => void) {
+  const said = Promise.withResolvers<number>()
+  const server = createServer((socket) => {
+    socket.on("error", () => {})
+    socket.on("close", () => said.resolve(socket.bytesWritten))
+    speak(socket)
+  }).listen(0, "127.0.0.1")
+  yield* Effect.promise(() => once(server, "listening"))
+  yield* Effect.addFinalizer(() => Effect.sync(() => server.close()))
+  const { port } = server.address() as AddressInfo
+  return { address: `127.0.0.1:${port}`, said: Effect.promise(() => said.promise) }
+})
 
-const sinkTo = (speak: (socket: Socket) => void, more: object = {}) =>
-  Effect.gen(function* () {
-    const { address, said } = yield* startPeer(speak)
-    return { sink: yield* openNats(() => ({ servers: [address], subject: "s", ...more })), said }
-  })
+const sinkTo = Effect.fnUntraced(function* (speak: (socket: Socket) => void, more: object = {}) {
+  const { address, said } = yield* startPeer(speak)
+  return { sink: yield* openNats(() => ({ servers: [address], subject: "s", ...more })), said }
+})
 
 /** Lets the relay in, and then says this. */
 const afterLogin = (then: (socket: Socket) => void) => (socket: Socket) => {

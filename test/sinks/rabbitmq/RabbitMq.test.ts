@@ -13,13 +13,15 @@ withRabbit("the RabbitMQ sink against a real broker", (rabbit) => {
   const url = () => rabbit().url()
 
   /** An exchange, a queue behind it, and a sink to it. */
-  const opened = (more: () => object = () => ({}), queueMore: Readonly<Record<string, unknown>> = {}) =>
-    Effect.gen(function* () {
-      const exchange = yield* makeExchange(url())
-      const queue = yield* makeQueue(url(), { exchange, ...queueMore })
-      const sink = yield* openRabbitMq(() => ({ url: url(), exchange, ...more() }))
-      return { exchange, queue, sink }
-    })
+  const opened = Effect.fnUntraced(function* (
+    more: () => object = () => ({}),
+    queueMore: Readonly<Record<string, unknown>> = {},
+  ) {
+    const exchange = yield* makeExchange(url())
+    const queue = yield* makeQueue(url(), { exchange, ...queueMore })
+    const sink = yield* openRabbitMq(() => ({ url: url(), exchange, ...more() }))
+    return { exchange, queue, sink }
+  })
 
   const reasons = (failures: ReadonlyMap<number, { readonly reason: { readonly _tag: string } }>) =>
     [...failures].map(([index, { reason }]) => [index, reason._tag])

@@ -21,8 +21,9 @@ const lost = (relay: Relay) =>
   )
 
 suiteUnless(reasonToSkip(), "a database that went back to an earlier state", () => {
-  it.effect("is noticed before anything is stored: each loss is named, and what is accepted afterwards is there", () =>
-    Effect.gen(function* () {
+  it.effect(
+    "is noticed before anything is stored: each loss is named, and what is accepted afterwards is there",
+    function* () {
       const { start, remember, goBack } = yield* relays
       const all = [yield* start("a"), yield* start("b")]
       const [a] = all
@@ -66,122 +67,111 @@ suiteUnless(reasonToSkip(), "a database that went back to an earlier state", () 
         ["3", `seq_${first}`],
         ["3", `seq_${first + 1}`],
       ])
-    }).pipe(Effect.scoped),
+    },
   )
 
   it.effect(
     "is noticed by a settlement if it has the last heartbeat: new events are not taken for delivered ones",
-    () =>
-      Effect.gen(function* () {
-        const { start, remember, goBack } = yield* relays
-        const relay = yield* start("a")
-        const { journal } = relay
-        yield* journal.openLane("lake")
-        yield* seconds(3)
-        yield* journal.append(event("kept"), ["lake"])
-        yield* seconds(1)
-        yield* remember
-        // No heartbeat is sent from here on, because no time passes.
-        yield* journal.append(event("lost"), ["lake"])
-        const [own] = owned(relay)
-        yield* goBack
-        const late = yield* Effect.flip(own?.settle([settlement("lake", 2)]) ?? Effect.void)
-        expect(late.reason._tag).toBe("JournalFenced")
-        yield* seconds(8)
-        yield* journal.append(event("new"), ["lake"])
-        expect(yield* journal.openLane("lake")).toMatchObject({ backlog: 2, cursor: { sequence: 0 } })
-      }).pipe(Effect.scoped),
-  )
-
-  it.effect("is noticed on the shared stream although new events have passed the end of the former log", () =>
-    Effect.gen(function* () {
+    function* () {
       const { start, remember, goBack } = yield* relays
       const relay = yield* start("a")
       const { journal } = relay
-      yield* journal.openLane("ordered", { exclusive: true })
+      yield* journal.openLane("lake")
       yield* seconds(3)
-      yield* journal.append(event("kept"), ["ordered"])
+      yield* journal.append(event("kept"), ["lake"])
       yield* seconds(1)
       yield* remember
       // No heartbeat is sent from here on, because no time passes.
-      yield* journal.append(event("lost"), ["ordered"])
-      const owner = shared([relay]) ?? (yield* Effect.die("nobody has the shared stream"))
-      const end = floorOf(sharedStream) + 3
-      yield* owner.reach(end - 1)
+      yield* journal.append(event("lost"), ["lake"])
+      const [own] = owned(relay)
       yield* goBack
-      for (const id of ["new 1", "new 2"]) yield* journal.append(event(id), ["ordered"])
-      const late = yield* Effect.flip(Effect.andThen(owner.reach(end), owner.settle([settlement("ordered", end)])))
+      const late = yield* Effect.flip(own?.settle([settlement("lake", 2)]) ?? Effect.void)
       expect(late.reason._tag).toBe("JournalFenced")
-    }).pipe(Effect.scoped),
+      yield* seconds(8)
+      yield* journal.append(event("new"), ["lake"])
+      expect(yield* journal.openLane("lake")).toMatchObject({ backlog: 2, cursor: { sequence: 0 } })
+    },
   )
 
-  it.effect("is named again if as many events are lost from the same sequence on", () =>
-    Effect.gen(function* () {
-      const { start, remember, goBack } = yield* relays
-      const relay = yield* start("a")
-      const { journal } = relay
-      yield* journal.append(event("kept"), ["lake"])
-      yield* seconds(3)
-      yield* remember
-      yield* seconds(3)
-      for (const isAcknowledged of [true, false]) {
-        yield* journal.append(event("lost"), ["lake"])
-        yield* seconds(1)
-        yield* goBack
-        yield* seconds(8)
-        expect(yield* lost(relay)).toEqual([["1", "seq_2"]])
-        if (isAcknowledged) yield* meanwhile(journal.acknowledge)
-      }
+  it.effect("is noticed on the shared stream although new events have passed the end of the former log", function* () {
+    const { start, remember, goBack } = yield* relays
+    const relay = yield* start("a")
+    const { journal } = relay
+    yield* journal.openLane("ordered", { exclusive: true })
+    yield* seconds(3)
+    yield* journal.append(event("kept"), ["ordered"])
+    yield* seconds(1)
+    yield* remember
+    // No heartbeat is sent from here on, because no time passes.
+    yield* journal.append(event("lost"), ["ordered"])
+    const owner = shared([relay]) ?? (yield* Effect.die("nobody has the shared stream"))
+    const end = floorOf(sharedStream) + 3
+    yield* owner.reach(end - 1)
+    yield* goBack
+    for (const id of ["new 1", "new 2"]) yield* journal.append(event(id), ["ordered"])
+    const late = yield* Effect.flip(Effect.andThen(owner.reach(end), owner.settle([settlement("ordered", end)])))
+    expect(late.reason._tag).toBe("JournalFenced")
+  })
+
+  it.effect("is named again if as many events are lost from the same sequence on", function* () {
+    const { start, remember, goBack } = yield* relays
+    const relay = yield* start("a")
+    const { journal } = relay
+    yield* journal.append(event("kept"), ["lake"])
+    yield* seconds(3)
+    yield* remember
+    yield* seconds(3)
+    for (const isAcknowledged of [true, false]) {
       yield* journal.append(event("lost"), ["lake"])
       yield* seconds(1)
       yield* goBack
       yield* seconds(8)
-      expect(yield* lost(relay)).toEqual([
-        ["1", "seq_2"],
-        ["1", "seq_2"],
-      ])
-      expect(new Set((yield* meanwhile(journal.audit.list({ limit: 10 }))).map(({ note }) => note)).size).toBe(2)
-    }).pipe(Effect.scoped),
-  )
+      expect(yield* lost(relay)).toEqual([["1", "seq_2"]])
+      if (isAcknowledged) yield* meanwhile(journal.acknowledge)
+    }
+    yield* journal.append(event("lost"), ["lake"])
+    yield* seconds(1)
+    yield* goBack
+    yield* seconds(8)
+    expect(yield* lost(relay)).toEqual([
+      ["1", "seq_2"],
+      ["1", "seq_2"],
+    ])
+    expect(new Set((yield* meanwhile(journal.audit.list({ limit: 10 }))).map(({ note }) => note)).size).toBe(2)
+  })
 
-  it.effect("does not end a relay that had not started then: it takes its name back", () =>
-    Effect.gen(function* () {
-      const { start, remember, goBack } = yield* relays
-      const { freeze } = yield* start("a")
-      yield* seconds(2)
-      yield* remember
-      freeze()
-      const { journal } = yield* meanwhile(start("a"))
-      yield* seconds(3)
-      yield* goBack
-      yield* seconds(8)
-      expect(yield* journal.append(event("one"), ["lake"])).toBe("appended")
-    }).pipe(Effect.scoped),
-  )
+  it.effect("does not end a relay that had not started then: it takes its name back", function* () {
+    const { start, remember, goBack } = yield* relays
+    const { freeze } = yield* start("a")
+    yield* seconds(2)
+    yield* remember
+    freeze()
+    const { journal } = yield* meanwhile(start("a"))
+    yield* seconds(3)
+    yield* goBack
+    yield* seconds(8)
+    expect(yield* journal.append(event("one"), ["lake"])).toBe("appended")
+  })
 
-  it.effect("is not seen where only the last sign of life is gone, as after a crash of the server", () =>
-    Effect.gen(function* () {
-      const { start, sql } = yield* relays
-      const { journal } = yield* start("a")
-      yield* seconds(3)
-      yield* sql("UPDATE relay.member SET beat = beat - 1")
-      expect(yield* journal.append(event("one"), ["lake"])).toBe("appended")
-      yield* seconds(3)
-      expect((yield* journal.fleet?.status ?? Effect.die("no fleet")).counters.fenced).toBe(0)
-    }).pipe(Effect.scoped),
-  )
+  it.effect("is not seen where only the last sign of life is gone, as after a crash of the server", function* () {
+    const { start, sql } = yield* relays
+    const { journal } = yield* start("a")
+    yield* seconds(3)
+    yield* sql("UPDATE relay.member SET beat = beat - 1")
+    expect(yield* journal.append(event("one"), ["lake"])).toBe("appended")
+    yield* seconds(3)
+    expect((yield* journal.fleet?.status ?? Effect.die("no fleet")).counters.fenced).toBe(0)
+  })
 
-  it.effect("is not a server whose timelines begin again with all that there was, as after pg_upgrade", () =>
-    Effect.gen(function* () {
-      const { start, promote } = yield* relays
-      const { journal } = yield* start("a")
-      yield* promote(3)
-      yield* seconds(3)
-      yield* journal.append(event("one"), ["lake"])
-      yield* promote(1)
-      yield* seconds(3)
-      expect(yield* journal.append(event("two"), ["lake"])).toBe("appended")
-      expect((yield* journal.status).alarm.lines).toEqual([])
-    }).pipe(Effect.scoped),
-  )
+  it.effect("is not a server whose timelines begin again with all that there was, as after pg_upgrade", function* () {
+    const { start, promote } = yield* relays
+    const { journal } = yield* start("a")
+    yield* promote(3)
+    yield* seconds(3)
+    yield* journal.append(event("one"), ["lake"])
+    yield* promote(1)
+    yield* seconds(3)
+    expect(yield* journal.append(event("two"), ["lake"])).toBe("appended")
+    expect((yield* journal.status).alarm.lines).toEqual([])
+  })
 })

@@ -34,154 +34,142 @@ suiteUnless(reasonToSkip(), "erasing events of a fleet", () => {
     await sharedPostgres()
   }, 60_000)
 
-  it.effect("reaches the streams of all relays, and what one stored in vain", () =>
-    Effect.gen(function* () {
-      const { start, sql } = yield* relays
-      const [a, b] = [yield* start("a"), yield* start("b")]
-      yield* a.journal.append(event("one"), [])
-      // One commit: the first is known by now, so only its bytes are stored.
-      yield* Effect.all([b.journal.append(event("one"), []), b.journal.append(event("two"), [])], {
-        concurrency: "unbounded",
-      })
-      yield* a.journal.replay([{ sequence: yield* a.journal.head, sinks: [] }])
-      expect(yield* holding(sql)).toBe(3)
-      const { count, undelivered } = yield* erase({ archive: b.journal, whileStopped }, { account: "acct_1" })
-      expect([count, undelivered]).toEqual([4, 0])
-      expect(yield* holding(sql)).toBe(0)
-      expect(yield* b.journal.append(event("one"), [])).toBe("duplicate")
-      expect(yield* a.journal.append(event("three"), [])).toBe("appended")
-    }).pipe(Effect.scoped),
-  )
+  it.effect("reaches the streams of all relays, and what one stored in vain", function* () {
+    const { start, sql } = yield* relays
+    const [a, b] = [yield* start("a"), yield* start("b")]
+    yield* a.journal.append(event("one"), [])
+    // One commit: the first is known by now, so only its bytes are stored.
+    yield* Effect.all([b.journal.append(event("one"), []), b.journal.append(event("two"), [])], {
+      concurrency: "unbounded",
+    })
+    yield* a.journal.replay([{ sequence: yield* a.journal.head, sinks: [] }])
+    expect(yield* holding(sql)).toBe(3)
+    const { count, undelivered } = yield* erase({ archive: b.journal, whileStopped }, { account: "acct_1" })
+    expect([count, undelivered]).toEqual([4, 0])
+    expect(yield* holding(sql)).toBe(0)
+    expect(yield* b.journal.append(event("one"), [])).toBe("duplicate")
+    expect(yield* a.journal.append(event("three"), [])).toBe("appended")
+  })
 
-  it.effect("gives up what another relay delivers: that one reads its stream anew", () =>
-    Effect.gen(function* () {
-      const { start, sql } = yield* relays
-      const [a, b] = [yield* start("a"), yield* start("b")]
-      yield* a.journal.openLane("lake")
-      for (const id of ["one", "two", "three"]) yield* a.journal.append(event(id), ["lake"])
-      yield* a.journal.settle([settlement("lake", 1, { retry: [retrying(1)] })])
-      yield* seconds(2)
-      const before = owned(a).find((log) => (log as { id?: number }).id === streamOf(1))
-      expect(yield* b.journal.erase([1, 2, 3], false)).toMatchObject({ erased: [] })
-      expect(yield* b.journal.erase([1, 3], true)).toEqual({ erased: [1, 3], undelivered: [] })
-      // What it knew before is not stored: it would bring the bytes back.
-      const late = before?.settle([settlement("lake", 3, { retry: [retrying(3)] })]) ?? Effect.die("no stream")
-      expect((yield* Effect.flip(late)).reason._tag).toBe("JournalFenced")
-      yield* seconds(3)
-      const opened = yield* a.journal.openLane("lake")
-      expect(opened).toMatchObject({ backlog: 1, retries: [] })
-      const entries = yield* a.journal.read(1, 10)
-      expect(entries.map(({ event, sinks }) => [event.id, sinks])).toEqual([
-        ["two", ["lake"]],
-        ["three", []],
-      ])
-      const { events } = yield* b.journal.events({ limit: 10, after: "" })
-      expect(events.map(({ deliveries }) => deliveries[0]?.outcome)).toEqual(["dropped", "pending", "dropped"])
-      expect(yield* holding(sql)).toBe(1)
-    }).pipe(Effect.scoped),
-  )
+  it.effect("gives up what another relay delivers: that one reads its stream anew", function* () {
+    const { start, sql } = yield* relays
+    const [a, b] = [yield* start("a"), yield* start("b")]
+    yield* a.journal.openLane("lake")
+    for (const id of ["one", "two", "three"]) yield* a.journal.append(event(id), ["lake"])
+    yield* a.journal.settle([settlement("lake", 1, { retry: [retrying(1)] })])
+    yield* seconds(2)
+    const before = owned(a).find((log) => (log as { id?: number }).id === streamOf(1))
+    expect(yield* b.journal.erase([1, 2, 3], false)).toMatchObject({ erased: [] })
+    expect(yield* b.journal.erase([1, 3], true)).toEqual({ erased: [1, 3], undelivered: [] })
+    // What it knew before is not stored: it would bring the bytes back.
+    const late = before?.settle([settlement("lake", 3, { retry: [retrying(3)] })]) ?? Effect.die("no stream")
+    expect((yield* Effect.flip(late)).reason._tag).toBe("JournalFenced")
+    yield* seconds(3)
+    const opened = yield* a.journal.openLane("lake")
+    expect(opened).toMatchObject({ backlog: 1, retries: [] })
+    const entries = yield* a.journal.read(1, 10)
+    expect(entries.map(({ event, sinks }) => [event.id, sinks])).toEqual([
+      ["two", ["lake"]],
+      ["three", []],
+    ])
+    const { events } = yield* b.journal.events({ limit: 10, after: "" })
+    expect(events.map(({ deliveries }) => deliveries[0]?.outcome)).toEqual(["dropped", "pending", "dropped"])
+    expect(yield* holding(sql)).toBe(1)
+  })
 
-  it.effect("has no relay refuse a delivery, although it gives up events that another one delivers", () =>
-    Effect.gen(function* () {
-      const { start } = yield* relays
-      const [a, b] = [yield* start("a"), yield* start("b")]
-      yield* b.journal.openLane("lake")
-      const append = (id: string) => b.journal.append(event(id), ["lake"])
-      yield* Effect.forEach(ids(200), append, { concurrency: "unbounded" })
-      const last = yield* b.journal.head
-      let isErasing = true
-      let count = 0
-      // It continues for a while after the last events are erased.
-      const delivering = Effect.gen(function* () {
-        for (let after = 0; after < 5; after = isErasing ? 0 : after + 1) {
-          expect(yield* append(`more_${count++}`)).toBe("appended")
-        }
-      })
-      const erasing = Effect.ensuring(
-        a.journal.erase(
-          ids(200).map((_, index) => last - index),
-          true,
-        ),
-        Effect.sync(() => {
-          isErasing = false
-        }),
-      )
-      const [{ erased }] = yield* Effect.all([erasing, delivering], { concurrency: "unbounded" })
-      expect(erased.length).toBe(200)
-      const { events } = yield* a.journal.events({ limit: 10_000, after: "" })
-      expect(events.filter(({ event }) => event.erased === undefined).length).toBe(count)
-      expect(yield* b.journal.openLane("lake")).toMatchObject({ backlog: count })
-    }).pipe(Effect.scoped),
-  )
-
-  it.effect("asks the database the same of a stream whose relay is dead, whatever waits in it", () =>
-    Effect.gen(function* () {
-      const asked: Array<number> = []
-      for (const waiting of [2, 600]) {
-        const { start } = yield* relays
-        let count = 0
-        const counting = <Own extends Queries>(db: Own): Own => ({
-          ...db,
-          query: (...all: Parameters<Queries["query"]>) => {
-            count++
-            return db.query(...all)
-          },
-        })
-        const a = yield* start("a", Duration.days(36_525), (db) => ({
-          ...db,
-          transact: (work) => db.transact((queries) => work(counting(queries))),
-        }))
-        const b = yield* start("b")
-        yield* b.journal.openLane("lake")
-        for (const id of ids(waiting)) yield* b.journal.append(event(id), ["lake"])
-        const last = yield* b.journal.head
-        b.freeze()
-        count = 0
-        expect(yield* a.journal.erase([last], true)).toEqual({ erased: [last], undelivered: [] })
-        asked.push(count)
+  it.effect("has no relay refuse a delivery, although it gives up events that another one delivers", function* () {
+    const { start } = yield* relays
+    const [a, b] = [yield* start("a"), yield* start("b")]
+    yield* b.journal.openLane("lake")
+    const append = (id: string) => b.journal.append(event(id), ["lake"])
+    yield* Effect.forEach(ids(200), append, { concurrency: "unbounded" })
+    const last = yield* b.journal.head
+    let isErasing = true
+    let count = 0
+    // It continues for a while after the last events are erased.
+    const delivering = Effect.gen(function* () {
+      for (let after = 0; after < 5; after = isErasing ? 0 : after + 1) {
+        expect(yield* append(`more_${count++}`)).toBe("appended")
       }
-      expect(asked[0]).toBe(asked[1] ?? 0)
-    }).pipe(Effect.scoped),
-  )
+    })
+    const erasing = Effect.ensuring(
+      a.journal.erase(
+        ids(200).map((_, index) => last - index),
+        true,
+      ),
+      Effect.sync(() => {
+        isErasing = false
+      }),
+    )
+    const [{ erased }] = yield* Effect.all([erasing, delivering], { concurrency: "unbounded" })
+    expect(erased.length).toBe(200)
+    const { events } = yield* a.journal.events({ limit: 10_000, after: "" })
+    expect(events.filter(({ event }) => event.erased === undefined).length).toBe(count)
+    expect(yield* b.journal.openLane("lake")).toMatchObject({ backlog: count })
+  })
 
-  it.effect("deletes the outcomes of events that nothing keeps, which may have answers", () =>
-    Effect.gen(function* () {
-      const { start, sql } = yield* relays
-      const { journal } = yield* start("a")
-      for (const id of ids(4)) yield* journal.append(event(id), ["lake"])
-      yield* journal.settle([settlement("lake", 4, { deadLetter: [letter(2)] })])
-      const note = JSON.stringify({ attempts: [{ answer: marker }] })
-      yield* sql(
-        `INSERT INTO relay.ended (sequence, lane, at, outcome, note)
+  it.effect("asks the database the same of a stream whose relay is dead, whatever waits in it", function* () {
+    const asked: Array<number> = []
+    for (const waiting of [2, 600]) {
+      const { start } = yield* relays
+      let count = 0
+      const counting = <Own extends Queries>(db: Own): Own => ({
+        ...db,
+        query: (...all: Parameters<Queries["query"]>) => {
+          count++
+          return db.query(...all)
+        },
+      })
+      const a = yield* start("a", Duration.days(36_525), (db) => ({
+        ...db,
+        transact: (work) => db.transact((queries) => work(counting(queries))),
+      }))
+      const b = yield* start("b")
+      yield* b.journal.openLane("lake")
+      for (const id of ids(waiting)) yield* b.journal.append(event(id), ["lake"])
+      const last = yield* b.journal.head
+      b.freeze()
+      count = 0
+      expect(yield* a.journal.erase([last], true)).toEqual({ erased: [last], undelivered: [] })
+      asked.push(count)
+    }
+    expect(asked[0]).toBe(asked[1] ?? 0)
+  })
+
+  it.effect("deletes the outcomes of events that nothing keeps, which may have answers", function* () {
+    const { start, sql } = yield* relays
+    const { journal } = yield* start("a")
+    for (const id of ids(4)) yield* journal.append(event(id), ["lake"])
+    yield* journal.settle([settlement("lake", 4, { deadLetter: [letter(2)] })])
+    const note = JSON.stringify({ attempts: [{ answer: marker }] })
+    yield* sql(
+      `INSERT INTO relay.ended (sequence, lane, at, outcome, note)
          SELECT n, 'lake', 5, 'delivered', '${note}' FROM generate_series(1, 4) AS n;
          DELETE FROM relay.log WHERE first < 4`,
-      )
-      yield* journal.scrub
-      const kept = yield* sql("SELECT sequence::int FROM relay.ended ORDER BY sequence")
-      // A dead letter is kept beyond the log.
-      expect(kept.map(({ sequence }) => sequence)).toEqual([2, 4])
-    }).pipe(Effect.scoped),
-  )
+    )
+    yield* journal.scrub
+    const kept = yield* sql("SELECT sequence::int FROM relay.ended ORDER BY sequence")
+    // A dead letter is kept beyond the log.
+    expect(kept.map(({ sequence }) => sequence)).toEqual([2, 4])
+  })
 
-  it.effect("refuses a replay that had read the event before, so that no copy of it is left", () =>
-    Effect.gen(function* () {
-      const { start, sql } = yield* relays
-      const a = yield* start("a")
-      yield* a.journal.append(event("one"), [])
-      let meanwhile: Effect.Effect<unknown, JournalError> = Effect.void
-      const b = yield* start("b", Duration.days(36_525), (db) => ({
-        ...db,
-        // Between what the replay reads and the transaction that appends it.
-        transact: (work) => Effect.andThen(Effect.ignore(Effect.suspend(() => meanwhile)), db.transact(work)),
-      }))
-      meanwhile = Effect.suspend(() => {
-        meanwhile = Effect.void
-        return a.journal.erase([1], false)
-      })
-      const replay = b.journal.replay([{ sequence: 1, sinks: [] }])
-      expect((yield* Effect.flip(replay)).message).toContain("erased meanwhile")
-      expect(yield* holding(sql)).toBe(0)
-      expect(yield* replay).toEqual({ done: 1, gone: [1] })
-    }).pipe(Effect.scoped),
-  )
+  it.effect("refuses a replay that had read the event before, so that no copy of it is left", function* () {
+    const { start, sql } = yield* relays
+    const a = yield* start("a")
+    yield* a.journal.append(event("one"), [])
+    let meanwhile: Effect.Effect<unknown, JournalError> = Effect.void
+    const b = yield* start("b", Duration.days(36_525), (db) => ({
+      ...db,
+      // Between what the replay reads and the transaction that appends it.
+      transact: (work) => Effect.andThen(Effect.ignore(Effect.suspend(() => meanwhile)), db.transact(work)),
+    }))
+    meanwhile = Effect.suspend(() => {
+      meanwhile = Effect.void
+      return a.journal.erase([1], false)
+    })
+    const replay = b.journal.replay([{ sequence: 1, sinks: [] }])
+    expect((yield* Effect.flip(replay)).message).toContain("erased meanwhile")
+    expect(yield* holding(sql)).toBe(0)
+    expect(yield* replay).toEqual({ done: 1, gone: [1] })
+  })
 })

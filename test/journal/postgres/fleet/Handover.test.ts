@@ -38,40 +38,34 @@ const takenOver = Effect.gen(function* () {
 })
 
 suiteUnless(reasonToSkip(), "a stream that changes hands", () => {
-  it.effect("is delivered by one relay where a promoted server names an owner of before", () =>
-    Effect.gen(function* () {
-      const { a, b, before, sql, promote } = yield* takenOver
-      for (const { id, epoch } of before)
-        yield* sql(`UPDATE relay.stream SET owner = 'a', epoch = ${epoch} WHERE id = ${id}`)
-      yield* promote(2)
-      // It has not heard of the promotion, and may go on for its lease.
-      b.freeze()
-      a.thaw()
-      yield* until(a, [0, sharedStream], b)
-    }).pipe(Effect.scoped),
-  )
+  it.effect("is delivered by one relay where a promoted server names an owner of before", function* () {
+    const { a, b, before, sql, promote } = yield* takenOver
+    for (const { id, epoch } of before)
+      yield* sql(`UPDATE relay.stream SET owner = 'a', epoch = ${epoch} WHERE id = ${id}`)
+    yield* promote(2)
+    // It has not heard of the promotion, and may go on for its lease.
+    b.freeze()
+    a.thaw()
+    yield* until(a, [0, sharedStream], b)
+  })
 
-  it.effect("is delivered by one relay where its owner of before did not hear that it has it again", () =>
-    Effect.gen(function* () {
-      const { a, b } = yield* takenOver
-      a.fails("lost")
-      a.thaw()
-      yield* seconds(0.5)
-      b.freeze()
-      yield* seconds(1)
-      a.fails(undefined)
-      yield* until(a, [0], b)
-    }).pipe(Effect.scoped),
-  )
+  it.effect("is delivered by one relay where its owner of before did not hear that it has it again", function* () {
+    const { a, b } = yield* takenOver
+    a.fails("lost")
+    a.thaw()
+    yield* seconds(0.5)
+    b.freeze()
+    yield* seconds(1)
+    a.fails(undefined)
+    yield* until(a, [0], b)
+  })
 
-  it.effect("is delivered on at once by the relay that had it until the promotion", () =>
-    Effect.gen(function* () {
-      const { start, promote } = yield* relays
-      const a = yield* start("a")
-      yield* seconds(2)
-      yield* promote(2)
-      yield* seconds(2)
-      expect(delivering(a)).toEqual([0, sharedStream])
-    }).pipe(Effect.scoped),
-  )
+  it.effect("is delivered on at once by the relay that had it until the promotion", function* () {
+    const { start, promote } = yield* relays
+    const a = yield* start("a")
+    yield* seconds(2)
+    yield* promote(2)
+    yield* seconds(2)
+    expect(delivering(a)).toEqual([0, sharedStream])
+  })
 })

@@ -10,28 +10,26 @@ import { event } from "../../samples.ts"
 import { relays, seconds } from "../relays.ts"
 
 suiteUnless(reasonToSkip(), "a tap on a relay that loses its stream for a moment", () => {
-  it.effect("counts as skipped only what there was", () =>
-    Effect.gen(function* () {
-      const { start, promote } = yield* relays
-      // The stream of the second begins far above the first sequences.
-      yield* start("first")
-      const { journal } = yield* start("second")
-      const recent = RecentRefusals.make(yield* Clock.Clock)
-      const ask = (after?: LiveTail.Position) =>
-        Effect.provideService(LiveTail.newsSince({}, recent, after), Journal, journal)
-      yield* journal.append(event("one"), [])
-      let { next } = yield* ask()
-      yield* promote(2)
-      // It finds that the stream is its own no more.
-      yield* Effect.exit(journal.append(event("two"), []))
-      for (let asked = 0; asked < 24; asked++) {
-        const answer = yield* ask(next)
-        expect(answer.news.skipped).toBe(0)
-        next = answer.next
-        yield* seconds(0.5)
-      }
-      yield* journal.append(event("three"), [])
-      expect((yield* ask(next)).news.events.map(({ id }) => id)).toEqual(["three"])
-    }).pipe(Effect.scoped),
-  )
+  it.effect("counts as skipped only what there was", function* () {
+    const { start, promote } = yield* relays
+    // The stream of the second begins far above the first sequences.
+    yield* start("first")
+    const { journal } = yield* start("second")
+    const recent = RecentRefusals.make(yield* Clock.Clock)
+    const ask = (after?: LiveTail.Position) =>
+      Effect.provideService(LiveTail.newsSince({}, recent, after), Journal, journal)
+    yield* journal.append(event("one"), [])
+    let { next } = yield* ask()
+    yield* promote(2)
+    // It finds that the stream is its own no more.
+    yield* Effect.exit(journal.append(event("two"), []))
+    for (let asked = 0; asked < 24; asked++) {
+      const answer = yield* ask(next)
+      expect(answer.news.skipped).toBe(0)
+      next = answer.next
+      yield* seconds(0.5)
+    }
+    yield* journal.append(event("three"), [])
+    expect((yield* ask(next)).news.events.map(({ id }) => id)).toEqual(["three"])
+  })
 })

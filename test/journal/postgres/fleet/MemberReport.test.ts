@@ -62,42 +62,38 @@ suiteUnless(reasonToSkip(), "a relay whose report the others can't read", () => 
     ["lacks a field", (report: string) => report.replaceAll(/,"bytes":\d+/g, "")],
     ["is nonsense", () => '{"streams":{"2":{"bytes":1e300}},"lanes":7}'],
   ] as const) {
-    it.effect(`is shown, and stops and deletes nothing: its report ${what}`, () =>
-      Effect.gen(function* () {
-        const { start } = yield* relays
-        const a = yield* start("a")
-        const old = yield* start("old", undefined, reporting(change))
-        yield* old.journal.fleet?.introduce(() => ({ version: "0.0.9", configHash: "", address: "", lanes: [] })) ??
-          Effect.void
-        for (const { journal } of [a, old]) yield* journal.openLane("lake")
-        expect(yield* a.journal.append(event("one"), ["lake"])).toBe("appended")
-        yield* a.journal.settle([settlement("lake", 1)])
-        yield* old.journal.append(event("two"), ["lake"])
-        yield* seconds(5)
-        expect(yield* a.journal.append(event("three"), ["lake"])).toBe("appended")
-        const status = yield* a.journal.status
-        expect(status.health).toBe("ok")
-        expect(status.message).toContain("relay old (version 0.0.9)")
-        expect(status.message).toContain(`(version ${relayVersion})`)
-        const { events } = yield* old.journal.events({ limit: 10 })
-        expect(events.map(({ event }) => event.id).sort()).toEqual(["one", "three", "two"])
-        const { members = [] } = (yield* a.journal.fleet?.status ?? Effect.undefined) ?? {}
-        expect(members.map(({ name }) => name)).toEqual(["a", "old"])
-      }).pipe(Effect.scoped),
-    )
+    it.effect(`is shown, and stops and deletes nothing: its report ${what}`, function* () {
+      const { start } = yield* relays
+      const a = yield* start("a")
+      const old = yield* start("old", undefined, reporting(change))
+      yield* old.journal.fleet?.introduce(() => ({ version: "0.0.9", configHash: "", address: "", lanes: [] })) ??
+        Effect.void
+      for (const { journal } of [a, old]) yield* journal.openLane("lake")
+      expect(yield* a.journal.append(event("one"), ["lake"])).toBe("appended")
+      yield* a.journal.settle([settlement("lake", 1)])
+      yield* old.journal.append(event("two"), ["lake"])
+      yield* seconds(5)
+      expect(yield* a.journal.append(event("three"), ["lake"])).toBe("appended")
+      const status = yield* a.journal.status
+      expect(status.health).toBe("ok")
+      expect(status.message).toContain("relay old (version 0.0.9)")
+      expect(status.message).toContain(`(version ${relayVersion})`)
+      const { events } = yield* old.journal.events({ limit: 10 })
+      expect(events.map(({ event }) => event.id).sort()).toEqual(["one", "three", "two"])
+      const { members = [] } = (yield* a.journal.fleet?.status ?? Effect.undefined) ?? {}
+      expect(members.map(({ name }) => name)).toEqual(["a", "old"])
+    })
   }
 
-  it.effect("is heard although its sink's message holds text that PostgreSQL refuses", () =>
-    Effect.gen(function* () {
-      const { start } = yield* relays
-      const [a, b] = [yield* start("a"), yield* start("b")]
-      const message = "receiver said \0 and \ud83d"
-      const lanes = [{ name: "lake", type: "file", condition: "waiting", message, oldestAt: 0 }] as const
-      yield* b.journal.fleet?.introduce(() => ({ version: "9", configHash: "", address: "", lanes })) ?? Effect.void
-      yield* seconds(5)
-      expect(b.journal.mayStart()).toBe(true)
-      const { members = [] } = (yield* a.journal.fleet?.status ?? Effect.undefined) ?? {}
-      expect(members[1]?.lanes[0]?.message).toBe("receiver said \ufffd and \ufffd")
-    }).pipe(Effect.scoped),
-  )
+  it.effect("is heard although its sink's message holds text that PostgreSQL refuses", function* () {
+    const { start } = yield* relays
+    const [a, b] = [yield* start("a"), yield* start("b")]
+    const message = "receiver said \0 and \ud83d"
+    const lanes = [{ name: "lake", type: "file", condition: "waiting", message, oldestAt: 0 }] as const
+    yield* b.journal.fleet?.introduce(() => ({ version: "9", configHash: "", address: "", lanes })) ?? Effect.void
+    yield* seconds(5)
+    expect(b.journal.mayStart()).toBe(true)
+    const { members = [] } = (yield* a.journal.fleet?.status ?? Effect.undefined) ?? {}
+    expect(members[1]?.lanes[0]?.message).toBe("receiver said \ufffd and \ufffd")
+  })
 })

@@ -28,27 +28,25 @@ const lanesOver = ({ journal }: Relay) =>
   )
 
 suiteUnless(reasonToSkip(), "a reload that one of two relays refuses", () => {
-  it.live("costs nothing that the other has accepted by it", () =>
-    Effect.gen(function* () {
-      const { start } = yield* relays
-      const [a, b] = [yield* start("a"), yield* start("b")]
-      const [ofA, ofB] = [yield* lanesOver(a), yield* lanesOver(b)]
-      const accepted = yield* Deferred.make<void>()
-      const wrong = new SinkError({ reason: new SinkMisconfigured({ message: "the file can't be written" }) })
-      const sink = spec("new", scripted(() => away).sink, { config: 1 })
-      const atA: LaneSpec = { ...sink, open: Effect.andThen(Deferred.await(accepted), Effect.fail(wrong)) }
-      const change = (context: typeof ofA, one: LaneSpec) =>
-        Effect.provideContext(
-          Effect.flatMap(Lanes, (lanes) => lanes.change([one], Effect.void)),
-          context,
-        )
-      const refused = yield* Effect.forkChild(Effect.flip(change(ofA, atA)), { startImmediately: true })
-      yield* change(ofB, sink)
-      yield* b.journal.append(event("one"), ["new"])
-      yield* Deferred.succeed(accepted, undefined)
-      expect((yield* Fiber.join(refused)).message).toContain("the file can't be written")
-      const { events } = yield* b.journal.events({ limit: 10, after: "" })
-      expect(events.map(({ deliveries }) => deliveries.map(({ outcome }) => outcome))).toEqual([["pending"]])
-    }).pipe(Effect.scoped),
-  )
+  it.live("costs nothing that the other has accepted by it", function* () {
+    const { start } = yield* relays
+    const [a, b] = [yield* start("a"), yield* start("b")]
+    const [ofA, ofB] = [yield* lanesOver(a), yield* lanesOver(b)]
+    const accepted = yield* Deferred.make<void>()
+    const wrong = new SinkError({ reason: new SinkMisconfigured({ message: "the file can't be written" }) })
+    const sink = spec("new", scripted(() => away).sink, { config: 1 })
+    const atA: LaneSpec = { ...sink, open: Effect.andThen(Deferred.await(accepted), Effect.fail(wrong)) }
+    const change = (context: typeof ofA, one: LaneSpec) =>
+      Effect.provideContext(
+        Effect.flatMap(Lanes, (lanes) => lanes.change([one], Effect.void)),
+        context,
+      )
+    const refused = yield* Effect.forkChild(Effect.flip(change(ofA, atA)), { startImmediately: true })
+    yield* change(ofB, sink)
+    yield* b.journal.append(event("one"), ["new"])
+    yield* Deferred.succeed(accepted, undefined)
+    expect((yield* Fiber.join(refused)).message).toContain("the file can't be written")
+    const { events } = yield* b.journal.events({ limit: 10, after: "" })
+    expect(events.map(({ deliveries }) => deliveries.map(({ outcome }) => outcome))).toEqual([["pending"]])
+  })
 })

@@ -34,48 +34,44 @@ const counting = () => {
 }
 
 suiteUnless(reasonToSkip(), "idle lanes on PostgreSQL", () => {
-  it.effect("are not woken for the events of others, and begin behind these after a stop", () =>
-    Effect.gen(function* () {
-      const { start } = yield* relays
-      const { journal, stop } = yield* start("a")
-      for (const lane of ["lake", "audit"]) yield* journal.openLane(lane)
-      const waiting = yield* Effect.forkChild(journal.awaitBeyond(0, "audit"), { startImmediately: true })
-      yield* append(journal, 3, ["lake"])
-      expect(waiting.pollUnsafe()).toBeUndefined()
-      yield* append(journal, 1, ["audit"])
-      expect(yield* Fiber.join(waiting)).toBe(3)
-      expect((yield* journal.read(3, 10, "audit")).map(({ sequence }) => sequence)).toEqual([4])
-      yield* journal.settle([settlement("audit", 4)])
-      yield* append(journal, 2, ["more"])
-      yield* stop
-      const { journal: next } = yield* start("a")
-      expect((yield* next.openLane("audit")).cursor.sequence).toBe(6)
-      expect(yield* next.openLane("lake")).toMatchObject({ cursor: { sequence: 0 }, backlog: 3 })
-    }).pipe(Effect.scoped),
-  )
+  it.effect("are not woken for the events of others, and begin behind these after a stop", function* () {
+    const { start } = yield* relays
+    const { journal, stop } = yield* start("a")
+    for (const lane of ["lake", "audit"]) yield* journal.openLane(lane)
+    const waiting = yield* Effect.forkChild(journal.awaitBeyond(0, "audit"), { startImmediately: true })
+    yield* append(journal, 3, ["lake"])
+    expect(waiting.pollUnsafe()).toBeUndefined()
+    yield* append(journal, 1, ["audit"])
+    expect(yield* Fiber.join(waiting)).toBe(3)
+    expect((yield* journal.read(3, 10, "audit")).map(({ sequence }) => sequence)).toEqual([4])
+    yield* journal.settle([settlement("audit", 4)])
+    yield* append(journal, 2, ["more"])
+    yield* stop
+    const { journal: next } = yield* start("a")
+    expect((yield* next.openLane("audit")).cursor.sequence).toBe(6)
+    expect(yield* next.openLane("lake")).toMatchObject({ cursor: { sequence: 0 }, backlog: 3 })
+  })
 
-  it.effect("begin at the end of the log after a crash, which one read finds for all of them", () =>
-    Effect.gen(function* () {
-      const { start } = yield* relays
-      const { journal, freeze } = yield* start("a")
-      const idle = Array.from({ length: 20 }, (_, n) => `idle ${n}`)
-      for (const lane of ["lake", ...idle]) yield* journal.openLane(lane)
-      yield* append(journal, 5, ["lake"])
-      freeze()
-      const { reads, over } = counting()
-      const { journal: next } = yield* meanwhile(start("b", undefined, over))
-      yield* seconds(12)
-      const taken = owned(next).find(({ id }) => id === 0)
-      if (taken === undefined) throw new Error("the stream was not taken over")
-      expect(reads.count).toBe(1)
-      for (const lane of idle) {
-        const { cursor } = yield* taken.openLane(lane)
-        expect(cursor).toEqual({ sequence: 5, settled: [] })
-        const waiting = yield* Effect.forkChild(taken.awaitBeyond(5, lane), { startImmediately: true })
-        expect(waiting.pollUnsafe()).toBeUndefined()
-      }
-      expect(yield* taken.openLane("lake")).toMatchObject({ cursor: { sequence: 0 }, backlog: 5 })
-      expect(reads.count).toBe(1)
-    }).pipe(Effect.scoped),
-  )
+  it.effect("begin at the end of the log after a crash, which one read finds for all of them", function* () {
+    const { start } = yield* relays
+    const { journal, freeze } = yield* start("a")
+    const idle = Array.from({ length: 20 }, (_, n) => `idle ${n}`)
+    for (const lane of ["lake", ...idle]) yield* journal.openLane(lane)
+    yield* append(journal, 5, ["lake"])
+    freeze()
+    const { reads, over } = counting()
+    const { journal: next } = yield* meanwhile(start("b", undefined, over))
+    yield* seconds(12)
+    const taken = owned(next).find(({ id }) => id === 0)
+    if (taken === undefined) throw new Error("the stream was not taken over")
+    expect(reads.count).toBe(1)
+    for (const lane of idle) {
+      const { cursor } = yield* taken.openLane(lane)
+      expect(cursor).toEqual({ sequence: 5, settled: [] })
+      const waiting = yield* Effect.forkChild(taken.awaitBeyond(5, lane), { startImmediately: true })
+      expect(waiting.pollUnsafe()).toBeUndefined()
+    }
+    expect(yield* taken.openLane("lake")).toMatchObject({ cursor: { sequence: 0 }, backlog: 5 })
+    expect(reads.count).toBe(1)
+  })
 })

@@ -7,18 +7,16 @@ import { event } from "../../samples.ts"
 import { relays, seconds } from "../relays.ts"
 
 suiteUnless(reasonToSkip(), "a change of lanes", () => {
-  it.effect("that was committed, and whose answer was lost, is found by the relay that made it", () =>
-    Effect.gen(function* () {
-      const { start } = yield* relays
-      const { journal, fails } = yield* start("a")
-      yield* journal.openLane("old")
-      yield* Effect.forEach(["one", "two", "three"], (id) => journal.append(event(id), ["old"]))
-      fails("lost")
-      yield* Effect.flip(journal.openLane("new", { renamedFrom: "old" }))
-      fails(undefined)
-      yield* seconds(2)
-      expect(yield* journal.openLane("new", { renamedFrom: "old" })).toMatchObject({ backlog: 3 })
-      expect((yield* journal.lanes).map(({ name, backlog }) => [name, backlog])).toEqual([["new", 3]])
-    }).pipe(Effect.scoped),
-  )
+  it.effect("that was committed, and whose answer was lost, is found by the relay that made it", function* () {
+    const { start } = yield* relays
+    const { journal, fails } = yield* start("a")
+    yield* journal.openLane("old")
+    yield* Effect.forEach(["one", "two", "three"], (id) => journal.append(event(id), ["old"]))
+    fails("lost")
+    yield* Effect.flip(journal.openLane("new", { renamedFrom: "old" }))
+    fails(undefined)
+    yield* seconds(2)
+    expect(yield* journal.openLane("new", { renamedFrom: "old" })).toMatchObject({ backlog: 3 })
+    expect((yield* journal.lanes).map(({ name, backlog }) => [name, backlog])).toEqual([["new", 3]])
+  })
 })

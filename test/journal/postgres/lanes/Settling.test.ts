@@ -24,22 +24,20 @@ suiteUnless(reasonToSkip(), "a settlement with a lane whose data the database re
       settled: { deadLetter: [letter(1)] },
     },
   ]) {
-    it.effect(`stores that of the other lanes, and names the reason: ${what}`, () =>
-      Effect.gen(function* () {
-        const { start, sql } = yield* relays
-        const { journal } = yield* start("a")
-        for (const name of names) yield* journal.openLane(name)
-        yield* journal.append(event("one"), names)
-        yield* sql(`ALTER TABLE relay.${table} ADD CONSTRAINT refuses CHECK (${check})`)
-        const cursors = Effect.map(journal.lanes, (lanes) => lanes.map(({ name, cursor }) => [name, cursor.sequence]))
-        const refused = yield* journal.settle(names.map((name) => settlement(name, 1, settled)))
-        expect(refused).toMatchObject([{ lane: "chat", error: { message: expect.stringContaining("(23514)") } }])
-        expect(yield* cursors).toEqual(names.map((name) => [name, name === "chat" ? 0 : 1]))
-        expect((yield* journal.settle([settlement("chat", 1, settled)])).map(({ lane }) => lane)).toEqual(["chat"])
-        yield* sql(`ALTER TABLE relay.${table} DROP CONSTRAINT refuses`)
-        expect(yield* journal.settle([settlement("chat", 1, settled)])).toEqual([])
-        expect(yield* cursors).toEqual(names.map((name) => [name, 1]))
-      }).pipe(Effect.scoped),
-    )
+    it.effect(`stores that of the other lanes, and names the reason: ${what}`, function* () {
+      const { start, sql } = yield* relays
+      const { journal } = yield* start("a")
+      for (const name of names) yield* journal.openLane(name)
+      yield* journal.append(event("one"), names)
+      yield* sql(`ALTER TABLE relay.${table} ADD CONSTRAINT refuses CHECK (${check})`)
+      const cursors = Effect.map(journal.lanes, (lanes) => lanes.map(({ name, cursor }) => [name, cursor.sequence]))
+      const refused = yield* journal.settle(names.map((name) => settlement(name, 1, settled)))
+      expect(refused).toMatchObject([{ lane: "chat", error: { message: expect.stringContaining("(23514)") } }])
+      expect(yield* cursors).toEqual(names.map((name) => [name, name === "chat" ? 0 : 1]))
+      expect((yield* journal.settle([settlement("chat", 1, settled)])).map(({ lane }) => lane)).toEqual(["chat"])
+      yield* sql(`ALTER TABLE relay.${table} DROP CONSTRAINT refuses`)
+      expect(yield* journal.settle([settlement("chat", 1, settled)])).toEqual([])
+      expect(yield* cursors).toEqual(names.map((name) => [name, 1]))
+    })
   }
 })

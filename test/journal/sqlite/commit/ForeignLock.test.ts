@@ -83,15 +83,13 @@ describe("a commit that a foreign lock stops", () => {
 
 it.live("an operator's change waits for a foreign lock, and is made after it", function* () {
   const at = options()
-  yield* session(at, (journal) =>
-    Effect.gen(function* () {
-      yield* journal.openLane("lake")
-      const release = lock(at.path)
-      const paused = yield* Effect.forkChild(journal.setPaused("lake", true), { startImmediately: true })
-      expect((yield* journal.lanes)[0]).toMatchObject({ name: "lake", paused: false })
-      release()
-      yield* Fiber.join(paused)
-      expect((yield* journal.lanes)[0]).toMatchObject({ name: "lake", paused: true })
-    }),
-  )
+  yield* session(at, function* (journal) {
+    yield* journal.openLane("lake")
+    const release = lock(at.path)
+    const paused = yield* Effect.forkChild(journal.setPaused("lake", true), { startImmediately: true })
+    expect((yield* journal.lanes)[0]).toMatchObject({ name: "lake", paused: false })
+    release()
+    yield* Fiber.join(paused)
+    expect((yield* journal.lanes)[0]).toMatchObject({ name: "lake", paused: true })
+  })
 })

@@ -4,18 +4,11 @@ import { DatabaseSync } from "node:sqlite"
 import { Duration, Effect } from "effect"
 import { TestClock } from "effect/testing"
 import type { JournalError } from "../../../../src/journal/Journal.ts"
-import type { WholeJournal } from "../../../../src/journal/JournalType.ts"
 import type { SqliteConfig } from "../../../../src/journal/sqlite/SqliteConfig.ts"
-import * as SqliteJournal from "../../../../src/journal/sqlite/SqliteJournal.ts"
-import { it } from "../../../lib/effect.ts"
+import { effectOf, it, type Steps } from "../../../lib/effect.ts"
 import { event, letter, retrying, settlement } from "../../samples.ts"
 import { options } from "../../temporary.ts"
-import { whole } from "../../whole.ts"
-
-type Service = WholeJournal
-
-const session = <A>(at: SqliteConfig, use: (journal: Service) => Effect.Effect<A, JournalError>) =>
-  Effect.flatMap(whole, use).pipe(Effect.provide(SqliteJournal.layer(at)), Effect.scoped)
+import { type Service, session } from "../session.ts"
 
 const now = Date.now()
 const sent = (id: string) => event(id, { receivedAt: now })
@@ -23,15 +16,13 @@ const send = (journal: Service, id: string, sinks = ["lake"]) => journal.append(
 const ids = ["a", "b", "c"]
 
 /** Three events in one row, for two lanes; what `use` does before the disk fails. */
-const three = (at: SqliteConfig, use: (journal: Service) => Effect.Effect<unknown, JournalError> = () => Effect.void) =>
-  session(at, (journal) =>
-    Effect.gen(function* () {
-      yield* journal.openLane("lake")
-      yield* journal.openLane("audit")
-      yield* Effect.forEach(ids, (id) => send(journal, id, ["lake", "audit"]), { concurrency: "unbounded" })
-      yield* use(journal)
-    }),
-  )
+const three = (at: SqliteConfig, use: (journal: Service) => Steps<unknown, JournalError> = () => Effect.void) =>
+  session(at, function* (journal) {
+    yield* journal.openLane("lake")
+    yield* journal.openLane("audit")
+    yield* Effect.forEach(ids, (id) => send(journal, id, ["lake", "audit"]), { concurrency: "unbounded" })
+    yield* effectOf(() => use(journal))
+  })
 
 const flip = (bytes: Uint8Array, text: string): Uint8Array => {
   const buffer = Buffer.from(bytes)
@@ -59,51 +50,41 @@ describe("an event that is lost on disk", () => {
     const at = options()
     yield* three(at, (journal) => journal.settle([settlement("audit", 3)]))
     harm(at, "log")
-    yield* session(at, (journal) =>
-      Effect.gen(function* () {
-        expect((yield* journal.read(0, 10)).map((entry) => entry.event.id)).toEqual(["a", "c"])
-        expect(yield* answers(journal)).toEqual(["duplicate", "appended", "duplicate"])
-        expect(yield* answers(journal)).toEqual(["duplicate", "duplicate", "duplicate"])
-        expect((yield* journal.read(3, 10)).map((entry) => entry.event)).toEqual([sent("b")])
-      }),
-    )
-    yield* session(at, (journal) =>
-      Effect.gen(function* () {
-        yield* journal.read(0, 10)
-        expect(yield* answers(journal)).toEqual(["duplicate", "duplicate", "duplicate"])
-      }),
-    )
+    yield* session(at, function* (journal) {
+      expect((yield* journal.read(0, 10)).map((entry) => entry.event.id)).toEqual(["a", "c"])
+      expect(yield* answers(journal)).toEqual(["duplicate", "appended", "duplicate"])
+      expect(yield* answers(journal)).toEqual(["duplicate", "duplicate", "duplicate"])
+      expect((yield* journal.read(3, 10)).map((entry) => entry.event)).toEqual([sent("b")])
+    })
+    yield* session(at, function* (journal) {
+      yield* journal.read(0, 10)
+      expect(yield* answers(journal)).toEqual(["duplicate", "duplicate", "duplicate"])
+    })
   })
 
   it.live("is taken after a restart too, when its lane has passed the loss", function* () {
     const at = options()
     yield* three(at)
     harm(at, "log")
-    yield* session(at, (journal) =>
-      Effect.gen(function* () {
-        yield* journal.read(0, 10)
-        yield* journal.settle([settlement("lake", 3), settlement("audit", 3)])
-        yield* journal.acknowledge
-      }),
-    )
-    yield* session(at, (journal) =>
-      Effect.gen(function* () {
-        expect(yield* answers(journal)).toEqual(["duplicate", "appended", "duplicate"])
-      }),
-    )
+    yield* session(at, function* (journal) {
+      yield* journal.read(0, 10)
+      yield* journal.settle([settlement("lake", 3), settlement("audit", 3)])
+      yield* journal.acknowledge
+    })
+    yield* session(at, function* (journal) {
+      expect(yield* answers(journal)).toEqual(["duplicate", "appended", "duplicate"])
+    })
   })
 
   it.live("stays a duplicate where every sink had it: the loss cost nobody anything", function* () {
     const at = options()
     yield* three(at, (journal) => journal.settle([settlement("lake", 3), settlement("audit", 3)]))
     harm(at, "log")
-    yield* session(at, (journal) =>
-      Effect.gen(function* () {
-        yield* journal.openLane("idle")
-        expect((yield* journal.read(0, 10)).map((entry) => entry.event.id)).toEqual(["a", "c"])
-        expect(yield* answers(journal)).toEqual(["duplicate", "duplicate", "duplicate"])
-      }),
-    )
+    yield* session(at, function* (journal) {
+      yield* journal.openLane("idle")
+      expect((yield* journal.read(0, 10)).map((entry) => entry.event.id)).toEqual(["a", "c"])
+      expect(yield* answers(journal)).toEqual(["duplicate", "duplicate", "duplicate"])
+    })
   })
 
   for (const [table, kept] of [
@@ -114,16 +95,14 @@ describe("an event that is lost on disk", () => {
       const at = options()
       yield* three(at, (journal) => journal.settle([settlement("lake", 3, kept), settlement("audit", 3)]))
       harm(at, table)
-      yield* session(at, (journal) =>
-        Effect.gen(function* () {
-          const read = () => Effect.all([journal.readRetries("lake", [2]), journal.deadLetters({ limit: 9 })])
-          yield* read()
-          expect((yield* journal.status).message).toContain("the sender may send it again")
-          expect(yield* answers(journal)).toEqual(["duplicate", "appended", "duplicate"])
-          yield* read()
-          expect(yield* answers(journal)).toEqual(["duplicate", "duplicate", "duplicate"])
-        }),
-      )
+      yield* session(at, function* (journal) {
+        const read = () => Effect.all([journal.readRetries("lake", [2]), journal.deadLetters({ limit: 9 })])
+        yield* read()
+        expect((yield* journal.status).message).toContain("the sender may send it again")
+        expect(yield* answers(journal)).toEqual(["duplicate", "appended", "duplicate"])
+        yield* read()
+        expect(yield* answers(journal)).toEqual(["duplicate", "duplicate", "duplicate"])
+      })
     })
   }
 
@@ -137,33 +116,29 @@ describe("an event that is lost on disk", () => {
       yield* TestClock.setTime(now)
       const read = (journal: Service) =>
         Effect.all([journal.read(0, 3), journal.readRetries("lake", [2]), journal.deadLetters({ limit: 9 })])
-      yield* session(at, (journal) =>
-        Effect.gen(function* () {
-          yield* journal.openLane("lake")
-          yield* answers(journal)
-          // Too large for the memory of recent events to hold any that came before it.
-          yield* journal.append({ ...sent("last"), body: new Uint8Array(5_000_000) }, ["lake"])
-          if (kept !== undefined) yield* journal.settle([settlement("lake", 4, kept)])
-          yield* TestClock.adjust(Duration.minutes(3))
-          expect((yield* journal.status).first).toBe(4)
-          harm(at, table)
-          expect(yield* answers(journal)).toEqual(["duplicate", "duplicate", "duplicate"])
-          yield* read(journal)
-          expect(yield* journal.status).toMatchObject({
-            health: "red",
-            message: expect.stringContaining("the sender may send"),
-          })
-          expect(yield* answers(journal)).toEqual(["duplicate", "appended", "duplicate"])
-          yield* read(journal)
-          expect(yield* answers(journal)).toEqual(["duplicate", "duplicate", "duplicate"])
-        }),
-      )
-      yield* session(at, (journal) =>
-        Effect.gen(function* () {
-          yield* read(journal)
-          expect(yield* send(journal, "b")).toBe("duplicate")
-        }),
-      )
+      yield* session(at, function* (journal) {
+        yield* journal.openLane("lake")
+        yield* answers(journal)
+        // Too large for the memory of recent events to hold any that came before it.
+        yield* journal.append({ ...sent("last"), body: new Uint8Array(5_000_000) }, ["lake"])
+        if (kept !== undefined) yield* journal.settle([settlement("lake", 4, kept)])
+        yield* TestClock.adjust(Duration.minutes(3))
+        expect((yield* journal.status).first).toBe(4)
+        harm(at, table)
+        expect(yield* answers(journal)).toEqual(["duplicate", "duplicate", "duplicate"])
+        yield* read(journal)
+        expect(yield* journal.status).toMatchObject({
+          health: "red",
+          message: expect.stringContaining("the sender may send"),
+        })
+        expect(yield* answers(journal)).toEqual(["duplicate", "appended", "duplicate"])
+        yield* read(journal)
+        expect(yield* answers(journal)).toEqual(["duplicate", "duplicate", "duplicate"])
+      })
+      yield* session(at, function* (journal) {
+        yield* read(journal)
+        expect(yield* send(journal, "b")).toBe("duplicate")
+      })
     })
   }
 
@@ -174,12 +149,10 @@ describe("an event that is lost on disk", () => {
       const db = new DatabaseSync(at.path)
       db.exec(`DELETE FROM log WHERE ${rows}`)
       db.close()
-      yield* session(at, (journal) =>
-        Effect.gen(function* () {
-          const after = rows === "first = 2" ? "duplicate" : "appended"
-          expect(yield* answers(journal)).toEqual(["duplicate", "appended", after])
-        }),
-      )
+      yield* session(at, function* (journal) {
+        const after = rows === "first = 2" ? "duplicate" : "appended"
+        expect(yield* answers(journal)).toEqual(["duplicate", "appended", after])
+      })
     }
   })
 })

@@ -21,13 +21,11 @@ const copy = (from: SqliteConfig, to: SqliteConfig, onProgress: Effect.Effect<vo
 describe("a copy that was interrupted", () => {
   it.live("begins again where events were erased in between, and brings none of them back", function* () {
     const [from, to] = [options(), options()]
-    yield* session(from, (journal) =>
-      Effect.gen(function* () {
-        yield* journal.openLane("lake")
-        for (const id of ["a", "b"]) yield* journal.append(event(id), ["lake"])
-        yield* journal.settle([settlement("lake", 2)])
-      }),
-    )
+    yield* session(from, function* (journal) {
+      yield* journal.openLane("lake")
+      for (const id of ["a", "b"]) yield* journal.append(event(id), ["lake"])
+      yield* journal.settle([settlement("lake", 2)])
+    })
     yield* Effect.exit(copy(from, to, Effect.interrupt))
     yield* session(from, (journal) => journal.erase([1], false))
     expect(yield* copy(from, to, Effect.void)).toMatchObject({ events: 2, known: 0 })
@@ -37,13 +35,11 @@ describe("a copy that was interrupted", () => {
 
   it.live("goes on where it was when nothing was erased", function* () {
     const [from, to] = [options(), options()]
-    yield* session(from, (journal) =>
-      Effect.gen(function* () {
-        yield* journal.openLane("lake")
-        yield* journal.append(event("a"), ["lake"])
-        yield* journal.settle([settlement("lake", 1)])
-      }),
-    )
+    yield* session(from, function* (journal) {
+      yield* journal.openLane("lake")
+      yield* journal.append(event("a"), ["lake"])
+      yield* journal.settle([settlement("lake", 1)])
+    })
     yield* Effect.exit(copy(from, to, Effect.interrupt))
     expect(yield* copy(from, to, Effect.void)).toMatchObject({ events: 0, known: 1 })
   })

@@ -101,17 +101,15 @@ describe("salvage", () => {
     "counts nothing as undelivered for a lane that was renamed or dropped, unless its cursor may be damaged",
     function* () {
       const at = { ...options(), retention: Duration.infinity }
-      yield* session(at, (journal) =>
-        Effect.gen(function* () {
-          for (const name of ["before", "given up"]) yield* journal.openLane(name)
-          for (let index = 1; index <= 3; index++) {
-            yield* journal.append(event(`evt_${index}`, { body: body(index) }), ["before", "given up"])
-          }
-          yield* journal.settle([settlement("before", 2)])
-          yield* journal.openLane("after", { renamedFrom: "before" })
-          yield* journal.dropLane("given up")
-        }),
-      )
+      yield* session(at, function* (journal) {
+        for (const name of ["before", "given up"]) yield* journal.openLane(name)
+        for (let index = 1; index <= 3; index++) {
+          yield* journal.append(event(`evt_${index}`, { body: body(index) }), ["before", "given up"])
+        }
+        yield* journal.settle([settlement("before", 2)])
+        yield* journal.openLane("after", { renamedFrom: "before" })
+        yield* journal.dropLane("given up")
+      })
       const pending = () => [...Salvage.lines(at.path, dirname(at.path))].map((line) => [line.sequence, line.pending])
       expect(pending()).toEqual([
         [1, []],

@@ -58,17 +58,16 @@ const rowsOf = (at: SqliteConfig): ReadonlyArray<unknown> => {
 const isOf = (accountId: string) => (one: { readonly accountId: string }) => one.accountId === accountId
 
 /** Erases the events of an account, in parts, as a command does. */
-const eraseAll = (journal: Service, accountId: string) =>
-  Effect.gen(function* () {
-    const events = (yield* allEvents(journal)).filter(({ event }) => isOf(accountId)(event))
-    for (let next = 0; next < events.length; next += 7) {
-      yield* journal.erase(
-        events.slice(next, next + 7).map(({ sequence }) => sequence),
-        true,
-      )
-    }
-    return events.length
-  })
+const eraseAll = Effect.fnUntraced(function* (journal: Service, accountId: string) {
+  const events = (yield* allEvents(journal)).filter(({ event }) => isOf(accountId)(event))
+  for (let next = 0; next < events.length; next += 7) {
+    yield* journal.erase(
+      events.slice(next, next + 7).map(({ sequence }) => sequence),
+      true,
+    )
+  }
+  return events.length
+})
 
 /** Erases the events of an account's client, as `relay events erase --object` does. */
 const eraseClient = (journal: Service, accountId: string) => {
@@ -89,29 +88,27 @@ describe("erasing events of a file", () => {
         const at = options()
         const played = [...(yield* session(at, (journal) => play(journal, seed, 80)))]
         pruneAll(at)
-        yield* session(at, (journal) =>
-          Effect.gen(function* () {
-            yield* journal.openLane("pond", { renamedFrom: "lake" })
-            yield* journal.openLane("lake", { renamedFrom: "pond" })
-            played.push(...(yield* play(journal, seed + 1_000, 60)))
-            // The journal may delete the others meanwhile: the log was pruned of them.
-            const held = Effect.map(allEvents(journal), (all) =>
-              all.filter(
-                ({ event, deliveries }) =>
-                  event.accountId === "bert" && deliveries.some(({ outcome }) => isHeld.has(outcome)),
-              ),
-            )
-            const kept = yield* held
-            const erased = yield* seed % 2 === 0 ? eraseAll(journal, "anna") : eraseClient(journal, "anna")
-            expect(typeof erased === "number" ? erased : erased.count).toBeGreaterThan(1)
-            const before = rowsOf(at)
-            expect((yield* journal.scrub).some((place) => place.includes("damaged"))).toBe(false)
-            expect(remainsIn(dirname(at.path), idsOf(played.filter(isOf("anna"))))).toEqual([])
-            // All rows are as before.
-            expect(rowsOf(at)).toEqual(before)
-            expect(yield* held).toEqual(kept)
-          }),
-        )
+        yield* session(at, function* (journal) {
+          yield* journal.openLane("pond", { renamedFrom: "lake" })
+          yield* journal.openLane("lake", { renamedFrom: "pond" })
+          played.push(...(yield* play(journal, seed + 1_000, 60)))
+          // The journal may delete the others meanwhile: the log was pruned of them.
+          const held = Effect.map(allEvents(journal), (all) =>
+            all.filter(
+              ({ event, deliveries }) =>
+                event.accountId === "bert" && deliveries.some(({ outcome }) => isHeld.has(outcome)),
+            ),
+          )
+          const kept = yield* held
+          const erased = yield* seed % 2 === 0 ? eraseAll(journal, "anna") : eraseClient(journal, "anna")
+          expect(typeof erased === "number" ? erased : erased.count).toBeGreaterThan(1)
+          const before = rowsOf(at)
+          expect((yield* journal.scrub).some((place) => place.includes("damaged"))).toBe(false)
+          expect(remainsIn(dirname(at.path), idsOf(played.filter(isOf("anna"))))).toEqual([])
+          // All rows are as before.
+          expect(rowsOf(at)).toEqual(before)
+          expect(yield* held).toEqual(kept)
+        })
         expect(remainsIn(dirname(at.path), idsOf(played.filter(isOf("anna"))))).toEqual([])
         expect((yield* Maintenance.check(at.path)).sound).toBe(true)
         // It goes on, with the same events.
@@ -125,13 +122,11 @@ describe("erasing events of a file", () => {
     "leaves none either if pages are written between its steps, from a cache that has the old bytes",
     function* () {
       const at = options()
-      const played = yield* session(at, (journal) =>
-        Effect.gen(function* () {
-          const played = yield* play(journal, 33, 80)
-          yield* eraseAll(journal, "anna")
-          return played
-        }),
-      )
+      const played = yield* session(at, function* (journal) {
+        const played = yield* play(journal, 33, 80)
+        yield* eraseAll(journal, "anna")
+        return played
+      })
       expect(remainsIn(dirname(at.path), idsOf(played.filter(isOf("anna"))))).not.toEqual([])
       const engine = opened(at)
       const write = (number: number) => {
@@ -178,48 +173,42 @@ describe("erasing events of a file", () => {
 
   it.live("overwrites while the relay runs, and empties the write-ahead log", function* () {
     const at = options()
-    yield* session(at, (journal) =>
-      Effect.gen(function* () {
-        yield* journal.openLane("lake")
-        const body = (id: string) => new TextEncoder().encode(`${markerOf(id)}${"x".repeat(70_000)}${markerOf(id)}`)
-        for (const id of ["a", "b"]) yield* journal.append(event(id, { body: body(id) }), ["lake"])
-        yield* journal.settle([settlement("lake", 2, { deadLetter: [letter(1)] })])
-        yield* journal.scrub
-        expect(remainsIn(dirname(at.path), ["a"])).toEqual(["journal.db: name of a"])
-        yield* journal.erase([1], false)
-        yield* journal.scrub
-        expect(remainsIn(dirname(at.path), ["a", "b"])).toEqual(["journal.db: name of b"])
-      }),
-    )
+    yield* session(at, function* (journal) {
+      yield* journal.openLane("lake")
+      const body = (id: string) => new TextEncoder().encode(`${markerOf(id)}${"x".repeat(70_000)}${markerOf(id)}`)
+      for (const id of ["a", "b"]) yield* journal.append(event(id, { body: body(id) }), ["lake"])
+      yield* journal.settle([settlement("lake", 2, { deadLetter: [letter(1)] })])
+      yield* journal.scrub
+      expect(remainsIn(dirname(at.path), ["a"])).toEqual(["journal.db: name of a"])
+      yield* journal.erase([1], false)
+      yield* journal.scrub
+      expect(remainsIn(dirname(at.path), ["a", "b"])).toEqual(["journal.db: name of b"])
+    })
   })
 
   it.live("waits while another process reads from the write-ahead log", function* () {
     const at = options()
-    yield* session(at, (journal) =>
-      Effect.gen(function* () {
-        yield* journal.append(event("a"), [])
-        const reader = new DatabaseSync(at.path)
-        reader.prepare("BEGIN").run()
-        reader.prepare("SELECT count(*) FROM log").get()
-        yield* journal.erase([1], false)
-        const scrubbing = yield* Effect.forkChild(Effect.exit(journal.scrub))
-        yield* Effect.sleep("60 millis")
-        expect(scrubbing.pollUnsafe()).toBeUndefined()
-        reader.close()
-        expect(Exit.isSuccess(yield* Fiber.join(scrubbing))).toBe(true)
-      }),
-    )
+    yield* session(at, function* (journal) {
+      yield* journal.append(event("a"), [])
+      const reader = new DatabaseSync(at.path)
+      reader.prepare("BEGIN").run()
+      reader.prepare("SELECT count(*) FROM log").get()
+      yield* journal.erase([1], false)
+      const scrubbing = yield* Effect.forkChild(Effect.exit(journal.scrub))
+      yield* Effect.sleep("60 millis")
+      expect(scrubbing.pollUnsafe()).toBeUndefined()
+      reader.close()
+      expect(Exit.isSuccess(yield* Fiber.join(scrubbing))).toBe(true)
+    })
   })
 
   it.live("leaves each event whole or erased, wherever a crash ends it", function* () {
     const at = options()
     const count = erasedAtOnce * 2 + 7
-    yield* session(at, (journal) =>
-      Effect.gen(function* () {
-        yield* journal.openLane("lake")
-        yield* Effect.forEach(ids(count), (id) => journal.append(event(id), ["lake"]), { concurrency: "unbounded" })
-      }),
-    )
+    yield* session(at, function* (journal) {
+      yield* journal.openLane("lake")
+      yield* Effect.forEach(ids(count), (id) => journal.append(event(id), ["lake"]), { concurrency: "unbounded" })
+    })
     const engine = opened(at)
     const sequences = ids(count).map((_, index) => index + 1)
     const steps = Erasing.erase(engine, sequences, true, { at: 7, by: "a test" })

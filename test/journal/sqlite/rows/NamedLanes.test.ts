@@ -14,21 +14,20 @@ const many = 70
 const ids = Array.from({ length: many }, (_, index) => `evt_${index + 1}`)
 
 /** Two lanes with retries and dead letters of all events. One was renamed, and a new sink has its former name. */
-const fill = (journal: WholeJournal) =>
-  Effect.gen(function* () {
-    for (const name of ["lake", "pond"]) yield* journal.openLane(name)
-    yield* appendAll(journal, ids, ["lake", "pond"])
-    const sequences = ids.map((_, index) => index + 1)
-    const changes = {
-      retry: sequences.slice(35).map((sequence) => retrying(sequence)),
-      deadLetter: sequences.slice(0, 35).map(letter),
-    }
-    yield* journal.settle(["lake", "pond"].map((name) => settlement(name, many, { ...changes, delivered: [] })))
-    yield* journal.openLane("river", { renamedFrom: "lake" })
-    yield* journal.openLane("lake")
-    yield* journal.setPaused("river", true)
-    yield* appendAll(journal, ["last"], ["river", "lake"])
-  })
+const fill = Effect.fnUntraced(function* (journal: WholeJournal) {
+  for (const name of ["lake", "pond"]) yield* journal.openLane(name)
+  yield* appendAll(journal, ids, ["lake", "pond"])
+  const sequences = ids.map((_, index) => index + 1)
+  const changes = {
+    retry: sequences.slice(35).map((sequence) => retrying(sequence)),
+    deadLetter: sequences.slice(0, 35).map(letter),
+  }
+  yield* journal.settle(["lake", "pond"].map((name) => settlement(name, many, { ...changes, delivered: [] })))
+  yield* journal.openLane("river", { renamedFrom: "lake" })
+  yield* journal.openLane("lake")
+  yield* journal.setPaused("river", true)
+  yield* appendAll(journal, ["last"], ["river", "lake"])
+})
 
 const change = (path: string, sql: string): void => {
   const db = new DatabaseSync(path)
@@ -93,21 +92,17 @@ describe("names of lanes", () => {
 
   it.live("come to a file of the schema before, with all that its lanes are owed", function* () {
     const at = options()
-    yield* session(at, (journal) =>
-      Effect.gen(function* () {
-        yield* journal.openLane("lake")
-        yield* appendAll(journal, ids, ["lake"])
-        yield* journal.settle([settlement("lake", 2, { retry: [retrying(1)], deadLetter: [letter(2)] })])
-      }),
-    )
+    yield* session(at, function* (journal) {
+      yield* journal.openLane("lake")
+      yield* appendAll(journal, ids, ["lake"])
+      yield* journal.settle([settlement("lake", 2, { retry: [retrying(1)], deadLetter: [letter(2)] })])
+    })
     change(at.path, "DROP TABLE lane_name; ALTER TABLE lane DROP COLUMN mute; PRAGMA user_version = 1")
-    yield* session(at, (journal) =>
-      Effect.gen(function* () {
-        expect(yield* summary(journal)).toEqual([["lake", many - 1, 1]])
-        yield* journal.openLane("river", { renamedFrom: "lake" })
-        expect(yield* summary(journal)).toEqual([["river", many - 1, 1]])
-      }),
-    )
+    yield* session(at, function* (journal) {
+      expect(yield* summary(journal)).toEqual([["lake", many - 1, 1]])
+      yield* journal.openLane("river", { renamedFrom: "lake" })
+      expect(yield* summary(journal)).toEqual([["river", many - 1, 1]])
+    })
   })
 
   for (const [what, harm] of [
@@ -118,30 +113,24 @@ describe("names of lanes", () => {
       const first = isTaken ? "lake~1" : "lake"
       it.live(`are not used if a lane's ${what} is damaged: it is ${first} then, and reported`, function* () {
         const at = options()
-        yield* session(at, (journal) =>
-          Effect.gen(function* () {
-            for (const name of ["lake", "pond"]) yield* journal.openLane(name)
-            yield* appendAll(journal, ids, ["lake", "pond"])
-            yield* journal.openLane("river", { renamedFrom: "lake" })
-            if (isTaken) yield* journal.openLane("lake")
-          }),
-        )
+        yield* session(at, function* (journal) {
+          for (const name of ["lake", "pond"]) yield* journal.openLane(name)
+          yield* appendAll(journal, ids, ["lake", "pond"])
+          yield* journal.openLane("river", { renamedFrom: "lake" })
+          if (isTaken) yield* journal.openLane("lake")
+        })
         change(at.path, harm)
         const others = isTaken ? [["lake", 0, 0]] : []
-        yield* session(at, (journal) =>
-          Effect.gen(function* () {
-            expect((yield* journal.status).message).toContain("The name of a renamed lane was damaged in the journal")
-            expect(yield* summary(journal)).toEqual([...others, [first, many, 0], ["pond", many, 0]])
-            yield* journal.openLane("river", { renamedFrom: first })
-            yield* journal.acknowledge
-          }),
-        )
-        yield* session(at, (journal) =>
-          Effect.gen(function* () {
-            expect((yield* journal.status).message).toBe("")
-            expect(yield* summary(journal)).toEqual([...others, ["pond", many, 0], ["river", many, 0]])
-          }),
-        )
+        yield* session(at, function* (journal) {
+          expect((yield* journal.status).message).toContain("The name of a renamed lane was damaged in the journal")
+          expect(yield* summary(journal)).toEqual([...others, [first, many, 0], ["pond", many, 0]])
+          yield* journal.openLane("river", { renamedFrom: first })
+          yield* journal.acknowledge
+        })
+        yield* session(at, function* (journal) {
+          expect((yield* journal.status).message).toBe("")
+          expect(yield* summary(journal)).toEqual([...others, ["pond", many, 0], ["river", many, 0]])
+        })
       })
     }
   }
