@@ -15,7 +15,7 @@ export interface Mistake {
 
 export interface Theme {
   readonly title: string
-  /** By what was done, in words. A text is the config. */
+  /** The key describes the mistake. A text is the config. */
   readonly mistakes: Readonly<Record<string, string | Mistake>>
 }
 
