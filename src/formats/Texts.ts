@@ -22,6 +22,12 @@ export const span = (millis: Millis): string => {
   return `${Math.round(seconds / 86_400)} d`
 }
 
+/** A duration in one unit, exact below ten seconds: `12 ms`, `1.2 s`, `3 min`. */
+export const duration = (millis: Millis): string => {
+  if (millis < 1_000) return `${Math.round(millis)} ms`
+  return millis < 9_950 ? `${(millis / 1_000).toFixed(1)} s` : span(millis)
+}
+
 /** A time as its distance from `now`: `in 3 h`, `5 min ago`. */
 export const fromNow = (at: EpochMillis, now: EpochMillis): string =>
   at > now ? `in ${span(at - now)}` : `${span(now - at)} ago`

@@ -5,6 +5,7 @@ import { RelayInfo } from "../../src/admin/RelayInfo.ts"
 import { History, percentile99 } from "../../src/admin/status/History.ts"
 import type { LaneStatus } from "../../src/delivery/LaneStatus.ts"
 import { Lanes } from "../../src/delivery/Lanes.ts"
+import { durationBuckets } from "../../src/delivery/lane/InFlight.ts"
 import * as Counters from "../../src/ingest/Counters.ts"
 import { Ingest } from "../../src/ingest/Ingest.ts"
 import type { Archive } from "../../src/journal/Archive.ts"
@@ -26,7 +27,7 @@ const history = Effect.fnUntraced(function* (journal: Layer.Layer<Archive> = Mem
       counted: () => lanes.map(({ attempts }) => attempts),
     }),
   )
-  const { report, hour, p99, lane } = yield* Effect.provide(
+  const { report, hour, percentiles, lane } = yield* Effect.provide(
     History,
     yield* Layer.build(Layer.provide(History.layer, counted)),
   )
@@ -36,7 +37,7 @@ const history = Effect.fnUntraced(function* (journal: Layer.Layer<Archive> = Mem
       status,
       count + (counters.webhooks.get("scheduling")?.answers.get(status) ?? 0),
     )
-  return { report, hour, p99, laneReport: lane, lanes, answer }
+  return { report, hour, percentiles, laneReport: lane, lanes, answer }
 })
 
 describe("the history", () => {
@@ -151,20 +152,23 @@ describe("the history", () => {
   )
 
   it.effect("knows the percentile of the last five minutes only", function* () {
-    const { p99, lanes } = yield* history()
-    const slow = lane("lake", { durations: { counts: [0, 0, 0, 0, 0, 10, 0, 0, 0], sum: 30 } })
+    const { percentiles, lanes } = yield* history()
+    const slow = lane("lake", {
+      durations: { counts: [0, 0, 0, 0, 0, 10, 0, 0, 0], sum: 30 },
+      latencies: { counts: [0, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0], sum: 1_000 },
+    })
     lanes.push(slow)
     yield* TestClock.adjust("1 second")
-    expect(p99(slow)).toBe(4960)
+    expect(percentiles(slow)).toEqual({ p99: 4960, latency: 297_600 })
     yield* TestClock.adjust("6 minutes")
-    expect(p99(slow)).toBeUndefined()
+    expect(percentiles(slow)).toEqual({})
   })
 })
 
 describe("the percentile", () => {
   test("is read from within its bucket", () => {
-    expect(percentile99([100, 0, 0, 0, 0, 0, 0, 0, 0])).toBe(5)
-    expect(percentile99([0, 0, 0, 0, 0, 0, 0, 0, 0])).toBeUndefined()
-    expect(percentile99([0, 0, 0, 0, 0, 0, 0, 0, 3])).toBe(30_000)
+    expect(percentile99([100, 0, 0, 0, 0, 0, 0, 0, 0], durationBuckets)).toBe(5)
+    expect(percentile99([0, 0, 0, 0, 0, 0, 0, 0, 0], durationBuckets)).toBeUndefined()
+    expect(percentile99([0, 0, 0, 0, 0, 0, 0, 0, 3], durationBuckets)).toBe(30_000)
   })
 })

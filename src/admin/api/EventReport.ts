@@ -11,9 +11,11 @@ import type { Entry } from "../../event/Entry.ts"
 import * as Envelope from "../../event/Envelope.ts"
 import { type Erased, quarantine } from "../../event/Event.ts"
 import * as Numbers from "../../event/Numbers.ts"
+import type { EpochMillis } from "../../event/Quantities.ts"
 import { mask } from "../../event/Quoted.ts"
-import { instant } from "../../formats/Texts.ts"
+import { count, duration, instant } from "../../formats/Texts.ts"
 import type { DeliveryStatus, FoundEvent } from "../../journal/Archive.ts"
+import type { AuditRecord } from "../../journal/AuditLog.ts"
 import { takes } from "../../routing/Explanation.ts"
 import * as Router from "../../routing/Router.ts"
 import { type AnySinkType, masked, type Preview } from "../../sinks/Sink.ts"
@@ -35,11 +37,31 @@ const measuresOf = ({ took, code }: Measured): Measured => ({
   ...(code !== undefined && { code }),
 })
 
-const ends = (delivery: DeliveryStatus, erasedAt: number | undefined): string | undefined => {
+/**
+ * Says how long after its acceptance an event was delivered, and what the time was spent on:
+ * `, 4 min after its acceptance: 4 min before the first attempt, 1.2 s in 2 attempts, 2.0 s between them`.
+ * Empty below a second.
+ */
+const timeSpent = ({ attempts, at, took, tries = 1 }: DeliveryStatus, acceptedAt: EpochMillis): string => {
+  const total = (at ?? acceptedAt) - acceptedAt
+  if (total < 1_000) return ""
+  const after = `, ${duration(total)} after its acceptance`
+  const all = [...attempts.map((attempt) => [attempt.at, attempt.took] as const), [at, took] as const]
+  const measured = all.flatMap(([, took]) => took ?? [])
+  // Not all attempts are kept.
+  if (measured.length < all.length || all.length !== tries) return after
+  const [[firstAt = 0, firstTook = 0] = []] = all
+  const before = Math.max(0, firstAt - firstTook - acceptedAt)
+  const trying = measured.reduce((sum, took) => sum + took, 0)
+  const between = tries === 1 ? "" : `, ${duration(Math.max(0, total - before - trying))} between them`
+  return `${after}: ${duration(before)} before the first attempt, ${duration(trying)} in ${count(tries, "attempt")}${between}`
+}
+
+const ends = (delivery: DeliveryStatus, acceptedAt: EpochMillis, erasedAt: number | undefined): string | undefined => {
   const { outcome, tries, by, copy, to } = delivery
   switch (outcome) {
     case "delivered":
-      return `delivered by attempt ${tries ?? 1}`
+      return `delivered by attempt ${tries ?? 1}${timeSpent(delivery, acceptedAt)}`
     case "dead":
       return "became a dead letter"
     case "dropped":
@@ -58,7 +80,11 @@ const ends = (delivery: DeliveryStatus, erasedAt: number | undefined): string | 
   }
 }
 
-const atSink = (delivery: DeliveryStatus, erasedAt: number | undefined): ReadonlyArray<Step> => {
+const atSink = (
+  delivery: DeliveryStatus,
+  acceptedAt: EpochMillis,
+  erasedAt: number | undefined,
+): ReadonlyArray<Step> => {
   const { sink, outcome, at, due, deadAt, attempts, replays = [] } = delivery
   const steps: Array<Step> = attempts.map(({ at, reason, message, ...attempt }, index) => ({
     at,
@@ -73,7 +99,7 @@ const atSink = (delivery: DeliveryStatus, erasedAt: number | undefined): Readonl
     steps.push({ at: deadAt, sink, what: "became a dead letter" }, { at, sink, what: `replayed${byOf(by)}` })
   }
   if (deadAt !== undefined) steps.push({ at: deadAt, sink, what: "became a dead letter" })
-  const end = ends(delivery, erasedAt)
+  const end = ends(delivery, acceptedAt, erasedAt)
   if (end !== undefined) {
     const attempt = outcome === "delivered" ? { attempt: { ...measuresOf(delivery), delivered: true } } : {}
     steps.push({ ...(at !== undefined && { at }), sink, what: end, ...attempt })
@@ -85,15 +111,37 @@ const atSink = (delivery: DeliveryStatus, erasedAt: number | undefined): Readonl
   return steps
 }
 
+const pauseSteps = { "lanes pause": "paused", "lanes resume": "resumed" } as const
+const isPause = (what: string): what is keyof typeof pauseSteps => Object.hasOwn(pauseSteps, what)
+
+/** The steps of the pauses between an event's acceptance and its end at a sink. */
+const pausesOf = (
+  { sink, at: endedAt = Number.POSITIVE_INFINITY }: DeliveryStatus,
+  acceptedAt: EpochMillis,
+  operations: ReadonlyArray<AuditRecord>,
+): ReadonlyArray<Step> =>
+  operations.flatMap(({ at, who, by, what, on, result }) => {
+    const isMeant = on === sink && result === "done" && at >= acceptedAt && at <= endedAt
+    return isMeant && isPause(what) ? [{ at, sink, what: `${pauseSteps[what]} by ${who} (${by})` }] : []
+  })
+
+interface Circumstances {
+  /** The active routes that send the event to its sinks. */
+  readonly routes?: ReadonlyArray<string>
+  /** The audit log since the event was received. */
+  readonly operations?: ReadonlyArray<AuditRecord>
+}
+
 /**
- * Builds an event's history in chronological order: its receipt, each stored attempt, its end at each sink, and its
- * copies. `routes` are the active routes that send the event to its sinks.
+ * Builds an event's history in chronological order: its receipt, each stored attempt, the pauses of its sinks, its end
+ * at each sink, and its copies.
  */
 export const timelineOf = (
   { event, origin, deliveries, copyOf, copies = [] }: FoundEvent,
-  routes: ReadonlyArray<string> = [],
+  { routes = [], operations = [] }: Circumstances = {},
 ): ReadonlyArray<Step> => {
   const { receivedAt, webhook, secret, problem, erased } = event
+  const acceptedAt = copyOf?.at ?? receivedAt
   const verified = secret === "" ? "" : `, verified by the secret ${secret}`
   const copied = origin === "moved" ? "moved" : "replayed"
   const sinks = deliveries.map(({ sink }) => sink).join(", ")
@@ -105,8 +153,11 @@ export const timelineOf = (
       ? []
       : [{ at: copyOf.at, what: `${copied} from ${seq(copyOf.sequence)}${byOf(copyOf.by)}` }]),
     ...(copyOf === undefined && origin !== "delivered" ? [{ what: `${copied} from an event that is not kept` }] : []),
-    { at: copyOf?.at ?? receivedAt, what: sinks === "" ? "no route matched" : `routed to ${sinks}${by}` },
-    ...deliveries.flatMap((delivery) => atSink(delivery, erased?.at)),
+    { at: acceptedAt, what: sinks === "" ? "no route matched" : `routed to ${sinks}${by}` },
+    ...deliveries.flatMap((delivery) => [
+      ...pausesOf(delivery, acceptedAt, operations),
+      ...atSink(delivery, acceptedAt, erased?.at),
+    ]),
     ...copies
       .filter(({ sequence }) => !deliveries.some(({ copy }) => copy === sequence))
       .map(({ sequence, at, by }) => ({ at, what: `replayed as ${seq(sequence)}${byOf(by)}` })),
@@ -154,7 +205,7 @@ export const render = (
 const collectingOf = (delivery: DeliveryStatus, { sinks }: RelayConfig): Pick<Event["sinks"][number], "collecting"> =>
   isCollected(delivery, sinks) ? { collecting: true } : {}
 
-export const eventOf = (found: FoundEvent, config: RelayConfig, routes?: ReadonlyArray<string>): Event => {
+export const eventOf = (found: FoundEvent, config: RelayConfig, circumstances?: Circumstances): Event => {
   const { sequence, origin, event, deliveries, copyOf, copies } = found
   return {
     sequence,
@@ -172,7 +223,7 @@ export const eventOf = (found: FoundEvent, config: RelayConfig, routes?: Readonl
     })),
     ...(copyOf !== undefined && { copyOf }),
     ...(copies !== undefined && { copies }),
-    timeline: timelineOf(found, routes),
+    timeline: timelineOf(found, circumstances),
   }
 }
 
@@ -220,8 +271,14 @@ const routesOf = (router: Router.Router, { event, body }: FoundEvent): EventRepo
  */
 export const reportsOf = (
   found: ReadonlyArray<FoundEvent>,
-  { config, lanes, reveal }: { config: RelayConfig; lanes: ReadonlyArray<LaneStatus>; reveal: boolean },
+  context: {
+    readonly config: RelayConfig
+    readonly lanes: ReadonlyArray<LaneStatus>
+    readonly operations: ReadonlyArray<AuditRecord>
+    readonly reveal: boolean
+  },
 ): ReadonlyArray<EventReport> => {
+  const { config, lanes, operations, reveal } = context
   const router = Router.of(config)
   const hasDelivery = found.some(({ origin }) => origin === "delivered")
   return found.map((foundEvent) => {
@@ -241,7 +298,7 @@ export const reportsOf = (
     const routes = routesOf(router, foundEvent)
     const taking = routes.filter((route) => takes(route) && route.sinks.length > 0).map(({ route }) => route)
     return {
-      ...eventOf(foundEvent, config, taking),
+      ...eventOf(foundEvent, config, { routes: taking, operations }),
       webhookId: event.webhookId,
       signature: event.signature,
       secret: event.secret,

@@ -214,6 +214,8 @@ const laneHandlers = HttpApiBuilder.group(
 
 /** Maximum copies of an event that are shown. */
 const maxCopies = 20
+/** Maximum operations that are searched for pauses. */
+const maxOperations = 1_000
 /** Time limit of the search for an event. It takes this long only if the journal is not indexed yet. */
 const explainTimeout: Millis = 5_000
 
@@ -248,12 +250,16 @@ const eventHandlers = HttpApiBuilder.group(
         const [page, ...others] = yield* Effect.mapError(found, unavailable)
         const places = new Set(page?.events.map(({ place }) => place))
         const more = others.flatMap(({ events }) => events).filter(({ place }) => !places.has(place))
+        const events = [...(page?.events ?? []), ...more]
+        const since = Math.min(...events.map(({ event }) => event.receivedAt))
+        const operations =
+          events.length === 0 ? Effect.succeed([]) : archive.audit.list({ since, limit: maxOperations })
         const context = {
           config: active.current.config,
           lanes: yield* Effect.mapError(lanes.status, unavailable),
+          operations: yield* Effect.mapError(operations, unavailable),
           reveal: reveal === "true",
         }
-        const events = [...(page?.events ?? []), ...more]
         const searched = { looked: 0, lookedTo: 0, ...page, events }
         const kept = yield* Effect.mapError(keptFor(archive, searched), unavailable)
         return { ...searched, ...kept, events: reportsOf(events, context) }

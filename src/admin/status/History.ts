@@ -14,7 +14,7 @@ import { Clock, Context, Duration, Effect, Layer, Option, Schedule, Schema } fro
 import { sumAll } from "effect/Number"
 import type { LaneStatus } from "../../delivery/LaneStatus.ts"
 import { Lanes } from "../../delivery/Lanes.ts"
-import { durationBuckets } from "../../delivery/lane/InFlight.ts"
+import { durationBuckets, latencyBuckets } from "../../delivery/lane/InFlight.ts"
 import type { EpochMillis, Millis } from "../../event/Quantities.ts"
 import type { Counters } from "../../ingest/Counters.ts"
 import { Ingest } from "../../ingest/Ingest.ts"
@@ -23,22 +23,22 @@ import { RelayInfo } from "../RelayInfo.ts"
 import { type Hour, type LaneHistory, RelayHistory as Report, type Totals } from "./Status.ts"
 
 /**
- * The 99th percentile of durations counted in `durationBuckets`. Returns the 99th percentile, interpolated linearly
- * within its bucket, or `undefined` without durations.
+ * Returns the 99th percentile of durations that are counted in `buckets`, interpolated linearly within its bucket, or
+ * `undefined` without durations.
  */
-export const percentile99 = (counts: ReadonlyArray<number>): Millis | undefined => {
+export const percentile99 = (counts: ReadonlyArray<number>, buckets: ReadonlyArray<number>): Millis | undefined => {
   const all = sumAll(counts)
   if (all === 0) return undefined
   let below = 0
-  for (const [index, bound] of durationBuckets.entries()) {
+  for (const [index, bound] of buckets.entries()) {
     const count = counts[index] ?? 0
-    const from = durationBuckets[index - 1] ?? 0
+    const from = buckets[index - 1] ?? 0
     if (below + count >= all * 0.99) {
       return Math.round(1_000 * (from + ((bound - from) * (all * 0.99 - below)) / count))
     }
     below += count
   }
-  return 1_000 * Math.max(...durationBuckets)
+  return 1_000 * Math.max(...buckets)
 }
 
 interface LaneStep {
@@ -57,6 +57,9 @@ interface Counted {
 
 /** Returns the increase of a count. If the count was reset, returns its whole value. */
 const more = (now: number, before: number): number => (now >= before ? now - before : now)
+
+const increase = (now: ReadonlyArray<number>, before: ReadonlyArray<number> = []): ReadonlyArray<number> =>
+  now.map((count, index) => more(count, before[index] ?? 0))
 
 const nothing: Counted = { delivered: 0, failed: 0, durations: [] }
 
@@ -99,7 +102,7 @@ class LaneSteps {
         delivered: more(now.delivered, last.delivered),
         failed: more(now.failed, last.failed),
         backlog: status.backlog,
-        p99: percentile99(now.durations.map((count, index) => more(count, last.durations[index] ?? 0))) ?? null,
+        p99: percentile99(increase(now.durations, last.durations), durationBuckets) ?? null,
       })
       if (steps.length > this.#most) lane.since = steps.shift()?.at ?? lane.since
       lane.last = now
@@ -199,7 +202,8 @@ class Steps {
 
 const Stored = Schema.fromJsonString(Report)
 
-type Durations = ReadonlyMap<string, ReadonlyArray<number>>
+/** The counts of each sink's histograms. */
+type Counts = ReadonlyMap<string, Record<"durations" | "latencies", ReadonlyArray<number>>>
 
 export class History extends Context.Service<
   History,
@@ -207,8 +211,8 @@ export class History extends Context.Service<
     readonly report: Effect.Effect<Report>
     /** The counts of the last hour up to now. */
     readonly hour: Effect.Effect<Hour>
-    /** The 99th percentile of the durations of the sink's last attempts. */
-    readonly p99: (lane: LaneStatus) => Millis | undefined
+    /** The 99th percentiles of the last five minutes: of the attempts' durations, and of the time until delivery. */
+    readonly percentiles: (lane: LaneStatus) => { readonly p99?: Millis; readonly latency?: Millis }
     /** The steps of a lane in the last hour. */
     readonly lane: (name: string) => LaneHistory
   }
@@ -227,7 +231,7 @@ export class History extends Context.Service<
       )
       const total = () => totalsOf(counters, lanes.counted())
       let last: Totals = each(() => 0)
-      const durations: Array<Durations> = []
+      const counts: Array<Counts> = []
       const laneSteps = new LaneSteps((yield* RelayInfo).startedAt, most)
 
       const sample = Effect.gen(function* () {
@@ -237,8 +241,15 @@ export class History extends Context.Service<
         last = counted
         kept.add(step)
         laneSteps.add(step.at, now)
-        durations.push(new Map(now.map(({ name, durations: { counts } }) => [name, [...counts]])))
-        if (durations.length > recent + 1) durations.shift()
+        counts.push(
+          new Map(
+            now.map(({ name, durations, latencies }) => [
+              name,
+              { durations: [...durations.counts], latencies: [...latencies.counts] },
+            ]),
+          ),
+        )
+        if (counts.length > recent + 1) counts.shift()
         if (names.some((of) => step[of] > 0)) yield* stored.replace(Schema.encodeSync(Stored)(kept.report))
       })
       yield* Effect.addFinalizer(() => Effect.ignore(sample))
@@ -255,9 +266,11 @@ export class History extends Context.Service<
           const counted = each((of) => sumAll(steps.map((step) => step[of])))
           return { since: Math.max(kept.since, at - hour), ...counted }
         }),
-        p99: ({ name, durations: { counts } }) => {
-          const before = (durations.at(-recent - 1) ?? durations[0])?.get(name)
-          return percentile99(counts.map((count, index) => more(count, before?.[index] ?? 0)))
+        percentiles: ({ name, durations, latencies }) => {
+          const before = (counts.at(-recent - 1) ?? counts[0])?.get(name)
+          const p99 = percentile99(increase(durations.counts, before?.durations), durationBuckets)
+          const latency = percentile99(increase(latencies.counts, before?.latencies), latencyBuckets)
+          return { ...(p99 !== undefined && { p99 }), ...(latency !== undefined && { latency }) }
         },
       })
     }),

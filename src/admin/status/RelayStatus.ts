@@ -233,14 +233,14 @@ const refusalsOf = (counted: Counted, webhooks: RelayConfig["webhooks"], now: Ep
   return { ...counted, status: answer.status, what, advice: first === "" ? advice : `${first}Then ${advice}` }
 }
 
-const laneOf = (lane: LaneStatus, p99: number | undefined, sinks: RelayConfig["sinks"]): Lane => {
+const laneOf = (lane: LaneStatus, percentiles: Pick<Lane, "p99" | "latency">, sinks: RelayConfig["sinks"]): Lane => {
   const { nextAttemptAt, lastFailure, pausedUntil, pausedThen } = lane
   const target = targetOf(sinks.find(({ name }) => name === lane.name)?.config)
   return {
     ...Struct.pick(lane, ["name", "type", "condition", "message", "backlog", "retrying", "deadLetters", "oldestAt"]),
     ...(target !== "" && { target }),
     ...(sendsDigests(sinks, lane.name) && { digest: true }),
-    ...(p99 !== undefined && { p99 }),
+    ...percentiles,
     ...(sendsAlerts(lane.type) && { alerts: true }),
     ...(pausedUntil !== undefined && { pausedUntil }),
     ...(pausedThen !== undefined && { pausedThen }),
@@ -275,7 +275,7 @@ export class RelayStatus extends Context.Service<
       const status = Effect.gen(function* () {
         const { health, message, engine, head, first, usedBytes, maxBytes, filling } = yield* archive.status
         const known = yield* lanes.status
-        const own = known.map((lane) => laneOf(lane, history.p99(lane), active.current.config.sinks))
+        const own = known.map((lane) => laneOf(lane, history.percentiles(lane), active.current.config.sinks))
         const fleet = archive.fleet && (yield* archive.fleet.status)
         const now = yield* Clock.currentTimeMillis
         const { webhooks } = active.current.config

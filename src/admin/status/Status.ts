@@ -165,6 +165,8 @@ export const Lane = Schema.Struct({
   oldestAt: EpochMillis,
   /** The 99th percentile of attempt durations over the last five minutes, from a histogram. Absent without attempts. */
   p99: optional(Millis),
+  /** The same of the time from the acceptance of an event to its delivery. Absent without deliveries. */
+  latency: optional(Millis),
   /** Whether it sends alerts, so that a pause may end with `digest` or `drop`. */
   alerts: Schema.optionalKey(Schema.Literal(true)),
   /** When its pause ends by itself; absent while it is not paused, or has no end. */

@@ -20,6 +20,7 @@ import { loadJournal } from "../support/loadConfig.ts"
 import {
   bytes,
   count,
+  duration,
   folded,
   fromNow,
   headedTable,
@@ -87,19 +88,20 @@ const condition = ({ condition, pausedUntil, pausedThen }: Lane): string =>
     : condition
 
 /** The columns that a narrow terminal leaves out, in this order. */
-const spare = ["TYPE", "OLDEST", "RETRYING"]
+const spare = ["TYPE", "LATENCY", "OLDEST", "RETRYING"]
 
 export const lanesTable = (lanes: ReadonlyArray<Lane>, now: number, width: number): string =>
   headedTable(
     width,
     [
-      ["SINK", "TYPE", "STATE", "BACKLOG", "OLDEST", "RETRYING", "DEAD LETTERS"],
+      ["SINK", "TYPE", "STATE", "BACKLOG", "OLDEST", "LATENCY", "RETRYING", "DEAD LETTERS"],
       ...ordered(lanes).map((lane) => [
         lane.name,
         lane.type || "-",
         condition(lane),
         String(lane.backlog),
         age(lane, now),
+        lane.latency === undefined ? "-" : duration(lane.latency),
         String(lane.retrying),
         String(lane.deadLetters),
       ]),

@@ -127,7 +127,7 @@ export const headedTable = (width: number, rows: ReadonlyArray<Row>, spare: Row 
   return headedTable(width, fewer, others)
 }
 
-export { bytes, count, fromNow, instant, span } from "../../formats/Texts.ts"
+export { bytes, count, duration, fromNow, instant, span } from "../../formats/Texts.ts"
 export { plain }
 
 /** Makes a console that removes control characters from everything printed, including logs and help. */

@@ -1,8 +1,8 @@
 /** An event's story: every step in the order of time, with the attempts' durations and answers, and a picture of the attempts. */
 import type { EventReport } from "../../admin/api/EventApi.ts"
-import { plain, span } from "../../formats/Texts.ts"
+import { duration, plain, span } from "../../formats/Texts.ts"
 import { linkTo } from "./parts/Location.ts"
-import { Message, Moment, millis, Name, Pill, Text } from "./parts/Shown.tsx"
+import { Message, Moment, Name, Pill, Text } from "./parts/Shown.tsx"
 import { type Column, Table } from "./parts/Table.tsx"
 
 type Step = EventReport["timeline"][number]
@@ -48,7 +48,7 @@ const columnsOf = (receivedAt: number): ReadonlyArray<Column<Step>> => [
   {
     title: "Took",
     kind: "amount",
-    cell: ({ attempt }) => (attempt?.took === undefined ? undefined : millis(attempt.took)),
+    cell: ({ attempt }) => (attempt?.took === undefined ? undefined : duration(attempt.took)),
   },
   {
     title: "Answer",

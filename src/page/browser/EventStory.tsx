@@ -6,25 +6,14 @@ import type { EventReport, EventReports } from "../../admin/api/EventApi.ts"
 import type { Status } from "../../admin/status/Status.ts"
 import { quarantine } from "../../event/Event.ts"
 import { mask } from "../../event/Quoted.ts"
-import { plain, relayCommand } from "../../formats/Texts.ts"
+import { duration, plain, relayCommand } from "../../formats/Texts.ts"
 import { AttemptTimeline } from "./AttemptTimeline.tsx"
 import { changes } from "./parts/Actions.tsx"
 import { admin } from "./parts/AdminCalls.ts"
 import { confirm } from "./parts/Confirm.tsx"
 import { Problem, useLoaded } from "./parts/Loading.tsx"
 import { linkTo } from "./parts/Location.ts"
-import {
-  Block,
-  Message,
-  Moment,
-  millis,
-  Nothing,
-  number,
-  Pill,
-  Text,
-  TypeName,
-  shown as zoned,
-} from "./parts/Shown.tsx"
+import { Block, Message, Moment, Nothing, number, Pill, Text, TypeName, shown as zoned } from "./parts/Shown.tsx"
 import { Verdicts } from "./RouteExplainer.tsx"
 import { failedFirst, type Sink, SinkOutcomes } from "./SinkOutcomes.tsx"
 
@@ -152,7 +141,7 @@ const AttemptLine = ({
     <strong>Attempt {number}</strong>
     {code !== undefined && <Pill tone={isGood ? "good" : "bad"}>{code}</Pill>}
     {isGood && code === undefined && <Pill tone="good">accepted</Pill>}
-    {took !== undefined && <span>{millis(took)}</span>}
+    {took !== undefined && <span>{duration(took)}</span>}
     {at !== undefined && (
       <span class="quiet">
         <Moment at={at} />

@@ -2,10 +2,10 @@
 import { byLevel, laneLevel } from "../../admin/status/Health.ts"
 import type { Lane, Status } from "../../admin/status/Status.ts"
 import { quarantine } from "../../event/Event.ts"
-import { span } from "../../formats/Texts.ts"
+import { duration, span } from "../../formats/Texts.ts"
 import { SinkActions, sinksOf } from "./parts/Actions.tsx"
 import { linkTo } from "./parts/Location.ts"
-import { Ago, Message, millis, Name, number, Pill, type Tone } from "./parts/Shown.tsx"
+import { Ago, Message, Name, number, Pill, type Tone } from "./parts/Shown.tsx"
 import { type Column, Table } from "./parts/Table.tsx"
 
 /** The colour of a lane's condition. Dead letters have their own column, so they don't change it. */
@@ -48,11 +48,21 @@ const columnsOf = (status: Status): ReadonlyArray<Column<Lane>> => [
     cell: ({ oldestAt }) => (oldestAt === 0 ? undefined : span(status.now - oldestAt)),
   },
   {
+    title: "Latency",
+    kind: "amount",
+    cell: ({ latency }) =>
+      latency === undefined ? undefined : (
+        <span title="99 of 100 events of the last five minutes were delivered this long after their acceptance, or sooner">
+          {duration(latency)}
+        </span>
+      ),
+  },
+  {
     title: "p99",
     kind: "amount",
     cell: ({ p99 }) =>
       p99 === undefined ? undefined : (
-        <span title="99 of 100 attempts of the last five minutes ended within">{millis(p99)}</span>
+        <span title="99 of 100 attempts of the last five minutes ended within">{duration(p99)}</span>
       ),
   },
   {

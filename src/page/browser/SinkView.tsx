@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks"
 import { letterWords } from "../../admin/replay/ReplayCommand.ts"
 import type { Lane, LaneHistory, Status } from "../../admin/status/Status.ts"
-import { relayCommand } from "../../formats/Texts.ts"
+import { duration, relayCommand } from "../../formats/Texts.ts"
 import { changes, confirmReplay, SinkActions, sinksOf } from "./parts/Actions.tsx"
 import { admin, problemOf } from "./parts/AdminCalls.ts"
 import { Chart, Key, rates, spanShown } from "./parts/Chart.tsx"
@@ -11,19 +11,7 @@ import { Filters, MomentField, momentOf } from "./parts/Fields.tsx"
 import { Problem, useLoaded } from "./parts/Loading.tsx"
 import { linkTo } from "./parts/Location.ts"
 import { say } from "./parts/Messages.ts"
-import {
-  Ago,
-  EventLink,
-  Message,
-  Moment,
-  millis,
-  Nothing,
-  number,
-  Pill,
-  perSecond,
-  Text,
-  TypeName,
-} from "./parts/Shown.tsx"
+import { Ago, EventLink, Message, Moment, Nothing, number, Pill, perSecond, Text, TypeName } from "./parts/Shown.tsx"
 import { type Column, Table } from "./parts/Table.tsx"
 import { Backlog, toneOf } from "./SinkTable.tsx"
 
@@ -65,7 +53,7 @@ const attemptColumns: ReadonlyArray<Column<Attempted>> = [
       <Pill tone={isDelivered ? "good" : "bad"}>{code ?? (isDelivered ? "accepted" : "failed")}</Pill>
     ),
   },
-  { title: "Took", kind: "amount", cell: ({ took }) => (took === undefined ? undefined : millis(took)) },
+  { title: "Took", kind: "amount", cell: ({ took }) => (took === undefined ? undefined : duration(took)) },
   { title: "Why", kind: "words", cell: ({ message }) => (message === "" ? undefined : <Message of={message} />) },
 ]
 
@@ -151,8 +139,8 @@ const Charts = ({ history, now }: { readonly history: LaneHistory; readonly now:
           {
             lines: [{ of: "p99", values: p99 }],
             height: 70,
-            label: `${span}: 99 of 100 attempts ended within ${millis(most(p99))} or less`,
-            unit: (top) => `p99 ${millis(top)}`,
+            label: `${span}: 99 of 100 attempts ended within ${duration(most(p99))} or less`,
+            unit: (top) => `p99 ${duration(top)}`,
           },
           {
             lines: [{ of: "backlog", values: backlog, isFilled: true }],
@@ -165,7 +153,7 @@ const Charts = ({ history, now }: { readonly history: LaneHistory; readonly now:
           <>
             <Key of="delivered" name="Delivered" figure={perSecond(delivered[step] ?? 0)} unit="/s" />
             <Key of="failed" name="Failed" figure={perSecond(failed[step] ?? 0)} unit="/s" />
-            <Key of="p99" name="p99" figure={p99[step] == null ? "–" : millis(p99[step])} unit="" />
+            <Key of="p99" name="p99" figure={p99[step] == null ? "–" : duration(p99[step])} unit="" />
             <Key of="backlog" name="Backlog" figure={number(backlog[step] ?? 0)} unit="" />
           </>
         )}

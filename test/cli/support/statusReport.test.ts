@@ -119,7 +119,7 @@ describe("status", () => {
     const places = order.map((words) => text.indexOf(words))
     expect(places).not.toContain(-1)
     expect(places).toEqual(places.toSorted((a, b) => a - b))
-    expect(text).toMatch(/^ {2}b-away +file +waiting +3 +4 min +0 +0$/m)
+    expect(text).toMatch(/^ {2}b-away +file +waiting +3 +4 min +- +0 +0$/m)
   })
 
   test("says why events fail before the lane pauses, retrying or not, and nothing of it once they passed", () => {
@@ -213,8 +213,8 @@ describe("status", () => {
         "journal ok: 12 entries so far, 2.0 KiB of 1.0 GiB",
         "since 00:00 UTC: 0 received, 0 delivered, 0 refused, 0 failed attempts",
         "",
-        "  SINK  TYPE  STATE    BACKLOG  OLDEST  RETRYING  DEAD LETTERS",
-        "  lake  file  running  0        -       0         0",
+        "  SINK  TYPE  STATE    BACKLOG  OLDEST  LATENCY  RETRYING  DEAD LETTERS",
+        "  lake  file  running  0        -       -        0         0",
         "",
         "  WEBHOOK     SECRET   LAST SIGNED         EXPIRES",
         "  scheduling  2026-05  10 s ago            -",

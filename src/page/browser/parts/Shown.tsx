@@ -188,9 +188,6 @@ export const perSecond = (value: number): string =>
 
 export const size = (amount: number): string => bytes(amount)
 
-/** Milliseconds in the unit that fits. */
-export const millis = (amount: number): string => (amount < 1_000 ? `${amount} ms` : `${(amount / 1_000).toFixed(1)} s`)
-
 export type Tone = "good" | "warn" | "bad" | "quiet"
 
 export const Pill = ({ tone, children }: { readonly tone: Tone; readonly children: ComponentChildren }) => (
