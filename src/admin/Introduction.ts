@@ -1,12 +1,12 @@
 /** Reports this relay and the state of its lanes to the other relays on the journal. */
-import { Effect, Hash, Layer, Predicate, Redacted, Schedule, type SchemaAST } from "effect"
+import { Effect, Hash, Layer, Predicate, Redacted, type SchemaAST } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
 import { format } from "../config/Address.ts"
 import type { LaneConfig, RelayConfig } from "../config/Config.ts"
 import { partOf, traitOf, written } from "../config/schema/Traits.ts"
 import { Lanes } from "../delivery/Lanes.ts"
 import { Archive } from "../journal/Archive.ts"
-import type { LaneReport } from "../journal/FleetStatus.ts"
+import type { SinkTypes } from "../journal/FleetStatus.ts"
 import { sinkTypes } from "../sinks/SinkTypes.ts"
 import { RelayInfo } from "./RelayInfo.ts"
 
@@ -65,25 +65,18 @@ export const layer: Layer.Layer<never, never, Archive | ActiveConfig | Lanes | R
     const active = yield* ActiveConfig
     const lanes = yield* Lanes
     const { version } = yield* RelayInfo
-    let known: { readonly config: RelayConfig; readonly hash: string } | undefined
-    const configHash = (): string => {
+    let known: { readonly config: RelayConfig; readonly configHash: string; readonly sinks: SinkTypes } | undefined
+    yield* fleet.introduce(() => {
       const { config } = active.current
-      if (known?.config !== config) known = { config, hash: hashOf(config) }
-      return known.hash
-    }
-    let conditions: ReadonlyArray<LaneReport> = []
-    const look = Effect.map(lanes.status, (statuses) => {
-      conditions = statuses.flatMap(({ name, type, condition, message, oldestAt }) =>
-        condition === "orphaned" ? [] : [{ name, type, condition, message, oldestAt }],
-      )
+      if (known?.config !== config) {
+        const sinks = Object.fromEntries(config.sinks.map(({ name, type }) => [name, type]))
+        known = { config, configHash: hashOf(config), sinks }
+      }
+      const { configHash, sinks } = known
+      const reports = lanes
+        .busy()
+        .flatMap(({ condition, ...report }) => (condition === "orphaned" ? [] : [{ ...report, condition }]))
+      return { version, configHash, sinks, address: format(config.admin.listen), lanes: reports }
     })
-    yield* Effect.ignore(look)
-    yield* fleet.introduce(() => ({
-      version,
-      configHash: configHash(),
-      address: format(active.current.config.admin.listen),
-      lanes: conditions,
-    }))
-    yield* Effect.forkScoped(Effect.repeat(Effect.ignore(look), Schedule.spaced("1 second")))
   }),
 )

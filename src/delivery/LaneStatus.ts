@@ -70,6 +70,23 @@ export const earliest = (times: ReadonlyArray<number>): number => {
   return known.length === 0 ? 0 : Math.min(...known)
 }
 
+/** The state of a sink in the memory of its lanes. */
+export type SinkReport = Pick<LaneStatus, "name" | "type" | "condition" | "message" | "oldestAt">
+
+export const reportOf = (name: string, lanes: ReadonlyArray<Lane>): SinkReport => {
+  const condition =
+    laneConditions.find((condition) => lanes.some(({ state }) => state.condition === condition)) ?? "orphaned"
+  return {
+    name,
+    type: lanes[0]?.config.type ?? "",
+    condition,
+    message:
+      lanes.find(({ state }) => state.condition === condition)?.state.message ??
+      `no sink in the config has this name: \`relay lanes move ${name} TO\` or \`relay lanes drop ${name}\``,
+    oldestAt: earliest(lanes.map(({ oldestAt }) => oldestAt)),
+  }
+}
+
 /**
  * Combines the journal's counts with the running lanes. An orphaned lane has no
  * running lanes, so the caller passes the age of its oldest event.
@@ -77,21 +94,14 @@ export const earliest = (times: ReadonlyArray<number>): number => {
 export const statusOf = (info: LaneInfo, lanes: ReadonlyArray<Lane>, orphanedSince = 0): LaneStatus => {
   const { name, backlog, deadLetters, paused, mute } = info
   const [first] = lanes
-  const condition =
-    laneConditions.find((condition) => lanes.some(({ state }) => state.condition === condition)) ?? "orphaned"
   const { outcomes: attempts, bugs, durations, latencies } = first?.attempts ?? noAttempts
   return {
-    name,
-    type: first?.config.type ?? "",
-    condition,
-    message:
-      lanes.find(({ state }) => state.condition === condition)?.state.message ??
-      `no sink in the config has this name: \`relay lanes move ${name} TO\` or \`relay lanes drop ${name}\``,
+    ...reportOf(name, lanes),
+    ...(first === undefined && { oldestAt: orphanedSince }),
     backlog,
     retrying: first === undefined ? info.retrying : sum(lanes, ({ progress }) => progress.retries.size),
     deadLetters,
     cursor: Math.max(first?.progress.cursor ?? 0, info.cursor.sequence),
-    oldestAt: first === undefined ? orphanedSince : earliest(lanes.map(({ oldestAt }) => oldestAt)),
     ...(typeof paused === "number" && { pausedUntil: paused }),
     ...(paused !== false && mute !== undefined && { pausedThen: mute.ending }),
     nextAttemptAt: earliest(lanes.map(({ nextAttemptAt }) => nextAttemptAt)),

@@ -14,7 +14,7 @@ import { Journal, type JournalError, type Log, type Streams } from "../journal/J
 import { Operator } from "../journal/JournalContext.ts"
 import { laneTotals, type Mute, type Paused } from "../journal/LaneInfo.ts"
 import { knownSinks, type LaneSpec } from "./LaneSpec.ts"
-import { type LaneStatus, statusOf } from "./LaneStatus.ts"
+import { type LaneStatus, reportOf, type SinkReport, statusOf } from "./LaneStatus.ts"
 import { Stall } from "./lane/LaneState.ts"
 import type { LaneInUse } from "./OrphanedLanes.ts"
 import * as OrphanedLanes from "./OrphanedLanes.ts"
@@ -86,6 +86,8 @@ export class Lanes extends Context.Service<
   {
     /** All lanes in the journal, with or without a sink. Only streams that this relay owns count. */
     readonly status: Effect.Effect<ReadonlyArray<LaneStatus>, JournalError>
+    /** The sinks that may not be idle, each in its state in memory. Only streams that this relay owns count. */
+    busy(): ReadonlyArray<SinkReport>
     /** Attempts by outcome for each sink since the start, including removed sinks, without the quarantine. */
     counted(): ReadonlyArray<LaneStatus["attempts"]>
     /** Pauses a lane in every stream, across restarts, and optionally until a time. Returns false if the lane doesn't exist. */
@@ -174,8 +176,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
   /** Resumes the lanes whose pause has ended by now. */
   const endPauses = Effect.gen(function* () {
     const now = yield* Clock.currentTimeMillis
-    for (const { config } of current) {
-      const { name } = config
+    for (const name of streams.busy()) {
       const over = streams.of(name).filter(({ state: { paused } }) => typeof paused === "number" && paused <= now)
       const until = over[0]?.state.paused
       if (typeof until !== "number") continue
@@ -187,6 +188,11 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
 
   yield* Effect.forkScoped(rounds("ending pauses", oneChange.withPermit(endPauses), endPausesEvery))
 
+  const withUnserved = <A extends SinkReport>(report: A): A => {
+    const message = unserved.messages.get(report.name)
+    return message === undefined ? report : { ...report, condition: "stalled", message }
+  }
+
   return Lanes.of({
     status: Effect.gen(function* () {
       const infos = yield* Effect.forEach(
@@ -194,12 +200,12 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
         (log) => Effect.tap(log.lanes, (infos) => orphans.note(log, infos)),
         { concurrency: "unbounded" },
       )
-      return laneTotals(infos).map((info): LaneStatus => {
-        const status = statusOf(info, streams.of(info.name), orphans.oldestAt(info.name))
-        const message = unserved.messages.get(info.name)
-        return message === undefined ? status : { ...status, condition: "stalled", message }
-      })
+      return laneTotals(infos).map(
+        (info): LaneStatus => withUnserved(statusOf(info, streams.of(info.name), orphans.oldestAt(info.name))),
+      )
     }),
+    busy: () =>
+      [...streams.busy().union(unserved.messages)].map((name) => withUnserved(reportOf(name, streams.of(name)))),
     // The quarantine's lane delivers nothing, so its attempts don't count.
     counted: () => [...streams.counted()].filter(([name]) => name !== quarantine).map(([, { outcomes }]) => outcomes),
     pause: (name, until) => oneChange.withPermit(setPaused(name, until ?? true)),

@@ -79,6 +79,8 @@ const countLanes = (
   return {
     /** Called when a lane did something. The lane is checked until it is idle. */
     active: attend,
+    /** The lanes that are checked. All others are idle. */
+    lanes,
     /** Checks the lanes forever. */
     looking: Effect.delay(Effect.raceFirst(counting, rounds("watching the lanes", watch, countEvery)), countEvery),
   }
@@ -213,6 +215,7 @@ const kept = Effect.fnUntraced(function* (log: Log, laneOf: (name: string) => La
   const counts = countLanes(log, laneOf, takeUp)
   return {
     settle: progress.settle,
+    busy: counts.lanes,
     /** Stores and checks forever. */
     keep: Effect.raceFirst(progress.keepSettling, counts.looking),
     /** The event handlers of a running lane. */
@@ -234,7 +237,7 @@ export const make = Effect.fnUntraced(function* (given: RunningLanesOptions) {
   const running = new Map<string, RunningLane>()
   const lanes = (): ReadonlyArray<Lane> => [...running.values()].map((one) => one.current())
   const laneOf = (name: string): Lane | undefined => running.get(name)?.current()
-  const { settle, keep, eventsOf } = yield* kept(log, laneOf, announce)
+  const { settle, busy, keep, eventsOf } = yield* kept(log, laneOf, announce)
 
   // Finalizers run in reverse: the pumps stop, attempts in flight end, their outcomes are stored, the sinks close.
   const sinks = yield* Scope.fork(yield* Scope.Scope)
@@ -309,6 +312,8 @@ export const make = Effect.fnUntraced(function* (given: RunningLanesOptions) {
     log,
     get: laneOf,
     names: (): ReadonlyArray<string> => [...running.keys()],
+    /** The lanes that may not be idle. */
+    busy,
     isOpen: pool.isOpen,
     /** Acquires a sink for a lane. It closes with the lane. */
     acquire,

@@ -109,6 +109,9 @@ export const make = Effect.fnUntraced(function* (grace: () => Duration.Duration,
     all: (): ReadonlyArray<RunningLanes.RunningLanes> => [...running.values()].map(({ lanes }) => lanes),
     /** Reports whether the sink has a running lane in the stream. */
     has: (log: Log, name: string): boolean => running.get(log)?.lanes.get(name) !== undefined,
+    /** The sinks with a lane that may not be idle. */
+    busy: (): ReadonlySet<string> =>
+      new Set([...running.values()].flatMap(({ lanes }) => lanes.busy().map(({ config }) => config.name))),
     /** A sink's lane in each stream, or none if the config doesn't have the sink. */
     of: (name: string): ReadonlyArray<Lane> => [...running.values()].flatMap(({ lanes }) => lanes.get(name) ?? []),
   }

@@ -41,13 +41,18 @@ export interface LaneReport {
   readonly oldestAt: number
 }
 
+/** The types of the sinks in a config, by name. */
+export type SinkTypes = Readonly<Record<string, string>>
+
 /** A relay's description of itself for the others. */
 export interface Introduction {
   readonly version: string
   /** A hash of the config: relays with the same config have the same. */
   readonly configHash: string
+  readonly sinks: SinkTypes
   /** The address of its admin API. */
   readonly address: string
+  /** The sinks that may not be idle. */
   readonly lanes: ReadonlyArray<LaneReport>
 }
 

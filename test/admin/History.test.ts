@@ -24,6 +24,7 @@ const history = Effect.fnUntraced(function* (journal: Layer.Layer<Archive> = Mem
     Layer.succeed(Ingest, { counters } as Ingest["Service"]),
     Layer.mock(Lanes, {
       status: Effect.sync(() => [...lanes]),
+      busy: () => [],
       counted: () => lanes.map(({ attempts }) => attempts),
     }),
   )

@@ -94,6 +94,7 @@ export const start = Effect.fnUntraced(function* (setup: Setup = {}) {
     Lanes,
     Lanes.of({
       status: Effect.succeed(statuses),
+      busy: () => statuses,
       counted: () => statuses.map(({ attempts }) => attempts),
       pause: (name, until) =>
         Effect.as(tell(`pause ${name}${until === undefined ? "" : ` until ${until}`}`), exists(name)),

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, spyOn } from "bun:test"
 import { Effect, Layer } from "effect"
+import { Lanes } from "../../src/delivery/Lanes.ts"
 import { Lane } from "../../src/delivery/lane/Lane.ts"
 import { Progress } from "../../src/delivery/lane/Progress.ts"
 import { Archive } from "../../src/journal/Archive.ts"
@@ -44,7 +45,10 @@ describe("a hundred idle lanes", () => {
       yield* forget
       yield* pass("1 minute")
       expect(visits()).toEqual({ watched: new Set(), stored: 0 })
+      const lanes = yield* Lanes
+      expect(lanes.busy()).toEqual([])
       yield* append(3, ["sink"])
+      expect(lanes.busy()).toMatchObject([{ name: "sink", condition: "running" }])
       yield* pass("1 minute")
       const { watched, stored } = visits()
       expect(watched.difference(new Set(["sink"]))).toEqual(new Set())

@@ -145,20 +145,22 @@ export const withOthers = (lanes: ReadonlyArray<Lane>, { members, streams }: Fle
     }
   })
   const known = new Set(lanes.map(({ name }) => name))
-  const theirs = [...counts].filter(([name]) => !known.has(name))
+  const sinks = members.flatMap(({ lanes }) => lanes.map(({ name }) => name))
+  const theirs = new Set([...counts.keys(), ...sinks]).difference(known)
   return [
     ...own,
-    ...theirs.flatMap(([name, counts]): ReadonlyArray<Lane> => {
+    ...[...theirs].flatMap((name): ReadonlyArray<Lane> => {
       const [lane] = members.flatMap(({ lanes }) => lanes.filter((lane) => lane.name === name))
+      const count = counts.get(name) ?? none
       // A lane without a sink at any relay is listed by the relay that owns its stream.
-      if (lane === undefined && counts.backlog + counts.deadLetters === 0) return []
+      if (lane === undefined && count.backlog + count.deadLetters === 0) return []
       return [
         {
           name,
           type: lane?.type ?? "",
           condition: lane?.condition ?? "orphaned",
           message: lane?.message ?? "no relay's config has this sink",
-          ...counts,
+          ...count,
           oldestAt: oldest(oldestAt(name, others)),
         },
       ]

@@ -28,6 +28,7 @@ const start = Effect.fnUntraced(function* (commits: WholeJournal["settle"] | und
     Lanes,
     Lanes.of({
       status: Effect.succeed(statuses),
+      busy: () => [],
       counted: () => [],
       pause: none,
       mute: none,

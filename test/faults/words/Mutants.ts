@@ -50,8 +50,8 @@ export const mutants: ReadonlyArray<Mutant> = [
     line,
     gone: "an orphaned lane says since when its oldest event waits",
     file: "src/delivery/LaneStatus.ts",
-    find: "first === undefined ? orphanedSince : earliest",
-    replace: "first === undefined ? 0 : earliest",
+    find: "{ oldestAt: orphanedSince }",
+    replace: "{ oldestAt: 0 }",
     seed: 111,
   },
   {

@@ -78,7 +78,7 @@ const nameIsTaken = (name: string): JournalError =>
 export const putName = (db: Database, name: string, instance: string, before: string | null) =>
   db.query(
     `INSERT INTO member AS m (name, instance) VALUES ($1, $2)
-     ON CONFLICT (name) DO UPDATE SET instance = $2, beat = m.beat % ${taking} + 1, report = '{}'
+     ON CONFLICT (name) DO UPDATE SET instance = $2, beat = m.beat % ${taking} + 1, report = '{}', config_hash = '', sinks = '{}'
      WHERE m.instance = $3`,
     [name, instance, before],
   )

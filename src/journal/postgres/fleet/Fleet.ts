@@ -80,6 +80,9 @@ export class Fleet {
     alarm: null,
     lost: [],
   }
+  /** By sink, as the news report them. */
+  #pauses: ReadonlyMap<string, Pause> = new Map()
+  #configs: Membership.KnownConfigs = new Map()
   readonly counters = { takeovers: 0, fenced: 0 }
   /** When the last answered heartbeat was sent, by the monotonic and the wall clock. */
   #sent = { at: Number.NEGATIVE_INFINITY, wall: 0 }
@@ -132,12 +135,11 @@ export class Fleet {
   pauseOf(sink: string): Pause {
     const noted = this.#noted.get(sink)
     if (noted !== undefined && noted.at >= this.#sent.at) return noted.pause
-    const row = this.news.sinks.find(({ name }) => name === sink)
-    return row === undefined ? { paused: false } : Membership.pauseOf(row)
+    return this.#pauses.get(sink) ?? { paused: false }
   }
 
   get pausedSinks(): ReadonlyArray<string> {
-    const known = new Set([...this.news.sinks.map(({ name }) => name), ...this.#noted.keys()])
+    const known = new Set([...this.#pauses.keys(), ...this.#noted.keys()])
     return [...known].filter((sink) => this.pauseOf(sink).paused !== false)
   }
 
@@ -197,7 +199,9 @@ export class Fleet {
 
   /** Other relays whose config has the sink. */
   relaysWith(sink: string): ReadonlyArray<string> {
-    return this.others.filter(({ report }) => report.lanes.some(({ name }) => name === sink)).map(({ name }) => name)
+    return this.others
+      .filter(({ sinks, report }) => Object.hasOwn(sinks, sink) || report.lanes.some(({ name }) => name === sink))
+      .map(({ name }) => name)
   }
 
   /** Milliseconds since the last answered heartbeat was sent, by the clock that ran further. */
@@ -216,9 +220,12 @@ export class Fleet {
 
   get #self(): Membership.Self {
     const introduction = this.introduction()
-    const { version, configHash, address } = introduction
-    const report = reportOf(this.streams, introduction)
-    return { name: this.name, instance: this.#turn.instance, version, configHash, address, report }
+    const { version, configHash: hash, sinks, address } = introduction
+    const { name } = this
+    const { instance } = this.#turn
+    const stored = this.news.members.find((member) => member.name === name && member.instance === instance)
+    const config = stored?.config_hash !== hash && { config: { hash, sinks } }
+    return { name, instance, version, ...config, address, report: reportOf(this.streams, introduction) }
   }
 
   // --- joining and leaving ---------------------------------------------------
@@ -282,7 +289,7 @@ export class Fleet {
     const appended = toShared.unconfirmed
     const rows = [...asked.values(), appended].flat()
     return Effect.flatMap(
-      Effect.promise(() => Membership.beat(this.#options.db, this.#self, rows)),
+      Effect.promise(() => Membership.beat(this.#options.db, this.#self, rows, this.#configs)),
       (result) => {
         const news = Result.isSuccess(result) ? result.success : undefined
         if (news === undefined) return Effect.void
@@ -311,6 +318,8 @@ export class Fleet {
     const isPromoted = news.timeline !== this.news.timeline
     if (isPromoted) for (const stream of this.streams) stream.lost()
     this.news = news
+    this.#pauses = new Map(news.sinks.map((row) => [row.name, Membership.pauseOf(row)]))
+    this.#configs = Membership.configsOf(news)
     this.#storedBeat = isPromoted ? 0 : this.#beat
     this.#beat = beat
     const now = this.now()

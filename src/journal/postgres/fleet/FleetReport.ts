@@ -3,7 +3,14 @@
  * owners last reported them. Reports are at most a second old. The report of a relay that ended is kept until
  * another relay takes its streams. A report that can't be read is ignored (`Membership.ts`).
  */
-import { type FleetStatus, type MemberStatus, type StreamReport, takeoverAfter } from "../../FleetStatus.ts"
+import {
+  type FleetStatus,
+  type LaneCounts,
+  type LaneReport,
+  type MemberStatus,
+  type StreamReport,
+  takeoverAfter,
+} from "../../FleetStatus.ts"
 import type { LaneInfo } from "../../LaneInfo.ts"
 import { sharedStream } from "../../Sequences.ts"
 import { OwnedStream } from "../lanes/OwnedStream.ts"
@@ -14,16 +21,27 @@ import { countsOf } from "./SelfReport.ts"
 type Figures = Omit<StreamReport, "lanes">
 
 const nothing: StreamReport = { lanes: {}, accepted: 0, kept: 0, bytes: 0 }
+const idle: LaneCounts = { backlog: 0, retrying: 0, deadLetters: 0 }
 
-const memberOf = (fleet: Fleet, { name, version, config_hash, address, report }: MemberRow): MemberStatus => ({
-  name,
-  isSelf: name === fleet.name,
-  version,
-  configHash: config_hash,
-  address,
-  age: name === fleet.name ? fleet.beatAge : fleet.ageOf(name),
-  lanes: report.lanes,
-})
+/** The sinks in a relay's config. It reports only those that may not be idle. */
+const lanesOf = ({ sinks, report: { lanes } }: MemberRow): ReadonlyArray<LaneReport> => {
+  const unreported = new Map(Object.entries(sinks))
+  for (const { name } of lanes) unreported.delete(name)
+  const reports = [...unreported].map(([name, type]): LaneReport => {
+    return { name, type, condition: "running", message: "", oldestAt: 0 }
+  })
+  return [...lanes, ...reports]
+}
+
+const memberOf = (fleet: Fleet, member: MemberRow): MemberStatus => {
+  const { name, version, config_hash, address } = member
+  const isSelf = name === fleet.name
+  return {
+    ...{ name, isSelf, version, configHash: config_hash, address },
+    age: isSelf ? fleet.beatAge : fleet.ageOf(name),
+    lanes: lanesOf(member),
+  }
+}
 
 /** Figures over all streams. */
 export interface FleetReport extends ReturnType<typeof make> {}
@@ -79,20 +97,21 @@ export const make = (fleet: Fleet) => {
       ),
 
     /** The lanes of other relays' streams, in the form of this relay's own. */
-    elsewhere: (): ReadonlyArray<ReadonlyArray<LaneInfo>> =>
-      [...streams()]
-        .filter(([id]) => ownOf(id) === undefined)
-        .map(([, { lanes }]) =>
-          Object.entries(lanes).map(([name, counts]) => ({
-            name,
-            ...counts,
-            returned: 0,
-            oldest: 0,
-            cursor: { sequence: 0, settled: [] },
-            deadLetterBytes: 0,
-            ...fleet.pauseOf(name),
-          })),
-        ),
+    elsewhere: (): ReadonlyArray<ReadonlyArray<LaneInfo>> => {
+      const sinks = fleet.others.map(({ sinks }) => Object.keys(sinks).map((name) => [name, idle] as const))
+      const others = [...streams()].filter(([id]) => ownOf(id) === undefined)
+      return [...others.map(([, { lanes }]) => Object.entries(lanes)), ...sinks].map((lanes) =>
+        lanes.map(([name, counts]) => ({
+          name,
+          ...counts,
+          returned: 0,
+          oldest: 0,
+          cursor: { sequence: 0, settled: [] },
+          deadLetterBytes: 0,
+          ...fleet.pauseOf(name),
+        })),
+      )
+    },
 
     /** Reports the relays by name, and the streams with their owners by number. */
     status: (): FleetStatus => {

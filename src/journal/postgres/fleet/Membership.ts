@@ -11,7 +11,13 @@
  * that statement or comes before it. If it comes after, the owner sends another heartbeat before it continues.
  */
 import { Effect, Option, Result, Schema } from "effect"
-import { type LaneReport, reportedConditions, type StreamReport, takeoverAfter } from "../../FleetStatus.ts"
+import {
+  type LaneReport,
+  reportedConditions,
+  type SinkTypes,
+  type StreamReport,
+  takeoverAfter,
+} from "../../FleetStatus.ts"
 import type { Mute, Pause } from "../../LaneInfo.ts"
 import type { Database } from "../connection/Database.ts"
 import type { DatabaseError } from "../connection/DatabaseError.ts"
@@ -106,6 +112,8 @@ export interface MemberRow {
   readonly config_hash: string
   readonly address: string
   readonly report: MemberReport
+  /** The sinks in its config. */
+  readonly sinks: SinkTypes
 }
 
 /** A row of the table `sink`. */
@@ -143,22 +151,34 @@ export interface Self {
   readonly name: string
   readonly instance: string
   readonly version: string
-  readonly configHash: string
+  /** Its config, if the database has another. */
+  readonly config?: { readonly hash: string; readonly sinks: SinkTypes }
   readonly address: string
   readonly report: Report
 }
 
-/** A heartbeat needn't be durable. If a crash of the server loses it, nothing changes. */
+/**
+ * A heartbeat needn't be durable. If a crash of the server loses it, nothing changes.
+ *
+ * Sinks are stored together with the hash of their config, and only read if the reader doesn't know that hash. So
+ * idle sinks cost nothing.
+ */
 const beatSql = `WITH relaxed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
   me AS (
-    UPDATE member SET beat = beat + 1, version = $3, config_hash = $4, address = $5, report = $6::jsonb FROM relaxed
+    UPDATE member SET beat = beat + 1, version = $3, address = $5, report = $6::jsonb,
+      config_hash = coalesce($4, config_hash), sinks = coalesce($7::jsonb, sinks) FROM relaxed
     WHERE name = $1 AND instance = $2 RETURNING beat
+  ),
+  relay AS (
+    SELECT name, instance, beat, version, config_hash, address, report,
+      CASE WHEN config_hash = ANY($8::text[]) THEN '{}' ELSE sinks END AS sinks
+    FROM member
   )
 SELECT (SELECT beat FROM me) AS beat, (SELECT instance FROM member WHERE name = $1) AS instance, timeline() AS timeline,
   (SELECT coalesce(json_agg(s), '[]') FROM stream AS s) AS streams,
-  ${lostPlaces(7)} AS lost,
-  (SELECT coalesce(json_agg(m), '[]') FROM member AS m) AS members,
-  (SELECT coalesce(json_agg(k), '[]') FROM sink AS k) AS sinks,
+  ${lostPlaces(9)} AS lost,
+  (SELECT coalesce(json_agg(r), '[]') FROM relay AS r) AS members,
+  (SELECT coalesce(json_agg(k), '[]') FROM sink AS k WHERE paused OR mute IS NOT NULL) AS sinks,
   (SELECT value FROM meta WHERE key = 'alarm') AS alarm`
 
 /** Replaces the characters that PostgreSQL refuses in JSON. A sink's message may quote its receiver. */
@@ -167,24 +187,43 @@ const storable = (report: Report): string =>
     typeof value === "string" ? value.toWellFormed().replaceAll("\0", "\ufffd") : value,
   )
 
-const checked = (news: News): News => ({
+const sinksOf = Schema.decodeUnknownOption(Schema.Record(Schema.String, Schema.String))
+
+/** Decodes the columns that other relays wrote. `known` has the sinks of configs that the heartbeat didn't read. */
+const checked = (news: News, known: KnownConfigs): News => ({
   ...news,
-  members: news.members.map((member) => ({ ...member, report: decodeReport(member.report) })),
+  members: news.members.map((member) => ({
+    ...member,
+    report: decodeReport(member.report),
+    sinks: known.get(member.config_hash) ?? Option.getOrElse(sinksOf(member.sinks), () => ({})),
+  })),
 })
+
+/** The sinks of each config that a relay runs, by the config's hash. */
+export type KnownConfigs = ReadonlyMap<string, SinkTypes>
+
+/** Returns the configs that an answer shows. A relay of an earlier version stores no sinks with its hash. */
+export const configsOf = ({ members }: News): KnownConfigs =>
+  new Map(members.flatMap(({ config_hash, sinks }) => (Object.keys(sinks).length === 0 ? [] : [[config_hash, sinks]])))
 
 /** Sends a heartbeat, which also checks whether rows are lost. Returns `undefined` if the answer has no row. */
 export const beat = async (
   db: Database,
-  self: Self,
+  { name, instance, version, config, address, report }: Self,
   rows: ReadonlyArray<KnownRow>,
+  known: KnownConfigs,
 ): Promise<Result.Result<News | undefined, DatabaseError>> => {
   const answer = await db.queryUnsafe<News>(
     "beat",
     beatSql,
-    [self.name, self.instance, self.version, self.configHash, self.address, storable(self.report), ...lostParams(rows)],
+    [
+      ...[name, instance, version, config?.hash ?? null, address, storable(report)],
+      ...[config === undefined ? null : JSON.stringify(config.sinks), [...known.keys()]],
+      ...lostParams(rows),
+    ],
     { name: "beat", timeout: beatTimeout },
   )
-  return Result.map(answer, ({ rows: [news] }) => news && checked(news))
+  return Result.map(answer, ({ rows: [news] }) => news && checked(news, known))
 }
 
 /**

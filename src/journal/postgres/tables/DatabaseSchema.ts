@@ -48,6 +48,8 @@ export const steps: ReadonlyArray<string> = [
    CREATE TABLE member (
      name text PRIMARY KEY, instance text NOT NULL, beat bigint NOT NULL DEFAULT 0,
      version text NOT NULL DEFAULT '', config_hash text NOT NULL DEFAULT '', address text NOT NULL DEFAULT '',
+     -- The types of the sinks of the config with this hash, by name.
+     sinks jsonb NOT NULL DEFAULT '{}',
      report jsonb NOT NULL DEFAULT '{}') WITH (fillfactor = 50);
    -- Whether the database has the last sign of life that a relay knows to be stored: its name, instance, beat and timeline.
    -- A promoted server may lack it.

@@ -138,7 +138,10 @@ suiteUnless(reasonToSkip(), "relays on one database", () => {
     const { start } = yield* relays
     const [a, b] = [yield* start("a"), yield* start("b")]
     const lanes = [{ name: "lake", type: "file", condition: "running", message: "", oldestAt: 0 }] as const
-    yield* b.journal.fleet?.introduce(() => ({ version: "9", configHash: "x", address: "h:1", lanes })) ?? Effect.void
+    const sinks = { lake: "file" }
+    yield* b.journal.fleet?.introduce(() => ({
+      ...{ version: "9", configHash: "x", sinks, address: "h:1", lanes: [] },
+    })) ?? Effect.void
     for (const { journal } of [a, b]) yield* journal.openLane("lake")
     yield* a.journal.append(event("one"), ["lake"])
     yield* b.journal.append(event("two"), ["lake"])
@@ -155,6 +158,28 @@ suiteUnless(reasonToSkip(), "relays on one database", () => {
     expect((yield* a.journal.lanes).find(({ name }) => name === "lake")).toMatchObject({ backlog: 2, paused: true })
     const refused = yield* Effect.flip(a.journal.dropLane("lake"))
     expect(refused.message).toContain("in the config of b")
+  })
+
+  it.effect("know each other's sinks after a change of config, and after a failover that lost it", function* () {
+    const { start, remember, promote } = yield* relays
+    const [a, b] = [yield* start("a"), yield* start("b")]
+    let [configHash, sinks]: [string, Record<string, string>] = ["x", { lake: "file" }]
+    yield* b.journal.fleet?.introduce(() => ({ version: "9", configHash, sinks, address: "", lanes: [] })) ??
+      Effect.void
+    const seen = Effect.gen(function* () {
+      yield* seconds(3)
+      const { members } = yield* a.journal.fleet?.status ?? Effect.die("no fleet")
+      return members[1]?.lanes.map(({ name, type }) => `${name} ${type}`).sort()
+    })
+    expect(yield* seen).toEqual(["lake file"])
+    yield* remember
+    configHash = "y"
+    sinks = { lake: "file", crm: "http" }
+    expect(yield* seen).toEqual(["crm http", "lake file"])
+    expect((yield* Effect.flip(a.journal.dropLane("crm"))).message).toContain("in the config of b")
+    expect((yield* a.journal.lanes).map(({ name }) => name)).toContain("crm")
+    yield* promote(2, true)
+    expect(yield* seen).toEqual(["crm http", "lake file"])
   })
 
   it.effect("move an orphaned lane of all streams, and tell the owners of its retries", function* () {

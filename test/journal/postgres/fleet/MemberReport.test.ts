@@ -66,8 +66,9 @@ suiteUnless(reasonToSkip(), "a relay whose report the others can't read", () => 
       const { start } = yield* relays
       const a = yield* start("a")
       const old = yield* start("old", undefined, reporting(change))
-      yield* old.journal.fleet?.introduce(() => ({ version: "0.0.9", configHash: "", address: "", lanes: [] })) ??
-        Effect.void
+      yield* old.journal.fleet?.introduce(() => ({
+        ...{ version: "0.0.9", configHash: "", sinks: {}, address: "", lanes: [] },
+      })) ?? Effect.void
       for (const { journal } of [a, old]) yield* journal.openLane("lake")
       expect(yield* a.journal.append(event("one"), ["lake"])).toBe("appended")
       yield* a.journal.settle([settlement("lake", 1)])
@@ -90,7 +91,9 @@ suiteUnless(reasonToSkip(), "a relay whose report the others can't read", () => 
     const [a, b] = [yield* start("a"), yield* start("b")]
     const message = "receiver said \0 and \ud83d"
     const lanes = [{ name: "lake", type: "file", condition: "waiting", message, oldestAt: 0 }] as const
-    yield* b.journal.fleet?.introduce(() => ({ version: "9", configHash: "", address: "", lanes })) ?? Effect.void
+    yield* b.journal.fleet?.introduce(() => ({
+      ...{ version: "9", configHash: "", sinks: {}, address: "", lanes },
+    })) ?? Effect.void
     yield* seconds(5)
     expect(b.journal.mayStart()).toBe(true)
     const { members = [] } = (yield* a.journal.fleet?.status ?? Effect.undefined) ?? {}
