@@ -55,10 +55,13 @@ export const flag = (description: string, value: boolean) =>
   Schema.Boolean.annotate({ description, default: value }).pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))
 
 /** A whole number within limits, both included. */
-export const count = (description: string, minimum: number, maximum: number) =>
-  Schema.Int.check(
-    Schema.isBetween({ minimum, maximum }, { expected: `a whole number from ${minimum} to ${maximum}` }),
+export const count = (description: string, minimum: number, maximum: number) => {
+  const expected = `a whole number from ${minimum} to ${maximum}`
+  return Schema.Number.check(
+    Schema.isInt({ expected }).abort(),
+    Schema.isBetween({ minimum, maximum }, { expected }),
   ).annotate({ description })
+}
 
 export const countOr = (description: string, value: number, minimum: number, maximum: number) =>
   count(description, minimum, maximum)

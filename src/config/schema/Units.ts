@@ -53,13 +53,17 @@ interface Word<A> {
   readonly format: (value: A) => string
 }
 
+const quantities: ReadonlySet<string> = new Set(["duration", "size", "rate"])
+
 const word =
   <A>({ kind, how, pattern, examples, parse, format }: Word<A>) =>
   (doc: Doc) => {
     const reads = Schema.makeFilter(
       (text: string) => {
         const parsed = parse(text)
-        return Result.isFailure(parsed) ? parsed.failure || `this is no ${kind}: ${how}` : undefined
+        if (Result.isSuccess(parsed)) return undefined
+        if (quantities.has(kind) && /^\s*-\s*[\d.]/.test(text)) return `a ${kind} can't be negative`
+        return parsed.failure || `this is no ${kind}: ${how}`
       },
       { expected: `${kind === "address" ? "an" : "a"} ${kind}`, toJsonSchema: () => ({ pattern }) },
     )
@@ -138,13 +142,17 @@ const durationWithin = (least: Duration.Input, most: Duration.Input, limits: str
         minimum: Duration.fromInputUnsafe(least),
         maximum: Duration.fromInputUnsafe(most),
       })
-      return isWithin ? Result.succeed(parsed.value) : Result.fail(limits)
+      // Journals store whole milliseconds.
+      return isWithin
+        ? Result.succeed(Duration.millis(Math.ceil(Duration.toMillis(parsed.value))))
+        : Result.fail(limits)
     },
     format: (value) => `${Duration.toMillis(value)} millis`,
   })
 
-const duration = durationWithin("1 millis", Duration.infinity, "a duration is at least one millisecond")
-const wait = durationWithin("0 seconds", "1 hour", "this is at most 1 hour")
+/** The sum of a time and a duration must be a time that each journal can store. */
+const duration = durationWithin("1 millis", "36500 days", "a duration is from 1 millisecond to 36500 days")
+const wait = durationWithin("0 seconds", "1 hour", "this is from 0 seconds to 1 hour")
 /** Bun's maximum is 255 seconds. It also closes connections whose request waits for its answer. */
 const idle = durationWithin("15 seconds", "255 seconds", "this is from 15 to 255 seconds")
 

@@ -41,10 +41,16 @@ describe("words", () => {
   test("a duration is its number of its unit", () => {
     repeat(() => {
       const [unit, millis] = pick(units)
-      const count = int(1, 10_000)
+      const count = int(1, 5_000)
       const decoded = decode(duration, `${count} ${unit}`)
       expect(decoded === undefined ? undefined : Duration.toMillis(decoded)).toBe(count * millis)
     })
+  })
+
+  test("a duration is a whole number of milliseconds", () => {
+    for (const text of ["1.5 millis", "1.0001 seconds", "1.23456789 hours"]) {
+      expect(Number.isInteger(Duration.toMillis(decode(duration, text) ?? Duration.zero))).toBe(true)
+    }
   })
 
   test("a size is its number of its unit", () => {
@@ -99,7 +105,18 @@ describe("words", () => {
   })
 
   test("what is no word is refused", () => {
-    for (const text of ["", "7", "7d", "-1 seconds", "0 seconds", "Infinity", "1 nanos", "1  fortnight", 7]) {
+    for (const text of [
+      "",
+      "7",
+      "7d",
+      "-1 seconds",
+      "0 seconds",
+      "Infinity",
+      "1 nanos",
+      "1  fortnight",
+      "36501 days",
+      7,
+    ]) {
       expect(decode(duration, text)).toBeUndefined()
     }
     for (const text of ["", "7", "0 B", "-1 MiB", "1.5 B", "1 MIB", "10000000000 GiB", 7]) {
