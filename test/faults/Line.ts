@@ -52,6 +52,23 @@ export interface Mutant {
   readonly seed?: number
 }
 
+/** The replacements by their line and by the guard that is gone. */
+type Replacements = Readonly<
+  Record<string, Readonly<Record<string, readonly [file: string, find: string, replace: string, seed?: number]>>>
+>
+
+export const mutantsOf = (all: Replacements): ReadonlyArray<Mutant> =>
+  Object.entries(all).flatMap(([line, guards]) =>
+    Object.entries(guards).map(([gone, [file, find, replace, seed]]) => ({
+      line,
+      gone,
+      file,
+      find,
+      replace,
+      ...(seed === undefined ? {} : { seed }),
+    })),
+  )
+
 /** The verdict: empty when the line holds. */
 export const failures = (outcome: Outcome): ReadonlyArray<string> => [
   ...(outcome.lost > 0 ? [`${outcome.lost} lost`] : []),

@@ -1,65 +1,51 @@
 /** Guards against client libraries, each removed on purpose. */
-import type { Mutant } from "../Line.ts"
+import { mutantsOf } from "../Line.ts"
 
 const containment = "src/sinks/Containment.ts"
 
-export const mutants: ReadonlyArray<Mutant> = [
-  {
-    line: "cuts",
-    gone: "nobody listens for the second error of a Kafka connection",
-    file: "src/sinks/kafka/Platformatic.ts",
-    find: `connection.on("error", ignoreErrors)`,
-    replace: "",
+export const mutants = mutantsOf({
+  cuts: {
+    "nobody listens for the second error of a Kafka connection": [
+      "src/sinks/kafka/Platformatic.ts",
+      `connection.on("error", ignoreErrors)`,
+      "",
+    ],
+    "what nobody caught ends the process": [containment, "containedBy(contain)\n", ""],
+    "a bug is given to the sink that was opened first": [
+      containment,
+      "frames.some(isOurs) ? [] : [owner]",
+      "frames.some(isOurs) ? [] : [...known].slice(0, 1)",
+    ],
   },
-  {
-    line: "cuts-journal",
-    gone: "nobody catches what the reader of PostgreSQL's answers throws",
-    file: "src/journal/postgres/connection/Connection.ts",
-    find: "      contain(client)\n",
-    replace: "",
-    seed: 4711,
+  "cuts-journal": {
+    "nobody catches what the reader of PostgreSQL's answers throws": [
+      "src/journal/postgres/connection/Connection.ts",
+      "      contain(client)\n",
+      "",
+      4711,
+    ],
+    "a connection that closed before the pool had it is not lent": [
+      "src/journal/postgres/connection/PooledDatabase.ts",
+      "connection.isOpen ? f(connection)",
+      "connection.server !== undefined ? f(connection)",
+      5,
+    ],
   },
-  {
-    line: "cuts",
-    gone: "what nobody caught ends the process",
-    file: containment,
-    find: "containedBy(contain)\n",
-    replace: "",
+  "wrong-answers": {
+    "a greeting of NATS may be without an end": [
+      "src/sinks/nats/NatsConnection.ts",
+      "if (this.#greeting.length > longestLine)",
+      "if (this.#greeting.length < 0)",
+    ],
+    "the client of NATS prints what it does not understand": [
+      "src/sinks/nats/NatsConnection.ts",
+      "        reader.parse(bytes)\n",
+      "",
+    ],
+    "nobody listens for the second error of a connection to Kafka": [
+      "src/sinks/kafka/Platformatic.ts",
+      `connection.on("error", ignoreErrors)`,
+      "",
+    ],
   },
-  {
-    line: "cuts",
-    gone: "a bug is given to the sink that was opened first",
-    file: containment,
-    find: "frames.some(isOurs) ? [] : [owner]",
-    replace: "frames.some(isOurs) ? [] : [...known].slice(0, 1)",
-  },
-  {
-    line: "wrong-answers",
-    gone: "a greeting of NATS may be without an end",
-    file: "src/sinks/nats/NatsConnection.ts",
-    find: "if (this.#greeting.length > longestLine)",
-    replace: "if (this.#greeting.length < 0)",
-  },
-  {
-    line: "wrong-answers",
-    gone: "the client of NATS prints what it does not understand",
-    file: "src/sinks/nats/NatsConnection.ts",
-    find: "        reader.parse(bytes)\n",
-    replace: "",
-  },
-  {
-    line: "wrong-answers",
-    gone: "nobody listens for the second error of a connection to Kafka",
-    file: "src/sinks/kafka/Platformatic.ts",
-    find: `connection.on("error", ignoreErrors)`,
-    replace: "",
-  },
-  {
-    line: "cuts-journal",
-    gone: "a connection that closed before the pool had it is not lent",
-    file: "src/journal/postgres/connection/PooledDatabase.ts",
-    find: "connection.isOpen ? f(connection)",
-    replace: "connection.server !== undefined ? f(connection)",
-    seed: 5,
-  },
-]
+})

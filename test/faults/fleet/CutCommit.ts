@@ -11,7 +11,7 @@ import { openDatabase } from "../../journal/postgres/database.ts"
 import { event } from "../../journal/samples.ts"
 import { makePostgres, missing, type Postgres } from "../../parts/Postgres.ts"
 import { makeProxy, type Proxy as TcpProxy } from "../../parts/Proxy.ts"
-import type { Line, Mutant } from "../Line.ts"
+import { type Line, mutantsOf } from "../Line.ts"
 import { eventually, skipped } from "../relay/Subject.ts"
 
 /** Bytes from one cut to the next. */
@@ -171,19 +171,17 @@ export const cutCommit: Line = {
   },
 }
 
-export const cutMutants: ReadonlyArray<Mutant> = [
-  {
-    line,
-    gone: "a commit that ends with the server's warning counts as lost",
-    file: "src/journal/postgres/connection/Connection.ts",
-    find: 'notice.routine === "SyncRepWaitForLSN"',
-    replace: 'notice.routine === ""',
+export const cutMutants = mutantsOf({
+  "fleet-cut-commit": {
+    "a commit that ends with the server's warning counts as lost": [
+      "src/journal/postgres/connection/Connection.ts",
+      'notice.routine === "SyncRepWaitForLSN"',
+      'notice.routine === ""',
+    ],
+    "a later try of a commit waits for the standby too": [
+      "src/journal/postgres/tables/DatabaseSchema.ts",
+      "IF FOUND THEN\n         PERFORM FROM stream s WHERE s.id = 1 FOR KEY SHARE;",
+      "IF FOUND THEN",
+    ],
   },
-  {
-    line,
-    gone: "a later try of a commit waits for the standby too",
-    file: "src/journal/postgres/tables/DatabaseSchema.ts",
-    find: "IF FOUND THEN\n         PERFORM FROM stream s WHERE s.id = 1 FOR KEY SHARE;",
-    replace: "IF FOUND THEN",
-  },
-]
+})

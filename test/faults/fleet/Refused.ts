@@ -4,7 +4,7 @@
  * stored. A database whose encoding can't hold every event is refused before.
  */
 import { makePostgres, missing, type Postgres } from "../../parts/Postgres.ts"
-import type { Line, Mutant, Options } from "../Line.ts"
+import { type Line, mutantsOf, type Options } from "../Line.ts"
 import { eventually, Subject, skipped } from "../relay/Subject.ts"
 import { Ends } from "../relay/Traffic.ts"
 
@@ -93,26 +93,22 @@ export const refused: Line = {
   },
 }
 
-export const refusedMutants: ReadonlyArray<Mutant> = [
-  {
-    line,
-    gone: "a settlement is split if the database refuses the data of one of its lanes",
-    file: "src/journal/postgres/lanes/Settling.ts",
-    find: "if (settlements.length === 1) return Effect.succeed([{ lane: first.lane, error }])",
-    replace: "if (settlements.length > 0) return Effect.fail(error)",
+export const refusedMutants = mutantsOf({
+  "fleet-refused": {
+    "a settlement is split if the database refuses the data of one of its lanes": [
+      "src/journal/postgres/lanes/Settling.ts",
+      "if (settlements.length === 1) return Effect.succeed([{ lane: first.lane, error }])",
+      "if (settlements.length > 0) return Effect.fail(error)",
+    ],
+    "the other events of a commit are stored if the database refuses one": [
+      "src/journal/postgres/append/Appends.ts",
+      "const isSplit = count > 1 && ",
+      "const isSplit = count < 0 && ",
+    ],
+    "a database whose encoding can't hold every event is refused": [
+      "src/journal/postgres/connection/Connection.ts",
+      'if (encoding !== "UTF8") throw',
+      'if (encoding === "") throw',
+    ],
   },
-  {
-    line,
-    gone: "the other events of a commit are stored if the database refuses one",
-    file: "src/journal/postgres/append/Appends.ts",
-    find: "const isSplit = count > 1 && ",
-    replace: "const isSplit = count < 0 && ",
-  },
-  {
-    line,
-    gone: "a database whose encoding can't hold every event is refused",
-    file: "src/journal/postgres/connection/Connection.ts",
-    find: 'if (encoding !== "UTF8") throw',
-    replace: 'if (encoding === "") throw',
-  },
-]
+})

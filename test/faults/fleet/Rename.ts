@@ -4,7 +4,7 @@
  * events of a key in their order.
  */
 import { seeded } from "../../lib/seeded.ts"
-import type { Line, Mutant } from "../Line.ts"
+import { type Line, mutantsOf } from "../Line.ts"
 import { type Name, names, over, type Relays, seconds, underLoad } from "./Relays.ts"
 
 const rounds = { normal: 3, long: 60 }
@@ -60,19 +60,17 @@ export const rename: Line = {
   }),
 }
 
-export const renameMutants: ReadonlyArray<Mutant> = [
-  {
-    line,
-    gone: "what is appended under a former name belongs to the lane that has another name since",
-    file: "src/journal/postgres/tables/LaneNames.ts",
-    find: "return alias !== undefined && sequence > alias.after ? alias.to : name",
-    replace: "return alias !== undefined && sequence < alias.after ? alias.to : name",
+export const renameMutants = mutantsOf({
+  "fleet-rename": {
+    "what is appended under a former name belongs to the lane that has another name since": [
+      "src/journal/postgres/tables/LaneNames.ts",
+      "return alias !== undefined && sequence > alias.after ? alias.to : name",
+      "return alias !== undefined && sequence < alias.after ? alias.to : name",
+    ],
+    "what is appended under a new name belongs to the lane that the sink still has under its former one": [
+      "src/journal/postgres/append/Commits.ts",
+      "formerNames.has(lane) ? [[lane, formerNames.get(lane)]] : []",
+      "formerNames.has(lane) ? [] : []",
+    ],
   },
-  {
-    line,
-    gone: "what is appended under a new name belongs to the lane that the sink still has under its former one",
-    file: "src/journal/postgres/append/Commits.ts",
-    find: "formerNames.has(lane) ? [[lane, formerNames.get(lane)]] : []",
-    replace: "formerNames.has(lane) ? [] : []",
-  },
-]
+})

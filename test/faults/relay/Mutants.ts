@@ -1,182 +1,144 @@
 /** Guards of the journal and of the process, each removed on purpose. */
-import type { Mutant } from "../Line.ts"
+import { mutantsOf } from "../Line.ts"
 
 const journal = (file: string): string => `src/journal/${file}.ts`
 
-export const mutants: ReadonlyArray<Mutant> = [
-  {
-    line: "descriptors",
-    gone: "no listener closes while descriptors are used up",
-    file: "src/runtime/PausableListener.ts",
-    find: "for (const listener of this.sharing) this.end(listener)",
-    replace: "",
+export const mutants = mutantsOf({
+  descriptors: {
+    "no listener closes while descriptors are used up": [
+      "src/runtime/PausableListener.ts",
+      "for (const listener of this.sharing) this.end(listener)",
+      "",
+    ],
   },
-  {
-    line: "kill-9",
-    gone: "a delivery is answered before its commit",
-    file: "src/ingest/Ingest.ts",
-    find: "await committed(appended, authentic.receiver.commitTimeout)",
-    replace: `(void committed(appended, authentic.receiver.commitTimeout), { _tag: "Success" } as unknown as Awaited<typeof appended>)`,
+  "kill-9": {
+    "a delivery is answered before its commit": [
+      "src/ingest/Ingest.ts",
+      "await committed(appended, authentic.receiver.commitTimeout)",
+      `(void committed(appended, authentic.receiver.commitTimeout), { _tag: "Success" } as unknown as Awaited<typeof appended>)`,
+    ],
   },
-  {
-    line: "power-cut",
-    gone: "commits are not synced",
-    file: journal("sqlite/file/Store"),
-    find: "PRAGMA synchronous = FULL",
-    replace: "PRAGMA synchronous = NORMAL",
+  "power-cut": {
+    "commits are not synced": [
+      journal("sqlite/file/Store"),
+      "PRAGMA synchronous = FULL",
+      "PRAGMA synchronous = NORMAL",
+    ],
+    "garbage between lines of a file sink's output stays": [
+      "src/sinks/file/TornLines.ts",
+      "  for (const { from, to } of inner) await blank(path, from, to)\n",
+      "",
+    ],
   },
-  {
-    line: "power-cut",
-    gone: "garbage between lines of a file sink's output stays",
-    file: "src/sinks/file/TornLines.ts",
-    find: "  for (const { from, to } of inner) await blank(path, from, to)\n",
-    replace: "",
+  "file-frozen": {
+    "the unit asks for no more threads than there are files that stand still": [
+      "config/deploy/relay.service",
+      "UV_THREADPOOL_SIZE=64",
+      "UV_THREADPOOL_SIZE=2",
+    ],
+    "a write to a file has a timeout, and is made again when it ends": [
+      "src/delivery/lane/InFlight.ts",
+      "if (isAwaited) stalled",
+      "if (isAwaited === undefined) stalled",
+    ],
   },
-  {
-    line: "file-frozen",
-    gone: "the unit asks for no more threads than there are files that stand still",
-    file: "config/deploy/relay.service",
-    find: "UV_THREADPOOL_SIZE=64",
-    replace: "UV_THREADPOOL_SIZE=2",
+  "disk-errors": {
+    "a failed sync is not final": [
+      journal("sqlite/file/SqliteFailure"),
+      "if (primary(errorCode(error)) === 10) {",
+      "if (primary(errorCode(error)) === 99) {",
+    ],
+    "a failed sync of the checkpointer's own is ignored": [
+      journal("sqlite/JournalWorker"),
+      "{ errcode: failedSync }",
+      "{}",
+    ],
+    "a full disk ends the checkpoints": [journal("sqlite/JournalWorker"), "if (isFinal(error)) end()", "end()"],
+    "a file that seems damaged is not read again": [
+      journal("sqlite/file/Store"),
+      "  for (const wait of looksAfter) {",
+      "  for (const wait of looksAfter.slice(3)) {",
+    ],
   },
-  {
-    line: "file-frozen",
-    gone: "a write to a file has a timeout, and is made again when it ends",
-    file: "src/delivery/lane/InFlight.ts",
-    find: "if (isAwaited) stalled",
-    replace: "if (isAwaited === undefined) stalled",
+  "disk-full": {
+    "none of the disk stays free": [
+      journal("sqlite/file/Space"),
+      "this.#diskWasFull || this.#room < this.#minFree)",
+      "this.#diskWasFull)",
+    ],
+    "free pages of the file are no room": [
+      journal("sqlite/file/Space"),
+      "free + Math.min(free, this.#reusableBytes)",
+      "free",
+    ],
+    "there is no ballast": [journal("sqlite/file/Space"), "      this.ballast.keep()\n", ""],
   },
-  {
-    line: "disk-errors",
-    gone: "a failed sync is not final",
-    file: journal("sqlite/file/SqliteFailure"),
-    find: "if (primary(errorCode(error)) === 10) {",
-    replace: "if (primary(errorCode(error)) === 99) {",
+  "damaged-journal": {
+    "what was imported is not noted": [
+      journal("sqlite/service/SqliteArchive"),
+      "    for (const { journal, sequence, lanes } of imported) note.run(journal, sequence, JSON.stringify(lanes))\n",
+      "",
+    ],
+    "a damaged first page is not mended in a copy": [
+      journal("sqlite/maintenance/Repair"),
+      "  (file, directory) => replaceStart(file, directory, usualPage),\n",
+      "",
+    ],
+    "a body's checksum is not compared": [
+      journal("stream/Record"),
+      "if (crc32(body) !== bytes.readUInt32LE(offset + 8)) return undefined",
+      "",
+    ],
+    "a cursor's checksum is not compared": [
+      journal("sqlite/rows/CursorRows"),
+      "crc !== checksum(row.name, row.sequence, row.settled)",
+      "false",
+    ],
+    "a lane does not pass over damaged events at the end of the log": [
+      "src/delivery/lane/Intake.ts",
+      "progress.pass(yield* log.pastLost(progress.position))",
+      "{}",
+    ],
+    "nobody reads how far the journal had come": [
+      journal("sqlite/file/Store"),
+      "expected: readMark(",
+      "expected: ((_: string): undefined => undefined)(",
+    ],
   },
-  {
-    line: "disk-errors",
-    gone: "a failed sync of the checkpointer's own is ignored",
-    file: journal("sqlite/JournalWorker"),
-    find: "{ errcode: failedSync }",
-    replace: "{}",
+  "file-taken-away": {
+    "the files' inodes are not looked at": [
+      journal("sqlite/file/Store"),
+      "if (found.ino !== known.inode) return",
+      "if (found.ino === -1) return",
+    ],
   },
-  {
-    line: "disk-errors",
-    gone: "a full disk ends the checkpoints",
-    file: journal("sqlite/JournalWorker"),
-    find: "if (isFinal(error)) end()",
-    replace: "end()",
+  clock: {
+    "a clock that was set is trusted": [journal("WallClock"), "Math.abs(drift()) <= tolerance", "true"],
+    "a stored wait has no longest": [
+      "src/delivery/lane/LaneClock.ts",
+      "Math.min(Math.max(due - now, 0), delay)",
+      "Math.max(due - now, 0)",
+    ],
   },
-  {
-    line: "disk-errors",
-    gone: "a file that seems damaged is not read again",
-    file: journal("sqlite/file/Store"),
-    find: "  for (const wait of looksAfter) {",
-    replace: "  for (const wait of looksAfter.slice(3)) {",
+  sigterm: {
+    "a drain waits for what does not end": [
+      "src/delivery/lane/InFlight.ts",
+      'Effect.timeoutOption(Effect.forEach(fibers, Fiber.await, { concurrency: "unbounded" }), grace)',
+      'Effect.forEach(fibers, Fiber.await, { concurrency: "unbounded" })',
+    ],
   },
-  {
-    line: "disk-full",
-    gone: "none of the disk stays free",
-    file: journal("sqlite/file/Space"),
-    find: "this.#diskWasFull || this.#room < this.#minFree)",
-    replace: "this.#diskWasFull)",
+  "second-instance": {
+    "the journal's file itself is held": [
+      journal("sqlite/file/JournalLock"),
+      "if (found === undefined || this.#files.has(found.ino)) return",
+      "if (found === undefined || found.ino > 0) return",
+    ],
   },
-  {
-    line: "disk-full",
-    gone: "free pages of the file are no room",
-    file: journal("sqlite/file/Space"),
-    find: "free + Math.min(free, this.#reusableBytes)",
-    replace: "free",
+  soak: {
+    "checkpoints are not made": [
+      journal("sqlite/JournalWorker"),
+      "interval = { busy: 100, calm: 400 }",
+      "interval = { busy: 1e9, calm: 1e9 }",
+    ],
   },
-  {
-    line: "disk-full",
-    gone: "there is no ballast",
-    file: journal("sqlite/file/Space"),
-    find: "      this.ballast.keep()\n",
-    replace: "",
-  },
-  {
-    line: "damaged-journal",
-    gone: "what was imported is not noted",
-    file: journal("sqlite/service/SqliteArchive"),
-    find: "    for (const { journal, sequence, lanes } of imported) note.run(journal, sequence, JSON.stringify(lanes))\n",
-    replace: "",
-  },
-  {
-    line: "damaged-journal",
-    gone: "a damaged first page is not mended in a copy",
-    file: journal("sqlite/maintenance/Repair"),
-    find: "  (file, directory) => replaceStart(file, directory, usualPage),\n",
-    replace: "",
-  },
-  {
-    line: "damaged-journal",
-    gone: "a body's checksum is not compared",
-    file: journal("stream/Record"),
-    find: "if (crc32(body) !== bytes.readUInt32LE(offset + 8)) return undefined",
-    replace: "",
-  },
-  {
-    line: "damaged-journal",
-    gone: "a cursor's checksum is not compared",
-    file: journal("sqlite/rows/CursorRows"),
-    find: "crc !== checksum(row.name, row.sequence, row.settled)",
-    replace: "false",
-  },
-  {
-    line: "damaged-journal",
-    gone: "a lane does not pass over damaged events at the end of the log",
-    file: "src/delivery/lane/Intake.ts",
-    find: "progress.pass(yield* log.pastLost(progress.position))",
-    replace: "{}",
-  },
-  {
-    line: "damaged-journal",
-    gone: "nobody reads how far the journal had come",
-    file: journal("sqlite/file/Store"),
-    find: "expected: readMark(",
-    replace: "expected: ((_: string): undefined => undefined)(",
-  },
-  {
-    line: "file-taken-away",
-    gone: "the files' inodes are not looked at",
-    file: journal("sqlite/file/Store"),
-    find: "if (found.ino !== known.inode) return",
-    replace: "if (found.ino === -1) return",
-  },
-  {
-    line: "clock",
-    gone: "a clock that was set is trusted",
-    file: journal("WallClock"),
-    find: "Math.abs(drift()) <= tolerance",
-    replace: "true",
-  },
-  {
-    line: "clock",
-    gone: "a stored wait has no longest",
-    file: "src/delivery/lane/LaneClock.ts",
-    find: "Math.min(Math.max(due - now, 0), delay)",
-    replace: "Math.max(due - now, 0)",
-  },
-  {
-    line: "sigterm",
-    gone: "a drain waits for what does not end",
-    file: "src/delivery/lane/InFlight.ts",
-    find: 'Effect.timeoutOption(Effect.forEach(fibers, Fiber.await, { concurrency: "unbounded" }), grace)',
-    replace: 'Effect.forEach(fibers, Fiber.await, { concurrency: "unbounded" })',
-  },
-  {
-    line: "second-instance",
-    gone: "the journal's file itself is held",
-    file: journal("sqlite/file/JournalLock"),
-    find: "if (found === undefined || this.#files.has(found.ino)) return",
-    replace: "if (found === undefined || found.ino > 0) return",
-  },
-  {
-    line: "soak",
-    gone: "checkpoints are not made",
-    file: journal("sqlite/JournalWorker"),
-    find: "interval = { busy: 100, calm: 400 }",
-    replace: "interval = { busy: 1e9, calm: 1e9 }",
-  },
-]
+})

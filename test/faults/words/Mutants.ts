@@ -1,157 +1,111 @@
 /** Statements that are made false on purpose: the line must notice each. */
-import type { Mutant } from "../Line.ts"
+import { mutantsOf } from "../Line.ts"
 
-const line = "words"
-
-export const mutants: ReadonlyArray<Mutant> = [
-  {
-    line,
-    gone: "an event that waits is told as pending, and not as delivered",
-    file: "src/journal/stream/OutcomeRecord.ts",
-    find: 'if (lane.exists && !lane.isPassed) return { sink, outcome: "pending"',
-    replace: 'if (lane.exists && !lane.isPassed) return { sink, outcome: "delivered"',
+export const mutants = mutantsOf({
+  words: {
+    "an event that waits is told as pending, and not as delivered": [
+      "src/journal/stream/OutcomeRecord.ts",
+      'if (lane.exists && !lane.isPassed) return { sink, outcome: "pending"',
+      'if (lane.exists && !lane.isPassed) return { sink, outcome: "delivered"',
+    ],
+    "an event that was refused is told as a dead letter, and not as delivered": [
+      "src/journal/stream/SearchResult.ts",
+      "(held.get(lane) ?? endedStatus(",
+      "(endedStatus(",
+    ],
+    "a dropped dead letter is not told as delivered": [
+      "src/journal/stream/OutcomeRecord.ts",
+      "outcome: outcome as DeliveryState, at }",
+      'outcome: (outcome === "dropped" ? "delivered" : outcome) as DeliveryState, at }',
+    ],
+    "who dropped, replayed or moved an event is told": [
+      "src/journal/sqlite/commit/LaneStore.ts",
+      "note: { by, ...note }",
+      "note: { ...note }",
+    ],
+    "a copy names the event that it is a copy of": [
+      "src/journal/stream/OutcomeRecord.ts",
+      "if (copy === sequence) copyOf =",
+      "if (copy === sequence + 1) copyOf =",
+    ],
+    "a replay that is moved keeps its idempotency key": [
+      "src/journal/stream/BulkSlices.ts",
+      "  replayed ? { ...event,",
+      "  replayed && event.replay !== undefined ? { ...event,",
+    ],
+    "an orphaned lane says since when its oldest event waits": [
+      "src/delivery/LaneStatus.ts",
+      "{ oldestAt: orphanedSince }",
+      "{ oldestAt: 0 }",
+      111,
+    ],
+    "a search for what was dropped finds it": [
+      "src/journal/sqlite/search/Search.ts",
+      'outcome === "moved") return this.#sql.ended',
+      'outcome === "moved") return this.#sql.dead',
+    ],
+    "the backlog counts what waits for a retry": [
+      "src/delivery/LaneStatus.ts",
+      "    backlog,\n",
+      "    backlog: backlog - sum(lanes, ({ progress }) => progress.retries.size),\n",
+      111,
+    ],
+    "a lane that an operator paused is told as paused": [
+      "src/delivery/LaneStatus.ts",
+      "    condition,\n",
+      '    condition: condition === "paused" ? "running" : condition,\n',
+    ],
+    "the metric of dead letters counts dead letters": [
+      "src/admin/Metrics.ts",
+      'perLane("deadLetters")',
+      'perLane("retrying")',
+    ],
+    "the metric of a lane's state, and the alerts on it, tell the state": [
+      "src/admin/Metrics.ts",
+      "state === condition ? 1 : 0",
+      'state === "running" ? 1 : 0',
+    ],
+    "an attempt that failed is not counted as delivered": [
+      "src/admin/status/History.ts",
+      'outcome === "delivered" ? "delivered" : "failed"',
+      'outcome === "delivered" ? "delivered" : "delivered"',
+    ],
+    "a refused request is not counted as received": [
+      "src/admin/status/History.ts",
+      'status < 300 ? "received" : "refused"',
+      'status < 500 ? "received" : "refused"',
+    ],
+    "the counts of the last hour survive a restart": [
+      "src/admin/status/History.ts",
+      "yield* stored.read",
+      "yield* Effect.as(stored.read, undefined)",
+    ],
+    "what a sink delivered before it left the config is counted": [
+      "src/delivery/Lanes.ts",
+      "filter(([name]) => name !== quarantine)",
+      "filter(([name]) => name !== quarantine && streams.of(name).length > 0)",
+    ],
+    "a quarantined delivery is not counted as a failed attempt": [
+      "src/delivery/Lanes.ts",
+      "filter(([name]) => name !== quarantine)",
+      "filter(([name]) => name.length > 0)",
+    ],
+    "a config that was refused is told": [
+      "src/reload/Reload.ts",
+      "status = { ...status, refusal: error.value.message }",
+      "status = { ...status }",
+      111,
+    ],
+    "a replay counts the events that it sends": ["src/admin/replay/ReplayReport.ts", "    this.#count++\n", ""],
+    "the table of lanes has the whole backlog": [
+      "src/cli/reports/statusReport.ts",
+      "String(lane.backlog)",
+      "String(lane.retrying)",
+    ],
+    "the log tells of a dead letter": [
+      "src/delivery/Announcements.ts",
+      "event_type } = first\n      return Effect.logWarning(",
+      "event_type } = first\n      return Effect.logDebug(",
+    ],
   },
-  {
-    line,
-    gone: "an event that was refused is told as a dead letter, and not as delivered",
-    file: "src/journal/stream/SearchResult.ts",
-    find: "(held.get(lane) ?? endedStatus(",
-    replace: "(endedStatus(",
-  },
-  {
-    line,
-    gone: "a dropped dead letter is not told as delivered",
-    file: "src/journal/stream/OutcomeRecord.ts",
-    find: "outcome: outcome as DeliveryState, at }",
-    replace: 'outcome: (outcome === "dropped" ? "delivered" : outcome) as DeliveryState, at }',
-  },
-  {
-    line,
-    gone: "who dropped, replayed or moved an event is told",
-    file: "src/journal/sqlite/commit/LaneStore.ts",
-    find: "note: { by, ...note }",
-    replace: "note: { ...note }",
-  },
-  {
-    line,
-    gone: "a copy names the event that it is a copy of",
-    file: "src/journal/stream/OutcomeRecord.ts",
-    find: "if (copy === sequence) copyOf =",
-    replace: "if (copy === sequence + 1) copyOf =",
-  },
-  {
-    line,
-    gone: "a replay that is moved keeps its idempotency key",
-    file: "src/journal/stream/BulkSlices.ts",
-    find: "  replayed ? { ...event,",
-    replace: "  replayed && event.replay !== undefined ? { ...event,",
-  },
-  {
-    line,
-    gone: "an orphaned lane says since when its oldest event waits",
-    file: "src/delivery/LaneStatus.ts",
-    find: "{ oldestAt: orphanedSince }",
-    replace: "{ oldestAt: 0 }",
-    seed: 111,
-  },
-  {
-    line,
-    gone: "a search for what was dropped finds it",
-    file: "src/journal/sqlite/search/Search.ts",
-    find: 'outcome === "moved") return this.#sql.ended',
-    replace: 'outcome === "moved") return this.#sql.dead',
-  },
-  {
-    line,
-    gone: "the backlog counts what waits for a retry",
-    file: "src/delivery/LaneStatus.ts",
-    find: "    backlog,\n",
-    replace: "    backlog: backlog - sum(lanes, ({ progress }) => progress.retries.size),\n",
-    seed: 111,
-  },
-  {
-    line,
-    gone: "a lane that an operator paused is told as paused",
-    file: "src/delivery/LaneStatus.ts",
-    find: "    condition,\n",
-    replace: '    condition: condition === "paused" ? "running" : condition,\n',
-  },
-  {
-    line,
-    gone: "the metric of dead letters counts dead letters",
-    file: "src/admin/Metrics.ts",
-    find: 'perLane("deadLetters")',
-    replace: 'perLane("retrying")',
-  },
-  {
-    line,
-    gone: "the metric of a lane's state, and the alerts on it, tell the state",
-    file: "src/admin/Metrics.ts",
-    find: "state === condition ? 1 : 0",
-    replace: 'state === "running" ? 1 : 0',
-  },
-  {
-    line,
-    gone: "an attempt that failed is not counted as delivered",
-    file: "src/admin/status/History.ts",
-    find: 'outcome === "delivered" ? "delivered" : "failed"',
-    replace: 'outcome === "delivered" ? "delivered" : "delivered"',
-  },
-  {
-    line,
-    gone: "a refused request is not counted as received",
-    file: "src/admin/status/History.ts",
-    find: 'status < 300 ? "received" : "refused"',
-    replace: 'status < 500 ? "received" : "refused"',
-  },
-  {
-    line,
-    gone: "the counts of the last hour survive a restart",
-    file: "src/admin/status/History.ts",
-    find: "yield* stored.read",
-    replace: "yield* Effect.as(stored.read, undefined)",
-  },
-  {
-    line,
-    gone: "what a sink delivered before it left the config is counted",
-    file: "src/delivery/Lanes.ts",
-    find: "filter(([name]) => name !== quarantine)",
-    replace: "filter(([name]) => name !== quarantine && streams.of(name).length > 0)",
-  },
-  {
-    line,
-    gone: "a quarantined delivery is not counted as a failed attempt",
-    file: "src/delivery/Lanes.ts",
-    find: "filter(([name]) => name !== quarantine)",
-    replace: "filter(([name]) => name.length > 0)",
-  },
-  {
-    line,
-    gone: "a config that was refused is told",
-    file: "src/reload/Reload.ts",
-    find: "status = { ...status, refusal: error.value.message }",
-    replace: "status = { ...status }",
-    seed: 111,
-  },
-  {
-    line,
-    gone: "a replay counts the events that it sends",
-    file: "src/admin/replay/ReplayReport.ts",
-    find: "    this.#count++\n",
-    replace: "",
-  },
-  {
-    line,
-    gone: "the table of lanes has the whole backlog",
-    file: "src/cli/reports/statusReport.ts",
-    find: "String(lane.backlog)",
-    replace: "String(lane.retrying)",
-  },
-  {
-    line,
-    gone: "the log tells of a dead letter",
-    file: "src/delivery/Announcements.ts",
-    find: "event_type } = first\n      return Effect.logWarning(",
-    replace: "event_type } = first\n      return Effect.logDebug(",
-  },
-]
+})

@@ -1,6 +1,6 @@
 /** Fleets by seed, one after the other; the first three that fail are reported. */
 import { makePostgres, missing } from "../../../parts/Postgres.ts"
-import type { Line, Mutant, Outcome } from "../../Line.ts"
+import { type Line, mutantsOf, type Outcome } from "../../Line.ts"
 import { skipped } from "../../relay/Subject.ts"
 import { simulate } from "./Fleet.ts"
 
@@ -54,117 +54,91 @@ export const lines: ReadonlyArray<Line> = [
 
 const postgres = (file: string): string => `src/journal/postgres/${file}.ts`
 
-export const mutants: ReadonlyArray<Mutant> = [
-  {
-    line,
-    gone: "a relay asks whether a stream is still its own before each attempt",
-    file: postgres("lanes/StreamState"),
-    find: "return !this.isLost && this.owner.isAlive() && this.owner.askedAt() >= this.notBefore",
-    replace: "return true",
-    seed: 5,
+export const mutants = mutantsOf({
+  "fleet-simulation": {
+    "a relay asks whether a stream is still its own before each attempt": [
+      postgres("lanes/StreamState"),
+      "return !this.isLost && this.owner.isAlive() && this.owner.askedAt() >= this.notBefore",
+      "return true",
+      5,
+    ],
+    "events of a sink with an order go to the shared stream": [
+      postgres("append/StreamWriter"),
+      "const isShared = sinks.some((sink) => this.#exclusive.has(sink))",
+      "const isShared = sinks.length < 0",
+      1,
+    ],
+    "an append under an epoch that has passed is not stored": [
+      postgres("append/Commits"),
+      "isOwned} FOR SHARE)",
+      'isOwned.replace("epoch = ($2::text[])[1]::bigint", "true")} FOR SHARE)',
+      3,
+    ],
+    "an append whose answer was lost is looked for by its own identity": [
+      postgres("tables/DatabaseSchema"),
+      "l.received_to = a_to AND l.commit = a_commit",
+      "false",
+      1,
+    ],
+    "what a relay knew before a promotion is not stored on the promoted server": [
+      postgres("lanes/StreamState"),
+      " AND epoch >> 32 = timeline()",
+      "",
+      1,
+    ],
+    "what a relay knew before is not stored on a database that went back since": [
+      postgres("lanes/StreamState"),
+      " AND knows(($2::text[])[2:])",
+      "",
+      2,
+    ],
+    "a sign of life shows that the database went back": [
+      postgres("fleet/Fleet"),
+      "this.#isBehind ||= this.#showsEarlierState(news)",
+      "this.#isBehind ||= false",
+      2,
+    ],
+    "what is appended under a former name belongs to the lane that has another name since": [
+      postgres("tables/LaneNames"),
+      "aliases.set(from, { to, after: 0 })",
+      "aliases",
+      1,
+    ],
+    "a loss stays in the audit log when it was acknowledged": [
+      postgres("fleet/RedAlarm"),
+      "yield* AuditTable.putNew(",
+      "void AuditTable.putNew(",
+      1,
+    ],
+    "a relay names the events that the database lost": [
+      postgres("fleet/RedAlarm"),
+      "lost.events === 0 ? Effect.void",
+      "lost.events >= 0 ? Effect.void",
+      5,
+    ],
+    "a relay whose append failed for any reason is not ready": [
+      postgres("connection/WriteTrouble"),
+      "!isOfData(append.error)) note(append.error)",
+      "!isOfData(append.error)) noteWrite(append.error)",
+      1,
+    ],
+    "the others of a commit are stored if the database can't hold the text of one event": [
+      postgres("append/Appends"),
+      "const isSplit = count > 1 &&",
+      "const isSplit = count < 0 &&",
+      1,
+    ],
+    "a report that can't be read counts for nothing": [
+      postgres("fleet/Membership"),
+      "report: decodeReport(member.report)",
+      "report: { isWhole: true, ...(member.report as object) } as MemberReport",
+      1,
+    ],
+    "a reload does not wait for a stream that was lost": [
+      "src/delivery/SinkChanges.ts",
+      "schedule: openEvery, while: isNotFenced",
+      "schedule: openEvery",
+      3,
+    ],
   },
-  {
-    line,
-    gone: "events of a sink with an order go to the shared stream",
-    file: postgres("append/StreamWriter"),
-    find: "const isShared = sinks.some((sink) => this.#exclusive.has(sink))",
-    replace: "const isShared = sinks.length < 0",
-    seed: 1,
-  },
-  {
-    line,
-    gone: "an append under an epoch that has passed is not stored",
-    file: postgres("append/Commits"),
-    find: "isOwned} FOR SHARE)",
-    replace: 'isOwned.replace("epoch = ($2::text[])[1]::bigint", "true")} FOR SHARE)',
-    seed: 3,
-  },
-  {
-    line,
-    gone: "an append whose answer was lost is looked for by its own identity",
-    file: postgres("tables/DatabaseSchema"),
-    find: "l.received_to = a_to AND l.commit = a_commit",
-    replace: "false",
-    seed: 1,
-  },
-  {
-    line,
-    gone: "what a relay knew before a promotion is not stored on the promoted server",
-    file: postgres("lanes/StreamState"),
-    find: " AND epoch >> 32 = timeline()",
-    replace: "",
-    seed: 1,
-  },
-  {
-    line,
-    gone: "what a relay knew before is not stored on a database that went back since",
-    file: postgres("lanes/StreamState"),
-    find: " AND knows(($2::text[])[2:])",
-    replace: "",
-    seed: 2,
-  },
-  {
-    line,
-    gone: "a sign of life shows that the database went back",
-    file: postgres("fleet/Fleet"),
-    find: "this.#isBehind ||= this.#showsEarlierState(news)",
-    replace: "this.#isBehind ||= false",
-    seed: 2,
-  },
-  {
-    line,
-    gone: "what is appended under a former name belongs to the lane that has another name since",
-    file: postgres("tables/LaneNames"),
-    find: "aliases.set(from, { to, after: 0 })",
-    replace: "aliases",
-    seed: 1,
-  },
-  {
-    line,
-    gone: "a loss stays in the audit log when it was acknowledged",
-    file: postgres("fleet/RedAlarm"),
-    find: "yield* AuditTable.putNew(",
-    replace: "void AuditTable.putNew(",
-    seed: 1,
-  },
-  {
-    line,
-    gone: "a relay names the events that the database lost",
-    file: postgres("fleet/RedAlarm"),
-    find: "lost.events === 0 ? Effect.void",
-    replace: "lost.events >= 0 ? Effect.void",
-    seed: 5,
-  },
-  {
-    line,
-    gone: "a relay whose append failed for any reason is not ready",
-    file: postgres("connection/WriteTrouble"),
-    find: "!isOfData(append.error)) note(append.error)",
-    replace: "!isOfData(append.error)) noteWrite(append.error)",
-    seed: 1,
-  },
-  {
-    line,
-    gone: "the others of a commit are stored if the database can't hold the text of one event",
-    file: postgres("append/Appends"),
-    find: "const isSplit = count > 1 &&",
-    replace: "const isSplit = count < 0 &&",
-    seed: 1,
-  },
-  {
-    line,
-    gone: "a report that can't be read counts for nothing",
-    file: postgres("fleet/Membership"),
-    find: "report: decodeReport(member.report)",
-    replace: "report: { isWhole: true, ...(member.report as object) } as MemberReport",
-    seed: 1,
-  },
-  {
-    line,
-    gone: "a reload does not wait for a stream that was lost",
-    file: "src/delivery/SinkChanges.ts",
-    find: "schedule: openEvery, while: isNotFenced",
-    replace: "schedule: openEvery",
-    seed: 3,
-  },
-]
+})
