@@ -13,13 +13,13 @@ export const summary = (result: Result, seconds: number): string => {
   const passed = sum(ended.map((step) => step.passed))
   const tooMany = unstable.length > mostUnstable ? `, more than ${mostUnstable}` : ""
   return [
-    ...(failed.length > 0 ? ["== what failed"] : []),
-    ...failed.map((failure) => `${title(failure)}\n${indented(failure.said)}`),
     ...skipped,
     ...ended.map(
       ({ step, ...counted }) =>
         `${counted.seconds.toFixed(0).padStart(4)} s  ${String(counted.passed).padStart(5)} passed  ${counted.failed} failed  ${step.name}`,
     ),
+    ...(failed.length > 0 ? ["== what failed"] : []),
+    ...failed.map((failure) => `${title(failure)}\n${indented(failure.said)}`),
     ...(unstable.length > 0 ? ["== unstable: failed once, and passed when it was run again alone"] : []),
     ...unstable.map((failure) => `${title(failure)}\n${indented(failure.said)}`),
     ...(stopped === undefined ? [] : [`== STOPPED: ${stopped}`]),
