@@ -153,10 +153,10 @@ const watched = ({
               ),
             )
           }),
-        settle: (settlements) =>
+        settle: (settlements, mayWait) =>
           Effect.suspend(() => {
             const settled = oracle.settling(settlements)
-            return Effect.onExit(alive(real.settle(settlements)), (exit) =>
+            return Effect.onExit(alive(real.settle(settlements, mayWait)), (exit) =>
               Effect.sync(() =>
                 settled((lane) => exit._tag === "Success" && !exit.value.some((refused) => refused.lane === lane)),
               ),

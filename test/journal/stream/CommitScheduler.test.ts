@@ -1,0 +1,46 @@
+import { expect, test } from "bun:test"
+import { CommitScheduler } from "../../../src/journal/stream/CommitBatch.ts"
+
+/** Runs `use` with two schedulers. Returns the order of their flushes, once both have flushed. */
+const orderOf = (use: (first: CommitScheduler, second: CommitScheduler) => void): Promise<ReadonlyArray<string>> =>
+  new Promise((resolve) => {
+    const flushes: Array<string> = []
+    const make = (name: string): CommitScheduler => {
+      const scheduler = new CommitScheduler(
+        () => {
+          scheduler.flushed()
+          flushes.push(name)
+          if (flushes.length === 2) resolve(flushes)
+        },
+        () => 1,
+      )
+      return scheduler
+    }
+    use(make("first"), make("second"))
+  })
+
+test("a settlement that may wait is committed later than one that may not", async () => {
+  const order = orderOf((first, second) => {
+    first.settling(true)
+    second.settling(false)
+  })
+  expect(await order).toEqual(["second", "first"])
+})
+
+test("a settlement that may wait shares the commit of the next append", async () => {
+  const order = orderOf((first, second) => {
+    first.settling(true)
+    second.settling(false)
+    first.joined()
+  })
+  expect(await order).toEqual(["first", "second"])
+})
+
+test("a settlement that may not wait hurries those that may", async () => {
+  const order = orderOf((first, second) => {
+    first.settling(true)
+    second.settling(true)
+    second.settling(false)
+  })
+  expect(await order).toEqual(["second", "first"])
+})
