@@ -168,10 +168,17 @@ export const quietIn = (home: string): string => {
   return `-Dlog4j2.configurationFile=${quiet}`
 }
 
+/** Settings of a broker beyond the usual ones, and options of its Java. */
+export interface Settings {
+  readonly properties?: Readonly<Record<string, string | number>>
+  readonly options?: ReadonlyArray<string>
+}
+
 /** A broker of one's own, formatted and not started; on ports that are free unless told. */
 export const makeBroker = async (
   ports: { readonly plain?: number } = {},
   proxied: ReadonlyArray<Proxied> = [],
+  { properties: own = {}, options = [] }: Settings = {},
 ): Promise<Broker> => {
   ensureJars()
   const home = mkdtempSync(join(tmpdir(), "relay-kafka-"))
@@ -241,6 +248,7 @@ export const makeBroker = async (
       "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
       "super.users": "User:ANONYMOUS",
       "allow.everyone.if.no.acl.found": true,
+      ...own,
     })
       .map(([key, value]) => `${key}=${value}\n`)
       .join(""),
@@ -260,12 +268,12 @@ export const makeBroker = async (
   ])
   if (formatted.status !== 0) throw new Error(`the broker's disk: ${formatted.stdout}${formatted.stderr}`)
 
-  const own = new ServerProcess({
+  const server = new ServerProcess({
     name: "the broker",
     home,
     command: [
       "java",
-      ...["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", logging],
+      ...["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", logging, ...options],
       ...["-cp", join(jars, "*"), "kafka.Kafka", properties],
     ],
     isUp: () => answers(plain),
@@ -278,11 +286,11 @@ export const makeBroker = async (
     sasl: `127.0.0.1:${sasl}`,
     scram: `127.0.0.1:${scram}`,
     certificates,
-    pid: () => own.pid,
-    start: own.start,
-    kill: own.kill,
-    signal: own.signal,
-    stop: own.stop,
+    pid: () => server.pid,
+    start: server.start,
+    kill: server.kill,
+    signal: server.signal,
+    stop: server.stop,
   }
 }
 

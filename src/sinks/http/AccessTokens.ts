@@ -51,7 +51,7 @@ export interface AccessTokens {
 const timeout = "5 seconds"
 
 /** Milliseconds that a token is held, less than it lives: by a tenth of that, a minute at most. */
-const heldFor = (seconds: number | undefined): number =>
+const heldForRequests = (seconds: number | undefined): number =>
   // If the endpoint doesn't state it, the receiver's refusal shows it.
   seconds === undefined ? 300_000 : seconds * 1_000 - Math.min(60_000, seconds * 100)
 
@@ -102,10 +102,17 @@ const failureOf = (response: Response, text: () => string, said: string, now: nu
   return status === 408 || status >= 500 ? unavailable(message) : undefined
 }
 
-/** The tokens of a sink, for a scope. `keep` hides the sink's secrets in the endpoint's words; without it none are shown. */
+interface Options {
+  /** Hides the sink's secrets in the endpoint's words; without it none are shown. */
+  readonly keep?: Keep | undefined
+  /** Milliseconds that a token is held. If the endpoint doesn't state its lifetime, `seconds` is absent. */
+  readonly heldFor?: (seconds: number | undefined) => number
+}
+
+/** The tokens of a sink, for a scope. */
 export const make = Effect.fnUntraced(function* (
   config: OAuthConfig,
-  keep?: Keep,
+  { keep, heldFor = heldForRequests }: Options = {},
 ): Effect.fn.Return<AccessTokens, SinkError, Scope.Scope> {
   const clock = yield* Clock.Clock
   const fetch = yield* HttpTransport.make(config.tls && (yield* Certificates.read(config.tls, "oauth.tls")))

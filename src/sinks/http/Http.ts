@@ -34,7 +34,7 @@ export const make = Effect.fnUntraced(function* (
   const encoded = encoder(config, payloadOf(config, service?.body))
   const encode = (entries: Entries) => encoded(batchOf(entries), clock.currentTimeMillisUnsafe())
   const keep = config.keepAnswers ? keeper([config, service?.secrets]) : undefined
-  const tokens = config.oauth && (yield* AccessTokens.make(config.oauth, keep))
+  const tokens = config.oauth && (yield* AccessTokens.make(config.oauth, { keep }))
   const { method } = config
   const url = Redacted.value(config.url)
   const address = new URL(Template.withoutPlaceholders(url))

@@ -10,7 +10,7 @@
  * **Gotcha.** When a topic gets more partitions, keys move to other partitions, as
  * with every Kafka producer.
  */
-import { Duration, Effect, Redacted, Schedule, type Scope } from "effect"
+import { Duration, Effect, Schedule, type Scope } from "effect"
 import type { Entry } from "../../event/Entry.ts"
 import * as CloudEvents from "../../formats/CloudEvents.ts"
 import { displayBytes } from "../../formats/Rendering.ts"
@@ -33,6 +33,7 @@ import {
 } from "./KafkaClient.ts"
 import { doubts, isTopicName, KafkaConfig } from "./KafkaConfig.ts"
 import * as KafkaErrors from "./KafkaErrors.ts"
+import * as KafkaLogin from "./KafkaLogin.ts"
 
 /**
  * The partition of a key, by murmur2 as in Kafka's own producer: the relay and a Java producer choose the same
@@ -315,14 +316,16 @@ const batchSender = (
   })
 }
 
-const clientOptions = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return<ClientOptions, SinkError> {
+const clientOptions = Effect.fnUntraced(function* (
+  config: KafkaConfig,
+): Effect.fn.Return<ClientOptions, SinkError, Scope.Scope> {
   const { clientId, brokers, tls, sasl, compression, requestTimeout } = config
   const certificates = tls && (yield* Certificates.read(tls))
   return {
     clientId,
     brokers,
     ...(certificates !== undefined && { tls: certificates }),
-    ...(sasl !== undefined && { sasl: { ...sasl, password: Redacted.value(sasl.password) } }),
+    ...(sasl !== undefined && { sasl: yield* KafkaLogin.open(sasl) }),
     compression,
     requestTimeout: Duration.toMillis(requestTimeout),
   }
@@ -344,7 +347,8 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
   const brokers = config.brokers.join(", ")
   const isTemplated = Template.hasPlaceholder(config.topic)
 
-  const place = { brokers, topic: isTemplated ? "" : config.topic, isTemplated, bytes: 0, isKeyless: false }
+  const whyRefused = options.sasl?.mechanism === "OAUTHBEARER" ? options.sasl.whyRefused : undefined
+  const place = { brokers, topic: isTemplated ? "" : config.topic, isTemplated, bytes: 0, isKeyless: false, whyRefused }
   const fault = (error: KafkaError, more: Partial<KafkaErrors.Place> = {}): SinkError =>
     KafkaErrors.sinkErrorOf(error, { ...place, ...more })
   const within = <A>(call: Effect.Effect<A, KafkaError>): Effect.Effect<A, SinkError> =>

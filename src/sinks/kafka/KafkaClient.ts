@@ -9,6 +9,7 @@
 import type { Socket } from "node:net"
 import { Effect, Schema } from "effect"
 import { oneLine } from "../ServiceWords.ts"
+import { SinkError } from "../Sink.ts"
 
 // A socket to a broker, watched for its whole life: both clients leave gaps in which an error has
 // no listener and would end the process.
@@ -86,13 +87,16 @@ export class KafkaError extends Schema.TaggedError<KafkaError>()("KafkaError", {
   code: Schema.String,
   /** The message of the library or the system; may be empty. Holds no payload. */
   detail: Schema.String,
+  /** The failure to get a token for the login; only with {@link noToken}. */
+  failure: Schema.optionalKey(SinkError),
 }) {
   override get message(): string {
     return this.detail === "" ? this.code : `${this.code} (${this.detail})`
   }
 }
 
-export const kafkaError = (code: string, detail = "") => new KafkaError({ code, detail })
+export const kafkaError = (code: string, detail = "", failure?: SinkError) =>
+  new KafkaError({ code, detail, ...(failure !== undefined && { failure }) })
 
 /** The relay's own codes, for errors before a broker answers. */
 export const unreachable = "UNREACHABLE"
@@ -111,8 +115,12 @@ export const tlsMissing = "TLS_MISSING"
 export const tlsUnwanted = "TLS_UNWANTED"
 /** The broker wants a login, and none is configured. */
 export const saslMissing = "SASL_MISSING"
+/** The relay could not get a token for its login. */
+export const noToken = "SASL_TOKEN_MISSING"
+/** The broker's answer to a user, a password or a token that it refuses. */
+export const loginRefused = "SASL_AUTHENTICATION_FAILED"
 
-const ours: ReadonlySet<string> = new Set([unreachable, untrusted, timedOut, tlsMissing, tlsUnwanted])
+const ours: ReadonlySet<string> = new Set([unreachable, untrusted, timedOut, tlsMissing, tlsUnwanted, noToken])
 
 /** Whether an error is of the connection, and no broker's answer. */
 export const isOurs = ({ code }: Pick<KafkaError, "code">): boolean => ours.has(code)
@@ -128,7 +136,30 @@ export interface KafkaRecord {
 }
 
 export const compressions = ["none", "gzip", "snappy", "lz4", "zstd"] as const
-export const mechanisms = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] as const
+export const passwordMechanisms = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] as const
+
+interface PasswordLogin {
+  readonly mechanism: (typeof passwordMechanisms)[number]
+  readonly username: string
+  readonly password: string
+}
+
+/** A login by OAUTHBEARER (RFC 7628). A client asks for the token at each login and each renewal of one. */
+export interface TokenLogin {
+  readonly mechanism: "OAUTHBEARER"
+  /** Rejects with a `KafkaError`. */
+  readonly token: () => Promise<string>
+  readonly extensions: Readonly<Record<string, string>>
+  /** Advises about the last token if the broker refuses it. */
+  readonly whyRefused: () => string
+}
+
+/**
+ * The error in a broker's answer to a token, or `undefined` if it accepts it. A refusal has no error code, so neither
+ * client notices it: the broker describes it as JSON and waits for an acknowledgement.
+ */
+export const tokenRefusal = (answer: Uint8Array): KafkaError | undefined =>
+  answer.length === 0 ? undefined : kafkaError(loginRefused, oneLine(Buffer.from(answer).toString()))
 
 /** The options that a client library connects with. */
 export interface ClientOptions {
@@ -137,11 +168,7 @@ export interface ClientOptions {
   readonly brokers: ReadonlyArray<string>
   /** PEM texts. Absent: no TLS. Empty: TLS with the system's authorities. */
   readonly tls?: { readonly ca?: string; readonly cert?: string; readonly key?: string }
-  readonly sasl?: {
-    readonly mechanism: (typeof mechanisms)[number]
-    readonly username: string
-    readonly password: string
-  }
+  readonly sasl?: PasswordLogin | TokenLogin
   readonly compression: (typeof compressions)[number]
   /** The timeout of one request, in milliseconds. */
   readonly requestTimeout: number

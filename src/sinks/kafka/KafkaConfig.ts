@@ -2,12 +2,13 @@
 import { Effect, Schema } from "effect"
 import * as Address from "../../config/Address.ts"
 import type { Doubt } from "../../config/schema/ConfiguredTypes.ts"
-import { batch, countOr, oneOf, secret, template, text } from "../../config/schema/Keys.ts"
+import { batch, countOr, oneOf, template } from "../../config/schema/Keys.ts"
 import { Units } from "../../config/schema/Units.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
 import * as MessageKeys from "../MessageKeys.ts"
-import { compressions, mechanisms } from "./KafkaClient.ts"
+import { compressions } from "./KafkaClient.ts"
+import { SaslConfig } from "./KafkaLogin.ts"
 
 /** Reports whether Kafka allows this name of a topic. */
 export const isTopicName = (topic: string): boolean => /^[A-Za-z0-9._-]{1,249}$/.test(topic) && !/^\.\.?$/.test(topic)
@@ -48,21 +49,7 @@ export const KafkaConfig = Schema.Struct({
   headers: MessageKeys.headers(),
   format: MessageKeys.format,
   compression: oneOf("How batches are compressed; kafkajs knows `none` and `gzip`", compressions, "none"),
-  sasl: Schema.optionalKey(
-    Schema.Struct({
-      mechanism: Schema.Literals(mechanisms).annotate({ description: "How to log in" }),
-      username: text("The user that the relay logs in as"),
-      password: secret("Its password"),
-    }).annotate({
-      description: "Log in to the brokers",
-      otherNames: [
-        ["user login", "username"],
-        ["pass", "password"],
-        ["strategy type", "mechanism"],
-        ["enabled enable", "", 'take this key out: "sasl" needs no switch'],
-      ],
-    }),
-  ),
+  sasl: Schema.optionalKey(SaslConfig),
   tls: Schema.optionalKey(
     Certificates.CertificatesConfig.annotate({
       description: "Speak TLS to the brokers; `{}` trusts the system's authorities",
@@ -85,7 +72,7 @@ export const KafkaConfig = Schema.Struct({
       ["encoding codec", "format"],
       ["batching batch_size", "batch"],
       ["security_protocol security", "", '"tls": {} speaks TLS, and "sasl" logs in'],
-      ["username password user mechanism sasl_mechanism", "sasl", 'it belongs in "sasl"'],
+      ["username password user mechanism sasl_mechanism oauth", "sasl", 'it belongs in "sasl"'],
       ["acks required_acks", "", "the relay waits for all in-sync replicas: take this key out"],
       ["group_id consumer_group", "", "the relay only writes: take this key out"],
     ],
@@ -102,17 +89,18 @@ export type KafkaConfig = typeof KafkaConfig.Type
 /** Addresses of ZooKeeper, and passwords without TLS. */
 export const doubts = ({ brokers, sasl, tls }: KafkaConfig): ReadonlyArray<Doubt> => {
   const isRemote = brokers.some((broker) => !Address.isLoopback(Address.parse(broker) ?? { host: "" }))
+  const unprotected = sasl && { PLAIN: "password", OAUTHBEARER: "token" }[sasl.mechanism as string]
   return [
     ...brokers.flatMap((broker, index) =>
       Address.parse(broker)?.port === 2181
         ? [{ path: ["brokers", index], message: "2181 is the port of ZooKeeper", hint: "a broker usually has 9092" }]
         : [],
     ),
-    ...(sasl?.mechanism === "PLAIN" && tls === undefined && isRemote
+    ...(unprotected !== undefined && tls === undefined && isRemote
       ? [
           {
             path: ["sasl"],
-            message: "PLAIN without TLS sends the password readable over the network, and most such brokers want TLS",
+            message: `${sasl?.mechanism} without TLS sends the ${unprotected} readable over the network, and most such brokers want TLS`,
             hint: 'add "tls": {}',
           },
         ]

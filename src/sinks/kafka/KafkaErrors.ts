@@ -14,6 +14,7 @@ import {
   createDenied,
   type KafkaError,
   kafkaError,
+  loginRefused,
   requestTooLarge,
   saslMissing,
   textOf,
@@ -36,6 +37,8 @@ export interface Place {
   readonly bytes: number
   /** Whether the record has no key. */
   readonly isKeyless: boolean
+  /** Advises about a token that the broker refuses. Absent if the relay logs in without one. */
+  readonly whyRefused?: (() => string) | undefined
 }
 
 /** Whether one record may be the reason that a batch was refused: split, the others are accepted. */
@@ -54,7 +57,7 @@ const advice = new Map(
     [tlsMissing]: 'the broker speaks TLS at this port: set "tls"',
     [tlsUnwanted]: 'the broker speaks no TLS at this port: name another, or take "tls" out',
     [saslMissing]: 'the broker wants a login at this port: set "sasl"',
-    SASL_AUTHENTICATION_FAILED: 'the broker refused the user or its password: correct "sasl"',
+    [loginRefused]: 'the broker refused the user or its password: correct "sasl"',
     UNSUPPORTED_SASL_MECHANISM: 'the broker does not allow this mechanism at this port: change "sasl.mechanism"',
     ILLEGAL_SASL_STATE: 'the broker wants no login at this port: name another, or take "sasl" out',
     CLUSTER_AUTHORIZATION_FAILED: "the user lacks IdempotentWrite on the cluster: grant it",
@@ -122,7 +125,8 @@ const keyless = (error: KafkaError, at: string, isCompacted: boolean): SinkError
 const saidBy = ({ code, detail }: KafkaError): string => (detail === "" ? code : detail)
 
 export const sinkErrorOf = (error: KafkaError, place: Place): SinkError => {
-  const { code } = error
+  const { code, failure } = error
+  if (failure !== undefined) return failure
   const { brokers, topic, isTemplated, bytes, isKeyless } = place
   // A template may render any text: a name that is too long is cut.
   const name = topic.length > 249 ? `${topic.slice(0, 60)}…` : topic
@@ -163,7 +167,7 @@ export const sinkErrorOf = (error: KafkaError, place: Place): SinkError => {
     const message = `${at}: ${forTopic}`
     return isTemplated ? failed(message) : misconfigured(message)
   }
-  const todo = advice.get(code)
+  const todo = (code === loginRefused ? place.whyRefused?.() : undefined) ?? advice.get(code)
   if (todo !== undefined) {
     return misconfigured(`${at}: ${todo} (${saidBy(error)})`)
   }

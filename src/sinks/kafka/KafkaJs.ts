@@ -13,6 +13,7 @@ import { Effect, type Scope, Semaphore } from "effect"
 import kafkajs, {
   type Admin,
   type KafkaConfig,
+  type Mechanism,
   type Message,
   type Producer,
   type RecordMetadata,
@@ -23,21 +24,29 @@ import {
   type ClientOptions,
   isOurs,
   type KafkaClient,
-  type KafkaError,
+  KafkaError,
   type KafkaRecord,
   kafkaError,
   leave,
+  loginRefused,
   makeThrottle,
   place,
   type Topic,
   textOf,
   timedOut,
+  tokenRefusal,
   unreachable,
   watchSocket,
 } from "./KafkaClient.ts"
 
 /** How long a topic's metadata is cached, in milliseconds. */
 const topicAge = 30_000
+
+/**
+ * A connection logs in again with the first request in the last milliseconds of its session. The library's default, 10
+ * seconds, would repeat the login of a short token before each request, and brokers allow one login a second.
+ */
+const reauthenticationThreshold = 3_000
 
 interface Connected {
   readonly producer: Producer
@@ -46,14 +55,40 @@ interface Connected {
   readonly disconnect: () => Promise<void>
 }
 
+/** The bytes with their length in front. */
+const framed = (bytes: Buffer): Buffer => {
+  const length = Buffer.alloc(4)
+  length.writeInt32BE(bytes.length)
+  return Buffer.concat([length, bytes])
+}
+
+/** Replaces the library's own login, which does not read the answer to the token. */
+const loginOf = (sasl: NonNullable<ClientOptions["sasl"]>): SASLOptions | Mechanism => {
+  // The library has the names in small letters.
+  if (sasl.mechanism !== "OAUTHBEARER") return { ...sasl, mechanism: sasl.mechanism.toLowerCase() } as SASLOptions
+  const { mechanism, token, extensions } = sasl
+  return {
+    mechanism,
+    authenticationProvider: ({ saslAuthenticate }) => ({
+      authenticate: async () => {
+        const lines = [`auth=Bearer ${await token()}`, ...Object.entries(extensions).map((pair) => pair.join("="))]
+        const message = Buffer.from(`n,,\x01${lines.join("\x01")}\x01\x01`)
+        const refusal = await saslAuthenticate({
+          request: { encode: () => framed(message) },
+          response: { decode: (answer) => answer.subarray(4), parse: tokenRefusal },
+        })
+        if (refusal !== undefined) throw refusal
+      },
+    }),
+  }
+}
+
 const settings = (options: ClientOptions): KafkaConfig => ({
   clientId: options.clientId,
   brokers: [...options.brokers],
   ...(options.tls !== undefined && { ssl: options.tls }),
-  ...(options.sasl !== undefined && {
-    // The library has the names in small letters.
-    sasl: { ...options.sasl, mechanism: options.sasl.mechanism.toLowerCase() } as SASLOptions,
-  }),
+  ...(options.sasl !== undefined && { sasl: loginOf(options.sasl) }),
+  reauthenticationThreshold,
   requestTimeout: options.requestTimeout,
   connectionTimeout: options.requestTimeout,
   authenticationTimeout: options.requestTimeout,
@@ -276,11 +311,12 @@ const ofLogin = (error: Error): KafkaError => {
   if (/mechanism is not supported/.test(error.message)) return kafkaError("UNSUPPORTED_SASL_MECHANISM")
   return /: (?:Closed connection|Connection |Not connected|Request .* timed out)/.test(error.message)
     ? below(error, "")
-    : kafkaError("SASL_AUTHENTICATION_FAILED")
+    : kafkaError(loginRefused)
 }
 
 const kafkaErrorOf = (error: unknown): KafkaError => {
   const inner = innermost(error)
+  if (inner instanceof KafkaError) return inner
   if (inner instanceof kafkajs.KafkaJSProtocolError) return kafkaError(inner.type)
   if (inner instanceof kafkajs.KafkaJSSASLAuthenticationError) return ofLogin(inner)
   if (inner instanceof kafkajs.KafkaJSRequestTimeoutError) return kafkaError(timedOut)

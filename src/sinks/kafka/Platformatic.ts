@@ -14,6 +14,7 @@ import {
   MultipleErrors,
   metadataV12,
   Producer,
+  type SASLOptions,
 } from "@platformatic/kafka"
 import { Effect, type Scope, Semaphore } from "effect"
 import { hasProperty } from "effect/Predicate"
@@ -23,11 +24,13 @@ import {
   type ClientOptions,
   ignoreErrors,
   type KafkaClient,
-  type KafkaError,
+  KafkaError,
   kafkaError,
   leave,
+  loginRefused,
   makeThrottle,
   textOf,
+  tokenRefusal,
   unreachable,
   watchSocket,
   worst,
@@ -49,13 +52,27 @@ instancesChannel.subscribe((created) => {
   // Its socket is made right after this event.
   connection.on("connecting", () => queueMicrotask(() => watchSocket(connection.socket)))
   connection.on("closing", () => connection.socket.on("error", ignoreErrors))
+  // If the broker closed it, its timer for the next login would log in on a closed socket.
+  connection.once("close", () => void connection.close())
 })
+
+/** It logs in again after 80 % of the session that the broker grants, and holds other requests back meanwhile. */
+const loginOf = (sasl: NonNullable<ClientOptions["sasl"]>): SASLOptions => {
+  if (sasl.mechanism !== "OAUTHBEARER") return sasl
+  const { mechanism, token, extensions } = sasl
+  return {
+    mechanism,
+    token,
+    oauthBearerExtensions: { ...extensions },
+    authBytesValidator: (answer, callback) => callback(tokenRefusal(answer) ?? null, answer),
+  }
+}
 
 const settings = (options: ClientOptions) => ({
   clientId: options.clientId,
   bootstrapBrokers: [...options.brokers],
   ...(options.tls !== undefined && { tls: options.tls }),
-  ...(options.sasl !== undefined && { sasl: options.sasl }),
+  ...(options.sasl !== undefined && { sasl: loginOf(options.sasl) }),
   // Fewer would mean endless retries.
   retries: 2,
   retryDelay: 100,
@@ -166,13 +183,14 @@ const walk = (error: unknown): ReadonlyArray<Error> => {
 }
 
 const leaf = (error: Error): ReadonlyArray<KafkaError> => {
+  if (error instanceof KafkaError) return [error]
   const protocol = textOf(error, "apiId")
   if (protocol !== "") return [kafkaError(protocol, oneLine(textOf(error, "serverErrorMessage")))]
   const code = textOf(error, "code")
   if (/^Unknown topic/.test(error.message)) return [kafkaError("UNKNOWN_TOPIC_OR_PARTITION")]
   // The error only wraps its causes: the reason of a failed login is inside, such as a closed connection.
   if (error instanceof MultipleErrors || (error.cause instanceof Error && GenericError.isGenericError(error))) return []
-  if (code === "PLT_KFK_AUTHENTICATION") return [kafkaError("SASL_AUTHENTICATION_FAILED")]
+  if (code === "PLT_KFK_AUTHENTICATION") return [kafkaError(loginRefused)]
   if (code === "PLT_KFK_UNSUPPORTED_COMPRESSION") return [kafkaError("UNSUPPORTED_COMPRESSION_TYPE")]
   return [below(error, code.startsWith("PLT_KFK") ? "" : code)]
 }

@@ -3,6 +3,8 @@ import { canary } from "../../cli/configs.ts"
 import { kafka, sink, slack, type Theme } from "./Mistake.ts"
 
 const brokers = '"brokers": ["broker:9092"]'
+const byToken = (inside: string): string => `${brokers}, "topic": "events", "tls": {}, ${inside}`
+const oauth = `{ "tokenUrl": "https://idp.example.com/token", "clientId": "relay", "clientSecret": "${canary}" }`
 const sns = (inside: string): string => sink(`"type": "sns", ${inside}`)
 const sqs = (inside: string): string => sink(`"type": "sqs", ${inside}`)
 const bus = (inside: string): string => sink(`"type": "eventbridge", ${inside}`)
@@ -34,6 +36,21 @@ export const services: Theme = {
     ),
     "Kafka: a password without its user": kafka(
       `${brokers}, "topic": "events", §"sasl": { "mechanism": "PLAIN", "password": "${canary}" }`,
+    ),
+    "Kafka: a token's login without an OAuth server": kafka(byToken('§"sasl": { "mechanism": "OAUTHBEARER" }')),
+    "Kafka: a token's login with a password": kafka(
+      byToken(`"sasl": { "mechanism": "OAUTHBEARER", "username": §"relay", "password": "${canary}" }`),
+    ),
+    "Kafka: a password's login with an OAuth server": kafka(
+      byToken(`"sasl": { "mechanism": "PLAIN", "username": "relay", "password": "${canary}", "oauth": §${oauth} }`),
+    ),
+    "Kafka: a token over the network without TLS": kafka(
+      `${brokers}, "topic": "events", "sasl": §{ "mechanism": "OAUTHBEARER", "oauth": ${oauth} }`,
+    ),
+    "Kafka: an extension with a dash in its name": kafka(
+      byToken(
+        `"sasl": { "mechanism": "OAUTHBEARER", "oauth": ${oauth}, "extensions": { "logical-cluster": §"lkc-1" } }`,
+      ),
     ),
     "Kafka: compression that the client does not know": kafka(
       `${brokers}, "topic": "events", "client": "kafkajs", "compression": §"zstd"`,

@@ -1,0 +1,106 @@
+/** A real OAuth server for tests: `oidc-provider` on loopback, which gives JWTs by client credentials. */
+import { generateKeyPairSync, randomUUID } from "node:crypto"
+import { once } from "node:events"
+import { createServer, type Server } from "node:http"
+import { freePort } from "../lib/port.ts"
+
+/** The client that it knows; tokens name it as their subject. */
+export const client = { id: "relay", secret: "canary-oauth-client-secret" }
+/** The scope that the client may ask for. */
+export const scope = "events:write"
+/** The default audience of its tokens. */
+export const audience = "kafka"
+
+export interface OAuthServer {
+  readonly issuer: string
+  readonly tokenUrl: string
+  readonly jwks: string
+  /** The number of tokens that it has given. */
+  readonly given: () => number
+  /** Starts it again on the same port, with the same keys. */
+  readonly start: () => Promise<void>
+  readonly stop: () => Promise<void>
+  /** Restarts it: tokens are signed with another key from now on, and the old one stays published. */
+  readonly rotate: () => Promise<void>
+}
+
+const signingKey = () => ({
+  ...generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export({ format: "jwk" }),
+  kid: randomUUID(),
+  use: "sig",
+  alg: "RS256",
+})
+
+/** A server, started. Its tokens live for this many seconds. */
+export const startOAuthServer = async (lifetime: number): Promise<OAuthServer> => {
+  // It warns of Bun when it is loaded, which a skipped test should not do.
+  const { default: Provider } = await import("oidc-provider")
+  const port = await freePort()
+  const issuer = `http://127.0.0.1:${port}`
+  let keys = [signingKey()]
+  let given = 0
+  let server: Server | undefined
+
+  const provider = () => {
+    const made = new Provider(issuer, {
+      clients: [
+        {
+          client_id: client.id,
+          client_secret: client.secret,
+          grant_types: ["client_credentials"],
+          redirect_uris: [],
+          response_types: [],
+        },
+      ],
+      jwks: { keys },
+      scopes: [scope],
+      cookies: { keys: [randomUUID()] },
+      extraTokenClaims: () => ({ sub: client.id }),
+      features: {
+        devInteractions: { enabled: false },
+        clientCredentials: { enabled: true },
+        resourceIndicators: {
+          enabled: true,
+          defaultResource: ({ oidc }) => `urn:${oidc.body?.audience ?? audience}`,
+          getResourceServerInfo: (_, resource) => ({
+            scope,
+            audience: resource.slice("urn:".length),
+            accessTokenTTL: lifetime,
+            accessTokenFormat: "jwt",
+          }),
+        },
+      },
+    })
+    made.on("client_credentials.issued", () => {
+      given += 1
+    })
+    return made
+  }
+
+  const start = async () => {
+    server = createServer(provider().callback()).listen(port, "127.0.0.1")
+    await once(server, "listening")
+  }
+  const stop = async () => {
+    if (server === undefined) return
+    const closed = once(server, "close")
+    server.close()
+    server.closeAllConnections()
+    await closed
+    server = undefined
+  }
+  await start()
+  return {
+    issuer,
+    tokenUrl: `${issuer}/token`,
+    jwks: `${issuer}/jwks`,
+    given: () => given,
+    start,
+    stop,
+    rotate: async () => {
+      keys = [signingKey(), ...keys.slice(0, 1)]
+      await stop()
+      await start()
+    },
+  }
+}

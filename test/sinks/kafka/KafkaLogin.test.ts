@@ -1,0 +1,102 @@
+/** Logins by tokens to Apache Kafka, which validates them by the keys of a real OAuth server. */
+import { afterAll, describe, expect } from "bun:test"
+import { Effect, Fiber, Ref } from "effect"
+import { it } from "../../lib/effect.ts"
+import { reasonToSkip } from "../../parts/Kafka.ts"
+import { follow, makeTopic } from "../../parts/Topics.ts"
+import { entry, reasonOf } from "../samples.ts"
+import { suitesWith } from "../thereSink.ts"
+import { clients, openKafka } from "./kafkaSink.ts"
+import { accounts, append, lake, lanes, settled } from "./load.ts"
+import { byToken, lifetime, startOAuthBroker } from "./oauthBroker.ts"
+
+/** Tokens of both clients. */
+const renewals = 8
+
+suitesWith(reasonToSkip, startOAuthBroker)("a Kafka sink that logs in by tokens", (broker) => {
+  afterAll(() => broker().stop())
+
+  for (const client of clients) {
+    describe(client, () => {
+      it.live("sends by a token of the OAuth server", function* () {
+        const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+        const received = yield* follow(broker().plain, [topic])
+        const sink = yield* openKafka(() => ({ client, topic, ...byToken(broker()) }))
+        yield* sink.check
+        expect(yield* sink.send([entry(1), entry(2)])).toEqual(new Map())
+        expect(yield* Effect.promise(() => received(2))).toHaveLength(2)
+      })
+
+      it.live("waits for a person if the broker refuses the token", function* () {
+        const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+        const sink = yield* openKafka(() => ({ client, topic, ...byToken(broker(), { audience: "another" }) }))
+        const reason = yield* reasonOf(sink.send([entry(1)]))
+        expect(reason?._tag).toBe("SinkMisconfigured")
+        expect(reason?.message).toContain("the broker refused the token")
+        expect(reason?.message).toContain("invalid_token")
+      })
+
+      it.live("waits for a person if the OAuth server refuses the client", function* () {
+        const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+        const sink = yield* openKafka(() => ({ client, topic, ...byToken(broker(), { clientSecret: "canary-wrong" }) }))
+        const reason = yield* reasonOf(sink.send([entry(1)]))
+        expect(reason?._tag).toBe("SinkMisconfigured")
+        expect(reason?.message).toContain(`the token endpoint ${broker().server.issuer} gives no token: invalid_client`)
+        expect(reason?.message).not.toContain("canary")
+      })
+
+      it.live("is unavailable while the OAuth server is, and sends afterwards", function* () {
+        const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+        const sink = yield* openKafka(() => ({ client, topic, ...byToken(broker()) }))
+        yield* Effect.promise(broker().server.stop)
+        const reason = yield* reasonOf(sink.send([entry(1)])).pipe(
+          Effect.ensuring(Effect.promise(broker().server.start)),
+        )
+        expect(reason?._tag).toBe("SinkUnavailable")
+        expect(reason?.message).toContain(`the token endpoint ${broker().server.issuer} can't be reached`)
+        expect(yield* sink.send([entry(1)])).toEqual(new Map())
+      })
+    })
+  }
+
+  it.live(
+    `both clients: tokens of ${lifetime} s are renewed under load, and the OAuth server's keys rotate: nothing is lost, order by key is kept`,
+    function* () {
+      const { plain, server } = broker()
+      const run = Effect.fnUntraced(function* (client: string) {
+        const topic = yield* Effect.promise(() => makeTopic(plain, 6))
+        const sent = yield* Ref.make(0)
+        yield* Effect.gen(function* () {
+          const loading = yield* Effect.forkChild(load(sent))
+          yield* untilGiven(renewals)
+          yield* Fiber.interrupt(loading)
+          yield* settled
+          expect(yield* lake).toMatchObject({ deadLetters: 0, retrying: 0 })
+        }).pipe(Effect.provide(lanes(client, () => ({ topic, ...byToken(broker()) }))))
+        const total = yield* Ref.get(sent)
+        const { lost, overtaken, twice } = yield* accounts(plain, topic, total)
+        console.log(`${client}: ${total} events, ${lost} lost, ${overtaken} overtaken, ${twice} twice`)
+        expect({ lost, overtaken }).toEqual({ lost: 0, overtaken: 0 })
+      })
+      const before = server.given()
+      const untilGiven = Effect.fnUntraced(function* (tokens: number) {
+        while (server.given() - before < tokens) yield* Effect.sleep("100 millis")
+      })
+      const rotation = Effect.andThen(untilGiven(renewals / 2), Effect.promise(server.rotate))
+      yield* Effect.all([...clients.map(run), rotation], { concurrency: "unbounded" })
+    },
+    120_000,
+  )
+})
+
+const perTenth = 50
+/** Appends without an end; `sent` counts. */
+const load = (sent: Ref.Ref<number>) =>
+  Effect.gen(function* () {
+    for (;;) {
+      const from = yield* Ref.get(sent)
+      yield* append(from, from + perTenth)
+      yield* Ref.set(sent, from + perTenth)
+      yield* Effect.sleep("100 millis")
+    }
+  })
