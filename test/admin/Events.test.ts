@@ -112,49 +112,46 @@ describe("events of the admin API", () => {
     ])
   })
 
-  it.live(
-    "have a story: signature, what was promised, what the routes say now, and where each sink stands",
-    function* () {
-      const waiting = lane("lake", { condition: "waiting", message: "it refuses connections" })
-      const { explain } = yield* kept({ lanes: [waiting, lane("audit")] })
-      const { events, next } = yield* explain("evt_client")
-      expect(next).toBeUndefined()
-      expect(events).toMatchObject([
-        {
-          sequence: 2,
-          signature: `sha256=${"A".repeat(64)}`,
-          secret: "current",
-          webhookId: "wh_1",
-          size: body.length,
-          routes: [
-            {
-              route: "clients",
-              verdict: "matches",
-              because: 'client.* where /data/object/id is "cli_1"',
-              sinks: ["lake"],
-            },
-            { route: "blocks", verdict: "no pattern matches" },
-          ],
-          sinks: [
-            {
-              sink: "lake",
-              outcome: "retrying",
-              due: 2_000,
-              attempts: [{ ...attempts[0], answer: "***" }],
-              lane: "waiting: it refuses connections",
-            },
-            {
-              sink: "audit",
-              outcome: "dead",
-              at: 9,
-              note: "a sink of the type unknown can't show its payload",
-            },
-            { sink: "old", outcome: "pending", attempts: [], note: "no sink in the config has this name" },
-          ],
-        },
-      ])
-    },
-  )
+  it.live("have a story: the signature, what was promised, the routes now, and where each sink stands", function* () {
+    const waiting = lane("lake", { condition: "waiting", message: "it refuses connections" })
+    const { explain } = yield* kept({ lanes: [waiting, lane("audit")] })
+    const { events, next } = yield* explain("evt_client")
+    expect(next).toBeUndefined()
+    expect(events).toMatchObject([
+      {
+        sequence: 2,
+        signature: `sha256=${"A".repeat(64)}`,
+        secret: "current",
+        webhookId: "wh_1",
+        size: body.length,
+        routes: [
+          {
+            route: "clients",
+            verdict: "matches",
+            because: 'client.* where /data/object/id is "cli_1"',
+            sinks: ["lake"],
+          },
+          { route: "blocks", verdict: "no pattern matches" },
+        ],
+        sinks: [
+          {
+            sink: "lake",
+            outcome: "retrying",
+            due: 2_000,
+            attempts: [{ ...attempts[0], answer: "***" }],
+            lane: "waiting: it refuses connections",
+          },
+          {
+            sink: "audit",
+            outcome: "dead",
+            at: 9,
+            note: "a sink of the type unknown can't show its payload",
+          },
+          { sink: "old", outcome: "pending", attempts: [], note: "no sink in the config has this name" },
+        ],
+      },
+    ])
+  })
 
   it.live("show nobody's data in what a sink would be sent or has answered, unless they are asked to", function* () {
     const { explain } = yield* kept()

@@ -102,55 +102,49 @@ describe("the history", () => {
     expect([at.length, received.length, at.at(-1)]).toEqual([360, 360, 90 * 60_000])
   })
 
-  it.effect(
-    "forgets the steps of a wall clock that was ahead, and what comes after them once it is an hour old",
-    function* () {
-      const { wall, now, withWall } = yield* settable
-      yield* Effect.gen(function* () {
-        const { report, hour, answer } = yield* history()
-        wall.ahead = 30 * 24 * 3_600_000
-        yield* TestClock.adjust("10 seconds")
-        wall.ahead = 0
-        answer(204, 1_000)
-        yield* TestClock.adjust("90 minutes")
-        const { at, since } = yield* report
-        const end = 90 * 60_000 + 10_000
-        expect([at.length, at[0], at.at(-1)]).toEqual([360, since + 10_000, end])
-        expect(yield* hour).toMatchObject({ since: end - 3_600_000, received: 0 })
-        // Ahead for longer than what is kept.
-        wall.ahead = 30 * 24 * 3_600_000
-        yield* TestClock.adjust("90 minutes")
-        wall.ahead = 0
-        answer(204, 7)
-        yield* TestClock.adjust("10 seconds")
-        expect(yield* hour).toMatchObject({ received: 7 })
-        expect((yield* hour).since).toBeLessThanOrEqual(now())
-      }).pipe(withWall)
-    },
-  )
+  it.effect("forgets the steps of a wall clock that was ahead, and those after them an hour later", function* () {
+    const { wall, now, withWall } = yield* settable
+    yield* Effect.gen(function* () {
+      const { report, hour, answer } = yield* history()
+      wall.ahead = 30 * 24 * 3_600_000
+      yield* TestClock.adjust("10 seconds")
+      wall.ahead = 0
+      answer(204, 1_000)
+      yield* TestClock.adjust("90 minutes")
+      const { at, since } = yield* report
+      const end = 90 * 60_000 + 10_000
+      expect([at.length, at[0], at.at(-1)]).toEqual([360, since + 10_000, end])
+      expect(yield* hour).toMatchObject({ since: end - 3_600_000, received: 0 })
+      // Ahead for longer than what is kept.
+      wall.ahead = 30 * 24 * 3_600_000
+      yield* TestClock.adjust("90 minutes")
+      wall.ahead = 0
+      answer(204, 7)
+      yield* TestClock.adjust("10 seconds")
+      expect(yield* hour).toMatchObject({ received: 7 })
+      expect((yield* hour).since).toBeLessThanOrEqual(now())
+    }).pipe(withWall)
+  })
 
-  it.effect(
-    "continues after a restart, says from when on it counts, and forgets what is older than an hour",
-    function* () {
-      const journal = MemoryJournal.create()
-      yield* TestClock.adjust("5 minutes")
-      yield* Effect.scoped(
-        Effect.gen(function* () {
-          const { answer, lanes } = yield* history(journal)
-          answer(204, 5)
-          lanes.push(lane("lake", { attempts: { delivered: 4 } }))
-          yield* TestClock.adjust("3 seconds")
-        }),
-      )
-      yield* TestClock.adjust("20 minutes")
-      const { hour, answer } = yield* history(journal)
-      answer(503, 2)
-      const counted = { received: 5, delivered: 4, refused: 2, failed: 0 }
-      expect(yield* hour).toEqual({ since: 300_000, ...counted })
-      yield* TestClock.adjust("45 minutes")
-      expect(yield* hour).toEqual({ since: 603_000, ...counted, received: 0, delivered: 0 })
-    },
-  )
+  it.effect("continues after a restart, says since when it counts, and forgets what is over an hour old", function* () {
+    const journal = MemoryJournal.create()
+    yield* TestClock.adjust("5 minutes")
+    yield* Effect.scoped(
+      Effect.gen(function* () {
+        const { answer, lanes } = yield* history(journal)
+        answer(204, 5)
+        lanes.push(lane("lake", { attempts: { delivered: 4 } }))
+        yield* TestClock.adjust("3 seconds")
+      }),
+    )
+    yield* TestClock.adjust("20 minutes")
+    const { hour, answer } = yield* history(journal)
+    answer(503, 2)
+    const counted = { received: 5, delivered: 4, refused: 2, failed: 0 }
+    expect(yield* hour).toEqual({ since: 300_000, ...counted })
+    yield* TestClock.adjust("45 minutes")
+    expect(yield* hour).toEqual({ since: 603_000, ...counted, received: 0, delivered: 0 })
+  })
 
   it.effect("knows the percentile of the last five minutes only", function* () {
     const { percentiles, lanes } = yield* history()

@@ -49,21 +49,18 @@ describe("the probes", () => {
     expect([yield* asked("/readyz", "POST"), yield* asked("/healthz/../metrics")]).toEqual([421, 421])
   })
 
-  it.live(
-    "say on the delivery port only whether the relay is ready, and leave all else to the deliveries",
-    function* () {
-      const next = () => new Response("a delivery")
-      for (const [health, said] of [
-        ["ok", "ready\n"],
-        ["full", "not ready\n"],
-      ] as const) {
-        const { ask } = yield* start({ status: { health, message: "/var/lib/relay is full" }, before: next })
-        expect(yield* text(yield* ask("/readyz"))).toBe(said)
-        expect(yield* text(yield* ask("/readyz", { method: "POST" }))).toBe("a delivery")
-        expect(yield* text(yield* ask("/metrics"))).toBe("a delivery")
-      }
-    },
-  )
+  it.live("say on the delivery port whether the relay is ready, and leave all else to the deliveries", function* () {
+    const next = () => new Response("a delivery")
+    for (const [health, said] of [
+      ["ok", "ready\n"],
+      ["full", "not ready\n"],
+    ] as const) {
+      const { ask } = yield* start({ status: { health, message: "/var/lib/relay is full" }, before: next })
+      expect(yield* text(yield* ask("/readyz"))).toBe(said)
+      expect(yield* text(yield* ask("/readyz", { method: "POST" }))).toBe("a delivery")
+      expect(yield* text(yield* ask("/metrics"))).toBe("a delivery")
+    }
+  })
 
   it.live("/readyz is about keeping deliveries: a dead sink does not matter to it", function* () {
     const { ask } = yield* start({ lanes: [lane("lake", { condition: "misconfigured", message: "401" })] })
@@ -144,22 +141,19 @@ describe("what a request may cost the relay", () => {
     for (const { reader } of [...streams, again]) yield* Effect.promise(async () => reader?.cancel())
   })
 
-  it.live(
-    "refuses a body that is larger than its endpoint needs, or of unknown length, before it is read",
-    function* () {
-      const { ask } = yield* start()
-      const post = (path: string, headers: Readonly<Record<string, string>>) =>
-        Effect.map(
-          ask(path, { method: "POST", body: "{}", headers: { "content-type": "application/json", ...headers } }),
-          ({ status }) => status,
-        )
-      const large = { "content-length": String(2 * 1024 * 1024) }
-      expect(yield* post("/api/v1/dead-letters/drop", large)).toBe(413)
-      expect(yield* post("/api/v1/journal/import", large)).toBe(400)
-      expect(yield* post("/api/v1/journal/import", { "content-length": String(65 * 1024 * 1024) })).toBe(413)
-      expect(yield* post("/api/v1/dead-letters/drop", { "transfer-encoding": "chunked" })).toBe(411)
-    },
-  )
+  it.live("refuses a body that is larger than its endpoint needs, or of unknown length, unread", function* () {
+    const { ask } = yield* start()
+    const post = (path: string, headers: Readonly<Record<string, string>>) =>
+      Effect.map(
+        ask(path, { method: "POST", body: "{}", headers: { "content-type": "application/json", ...headers } }),
+        ({ status }) => status,
+      )
+    const large = { "content-length": String(2 * 1024 * 1024) }
+    expect(yield* post("/api/v1/dead-letters/drop", large)).toBe(413)
+    expect(yield* post("/api/v1/journal/import", large)).toBe(400)
+    expect(yield* post("/api/v1/journal/import", { "content-length": String(65 * 1024 * 1024) })).toBe(413)
+    expect(yield* post("/api/v1/dead-letters/drop", { "transfer-encoding": "chunked" })).toBe(411)
+  })
 })
 
 describe("the admin API", () => {
@@ -435,27 +429,24 @@ describe("the admin API", () => {
     expect(yield* admin.journal.deadLetters({ limit: 10 })).toEqual([])
   })
 
-  it.live(
-    "previews the dead letters that a replay would send first and last, and replays them at a rate",
-    function* () {
-      const admin = yield* start()
-      yield* letters(admin, 12)
-      const post = (path: string, body: unknown) => admin.post(`/api/v1/dead-letters/${path}`, body)
-      const ends = (body: unknown) =>
-        Effect.map(Effect.flatMap(post("preview", body), json), (preview) => {
-          const { first, last } = preview as Record<string, ReadonlyArray<{ readonly sequence: number }>>
-          return [first, last].map((shown) => shown?.map(({ sequence }) => sequence))
-        })
-      expect(yield* ends({})).toEqual([
-        [1, 2, 3, 4, 5],
-        [8, 9, 10, 11, 12],
-      ])
-      expect(yield* ends({ ids: ["lake:3", "lake:9", "lake:3"] })).toEqual([[3, 9], []])
-      expect((yield* post("drop", { rate: 4 })).status).toBe(400)
-      expect((yield* post("replay", { rate: 0 })).status).toBe(400)
-      expect(yield* json(yield* post("replay", { sink: "lake", rate: 4_000 }))).toMatchObject({ count: 12 })
-    },
-  )
+  it.live("shows the dead letters that a replay would send first and last, and replays them at a rate", function* () {
+    const admin = yield* start()
+    yield* letters(admin, 12)
+    const post = (path: string, body: unknown) => admin.post(`/api/v1/dead-letters/${path}`, body)
+    const ends = (body: unknown) =>
+      Effect.map(Effect.flatMap(post("preview", body), json), (preview) => {
+        const { first, last } = preview as Record<string, ReadonlyArray<{ readonly sequence: number }>>
+        return [first, last].map((shown) => shown?.map(({ sequence }) => sequence))
+      })
+    expect(yield* ends({})).toEqual([
+      [1, 2, 3, 4, 5],
+      [8, 9, 10, 11, 12],
+    ])
+    expect(yield* ends({ ids: ["lake:3", "lake:9", "lake:3"] })).toEqual([[3, 9], []])
+    expect((yield* post("drop", { rate: 4 })).status).toBe(400)
+    expect((yield* post("replay", { rate: 0 })).status).toBe(400)
+    expect(yield* json(yield* post("replay", { sink: "lake", rate: 4_000 }))).toMatchObject({ count: 12 })
+  })
 
   it.live("takes no selection of dead letters that it does not know, least of all for all of them", function* () {
     const admin = yield* start()

@@ -234,24 +234,21 @@ describe("a change of sinks", () => {
     }).pipe(Effect.provide(running([old])))
   })
 
-  it.effect(
-    "keeps what waits for a removed sink that is away, names it, and a sink of its name continues there",
-    () => {
-      let isAway = true
-      const sink = scripted(() => (isAway ? new SinkUnavailable({ message: "refused" }) : "pass"))
-      return Effect.gen(function* () {
-        yield* append(10, ["sink"])
-        yield* pass("5 seconds")
-        const { result } = yield* change([])
-        expect(result).toMatchObject({ success: [expect.stringContaining("10 events wait for the sink sink")] })
-        expect(yield* statusOf("sink")).toMatchObject({ condition: "orphaned", backlog: 10 })
-        isAway = false
-        yield* change([counted("sink", sink.sink, "again")])
-        expect(sink.delivered.toSorted((a, b) => a - b)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
-        expect(yield* statusOf("sink")).toMatchObject({ condition: "running", backlog: 0 })
-      }).pipe(Effect.provide(running([counted("sink", sink.sink)])))
-    },
-  )
+  it.effect("keeps what waits for a removed sink that is away, and names it; a sink of its name continues", () => {
+    let isAway = true
+    const sink = scripted(() => (isAway ? new SinkUnavailable({ message: "refused" }) : "pass"))
+    return Effect.gen(function* () {
+      yield* append(10, ["sink"])
+      yield* pass("5 seconds")
+      const { result } = yield* change([])
+      expect(result).toMatchObject({ success: [expect.stringContaining("10 events wait for the sink sink")] })
+      expect(yield* statusOf("sink")).toMatchObject({ condition: "orphaned", backlog: 10 })
+      isAway = false
+      yield* change([counted("sink", sink.sink, "again")])
+      expect(sink.delivered.toSorted((a, b) => a - b)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
+      expect(yield* statusOf("sink")).toMatchObject({ condition: "running", backlog: 0 })
+    }).pipe(Effect.provide(running([counted("sink", sink.sink)])))
+  })
 
   it.effect("moves the backlog of a renamed sink to its new name, over the same connection", () => {
     let isMended = false

@@ -33,37 +33,34 @@ const buggy = (name: string, sink: Sink) => {
 }
 
 describe("a bug in a sink's library", () => {
-  it.effect(
-    "costs no event, and no attempt: the sink is opened anew after a second, and the other has noticed nothing",
-    () => {
-      let away = true
-      const bad = scripted(() => (away ? "hang" : "pass"))
-      const good = scripted(() => "pass")
-      const one = buggy("bad", bad.sink)
-      const two = buggy("good", good.sink)
-      return Effect.gen(function* () {
-        yield* append(3, ["bad", "good"])
-        yield* pass("1 second")
-        expect(one.seen.throws()).toBe(true)
-        yield* pass("100 millis")
-        expect(yield* statusOf("bad")).toMatchObject({
-          bugs: 1,
-          backlog: 3,
-          retrying: 0,
-          lastFailure: { message: expect.stringContaining("a bug in its client library (TypeError)") },
-        })
-        expect(one.seen).toMatchObject({ opened: 1, closed: 1 })
-        away = false
-        yield* pass("10 seconds")
-        expect(bad.delivered.toSorted()).toEqual([1, 2, 3])
-        expect(one.seen).toMatchObject({ opened: 2, closed: 1 })
-        expect(yield* letters("bad")).toEqual([])
-        expect(yield* statusOf("good")).toMatchObject({ bugs: 0, backlog: 0 })
-        expect(good.delivered.toSorted()).toEqual([1, 2, 3])
-        expect(two.seen).toMatchObject({ opened: 1, closed: 0 })
-      }).pipe(Effect.provide(relay([one.lane, two.lane])))
-    },
-  )
+  it.effect("costs no event and no attempt: the sink is opened anew after a second, and the other sends on", () => {
+    let away = true
+    const bad = scripted(() => (away ? "hang" : "pass"))
+    const good = scripted(() => "pass")
+    const one = buggy("bad", bad.sink)
+    const two = buggy("good", good.sink)
+    return Effect.gen(function* () {
+      yield* append(3, ["bad", "good"])
+      yield* pass("1 second")
+      expect(one.seen.throws()).toBe(true)
+      yield* pass("100 millis")
+      expect(yield* statusOf("bad")).toMatchObject({
+        bugs: 1,
+        backlog: 3,
+        retrying: 0,
+        lastFailure: { message: expect.stringContaining("a bug in its client library (TypeError)") },
+      })
+      expect(one.seen).toMatchObject({ opened: 1, closed: 1 })
+      away = false
+      yield* pass("10 seconds")
+      expect(bad.delivered.toSorted()).toEqual([1, 2, 3])
+      expect(one.seen).toMatchObject({ opened: 2, closed: 1 })
+      expect(yield* letters("bad")).toEqual([])
+      expect(yield* statusOf("good")).toMatchObject({ bugs: 0, backlog: 0 })
+      expect(good.delivered.toSorted()).toEqual([1, 2, 3])
+      expect(two.seen).toMatchObject({ opened: 1, closed: 0 })
+    }).pipe(Effect.provide(relay([one.lane, two.lane])))
+  })
 
   it.effect("that comes again makes the wait longer", () => {
     const sink = scripted(() => "pass")

@@ -138,30 +138,27 @@ describe("a digest", () => {
     }).pipe(Effect.provide(relay([digests(chat.sink)])))
   })
 
-  it.effect(
-    "is given up as a whole: every event of it is a dead letter with the reason, the first with the answer",
-    () => {
-      const chat = messages((message) => (message === 1 ? failed : message === 2 ? rejected : "pass"))
-      return Effect.gen(function* () {
-        yield* append(30, ["chat"])
-        // The window, and as long as a retry may wait.
-        yield* pass("35 seconds")
-        const dead = yield* letters("chat")
-        expect(dead.map((letter) => letter.sequence).sort((a, b) => a - b)).toEqual(range(1, 30))
-        expect(new Set(dead.map((letter) => letter.attempts.at(-1)?.reason))).toEqual(new Set(["DeliveryRejected"]))
-        const answers = dead.map(({ sequence, attempts }) => [sequence, attempts.map(({ answer }) => answer)])
-        expect(answers.toSorted()).toEqual(
-          range(1, 30)
-            .map((sequence) => [sequence, sequence === 1 ? ["an error", "a refusal"] : [undefined, undefined]])
-            .toSorted(),
-        )
-        // Thirty events were rejected, and yet it was one message: no reason to block the lane.
-        yield* append(1, ["chat"])
-        yield* pass("31 seconds")
-        expect(chat.passed).toEqual([[31]])
-      }).pipe(Effect.provide(relay([digests(chat.sink)])))
-    },
-  )
+  it.effect("is given up as a whole: each event is a dead letter with the reason, the first with the answer", () => {
+    const chat = messages((message) => (message === 1 ? failed : message === 2 ? rejected : "pass"))
+    return Effect.gen(function* () {
+      yield* append(30, ["chat"])
+      // The window, and as long as a retry may wait.
+      yield* pass("35 seconds")
+      const dead = yield* letters("chat")
+      expect(dead.map((letter) => letter.sequence).sort((a, b) => a - b)).toEqual(range(1, 30))
+      expect(new Set(dead.map((letter) => letter.attempts.at(-1)?.reason))).toEqual(new Set(["DeliveryRejected"]))
+      const answers = dead.map(({ sequence, attempts }) => [sequence, attempts.map(({ answer }) => answer)])
+      expect(answers.toSorted()).toEqual(
+        range(1, 30)
+          .map((sequence) => [sequence, sequence === 1 ? ["an error", "a refusal"] : [undefined, undefined]])
+          .toSorted(),
+      )
+      // Thirty events were rejected, and yet it was one message: no reason to block the lane.
+      yield* append(1, ["chat"])
+      yield* pass("31 seconds")
+      expect(chat.passed).toEqual([[31]])
+    }).pipe(Effect.provide(relay([digests(chat.sink)])))
+  })
 
   it.effect("that fails alone is no outage, however many events it holds", () => {
     const chat = messages((message) => (message <= 8 ? failed : "pass"))

@@ -119,31 +119,28 @@ describe("a lane", () => {
     }).pipe(Effect.provide(relay([spec("sink", sink.sink)])))
   })
 
-  it.effect(
-    "a sink that is paused for a time says when that ends, and is sent to from then on, also after a restart",
-    () => {
-      const sink = scripted(() => "pass")
-      const lanes = lanesOf([spec("sink", sink.sink)])
-      return Effect.gen(function* () {
-        const until = (yield* Clock.currentTimeMillis) + 3_600_000
-        yield* Effect.gen(function* () {
-          expect(yield* (yield* Lanes).pause("sink", until)).toBe(true)
-          yield* append(1, ["sink"])
-          yield* pass("10 minutes")
-          const message = `by an operator until ${new Date(until).toISOString()}; \`relay lanes resume sink\` resumes it now`
-          expect(yield* statusOf("sink")).toMatchObject({ condition: "paused", pausedUntil: until, message })
-        }).pipe(Effect.provide(lanes))
-        yield* Effect.gen(function* () {
-          yield* pass("49 minutes")
-          expect(sink.delivered).toEqual([])
-          yield* pass("2 minutes")
-          expect(sink.delivered).toEqual([1])
-          expect(yield* statusOf("sink")).toMatchObject({ condition: "running", message: "" })
-          expect((yield* statusOf("sink"))?.pausedUntil).toBeUndefined()
-        }).pipe(Effect.provide(lanes))
-      }).pipe(Effect.provide(MemoryJournal.layer))
-    },
-  )
+  it.effect("a sink that is paused for a time says when that ends, and gets events then, even after a restart", () => {
+    const sink = scripted(() => "pass")
+    const lanes = lanesOf([spec("sink", sink.sink)])
+    return Effect.gen(function* () {
+      const until = (yield* Clock.currentTimeMillis) + 3_600_000
+      yield* Effect.gen(function* () {
+        expect(yield* (yield* Lanes).pause("sink", until)).toBe(true)
+        yield* append(1, ["sink"])
+        yield* pass("10 minutes")
+        const message = `by an operator until ${new Date(until).toISOString()}; \`relay lanes resume sink\` resumes it now`
+        expect(yield* statusOf("sink")).toMatchObject({ condition: "paused", pausedUntil: until, message })
+      }).pipe(Effect.provide(lanes))
+      yield* Effect.gen(function* () {
+        yield* pass("49 minutes")
+        expect(sink.delivered).toEqual([])
+        yield* pass("2 minutes")
+        expect(sink.delivered).toEqual([1])
+        expect(yield* statusOf("sink")).toMatchObject({ condition: "running", message: "" })
+        expect((yield* statusOf("sink"))?.pausedUntil).toBeUndefined()
+      }).pipe(Effect.provide(lanes))
+    }).pipe(Effect.provide(MemoryJournal.layer))
+  })
 
   it.effect("a pause that ended while the relay was down ends within a second of the start", () => {
     const sink = scripted(() => "pass")
@@ -218,22 +215,19 @@ describe("a lane", () => {
     }).pipe(Effect.provide(relay([spec("sink", sink.sink, overrides)])))
   })
 
-  it.effect(
-    "while the sink is away the lane waits, nobody's attempts are used, and all arrives when it is back",
-    () => {
-      let up = false
-      const sink = scripted(() => (up ? "pass" : away))
-      return Effect.gen(function* () {
-        yield* append(20, ["sink"])
-        yield* pass("45 seconds")
-        expect(yield* statusOf("sink")).toMatchObject({ condition: "waiting", backlog: 20, retrying: 0 })
-        up = true
-        yield* pass("30 seconds")
-        expect(sink.delivered.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 20 }, (_, index) => index + 1))
-        expect(yield* letters("sink")).toEqual([])
-      }).pipe(Effect.provide(relay([spec("sink", sink.sink, { concurrency: 1 })])))
-    },
-  )
+  it.effect("while the sink is away the lane waits and uses no attempts, and all arrives when it is back", () => {
+    let up = false
+    const sink = scripted(() => (up ? "pass" : away))
+    return Effect.gen(function* () {
+      yield* append(20, ["sink"])
+      yield* pass("45 seconds")
+      expect(yield* statusOf("sink")).toMatchObject({ condition: "waiting", backlog: 20, retrying: 0 })
+      up = true
+      yield* pass("30 seconds")
+      expect(sink.delivered.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 20 }, (_, index) => index + 1))
+      expect(yield* letters("sink")).toEqual([])
+    }).pipe(Effect.provide(relay([spec("sink", sink.sink, { concurrency: 1 })])))
+  })
 
   it.effect("a sink that fails everything is an outage: attempts are given back and nothing is given up", () => {
     let up = false
@@ -316,33 +310,30 @@ describe("a lane", () => {
     }).pipe(Effect.provide(relay([spec("sink", sink.sink, { order: "key" })])))
   })
 
-  it.effect(
-    "sends replayed dead letters of a key oldest first, across retries, and newer events of it after them",
-    () => {
-      let refuses = true
-      const sink = scripted((entry, attempt) => {
-        if (entry.sequence > 5) return refuses ? failed : "pass"
-        if (attempt === 1) return tooLarge
-        return entry.sequence === 1 && attempt === 2 ? failed : "pass"
-      })
-      return Effect.gen(function* () {
-        yield* append(6, ["sink"])
-        yield* pass("30 seconds")
-        const archive = yield* Archive
-        const newestFirst = yield* letters("sink")
-        expect(newestFirst.map(({ sequence }) => sequence)).toEqual([5, 4, 3, 2, 1])
-        yield* archive.replayDeadLetters(newestFirst.map(({ id }) => id))
-        expect(yield* statusOf("sink")).toMatchObject({ backlog: 6, deadLetters: 0 })
-        yield* pass("1 second")
-        refuses = false
-        yield* append(1, ["sink"])
-        yield* pass("45 seconds")
-        expect(sink.delivered).toEqual([1, 2, 3, 4, 5, 6, 7])
-        const { events } = yield* collect({ sequence: 1, limit: 1 }, archive.events)
-        expect(events[0]?.deliveries).toMatchObject([{ outcome: "delivered", tries: 3, attempts: [{}, {}] }])
-      }).pipe(Effect.provide(relay([spec("sink", sink.sink, { order: "key" })])))
-    },
-  )
+  it.effect("sends replayed dead letters of a key oldest first, across retries, before its newer events", () => {
+    let refuses = true
+    const sink = scripted((entry, attempt) => {
+      if (entry.sequence > 5) return refuses ? failed : "pass"
+      if (attempt === 1) return tooLarge
+      return entry.sequence === 1 && attempt === 2 ? failed : "pass"
+    })
+    return Effect.gen(function* () {
+      yield* append(6, ["sink"])
+      yield* pass("30 seconds")
+      const archive = yield* Archive
+      const newestFirst = yield* letters("sink")
+      expect(newestFirst.map(({ sequence }) => sequence)).toEqual([5, 4, 3, 2, 1])
+      yield* archive.replayDeadLetters(newestFirst.map(({ id }) => id))
+      expect(yield* statusOf("sink")).toMatchObject({ backlog: 6, deadLetters: 0 })
+      yield* pass("1 second")
+      refuses = false
+      yield* append(1, ["sink"])
+      yield* pass("45 seconds")
+      expect(sink.delivered).toEqual([1, 2, 3, 4, 5, 6, 7])
+      const { events } = yield* collect({ sequence: 1, limit: 1 }, archive.events)
+      expect(events[0]?.deliveries).toMatchObject([{ outcome: "delivered", tries: 3, attempts: [{}, {}] }])
+    }).pipe(Effect.provide(relay([spec("sink", sink.sink, { order: "key" })])))
+  })
 
   it.effect("takes up dead letters that were replayed before it ran", () => {
     const sink = scripted(() => "pass")
@@ -436,26 +427,23 @@ describe("a lane", () => {
   })
 
   // Found by the simulation: the new name had a lane of its own by then, and what waited under the former one stayed there.
-  it.effect(
-    "a renamed sink adopts its lane although another lane has an own event for it while the lanes start",
-    () => {
-      const loud = scripted(() => rejected)
-      const renamed = scripted(() => "pass")
-      const routes = [{ name: "own", match: ["relay.*"], except: [], where: {}, to: ["after"] }]
-      const slow = MemoryJournal.layerWith((journal) => ({
-        openLane: (name, options) => Effect.delay(journal.openLane(name, options), "1 second"),
-      }))
-      return Effect.gen(function* () {
-        yield* append(1, ["loud"])
-        yield* append(2, ["before"])
-        const specs = [spec("loud", loud.sink), spec("after", renamed.sink, { renamedFrom: "before" })]
-        const started = yield* Effect.forkChild(Layer.build(lanesOf(specs, routes)))
-        yield* pass("10 seconds")
-        yield* Fiber.join(started)
-        expect(renamed.delivered.length).toBe(3)
-      }).pipe(Effect.scoped, Effect.provide(slow))
-    },
-  )
+  it.effect("a renamed sink adopts its lane although another lane has an event for it while lanes start", () => {
+    const loud = scripted(() => rejected)
+    const renamed = scripted(() => "pass")
+    const routes = [{ name: "own", match: ["relay.*"], except: [], where: {}, to: ["after"] }]
+    const slow = MemoryJournal.layerWith((journal) => ({
+      openLane: (name, options) => Effect.delay(journal.openLane(name, options), "1 second"),
+    }))
+    return Effect.gen(function* () {
+      yield* append(1, ["loud"])
+      yield* append(2, ["before"])
+      const specs = [spec("loud", loud.sink), spec("after", renamed.sink, { renamedFrom: "before" })]
+      const started = yield* Effect.forkChild(Layer.build(lanesOf(specs, routes)))
+      yield* pass("10 seconds")
+      yield* Fiber.join(started)
+      expect(renamed.delivered.length).toBe(3)
+    }).pipe(Effect.scoped, Effect.provide(slow))
+  })
 
   // Found by the simulation: the target held an event twice, and one of the two blocked its key for ever.
   for (const when of ["already read", "not yet read"]) {

@@ -72,7 +72,7 @@ describe("lanes over streams", () => {
   })
 
   it.effect(
-    "start nothing of a stream that another relay may have, cut off what is under way, and settle nothing of it",
+    "start nothing of a stream that another relay may have, cut off its attempts, and settle nothing",
     function* () {
       const { journal, other, take, lose, leave, refused } = yield* two
       const sink = scripted(({ sequence }) => (sequence > 2 ? "hang" : "pass"))

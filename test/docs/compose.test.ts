@@ -53,24 +53,21 @@ test("the page for Compose creates each secret for the image's user", () => {
   for (const path of secrets) expect(page).toMatch(new RegExp(`install -m 400 -o ${user} \\S+ ${path}$`, "m"))
 })
 
-it.effect(
-  "the config for Compose loads with its secrets, and has its ports and its journal outside, and time to stop",
-  function* () {
-    const mounted = secrets.map((path) => [`/run/${path}`, "a-secret-of-this-test"] as const)
-    const read = readFile({ ...Object.fromEntries(mounted), "relay.config.json": text })
-    const { config, warnings } = yield* load("relay.config.json", {
-      sinkTypes,
-      journalTypes,
-      env: {},
-      readFile: read,
-    })
-    expect(config.drain.delay).toEqual(Duration.seconds(5))
-    expect(Number.parseInt(relay.stop_grace_period, 10)).toBeGreaterThan(Duration.toSeconds(stopDeadline(config.drain)))
-    // The page tells of both.
-    expect(warnings.map(({ key }) => key)).toEqual(["listen", "admin.listen"])
-    const ports = [config.listen.port, config.admin.listen.port]
-    expect(relay.ports).toEqual(ports.map((port) => `127.0.0.1:${port}:${port}`))
-    expect(ports.join(" ")).toBe(inContainer(/^EXPOSE (.*)$/m))
-    expect(String(Reflect.get(config.journal, "path"))).toStartWith("/data/")
-  },
-)
+it.effect("the config for Compose loads with its secrets, has its journal outside, and has time to stop", function* () {
+  const mounted = secrets.map((path) => [`/run/${path}`, "a-secret-of-this-test"] as const)
+  const read = readFile({ ...Object.fromEntries(mounted), "relay.config.json": text })
+  const { config, warnings } = yield* load("relay.config.json", {
+    sinkTypes,
+    journalTypes,
+    env: {},
+    readFile: read,
+  })
+  expect(config.drain.delay).toEqual(Duration.seconds(5))
+  expect(Number.parseInt(relay.stop_grace_period, 10)).toBeGreaterThan(Duration.toSeconds(stopDeadline(config.drain)))
+  // The page tells of both.
+  expect(warnings.map(({ key }) => key)).toEqual(["listen", "admin.listen"])
+  const ports = [config.listen.port, config.admin.listen.port]
+  expect(relay.ports).toEqual(ports.map((port) => `127.0.0.1:${port}:${port}`))
+  expect(ports.join(" ")).toBe(inContainer(/^EXPOSE (.*)$/m))
+  expect(String(Reflect.get(config.journal, "path"))).toStartWith("/data/")
+})

@@ -169,20 +169,17 @@ describe("a request is refused", () => {
     expect(pulled).toBeLessThan(20)
   })
 
-  it.effect(
-    "and a large body counts with the memory of what has come, so nobody can claim what they don't send",
-    function* () {
-      const { send, counters } = yield* start()
-      const started = new ReadableStream<Uint8Array<ArrayBuffer>>({ start: (_) => _.enqueue(new Uint8Array(3)) })
-      const { url, headers } = delivery("", { headers: { "content-length": "90000" } })
-      const answer = yield* Effect.forkChild(send(new Request(url, { method: "POST", headers, body: started })), {
-        startImmediately: true,
-      })
-      yield* TestClock.adjust("1 second")
-      expect(counters.bytesInFlight).toBe(16 * 1024)
-      yield* Fiber.interrupt(answer)
-    },
-  )
+  it.effect("a large body counts with the memory of what has come: nobody claims what they don't send", function* () {
+    const { send, counters } = yield* start()
+    const started = new ReadableStream<Uint8Array<ArrayBuffer>>({ start: (_) => _.enqueue(new Uint8Array(3)) })
+    const { url, headers } = delivery("", { headers: { "content-length": "90000" } })
+    const answer = yield* Effect.forkChild(send(new Request(url, { method: "POST", headers, body: started })), {
+      startImmediately: true,
+    })
+    yield* TestClock.adjust("1 second")
+    expect(counters.bytesInFlight).toBe(16 * 1024)
+    yield* Fiber.interrupt(answer)
+  })
 
   it.effect("with 408 when its body stalls, whatever length it declared", function* () {
     const { send, counters } = yield* start()
@@ -368,7 +365,7 @@ describe("what is signed is not lost", () => {
   })
 
   it.effect(
-    "nor is an envelope with a text of its own over 256 bytes, which would go wherever the text does",
+    "nor is an envelope with a text of its own over 256 bytes, which would go where the text does",
     function* () {
       const { send, entries, counters } = yield* start()
       const [fits, long, wide] = ["x".repeat(256), "x".repeat(257), "\u{1f600}".repeat(65)]
@@ -392,17 +389,14 @@ describe("what is signed is not lost", () => {
     },
   )
 
-  it.effect(
-    "a webhook id that is longer than any is not kept: it is not signed, and would go to every sink",
-    function* () {
-      const { send, entries } = yield* start()
-      for (const length of [256, 257, 90_000]) {
-        const headers = { "x-service-webhook-id": "w".repeat(length) }
-        expect((yield* send(delivery(envelope(), { headers }))).status).toBe(202)
-      }
-      expect((yield* entries).map(({ event }) => event.webhookId.length)).toEqual([256, 0, 0])
-    },
-  )
+  it.effect("a webhook id that is too long is not kept: it is not signed, and would go to every sink", function* () {
+    const { send, entries } = yield* start()
+    for (const length of [256, 257, 90_000]) {
+      const headers = { "x-service-webhook-id": "w".repeat(length) }
+      expect((yield* send(delivery(envelope(), { headers }))).status).toBe(202)
+    }
+    expect((yield* entries).map(({ event }) => event.webhookId.length)).toEqual([256, 0, 0])
+  })
 
   it.effect("a type that is not in the catalogue is routed like any other", function* () {
     const { send, entries } = yield* start()
@@ -412,25 +406,22 @@ describe("what is signed is not lost", () => {
     ])
   })
 
-  it.effect(
-    "a type that is not in the catalogue goes to quarantine or is refused with 422, as the config says",
-    function* () {
-      const { send, entries } = yield* start({
-        webhooks: [
-          webhook({ name: "careful", path: "/careful", unknownTypes: "quarantine" }),
-          webhook({ name: "strict", path: "/strict", unknownTypes: "reject" }),
-        ],
-      })
-      const body = envelope("appointment.teleported")
-      expect((yield* send(delivery(body, { path: "/careful" }))).status).toBe(202)
-      expect((yield* send(delivery(body, { path: "/strict" }))).status).toBe(422)
-      expect((yield* send(delivery(envelope(), { path: "/strict" }))).status).toBe(202)
-      expect((yield* entries).map((_) => [_.event.webhook, _.sinks])).toEqual([
-        ["careful", ["_quarantine"]],
-        ["strict", ["lake"]],
-      ])
-    },
-  )
+  it.effect("a type that the catalogue lacks goes to quarantine or gets 422, as the config says", function* () {
+    const { send, entries } = yield* start({
+      webhooks: [
+        webhook({ name: "careful", path: "/careful", unknownTypes: "quarantine" }),
+        webhook({ name: "strict", path: "/strict", unknownTypes: "reject" }),
+      ],
+    })
+    const body = envelope("appointment.teleported")
+    expect((yield* send(delivery(body, { path: "/careful" }))).status).toBe(202)
+    expect((yield* send(delivery(body, { path: "/strict" }))).status).toBe(422)
+    expect((yield* send(delivery(envelope(), { path: "/strict" }))).status).toBe(202)
+    expect((yield* entries).map((_) => [_.event.webhook, _.sinks])).toEqual([
+      ["careful", ["_quarantine"]],
+      ["strict", ["lake"]],
+    ])
+  })
 
   it.effect("a type that would pass for the relay's own goes to quarantine, not where those go", function* () {
     const { send, entries } = yield* start()

@@ -24,45 +24,39 @@ const numbered = Effect.fnUntraced(function* (address: Address) {
   return listener
 })
 
-it.live(
-  "a listener that was replaced asks its clients to connect anew, and is gone when its time is over",
-  function* () {
-    const { address, replace } = yield* numbered(anywhere)
-    const libc = platform.libc()
-    const sockets = () => listeningSockets(libc, address.port).length
-    const get = Effect.promise(async () => {
-      const response = await fetch(`http://127.0.0.1:${address.port}/`)
-      return `${await response.text()} ${response.headers.get("connection") ?? "stays"}`
-    })
-    expect(yield* get).toBe("1 stays")
-    yield* replace(libc)
-    // By the connection that was kept.
-    expect([yield* get, yield* get, sockets()]).toEqual(["1 close", "2 stays", 2])
-    yield* replace(libc)
-    expect([yield* get, yield* get, sockets()]).toEqual(["2 close", "3 stays", 3])
-    while (sockets() > 1) yield* Effect.sleep("10 millis")
-    expect([yield* get, sockets()]).toEqual(["3 stays", 1])
-    // Another relay can't listen there.
-    expect(Exit.isFailure(yield* Effect.exit(numbered(address)))).toBe(true)
-  },
-)
+it.live("a replaced listener asks its clients to connect anew, and is gone when its time is over", function* () {
+  const { address, replace } = yield* numbered(anywhere)
+  const libc = platform.libc()
+  const sockets = () => listeningSockets(libc, address.port).length
+  const get = Effect.promise(async () => {
+    const response = await fetch(`http://127.0.0.1:${address.port}/`)
+    return `${await response.text()} ${response.headers.get("connection") ?? "stays"}`
+  })
+  expect(yield* get).toBe("1 stays")
+  yield* replace(libc)
+  // By the connection that was kept.
+  expect([yield* get, yield* get, sockets()]).toEqual(["1 close", "2 stays", 2])
+  yield* replace(libc)
+  expect([yield* get, yield* get, sockets()]).toEqual(["2 close", "3 stays", 3])
+  while (sockets() > 1) yield* Effect.sleep("10 millis")
+  expect([yield* get, sockets()]).toEqual(["3 stays", 1])
+  // Another relay can't listen there.
+  expect(Exit.isFailure(yield* Effect.exit(numbered(address)))).toBe(true)
+})
 
-it.live(
-  "of several listeners that were replaced, only the newest gets new connections, also while the others end",
-  function* () {
-    const { address, replace } = yield* numbered(anywhere)
-    const libc = platform.libc()
-    const answers = new Set<string>()
-    const ask = Effect.promise(async () => {
-      const response = await fetch(`http://127.0.0.1:${address.port}/`, { headers: { connection: "close" } })
-      answers.add(await response.text())
-    })
-    for (let n = 0; n < 6; n++) {
-      yield* replace(libc)
-      yield* Effect.sleep("10 millis")
-    }
-    while (listeningSockets(libc, address.port).length > 1) yield* ask
-    yield* ask
-    expect([...answers]).toEqual(["7"])
-  },
-)
+it.live("only the newest of several listeners gets new connections, even while the others end", function* () {
+  const { address, replace } = yield* numbered(anywhere)
+  const libc = platform.libc()
+  const answers = new Set<string>()
+  const ask = Effect.promise(async () => {
+    const response = await fetch(`http://127.0.0.1:${address.port}/`, { headers: { connection: "close" } })
+    answers.add(await response.text())
+  })
+  for (let n = 0; n < 6; n++) {
+    yield* replace(libc)
+    yield* Effect.sleep("10 millis")
+  }
+  while (listeningSockets(libc, address.port).length > 1) yield* ask
+  yield* ask
+  expect([...answers]).toEqual(["7"])
+})

@@ -144,28 +144,25 @@ describe("a port that is kept for another handler", () => {
       return `${await response.text()} ${response.headers.get("connection") ?? "stays"}`
     })
 
-  it.live(
-    "closes connections from the moment that it leaves, and lets requests wait for the next handler",
-    function* () {
-      const whileHeld = ({ url }: Request) => (url.endsWith("/probe") ? new Response("held") : undefined)
-      const door = yield* Runtime.openDoor({ address: anywhere, whileHeld })
-      const { port } = door.address
-      yield* Effect.scoped(
-        Effect.gen(function* () {
-          yield* serve(door, "first")
-          expect(yield* answer(port)).toBe("first stays")
-          yield* door.leave
-          expect(yield* answer(port)).toBe("first close")
-        }),
-      )
-      const waiting = yield* Effect.forkChild(answer(port))
-      // An answer of the same port that comes later: the request before it is waiting.
-      expect(yield* Effect.promise(async () => (await fetch(`http://127.0.0.1:${port}/probe`)).text())).toBe("held")
-      yield* serve(door, "second")
-      expect(yield* Fiber.join(waiting)).toStartWith("second")
-      expect(yield* answer(port)).toBe("second stays")
-    },
-  )
+  it.live("closes connections from the moment that it leaves, and requests wait for the next handler", function* () {
+    const whileHeld = ({ url }: Request) => (url.endsWith("/probe") ? new Response("held") : undefined)
+    const door = yield* Runtime.openDoor({ address: anywhere, whileHeld })
+    const { port } = door.address
+    yield* Effect.scoped(
+      Effect.gen(function* () {
+        yield* serve(door, "first")
+        expect(yield* answer(port)).toBe("first stays")
+        yield* door.leave
+        expect(yield* answer(port)).toBe("first close")
+      }),
+    )
+    const waiting = yield* Effect.forkChild(answer(port))
+    // An answer of the same port that comes later: the request before it is waiting.
+    expect(yield* Effect.promise(async () => (await fetch(`http://127.0.0.1:${port}/probe`)).text())).toBe("held")
+    yield* serve(door, "second")
+    expect(yield* Fiber.join(waiting)).toStartWith("second")
+    expect(yield* answer(port)).toBe("second stays")
+  })
 })
 
 describe("a drain", () => {

@@ -56,16 +56,13 @@ describe("connections without a request", () => {
       ),
     )
 
-  it.effect(
-    "are noted once for each minute, when no request has come for longer than a connection stays idle",
-    function* () {
-      const noted = yield* watching(() => 0)
-      yield* pass(2)
-      expect(noted).toEqual([])
-      yield* pass(2)
-      expect(noted).toEqual([4, 4])
-    },
-  )
+  it.effect("are noted once a minute, if no request has come for longer than a connection stays idle", function* () {
+    const noted = yield* watching(() => 0)
+    yield* pass(2)
+    expect(noted).toEqual([])
+    yield* pass(2)
+    expect(noted).toEqual([4, 4])
+  })
 
   it.effect("are not noted while requests come", function* () {
     let requests = 0

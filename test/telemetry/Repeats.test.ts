@@ -92,26 +92,23 @@ describe("repeats in the log", () => {
     ])
   })
 
-  it.effect(
-    "are told before what comes after them, in the order in which they came, and dated when they are told",
-    function* () {
-      const { lines, dates, logger } = yield* start
-      const say = (words: string) => Effect.provide(Effect.logWarning(words), logger)
-      for (const words of ["resumed", "paused", "paused", "resumed", "paused"]) {
-        yield* say(words)
-        yield* TestClock.adjust("1 second")
-      }
-      yield* say("another")
-      expect(lines).toEqual([
-        "resumed",
-        "paused",
-        "resumed (1 time since the last such line)",
-        "paused (2 times since the last such line)",
-        "another",
-      ])
-      expect(dates).toEqual([0, 1_000, 5_000, 5_000, 5_000])
-    },
-  )
+  it.effect("are told before what comes after them, in their order, and dated when they are told", function* () {
+    const { lines, dates, logger } = yield* start
+    const say = (words: string) => Effect.provide(Effect.logWarning(words), logger)
+    for (const words of ["resumed", "paused", "paused", "resumed", "paused"]) {
+      yield* say(words)
+      yield* TestClock.adjust("1 second")
+    }
+    yield* say("another")
+    expect(lines).toEqual([
+      "resumed",
+      "paused",
+      "resumed (1 time since the last such line)",
+      "paused (2 times since the last such line)",
+      "another",
+    ])
+    expect(dates).toEqual([0, 1_000, 5_000, 5_000, 5_000])
+  })
 
   it.effect("are told no more than once a second, however many new lines come", function* () {
     const { lines, logger } = yield* start

@@ -143,47 +143,41 @@ describe("replay", () => {
     expect(stderr).toContain("It had queued 5 events again when it last answered: `--after 7` continues from there.")
   })
 
-  it.live(
-    "cut off by Ctrl-C is cancelled, and says what was sent and how to go on; so does `replay cancel`",
-    function* () {
-      const sinks = config().sinks.map((sink) => ({ ...sink, backlog: { max: 4, whenFull: "refuse" as const } }))
-      const { ask, journal } = yield* running({ config: { sinks } })
-      for (let n = 1; n <= 9; n++) yield* journal.append(event(`evt_${n}`), [])
-      const waits = Effect.gen(function* () {
-        let [id, state] = ["", ""]
-        while (state !== "waiting") {
-          yield* Effect.sleep(5)
-          const replays = JSON.parse((yield* ask("replay", "list", "--json")).stdout)
-          id = replays[0]?.id ?? ""
-          state = replays[0]?.state ?? ""
-        }
-        return id
-      })
-      const interrupted = yield* Effect.forkChild(ask("replay", "--all", "--to", "lake"), { startImmediately: true })
-      yield* waits
-      process.emit("SIGINT")
-      const { code, stderr } = yield* Fiber.join(interrupted)
-      expect([code, stderr]).toEqual([
-        1,
-        expect.stringContaining("cancelled at 0 %, 2 events queued again until then\n"),
-      ])
-      expect(stderr).toContain("to send the rest: `relay replay --to lake --after 2 --through 9 -c ")
-      yield* journal.settle([settlement("lake", yield* journal.head)])
-      const cancelled = yield* Effect.forkChild(ask("replay", "--to", "lake", "--after", "2"), {
-        startImmediately: true,
-      })
-      const id = yield* waits
-      expect((yield* ask("replay", "list")).stdout).toContain("waiting")
-      expect((yield* ask("replay", "cancel", id)).stdout).toBe("cancelled: 2 events queued for lake again\n")
-      const other = yield* Fiber.join(cancelled)
-      expect(other.code).toBe(1)
-      expect(other.stderr).toContain("--after 4 ")
-      expect((yield* ask("replay", "cancel", "none")).code).toBe(1)
-      const nowhere = yield* ask("replay", "--to", "lake", "--after", "nonsense")
-      expect([nowhere.code, nowhere.stderr]).toEqual([
-        1,
-        expect.stringContaining("failed at 0 %, 0 events queued again until then: The journal has no place nonsense"),
-      ])
-    },
-  )
+  it.live("says what was sent and how to go on if Ctrl-C or `replay cancel` ends it", function* () {
+    const sinks = config().sinks.map((sink) => ({ ...sink, backlog: { max: 4, whenFull: "refuse" as const } }))
+    const { ask, journal } = yield* running({ config: { sinks } })
+    for (let n = 1; n <= 9; n++) yield* journal.append(event(`evt_${n}`), [])
+    const waits = Effect.gen(function* () {
+      let [id, state] = ["", ""]
+      while (state !== "waiting") {
+        yield* Effect.sleep(5)
+        const replays = JSON.parse((yield* ask("replay", "list", "--json")).stdout)
+        id = replays[0]?.id ?? ""
+        state = replays[0]?.state ?? ""
+      }
+      return id
+    })
+    const interrupted = yield* Effect.forkChild(ask("replay", "--all", "--to", "lake"), { startImmediately: true })
+    yield* waits
+    process.emit("SIGINT")
+    const { code, stderr } = yield* Fiber.join(interrupted)
+    expect([code, stderr]).toEqual([1, expect.stringContaining("cancelled at 0 %, 2 events queued again until then\n")])
+    expect(stderr).toContain("to send the rest: `relay replay --to lake --after 2 --through 9 -c ")
+    yield* journal.settle([settlement("lake", yield* journal.head)])
+    const cancelled = yield* Effect.forkChild(ask("replay", "--to", "lake", "--after", "2"), {
+      startImmediately: true,
+    })
+    const id = yield* waits
+    expect((yield* ask("replay", "list")).stdout).toContain("waiting")
+    expect((yield* ask("replay", "cancel", id)).stdout).toBe("cancelled: 2 events queued for lake again\n")
+    const other = yield* Fiber.join(cancelled)
+    expect(other.code).toBe(1)
+    expect(other.stderr).toContain("--after 4 ")
+    expect((yield* ask("replay", "cancel", "none")).code).toBe(1)
+    const nowhere = yield* ask("replay", "--to", "lake", "--after", "nonsense")
+    expect([nowhere.code, nowhere.stderr]).toEqual([
+      1,
+      expect.stringContaining("failed at 0 %, 0 events queued again until then: The journal has no place nonsense"),
+    ])
+  })
 })

@@ -52,7 +52,7 @@ const started = Effect.fnUntraced(function* (took: number, isHeard: boolean) {
 })
 
 it.effect(
-  "a relay that takes more than 5 seconds to start is stopped for its service manager, with a config that loads",
+  "a relay that takes over 5 seconds to start is stopped for its service manager, if its config loads",
   function* () {
     const { begin, status, begun } = yield* started(5_001, true)
     expect(yield* status).toEqual({ pid: process.pid, stops: 5_001 })

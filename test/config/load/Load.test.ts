@@ -135,7 +135,7 @@ describe("what is allowed and probably not meant", () => {
   })
 
   it.effect(
-    "a pattern with too few segments, or a typing error in its last one, is told as one that matches",
+    "suggests a pattern that matches for one with too few segments, or a typing error in its last",
     function* () {
       const meant = {
         "*_faild": "**.*_failed",
@@ -249,21 +249,18 @@ describe("what is allowed and probably not meant", () => {
     ])
   })
 
-  it.effect(
-    "waits of a stop of more than 25 seconds are a warning that names the settings of service managers",
-    function* () {
-      expect(yield* warnings(config({ drain: { delay: "20 seconds", refuse: "5 seconds" } }))).toEqual([])
-      expect(yield* warnings(config({ drain: { delay: "24 seconds" } }))).toEqual([
-        [
-          "drain",
-          expect.stringContaining("are 26s together, so a stop may take 50 seconds"),
-          expect.stringMatching(
-            /TimeoutStopSec .* stop_grace_period .* terminationGracePeriodSeconds .* above 50 seconds/,
-          ),
-        ],
-      ])
-    },
-  )
+  it.effect("a stop that waits over 25 seconds is a warning that names the settings of service managers", function* () {
+    expect(yield* warnings(config({ drain: { delay: "20 seconds", refuse: "5 seconds" } }))).toEqual([])
+    expect(yield* warnings(config({ drain: { delay: "24 seconds" } }))).toEqual([
+      [
+        "drain",
+        expect.stringContaining("are 26s together, so a stop may take 50 seconds"),
+        expect.stringMatching(
+          /TimeoutStopSec .* stop_grace_period .* terminationGracePeriodSeconds .* above 50 seconds/,
+        ),
+      ],
+    ])
+  })
 
   it.effect("a test of an unknown event type is a warning", function* () {
     expect(yield* warnings(config({ tests: [{ event: "appointment.creatd", to: [] }] }))).toEqual([
@@ -323,25 +320,22 @@ describe("the tokens of the admin API", () => {
     expect(message).not.toContain("xxxx")
   })
 
-  it.effect(
-    "are not an empty list, nor beside the one token, nor of another role or a name that is taken",
-    function* () {
-      expect((yield* found({ tokens: [] })).all).toEqual([
-        ["admin.tokens", expect.stringContaining("without a token nobody can use")],
+  it.effect("are not an empty list, beside the one token, of another role, or of a name that is taken", function* () {
+    expect((yield* found({ tokens: [] })).all).toEqual([
+      ["admin.tokens", expect.stringContaining("without a token nobody can use")],
+    ])
+    expect((yield* found({ token: long("one"), tokens: [token("ada")] })).all).toEqual([
+      ["admin.token", '"token" and "tokens" can\'t be combined'],
+    ])
+    expect((yield* found({ tokens: [token("ada", { role: "write" })] })).all).toEqual([
+      ["admin.tokens[0].role", 'expected "read" or "operate"'],
+    ])
+    for (const name of ["local", "admin", "user root", "a\nb"]) {
+      expect((yield* found({ tokens: [token("x", { name })] })).all).toEqual([
+        ["admin.tokens[0].name", expect.any(String)],
       ])
-      expect((yield* found({ token: long("one"), tokens: [token("ada")] })).all).toEqual([
-        ["admin.token", '"token" and "tokens" can\'t be combined'],
-      ])
-      expect((yield* found({ tokens: [token("ada", { role: "write" })] })).all).toEqual([
-        ["admin.tokens[0].role", 'expected "read" or "operate"'],
-      ])
-      for (const name of ["local", "admin", "user root", "a\nb"]) {
-        expect((yield* found({ tokens: [token("x", { name })] })).all).toEqual([
-          ["admin.tokens[0].name", expect.any(String)],
-        ])
-      }
-    },
-  )
+    }
+  })
 
   it.effect("let the admin API listen beyond this machine, and are warned of when they can be guessed", function* () {
     const tokens = [token("ada"), token("screen", { value: "x" })]
@@ -537,63 +531,57 @@ describe("a file that can't be read", () => {
     expect([file, admin.listen.port]).toEqual(["/etc/relay/relay.config.json", 9999])
   })
 
-  it.effect(
-    "has its credentials in the directory of the packaged unit, for a command that may read them",
-    function* () {
-      const text = config({
-        admin: { token: "file:${CREDENTIALS_DIRECTORY}/admin-token" },
-        webhooks: { w: { path: "/", secrets: [{ name: "a", value: "file:${CREDENTIALS_DIRECTORY}/w" }] } },
-      })
-      const [installed, secrets] = ["/etc/relay/relay.config.json", "/etc/relay/secrets"]
-      const kept = { [`${secrets}/w`]: "signing", [`${secrets}/admin-token`]: "administering" }
-      const files = { [installed]: text, "relay.config.json": text, ...kept }
-      const secretOf = ({ config }: Loaded) =>
-        config.webhooks.map(({ secrets: [one] }) => one && Redacted.value(one.value))
-      const reads = { ...options(files), readsInstalled: true }
-      expect(secretOf(yield* load(installed, reads))).toEqual(["signing"])
-      const fileOf = (path: string) => path.replace("/here/", "/etc/relay/")
-      const linked = options({ ...files, "/here/relay.config.json": text })
-      expect(secretOf(yield* load("/here/relay.config.json", { ...linked, fileOf, readsInstalled: true }))).toEqual([
-        "signing",
-      ])
-      const { admin } = yield* loadAdmin(installed, options(files))
-      expect(admin.token && Redacted.value(admin.token)).toBe("administering")
-      // The relay itself, another config, and another directory that is named.
-      for (const [file, given, why] of [
-        [installed, options(files), "the variable CREDENTIALS_DIRECTORY is not set"],
-        ["relay.config.json", reads, "the variable CREDENTIALS_DIRECTORY is not set"],
-        [
-          installed,
-          { ...options(files, { CREDENTIALS_DIRECTORY: "/run" }), readsInstalled: true },
-          "there is no such file",
-        ],
-      ] as const) {
-        expect((yield* Effect.flip(load(file, given))).message).toContain(why)
-      }
-    },
-  )
+  it.effect("has its credentials in the directory of the packaged unit if a command may read them", function* () {
+    const text = config({
+      admin: { token: "file:${CREDENTIALS_DIRECTORY}/admin-token" },
+      webhooks: { w: { path: "/", secrets: [{ name: "a", value: "file:${CREDENTIALS_DIRECTORY}/w" }] } },
+    })
+    const [installed, secrets] = ["/etc/relay/relay.config.json", "/etc/relay/secrets"]
+    const kept = { [`${secrets}/w`]: "signing", [`${secrets}/admin-token`]: "administering" }
+    const files = { [installed]: text, "relay.config.json": text, ...kept }
+    const secretOf = ({ config }: Loaded) =>
+      config.webhooks.map(({ secrets: [one] }) => one && Redacted.value(one.value))
+    const reads = { ...options(files), readsInstalled: true }
+    expect(secretOf(yield* load(installed, reads))).toEqual(["signing"])
+    const fileOf = (path: string) => path.replace("/here/", "/etc/relay/")
+    const linked = options({ ...files, "/here/relay.config.json": text })
+    expect(secretOf(yield* load("/here/relay.config.json", { ...linked, fileOf, readsInstalled: true }))).toEqual([
+      "signing",
+    ])
+    const { admin } = yield* loadAdmin(installed, options(files))
+    expect(admin.token && Redacted.value(admin.token)).toBe("administering")
+    // The relay itself, another config, and another directory that is named.
+    for (const [file, given, why] of [
+      [installed, options(files), "the variable CREDENTIALS_DIRECTORY is not set"],
+      ["relay.config.json", reads, "the variable CREDENTIALS_DIRECTORY is not set"],
+      [
+        installed,
+        { ...options(files, { CREDENTIALS_DIRECTORY: "/run" }), readsInstalled: true },
+        "there is no such file",
+      ],
+    ] as const) {
+      expect((yield* Effect.flip(load(file, given))).message).toContain(why)
+    }
+  })
 
-  it.effect(
-    "has the credentials that the unit loads, and goes on without those that this user can't read",
-    function* () {
-      const value = "file:${CREDENTIALS_DIRECTORY}/w"
-      const text = config({ webhooks: { w: { path: "/", secrets: [{ name: "a", value }] } } })
-      const [installed, secrets] = ["/etc/relay/relay.config.json", "/etc/relay/secrets"]
-      const check = { mayLack: "credentials", readsInstalled: true } as const
-      const files = { [installed]: text, [`${secrets}/.`]: "directory" } as const
-      const loading = (more: object, unit: ReadonlyArray<readonly [string, string]>) =>
-        load(installed, { ...options({ ...files, ...more }), ...check, unitCredentials: () => new Map(unit) })
-      const elsewhere = yield* loading({ "/srv/w": "signing" }, [["w", "/srv/w"]])
-      expect(elsewhere.config.webhooks[0]?.secrets[0]?.value.pipe(Redacted.value)).toBe("signing")
-      expect(elsewhere.absent).toEqual([])
-      const empty = yield* Effect.flip(loading({ "/srv/w": "" }, [["w", "/srv/w"]]))
-      expect(empty.message).toContain("a secret can't be empty")
-      const unnamed = yield* Effect.flip(loading({ [`${secrets}/w`]: "signing" }, []))
-      expect(unnamed.message).toContain("the unit names what is there: LoadCredential=w:PATH")
-      const denied = yield* load(installed, { ...options({ ...files, [`${secrets}/.`]: "denied" }), ...check })
-      expect(denied.absent).toMatchObject([{ message: "can't be read here: it is a credential of the service" }])
-    },
-  )
+  it.effect("has the credentials that the unit loads, but for those that this user can't read", function* () {
+    const value = "file:${CREDENTIALS_DIRECTORY}/w"
+    const text = config({ webhooks: { w: { path: "/", secrets: [{ name: "a", value }] } } })
+    const [installed, secrets] = ["/etc/relay/relay.config.json", "/etc/relay/secrets"]
+    const check = { mayLack: "credentials", readsInstalled: true } as const
+    const files = { [installed]: text, [`${secrets}/.`]: "directory" } as const
+    const loading = (more: object, unit: ReadonlyArray<readonly [string, string]>) =>
+      load(installed, { ...options({ ...files, ...more }), ...check, unitCredentials: () => new Map(unit) })
+    const elsewhere = yield* loading({ "/srv/w": "signing" }, [["w", "/srv/w"]])
+    expect(elsewhere.config.webhooks[0]?.secrets[0]?.value.pipe(Redacted.value)).toBe("signing")
+    expect(elsewhere.absent).toEqual([])
+    const empty = yield* Effect.flip(loading({ "/srv/w": "" }, [["w", "/srv/w"]]))
+    expect(empty.message).toContain("a secret can't be empty")
+    const unnamed = yield* Effect.flip(loading({ [`${secrets}/w`]: "signing" }, []))
+    expect(unnamed.message).toContain("the unit names what is there: LoadCredential=w:PATH")
+    const denied = yield* load(installed, { ...options({ ...files, [`${secrets}/.`]: "denied" }), ...check })
+    expect(denied.absent).toMatchObject([{ message: "can't be read here: it is a credential of the service" }])
+  })
 
   it.effect("gives way to the embedded defaults only when it isn't there and wasn't named", function* () {
     const loaded = yield* loadOrEmbedded(options())

@@ -62,21 +62,18 @@ it.live("a container's endpoint that fails is named with its answer, and used wh
   expect(sqs.keys.at(-1)).toBe("AKIA1")
 })
 
-it.live(
-  "a container's endpoint that can't be reached is named, and so is a token file that can't be read",
-  function* () {
-    const sqs = yield* awsServer()
-    const sink = yield* open(sqs.url)
-    yield* container({ AWS_CONTAINER_CREDENTIALS_FULL_URI: "http://127.0.0.1:1/v1" })
-    const refused = yield* reasonOf(sink.check)
-    expect(refused?._tag).toBe("SinkUnavailable")
-    expect(refused?.message).toMatch(/endpoint for credentials \(http:\/\/127\.0\.0\.1:1\) .*ECONNREFUSED/)
-    process.env.AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE = "/no/token"
-    const unread = yield* reasonOf(sink.check)
-    expect(unread?._tag).toBe("SinkMisconfigured")
-    expect(unread?.message).toContain("/no/token")
-  },
-)
+it.live("a container's endpoint that can't be reached and an unreadable token file are named", function* () {
+  const sqs = yield* awsServer()
+  const sink = yield* open(sqs.url)
+  yield* container({ AWS_CONTAINER_CREDENTIALS_FULL_URI: "http://127.0.0.1:1/v1" })
+  const refused = yield* reasonOf(sink.check)
+  expect(refused?._tag).toBe("SinkUnavailable")
+  expect(refused?.message).toMatch(/endpoint for credentials \(http:\/\/127\.0\.0\.1:1\) .*ECONNREFUSED/)
+  process.env.AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE = "/no/token"
+  const unread = yield* reasonOf(sink.check)
+  expect(unread?._tag).toBe("SinkMisconfigured")
+  expect(unread?.message).toContain("/no/token")
+})
 
 it.live("a key that AWS refuses is looked for again, so a file that was replaced is used", function* () {
   const directory = yield* Effect.acquireRelease(

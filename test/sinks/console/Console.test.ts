@@ -50,18 +50,15 @@ describe("the console", () => {
     expect(text().split("\n")).toHaveLength(2)
   })
 
-  it.live(
-    "shows a person at a terminal the signed JSON without what would turn it around, and a pipe its bytes",
-    function* () {
-      const body = '{"note":"a\u202eb\u200b\u2028\u{e0041}"}'
-      const [pipe, terminal] = [captured(), captured(Number.POSITIVE_INFINITY, false, true)]
-      yield* make(raw, pipe.output).send([entry(1, { body: bytes(body) })])
-      yield* make(raw, terminal.output).send([entry(1, { body: bytes(body) })])
-      expect(pipe.text()).toBe(`${body}\n`)
-      expect(terminal.text()).toMatch(/^[ -~]+\n$/)
-      expect(JSON.parse(terminal.text())).toEqual(JSON.parse(body))
-    },
-  )
+  it.live("shows the signed JSON at a terminal without what would turn it around, and a pipe its bytes", function* () {
+    const body = '{"note":"a\u202eb\u200b\u2028\u{e0041}"}'
+    const [pipe, terminal] = [captured(), captured(Number.POSITIVE_INFINITY, false, true)]
+    yield* make(raw, pipe.output).send([entry(1, { body: bytes(body) })])
+    yield* make(raw, terminal.output).send([entry(1, { body: bytes(body) })])
+    expect(pipe.text()).toBe(`${body}\n`)
+    expect(terminal.text()).toMatch(/^[ -~]+\n$/)
+    expect(JSON.parse(terminal.text())).toEqual(JSON.parse(body))
+  })
 
   it.live("dims what matters less where there is color, and writes no escapes where there is none", function* () {
     const [plain, colored] = [captured(), captured(Number.POSITIVE_INFINITY, true)]

@@ -61,31 +61,28 @@ describe("a file", () => {
     expect(readFileSync(path, "utf8")).toBe("SQLite format 3\0\npage")
   })
 
-  it.live(
-    "that a power cut left with zeros, at its end and between lines, is mended, and that is told with its size",
-    () => {
-      const lines: Array<string> = []
-      return Effect.gen(function* () {
-        const path = join(yield* directory, "events.ndjson")
-        const [one = "", two = "", three = ""] = expected(1, 3)
-        const inner = `${"\0".repeat(5_000)}"id":"evt_9"}`
-        yield* begun(path, `${one}\n${inner}\n${two}\n{"id":"evt_4${"\0".repeat(700)}\n${"\0".repeat(4_096)}`)
-        yield* (yield* open({ path })).send(entries(1, 3))
-        const text = readFileSync(path, "utf8")
-        expect(
-          text
-            .trimEnd()
-            .split("\n")
-            .map((line) => line.trim()),
-        ).toEqual([one, two, three])
-        for (const line of text.trimEnd().split("\n")) JSON.parse(line)
-        const cut = `{"id":"evt_4`.length + 700 + 1 + 4_096
-        expect(lines).toHaveLength(1)
-        expect(lines[0]).toContain(`${path} was repaired: ${cut} bytes after the last whole line were cut off`)
-        expect(lines[0]).toContain(`${inner.length + 1} bytes between whole lines were overwritten with spaces`)
-      }).pipe(Effect.provide(Logger.layer([Logger.make(({ message }) => void lines.push(String(message)))])))
-    },
-  )
+  it.live("that a power cut left with zeros, at its end and between lines, is mended and told with its size", () => {
+    const lines: Array<string> = []
+    return Effect.gen(function* () {
+      const path = join(yield* directory, "events.ndjson")
+      const [one = "", two = "", three = ""] = expected(1, 3)
+      const inner = `${"\0".repeat(5_000)}"id":"evt_9"}`
+      yield* begun(path, `${one}\n${inner}\n${two}\n{"id":"evt_4${"\0".repeat(700)}\n${"\0".repeat(4_096)}`)
+      yield* (yield* open({ path })).send(entries(1, 3))
+      const text = readFileSync(path, "utf8")
+      expect(
+        text
+          .trimEnd()
+          .split("\n")
+          .map((line) => line.trim()),
+      ).toEqual([one, two, three])
+      for (const line of text.trimEnd().split("\n")) JSON.parse(line)
+      const cut = `{"id":"evt_4`.length + 700 + 1 + 4_096
+      expect(lines).toHaveLength(1)
+      expect(lines[0]).toContain(`${path} was repaired: ${cut} bytes after the last whole line were cut off`)
+      expect(lines[0]).toContain(`${inner.length + 1} bytes between whole lines were overwritten with spaces`)
+    }).pipe(Effect.provide(Logger.layer([Logger.make(({ message }) => void lines.push(String(message)))])))
+  })
 
   it.live("that holds nothing but zeros is emptied, and one that begins with them keeps its lines", function* () {
     const path = join(yield* directory, "events.ndjson")
@@ -135,20 +132,17 @@ describe("a file", () => {
     },
   )
 
-  it.live(
-    "of JSON that is no file of lines is never mended, also where one of its lines could be an event",
-    function* () {
-      const path = join(yield* directory, "config.json")
-      for (const text of ['{\n  "rows": [\n{"a":1},\n{"a":2}\n]\n}\n', '{\n"a": 1\n}\n', "[\n{}\n]\n", "text\n{}\n"]) {
-        for (const whole of [text, text.trimEnd()]) {
-          writeFileSync(path, whole)
-          const reason = yield* reasonOf((yield* open({ path })).send(entries(1)))
-          expect(reason).toMatchObject({ _tag: "SinkMisconfigured" })
-          expect(readFileSync(path, "utf8")).toBe(whole)
-        }
+  it.live("of JSON that is no file of lines is never mended, even if one of its lines could be an event", function* () {
+    const path = join(yield* directory, "config.json")
+    for (const text of ['{\n  "rows": [\n{"a":1},\n{"a":2}\n]\n}\n', '{\n"a": 1\n}\n', "[\n{}\n]\n", "text\n{}\n"]) {
+      for (const whole of [text, text.trimEnd()]) {
+        writeFileSync(path, whole)
+        const reason = yield* reasonOf((yield* open({ path })).send(entries(1)))
+        expect(reason).toMatchObject({ _tag: "SinkMisconfigured" })
+        expect(readFileSync(path, "utf8")).toBe(whole)
       }
-    },
-  )
+    }
+  })
 
   const foreign: Readonly<Record<string, (root: string) => Buffer>> = {
     "an SQLite database": (root) => {

@@ -79,7 +79,7 @@ describe("an access token", () => {
     [null, "299 seconds", "2 seconds"],
   ]
   it.effect(
-    "is renewed a tenth of its life before it ends, a minute at most; after five minutes if it does not say",
+    "is renewed a tenth of its life before its end, at most a minute; after 5 minutes if unknown",
     function* () {
       for (const [lifetime, kept, renewed] of lifetimes) {
         const { tokenUrl, requests } = yield* tokenEndpoint({ lifetime })
@@ -111,22 +111,19 @@ describe("an access token", () => {
     }).pipe(withWall)
   })
 
-  it.effect(
-    "that is refused is renewed once, for all attempts that had it, and the events are delivered",
-    function* () {
-      const { tokenUrl, requests } = yield* tokenEndpoint()
-      let good = "canary-token-1"
-      const { sink } = yield* opened(
-        { tokenUrl },
-        only(() => good),
-      )
-      yield* sink.send([entry(1)])
-      good = "canary-token-2"
-      const sent = Effect.forEach([2, 3, 4, 5], (n) => sink.send([entry(n)]), { concurrency: "unbounded" })
-      expect(yield* reasonOf(sent)).toBeUndefined()
-      expect(requests).toHaveLength(2)
-    },
-  )
+  it.effect("that is refused is renewed once for all attempts that had it, and the events are delivered", function* () {
+    const { tokenUrl, requests } = yield* tokenEndpoint()
+    let good = "canary-token-1"
+    const { sink } = yield* opened(
+      { tokenUrl },
+      only(() => good),
+    )
+    yield* sink.send([entry(1)])
+    good = "canary-token-2"
+    const sent = Effect.forEach([2, 3, 4, 5], (n) => sink.send([entry(n)]), { concurrency: "unbounded" })
+    expect(yield* reasonOf(sent)).toBeUndefined()
+    expect(requests).toHaveLength(2)
+  })
 
   it.effect("that is too long for a receiver is renewed as well", function* () {
     const { tokenUrl, requests } = yield* tokenEndpoint()
@@ -260,56 +257,50 @@ describe("a token endpoint", () => {
     ]).toEqual(["SinkMisconfigured", true])
   })
 
-  it.effect(
-    "that hangs makes the sink unavailable before the attempt's own time is up, and is asked again",
-    function* () {
-      let asked = () => {}
-      const first = new Promise<void>((resolve) => {
-        asked = resolve
-      })
-      let hangs = true
-      const { tokenUrl } = yield* tokenEndpoint({
-        answer: () => {
-          asked()
-          return hangs
-        },
-      })
-      const { sink } = yield* opened({ tokenUrl })
-      const sending = yield* Effect.forkChild(reasonOf(sink.send([entry(1)])), { startImmediately: true })
-      yield* Effect.promise(() => first)
-      yield* TestClock.adjust("5 seconds")
-      expect(yield* Fiber.join(sending)).toMatchObject({
-        _tag: "SinkUnavailable",
-        message: expect.stringContaining("no answer within 5 seconds"),
-      })
-      hangs = false
-      expect(yield* reasonOf(sink.send([entry(1)]))).toBeUndefined()
-    },
-  )
+  it.effect("that hangs makes the sink unavailable before the attempt times out, and is asked again", function* () {
+    let asked = () => {}
+    const first = new Promise<void>((resolve) => {
+      asked = resolve
+    })
+    let hangs = true
+    const { tokenUrl } = yield* tokenEndpoint({
+      answer: () => {
+        asked()
+        return hangs
+      },
+    })
+    const { sink } = yield* opened({ tokenUrl })
+    const sending = yield* Effect.forkChild(reasonOf(sink.send([entry(1)])), { startImmediately: true })
+    yield* Effect.promise(() => first)
+    yield* TestClock.adjust("5 seconds")
+    expect(yield* Fiber.join(sending)).toMatchObject({
+      _tag: "SinkUnavailable",
+      message: expect.stringContaining("no answer within 5 seconds"),
+    })
+    hangs = false
+    expect(yield* reasonOf(sink.send([entry(1)]))).toBeUndefined()
+  })
 
-  it.effect(
-    "that refuses the client makes the sink misconfigured, with its error code and what to correct",
-    function* () {
-      const { tokenUrl } = yield* tokenEndpoint()
-      for (const clientAuth of ["client_secret_basic", "client_secret_post"] as const) {
-        expect(yield* failing({ tokenUrl, clientAuth, clientSecret: "canary-wrong" })).toEqual([
-          "SinkMisconfigured",
-          `${at} gives no token: invalid_client; check "oauth.clientId" and "oauth.clientSecret", and whether it wants another "oauth.clientAuth"`,
-        ])
-      }
-      const codes = {
-        invalid_scope: /"oauth.scope"/,
-        invalid_target: /"oauth.audience"/,
-        // A property of every object.
-        constructor: /constructor; it says "no"; check "oauth", and the client there$/,
-        "canary said": /an error of its own; it says "no"/,
-      }
-      for (const [error, says] of Object.entries(codes)) {
-        const { tokenUrl } = yield* answering(400, JSON.stringify({ error, error_description: "no" }))
-        expect(yield* failing({ tokenUrl })).toEqual(["SinkMisconfigured", expect.stringMatching(says)])
-      }
-    },
-  )
+  it.effect("that refuses the client makes the sink misconfigured, with its code and what to correct", function* () {
+    const { tokenUrl } = yield* tokenEndpoint()
+    for (const clientAuth of ["client_secret_basic", "client_secret_post"] as const) {
+      expect(yield* failing({ tokenUrl, clientAuth, clientSecret: "canary-wrong" })).toEqual([
+        "SinkMisconfigured",
+        `${at} gives no token: invalid_client; check "oauth.clientId" and "oauth.clientSecret", and whether it wants another "oauth.clientAuth"`,
+      ])
+    }
+    const codes = {
+      invalid_scope: /"oauth.scope"/,
+      invalid_target: /"oauth.audience"/,
+      // A property of every object.
+      constructor: /constructor; it says "no"; check "oauth", and the client there$/,
+      "canary said": /an error of its own; it says "no"/,
+    }
+    for (const [error, says] of Object.entries(codes)) {
+      const { tokenUrl } = yield* answering(400, JSON.stringify({ error, error_description: "no" }))
+      expect(yield* failing({ tokenUrl })).toEqual(["SinkMisconfigured", expect.stringMatching(says)])
+    }
+  })
 
   it.effect("that gives a token which no header can carry is to blame, and is asked again", function* () {
     let asked = 0
@@ -355,7 +346,7 @@ describe("a token endpoint", () => {
   })
 
   it.effect(
-    "that is none makes the sink misconfigured: a page, a token of another kind, a redirect, nothing",
+    "that gives no token makes the sink misconfigured: a page, another kind, a redirect, nothing",
     function* () {
       const others = [
         yield* answering(200, "<html>canary</html>", { "content-type": "text/html" }),

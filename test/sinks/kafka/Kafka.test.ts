@@ -111,22 +111,19 @@ withBroker("the Kafka sink against a real broker", (broker) => {
         expect(ids(yield* Effect.promise(() => received(expected.length)))).toEqual(expected)
       })
 
-      it.live(
-        "an event for which the broker closes the connection is retried alone, and says the probable cause",
-        function* () {
-          const topic = yield* Effect.promise(() => makeTopic(broker().plain, 2))
-          const sink = yield* openKafka(plain({ topic, key: "{{account_id}}" }))
-          const received = yield* follow(broker().plain, [topic])
-          const all = [entry(1), large(2, largestRequest), entry(3), entry(4, { accountId: "other" })]
-          const failures = yield* sink.send(all)
-          expect(reasons(failures)).toEqual({ 1: "DeliveryFailed", 2: "DeliveryFailed" })
-          expect(failures.get(1)?.message).toMatch(
-            /event of 4\d+ bytes.* probably larger than socket\.request\.max\.bytes/,
-          )
-          const sent = ids(yield* Effect.promise(() => received(2)))
-          expect(new Set(sent)).toEqual(new Set(["evt_1", "evt_4"]))
-        },
-      )
+      it.live("an event at which the broker disconnects is retried alone, and says the probable cause", function* () {
+        const topic = yield* Effect.promise(() => makeTopic(broker().plain, 2))
+        const sink = yield* openKafka(plain({ topic, key: "{{account_id}}" }))
+        const received = yield* follow(broker().plain, [topic])
+        const all = [entry(1), large(2, largestRequest), entry(3), entry(4, { accountId: "other" })]
+        const failures = yield* sink.send(all)
+        expect(reasons(failures)).toEqual({ 1: "DeliveryFailed", 2: "DeliveryFailed" })
+        expect(failures.get(1)?.message).toMatch(
+          /event of 4\d+ bytes.* probably larger than socket\.request\.max\.bytes/,
+        )
+        const sent = ids(yield* Effect.promise(() => received(2)))
+        expect(new Set(sent)).toEqual(new Set(["evt_1", "evt_4"]))
+      })
 
       it.live("a compacted topic waits for a key in the config; events with a key pass", function* () {
         const topic = yield* Effect.promise(() => makeTopic(broker().plain, 1, { "cleanup.policy": "compact" }))
@@ -152,30 +149,27 @@ withBroker("the Kafka sink against a real broker", (broker) => {
         expect(ids(yield* Effect.promise(() => received(2)))).toEqual(["evt_1", "evt_3"])
       })
 
-      it.live(
-        "a topic that the user may not write to: says which permission is missing, and to which topic",
-        function* () {
-          const [open, closed] = yield* Effect.promise(() =>
-            Promise.all([makeTopic(broker().plain), makeTopic(broker().plain)]),
-          )
-          yield* Effect.promise(() => forbid(broker().plain, closed, `User:${user.name}`))
-          const login = {
-            brokers: [broker().sasl],
-            tls: { ca: broker().certificates.ca },
-            sasl: { mechanism: "PLAIN", username: user.name, password: user.password },
-          }
-          const fixed = yield* openKafka(plain({ topic: closed, ...login }))
-          const failure = (yield* fixed.send([entry(1)])).get(0)
-          expect(failure?.reason._tag).toBe("SinkMisconfigured")
-          expect(failure?.message).toContain(`topic ${closed}: the user lacks Write`)
-          const templated = yield* openKafka(plain({ topic: "{{account_id}}", ...login }))
-          const failures = yield* templated.send([entry(1, { accountId: closed }), entry(2, { accountId: open })])
-          expect(reasons(failures)).toEqual({ 0: "DeliveryFailed" })
-          if (client === "platformatic") {
-            expect(yield* reasonOf(fixed.check)).toMatchObject({ _tag: "SinkMisconfigured" })
-          }
-        },
-      )
+      it.live("a topic that the user may not write to is named with the missing permission", function* () {
+        const [open, closed] = yield* Effect.promise(() =>
+          Promise.all([makeTopic(broker().plain), makeTopic(broker().plain)]),
+        )
+        yield* Effect.promise(() => forbid(broker().plain, closed, `User:${user.name}`))
+        const login = {
+          brokers: [broker().sasl],
+          tls: { ca: broker().certificates.ca },
+          sasl: { mechanism: "PLAIN", username: user.name, password: user.password },
+        }
+        const fixed = yield* openKafka(plain({ topic: closed, ...login }))
+        const failure = (yield* fixed.send([entry(1)])).get(0)
+        expect(failure?.reason._tag).toBe("SinkMisconfigured")
+        expect(failure?.message).toContain(`topic ${closed}: the user lacks Write`)
+        const templated = yield* openKafka(plain({ topic: "{{account_id}}", ...login }))
+        const failures = yield* templated.send([entry(1, { accountId: closed }), entry(2, { accountId: open })])
+        expect(reasons(failures)).toEqual({ 0: "DeliveryFailed" })
+        if (client === "platformatic") {
+          expect(yield* reasonOf(fixed.check)).toMatchObject({ _tag: "SinkMisconfigured" })
+        }
+      })
 
       it.live("a topic that the user may not make: says that the right to create it is missing", function* () {
         const topic = `denied-to-${client}`
@@ -227,19 +221,16 @@ withBroker("the Kafka sink against a real broker", (broker) => {
         expect((yield* reasonOf(secret.check))?.message).toContain('"tls"')
       })
 
-      it.live(
-        "warns where the broker's limit is below what deliveries may have, and where a topic is missing",
-        function* () {
-          const topic = yield* Effect.promise(() => makeTopic(broker().plain, 1, { "max.message.bytes": "50000" }))
-          const sink = yield* openKafka(plain({ topic }))
-          expect(yield* sink.advise?.({ maxBody: 40_000 }) ?? Effect.succeed(["?"])).toEqual([])
-          const [warning] = (yield* sink.advise?.({ maxBody: 60_000 }) ?? Effect.succeed([])) ?? []
-          expect(warning).toMatch(/takes 50000 bytes at most.*60000.*max\.message\.bytes.*maxBody/)
-          const templated = yield* openKafka(plain({ topic: "gone.{{resource}}" }))
-          const warnings = (yield* templated.advise?.({ maxBody: 1_000 }) ?? Effect.succeed([])) ?? []
-          expect(warnings).toContainEqual(expect.stringContaining("topic gone.appointment: there is no such topic"))
-        },
-      )
+      it.live("warns if the broker's limit is below that of deliveries, and if a topic is missing", function* () {
+        const topic = yield* Effect.promise(() => makeTopic(broker().plain, 1, { "max.message.bytes": "50000" }))
+        const sink = yield* openKafka(plain({ topic }))
+        expect(yield* sink.advise?.({ maxBody: 40_000 }) ?? Effect.succeed(["?"])).toEqual([])
+        const [warning] = (yield* sink.advise?.({ maxBody: 60_000 }) ?? Effect.succeed([])) ?? []
+        expect(warning).toMatch(/takes 50000 bytes at most.*60000.*max\.message\.bytes.*maxBody/)
+        const templated = yield* openKafka(plain({ topic: "gone.{{resource}}" }))
+        const warnings = (yield* templated.advise?.({ maxBody: 1_000 }) ?? Effect.succeed([])) ?? []
+        expect(warnings).toContainEqual(expect.stringContaining("topic gone.appointment: there is no such topic"))
+      })
 
       it.live("the rights that docs/reference/rights.md names are enough, without a warning", function* () {
         const topic = yield* Effect.promise(() => makeTopic(broker().plain))

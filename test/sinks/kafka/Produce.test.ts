@@ -136,35 +136,29 @@ describe("producing", () => {
     ])
   })
 
-  it.live(
-    "a partition that is refused fails its own records, and the sequences begin anew under another identity",
-    function* () {
-      const { sent, send } = to(({ values }) => (values.includes("large") ? tooLarge : 0))
-      const errors = yield* send([record(0, "a"), record(1, "large"), record(1, "b")])
-      expect([...errors].map(([index, { code }]) => [index, code])).toEqual([
-        [1, "MESSAGE_TOO_LARGE"],
-        [2, "MESSAGE_TOO_LARGE"],
-      ])
-      expect(errors.get(1)?.detail).toBe("no\\nkey")
-      expect((yield* send([record(0, "c")])).size).toBe(0)
-      expect(sent.map(({ by, partition, sequence }) => [by, partition, sequence])).toEqual([
-        [1n, 0, 0],
-        [1n, 1, 0],
-        [2n, 0, 0],
-      ])
-    },
-  )
+  it.live("a refused partition fails its own records, and sequences begin anew with another identity", function* () {
+    const { sent, send } = to(({ values }) => (values.includes("large") ? tooLarge : 0))
+    const errors = yield* send([record(0, "a"), record(1, "large"), record(1, "b")])
+    expect([...errors].map(([index, { code }]) => [index, code])).toEqual([
+      [1, "MESSAGE_TOO_LARGE"],
+      [2, "MESSAGE_TOO_LARGE"],
+    ])
+    expect(errors.get(1)?.detail).toBe("no\\nkey")
+    expect((yield* send([record(0, "c")])).size).toBe(0)
+    expect(sent.map(({ by, partition, sequence }) => [by, partition, sequence])).toEqual([
+      [1n, 0, 0],
+      [1n, 1, 0],
+      [2n, 0, 0],
+    ])
+  })
 
-  it.live(
-    "where the broker lost count or gave the identity to another, the batch goes again under a new one",
-    function* () {
-      for (const code of Object.values(lost)) {
-        const { sent, send } = to(({ by }) => (by === 1n ? code : 0))
-        expect((yield* send([record(0, "a")])).size).toBe(0)
-        expect([code, ...sent.map(({ by, sequence }) => [by, sequence])]).toEqual([code, [1n, 0], [2n, 0]])
-      }
-    },
-  )
+  it.live("a batch goes again under a new identity if the broker lost count or gave it to another", function* () {
+    for (const code of Object.values(lost)) {
+      const { sent, send } = to(({ by }) => (by === 1n ? code : 0))
+      expect((yield* send([record(0, "a")])).size).toBe(0)
+      expect([code, ...sent.map(({ by, sequence }) => [by, sequence])]).toEqual([code, [1n, 0], [2n, 0]])
+    }
+  })
 
   it.live("where it lost count of one partition, another that got no answer is still written once", function* () {
     const refused = new Map([
@@ -192,23 +186,20 @@ describe("producing", () => {
     ])
   })
 
-  it.live(
-    "what too few replicas have goes again under the same sequence, and fails its own records in the end",
-    function* () {
-      let left = 2
-      const { sent, send } = to(({ partition }) => (partition === 1 && left-- > 0 ? notEnoughReplicasAfterAppend : 0))
-      expect((yield* send([record(0, "a"), record(1, "b")])).size).toBe(0)
-      expect(sent.map(({ by, partition, sequence }) => [by, partition, sequence])).toEqual([
-        [1n, 0, 0],
-        [1n, 1, 0],
-        [1n, 1, 0],
-        [1n, 1, 0],
-      ])
-      left = 3
-      const errors = yield* send([record(0, "c"), record(1, "d")])
-      expect([...errors].map(([index, { code }]) => [index, code])).toEqual([[1, "NOT_ENOUGH_REPLICAS_AFTER_APPEND"]])
-    },
-  )
+  it.live("what too few replicas have goes again with the same sequence, and fails only its records", function* () {
+    let left = 2
+    const { sent, send } = to(({ partition }) => (partition === 1 && left-- > 0 ? notEnoughReplicasAfterAppend : 0))
+    expect((yield* send([record(0, "a"), record(1, "b")])).size).toBe(0)
+    expect(sent.map(({ by, partition, sequence }) => [by, partition, sequence])).toEqual([
+      [1n, 0, 0],
+      [1n, 1, 0],
+      [1n, 1, 0],
+      [1n, 1, 0],
+    ])
+    left = 3
+    const errors = yield* send([record(0, "c"), record(1, "d")])
+    expect([...errors].map(([index, { code }]) => [index, code])).toEqual([[1, "NOT_ENOUGH_REPLICAS_AFTER_APPEND"]])
+  })
 
   it.live("what the broker knows to be written already is written", function* () {
     const { sent, send } = to(() => duplicate)
@@ -216,29 +207,26 @@ describe("producing", () => {
     expect(sent).toHaveLength(1)
   })
 
-  it.live(
-    "what a leader that moved in mid-request refused, or did not answer, goes to the new one, once",
-    function* () {
-      for (const end of [notLeader, new NetworkError("closed")]) {
-        let leads = 1
-        const { sent, send } = to(
-          ({ to }) => {
-            if (to === 2) return 0
-            leads = 2
-            return end
-          },
-          { leader: () => leads },
-        )
-        expect((yield* send([record(0, "a"), record(1, "b")])).size).toBe(0)
-        expect(sent.map(({ to, by, partition, sequence }) => [to, by, partition, sequence])).toEqual([
-          [1, 1n, 0, 0],
-          [1, 1n, 1, 0],
-          [2, 1n, 0, 0],
-          [2, 1n, 1, 0],
-        ])
-      }
-    },
-  )
+  it.live("what a leader that moved refused, or did not answer, goes to the new one, once", function* () {
+    for (const end of [notLeader, new NetworkError("closed")]) {
+      let leads = 1
+      const { sent, send } = to(
+        ({ to }) => {
+          if (to === 2) return 0
+          leads = 2
+          return end
+        },
+        { leader: () => leads },
+      )
+      expect((yield* send([record(0, "a"), record(1, "b")])).size).toBe(0)
+      expect(sent.map(({ to, by, partition, sequence }) => [to, by, partition, sequence])).toEqual([
+        [1, 1n, 0, 0],
+        [1, 1n, 1, 0],
+        [2, 1n, 0, 0],
+        [2, 1n, 1, 0],
+      ])
+    }
+  })
 
   it.live("a broker that throttles is heard, with what it took", function* () {
     const { send, throttled } = to(() => 0, { throttle: 1_500 })
@@ -311,55 +299,46 @@ withBroker("producing to a real broker", (broker) => {
     expect(yield* valuesOf(topic, all.length)).toEqual(all.map((version) => `by ${version}`))
   })
 
-  it.live(
-    "an identity whose epoch another has taken over is left for a new one, and nothing is lost or twice",
-    function* () {
-      const topic = yield* Effect.promise(() => makeTopic(broker().plain))
-      const client = yield* clientOf(broker().plain)
-      const { producerId } = yield* Effect.promise(() => client.initIdempotentProducer({}))
-      const older = withIdentity(client, producerId, 0)
-      const newer = withIdentity(client, producerId, 1)
-      const [one, two] = [Produce.make(older.client, options), Produce.make(newer.client, options)]
-      expect((yield* one([on(topic, "a")])).size).toBe(0)
-      expect((yield* two([on(topic, "b")])).size).toBe(0)
-      expect((yield* one([on(topic, "c")])).size).toBe(0)
-      expect([older.asked(), newer.asked()]).toEqual([1, 0])
-      expect(yield* valuesOf(topic, 3)).toEqual(["a", "b", "c"])
-    },
-  )
+  it.live("an identity whose epoch another took over is replaced, and nothing is lost or twice", function* () {
+    const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+    const client = yield* clientOf(broker().plain)
+    const { producerId } = yield* Effect.promise(() => client.initIdempotentProducer({}))
+    const older = withIdentity(client, producerId, 0)
+    const newer = withIdentity(client, producerId, 1)
+    const [one, two] = [Produce.make(older.client, options), Produce.make(newer.client, options)]
+    expect((yield* one([on(topic, "a")])).size).toBe(0)
+    expect((yield* two([on(topic, "b")])).size).toBe(0)
+    expect((yield* one([on(topic, "c")])).size).toBe(0)
+    expect([older.asked(), newer.asked()]).toEqual([1, 0])
+    expect(yield* valuesOf(topic, 3)).toEqual(["a", "b", "c"])
+  })
 
-  it.live(
-    "a sequence that the broker does not expect is left for a new identity, and nothing is lost or twice",
-    function* () {
-      const topic = yield* Effect.promise(() => makeTopic(broker().plain))
-      const client = yield* clientOf(broker().plain)
-      const { producerId } = yield* Effect.promise(() => client.initIdempotentProducer({}))
-      const first = withIdentity(client, producerId, 0)
-      const again = withIdentity(client, producerId, 0)
-      expect((yield* Produce.make(first.client, options)([on(topic, "a"), on(topic, "b")])).size).toBe(0)
-      // It counts from zero too, and its batch is none that the broker has had.
-      expect((yield* Produce.make(again.client, options)([on(topic, "c")])).size).toBe(0)
-      expect([first.asked(), again.asked()]).toEqual([0, 1])
-      expect(yield* valuesOf(topic, 3)).toEqual(["a", "b", "c"])
-    },
-  )
+  it.live("a sequence that the broker does not expect needs a new identity; nothing is lost or twice", function* () {
+    const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+    const client = yield* clientOf(broker().plain)
+    const { producerId } = yield* Effect.promise(() => client.initIdempotentProducer({}))
+    const first = withIdentity(client, producerId, 0)
+    const again = withIdentity(client, producerId, 0)
+    expect((yield* Produce.make(first.client, options)([on(topic, "a"), on(topic, "b")])).size).toBe(0)
+    // It counts from zero too, and its batch is none that the broker has had.
+    expect((yield* Produce.make(again.client, options)([on(topic, "c")])).size).toBe(0)
+    expect([first.asked(), again.asked()]).toEqual([0, 1])
+    expect(yield* valuesOf(topic, 3)).toEqual(["a", "b", "c"])
+  })
 
-  it.live(
-    "an identity that the broker has forgotten, as it does by retention, costs nothing: nothing is lost or twice",
-    function* () {
-      const topic = yield* Effect.promise(() => makeTopic(broker().plain))
-      const send = Produce.make(yield* clientOf(broker().plain), options)
-      const knows = Effect.promise(() => producersOf(broker().plain, topic))
-      expect((yield* send([on(topic, "a"), on(topic, "b")])).size).toBe(0)
-      expect(yield* knows).toBe(1)
-      yield* Effect.promise(() => forgetProducersAfter(broker().plain, 1))
-      while ((yield* knows) > 0) yield* Effect.sleep("20 millis")
-      yield* Effect.promise(() => forgetProducersAfter(broker().plain))
-      expect((yield* send([on(topic, "c")])).size).toBe(0)
-      expect((yield* send([on(topic, "d")])).size).toBe(0)
-      expect(yield* valuesOf(topic, 4)).toEqual(["a", "b", "c", "d"])
-    },
-  )
+  it.live("an identity that the broker has forgotten by retention costs nothing lost and nothing twice", function* () {
+    const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+    const send = Produce.make(yield* clientOf(broker().plain), options)
+    const knows = Effect.promise(() => producersOf(broker().plain, topic))
+    expect((yield* send([on(topic, "a"), on(topic, "b")])).size).toBe(0)
+    expect(yield* knows).toBe(1)
+    yield* Effect.promise(() => forgetProducersAfter(broker().plain, 1))
+    while ((yield* knows) > 0) yield* Effect.sleep("20 millis")
+    yield* Effect.promise(() => forgetProducersAfter(broker().plain))
+    expect((yield* send([on(topic, "c")])).size).toBe(0)
+    expect((yield* send([on(topic, "d")])).size).toBe(0)
+    expect(yield* valuesOf(topic, 4)).toEqual(["a", "b", "c", "d"])
+  })
 
   it.live("a partition that was added is found, and a topic that was deleted and made anew is another", function* () {
     const topic = yield* Effect.promise(() => makeTopic(broker().plain))

@@ -21,57 +21,54 @@ const lost = (relay: Relay) =>
   )
 
 suiteUnless(reasonToSkip(), "a database that went back to an earlier state", () => {
-  it.effect(
-    "is noticed before anything is stored: each loss is named, and what is accepted afterwards is there",
-    function* () {
-      const { start, remember, goBack } = yield* relays
-      const all = [yield* start("a"), yield* start("b")]
-      const [a] = all
-      if (a === undefined) throw new Error("no relay")
-      for (const { journal } of all) yield* journal.openLane("ordered", { exclusive: true })
-      yield* a.journal.openLane("lake")
-      yield* seconds(3)
-      for (const { journal } of all) yield* journal.append(event("kept"), ["ordered"])
-      yield* remember
-      yield* seconds(3)
-      const append = (id: string) =>
-        Effect.forEach(all, ({ journal }, relay) => journal.append(event(`${id} ${relay}`), ["ordered"]))
-      for (const id of ["1", "2", "3"]) yield* append(id)
-      yield* a.journal.append(event("own"), ["lake"])
-      yield* seconds(1)
-      const owner = shared(all)
-      const end = floorOf(sharedStream) + 7
-      yield* owner?.settle([settlement("ordered", end)]) ?? Effect.die("nobody has the shared stream")
-      yield* goBack
+  it.effect("is noticed before anything is stored: each loss is named, and later events are there", function* () {
+    const { start, remember, goBack } = yield* relays
+    const all = [yield* start("a"), yield* start("b")]
+    const [a] = all
+    if (a === undefined) throw new Error("no relay")
+    for (const { journal } of all) yield* journal.openLane("ordered", { exclusive: true })
+    yield* a.journal.openLane("lake")
+    yield* seconds(3)
+    for (const { journal } of all) yield* journal.append(event("kept"), ["ordered"])
+    yield* remember
+    yield* seconds(3)
+    const append = (id: string) =>
+      Effect.forEach(all, ({ journal }, relay) => journal.append(event(`${id} ${relay}`), ["ordered"]))
+    for (const id of ["1", "2", "3"]) yield* append(id)
+    yield* a.journal.append(event("own"), ["lake"])
+    yield* seconds(1)
+    const owner = shared(all)
+    const end = floorOf(sharedStream) + 7
+    yield* owner?.settle([settlement("ordered", end)]) ?? Effect.die("nobody has the shared stream")
+    yield* goBack
 
-      const late = yield* Effect.flip(owner?.settle([settlement("ordered", end)]) ?? Effect.void)
-      expect(late.reason._tag).toBe("JournalFenced")
-      for (const sink of ["ordered", "lake"]) {
-        const refused = yield* Effect.flip(a.journal.append(event(`early ${sink}`), [sink]))
-        expect(refused.reason._tag).toBe("JournalUnavailable")
-      }
-      yield* seconds(8)
-      for (const id of ["4", "5"]) yield* append(id)
-      yield* a.journal.append(event("own"), ["lake"])
-      yield* seconds(1)
+    const late = yield* Effect.flip(owner?.settle([settlement("ordered", end)]) ?? Effect.void)
+    expect(late.reason._tag).toBe("JournalFenced")
+    for (const sink of ["ordered", "lake"]) {
+      const refused = yield* Effect.flip(a.journal.append(event(`early ${sink}`), [sink]))
+      expect(refused.reason._tag).toBe("JournalUnavailable")
+    }
+    yield* seconds(8)
+    for (const id of ["4", "5"]) yield* append(id)
+    yield* a.journal.append(event("own"), ["lake"])
+    yield* seconds(1)
 
-      const stream = shared(all)
-      const lane = yield* stream?.openLane("ordered") ?? Effect.die("nobody has the shared stream")
-      expect(lane).toMatchObject({ backlog: 5, cursor: { sequence: floorOf(sharedStream) } })
-      const entries = yield* stream?.read(floorOf(sharedStream), 10) ?? Effect.succeed([])
-      expect(entries.map((entry) => entry.event.id)).toEqual(["kept", "4 0", "4 1", "5 0", "5 1"])
-      expect(yield* a.journal.openLane("lake")).toMatchObject({ backlog: 1 })
-      const first = floorOf(sharedStream) + 2
-      expect(yield* lost(a)).toEqual([
-        ["1", "seq_1"],
-        ["3", `seq_${first}`],
-        ["3", `seq_${first + 1}`],
-      ])
-    },
-  )
+    const stream = shared(all)
+    const lane = yield* stream?.openLane("ordered") ?? Effect.die("nobody has the shared stream")
+    expect(lane).toMatchObject({ backlog: 5, cursor: { sequence: floorOf(sharedStream) } })
+    const entries = yield* stream?.read(floorOf(sharedStream), 10) ?? Effect.succeed([])
+    expect(entries.map((entry) => entry.event.id)).toEqual(["kept", "4 0", "4 1", "5 0", "5 1"])
+    expect(yield* a.journal.openLane("lake")).toMatchObject({ backlog: 1 })
+    const first = floorOf(sharedStream) + 2
+    expect(yield* lost(a)).toEqual([
+      ["1", "seq_1"],
+      ["3", `seq_${first}`],
+      ["3", `seq_${first + 1}`],
+    ])
+  })
 
   it.effect(
-    "is noticed by a settlement if it has the last heartbeat: new events are not taken for delivered ones",
+    "is noticed by a settlement if it has the last heartbeat: new events don't count as delivered",
     function* () {
       const { start, remember, goBack } = yield* relays
       const relay = yield* start("a")

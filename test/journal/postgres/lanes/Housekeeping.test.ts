@@ -30,45 +30,39 @@ suiteUnless(reasonToSkip(), "what a relay keeps in the database", () => {
     expect(yield* journal.head).toBe(6)
   })
 
-  it.effect(
-    "the outcome of an event that was delivered after its row was deleted is forgotten after a restart",
-    function* () {
-      const { start, sql } = yield* relays
-      const { journal, stop } = yield* start("a", Duration.seconds(1))
-      yield* journal.openLane("lake")
-      for (const id of ["a", "b"]) yield* journal.append(event(id, { receivedAt: 1 }), ["lake"])
-      yield* journal.settle([settlement("lake", 2, { delivered: [], retry: [retrying(1)] })])
-      yield* seconds(3)
-      const late = { sequence: 1, at: 3_000, took: 12, attempts: 2, refunded: 0, failed: [] }
-      yield* journal.settle([settlement("lake", 2, { delivered: [], endRetry: [1], late: [late] })])
-      const ended = Effect.map(sql("SELECT sequence::int FROM relay.ended"), ({ length }) => length)
-      expect(yield* ended).toBe(1)
-      yield* stop
-      yield* start("a", Duration.seconds(1))
-      yield* seconds(62)
-      expect(yield* ended).toBe(0)
-    },
-  )
+  it.effect("the outcome of an event delivered after its row was deleted is forgotten after a restart", function* () {
+    const { start, sql } = yield* relays
+    const { journal, stop } = yield* start("a", Duration.seconds(1))
+    yield* journal.openLane("lake")
+    for (const id of ["a", "b"]) yield* journal.append(event(id, { receivedAt: 1 }), ["lake"])
+    yield* journal.settle([settlement("lake", 2, { delivered: [], retry: [retrying(1)] })])
+    yield* seconds(3)
+    const late = { sequence: 1, at: 3_000, took: 12, attempts: 2, refunded: 0, failed: [] }
+    yield* journal.settle([settlement("lake", 2, { delivered: [], endRetry: [1], late: [late] })])
+    const ended = Effect.map(sql("SELECT sequence::int FROM relay.ended"), ({ length }) => length)
+    expect(yield* ended).toBe(1)
+    yield* stop
+    yield* start("a", Duration.seconds(1))
+    yield* seconds(62)
+    expect(yield* ended).toBe(0)
+  })
 
-  it.effect(
-    "rows that are delivered make room when the journal is nearly full, no more of them than it takes",
-    function* () {
-      const { start } = yield* relays
-      const maxSize = 3_000_000
-      const { journal } = yield* start("a", undefined, undefined, maxSize)
-      yield* journal.openLane("lake")
-      const used = Effect.map(journal.status, ({ usedBytes }) => usedBytes)
-      let count = 0
-      for (; (yield* used) < 0.95 * maxSize; count++) {
-        yield* journal.append(event(`e${count}`, { body: Buffer.alloc(10_000, count) }), ["lake"])
-        if (count % 50 === 49) yield* seconds(1)
-      }
-      yield* journal.settle([settlement("lake", count)])
-      yield* seconds(5)
-      expect(yield* used).toBeLessThan(0.91 * maxSize)
-      expect(yield* used).toBeGreaterThan(0.85 * maxSize)
-    },
-  )
+  it.effect("delivered rows make room when the journal is nearly full, no more of them than it takes", function* () {
+    const { start } = yield* relays
+    const maxSize = 3_000_000
+    const { journal } = yield* start("a", undefined, undefined, maxSize)
+    yield* journal.openLane("lake")
+    const used = Effect.map(journal.status, ({ usedBytes }) => usedBytes)
+    let count = 0
+    for (; (yield* used) < 0.95 * maxSize; count++) {
+      yield* journal.append(event(`e${count}`, { body: Buffer.alloc(10_000, count) }), ["lake"])
+      if (count % 50 === 49) yield* seconds(1)
+    }
+    yield* journal.settle([settlement("lake", count)])
+    yield* seconds(5)
+    expect(yield* used).toBeLessThan(0.91 * maxSize)
+    expect(yield* used).toBeGreaterThan(0.85 * maxSize)
+  })
 
   it.effect("damaged events at the end of a stream are passed over, and missing ones are not", function* () {
     const { start, sql } = yield* relays

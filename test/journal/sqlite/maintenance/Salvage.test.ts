@@ -98,7 +98,7 @@ describe("salvage", () => {
   })
 
   it.live(
-    "counts nothing as undelivered for a lane that was renamed or dropped, unless its cursor may be damaged",
+    "counts nothing as undelivered for a renamed or dropped lane, unless its cursor may be damaged",
     function* () {
       const at = { ...options(), retention: Duration.infinity }
       yield* session(at, function* (journal) {
