@@ -16,7 +16,7 @@ import { importEvents } from "../../src/journal/archive/Imports.ts"
 import type { JournalTables, RemovedLetters, SliceRows } from "../../src/journal/archive/JournalTables.ts"
 import * as MovedLanes from "../../src/journal/archive/MovedLanes.ts"
 import * as Reappending from "../../src/journal/archive/Reappending.ts"
-import { type DeliveryStatus, type FoundEvent, matchOf } from "../../src/journal/EventQuery.ts"
+import { type FoundEvent, matchOf } from "../../src/journal/EventQuery.ts"
 import type { AppendExit, Journal } from "../../src/journal/Journal.ts"
 import { Operator } from "../../src/journal/JournalContext.ts"
 import { full } from "../../src/journal/JournalError.ts"
@@ -43,11 +43,11 @@ import { type Reappended, type Removal, toReplay } from "../../src/journal/strea
 import { isPassed, settledAt, whyUnstorable } from "../../src/journal/stream/Cursors.ts"
 import { keyOf } from "../../src/journal/stream/DuplicateKey.ts"
 import { erasedEvent, sendable, withoutAnswers } from "../../src/journal/stream/Erasure.ts"
-import { type Ended, endedStatus, linksOf, replaysOf } from "../../src/journal/stream/OutcomeRecord.ts"
+import type { Ended } from "../../src/journal/stream/OutcomeRecord.ts"
 import { Origin } from "../../src/journal/stream/Record.ts"
 import { SearchIds } from "../../src/journal/stream/SearchIds.ts"
 import { usualSearchIds } from "../../src/journal/stream/SearchIdsConfig.ts"
-import { noPlace } from "../../src/journal/stream/SearchResult.ts"
+import { heldStatus, type LaneStates, laneStates, noPlace } from "../../src/journal/stream/SearchResult.ts"
 import * as Pattern from "../../src/routing/Pattern.ts"
 import { copying, type MemoryCopying } from "./MemoryCopy.ts"
 
@@ -240,37 +240,36 @@ export const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal & MemoryCo
     return { ...(dead !== undefined && { deadAt: dead.at }), attempts }
   }
 
-  const deliveryAt = (sink: string, sequence: number): DeliveryStatus => {
-    const lane = lanes.get(sink)
-    const dead = lane?.dead.get(sequence)
-    const tried = (attempts: Attempts) => ({ tries: attemptsOf(attempts), attempts })
-    const own = ended.filter(
-      (one) => one.lane === sink && one.sequence <= sequence && sequence <= (one.last ?? one.sequence),
-    )
-    const replays = replaysOf(own)
-    if (dead !== undefined) return { sink, outcome: "dead", at: dead.at, ...tried(dead.attempts), ...replays }
-    const kept = lane?.retrying.get(sequence)
-    if (kept !== undefined)
-      return { sink, outcome: "retrying", due: kept.retrying.due, ...tried(kept.attempts), ...replays }
-    const place = { exists: lane !== undefined, isPassed: lane !== undefined && isPassed(lane.cursor, sequence) }
-    const range = delivered.get(sink)?.findLast(({ from, to }) => from <= sequence && sequence <= to)
-    const { from: _, to: __, ...delivery } = range ?? { at: 0, took: 0 }
-    return { ...endedStatus(sink, place, own, range && delivery), ...replays }
+  const statesOf = (sequence: number, sinks: ReadonlyArray<string>): LaneStates => {
+    const holding = [...lanes]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .flatMap(([name, { dead, retrying }]) => {
+        const [letter, retry] = [dead.get(sequence), retrying.get(sequence)]
+        if (letter !== undefined) return [heldStatus(name, { at: letter.at }, letter.attempts)]
+        return retry === undefined ? [] : [heldStatus(name, { due: retry.retrying.due }, retry.attempts)]
+      })
+    return laneStates(sequence, sinks, {
+      held: new Map(holding.map((status) => [status.sink, status])),
+      ended,
+      cursorOf: (name) => lanes.get(name)?.cursor,
+      deliveryOf: (isName) => {
+        const ranges = [...delivered].flatMap(([name, ranges]) => (isName(name) ? ranges : []))
+        const range = ranges.findLast(({ from, to }) => from <= sequence && sequence <= to)
+        if (range === undefined) return undefined
+        const { from: _, to: __, ...delivery } = range
+        return delivery
+      },
+    })
   }
 
   const found = ({ sequence, event: { body, ...event }, sinks }: Entry): FoundEvent => {
-    const holding = [...lanes].filter(([, { dead, retrying }]) => dead.has(sequence) || retrying.has(sequence))
-    const left = ended.filter((one) => one.sequence === sequence && one.lane !== "" && one.last === undefined)
-    const names = new Set([...sinks, ...holding.map(([name]) => name).sort(), ...left.map(({ lane }) => lane)])
-    const deliveries = [...names].map((sink) => deliveryAt(sink, sequence))
     return {
       sequence,
       place: String(sequence),
       origin: copies.get(sequence) ?? "delivered",
       event,
       body,
-      deliveries,
-      ...linksOf(sequence, ended),
+      ...statesOf(sequence, sinks),
     }
   }
 

@@ -76,10 +76,16 @@ export const laneStates = (
   const left = own.filter(
     (one) => one.sequence === sequence && one.last === undefined && one.lane !== "" && !told.has(nameOf(one.lane)),
   )
-  const elsewhere = [...Map.groupBy(left, ({ lane }) => lane)].map(([lane, records]) => ({
-    ...endedStatus(lane, { exists: false, isPassed: true }, records, undefined),
-    ...replaysOf(records),
-  }))
+  // A retry or a dead letter moves without a copy, and the first attempt of the other lane may have delivered it.
+  const movedTo = own.flatMap(({ outcome, copy, note: { to } }) =>
+    outcome === "moved" && copy === undefined && to !== undefined && !told.has(nameOf(to)) ? [nameOf(to)] : [],
+  )
+  const elsewhere = [...new Set([...movedTo, ...left.map(({ lane }) => nameOf(lane))])].flatMap((lane) => {
+    const records = left.filter((one) => nameOf(one.lane) === lane)
+    const delivery = deliveryOf((name) => nameOf(name) === lane)
+    if (records.length === 0 && delivery === undefined) return []
+    return [{ ...endedStatus(lane, { exists: false, isPassed: true }, records, delivery), ...replaysOf(records) }]
+  })
   return { deliveries: [...routed, ...moved, ...elsewhere], ...linksOf(sequence, own) }
 }
 

@@ -2,6 +2,7 @@
 import { describe, expect } from "bun:test"
 import { Effect, Fiber } from "effect"
 import { idempotencyKey } from "../../../src/event/IdempotencyKey.ts"
+import { collect } from "../../../src/journal/EventPages.ts"
 import { event, letter, retrying, settlement, waiting } from "../../journal/samples.ts"
 import { appendAll, type Create, lane, type Service, testWith } from "./sessions.ts"
 
@@ -57,6 +58,22 @@ export const movedLanesContract = (name: string, create: Create): void => {
         ["e", ["new"], false],
       ])
     })
+
+    test("tells what became of a retry at the other lane, also if its first attempt there delivered it", (journal) =>
+      Effect.gen(function* () {
+        for (const name of ["old", "new"]) yield* journal.openLane(name)
+        yield* appendAll(journal, ["a"], ["old"])
+        yield* journal.settle([settlement("old", 1, { delivered: [], retry: [retrying(1)] })])
+        yield* journal.moveLane("old", "new")
+        const ended = { cursor: { sequence: 1, settled: [] }, retry: [], deadLetter: [], endRetry: [1] }
+        const delivered = [{ from: 1, to: 1, at: 2_000, took: 7 }]
+        yield* journal.settle([settlement("new", 1, { ...ended, delivered })])
+        const [found] = (yield* collect({ sequence: 1, limit: 1 }, journal.events)).events
+        expect(found?.deliveries).toMatchObject([
+          { sink: "old", outcome: "moved", to: "new" },
+          { sink: "new", outcome: "delivered", at: 2_000, took: 7 },
+        ])
+      }))
 
     test("loses no dead letter that is replayed into a lane while that is moved", function* (journal) {
       yield* journal.openLane("new")
