@@ -32,7 +32,7 @@ const lookEvery = Duration.seconds(1)
  */
 class UnservedLanes {
   readonly #stalls = new WeakMap<Log, Map<string, Stall>>()
-  /** By sink: a message that says since when it delivers nothing from such a stream. */
+  /** For each sink, a message about how long it has delivered nothing from such a stream. */
   messages: ReadonlyMap<string, string> = new Map()
 
   /** Checks forever. `isServed` reports whether the sink's lane runs or the config has no such sink. */

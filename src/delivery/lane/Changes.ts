@@ -24,8 +24,8 @@ export class Window {
   /** The highest sequence that was read, routed to the lane or not. */
   position: number
   /**
-   * The sequence of the event that was routed to the lane before the last one taken, whether or not it was taken
-   * itself; 0 if there is none.
+   * The sequence of the lane's event before the last one taken; 0 if there is none. It counts even if the lane did not
+   * take it.
    */
   previous = 0
   #newest = 0

@@ -210,7 +210,7 @@ export class Lane {
     return maxUnstored + this.#parts.batcher.portion
   }
 
-  /** Sends again. `mute` is the rule for events received before, if its pause has ended by itself. */
+  /** Ends the pause. If it ended by itself, `mute` is the rule for the events received during it. */
   resume(mute?: Mute): void {
     this.state.resume(mute)
     this.#parts.refusals?.reset()

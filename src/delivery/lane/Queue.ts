@@ -45,7 +45,7 @@ export interface Limits {
   readonly probing: boolean
   /** Reports whether the event goes in a batch of its own. */
   readonly isIsolated: (sequence: number) => boolean
-  /** Predicates of events to avoid. The first one that leaves other events is used. */
+  /** Predicates of events to avoid. The first predicate that doesn't exclude all events is used. */
   readonly avoids?: ReadonlyArray<(item: Item) => boolean> | undefined
 }
 

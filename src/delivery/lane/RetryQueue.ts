@@ -118,8 +118,7 @@ export class RetryQueue {
       }
       if (this.#isFull(waiting)) this.#nextDue = Number.NEGATIVE_INFINITY
     }
-    // The end of an attempt lets the head of its group go, even if that is an earlier event that joined in the
-    // meantime.
+    // The end of an attempt releases the head of its group, which may be an earlier event that joined meanwhile.
     const head = before?.taken === true ? this.#headOf(event) : event
     if (this.#isHead(head)) this.#nextDue = Math.min(this.#nextDue, head.dueAt)
   }
@@ -202,7 +201,7 @@ export class RetryQueue {
     return group
   }
 
-  /** Returns muted events to send in one message: the first event of their key, and those that were tried as often. */
+  /** Returns muted events to send in one message: the first event of their key, and events with the same number of attempts. */
   #together(first: QueuedRetry): ReadonlyArray<QueuedRetry> {
     const waiting = this.#keys.get(first.key) ?? []
     const events = waiting.slice(0, maxMuted).flatMap((sequence) => this.#events.get(sequence) ?? [])

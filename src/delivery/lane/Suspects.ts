@@ -78,7 +78,7 @@ export class Suspects {
 
 /** The number of different events in a row that the target must refuse alike. */
 const inARow = 3
-/** After this many milliseconds without a delivery a refusal may be the target's again. */
+/** Milliseconds without a delivery after which refusals are again attributed to the target. */
 const forgetAfter = 60_000
 /** The number of probes that don't wait for the backoff: the next event may be delivered. */
 const hastyProbes = 8
@@ -125,13 +125,13 @@ interface Suspension {
 }
 
 /**
- * Decides whether a refusal concerns the event or the target, if the response does not say. A refusal of the target
- * would meet every event.
+ * Decides whether a refusal concerns the event or the target, if the response does not say. A target that refuses
+ * would refuse every event.
  *
- * If three different events in a row are refused alike, it is the target. The lane takes back the two that are dead
- * letters already, waits, and probes with one waiting event after another, of other types and keys first. When an
- * event is delivered, the target accepts events: those that were refused are tried once more, and the same refusal
- * makes a dead letter until nothing has been delivered for a minute.
+ * If three different events in a row are refused alike, the target refuses. The lane takes back the two that are
+ * already dead letters, waits, and probes with one waiting event after another, other types and keys first. A delivery
+ * shows that the target accepts events. The refused events are then tried once more. Until a minute has passed without
+ * a delivery, an event with the same refusal becomes a dead letter.
  *
  * Pure state: callers pass the monotonic time in milliseconds.
  */
