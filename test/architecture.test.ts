@@ -223,9 +223,9 @@ const steps = (title: string): ReadonlyArray<string> => {
 /** The path that a step begins with. */
 const pathOf = (title: string, step: number): string => /`([^`]+)`/.exec(steps(title)[step - 1] ?? "")?.[1] ?? ""
 
-/** The lines of a list that bring in something of a folder: `export { A as a } from "./a/A.ts"`. */
+/** The lines of a list that bring in something of a folder: `export { A as a } from "./a/A.ts"`, also `as "a-b"`. */
 const listed = (list: string): ReadonlyArray<{ readonly name: string; readonly from: string }> =>
-  [...read(list).matchAll(/^(?:export|import) \{ (?:\w+ as )?(\w+) \} from "(\.\/\w+\/[^"]+)"$/gm)].map(
+  [...read(list).matchAll(/^(?:export|import) \{ (?:\w+ as )?"?([\w-]+)"? \} from "(\.\/[\w-]+\/[^"]+)"$/gm)].map(
     ([, name = "", from = ""]) => ({
       name,
       from: relative(root, join(root, dirname(list), from)),

@@ -3,8 +3,8 @@
  *
  * A sink sends batches and reports only what it saw. It does not retry, log, count
  * or remember: the lane does, guided by the `reason` of the error. The recipe "Add a
- * sink" in ARCHITECTURE.md lists the steps; `test/contract/sinkContract.ts` checks
- * that a sink keeps the rules below.
+ * sink" in docs/development/recipes.md lists the steps. `test/contract/sinkContract.ts`
+ * checks that a sink keeps the rules below.
  */
 import { Effect, type Redacted, Schema, type Scope } from "effect"
 import type { ConfiguredType } from "../config/schema/ConfiguredTypes.ts"

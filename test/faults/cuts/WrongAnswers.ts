@@ -12,7 +12,7 @@ import type { Line, Options, Outcome } from "../Line.ts"
 import { eventually, memory, Subject } from "../relay/Subject.ts"
 import { Receiver } from "../relay/Traffic.ts"
 import { delivery } from "./Cuts.ts"
-import { type Peer, untrusted, type Wrong, wrongPeer, wrongs } from "./WrongPeers.ts"
+import { encrypted, type Peer, plain, untrusted, type Wrong, wrongPeer, wrongs } from "./WrongPeers.ts"
 
 /**
  * MiB. A client may collect an endless answer until its attempt is over, after a second: 16 MiB come in this time.
@@ -23,97 +23,6 @@ const answer = 24
 const growth = 256
 /** Seconds. */
 const patience = { answers: 20, healthy: 1 }
-
-const mail = { from: "relay@example.com", to: ["oncall@example.com"] }
-const credentials = { accessKeyId: "faults", secretAccessKey: "faults" }
-const sasl = { mechanism: "PLAIN", username: "u", password: "p" }
-
-/** The sinks of AWS, by where their service is. */
-const aws: Readonly<Record<string, (url: string) => object>> = {
-  sqs: (url) => ({ type: "sqs", queueUrl: `${url}/123456789012/q`, region: "eu-west-1", credentials }),
-  sns: (url) => ({ type: "sns", topicArn: "arn:aws:sns:eu-west-1:123456789012:t", endpoint: url, credentials }),
-  eventbridge: (url) => ({
-    type: "eventbridge",
-    eventBusArn: "arn:aws:events:eu-west-1:123456789012:event-bus/b",
-    endpoint: url,
-    credentials,
-  }),
-}
-
-interface Kind {
-  readonly protocol: string
-  readonly config: (port: number) => object
-}
-
-/** By the sink's name. */
-const plain: Readonly<Record<string, Kind>> = {
-  platformatic: {
-    protocol: "kafka",
-    config: (port) => ({ type: "kafka", brokers: [`127.0.0.1:${port}`], topic: "t", requestTimeout: "1 second" }),
-  },
-  kafkajs: {
-    protocol: "kafka",
-    config: (port) => ({ ...plain.platformatic?.config(port), client: "kafkajs" }),
-  },
-  "platformatic-sasl": {
-    protocol: "kafka",
-    config: (port) => ({ ...plain.platformatic?.config(port), sasl }),
-  },
-  "kafkajs-sasl": {
-    protocol: "kafka",
-    config: (port) => ({ ...plain.kafkajs?.config(port), sasl }),
-  },
-  rabbitmq: {
-    protocol: "rabbitmq",
-    config: (port) => ({
-      type: "rabbitmq",
-      url: `amqp://127.0.0.1:${port}`,
-      routingKey: "q",
-      requestTimeout: "1 second",
-    }),
-  },
-  nats: { protocol: "nats", config: (port) => ({ type: "nats", servers: [`127.0.0.1:${port}`], subject: "s" }) },
-  email: {
-    protocol: "email",
-    config: (port) => ({ type: "email", server: `127.0.0.1:${port}`, security: "none", ...mail }),
-  },
-  http: { protocol: "http", config: (port) => ({ type: "http", url: `http://127.0.0.1:${port}/` }) },
-  ...Object.fromEntries(
-    Object.entries(aws).map(([name, at]) => [
-      name,
-      { protocol: "http", config: (port) => at(`http://127.0.0.1:${port}`) } satisfies Kind,
-    ]),
-  ),
-  oauth: {
-    protocol: "http",
-    config: (port) => ({
-      type: "http",
-      url: "http://127.0.0.1:9/",
-      oauth: { tokenUrl: `http://127.0.0.1:${port}/token`, clientId: "relay", clientSecret: "s" },
-    }),
-  },
-}
-
-/** By a certificate of `ca`. The sinks of AWS trust those whom the process trusts. */
-const encrypted = (ca: string): Readonly<Record<string, (port: number) => object>> => {
-  const tls = { ca }
-  return {
-    ...Object.fromEntries(
-      Object.entries(aws).map(([name, at]) => [name, (port: number) => at(`https://127.0.0.1:${port}`)]),
-    ),
-    platformatic: (port) => ({ ...plain.platformatic?.config(port), tls }),
-    kafkajs: (port) => ({ ...plain.kafkajs?.config(port), tls }),
-    rabbitmq: (port) => ({ ...plain.rabbitmq?.config(port), url: `amqps://127.0.0.1:${port}`, tls }),
-    nats: (port) => ({ ...plain.nats?.config(port), tls }),
-    email: (port) => ({ ...plain.email?.config(port), security: "tls", tls }),
-    http: (port) => ({ type: "http", url: `https://127.0.0.1:${port}/`, tls }),
-    oauth: (port) => ({
-      type: "http",
-      url: "http://127.0.0.1:9/",
-      oauth: { tokenUrl: `https://127.0.0.1:${port}/token`, clientId: "relay", clientSecret: "s", tls },
-    }),
-  }
-}
 
 const certificates = (directory: string) => {
   const own = makeAuthority(directory, "own")
