@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { Redacted } from "effect"
-import { targetOf } from "../../src/sinks/Target.ts"
+import { targetOf } from "../../src/sinks/SinkTypes.ts"
 
 const targets: ReadonlyArray<readonly [config: unknown, target: string]> = [
   [{ path: "data/events.ndjson" }, "data/events.ndjson"],

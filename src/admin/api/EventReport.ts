@@ -18,7 +18,7 @@ import type { DeliveryStatus, FoundEvent } from "../../journal/Archive.ts"
 import type { AuditRecord } from "../../journal/AuditLog.ts"
 import { takes } from "../../routing/Explanation.ts"
 import * as Router from "../../routing/Router.ts"
-import { type AnySinkType, masked, type Preview } from "../../sinks/Sink.ts"
+import { masked, type Preview } from "../../sinks/Sink.ts"
 import { sinkTypes } from "../../sinks/SinkTypes.ts"
 import { isCollected } from "../status/RelayStatus.ts"
 import type { Event, EventReport, Step } from "./EventApi.ts"
@@ -192,13 +192,12 @@ const withMaskedClient = (body: Uint8Array): Uint8Array => {
  * the sink's type has no preview.
  */
 export const render = (
-  { config, enrich }: LaneConfig,
-  type: AnySinkType | undefined,
+  { type, config, enrich }: LaneConfig,
   entry: Entry,
 ): Preview | ReadonlyArray<Preview> | undefined => {
   const { event } = entry
   const shown = enrich === undefined ? entry : { ...entry, event: { ...event, body: withMaskedClient(event.body) } }
-  const previews = type?.preview(config, [shown])
+  const previews = sinkTypes[type]?.preview(config, [shown])
   return previews?.length === 1 ? previews[0] : previews
 }
 
@@ -249,7 +248,7 @@ const payloadOf = (config: RelayConfig, sink: string, entry: Entry | undefined, 
   const lane = config.sinks.find(({ name }) => name === sink)
   if (lane === undefined) return { note: "no sink in the config has this name" }
   if (entry === undefined) return { note: "its body is not an envelope, so it can't be shown without personal data" }
-  const rendered = Option.liftThrowable(render)(lane, sinkTypes[lane.type], entry)
+  const rendered = Option.liftThrowable(render)(lane, entry)
   if (Option.isNone(rendered)) return { note: "it can't be rendered for this sink" }
   if (rendered.value === undefined) return { note: `a sink of the type ${lane.type} can't show its payload` }
   return { payload: rendered.value, ...sentIn(lane) }

@@ -5,6 +5,7 @@
  */
 import { Clock, Effect } from "effect"
 import { Command } from "effect/cli"
+import { fileOf } from "../../journal/Journals.ts"
 import { checkJournal } from "../reports/checkJournal.ts"
 import { checkSinks, type SinkCheck } from "../reports/checkSinks.ts"
 import {
@@ -24,7 +25,6 @@ import { failed } from "../support/CommandError.ts"
 import { Json } from "../support/flags.ts"
 import { lacks, loadForHost } from "../support/loadConfig.ts"
 import { count, type Paint, paint, plain, print, printJson, table } from "../support/output.ts"
-import { lazily } from "../support/Program.ts"
 
 const verdicts = { wrong: "red", warning: "yellow", ok: "green" } as const
 const order: ReadonlyArray<Verdict> = ["wrong", "warning", "ok"]
@@ -62,7 +62,6 @@ export const doctor = Command.make(
   Effect.fn(function* () {
     const loaded = yield* loadForHost
     const { file: name, config, warnings, certificateFaults, absent } = loaded
-    const { fileOf } = yield* lazily(() => import("../../journal/Journals.ts"))
     const journalFile = fileOf(config.journal)
     const [reached, ofClients, ofJournal, ofDisk, ofClock, { findings: ofPorts, runs }, now] = yield* Effect.all(
       [

@@ -15,7 +15,6 @@ import { Json, text, toggle } from "../support/flags.ts"
 import { fixedBody, payloadOf, withAbsent } from "../support/goldenFiles.ts"
 import { loadForCheck } from "../support/loadConfig.ts"
 import { paint, plain, print, printJson, printWhole, say, width } from "../support/output.ts"
-import { lazily } from "../support/Program.ts"
 import { suggestType } from "../support/values.ts"
 
 /** Reports whether the text is an event's id. Types have dots. */
@@ -34,8 +33,7 @@ const printPayload = Effect.fnUntraced(function* (
     const names = config.sinks.map(({ name }) => name).join(", ")
     return yield* usage(`there is no sink ${plain(sink)} in the config; it has ${names}`)
   }
-  const { sinkTypes } = yield* lazily(() => import("../../sinks/SinkTypes.ts"))
-  const payload = payloadOf(withAbsent(lane, absent), sinkTypes[lane.type], webhook, fixedBody(type))
+  const payload = payloadOf(withAbsent(lane, absent), webhook, fixedBody(type))
   if (payload === undefined) return yield* usage(`a sink of the type ${lane.type} can't show its payload`)
   yield* printWhole(payload.split("\n").map(plain).join("\n"))
 })

@@ -5,11 +5,15 @@
 import { Effect, FileSystem, Option, Path } from "effect"
 import { Command } from "effect/cli"
 import unit from "../../../config/deploy/relay.service" with { type: "text" }
+import { defaultFile, embedded } from "../../config/load/ConfigText.ts"
+import { jsonSchemaText } from "../../config/schema/JsonSchema.ts"
 import { quoted } from "../../formats/Texts.ts"
+import { journalTypes } from "../../journal/Journals.ts"
+import { sinkTypes } from "../../sinks/SinkTypes.ts"
 import { io } from "../support/CommandError.ts"
 import { Config, Json, toggle } from "../support/flags.ts"
 import { plain, print, printJson, printWhole } from "../support/output.ts"
-import { lazily, Program } from "../support/Program.ts"
+import { Program } from "../support/Program.ts"
 
 /** The schema's file beside the config, whose `$schema` refers to it. */
 const schemaFile = "relay.schema.json"
@@ -37,13 +41,6 @@ export const init = Command.make(
     const fs = yield* FileSystem.FileSystem
     const path = yield* Path.Path
     const { command } = yield* Program
-    const [{ defaultFile }, { embedded }, { jsonSchemaText }, { sinkTypes }, { journalTypes }] = yield* Effect.all([
-      lazily(() => import("../../config/load/ConfigText.ts")),
-      lazily(() => import("../../config/load/ConfigText.ts")),
-      lazily(() => import("../../config/schema/JsonSchema.ts")),
-      lazily(() => import("../../sinks/SinkTypes.ts")),
-      lazily(() => import("../../journal/Journals.ts")),
-    ])
     const chosen = yield* Config
     const file = Option.getOrElse(chosen, () => defaultFile)
     yield* fs

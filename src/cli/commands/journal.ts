@@ -3,6 +3,7 @@ import { Clock, Effect, Option } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import type { Imported } from "../../admin/api/ImportLine.ts"
 import type { Checked } from "../../journal/JournalCopy.ts"
+import { localUser } from "../../runtime/Files.ts"
 import { ask, progressBar } from "../support/adminClient.ts"
 import { failed, io, usage } from "../support/CommandError.ts"
 import { Json } from "../support/flags.ts"
@@ -191,7 +192,6 @@ const copy = Command.make(
       printedShare = share
       return print(`${Math.floor(share * 100)} % of the events`)
     }
-    const { localUser } = yield* lazily(() => import("../../runtime/Files.ts"))
     const operation = {
       at: yield* Clock.currentTimeMillis,
       who: `user ${localUser()}`,

@@ -2,6 +2,7 @@
 import { Effect, Fiber, Option } from "effect"
 import { Argument, Command } from "effect/cli"
 import type { Replay, ReplayRequest } from "../../admin/replay/ReplayReport.ts"
+import { firstSignal } from "../../runtime/Runtime.ts"
 import { commandLine, followed, hasEnded, notes, preview, queued } from "../reports/replayReport.ts"
 import { ask } from "../support/adminClient.ts"
 import { failed, usage } from "../support/CommandError.ts"
@@ -18,7 +19,7 @@ import {
   sayWhole,
   width,
 } from "../support/output.ts"
-import { lazily, Program } from "../support/Program.ts"
+import { Program } from "../support/Program.ts"
 import { eventFlags, rate, selectionOf } from "../support/selection.ts"
 
 const flags = {
@@ -133,7 +134,6 @@ export const replay = Command.make(
   flags,
   Effect.fn(function* (flags) {
     const payload = yield* requestOf(flags)
-    const { firstSignal } = yield* lazily(() => import("../../runtime/Runtime.ts"))
     // Started before the replay, so that a signal during its start also cancels it. Otherwise the replay would continue
     // unattended.
     const signal = yield* Effect.forkChild(firstSignal, { startImmediately: true })

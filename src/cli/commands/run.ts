@@ -14,22 +14,26 @@ import { Command } from "effect/cli"
 import * as Address from "../../config/Address.ts"
 import type { RelayConfig } from "../../config/Config.ts"
 import { logDiagnostics } from "../../config/diagnostics/Diagnostic.ts"
-import type { Loaded } from "../../config/load/Load.ts"
+import { type Loaded, warningsOf } from "../../config/load/Load.ts"
 import { ReadFiles } from "../../config/load/References.ts"
 import * as Monotonic from "../../event/Monotonic.ts"
 import { repeating } from "../../event/Rounds.ts"
+import { Journal } from "../../journal/Journal.ts"
 import { Turn } from "../../journal/JournalContext.ts"
+import * as Relay from "../../Relay.ts"
+import { reloadWhen, triggers } from "../../reload/Reload.ts"
 import * as Router from "../../routing/Router.ts"
-import { Doors } from "../../runtime/ProcessHandover.ts"
+import * as Notify from "../../runtime/Notify.ts"
+import { Doors, predecessor } from "../../runtime/ProcessHandover.ts"
 import { onSignal } from "../../runtime/Runtime.ts"
 import { relayVersion } from "../../runtime/Version.ts"
 import { io } from "../support/CommandError.ts"
 import { toggle } from "../support/flags.ts"
-import type { Restarts, Stop } from "../support/lifecycle.ts"
 import * as Logging from "../support/lifecycle.ts"
+import { makeRestarts, makeStop, notifySystemd, type Restarts, type Stop } from "../support/lifecycle.ts"
 import { configFlag, loadConfig, loadQuietly } from "../support/loadConfig.ts"
 import { plain, say, sayWhole, table } from "../support/output.ts"
-import { lazily, Program } from "../support/Program.ts"
+import { Program } from "../support/Program.ts"
 
 export interface Opening {
   readonly config: RelayConfig
@@ -101,13 +105,6 @@ interface Serving {
 const serve = Effect.fnUntraced(function* (loaded: Loaded, { json, triggered, started, restarts }: Serving) {
   const { file, config } = loaded
   const { command, entry } = yield* Program
-  const [Relay, { reloadWhen }, { warningsOf }, { Journal }, { notifySystemd }] = yield* Effect.all([
-    lazily(() => import("../../Relay.ts")),
-    lazily(() => import("../../reload/Reload.ts")),
-    lazily(() => import("../../config/load/Load.ts")),
-    lazily(() => import("../../journal/Journal.ts")),
-    lazily(() => import("../support/lifecycle.ts")),
-  ])
   const load = Effect.provideContext(loadQuietly, yield* Effect.context<Effect.Services<typeof loadQuietly>>())
   const { restart, isHandedOver, doors, turn } = restarts
   const options = { version: relayVersion, entry, load, restart, isHandedOver }
@@ -143,11 +140,7 @@ const serve = Effect.fnUntraced(function* (loaded: Loaded, { json, triggered, st
  * first waits for the previous process.
  */
 const serveInTurn = Effect.fnUntraced(function* (options: Omit<Serving, "restarts">, startAgain: Stop["startAgain"]) {
-  const [Handover, { makeRestarts }] = yield* Effect.all([
-    lazily(() => import("../../runtime/ProcessHandover.ts")),
-    lazily(() => import("../support/lifecycle.ts")),
-  ])
-  const first = yield* Handover.predecessor
+  const first = yield* predecessor
   const serving = Effect.gen(function* () {
     const check = Effect.provideContext(loadQuietly, yield* Effect.context<Effect.Services<typeof loadQuietly>>())
     const restarts = yield* makeRestarts({ first, check, startAgain })
@@ -180,11 +173,6 @@ export const run = Command.make(
     watch: toggle("watch", "Reload the config when it changes, or a file that it names"),
   },
   Effect.fn(function* ({ format, watch }) {
-    const [{ makeStop }, Notify, { triggers }] = yield* Effect.all([
-      lazily(() => import("../support/lifecycle.ts")),
-      lazily(() => import("../../runtime/Notify.ts")),
-      lazily(() => import("../../reload/Reload.ts")),
-    ])
     const notify = yield* Notify.make((yield* Program).env)
     const json = yield* Logging.isJson(format)
     yield* Logging.neverBlock(json)

@@ -3,11 +3,11 @@ import { Effect, Option, Stream } from "effect"
 import { Command } from "effect/cli"
 import type { Tapped } from "../../admin/api/LiveTail.ts"
 import type { TappedRefusal } from "../../admin/status/Status.ts"
+import { firstSignal } from "../../runtime/Runtime.ts"
 import { ask } from "../support/adminClient.ts"
 import { unreachable } from "../support/CommandError.ts"
 import { given, Json, text, type, webhook } from "../support/flags.ts"
 import { instant, type Paint, paint, plain, print, printWhole, say, toJson } from "../support/output.ts"
-import { lazily } from "../support/Program.ts"
 import { requirePatterns } from "../support/values.ts"
 
 export const line = ({ at, id, type, account, webhook, sinks, replayed }: Tapped, style: Paint): string => {
@@ -37,7 +37,6 @@ export const tap = Command.make(
     yield* requirePatterns(Option.toArray(flags.type))
     const json = yield* Json
     const style = yield* paint
-    const { firstSignal } = yield* lazily(() => import("../../runtime/Runtime.ts"))
     const show = (one: Tapped | TappedRefusal) =>
       json ? printWhole(toJson(one)) : print("refused" in one ? refusalLine(one, style) : line(one, style))
     const greet = json

@@ -1,18 +1,133 @@
-/** `relay trigger TYPE`: sends correctly signed samples of an event type to a running relay. */
-import { Clock, Duration, Effect, Option, Redacted, Schema } from "effect"
+/**
+ * `relay trigger TYPE`: sends samples of an event type to a running relay as the sender does, signed over the raw bytes
+ * and with the webhook's header names.
+ */
+import { Clock, Duration, Effect, FileSystem, Option, Redacted, Result, Schema } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
+import { FetchHttpClient, HttpBody, HttpClient, HttpClientRequest } from "effect/http"
 import * as Address from "../../config/Address.ts"
+import * as Certificate from "../../config/Certificate.ts"
 import type { RelayConfig, Webhook } from "../../config/Config.ts"
 import { isKnown, isRelayEvent } from "../../event/EventType.ts"
 import * as Monotonic from "../../event/Monotonic.ts"
-import { hmacSha256 } from "../../event/Signature.ts"
-import { failed, unreachable, usage } from "../support/CommandError.ts"
-import type { Answer } from "../support/deliver.ts"
+import { sample } from "../../event/SampleEvent.ts"
+import { type Hmac, hmacSha256, sign } from "../../event/Signature.ts"
+import * as HttpTransport from "../../runtime/HttpTransport.ts"
+import { failed, io, unreachable, usage } from "../support/CommandError.ts"
 import { Json, text, toggle } from "../support/flags.ts"
 import { loadAsService } from "../support/loadConfig.ts"
 import { count as counted, plain, print, printJson, say } from "../support/output.ts"
-import { lazily } from "../support/Program.ts"
 import { suggestType } from "../support/values.ts"
+
+interface Delivery {
+  readonly url: string
+  readonly type: string
+  readonly accountId: string | undefined
+  readonly objectId: string | undefined
+  readonly hmac: Hmac
+  readonly headers: { readonly signature: string; readonly webhookId: string }
+  /** The webhook id header, if the webhook has one. */
+  readonly webhookId: string | undefined
+  /** The `fetch` that sends it, which may trust other certificates. */
+  readonly fetch: HttpTransport.Fetch
+  /** Changes the body after signing, so that the relay must refuse it. */
+  readonly tamper: boolean
+}
+
+interface Answer {
+  readonly eventId: string
+  readonly status: number
+  /** The reason for a refusal; empty if the delivery was accepted. */
+  readonly detail: string
+  readonly millis: number
+}
+
+/** The time limit of an answer. A webhook's `commitTimeout` may be several seconds. */
+const patience = Duration.seconds(30)
+
+const encoder = new TextEncoder()
+
+/** Returns the reason in a refusal, which is problem+json. */
+const detailOf = (text: string): string => {
+  try {
+    const { title, detail } = JSON.parse(text)
+    return [title, detail].filter((part) => typeof part === "string").join(": ")
+  } catch {
+    return text.slice(0, 200)
+  }
+}
+
+/** Sends a delivery. Fails if there is no answer. */
+const deliver = Effect.fnUntraced(
+  function* (delivery: Delivery) {
+    const { url, type, accountId, objectId, hmac, headers, webhookId, fetch, tamper } = delivery
+    const started = yield* Monotonic.now
+    const envelope = sample(type, yield* Clock.currentTimeMillis, { accountId, objectId })
+    const signed = encoder.encode(JSON.stringify(envelope))
+    const body = tamper ? encoder.encode(JSON.stringify({ ...envelope, version: `${envelope.version} ` })) : signed
+    const request = HttpClientRequest.post(url, {
+      headers: {
+        "user-agent": "relay-trigger Webhooks",
+        [headers.signature]: sign(hmac, signed),
+        ...(webhookId === undefined ? {} : { [headers.webhookId]: webhookId }),
+      },
+      body: HttpBody.uint8Array(body, "application/json"),
+    })
+    const response = yield* Effect.provideService(
+      HttpClient.execute(request),
+      FetchHttpClient.Fetch,
+      fetch as typeof globalThis.fetch,
+    )
+    const text = yield* response.text
+    const answer: Answer = {
+      eventId: envelope.id,
+      status: response.status,
+      detail: response.status < 300 ? "" : detailOf(text),
+      millis: Math.round((yield* Monotonic.now) - started),
+    }
+    return answer
+  },
+  Effect.provide(FetchHttpClient.layer),
+  Effect.timeout(patience),
+)
+
+// The certificates that `trigger` trusts, and its messages about others.
+
+/** Makes a `fetch`. If a PEM file is given, it trusts the file's authorities instead of the system's. */
+const fetchTrusting = Effect.fnUntraced(function* (file: Option.Option<string>) {
+  if (Option.isNone(file)) return globalThis.fetch
+  const fs = yield* FileSystem.FileSystem
+  const ca = yield* Effect.mapError(fs.readFileString(file.value), () => io(`${file.value} of --ca can't be read`))
+  const parsed = Certificate.parse(ca, "--ca", true)
+  if (Result.isFailure(parsed)) {
+    return yield* io(`${file.value} of --ca: ${parsed.failure.message}\n  ${parsed.failure.hint}`)
+  }
+  return yield* HttpTransport.make({ ca })
+})
+
+/**
+ * Says why a certificate was not trusted, and what to do. Returns `undefined` for any other failure. `subject` names
+ * the certificate's host, if known.
+ */
+const distrust = (failure: HttpTransport.Failure, url: string, subject?: string): string | undefined => {
+  const { origin, pathname, port } = new URL(url)
+  switch (failure) {
+    case "untrusted certificate":
+      return `no authority that this machine trusts signed the certificate of ${origin}\n  --ca FILE trusts its authority, or the certificate itself where it is self-signed.`
+    case "certificate of another host": {
+      const named = `https://${subject ?? "NAME"}${port === "" ? "" : `:${port}`}${pathname}`
+      return `the certificate of ${origin} is for another host${subject === undefined ? "" : `, ${subject}`}\n  Send to the name that it is for: --url ${named}`
+    }
+    case "expired certificate":
+      return `the certificate of ${origin} has expired, or is not valid yet\n  Renew it, then \`relay reload\`; \`relay status\` shows which the relay uses.`
+    case "unfit certificate":
+      return `the certificate of ${origin} was not made for a server\n  Get one that is: with it no sender can deliver.`
+    case "failed handshake":
+      return `there is no TLS with ${origin}\n  Does it speak https? --url chooses another address.`
+    default:
+      return undefined
+  }
+}
 
 /** With more events than this, a summary is printed instead of each answer. */
 const listed = 10
@@ -65,7 +180,7 @@ const summarize = (answers: ReadonlyArray<Answer>, millis: number) => {
   }
 }
 
-const unanswered = (url: string, patience: Duration.Duration): string =>
+const unanswered = (url: string): string =>
   `the server at ${url} does not answer within ${Duration.format(patience)}\n  A relay there hangs, or a firewall drops what is sent to it: \`relay status\` says whether the relay of this machine answers.`
 
 const positive = Schema.Finite.check(Schema.isGreaterThan(0, { expected: "a number above 0" }))
@@ -117,10 +232,6 @@ export const trigger = Command.make(
     const url = Option.getOrElse(flags.url, () => urlOf(config, webhook))
     const unix = Option.isNone(flags.url) ? config.listen.unix : undefined
     const target = unix === undefined ? url : Address.format(config.listen)
-    const [{ deliver, distrust, fetchTrusting, patience }, { failureOf, makeAt }] = yield* Effect.all([
-      lazily(() => import("../support/deliver.ts")),
-      lazily(() => import("../../runtime/HttpTransport.ts")),
-    ])
     const delivery = {
       url,
       type,
@@ -129,7 +240,7 @@ export const trigger = Command.make(
       hmac: hmacSha256(Redacted.value(secret.value)),
       headers: webhook.headers,
       webhookId: webhook.ids[0],
-      fetch: unix === undefined ? yield* fetchTrusting(flags.ca) : yield* makeAt(unix),
+      fetch: unix === undefined ? yield* fetchTrusting(flags.ca) : yield* HttpTransport.makeAt(unix),
       tamper,
     }
     const started = yield* Monotonic.now
@@ -139,9 +250,9 @@ export const trigger = Command.make(
         yield* Effect.sleep(Math.max(0, due - (yield* Monotonic.now)))
       }
       const answer = yield* Effect.mapError(deliver(delivery), (error) => {
-        if (error._tag === "TimeoutError") return unreachable(unanswered(target, patience))
+        if (error._tag === "TimeoutError") return unreachable(unanswered(target))
         return unreachable(
-          distrust(failureOf(error), url, Option.isNone(flags.url) ? subjectOf(config) : undefined) ??
+          distrust(HttpTransport.failureOf(error), url, Option.isNone(flags.url) ? subjectOf(config) : undefined) ??
             `no relay answers at ${target}\n  Is it running? \`relay run\` starts it. The address is from ${file}; \`--config\` or \`--url\` choose another.`,
         )
       })

@@ -2,13 +2,14 @@
 import { Effect } from "effect"
 import { Command } from "effect/cli"
 import { toJson } from "../../config/diagnostics/Diagnostic.ts"
+import { embeddedName, unwritten } from "../../config/load/ConfigText.ts"
+import { requireCertificates } from "../../config/load/Load.ts"
 import { checkJournal, checkJournalFile } from "../reports/checkJournal.ts"
 import { checkSinks } from "../reports/checkSinks.ts"
 import { failed } from "../support/CommandError.ts"
 import { Json, toggle } from "../support/flags.ts"
 import { absentIn, lacks, loadForHost, loadLacking, sayAbsent, sayWarnings } from "../support/loadConfig.ts"
 import { count, paintMessages, plain, print, printJson, say, table } from "../support/output.ts"
-import { lazily } from "../support/Program.ts"
 
 export const validate = Command.make(
   "validate",
@@ -21,10 +22,6 @@ export const validate = Command.make(
   },
   Effect.fn(function* ({ offline, strict }) {
     const json = yield* Json
-    const [{ requireCertificates }, { embeddedName, unwritten }] = yield* Effect.all([
-      lazily(() => import("../../config/load/Load.ts")),
-      lazily(() => import("../../config/load/ConfigText.ts")),
-    ])
     const loading = Effect.flatMap(offline ? loadLacking : loadForHost, requireCertificates).pipe(
       Effect.filterOrFail(
         ({ file }) => file !== embeddedName,

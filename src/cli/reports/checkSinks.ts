@@ -6,7 +6,8 @@ import { reached } from "../../routing/Explanation.ts"
 import * as Router from "../../routing/Router.ts"
 import * as Containment from "../../sinks/Containment.ts"
 import type { AnySinkType, Limits } from "../../sinks/Sink.ts"
-import { lazily, Program, withDeadline } from "../support/Program.ts"
+import { sinkTypes } from "../../sinks/SinkTypes.ts"
+import { Program, withDeadline } from "../support/Program.ts"
 import { bug } from "./exitReport.ts"
 
 export interface SinkCheck {
@@ -26,7 +27,6 @@ const check = Effect.fnUntraced(function* (type: AnySinkType, { config }: LaneCo
 
 /** Checks a sink. A bug in its library counts as a failure of the sink, and must not end the command. */
 const contained = Effect.fnUntraced(function* (lane: LaneConfig, limits: Limits) {
-  const { sinkTypes } = yield* lazily(() => import("../../sinks/SinkTypes.ts"))
   const type = sinkTypes[lane.type]
   // Every type in a loaded config exists.
   if (type === undefined) return []

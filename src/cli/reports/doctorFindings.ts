@@ -9,9 +9,11 @@ import type { ClientsConfig, RelayConfig, Webhook } from "../../config/Config.ts
 import { expiresWithin, haveExpired, isExpiring, noticeOfExpiry, successorOf } from "../../config/Expiry.ts"
 import type { CertificateFault } from "../../config/load/Load.ts"
 import { mistakenSecrets } from "../../config/rules/SecretText.ts"
+import * as Clients from "../../enrichment/Clients.ts"
 import type { Bytes, EpochMillis, Millis } from "../../event/Quantities.ts"
 import type { JournalFile } from "../../journal/JournalType.ts"
 import * as WallClock from "../../journal/WallClock.ts"
+import { freeBytes } from "../../runtime/FileSystem.ts"
 import {
   fileIdentity,
   type Holder,
@@ -21,10 +23,10 @@ import {
   seesAll,
   unchecked,
 } from "../../runtime/Files.ts"
-import type { ServeError } from "../../runtime/Runtime.ts"
+import { type ServeError, serve } from "../../runtime/Runtime.ts"
 import { ask } from "../support/adminClient.ts"
 import { bytes, count, span } from "../support/output.ts"
-import { lazily, withDeadline } from "../support/Program.ts"
+import { withDeadline } from "../support/Program.ts"
 
 /** The result of one check of `doctor`. */
 export type Verdict = "wrong" | "warning" | "ok"
@@ -113,7 +115,6 @@ const isTaken = Effect.fnUntraced(function* (
   address: Address.Address,
   { tls, socket }: Pick<RelayConfig, "tls" | "socket"> = {},
 ) {
-  const { serve } = yield* lazily(() => import("../../runtime/Runtime.ts"))
   // The sender repeats a delivery that arrives at this moment.
   const handler = () => new Response(null, { status: 503, headers: { "retry-after": "1", connection: "close" } })
   return yield* Effect.scoped(serve({ address, handler, socket, ...(tls && { tls }) })).pipe(
@@ -306,7 +307,6 @@ const mayWrite = (file: string) =>
 const beside = ["", "-wal", "-shm", "-lock", "-mark"]
 
 const check = Effect.fnUntraced(function* ({ path: journal, maxSize, minFree }: JournalFile) {
-  const { freeBytes } = yield* lazily(() => import("../../runtime/FileSystem.ts"))
   const directory = (yield* Path.Path).dirname(journal)
   const nearest = yield* nearestExisting(directory)
   const at = finder("disk", directory)
@@ -419,9 +419,8 @@ export const secrets = (webhooks: ReadonlyArray<Webhook>, now: EpochMillis): Fin
 
 export const clients = Effect.fnUntraced(function* (config: ClientsConfig | undefined): Effect.fn.Return<Findings> {
   if (config === undefined) return []
-  const { make } = yield* lazily(() => import("../../enrichment/Clients.ts"))
   const at = finder("clients", config.baseUrl)
-  return yield* Effect.scoped(Effect.flatMap(make(config), ({ get }) => get(nobody))).pipe(
+  return yield* Effect.scoped(Effect.flatMap(Clients.make(config), ({ get }) => get(nobody))).pipe(
     Effect.match({
       // If the API has this client, its answers say nothing about real clients.
       onSuccess: () => [

@@ -13,6 +13,7 @@ import {
 import type { Fleet, Lane, Status } from "../../admin/status/Status.ts"
 import { quarantine } from "../../event/Event.ts"
 import { screened } from "../../formats/Texts.ts"
+import { firstSignal } from "../../runtime/Runtime.ts"
 import { ask } from "../support/adminClient.ts"
 import { unreachable } from "../support/CommandError.ts"
 import { Json } from "../support/flags.ts"
@@ -33,7 +34,7 @@ import {
   span,
   toJson,
 } from "../support/output.ts"
-import { lazily, withDeadline } from "../support/Program.ts"
+import { withDeadline } from "../support/Program.ts"
 import { checkJournal } from "./checkJournal.ts"
 
 // The tables of `relay status` below its lanes: relays, signing secrets and certificates.
@@ -255,6 +256,5 @@ const onPipe = Effect.fnUntraced(function* (json: boolean) {
 export const watchStatus = Effect.gen(function* () {
   const { canAnimate } = yield* TerminalCapabilities.TerminalCapabilities
   const json = yield* Json
-  const { firstSignal } = yield* lazily(() => import("../../runtime/Runtime.ts"))
   yield* Effect.raceFirst(canAnimate && !json ? onTerminal : onPipe(json), firstSignal)
 }).pipe(Effect.scoped)

@@ -5,6 +5,7 @@ import { type Erasure, type ErasureRequest, erase } from "../../admin/api/Erasur
 import { Archive } from "../../journal/Archive.ts"
 import { storeEnd } from "../../journal/AuditLog.ts"
 import * as Journals from "../../journal/Journals.ts"
+import { localUser } from "../../runtime/Files.ts"
 import { io } from "./CommandError.ts"
 import { loadJournal } from "./loadConfig.ts"
 import { lazily } from "./Program.ts"
@@ -20,7 +21,6 @@ export const eraseOffline = Effect.fnUntraced(function* (request: ErasureRequest
       "the journal of the config keeps no file: leave out --offline, and have its tables rewritten by `VACUUM FULL`",
     )
   }
-  const { localUser } = yield* lazily(() => import("../../runtime/Files.ts"))
   const { what, on, note, isLeftOut } = erasure
   const payload = { payload: request }
   const operation = { who: `user ${localUser()}`, by: "the command line", what, on: on(payload) }

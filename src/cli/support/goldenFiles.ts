@@ -14,10 +14,8 @@ import * as Envelope from "../../event/Envelope.ts"
 import { isRelayEvent } from "../../event/EventType.ts"
 import * as Numbers from "../../event/Numbers.ts"
 import { sample } from "../../event/SampleEvent.ts"
-import type { AnySinkType } from "../../sinks/Sink.ts"
 import { type CommandError, failed, io } from "./CommandError.ts"
 import { plain } from "./output.ts"
-import { lazily } from "./Program.ts"
 
 // A line diff of two texts with context around each change.
 
@@ -90,13 +88,8 @@ export const withAbsent = (lane: LaneConfig, absent: Loaded["absent"]): LaneConf
 }
 
 /** Returns the payload as JSON text, or `undefined` if the sink's type has no preview. */
-export const payloadOf = (
-  lane: LaneConfig,
-  type: AnySinkType | undefined,
-  webhook: string,
-  body: Uint8Array,
-): string | undefined => {
-  const payload = render(lane, type, entryOf(webhook, lane.name, body))
+export const payloadOf = (lane: LaneConfig, webhook: string, body: Uint8Array): string | undefined => {
+  const payload = render(lane, entryOf(webhook, lane.name, body))
   return payload && JSON.stringify(payload, null, 2)
 }
 
@@ -192,13 +185,12 @@ export const compare = Effect.fnUntraced(function* (
   files: Files,
   update: boolean,
 ) {
-  const { sinkTypes } = yield* lazily(() => import("../../sinks/SinkTypes.ts"))
   const compared: Array<Compared> = []
   for (const { test, body } of samples) {
     const webhook = isRelayEvent(test.event) ? "relay" : (test.webhook ?? config.webhooks[0]?.name ?? "")
     for (const [sink, file] of Object.entries(test.payloads)) {
       const lane = config.sinks.find(({ name }) => name === sink)
-      const payload = lane && payloadOf(lane, sinkTypes[lane.type], webhook, body)
+      const payload = lane && payloadOf(lane, webhook, body)
       if (lane === undefined || payload === undefined)
         return yield* failed(`the sink ${plain(sink)} can't show its payload`)
       const golden = yield* files.read(file)

@@ -2,9 +2,9 @@
 import { Clock, Duration, Effect, Option, Record, Result } from "effect"
 import { nearestType } from "../../event/Nearest.ts"
 import type { EpochMillis, Millis } from "../../event/Quantities.ts"
+import * as Pattern from "../../routing/Pattern.ts"
 import { usage } from "./CommandError.ts"
 import { plain } from "./output.ts"
-import { lazily } from "./Program.ts"
 
 // Times on the command line: `2026-11-20T08:00:00Z`, `2026-11-20`, `yesterday`, or `2h` for two hours ago.
 
@@ -66,9 +66,8 @@ export const timesOf = Effect.fnUntraced(function* <K extends string>(
 
 export const requirePatterns = Effect.fnUntraced(function* (types: ReadonlyArray<string>) {
   if (types.length === 0) return
-  const { problem } = yield* lazily(() => import("../../routing/Pattern.ts"))
   for (const type of types) {
-    const wrong = problem(type)
+    const wrong = Pattern.problem(type)
     if (wrong !== undefined) return yield* usage(`--type ${plain(type)}: ${wrong}`)
   }
 })
