@@ -15,6 +15,8 @@ export interface OAuthServer {
   readonly issuer: string
   readonly tokenUrl: string
   readonly jwks: string
+  /** A token by client credentials. */
+  readonly token: () => Promise<string>
   /** The number of tokens that it has given. */
   readonly given: () => number
   /** Starts it again on the same port, with the same keys. */
@@ -94,6 +96,12 @@ export const startOAuthServer = async (lifetime: number): Promise<OAuthServer> =
     issuer,
     tokenUrl: `${issuer}/token`,
     jwks: `${issuer}/jwks`,
+    token: async () => {
+      const authorization = `Basic ${btoa(`${client.id}:${client.secret}`)}`
+      const body = new URLSearchParams({ grant_type: "client_credentials", scope })
+      const answer = await fetch(`${issuer}/token`, { method: "POST", headers: { authorization }, body })
+      return ((await answer.json()) as { readonly access_token: string }).access_token
+    },
     given: () => given,
     start,
     stop,

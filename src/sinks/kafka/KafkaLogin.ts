@@ -1,38 +1,49 @@
 /**
  * Logins to Kafka brokers: by a user and password, or by a token (OAUTHBEARER) of
- * an OAuth server.
+ * an OAuth server or from a file.
  *
- * **Guarantee.** A token is renewed after three quarters of its lifetime. Both
- * clients log in again later than that and before the broker ends the session, so
- * a session never ends because of an old token. A token that can't be had costs no
- * event an attempt.
+ * **Guarantee.** A server's token is renewed after three quarters of its lifetime,
+ * and a file is read at each login. Both clients log in again later than that and
+ * before the broker ends the session, so a session never ends because of an old
+ * token. A token that can't be had costs no event an attempt.
  */
+import { readFile } from "node:fs/promises"
 import { Effect, Redacted, Schema, type Scope } from "effect"
 import { secret, text } from "../../config/schema/Keys.ts"
 import * as AccessTokens from "../http/AccessTokens.ts"
 import { keeper } from "../ServiceWords.ts"
-import type { SinkError } from "../Sink.ts"
-import { type ClientOptions, kafkaError, noToken, passwordMechanisms, type TokenLogin } from "./KafkaClient.ts"
+import { misconfigured, type SinkError } from "../Sink.ts"
+import { type ClientOptions, kafkaError, noToken, passwordMechanisms, type TokenLogin, textOf } from "./KafkaClient.ts"
 
-/** The keys that a login by a mechanism needs, and the keys that it may have. */
-const keysOf = {
-  password: { needs: ["username", "password"], may: [] },
-  token: { needs: ["oauth"], may: ["extensions"] },
-} as const
+interface Keys {
+  /** A login needs exactly one key of each list. */
+  readonly needs: ReadonlyArray<ReadonlyArray<string>>
+  readonly may: ReadonlyArray<string>
+}
+
+const passwordKeys: Keys = { needs: [["username"], ["password"]], may: [] }
+const tokenKeys: Keys = { needs: [["oauth", "tokenFile"]], may: ["extensions"] }
 
 const mechanisms = [...passwordMechanisms, "OAUTHBEARER"] as const
+
+const quoted = (keys: ReadonlyArray<string>): string => keys.map((key) => `"${key}"`).join(" or ")
 
 /** Reports a key that the mechanism needs, or that it doesn't have. */
 const loginProblem = (sasl: { readonly mechanism: (typeof mechanisms)[number] }): Schema.FilterIssue | undefined => {
   const { mechanism, ...keys } = sasl
-  const { needs, may } = keysOf[mechanism === "OAUTHBEARER" ? "token" : "password"]
-  const known: ReadonlyArray<string> = [...needs, ...may]
+  const { needs, may } = mechanism === "OAUTHBEARER" ? tokenKeys : passwordKeys
+  const known = [...needs.flat(), ...may]
   const foreign = Object.keys(keys).find((key) => !known.includes(key))
   if (foreign !== undefined) {
     return { path: [foreign], issue: `"${foreign}" is not a part of ${mechanism}: take it out, or change "mechanism"` }
   }
-  const missing = needs.find((key) => !Object.hasOwn(keys, key))
-  return missing && { path: [missing], issue: `${mechanism} needs "${missing}"` }
+  for (const choice of needs) {
+    const [first, second] = choice.filter((key) => Object.hasOwn(keys, key))
+    if (first === undefined) return { path: choice.slice(0, 1), issue: `${mechanism} needs ${quoted(choice)}` }
+    if (second !== undefined)
+      return { path: [second], issue: `"${first}" and "${second}" exclude each other: take one out` }
+  }
+  return undefined
 }
 
 /** Reports an extension that brokers would refuse (RFC 7628, section 3.1). */
@@ -53,6 +64,11 @@ export const SaslConfig = Schema.Struct({
     AccessTokens.OAuthConfig.annotate({
       description: "With OAUTHBEARER: gets the token by OAuth 2.0 client credentials",
     }),
+  ),
+  tokenFile: Schema.optionalKey(
+    text("With OAUTHBEARER: the file that holds the token, read at each login", {
+      examples: ["/var/run/secrets/tokens/kafka"],
+    }).check(Schema.isPattern(/^\//u, { message: 'write the whole path, as in "/var/run/secrets/tokens/kafka"' })),
   ),
   extensions: Schema.optionalKey(
     Schema.Record(Schema.String, Schema.String.annotate({ shown: true }))
@@ -78,27 +94,44 @@ export type SaslConfig = typeof SaslConfig.Type
 /** Milliseconds that a token is used for new logins. Platformatic renews a session, at most as long, after 80 %. */
 const heldFor = (seconds = 0): number => seconds * 750
 
+/** The token in force, for the next login. */
+type Tokens = Effect.Effect<string, SinkError>
+
+const ofServer = (oauth: AccessTokens.OAuthConfig): Effect.Effect<Tokens, SinkError, Scope.Scope> =>
+  Effect.map(AccessTokens.make(oauth, { keep: keeper(oauth), heldFor }), ({ current }) =>
+    Effect.map(current, Redacted.value),
+  )
+
+const ofFile = (path: string): Tokens => {
+  const unfit = (why: string) => misconfigured(`the file of "sasl.tokenFile" ${why}: ${path}`)
+  return Effect.tryPromise({
+    try: () => readFile(path, "utf8"),
+    catch: (error) => unfit(`can't be read (${error instanceof Error ? textOf(error, "code") : ""})`),
+  }).pipe(
+    Effect.map((text) => text.trim()),
+    Effect.filterOrFail(
+      (token) => /^[\x21-\x7e]+$/.test(token),
+      () => unfit("holds no token"),
+    ),
+  )
+}
+
 const refused =
   'the broker refused the token: compare its issuer, audience and scope with what the broker expects, and the clocks of both machines; correct "sasl"'
 
-/** A login by tokens of an OAuth server. */
-const tokenLogin = Effect.fnUntraced(function* (
-  oauth: AccessTokens.OAuthConfig,
-  extensions: TokenLogin["extensions"] = {},
-): Effect.fn.Return<TokenLogin, SinkError, Scope.Scope> {
-  const { current } = yield* AccessTokens.make(oauth, { keep: keeper(oauth), heldFor })
-  const run = Effect.runPromiseWith(yield* Effect.context<never>())
-  const token = Effect.mapBoth(current, {
-    onSuccess: Redacted.value,
-    onFailure: (failure) => kafkaError(noToken, "", failure),
+/** A login by tokens. */
+const tokenLogin = (tokens: Tokens, extensions: TokenLogin["extensions"] = {}): Effect.Effect<TokenLogin> =>
+  Effect.map(Effect.context<never>(), (context) => {
+    const token = Effect.mapError(tokens, (failure) => kafkaError(noToken, "", failure))
+    const run = Effect.runPromiseWith(context)
+    return { mechanism: "OAUTHBEARER", token: () => run(token), extensions, whyRefused: () => refused }
   })
-  return { mechanism: "OAUTHBEARER", token: () => run(token), extensions, whyRefused: () => refused }
-})
 
 /** The login of a config, for the length of a scope. */
 export const open = (sasl: SaslConfig): Effect.Effect<NonNullable<ClientOptions["sasl"]>, SinkError, Scope.Scope> => {
-  const { mechanism, username = "", password, oauth, extensions } = sasl
-  if (oauth !== undefined) return tokenLogin(oauth, extensions)
+  const { mechanism, username = "", password, oauth, tokenFile, extensions } = sasl
+  if (oauth !== undefined) return Effect.flatMap(ofServer(oauth), (tokens) => tokenLogin(tokens, extensions))
+  if (tokenFile !== undefined) return tokenLogin(ofFile(tokenFile), extensions)
   const named = passwordMechanisms.find((one) => one === mechanism) ?? "PLAIN"
   return Effect.succeed({
     mechanism: named,

@@ -44,6 +44,12 @@ export const services: Theme = {
     "Kafka: a password's login with an OAuth server": kafka(
       byToken(`"sasl": { "mechanism": "PLAIN", "username": "relay", "password": "${canary}", "oauth": §${oauth} }`),
     ),
+    "Kafka: two sources of a token": kafka(
+      byToken(`"sasl": { "mechanism": "OAUTHBEARER", "oauth": ${oauth}, "tokenFile": §"/run/token" }`),
+    ),
+    "Kafka: the path of a token from the directory of the config": kafka(
+      byToken('"sasl": { "mechanism": "OAUTHBEARER", "tokenFile": §"secrets/token" }'),
+    ),
     "Kafka: a token over the network without TLS": kafka(
       `${brokers}, "topic": "events", "sasl": §{ "mechanism": "OAUTHBEARER", "oauth": ${oauth} }`,
     ),

@@ -1,7 +1,10 @@
 /** Logins by tokens to Apache Kafka, which validates them by the keys of a real OAuth server. */
 import { afterAll, describe, expect } from "bun:test"
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
 import { Effect, Fiber, Ref } from "effect"
 import { it } from "../../lib/effect.ts"
+import { temporaryDirectory } from "../../lib/temporaryRoot.ts"
 import { reasonToSkip } from "../../parts/Kafka.ts"
 import { follow, makeTopic } from "../../parts/Topics.ts"
 import { entry, reasonOf } from "../samples.ts"
@@ -15,6 +18,7 @@ const renewals = 8
 
 suitesWith(reasonToSkip, startOAuthBroker)("a Kafka sink that logs in by tokens", (broker) => {
   afterAll(() => broker().stop())
+  const directory = temporaryDirectory("kafka-login-")
 
   for (const client of clients) {
     describe(client, () => {
@@ -43,6 +47,21 @@ suitesWith(reasonToSkip, startOAuthBroker)("a Kafka sink that logs in by tokens"
         expect(reason?._tag).toBe("SinkMisconfigured")
         expect(reason?.message).toContain(`the token endpoint ${broker().server.issuer} gives no token: invalid_client`)
         expect(reason?.message).not.toContain("canary")
+      })
+
+      it.live("reads a token from its file at the next login, and names a file without one", function* () {
+        const tokenFile = join(directory, client)
+        const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+        const { brokers, tls } = byToken(broker())
+        const sasl = { mechanism: "OAUTHBEARER", tokenFile }
+        const sink = yield* openKafka(() => ({ client, topic, brokers, tls, sasl }))
+        const missing = yield* reasonOf(sink.send([entry(1)]))
+        expect(missing?._tag).toBe("SinkMisconfigured")
+        expect(missing?.message).toBe(`the file of "sasl.tokenFile" can't be read (ENOENT): ${tokenFile}`)
+        writeFileSync(tokenFile, "two words")
+        expect((yield* reasonOf(sink.send([entry(1)])))?.message).toContain("holds no token")
+        writeFileSync(tokenFile, `${yield* Effect.promise(broker().server.token)}\n`)
+        expect(yield* sink.send([entry(1)])).toEqual(new Map())
       })
 
       it.live("is unavailable while the OAuth server is, and sends afterwards", function* () {
