@@ -24,7 +24,10 @@ const watch = (relays: Relays) =>
     $$;
     CREATE FUNCTION in_progress() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
       -- Whoever appends may add a lane; what a lane has settled is its owner's.
-      IF EXISTS (SELECT FROM jsonb_each(OLD.lanes) AS was WHERE NEW.lanes -> was.key <> was.value) THEN
+      IF EXISTS (
+        SELECT FROM jsonb_each(OLD.lanes || relay.among(OLD.lanes, OLD.changed)) AS was
+        WHERE (NEW.lanes || relay.among(NEW.lanes, NEW.changed)) -> was.key <> was.value
+      ) THEN
         PERFORM relay.trespass(NEW.stream);
       END IF;
       RETURN NEW;

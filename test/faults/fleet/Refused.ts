@@ -54,8 +54,8 @@ const send = async ({ sender }: Subject, count: number): Promise<ReadonlyArray<s
 /** Reports whether the progress of a lane is stored up to the head. */
 const isStored = async (postgres: Postgres, lane: string): Promise<boolean> => {
   const [row] = await postgres.sql(`
-    SELECT (lanes -> '${lane}' ->> 'sequence')::bigint = max(first + count - 1) AS stored
-    FROM relay.log JOIN relay.progress ON stream = first / 4398046511104 GROUP BY stream, lanes`)
+    SELECT ((lanes || relay.among(lanes, changed)) -> '${lane}' ->> 'sequence')::bigint = max(first + count - 1) AS stored
+    FROM relay.log JOIN relay.progress ON stream = first / 4398046511104 GROUP BY stream, lanes, changed`)
   return row?.stored === true
 }
 

@@ -9,7 +9,7 @@ const events = `SELECT log.first + place AS sequence, log.first / 4398046511104 
 /** Those of them that no cursor and no settled range covers. */
 const pending = `SELECT lane, event.sequence, received FROM event, json_array_elements_text(sinks) AS lane
   JOIN relay.progress ON true
-  CROSS JOIN LATERAL (SELECT progress.lanes -> lane AS place) AS at
+  CROSS JOIN LATERAL (SELECT (progress.lanes || relay.among(progress.lanes, progress.changed)) -> lane AS place) AS at
   WHERE progress.stream = event.stream AND place IS NOT NULL AND event.sequence > (place ->> 'sequence')::bigint
     AND NOT EXISTS (
       SELECT FROM jsonb_array_elements(place -> 'settled') AS range

@@ -17,6 +17,7 @@ import type { Queries } from "../connection/Database.ts"
 import { refusing } from "../connection/DatabaseError.ts"
 import { remove } from "../lanes/LaneChange.ts"
 import type { StreamState } from "../lanes/StreamState.ts"
+import { allPlaces } from "../tables/LaneNames.ts"
 import * as OutcomeTables from "../tables/OutcomeTables.ts"
 import type { StreamWriter } from "./StreamWriter.ts"
 
@@ -74,7 +75,8 @@ const store = Effect.fnUntraced(function* (
   const { count } = yield* queries.query(
     `WITH moved AS (
        INSERT INTO ended (${OutcomeTables.endedColumns}) SELECT * FROM unnest(${OutcomeTables.endedTypes(5)}))
-     UPDATE progress SET lanes = lanes || $2::jsonb WHERE stream = $1 AND lanes -> $3 ->> 'sequence' = $4`,
+     UPDATE progress SET changed = changed || $2::jsonb
+     WHERE stream = $1 AND (${allPlaces}) -> $3 ->> 'sequence' = $4`,
     [
       id,
       JSON.stringify({ [lane]: { ...cursor, pausedFor } }),

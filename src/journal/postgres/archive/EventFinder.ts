@@ -24,7 +24,7 @@ import {
 } from "../../stream/SearchResult.ts"
 import type { Database } from "../connection/Database.ts"
 import { refusing } from "../connection/DatabaseError.ts"
-import { LaneNames, nothingStored, type StoredLanes } from "../tables/LaneNames.ts"
+import { allPlaces, LaneNames, nothingStored, type StoredLanes } from "../tables/LaneNames.ts"
 import { type EndedRow, endedOf } from "../tables/OutcomeTables.ts"
 import { columns, idOf, idWidth, objectOf, pointersOf, type StreamRow, storedOf } from "../tables/StreamRows.ts"
 
@@ -249,7 +249,8 @@ export class EventFinder {
            FROM retry WHERE sequence = ANY($1::bigint[])) AS retries,
           (SELECT json_agg(json_build_object('lane', lane, 'sequence', sequence, 'at', at, 'attempts', attempts) ORDER BY lane)
            FROM dead WHERE sequence = ANY($1::bigint[])) AS letters,
-          (SELECT json_object_agg(stream, progress) FROM progress WHERE stream = ANY($2::int[])) AS places,
+          (SELECT json_object_agg(stream, json_build_object('lanes', ${allPlaces}, 'names', names, 'past', past))
+           FROM progress WHERE stream = ANY($2::int[])) AS places,
           (SELECT json_agg(json_build_object('bucket', bucket, 'lane', lane, 'bytes', encode(bytes, 'base64')))
            FROM outcome WHERE bucket = ANY($3::bigint[])) AS delivered,
           (SELECT json_agg(found ORDER BY found.id) FROM (

@@ -13,7 +13,7 @@ import type { PostgresConfig } from "../connection/PostgresConfig.ts"
 import { beatEvery, pauseOf, type SinkRow } from "../fleet/Membership.ts"
 import { find, latest } from "../tables/DatabaseSchema.ts"
 import * as Erasures from "../tables/Erasures.ts"
-import { LaneNames, nothingStored, type StoredLanes } from "../tables/LaneNames.ts"
+import { allPlaces, LaneNames, nothingStored, type StoredLanes } from "../tables/LaneNames.ts"
 import * as LaneTables from "../tables/LaneTables.ts"
 import { type EndedRow, endedOf } from "../tables/OutcomeTables.ts"
 import { columns, holding, type StreamRow, storedOf } from "../tables/StreamRows.ts"
@@ -175,7 +175,8 @@ export const source = Effect.fnUntraced(function* (config: PostgresConfig, use: 
     readonly rows: number
     readonly progress: StoredLanes | null
   }>(
-    `SELECT id, to_jsonb(progress) AS progress, last, rows FROM stream LEFT JOIN progress ON stream = id, LATERAL (
+    `SELECT id, to_jsonb(progress) || jsonb_build_object('lanes', ${allPlaces}) AS progress, last, rows
+     FROM stream LEFT JOIN progress ON stream = id, LATERAL (
        SELECT max(first + count - 1) AS last, count(*) AS rows FROM log
        WHERE first > id * $1::bigint AND first < (id + 1) * $1::bigint
      ) AS held ORDER BY id`,

@@ -13,7 +13,7 @@ import { ceilingOf, floorOf, sharedStream } from "../../Sequences.ts"
 import { type Removal, removal } from "../../stream/BulkSlices.ts"
 import type { Queries } from "../connection/Database.ts"
 import { type DatabaseError, refusing } from "../connection/DatabaseError.ts"
-import { LaneNames, type Opened, type Opening, type StoredLanes } from "../tables/LaneNames.ts"
+import { allPlaces, LaneNames, type Opened, type Opening, type StoredLanes } from "../tables/LaneNames.ts"
 import * as OutcomeTables from "../tables/OutcomeTables.ts"
 import type { StreamState } from "./StreamState.ts"
 
@@ -56,7 +56,7 @@ const changeNow = <A>(stream: StreamState, decide: Decide<A>): Effect.Effect<A, 
       if (stream.isVisited) yield* queries.query("SELECT FROM stream WHERE id = $1 FOR UPDATE", [stream.id])
       else yield* stream.holdIn(queries, "UPDATE")
       const { rows } = yield* queries.query<StoredLanes & { head: number; first: number }>(
-        `SELECT coalesce(lanes, '{}') AS lanes, coalesce(names, '{}') AS names, coalesce(past, '[]') AS past,
+        `SELECT coalesce(${allPlaces}, '{}') AS lanes, coalesce(names, '{}') AS names, coalesce(past, '[]') AS past,
            coalesce((SELECT first + count - 1 FROM log WHERE first > $2 AND first < $3 ORDER BY first DESC LIMIT 1), $2) AS head,
            coalesce((SELECT min(first) FROM log WHERE first > $2 AND first < $3), $3) AS first
          FROM stream LEFT JOIN progress ON stream = id WHERE id = $1`,
@@ -72,7 +72,7 @@ const changeNow = <A>(stream: StreamState, decide: Decide<A>): Effect.Effect<A, 
       const { lanes, names, past } = after.stored
       yield* queries.query(
         `INSERT INTO progress (stream, lanes, names, past) VALUES ($1, $2, $3, $4)
-         ON CONFLICT (stream) DO UPDATE SET lanes = excluded.lanes, names = excluded.names, past = excluded.past`,
+         ON CONFLICT (stream) DO UPDATE SET lanes = excluded.lanes, changed = '{}', names = excluded.names, past = excluded.past`,
         [stream.id, ...[lanes, names, past].map((part) => JSON.stringify(part))],
       )
       if (stream.isVisited) {

@@ -25,9 +25,8 @@ export const passedBy = ({ backlogs, readFrom, end }: StreamState): ReadonlyArra
     .behind(readFrom, end)
     .map(({ lane, pausedFor }) => cursorSettlement(lane, { sequence: end, settled: [] }, pausedFor))
 
-/** Adds the cursors of idle lanes to the same statement, from time to time. */
+/** Adds the cursors of idle lanes. */
 const withIdle = (stream: StreamState, settlements: ReadonlyArray<Settlement>): ReadonlyArray<Settlement> => {
-  if (!stream.passing.isDue(stream.end, stream.owner.now())) return settlements
   const settled = new Set(settlements.map(({ lane }) => lane))
   return [...settlements, ...passedBy(stream).filter(({ lane }) => !settled.has(lane))]
 }
@@ -42,34 +41,36 @@ export const settle = Effect.fnUntraced(function* (
 ): Effect.fn.Return<ReadonlyArray<RefusedSettlement>, JournalError> {
   const refused: Array<RefusedSettlement> = []
   const known: Array<Settlement> = []
-  for (const settlement of withIdle(stream, settlements)) {
+  const isWhole = stream.passing.isDue(stream.end, stream.owner.now())
+  for (const settlement of isWhole ? withIdle(stream, settlements) : settlements) {
     const { lane } = settlement
     if (!stream.backlogs.has(lane)) continue
     const error = whyUnstorable(settlement)
     if (error === undefined) known.push(settlement)
     else refused.push({ lane, error })
   }
-  return [...refused, ...(yield* storeOrSplit(stream, known))]
+  return [...refused, ...(yield* storeOrSplit(stream, known, isWhole))]
 })
 
 /**
- * Stores settlements together. If the database refuses a lane's data, it halves the settlements until that lane
+ * Stores settlements together, from time to time in one row with the places of all lanes (`isWhole`). If the database refuses a lane's data, it halves the settlements until that lane
  * is alone.
  */
 const storeOrSplit = (
   stream: StreamState,
   settlements: ReadonlyArray<Settlement>,
+  isWhole: boolean,
 ): Effect.Effect<ReadonlyArray<RefusedSettlement>, JournalError> => {
   const [first] = settlements
   if (first === undefined) return Effect.succeed([])
-  return store(stream, settlements).pipe(
+  return store(stream, settlements, isWhole).pipe(
     Effect.as([]),
     Effect.catchIf(isRefusedData, (error) => {
       if (settlements.length === 1) return Effect.succeed([{ lane: first.lane, error }])
       const half = settlements.length >> 1
       const halves = [settlements.slice(0, half), settlements.slice(half)]
       return Effect.map(
-        Effect.forEach(halves, (some) => storeOrSplit(stream, some)),
+        Effect.forEach(halves, (some) => storeOrSplit(stream, some, isWhole)),
         (refused) => refused.flat(),
       )
     }),
@@ -80,6 +81,7 @@ const storeOrSplit = (
 const store = Effect.fnUntraced(function* (
   stream: StreamState,
   settlements: ReadonlyArray<Settlement>,
+  isWhole: boolean,
 ): Effect.fn.Return<void, JournalError> {
   const cursors = new Map(
     settlements.map((one) => [one.lane, later(stream.backlogs.get(one.lane)?.cursor, one.cursor)]),
@@ -88,8 +90,8 @@ const store = Effect.fnUntraced(function* (
     [takeBack, retry, endRetry, deadLetter, late, dropped].every((changes) => changes.length === 0),
   )
   const lost = isPlain
-    ? yield* storeCursors(stream, settlements, cursors)
-    : yield* stream.transact((queries) => storeAll(stream, queries, settlements, cursors))
+    ? yield* storeCursors(stream, settlements, cursors, isWhole)
+    : yield* stream.transact((queries) => storeAll(stream, queries, settlements, cursors, isWhole))
   for (const { lane, takeBack, retry, endRetry, deadLetter, pausedFor } of settlements) {
     const backlog = stream.backlogs.get(lane)
     const cursor = cursors.get(lane)
@@ -108,9 +110,14 @@ const placesOf = (settlements: ReadonlyArray<Settlement>, cursors: ReadonlyMap<s
     Object.fromEntries(settlements.map(({ lane, pausedFor }) => [lane, { ...cursors.get(lane), pausedFor }])),
   )
 
-/** Keeps only cursors of existing lanes: a late settlement must not bring back a lane that was renamed or dropped. */
-const ofLanes = (places: string): string =>
-  `(SELECT coalesce(jsonb_object_agg(key, value), '{}') FROM jsonb_each(${places}::jsonb) WHERE lanes ? key)`
+/**
+ * SQL that sets the changed places of lanes, or the places of all lanes, which takes time proportional to their
+ * number.
+ */
+const setPlaces = (places: string, isWhole: boolean): string =>
+  isWhole
+    ? `lanes = lanes || among(lanes, changed || ${places}::jsonb), changed = '{}'`
+    : `changed = changed || ${places}::jsonb`
 
 const none: ReadonlySet<string> = new Set()
 /** Milliseconds that a statement may take. A stopping relay waits for it. */
@@ -120,18 +127,19 @@ const storeCursors = Effect.fnUntraced(function* (
   stream: StreamState,
   settlements: ReadonlyArray<Settlement>,
   cursors: ReadonlyMap<string, Cursor>,
+  isWhole: boolean,
 ) {
   const { count } = yield* refusing(
     stream.owner.db.query(
       `WITH owned AS MATERIALIZED (SELECT id FROM stream WHERE ${isOwned} AND ${hasNewestRow(7)} FOR SHARE),
          ${OutcomeTables.addDelivered("$4::bigint[], $5::text[], $6::bytea[]", "owned, ")}
-       UPDATE progress SET lanes = lanes || ${ofLanes("$3")} FROM owned WHERE stream = owned.id`,
+       UPDATE progress SET ${setPlaces("$3", isWhole)} FROM owned WHERE stream = owned.id`,
       [
         ...[stream.id, stream.claim, placesOf(settlements, cursors)],
         ...OutcomeTables.deliveredRows(settlements),
         ...stream.newestRow,
       ],
-      { name: "settle", timeout },
+      { name: isWhole ? "settle all" : "settle", timeout },
     ),
   )
   if (count > 0) return none
@@ -148,6 +156,7 @@ const storeAll = Effect.fnUntraced(function* (
   queries: Queries,
   settlements: ReadonlyArray<Settlement>,
   cursors: ReadonlyMap<string, Cursor>,
+  isWhole: boolean,
 ) {
   const taken = settlements.flatMap(({ lane, takeBack }) => takeBack.map((wait) => ({ lane, ...wait })))
   yield* LaneTables.takeBack(queries, taken)
@@ -195,7 +204,7 @@ const storeAll = Effect.fnUntraced(function* (
          INSERT INTO ended (${OutcomeTables.endedColumns})
          SELECT * FROM unnest(${OutcomeTables.endedTypes(6)}) AS new(${OutcomeTables.endedColumns}) WHERE NOT EXISTS (
            SELECT FROM ended WHERE (sequence, lane, at, outcome) = (new.sequence, new.lane, new.at, new.outcome)))
-     UPDATE progress SET lanes = lanes || ${ofLanes("$2")} WHERE stream = $1`,
+     UPDATE progress SET ${setPlaces("$2", isWhole)} WHERE stream = $1`,
     [
       stream.id,
       placesOf(settlements, cursors),

@@ -9,7 +9,7 @@ import { keyAt } from "../../stream/RowKeys.ts"
 import type { Queries } from "../connection/Database.ts"
 import { type DatabaseError, refusing } from "../connection/DatabaseError.ts"
 import { type KnownRow, knownColumns } from "../tables/KnownRows.ts"
-import { LaneNames, nothingStored, type StoredLanes } from "../tables/LaneNames.ts"
+import { allPlaces, LaneNames, nothingStored, type StoredLanes } from "../tables/LaneNames.ts"
 import { holding, storedOf } from "../tables/StreamRows.ts"
 import { partBytes, type StreamState } from "./StreamState.ts"
 
@@ -93,9 +93,10 @@ const loadAll = Effect.fnUntraced(function* (stream: StreamState, queries: Queri
 export const loadPlaces = Effect.fnUntraced(function* (stream: StreamState, queries: Queries) {
   const { backlogs, open } = stream
   const before = [...backlogs.keys()]
-  const { rows } = yield* queries.query<StoredLanes>("SELECT lanes, names, past FROM progress WHERE stream = $1", [
-    stream.id,
-  ])
+  const { rows } = yield* queries.query<StoredLanes>(
+    `SELECT ${allPlaces} AS lanes, names, past FROM progress WHERE stream = $1`,
+    [stream.id],
+  )
   stream.names = LaneNames.of(rows[0] ?? nothingStored)
   for (const [lane, { pausedFor, ...place }] of stream.names.places) {
     if (open.has(lane)) continue

@@ -470,7 +470,8 @@ export class StreamState {
     const places = names.map((name) => [name, place])
     return queries.query(
       `INSERT INTO progress (stream, lanes) VALUES ($1, $2::jsonb)
-       ON CONFLICT (stream) DO UPDATE SET lanes = excluded.lanes || progress.lanes
+       ON CONFLICT (stream) DO UPDATE
+       SET lanes = excluded.lanes || progress.lanes, changed = among(progress.lanes, progress.changed)
        WHERE NOT progress.lanes ?& $3::text[]`,
       [this.id, JSON.stringify(Object.fromEntries(places)), names],
     )

@@ -77,10 +77,14 @@ export const steps: ReadonlyArray<string> = [
      lo int, hi int, crc int, at bigint NOT NULL, sequence bigint NOT NULL, PRIMARY KEY (lo, hi, crc));
    CREATE INDEX seen_at ON seen USING brin (at);
 
-   -- The places of a stream's lanes, and their other names: LaneNames.ts says what these mean.
+   -- The places of a stream's lanes, and their other names: LaneNames.ts says what these mean. A settlement stores places
+   -- in "changed", so that it doesn't rewrite those of idle lanes. From time to time they move to "lanes".
    CREATE TABLE progress (
-     stream int PRIMARY KEY, lanes jsonb NOT NULL DEFAULT '{}', names jsonb NOT NULL DEFAULT '{}',
-     past jsonb NOT NULL DEFAULT '[]') WITH (fillfactor = 50);
+     stream int PRIMARY KEY, lanes jsonb NOT NULL DEFAULT '{}', changed jsonb NOT NULL DEFAULT '{}',
+     names jsonb NOT NULL DEFAULT '{}', past jsonb NOT NULL DEFAULT '[]') WITH (fillfactor = 50);
+   -- The places of these that "lanes" has: a late settlement must not bring back a lane that was renamed or dropped.
+   CREATE FUNCTION among(lanes jsonb, changed jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $body$
+     SELECT coalesce(jsonb_object_agg(key, value), '{}') FROM jsonb_each(changed) WHERE lanes ? key $body$;
    INSERT INTO progress (stream) VALUES (1);
 
    CREATE TABLE retry (
@@ -157,7 +161,7 @@ export const steps: ReadonlyArray<string> = [
          WHERE p.stream = 1 AND added.names IS NOT NULL RETURNING p.stream
        )
        UPDATE stream s SET epoch = next_epoch(s.epoch) FROM named WHERE s.id = named.stream;
-       UPDATE progress AS p SET lanes = new.lanes || p.lanes FROM (
+       UPDATE progress AS p SET lanes = new.lanes || p.lanes, changed = among(p.lanes, p.changed) FROM (
          SELECT jsonb_object_agg(coalesce(q.names -> name ->> 'to', name), jsonb_build_object('sequence', head, 'settled', '[]'::jsonb, 'pausedFor', 0)) AS lanes
          FROM progress q, unnest(a_lanes) AS name WHERE q.stream = 1
        ) AS new WHERE p.stream = 1;

@@ -34,6 +34,9 @@ export interface PastAlias extends Alias {
   readonly was?: string
 }
 
+/** SQL for the places of all lanes in a row of `progress`. */
+export const allPlaces = "lanes || among(lanes, changed)"
+
 /** One row of the table `progress`. */
 export interface StoredLanes {
   readonly lanes: Readonly<Record<string, Place>>

@@ -303,7 +303,8 @@ suiteUnless(reasonToSkip(), "relays on one database", () => {
     yield* journal.settle([settlement("lake", 3)])
     yield* sql(
       `DELETE FROM relay.log WHERE first >= 2; DELETE FROM relay.seen WHERE sequence >= 2;
-         UPDATE relay.progress SET lanes = jsonb_set(lanes, '{lake,sequence}', '1') WHERE stream = 0`,
+         UPDATE relay.progress SET lanes = jsonb_set(lanes, '{lake,sequence}', '1'), changed = '{}'
+         WHERE stream = 0`,
     )
     yield* promote(2)
     const refused = yield* Effect.flip(journal.settle([settlement("lake", 3, { retry: [retrying(3)] })]))

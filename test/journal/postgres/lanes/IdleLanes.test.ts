@@ -52,6 +52,48 @@ suiteUnless(reasonToSkip(), "idle lanes on PostgreSQL", () => {
     expect(yield* next.openLane("lake")).toMatchObject({ cursor: { sequence: 0 }, backlog: 3 })
   })
 
+  it.effect("are not written again when others settle, but once a minute", function* () {
+    const { start, sql } = yield* relays
+    const { journal, stop } = yield* start("a")
+    yield* journal.createLanes(["lake", ...Array.from({ length: 1_000 }, (_, n) => `idle ${n}`)])
+    /** The parts of the row that are stored apart, as the places of a thousand lanes are. */
+    const written = Effect.gen(function* () {
+      const [row] = yield* sql(
+        `SELECT reltoastrelid::regclass::text AS toast FROM pg_class WHERE oid = 'relay.progress'::regclass`,
+      )
+      return yield* sql(`SELECT DISTINCT chunk_id::int AS id FROM ${row?.toast} ORDER BY 1`)
+    })
+    const settled = Effect.fnUntraced(function* (upTo: number) {
+      yield* journal.append(event(`${upTo}`), ["lake"])
+      yield* journal.settle([settlement("lake", upTo)])
+      return yield* written
+    })
+    const first = yield* settled(1)
+    expect(first.length).toBeGreaterThan(0)
+    for (const upTo of [2, 3, 4]) expect(yield* settled(upTo)).toEqual(first)
+    yield* seconds(61)
+    expect(yield* settled(5)).not.toEqual(first)
+    expect(yield* sql("SELECT changed FROM relay.progress WHERE stream = 0")).toEqual([{ changed: {} }])
+    yield* settled(6)
+    yield* stop
+    const { journal: next } = yield* start("a")
+    for (const lane of ["lake", "idle 7"]) expect((yield* next.openLane(lane)).cursor.sequence).toBe(6)
+  })
+
+  it.effect("don't begin where a lane of their name was that is dropped, and settled late", function* () {
+    const { start, sql } = yield* relays
+    const { journal, stop } = yield* start("a")
+    yield* append(journal, 2, ["lake"])
+    yield* journal.dropLane("lake")
+    yield* sql(
+      `UPDATE relay.progress SET changed = '{"lake": {"sequence": 1, "settled": [], "pausedFor": 0}}' WHERE stream = 0`,
+    )
+    yield* journal.append(event("later"), ["lake"])
+    yield* stop
+    const { journal: next } = yield* start("a")
+    expect(yield* next.openLane("lake")).toMatchObject({ cursor: { sequence: 2 }, backlog: 1 })
+  })
+
   it.effect("begin at the end of the log after a crash, which one read finds for all of them", function* () {
     const { start } = yield* relays
     const { journal, freeze } = yield* start("a")
