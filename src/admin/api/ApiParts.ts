@@ -1,8 +1,8 @@
 /** What all groups of the admin API share: errors with their HTTP statuses, middleware and options. */
 import { Effect, Schema } from "effect"
 import { HttpApiMiddleware } from "effect/http-api"
-import { roles } from "../../config/Config.ts"
 import { Diagnostic } from "../../config/diagnostics/Diagnostic.ts"
+import { roles } from "../../config/schema/ConfigFile.ts"
 import type { JournalError } from "../../journal/Journal.ts"
 import * as Pattern from "../../routing/Pattern.ts"
 import type { EventSelection } from "./EventSelection.ts"

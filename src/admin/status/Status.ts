@@ -1,6 +1,6 @@
 /** The schemas of the status and the history, which `relay status` and the page show. */
 import { Schema } from "effect"
-import { roles } from "../../config/Config.ts"
+import { roles } from "../../config/schema/ConfigFile.ts"
 import { laneConditions } from "../../delivery/LaneStatus.ts"
 import { Bytes, EpochMillis, Millis } from "../../event/Quantities.ts"
 import { reasons } from "../../ingest/Answers.ts"

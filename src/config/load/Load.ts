@@ -303,28 +303,16 @@ const silentAfterOf = (silentAfter: NonNullable<ConfigFile["webhooks"][string]["
 }
 
 const assemble = (
-  file: ConfigFile,
+  { $schema: _, delivery: __, sinks: ___, webhooks, routes, clients, ...settings }: ConfigFile,
   journal: JournalConfig,
   sinks: ReadonlyArray<LaneConfig>,
   certificates: ReadonlyArray<Certificate>,
 ): RelayConfig => ({
-  listen: file.listen,
-  ...(file.socket === undefined ? {} : { socket: file.socket }),
-  probes: file.probes,
-  idleTimeout: file.idleTimeout,
-  ...(file.maxHeaders === undefined ? {} : { maxHeaders: file.maxHeaders }),
-  ...(file.addressHeader === undefined ? {} : { addressHeader: file.addressHeader }),
+  ...settings,
+  ...(clients !== undefined && { clients: { ...clients, baseUrl: clients.baseUrl.replace(/\/+$/, "") } }),
   certificates,
-  ...(file.tls === undefined ? {} : { tls: file.tls }),
-  drain: file.drain,
-  admin: file.admin,
-  telemetry: file.telemetry,
-  ...(file.clients === undefined
-    ? {}
-    : { clients: { ...file.clients, baseUrl: file.clients.baseUrl.replace(/\/+$/, "") } }),
   journal,
-  quarantine: file.quarantine,
-  webhooks: Object.entries(file.webhooks).map(
+  webhooks: Object.entries(webhooks).map(
     ([name, { id, headers, silentAfter, ...webhook }]): Webhook => ({
       ...webhook,
       ...(silentAfter !== undefined && { silentAfter: silentAfterOf(silentAfter) }),
@@ -334,13 +322,12 @@ const assemble = (
     }),
   ),
   sinks,
-  routes: file.routes.map(({ where: { jmespath, ...where }, ...route }) => ({
+  routes: routes.map(({ where: { jmespath, ...where }, ...route }) => ({
     ...route,
     // The text of an expression was decoded like any other value, to a list with one item.
     ...(Array.isArray(jmespath) && { jmespath: String(jmespath[0]) }),
     where,
   })),
-  tests: file.tests,
 })
 
 /** Reports whether an earlier finding is at this path or above it. */

@@ -8,7 +8,6 @@
  */
 import { Duration, Effect, Schema, SchemaTransformation } from "effect"
 import * as Numbers from "../../event/Numbers.ts"
-import { lengthOf, roles } from "../Config.ts"
 import {
   anyHeaderName,
   count,
@@ -22,7 +21,7 @@ import {
   textOr,
   textOrShapeOr,
 } from "./Keys.ts"
-import { httpUrlProblem, Units } from "./Units.ts"
+import { httpUrlProblem, lengthOf, Units } from "./Units.ts"
 
 /** A value or a list of values, decoded to a list. */
 const asList = <A>(written: Schema.Codec<A | ReadonlyArray<A>>, item: Schema.Codec<A>) =>
@@ -127,6 +126,9 @@ export const Drain = Schema.Struct({
   ),
   refuse: Units.wait.or("2 seconds", "How long it then answers 503 with `Retry-After`, before the port closes"),
 }).annotate({ description: "The waits of a stop by SIGTERM; Ctrl-C skips them" })
+
+/** The rights of an admin token: `read` sees everything, and `operate` also makes changes. */
+export const roles = ["read", "operate"] as const
 
 const AdminToken = Schema.Struct({
   name: text("Who has this token: the audit log and refusals name it"),

@@ -6,9 +6,8 @@
  * generated JSON Schema.
  */
 import { ByteSize, DateTime, Duration, Effect, Option, Result, Schema, SchemaGetter } from "effect"
-import type { Bytes, EpochMillis } from "../../event/Quantities.ts"
+import type { Bytes, EpochMillis, Millis } from "../../event/Quantities.ts"
 import * as Address from "../Address.ts"
-import { clockOf, type Hours } from "../Config.ts"
 
 // Says why the URL of an HTTP service is wrong. No message repeats the URL, which may be a secret.
 
@@ -248,6 +247,22 @@ const time = word<EpochMillis>({
   },
   format: (at) => new Date(at).toISOString(),
 })
+
+/** Hours of each day, in minutes after midnight. If they end before they begin, they end on the next day. */
+export interface Hours {
+  readonly from: number
+  readonly to: number
+}
+
+const twoDigits = (value: number): string => String(value).padStart(2, "0")
+
+/** `08:00`, from minutes after midnight. */
+const clockOf = (minutes: number): string => `${twoDigits(Math.floor(minutes / 60))}:${twoDigits(minutes % 60)}`
+
+export const dayMinutes = 24 * 60
+
+/** The length of the hours on a day without a clock change. */
+export const lengthOf = ({ from, to }: Hours): Millis => (to > from ? to - from : to + dayMinutes - from) * 60_000
 
 const hours = word<Hours>({
   kind: "range of hours",
