@@ -116,7 +116,8 @@ export class CommitBatch {
 /**
  * Decides when to commit. During three turns of the event loop, a batch collects the events in flight. A commit
  * costs nearly the same for one event as for fifty. So a small batch that follows a commit waits a few
- * milliseconds for more events, unless events arrive one by one, each after the answer to the one before.
+ * milliseconds for more events. If events arrive one by one, each after the answer to the one before, a batch
+ * waits for one turn only.
  */
 
 interface Timing {
@@ -155,7 +156,8 @@ export class CommitScheduler {
   joined(): void {
     if (this.#scheduled) return
     this.#scheduled = true
-    setImmediate(() => setImmediate(() => setImmediate(this.#turn)))
+    if (this.#committedEvents > oneByOne) setImmediate(() => setImmediate(() => setImmediate(this.#turn)))
+    else setImmediate(this.#turn)
   }
 
   /** Call it when a settlement waits for a commit. */

@@ -44,3 +44,13 @@ test("a settlement that may not wait hurries those that may", async () => {
   })
   expect(await order).toEqual(["second", "first"])
 })
+
+test("an event that arrives alone waits for fewer turns of the event loop than a batch", async () => {
+  const order = orderOf((first, second) => {
+    first.committed(3, 0)
+    second.committed(2, 0)
+    first.joined()
+    second.joined()
+  })
+  expect(await order).toEqual(["second", "first"])
+})
