@@ -10,13 +10,14 @@
  * **Gotcha.** After a 503 for a commit's deadline, the event may still have been
  * stored. The sender's retry is then a duplicate and gets a 2xx.
  */
-import { Cause, Clock, Context, Duration, Effect, Exit, Layer, Result } from "effect"
+import { Cause, Clock, Context, Duration, Effect, Exit, Layer, Result, type Scope } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
 import { maxInFlight, type Webhook } from "../config/Config.ts"
 import * as Envelope from "../event/Envelope.ts"
 import { type Event, quarantine } from "../event/Event.ts"
 import { eventLoop } from "../event/EventLoop.ts"
 import { isKnown, isRelayEvent } from "../event/EventType.ts"
+import * as Monotonic from "../event/Monotonic.ts"
 import { type SignatureRefusal, verify } from "../event/Signature.ts"
 import { attempt } from "../formats/Rendering.ts"
 import { type AppendExit, Journal, type JournalError, unavailable } from "../journal/Journal.ts"
@@ -151,34 +152,61 @@ type CommitWait = (commit: Promise<AppendExit>, timeout: number) => Promise<Appe
 
 const overdue: AppendExit = Exit.fail(unavailable("the commit took longer than commitTimeout"))
 
-/** Makes a wait that notes how long each commit took. */
+/** Makes a wait that notes how long each commit took. A fiber and a timer for each commit would cost more than that. */
 const makeCommitWait = Effect.fnUntraced(function* (
   commits: Counters.Counters["commits"],
-): Effect.fn.Return<CommitWait> {
+): Effect.fn.Return<CommitWait, never, Scope.Scope> {
   const clock = yield* Clock.Clock
-  const run = Effect.runPromiseWith(yield* Effect.context<never>())
-  /** The newest commit for each timeout, because the webhooks of a config have few different timeouts. */
-  const newest = new Map<number, { readonly commit: Promise<AppendExit>; readonly bounded: Promise<AppendExit> }>()
-  const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e9
+  const scope = yield* Effect.scope
+  const run = Effect.runForkWith(yield* Effect.context<never>())
+  const now = () => Monotonic.millis(clock)
 
-  const bound = Effect.fnUntraced(function* (commit: Promise<AppendExit>, timeout: number) {
-    const start = now()
-    // The journal's promise never rejects.
-    const exit = yield* Effect.timeoutOrElse(
-      Effect.promise(() => commit),
-      { duration: timeout, orElse: () => Effect.succeed(overdue) },
-    )
-    Counters.observeCommit(commits, now() - start)
-    return exit
-  })
+  /** Waits for commits with one timeout. */
+  const makeWait = (timeout: number) => {
+    /** The commits that have not ended, oldest first. */
+    const open: Array<{ readonly started: number; readonly end: (exit: AppendExit) => void }> = []
+    let isWatched = false
+    const watch = Effect.gen(function* () {
+      for (let [oldest] = open; oldest !== undefined; [oldest] = open) {
+        const left = oldest.started + timeout - now()
+        if (left > 0) yield* Effect.sleep(left)
+        else oldest.end(overdue)
+      }
+      isWatched = false
+    })
 
-  return (commit, timeout) => {
-    let known = newest.get(timeout)
-    if (known?.commit !== commit) {
-      known = { commit, bounded: run(bound(commit, timeout)) }
-      newest.set(timeout, known)
+    const bound = (commit: Promise<AppendExit>): Promise<AppendExit> =>
+      new Promise((resolve) => {
+        const started = now()
+        const end = (exit: AppendExit): void => {
+          const index = open.indexOf(one)
+          if (index === -1) return
+          open.splice(index, 1)
+          Counters.observeCommit(commits, (now() - started) / 1_000)
+          resolve(exit)
+        }
+        const one = { started, end }
+        open.push(one)
+        // The journal's promise never rejects.
+        commit.then(end)
+        if (isWatched) return
+        isWatched = true
+        run(Effect.forkIn(watch, scope))
+      })
+
+    let newest: { readonly commit: Promise<AppendExit>; readonly bounded: Promise<AppendExit> } | undefined
+    return (commit: Promise<AppendExit>): Promise<AppendExit> => {
+      if (newest?.commit !== commit) newest = { commit, bounded: bound(commit) }
+      return newest.bounded
     }
-    return known.bounded
+  }
+
+  /** By the timeout, because the webhooks of a config have few different timeouts. */
+  const waits = new Map<number, ReturnType<typeof makeWait>>()
+  return (commit, timeout) => {
+    const wait = waits.get(timeout) ?? makeWait(timeout)
+    waits.set(timeout, wait)
+    return wait(commit)
   }
 })
 
