@@ -1,12 +1,14 @@
 /**
- * The difference between two configs, as `relay reload` prints it.
+ * The difference between two configs, as `relay reload` prints it, and the reports on
+ * a reload and a restart.
  *
  * **Guarantee.** It has names and keys, never a value: any of them may be a
  * secret or contain one.
  */
 import { Equal, Schema } from "effect"
 import type { LaneConfig, RelayConfig, Webhook } from "../config/Config.ts"
-import type { EpochMillis } from "../event/Quantities.ts"
+import { Diagnostic } from "../config/diagnostics/Diagnostic.ts"
+import { EpochMillis } from "../event/Quantities.ts"
 
 export const Difference = Schema.Struct({
   what: Schema.Literals(["clients", "listener", "webhook", "secret", "sink", "route"]),
@@ -17,6 +19,44 @@ export const Difference = Schema.Struct({
   details: Schema.Array(Schema.String),
 })
 export type Difference = typeof Difference.Type
+
+/** The result of a reload: its changes and its warnings. */
+export const Reloaded = Schema.Struct({
+  /** The path of the file that the relay read. */
+  file: Schema.String,
+  /** When the file was last changed; absent for the embedded defaults. */
+  changedAt: Schema.optionalKey(Schema.Finite),
+  changes: Schema.Array(Difference),
+  /** A note that an operator should read. */
+  notes: Schema.Array(Schema.String),
+  warnings: Schema.Array(Diagnostic),
+})
+
+/** The answering process and the last restart. */
+export const RestartStatus = Schema.Struct({
+  pid: Schema.Int,
+  /** Why a restart failed, so that this process continues. */
+  failure: Schema.optionalKey(Schema.String),
+  /** Milliseconds without an open journal, if this process took over from another. */
+  took: Schema.optionalKey(Schema.Finite),
+  /**
+   * Duration of the last start in milliseconds, if a restart stops this process and the service manager starts it
+   * again.
+   */
+  stops: Schema.optionalKey(Schema.Finite),
+})
+export type Reloaded = typeof Reloaded.Type
+export type RestartStatus = typeof RestartStatus.Type
+
+/** The active config, and whether a newer one was refused. */
+export const ReloadStatus = Schema.Struct({
+  loadedAt: EpochMillis,
+  /** Why the last reload was refused; empty if it was not. */
+  refusal: Schema.String,
+  /** Set if the file was replaced and the relay can't read the new one, because a container mounts the file itself. */
+  isReplaced: Schema.optionalKey(Schema.Literal(true)),
+})
+export type ReloadStatus = typeof ReloadStatus.Type
 
 type Fields = Readonly<Record<string, unknown>>
 

@@ -19,7 +19,6 @@ import { type FileTexts, readerOf } from "../config/load/References.ts"
 import { LaneSpecs } from "../delivery/LaneSpec.ts"
 import { Lanes } from "../delivery/Lanes.ts"
 import { eventLoop } from "../event/EventLoop.ts"
-import type { EpochMillis, Millis } from "../event/Quantities.ts"
 import { repeating, rounds } from "../event/Rounds.ts"
 import { Archive } from "../journal/Archive.ts"
 import { storeEnd } from "../journal/AuditLog.ts"
@@ -27,6 +26,7 @@ import { liveKeys } from "../journal/Journals.ts"
 import { lastChange } from "../runtime/FileSystem.ts"
 import { Notify } from "../runtime/Notify.ts"
 import { ListenerTls, onSignal } from "../runtime/Runtime.ts"
+import type { Reloaded, ReloadStatus, RestartStatus } from "./Difference.ts"
 import * as Difference from "./Difference.ts"
 import { replaced } from "./Replaced.ts"
 
@@ -37,17 +37,6 @@ export class RestartRefused extends Schema.TaggedError<RestartRefused>()("Restar
   message: Schema.String,
 }) {}
 
-/** The process that answers, and the last restart. */
-export interface RestartStatus {
-  readonly pid: number
-  /** Why this process is still the relay, after a restart that failed. */
-  readonly failure?: string
-  /** The time without an open journal, if this process took over from another one. */
-  readonly took?: Millis
-  /** The time of the last start, if requests can't wait for the next one: a restart then stops this process, and the service manager starts it again. */
-  readonly stops?: Millis
-}
-
 export class Restart extends Context.Service<
   Restart,
   {
@@ -57,18 +46,6 @@ export class Restart extends Context.Service<
   }
 >()("relay/reload/Restart") {
   static readonly layer = (restart: Restart["Service"]): Layer.Layer<Restart> => Layer.succeed(Restart, restart)
-}
-
-/** The result of a reload: the changes that it made, and its warnings. */
-export interface Report {
-  /** The path of the file that was read. */
-  readonly file: string
-  /** The time of its last change, if it is a file. */
-  readonly changedAt?: EpochMillis
-  readonly changes: ReadonlyArray<Difference.Difference>
-  /** A person should know this of it, in sentences. */
-  readonly notes: ReadonlyArray<string>
-  readonly warnings: ReadonlyArray<Diagnostic>
 }
 
 /** The config before it is still in force. */
@@ -83,20 +60,10 @@ export class ReloadRefused extends Schema.TaggedError<ReloadRefused>()("ReloadRe
   diagnostics: Schema.Array(Diagnostic),
 }) {}
 
-/** The active config, and whether a newer one was refused. */
-export interface ReloadStatus {
-  /** When the active config was loaded. */
-  readonly loadedAt: EpochMillis
-  /** Why the last reload was refused; empty when it was not. */
-  readonly refusal: string
-  /** The file was replaced, and the relay can't read the new one. */
-  readonly isReplaced?: true
-}
-
 export class Reload extends Context.Service<
   Reload,
   {
-    readonly reload: Effect.Effect<Report, ReloadRefused>
+    readonly reload: Effect.Effect<Reloaded, ReloadRefused>
     readonly status: Effect.Effect<ReloadStatus>
   }
 >()("relay/reload/Reload") {
@@ -126,7 +93,7 @@ export const reloadWhen = (triggered: Latch.Latch): Effect.Effect<never, never, 
 const refused = (reason: ReloadRefused["reason"], message: string, diagnostics: ReloadRefused["diagnostics"] = []) =>
   new ReloadRefused({ reason, message, diagnostics })
 
-const logReport = Effect.fnUntraced(function* (report: Report) {
+const logReport = Effect.fnUntraced(function* (report: Reloaded) {
   const { file, changes, notes, warnings } = report
   const words = changes.length === 0 ? "nothing has changed" : changes.map(Difference.show).join("; ")
   yield* Effect.annotateLogs(Effect.logInfo(`${Difference.headline(report)}: ${words}`), { file })
@@ -180,7 +147,7 @@ const make = Effect.fnUntraced(function* (
   const listener = yield* ListenerTls
   const notify = yield* Notify
   let faults = started.certificateFaults
-  const requests = yield* Queue.unbounded<Deferred.Deferred<Report, ReloadRefused>>()
+  const requests = yield* Queue.unbounded<Deferred.Deferred<Reloaded, ReloadRefused>>()
   let status: ReloadStatus = { loadedAt: yield* Clock.currentTimeMillis, refusal: "" }
 
   const attempt = Effect.gen(function* () {
@@ -214,7 +181,7 @@ const make = Effect.fnUntraced(function* (
     yield* specs.renew(config)
     faults = certificateFaults
     yield* eventLoop.turn
-    const report: Report = {
+    const report: Reloaded = {
       file: change?.path ?? file,
       ...(change && { changedAt: change.changedAt }),
       changes: Difference.between(before, config),
@@ -224,7 +191,7 @@ const make = Effect.fnUntraced(function* (
     return report
   })
 
-  const conclude = Effect.fnUntraced(function* (exit: Exit.Exit<Report, ReloadRefused>) {
+  const conclude = Effect.fnUntraced(function* (exit: Exit.Exit<Reloaded, ReloadRefused>) {
     if (Exit.isSuccess(exit)) {
       status = { loadedAt: yield* Clock.currentTimeMillis, refusal: "" }
       return yield* logReport(exit.value)
@@ -251,7 +218,7 @@ const make = Effect.fnUntraced(function* (
 
   return Reload.of({
     reload: Effect.gen(function* () {
-      const request = yield* Deferred.make<Report, ReloadRefused>()
+      const request = yield* Deferred.make<Reloaded, ReloadRefused>()
       yield* Queue.offer(requests, request)
       return yield* Deferred.await(request)
     }),

@@ -1,5 +1,5 @@
 /** Answers the requests of the admin API about dead letters: listing, replaying and dropping them. */
-import { Effect, Option, Stream } from "effect"
+import { Effect, Option, Stream, Struct } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { ActiveConfig } from "../../ActiveConfig.ts"
 import { type Event, quarantine } from "../../event/Event.ts"
@@ -81,10 +81,7 @@ const inFull = ({ id, lane, at, attempts, entry: { event } }: StoredDeadLetter):
   id,
   lane,
   eventId: event.id,
-  type: event.type,
-  accountId: event.accountId,
-  webhook: event.webhook,
-  receivedAt: event.receivedAt,
+  ...Struct.pick(event, ["type", "accountId", "webhook", "receivedAt"]),
   ...(event.erased !== undefined && { erased: event.erased.at }),
   at,
   attempts,

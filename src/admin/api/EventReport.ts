@@ -2,7 +2,7 @@
  * The report of `explain` on an event. Its sinks were chosen when it was accepted.
  * Routes and payloads are evaluated now, by the active config.
  */
-import { Option, Result } from "effect"
+import { Option, Result, Struct } from "effect"
 import type { LaneConfig, RelayConfig } from "../../config/Config.ts"
 import type { LaneStatus } from "../../delivery/LaneStatus.ts"
 import { ownWebhook } from "../../delivery/RelayEvents.ts"
@@ -209,11 +209,7 @@ export const eventOf = (found: FoundEvent, config: RelayConfig, circumstances?: 
   return {
     sequence,
     origin,
-    id: event.id,
-    type: event.type,
-    accountId: event.accountId,
-    webhook: event.webhook,
-    receivedAt: event.receivedAt,
+    ...Struct.pick(event, ["id", "type", "accountId", "webhook", "receivedAt"]),
     ...(event.erased !== undefined && { erased: event.erased.at }),
     sinks: deliveries.map((delivery) => ({
       ...delivery,
@@ -298,9 +294,7 @@ export const reportsOf = (
     const taking = routes.filter((route) => takes(route) && route.sinks.length > 0).map(({ route }) => route)
     return {
       ...eventOf(foundEvent, config, { routes: taking, operations }),
-      webhookId: event.webhookId,
-      signature: event.signature,
-      secret: event.secret,
+      ...Struct.pick(event, ["webhookId", "signature", "secret"]),
       ...(event.problem !== undefined && { problem: event.problem }),
       size: body?.length ?? 0,
       sinks,

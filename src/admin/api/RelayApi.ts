@@ -1,14 +1,15 @@
 /** The admin API of the relay as a whole: status, history, import, live tail, audit log, reload and restart. */
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema } from "effect/http-api"
-import { Diagnostic } from "../../config/diagnostics/Diagnostic.ts"
 import { EpochMillis } from "../../event/Quantities.ts"
 import { results } from "../../journal/AuditLog.ts"
-import { Difference } from "../../reload/Difference.ts"
+import { Reloaded, RestartStatus } from "../../reload/Difference.ts"
 import { RelayHistory, Status } from "../status/Status.ts"
 import { Invalid, NotFound, Refused, TooMany, Unavailable } from "./ApiParts.ts"
 import { Imported, Kept } from "./ImportLine.ts"
 import { Tap, TapLine, tapFilter, tapPosition } from "./LiveTail.ts"
+
+export { Reloaded }
 
 const optional = Schema.optionalKey
 
@@ -50,33 +51,6 @@ const audit = HttpApiEndpoint.get("audit", "/audit", {
   error: Unavailable,
 })
 
-/** The result of a reload: its changes and its warnings. */
-export const Reloaded = Schema.Struct({
-  /** The path of the file that the relay read. */
-  file: Schema.String,
-  /** When the file was last changed; absent for the embedded defaults. */
-  changedAt: optional(Schema.Finite),
-  changes: Schema.Array(Difference),
-  /** A note that an operator should read. */
-  notes: Schema.Array(Schema.String),
-  warnings: Schema.Array(Diagnostic),
-})
-
-/** The answering process and the last restart. */
-const RestartStatus = Schema.Struct({
-  pid: Schema.Int,
-  version: Schema.String,
-  /** Why a restart failed, so that this process continues. */
-  failure: optional(Schema.String),
-  /** Milliseconds without an open journal, if this process took over from another. */
-  took: optional(Schema.Finite),
-  /**
-   * Duration of the last start in milliseconds, if a restart stops this process and the service manager starts it
-   * again.
-   */
-  stops: optional(Schema.Finite),
-})
-
 /** The relay as a whole. 503 means that the journal can't answer now. */
 export class RelayGroup extends HttpApiGroup.make("relay", { topLevel: true }).add(
   HttpApiEndpoint.get("status", "/status", { success: Status, error: Unavailable }),
@@ -101,7 +75,9 @@ export class RelayGroup extends HttpApiGroup.make("relay", { topLevel: true }).a
   }),
   /** Answers once the second process listens. `restartStatus` then reports the result. */
   HttpApiEndpoint.post("restart", "/restart", { success: Schema.Struct({ pid: Schema.Int }), error: Refused }),
-  HttpApiEndpoint.get("restartStatus", "/restart", { success: RestartStatus }),
+  HttpApiEndpoint.get("restartStatus", "/restart", {
+    success: Schema.Struct({ ...RestartStatus.fields, version: Schema.String }),
+  }),
   HttpApiEndpoint.post("import", "/journal/import", {
     payload: Schema.Struct({ events: Schema.Array(Kept) }),
     success: Imported,

@@ -4,6 +4,7 @@ import { roles } from "../../config/schema/ConfigFile.ts"
 import { laneConditions } from "../../delivery/LaneStatus.ts"
 import { Bytes, EpochMillis, Millis } from "../../event/Quantities.ts"
 import { reasons } from "../../ingest/Answers.ts"
+import { ReloadStatus } from "../../reload/Difference.ts"
 
 /** Counts of deliveries and attempts. */
 export const Totals = Schema.Struct({
@@ -215,15 +216,6 @@ const Certificate = Schema.Struct({
   chain: optional(Schema.Struct({ message: Schema.String, hint: Schema.String, isSure: Schema.Boolean })),
 })
 
-/** The active config. */
-const Config = Schema.Struct({
-  loadedAt: EpochMillis,
-  /** Why the last reload was refused; empty if it was not. */
-  refusal: Schema.String,
-  /** Set if the file was replaced and the relay can't read the new one, because a container mounts the file itself. */
-  isReplaced: optional(Schema.Literal(true)),
-})
-
 /** The status, which `relay status` and the page show. */
 export const Status = Schema.Struct({
   version: Schema.String,
@@ -236,7 +228,7 @@ export const Status = Schema.Struct({
   draining: Schema.Boolean,
   /** Why no delivery can be accepted now; empty if the relay accepts deliveries. */
   notReady: Schema.String,
-  config: Config,
+  config: ReloadStatus,
   journal: Journal,
   /** This relay's counts since its start. */
   totals: Totals,

@@ -1,8 +1,8 @@
 /** `relay reload`: makes the running relay reload its config, or reports why it keeps the current config. */
 import { Effect } from "effect"
 import { Command } from "effect/cli"
-import type { Reloaded } from "../../admin/api/RelayApi.ts"
 import { toJson } from "../../config/diagnostics/Diagnostic.ts"
+import type { Reloaded } from "../../reload/Difference.ts"
 import { headline, show } from "../../reload/Difference.ts"
 import { ask } from "../support/adminClient.ts"
 import { Json } from "../support/flags.ts"

@@ -1,7 +1,7 @@
 /** `relay restart`: makes the running relay start its program again and hand over to it without refusing a delivery. */
 import { Duration, Effect, Schedule } from "effect"
 import { Command } from "effect/cli"
-import type { RestartStatus } from "../../reload/Reload.ts"
+import type { RestartStatus } from "../../reload/Difference.ts"
 import { ask } from "../support/adminClient.ts"
 import { failed } from "../support/CommandError.ts"
 import { plain, printDone, say, span } from "../support/output.ts"

@@ -10,7 +10,7 @@
  * An alert tells of one event or of a group. What all samples of a group have in
  * common is listed once, what differs with each sample.
  */
-import { Effect, type Redacted, Schema } from "effect"
+import { Effect, type Redacted, Schema, Struct } from "effect"
 import { flag, template, templateOr } from "../../config/schema/Keys.ts"
 import { type OtherNames, partOf, written } from "../../config/schema/Traits.ts"
 import type { Entry } from "../../event/Entry.ts"
@@ -328,10 +328,7 @@ export const keys = {
     })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   resolve: flag("Whether a recovery, such as `connected_account.reconnected`, says that its failure is over", false),
-  headers: HttpConfig.fields.headers,
-  classify: HttpConfig.fields.classify,
-  keepAnswers: HttpConfig.fields.keepAnswers,
-  tls: HttpConfig.fields.tls,
+  ...Struct.pick(HttpConfig.fields, ["headers", "classify", "keepAnswers", "tls"]),
 }
 
 /** Names that other programs give to the keys of alert services. */
