@@ -28,23 +28,24 @@ export interface Receiver {
   readonly held?: Effect.Effect<number>
 }
 
-/** A set-up that can't work, and what a person must be told about it. */
-export interface Wrong {
-  /** Goes on after "says what to do about". */
-  readonly title: string
-  /** Is opened, sent to and checked: the first failure is looked at. */
-  readonly open: Effect.Effect<Sink, SinkError, Scope.Scope>
-  readonly reason: Reason["_tag"]
-  /** What the message must name: the thing and what to do. */
-  readonly says: ReadonlyArray<string | RegExp>
-}
+/**
+ * A set-up that can't work, and what a person must be told about it. It is
+ * opened, sent to and checked, and its first failure must have the reason. The
+ * message must name the thing and what to do.
+ */
+export type Wrong = readonly [
+  open: Effect.Effect<Sink, SinkError, Scope.Scope>,
+  reason: Reason["_tag"],
+  says: ReadonlyArray<string | RegExp>,
+]
 
 /** What the contract needs to know of a sink; what is left out holds for most. */
 export interface SinkContract {
   /** What its type must hold to besides; one of a type's contracts has it. */
   readonly ofType?: SinkTypeContract
   readonly make: Effect.Effect<Receiver, never, Scope.Scope>
-  readonly wrong: ReadonlyArray<Wrong>
+  /** The keys go on after "says what to do about". */
+  readonly wrong?: Readonly<Record<string, Wrong>>
   /** The largest body it carries; a larger one must be rejected. None: it carries 1 MiB. */
   readonly maxBody?: number
   /** False where the receiver's own service promises no order. */
@@ -115,7 +116,7 @@ export const sinkContract = (name: string, contract: SinkContract): void => {
   const {
     ofType,
     make,
-    wrong,
+    wrong = {},
     maxBody,
     ordered = true,
     dropsRepeats = false,
@@ -264,7 +265,7 @@ export const sinkContract = (name: string, contract: SinkContract): void => {
   })
 
   describe(`${name}: what it says`, () => {
-    for (const { title, open, reason, says } of wrong) {
+    for (const [title, [open, reason, says]] of Object.entries(wrong)) {
       it.live(`says what to do about ${title}`, function* () {
         const error = yield* Effect.flip(
           Effect.gen(function* () {

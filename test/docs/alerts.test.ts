@@ -56,13 +56,16 @@ const unrouted = "relay_events_unrouted_last_timestamp_seconds"
 const loaded = "relay_config_last_reload_success_timestamp_seconds"
 
 /** A rule's `for` holds it back up to the minute before the last one. */
+/** The alert fires from this minute on, and goes on firing. */
+const fires = (minute: number, alert: string, series: Case["series"]): Case => ({
+  series,
+  at: { [minute - 1]: [], [minute]: [alert], [sixHours]: [alert] },
+})
+
 const cases: Readonly<Record<string, Case>> = {
   "a healthy relay": { series: {}, at: { 1: [], 60: [], 300: [] } },
 
-  "deliveries that get 503": {
-    series: { [requests(503)]: rises(1) },
-    at: { 15: [], 16: ["RelayRefusesDeliveries"], [sixHours]: ["RelayRefusesDeliveries"] },
-  },
+  "deliveries that get 503": fires(16, "RelayRefusesDeliveries", { [requests(503)]: rises(1) }),
   "one delivery that got a 503": { series: { [requests(503)]: once }, at: { 12: [], 16: [], 20: [] } },
   "a relay that is not ready": {
     series: { relay_ready: becomes(1, 0) },
@@ -80,18 +83,19 @@ const cases: Readonly<Record<string, Case>> = {
     series: { [failures("expired")]: beforeTheFirstScrape },
     at: { 10: ["RelayExpiredSecretInUse"], 71: [] },
   },
-  "6 of 100 signatures that fail": {
-    series: { [requests(401)]: rises(6), [requests(202)]: rises(94), [failures("mismatch")]: rises(6) },
-    at: { 20: [], 21: ["RelaySignatureFailures"], [sixHours]: ["RelaySignatureFailures"] },
-  },
+  "6 of 100 signatures that fail": fires(21, "RelaySignatureFailures", {
+    [requests(401)]: rises(6),
+    [requests(202)]: rises(94),
+    [failures("mismatch")]: rises(6),
+  }),
   "5 of 100 signatures that fail": {
     series: { [requests(401)]: rises(5), [requests(202)]: rises(95), [failures("mismatch")]: rises(5) },
     at: { 21: [], 60: [] },
   },
-  "an expired secret in use": {
-    series: { [requests(202)]: rises(99), [failures("expired")]: rises(1) },
-    at: { 10: [], 11: ["RelayExpiredSecretInUse"], [sixHours]: ["RelayExpiredSecretInUse"] },
-  },
+  "an expired secret in use": fires(11, "RelayExpiredSecretInUse", {
+    [requests(202)]: rises(99),
+    [failures("expired")]: rises(1),
+  }),
   "a certificate of six hours, with a third of them left": {
     series: { [begins]: steady(0), [expires]: steady(hours(6)) },
     at: {
@@ -106,42 +110,21 @@ const cases: Readonly<Record<string, Case>> = {
     series: { [begins]: steady(-days(351)), [expires]: steady(days(14) + hours(2)) },
     at: { 120: [], 180: [], 181: ["RelayCertificateExpiring"] },
   },
-  "a sink that is misconfigured": {
-    series: { [state("misconfigured")]: becomes(0, 1) },
-    at: { 15: [], 16: ["RelayLaneNeedsAPerson"], [sixHours]: ["RelayLaneNeedsAPerson"] },
-  },
-  "a sink that is blocked": {
-    series: { [state("blocked")]: becomes(0, 1) },
-    at: { 15: [], 16: ["RelayLaneNeedsAPerson"], [sixHours]: ["RelayLaneNeedsAPerson"] },
-  },
-  "a lane that failed": {
-    series: { [state("failed")]: becomes(0, 1) },
-    at: { 10: [], 11: ["RelayLaneFailed"], [sixHours]: ["RelayLaneFailed"] },
-  },
-  "a lane that stalls": {
-    series: { [state("stalled")]: becomes(0, 1) },
-    at: { 10: [], 11: ["RelayLaneStalled"], [sixHours]: ["RelayLaneStalled"] },
-  },
-  "a sink that is unavailable": {
-    series: { [state("waiting")]: becomes(0, 1) },
-    at: { 25: [], 26: ["RelayLaneAway"], [sixHours]: ["RelayLaneAway"] },
-  },
-  "a sink that is paused": {
-    series: { [state("paused")]: becomes(0, 1) },
-    at: { 70: [], 71: ["RelayLanePaused"], [sixHours]: ["RelayLanePaused"] },
-  },
-  "events of a sink that is not in the config": {
-    series: { [state("orphaned")]: becomes(0, 1), [backlog]: becomes(0, 3) },
-    at: { 25: [], 26: ["RelayLaneOrphaned"], [sixHours]: ["RelayLaneOrphaned"] },
-  },
+  "a sink that is misconfigured": fires(16, "RelayLaneNeedsAPerson", { [state("misconfigured")]: becomes(0, 1) }),
+  "a sink that is blocked": fires(16, "RelayLaneNeedsAPerson", { [state("blocked")]: becomes(0, 1) }),
+  "a lane that failed": fires(11, "RelayLaneFailed", { [state("failed")]: becomes(0, 1) }),
+  "a lane that stalls": fires(11, "RelayLaneStalled", { [state("stalled")]: becomes(0, 1) }),
+  "a sink that is unavailable": fires(26, "RelayLaneAway", { [state("waiting")]: becomes(0, 1) }),
+  "a sink that is paused": fires(71, "RelayLanePaused", { [state("paused")]: becomes(0, 1) }),
+  "events of a sink that is not in the config": fires(26, "RelayLaneOrphaned", {
+    [state("orphaned")]: becomes(0, 1),
+    [backlog]: becomes(0, 3),
+  }),
   "no events of a sink that is not in the config": {
     series: { [state("orphaned")]: becomes(0, 1) },
     at: { 26: [], 60: [] },
   },
-  "a sink that is a quarter of an hour behind": {
-    series: { [age]: becomes(900, 901) },
-    at: { 20: [], 21: ["RelayLaneLags"], [sixHours]: ["RelayLaneLags"] },
-  },
+  "a sink that is a quarter of an hour behind": fires(21, "RelayLaneLags", { [age]: becomes(900, 901) }),
   "events that are delivered ten minutes after they were accepted": {
     series: { [delivered("1800")]: rises(1), [delivered("+Inf")]: rises(1), [deliveries]: rises(1) },
     at: { 10: [], 16: ["RelayDeliveriesLate"], [sixHours]: ["RelayDeliveriesLate"] },
@@ -183,10 +166,7 @@ const cases: Readonly<Record<string, Case>> = {
     at: { 10: [], 11: ["RelayUnredacted"], 70: ["RelayUnredacted"], 71: [] },
   },
   "a journal that is four fifths full": { series: { relay_journal_filling_ratio: steady(0.8) }, at: { 60: [] } },
-  "a journal that fills": {
-    series: { relay_journal_filling_ratio: becomes(0.8, 0.81) },
-    at: { 15: [], 16: ["RelayJournalFilling"], [sixHours]: ["RelayJournalFilling"] },
-  },
+  "a journal that fills": fires(16, "RelayJournalFilling", { relay_journal_filling_ratio: becomes(0.8, 0.81) }),
   "a journal that is nearly full": {
     series: { relay_journal_filling_ratio: becomes(0.8, 0.96) },
     at: {
@@ -196,10 +176,7 @@ const cases: Readonly<Record<string, Case>> = {
       [sixHours]: ["RelayJournalFilling", "RelayJournalNearlyFull"],
     },
   },
-  "a journal that lost events": {
-    series: { relay_journal_red: becomes(0, 1) },
-    at: { 10: [], 11: ["RelayJournalRed"], [sixHours]: ["RelayJournalRed"] },
-  },
+  "a journal that lost events": fires(11, "RelayJournalRed", { relay_journal_red: becomes(0, 1) }),
   "commits of more than half a second, 2 of 100": {
     series: {
       'relay_commit_duration_seconds_bucket{le="0.5"}': rises(98),
@@ -218,18 +195,12 @@ const cases: Readonly<Record<string, Case>> = {
     },
     at: { 21: [], 60: [] },
   },
-  "a config that is refused": {
-    series: { relay_config_last_reload_successful: becomes(1, 0) },
-    at: { 15: [], 16: ["RelayReloadFailed"], [sixHours]: ["RelayReloadFailed"] },
-  },
+  "a config that is refused": fires(16, "RelayReloadFailed", { relay_config_last_reload_successful: becomes(1, 0) }),
 }
 
 /** It is about all relays at once. */
 const noRelay: Readonly<Record<string, Case>> = {
-  "no relay": {
-    series: { relay_build_info: `1+0x${change} stale` },
-    at: { 12: [], 13: ["RelayDown"], [sixHours]: ["RelayDown"] },
-  },
+  "no relay": fires(13, "RelayDown", { relay_build_info: `1+0x${change} stale` }),
 }
 
 /** Two relays of a fleet. */
@@ -239,10 +210,7 @@ const silentAtOne: Readonly<Record<string, Case>> = {
   "a relay that gets deliveries": { series: {}, at: { 11: [], 60: [] } },
 }
 const silentAtAll: Readonly<Record<string, Case>> = {
-  "a sender that is silent": {
-    series: { [silence]: becomes(0, 1) },
-    at: { 10: [], 11: ["RelaySenderSilent"], [sixHours]: ["RelaySenderSilent"] },
-  },
+  "a sender that is silent": fires(11, "RelaySenderSilent", { [silence]: becomes(0, 1) }),
   "another relay of its fleet": { series: { [silence]: becomes(0, 1) }, at: { 11: ["RelaySenderSilent"] } },
 }
 

@@ -41,14 +41,13 @@ type AttemptName = keyof typeof attempts
 
 const suspicions: ReadonlyArray<Suspicion> = ["none", "atFault", "wasAtFault"]
 
-/** A row: how the event failed, in which attempts, under which suspicions, and the verdict. `any` stands for all. */
-interface Row {
-  readonly name: string
-  readonly failure: ReadonlyArray<string>
-  readonly of: ReadonlyArray<AttemptName> | "any"
-  readonly suspicion: ReadonlyArray<Suspicion> | "any"
-  readonly verdict: string
-}
+/** How the event failed, in which attempts, under which suspicions, and the verdict. `any` stands for all. */
+type Row = readonly [
+  failure: ReadonlyArray<string>,
+  of: ReadonlyArray<AttemptName> | "any",
+  suspicion: ReadonlyArray<Suspicion> | "any",
+  verdict: string,
+]
 
 const sinkDown = ["SinkUnavailable", "SinkThrottled", "SinkMisconfigured"]
 const single: ReadonlyArray<AttemptName> = ["one event", "a digest of one event"]
@@ -56,99 +55,76 @@ const digests: ReadonlyArray<AttemptName> = ["a digest", "a digest of one event"
 const answeredOneByOne: ReadonlyArray<AttemptName> = ["one event", "a batch"]
 const shared: ReadonlyArray<AttemptName> = ["a batch that failed as a whole"]
 
-const policy: ReadonlyArray<Row> = [
-  {
-    name: "an event without a failure is delivered",
-    failure: ["none"],
-    of: "any",
-    suspicion: "any",
-    verdict: "Delivered",
-  },
-  {
-    name: "a rejected event is a dead letter at once, unless the refusal is the target's",
-    failure: ["DeliveryRejected"],
-    of: "any",
-    suspicion: "any",
-    verdict: "Rejected",
-  },
-  {
-    name: "an event that failed is retried, and the circuit breaker counts it as well",
-    failure: ["DeliveryFailed"],
-    of: [...answeredOneByOne, ...digests],
-    suspicion: "any",
-    verdict: "Retried against both",
-  },
-  {
-    name: "in a batch that failed as a whole none is charged, and each goes by itself: one of them may be why",
-    failure: ["DeliveryFailed"],
-    of: shared,
-    suspicion: "any",
-    verdict: "Returned against sink, isolated",
-  },
-  {
-    name: "an attempt that the relay broke off costs nobody anything",
-    failure: ["Interrupted"],
-    of: "any",
-    suspicion: "any",
-    verdict: "Returned against nobody",
-  },
-  {
-    name: "a bug that one event meets costs that event an attempt",
-    failure: ["Defect"],
-    of: single,
-    suspicion: "any",
-    verdict: "Retried against relay",
-  },
-  {
-    name: "a bug that several events meet costs no attempt, and each goes by itself to show whose it is",
-    failure: ["Defect"],
-    of: ["a batch", "a batch that failed as a whole", "a digest"],
-    suspicion: "any",
-    verdict: "Returned against nobody, isolated",
-  },
-  {
-    name: "a sink that is down costs the event no attempt",
-    failure: sinkDown,
-    of: [...answeredOneByOne, ...digests],
-    suspicion: ["none"],
-    verdict: "Returned against sink",
-  },
-  {
-    name: "an event that alone says that the sink is down is charged, and goes by itself",
-    failure: sinkDown,
-    of: answeredOneByOne,
-    suspicion: ["atFault"],
-    verdict: "Retried against event, isolated",
-  },
-  {
-    name: "a digest that alone says so is charged, and stays one message",
-    failure: sinkDown,
-    of: digests,
-    suspicion: ["atFault"],
-    verdict: "Retried against event",
-  },
-  {
-    name: "an event that was at fault before is not charged while others fail as well, nor is the sink blamed for it",
-    failure: sinkDown,
-    of: [...answeredOneByOne, ...digests],
-    suspicion: ["wasAtFault"],
-    verdict: "Returned against either",
-  },
-  {
-    name: "a batch that failed as a whole is the sink's failure",
-    failure: sinkDown,
-    of: shared,
-    suspicion: ["none", "wasAtFault"],
-    verdict: "Returned against sink",
-  },
-  {
-    name: "in a batch that failed as a whole an event that may be why goes by itself",
-    failure: sinkDown,
-    of: shared,
-    suspicion: ["atFault"],
-    verdict: "Returned against sink, isolated",
-  },
-]
+const policy: Readonly<Record<string, Row>> = {
+  "an event without a failure is delivered": [["none"], "any", "any", "Delivered"],
+  "a rejected event is a dead letter at once, unless the refusal is the target's": [
+    ["DeliveryRejected"],
+    "any",
+    "any",
+    "Rejected",
+  ],
+  "an event that failed is retried, and the circuit breaker counts it as well": [
+    ["DeliveryFailed"],
+    [...answeredOneByOne, ...digests],
+    "any",
+    "Retried against both",
+  ],
+  "in a batch that failed as a whole none is charged, and each goes by itself: one of them may be why": [
+    ["DeliveryFailed"],
+    shared,
+    "any",
+    "Returned against sink, isolated",
+  ],
+  "an attempt that the relay broke off costs nobody anything": [
+    ["Interrupted"],
+    "any",
+    "any",
+    "Returned against nobody",
+  ],
+  "a bug that one event meets costs that event an attempt": [["Defect"], single, "any", "Retried against relay"],
+  "a bug that several events meet costs no attempt, and each goes by itself to show whose it is": [
+    ["Defect"],
+    ["a batch", "a batch that failed as a whole", "a digest"],
+    "any",
+    "Returned against nobody, isolated",
+  ],
+  "a sink that is down costs the event no attempt": [
+    sinkDown,
+    [...answeredOneByOne, ...digests],
+    ["none"],
+    "Returned against sink",
+  ],
+  "an event that alone says that the sink is down is charged, and goes by itself": [
+    sinkDown,
+    answeredOneByOne,
+    ["atFault"],
+    "Retried against event, isolated",
+  ],
+  "a digest that alone says so is charged, and stays one message": [
+    sinkDown,
+    digests,
+    ["atFault"],
+    "Retried against event",
+  ],
+  "an event that was at fault before is not charged while others fail as well, nor is the sink blamed for it": [
+    sinkDown,
+    [...answeredOneByOne, ...digests],
+    ["wasAtFault"],
+    "Returned against either",
+  ],
+  "a batch that failed as a whole is the sink's failure": [
+    sinkDown,
+    shared,
+    ["none", "wasAtFault"],
+    "Returned against sink",
+  ],
+  "in a batch that failed as a whole an event that may be why goes by itself": [
+    sinkDown,
+    shared,
+    ["atFault"],
+    "Returned against sink, isolated",
+  ],
+}
 
 const said = (verdict: Verdict): string => {
   const against = "against" in verdict ? ` against ${verdict.against}` : ""
@@ -161,24 +137,24 @@ const cases = failures.flatMap((failure) =>
   ),
 )
 type Case = (typeof cases)[number]
-const applies = (row: Row, { failure, of, suspicion }: Case): boolean =>
-  row.failure.includes(tagOf(failure)) &&
-  (row.of === "any" || row.of.includes(of)) &&
-  (row.suspicion === "any" || row.suspicion.includes(suspicion))
+const applies = ([failures, attempts, suspicions]: Row, { failure, of, suspicion }: Case): boolean =>
+  failures.includes(tagOf(failure)) &&
+  (attempts === "any" || attempts.includes(of)) &&
+  (suspicions === "any" || suspicions.includes(suspicion))
 const titleOf = ({ failure, of, suspicion }: Case) => `${tagOf(failure)} of ${of}, suspicion ${suspicion}`
 
 describe("the policy", () => {
-  for (const row of policy) {
-    test(row.name, () => {
+  for (const [name, row] of Object.entries(policy)) {
+    test(name, () => {
       const its = cases.filter((one) => applies(row, one))
       expect(its.length).toBeGreaterThan(0)
       const verdicts = its.map((one) => [titleOf(one), said(verdictOf(one.failure, attempts[one.of], one.suspicion))])
-      expect(verdicts).toEqual(its.map((one) => [titleOf(one), row.verdict]))
+      expect(verdicts).toEqual(its.map((one) => [titleOf(one), row[3]]))
     })
   }
 
   test("has one row for each combination of failure, attempt and suspicion", () => {
-    const wrong = cases.filter((one) => policy.filter((row) => applies(row, one)).length !== 1)
+    const wrong = cases.filter((one) => Object.values(policy).filter((row) => applies(row, one)).length !== 1)
     expect(wrong.map(titleOf)).toEqual([])
   })
 })

@@ -7,7 +7,7 @@ import { Effect, Fiber, Schema } from "effect"
 import type { Entry } from "../../../src/event/Entry.ts"
 import type { AnySinkType, Reason } from "../../../src/sinks/Sink.ts"
 import * as sinks from "../../../src/sinks/Sinks.ts"
-import { sinkContract } from "../../contract/sinkContract.ts"
+import { sinkContract, type Wrong } from "../../contract/sinkContract.ts"
 import { canary } from "../../contract/sinkEntries.ts"
 import { it } from "../../lib/effect.ts"
 import { type Handler, type Received, serve } from "../receiver.ts"
@@ -90,23 +90,23 @@ export const alertContract = ({ type, service, config = {}, wrong, documented }:
           }),
       }
     }),
-    wrong: [
-      ...wrong.map(([status, body, says]) => ({
-        title: `an answer of ${status} ${body}`,
-        open: Effect.gen(function* () {
-          const { url } = yield* serve((_, response) => response.writeHead(status).end(body))
-          return yield* withCanary(url)
+    wrong: {
+      ...Object.fromEntries(
+        wrong.map(([status, body, says]): [string, Wrong] => {
+          const opened = Effect.flatMap(
+            serve((_, response) => response.writeHead(status).end(body)),
+            ({ url }) => withCanary(url),
+          )
+          const message = [/POST http:\/\/127\.0\.0\.1:\d+ answered/, String(status), says]
+          return [`an answer of ${status} ${body}`, [opened, "SinkMisconfigured", message]]
         }),
-        reason: "SinkMisconfigured" as Reason["_tag"],
-        says: [/POST http:\/\/127\.0\.0\.1:\d+ answered/, String(status), says],
-      })),
-      {
-        title: "a service that is not there",
-        open: withCanary("http://127.0.0.1:1"),
-        reason: "SinkUnavailable",
-        says: ["http://127.0.0.1:1", /can't be reached/],
-      },
-    ],
+      ),
+      "a service that is not there": [
+        withCanary("http://127.0.0.1:1"),
+        "SinkUnavailable",
+        ["http://127.0.0.1:1", /can't be reached/],
+      ],
+    },
   })
 
   describe(`the ${type} sink: an answer`, () => {

@@ -21,12 +21,11 @@ sinkContract("the console sink", {
       received: () => Effect.sync(() => bodies(Buffer.concat(chunks))),
     }
   }),
-  wrong: [
-    {
-      title: "a terminal that went away",
-      open: open(() => Promise.reject(Object.assign(new Error(canary), { code: "EPIPE" }))),
-      reason: "SinkMisconfigured",
-      says: [/standard output is closed \(EPIPE\)/, /take the console sink out/],
-    },
-  ],
+  wrong: {
+    "a terminal that went away": [
+      open(() => Promise.reject(Object.assign(new Error(canary), { code: "EPIPE" }))),
+      "SinkMisconfigured",
+      [/standard output is closed \(EPIPE\)/, /take the console sink out/],
+    ],
+  },
 })

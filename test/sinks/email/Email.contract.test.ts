@@ -58,61 +58,53 @@ describe("the email sink against an SMTP server", () => {
         held: Effect.sync(() => connectionsTo(smtp.port)),
       }
     }),
-    wrong: [
-      {
-        title: "a server that is not there",
-        open: openEmail(() => ({ server: "127.0.0.1:1" })),
-        reason: "SinkUnavailable",
-        says: ["127.0.0.1:1", /can't be reached/, /refused/],
-      },
-      {
-        title: "what is no SMTP server",
-        open: openEmail(() => ({ server: `127.0.0.1:${other.port}` })),
-        reason: "SinkMisconfigured",
-        says: [/no SMTP server/, '"server"'],
-      },
-      {
-        title: "a server without STARTTLS",
-        open: refusing({}, { security: "starttls" }),
-        reason: "SinkMisconfigured",
-        says: [/offers no TLS/, '"security"'],
-      },
-      {
-        title: "a server that speaks no TLS",
-        open: refusing({}, { security: "tls" }),
-        reason: "SinkMisconfigured",
-        says: [/speaks no TLS/, '"starttls"'],
-      },
-      {
-        title: "a wrong password",
-        open: refusing(
+    wrong: {
+      "a server that is not there": [
+        openEmail(() => ({ server: "127.0.0.1:1" })),
+        "SinkUnavailable",
+        ["127.0.0.1:1", /can't be reached/, /refused/],
+      ],
+      "what is no SMTP server": [
+        openEmail(() => ({ server: `127.0.0.1:${other.port}` })),
+        "SinkMisconfigured",
+        [/no SMTP server/, '"server"'],
+      ],
+      "a server without STARTTLS": [
+        refusing({}, { security: "starttls" }),
+        "SinkMisconfigured",
+        [/offers no TLS/, '"security"'],
+      ],
+      "a server that speaks no TLS": [
+        refusing({}, { security: "tls" }),
+        "SinkMisconfigured",
+        [/speaks no TLS/, '"starttls"'],
+      ],
+      "a wrong password": [
+        refusing(
           {
             allowInsecureAuth: true,
             onAuth: (_, __, done) => done(reply(535, `5.7.8 ${canary}`)),
           },
           { auth: { username: "relay", password: canary } },
         ),
-        reason: "SinkMisconfigured",
-        says: [/refuses the user or its password/, '"auth"', "535 5.7.8"],
-      },
-      {
-        title: "a login that is missing",
-        open: refusing({ authOptional: false, allowInsecureAuth: true }),
-        reason: "SinkMisconfigured",
-        says: [/wants a login/, '"auth"'],
-      },
-      {
-        title: "a sender that is not taken",
-        open: refusing({ onMailFrom: (_, __, done) => done(reply(550, "5.7.1 <relay@example.com>: no")) }),
-        reason: "SinkMisconfigured",
-        says: [/this sender/, '"from"', "550 5.7.1"],
-      },
-      {
-        title: "addresses that are not taken",
-        open: refusing({ onRcptTo: (_, __, done) => done(reply(550, "5.1.1 <oncall@example.com>: no")) }),
-        reason: "SinkMisconfigured",
-        says: [/none of the addresses/, '"to"', "550 5.1.1"],
-      },
-    ],
+        "SinkMisconfigured",
+        [/refuses the user or its password/, '"auth"', "535 5.7.8"],
+      ],
+      "a login that is missing": [
+        refusing({ authOptional: false, allowInsecureAuth: true }),
+        "SinkMisconfigured",
+        [/wants a login/, '"auth"'],
+      ],
+      "a sender that is not taken": [
+        refusing({ onMailFrom: (_, __, done) => done(reply(550, "5.7.1 <relay@example.com>: no")) }),
+        "SinkMisconfigured",
+        [/this sender/, '"from"', "550 5.7.1"],
+      ],
+      "addresses that are not taken": [
+        refusing({ onRcptTo: (_, __, done) => done(reply(550, "5.1.1 <oncall@example.com>: no")) }),
+        "SinkMisconfigured",
+        [/none of the addresses/, '"to"', "550 5.1.1"],
+      ],
+    },
   })
 })

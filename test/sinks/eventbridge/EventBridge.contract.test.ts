@@ -36,25 +36,22 @@ withMoto("the EventBridge sink's contract against moto", (moto) => {
         held: Effect.sync(() => connectionsTo(Number(new URL(moto().url).port))),
       }
     }),
-    wrong: [
-      {
-        title: "an endpoint where nothing is",
-        open: openEventBridge(() => ({ endpoint: "http://127.0.0.1:1" })),
-        reason: "SinkUnavailable",
-        says: [eventBusArn, "http://127.0.0.1:1", /can't be reached/, /refused/],
-      },
-      {
-        title: "a bus that is not there",
-        open: openEventBridge(() => ({ ...endpoint(), eventBusArn: `${eventBusArn}-nowhere` })),
-        reason: "SinkMisconfigured",
-        says: [`${eventBusArn}-nowhere`, /no such event bus/, '"eventBusArn"'],
-      },
-      {
-        title: "an endpoint that speaks no TLS",
-        open: openEventBridge(() => ({ endpoint: moto().url.replace("http:", "https:") })),
-        reason: "SinkMisconfigured",
-        says: [/https:\/\/127/, /no TLS with it/, '"endpoint"'],
-      },
-    ],
+    wrong: {
+      "an endpoint where nothing is": [
+        openEventBridge(() => ({ endpoint: "http://127.0.0.1:1" })),
+        "SinkUnavailable",
+        [eventBusArn, "http://127.0.0.1:1", /can't be reached/, /refused/],
+      ],
+      "a bus that is not there": [
+        openEventBridge(() => ({ ...endpoint(), eventBusArn: `${eventBusArn}-nowhere` })),
+        "SinkMisconfigured",
+        [`${eventBusArn}-nowhere`, /no such event bus/, '"eventBusArn"'],
+      ],
+      "an endpoint that speaks no TLS": [
+        openEventBridge(() => ({ endpoint: moto().url.replace("http:", "https:") })),
+        "SinkMisconfigured",
+        [/https:\/\/127/, /no TLS with it/, '"endpoint"'],
+      ],
+    },
   })
 })

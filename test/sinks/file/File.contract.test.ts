@@ -31,36 +31,28 @@ sinkContract("the file sink", {
       held: Effect.sync(() => descriptors(root)),
     }
   }),
-  wrong: [
-    {
-      title: "a path that is a directory",
-      open: wrongAt((root) => root),
-      reason: "SinkMisconfigured",
-      says: [/relay-test-\w+ can't be written/, /directory; name a file/],
-    },
-    {
-      title: "a directory that is a file",
-      open: wrongAt((root) => {
+  wrong: {
+    "a path that is a directory": [
+      wrongAt((root) => root),
+      "SinkMisconfigured",
+      [/relay-test-\w+ can't be written/, /directory; name a file/],
+    ],
+    "a directory that is a file": [
+      wrongAt((root) => {
         writeFileSync(join(root, "file"), "")
         return join(root, "file", "events.ndjson")
       }),
-      reason: "SinkMisconfigured",
-      says: [/events\.ndjson can't be written/, /is a file, not a directory/],
-    },
-    {
-      title: "a name that is too long",
-      open: wrongAt((root) => join(root, "n".repeat(300))),
-      reason: "SinkMisconfigured",
-      says: [/too long/],
-    },
-    {
-      title: "a directory among the files that are rotated away",
-      open: wrongAt((root) => {
+      "SinkMisconfigured",
+      [/events\.ndjson can't be written/, /is a file, not a directory/],
+    ],
+    "a name that is too long": [wrongAt((root) => join(root, "n".repeat(300))), "SinkMisconfigured", [/too long/]],
+    "a directory among the files that are rotated away": [
+      wrongAt((root) => {
         mkdirSync(join(root, "events.ndjson"))
         return join(root, "events.ndjson")
       }),
-      reason: "SinkMisconfigured",
-      says: [/events\.ndjson can't be written/],
-    },
-  ],
+      "SinkMisconfigured",
+      [/events\.ndjson can't be written/],
+    ],
+  },
 })

@@ -3,7 +3,7 @@ import { beforeAll, expect } from "bun:test"
 import { Effect } from "effect"
 import { Http } from "../../../src/sinks/http/Http.ts"
 import type { HttpConfig } from "../../../src/sinks/http/HttpConfig.ts"
-import { type SinkContract, sinkContract } from "../../contract/sinkContract.ts"
+import { type SinkContract, sinkContract, type Wrong } from "../../contract/sinkContract.ts"
 import { canary } from "../../contract/sinkEntries.ts"
 import { serve } from "../receiver.ts"
 import { openThere, startThere } from "../thereSink.ts"
@@ -70,43 +70,41 @@ sinkContract("the HTTP sink", {
     },
   },
   make: receiver(),
-  wrong: [
-    ...[
-      { status: 401, says: [/credentials/] },
-      { status: 403, says: [/credentials/] },
-      { status: 404, says: [/path/] },
-      { status: 405, says: [/method/] },
-      { status: 410, says: [/gone/] },
-      { status: 307, says: [/redirect/] },
-    ].map(({ status, says }) => ({
-      title: `an answer of ${status}`,
-      open: Effect.gen(function* () {
-        const { url } = yield* serve((_, response) => response.writeHead(status, { location: "file:///" }).end(canary))
-        return yield* open(config(`${url}/${canary}`))
+  wrong: {
+    ...Object.fromEntries(
+      Object.entries({
+        401: /credentials/,
+        403: /credentials/,
+        404: /path/,
+        405: /method/,
+        410: /gone/,
+        307: /redirect/,
+      }).map(([status, says]): [string, Wrong] => {
+        const opened = Effect.flatMap(
+          serve((_, response) => response.writeHead(Number(status), { location: "file:///" }).end(canary)),
+          ({ url }) => open(config(`${url}/${canary}`)),
+        )
+        const message = [/POST http:\/\/127\.0\.0\.1:\d+ answered/, status, says]
+        return [`an answer of ${status}`, [opened, "SinkMisconfigured", message]]
       }),
-      reason: "SinkMisconfigured" as const,
-      says: [/POST http:\/\/127\.0\.0\.1:\d+ answered/, String(status), ...says],
-    })),
-    {
-      title: "a receiver that is not there",
-      open: open(config(`http://127.0.0.1:1/${canary}`)),
-      reason: "SinkUnavailable",
-      says: ["http://127.0.0.1:1", /can't be reached/],
-    },
-    {
-      title: "a certificate file that is not there",
-      open: open({ ...config(`https://127.0.0.1:1/${canary}`), tls: { ca: "no-such.pem" } }),
-      reason: "SinkMisconfigured",
-      says: ["no-such.pem", /read/],
-    },
-  ],
+    ),
+    "a receiver that is not there": [
+      open(config(`http://127.0.0.1:1/${canary}`)),
+      "SinkUnavailable",
+      ["http://127.0.0.1:1", /can't be reached/],
+    ],
+    "a certificate file that is not there": [
+      open({ ...config(`https://127.0.0.1:1/${canary}`), tls: { ca: "no-such.pem" } }),
+      "SinkMisconfigured",
+      ["no-such.pem", /read/],
+    ],
+  },
 })
 
-sinkContract("the HTTP sink, CloudEvents", { make: receiver({ format: "cloudevents" }), wrong: [] })
+sinkContract("the HTTP sink, CloudEvents", { make: receiver({ format: "cloudevents" }) })
 
 sinkContract("the HTTP sink, structured CloudEvents", {
   make: receiver({ format: "cloudevents", mode: "structured" }, (body) => [dataOf(body)]),
-  wrong: [],
 })
 
 /** The documents of an array as they stand there, each with the bytes of its strings and numbers. */
@@ -145,15 +143,13 @@ const batch = { maxEvents: 7, linger: "1 millis" }
 
 sinkContract("the HTTP sink, batches of CloudEvents", {
   make: receiver({ format: "cloudevents", mode: "batched", batch }, (body) => documentsOf(body).map(dataOf)),
-  wrong: [],
 })
 
 sinkContract("the HTTP sink, arrays of JSON", {
   make: receiver({ format: "json", batch }, (body) => documentsOf(body).map(ofRaw)),
-  wrong: [],
 })
 
-sinkContract("the HTTP sink, lines of JSON", { make: receiver({ format: "ndjson", batch }, linesOf), wrong: [] })
+sinkContract("the HTTP sink, lines of JSON", { make: receiver({ format: "ndjson", batch }, linesOf) })
 
 const oauth = (tokenUrl: string, clientSecret = client.secret) => ({
   headers: {},
@@ -164,30 +160,27 @@ sinkContract("the HTTP sink, OAuth 2.0", {
   make: Effect.flatMap(tokenEndpoint(), ({ tokenUrl }) =>
     receiver(oauth(tokenUrl), undefined, /^Bearer canary-token-\d+$/),
   ),
-  wrong: [
-    {
-      title: "a client that the token endpoint does not know",
-      open: Effect.flatMap(tokenEndpoint(), ({ tokenUrl }) =>
+  wrong: {
+    "a client that the token endpoint does not know": [
+      Effect.flatMap(tokenEndpoint(), ({ tokenUrl }) =>
         open({ ...config("http://127.0.0.1:1"), ...oauth(`${tokenUrl}/${canary}`, canary) }),
       ),
-      reason: "SinkMisconfigured",
-      says: [/token endpoint http:\/\/127\.0\.0\.1:\d+/, "invalid_client", '"oauth.clientSecret"'],
-    },
-    {
-      title: "a token endpoint that is not there",
-      open: open({ ...config("http://127.0.0.1:1"), ...oauth(`http://127.0.0.1:1/${canary}`) }),
-      reason: "SinkUnavailable",
-      says: ["token endpoint http://127.0.0.1:1", /can't be reached/],
-    },
-    {
-      title: "a token that the receiver refuses, and another one too",
-      open: Effect.gen(function* () {
+      "SinkMisconfigured",
+      [/token endpoint http:\/\/127\.0\.0\.1:\d+/, "invalid_client", '"oauth.clientSecret"'],
+    ],
+    "a token endpoint that is not there": [
+      open({ ...config("http://127.0.0.1:1"), ...oauth(`http://127.0.0.1:1/${canary}`) }),
+      "SinkUnavailable",
+      ["token endpoint http://127.0.0.1:1", /can't be reached/],
+    ],
+    "a token that the receiver refuses, and another one too": [
+      Effect.gen(function* () {
         const { tokenUrl } = yield* tokenEndpoint()
         const { url } = yield* serve((_, response) => response.writeHead(401).end(canary))
         return yield* open({ ...config(url), ...oauth(tokenUrl) })
       }),
-      reason: "SinkMisconfigured",
-      says: ["401", '"oauth"'],
-    },
-  ],
+      "SinkMisconfigured",
+      ["401", '"oauth"'],
+    ],
+  },
 })

@@ -28,50 +28,43 @@ const contract = (broker: () => Broker, client: "platformatic" | "kafkajs", mech
         held: Effect.sync(() => connectionsTo(Number(broker().sasl.split(":")[1]))),
       }
     }),
-    wrong: [
-      {
-        title: "a broker that is not there",
-        open: openKafka(() => ({ ...base(), brokers: ["127.0.0.1:1"] })),
-        reason: "SinkUnavailable",
-        says: ["127.0.0.1:1", /can't be reached/],
-      },
-      {
-        title: "a wrong password",
-        open: openKafka(() => ({ ...base(), ...login(canary) })),
-        reason: "SinkMisconfigured",
-        says: [/127\.0\.0\.1:\d+/, /password/, '"sasl"'],
-      },
-      {
-        title: "an authority that is not trusted",
-        open: openKafka(() => ({ ...base(), tls: { ca: broker().certificates.strangerCa } })),
-        reason: "SinkMisconfigured",
-        says: [/certificate can't be trusted/, '"tls": { "ca"'],
-      },
-      {
-        title: "a certificate file that is not there",
-        open: openKafka(() => ({ ...base(), tls: { ca: "no-such.pem" } })),
-        reason: "SinkMisconfigured",
-        says: ["tls.ca", "no-such.pem"],
-      },
-      {
-        title: "a topic that is not there",
-        open: openKafka(() => ({ ...base(), topic: "nowhere" })),
-        reason: "SinkMisconfigured",
-        says: ["topic nowhere", /no such topic/, '"createTopics"'],
-      },
-      {
-        title: "a topic out of a template that is not there",
-        open: openKafka(() => ({ ...base(), topic: "nowhere.{{resource}}" })),
-        reason: "DeliveryFailed",
-        says: ["topic nowhere.appointment", /no such topic/, '"createTopics"'],
-      },
-      {
-        title: "a name that is too long once the event has filled it in",
-        open: openKafka(() => ({ ...base(), topic: `${"n".repeat(240)}.{{resource}}` })),
-        reason: "DeliveryRejected",
-        says: ["topic nnn", /at most 249 letters, digits/],
-      },
-    ],
+    wrong: {
+      "a broker that is not there": [
+        openKafka(() => ({ ...base(), brokers: ["127.0.0.1:1"] })),
+        "SinkUnavailable",
+        ["127.0.0.1:1", /can't be reached/],
+      ],
+      "a wrong password": [
+        openKafka(() => ({ ...base(), ...login(canary) })),
+        "SinkMisconfigured",
+        [/127\.0\.0\.1:\d+/, /password/, '"sasl"'],
+      ],
+      "an authority that is not trusted": [
+        openKafka(() => ({ ...base(), tls: { ca: broker().certificates.strangerCa } })),
+        "SinkMisconfigured",
+        [/certificate can't be trusted/, '"tls": { "ca"'],
+      ],
+      "a certificate file that is not there": [
+        openKafka(() => ({ ...base(), tls: { ca: "no-such.pem" } })),
+        "SinkMisconfigured",
+        ["tls.ca", "no-such.pem"],
+      ],
+      "a topic that is not there": [
+        openKafka(() => ({ ...base(), topic: "nowhere" })),
+        "SinkMisconfigured",
+        ["topic nowhere", /no such topic/, '"createTopics"'],
+      ],
+      "a topic out of a template that is not there": [
+        openKafka(() => ({ ...base(), topic: "nowhere.{{resource}}" })),
+        "DeliveryFailed",
+        ["topic nowhere.appointment", /no such topic/, '"createTopics"'],
+      ],
+      "a name that is too long once the event has filled it in": [
+        openKafka(() => ({ ...base(), topic: `${"n".repeat(240)}.{{resource}}` })),
+        "DeliveryRejected",
+        ["topic nnn", /at most 249 letters, digits/],
+      ],
+    },
   })
 }
 

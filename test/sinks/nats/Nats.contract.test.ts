@@ -58,67 +58,57 @@ withNats("the NATS sink's contract against a real server", (plain) => {
         held: Effect.sync(() => connectionsTo(guarded.port)),
       }
     }),
-    wrong: [
-      {
-        title: "a server that is not there",
-        open: openNats(() => ({ servers: ["127.0.0.1:1"], subject: "events" })),
-        reason: "SinkUnavailable",
-        says: ["127.0.0.1:1", /can't be reached/, /refused/],
-      },
-      {
-        title: "a wrong password",
-        open: openNats(() => ({ ...base(), subject: "events", auth: { ...user, password: canary } })),
-        reason: "SinkMisconfigured",
-        says: [/127\.0\.0\.1:\d+/, /refuses who logs in/, '"auth"'],
-      },
-      {
-        title: "a login that is missing",
-        open: openNats(() => ({ servers: [guarded.server], tls: { ca: certificates.ca }, subject: "events" })),
-        reason: "SinkMisconfigured",
-        says: [/refuses who logs in/, '"auth"'],
-      },
-      {
-        title: "an authority that is not trusted",
-        open: openNats(() => ({ ...base(), subject: "events", tls: { ca: certificates.strangerCa } })),
-        reason: "SinkMisconfigured",
-        says: [/certificate can't be trusted/, '"tls": { "ca"'],
-      },
-      {
-        title: "a certificate file that is not there",
-        open: openNats(() => ({ ...base(), subject: "events", tls: { ca: "no-such.pem" } })),
-        reason: "SinkMisconfigured",
-        says: ["tls.ca", "no-such.pem"],
-      },
-      {
-        title: "a server that demands TLS",
-        open: openNats(() => ({ servers: [guarded.server], auth: user, subject: "events" })),
-        reason: "SinkMisconfigured",
-        says: [/demands TLS/, '"tls"'],
-      },
-      {
-        title: "a server that offers no TLS",
-        open: openNats(() => ({ ...nowhere(), tls: {} })),
-        reason: "SinkMisconfigured",
-        says: [/offers no TLS/, '"tls"'],
-      },
-      {
-        title: "a subject that no stream takes",
-        open: openNats(nowhere),
-        reason: "SinkMisconfigured",
-        says: ["subject nowhere.at.all", /no stream takes/, '"subject"'],
-      },
-      {
-        title: "a subject out of a template that no stream takes",
-        open: openNats(() => ({ ...nowhere(), subject: "nowhere.{{resource}}" })),
-        reason: "DeliveryFailed",
-        says: ["subject nowhere.appointment", /no stream takes/],
-      },
-      {
-        title: "a subject that is too long once the event has filled it in",
-        open: openNats(() => ({ ...nowhere(), subject: `${"n".repeat(995)}.{{type}}` })),
-        reason: "DeliveryRejected",
-        says: [/no message can have the subject/, /1,000 characters/],
-      },
-    ],
+    wrong: {
+      "a server that is not there": [
+        openNats(() => ({ servers: ["127.0.0.1:1"], subject: "events" })),
+        "SinkUnavailable",
+        ["127.0.0.1:1", /can't be reached/, /refused/],
+      ],
+      "a wrong password": [
+        openNats(() => ({ ...base(), subject: "events", auth: { ...user, password: canary } })),
+        "SinkMisconfigured",
+        [/127\.0\.0\.1:\d+/, /refuses who logs in/, '"auth"'],
+      ],
+      "a login that is missing": [
+        openNats(() => ({ servers: [guarded.server], tls: { ca: certificates.ca }, subject: "events" })),
+        "SinkMisconfigured",
+        [/refuses who logs in/, '"auth"'],
+      ],
+      "an authority that is not trusted": [
+        openNats(() => ({ ...base(), subject: "events", tls: { ca: certificates.strangerCa } })),
+        "SinkMisconfigured",
+        [/certificate can't be trusted/, '"tls": { "ca"'],
+      ],
+      "a certificate file that is not there": [
+        openNats(() => ({ ...base(), subject: "events", tls: { ca: "no-such.pem" } })),
+        "SinkMisconfigured",
+        ["tls.ca", "no-such.pem"],
+      ],
+      "a server that demands TLS": [
+        openNats(() => ({ servers: [guarded.server], auth: user, subject: "events" })),
+        "SinkMisconfigured",
+        [/demands TLS/, '"tls"'],
+      ],
+      "a server that offers no TLS": [
+        openNats(() => ({ ...nowhere(), tls: {} })),
+        "SinkMisconfigured",
+        [/offers no TLS/, '"tls"'],
+      ],
+      "a subject that no stream takes": [
+        openNats(nowhere),
+        "SinkMisconfigured",
+        ["subject nowhere.at.all", /no stream takes/, '"subject"'],
+      ],
+      "a subject out of a template that no stream takes": [
+        openNats(() => ({ ...nowhere(), subject: "nowhere.{{resource}}" })),
+        "DeliveryFailed",
+        ["subject nowhere.appointment", /no stream takes/],
+      ],
+      "a subject that is too long once the event has filled it in": [
+        openNats(() => ({ ...nowhere(), subject: `${"n".repeat(995)}.{{type}}` })),
+        "DeliveryRejected",
+        [/no message can have the subject/, /1,000 characters/],
+      ],
+    },
   })
 })

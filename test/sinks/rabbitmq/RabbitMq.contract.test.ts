@@ -43,119 +43,101 @@ withRabbit("the RabbitMQ sink's contract against a real broker", (rabbit) => {
         held: Effect.sync(() => connectionsTo(port())),
       }
     }),
-    wrong: [
-      {
-        title: "a broker that is not there",
-        open: openRabbitMq(() => ({ url: `amqp://relay:${canary}@127.0.0.1:1`, exchange: "events" })),
-        reason: "SinkUnavailable",
-        says: ["127.0.0.1:1", /can't be reached/, /refused/],
-      },
-      {
-        title: "what is no broker",
-        open: openRabbitMq(() => ({ url: `amqp://127.0.0.1:${other.port}`, exchange: "events" })),
-        reason: "SinkMisconfigured",
-        says: [/no RabbitMQ/, '"url"'],
-      },
-      {
-        title: "a wrong password",
-        open: openRabbitMq(() => ({ url: `amqp://relay:${canary}@${rabbit().address}`, exchange: "events" })),
-        reason: "SinkMisconfigured",
-        says: [/refuses the user or its password/, '"password"'],
-      },
-      {
-        title: "a virtual host that is not there",
-        open: openRabbitMq(() => ({ url: rabbit().url(users.relay, "nowhere"), exchange: "events" })),
-        reason: "SinkMisconfigured",
-        says: [/virtual host nowhere is not there/, '"url"'],
-      },
-      {
-        title: "a virtual host that does not let the user in",
-        open: openRabbitMq(() => ({ url: rabbit().url(users.relay, "closed"), exchange: "events" })),
-        reason: "SinkMisconfigured",
-        says: [/virtual host closed .*does not let the user in/],
-      },
-      {
-        title: "an exchange that is not there",
-        open: to("nowhere"),
-        reason: "SinkMisconfigured",
-        says: ["exchange nowhere", /no such exchange/, '"exchange"'],
-      },
-      {
-        title: "an exchange that the user may not write to",
-        open: to("amq.topic", () => ({ url: rabbit().url(users.reader) })),
-        reason: "SinkMisconfigured",
-        says: ["exchange amq.topic", /may not write/, "set_permissions"],
-      },
-      {
-        title: "a routing key that the user may not write with",
-        open: to("amq.topic", () => ({ url: rabbit().url(users.limited), routingKey: "client.all" })),
-        reason: "SinkMisconfigured",
-        says: [/may not write with the routing key "client.all"/, "set_topic_permissions"],
-      },
-      {
-        title: "a routing key out of a template that the user may not write with",
-        open: to("amq.topic", () => ({ url: rabbit().url(users.limited), routingKey: "client.{{id}}" })),
-        reason: "DeliveryFailed",
-        says: [/may not write with the routing key "client.evt_1"/, "set_topic_permissions"],
-      },
-      {
-        title: "a routing key that no queue is bound for",
-        open: to("amq.direct", () => ({ routingKey: "nobody" })),
-        reason: "SinkMisconfigured",
-        says: ["exchange amq.direct", /no queue is bound for the routing key "nobody"/, '"routingKey"'],
-      },
-      {
-        title: "a routing key out of a template that no queue is bound for",
-        open: to("amq.direct", () => ({ routingKey: "nobody.{{id}}" })),
-        reason: "DeliveryRejected",
-        says: ["exchange amq.direct", /no queue is bound for the routing key "nobody.evt_1"/],
-      },
-      {
-        title: "a queue that is not there",
-        open: openRabbitMq(() => ({ url: rabbit().url(), routingKey: "no-queue" })),
-        reason: "SinkMisconfigured",
-        says: [/there is no queue "no-queue"/],
-      },
-      {
-        title: "a routing key that is too long once the event has filled it in",
-        open: to("amq.topic", () => ({ routingKey: `${"k".repeat(255)}{{type}}` })),
-        reason: "DeliveryRejected",
-        says: [/255 bytes at most/],
-      },
-      {
-        title: "headers that are larger than a message can have",
-        open: to("amq.topic", () => ({ headers: { large: "x".repeat(70_000) } })),
-        reason: "DeliveryRejected",
-        says: [/headers or routing key are larger/],
-      },
-      {
-        title: "an authority that is not trusted",
-        open: openRabbitMq(() => ({
+    wrong: {
+      "a broker that is not there": [
+        openRabbitMq(() => ({ url: `amqp://relay:${canary}@127.0.0.1:1`, exchange: "events" })),
+        "SinkUnavailable",
+        ["127.0.0.1:1", /can't be reached/, /refused/],
+      ],
+      "what is no broker": [
+        openRabbitMq(() => ({ url: `amqp://127.0.0.1:${other.port}`, exchange: "events" })),
+        "SinkMisconfigured",
+        [/no RabbitMQ/, '"url"'],
+      ],
+      "a wrong password": [
+        openRabbitMq(() => ({ url: `amqp://relay:${canary}@${rabbit().address}`, exchange: "events" })),
+        "SinkMisconfigured",
+        [/refuses the user or its password/, '"password"'],
+      ],
+      "a virtual host that is not there": [
+        openRabbitMq(() => ({ url: rabbit().url(users.relay, "nowhere"), exchange: "events" })),
+        "SinkMisconfigured",
+        [/virtual host nowhere is not there/, '"url"'],
+      ],
+      "a virtual host that does not let the user in": [
+        openRabbitMq(() => ({ url: rabbit().url(users.relay, "closed"), exchange: "events" })),
+        "SinkMisconfigured",
+        [/virtual host closed .*does not let the user in/],
+      ],
+      "an exchange that is not there": [
+        to("nowhere"),
+        "SinkMisconfigured",
+        ["exchange nowhere", /no such exchange/, '"exchange"'],
+      ],
+      "an exchange that the user may not write to": [
+        to("amq.topic", () => ({ url: rabbit().url(users.reader) })),
+        "SinkMisconfigured",
+        ["exchange amq.topic", /may not write/, "set_permissions"],
+      ],
+      "a routing key that the user may not write with": [
+        to("amq.topic", () => ({ url: rabbit().url(users.limited), routingKey: "client.all" })),
+        "SinkMisconfigured",
+        [/may not write with the routing key "client.all"/, "set_topic_permissions"],
+      ],
+      "a routing key out of a template that the user may not write with": [
+        to("amq.topic", () => ({ url: rabbit().url(users.limited), routingKey: "client.{{id}}" })),
+        "DeliveryFailed",
+        [/may not write with the routing key "client.evt_1"/, "set_topic_permissions"],
+      ],
+      "a routing key that no queue is bound for": [
+        to("amq.direct", () => ({ routingKey: "nobody" })),
+        "SinkMisconfigured",
+        ["exchange amq.direct", /no queue is bound for the routing key "nobody"/, '"routingKey"'],
+      ],
+      "a routing key out of a template that no queue is bound for": [
+        to("amq.direct", () => ({ routingKey: "nobody.{{id}}" })),
+        "DeliveryRejected",
+        ["exchange amq.direct", /no queue is bound for the routing key "nobody.evt_1"/],
+      ],
+      "a queue that is not there": [
+        openRabbitMq(() => ({ url: rabbit().url(), routingKey: "no-queue" })),
+        "SinkMisconfigured",
+        [/there is no queue "no-queue"/],
+      ],
+      "a routing key that is too long once the event has filled it in": [
+        to("amq.topic", () => ({ routingKey: `${"k".repeat(255)}{{type}}` })),
+        "DeliveryRejected",
+        [/255 bytes at most/],
+      ],
+      "headers that are larger than a message can have": [
+        to("amq.topic", () => ({ headers: { large: "x".repeat(70_000) } })),
+        "DeliveryRejected",
+        [/headers or routing key are larger/],
+      ],
+      "an authority that is not trusted": [
+        openRabbitMq(() => ({
           ...tls(),
           exchange: "events",
           tls: { ca: rabbit().certificates.strangerCa },
         })),
-        reason: "SinkMisconfigured",
-        says: [/certificate can't be trusted/, '"tls": { "ca"'],
-      },
-      {
-        title: "TLS to a port that speaks none",
-        open: openRabbitMq(() => ({ url: rabbit().url().replace("amqp:", "amqps:"), exchange: "events" })),
-        reason: "SinkMisconfigured",
-        says: [/speaks no TLS at this port/, '"amqp://"'],
-      },
-      {
-        title: "no TLS to a port that speaks it",
-        open: openRabbitMq(() => ({ url: rabbit().tlsUrl().replace("amqps:", "amqp:"), exchange: "events" })),
-        reason: "SinkUnavailable",
-        says: [/closes the connection at once/, '"amqps://"'],
-      },
-      {
-        title: "a certificate file that is not there",
-        open: openRabbitMq(() => ({ ...tls(), exchange: "events", tls: { ca: "no-such.pem" } })),
-        reason: "SinkMisconfigured",
-        says: ["tls.ca", "no-such.pem"],
-      },
-    ],
+        "SinkMisconfigured",
+        [/certificate can't be trusted/, '"tls": { "ca"'],
+      ],
+      "TLS to a port that speaks none": [
+        openRabbitMq(() => ({ url: rabbit().url().replace("amqp:", "amqps:"), exchange: "events" })),
+        "SinkMisconfigured",
+        [/speaks no TLS at this port/, '"amqp://"'],
+      ],
+      "no TLS to a port that speaks it": [
+        openRabbitMq(() => ({ url: rabbit().tlsUrl().replace("amqps:", "amqp:"), exchange: "events" })),
+        "SinkUnavailable",
+        [/closes the connection at once/, '"amqps://"'],
+      ],
+      "a certificate file that is not there": [
+        openRabbitMq(() => ({ ...tls(), exchange: "events", tls: { ca: "no-such.pem" } })),
+        "SinkMisconfigured",
+        ["tls.ca", "no-such.pem"],
+      ],
+    },
   })
 })

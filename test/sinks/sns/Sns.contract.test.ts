@@ -26,25 +26,22 @@ withMoto("the SNS sink's contract against moto", (moto) => {
         held: Effect.sync(() => connectionsTo(Number(new URL(moto().url).port))),
       }
     }),
-    wrong: [
-      {
-        title: "an endpoint where nothing is",
-        open: openSns(() => ({ endpoint: "http://127.0.0.1:1" })),
-        reason: "SinkUnavailable",
-        says: [topicArn, "http://127.0.0.1:1", /can't be reached/, /refused/],
-      },
-      {
-        title: "a topic that is not there",
-        open: openSns(() => ({ ...endpoint(), topicArn: `${topicArn}-nowhere` })),
-        reason: "SinkMisconfigured",
-        says: [`${topicArn}-nowhere`, /no such topic/, '"topicArn"'],
-      },
-      {
-        title: "an endpoint that speaks no TLS",
-        open: openSns(() => ({ endpoint: moto().url.replace("http:", "https:") })),
-        reason: "SinkMisconfigured",
-        says: [/https:\/\/127/, /no TLS with it/, '"endpoint"'],
-      },
-    ],
+    wrong: {
+      "an endpoint where nothing is": [
+        openSns(() => ({ endpoint: "http://127.0.0.1:1" })),
+        "SinkUnavailable",
+        [topicArn, "http://127.0.0.1:1", /can't be reached/, /refused/],
+      ],
+      "a topic that is not there": [
+        openSns(() => ({ ...endpoint(), topicArn: `${topicArn}-nowhere` })),
+        "SinkMisconfigured",
+        [`${topicArn}-nowhere`, /no such topic/, '"topicArn"'],
+      ],
+      "an endpoint that speaks no TLS": [
+        openSns(() => ({ endpoint: moto().url.replace("http:", "https:") })),
+        "SinkMisconfigured",
+        [/https:\/\/127/, /no TLS with it/, '"endpoint"'],
+      ],
+    },
   })
 })

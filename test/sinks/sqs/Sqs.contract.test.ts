@@ -26,25 +26,22 @@ withMoto("the SQS sink's contract against moto", (moto) => {
         held: Effect.sync(() => connectionsTo(Number(new URL(moto().url).port))),
       }
     }),
-    wrong: [
-      {
-        title: "a queue's host where nothing is",
-        open: openSqs(() => ({ queueUrl: "http://127.0.0.1:1/123456789012/events" })),
-        reason: "SinkUnavailable",
-        says: ["SQS queue http://127.0.0.1:1/123456789012/events", /can't be reached/, /refused/],
-      },
-      {
-        title: "a queue that is not there",
-        open: openSqs(() => ({ queueUrl: nowhere() })),
-        reason: "SinkMisconfigured",
-        says: ["123456789012/nowhere", /no such queue/, '"queueUrl"'],
-      },
-      {
-        title: "a host that speaks no TLS",
-        open: openSqs(() => ({ queueUrl: nowhere().replace("http:", "https:") })),
-        reason: "SinkMisconfigured",
-        says: [/https:\/\/127/, /no TLS with it/, '"queueUrl"'],
-      },
-    ],
+    wrong: {
+      "a queue's host where nothing is": [
+        openSqs(() => ({ queueUrl: "http://127.0.0.1:1/123456789012/events" })),
+        "SinkUnavailable",
+        ["SQS queue http://127.0.0.1:1/123456789012/events", /can't be reached/, /refused/],
+      ],
+      "a queue that is not there": [
+        openSqs(() => ({ queueUrl: nowhere() })),
+        "SinkMisconfigured",
+        ["123456789012/nowhere", /no such queue/, '"queueUrl"'],
+      ],
+      "a host that speaks no TLS": [
+        openSqs(() => ({ queueUrl: nowhere().replace("http:", "https:") })),
+        "SinkMisconfigured",
+        [/https:\/\/127/, /no TLS with it/, '"queueUrl"'],
+      ],
+    },
   })
 })
