@@ -74,6 +74,29 @@ describe("relays on one journal", () => {
     expect(withOthers([own], fleet)[0]).toMatchObject({ condition: "failed", message: "a bug" })
   })
 
+  test("the reports of all relays are looked at as often for each sink of a thousand as of ten", () => {
+    const looks = (sinks: number) => {
+      let count = 0
+      const report = (name: string) => ({
+        ...running(name),
+        get name() {
+          count += 1
+          return name
+        },
+      })
+      const names = Array.from({ length: sinks }, (_, n) => `sink_${n}`)
+      const members = ["b", "c", "d"].map((name) => member(name, { lanes: names.map(report) }))
+      expect(
+        withOthers(
+          names.map((name) => lane(name)),
+          { ...fleet, members },
+        ),
+      ).toHaveLength(sinks + 2)
+      return count / sinks
+    }
+    expect(looks(1_000)).toBe(looks(10))
+  })
+
   test("the oldest event is that of all relays", () => {
     const told = (oldestAt: number) => ({
       ...fleet,

@@ -1,7 +1,7 @@
 /** Builds the status of the admin API. */
 import { Clock, Context, Effect, Layer, Struct } from "effect"
 import { ActiveConfig } from "../../ActiveConfig.ts"
-import type { RelayConfig, Webhook as WebhookConfig } from "../../config/Config.ts"
+import type { LaneConfig, RelayConfig, Webhook as WebhookConfig } from "../../config/Config.ts"
 import { mistakenSecrets } from "../../config/rules/SecretText.ts"
 import { type LaneCondition, type LaneStatus, laneConditions } from "../../delivery/LaneStatus.ts"
 import { Lanes } from "../../delivery/Lanes.ts"
@@ -12,7 +12,7 @@ import { Ingest } from "../../ingest/Ingest.ts"
 import type { Counted } from "../../ingest/RecentRefusals.ts"
 import { SenderSilence } from "../../ingest/SenderSilence.ts"
 import { Archive, type DeliveryStatus } from "../../journal/Archive.ts"
-import type { FleetStatus, LaneCounts, MemberStatus, StreamStatus } from "../../journal/FleetStatus.ts"
+import type { FleetStatus, LaneCounts, LaneReport, MemberStatus, StreamStatus } from "../../journal/FleetStatus.ts"
 import type { JournalError } from "../../journal/Journal.ts"
 import { Reload } from "../../reload/Reload.ts"
 import { sendsAlerts, targetOf } from "../../sinks/SinkTypes.ts"
@@ -103,13 +103,26 @@ const rank = ({ condition }: Pick<Lane, "condition">): number => laneConditions.
 
 type ConditionReport = Pick<Lane, "condition" | "message">
 
+interface RelayReport extends LaneReport {
+  readonly relay: MemberStatus
+}
+
+/** Returns the reports of all relays by sink. */
+const reportsOf = (members: ReadonlyArray<MemberStatus>): ReadonlyMap<string, ReadonlyArray<RelayReport>> =>
+  Map.groupBy(
+    members.flatMap((relay) => relay.lanes.map((lane) => ({ ...lane, relay }))),
+    ({ name }) => name,
+  )
+
 /** Returns the worst condition of a sink at all relays. */
-const worst = (own: ConditionReport, name: string, others: ReadonlyArray<MemberStatus>): ConditionReport =>
-  others.reduce((worst: ConditionReport, { name: relay, lanes }) => {
-    const lane = lanes.find((lane) => lane.name === name)
-    if (lane === undefined || rank(lane) >= rank(worst)) return worst
-    return { condition: lane.condition, message: `at ${relay}${lane.message && `: ${lane.message}`}` }
-  }, own)
+const worst = (own: ConditionReport, others: ReadonlyArray<RelayReport>): ConditionReport =>
+  others.reduce(
+    (worst: ConditionReport, { condition, message, relay }) =>
+      rank({ condition }) >= rank(worst)
+        ? worst
+        : { condition, message: `at ${relay.name}${message && `: ${message}`}` },
+    own,
+  )
 
 const oldest = (times: ReadonlyArray<number>): number => {
   const known = times.filter((at) => at > 0)
@@ -127,29 +140,31 @@ const abandoned = (name: string, streams: ReadonlyArray<StreamStatus>): Readonly
 /** Returns the lanes of all relays: first this relay's lanes, then those that only others have. */
 export const withOthers = (lanes: ReadonlyArray<Lane>, { members, streams }: FleetStatus): ReadonlyArray<Lane> => {
   const counts = totals(streams)
+  const reports = reportsOf(members)
+  const owners = new Set(streams.map(({ owner }) => owner))
+  const atOthers = (name: string) => (reports.get(name) ?? []).filter(({ relay }) => !relay.isSelf)
   // A relay that has ended still counts until another owns its streams.
-  const others = members.filter(({ name, isSelf }) => !isSelf && streams.some(({ owner }) => owner === name))
+  const atOwners = (name: string) => atOthers(name).filter(({ relay }) => owners.has(relay.name))
   const own = lanes.map((lane) => {
     const { name, condition } = lane
-    const relays = members.filter(({ isSelf, lanes }) => !isSelf && lanes.some((lane) => lane.name === name))
-    const isTheirs = condition === "orphaned" && relays.length > 0
-    const report: ConditionReport = isTheirs
-      ? { condition, message: `its sink is in the config of ${relays.map(({ name }) => name).join(", ")}, not here` }
-      : (abandoned(name, streams)[0] ?? worst(lane, name, condition === "orphaned" ? [] : others))
+    const theirs = condition === "orphaned" ? atOthers(name).map(({ relay }) => relay.name) : []
+    const report: ConditionReport =
+      theirs.length > 0
+        ? { condition, message: `its sink is in the config of ${theirs.join(", ")}, not here` }
+        : (abandoned(name, streams)[0] ?? worst(lane, condition === "orphaned" ? [] : atOwners(name)))
     return {
       ...lane,
       ...report,
       ...(counts.get(name) ?? none),
-      oldestAt: oldest([lane.oldestAt, ...oldestAt(name, others)]),
+      oldestAt: oldest([lane.oldestAt, ...atOwners(name).map(({ oldestAt }) => oldestAt)]),
     }
   })
   const known = new Set(lanes.map(({ name }) => name))
-  const sinks = members.flatMap(({ lanes }) => lanes.map(({ name }) => name))
-  const theirs = new Set([...counts.keys(), ...sinks]).difference(known)
+  const theirs = new Set([...counts.keys(), ...reports.keys()]).difference(known)
   return [
     ...own,
     ...[...theirs].flatMap((name): ReadonlyArray<Lane> => {
-      const [lane] = members.flatMap(({ lanes }) => lanes.filter((lane) => lane.name === name))
+      const lane = reports.get(name)?.[0]
       const count = counts.get(name) ?? none
       // A lane without a sink at any relay is listed by the relay that owns its stream.
       if (lane === undefined && count.backlog + count.deadLetters === 0) return []
@@ -160,15 +175,12 @@ export const withOthers = (lanes: ReadonlyArray<Lane>, { members, streams }: Fle
           condition: lane?.condition ?? "orphaned",
           message: lane?.message ?? "no relay's config has this sink",
           ...count,
-          oldestAt: oldest(oldestAt(name, others)),
+          oldestAt: oldest(atOwners(name).map(({ oldestAt }) => oldestAt)),
         },
       ]
     }),
   ]
 }
-
-const oldestAt = (name: string, members: ReadonlyArray<MemberStatus>): ReadonlyArray<number> =>
-  members.flatMap(({ lanes }) => lanes.flatMap((lane) => (lane.name === name ? [lane.oldestAt] : [])))
 
 /** The admin API's report on all relays of the journal: figures over all streams, and conditions at all relays. */
 export const fleetOf = ({ members, streams }: FleetStatus): Fleet => ({
@@ -234,13 +246,13 @@ const refusalsOf = (counted: Counted, webhooks: RelayConfig["webhooks"], now: Ep
   return { ...counted, status: answer.status, what, advice: first === "" ? advice : `${first}Then ${advice}` }
 }
 
-const laneOf = (lane: LaneStatus, percentiles: Pick<Lane, "p99" | "latency">, sinks: RelayConfig["sinks"]): Lane => {
+const laneOf = (lane: LaneStatus, percentiles: Pick<Lane, "p99" | "latency">, sink: LaneConfig | undefined): Lane => {
   const { nextAttemptAt, lastFailure, pausedUntil, pausedThen } = lane
-  const target = targetOf(sinks.find(({ name }) => name === lane.name)?.config)
+  const target = targetOf(sink?.config)
   return {
     ...Struct.pick(lane, ["name", "type", "condition", "message", "backlog", "retrying", "deadLetters", "oldestAt"]),
     ...(target !== "" && { target }),
-    ...(sendsDigests(sinks, lane.name) && { digest: true }),
+    ...(sink?.digest !== undefined && { digest: true }),
     ...percentiles,
     ...(sendsAlerts(lane.type) && { alerts: true }),
     ...(pausedUntil !== undefined && { pausedUntil }),
@@ -276,7 +288,8 @@ export class RelayStatus extends Context.Service<
       const status = Effect.gen(function* () {
         const { health, message, engine, head, first, usedBytes, maxBytes, filling } = yield* archive.status
         const known = yield* lanes.status
-        const own = known.map((lane) => laneOf(lane, history.percentiles(lane), active.current.config.sinks))
+        const sinks = new Map(active.current.config.sinks.map((sink) => [sink.name, sink]))
+        const own = known.map((lane) => laneOf(lane, history.percentiles(lane), sinks.get(lane.name)))
         const fleet = archive.fleet && (yield* archive.fleet.status)
         const now = yield* Clock.currentTimeMillis
         const { webhooks } = active.current.config
