@@ -53,8 +53,8 @@ export const settle = Effect.fnUntraced(function* (
 })
 
 /**
- * Stores settlements together, from time to time in one row with the places of all lanes (`isWhole`). If the database refuses a lane's data, it halves the settlements until that lane
- * is alone.
+ * Stores settlements together. If the database refuses a lane's data, it halves the settlements until that lane is
+ * alone. `isWhole`: it also moves the changed places to those of all lanes.
  */
 const storeOrSplit = (
   stream: StreamState,
