@@ -134,6 +134,32 @@ const credentialsOf = Effect.fnUntraced(function* (config: Identity, { requestHa
   }
 })
 
+export interface Credentials {
+  readonly accessKeyId: string
+  readonly secretAccessKey: string
+  readonly sessionToken?: string | undefined
+}
+
+/** Looks up credentials for signatures that no client of the SDK makes. Each run looks at the sources again. */
+export const credentials = Effect.fnUntraced(function* (
+  config: Identity & Pick<ClientConfig, "region">,
+  place: AwsErrors.Place,
+): Effect.fn.Return<Effect.Effect<Credentials, SinkError>, never, Scope.Scope> {
+  const connections = yield* Effect.acquireRelease(
+    Effect.sync(() => makeConnections()),
+    ({ close }) => Effect.sync(close),
+  )
+  const look = yield* credentialsOf(config, connections)
+  const region = () => Promise.resolve(config.region)
+  return Effect.tryPromise({
+    try: async () => {
+      const source = look()
+      return typeof source === "function" ? source({ callerClientConfig: { region } }) : source
+    },
+    catch: (error) => AwsErrors.sinkErrorOf(AwsErrors.ofThrown(error), place),
+  })
+})
+
 /** The options that every client of the SDK takes. */
 type Options = Pick<
   SNSClientConfig,

@@ -89,7 +89,8 @@ export type KafkaConfig = typeof KafkaConfig.Type
 /** Addresses of ZooKeeper, and passwords without TLS. */
 export const doubts = ({ brokers, sasl, tls }: KafkaConfig): ReadonlyArray<Doubt> => {
   const isRemote = brokers.some((broker) => !Address.isLoopback(Address.parse(broker) ?? { host: "" }))
-  const unprotected = sasl && { PLAIN: "password", OAUTHBEARER: "token" }[sasl.mechanism as string]
+  const unprotected =
+    sasl && { PLAIN: "password", OAUTHBEARER: "token", AWS_MSK_IAM: "token" }[sasl.mechanism as string]
   return [
     ...brokers.flatMap((broker, index) =>
       Address.parse(broker)?.port === 2181

@@ -50,6 +50,17 @@ export const services: Theme = {
     "Kafka: the path of a token from the directory of the config": kafka(
       byToken('"sasl": { "mechanism": "OAUTHBEARER", "tokenFile": §"secrets/token" }'),
     ),
+    "Kafka: MSK without a region": kafka(byToken('§"sasl": { "mechanism": "AWS_MSK_IAM" }')),
+    "Kafka: MSK with a profile and credentials": kafka(
+      byToken(
+        `"sasl": { "mechanism": "AWS_MSK_IAM", "region": "eu-west-1", "profile": §"relay", "credentials": { "accessKeyId": "AKIA", "secretAccessKey": "${canary}" } }`,
+      ),
+    ),
+    "Kafka: a role with a user and a password": kafka(
+      byToken(
+        `"sasl": { "mechanism": "PLAIN", "username": "relay", "password": "${canary}", "role": §{ "arn": "arn:aws:iam::123456789012:role/relay" } }`,
+      ),
+    ),
     "Kafka: a token over the network without TLS": kafka(
       `${brokers}, "topic": "events", "sasl": §{ "mechanism": "OAUTHBEARER", "oauth": ${oauth} }`,
     ),
