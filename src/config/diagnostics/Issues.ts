@@ -84,7 +84,7 @@ interface Told extends Finding {
   readonly means?: string
 }
 
-/** Returns an example of the object or list that is expected. */
+/** Returns a hint about the syntax or the keys of the expected object or list. */
 const shapeOf = (ast: SchemaAST.AST, value: unknown): string | undefined => {
   if (ast._tag === "Arrays") {
     const [item] = ast.rest
