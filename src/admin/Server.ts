@@ -145,9 +145,7 @@ const bodyProblem = ({ url, headers }: Request): Problem.Problem | undefined => 
 
 const metrics = HttpRouter.use(
   Effect.fnUntraced(function* (router) {
-    const context = yield* Effect.context<
-      ActiveConfig | Archive | Ingest | Journal | Lanes | RelayInfo | Reload | Restart | SenderSilence
-    >()
+    const context = yield* Effect.context<Effect.Services<typeof Metrics.render>>()
     yield* router.add(
       "GET",
       "/metrics",
@@ -177,29 +175,18 @@ const logging = Effect.gen(function* () {
   )
 })
 
+/** The services that requests need. Others, such as the scope, are the router's own. */
+const services = Effect.map(
+  Effect.context<ActiveConfig | Archive | Ingest | Journal | Lanes | RelayInfo | Reload | Restart | SenderSilence>(),
+  Context.pick(ActiveConfig, Archive, Ingest, Journal, Lanes, RelayInfo, Reload, Restart, SenderSilence),
+)
+
 export const handler = Effect.gen(function* () {
   const { admin } = (yield* ActiveConfig).current.config
-  const services = yield* Effect.context<
-    ActiveConfig | Archive | Ingest | Journal | Lanes | RelayInfo | Reload | Restart | SenderSilence
-  >()
   const admit = guard(admin)
   const app = Layer.mergeAll(Handlers.layer, metrics).pipe(
     Layer.provide(HttpServer.layerServices),
-    Layer.provide(
-      Layer.succeedContext(
-        Context.pick(
-          ActiveConfig,
-          Archive,
-          Ingest,
-          Journal,
-          Lanes,
-          RelayInfo,
-          Reload,
-          Restart,
-          SenderSilence,
-        )(services),
-      ),
-    ),
+    Layer.provide(Layer.succeedContext(yield* services)),
   )
   const router = yield* Effect.acquireRelease(
     Effect.sync(() => HttpRouter.toWebHandler(app, { disableLogger: true })),

@@ -11,7 +11,7 @@ import type { Meaning } from "../../http/HttpAnswer.ts"
 import { url } from "../../http/HttpUrl.ts"
 import { type Alert, arrange, type Escape, fit, keys, otherNames, sinkType } from "../Alert.ts"
 
-export const DiscordConfig = Schema.Struct({
+const DiscordConfig = Schema.Struct({
   url: url({
     description: "The webhook's URL: anybody who has it may post",
     examples: ["https://discord.com/api/webhooks/0000/abcd"],
@@ -20,7 +20,6 @@ export const DiscordConfig = Schema.Struct({
   }),
   ...keys,
 }).annotate({ otherNames })
-export type DiscordConfig = typeof DiscordConfig.Type
 
 const harmless: Escape = (text) => text.replace(/[\\*_~`|<>[\]()#@:-]/g, "\\$&")
 
@@ -92,4 +91,4 @@ const meaning: Meaning = (status, text) => {
   }
 }
 
-export const Discord = sinkType<DiscordConfig>({ config: DiscordConfig, payload, meaning })
+export const Discord = sinkType({ config: DiscordConfig, payload, meaning })

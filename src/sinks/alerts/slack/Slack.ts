@@ -24,7 +24,6 @@ export const SlackConfig = Schema.Struct({
   }),
   ...keys,
 }).annotate({ otherNames })
-export type SlackConfig = typeof SlackConfig.Type
 
 const entities: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;" }
 const harmless: Escape = (text) => text.replace(/[&<>]/g, (character) => entities[character] ?? character)
@@ -135,4 +134,4 @@ export const meaning: Meaning = (status, text, origin) => {
     : { verdict: "retry", because: 'without Slack\'s "ok", so the message may not be there' }
 }
 
-export const Slack = sinkType<SlackConfig>({ config: SlackConfig, payload, meaning })
+export const Slack = sinkType({ config: SlackConfig, payload, meaning })

@@ -9,7 +9,7 @@ import type { Documented, Meaning } from "../../http/HttpAnswer.ts"
 import { url } from "../../http/HttpUrl.ts"
 import { type Alert, arrange, type Fact, fit, keys, otherNames, sinkType } from "../Alert.ts"
 
-export const TeamsConfig = Schema.Struct({
+const TeamsConfig = Schema.Struct({
   url: url({
     description: 'The URL of a workflow "When a Teams webhook request is received": anybody who has it may post',
     examples: ["https://example.api.powerplatform.com/workflows/0000"],
@@ -20,7 +20,6 @@ export const TeamsConfig = Schema.Struct({
   }),
   ...keys,
 }).annotate({ otherNames })
-export type TeamsConfig = typeof TeamsConfig.Type
 
 /** At three bytes a code unit in UTF-8, or two in UTF-16, a message with all of its braces stays below 28 KB. */
 const room = {
@@ -118,4 +117,4 @@ const meaning: Meaning = (status, text) => {
   }
 }
 
-export const Teams = sinkType<TeamsConfig>({ config: TeamsConfig, payload, meaning })
+export const Teams = sinkType({ config: TeamsConfig, payload, meaning })
