@@ -101,7 +101,7 @@ describe("the places in src that", () => {
         "sinks/file/File.ts": [1, "rotation by calendar day, and a file's name"],
         "sinks/http/AccessTokens.ts": [1, "Retry-After may be a date"],
         "sinks/http/Http.ts": [2, "a signature's time; Retry-After may be a date"],
-        "sinks/kafka/KafkaLogin.ts": [1, "a signature's time"],
+        "sinks/kafka/KafkaLogin.ts": [2, "a signature's time; a token is valid at instants"],
         "sinks/kafka/Produce.ts": [1, "a record's time"],
         "sinks/nats/NatsConnection.ts": [1, "credentials expire at an instant"],
 

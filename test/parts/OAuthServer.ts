@@ -8,6 +8,8 @@ import { freePort } from "../lib/port.ts"
 export const client = { id: "relay", secret: "canary-oauth-client-secret" }
 /** The scope that the client may ask for. */
 export const scope = "events:write"
+/** A scope that the server refuses to the client. */
+export const foreignScope = "events:admin"
 /** The default audience of its tokens. */
 export const audience = "kafka"
 
@@ -52,10 +54,11 @@ export const startOAuthServer = async (lifetime: number): Promise<OAuthServer> =
           grant_types: ["client_credentials"],
           redirect_uris: [],
           response_types: [],
+          scope,
         },
       ],
       jwks: { keys },
-      scopes: [scope],
+      scopes: [scope, foreignScope],
       cookies: { keys: [randomUUID()] },
       extraTokenClaims: () => ({ sub: client.id }),
       features: {

@@ -9,14 +9,14 @@
  */
 import { createHash, createHmac } from "node:crypto"
 import { readFile } from "node:fs/promises"
-import { Clock, Effect, Redacted, Schema, type Scope } from "effect"
+import { Clock, Effect, Predicate, Redacted, Schema, type Scope } from "effect"
 import { secret, text } from "../../config/schema/Keys.ts"
 import { userAgent } from "../../runtime/HttpTransport.ts"
 import * as AwsClient from "../aws/AwsClient.ts"
 import { type Identity, identityKeys, oneIdentity } from "../aws/AwsConfig.ts"
 import type { Service } from "../aws/AwsErrors.ts"
 import * as AccessTokens from "../http/AccessTokens.ts"
-import { keeper } from "../ServiceWords.ts"
+import { keeper, oneLine } from "../ServiceWords.ts"
 import { misconfigured, type SinkError } from "../Sink.ts"
 import { type ClientOptions, kafkaError, noToken, passwordMechanisms, type TokenLogin, textOf } from "./KafkaClient.ts"
 
@@ -181,23 +181,96 @@ const ofMsk = (identity: Identity, region: string): Effect.Effect<Tokens, never,
   )
 }
 
-const refused =
-  'the broker refused the token: compare its issuer, audience and scope with what the broker expects, and the clocks of both machines; correct "sasl"'
+// Why a broker refuses a token. It says `invalid_token` for any cause, so the causes are looked for in the token.
 
-/** A login by tokens. */
-const tokenLogin = (tokens: Tokens, extensions: TokenLogin["extensions"] = {}): Effect.Effect<TokenLogin> =>
-  Effect.map(Effect.context<never>(), (context) => {
-    const token = Effect.mapError(tokens, (failure) => kafkaError(noToken, "", failure))
-    const run = Effect.runPromiseWith(context)
-    return { mechanism: "OAUTHBEARER", token: () => run(token), extensions, whyRefused: () => refused }
+/** Milliseconds. Brokers allow for 30 seconds by default; a smaller difference of clocks is none. */
+const tolerance = 10_000
+
+/** The claims of a JWT, or `undefined` for any other token. */
+const claimsOf = (token: string): Readonly<Record<string, unknown>> | undefined => {
+  try {
+    const claims: unknown = JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString())
+    return Predicate.isObject(claims) ? claims : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** The words of a claim: a text, or a list of texts. */
+const wordsOf = (claim: unknown): ReadonlyArray<string> =>
+  [claim].flat().flatMap((text) => (typeof text === "string" ? text.split(" ") : []))
+
+/** The last instant that JavaScript can show, in epoch milliseconds. */
+const lastInstant = 8.64e15
+/** The instant of a claim in seconds, in epoch milliseconds. */
+const instantOf = (claim: unknown): number | undefined =>
+  typeof claim === "number" ? Math.max(0, Math.min(claim * 1_000, lastInstant)) : undefined
+
+const shown = (words: ReadonlyArray<string>): string => (words.length === 0 ? "none" : oneLine(words.join(", ")))
+
+/** Advises about a JWT that a broker refused. `now` is in epoch milliseconds. */
+export const whyRefused = (
+  token: string,
+  { audience, scope }: Pick<AccessTokens.OAuthConfig, "audience" | "scope">,
+  now: number,
+): string => {
+  const claims = claimsOf(token)
+  if (claims === undefined) {
+    return "the broker refused the token, which is not a JWT: brokers can validate only a JWT by the keys of its issuer"
+  }
+  const { iss, aud, scp, scope: granted = scp, iat, nbf = iat, exp } = claims
+  const [from, until] = [instantOf(nbf) ?? 0, instantOf(exp) ?? lastInstant]
+  if (now < from - tolerance || now > until + tolerance) {
+    const [valid, end, here] = [from, until, now].map((time) => new Date(time).toISOString())
+    return `the broker refused the token, which is valid from ${valid} to ${end}, and this machine's clock says ${here}: correct the clock that is wrong, here or at the OAuth server`
+  }
+  if (audience !== undefined && !wordsOf(aud).includes(audience)) {
+    return `the broker refused the token: its audience is ${shown(wordsOf(aud))}, although "audience" asks for ${audience}: allow it at the OAuth server`
+  }
+  const missing = wordsOf(scope).filter((one) => !wordsOf(granted).includes(one))
+  if (missing.length > 0) {
+    return `the broker refused the token: the OAuth server left out the scope ${shown(missing)}: allow it for the client there`
+  }
+  return `the broker refused the token: compare its audience (${shown(wordsOf(aud))}), issuer (${shown(wordsOf(iss))}) and scope (${shown(wordsOf(granted))}) with what the broker expects, and the clocks of both machines; correct "audience" or "scope", or the broker's sasl.oauthbearer.expected.audience or issuer`
+}
+
+const refusedByMsk = (): string =>
+  `MSK refused the token: the identity lacks ${service.rights}, "sasl.region" is not the cluster's, or this machine's clock is wrong`
+
+/** A login by tokens. `why` advises about a token that the broker refused. */
+const tokenLogin = (
+  tokens: Tokens,
+  extensions: TokenLogin["extensions"] = {},
+  why: (token: string, now: number) => string,
+): Effect.Effect<TokenLogin> =>
+  Effect.gen(function* () {
+    const clock = yield* Clock.Clock
+    const run = Effect.runPromiseWith(yield* Effect.context<never>())
+    let last = ""
+    const token = tokens.pipe(
+      Effect.tap((value) => {
+        last = value
+        return Effect.void
+      }),
+      Effect.mapError((failure) => kafkaError(noToken, "", failure)),
+    )
+    return {
+      mechanism: "OAUTHBEARER",
+      token: () => run(token),
+      extensions,
+      whyRefused: () => why(last, clock.currentTimeMillisUnsafe()),
+    }
   })
 
 /** The login of a config, for the length of a scope. */
 export const open = (sasl: SaslConfig): Effect.Effect<NonNullable<ClientOptions["sasl"]>, SinkError, Scope.Scope> => {
   const { mechanism, username = "", password, oauth, tokenFile, extensions, region, ...identity } = sasl
-  if (oauth !== undefined) return Effect.flatMap(ofServer(oauth), (tokens) => tokenLogin(tokens, extensions))
-  if (tokenFile !== undefined) return tokenLogin(ofFile(tokenFile), extensions)
-  if (region !== undefined) return Effect.flatMap(ofMsk(identity, region), (tokens) => tokenLogin(tokens))
+  const byJwt = (tokens: Tokens) => tokenLogin(tokens, extensions, (token, now) => whyRefused(token, oauth ?? {}, now))
+  if (oauth !== undefined) return Effect.flatMap(ofServer(oauth), byJwt)
+  if (tokenFile !== undefined) return byJwt(ofFile(tokenFile))
+  if (region !== undefined) {
+    return Effect.flatMap(ofMsk(identity, region), (tokens) => tokenLogin(tokens, {}, refusedByMsk))
+  }
   const named = passwordMechanisms.find((one) => one === mechanism) ?? "PLAIN"
   return Effect.succeed({
     mechanism: named,

@@ -6,7 +6,8 @@ import { Effect, Fiber, Ref } from "effect"
 import { it } from "../../lib/effect.ts"
 import { temporaryDirectory } from "../../lib/temporaryRoot.ts"
 import { reasonToSkip } from "../../parts/Kafka.ts"
-import { follow, makeTopic } from "../../parts/Topics.ts"
+import { foreignScope, client as subject } from "../../parts/OAuthServer.ts"
+import { follow, forbid, makeTopic } from "../../parts/Topics.ts"
 import { entry, reasonOf } from "../samples.ts"
 import { suitesWith } from "../thereSink.ts"
 import { clients, openKafka } from "./kafkaSink.ts"
@@ -31,22 +32,40 @@ suitesWith(reasonToSkip, startOAuthBroker)("a Kafka sink that logs in by tokens"
         expect(yield* Effect.promise(() => received(2))).toHaveLength(2)
       })
 
-      it.live("waits for a person if the broker refuses the token", function* () {
-        const topic = yield* Effect.promise(() => makeTopic(broker().plain))
-        const sink = yield* openKafka(() => ({ client, topic, ...byToken(broker(), { audience: "another" }) }))
-        const reason = yield* reasonOf(sink.send([entry(1)]))
-        expect(reason?._tag).toBe("SinkMisconfigured")
-        expect(reason?.message).toContain("the broker refused the token")
-        expect(reason?.message).toContain("invalid_token")
-      })
+      for (const [cause, more, says] of [
+        [
+          "an audience that the broker does not accept",
+          { audience: "another" },
+          /the broker refused the token: compare its audience \(another\), issuer \(http:.*invalid_token/,
+        ],
+        [
+          "a scope that the OAuth server refuses",
+          { scope: foreignScope },
+          /the token endpoint http:\S+ gives no token: invalid_scope.*"oauth.scope"/,
+        ],
+        [
+          "a client that the OAuth server refuses",
+          { clientSecret: "canary-wrong" },
+          /the token endpoint http:\S+ gives no token: invalid_client.*"oauth.clientSecret"/,
+        ],
+      ] as const) {
+        it.live(`waits for a person after ${cause}, and names it`, function* () {
+          const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+          const sink = yield* openKafka(() => ({ client, topic, ...byToken(broker(), more) }))
+          const reason = yield* reasonOf(sink.send([entry(1)]))
+          expect(reason?._tag).toBe("SinkMisconfigured")
+          expect(reason?.message).toMatch(says)
+          expect(reason?.message).not.toContain("canary")
+        })
+      }
 
-      it.live("waits for a person if the OAuth server refuses the client", function* () {
+      it.live("waits for a person if the token's subject may not write to the topic", function* () {
         const topic = yield* Effect.promise(() => makeTopic(broker().plain))
-        const sink = yield* openKafka(() => ({ client, topic, ...byToken(broker(), { clientSecret: "canary-wrong" }) }))
-        const reason = yield* reasonOf(sink.send([entry(1)]))
-        expect(reason?._tag).toBe("SinkMisconfigured")
-        expect(reason?.message).toContain(`the token endpoint ${broker().server.issuer} gives no token: invalid_client`)
-        expect(reason?.message).not.toContain("canary")
+        yield* Effect.promise(() => forbid(broker().plain, topic, `User:${subject.id}`))
+        const sink = yield* openKafka(() => ({ client, topic, ...byToken(broker()) }))
+        const failure = (yield* sink.send([entry(1)])).get(0)
+        expect(failure?.reason._tag).toBe("SinkMisconfigured")
+        expect(failure?.message).toContain("the user lacks Write (or Describe) on the topic")
       })
 
       it.live("reads a token from its file at the next login, and names a file without one", function* () {
