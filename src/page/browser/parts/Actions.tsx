@@ -1,11 +1,12 @@
 /** Actions on sinks and dead letters, each with a question before it and a message after it. */
-import { signal } from "@preact/signals"
+import { type Signal, signal } from "@preact/signals"
 import type { Selection } from "../../../admin/api/DeadLetterApi.ts"
 import type { Lane, Status } from "../../../admin/status/Status.ts"
 import { quarantine } from "../../../event/Event.ts"
 import { count, plain, relayCommand } from "../../../formats/Texts.ts"
 import { admin } from "./AdminCalls.ts"
 import { confirm } from "./Confirm.tsx"
+import { Choice } from "./Fields.tsx"
 import { number } from "./Shown.tsx"
 
 /** The lengths of a pause in milliseconds, by the flag's value. */
@@ -17,6 +18,14 @@ const endingLabels = {
   drop: "drop them, which can't be undone",
 } as const
 
+/** Binds a choice to a signal. */
+const bound = (chosen: Signal<string>) => ({
+  value: chosen.value,
+  onChange: (value: string) => {
+    chosen.value = value
+  },
+})
+
 const pause = ({ name, backlog, alerts }: Lane): void => {
   const length = signal("")
   const ending = signal("deliver")
@@ -27,35 +36,9 @@ const pause = ({ name, backlog, alerts }: Lane): void => {
   ]
   const Fields = () => (
     <>
-      <label class="field">
-        <span>For</span>
-        <select
-          onChange={(event) => {
-            length.value = event.currentTarget.value
-          }}
-        >
-          <option value="">until it is resumed</option>
-          {Object.keys(lengths).map((one) => (
-            <option key={one}>{one}</option>
-          ))}
-        </select>
-      </label>
+      <Choice label="For" {...bound(length)} of={Object.keys(lengths)} any="until it is resumed" />
       {mutes() && (
-        <label class="field">
-          <span>Then</span>
-          <select
-            value={ending.value}
-            onChange={(event) => {
-              ending.value = event.currentTarget.value
-            }}
-          >
-            {Object.entries(endingLabels).map(([value, label]) => (
-              <option key={value} value={value}>
-                {label}
-              </option>
-            ))}
-          </select>
-        </label>
+        <Choice label="Then" {...bound(ending)} of={Object.keys(endingLabels)} labels={endingLabels} any="" />
       )}
     </>
   )
@@ -102,6 +85,7 @@ const resume = ({ name, backlog, condition }: Lane): void =>
 const move = ({ name, backlog, deadLetters }: Lane, sinks: ReadonlyArray<string>): void => {
   const to = signal(sinks[0] ?? "")
   const Command = () => <>{relayCommand("lanes", "move", name, to.value)}</>
+  const Target = () => <Choice label="To the sink" {...bound(to)} of={sinks} any="" />
   confirm({
     title: `Move the backlog of ${plain(name)}?`,
     what: (
@@ -110,20 +94,7 @@ const move = ({ name, backlog, deadLetters }: Lane, sinks: ReadonlyArray<string>
           {count(backlog, "event")} will be sent to another sink instead.
           {deadLetters > 0 && ` Its ${count(deadLetters, "dead letter")} stay.`}
         </p>
-        <label class="field">
-          <span>To the sink</span>
-          <select
-            onChange={(event) => {
-              to.value = event.currentTarget.value
-            }}
-          >
-            {sinks.map((sink) => (
-              <option key={sink} value={sink}>
-                {plain(sink)}
-              </option>
-            ))}
-          </select>
-        </label>
+        <Target />
       </>
     ),
     command: <Command />,

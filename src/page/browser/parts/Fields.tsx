@@ -100,14 +100,19 @@ export const Choice = ({
   of,
   onChange,
   any = "any",
-}: Field & { readonly of: ReadonlyArray<string>; readonly any?: string }) => (
+  labels = {},
+}: Field & {
+  readonly of: ReadonlyArray<string>
+  readonly any?: string
+  readonly labels?: Readonly<Record<string, string>>
+}) => (
   <label class="field">
     <span>{label}</span>
     <select value={value} onChange={(event) => onChange(event.currentTarget.value)}>
       {any !== "" && <option value="">{any}</option>}
       {of.map((one) => (
         <option key={one} value={one}>
-          {plain(one)}
+          {plain(labels[one] ?? one)}
         </option>
       ))}
     </select>
