@@ -5,6 +5,7 @@ import { Archive } from "../../src/journal/Archive.ts"
 import { Operator } from "../../src/journal/JournalContext.ts"
 import { allSent, type Sink, SinkError } from "../../src/sinks/Sink.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
+import { event } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"
 import { append, away, lanesOf, pass, relay, spec, statusOf } from "./fixture.ts"
 
@@ -137,6 +138,30 @@ describe("a sink that is muted", () => {
         expect(yield* (yield* Lanes).resume("oncall")).toBe(true)
         yield* pass("4 minutes")
         expect(sent).toEqual([[1], [2]])
+      }).pipe(Effect.provide(relay([spec("oncall", sink)])))
+    })
+  }
+
+  for (const [ending, messagesSent] of [
+    ["digest", [[1, 2]]],
+    ["drop", []],
+  ] as const) {
+    it.effect(`applies its rule to events of that time that are imported after its end: ${ending}`, () => {
+      const { sink, sent } = messages()
+      return Effect.gen(function* () {
+        const receivedAt = yield* Clock.currentTimeMillis
+        yield* mute(ending)
+        yield* pass("5 minutes")
+        const events = [1, 2].map((sequence) => ({
+          ...{ sequence, replayed: false, pending: ["oncall"] },
+          event: event(`owed_${sequence}`, { receivedAt }),
+        }))
+        const later = { sequence: 3, replayed: false, pending: ["oncall"] }
+        const after = { ...later, event: event("owed_3", { receivedAt: receivedAt + length }) }
+        const imported = yield* (yield* Archive).import("another", [...events, after])
+        expect(imported).toMatchObject({ pending: 3 })
+        yield* pass("5 seconds")
+        expect(sent.toSorted()).toEqual([...messagesSent, [3]].toSorted())
       }).pipe(Effect.provide(relay([spec("oncall", sink)])))
     })
   }
