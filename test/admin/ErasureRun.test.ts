@@ -1,9 +1,10 @@
 /** Erasing events through the admin API. */
 import { describe, expect } from "bun:test"
-import { Effect, Layer, Schema } from "effect"
+import { Effect, Fiber, Layer, Schema } from "effect"
+import { TestClock } from "effect/testing"
 import { Erasure, erase } from "../../src/admin/api/ErasureApi.ts"
 import { EventPage, EventReports } from "../../src/admin/api/EventApi.ts"
-import type { JournalError } from "../../src/journal/JournalError.ts"
+import { type JournalError, unavailable } from "../../src/journal/JournalError.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
 import { event, letter, settlement } from "../journal/samples.ts"
 import { whole } from "../journal/whole.ts"
@@ -169,4 +170,36 @@ describe("erasing events", () => {
       expect(arrived).toBe(15)
     }).pipe(Effect.provide(Layer.fresh(journal)))
   })
+
+  for (const [seconds, isAnswered] of [
+    [50, true],
+    [70, false],
+  ] as const) {
+    it.effect(`${isAnswered ? "goes on" : "fails"} when the journal is unavailable for ${seconds} seconds`, () => {
+      let left = seconds * 4
+      const silent = unavailable("PostgreSQL has not answered")
+      const journal = MemoryJournal.layerWith((memory) => ({
+        events: (query) =>
+          Effect.suspend(() =>
+            query.mentioned === undefined || left-- <= 0 ? memory.events(query) : Effect.fail(silent),
+          ),
+      }))
+      const shares: Array<number> = []
+      return Effect.gen(function* () {
+        const archive = yield* whole
+        for (const id of ["cli_1", "cli_2"]) {
+          const body = new TextEncoder().encode(JSON.stringify({ data: { object: { id, note: "not cli_1" } } }))
+          yield* archive.append(event(id, { body }), [])
+        }
+        const options = { archive, whileStopped, onProgress: (share: number) => shares.push(share) }
+        const erasing = yield* Effect.forkChild(Effect.exit(erase(options, { object: "cli_1", dryRun: true })))
+        yield* TestClock.adjust("2 minutes")
+        const first = [{ sequence: 2, id: "cli_2", type: "appointment.created" }]
+        const result = { count: 1, mentions: { count: 1, first } }
+        const exit = yield* Fiber.join(erasing)
+        expect(exit).toMatchObject(isAnswered ? { _tag: "Success", value: result } : { _tag: "Failure" })
+        expect(shares).toEqual(isAnswered ? [1, 1] : [1])
+      }).pipe(Effect.provide(Layer.fresh(journal)))
+    })
+  }
 })

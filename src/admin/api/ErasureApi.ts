@@ -5,15 +5,19 @@
  * in the meantime. Other events may have an object's id elsewhere in their body, so
  * the bodies are searched for it as text, and these events are listed.
  *
+ * A search of the whole journal takes minutes if there are millions of events. It
+ * rests after each page, and a pause of the database doesn't end it.
+ *
  * **Guarantee.** It ends even if the sender keeps sending events of the account. It
  * starts with the events in the log, and later searches only for events received
  * until then. A copy has the same receive time as its original.
  */
-import { Clock, Effect, Schema } from "effect"
-import type { Archive, EventQuery, FoundEvent } from "../../journal/Archive.ts"
+import { Clock, Duration, Effect, Schedule, Schema } from "effect"
+import type { Archive, EventPage, EventQuery, FoundEvent } from "../../journal/Archive.ts"
 import { nextQuery } from "../../journal/EventPages.ts"
 import { deliveryMatchOf } from "../../journal/EventQuery.ts"
 import type { JournalError } from "../../journal/Journal.ts"
+import type { OnProgress } from "../status/RelayStatus.ts"
 import { EventSelection, place, sequenceOf } from "./EventSelection.ts"
 
 const optional = Schema.optionalKey
@@ -63,17 +67,22 @@ export type Erasure = typeof Erasure.Type
 const pageSize = 256
 const maxListed = 10
 const maxMentions = 100
+/** A page is read again this often while the journal is unavailable: for a minute. */
+const pageRetries = { schedule: Schedule.spaced(Duration.millis(250)), times: 240 }
 
 type Selector = Omit<EventQuery, "limit">
 
 interface ErasingOptions {
   readonly archive: Archive["Service"]
+  readonly onProgress?: OnProgress
   /** Stops the lanes of these names, runs the work, and restarts the lanes, which re-read their events. */
   readonly whileStopped: <A>(
     lanes: ReadonlyArray<string>,
     work: Effect.Effect<A, JournalError>,
   ) => Effect.Effect<A, JournalError>
 }
+
+const isUnavailable = ({ reason }: JournalError): boolean => reason._tag === "JournalUnavailable"
 
 const waitingAt = ({ deliveries }: FoundEvent): ReadonlyArray<string> =>
   deliveries.filter(({ outcome }) => outcome === "pending" || outcome === "retrying").map(({ sink }) => sink)
@@ -91,20 +100,37 @@ class ErasureRun {
   readonly #erased = new Set<number>()
   readonly #before = new Set<number>()
   readonly #undelivered = new Map<number, Erasure["first"][number]>()
+  /** Events that the log held at the start, and events searched since then. */
+  readonly #held: number
+  #looked = 0
   #mentions: Erasure["mentions"]
   #deadLetters = 0
   #givenUp = 0
   /** Epoch milliseconds when the newest erased event was received, or when the command began. */
   newest: number
 
-  constructor(options: ErasingOptions, { dryRun = false, giveUp = false }: ErasureRequest, now: number) {
+  private constructor(options: ErasingOptions, request: ErasureRequest, at: { readonly held: number; now: number }) {
     this.#options = options
-    this.#isDry = dryRun
-    this.#isGivingUp = giveUp
-    this.newest = now
+    this.#isDry = request.dryRun === true
+    this.#isGivingUp = request.giveUp === true
+    this.#held = at.held
+    this.newest = at.now
   }
 
-  /** Runs `work` on the events of a selector, page by page. */
+  static readonly make = Effect.fnUntraced(function* (options: ErasingOptions, request: ErasureRequest) {
+    const { head, first } = yield* options.archive.status
+    return new ErasureRun(options, request, { held: head + 1 - first, now: yield* Clock.currentTimeMillis })
+  })
+
+  #searched({ looked }: EventPage): void {
+    this.#looked += looked
+    this.#options.onProgress?.(this.#looked / Math.max(1, this.#held))
+  }
+
+  /**
+   * Runs `work` on the events of a selector, page by page. It searches for at most half of the time, so that the
+   * database has time for deliveries.
+   */
   readonly #eachPage = Effect.fnUntraced(
     { self: this },
     function* (
@@ -113,10 +139,13 @@ class ErasureRun {
       work: (events: ReadonlyArray<FoundEvent>) => Effect.Effect<void, JournalError>,
     ): Effect.fn.Return<void, JournalError> {
       for (let query: EventQuery = { ...selector, after: "", duplicates: true, limit: pageSize }; ; ) {
-        const page = yield* this.#options.archive.events(query)
+        const reading = Effect.timed(this.#options.archive.events(query))
+        const [took, page] = yield* Effect.retry(reading, { ...pageRetries, while: isUnavailable })
+        this.#searched(page)
         yield* work(page.events)
         if (page.next === undefined) return
         query = nextQuery(query, page.next)
+        yield* Effect.sleep(took)
       }
     },
   )
@@ -137,6 +166,7 @@ class ErasureRun {
   findMentions(id: string, through: string): Effect.Effect<void, JournalError> {
     const first: Array<typeof Mention.Type> = []
     let count = 0
+    this.#looked = 0
     const isOther = ({ sequence }: FoundEvent) => !this.#erased.has(sequence) && !this.#undelivered.has(sequence)
     const found = this.#eachPage({ mentioned: id, through }, (events) => {
       const others = events.filter(isOther)
@@ -227,7 +257,7 @@ export const erase = Effect.fnUntraced(function* (
 ): Effect.fn.Return<Erasure, JournalError> {
   const { archive } = options
   const { dryRun = false } = request
-  const run = new ErasureRun(options, request, yield* Clock.currentTimeMillis)
+  const run = yield* ErasureRun.make(options, request)
   const selectors = new Map<string, Selector>()
   const select = (selector: Selector) => selectors.set(JSON.stringify(selector), selector)
   select(selectorOf(request))

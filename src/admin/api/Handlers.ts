@@ -274,7 +274,7 @@ const eventHandlers = HttpApiBuilder.group(
         yield* requireSelectable(selection)
         const { whileStopped } = lanes
         const what = payload.dryRun === true ? "dry run of an erasure" : "erasure"
-        const erasing = work.track(what, () => erase({ archive, whileStopped }, payload))
+        const erasing = work.track(what, (onProgress) => erase({ archive, whileStopped, onProgress }, payload))
         return yield* Effect.mapError(erasing, refusedOr)
       }),
     })

@@ -110,7 +110,7 @@ const erase = Command.make(
     const erasure = yield* isOffline
       ? offline(payload)
       : withProgressBar(
-          "erasure",
+          dryRun ? "dry run of an erasure" : "erasure",
           ask((client) => client.events.erase({ payload })),
         )
     if (yield* Json) yield* printJson(erasure)

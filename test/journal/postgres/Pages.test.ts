@@ -10,21 +10,31 @@ import { relays } from "./relays.ts"
 
 const group = 64
 const groups = 12
+const mebibyte = 1024 * 1024
 
-/** Counts the events of the rows of the log that a search reads. */
+interface LogRow {
+  readonly count: number
+  readonly bytes: Uint8Array
+}
+
+/** Counts the events of the rows of the log that a search reads, and the most bytes that one statement reads. */
 const counting = (db: Database) => {
   let events = 0
+  let mostBytes = 0
   const database: Database = {
     ...db,
     query: <Row>(...all: Parameters<Database["query"]>) =>
       Effect.tap(db.query<Row>(...all), ({ rows }) =>
         Effect.sync(() => {
           if (!/received_to FROM log/.test(all[0])) return
-          for (const row of rows) events += Number((row as { readonly count: number }).count)
+          const read = rows as ReadonlyArray<LogRow>
+          for (const { count } of read) events += count
+          const bytes = read.reduce((sum, row) => sum + row.bytes.length, 0)
+          mostBytes = Math.max(mostBytes, bytes)
         }),
       ),
   }
-  return { database, events: () => events }
+  return { database, events: () => events, mostBytes: () => mostBytes }
 }
 
 suiteUnless(reasonToSkip(), "a page of events on PostgreSQL", () => {
@@ -51,5 +61,27 @@ suiteUnless(reasonToSkip(), "a page of events on PostgreSQL", () => {
       after = page.next
     }
     expect(found).toEqual(ids)
+  })
+
+  it.effect("reads at most a few mebibytes at a time", function* () {
+    const { start } = yield* relays
+    let mostBytes = () => 0
+    const { journal } = yield* start("a", undefined, (db) => {
+      const counted = counting(db)
+      mostBytes = counted.mostBytes
+      return counted.database
+    })
+    yield* journal.openLane("lake")
+    const ids = Array.from({ length: 8 }, (_, number) => `e${number}`)
+    const body = new TextEncoder().encode(JSON.stringify({ note: `of cli_1 ${"x".repeat(mebibyte)}` }))
+    for (const id of ids) yield* journal.append(event(id, { body }), ["lake"])
+    const found: Array<string> = []
+    for (let after: string | undefined = ""; after !== undefined; ) {
+      const page: EventPage = yield* journal.events({ mentioned: "cli_1", after, limit: 256 })
+      found.push(...page.events.map(({ event }) => event.id))
+      after = page.next
+    }
+    expect(found).toEqual(ids)
+    expect(mostBytes()).toBeLessThan(6 * mebibyte)
   })
 })

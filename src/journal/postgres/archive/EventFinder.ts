@@ -30,6 +30,8 @@ import { columns, idOf, idWidth, objectOf, pointersOf, type StreamRow, storedOf 
 
 /** The most rows, or kept events, that are looked through at a time. */
 const atOnce = 64
+/** The most bytes of these rows. They are decoded at once, so more would hold up heartbeats. */
+const maxBytes = 4 * 1024 * 1024
 /** The events of these rows, about, and at least a page. */
 const firstLook = 128
 /** The same for an object. Its events are in few rows, and each look for them reads the hashes of all rows. */
@@ -157,7 +159,8 @@ export class EventFinder {
     const { rows } = yield* refusing(
       this.#db.query<StreamRow & { received_to: number; found: number }>(
         `SELECT ${columns}, received_to, found FROM (
-           SELECT *, count(*) OVER () AS found, sum(count) OVER looked - count - first_value(count) OVER looked AS before
+           SELECT *, count(*) OVER () AS found, sum(count) OVER looked - count - first_value(count) OVER looked AS before,
+             sum(octet_length(bytes)) OVER looked - octet_length(bytes) AS bytes_before
            FROM (
              SELECT ${columns}, received_to FROM log
              WHERE (received_to, first) ${compared} ($1::bigint, $2::bigint)
@@ -168,7 +171,7 @@ export class EventFinder {
                  OR substring(ids FROM count * ${idWidth} + 1 FOR ${idWidth}) <> $9::bytea)
              ORDER BY received_to ${order}, first ${order} LIMIT ${atOnce}
            ) AS next WINDOW looked AS (ORDER BY received_to ${order}, first ${order})
-         ) AS counted WHERE before < $7 ORDER BY received_to ${order}, first ${order}`,
+         ) AS counted WHERE before < $7 AND bytes_before < ${maxBytes} ORDER BY received_to ${order}, first ${order}`,
         [
           at.receivedTo,
           at.first,
