@@ -1,5 +1,5 @@
 import { describe, expect } from "bun:test"
-import { Duration, Effect, Logger, Redacted, Schema } from "effect"
+import { Duration, Effect, Fiber, Logger, Redacted, Schema } from "effect"
 import { DeadLetterInFull } from "../../src/admin/api/DeadLetterApi.ts"
 import { maxStreams as mostStreams } from "../../src/admin/api/LiveTail.ts"
 import type { Status } from "../../src/admin/status/Status.ts"
@@ -405,6 +405,27 @@ describe("the admin API", () => {
     const left = yield* journal.deadLetters({ limit: 10 })
     expect(left.map(({ id }) => id)).toEqual(["lake:4", "crm:4", "crm:3", "crm:2"])
   })
+
+  it.live(
+    "replays dead letters into at most half of the backlog limit of their sink, and the rest as they go",
+    function* () {
+      const backlog = { max: 4, whenFull: "deadLetter" } as const
+      const sinks = config().sinks.map((sink) => ({ ...sink, backlog }))
+      const admin = yield* start({ config: { sinks } })
+      yield* letters(admin, 5)
+      const { journal } = admin
+      const replay = yield* Effect.forkChild(admin.post("/api/v1/dead-letters/replay", { sink: "lake" }))
+      const slices: Array<ReadonlyArray<number>> = []
+      for (let left = 5; left > 0; left -= slices.at(-1)?.length ?? 0) {
+        const waiting = journal.returned("lake").pipe(Effect.repeat({ until: (some) => some.length > 0 }))
+        const sequences = (yield* waiting).map(({ sequence }) => sequence)
+        slices.push(sequences)
+        yield* journal.settle([settlement("lake", 5, { endRetry: sequences })])
+      }
+      expect(slices).toEqual([[1, 2], [3, 4], [5]])
+      expect(yield* Effect.flatMap(Fiber.join(replay), json)).toEqual({ count: 5, stayed: [], erased: 0 })
+    },
+  )
 
   it.live("shows one dead letter with its bytes as they came", function* () {
     const admin = yield* start()

@@ -6,6 +6,7 @@ import * as Cuts from "./cuts/Lines.ts"
 import * as Fleet from "./fleet/Lines.ts"
 import * as SimulatedFleet from "./fleet/simulation/Lines.ts"
 import type { Line, Mutant } from "./Line.ts"
+import * as Night from "./night/Night.ts"
 import * as Relay from "./relay/Lines.ts"
 import * as Reload from "./reload/Lines.ts"
 import * as Senders from "./senders/Lines.ts"
@@ -23,6 +24,7 @@ export const lines: ReadonlyArray<Line> = [
   ...Cuts.lines,
   ...Alerts.lines,
   ...Senders.lines,
+  ...Night.lines,
   ...Attacks.lines,
   ...Words.lines,
 ]

@@ -1,24 +1,29 @@
 /** Answers the requests of the admin API about dead letters: listing, replaying and dropping them. */
-import { Effect, Option, Stream, Struct } from "effect"
+import { Duration, Effect, Option, Stream, Struct } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { ActiveConfig } from "../../ActiveConfig.ts"
+import type { RelayConfig } from "../../config/Config.ts"
 import { type Event, quarantine } from "../../event/Event.ts"
 import { Ingest } from "../../ingest/Ingest.ts"
 import { Archive } from "../../journal/Archive.ts"
 import { matchOf } from "../../journal/EventQuery.ts"
-import type { JournalError } from "../../journal/Journal.ts"
+import { type JournalError, refused } from "../../journal/JournalError.ts"
 import { letterId, parseLetterId, type StoredDeadLetter } from "../../journal/LaneInfo.ts"
 import { NewerEvents } from "../replay/NewerEvents.ts"
 import { paceOf, Summary } from "../replay/ReplayReport.ts"
+import { roomAt } from "../replay/SinkRoom.ts"
 import { type OnProgress, Work } from "../status/RelayStatus.ts"
 import { Api } from "./Api.ts"
-import { NotFound, noLane, Refused, requireSelectable, unavailable } from "./ApiParts.ts"
+import { NotFound, noLane, Refused, refusedOr, requireSelectable, unavailable } from "./ApiParts.ts"
 import type { DeadLetter, Selection } from "./DeadLetterApi.ts"
 import { withoutAnswers } from "./EventReport.ts"
 import { type LetterSelection, ofQuery } from "./EventSelection.ts"
 
 /** The number of dead letters that are read and changed at a time. */
 const step = 500
+/** A replay looks this often for room at a sink whose backlog doesn't get smaller: for half a minute. */
+const looks = 120
+const lookEvery = Duration.millis(250)
 
 /** Returns the id just above `id`, so that the page before it begins with `id` itself. */
 const justAbove = (id: string): { readonly lane: string; readonly before: string } | undefined => {
@@ -91,7 +96,66 @@ const listed = (letter: StoredDeadLetter): DeadLetter => ({
   attempts: withoutAnswers(letter.attempts),
 })
 
-type Change = (ids: ReadonlyArray<string>) => Effect.Effect<number, JournalError>
+interface Change {
+  readonly change: (ids: ReadonlyArray<string>) => Effect.Effect<number, JournalError>
+  /** Waits until some of these can be changed, and returns their number. `count` is the number of changed ones. */
+  readonly room?: (ids: ReadonlyArray<string>, count: number) => Effect.Effect<number, JournalError>
+  /** Dead letters a second. */
+  readonly rate?: number | undefined
+}
+
+/**
+ * Returns how many of these dead letters fit into the backlogs of their sinks. Beyond `backlog.max` they would
+ * become dead letters again, or new deliveries would be refused. Waits until some fit. `count` is the number of queued ones.
+ */
+const roomOf = Effect.fnUntraced(function* (
+  archive: Archive["Service"],
+  sinks: RelayConfig["sinks"],
+  ids: ReadonlyArray<string>,
+  count: number,
+) {
+  const lanes = new Set(ids.map((id) => parseLetterId(id)?.lane))
+  const limited = sinks.filter(({ name, backlog }) => backlog !== undefined && lanes.has(name))
+  if (limited.length === 0) return ids.length
+  for (let [left, most] = [looks, Number.NEGATIVE_INFINITY]; ; ) {
+    const { events, why } = yield* roomAt(archive, limited)
+    if (events > 0) return events
+    left = events > most ? looks : left - 1
+    most = Math.max(most, events)
+    if (left === 0) {
+      return yield* refused(
+        `${count} dead letters are queued again, and the others stay: ${why}, and there are no fewer after ${Duration.format(Duration.times(lookEvery, looks))}; repeat this once the sink accepts events, or raise its backlog.max`,
+      )
+    }
+    yield* Effect.sleep(lookEvery)
+  }
+})
+
+/** Changes all selected dead letters, oldest first, so that sinks with an order receive them in order. */
+const changeAll = Effect.fnUntraced(function* (
+  { matching }: ReturnType<typeof reader>,
+  selection: Selection,
+  { change, room = (ids) => Effect.succeed(ids.length), rate }: Change,
+  onProgress: OnProgress,
+) {
+  const selected =
+    "ids" in selection
+      ? newestFirst(selection.ids)
+      : yield* Stream.runCollect(Stream.map(matching(selection), ({ id }) => id))
+  const ids = selected.toReversed()
+  const pace = paceOf(rate)
+  const most = Math.min(step, pace.most)
+  let count = 0
+  for (let next = 0; next < ids.length; ) {
+    const wanted = ids.slice(next, next + most)
+    const some = wanted.slice(0, yield* room(wanted, count))
+    count += yield* change(some)
+    next += some.length
+    onProgress(next / ids.length)
+    yield* Effect.sleep(pace.rest(some.length))
+  }
+  return count
+})
 
 export const deadLetterHandlers = HttpApiBuilder.group(
   Api,
@@ -102,30 +166,8 @@ export const deadLetterHandlers = HttpApiBuilder.group(
     const ingest = yield* Ingest
     const work = yield* Work
 
-    const { matching, find, all } = reader(archive)
-
-    /** Changes all selected dead letters, oldest first, so that sinks with an order receive them in order. */
-    const changeAll = Effect.fnUntraced(function* (
-      selection: Selection,
-      { change, rate }: { readonly change: Change; readonly rate?: number | undefined },
-      onProgress: OnProgress,
-    ) {
-      const selected =
-        "ids" in selection
-          ? newestFirst(selection.ids)
-          : yield* Stream.runCollect(Stream.map(matching(selection), ({ id }) => id))
-      const ids = selected.toReversed()
-      const pace = paceOf(rate)
-      const most = Math.min(step, pace.most)
-      let count = 0
-      for (let next = 0; next < ids.length; next += most) {
-        const some = ids.slice(next, next + most)
-        count += yield* change(some)
-        onProgress(next / ids.length)
-        yield* Effect.sleep(pace.rest(some.length))
-      }
-      return count
-    })
+    const letters = reader(archive)
+    const { matching, find, all } = letters
 
     /** A mistyped name must not look like a lane without dead letters, nor a mistyped pattern like types without any. */
     const requireKnown = Effect.fnUntraced(function* (selection: LetterSelection) {
@@ -136,10 +178,10 @@ export const deadLetterHandlers = HttpApiBuilder.group(
       if (!lanes.some((lane) => lane.name === name)) return yield* noLane(name)
     })
 
-    const changed = Effect.fnUntraced(function* (what: string, selection: Selection, change: Change, rate?: number) {
+    const changed = Effect.fnUntraced(function* (what: string, selection: Selection, change: Change) {
       yield* requireKnown("ids" in selection ? {} : selection)
-      const changing = work.track(what, (onProgress) => changeAll(selection, { change, rate }, onProgress))
-      return { count: yield* Effect.mapError(changing, unavailable) }
+      const changing = work.track(what, (onProgress) => changeAll(letters, selection, change, onProgress))
+      return { count: yield* Effect.mapError(changing, refusedOr) }
     })
 
     /** Routes quarantined events by the active config, and counts those that stay, by reason. */
@@ -208,12 +250,13 @@ export const deadLetterHandlers = HttpApiBuilder.group(
         const counting = Stream.runCount(
           Stream.filter(all(payload), ({ entry: { event } }) => event.erased !== undefined),
         )
-        const replaying = (ids: ReadonlyArray<string>) => archive.replayDeadLetters(ids, reroute)
-        const { count } = yield* changed("replay of dead letters", payload, replaying, rate)
+        const change = (ids: ReadonlyArray<string>) => archive.replayDeadLetters(ids, reroute)
+        const room: Change["room"] = (ids, count) => roomOf(archive, active.current.config.sinks, ids, count)
+        const { count } = yield* changed("replay of dead letters", payload, { change, room, rate })
         // Erased dead letters stay, so they are still found afterwards.
         return { count, stayed: stayed(), erased: yield* Effect.mapError(counting, unavailable) }
       }),
-      drop: ({ payload }) => changed("drop of dead letters", payload, archive.dropDeadLetters),
+      drop: ({ payload }) => changed("drop of dead letters", payload, { change: archive.dropDeadLetters }),
     })
   }),
 )

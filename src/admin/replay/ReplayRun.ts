@@ -19,11 +19,10 @@ import { Refused } from "../api/ApiParts.ts"
 import { named } from "../api/EventSelection.ts"
 import { NewerEvents } from "./NewerEvents.ts"
 import { type LeftOut, paceOf, type Replay, type ReplayRequest, Summary } from "./ReplayReport.ts"
+import { roomAt } from "./SinkRoom.ts"
 
 /** The number of events in one search. */
 const pageSize = 256
-/** A replay waits while this many events wait for a sink, or fewer if the sink's `backlog.max` is lower. */
-const maxWaiting = 10_000
 const waitFor = Duration.millis(250)
 /** The rest after a commit, as a multiple of the commit's duration. */
 const restAfter = 3
@@ -226,19 +225,16 @@ export class ReplayRun {
       const fit = events.filter((found) => this.#unfit(found) === undefined)
       const sinks = new Set(fit.flatMap((found) => this.#sinksOf(found)))
       const { filling } = yield* archive.status
-      const lanes = new Map((yield* archive.lanes).map(({ name, backlog }) => [name, backlog]))
-      let room = events.length
-      let why = filling === 95 ? "the journal is almost full" : ""
+      const targets: Array<RelayConfig["sinks"][number]> = []
       for (const sink of sinks) {
-        const lane = config().sinks.find(({ name }) => name === sink)
-        if (lane === undefined) return yield* new Refused({ message: `the sink ${sink} is no longer in the config` })
-        const backlog = lanes.get(sink) ?? 0
-        const most = Math.max(1, Math.min(maxWaiting, Math.floor((lane.backlog?.max ?? Number.POSITIVE_INFINITY) / 2)))
-        room = Math.min(room, most - backlog)
-        if (backlog >= most) why = `${backlog} events wait for the sink ${sink}`
+        const target = config().sinks.find(({ name }) => name === sink)
+        if (target === undefined) return yield* new Refused({ message: `the sink ${sink} is no longer in the config` })
+        targets.push(target)
       }
+      const room = yield* roomAt(archive, targets)
+      const why = filling === 95 ? "the journal is almost full" : room.why
       yield* this.#wait(why)
-      if (why === "") return room
+      if (why === "") return Math.min(events.length, room.events)
       yield* Effect.sleep(waitFor)
     }
   })
