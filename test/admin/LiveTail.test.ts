@@ -7,7 +7,7 @@ import type { Event } from "../../src/event/Event.ts"
 import type { RefusalReason } from "../../src/ingest/Answers.ts"
 import * as RecentRefusals from "../../src/ingest/RecentRefusals.ts"
 import * as Pattern from "../../src/routing/Pattern.ts"
-import * as MemoryJournal from "../journal/MemoryJournal.ts"
+import { inMemory } from "../journal/inMemory.ts"
 import { event } from "../journal/samples.ts"
 import { whole } from "../journal/whole.ts"
 import { it } from "../lib/effect.ts"
@@ -48,147 +48,131 @@ const tapping = (filter: LiveTail.Filter, reading = Latch.makeUnsafe(true)) =>
 const pass = (seconds: number) => Effect.repeat(TestClock.adjust("50 millis"), { times: seconds * 20 - 1 })
 
 describe("a tap", () => {
-  it.effect("shows from now on who and where, and nothing of what", () =>
-    Effect.gen(function* () {
-      yield* append("evt_before")
-      const { lines } = yield* tapping({})
-      yield* append("evt_1", ["lake", "chat"], { type: "client.created", accountId: "acct_7", receivedAt: 5 })
-      yield* pass(1)
-      const shown = {
-        at: 5,
-        id: "evt_1",
-        type: "client.created",
-        account: "acct_7",
-        webhook: "scheduling",
-        sinks: ["lake", "chat"],
-        replayed: false,
-      }
-      expect(lines).toEqual([
-        { events: [], refused: [], skipped: 0 },
-        { events: [shown], refused: [], skipped: 0 },
-      ])
-    }).pipe(Effect.provide(MemoryJournal.layer)),
-  )
+  inMemory("shows from now on who and where, and nothing of what", function* () {
+    yield* append("evt_before")
+    const { lines } = yield* tapping({})
+    yield* append("evt_1", ["lake", "chat"], { type: "client.created", accountId: "acct_7", receivedAt: 5 })
+    yield* pass(1)
+    const shown = {
+      at: 5,
+      id: "evt_1",
+      type: "client.created",
+      account: "acct_7",
+      webhook: "scheduling",
+      sinks: ["lake", "chat"],
+      replayed: false,
+    }
+    expect(lines).toEqual([
+      { events: [], refused: [], skipped: 0 },
+      { events: [shown], refused: [], skipped: 0 },
+    ])
+  })
 
-  it.effect("takes what its pattern, webhook and sink say", () =>
-    Effect.gen(function* () {
-      const failures = yield* tapping({ match: Pattern.make("**.*_failed") })
-      const chat = yield* tapping({ sink: "chat" })
-      const billing = yield* tapping({ webhook: "billing", sink: "lake" })
-      yield* append("evt_1", ["lake"], { type: "appointment.meeting.create_failed" })
-      yield* append("evt_2", ["lake", "chat"], { type: "client.created" })
-      yield* append("evt_3", ["lake"], { type: "client.created", webhook: "billing" })
-      yield* append("evt_4", ["chat"], { type: "client.created", webhook: "billing" })
-      yield* pass(1)
-      expect([failures.ids(), chat.ids(), billing.ids()]).toEqual([["evt_1"], ["evt_2", "evt_4"], ["evt_3"]])
-    }).pipe(Effect.provide(MemoryJournal.layer)),
-  )
+  inMemory("takes what its pattern, webhook and sink say", function* () {
+    const failures = yield* tapping({ match: Pattern.make("**.*_failed") })
+    const chat = yield* tapping({ sink: "chat" })
+    const billing = yield* tapping({ webhook: "billing", sink: "lake" })
+    yield* append("evt_1", ["lake"], { type: "appointment.meeting.create_failed" })
+    yield* append("evt_2", ["lake", "chat"], { type: "client.created" })
+    yield* append("evt_3", ["lake"], { type: "client.created", webhook: "billing" })
+    yield* append("evt_4", ["chat"], { type: "client.created", webhook: "billing" })
+    yield* pass(1)
+    expect([failures.ids(), chat.ids(), billing.ids()]).toEqual([["evt_1"], ["evt_2", "evt_4"], ["evt_3"]])
+  })
 
-  it.effect("shows a hundred a second and counts the others", () =>
-    Effect.gen(function* () {
-      const { ids, skipped } = yield* tapping({})
-      yield* burst(250, "a")
-      yield* pass(1)
-      expect([ids().length, skipped()]).toEqual([100, 150])
-      yield* burst(250, "b")
-      yield* pass(1)
-      expect([ids().length, skipped()]).toEqual([200, 300])
-      yield* burst(50, "c")
-      yield* pass(1)
-      expect([ids().length, skipped()]).toEqual([250, 300])
-    }).pipe(Effect.provide(MemoryJournal.layer)),
-  )
+  inMemory("shows a hundred a second and counts the others", function* () {
+    const { ids, skipped } = yield* tapping({})
+    yield* burst(250, "a")
+    yield* pass(1)
+    expect([ids().length, skipped()]).toEqual([100, 150])
+    yield* burst(250, "b")
+    yield* pass(1)
+    expect([ids().length, skipped()]).toEqual([200, 300])
+    yield* burst(50, "c")
+    yield* pass(1)
+    expect([ids().length, skipped()]).toEqual([250, 300])
+  })
 
-  it.effect("shows what is refused as it comes, with the reason and the id in its answer", () =>
-    Effect.gen(function* () {
-      const { refuse, refused, ids } = yield* tapping({})
-      refuse("signatureMismatch")
-      yield* pass(1)
-      refuse("unknownPath", "", "/nowhere")
-      yield* append("evt_1")
-      yield* pass(1)
-      expect([ids(), refused()]).toEqual([
-        ["evt_1"],
-        [
-          {
-            at: 0,
-            webhook: "scheduling",
-            refused: "signatureMismatch",
-            status: 401,
-            what: "the signature does not match",
-            detail: "",
-            requestId: "abc-1",
-            from: "203.0.113.7",
-          },
-          {
-            at: 1_000,
-            webhook: "",
-            refused: "unknownPath",
-            status: 404,
-            what: "no webhook has this path",
-            detail: "/nowhere",
-            requestId: "abc-1",
-            from: "203.0.113.7",
-          },
-        ],
-      ])
-    }).pipe(Effect.provide(MemoryJournal.layer)),
-  )
+  inMemory("shows what is refused as it comes, with the reason and the id in its answer", function* () {
+    const { refuse, refused, ids } = yield* tapping({})
+    refuse("signatureMismatch")
+    yield* pass(1)
+    refuse("unknownPath", "", "/nowhere")
+    yield* append("evt_1")
+    yield* pass(1)
+    expect([ids(), refused()]).toEqual([
+      ["evt_1"],
+      [
+        {
+          at: 0,
+          webhook: "scheduling",
+          refused: "signatureMismatch",
+          status: 401,
+          what: "the signature does not match",
+          detail: "",
+          requestId: "abc-1",
+          from: "203.0.113.7",
+        },
+        {
+          at: 1_000,
+          webhook: "",
+          refused: "unknownPath",
+          status: 404,
+          what: "no webhook has this path",
+          detail: "/nowhere",
+          requestId: "abc-1",
+          from: "203.0.113.7",
+        },
+      ],
+    ])
+  })
 
-  it.effect("shows refusals of its webhook, and none by type or sink: a refused request has neither", () =>
-    Effect.gen(function* () {
-      const taps = yield* Effect.forEach(
-        [{ webhook: "billing" }, { sink: "lake" }, { match: Pattern.make("**") }],
-        (filter) => tapping(filter),
-      )
-      for (const { refuse } of taps) for (const name of ["scheduling", "billing", ""]) refuse("method", name)
-      yield* pass(1)
-      expect(taps.map(({ refused }) => refused().map(({ webhook }) => webhook))).toEqual([["billing"], [], []])
-    }).pipe(Effect.provide(MemoryJournal.layer)),
-  )
+  inMemory("shows refusals of its webhook, and none by type or sink: a refused request has neither", function* () {
+    const taps = yield* Effect.forEach(
+      [{ webhook: "billing" }, { sink: "lake" }, { match: Pattern.make("**") }],
+      (filter) => tapping(filter),
+    )
+    for (const { refuse } of taps) for (const name of ["scheduling", "billing", ""]) refuse("method", name)
+    yield* pass(1)
+    expect(taps.map(({ refused }) => refused().map(({ webhook }) => webhook))).toEqual([["billing"], [], []])
+  })
 
-  it.effect("shows a hundred refusals a second and counts the others, also those that nobody kept", () =>
-    Effect.gen(function* () {
-      const { refuse, refused, skipped } = yield* tapping({})
-      for (let n = 0; n < 5_000; n++) refuse("unknownPath", "", `/${n}`)
-      yield* pass(1)
-      expect([refused().length, skipped()]).toEqual([100, 4_900])
-      refuse("unknownPath", "", "/later")
-      yield* pass(1)
-      expect(refused().at(-1)?.detail).toBe("/later")
-    }).pipe(Effect.provide(MemoryJournal.layer)),
-  )
+  inMemory("shows a hundred refusals a second and counts the others, also those that nobody kept", function* () {
+    const { refuse, refused, skipped } = yield* tapping({})
+    for (let n = 0; n < 5_000; n++) refuse("unknownPath", "", `/${n}`)
+    yield* pass(1)
+    expect([refused().length, skipped()]).toEqual([100, 4_900])
+    refuse("unknownPath", "", "/later")
+    yield* pass(1)
+    expect(refused().at(-1)?.detail).toBe("/later")
+  })
 
-  it.effect("whose reader is slow holds nothing back, and goes on near the head", () =>
-    Effect.gen(function* () {
-      const reading = Latch.makeUnsafe(true)
-      const { ids, skipped } = yield* tapping({}, reading)
-      yield* append("first")
-      yield* pass(1)
-      yield* reading.close
-      yield* append("second")
-      yield* pass(1)
-      // All of it is kept at once, although nobody reads.
-      const kept = yield* burst(8_300, "many")
-      expect(kept.every(Exit.isSuccess)).toBe(true)
-      yield* reading.open
-      yield* pass(1)
-      expect(ids().slice(0, 2)).toEqual(["first", "second"])
-      // What was too far behind is not even looked at.
-      expect(ids()).not.toContain("many_0")
-      expect(ids().length + skipped()).toBe(8_302)
-    }).pipe(Effect.provide(MemoryJournal.layer)),
-  )
+  inMemory("whose reader is slow holds nothing back, and goes on near the head", function* () {
+    const reading = Latch.makeUnsafe(true)
+    const { ids, skipped } = yield* tapping({}, reading)
+    yield* append("first")
+    yield* pass(1)
+    yield* reading.close
+    yield* append("second")
+    yield* pass(1)
+    // All of it is kept at once, although nobody reads.
+    const kept = yield* burst(8_300, "many")
+    expect(kept.every(Exit.isSuccess)).toBe(true)
+    yield* reading.open
+    yield* pass(1)
+    expect(ids().slice(0, 2)).toEqual(["first", "second"])
+    // What was too far behind is not even looked at.
+    expect(ids()).not.toContain("many_0")
+    expect(ids().length + skipped()).toBe(8_302)
+  })
 
-  it.effect("says at once that it listens, and every ten seconds that it lives", () =>
-    Effect.gen(function* () {
-      const { lines } = yield* tapping({})
-      yield* pass(1)
-      expect(lines).toEqual([{ events: [], refused: [], skipped: 0 }])
-      yield* pass(25)
-      expect(lines).toHaveLength(3)
-    }).pipe(Effect.provide(MemoryJournal.layer)),
-  )
+  inMemory("says at once that it listens, and every ten seconds that it lives", function* () {
+    const { lines } = yield* tapping({})
+    yield* pass(1)
+    expect(lines).toEqual([{ events: [], refused: [], skipped: 0 }])
+    yield* pass(25)
+    expect(lines).toHaveLength(3)
+  })
 })
 
 describe("a tap over the admin API", () => {

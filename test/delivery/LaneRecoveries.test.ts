@@ -7,10 +7,9 @@ import { RelayEvents } from "../../src/delivery/RelayEvents.ts"
 import { laneRecoveries } from "../../src/delivery/Warnings.ts"
 import type { FleetStatus } from "../../src/journal/FleetStatus.ts"
 import { servicesOf } from "../../src/journal/JournalType.ts"
-import * as MemoryJournal from "../journal/MemoryJournal.ts"
+import { inMemory } from "../journal/inMemory.ts"
 import { whole } from "../journal/whole.ts"
 import { activeConfig } from "../lib/activeConfig.ts"
-import { it } from "../lib/effect.ts"
 import { append, away, pass, scripted, spec } from "./fixture.ts"
 
 const route = { name: "own", match: ["relay.lane_paused"], except: [], where: {}, to: ["chat"] }
@@ -80,25 +79,22 @@ const other = (condition: "waiting" | "running"): FleetStatus => ({
   ownedBytes: 0,
   beatAge: 0,
 })
-const inMemory = Effect.provide(MemoryJournal.layer)
-
 describe("a lane that was paused", () => {
-  it.effect("is announced once as resumed when its sink delivers again, to those that resolve the pause", () =>
-    Effect.gen(function* () {
-      const { start, own } = yield* journal
-      const { sink, spec } = lake()
-      yield* start([spec])
-      yield* append(5, ["lake"])
-      yield* pass("2 minutes")
-      expect(yield* own).toEqual([paused])
-      sink.isAway = false
-      yield* pass("2 minutes")
-      expect(yield* own).toEqual([paused, resumed("it delivers again")])
-    }).pipe(inMemory),
-  )
+  inMemory("is announced once as resumed when its sink delivers again, to those that resolve the pause", function* () {
+    const { start, own } = yield* journal
+    const { sink, spec } = lake()
+    yield* start([spec])
+    yield* append(5, ["lake"])
+    yield* pass("2 minutes")
+    expect(yield* own).toEqual([paused])
+    sink.isAway = false
+    yield* pass("2 minutes")
+    expect(yield* own).toEqual([paused, resumed("it delivers again")])
+  })
 
-  it.effect("is announced as resumed by a relay that was restarted meanwhile, and not before the sink delivers", () =>
-    Effect.gen(function* () {
+  inMemory(
+    "is announced as resumed by a relay that was restarted meanwhile, and not before the sink delivers",
+    function* () {
       const { start, own } = yield* journal
       const { sink, spec } = lake()
       const first = yield* start([spec])
@@ -117,36 +113,32 @@ describe("a lane that was paused", () => {
       yield* start([spec])
       yield* pass("2 minutes")
       expect((yield* own).filter(([type]) => type === "relay.lane_resumed")).toEqual([resumed("it delivers again")])
-    }).pipe(inMemory),
+    },
   )
 
-  it.effect("is over when its sink has left the config", () =>
-    Effect.gen(function* () {
-      const { start, own } = yield* journal
-      const first = yield* start([lake().spec])
-      yield* append(5, ["lake"])
-      yield* pass("2 minutes")
-      yield* first.stop
-      yield* start([])
-      yield* pass("10 seconds")
-      expect(yield* own).toEqual([paused, resumed("it has left the config")])
-    }).pipe(inMemory),
-  )
+  inMemory("is over when its sink has left the config", function* () {
+    const { start, own } = yield* journal
+    const first = yield* start([lake().spec])
+    yield* append(5, ["lake"])
+    yield* pass("2 minutes")
+    yield* first.stop
+    yield* start([])
+    yield* pass("10 seconds")
+    expect(yield* own).toEqual([paused, resumed("it has left the config")])
+  })
 
-  it.effect("is not over while another relay of the fleet has the sink's lane paused", () =>
-    Effect.gen(function* () {
-      const { start, own, besides } = yield* journal
-      besides(other("waiting"))
-      const { sink, spec } = lake()
-      yield* start([spec])
-      yield* append(5, ["lake"])
-      yield* pass("2 minutes")
-      sink.isAway = false
-      yield* pass("2 minutes")
-      expect(yield* own).toEqual([paused])
-      besides(other("running"))
-      yield* pass("10 seconds")
-      expect(yield* own).toEqual([paused, resumed("it delivers again")])
-    }).pipe(inMemory),
-  )
+  inMemory("is not over while another relay of the fleet has the sink's lane paused", function* () {
+    const { start, own, besides } = yield* journal
+    besides(other("waiting"))
+    const { sink, spec } = lake()
+    yield* start([spec])
+    yield* append(5, ["lake"])
+    yield* pass("2 minutes")
+    sink.isAway = false
+    yield* pass("2 minutes")
+    expect(yield* own).toEqual([paused])
+    besides(other("running"))
+    yield* pass("10 seconds")
+    expect(yield* own).toEqual([paused, resumed("it delivers again")])
+  })
 })

@@ -8,7 +8,7 @@ import { existsSync, readFileSync, rmSync } from "node:fs"
 import { type AddressInfo, createServer } from "node:net"
 import { join } from "node:path"
 import type { Status } from "../../src/admin/status/Status.ts"
-import { bodies, deliver, writeConfig } from "../lib/kit.ts"
+import { bodies, deliver, until, writeConfig } from "../lib/kit.ts"
 import { suiteUnless } from "../lib/lacking.ts"
 import { freePort } from "../lib/port.ts"
 import { planted, relay, startRelay } from "../lib/relay.ts"
@@ -32,9 +32,6 @@ afterAll(() => {
 
 const linesOf = (file: string): number =>
   existsSync(join(cwd, file)) ? readFileSync(join(cwd, file), "utf8").split("\n").length - 1 : 0
-const until = async (holds: () => boolean | Promise<boolean>): Promise<void> => {
-  while (!(await holds())) await Bun.sleep(10)
-}
 
 const write = () =>
   writeConfig(cwd, {

@@ -1,4 +1,5 @@
 /** The example of config/examples/fleet.json, whole: a PostgreSQL, two relays and a load balancer, of which one relay is killed. */
+
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -8,6 +9,7 @@ import { localUser } from "../../src/runtime/Files.ts"
 import { event, settlement } from "../journal/samples.ts"
 import { session } from "../journal/sqlite/session.ts"
 import { options } from "../journal/temporary.ts"
+import { until } from "../lib/kit.ts"
 import { suiteUnless } from "../lib/lacking.ts"
 import { freePort } from "../lib/port.ts"
 import { root } from "../lib/programs.ts"
@@ -55,9 +57,6 @@ suiteUnless(reasonToSkip(), "two relays on one PostgreSQL behind a load balancer
             .map((line) => (JSON.parse(line) as { readonly id: string }).id)
         : [],
     )
-  const until = async (holds: () => boolean): Promise<void> => {
-    while (!holds()) await Bun.sleep(20)
-  }
 
   test("take deliveries in turn, and send each once", async () => {
     const [ordered, others] = [await send("appointment.created"), await send("client.updated")]

@@ -3,6 +3,7 @@
  * killed, while another takes over, without the database, after a failover, and
  * with its disk full.
  */
+
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { spawnSync } from "node:child_process"
 import { chownSync, mkdirSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from "node:fs"
@@ -11,6 +12,7 @@ import { join } from "node:path"
 import { health } from "../../src/admin/status/Health.ts"
 import type { Status } from "../../src/admin/status/Status.ts"
 import { type Figures, figuresOf, journalSql, lanesSql } from "../journal/postgres/figures.ts"
+import { until } from "../lib/kit.ts"
 import { suiteUnless } from "../lib/lacking.ts"
 import { freePort } from "../lib/port.ts"
 import { root } from "../lib/programs.ts"
@@ -84,10 +86,6 @@ const counted = async (database: Postgres) => {
 }
 
 const backlogOf = ({ lanes }: Figures): number => Object.values(lanes).reduce((sum, { backlog }) => sum + backlog, 0)
-
-const until = async (holds: () => Promise<boolean> | boolean): Promise<void> => {
-  while (!(await holds())) await Bun.sleep(50)
-}
 
 /** What the status of a relay says, what the tables hold, and the ages in which the two differ. */
 const compared = async (member: Member, database: Postgres) => {

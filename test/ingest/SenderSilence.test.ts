@@ -8,7 +8,7 @@ import { RelayEvents } from "../../src/delivery/RelayEvents.ts"
 import { Ingest } from "../../src/ingest/Ingest.ts"
 import { LastDeliveries, SenderSilence } from "../../src/ingest/SenderSilence.ts"
 import { servicesOf, type WholeJournal } from "../../src/journal/JournalType.ts"
-import * as MemoryJournal from "../journal/MemoryJournal.ts"
+import { inMemory } from "../journal/inMemory.ts"
 import * as Relays from "../journal/postgres/relays.ts"
 import { whole } from "../journal/whole.ts"
 import { activeConfig, relayConfig } from "../lib/activeConfig.ts"
@@ -55,98 +55,88 @@ const silent = "relay.sender_silent"
 const resumed = "relay.sender_resumed"
 
 describe("a sender", () => {
-  it.effect("is silent after silentAfter without a delivery, and no longer once it sends again", () =>
-    Effect.gen(function* () {
-      const journal = yield* whole
-      const { deliver, since } = yield* start(journal)
-      yield* TestClock.adjust("1 hour")
-      yield* deliver
-      yield* TestClock.adjust("119 minutes")
-      expect([since(), yield* ownEvents(journal)]).toEqual([undefined, []])
-      yield* TestClock.adjust("1 minute")
-      expect([since(), yield* ownEvents(journal)]).toEqual([Duration.toMillis("1 hour"), [silent]])
-      yield* TestClock.adjust("1 hour")
-      expect(yield* ownEvents(journal)).toEqual([silent])
-      yield* deliver
-      expect(since()).toBeUndefined()
-      yield* TestClock.adjust("10 seconds")
-      expect(yield* ownEvents(journal)).toEqual([silent, resumed])
-      yield* TestClock.adjust("2 hours")
-      expect(yield* ownEvents(journal)).toEqual([silent, resumed, silent])
-    }).pipe(Effect.provide(MemoryJournal.layer)),
-  )
+  inMemory("is silent after silentAfter without a delivery, and no longer once it sends again", function* () {
+    const journal = yield* whole
+    const { deliver, since } = yield* start(journal)
+    yield* TestClock.adjust("1 hour")
+    yield* deliver
+    yield* TestClock.adjust("119 minutes")
+    expect([since(), yield* ownEvents(journal)]).toEqual([undefined, []])
+    yield* TestClock.adjust("1 minute")
+    expect([since(), yield* ownEvents(journal)]).toEqual([Duration.toMillis("1 hour"), [silent]])
+    yield* TestClock.adjust("1 hour")
+    expect(yield* ownEvents(journal)).toEqual([silent])
+    yield* deliver
+    expect(since()).toBeUndefined()
+    yield* TestClock.adjust("10 seconds")
+    expect(yield* ownEvents(journal)).toEqual([silent, resumed])
+    yield* TestClock.adjust("2 hours")
+    expect(yield* ownEvents(journal)).toEqual([silent, resumed, silent])
+  })
 
-  it.effect("that never sent is silent after silentAfter from the start", () =>
-    Effect.gen(function* () {
-      const journal = yield* whole
-      const { since } = yield* start(journal)
-      yield* TestClock.adjust("119 minutes")
-      expect(since()).toBeUndefined()
-      yield* TestClock.adjust("1 minute")
-      expect([since(), yield* ownEvents(journal)]).toEqual([0, [silent]])
-    }).pipe(Effect.provide(MemoryJournal.layer)),
-  )
+  inMemory("that never sent is silent after silentAfter from the start", function* () {
+    const journal = yield* whole
+    const { since } = yield* start(journal)
+    yield* TestClock.adjust("119 minutes")
+    expect(since()).toBeUndefined()
+    yield* TestClock.adjust("1 minute")
+    expect([since(), yield* ownEvents(journal)]).toEqual([0, [silent]])
+  })
 
-  it.effect("is silent by the hours of its time zone, and not at night", () =>
-    Effect.gen(function* () {
-      const journal = yield* whole
-      const within = { hours: { from: 8 * 60, to: 18 * 60 }, timeZone: "Europe/Berlin" }
-      const changes = { silentAfter: { duration: Duration.hours(2), within } }
-      const last = Date.parse("2026-10-24T15:30:00Z")
-      yield* TestClock.setTime(last)
-      const evening = yield* start(journal, changes)
-      yield* evening.deliver
-      yield* evening.stop
-      // The night in which daylight saving time ends: half an hour of Saturday counts, and Sunday from 7:00 UTC.
-      yield* TestClock.setTime(Date.parse("2026-10-25T08:29:00Z"))
-      const morning = yield* start(journal, changes)
-      yield* TestClock.adjust("10 seconds")
-      expect(morning.since()).toBeUndefined()
-      yield* TestClock.adjust("1 minute")
-      expect(morning.since()).toBe(last)
-    }).pipe(Effect.provide(MemoryJournal.layer)),
-  )
+  inMemory("is silent by the hours of its time zone, and not at night", function* () {
+    const journal = yield* whole
+    const within = { hours: { from: 8 * 60, to: 18 * 60 }, timeZone: "Europe/Berlin" }
+    const changes = { silentAfter: { duration: Duration.hours(2), within } }
+    const last = Date.parse("2026-10-24T15:30:00Z")
+    yield* TestClock.setTime(last)
+    const evening = yield* start(journal, changes)
+    yield* evening.deliver
+    yield* evening.stop
+    // The night in which daylight saving time ends: half an hour of Saturday counts, and Sunday from 7:00 UTC.
+    yield* TestClock.setTime(Date.parse("2026-10-25T08:29:00Z"))
+    const morning = yield* start(journal, changes)
+    yield* TestClock.adjust("10 seconds")
+    expect(morning.since()).toBeUndefined()
+    yield* TestClock.adjust("1 minute")
+    expect(morning.since()).toBe(last)
+  })
 
-  it.effect("stays silent over a restart, is announced once, and its delivery after it ends that", () =>
-    Effect.gen(function* () {
-      const journal = yield* whole
-      yield* TestClock.setTime(noon)
-      const first = yield* start(journal)
-      yield* first.deliver
-      yield* TestClock.adjust("1 hour")
-      yield* first.stop
-      const second = yield* start(journal)
-      yield* TestClock.adjust("1 hour")
-      expect([second.since(), yield* ownEvents(journal)]).toEqual([noon, [silent]])
-      yield* second.stop
-      yield* TestClock.adjust("30 hours")
-      const third = yield* start(journal)
-      yield* TestClock.adjust("10 seconds")
-      expect([third.since(), yield* ownEvents(journal)]).toEqual([noon, [silent]])
-      yield* third.deliver
-      yield* third.stop
-      yield* start(journal)
-      yield* TestClock.adjust("10 seconds")
-      expect(yield* ownEvents(journal)).toEqual([silent, resumed])
-    }).pipe(Effect.provide(MemoryJournal.layer)),
-  )
+  inMemory("stays silent over a restart, is announced once, and its delivery after it ends that", function* () {
+    const journal = yield* whole
+    yield* TestClock.setTime(noon)
+    const first = yield* start(journal)
+    yield* first.deliver
+    yield* TestClock.adjust("1 hour")
+    yield* first.stop
+    const second = yield* start(journal)
+    yield* TestClock.adjust("1 hour")
+    expect([second.since(), yield* ownEvents(journal)]).toEqual([noon, [silent]])
+    yield* second.stop
+    yield* TestClock.adjust("30 hours")
+    const third = yield* start(journal)
+    yield* TestClock.adjust("10 seconds")
+    expect([third.since(), yield* ownEvents(journal)]).toEqual([noon, [silent]])
+    yield* third.deliver
+    yield* third.stop
+    yield* start(journal)
+    yield* TestClock.adjust("10 seconds")
+    expect(yield* ownEvents(journal)).toEqual([silent, resumed])
+  })
 
-  it.effect("is no longer silent once a reload takes silentAfter away, or makes it longer", () =>
-    Effect.gen(function* () {
-      const journal = yield* whole
-      yield* TestClock.setTime(noon)
-      const { deliver, since, reload } = yield* start(journal)
-      yield* deliver
-      yield* TestClock.adjust("2 hours")
-      yield* reload({ silentAfter: { duration: Duration.hours(3) } })
-      yield* TestClock.adjust("10 seconds")
-      expect([since(), yield* ownEvents(journal)]).toEqual([undefined, [silent, resumed]])
-      yield* TestClock.adjust("1 hour")
-      yield* reload({})
-      yield* TestClock.adjust("10 seconds")
-      expect([since(), yield* ownEvents(journal)]).toEqual([undefined, [silent, resumed, silent, resumed]])
-    }).pipe(Effect.provide(MemoryJournal.layer)),
-  )
+  inMemory("is no longer silent once a reload takes silentAfter away, or makes it longer", function* () {
+    const journal = yield* whole
+    yield* TestClock.setTime(noon)
+    const { deliver, since, reload } = yield* start(journal)
+    yield* deliver
+    yield* TestClock.adjust("2 hours")
+    yield* reload({ silentAfter: { duration: Duration.hours(3) } })
+    yield* TestClock.adjust("10 seconds")
+    expect([since(), yield* ownEvents(journal)]).toEqual([undefined, [silent, resumed]])
+    yield* TestClock.adjust("1 hour")
+    yield* reload({})
+    yield* TestClock.adjust("10 seconds")
+    expect([since(), yield* ownEvents(journal)]).toEqual([undefined, [silent, resumed, silent, resumed]])
+  })
 })
 
 suiteUnless(reasonToSkip(), "the senders of a fleet on PostgreSQL", () => {

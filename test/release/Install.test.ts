@@ -5,6 +5,7 @@
  * number of upgrades and restarts under load, KEPT the number of events in the
  * journal then.
  */
+
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -14,6 +15,7 @@ import manifest from "../../package.json" with { type: "json" }
 import * as Fill from "../bench/Fill.ts"
 import { numberOf, secret } from "../faults/relay/Traffic.ts"
 import { operations } from "../lib/docs.ts"
+import { until } from "../lib/kit.ts"
 import { suiteUnless } from "../lib/lacking.ts"
 import { relayBinary, root } from "../lib/programs.ts"
 import * as DeliveryClients from "../parts/DeliveryClients.ts"
@@ -112,9 +114,6 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
       // The last line may still be incomplete.
       .slice(0, -1)
       .map((line) => numberOf(JSON.parse(line).id))
-  const until = async (holds: () => boolean): Promise<void> => {
-    while (!holds()) await Bun.sleep(20)
-  }
 
   const trigger = () => {
     expect(run("relay", "trigger", "appointment.created", "-c", config)).toStartWith("202 ")

@@ -3,30 +3,21 @@ import { Duration, Effect } from "effect"
 import { TestClock } from "effect/testing"
 import { WorkerEntrypoint } from "../../../src/journal/JournalContext.ts"
 import type { JournalError } from "../../../src/journal/JournalError.ts"
-import { Engine } from "../../../src/journal/sqlite/commit/Engine.ts"
 import { maxLogBytes } from "../../../src/journal/sqlite/file/Checkpoints.ts"
-import { open } from "../../../src/journal/sqlite/file/Store.ts"
 import * as JournalWorker from "../../../src/journal/sqlite/JournalWorker.ts"
-import { scan } from "../../../src/journal/sqlite/operations/StartupScan.ts"
 import { isFinal } from "../../../src/journal/sqlite/rows/SqliteConnection.ts"
 import { it } from "../../lib/effect.ts"
 import { event, searchIds } from "../samples.ts"
 import { options } from "../temporary.ts"
+import { openEngine } from "./engine.ts"
 import { ids, type Service, session } from "./session.ts"
-
-const opened = () => {
-  const at = options()
-  const engine = new Engine(open(at.path), at)
-  for (const _ of scan(engine, at, Date.now()));
-  return engine
-}
 
 const journalAt = (path: string) => ({ path, searchIds: searchIds.pointers })
 const worker = (file: string) => new URL(file, import.meta.url)
 
 describe("JournalWorker", () => {
   test("moves what is committed into the file, and says how long the log is", async () => {
-    const engine = opened()
+    const { engine } = openEngine()
     let journalWorker: JournalWorker.JournalWorker | undefined
     try {
       for (let index = 0; index < 20; index++) {
@@ -50,7 +41,7 @@ describe("JournalWorker", () => {
   })
 
   test("rests once nothing is written, and checkpoints again after the next write", async () => {
-    const engine = opened()
+    const { engine } = openEngine()
     const passes: Array<number> = []
     let passed = Promise.withResolvers<void>()
     const rests = Promise.withResolvers<void>()
@@ -101,7 +92,7 @@ describe("JournalWorker", () => {
   })
 
   test("leaves the end of a log that has grown too long to the writer", async () => {
-    const engine = opened()
+    const { engine } = openEngine()
     try {
       for (let index = 0; index < 20; index++) {
         await engine.appendUnsafe(event(`evt_${index}`, { body: new Uint8Array(50_000) }), ["lake"])
@@ -119,7 +110,7 @@ describe("JournalWorker", () => {
   })
 
   test("answers a search, and stops, although what is sent before it listens is lost", async () => {
-    const engine = opened()
+    const { engine } = openEngine()
     const journalWorker = JournalWorker.start(worker("../lateWorker.ts"), journalAt(engine.store.path), {
       checkpoint: () => {},
       failure: () => {},

@@ -10,7 +10,7 @@ import { join } from "node:path"
 import { createServer as createTlsServer } from "node:tls"
 import type { Status } from "../../../src/admin/status/Status.ts"
 import { lacking, makeAuthority } from "../../lib/authority.ts"
-import { bodies, deliver, writeConfig } from "../../lib/kit.ts"
+import { bodies, deliver, until, writeConfig } from "../../lib/kit.ts"
 import { suiteUnless } from "../../lib/lacking.ts"
 import { relay, startRelay } from "../../lib/relay.ts"
 import { temporaryDirectory } from "../../lib/temporaryRoot.ts"
@@ -78,9 +78,6 @@ const why = /closed the connection|ECONNRESET|EPIPE/
 
 const linesOf = (file: string): number =>
   existsSync(join(cwd, file)) ? readFileSync(join(cwd, file), "utf8").split("\n").length - 1 : 0
-const until = async (holds: () => boolean | Promise<boolean>): Promise<void> => {
-  while (!(await holds())) await Bun.sleep(10)
-}
 
 /** Runs the relay twice over sinks that take nothing; the other sink has everything each time. */
 const lives = async (sinks: Readonly<Record<string, object>>, why: RegExp): Promise<void> => {

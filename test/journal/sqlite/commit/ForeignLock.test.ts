@@ -3,12 +3,10 @@ import { describe, expect, test } from "bun:test"
 import { DatabaseSync } from "node:sqlite"
 import { Effect, Exit, Fiber } from "effect"
 import type { AppendExit } from "../../../../src/journal/Journal.ts"
-import { Engine } from "../../../../src/journal/sqlite/commit/Engine.ts"
-import { open } from "../../../../src/journal/sqlite/file/Store.ts"
-import { scan } from "../../../../src/journal/sqlite/operations/StartupScan.ts"
 import { it } from "../../../lib/effect.ts"
 import { event, settlement } from "../../samples.ts"
 import { options } from "../../temporary.ts"
+import { closeEngine, openEngine } from "../engine.ts"
 import { session } from "../session.ts"
 
 const lock = (path: string) => {
@@ -19,23 +17,11 @@ const lock = (path: string) => {
   }
 }
 
-const started = () => {
-  const at = options()
-  const engine = new Engine(open(at.path), at)
-  for (const _ of scan(engine, at, Date.now()));
-  return { at, engine }
-}
-
-const close = (engine: Engine) => {
-  engine.stop()
-  engine.store.close()
-}
-
 const words = (exit: AppendExit) => JSON.stringify(exit)
 
 describe("a commit that a foreign lock stops", () => {
   test("is made when the lock is released, with the events and settlements that came meanwhile", async () => {
-    const { at, engine } = started()
+    const { at, engine } = openEngine()
     const release = lock(at.path)
     const first = engine.appendUnsafe(event("a"), ["lake"])
     engine.flush()
@@ -47,11 +33,11 @@ describe("a commit that a foreign lock stops", () => {
     expect([await first, await second]).toEqual([Exit.succeed("appended"), Exit.succeed("appended")])
     await settled
     expect(engine.read(0, 9).map(({ event }) => event.id)).toEqual(["a", "b"])
-    close(engine)
+    closeEngine(engine)
   })
 
   test("refuses more than a batch meanwhile, and says who holds the file", async () => {
-    const { at, engine } = started()
+    const { at, engine } = openEngine()
     const release = lock(at.path)
     const large = (index: number) => event(`evt_${index}`, { body: new Uint8Array(200_000).fill(index) })
     const waiting: Array<Promise<AppendExit>> = []
@@ -66,11 +52,11 @@ describe("a commit that a foreign lock stops", () => {
     const exits = await Promise.all(waiting)
     expect(exits.every(Exit.isSuccess)).toBe(true)
     expect(engine.head).toBe(waiting.length)
-    close(engine)
+    closeEngine(engine)
   })
 
   test("fails at the end where the lock is not released", async () => {
-    const { at, engine } = started()
+    const { at, engine } = openEngine()
     const release = lock(at.path)
     const appended = engine.appendUnsafe(event("a"), ["lake"])
     engine.flush()

@@ -4,9 +4,6 @@ import type { Event } from "../../../../src/event/Event.ts"
 import type { DeliveryStatus, EventQuery } from "../../../../src/journal/Archive.ts"
 import { nextQuery } from "../../../../src/journal/EventPages.ts"
 import { WorkerEntrypoint } from "../../../../src/journal/JournalContext.ts"
-import { Engine } from "../../../../src/journal/sqlite/commit/Engine.ts"
-import { open } from "../../../../src/journal/sqlite/file/Store.ts"
-import { scan } from "../../../../src/journal/sqlite/operations/StartupScan.ts"
 import { enough, Index, step } from "../../../../src/journal/sqlite/search/Index.ts"
 import { Search } from "../../../../src/journal/sqlite/search/Search.ts"
 import { Origin } from "../../../../src/journal/stream/Record.ts"
@@ -15,7 +12,8 @@ import { eventsContract } from "../../../contract/eventsContract.ts"
 import { seeded } from "../../../lib/seeded.ts"
 import { sample, tries } from "../../../lib/tries.ts"
 import { attempts, event, letter, retrying, searchIds, settlement } from "../../samples.ts"
-import { createSqlite, options } from "../../temporary.ts"
+import { createSqlite, } from "../../temporary.ts"
+import { closeEngine, openEngine } from "../engine.ts"
 
 const worker = Layer.succeed(WorkerEntrypoint, new URL("../../worker.ts", import.meta.url))
 const withWorker = () => {
@@ -27,18 +25,6 @@ for (const [name, create] of sample([
   ["SqliteJournal with its worker", withWorker],
 ] as const)) {
   eventsContract(name, create)
-}
-
-const opened = () => {
-  const at = options()
-  const engine = new Engine(open(at.path), at)
-  for (const _ of scan(engine, at, Date.now()));
-  return engine
-}
-
-const close = (engine: Engine) => {
-  engine.stop()
-  engine.store.close()
 }
 
 /** What a naive reader would keep in a list. */
@@ -97,7 +83,7 @@ const made = (sequence: number, random: Picking): Event => {
 
 /** More events of all kinds than two steps of the index, in rows of all lengths; retries and dead letters are older than the log. */
 const filled = async (random: Picking) => {
-  const engine = opened()
+  const { engine } = openEngine()
   const kept: Array<Kept> = []
   while (kept.length < count) {
     const length = Math.min(count - kept.length, 1 + (random.maybe(0.3) ? 0 : random.upTo(400)))
@@ -248,7 +234,7 @@ describe("Search", () => {
       expect(index.through).toBeLessThan(count)
     } finally {
       index.close()
-      close(engine)
+      closeEngine(engine)
     }
   })
 })
