@@ -12,7 +12,7 @@ import { eventsContract } from "../../../contract/eventsContract.ts"
 import { seeded } from "../../../lib/seeded.ts"
 import { sample, tries } from "../../../lib/tries.ts"
 import { attempts, event, letter, retrying, searchIds, settlement } from "../../samples.ts"
-import { createSqlite, } from "../../temporary.ts"
+import { createSqlite } from "../../temporary.ts"
 import { closeEngine, openEngine } from "../engine.ts"
 
 const worker = Layer.succeed(WorkerEntrypoint, new URL("../../worker.ts", import.meta.url))
