@@ -46,12 +46,19 @@ export const databaseMicros = ({ processes }: Postgres): number => {
   return running + endedChildrenMicros(postmaster)
 }
 
-/** A relay that sends to HTTP, with its journal in a database of its own. */
-export const relayToHttp = Effect.fnUntraced(function* (setup: Target.Setup, name: string) {
-  const postgres = yield* database
-  const target = yield* Target.relayToHttp(setup, name, undefined, { type: "postgres", url: postgres.url, name })
-  return { ...target, databaseMicros: () => databaseMicros(postgres) }
-})
+/** A relay with its journal in a database of its own, whose CPU counts as well. */
+const withDatabase = <E, R>(name: string, start: (journal: object) => Effect.Effect<Target.Target, E, R>) =>
+  Effect.gen(function* () {
+    const postgres = yield* database
+    const target = yield* start({ type: "postgres", url: postgres.url, name })
+    return { ...target, databaseMicros: () => databaseMicros(postgres) }
+  })
+
+export const relayToHttp = (setup: Target.Setup, name: string) =>
+  withDatabase(name, (journal) => Target.relayToHttp(setup, name, undefined, journal))
+
+export const relayToFile = (setup: Target.Setup, name: string, idle: ReadonlyArray<string>) =>
+  withDatabase(name, (journal) => Target.relayToFile(setup, name, undefined, journal, idle))
 
 /** The figures of one round. */
 interface Round {

@@ -186,12 +186,18 @@ const routes: Scenario = Effect.fnUntraced(function* (options) {
   })
 })
 
-/** Measures the cost of sinks that get no events. */
-const sinks: Scenario = Effect.fnUntraced(function* (options) {
+/** Starts a relay with a sink that gets all events, and sinks that get none. */
+type StartWithIdle = (
+  setup: Target.Setup,
+  name: string,
+  idle: ReadonlyArray<string>,
+) => Effect.Effect<Target.Target, BenchError, Scope.Scope>
+
+const sinksOn = Effect.fnUntraced(function* (options: Options, journal: string, start: StartWithIdle) {
   const relayTo = (count: number) => {
-    const name = `${count.toLocaleString("en")} ${count === 1 ? "sink" : "sinks"}`
+    const name = `${count.toLocaleString("en")} ${count === 1 ? "sink" : "sinks"} on ${journal}`
     const idle = Array.from({ length: count - 1 }, (_, index) => `idle${index + 1}`)
-    return Target.relayToFile(options, name, undefined, undefined, idle)
+    return start(options, name, idle)
   }
   const targets = {
     one: yield* relayTo(1),
@@ -200,10 +206,20 @@ const sinks: Scenario = Effect.fnUntraced(function* (options) {
     thousand: yield* relayTo(1_000),
   }
   const { one, ten, hundred, thousand } = yield* saturate(options, targets)
-  yield* print("Ingest with sinks of which one has all events", [one, ten, hundred, thousand], [one])
+  const all = [one, ten, hundred, thousand]
+  yield* print(`Ingest on ${journal}, if one of the sinks gets all events`, all, [one])
   return [
-    atMost("1,000 sinks: CPU an event of one", 1.3, Rounds.ratio(thousand, one, "cpu")),
-    ...[one, ten, hundred, thousand].map((subject) => complete(subject, true)),
+    atMost(`1,000 sinks on ${journal}: CPU an event of one`, 1.3, Rounds.ratio(thousand, one, "cpu")),
+    ...all.map((subject) => complete(subject, true)),
+  ]
+}, Effect.scoped)
+
+/** Measures the cost of sinks that get no events. */
+const sinks: Scenario = Effect.fnUntraced(function* (options) {
+  const onSqlite: StartWithIdle = (setup, name, idle) => Target.relayToFile(setup, name, undefined, undefined, idle)
+  return [
+    ...(yield* sinksOn(options, "SQLite", onSqlite)),
+    ...(yield* sinksOn(options, "PostgreSQL", Fleet.relayToFile)),
   ]
 })
 
