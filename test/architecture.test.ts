@@ -60,7 +60,7 @@ describe("the table of rooms", () => {
   test("lets a room import only what stands above it, so no import goes up", () => {
     const above = rooms.map(({ name, imports }, index) => ({
       name,
-      below: imports.filter((one) => !rooms.slice(0, index).some((earlier) => earlier.name === one)),
+      below: imports.filter((imported) => !rooms.slice(0, index).some((earlier) => earlier.name === imported)),
     }))
     expect(above.filter(({ below }) => below.length > 0)).toEqual([])
   })
@@ -74,7 +74,9 @@ describe("the table of rooms", () => {
   test("names no import that there is none of", () => {
     const used = new Set(crossing.map(({ file, target }) => `${roomOf(file)} ${roomOf(target)}`))
     expect(
-      rooms.flatMap(({ name, imports }) => imports.map((one) => `${name} ${one}`)).filter((_) => !used.has(_)),
+      rooms
+        .flatMap(({ name, imports }) => imports.map((imported) => `${name} ${imported}`))
+        .filter((_) => !used.has(_)),
     ).toEqual([])
   })
 
@@ -86,7 +88,7 @@ describe("the table of rooms", () => {
   test("allows every import of a `node:` module", () => {
     const wrong = importsMatching(/^node:/).filter(({ file }) => {
       const { name, node } = room(roomOf(file))
-      return typeof node === "boolean" ? !node : !node.some((one) => file === `src/${name}/${one}`)
+      return typeof node === "boolean" ? !node : !node.some((allowed) => file === `src/${name}/${allowed}`)
     })
     expect(wrong).toEqual([])
   })

@@ -63,7 +63,7 @@ describe("events of the admin API", () => {
     const { journal, explain } = yield* kept()
     yield* journal.append(event("seq_1", { receivedAt: 40 }), ["lake"])
     const found = (id: string) =>
-      Effect.map(explain(id), ({ events }) => events.map((one) => [one.sequence, one.id] as const))
+      Effect.map(explain(id), ({ events }) => events.map((event) => [event.sequence, event.id] as const))
     expect(yield* found("seq_1")).toEqual([
       [1, "evt_1"],
       [4, "seq_1"],
@@ -93,7 +93,7 @@ describe("events of the admin API", () => {
 
   it.live("are listed newest first, by type, account, webhook, time and outcome, without a payload", function* () {
     const { ask, list } = yield* kept()
-    const sequences = (query: string) => Effect.map(list(query), ({ events }) => events.map((one) => one.sequence))
+    const sequences = (query: string) => Effect.map(list(query), ({ events }) => events.map((event) => event.sequence))
     expect(yield* sequences("")).toEqual([3, 2, 1])
     expect(yield* sequences("types=client.*")).toEqual([2])
     expect(yield* sequences("account=acct_1&webhook=scheduling")).toEqual([2, 1])

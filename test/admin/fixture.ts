@@ -85,7 +85,7 @@ export const start = Effect.fnUntraced(function* (setup: Setup = {}) {
   const told = yield* Ref.make<ReadonlyArray<string>>([])
   const tell = (words: string) => Ref.update(told, (before) => [...before, words])
   const statuses = setup.lanes ?? [lane("lake"), lane("old", { type: "", condition: "orphaned", backlog: 3 })]
-  const exists = (name: string) => statuses.some(({ name: one, condition }) => one === name && condition !== "orphaned")
+  const exists = (name: string) => statuses.some((status) => status.name === name && status.condition !== "orphaned")
   const orphan = (name: string) =>
     statuses.some((status) => status.name === name && status.condition === "orphaned")
       ? Effect.succeed(3)
@@ -129,7 +129,7 @@ export const start = Effect.fnUntraced(function* (setup: Setup = {}) {
   const context = yield* Layer.build(Layer.mergeAll(lanes, info, reload, restart, ingest, silence))
   const { counters, drain, refusals } = Context.get(context, Ingest)
   setup.counted?.(counters)
-  for (const one of setup.refused ?? []) refusals.add(one)
+  for (const refusal of setup.refused ?? []) refusals.add(refusal)
   if (setup.draining === true) yield* drain
   const { before } = setup
   const handle = yield* Effect.provideContext(before === undefined ? handler : Probes.before(before, true), context)

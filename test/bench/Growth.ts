@@ -168,7 +168,7 @@ const grown = Effect.fnUntraced(function* (journal: string, filled: Filling, siz
   process.stdout.write(
     Report.titled(`Replays to the sinks that events were routed to, on ${journal}`, [
       ["events", "events/s", "CPU µs an event", "report of an event, ms", "events of an object, ms"],
-      ...replays.map((one) => [...cells(one), Report.show(one.report, 1), Report.show(one.object, 1)]),
+      ...replays.map((replay) => [...cells(replay), Report.show(replay.report, 1), Report.show(replay.object, 1)]),
     ]),
   )
   process.stdout.write(

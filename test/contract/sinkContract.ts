@@ -149,10 +149,10 @@ export const sinkContract = (name: string, contract: SinkContract): void => {
     )
 
     test("has what it says it has: the moment a batch settles, it can be read", function* (sink, { received }) {
-      for (const one of entries(3)) {
-        yield* sink.send([one])
-        const all = yield* received(one.sequence)
-        expect(all).toHaveLength(one.sequence)
+      for (const each of entries(3)) {
+        yield* sink.send([each])
+        const all = yield* received(each.sequence)
+        expect(all).toHaveLength(each.sequence)
       }
     })
 
@@ -213,7 +213,7 @@ export const sinkContract = (name: string, contract: SinkContract): void => {
 
     test("takes as many batches at once as a lane may give it", function* (sink, { received }) {
       const sent = entries(40)
-      yield* Effect.forEach(sent, (one) => sink.send([one]), { concurrency: 16 })
+      yield* Effect.forEach(sent, (each) => sink.send([each]), { concurrency: 16 })
       expect(sorted(yield* received(40))).toEqual(sorted(sent.map(bytesOf)))
     })
   })
@@ -223,15 +223,15 @@ export const sinkContract = (name: string, contract: SinkContract): void => {
       received,
     }) {
       const interrupted = entries(20)
-      for (const [index, one] of interrupted.entries()) {
-        const sending = yield* Effect.forkChild(sink.send([one]), { startImmediately: index % 2 === 0 })
+      for (const [index, each] of interrupted.entries()) {
+        const sending = yield* Effect.forkChild(sink.send([each]), { startImmediately: index % 2 === 0 })
         for (let turn = index % 5; turn > 0; turn--) yield* Effect.yieldNow
         yield* Fiber.interrupt(sending)
       }
       const sent = entries(3, 100)
       expect(yield* sendAll(sink, sent)).toEqual([])
       const bodies = new Set(sorted([...interrupted, ...sent].map(bytesOf)))
-      const last = sent.map((one) => Buffer.from(bytesOf(one)).toString("latin1"))
+      const last = sent.map((each) => Buffer.from(bytesOf(each)).toString("latin1"))
       let all: ReadonlyArray<string> = []
       for (let count = sent.length; !last.every((body) => all.includes(body)); count++) {
         all = sorted(yield* received(count))

@@ -163,7 +163,7 @@ describe("a lane", () => {
       yield* append(3, ["sink"])
       yield* pass("1 second")
       const dead = yield* letters("sink")
-      expect(dead.map((one) => [one.entry.sequence, one.attempts])).toEqual([
+      expect(dead.map((letter) => [letter.entry.sequence, letter.attempts])).toEqual([
         [
           2,
           [
@@ -209,7 +209,7 @@ describe("a lane", () => {
         yield* pass("5 seconds")
       }
       const dead = yield* letters("sink")
-      expect(dead.map((one) => one.entry.sequence)).toEqual([1])
+      expect(dead.map((letter) => letter.entry.sequence)).toEqual([1])
       expect(dead[0]?.attempts.length).toBeGreaterThan(5)
       expect(new Set(dead[0]?.attempts.map(({ answer }) => answer))).toEqual(new Set(["an error"]))
     }).pipe(Effect.provide(relay([spec("sink", sink.sink, overrides)])))

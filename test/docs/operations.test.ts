@@ -45,7 +45,7 @@ describe("the operations page", () => {
 
   test("says of each how bad it is and which alerts lead there, as the program and the rules do", () => {
     for (const { state, level, text } of runbooks()) {
-      const alerts = linked.filter((one) => one.state === state)
+      const alerts = linked.filter((alert) => alert.state === state)
       expect([state, level]).toEqual([state, levels[state] ?? alerts[0]?.severity ?? ""])
       const named = alerts.map(({ alert }) => `\`${alert}\``).join(", ")
       const plural = alerts.length === 1 ? "alert" : "alerts"

@@ -84,7 +84,7 @@ export const sections = (schema: object): ReadonlyArray<Section> => {
   return [
     { title: "the whole file", rows: rowsOf(schema, "") },
     { title: "every sink", rows: (each[0]?.rows ?? []).filter(isCommon) },
-    ...each.map(({ title, rows }) => ({ title, rows: rows.filter((one) => !isCommon(one)) })),
+    ...each.map(({ title, rows }) => ({ title, rows: rows.filter((row) => !isCommon(row)) })),
   ]
 }
 

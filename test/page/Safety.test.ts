@@ -107,7 +107,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
       const events = found.events.map((event: { sinks: ReadonlyArray<{ sink: string }> }) => ({
         ...event,
         ...{ id, type, accountId: "acct_8sZ2kQ4vB", receivedAt: old },
-        sinks: event.sinks.map((one) => ({ ...one, sink: long(one.sink) })),
+        sinks: event.sinks.map((sink) => ({ ...sink, sink: long(sink.sink) })),
       }))
       await route.fulfill({ json: { ...found, events } })
     })

@@ -102,7 +102,7 @@ export const startCluster = async (): Promise<Cluster> => {
   const ports = await Promise.all(
     ids.map(async (id) => ({ id, plain: await freePort(), controller: await freePort() })),
   )
-  const nodes = ports.map((one) => makeNode(one, ports, home))
+  const nodes = ports.map((port) => makeNode(port, ports, home))
   const stop = async () => {
     await Promise.all(nodes.map(({ kill }) => kill()))
     rmSync(home, { recursive: true, force: true })

@@ -67,7 +67,7 @@ describe("the SBOM", () => {
     const refs = new Set(sbom.components.map((component) => component["bom-ref"]))
     const reached = new Set(sbom.dependencies[0]?.dependsOn)
     for (const ref of reached) {
-      const { dependsOn = [] } = sbom.dependencies.find((one) => one.ref === ref) ?? {}
+      const { dependsOn = [] } = sbom.dependencies.find((dependency) => dependency.ref === ref) ?? {}
       for (const other of dependsOn) reached.add(other)
     }
     expect([...reached].sort()).toEqual([...refs].sort())

@@ -38,7 +38,7 @@ const each = (tests: ReadonlyArray<Scalar> | Tests, value: unknown): ReadonlyArr
     if (key === "exists") return [wanted === (value !== undefined)]
     if (key === "oneOf") return [(wanted as ReadonlyArray<Scalar>).some((one) => one === value)]
     const starts = wanted as ReadonlyArray<string>
-    return key === "prefix" ? [typeof value === "string" && starts.some((one) => value.indexOf(one) === 0)] : []
+    return key === "prefix" ? [typeof value === "string" && starts.some((start) => value.indexOf(start) === 0)] : []
   })
 }
 

@@ -58,14 +58,14 @@ export class Account {
     const failures = [...this.#acknowledgedAt.keys()].filter(isFailure)
     const groups = [...new Set(failures.map(groupOf))].map((group) =>
       this.#group(
-        digests.filter((one) => one.group === group),
+        digests.filter((digest) => digest.group === group),
         failures.filter((number) => groupOf(number) === group).length,
         group,
       ),
     )
     const strange = digests.filter(({ group }) => !failures.some((number) => groupOf(number) === group)).length
     const repeats = this.#repeats()
-    const early = digests.filter((one) => this.#isEarly(one)).length
+    const early = digests.filter((digest) => this.#isEarly(digest)).length
     return {
       lost: groups.reduce((sum, { lost }) => sum + lost, 0) + alerts.lost,
       repeated: Math.max(0, ...repeats.values()),

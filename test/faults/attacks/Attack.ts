@@ -72,10 +72,10 @@ export const troubles = (log: string): ReadonlyArray<string> => {
 }
 
 /** Works through all, so many at once. */
-export const inTurns = async <A>(all: Iterable<A>, atOnce: number, work: (one: A) => Promise<void>): Promise<void> => {
+export const inTurns = async <A>(all: Iterable<A>, atOnce: number, work: (item: A) => Promise<void>): Promise<void> => {
   const next = all[Symbol.iterator]()
   const worker = async () => {
-    for (let one = next.next(); one.done !== true; one = next.next()) await work(one.value)
+    for (let item = next.next(); item.done !== true; item = next.next()) await work(item.value)
   }
   await Promise.all(Array.from({ length: atOnce }, worker))
 }

@@ -99,7 +99,7 @@ export class Oracle extends History {
         if (
           other !== known &&
           isNamesake(other.event, known.event) &&
-          other.sendings.some((one) => one.state === "appended" && remembered(one))
+          other.sendings.some((sending) => sending.state === "appended" && remembered(sending))
         )
           known.namesakes.add(other)
       }
@@ -323,7 +323,7 @@ export class Oracle extends History {
   /** A dead letter is about to be replayed. */
   replayedDeadLetter(lane: string, sequence: number): void {
     this.#returned.add(sequence)
-    this.#replays = this.#replays.filter((one) => one.sink !== lane || one.sequence !== sequence)
+    this.#replays = this.#replays.filter((replay) => replay.sink !== lane || replay.sequence !== sequence)
   }
 
   /** The operator had it sent again: that is a promise of its own. */

@@ -92,7 +92,7 @@ export class SinkPlaces {
         this.#places = [...this.#places, { sink: this.#newSink(), renamedFrom: undefined, tuned: 0 }]
         break
       case "remove":
-        if (placed === undefined || this.#places.filter((one) => one !== undefined).length < 2) return
+        if (placed === undefined || this.#places.filter((place) => place !== undefined).length < 2) return
         this.#put(place, undefined)
         this.#removed = [...this.#removed, { place, sink: placed.sink }]
         break
@@ -122,7 +122,7 @@ export class SinkPlaces {
         return
     }
     this.#oracle.note(
-      `the config changes: ${change}; sinks are now ${this.#places.map((one) => one?.sink.name ?? "-").join(", ")}`,
+      `the config changes: ${change}; sinks are now ${this.#places.map((place) => place?.sink.name ?? "-").join(", ")}`,
     )
   }
 }

@@ -86,7 +86,7 @@ export const lanes = (say: Statements, from: string, told: ReadonlyArray<Lane>):
 }
 
 const refused = (status: Status, webhook: string): number =>
-  status.refusals.filter((one) => one.webhook === webhook).reduce((sum, { count }) => sum + count, 0)
+  status.refusals.filter((refusal) => refusal.webhook === webhook).reduce((sum, { count }) => sum + count, 0)
 
 export const status = (say: Statements, told: Status): void => {
   const { world } = say

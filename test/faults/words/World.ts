@@ -266,7 +266,7 @@ export class World {
 
   async #comeOrGo(): Promise<string> {
     const place =
-      this.places.find(({ isInConfig }) => !isInConfig) ?? this.pick(this.places.filter((one) => !one.isPaused))
+      this.places.find(({ isInConfig }) => !isInConfig) ?? this.pick(this.places.filter((place) => !place.isPaused))
     if (place === undefined) return ""
     place.isInConfig = !place.isInConfig
     this.isRebuilt = true

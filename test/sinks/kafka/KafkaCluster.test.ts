@@ -42,7 +42,7 @@ const without = Effect.fnUntraced(function* (
   how: "kill" | "leave",
 ) {
   const node = cluster.nodes.find((one) => one.id === id)
-  const other = cluster.nodes.find((one) => one.id !== id)
+  const other = cluster.nodes.find((node) => node.id !== id)
   if (node === undefined || other === undefined) return yield* Effect.die(`broker ${id} is none of the cluster`)
   yield* Effect.promise(() => node[how]())
   yield* Effect.promise(() =>

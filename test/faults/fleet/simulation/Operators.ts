@@ -177,7 +177,7 @@ export class Operators {
     const to = ({ archive, plain }: Desk) =>
       archive.import(
         "another",
-        events.map((one) => ({ ...one, pending: [plain] })),
+        events.map((event) => ({ ...event, pending: [plain] })),
       )
     this.#ask(desk, to(desk), (_, isBound) => {
       for (const { event } of events) this.#stage.accept(event.id, isBound)
