@@ -61,7 +61,7 @@ CREATE TABLE meta (key text PRIMARY KEY, value text NOT NULL);
    CREATE TABLE progress (
      stream int PRIMARY KEY, lanes jsonb NOT NULL DEFAULT '{}', changed jsonb NOT NULL DEFAULT '{}',
      names jsonb NOT NULL DEFAULT '{}', past jsonb NOT NULL DEFAULT '[]') WITH (fillfactor = 50);
-   -- The places of these that "lanes" has: a late settlement must not bring back a lane that was renamed or dropped.
+   -- Returns the changed places of existing lanes. A late settlement must not bring back a lane that was renamed or dropped.
    CREATE FUNCTION among(lanes jsonb, changed jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $body$
      SELECT coalesce(jsonb_object_agg(key, value), '{}') FROM jsonb_each(changed) WHERE lanes ? key $body$;
    INSERT INTO progress (stream) VALUES (1);
