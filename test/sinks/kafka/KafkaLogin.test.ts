@@ -14,7 +14,9 @@ import { clients, openKafka } from "./kafkaSink.ts"
 import { accounts, append, lake, lanes, settled } from "./load.ts"
 import { byToken, lifetime, startOAuthBroker } from "./oauthBroker.ts"
 
-/** Tokens of both clients. */
+/** How often the keys rotate: the long run has RELAY_ROUNDS=35. */
+const rounds = Number(process.env.RELAY_ROUNDS ?? 1)
+/** Tokens of both clients in a round. */
 const renewals = 8
 
 suitesWith(reasonToSkip, startOAuthBroker)("a Kafka sink that logs in by tokens", (broker) => {
@@ -106,7 +108,7 @@ suitesWith(reasonToSkip, startOAuthBroker)("a Kafka sink that logs in by tokens"
         const sent = yield* Ref.make(0)
         yield* Effect.gen(function* () {
           const loading = yield* Effect.forkChild(load(sent))
-          yield* untilGiven(renewals)
+          yield* untilGiven(rounds * renewals)
           yield* Fiber.interrupt(loading)
           yield* settled
           expect(yield* lake).toMatchObject({ deadLetters: 0, retrying: 0 })
@@ -120,10 +122,15 @@ suitesWith(reasonToSkip, startOAuthBroker)("a Kafka sink that logs in by tokens"
       const untilGiven = Effect.fnUntraced(function* (tokens: number) {
         while (server.given() - before < tokens) yield* Effect.sleep("100 millis")
       })
-      const rotation = Effect.andThen(untilGiven(renewals / 2), Effect.promise(server.rotate))
-      yield* Effect.all([...clients.map(run), rotation], { concurrency: "unbounded" })
+      const rotations = Effect.gen(function* () {
+        for (let round = 0; round < rounds; round++) {
+          yield* untilGiven((round + 0.5) * renewals)
+          yield* Effect.promise(server.rotate)
+        }
+      })
+      yield* Effect.all([...clients.map(run), rotations], { concurrency: "unbounded" })
     },
-    120_000,
+    120_000 * rounds,
   )
 })
 
