@@ -38,6 +38,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   ...Cuts.mutants,
   ...Alerts.mutants,
   ...Senders.mutants,
+  ...Night.mutants,
   ...Attacks.mutants,
   ...Words.mutants,
 ]

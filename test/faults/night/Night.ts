@@ -9,7 +9,7 @@
 
 import { envelope } from "../../lib/kit.ts"
 import * as Chromium from "../../parts/Chromium.ts"
-import type { Line, Options, Outcome } from "../Line.ts"
+import { type Line, mutantsOf, type Options, type Outcome } from "../Line.ts"
 import { Subject, skipped } from "../relay/Subject.ts"
 import { numberOf } from "../relay/Traffic.ts"
 import { atCommandLine, atPage, type Failed, type Operator } from "./Operator.ts"
@@ -49,7 +49,7 @@ const isRouted = (sink: Name, number: number): boolean =>
 /** The reason that each failed event of a sink is to have. */
 const reasons: Readonly<Partial<Record<Name, RegExp>>> = { crm: /backlog is over its limit/, lake: /answered 422/ }
 
-/** The number of events that came after a later one of their key. */
+/** The number of events that came after a later event of their key. */
 const disordered = (numbers: ReadonlyArray<number>): number => {
   const newest = new Map<number, number>()
   let count = 0
@@ -260,7 +260,15 @@ const line = (
   },
 })
 
-export const lines: ReadonlyArray<Line> = [
-  line("cli", () => undefined, atCommandLine),
-  line("page", Chromium.reasonToSkip, atPage),
-]
+const cli = line("cli", () => undefined, atCommandLine)
+
+export const lines: ReadonlyArray<Line> = [cli, line("page", Chromium.reasonToSkip, atPage)]
+export const mutants = mutantsOf({
+  [cli.name]: {
+    "a replay of dead letters leaves room in the backlog": [
+      "src/admin/api/DeadLetterHandlers.ts",
+      "if (limited.length === 0) return ids.length",
+      "if (limited.length >= 0) return ids.length",
+    ],
+  },
+})

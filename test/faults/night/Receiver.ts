@@ -74,7 +74,7 @@ export class Receiver {
     await this.#server.start()
   }
 
-  /** Nothing listens at its address any more. nginx first ends the request that it works on. */
+  /** Stops it, so that connections to its address are refused. nginx first ends the request that it works on. */
   down(): Promise<void> {
     return this.#server.leave()
   }
