@@ -10,6 +10,7 @@ import { kill } from "./Kill.ts"
 import { mutants } from "./Mutants.ts"
 import { openFile } from "./OpenFile.ts"
 import { powerCut } from "./PowerCut.ts"
+import { rename } from "./Rename.ts"
 import { second } from "./Second.ts"
 import { soak } from "./Soak.ts"
 import { stop } from "./Stop.ts"
@@ -25,6 +26,7 @@ export const lines: ReadonlyArray<Line> = [
   clock,
   descriptors,
   stop,
+  rename,
   second,
   soak,
 ]

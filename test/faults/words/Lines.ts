@@ -6,7 +6,19 @@ import type { Line, Options } from "../Line.ts"
 import { eventually } from "../relay/Subject.ts"
 import { mutants } from "./Mutants.ts"
 import { early, outcomes, search, searched } from "./Outcomes.ts"
-import { alerts, deadLetters, history, lanes, log, metrics, parsed, replays, Statements, status } from "./Statements.ts"
+import {
+  alerts,
+  deadLetters,
+  files,
+  history,
+  lanes,
+  log,
+  metrics,
+  parsed,
+  replays,
+  Statements,
+  status,
+} from "./Statements.ts"
 import { World } from "./World.ts"
 
 /** Within so many seconds a state must be told. */
@@ -20,7 +32,27 @@ const run = async <A>(world: World, ...words: ReadonlyArray<string>): Promise<A>
 
 interface Page {
   readonly events: ReadonlyArray<Event>
+  readonly next?: string
 }
+
+/** Reads all pages of a search. On a slow machine a page ends before the limit, because its time is up. */
+const pages = async (read: (before: ReadonlyArray<string>) => Promise<Page>): Promise<ReadonlyArray<Event>> => {
+  const events: Array<Event> = []
+  for (let before: ReadonlyArray<string> = []; ; ) {
+    const page = await read(before)
+    events.push(...page.events)
+    if (page.next === undefined) return events
+    before = [page.next]
+  }
+}
+
+const found = (world: World, query = ""): Promise<ReadonlyArray<Event>> =>
+  pages(([before]) => get(world, `/events?limit=1000${query}${before === undefined ? "" : `&before=${before}`}`))
+
+const printed = (world: World, ...words: ReadonlyArray<string>): Promise<ReadonlyArray<Event>> =>
+  pages((before) =>
+    run(world, "events", "--limit", "1000", ...words, ...before.flatMap((place) => ["--before", place])),
+  )
 
 /** So many commands are compared, one each time. */
 const commands = 8
@@ -33,11 +65,8 @@ const compared = async (world: World, by: number): Promise<Statements> => {
   metrics(say, series)
   alerts(say, series)
   history(say, await get<RelayHistory>(world, "/history"))
-  const { events } = await get<Page>(world, "/events?limit=1000")
-  outcomes(say, "events", world.accepted, events)
-  for (const outcome of searched) {
-    search(say, outcome, (await get<Page>(world, `/events?limit=1000&outcome=${outcome}`)).events)
-  }
+  outcomes(say, "events", world.accepted, await found(world))
+  for (const outcome of searched) search(say, outcome, await found(world, `&outcome=${outcome}`))
   const explained = world.accepted[Math.floor((by / commands) * world.accepted.length)] ?? 0
   if (world.accepted.length > 0) {
     outcomes(say, "explain", [explained], (await get<Page>(world, `/events/evt_${explained}`)).events)
@@ -47,6 +76,7 @@ const compared = async (world: World, by: number): Promise<Statements> => {
   }
   replays(say, await get<ReadonlyArray<Replay>>(world, "/replays"))
   log(say)
+  files(say)
   if (say.untrue.length > 0) return say
   if (by === 0) lanes(say, "relay status", (await run<Status>(world, "status")).lanes)
   if (by === 1) lanes(say, "relay lanes list", await run<ReadonlyArray<Lane>>(world, "lanes", "list"))
@@ -60,7 +90,7 @@ const compared = async (world: World, by: number): Promise<Statements> => {
 const commanded = async (say: Statements, by: number, explained: number): Promise<void> => {
   const { world } = say
   if (by === 4) {
-    outcomes(say, "relay events", world.accepted, (await run<Page>(world, "events", "--limit", "1000")).events)
+    outcomes(say, "relay events", world.accepted, await printed(world))
   }
   if (by === 5) {
     outcomes(say, "relay explain", [explained], (await run<Page>(world, "explain", `evt_${explained}`)).events)
@@ -71,17 +101,18 @@ const commanded = async (say: Statements, by: number, explained: number): Promis
   }
   if (by === 7) {
     const outcome = searched[explained % searched.length] ?? "dead"
-    const words = ["events", "--outcome", outcome, "--limit", "1000"]
-    search(say, outcome, (await run<Page>(world, ...words)).events)
+    search(say, outcome, await printed(world, "--outcome", outcome))
   }
 }
 
 /** The table that a person reads. */
 const table = (say: Statements, text: string): void => {
   const rows = text.split("\n").map((row) => row.trim().split(/ {2,}/))
+  const names = rows.find(([name]) => name === "SINK") ?? []
   for (const place of say.world.places.filter(({ isInConfig }) => isInConfig)) {
-    const [, , , backlog, , , dead] = rows.find(([name]) => name === place.name) ?? []
-    say.is(`the table, backlog of ${place.name}`, backlog, String(place.owed))
+    const row = rows.find(([name]) => name === place.name) ?? []
+    say.is(`the table, backlog of ${place.name}`, row[names.indexOf("BACKLOG")], String(place.owed))
+    const dead = row[names.indexOf("DEAD LETTERS")]
     say.is(`the table, dead letters of ${place.name}`, dead, String(place.deadLetters.length))
   }
 }
@@ -95,7 +126,7 @@ interface Told {
 
 const told = async (world: World, steps: ReadonlyArray<string>): Promise<Told> => {
   const before = new Statements(world)
-  early(before, (await get<Page>(world, "/events?limit=1000")).events)
+  early(before, await found(world))
   const arrived = await eventually(() => sinksWait(world).length === 0, 30)
   const late = arrived
     ? []
@@ -117,7 +148,8 @@ const told = async (world: World, steps: ReadonlyArray<string>): Promise<Told> =
 
 const step = (world: World, round: number): Promise<string> => {
   if (round === 1) return world.refuse()
-  return round === 2 ? world.moveReplay() : world.step()
+  if (round === 2) return world.moveReplay()
+  return round === 5 ? world.erase() : world.step()
 }
 
 const life = async (options: Options, seed: number, rounds: number) => {

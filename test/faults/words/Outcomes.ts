@@ -4,15 +4,20 @@ import { numberOf } from "../relay/Traffic.ts"
 import type { Place } from "./Place.ts"
 import type { Statements } from "./Statements.ts"
 
-type Found = Pick<Event, "id" | "sinks" | "sequence" | "origin" | "copyOf">
+type Found = Pick<Event, "id" | "sinks" | "sequence" | "origin" | "copyOf" | "erased">
 type State = Event["sinks"][number]
 
 /** Those at the sink, under each name that it has had. */
 const statesAt = (place: Place, { sinks }: Found): ReadonlyArray<State> =>
   sinks.filter(({ sink }) => place.names.has(sink))
 
+/** An event that was moved ends at one sink, and has its outcome at the other. */
 const outcomesAt = (place: Place, events: ReadonlyArray<Found>): ReadonlyArray<string> =>
-  events.flatMap((event) => statesAt(place, event).map(({ outcome }) => (outcome === "retrying" ? "pending" : outcome)))
+  events.flatMap((event) =>
+    statesAt(place, event)
+      .filter(({ outcome }) => outcome !== "moved")
+      .map(({ outcome }) => (outcome === "retrying" ? "pending" : outcome)),
+  )
 
 const times = (count: number, outcome: string): ReadonlyArray<string> => Array.from({ length: count }, () => outcome)
 
@@ -26,7 +31,11 @@ const wanted = (place: Place, number: number): ReadonlyArray<string> => [
 const isRefusal = ({ attempts }: State): boolean => attempts.at(-1)?.code === 413
 
 /** Why an event is in this state; empty where that is as it happened. */
-const wrong = (say: Statements, { outcome, at, deadAt = at, tries = 0, code, by = "", ...state }: State): string => {
+const wrong = (
+  say: Statements,
+  { erased }: Found,
+  { outcome, at, deadAt = at, tries = 0, code, by = "", ...state }: State,
+): string => {
   const { startedAt } = say.world
   const isTime = (time: number | undefined) => time !== undefined && time >= startedAt && time <= Date.now()
   if (outcome === "pending" || outcome === "retrying") return ""
@@ -34,6 +43,7 @@ const wrong = (say: Statements, { outcome, at, deadAt = at, tries = 0, code, by 
   if (outcome === "delivered") return code === 204 && tries > 0 ? "" : "the attempt that delivered it"
   if (outcome === "moved") return by === "" ? "by whom it was moved" : ""
   if (outcome !== "dead" && by === "") return "by whom it ended"
+  if (outcome === "dropped" && at === erased) return ""
   return isTime(deadAt) && isRefusal(state as State) ? "" : "why it was a dead letter"
 }
 
@@ -49,8 +59,11 @@ const told = (say: Statements, about: string, place: Place, number: number, even
   const said = outcomesAt(place, events)
   say.is(about, said.toSorted(), wanted(place, number).toSorted())
   const states = events.flatMap((event) => statesAt(place, event).map((state) => ({ event, state })))
+  const moved = states.filter(({ state }) => state.outcome === "moved")
+  const { least, most } = place.moved(number)
+  say.within(`${about}, moved`, moved.length, least, most)
   for (const { event, state } of states) {
-    say.is(`${about}, ${state.outcome} as seq_${event.sequence}, wrong`, wrong(say, state), "")
+    say.is(`${about}, ${state.outcome} as seq_${event.sequence}, wrong`, wrong(say, event, state), "")
     say.is(`${about}, ${state.outcome} as seq_${event.sequence}, links`, isLinked(event, state, events), true)
   }
 }
@@ -67,6 +80,8 @@ export const outcomes = (
     for (const place of say.world.places) {
       told(say, `${from}, evt_${number} at ${place.name}`, place, number, byNumber.get(number) ?? [])
     }
+    const erased = (byNumber.get(number) ?? []).map((event) => event.erased !== undefined)
+    say.is(`${from}, evt_${number} is erased`, new Set(erased), new Set([say.world.erased.has(number)]))
   }
 }
 

@@ -2,7 +2,7 @@
  * A sink's receiver, and what is certain of the sink: what was routed to it,
  * what the receiver took and refused, and what an operator did.
  */
-import { numberOf, Receiver } from "../relay/Traffic.ts"
+import { bodyOf, numberOf, Receiver } from "../relay/Traffic.ts"
 
 /** `refusing` refuses every fifth event for good, and takes the others; `denying` wants other credentials. */
 export const modes = ["taking", "slow", "refusing", "failing", "denying", "away"] as const
@@ -52,6 +52,10 @@ export class Place {
   readonly #taken = new Keys()
   readonly #refused = new Keys()
   readonly #dropped = new Map<number, number>()
+  readonly #givenUp = new Map<number, number>()
+  readonly #moved = new Map<number, { readonly least: number; readonly most: number }>()
+  /** The name before a rename. */
+  renamedFrom: string | undefined
 
   name: string
 
@@ -89,7 +93,7 @@ export class Place {
       this.was.refusing = true
       this.refusals += 1
       this.#refused.add(number, key)
-      return new Response(null, { status: 413 })
+      return new Response(bodyOf(number), { status: 413 })
     }
     // A crash before the refusal was stored sends it again.
     this.#refused.delete(number, key)
@@ -115,17 +119,26 @@ export class Place {
     return this.#refused.of(number)
   }
 
-  /** Dead letters of an event that an operator dropped. */
+  /** Copies of an event that an operator dropped, or that an erasure gave up. */
   dropped(number: number): number {
-    return this.#dropped.get(number) ?? 0
+    return (this.#dropped.get(number) ?? 0) + this.givenUp(number)
+  }
+
+  givenUp(number: number): number {
+    return this.#givenUp.get(number) ?? 0
   }
 
   dead(number: number): number {
-    return this.refused(number) - this.dropped(number)
+    return this.refused(number) - (this.#dropped.get(number) ?? 0)
   }
 
   waiting(number: number): number {
-    return (this.copies.get(number) ?? 0) - this.taken(number) - this.refused(number)
+    return (this.copies.get(number) ?? 0) - this.taken(number) - this.refused(number) - this.givenUp(number)
+  }
+
+  /** An erasure gives up the copies that wait. */
+  giveUp(number: number): void {
+    this.#givenUp.set(number, this.givenUp(number) + this.waiting(number))
   }
 
   /** The sum over all events of one of the above. */
@@ -151,8 +164,26 @@ export class Place {
 
   /** A rename moves no event. */
   rename(name: string): void {
+    this.renamedFrom = this.name
     this.name = name
     this.names.add(name)
+  }
+
+  /** An operator moves the events to another sink of the same receiver. */
+  move(name: string): void {
+    this.rename(name)
+    this.renamedFrom = undefined
+    this.isPaused = false
+    for (const number of this.copies.keys()) {
+      const held = this.waiting(number) + this.dead(number)
+      const { least, most } = this.moved(number)
+      this.#moved.set(number, { least: Math.max(least, held), most: most + held })
+    }
+  }
+
+  /** The least and most moves that a search may list for an event: each move may miss it, if it had ended. */
+  moved(number: number): { readonly least: number; readonly most: number } {
+    return this.#moved.get(number) ?? { least: 0, most: 0 }
   }
 
   get deadLetters(): ReadonlyArray<number> {
@@ -161,11 +192,8 @@ export class Place {
 
   /** An operator dropped these dead letters, by event id. */
   drop(eventIds: ReadonlyArray<string>): void {
-    for (const number of eventIds.map(numberOf)) this.#dropped.set(number, this.dropped(number) + 1)
+    for (const number of eventIds.map(numberOf)) this.#dropped.set(number, (this.#dropped.get(number) ?? 0) + 1)
   }
-
-  /** Whether no dead letter of an event was dropped: which one it was is known by its sequence alone. */
-  isWhole = ({ eventId }: { readonly eventId: string }): boolean => this.dropped(numberOf(eventId)) === 0
 
   /** An operator replayed all dead letters of these: each waits again, as if it had not been refused. */
   replay(eventIds: ReadonlyArray<string>): void {

@@ -3,11 +3,12 @@
  * is not so is a sentence; all are asked again until none is left, within the
  * time in which a state must be told.
  */
-import { readFileSync } from "node:fs"
-import { join } from "node:path"
+import { readdirSync, readFileSync } from "node:fs"
+import { dirname, join } from "node:path"
 import type { Replay } from "../../../src/admin/replay/ReplayReport.ts"
 import type { Lane, RelayHistory, Status } from "../../../src/admin/status/Status.ts"
 import { root } from "../../lib/programs.ts"
+import { bodyOf, sign } from "../relay/Traffic.ts"
 import type { Place } from "./Place.ts"
 import type { World } from "./World.ts"
 
@@ -93,7 +94,7 @@ export const status = (say: Statements, told: Status): void => {
   const { counted, places } = world
   lanes(say, "status", told.lanes)
   say.is("status, the journal", told.journal.health, "ok")
-  say.is("status, entries so far", told.journal.head, world.appended)
+  say.within("status, entries so far", told.journal.head, world.appended, world.appended + world.moved)
   say.is("status, why no delivery is accepted", told.notReady, "")
   say.is("status, a refused reload", told.config.refusal !== "", world.isRefused)
   say.is("status, received since the start", told.totals.received, counted.accepted)
@@ -198,6 +199,22 @@ export const replays = (say: Statements, told: ReadonlyArray<Replay>): void => {
     told.map(({ id, state, to, count }) => [id, state, to, count]),
     say.world.replays.map(({ id, sink, count }) => [id, "finished", { sink }, count]),
   )
+}
+
+/** No file of the journal has the body or the signature of an erased event. */
+export const files = (say: Statements): void => {
+  const { erased, subject } = say.world
+  if (erased.size === 0) return
+  const directory = dirname(subject.journal)
+  // A file that is being replaced has the counts of the last hour.
+  for (const name of readdirSync(directory).filter((name) => !name.endsWith(".new"))) {
+    const bytes = readFileSync(join(directory, name))
+    const left = [...erased].filter((number) => {
+      const body = bodyOf(number)
+      return [body, sign(body)].some((text) => bytes.includes(text.slice(-40)))
+    })
+    say.is(`erased events in ${name}`, left, [])
+  }
 }
 
 /** The log tells of what happened, and of nothing else. */

@@ -5,7 +5,7 @@ import type { Relay } from "../../lib/relay.ts"
 import { seeded } from "../../lib/seeded.ts"
 import type { Options } from "../Line.ts"
 import { Subject } from "../relay/Subject.ts"
-import { path, secret } from "../relay/Traffic.ts"
+import { numberOf, path, secret } from "../relay/Traffic.ts"
 import { modes, Place } from "./Place.ts"
 
 /** Counts that begin anew with each start of the relay. */
@@ -22,6 +22,10 @@ export class World {
   quarantined = 0
   /** What the log has, whatever became of it. */
   appended = 0
+  /** The maximum number of copies beyond these: a move appends pending events again, but no retries. */
+  moved = 0
+  /** Erased events. */
+  readonly erased = new Set<number>()
   /** Why the last reload must be told as refused. */
   isRefused = false
   /** Sinks came, went or changed their names since the start: a sink's counts may begin anew. */
@@ -56,10 +60,10 @@ export class World {
 
   #write(more: object = {}): void {
     const there = this.places.filter(({ isInConfig }) => isInConfig)
-    const sinks = there.map(({ name, names, receiver }) => {
-      const before = [...names].filter((other) => other !== name)
-      return [name, { type: "http", url: receiver.url, ...(before[0] && { renamedFrom: before[0] }) }]
-    })
+    const sinks = there.map(({ name, renamedFrom, receiver }) => [
+      name,
+      { type: "http", url: receiver.url, ...(renamedFrom !== undefined && { renamedFrom }) },
+    ])
     this.subject.write("relay.config.json", {
       sinks: Object.fromEntries(sinks),
       routes: [{ name: "everything", match: "**", to: there.map(({ name }) => name) }],
@@ -89,6 +93,8 @@ export class World {
     () => this.#settleDeadLetters(),
     () => this.#replay(),
     () => this.#rename(),
+    () => this.moveReplay(),
+    () => this.erase(),
     () => this.#comeOrGo(),
     () => this.#spoil(),
     () => this.#restart("SIGTERM"),
@@ -136,7 +142,7 @@ export class World {
   }
 
   async #repeat(): Promise<void> {
-    const number = this.accepted.at(-1)
+    const number = this.random() < 0.5 ? this.accepted.at(-1) : [...this.erased].at(-1)
     if (number === undefined) return
     await this.#expect("a repeated delivery", 202, this.subject.sender.send(number))
     this.counted.duplicates += 1
@@ -213,7 +219,9 @@ export class World {
     if (place === undefined) return ""
     const letters = await this.#letters(place)
     const isDropped = place.mode === "refusing" || this.random() < 0.5
-    const chosen = isDropped ? letters.filter(() => this.random() < 0.6) : letters.filter(place.isWhole)
+    const chosen = isDropped
+      ? letters.filter(() => this.random() < 0.6)
+      : letters.filter((letter) => this.#isWhole(place, letter))
     if (chosen.length === 0) return ""
     await this.#ask(`/dead-letters/${isDropped ? "drop" : "replay"}`, { ids: chosen.map(({ id }) => id) })
     const events = chosen.map(({ eventId }) => eventId)
@@ -222,23 +230,54 @@ export class World {
     return `${isDropped ? "drop" : "replay"} ${chosen.length} dead letters of ${place.name}`
   }
 
+  /** Reports whether all letters of an event can be replayed: none was dropped or erased. */
+  #isWhole(place: Place, { eventId }: { readonly eventId: string }): boolean {
+    const number = numberOf(eventId)
+    return place.dropped(number) === 0 && !this.erased.has(number)
+  }
+
+  /**
+   * Erases an event with all its copies, if possible with a dead letter or pending at a paused sink. The sink gives it
+   * up. Elsewhere an attempt may be under way.
+   */
+  async erase(): Promise<string> {
+    const isStill = (place: Place, number: number) =>
+      place.waiting(number) === 0 || (place.isPaused && place.isInConfig)
+    const still = this.accepted.filter(
+      (number) => !this.erased.has(number) && this.places.every((place) => isStill(place, number)),
+    )
+    const isHeld = (number: number) => this.places.some((place) => place.waiting(number) + place.dead(number) > 0)
+    const number = this.pick(still.filter(isHeld)) ?? this.pick(still)
+    if (number === undefined) return ""
+    await this.#ask("/events/erase", { event: `evt_${number}`, giveUp: true })
+    this.erased.add(number)
+    for (const place of this.places) place.giveUp(number)
+    return `erase ${number}`
+  }
+
   async #letters(place: Place): Promise<ReadonlyArray<{ readonly id: string; readonly eventId: string }>> {
     return JSON.parse(await this.subject.ask(`/api/v1/dead-letters?limit=1000&sink=${place.name}`))
   }
 
-  /** Every life moves a replay: it waits while its sink gets another name. */
+  /** Every life moves a replay: it waits while another sink of the same receiver replaces its sink. */
   async moveReplay(): Promise<string> {
-    const place = this.pick(this.places.filter(({ mode }) => mode !== "refusing"))
+    const place = this.pick(this.places.filter(({ mode, isInConfig }) => isInConfig && mode !== "refusing"))
     if (place === undefined) return ""
     await this.#tell(place, "pause")
     const replay = await this.#replay([place])
-    return `pause ${place.name}, ${replay}, ${await this.#rename([place])}`
+    const before = place.name
+    this.moved += place.owed
+    place.move(`${before}-${place.names.size}`)
+    this.isRebuilt = true
+    await this.#reload()
+    await this.#ask(`/lanes/${before}/move`, { to: place.name })
+    return `pause ${before}, ${replay}, move ${before} to ${place.name}`
   }
 
   /** Sends an event again to one sink. */
   async #replay(places: ReadonlyArray<Place> = this.places): Promise<string> {
     const place = this.pick(places.filter(({ isInConfig, mode }) => isInConfig && mode !== "refusing"))
-    const number = this.pick(this.accepted)
+    const number = this.pick(this.accepted.filter((one) => !this.erased.has(one)))
     if (place === undefined || number === undefined) return ""
     const request = { events: { id: `evt_${number}` }, to: { sink: place.name } }
     const { id } = await this.#ask<{ id: string }>("/replays", request)
@@ -254,8 +293,8 @@ export class World {
     this.isRefused = false
   }
 
-  async #rename(places: ReadonlyArray<Place> = this.places): Promise<string> {
-    const place = this.pick(places.filter(({ isInConfig }) => isInConfig))
+  async #rename(): Promise<string> {
+    const place = this.pick(this.places.filter(({ isInConfig }) => isInConfig))
     if (place === undefined) return ""
     const before = place.name
     place.rename(before.endsWith("-b") ? before.slice(0, -2) : `${before}-b`)
