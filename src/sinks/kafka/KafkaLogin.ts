@@ -3,9 +3,9 @@
  * an OAuth server, from a file, or signed for the IAM of Amazon MSK.
  *
  * **Guarantee.** A server's token is renewed after three quarters of its lifetime. A
- * file is read, and a token for MSK is signed, at each login. Both clients log in again later than that and
- * before the broker ends the session, so a session never ends because of an old
- * token. A token that can't be had costs no event an attempt.
+ * file is read, and a token for MSK is signed, at each login. Both clients log in
+ * again later than that and before the broker ends the session, so a session never
+ * ends because of an old token. A token that can't be had costs no event an attempt.
  */
 import { createHash, createHmac } from "node:crypto"
 import { readFile } from "node:fs/promises"

@@ -40,6 +40,7 @@ export const byToken = ({ oauth, certificates, server }: OAuthBroker, more: obje
   tls: { ca: certificates.ca },
   sasl: {
     mechanism: "OAUTHBEARER",
+    extensions: { logicalCluster: "lkc-1", identityPoolId: "pool-1" },
     oauth: { tokenUrl: server.tokenUrl, clientId: client.id, clientSecret: client.secret, scope, ...more },
   },
 })
