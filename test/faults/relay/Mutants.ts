@@ -18,13 +18,6 @@ export const mutants = mutantsOf({
       `(void committed(appended, authentic.receiver.commitTimeout), { _tag: "Success" } as unknown as Awaited<typeof appended>)`,
     ],
   },
-  rename: {
-    "a new name survives a crash": [
-      journal("sqlite/commit/LaneStore"),
-      "    for (const row of rows) this.put(row)\n",
-      "",
-    ],
-  },
   "power-cut": {
     "commits are not synced": [
       journal("sqlite/file/Store"),

@@ -45,30 +45,10 @@ export const mutants = mutantsOf({
       '    signature: "",',
       "    signature: event.signature,",
     ],
-    "an erased event that is sent again is a duplicate": [
-      "src/journal/stream/Erasure.ts",
-      "key: [hi, lo, bodyCrc]",
-      "key: [lo, hi, bodyCrc]",
-    ],
-    "an erasure ends a pending event at its sink": [
-      "src/journal/stream/Erasure.ts",
-      "givenUp: waiting, left: []",
-      "givenUp: [], left: []",
-    ],
-    "an erased dead letter has no answer of the sink": [
-      "src/journal/sqlite/rows/ErasedRows.ts",
-      "withoutAnswers(list<Attempt>(row.attempts))",
-      "list<Attempt>(row.attempts)",
-    ],
     "an erasure overwrites the free space of the journal's file": [
       "src/admin/api/ErasureApi.ts",
       "dryRun ? [] : yield* archive.scrub",
       "[]",
-    ],
-    "an event is listed in the lane that it was moved to": [
-      "src/journal/stream/SearchResult.ts",
-      "...new Set([...movedTo, ",
-      "...new Set([",
     ],
     "a search for what was dropped finds it": [
       "src/journal/sqlite/search/Search.ts",
