@@ -1,19 +1,11 @@
 /** Tokens for the IAM of Amazon MSK, compared with the tokens of AWS's own signer. */
 import { describe, expect, test } from "bun:test"
-import { createRequire } from "node:module"
 import { Effect, Schema } from "effect"
-import type { Credentials } from "../../../src/sinks/aws/AwsClient.ts"
 import { KafkaError } from "../../../src/sinks/kafka/KafkaClient.ts"
 import { mskToken, open, SaslConfig } from "../../../src/sinks/kafka/KafkaLogin.ts"
 import { it } from "../../lib/effect.ts"
 import { serve } from "../receiver.ts"
-
-/** AWS's signer takes the time of this machine. */
-const byAws = async (credentials: Credentials, region: string): Promise<string> => {
-  const signer = createRequire(import.meta.url)("aws-msk-iam-sasl-signer-js")
-  const awsCredentialsProvider = async () => credentials
-  return (await signer.generateAuthTokenFromCredentialsProvider({ region, awsCredentialsProvider })).token
-}
+import tokens from "./mskTokens.json" with { type: "json" }
 
 const urlOf = (token: string): URL => {
   const url = new URL(Buffer.from(token, "base64url").toString())
@@ -29,18 +21,16 @@ const timeOf = (url: URL): number =>
 const credentials = { accessKeyId: "AKIAIOSFODNN7EXAMPLE", secretAccessKey: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY" }
 
 describe("a token for MSK", () => {
-  for (const [name, sessionToken] of [
-    ["an access key", undefined],
-    ["a session", "IQoJb3JpZ2luX2VjE==/+ *'()!~-_."],
-  ] as const) {
-    test(`is the token of AWS's own signer, with ${name}`, async () => {
+  // Made by aws-msk-iam-sasl-signer-js 1.0.3. It isn't installed, because it needs other versions of what the AWS
+  // sinks use.
+  for (const { region, sessionToken, token } of tokens) {
+    const name = sessionToken === undefined ? "an access key" : "a session"
+    test(`is the token of AWS's own signer, with ${name} in ${region}`, () => {
       const own = { ...credentials, ...(sessionToken !== undefined && { sessionToken }) }
-      for (const region of ["eu-central-1", "us-gov-west-1"]) {
-        const theirs = urlOf(await byAws(own, region))
-        const ours = mskToken(own, region, timeOf(theirs))
-        expect(ours).toMatch(/^[A-Za-z0-9_-]+$/)
-        expect(urlOf(ours).href).toBe(theirs.href)
-      }
+      const theirs = urlOf(token)
+      const ours = mskToken(own, region, timeOf(theirs))
+      expect(ours).toMatch(/^[A-Za-z0-9_-]+$/)
+      expect(urlOf(ours).href).toBe(theirs.href)
     })
   }
 
