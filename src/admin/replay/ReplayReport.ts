@@ -3,10 +3,11 @@
  * and cancelled. A dry run is the same without sending, so both have the same
  * report.
  */
-import { Duration, Schema } from "effect"
+import { Duration, Effect, Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
+import type { RelayConfig } from "../../config/Config.ts"
 import { EpochMillis } from "../../event/Quantities.ts"
-import type { FoundEvent } from "../../journal/Archive.ts"
+import type { Archive, FoundEvent } from "../../journal/Archive.ts"
 import { NotFound, Refused, Unavailable } from "../api/ApiParts.ts"
 import { EventSelection } from "../api/EventSelection.ts"
 
@@ -236,4 +237,23 @@ export const paceOf = (rate = Number.POSITIVE_INFINITY) => ({
   most: Math.max(1, Math.floor(rate / perSecond)),
   /** Returns the wait after a slice of this many events. */
   rest: (events: number): Duration.Duration => Duration.millis((events / rate) * 1000),
+})
+
+/** A replay waits while this many events wait for a sink, or fewer if the sink's `backlog.max` is lower. */
+const maxWaiting = 10_000
+
+/**
+ * Returns how many more events may wait for each of these sinks, and if none may, the reason. A replay leaves half of a
+ * sink's backlog limit to new events.
+ */
+export const roomAt = Effect.fnUntraced(function* (archive: Archive["Service"], sinks: RelayConfig["sinks"]) {
+  const lanes = new Map((yield* archive.lanes).map(({ name, backlog }) => [name, backlog]))
+  let [events, why] = [Number.POSITIVE_INFINITY, ""]
+  for (const { name, backlog } of sinks) {
+    const most = Math.max(1, Math.min(maxWaiting, Math.floor((backlog?.max ?? Number.POSITIVE_INFINITY) / 2)))
+    const waiting = lanes.get(name) ?? 0
+    events = Math.min(events, most - waiting)
+    if (waiting >= most) why = `${waiting} events wait for the sink ${name}`
+  }
+  return { events, why }
 })

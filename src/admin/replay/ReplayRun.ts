@@ -18,8 +18,7 @@ import type { JournalError } from "../../journal/Journal.ts"
 import { Refused } from "../api/ApiParts.ts"
 import { named } from "../api/EventSelection.ts"
 import { NewerEvents } from "./NewerEvents.ts"
-import { type LeftOut, paceOf, type Replay, type ReplayRequest, Summary } from "./ReplayReport.ts"
-import { roomAt } from "./SinkRoom.ts"
+import { type LeftOut, paceOf, type Replay, type ReplayRequest, roomAt, Summary } from "./ReplayReport.ts"
 
 /** The number of events in one search. */
 const pageSize = 256
