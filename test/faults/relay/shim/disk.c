@@ -64,9 +64,9 @@ static int tracked(int fd, char *path, u64 size) {
   return strncmp(path, prefix, strlen(prefix)) == 0;
 }
 
-static int isLog(const char *path) {
-  u64 length = strlen(path);
-  return length > 4 && strcmp(path + length - 4, "-wal") == 0;
+/* The journal's file, or its write-ahead log. The index beside it is none of them, and may fail. */
+static int isJournal(const char *path, int inLog) {
+  return strcmp(path + strlen(prefix), inLog ? "-wal" : "") == 0;
 }
 
 /* ---- what is recorded */
@@ -94,7 +94,7 @@ static void note(char kind, const char *path, i64 offset, const void *bytes, i64
 /* ---- what is failed */
 
 static int fails(volatile u32 *error, volatile u32 *times, const char *path) {
-  if (*times == 0 || isLog(path) != (control->inLog == 1)) return 0;
+  if (*times == 0 || !isJournal(path, control->inLog == 1)) return 0;
   if (control->passFirst > 0) {
     control->passFirst -= 1;
     return 0;
