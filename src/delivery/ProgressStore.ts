@@ -1,7 +1,6 @@
 /**
  * Stores the progress of all lanes of a stream in one settlement, a tenth of a
- * second after a lane did something, or immediately if it can't wait. If it can, it
- * shares the commit of the next append within another tenth of a second. Idle lanes
+ * second after a lane did something, or immediately if it can't wait. Idle lanes
  * cost nothing.
  *
  * **Guarantee.** If progress can't be stored, its lane keeps it for the next
@@ -9,13 +8,13 @@
  * crash repeats that lane's deliveries, at most `duplicateBound` of them, because the
  * lane starts no attempt that could exceed it.
  */
-import { Cause, Duration, Effect, Latch, Option, Semaphore } from "effect"
+import { Cause, Duration, Effect, Latch, Semaphore } from "effect"
 import { repeating } from "../event/Rounds.ts"
 import type { JournalError, Log, Settlement } from "../journal/Journal.ts"
 import { logBug } from "./Bugs.ts"
 import type { Lane } from "./lane/Lane.ts"
 
-/** How often lanes' progress is stored. A crash repeats the deliveries of this interval, and those that wait for a commit. */
+/** How often lanes' progress is made durable. A crash repeats the deliveries of this interval. */
 export const settleEvery = Duration.millis(100)
 
 const isFenced = (cause: Cause.Cause<JournalError>): boolean => {
@@ -44,7 +43,7 @@ export const make = Effect.fnUntraced(function* (log: Log, get: (name: string) =
     isChanged.openUnsafe()
   }
 
-  const storeAll = (mayWait: boolean): Effect.Effect<ReadonlySet<Lane>> => {
+  const settleAll = Effect.suspend(() => {
     const taken = [...changed].flatMap((name) => {
       const lane = get(name)
       const changes = lane?.progress.takeChanges()
@@ -59,8 +58,7 @@ export const make = Effect.fnUntraced(function* (log: Log, get: (name: string) =
       active(changes.lane)
     }
     if (taken.length === 0) return Effect.succeed(unstored)
-    const settlements = taken.map(({ changes }) => changes)
-    return Effect.matchCauseEffect(log.settle(settlements, mayWait), {
+    return Effect.matchCauseEffect(log.settle(taken.map(({ changes }) => changes)), {
       onSuccess: (refused) => {
         const reports: Array<Effect.Effect<void>> = []
         for (const { lane, changes } of taken) {
@@ -87,11 +85,9 @@ export const make = Effect.fnUntraced(function* (log: Log, get: (name: string) =
           : Effect.succeed(unstored)
       },
     })
-  }
+  })
   // Uninterruptible, because the lane would lose changes that were taken but neither stored nor restored.
-  const store = (mayWait: boolean): Effect.Effect<ReadonlySet<Lane>> =>
-    oneAtATime.withPermit(Effect.uninterruptible(Effect.suspend(() => storeAll(mayWait))))
-  const settle = store(false)
+  const settle: Effect.Effect<ReadonlySet<Lane>> = oneAtATime.withPermit(Effect.uninterruptible(settleAll))
 
   return {
     /** Stores the progress of all lanes. Returns the lanes whose progress is not all on disk. */
@@ -107,8 +103,8 @@ export const make = Effect.fnUntraced(function* (log: Log, get: (name: string) =
       "collecting the progress of the lanes",
       isChanged.await.pipe(
         Effect.andThen(Effect.timeoutOption(soon.await, settleEvery)),
-        Effect.tap(soon.close),
-        Effect.flatMap((asked) => store(Option.isNone(asked))),
+        Effect.andThen(soon.close),
+        Effect.andThen(settle),
       ),
     ),
   }

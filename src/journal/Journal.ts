@@ -56,13 +56,9 @@ export interface Log {
   pastLost(after: number): Effect.Effect<number, JournalError>
   /**
    * Makes the progress of lanes durable in one commit. Returns settlements that can't be stored, which fail
-   * alone. If it fails with `JournalFenced`, none is stored, now or later. If it `mayWait`, it may share the
-   * commit of a later append, within a tenth of a second.
+   * alone. If it fails with `JournalFenced`, none is stored, now or later.
    */
-  settle(
-    settlements: ReadonlyArray<Settlement>,
-    mayWait?: boolean,
-  ): Effect.Effect<ReadonlyArray<RefusedSettlement>, JournalError>
+  settle(settlements: ReadonlyArray<Settlement>): Effect.Effect<ReadonlyArray<RefusedSettlement>, JournalError>
   /** The highest durable sequence. */
   readonly head: Effect.Effect<number>
   /**

@@ -45,7 +45,7 @@ const logOf = (engine: Engine, started: Started): Log => {
     read: (after, limit, reader) => attempt(() => ids.entriesOf(engine.read(after, limit, reader && ids.idOf(reader)))),
     pastLost: (after) =>
       attempt(() => (after < engine.head && engine.read(after, 1).length === 0 ? engine.head : after)),
-    settle: (settlements, mayWait) =>
+    settle: (settlements) =>
       started(
         Effect.callback<ReadonlyArray<RefusedSettlement>, JournalError>((resume) => {
           engine.settle(
@@ -54,7 +54,6 @@ const logOf = (engine: Engine, started: Started): Log => {
               resume(
                 Exit.map(exit, (refused) => refused.map(({ lane, error }) => ({ lane: ids.nameOf(lane), error }))),
               ),
-            mayWait,
           )
         }),
       ),

@@ -130,8 +130,8 @@ interface Timing {
 const onDisk: Timing = { enough: 32, gap: 3 }
 /** After a commit of at most this many events, events arrive one by one. */
 const oneByOne = 2
-/** A settlement waits this long for a batch to share its fsync with, in milliseconds; `longest` if it may wait. */
-const settleDelay = { usual: 5, longest: 100 }
+/** A settlement waits this long for a batch to share its fsync with, in milliseconds. */
+const settleDelay = 5
 
 /** Calls `flush` when it is time to commit. `open` counts the events of the open batch. */
 export class CommitScheduler {
@@ -140,8 +140,6 @@ export class CommitScheduler {
   readonly #timing: Timing
   #scheduled = false
   #settling: ReturnType<typeof setTimeout> | undefined
-  /** True if the settlements that wait may all wait longer. */
-  #mayWait = false
   #waiting: ReturnType<typeof setTimeout> | undefined
   #committedAt = 0
   #committedEvents = 0
@@ -161,11 +159,8 @@ export class CommitScheduler {
   }
 
   /** Call it when a settlement waits for a commit. */
-  settling(mayWait: boolean): void {
-    if (this.#settling !== undefined && (mayWait || !this.#mayWait)) return
-    clearTimeout(this.#settling)
-    this.#mayWait = mayWait
-    this.#settling = setTimeout(this.#flush, mayWait ? settleDelay.longest : settleDelay.usual)
+  settling(): void {
+    this.#settling ??= setTimeout(this.#flush, settleDelay)
   }
 
   /** Call it when the open batch is being committed. */

@@ -153,10 +153,10 @@ const watched = ({
               ),
             )
           }),
-        settle: (settlements, mayWait) =>
+        settle: (settlements) =>
           Effect.suspend(() => {
             const settled = oracle.settling(settlements)
-            return Effect.onExit(alive(real.settle(settlements, mayWait)), (exit) =>
+            return Effect.onExit(alive(real.settle(settlements)), (exit) =>
               Effect.sync(() =>
                 settled((lane) => exit._tag === "Success" && !exit.value.some((refused) => refused.lane === lane)),
               ),

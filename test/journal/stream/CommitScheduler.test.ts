@@ -19,32 +19,6 @@ const orderOf = (use: (first: CommitScheduler, second: CommitScheduler) => void)
     use(make("first"), make("second"))
   })
 
-test("a settlement that may wait is committed later than one that may not", async () => {
-  const order = orderOf((first, second) => {
-    first.settling(true)
-    second.settling(false)
-  })
-  expect(await order).toEqual(["second", "first"])
-})
-
-test("a settlement that may wait shares the commit of the next append", async () => {
-  const order = orderOf((first, second) => {
-    first.settling(true)
-    second.settling(false)
-    first.joined()
-  })
-  expect(await order).toEqual(["first", "second"])
-})
-
-test("a settlement that may not wait hurries those that may", async () => {
-  const order = orderOf((first, second) => {
-    first.settling(true)
-    second.settling(true)
-    second.settling(false)
-  })
-  expect(await order).toEqual(["second", "first"])
-})
-
 test("an event that arrives alone waits for fewer turns of the event loop than a batch", async () => {
   const order = orderOf((first, second) => {
     first.committed(3, 0)

@@ -335,21 +335,20 @@ export class Engine {
     throw failure
   }
 
-  /** If it `mayWait`, it waits longer for an append to share the commit with. */
-  settle(settlements: ReadonlyArray<Settlement>, done: (exit: SettleExit) => void, mayWait = false): void {
+  settle(settlements: ReadonlyArray<Settlement>, done: (exit: SettleExit) => void): void {
     let refused: Array<RefusedSettlement> = []
     const apply = () => {
       refused = []
       return this.lanes.settleEach(settlements, refused)
     }
-    this.#enqueue(apply, (exit) => done(Exit.map(exit, () => refused)), mayWait)
+    this.#enqueue(apply, (exit) => done(Exit.map(exit, () => refused)))
   }
 
-  #enqueue(apply: () => Committed, done: (exit: Exit.Exit<void, JournalError>) => void, mayWait = false): void {
+  #enqueue(apply: () => Committed, done: (exit: Exit.Exit<void, JournalError>) => void): void {
     if (this.brokenBy !== undefined) done(Exit.fail(broken(this.brokenBy.message)))
     else {
       this.#tasks.add({ apply, done })
-      this.#scheduler.settling(mayWait)
+      this.#scheduler.settling()
     }
   }
 
