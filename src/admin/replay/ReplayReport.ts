@@ -137,7 +137,7 @@ export class ReplayGroup extends HttpApiGroup.make("replays").add(
     success: Replay,
     error: [NotFound, Refused, Unavailable],
   }),
-  /** Lists running replays and the last ones that ended, newest first. A restart forgets them. */
+  /** Lists running and recently ended replays, newest first. A restart forgets them. */
   HttpApiEndpoint.get("list", "/replays", { success: Schema.Array(Replay) }),
   HttpApiEndpoint.get("show", "/replays/:id", { params: id, success: Replay, error: NotFound }),
   /** Cancels a replay. Events appended by then are still delivered. For a replay that has ended, returns its result. */

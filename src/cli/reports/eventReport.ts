@@ -73,7 +73,7 @@ export const nameOf = ({ id, sequence }: { readonly id: string; readonly sequenc
 const waitsOf = ({ sinks }: EventReport): ReadonlyArray<string> =>
   sinks.flatMap(({ sink, lane }) => (lane === undefined ? [] : [plain(`the sink ${sink} is ${lane}`)]))
 
-/** Formats the duration and response code of an attempt, such as ` (12 ms, answered 422)`; empty if neither is known. */
+/** The duration and response code of an attempt: ` (12 ms, answered 422)`, or an empty string without both. */
 const measured = ({ took, code }: Partial<NonNullable<Step["attempt"]>> = {}): string => {
   const parts = [...(took === undefined ? [] : [`${took} ms`]), ...(code === undefined ? [] : [`answered ${code}`])]
   return parts.length === 0 ? "" : ` (${parts.join(", ")})`

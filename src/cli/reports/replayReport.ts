@@ -10,7 +10,7 @@ import { nameOf } from "./eventReport.ts"
 
 export const hasEnded = ({ endedAt }: Replay): boolean => endedAt !== undefined
 
-/** Says how many events a replay has queued, and for which sinks. */
+/** Returns the number of events that a replay has queued, and their sinks. */
 export const queued = ({ count: events, dryRun, to }: Replay): string => {
   const again = `${count(events, "event")} ${dryRun ? "would be " : ""}queued`
   return to === "routed"
