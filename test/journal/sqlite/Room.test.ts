@@ -1,6 +1,6 @@
 /** What the journal does when its room or its disk is used up, and when events get old. */
 import { describe, expect, spyOn } from "bun:test"
-import { statfsSync } from "node:fs"
+import { statfsSync, statSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { Duration, Effect } from "effect"
 import { TestClock } from "effect/testing"
@@ -109,6 +109,21 @@ describe("SqliteJournal and room", () => {
       expect(yield* after(1, 40)).toBeGreaterThan(0)
       looks.mockRestore()
     })
+  })
+
+  it.effect("gives the space of the write-ahead log back while the disk has little left", function* () {
+    const { bavail, bsize } = statfsSync(tmpdir())
+    const grown = (minFree: number) => {
+      const at = { ...options(), minFree }
+      return session(at, function* (journal) {
+        yield* Effect.forEach(ids(100), (id) => journal.append(large(id), ["lake"]), { concurrency: "unbounded" })
+        yield* TestClock.adjust(Duration.seconds(2))
+        return statSync(`${at.path}-wal`).size
+      })
+    }
+    const most = 4 * 1024 * 1024
+    expect(yield* grown(0)).toBeGreaterThan(most)
+    expect(yield* grown(bavail * bsize * 0.9)).toBeLessThanOrEqual(most)
   })
 
   it.effect("forgets what is older than the retention, but not what a lane still waits for", function* () {

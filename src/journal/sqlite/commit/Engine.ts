@@ -374,6 +374,10 @@ export class Engine {
     this.store.requireEnd(this.head)
     this.store.mark.keep()
     this.space.look()
+    if (this.space.isLogTooLong) {
+      this.checkpoints.shrink()
+      this.space.look()
+    }
     this.checkpoints.runOwn(this.counters.commits)
   }
 

@@ -51,6 +51,15 @@ export class Checkpoints {
     }
   }
 
+  /** Gives the log's space back to the disk, if nobody reads from the log. */
+  shrink(): void {
+    try {
+      this.empty()
+    } catch (error) {
+      this.#onError(error)
+    }
+  }
+
   /** Runs a checkpoint after `commits` commits, unless the worker does, or nothing was committed since the last one. */
   runOwn(commits: number): void {
     if (!this.isOwn || commits === this.#commits) return

@@ -6,7 +6,8 @@
  * deleted so that lanes can continue.
  *
  * **Gotcha.** The file never shrinks. If the journal has filled a disk, the disk gets no more free space when
- * the sinks catch up. So pages that pruning has freed count as space.
+ * the sinks catch up. So pages that pruning has freed count as space. Only the write-ahead log can give space
+ * back: it is emptied when the disk has little left.
  */
 import {
   closeSync,
@@ -154,7 +155,16 @@ export class Space {
 
   /** True if rows must be pruned although they are younger than the retention. */
   get isTight(): boolean {
-    return this.#size.excess(this.usedBytes) > 0 || this.#room < this.#minFree * 1.25
+    return this.#size.excess(this.usedBytes) > 0 || this.#isDiskTight
+  }
+
+  get #isDiskTight(): boolean {
+    return this.#room < this.#minFree * 1.25
+  }
+
+  /** True if the disk has little space left, and the write-ahead log has more of it than it needs. */
+  get isLogTooLong(): boolean {
+    return this.#isDiskTight && this.walBytes > ballastBytes
   }
 
   /** Free pages of the file count only up to the disk's free space, because the write-ahead log needs as much. */
