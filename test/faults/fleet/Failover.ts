@@ -195,6 +195,8 @@ export const split: Line = {
         if (!(await eventually(isLeft, 20))) broken.push(`round ${round}: a relay still writes to the former primary`)
       })
       await relays.settled()
+      // Until it notices the promotion, the relay that was frozen accepts events at the former primary.
+      await relays.findElsewhere()
       if (round < count) await turn("asynchronous")
     }
     const told = await named(relays)

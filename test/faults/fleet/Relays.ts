@@ -6,6 +6,7 @@
  * One sender more sends events of one key, each when the one before it was
  * accepted, to one relay after the other: their order is the same for everybody.
  */
+import type { EventReports } from "../../../src/admin/api/EventApi.ts"
 import type { Relay } from "../../lib/relay.ts"
 import { makePostgres, missing, type Postgres } from "../../parts/Postgres.ts"
 import type { Options, Outcome } from "../Line.ts"
@@ -69,8 +70,10 @@ export class Relays {
   answer: (by: Name) => Response | Promise<Response> | undefined = () => undefined
   /** Whether a sink fails at an attempt. */
   fails: () => boolean = () => false
-  /** Events that were sent in order and came after a later one, and had not come before. */
-  disorder = 0
+  /** What was sent in order, as it came first. */
+  readonly #cameInOrder: Array<number> = []
+  /** Events that only a former primary had: among those of the other history they have no order. */
+  readonly #elsewhere = new Set<number>()
 
   private constructor(postgres: Postgres, plain: Receiver, ordered: Receiver, subjects: ReadonlyMap<Name, Subject>) {
     this.postgres = postgres
@@ -86,11 +89,8 @@ export class Relays {
       if (this.fails()) return new Response(null, { status: 500 })
       return number >= inOrder && (number / step) % 20 === 0 ? taken(200) : undefined
     }
-    let newest = 0
     ordered.onArrival = ({ number }) => {
-      if (number < inOrder) return
-      if (number < newest && ordered.times.get(number) === 1) this.disorder += 1
-      newest = Math.max(newest, number)
+      if (number >= inOrder && ordered.times.get(number) === 1) this.#cameInOrder.push(number)
     }
   }
 
@@ -163,6 +163,24 @@ export class Relays {
   get missing(): ReadonlyArray<number> {
     const inOrder = this.sentInOrder.filter((number) => this.#isMissing(number))
     return [...names.flatMap((name) => this.missingOf(name)), ...inOrder]
+  }
+
+  /** Asks which of the events that were sent in order the journal does not have: a former primary accepted them. */
+  async findElsewhere(): Promise<void> {
+    for (const number of this.#cameInOrder) {
+      const { kept } = JSON.parse(await this.subject("b").ask(`/api/v1/events/evt_${number}`)) as EventReports
+      if (kept !== undefined) this.#elsewhere.add(number)
+    }
+  }
+
+  /** Events that were sent in order and came after a later one of the same history. */
+  get disorder(): number {
+    const came = this.#cameInOrder.filter((number) => !this.#elsewhere.has(number))
+    let newest = 0
+    return came.filter((number) => {
+      newest = Math.max(newest, number)
+      return number < newest
+    }).length
   }
 
   /** Deliveries at a sink that had come before. */
