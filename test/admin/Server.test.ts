@@ -236,7 +236,7 @@ describe("the admin API", () => {
     })
   })
 
-  it.live("names the webhook whose path is almost the one that was refused", function* () {
+  it.live("names the webhook whose path is similar to the refused path", function* () {
     const advice = Effect.fnUntraced(function* (detail: string) {
       const refused = { webhook: "", reason: "unknownPath", requestId: "abc-7", from: "", detail } as const
       const { ask } = yield* start({ refused: [refused], config: { webhooks: [webhook({ path: "/hooks/one" })] } })

@@ -148,7 +148,7 @@ describe("a relay that listens at *", () => {
   }, 60_000)
 })
 
-test("probes are answered on the delivery port where the config says so, and nothing else of the admin API", async () => {
+test("probes are answered on the delivery port if the config says so, and nothing else of the admin API", async () => {
   const port = await freePort()
   const own = { listen: `127.0.0.1:${await freePort()}` }
   const file = await write("probes", own, { listen: `127.0.0.1:${port}`, probes: true })

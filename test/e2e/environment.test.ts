@@ -96,7 +96,7 @@ describe.concurrent.each(onEach<Program>(programs))("under %s", (name, program) 
   })
 })
 
-test("the binary does not start where a debugger could attach to it", async () => {
+test("the binary does not start if a debugger could attach to it", async () => {
   const config = configOf("the binary")
   const env = { BUN_INSPECT: "ws://127.0.0.1:0/debug" }
   const refused = await relay(["run", "-c", config], { cwd, env, binary: relayBinary() })

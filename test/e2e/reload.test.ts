@@ -172,7 +172,7 @@ describe.concurrent("relay reload", () => {
     expect(process.stderr()).toMatch(/the active config stays: only a restart changes listen \(\S+:\d+\), so nothing/)
   })
 
-  test("names the file and its last change, and refuses one that was replaced outside the container", async () => {
+  test("names the file and its last change, and refuses a file that was replaced outside the container", async () => {
     const { name, reload, ask, process: started } = await start({ sinks: sinks("mounted") })
     const path = join(cwd, name)
     const changedAt = statSync(path).mtime.toISOString()

@@ -54,7 +54,7 @@ describe("relay run", () => {
     expect(typesIn("trouble.ndjson")).toEqual(["appointment.meeting.create_failed"])
   })
 
-  test("goes on after the signals by which other servers open their logs again, and says so", async () => {
+  test("continues after the signals that make other servers reopen their logs, and says so", async () => {
     const running = await startRelay(await write("signals.json", files), { cwd })
     running.signal("SIGUSR1")
     running.signal("SIGUSR2")

@@ -133,7 +133,7 @@ describe.concurrent("a trace", () => {
     expect(JSON.stringify([spans, logs])).not.toContain(secret)
   })
 
-  test("goes through the journal: what is sent after a restart belongs to it, each attempt by itself", async () => {
+  test("goes through the journal: attempts after a restart belong to it, each with its own span", async () => {
     const { spans, wrong, url, stop } = collector()
     cleanups.push(stop)
     let status = 500

@@ -53,7 +53,7 @@ describe("a signature is refused", () => {
     expect(refusal(`${signed}, ${signed}`)).toBe("doubled")
   })
 
-  test("when there are several that differ, one of them right", () => {
+  test("when there are several different ones, even if one is right", () => {
     const other = `sha256=${"0123456789ABCDEF".repeat(4)}`
     expect(refusal(`${signed},${other}`)).toBe("several")
     expect(refusal(`${other}, ${signed}`)).toBe("several")

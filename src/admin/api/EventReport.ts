@@ -38,7 +38,7 @@ const measuresOf = ({ took, code }: Measured): Measured => ({
 })
 
 /**
- * Says how long after its acceptance an event was delivered, and what the time was spent on:
+ * Says how long after its acceptance an event was delivered, and how the time was spent:
  * `, 4 min after its acceptance: 4 min before the first attempt, 1.2 s in 2 attempts, 2.0 s between them`.
  * Empty below a second.
  */

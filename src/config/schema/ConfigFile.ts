@@ -64,11 +64,11 @@ const some = { message: "this list is empty, so the condition says nothing" }
 const scalars = Schema.Array(scalar).check(Schema.isMinLength(1, some))
 
 const tests = {
-  oneOf: Schema.optionalKey(scalars.annotate({ description: "It is one of these values" })),
+  oneOf: Schema.optionalKey(scalars.annotate({ description: "It equals any of these values" })),
   prefix: Schema.optionalKey(
     asList(
       Schema.Union([Text, Schema.Array(Text).check(Schema.isMinLength(1, some))]).annotate({
-        description: "It is a text that begins with this, or with one of these",
+        description: "It is a text that begins with this, or with any of these",
         expected: "text, or a list of texts",
       }),
       Schema.String,
@@ -83,7 +83,7 @@ const values = [asList(scalar, scalar), scalars] as const
 const expected = "a value, a list of values, or an object of conditions"
 
 const Not = Schema.Union([...values, Schema.Struct(tests)]).annotate({
-  description: "None of this holds: a value, a list of values, or conditions; so it holds if there is no such field",
+  description: "None of this holds: a value, a list of values, or conditions; so it holds if the field is missing",
   expected,
 })
 
@@ -95,7 +95,7 @@ export const FieldCondition = Schema.Union([
 
 const Where = Schema.Record(Schema.String, FieldCondition).annotate({
   description:
-    "JSON Pointers into the envelope, each with a value, a list of values of which it is one, or conditions that all hold; `jmespath` with an expression that holds",
+    "JSON Pointers into the envelope, each with a value, a list of allowed values, or conditions that all hold; `jmespath` with an expression that holds",
 })
 
 /** Defaults that the rules also need, because they read the file before it is decoded. */
@@ -144,7 +144,7 @@ export const Admin = Schema.Struct({
   listen: Units.address.or(usual.adminListen, "Address of the admin API; `status`, `lanes`, `dlq` and `replay` use it"),
   token: Schema.optionalKey(
     secret(
-      "Bearer token of the admin API, for all who use it; one of the two is required when it listens beyond loopback",
+      "Bearer token of the admin API, for all who use it; it or `admin.tokens` is required when the API listens beyond loopback",
     ),
   ),
   tokens: Schema.optionalKey(
@@ -532,7 +532,7 @@ export const ConfigFile = Schema.Struct({
   journal: Schema.Unknown.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   webhooks: Schema.Record(Schema.String, Webhook).annotate({ description: "The sender's webhooks, by name" }),
   sinks: Schema.Record(Schema.String, Schema.Unknown).annotate({ description: "Destinations of events, by name" }),
-  routes: Schema.Array(Route).annotate({ description: "Which events go to which sinks" }),
+  routes: Schema.Array(Route).annotate({ description: "The routes of events to sinks" }),
   delivery: Delivery.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   quarantine: Quarantine.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   tests: Schema.Array(Test)

@@ -30,7 +30,7 @@ export const KafkaConfig = Schema.Struct({
     "without a broker there is nowhere to begin",
   ),
   client: oneOf(
-    "The client library: the faster one, or the one with the longest record",
+    "The client library: `platformatic` is faster, `kafkajs` has been in use for longer",
     ["platformatic", "kafkajs"],
     "platformatic",
   ),

@@ -21,7 +21,7 @@ import type { Limits, Sink, SinkError, SinkType } from "../Sink.ts"
 
 export const SnsConfig = Schema.Struct({
   topicArn: Schema.String.annotate({
-    description: "The topic; one whose name ends in `.fifo` keeps order by `key`",
+    description: "The topic; a topic whose name ends in `.fifo` keeps order by `key`",
     examples: ["arn:aws:sns:eu-west-1:123456789012:events"],
     shown: true,
   }).check(

@@ -37,7 +37,7 @@ export const regionOf = (url: string): string | undefined => {
 
 export const SqsConfig = Schema.Struct({
   queueUrl: Schema.String.annotate({
-    description: "The queue; one whose name ends in `.fifo` keeps order by `key`",
+    description: "The queue; a queue whose name ends in `.fifo` keeps order by `key`",
     examples: ["https://sqs.eu-west-1.amazonaws.com/123456789012/events"],
     // A wrong text may hold a password.
     shown: false,

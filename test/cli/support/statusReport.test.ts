@@ -283,7 +283,7 @@ describe("status", () => {
     expect(health(at(300_000)).level).toBe("critical")
   })
 
-  test("reports a certificate's chain that is not complete, and notes one whose issuer is unknown", () => {
+  test("reports an incomplete certificate chain, and notes a certificate with an unknown issuer", () => {
     const at = (isSure: boolean): Status => ({
       ...status([lane("lake")]),
       certificates: [

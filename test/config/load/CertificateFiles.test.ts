@@ -118,7 +118,7 @@ suiteUnless(lacking, "certificates of a config", () => {
     },
   )
 
-  test("one with line breaks of Windows, a byte order mark, or no line break at its end is read", async () => {
+  test("reads a certificate with line breaks of Windows, a byte order mark, or no line break at its end", async () => {
     for (const certificate of ["crlf.pem", "unended.pem"]) {
       expect(await told({ tls: { certificate, key: "good.key" } })).toEqual([])
     }

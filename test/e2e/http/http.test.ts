@@ -83,7 +83,7 @@ describe("accepted", () => {
     expect(await target.keeps(body)).toBe(true)
   })
 
-  test("a signed body with a byte order mark, and one that is no UTF-8, are verified by their bytes", async () => {
+  test("a signed body with a byte order mark, and a body that isn't UTF-8, are verified by their bytes", async () => {
     expect((await post(`\uFEFF${envelope()}`)).status).toBe(202)
     expect((await post(Uint8Array.of(0x7b, 0xff, 0xfe, 0x7d))).status).toBe(202)
     expect((await post("")).status).toBe(202)
@@ -333,7 +333,7 @@ describe("malformed HTTP is refused with 400, and nothing of it is kept", () => 
 })
 
 describe("a connection that is not as it should be", () => {
-  test("pipelined deliveries: what is answered 202 is kept, and what is not may be sent again", async () => {
+  test("pipelined deliveries: those that get a 202 are kept, and the others may be sent again", async () => {
     const bodies = [envelope(), envelope(), envelope()]
     const pipelined = await Raw.send(target.port, bodies.map((body) => rawDelivery(body)).join(""), 3)
     expect(pipelined.statuses.every((status) => status === 202)).toBe(true)
@@ -453,7 +453,7 @@ describe("a connection that is not as it should be", () => {
     },
   )
 
-  test("nothing that a stranger sent stands in an answer or in the log", async () => {
+  test("an unsigned request's content is in no answer and not in the log", async () => {
     const canary = "canary-3141592653"
     const answers = [
       await post(canary, { "x-service-signature": canary }),

@@ -43,7 +43,7 @@ const reports: Readonly<Record<string, ReadonlyArray<Row>>> = {
     ["an event is taken with 200", 200, { status: "success", message: "Event processed" }, undefined],
     ["an event is taken with 201", 201, { status: "success", message: "Event processed" }, undefined],
     [
-      "a caller that asks too often, with the status of one that may not",
+      "a caller that sends too many requests, with the status of a forbidden caller",
       403,
       { error: { message: "Rate Limit Exceeded" } },
       "SinkThrottled",

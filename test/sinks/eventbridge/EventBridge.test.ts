@@ -134,7 +134,7 @@ describe("a request of PutEvents", () => {
     expect(ids(server.passed())).toEqual(["evt_1", "evt_3"])
   })
 
-  it.live("is made only while the bus is known to be there, which is looked up once a minute", function* () {
+  it.live("is sent only while the bus exists, which is checked once a minute", function* () {
     const { server, sink } = yield* started()
     for (const one of entries(3)) expect((yield* sink.send([one])).size).toBe(0)
     expect(server.actions).toEqual(["DescribeEventBus", "PutEvents", "PutEvents", "PutEvents"])

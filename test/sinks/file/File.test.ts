@@ -220,7 +220,7 @@ describe("a file", () => {
     expect([bodies(`${path}.1`), bodies(path)]).toEqual([expected(1, 1), expected(3, 3)])
   })
 
-  it.live("that was truncated from outside goes on from where it ends", function* () {
+  it.live("that another program has truncated is continued at its end", function* () {
     const path = join(yield* directory, "events.ndjson")
     const sink = yield* open({ path })
     yield* sink.send(entries(3))

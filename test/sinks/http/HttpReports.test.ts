@@ -103,7 +103,7 @@ describe("an answer as reported", () => {
     expect(yield* reasonOf(sink.send([large]))).toMatchObject({ _tag: "DeliveryRejected", ofEvent: true })
   })
 
-  it.live("that comes after early hints is the one that counts", function* () {
+  it.live("after early hints decides", function* () {
     const { url } = yield* serve((_, response) => {
       response.writeEarlyHints({ link: "</style.css>; rel=preload; as=style" }, () => response.writeHead(503).end())
     })

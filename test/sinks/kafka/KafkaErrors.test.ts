@@ -27,7 +27,7 @@ test("an error about too few replicas in sync says what to look at, if the broke
   }
 })
 
-test("a record without a key that a broker calls corrupt waits for a key; one with a key is sent again", () => {
+test("a record that a broker calls corrupt waits for a key if it has none, and is sent again otherwise", () => {
   const corrupt = kafkaError("CORRUPT_MESSAGE")
   const { reason } = sinkErrorOf(corrupt, { ...place, isKeyless: true })
   expect(reason._tag).toBe("SinkMisconfigured")

@@ -107,7 +107,7 @@ withNats("the NATS sink's logins and certificates", () => {
       expect((yield* reasonOf((yield* opened("others.created")).check))?._tag).toBe("SinkMisconfigured")
     })
 
-    it.live("and may not publish to a subject, is told so, about that subject", function* () {
+    it.live("and may not publish to a subject, gets a failure that names the subject", function* () {
       const [open, closed] = [yield* guarded({ subjects: ["open.>"] }), yield* guarded({ subjects: ["closed.>"] })]
       const inboxPrefix = "_INBOX_relay"
       const fixed = yield* as("limited", { inboxPrefix, subject: "closed.events" })

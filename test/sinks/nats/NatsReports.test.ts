@@ -47,7 +47,7 @@ const tlsFirst = (behind: NatsServer) =>
 
 withNats("NATS as reported", (plain) => {
   describe("a server", () => {
-    it.live("that takes no more connections is told in its own words", function* () {
+    it.live("that takes no more connections is reported in the server's own words", function* () {
       const own = yield* started("max_connections: 1")
       yield* Effect.acquireRelease(
         Effect.promise(() => connect({ servers: own.server })),
@@ -63,18 +63,21 @@ withNats("NATS as reported", (plain) => {
       }
     })
 
-    it.live("that begins with TLS is spoken to if the config says so, and else the status names the key", function* () {
-      const { name, received } = yield* streamOn(plain)()
-      const { ca, address } = yield* tlsFirst(plain())
-      const opened = (more: object) =>
-        openNats(() => ({ servers: [address], subject: `${name}.events`, tls: { ca }, ...more }))
-      expect(yield* reasonOf((yield* opened({})).check)).toMatchObject({
-        _tag: "SinkUnavailable",
-        message: expect.stringMatching(/does not answer; .*\(handshake_first\), set "tlsFirst"$/),
-      })
-      expect((yield* (yield* opened({ tlsFirst: true })).send([entry(1)])).size).toBe(0)
-      expect(yield* Effect.promise(() => received(1))).toHaveLength(1)
-    })
+    it.live(
+      "that begins with TLS can be used if the config says so, and otherwise the status names the key",
+      function* () {
+        const { name, received } = yield* streamOn(plain)()
+        const { ca, address } = yield* tlsFirst(plain())
+        const opened = (more: object) =>
+          openNats(() => ({ servers: [address], subject: `${name}.events`, tls: { ca }, ...more }))
+        expect(yield* reasonOf((yield* opened({})).check)).toMatchObject({
+          _tag: "SinkUnavailable",
+          message: expect.stringMatching(/does not answer; .*\(handshake_first\), set "tlsFirst"$/),
+        })
+        expect((yield* (yield* opened({ tlsFirst: true })).send([entry(1)])).size).toBe(0)
+        expect(yield* Effect.promise(() => received(1))).toHaveLength(1)
+      },
+    )
 
     it.live("that begins with TLS and never ends its greeting is no NATS server", function* () {
       const { ca, issue } = makeAuthority(mkdtempSync(join(tmpdir(), "relay-nats-endless-")))
@@ -93,7 +96,7 @@ withNats("NATS as reported", (plain) => {
       expect((yield* reasonOf(sink.check))?.message).toContain("no NATS server")
     })
 
-    it.live("that refuses credentials after their time is told apart from one that refuses the login", function* () {
+    it.live("that refuses expired credentials is distinguished from a server that refuses the login", function* () {
       const operator = makeOperator()
       const own = yield* started(operator.config)
       const credentials = operator.credentials(-60)

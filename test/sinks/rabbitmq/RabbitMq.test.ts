@@ -222,7 +222,7 @@ withRabbit("the RabbitMQ sink against a real broker", (rabbit) => {
     expect(idsOf(yield* received(1))).toEqual(["evt_1"])
   })
 
-  it.live("a broker that is low on memory is waited for, and gets what it has not confirmed once more", function* () {
+  it.live("waits for a broker that is low on memory, and sends it the unconfirmed messages again", function* () {
     const { queue, sink } = yield* opened()
     const alarm = "{{resource_limit, memory, node()}, []}"
     // It clears itself, so that no test leaves it behind.

@@ -40,7 +40,7 @@ withRabbit("RabbitMQ as reported", (rabbit) => {
   })
 
   it.live(
-    "a virtual host without a connection left is not told as one that is missing",
+    "a virtual host without a connection left is not reported as missing",
     function* () {
       const limit = (call: string) => rabbit().evaluate(`rabbit_vhost_limit:${call}, <<"test">>).`)
       yield* Effect.acquireRelease(
@@ -58,7 +58,7 @@ withRabbit("RabbitMQ as reported", (rabbit) => {
   )
 
   it.live(
-    "a user who may open no more channels is told so in the broker's words",
+    "a user who may open no more channels is reported in the broker's words",
     function* () {
       const limits = (call: string) => rabbit().evaluate(`rabbit_auth_backend_internal:${call}, <<"test">>).`)
       yield* Effect.acquireRelease(
