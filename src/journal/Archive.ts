@@ -144,8 +144,8 @@ export class Archive extends Context.Service<
     /** Resumes a lane whose pause ends at `until`, and keeps its mute. If an operator has changed the pause, nothing happens. */
     endPause(lane: string, until: EpochMillis): Effect.Effect<void, JournalError>
     /**
-     * Moves everything from the lane `from` to `to`: pending events are appended again for `to`; retries and
-     * dead letters change lanes. Returns the number of events. Fails if there is no lane `from`.
+     * Moves everything from the lane `from` to `to`: pending events are appended again for `to`; retries and dead
+     * letters change lanes. Returns the number of events. Fails if the lane `from` doesn't exist.
      */
     moveLane(from: string, to: string): Effect.Effect<number, JournalError>
     /** Removes a lane with its pending events and dead letters. Returns the number of events dropped. */

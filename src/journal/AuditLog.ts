@@ -1,8 +1,10 @@
 /**
- * The audit log: who changed something over the admin API, the command line or the page. The journal stores it
- * next to the events, so every relay of a fleet shows the operations of all.
+ * The audit log of changes over the admin API, the command line or the page, each
+ * with its user. The journal stores it next to the events, so every relay of a fleet
+ * shows the operations of all.
  *
- * **Guarantee.** A record has names, selectors, counts and reasons, and never a payload or a secret.
+ * **Guarantee.** A record has names, selectors, counts and reasons, and never a
+ * payload or a secret.
  */
 import { Cause, Clock, Effect, Exit, Option, Predicate } from "effect"
 import type { EpochMillis } from "../event/Quantities.ts"

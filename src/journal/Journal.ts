@@ -108,7 +108,10 @@ export class Journal extends Context.Service<
   Journal,
   /** The stream that this relay writes. `lanes` are the lanes of all streams. */
   Log & {
-    /** Succeeds when the event is durable, or the one that it is a duplicate of. One commit serves all callers. */
+    /**
+     * Succeeds when the event is durable. For a duplicate, that is when the earlier event is durable. One commit serves
+     * all callers.
+     */
     append(event: Event, sinks: ReadonlyArray<string>): Effect.Effect<Appended, JournalError>
     /**
      * Appends without a fiber, for the hot path. Returns an exit if it has the result immediately (a refusal,
@@ -124,7 +127,7 @@ export class Journal extends Context.Service<
     /** The streams that this relay delivers; absent if there is only this one. */
     readonly streams?: Streams
     /**
-     * Announces the sinks to which events will be routed. Call it before any event is. Absent if appends don't
+     * Announces the sinks of events that will be appended. Call it before the first append. Absent if appends don't
      * depend on it.
      */
     readonly knowSinks?: (sinks: ReadonlyArray<KnownSink>) => void

@@ -70,7 +70,7 @@ interface Shape {
 
 /** The differences between brokers. */
 interface Broker {
-  /** Whether a value may be any text, or must fit into a header of one line. */
+  /** Whether a value may be any text, or must be a single line for a header. */
   readonly values: "text" | "header"
   /** The first headers, with `raw`. */
   readonly raw: ReadonlyArray<Header>
@@ -81,7 +81,7 @@ interface Broker {
 /** The content type of the signed bytes. */
 export const jsonHeader: Header = ["content-type", "application/json"]
 
-/** Sets a header of the config. It replaces one of ours that has the same name. */
+/** Sets a header of the config. It replaces the relay's header of the same name. */
 const set = (headers: Array<Header>, header: Header): void => {
   const at = headers.findIndex(([name]) => name === header[0])
   headers[at === -1 ? headers.length : at] = header

@@ -47,7 +47,11 @@ const cutKept = (text: string): string => {
 
 export type Keep = (text: string, token?: Redacted.Redacted<string>) => Redacted.Redacted<string> | undefined
 
-/** Keeps answers to a sink of this config, less the token that it was sent; `undefined` for one without any text. */
+/**
+ * Returns a function that prepares answers to be kept. It masks the secrets of the
+ * sink's config and the token that was sent, and returns `undefined` for an answer
+ * without text.
+ */
 export const keeper = (config: unknown): Keep => {
   const hidden = [...new Set(secretsIn(config).flatMap(partsOf))].sort((one, other) => other.length - one.length)
   return (text, token) => {

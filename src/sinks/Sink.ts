@@ -1,10 +1,10 @@
 /**
  * Defines a sink: all that an implementer must know.
  *
- * A sink sends batches and reports only what it saw. It does not retry, log, count
- * or remember: the lane does, guided by the `reason` of the error. The recipe "Add a
- * sink" in docs/development/recipes.md lists the steps. `test/contract/sinkContract.ts`
- * checks that a sink keeps the rules below.
+ * A sink sends batches and reports only its own observations. It does not retry,
+ * log, count or remember: the lane does, guided by the `reason` of the error. The
+ * recipe "Add a sink" in docs/development/recipes.md lists the steps.
+ * `test/contract/sinkContract.ts` checks that a sink keeps the rules below.
  */
 import { Effect, type Redacted, Schema, type Scope } from "effect"
 import type { ConfiguredType } from "../config/schema/ConfiguredTypes.ts"
@@ -129,9 +129,9 @@ export interface Sink {
     readonly isAwaited?: boolean
   }
   /**
-   * Sends a batch in its order. Success means that the sink has stored it, except for the failures. A failure means
-   * that nothing is known to be stored. A timeout interrupts the call, unless it `isAwaited`, and the lane treats that
-   * as `DeliveryFailed`.
+   * Sends a batch in its order. Success means that the sink has stored it, except for the failures. After a failure the
+   * sink may have stored all, some or none of it. A timeout interrupts the call, unless it `isAwaited`, and the lane
+   * treats that as `DeliveryFailed`.
    */
   send(batch: ReadonlyArray<Entry>): Effect.Effect<Failures, SinkError>
   /** Tests the connection without sending an event, for `validate` and `doctor`. */

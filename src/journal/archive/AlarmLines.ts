@@ -1,4 +1,4 @@
-/** The lines of an alarm, and the status that they lead to. */
+/** The lines of an alarm, and the journal's status while it lasts. */
 import type { EpochMillis } from "../../event/Quantities.ts"
 import type { JournalStatus } from "../Archive.ts"
 import { eventsOf } from "../stream/RowKeys.ts"
@@ -28,13 +28,13 @@ export const withLosses = (before: Alarm, losses: ReadonlyArray<Loss>): Alarm & 
 
 type Range = readonly [from: number, to: number]
 
-/** The line of events whose copy `where` is damaged. */
+/** The line for events with a damaged copy. `where` names the place of the copy. */
 export const damagedLine = ([from, to]: Range, where = ""): string => {
   const [they, were, them] = from === to ? ["it is", "it was", "it"] : ["they are", "they were", "them"]
   return `${eventsOf([from, to])}${where} can't be read as ${were} written: ${they} not delivered; the sender may send ${them} again.`
 }
 
-/** The line of events that a journal has lost. */
+/** The line for events that a journal has lost. */
 export const lostLine = ([from, to]: Range, journal: string, why: string): string => {
   const [are, they, them] = from === to ? ["is", "It is", "it"] : ["are", "They are", "them"]
   return `${eventsOf([from, to])} of the journal ${journal} ${are} lost: ${why}. ${they} not delivered; the sender may send ${them} again.`

@@ -47,7 +47,7 @@ class Places {
   next: number
   /** By stream, ascending. */
   readonly #runs = new Map<number, Array<Run>>()
-  /** By stream, the places of events that the log was pruned of. */
+  /** By stream, the places of pending events that are no longer in the log. */
   readonly #pruned = new Map<number, Map<number, number>>()
 
   constructor(first: number) {
@@ -232,7 +232,7 @@ class Copy {
   })
 
   /**
-   * Stores rows that have an entry each. An entry that the log was pruned of is appended too, to get a sequence. No
+   * Stores rows that have one entry each. An entry that is no longer in the log is appended too, to get a sequence. No
    * lane sends it from there.
    */
   #kept<Row extends { readonly entry: Entry }>(

@@ -9,11 +9,11 @@ import { Origin } from "../stream/Record.ts"
 import type { JournalTables, RemovedLetters, SliceRows } from "./JournalTables.ts"
 import { byLog, requireRoom } from "./Reappending.ts"
 
-/** The dead letters that ids name, each once, oldest first. */
+/** The dead letters with these ids, each once, oldest first. */
 const keysOf = (ids: ReadonlyArray<string>): ReadonlyArray<DeadLetterKey> =>
   [...new Set(ids)].flatMap((id) => parseLetterId(id) ?? []).sort((a, b) => a.sequence - b.sequence)
 
-/** The failure of a change whose dead letters another change has taken. */
+/** The failure of a change if another change has taken its dead letters. */
 export const lettersChanged = unavailable("Dead letters have changed meanwhile. Look again, and repeat it.")
 
 /** A delivery of the quarantine that is appended for its sinks. */
@@ -22,8 +22,9 @@ interface RoutedLetter extends Reappended {
 }
 
 /**
- * Splits dead letters: `own` return to their lane; `routed` are deliveries of the quarantine that can be routed now. A
- * delivery that can't be routed yet is in neither, and neither is an erased one.
+ * Splits dead letters: `own` return to their lane; `routed` are deliveries of the
+ * quarantine that can be routed now. Neither has deliveries that can't be routed
+ * yet, or erased ones.
  */
 export const splitLetters = (
   letters: ReadonlyArray<StoredDeadLetter>,
@@ -58,7 +59,7 @@ export const replay = Effect.fnUntraced(function* (
       yield* rows.append(part, Origin.delivered, (copies) => ({ removed: replayed(part, copies, why) }))
       count += part.length
     }
-    // The sender has delivered them again since.
+    // The sender has delivered these again, so they need no replay.
     if (received.size > 0) count += yield* rows.remove(replayed([...received], [], why))
     return done
   })
@@ -73,7 +74,7 @@ const replayed = (gone: ReadonlyArray<RoutedLetter>, copies: Copies, why: Remova
   ...{ keys: gone.map(({ letter }) => letter), outcome: "replayed", copies, why },
 })
 
-/** Removes dead letters for good. Returns the number of those that there were. */
+/** Deletes dead letters. Returns the number of dead letters that existed. */
 export const drop = Effect.fnUntraced(function* (
   tables: JournalTables,
   ids: ReadonlyArray<string>,

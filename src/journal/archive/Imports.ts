@@ -1,6 +1,6 @@
 /**
- * Imports the undelivered events of another journal: one that was renamed, or the
- * events that were salvaged from it.
+ * Imports the undelivered events of another journal: a renamed file, or the events
+ * that were salvaged from it.
  *
  * **Guarantee.** An event is imported once for each lane, however often it is
  * imported: the commit that appends it also records the import. A delivery that the
@@ -15,10 +15,16 @@ import { Origin } from "../stream/Record.ts"
 import type { ImportNote, JournalTables } from "./JournalTables.ts"
 import { byLog, requireRoom } from "./Reappending.ts"
 
-/** An event to append, with its lanes that it was not imported for. A dead letter has no sinks: no lane sends it from the log. */
+/**
+ * An event to append, with the lanes that it was not imported for before. A dead
+ * letter has no sinks: no lane sends it from the log.
+ */
 export interface ChosenImport extends UndeliveredEvent, Reappended {}
 
-/** Whether it may have been received again: a replay, a dead letter, and what could not be routed are imported in any case. */
+/**
+ * Whether the sender may have delivered it again. A replay, a dead letter or a
+ * quarantined delivery is imported in any case.
+ */
 export const mayBeReceived = ({ dead, replayed, event }: UndeliveredEvent): boolean =>
   dead === undefined && !replayed && event.problem === undefined
 
@@ -29,9 +35,9 @@ export const chooseImports = (
   isReceived: (one: UndeliveredEvent) => boolean,
 ): {
   readonly chosen: ReadonlyArray<ChosenImport>
-  /** By sequence, the lanes that an event is imported for from now on. */
+  /** By sequence, the lanes for which an event now counts as imported. */
   readonly lanesOf: ReadonlyMap<number, ReadonlySet<string>>
-  /** How many events the journal has already, each counted once per lane. */
+  /** The number of events that the journal has already, counted once per lane. */
   readonly known: number
 } => {
   const lanesOf = new Map<number, Set<string>>()

@@ -1,11 +1,10 @@
 /**
- * The port between operators' changes and a journal: the rows that a change
- * reads and stores. The modules of this folder decide, each once for all
- * journals, and a journal only stores.
+ * The port between operators' changes and a journal: the rows that a change reads
+ * and stores. The modules of this folder decide for all journals, and a journal only
+ * stores.
  *
- * A change of many events is made in slices, so that the relay answers in
- * between. After a crash the slices that were committed stay, and the change can
- * be started again.
+ * A change of many events is made in slices, so that the relay answers in between.
+ * After a crash the committed slices stay, and the change can be started again.
  */
 import type { Effect } from "effect"
 import type { Entry } from "../../event/Entry.ts"
@@ -43,26 +42,34 @@ export interface AlsoStored {
 
 /** The rows of a slice. `append` refuses events that were erased after the slice had read them. */
 export interface SliceRows {
-  /** Dead letters, in the order of their keys, without those that are gone or can't be read. `done` counts the keys: about a slice's bytes of letters, at least one. */
+  /**
+   * Dead letters, in the order of their keys. Missing and unreadable ones are left out. `done` is the number of keys
+   * read: at least one, and at most about a slice's bytes of letters.
+   */
   letters(
     keys: ReadonlyArray<DeadLetterKey>,
   ): Rows<{ readonly done: number; readonly letters: ReadonlyArray<StoredDeadLetter> }>
-  /** Entries, wherever they are kept. `done` counts the sequences: about a slice's bytes of entries, at least one. */
+  /**
+   * Entries, in whichever table they are. `done` is the number of sequences read: at least one, and at most about a
+   * slice's bytes of entries.
+   */
   entries(
     sequences: ReadonlyArray<number>,
   ): Rows<{ readonly done: number; readonly entries: ReadonlyMap<number, Entry> }>
-  /** The deliveries among these that were received before. */
+  /** Returns the deliveries that were received before. */
   received<A extends Pick<Reappended, "event">>(entries: ReadonlyArray<A>): Rows<ReadonlySet<A>>
-  /** By sequence, the lanes that events of another journal were imported for. */
+  /** Returns by sequence the lanes for which events of another journal were imported before. */
   importedFor(journal: string, sequences: ReadonlyArray<number>): Rows<ReadonlyMap<number, ReadonlyArray<string>>>
   /**
    * Appends entries of one log again, in one commit with the rows that `also` gives. Fails if one of the removed
    * letters is gone. Of equal deliveries only one is appended, and the others have no copy.
    */
   append(entries: ReadonlyArray<Reappended>, origin: Origin, also: (copies: Copies) => AlsoStored): Rows<void>
-  /** Makes retries of dead letters, which their lanes take up, and records it. Returns the number of those that there were. */
+  /**
+   * Turns dead letters into retries of their lanes, and records that. Returns the number of dead letters that existed.
+   */
   giveBack(keys: ReadonlyArray<DeadLetterKey>, why: Removal): Rows<number>
-  /** Removes dead letters. Returns the number of those that there were. */
+  /** Removes dead letters. Returns the number of dead letters that existed. */
   remove(removed: RemovedLetters): Rows<number>
 }
 
@@ -70,12 +77,16 @@ type Rows<A> = Effect.Effect<A, JournalError>
 
 /** The part of operators' changes that each journal implements. */
 export interface JournalTables {
-  /** Why nothing more may be appended; empty while there is room. */
+  /** The reason why appends are refused; empty while there is space. */
   whyFull(): string
-  /** The log that events for these sinks go to. Only entries of one log go in one commit. */
+  /** The log for events of these sinks. All entries of a commit go to the same log. */
   logOf(sinks: ReadonlyArray<string>): "own" | "shared"
-  /** The events of an import that this journal may lack. Fails if it takes none of that journal. */
+  /**
+   * The events of an import that this journal may lack. Fails if the journal accepts no events of that other journal.
+   */
   importable(journal: string, events: ReadonlyArray<UndeliveredEvent>): Rows<ReadonlyArray<UndeliveredEvent>>
-  /** Runs a slice. On SQLite `work` must not suspend: nothing else runs until it has ended, and then the event loop has a turn. */
+  /**
+   * Runs a slice. On SQLite `work` must not suspend: nothing else runs until it ends. Then the event loop has a turn.
+   */
   slice<A>(work: (rows: SliceRows) => Rows<A>): Rows<A>
 }

@@ -30,21 +30,24 @@ export interface MovingLog {
   /** Runs a slice as `JournalTables.slice` does. */
   slice<A>(work: Rows<A>): Rows<A>
   read(after: number, limit: number): Rows<ReadonlyArray<Entry>>
-  /** Appends entries again, if there are any, in one commit with the cursor and how the entries ended. */
+  /** Appends entries again, if there are any, in one commit with the cursor and the entries' outcomes. */
   append(again: ReadonlyArray<Again>, ended: (first: number) => ReadonlyArray<Ended>, cursor: Cursor): Rows<void>
 }
 
 /** A lane in one stream. */
 export interface LaneRows {
-  /** Creates `to`, and moves dead letters and retries to it. Returns their number, and the log unless another relay has moved it. */
+  /**
+   * Creates `to`, and moves dead letters and retries to it. Returns their number, and the log if no other relay has
+   * moved it.
+   */
   moveKept(to: string, why: Removal): Rows<{ readonly count: number; readonly log: MovingLog | undefined }>
-  /** Removes the lane unless a sink has it. Returns false if it holds something again: then nothing is removed. */
+  /** Removes the lane unless a sink has it. Returns false and removes nothing if the lane has events again. */
   removeEmpty(why: Removal): Rows<boolean>
   /** Removes the lane with all its events. Returns the number of events that were given up. */
   drop(why: Removal): Rows<number>
 }
 
-/** The failure of a move whose lane is not as the move left it. */
+/** The failure of a move if the lane has changed between two steps. */
 export const laneChanged = (lane: string): JournalError =>
   unavailable(`The lane ${lane} has changed meanwhile. Look again, and repeat it.`)
 

@@ -1,4 +1,4 @@
-/** Appends kept events again, for any sinks. It also has the steps that all changes share which append events. */
+/** Appends kept events again, for any sinks. It also has the steps that all changes with appends share. */
 import { Effect } from "effect"
 import type { ReplayCounts, ReplayTarget } from "../Archive.ts"
 import { type JournalError, unavailable } from "../JournalError.ts"
@@ -6,20 +6,20 @@ import { type Again, firstOf, type Reappended, type Removal, removal, slice, toR
 import { Origin } from "../stream/Record.ts"
 import type { JournalTables, SliceRows } from "./JournalTables.ts"
 
-/** Fails if nothing more may be appended; `soFar` ends the message: the part that was done. */
+/** Fails if appends are refused. The message ends with `soFar`, which says how much was done. */
 export const requireRoom = (tables: JournalTables, soFar: string): Effect.Effect<void, JournalError> =>
   Effect.suspend(() => {
     const why = tables.whyFull()
     return why === "" ? Effect.void : unavailable(`${why} ${soFar}`)
   })
 
-/** Splits entries into those that go in one commit. */
+/** Groups entries by log: each group is one commit. */
 export const byLog = <A extends Reappended>(
   tables: JournalTables,
   entries: ReadonlyArray<A>,
 ): ReadonlyArray<ReadonlyArray<A>> => [...Map.groupBy(entries, ({ sinks }) => tables.logOf(sinks)).values()]
 
-/** Appends the first of the targets again, in one commit. */
+/** Appends as many of the first targets as fit into one commit. */
 export const replay = Effect.fnUntraced(function* (
   tables: JournalTables,
   targets: ReadonlyArray<ReplayTarget>,
@@ -29,7 +29,7 @@ export const replay = Effect.fnUntraced(function* (
   const together = targets.slice(0, Math.min(slice.entries, other < 0 ? targets.length : other))
   if (together.length === 0) return { done: 0, gone: [] }
   yield* requireRoom(tables, "Nothing is replayed until there is.")
-  // Before the slice, which may run without the context of its caller.
+  // It is read here, because the slice may run without its caller's context.
   const why = yield* removal
   return yield* tables.slice((rows) => replaySome(rows, together, why))
 })

@@ -1,4 +1,4 @@
-/** Decides by a journal's size when it is full, how full it counts as, and how much must be pruned before its time. */
+/** Decides from a journal's size whether it is full, which warning applies, and how much must be pruned early. */
 import { quarantine } from "../../event/Event.ts"
 import { fillingMarks, type JournalStatus } from "../Archive.ts"
 import type { Backlog } from "../stream/Backlog.ts"
@@ -9,8 +9,9 @@ const hysteresis = 5
 const prunesFrom = 0.9
 
 /**
- * The share that pruning leaves. The relay that owns the file makes room for a burst. In a fleet each relay prunes its
- * own stream by the size of all, so each deletes no more than is too much.
+ * The share that early pruning leaves. The relay that owns the file makes space for
+ * a burst. In a fleet each relay prunes its own stream by the size of all streams,
+ * so each deletes only the excess.
  */
 export const prunesTo = { file: 0.8, fleet: prunesFrom } as const
 
@@ -28,7 +29,7 @@ export class Room {
     this.#prunesTo = prunesTo
   }
 
-  /** Bytes to prune although they are younger than the retention; 0 while there is room. */
+  /** Bytes to prune although they are younger than the retention; 0 while there is space. */
   excess(usedBytes: number): number {
     const share = this.#isPruning ? this.#prunesTo : prunesFrom
     this.#isPruning = usedBytes > this.#maxBytes * share
@@ -47,18 +48,21 @@ export class Room {
     return usedBytes >= this.#maxBytes
   }
 
-  /** Why nothing more may be appended; empty while there is room. `fills` says what takes most of it, and what to do. */
+  /**
+   * Returns why appends are refused; empty while there is space. `fills` names the largest use of the space, and the
+   * remedy.
+   */
   whyFull(usedBytes: number, journal: string, fills: () => string): string {
     if (!this.isFull(usedBytes)) return ""
     return `${journal} holds ${mebibytes(usedBytes)} and may hold ${mebibytes(this.#maxBytes)} ("journal.maxSize"). ${fills()}`
   }
 }
 
-/** Whether a row of the log is to be deleted: its newest event is older than `before`, or room is needed. */
+/** Reports whether a row of the log must be deleted: its newest event is older than `before`, or space is needed. */
 export const isSurplus = (receivedTo: number, before: number, isTight: boolean): boolean =>
   receivedTo < before || isTight
 
-/** The lane with most dead letters, where these take a quarter of the journal or more; else empty. */
+/** The lane with most dead letters if they take a quarter of the journal or more; empty otherwise. */
 const lettersThatFill = (backlogs: Iterable<Backlog>, maxSize: number): string => {
   const [most] = [...backlogs].sort((a, b) => b.letterBytes.total - a.letterBytes.total)
   if (most === undefined || most.letterBytes.total < maxSize / 4) return ""
@@ -77,7 +81,7 @@ export const backlogThatFills = (sizes: Iterable<readonly [lane: string, size: n
   return `${waiting}It empties as the sinks catch up: see \`relay lanes list\`.`
 }
 
-/** Dead letters take room of the journal as well. */
+/** Dead letters count towards the journal's size as well. */
 export const whatFills = (lanes: Iterable<Backlog>, maxSize: number): string => {
   const backlogs = [...lanes]
   const letters = lettersThatFill(backlogs, maxSize)

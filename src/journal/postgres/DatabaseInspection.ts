@@ -1,6 +1,6 @@
 /**
- * The findings of `validate` and `doctor` about the database: whether it can be used, and which failures a 2xx
- * survives there. It changes nothing.
+ * The findings of `validate` and `doctor` about the database. They report whether it
+ * can be used, and which failures a 2xx survives there. It changes nothing.
  */
 import { Clock, Effect } from "effect"
 import type { Inspected } from "../JournalType.ts"

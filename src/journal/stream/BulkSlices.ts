@@ -60,7 +60,7 @@ export const toReplay = (event: Event): Event => {
 
 /** The answer to a delivery that was stored before. */
 export const duplicate: AppendExit = Exit.succeed("duplicate")
-/** The answer to a delivery that is the same as one in a commit that ended with `exit`. */
+/** The answer to a duplicate of a delivery in a commit that ended with `exit`. */
 export const asDuplicate = (exit: AppendExit): AppendExit => (Exit.isSuccess(exit) ? duplicate : exit)
 
 /** The new sequence of each entry, or `undefined` if the entry was received again since. */

@@ -31,7 +31,7 @@ export interface ErasureChoice {
   readonly left: Undelivered
 }
 
-/** Decides which events are erased. It takes the lanes that have not delivered each event yet. */
+/** Decides which events are erased. `waitingFor` returns the lanes that have not delivered an event yet. */
 export const chooseErased = (
   sequences: ReadonlyArray<number>,
   waitingFor: (sequence: number) => ReadonlyArray<string>,

@@ -13,7 +13,7 @@
 import type { CopyLink, DeliveryState, DeliveryStatus } from "../EventQuery.ts"
 import { type Attempt, attemptsOf, type DeliveredRange, type Delivery } from "../Settlement.ts"
 
-/** Sequences in a row. A byte holds one and a bit. */
+/** The number of sequences in a row. A byte holds a sequence's place in it, and a flag. */
 export const span = 128
 const timeFollows = 128
 

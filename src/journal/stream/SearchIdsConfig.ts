@@ -2,7 +2,7 @@
 import { Effect, Schema } from "effect"
 import { text } from "../../config/schema/Keys.ts"
 
-/** The pointers that a config has unless it names others. */
+/** The default pointers. */
 export const usualSearchIds: ReadonlyArray<string> = ["/data/object/id", "/data/object/client_id"]
 
 /** Each pointer may add 8 bytes of an event to the index. */

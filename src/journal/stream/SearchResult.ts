@@ -6,7 +6,7 @@ import { isPassed } from "./Cursors.ts"
 import { type Ended, endedStatus, linksOf, replaysOf } from "./OutcomeRecord.ts"
 import type { Stored } from "./Record.ts"
 
-/** The failure of a search from a place that is none. */
+/** The failure of a search that starts at an invalid place. */
 export const noPlace = (place: string): JournalError =>
   refused(`The journal has no place ${place}: a place is where an earlier page or replay ended.`)
 

@@ -2,13 +2,13 @@
  * The content of an alert, before a service's payload is made of it.
  *
  * **Guarantee.** Unless its options ask for more it holds no personal data: the
- * event's type, account, id and time, and the id of its object. The interface
- * shows no error code and no schema of the objects, so nothing else is known to
- * be harmless. The relay's own events hold neither secret nor payload, and are
- * shown whole.
+ * event's type, account, id and time, and the id of its object. The interface shows
+ * no error code and no schema of the objects, so nothing else is known to be
+ * harmless. The relay's own events hold neither secret nor payload, and are shown
+ * whole.
  *
- * An alert tells of one event or of a group. What all samples of a group have in
- * common is listed once, what differs with each sample.
+ * An alert is about an event or a group of events. Facts that all samples of a group
+ * share are listed once; the others are listed with each sample.
  */
 import { Effect, type Redacted, Schema, Struct } from "effect"
 import { flag, template, templateOr } from "../../config/schema/Keys.ts"
@@ -150,7 +150,7 @@ export interface Alert {
 export interface Options {
   /** Whether a recovery has the key and the summary of the failure that it ends. */
   readonly resolve?: boolean
-  /** The alert's one line; by default a sentence for each failure type, else the type, and the account. */
+  /** The alert's one line. The default is a sentence for each failure type, or the type itself, and the account. */
   readonly summary?: string
   /** The alert's key. By default, the type with the object, or with the event if it has no object. */
   readonly dedupKey?: string

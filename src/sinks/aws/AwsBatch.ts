@@ -40,8 +40,8 @@ export interface Sized {
 }
 
 /**
- * The messages of the next request: as many as fit, in order, and only one of
- * each group. A request may succeed in part, and nothing may overtake a failed
+ * Returns the messages of the next request: as many as fit, in order, and at most
+ * one per group. A request may succeed in part, and nothing may overtake a failed
  * message of its group.
  */
 export const next = <Message extends Sized>(
@@ -65,7 +65,7 @@ export const next = <Message extends Sized>(
   return request
 }
 
-/** Why a message must wait: an earlier one of its group failed and is retried. */
+/** Why a message must wait: an earlier message of its group failed and is retried. */
 const ahead = (
   { fifo }: Sized,
   request: ReadonlyArray<Sized>,

@@ -16,10 +16,8 @@ import type { Identity } from "./AwsConfig.ts"
 import * as AwsErrors from "./AwsErrors.ts"
 
 // The connections of a client to AWS.
-//
-// **Guarantee.** A connection that was idle for 15 seconds is not used again, and
-// after an attempt without an answer no idle one is. A NAT or a firewall may have
-// dropped it without a word: each one would cost a time-out.
+// **Guarantee.** A connection that was idle for 15 seconds is not used again. After an attempt without an answer, no
+// idle connection is. A NAT or a firewall may have dropped it silently, and each such connection would cost a timeout.
 
 /** Milliseconds. Firewalls drop connections after half a minute of silence and more. */
 const longestIdle = 15_000

@@ -22,7 +22,7 @@ export interface AwsError {
   /** The HTTP status; 0 without an answer. */
   readonly status: number
   readonly transport: HttpTransport.Failure
-  /** Whether there are no credentials to sign with. */
+  /** Whether no credentials were found. */
   readonly isUnsigned: boolean
   /** The source of credentials that failed, if it is known. */
   readonly source?: CredentialSource | undefined
@@ -51,7 +51,7 @@ export interface CredentialSource {
   readonly isRefusal: boolean
 }
 
-/** There are no credentials to sign with. */
+/** No credentials were found. */
 export class NoCredentials extends Error {
   readonly source: CredentialSource | undefined
   constructor(source: CredentialSource | undefined, cause: unknown) {
@@ -97,8 +97,9 @@ interface Thrown {
 }
 
 /**
- * A code without what differs from service to service: `AWS.SimpleQueueService.NonExistentQueue`,
- * `KmsNotFound`. Of `KMS.NotFoundException` the first part stays: it says whose error it is.
+ * Returns a code without the parts that differ between services:
+ * `AWS.SimpleQueueService.NonExistentQueue`, `KmsNotFound`. `KMS.NotFoundException`
+ * keeps its first part, which names the service that failed.
  */
 const wordOf = (code: unknown): string => {
   // Some services write an address behind a colon.
@@ -279,7 +280,7 @@ export const sinkErrorOf = (error: AwsError, place: Place): SinkError => {
   const at = placeOf(place, role)
   const known = ofCode(error, at, service)
   if (known !== undefined) return known
-  // A topic of another region is refused as a parameter: it isn't about the event.
+  // A topic of another region is refused as an invalid parameter, although the event is fine.
   if (isMessages(code, service) && /^Invalid parameter: TopicArn/.test(detail)) {
     return misconfigured(`${at}: SNS refuses the topic's name: correct "topicArn" or "region" (${code})`)
   }

@@ -130,7 +130,7 @@ const make = Effect.fnUntraced(function* (config: EmailConfig): Effect.fn.Return
     secure: security === "tls",
     requireTLS: security === "starttls",
     ignoreTLS: security === "none",
-    // The library's own limits only stand behind those of the session and of the lane.
+    // The library's own limits apply only after the limits of the session and the lane.
     connectionTimeout: 2 * 60 * seconds,
     greetingTimeout: 2 * 60 * seconds,
     socketTimeout: 13 * 60 * seconds,

@@ -1,9 +1,10 @@
 /**
- * Decides how an SMTP server's replies affect the lane, and what a person should do.
+ * Decides how an SMTP server's replies affect the lane, and how an operator can fix
+ * the cause.
  *
- * **Guarantee.** Of a reply its codes are shown, and its words without addresses,
- * secrets and parts of the mail. All of it is kept where answers of receivers are
- * kept.
+ * **Guarantee.** Messages show a reply's codes, and its words without addresses,
+ * secrets and parts of the mail. The whole reply is kept with the answers of
+ * receivers.
  */
 import type { Redacted } from "effect"
 import { quoting } from "../../event/Quoted.ts"
@@ -113,7 +114,7 @@ const brokenTls = (detail: string): string => {
   return `the TLS handshake failed${named}: probably it wants another version of TLS, or a client certificate ("tls")`
 }
 
-/** Why there was no reply. */
+/** The cause of a missing reply. */
 const unanswered = ({ code, command, detail }: SmtpError, at: string, place: Place): SinkError => {
   const failure = HttpTransport.failureOf(new Error(detail))
   const isClosed = /closed|ECONNRESET|EPIPE/.test(detail)

@@ -127,7 +127,7 @@ const encoder = (config: Shape): ((entry: Entry, index: number) => BusEvent) => 
 /** The largest event, and the largest request, in bytes: less than 1 MiB. */
 export const largest = 1024 * 1024 - 1
 
-/** The time for which a bus that was found counts as present, in milliseconds. */
+/** Milliseconds during which a bus that was found counts as present. */
 const fresh = 60_000
 
 const service: AwsErrors.Service = {
@@ -185,7 +185,7 @@ const make = Effect.fnUntraced(function* (config: EventBridgeConfig): Effect.fn.
     return failures
   })
 
-  /** Whether the bus is known to exist. Fails if it does not. */
+  /** Reports whether the bus exists, or false if the relay may not look. Fails if it doesn't exist. */
   const look = Effect.gen(function* () {
     const answer = yield* ask((client, options) =>
       client.send(new DescribeEventBusCommand({ Name: eventBusArn }), options).catch((error: unknown) => {

@@ -124,7 +124,10 @@ interface LastLines {
   readonly valid: number
 }
 
-/** The lines from `from` on. Unless a line begins there, the first one is left out. `undefined` if that leaves none. */
+/**
+ * Returns the lines from `from` on. If no line begins there, the first is left out.
+ * Returns `undefined` if no line remains.
+ */
 const readLines = async (
   handle: FileHandle,
   { from, size, isStart }: { readonly from: number; readonly size: number; readonly isStart: boolean },

@@ -1,7 +1,7 @@
 /**
- * Decides what an answer, or its absence, means for the event and the sink. A
- * message shows the receiver's own words if the config keeps answers. Parts of the
- * request are taken out: many receivers echo them.
+ * Decides how an answer, or its absence, affects the event and the sink. A message
+ * shows the receiver's own words if the config keeps answers. Parts of the request
+ * are removed, because many receivers echo them.
  *
  * `http.md` has the usual verdicts as a table, which a test holds against this file.
  */
@@ -147,7 +147,7 @@ interface Asked {
 
 /** The parts of a sink that decide the meaning of its answers. */
 export interface Receiver extends Asked {
-  /** The key of its credentials in the config; `headers` unless said. */
+  /** The config key of its credentials (default: `headers`). */
   readonly credentials?: string
   /** The config's verdicts, by status or class. */
   readonly overrides: Readonly<Record<string, Verdict>>
@@ -197,7 +197,7 @@ const waitAsked = (headers: Headed, now: number): number => {
   if (/^\d+$/.test(text)) return Number(text) * 1_000
   if (/^[A-Z][a-z]{2,8}, .+ GMT$/.test(text)) return until(Date.parse(text), headers, now)
   const renewed = headers.get("x-ratelimit-reset")?.trim() ?? ""
-  // The seconds of an epoch.
+  // Epoch seconds.
   return isUsedUp(headers) && /^\d{10}$/.test(renewed) ? until(Number(renewed) * 1_000, headers, now) : Number.NaN
 }
 
@@ -363,7 +363,7 @@ const needsAction = (tls: string): Readonly<Partial<Record<Failure, string>>> =>
 /** Failures to connect. With a proxy on the way, the proxy is the only server that is connected to. */
 const ofConnecting = new Set<Failure>(["refused", "unknown host", "unreachable"])
 
-/** The reason if there was no answer. It doesn't repeat the runtime's message, which may hold the URL. */
+/** Returns the reason for a missing answer. It doesn't repeat the runtime's message, which may hold the URL. */
 export const reasonOfFailure = (error: unknown, { name, origin, tls = "tls" }: Asked): Reason => {
   const failure = failureOf(error)
   const proxy = proxyFor(origin)

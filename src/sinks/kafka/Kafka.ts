@@ -101,7 +101,7 @@ const unknown = "UNKNOWN_TOPIC_OR_PARTITION"
 const denials = new Set(["TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"])
 const noName = Effect.fail(kafkaError("INVALID_TOPIC_EXCEPTION"))
 
-/** A new topic is known to every broker only after a moment. */
+/** It takes a moment until every broker knows a new topic. */
 const untilKnown = Schedule.max([Schedule.spaced("100 millis"), Schedule.recurs(20)])
 
 interface KafkaTopics {
@@ -155,7 +155,7 @@ interface Cluster {
   readonly aboutTopic: (error: KafkaError, topic: string) => string
 }
 
-/** `check` needs only one of the config's brokers; events go to the brokers that the cluster names. */
+/** `check` needs only a single broker of the config. Events go to the brokers that the cluster names. */
 const adviceOnBrokers = Effect.fnUntraced(function* ({ client, brokers, reach, aboutBroker }: Cluster) {
   const named = yield* client.brokers
   const all = [...new Set([...brokers, ...named])]

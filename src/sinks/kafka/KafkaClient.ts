@@ -18,7 +18,7 @@ import { SinkError } from "../Sink.ts"
 // bytes, only the connection ends: under Deno nothing else could. An answer that is longer than any
 // broker's isn't collected: it ends the connection and doesn't fill the relay's memory.
 
-/** The largest answer, in bytes. Metadata of 100,000 partitions takes some 10 MiB. */
+/** The largest answer, in bytes. Metadata of 100,000 partitions takes about 10 MiB. */
 const largestAnswer = 64 * 1024 * 1024
 
 /** The bytes that arrived aren't a broker's answer. */
@@ -104,7 +104,7 @@ export const unreachable = "UNREACHABLE"
 export const closed = "CLOSED"
 /** A connection was closed for a large request, and a small one is answered. */
 export const requestTooLarge = "REQUEST_TOO_LARGE"
-/** The user may not create the topic. The broker's code for that is also its code for writing to one. */
+/** The user may not create the topic. The broker uses the same code for a refused write. */
 export const createDenied = "CREATE_DENIED"
 export const untrusted = "TLS_UNTRUSTED"
 /** The broker refuses the client certificate, or that there is none. */

@@ -1,4 +1,4 @@
-/** Decides how a Kafka error affects the lane, and what a person should do about it. Both clients share it. */
+/** Decides how a Kafka error affects the lane, and how an operator can fix it. Both clients share it. */
 import { connect, isIP, type Socket } from "node:net"
 import { connect as connectTls } from "node:tls"
 import { Effect } from "effect"
@@ -41,7 +41,10 @@ export interface Place {
   readonly whyRefused?: (() => string) | undefined
 }
 
-/** Whether one record may be the reason that a batch was refused: split, the others are accepted. */
+/**
+ * Whether a single record may be the reason for refusing the batch. If so, the batch
+ * is split, and the other records are accepted.
+ */
 export const isOneRecords = ({ code }: KafkaError): boolean => refusedRecords.has(code)
 
 const tooLarge = (code: string): boolean => code === "MESSAGE_TOO_LARGE" || code === "RECORD_LIST_TOO_LARGE"

@@ -267,8 +267,9 @@ const sendOrSplit = (sendAll: KafkaClient["send"], records: ReadonlyArray<KafkaR
   })
 
 /**
- * The records of partitions for which no broker answered. When the library sends again, it skips a partition that has
- * moved to a broker that has already answered for others, and reports success for the whole.
+ * The records of partitions that got no answer from a broker. When the library sends
+ * again, it skips a partition that has moved to a broker that has already answered
+ * for others, and reports success for the whole.
  */
 const leftOut = (
   records: ReadonlyArray<KafkaRecord>,
@@ -289,7 +290,7 @@ const toMessage = ({ partition, key, value, headers }: KafkaRecord): Message => 
   headers: Object.fromEntries(headers),
 })
 
-// --- what an error says ----------------------------------------------------------
+// --- reading an error ------------------------------------------------------------
 
 /** Whether a broker has answered. Then nothing of the batch that it names is written. */
 const isRefusal = ({ code }: KafkaError): boolean =>

@@ -173,7 +173,7 @@ export const make = Effect.fnUntraced(function* (
   }
 })
 
-// --- what an error tree says ---------------------------------------------------
+// --- reading an error tree -----------------------------------------------------
 
 /** All errors of a tree, the root first. */
 const walk = (error: unknown): ReadonlyArray<Error> => {

@@ -190,7 +190,7 @@ export const compressed = async (batch: Buffer, { bitmask, compress }: Compressi
 interface ProduceOptions extends Pick<ClientOptions, "compression" | "requestTimeout"> {
   /** Decides the meaning of an error of the library. */
   readonly errorOf: (error: unknown) => KafkaError
-  /** Called with the milliseconds for which a broker throttles. */
+  /** Called with the milliseconds of a broker's throttling. */
   readonly throttled: (millis: number) => void
 }
 

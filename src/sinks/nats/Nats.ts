@@ -92,7 +92,7 @@ const noSubject = rejected(
   "NATS: no message can have the subject that this event makes: one of its words is empty, or it is longer than 1,000 characters",
 )
 
-/** Publishes messages of one key, one after the other. Messages after one that is retried fail with it. */
+/** Publishes messages of one key, one after the other. If a message is retried, the messages after it fail too. */
 const publishInOrder = Effect.fnUntraced(function* (
   connection: Connection,
   placed: ReadonlyArray<Placed<Message>>,

@@ -182,7 +182,7 @@ const ackTimeout = 8 * seconds
 const noQuorum = 10008
 /** The timeout of questions whose answers are optional. */
 const askTimeout = 2 * seconds
-/** After three of these without an answer, an idle connection is known to be dead. */
+/** After three of these without an answer, an idle connection counts as dead. */
 const pingInterval = 30 * seconds
 
 export interface Options {
@@ -212,7 +212,7 @@ export interface Connection {
   readonly largest: number
   /** Publishes a message; succeeds when a stream has stored it, or had it already. */
   readonly publish: (message: Message) => Effect.Effect<void, NatsError>
-  /** Asks the server for nothing. */
+  /** Waits for the server's answer to a ping. */
   readonly ping: Effect.Effect<void, NatsError>
   /** The stream that takes a subject. `undefined` if the user may not ask. Fails with `noStream`. */
   readonly streamOf: (subject: string) => Effect.Effect<Stream | undefined, NatsError>
@@ -324,7 +324,7 @@ export const open = Effect.fnUntraced(function* (
 const call = <A>(use: () => Promise<A>): Effect.Effect<A, NatsError> =>
   Effect.tryPromise({ try: use, catch: failureOf })
 
-// --- what a user may do --------------------------------------------------------
+// --- the user's rights ---------------------------------------------------------
 
 const patternsOf = (value: unknown): ReadonlyArray<string> | undefined =>
   Array.isArray(value) && value.length > 0 ? value.filter((one) => typeof one === "string") : undefined
@@ -341,11 +341,11 @@ const allows = (answer: unknown, subject: string): boolean | undefined => {
   return (patternsOf(allow) === undefined || isIn(patternsOf(allow) ?? [])) && !isIn(patternsOf(deny) ?? [])
 }
 
-// --- what an error says ----------------------------------------------------------
+// --- reading an error ------------------------------------------------------------
 
 const natsError = (kind: Kind, detail = "", code = 0) => new NatsError({ kind, detail, code })
 
-/** Why there is no connection. */
+/** The cause of a missing connection. */
 const refusal = (error: unknown): NatsError => {
   if (!(error instanceof Error)) return natsError("closed")
   const { message } = error

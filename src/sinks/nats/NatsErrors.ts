@@ -1,4 +1,4 @@
-/** Decides how an error of NATS affects the lane, and what a person should do about it. */
+/** Decides how an error of NATS affects the lane, and how an operator can fix it. */
 import { Schema } from "effect"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import { untrusted } from "../Certificates.ts"
@@ -38,7 +38,7 @@ export class NatsError extends Schema.TaggedError<NatsError>()("NatsError", {
   kind: Kind,
   /** JetStream's `err_code`; 0 without one. */
   code: Schema.Number,
-  /** The server's words, or which failure of TLS or the network; may be empty. Holds no payload. */
+  /** The server's words, or the failure of TLS or the network. May be empty. Contains no payload. */
   detail: Schema.String,
 }) {}
 

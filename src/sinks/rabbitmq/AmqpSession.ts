@@ -6,8 +6,8 @@
  * durable. An interrupted or failed session is closed with its socket, so none of
  * its messages is written later.
  *
- * **Gotcha.** When the broker closes the channel for one message, it says neither
- * for which, nor what became of the messages before it.
+ * **Gotcha.** When the broker closes the channel because of a message, it names
+ * neither that message nor the fate of the messages before it.
  */
 import { connect as connectTcp, isIP, type Socket } from "node:net"
 import { connect as connectTls } from "node:tls"

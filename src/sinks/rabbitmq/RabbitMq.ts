@@ -7,8 +7,8 @@
  * time, and nothing overtakes a failed message. A message that no queue is bound for
  * fails alone: it is published as mandatory, unless the config says otherwise.
  *
- * **Gotcha.** Confirmed does not mean durable: whether messages survive a restart of
- * the broker depends on its queues.
+ * **Gotcha.** Confirmed does not mean durable. It depends on the broker's queues
+ * whether messages survive its restart.
  */
 import { Duration, Effect, Redacted, type Scope } from "effect"
 import * as Address from "../../config/Address.ts"

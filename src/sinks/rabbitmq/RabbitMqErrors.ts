@@ -1,4 +1,4 @@
-/** Decides how a broker's replies affect the lane, and what a person should do. */
+/** Decides how a broker's replies affect the lane, and how an operator can fix the cause. */
 import { Schema } from "effect"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import { untrusted } from "../Certificates.ts"
@@ -45,7 +45,7 @@ export const resourceLocked = "405"
 export const isForKey = ({ code, detail }: AmqpError): boolean =>
   code === accessRefused && detail.includes("access to topic")
 
-/** A message names these. */
+/** The names that a message shows. */
 interface Place {
   /** Host and port. */
   readonly server: string
@@ -55,7 +55,7 @@ interface Place {
   readonly exchange: string
   /** A property of the event; `undefined` if the error isn't about one. */
   readonly routingKey?: string
-  /** Whether the routing key is a template: then an error about it may concern this event only. */
+  /** Whether the routing key is a template. If it is, an error about it may concern only this event. */
   readonly isTemplated: boolean
   /** The size of the body; 0 if the error isn't about one. */
   readonly bytes: number

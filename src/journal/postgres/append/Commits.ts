@@ -147,7 +147,10 @@ export class Commits {
     return this.#missedAt !== undefined && performance.now() - this.#missedAt > nextWithin
   }
 
-  /** Stores a group in the stream that this relay writes. If that is lost, the group waits for the next one. */
+  /**
+   * Stores a group in the stream that this relay writes. If the relay loses the stream, the group waits for its next
+   * stream.
+   */
   async toOwn(group: Group, also?: Also): Promise<CommitExit> {
     for (;;) {
       const stream = this.#options.own()

@@ -113,7 +113,7 @@ export class StreamWriter {
     })
   }
 
-  /** Adds a delivery to the open group. Returns the exit instead if there is no need to wait. */
+  /** Adds a delivery to the open group. Returns the exit instead if the caller needn't wait. */
   #offer(event: Event, sinks: ReadonlyArray<string>) {
     const refusal = this.refusal()
     if (refusal !== undefined) return refusal

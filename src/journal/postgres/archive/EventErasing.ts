@@ -1,12 +1,12 @@
 /**
- * Erases events, some of a stream in a transaction that nothing of the stream
- * overlaps: no append, no settlement. After a crash each event is whole or
- * erased, and the erasure can be started again.
+ * Erases events, a few of one stream per transaction. No append and no settlement of
+ * the stream overlaps with it. After a crash each event is whole or erased, and the
+ * erasure can be started again.
  *
- * Where a lane of another relay's stream gives up an event, that relay reads its
- * stream anew, and so forgets what it had read (`LaneChange.ts`). What replays
- * have read and not yet appended is refused by the count of erasures
- * (`Erasures.ts`).
+ * If a lane of another relay's stream gives up an event, that relay reads its stream
+ * again, and so forgets the events that it had read (`LaneChange.ts`). If a replay
+ * has read the event and not appended it yet, the count of erasures refuses the
+ * append (`Erasures.ts`).
  */
 import { Effect } from "effect"
 import type { EpochMillis } from "../../../event/Quantities.ts"
@@ -38,11 +38,11 @@ import { columns, type StreamRow, storedOf } from "../tables/StreamRows.ts"
 
 type Undelivered = ErasedEvents["undelivered"][number]
 
-/** The tables have this of some events. */
+/** The stored data of some events, by table. */
 interface Kept {
   readonly rows: ReadonlyArray<StreamRow>
   readonly letters: ReadonlyArray<LaneTables.LetterRow>
-  /** Lanes that have yet to deliver them, by sequence. */
+  /** By sequence, the lanes that have not delivered the event yet. */
   readonly waiting: ReadonlyMap<number, ReadonlyArray<string>>
 }
 
@@ -83,7 +83,7 @@ const keptOf = Effect.fnUntraced(function* (
   }
 })
 
-/** Ends events at the lanes that wait for them; the lanes' places once that is done. */
+/** Ends events at the lanes that wait for them. Returns the places of the lanes afterwards. */
 const giveUp = Effect.fnUntraced(function* (
   queries: Queries,
   before: LaneNames,
@@ -107,11 +107,11 @@ const giveUp = Effect.fnUntraced(function* (
     const place = places.get(lane)
     if (place !== undefined) places.set(lane, { ...place, ...settledAt(place, sequence) })
   }
-  // Another one also where no place moves: whoever owns the stream is to read it anew.
+  // This is a new object even if no place moves, so that the stream's owner reads the stream again.
   return new LaneNames(places, before.aliases, before.past)
 })
 
-/** Rewrites what has bytes of events; those that were erased now. */
+/** Rewrites the rows that have bytes of the events. Returns the sequences that this call erased. */
 const overwrite = Effect.fnUntraced(function* (
   queries: Queries,
   { rows, letters }: Kept,
@@ -147,7 +147,7 @@ const overwrite = Effect.fnUntraced(function* (
   return new Set([...inRows, ...dead].map(({ sequence }) => sequence))
 })
 
-/** How they ended, and how events did whose copies they are: both may tell what was answered. */
+/** Outcomes of these events, and of the events that they are copies of: both may quote answers. */
 const forgetAnswers = Effect.fnUntraced(function* (queries: Queries, sequences: ReadonlyArray<number>) {
   const { rows } = yield* queries.query<{ readonly id: number; readonly note: string }>(
     "SELECT id, note FROM ended WHERE sequence = ANY($1::bigint[]) OR copy = ANY($1::bigint[])",
@@ -164,7 +164,7 @@ const forgetAnswers = Effect.fnUntraced(function* (queries: Queries, sequences: 
   )
 })
 
-/** Some events of one stream, in one transaction. */
+/** Erases some events of one stream, in one transaction. */
 const erasePart = (stream: StreamState, sequences: ReadonlyArray<number>, isGivingUp: boolean, why: Removal) =>
   change(stream, (before, _, queries) =>
     Effect.gen(function* () {
@@ -188,11 +188,11 @@ const erasePart = (stream: StreamState, sequences: ReadonlyArray<number>, isGivi
     }),
   )
 
-/** Returns the stream of an id. If another relay owns it, it is not read: an erasure needs nothing of it. */
+/** Returns the stream of an id. It isn't read if another relay owns it, because an erasure doesn't need its content. */
 const streamOf = ({ fleet }: Member, id: number): StreamState =>
   fleet.streams.find((stream) => stream.id === id && !stream.isLost) ?? new StreamState(fleet.owner, id, 0, true)
 
-/** Eleven round trips for each 64 events of a stream, and two more where lanes give some up. */
+/** Takes eleven round trips for each 64 events of a stream, and two more if lanes give some up. */
 export const erase = Effect.fnUntraced(function* (
   member: Member,
   sequences: ReadonlyArray<number>,
@@ -216,14 +216,17 @@ export const erase = Effect.fnUntraced(function* (
   return { erased, undelivered }
 })
 
-/** The tables that have bodies or receivers' answers. */
+/** The tables that contain bodies or receivers' answers. */
 const tables = ["log", "dead", "retry", "ended"]
 
 /** Fills every segment of the write-ahead log that is kept for later use. */
 const fillSegments =
   "SELECT pg_logical_emit_message(false, 'relay', 'erased'), pg_switch_wal() FROM generate_series(1, (SELECT count(*)::int FROM pg_ls_waldir()))"
 
-/** The statements that overwrite the rest in the server's files. A segment that is in use is kept for later by the first round. */
+/**
+ * The statements that overwrite the remaining copies in the server's files. The
+ * first round turns a segment in use into one that is kept for later.
+ */
 export const statements = (schema: string) => ({
   asOwner: [`VACUUM (FULL, ANALYZE) ${tables.map((table) => `${schema}.${table}`).join(", ")}`],
   asSuperuser: ["VACUUM FULL pg_statistic", "CHECKPOINT", fillSegments, "CHECKPOINT", fillSegments, "CHECKPOINT"],
@@ -250,7 +253,7 @@ export const scrub = Effect.fnUntraced(function* (db: Database): Effect.fn.Retur
     ),
   )
   const [{ may, schema } = { may: false, schema: "relay" }] = rows
-  // Not in a transaction, and one at a time: a table that is locked delays only itself.
+  // One at a time and without a transaction, so that a locked table delays only its own statement.
   if (may) {
     yield* Effect.forEach(tables, (table) => refusing(db.query(`VACUUM (ANALYZE) ${table}`)), { discard: true })
   }

@@ -1,9 +1,9 @@
 /**
  * Finds events that are kept in any stream, and their state at each sink.
  *
- * Rows of all streams are looked through by the time of their newest event, then
- * come retries and dead letters that the log was pruned of. An id of an event
- * or an object is looked for by its hash, by the database.
+ * It searches the rows of all streams by the time of their newest event, and then
+ * the retries and dead letters that are no longer in the log. The database finds the
+ * id of an event or an object by its hash.
  */
 import { Effect } from "effect"
 import { type DeliveryStatus, type EventPage, type EventQuery, type FoundEvent, matchOf } from "../../EventQuery.ts"
@@ -28,18 +28,21 @@ import { allPlaces, LaneNames, nothingStored, type StoredLanes } from "../tables
 import { type EndedRow, endedOf } from "../tables/OutcomeTables.ts"
 import { columns, idOf, idWidth, objectOf, pointersOf, type StreamRow, storedOf } from "../tables/StreamRows.ts"
 
-/** The most rows, or kept events, that are looked through at a time. */
+/** The maximum number of rows, or kept events, that one query searches. */
 const atOnce = 64
-/** The most bytes of these rows. They are decoded at once, so more would hold up heartbeats. */
+/** The maximum bytes of these rows. They are decoded without a pause, so more would delay heartbeats. */
 const maxBytes = 4 * 1024 * 1024
-/** The events of these rows, about, and at least a page. */
+/** The approximate number of events in these rows, at least a page. */
 const firstLook = 128
-/** The same for an object. Its events are in few rows, and each look for them reads the hashes of all rows. */
+/** The number for an object. Its events are in few rows, and each query for them reads the hashes of all rows. */
 const firstLookForObject = 2_048
 
-/** The place of a search: in a row of the log after an entry, or among what the log was pruned of, which comes first. */
+/**
+ * The place of a search: after an entry of a row of the log, or among the kept
+ * events that are no longer in the log. Those come first.
+ */
 interface At {
-  /** When the row's newest event was received; -1 of what is kept beyond the log. */
+  /** The time when the row's newest event was received; -1 for an event that is no longer in the log. */
   readonly receivedTo: number
   /** The row's first sequence, or the sequence itself. */
   readonly first: number
@@ -65,7 +68,7 @@ const parse = (text: string): Effect.Effect<At, JournalError> => {
 
 const compare = (a: At, b: At): number => a.receivedTo - b.receivedTo || a.first - b.first || a.place - b.place
 
-/** The tables that name all events of which the query can find one; `undefined` where the log has to be read. */
+/** The tables that have all events that the query can find, or `undefined` if the log must be read. */
 const onlyIn = ({ outcome }: EventQuery): ReadonlyArray<string> | undefined =>
   outcome === "dead" ? ["dead"] : outcome === "retrying" ? ["retry"] : undefined
 
@@ -73,7 +76,7 @@ interface Candidate extends Stored {
   readonly at: At
 }
 
-/** Searches the events of all streams; `now` is a steady clock in milliseconds. */
+/** Searches the events of all streams. `now` returns monotonic milliseconds. */
 export class EventFinder {
   readonly #db: Database
   readonly #searchIds: SearchIds
@@ -98,7 +101,7 @@ export class EventFinder {
   )
 
   /**
-   * Two round trips for each 64 rows of the log, or kept events, that it looks through. A row can have hundreds of
+   * Takes two round trips for each 64 rows of the log, or kept events, that it searches. A row can have hundreds of
    * events, so it begins with the rows of a page, and doubles their number each time.
    */
   readonly page = Effect.fnUntraced(function* (
@@ -135,7 +138,7 @@ export class EventFinder {
     }
   })
 
-  /** The next candidates after `at`; `next` is where to go on, absent at the end. */
+  /** Returns the next candidates after `at`. `next` is the place to continue from, absent at the end. */
   readonly #look = Effect.fnUntraced(function* (
     this: EventFinder,
     query: EventQuery,
@@ -153,7 +156,7 @@ export class EventFinder {
     return { ...found, next: found.next ?? (isForward ? undefined : newestKept) }
   })
 
-  /** Rows of the log: the row of `at`, then others until these have `size` events. */
+  /** Reads rows of the log: the row of `at`, and then others until they have `size` events. */
   #rows = Effect.fnUntraced(function* (this: EventFinder, query: EventQuery, at: At, isForward: boolean, size: number) {
     const [compared, order] = isForward ? [">=", "ASC"] : ["<=", "DESC"]
     const { rows } = yield* refusing(
@@ -204,7 +207,7 @@ export class EventFinder {
     return { candidates, next: { receivedTo: received_to, first, place: isForward ? count : 1 } }
   })
 
-  /** Retries and dead letters: those that the log was pruned of, or all of the outcome that is asked for. */
+  /** Reads retries and dead letters: those that are no longer in the log, or all with the query's outcome. */
   #kept = Effect.fnUntraced(function* (this: EventFinder, query: EventQuery, at: At, isForward: boolean) {
     const [compared, order] = isForward ? [">", "ASC"] : ["<", "DESC"]
     const only = onlyIn(query)
@@ -234,7 +237,7 @@ export class EventFinder {
     return { candidates, next: rows.length < atOnce || last === undefined ? undefined : placeOf(last.sequence) }
   })
 
-  /** The state of events at their sinks, and in lanes that hold them because they were moved there. */
+  /** Returns the state of events at their sinks, and in lanes to which they were moved. */
   #deliveries = Effect.fnUntraced(function* (this: EventFinder, found: ReadonlyArray<Candidate>) {
     const states = new Map<number, LaneStates>()
     if (found.length === 0) return states

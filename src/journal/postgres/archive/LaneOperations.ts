@@ -1,4 +1,4 @@
-/** An operator's changes to lanes that no relay has a sink for, over the streams of all relays. */
+/** An operator's changes, in the streams of all relays, to lanes that no relay has a sink for. */
 import { Effect } from "effect"
 import type { LaneRows } from "../../archive/MovedLanes.ts"
 import { type JournalError, unavailable } from "../../JournalError.ts"
@@ -11,13 +11,13 @@ import * as LaneMoves from "../lanes/LaneChange.ts"
 import { load } from "../lanes/StreamLoading.ts"
 import { StreamState } from "../lanes/StreamState.ts"
 
-/** A stream of another relay, as it stands now. */
+/** A stream of another relay, in its present state. */
 const visit = ({ fleet }: Member, id: number, epoch = 0): Effect.Effect<StreamState, JournalError> => {
   const visited = new StreamState(fleet.owner, id, epoch, true)
   return Effect.as(load(visited), visited)
 }
 
-/** A stream, of this relay or another. */
+/** A stream, owned by this relay or another. */
 export const streamOf = (member: Member, id: number, epoch = 0): Effect.Effect<StreamState, JournalError> => {
   const own = member.fleet.streams.find((stream) => stream.id === id && !stream.isLost)
   return own === undefined ? visit(member, id, epoch) : Effect.succeed<StreamState>(own)

@@ -11,7 +11,7 @@ import type { FleetReport } from "../fleet/FleetReport.ts"
 import type { Member } from "../fleet/Member.ts"
 import type { RedAlarm } from "../fleet/RedAlarm.ts"
 
-/** No round trip: what is said of other relays is what they said last. */
+/** Takes no round trip: it shows other relays' last reports. */
 export const make = (
   { fleet, writer, silence }: Member,
   report: FleetReport,

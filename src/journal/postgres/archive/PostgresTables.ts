@@ -32,10 +32,10 @@ import * as LaneTables from "../tables/LaneTables.ts"
 import * as OutcomeTables from "../tables/OutcomeTables.ts"
 import { type StreamRow, storedOf } from "../tables/StreamRows.ts"
 
-/** Their bytes are absent where all before them are enough already. */
+/** A row without its bytes if the rows before it are enough. */
 type SizedRow = Omit<StreamRow, "bytes"> & { readonly bytes: Uint8Array | null }
 
-/** Rows of the log, in the order in which they are asked for. */
+/** SQL for rows of the log, in the order of the parameters. */
 const rowsSql = `SELECT first, count, void, altered, CASE WHEN before < ${readBytes} THEN bytes END AS bytes FROM (
     SELECT log.*, sum(octet_length(bytes)) OVER (ORDER BY place) - octet_length(bytes) AS before FROM (
       SELECT at, min(place) AS place FROM (
@@ -56,12 +56,12 @@ const copiesSql = `SELECT sequence, CASE WHEN before < ${readBytes} THEN record 
   ) AS sized`
 
 interface Found {
-  /** How many of the sequences were looked for: the first one at least, and as many as some megabytes hold. */
+  /** The number of sequences that were searched for: at least one, and as many as fit into some megabytes. */
   readonly done: number
   readonly entries: ReadonlyMap<number, Entry>
 }
 
-/** One round trip, and another where the log does not have all. */
+/** Takes one round trip, and another if some entries are not in the log. */
 const find = Effect.fnUntraced(function* (db: Queries, sequences: ReadonlyArray<number>) {
   const entries = new Map<number, Entry>()
   const { rows } = yield* refusing(
@@ -100,10 +100,10 @@ const find = Effect.fnUntraced(function* (db: Queries, sequences: ReadonlyArray<
   } satisfies Found
 })
 
-/** The tables of a database; `recount` is called once dead letters may have changed. */
+/** Makes the tables of a database. `recount` is called after dead letters may have changed. */
 export const make = (db: Database, writer: StreamWriter, whyFull: () => string, recount: () => void): JournalTables => {
   const rowsOf = (): SliceRows => {
-    /** The count of erasures before the slice read anything; `undefined` until then. */
+    /** The count of erasures before the slice's first read; `undefined` until then. */
     let erasures: string | undefined
     const reading = <A>(read: Effect.Effect<A, JournalError>): Effect.Effect<A, JournalError> =>
       Effect.flatMap(refusing(Erasures.counted(db)), (count) => {
@@ -125,7 +125,7 @@ export const make = (db: Database, writer: StreamWriter, whyFull: () => string, 
           ({ rows }) => new Map(rows.map(({ sequence, lanes }) => [sequence, lanes])),
         ),
       append: (entries, origin, also) => {
-        // If only one of two equal deliveries is appended, it is not known which sequence it got.
+        // If only one of two equal deliveries is appended, this can't tell which sequence it got.
         const isEach =
           origin !== Origin.delivered ||
           new Set(entries.map(({ event }) => JSON.stringify(keyOf(event)))).size === entries.length
@@ -177,7 +177,7 @@ const isOwn = unavailable(
   "That is the journal that the relay runs on, a copy of it, or one that was copied into it: what it owes is on its way. Only what another journal owed can be imported.",
 )
 
-/** Dead letters with their keys in order: the first until their records have a slice's bytes. */
+/** Reads dead letters in the order of their keys, until their records have a slice's bytes. */
 const lettersOf = Effect.fnUntraced(function* (db: Database, keys: ReadonlyArray<DeadLetterKey>) {
   const { rows } = yield* refusing(
     db.query<Omit<LaneTables.LetterRow, "record"> & { place: number; record: Uint8Array | null }>(
@@ -196,7 +196,7 @@ const lettersOf = Effect.fnUntraced(function* (db: Database, keys: ReadonlyArray
   return { done: unread === undefined ? keys.length : unread.place - 1, letters }
 })
 
-/** The deliveries that the database has seen. Asks nothing for none. */
+/** Returns the deliveries that the database has seen. Sends no query if there are no deliveries. */
 const receivedOf = Effect.fnUntraced(function* <A extends Pick<Reappended, "event">>(
   db: Database,
   entries: ReadonlyArray<A>,
@@ -213,7 +213,7 @@ const receivedOf = Effect.fnUntraced(function* <A extends Pick<Reappended, "even
   return new Set(rows.flatMap(({ place }) => entries[place - 1] ?? []))
 })
 
-/** Removes dead letters and records what became of them. */
+/** Removes dead letters and records their outcomes. */
 const remove = (queries: Queries, { keys, outcome, copies, why }: RemovedLetters) => {
   const asked = "unnest($3::text[], $4::bigint[], $5::bigint[]) AS asked(lane, sequence, copy)"
   const sql = OutcomeTables.takenFrom(
@@ -229,7 +229,7 @@ const remove = (queries: Queries, { keys, outcome, copies, why }: RemovedLetters
   )
 }
 
-/** Dead letters, newest first. One round trip for each 4 MB, or 1,000 letters, that it looks through. */
+/** Returns dead letters, newest first. Takes one round trip for each 4 MB, or 1,000 letters, that it searches. */
 export const deadLetters = Effect.fnUntraced(function* (db: Database, query: DeadLetterQuery) {
   const matches = query.type === undefined ? undefined : Pattern.make(query.type)
   const letters: Array<StoredDeadLetter> = []

@@ -21,7 +21,7 @@ export interface DatabaseUrl {
   /** If `undefined`, the user of the process, as with every client of PostgreSQL. */
   readonly user: string | undefined
   readonly password: string | undefined
-  /** If `undefined`, the database named like the user. */
+  /** `undefined` means the database with the user's name. */
   readonly database: string | undefined
   readonly sslMode: SslMode
   /** Whether a login must be bound to the TLS connection. Every login is bound if the server offers it. */

@@ -133,7 +133,7 @@ export const make = ({ wall, steady }: Clocks) => {
   let trouble: Trouble | undefined
   /** Appends without an answer, each with its last try's error. */
   const underWay = new Set<{ readonly at: number; error?: DatabaseError }>()
-  /** Why the oldest of them gets no answer. */
+  /** Why the oldest request gets no answer. */
   let waitsFor = ""
 
   const note = (error: DatabaseError): void => {

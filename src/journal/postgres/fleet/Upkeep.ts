@@ -34,7 +34,7 @@ const pruneRows = Effect.fnUntraced(function* (
   tooMany: number,
 ): Effect.fn.Return<boolean, DatabaseError> {
   const { db } = stream.owner
-  // The newest rows are kept: they show where the stream ends, and that no row was lost.
+  // The newest rows are kept: they show the end of the stream, and that no row was lost.
   const { rows } = yield* db.query<OldRow>(
     `SELECT first, count, received_to, cardinality(void) AS void, octet_length(bytes) + octet_length(keys) AS bytes FROM log
      WHERE first >= $1 AND first < $2 ORDER BY first LIMIT ${rowsAtOnce}`,

@@ -25,7 +25,7 @@ interface Change<A> {
   readonly inMemory: (stream: StreamState) => void
 }
 
-/** Decides on a change from the lanes and the head of the log, and stores whatever belongs to it. */
+/** Decides on a change from the lanes and the head of the log, and stores its rows. */
 type Decide<A> = (before: LaneNames, head: number, queries: Queries) => Effect.Effect<Change<A>, DatabaseError>
 
 /** It takes at most eight round trips, plus the round trips of `decide`. */

@@ -187,8 +187,8 @@ export class StreamState {
   /** Why the lanes' progress couldn't be stored last time; empty if it was stored. */
   trouble = ""
   /**
-   * Nothing is delivered before an answered heartbeat was sent at this time or later, in milliseconds of the
-   * owner's clock.
+   * Deliveries start once a heartbeat that was sent at this time or later is answered. In milliseconds of the owner's
+   * clock.
    */
   notBefore = Number.NEGATIVE_INFINITY
   onLost: () => void = () => {}

@@ -137,8 +137,8 @@ export class KnownRows {
   }
 
   /**
-   * Finds lost rows, and forgets them. It takes one round trip. In a stream that only this relay writes, all
-   * lost events count, whether their rows are known or not.
+   * Finds lost rows, and forgets them. It takes one round trip. In a stream that only this relay writes, all lost
+   * events count, even without a known row.
    */
   takeLost(db: Queries, own?: OwnStream) {
     const rows = [...this.#rows]

@@ -193,8 +193,8 @@ export const letterOf = ({ lane, sequence, at, attempts, record }: LetterRow): S
 }
 
 /**
- * Returns for each lane of a stream the number of dead letters, their bytes by webhook, and the number of
- * replayed ones that it has not taken up yet.
+ * Returns for each lane of a stream the number of dead letters, their bytes by
+ * webhook, and the number of replayed dead letters that it has not taken up yet.
  */
 export const letterCounts = (db: Queries, stream: number) =>
   Effect.map(

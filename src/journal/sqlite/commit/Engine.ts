@@ -142,7 +142,7 @@ export class Engine {
     return undefined
   }
 
-  /** Adds an event to the open batch. Returns the exit if there is no need to wait. */
+  /** Adds an event to the open batch. Returns the exit if the caller needn't wait. */
   #offer(event: Event, sinks: ReadonlyArray<string>): AppendExit | Appended {
     if (this.#refusal !== undefined) return this.#refusal
     if (this.space.refusal !== undefined) this.space.makeRoom()

@@ -38,7 +38,7 @@ export const attemptOn =
 const open = (path: string): DatabaseSync => {
   const db = connect(path)
   db.prepare("PRAGMA busy_timeout = 5000").get()
-  // One of an earlier relay is brought to this one's schema, as its next start would.
+  // A file of an earlier relay gets the current schema, as at the next start.
   migrate(db, path)
   return db
 }
@@ -99,7 +99,7 @@ class Reader {
   }
 
   #stored(after: number): ReadonlyArray<Stored> {
-    // Events that the log was pruned of while a lane waited for them lie below the log.
+    // Pending events that are no longer in the log have lower sequences than the log.
     const pruned = this.#owed
       .all(after, page)
       .filter(({ sequence }) => this.#firstOfLog === 0 || int(sequence) < this.#firstOfLog)
@@ -114,7 +114,7 @@ class Reader {
       })
       const end = rows.at(-1)
       if (end === undefined || stored.length > 0) return stored
-      // Nothing of these can be read: the next ones may.
+      // No event of these rows can be read. Later rows may be readable.
       const next = int(end.first) + int(end.count) - 1
       if (next <= from) return []
       from = next

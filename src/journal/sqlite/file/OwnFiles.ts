@@ -93,7 +93,7 @@ const beside = (path: string): string | undefined => {
     const file = path + suffix
     const found = orUndefined(() => lstatSync(file, { throwIfNoEntry: false }))
     const kind = found && kindOf(found)
-    // Nothing can be written into a directory, and searches work without the index.
+    // A directory can't be overwritten, and searches work without the index.
     if (suffix === "-index" && found?.isDirectory()) continue
     if (kind !== undefined) return `${file} is ${kind}, and the relay has a file of its own there; move it away`
   }

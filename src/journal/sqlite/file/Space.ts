@@ -1,13 +1,15 @@
 /**
- * Space: how much of its `maxSize` the journal uses, and how much its disk has left.
+ * Measures the journal's use of its `maxSize`, and the free space of its disk.
  *
- * **Guarantee.** Appends are refused before the disk is full, while lanes can still settle, because SQLite also
- * needs space to move a cursor. If another program fills the disk, the ballast, a file of a few megabytes, is
- * deleted so that lanes can continue.
+ * **Guarantee.** Appends are refused before the disk is full, while lanes can still
+ * settle, because SQLite also needs space to move a cursor. If another program fills
+ * the disk, the ballast, a file of a few megabytes, is deleted so that lanes can
+ * continue.
  *
- * **Gotcha.** The file never shrinks. If the journal has filled a disk, the disk gets no more free space when
- * the sinks catch up. So pages that pruning has freed count as space. Only the write-ahead log can give space
- * back: it is emptied when the disk has little left.
+ * **Gotcha.** The file never shrinks. If the journal has filled a disk, the disk
+ * gets no more free space when the sinks catch up. So pages that pruning has freed
+ * count as space. Only the write-ahead log can give space back: it is emptied when
+ * the disk has little left.
  */
 import {
   closeSync,
@@ -119,7 +121,7 @@ export class Space {
   whatFills: () => string = () => ""
   /** Called when a commit has made space tight: prune now. */
   onTight: () => void = () => {}
-  /** Called when an append would be refused: prune before it is. */
+  /** Called when an append would be refused for lack of space: the callee may prune first. */
   onFull: () => void = () => {}
   readonly ballast: Ballast
 

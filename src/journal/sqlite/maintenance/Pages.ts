@@ -1,10 +1,10 @@
 /**
- * Reads rows from a database's pages without SQLite, for files that SQLite refuses to open. A leaf page can be
- * read without the header and the tree above it. A row's long values are in a chain of overflow pages, and are
- * cut off where the chain breaks.
+ * Reads rows from a database's pages without SQLite, for files that SQLite refuses
+ * to open. A leaf page can be read without the header and the tree above it. A row's
+ * long values are in a chain of overflow pages, and are cut off if the chain breaks.
  *
- * **Gotcha.** It also reads pages of the write-ahead log, valid or not. A row may be old or deleted, so callers
- * must check its checksums and its sequence.
+ * **Gotcha.** It also reads pages of the write-ahead log, valid or not. A row may be
+ * old or deleted, so callers must check its checksums and its sequence.
  */
 import { closeSync, existsSync, fstatSync, openSync, readSync } from "node:fs"
 import { kinds, localBytes, varint } from "../file/PageLayout.ts"

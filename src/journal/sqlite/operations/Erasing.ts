@@ -1,10 +1,10 @@
 /**
- * Erases events, some in a transaction: after a crash each is whole or erased,
- * and the erasure can be started again.
+ * Erases events, a few per transaction. After a crash each is whole or erased, and
+ * the erasure can be started again.
  *
- * SQLite itself overwrites what the rows held, because `secure_delete` is on
- * meanwhile. It is off otherwise, as it makes each deletion write more. Earlier
- * copies are in the file's free space, which `Erasing.ts` overwrites.
+ * SQLite itself overwrites the deleted rows, because `secure_delete` is on
+ * meanwhile. It is off otherwise, because it makes each deletion write more. Earlier
+ * copies are in the file's free space, which is overwritten afterwards.
  */
 
 import { closeSync, openSync, readSync, statSync } from "node:fs"
@@ -20,7 +20,7 @@ import { int } from "../rows/Rows.ts"
 import { connect, words } from "../rows/SqliteConnection.ts"
 import { forgetOutcomes } from "./Retention.ts"
 
-/** Sets `secure_delete` for the length of some work. */
+/** Runs work with `secure_delete` on. */
 const securely = <A>({ store: { db } }: Engine, work: () => A): A => {
   const before = db.prepare("PRAGMA secure_delete").get()?.secure_delete
   db.prepare("PRAGMA secure_delete = ON").get()
@@ -31,7 +31,10 @@ const securely = <A>({ store: { db } }: Engine, work: () => A): A => {
   }
 }
 
-/** Erases events that no lane waits for; with `giveUp` the others too, which end there first. A step is a transaction. */
+/**
+ * Erases events that no lane waits for. With `giveUp` it ends the others at their
+ * lanes and erases them too. A step is a transaction.
+ */
 export const erase = function* (
   engine: Engine,
   sequences: ReadonlyArray<number>,
@@ -54,7 +57,7 @@ export const erase = function* (
       }
       rows.count()
       const found = new Set<number>()
-      // Afterwards, because how an event ended may tell what was answered.
+      // Afterwards, because giving up stores outcomes, which may quote answers.
       for (const sequence of choice.wanted) {
         const { isFound, letters } = rows.erase(sequence, why.at)
         if (isFound) found.add(sequence)
@@ -76,7 +79,10 @@ export const erase = function* (
   return { erased, undelivered }
 }
 
-/** Names where copies may be that the relay can't overwrite; `damaged` is the number of pages of the file that it can't read. */
+/**
+ * Names the places of copies that the relay can't overwrite. `damaged` is the number
+ * of unreadable pages of the file.
+ */
 export const notReached = (damaged: number): ReadonlyArray<string> => [
   ...(damaged === 0
     ? []
@@ -128,7 +134,7 @@ export const scrub = function* (engine: Engine, budget = usualBudget): Generator
   const { db, path, descriptor } = engine.store
   const log = `${path}-wal`
   const isEmptied = (): boolean => engine.guard(() => engine.checkpoints.empty())
-  // Receivers' answers are in the outcomes of events that no search finds any more.
+  // Outcomes of events that no search finds any more contain receivers' answers.
   forgetOutcomes(engine)
   const reader = connect(path)
   let space: FreeSpace

@@ -14,13 +14,14 @@ import { setMeta } from "../rows/Rows.ts"
 const budget = 2
 
 /**
- * Deletes whole rows, oldest first, in one short transaction; whether there may
- * be more. `before` is in epoch milliseconds: rows received earlier go by age.
+ * Deletes whole rows, oldest first, in one short transaction. Reports whether there
+ * may be more. Rows received before `before`, in epoch milliseconds, are deleted by
+ * age.
  */
 export const prune = (engine: Engine, before: number): boolean => {
   const oldest = () => {
     const row = engine.log.oldestRow()
-    // The last row stays: it says where the log had come to.
+    // The last row stays, because it has the log's last sequence.
     if (row === undefined || row.last >= engine.head) return undefined
     return isSurplus(row.receivedTo, before, engine.space.isTight) ? row : undefined
   }
@@ -56,7 +57,7 @@ export const prune = (engine: Engine, before: number): boolean => {
   })
 }
 
-/** Deletes the outcomes of events that were kept beyond the log, and are not any more. */
+/** Deletes the outcomes of events that left the log and are no longer kept. */
 export const forgetOutcomes = (engine: Engine): void => {
   const first = engine.log.oldestRow()?.first
   if (first === undefined || first <= 1) return
@@ -66,7 +67,7 @@ export const forgetOutcomes = (engine: Engine): void => {
   })
 }
 
-/** Removes some pending events that no lane waits for any more; whether there may be more. */
+/** Removes some pending events that no lane waits for any more. Reports whether there may be more. */
 export const sweep = (engine: Engine): boolean => {
   if (!engine.pending.mayRemove) return false
   engine.apply(() => {

@@ -1,7 +1,7 @@
 /**
- * Loads the state in memory at the start: the duplicates and each lane's
- * backlog. In slices, because the relay is up meanwhile; appends are refused
- * until it is done.
+ * Loads the state in memory at the start: the duplicates and each lane's backlog. It
+ * works in slices, because the relay is up meanwhile. Appends are refused until it
+ * is done.
  */
 import { Duration } from "effect"
 import { passAfter } from "../../stream/Backlog.ts"
@@ -18,7 +18,7 @@ const rowsASlice = 64
 /** The largest number of events that are read for idle lanes: twice as many as cursors fall behind. */
 const mostUnread = 2 * passAfter
 
-/** Each step reads one slice of the log, oldest first; the last one makes the journal ready. */
+/** Each step reads one slice of the log, oldest first. The last step makes the journal ready. */
 export const scan = function* (engine: Engine, options: SqliteConfig, now: number): Generator<void> {
   repairNames(engine)
   repairCursors(engine)
@@ -100,7 +100,7 @@ const repairCursors = (engine: Engine): void => {
   })
 }
 
-/** The log was pruned up to here: what lanes waited for is among the pending events. */
+/** The log was pruned up to here. Older events that lanes still wait for are in the table of pending events. */
 const pruned = ({ store }: Engine): number => {
   const sequence = Number(meta(store.db, "pruned") ?? 0)
   return Number.isSafeInteger(sequence) ? sequence : 0
@@ -135,7 +135,7 @@ const reportUnknownDeadLetters = (engine: Engine): void => {
   }
 }
 
-/** In one transaction with the alarm that it raises. */
+/** The removal and the alarm are one transaction. */
 const withAlarm = (engine: Engine, work: () => ReadonlyArray<Committed>): void =>
   engine.apply(() => {
     const committed = work()

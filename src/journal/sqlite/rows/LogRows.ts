@@ -26,9 +26,10 @@ interface LogRow extends Decoded {
 }
 
 /**
- * Number of decoded rows that are cached: one serves several short reads of a lane that lags. They aren't in a
- * map, because JavaScriptCore's maps keep the contents of a rehash until a full collection, and a long backlog
- * would pile up there.
+ * Number of decoded rows that are cached. A cached row serves several short reads of
+ * a lane that lags. The cache isn't a map, because JavaScriptCore's maps keep the
+ * contents of a rehash until a full collection, and a long backlog would pile up
+ * there.
  */
 const cachedRows = 8
 

@@ -6,7 +6,7 @@ import { slice } from "../../stream/BulkSlices.ts"
 import type { Engine } from "../commit/Engine.ts"
 import { isLocked } from "../commit/ForeignLock.ts"
 
-/** Delays an effect until the journal has read what it needs, or is broken. */
+/** Delays an effect until the journal has loaded its state, or is broken. */
 export type Started = <A, E>(effect: Effect.Effect<A, E>) => Effect.Effect<A, E>
 
 /** Fails with the `JournalError` that `work` throws. Anything else is a bug. */

@@ -41,7 +41,7 @@ export const openEngine = (options: SqliteConfig): Effect.Effect<Engine, Journal
       }),
   ).pipe(Effect.tap(({ store }) => Effect.forEach(store.notes, (note) => Effect.logWarning(note), { discard: true })))
 
-/** Starts the engine, in slices. The latch opens when it is ready or broken. Fails where the first slice does. */
+/** Starts the engine, in slices. The latch opens when it is ready or broken. Fails if the first slice fails. */
 export const start = Effect.fnUntraced(function* (
   engine: Engine,
   options: SqliteConfig,

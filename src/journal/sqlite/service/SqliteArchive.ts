@@ -96,7 +96,8 @@ export const tablesOf = (engine: Engine): JournalTables => {
   return {
     whyFull: () => engine.space.message,
     logOf: () => "own",
-    // Of this journal's own file, or a copy of it, only the events that were lost here: after a backup was restored.
+    // From this journal's own file, or a copy of it, only the events that were lost here are imported, as after
+    // restoring a backup.
     importable: (journal, events) =>
       guarded(engine, () =>
         meta(store.db, "identity") === journal ? events.filter(({ sequence }) => engine.losses.has(sequence)) : events,

@@ -1,6 +1,6 @@
 /**
- * The worker, once something needs it, and searches: by the worker, or on the
- * event loop where there is none.
+ * Starts the worker when it is first needed, and runs searches: in the worker, or on
+ * the event loop if there is no worker.
  */
 import { Effect, type Scope } from "effect"
 import { eventLoop } from "../../../event/EventLoop.ts"
@@ -13,7 +13,7 @@ import * as JournalWorker from "../JournalWorker.ts"
 import * as Search from "../search/Search.ts"
 import { attempt } from "./EngineEffects.ts"
 
-/** Milliseconds that a search may hold the event loop, where there is no worker. */
+/** Milliseconds that a search may hold the event loop if there is no worker. */
 const searchSlice = 5
 
 /** The worker and the searches of an engine. */
