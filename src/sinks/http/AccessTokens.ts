@@ -4,7 +4,8 @@
  * expire.
  *
  * **Guarantee.** One request serves all attempts that wait for a token, and an
- * attempt that is interrupted takes it from no other. A token that can't be had
+ * attempt that is interrupted takes it from no other. While the endpoint is
+ * unavailable, the last token is used until it expires. A token that can't be had
  * costs no event an attempt: the endpoint is unavailable, or the client is
  * misconfigured.
  */
@@ -59,7 +60,12 @@ interface Held {
   readonly token: Token
   /** Monotonic milliseconds from which on it is renewed. */
   readonly until: number
+  /** Monotonic milliseconds at which it expires. It is `until` if the endpoint does not state its lifetime. */
+  readonly end: number
 }
+
+/** Milliseconds from a renewal that failed to the next. */
+const renewedAgainAfter = 5_000
 
 /** Advises by the endpoint's error code (RFC 6749, section 5.2; RFC 8707, section 2). */
 const whatToDo = new Map(
@@ -74,6 +80,10 @@ const whatToDo = new Map(
 
 /** The characters of a token (RFC 6749, appendix A.12): no runtime sends any other in a header. */
 const inHeader = /^[\x20-\x7e]+$/
+
+/** Reports a failure that passes by itself. */
+const isPassing = ({ reason }: SinkError): boolean =>
+  reason._tag === "SinkUnavailable" || reason._tag === "SinkThrottled"
 
 const passing = new Set(["temporarily_unavailable", "server_error", "slow_down"])
 
@@ -109,11 +119,8 @@ interface Options {
   readonly heldFor?: (seconds: number | undefined) => number
 }
 
-/** The tokens of a sink, for a scope. */
-export const make = Effect.fnUntraced(function* (
-  config: OAuthConfig,
-  { keep, heldFor = heldForRequests }: Options = {},
-): Effect.fn.Return<AccessTokens, SinkError, Scope.Scope> {
+/** Asks the token endpoint for a token. */
+const requester = Effect.fnUntraced(function* (config: OAuthConfig, keep: Keep | undefined) {
   const clock = yield* Clock.Clock
   const fetch = yield* HttpTransport.make(config.tls && (yield* Certificates.read(config.tls, "oauth.tls")))
   const oauth = yield* Effect.promise(() => import("oauth4webapi"))
@@ -182,9 +189,7 @@ export const make = Effect.fnUntraced(function* (
 
   const unfit = `${name} gives a token that no header can carry: it holds other characters than visible ASCII; correct the tokens that it issues, or "oauth.tokenUrl"`
 
-  let held: Held | undefined
-
-  const fetched = Effect.tryPromise({
+  return Effect.tryPromise({
     try: request,
     catch: (error) =>
       error instanceof SinkError ? error : new SinkError({ reason: HttpAnswer.reasonOfFailure(error, asked) }),
@@ -201,8 +206,24 @@ export const make = Effect.fnUntraced(function* (
       ({ access_token }) => inHeader.test(access_token),
       () => misconfigured(unfit),
     ),
+  )
+})
+
+/** The tokens of a sink, for a scope. */
+export const make = Effect.fnUntraced(function* (
+  config: OAuthConfig,
+  { keep, heldFor = heldForRequests }: Options = {},
+): Effect.fn.Return<AccessTokens, SinkError, Scope.Scope> {
+  const clock = yield* Clock.Clock
+  const requested = yield* requester(config, keep)
+  let held: Held | undefined
+
+  const fetched = requested.pipe(
     Effect.map(({ access_token, expires_in }) => {
-      held = { token: Redacted.make(access_token), until: Monotonic.millis(clock) + heldFor(expires_in) }
+      const now = Monotonic.millis(clock)
+      const until = now + heldFor(expires_in)
+      const end = expires_in === undefined ? until : now + expires_in * 1_000
+      held = { token: Redacted.make(access_token), until, end }
       return held.token
     }),
   )
@@ -212,8 +233,18 @@ export const make = Effect.fnUntraced(function* (
   const run = yield* FiberHandle.runtime(handle)<never>()
   const renewed = Effect.suspend(() => Fiber.join(Option.getOrElse(FiberHandle.getUnsafe(handle), () => run(fetched))))
 
+  /** Returns the last token if the endpoint is only unavailable, and the token is still valid. */
+  const lastValid = (failure: SinkError): Effect.Effect<Token, SinkError> => {
+    const now = Monotonic.millis(clock)
+    if (held === undefined || now >= held.end || !isPassing(failure)) return Effect.fail(failure)
+    held = { ...held, until: Math.min(now + renewedAgainAfter, held.end) }
+    return Effect.succeed(held.token)
+  }
+
   const current = Effect.suspend(() =>
-    held !== undefined && Monotonic.millis(clock) < held.until ? Effect.succeed(held.token) : renewed,
+    held !== undefined && Monotonic.millis(clock) < held.until
+      ? Effect.succeed(held.token)
+      : Effect.catch(renewed, lastValid),
   )
   return {
     current,

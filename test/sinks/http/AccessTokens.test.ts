@@ -95,6 +95,29 @@ describe("an access token", () => {
     },
   )
 
+  it.effect("is used until it expires while the endpoint can't renew it", function* () {
+    let status = 200
+    const answer = (response: ServerResponse) => status !== 200 && !!response.writeHead(status).end()
+    const { tokenUrl, requests } = yield* tokenEndpoint({ lifetime: 1_000, answer })
+    const { sink, bearers } = yield* opened({ tokenUrl })
+    yield* sink.send([entry(1)])
+    status = 503
+    yield* TestClock.adjust("941 seconds")
+    yield* sink.send([entry(2)])
+    yield* sink.send([entry(3)])
+    // One failed renewal serves all attempts for some seconds.
+    expect(requests).toHaveLength(2)
+    yield* TestClock.adjust("6 seconds")
+    status = 400
+    expect((yield* reasonOf(sink.send([entry(4)])))?._tag).toBe("SinkMisconfigured")
+    status = 503
+    yield* TestClock.adjust("53 seconds")
+    expect((yield* reasonOf(sink.send([entry(5)])))?._tag).toBe("SinkUnavailable")
+    status = 200
+    yield* sink.send([entry(6)])
+    expect(bearers()).toEqual([1, 1, 1, requests.length].map((n) => `Bearer canary-token-${n}`))
+  })
+
   it.effect("is renewed when its life ends, whatever the wall clock says", function* () {
     const { wall, withWall } = yield* settable
     yield* Effect.gen(function* () {
