@@ -15,6 +15,10 @@ export const commands = {
     "List what operators changed, newest first: who, when, and how it ended",
     async () => (await import("./commands/audit.ts")).audit,
   ),
+  backtest: command(
+    "Show what a config would have done with the journal's events; exits 1 if anything changes that --allow doesn't name",
+    async () => (await import("./commands/backtest.ts")).backtest,
+  ),
   dlq: command(
     "List dead letters, send them again, or delete them",
     async () => (await import("./commands/dlq.ts")).dlq,

@@ -58,8 +58,12 @@ const quarantinedFor = (problem: string, event: Event): Decision => ({
  * Decides by the config whether an authentic body is routed, quarantined with the reason, or refused. Pure: the
  * caller counts, logs and answers.
  */
-export const decide = (received: Received, webhook: Webhook, { router }: RoutingTable): Decision => {
-  const decoded = Envelope.decode(received.body)
+export const decide = (
+  received: Received,
+  webhook: Webhook,
+  { router }: Pick<RoutingTable, "router">,
+  decoded = Envelope.decode(received.body),
+): Decision => {
   if (Result.isFailure(decoded)) {
     const { problem } = decoded.failure
     if (webhook.undecodable === "reject") return { refusal: "undecodable", more: { why: problem } }

@@ -16,7 +16,7 @@ import type { Pause } from "./LaneInfo.ts"
 import type { Attempt, Cursor, DeliveredRange, Wait } from "./Settlement.ts"
 import type { LetterToPut, RetryToPut } from "./stream/Cursors.ts"
 import type { Ended } from "./stream/OutcomeRecord.ts"
-import type { Stored } from "./stream/Record.ts"
+import { Origin, type Stored } from "./stream/Record.ts"
 
 /** A lane. Its sequences are those in the stream. */
 export interface CopiedLane {
@@ -69,6 +69,10 @@ export interface CopiedStream {
   /** Returns ends above an id, in the order in which they were recorded; empty at the end. */
   readonly ends: (after: number) => Read<CopiedEnd>
 }
+
+/** Reports whether an event of a stream is a delivery, and not a copy or a duplicate of one. */
+export const isDelivery = ({ entry, origin }: Stored): boolean =>
+  entry.duplicate !== true && origin === Origin.delivered
 
 export interface CopySource {
   /** The journal's identity. */

@@ -1,11 +1,18 @@
 /** All journal types. Only this file names them: a new type is a line here. */
-import { Effect, Layer, Predicate } from "effect"
+import { Effect, Layer, Predicate, type Scope } from "effect"
 import type { JournalConfig } from "../config/Config.ts"
 import type { Archive } from "./Archive.ts"
 import type { Operation } from "./AuditLog.ts"
 import { copyInto } from "./archive/Copying.ts"
 import type { Journal } from "./Journal.ts"
-import { type Checked, type CopyCounts, type Copying, check as checkSource, withOperation } from "./JournalCopy.ts"
+import {
+  type Checked,
+  type CopyCounts,
+  type Copying,
+  type CopySource,
+  check as checkSource,
+  withOperation,
+} from "./JournalCopy.ts"
 import { type JournalError, MaintenanceError, unavailable } from "./JournalError.ts"
 import type { Inspected, JournalFile, JournalType } from "./JournalType.ts"
 import { Postgres } from "./postgres/Postgres.ts"
@@ -75,6 +82,16 @@ export const ofFile = (type: string, path: string | undefined): JournalConfig | 
   return Predicate.isObject(keys) ? { ...keys, type } : undefined
 }
 
+const copyingOf = ({ type }: JournalConfig) => {
+  const copying = journalTypes[type]?.copying
+  const message = `A journal of the type ${type} can't be copied.`
+  return copying === undefined ? new MaintenanceError({ message }) : Effect.promise(copying)
+}
+
+/** Opens a journal to read its present contents, also while relays run on it. Nothing is written to it. */
+export const reading = (config: JournalConfig): Effect.Effect<CopySource, MaintenanceError, Scope.Scope> =>
+  Effect.flatMap(copyingOf(config), ({ source }) => source(config, "check"))
+
 /**
  * Copies everything in one journal into a journal of another type. The target's audit log also gets the copy
  * itself.
@@ -86,11 +103,6 @@ export const copy = (
   onProgress: (share: number) => Effect.Effect<void>,
 ): Effect.Effect<CopyCounts & { readonly damaged: number }, MaintenanceError> =>
   Effect.gen(function* () {
-    const copyingOf = ({ type }: JournalConfig) => {
-      const copying = journalTypes[type]?.copying
-      const message = `A journal of the type ${type} can't be copied.`
-      return copying === undefined ? new MaintenanceError({ message }) : Effect.promise(copying)
-    }
     const [reading, writing] = [yield* copyingOf(from), yield* copyingOf(to)]
     const source = yield* reading.source(from)
     const target = yield* writing.target(to, source)

@@ -28,7 +28,6 @@ import { Notify } from "../runtime/Notify.ts"
 import { ListenerTls, onSignal } from "../runtime/Runtime.ts"
 import type { Reloaded, ReloadStatus, RestartStatus } from "./Difference.ts"
 import * as Difference from "./Difference.ts"
-import { replaced } from "./Replaced.ts"
 
 // The restart of a relay by itself, as the admin API asks for it. `relay run` does it.
 
@@ -121,7 +120,7 @@ const readable = Effect.fnUntraced(function* (file: string, started: string) {
   }
   const change = yield* lastChange(file)
   if (change?.isReplaced !== true) return change
-  const { message, action } = replaced(change.path)
+  const { message, action } = Difference.replaced(change.path)
   return yield* refused("restart", `${message}: ${action}`)
 })
 
@@ -264,7 +263,7 @@ export const watch = Effect.fnUntraced(function* (files: FileTexts, triggered: L
     const links = Option.flatMap(found, ({ nlink }) => nlink)
     if (known.has(path) || !Option.contains(links, 0n)) return
     known.add(path)
-    const { message, action } = replaced(path)
+    const { message, action } = Difference.replaced(path)
     yield* Effect.logWarning(`${message}: ${action}`)
   })
   /** Empty while the file doesn't exist, as in the middle of a rename. */

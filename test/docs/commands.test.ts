@@ -104,6 +104,11 @@ describe("the operations page's procedures", () => {
     symlinkSync(config, join(state, "relay.config.json"))
     await sh("systemctl start relay")
     await trigger(2)
+    const trying = (change: string) =>
+      sh(`EDITOR="sed -i ${change}"\n${procedure("Trying a change").replace("--allow audit", "--allow lake")}`)
+    expect(await trying("s/[*][*]/client.*/")).toMatch(/appointment\.created +scheduling +2 +- lake +evt_\w+ +allowed/)
+    expect(await trying("s/everything/all/")).toContain("\n0 events to other sinks, ")
+    expect(await sh(procedure("Putting it in force"))).toContain("+ route all")
     // The sink is down all the while: what is owed goes along from one to the next.
     expect(await sh(procedure("Upgrading"))).toContain("lake")
     await trigger(3)

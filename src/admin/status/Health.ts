@@ -8,7 +8,7 @@ import { quarantine } from "../../event/Event.ts"
 import type { EpochMillis, Millis } from "../../event/Quantities.ts"
 import { count, fromNow, instant, span } from "../../formats/Texts.ts"
 import { takeoverAfter } from "../../journal/FleetStatus.ts"
-import { replaced } from "../../reload/Replaced.ts"
+import { replaced } from "../../reload/Difference.ts"
 import type { Lane, Refusals, Status, Webhook } from "./Status.ts"
 
 /**

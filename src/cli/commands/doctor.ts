@@ -6,10 +6,10 @@
 import { Clock, Effect } from "effect"
 import { Command } from "effect/cli"
 import { fileOf } from "../../journal/Journals.ts"
-import { checkJournal } from "../reports/checkJournal.ts"
 import { checkSinks, type SinkCheck } from "../reports/checkSinks.ts"
 import {
   certificates,
+  checkJournal,
   clients,
   clock,
   disk,

@@ -5,13 +5,13 @@ import { health, levelOf, type State } from "../../admin/status/Health.ts"
 import type { Status } from "../../admin/status/Status.ts"
 import * as Address from "../../config/Address.ts"
 import type { Certificate } from "../../config/Certificate.ts"
-import type { ClientsConfig, RelayConfig, Webhook } from "../../config/Config.ts"
+import type { ClientsConfig, JournalConfig, RelayConfig, Webhook } from "../../config/Config.ts"
 import { expiresWithin, haveExpired, isExpiring, noticeOfExpiry, successorOf } from "../../config/Expiry.ts"
 import type { CertificateFault } from "../../config/load/Load.ts"
 import { mistakenSecrets } from "../../config/rules/SecretText.ts"
 import * as Clients from "../../enrichment/Clients.ts"
 import type { Bytes, EpochMillis, Millis } from "../../event/Quantities.ts"
-import type { JournalFile } from "../../journal/JournalType.ts"
+import type { Inspected, JournalFile } from "../../journal/JournalType.ts"
 import * as WallClock from "../../journal/WallClock.ts"
 import { freeBytes } from "../../runtime/FileSystem.ts"
 import {
@@ -26,7 +26,7 @@ import {
 import { type ServeError, serve } from "../../runtime/Runtime.ts"
 import { ask } from "../support/adminClient.ts"
 import { bytes, count, span } from "../support/output.ts"
-import { withDeadline } from "../support/Program.ts"
+import { lazily, withDeadline } from "../support/Program.ts"
 
 /** The result of one check of `doctor`. */
 export type Verdict = "wrong" | "warning" | "ok"
@@ -489,3 +489,25 @@ export const time = ({ now, drift, synchronized }: Time): Finding => {
       : `${shown}, synchronized by a time server`,
   )
 }
+
+// The journal and its file's directory, checked without opening the journal.
+
+/** Returns the problems of a journal's file, directory and disk that stop a relay from running. */
+export const checkJournalFile = Effect.fnUntraced(function* (config: JournalConfig) {
+  const { fileOf } = yield* lazily(() => import("../../journal/Journals.ts"))
+  const file = fileOf(config)
+  if (file === undefined) return []
+  const found = yield* disk(file)
+  return found
+    .filter(({ verdict }) => verdict !== "ok")
+    .map(({ verdict, message }): Inspected => ({ verdict, message }))
+})
+
+/** Returns the findings of the journal's type, such as an unusable database or a file that is not a journal. */
+export const checkJournal = Effect.fnUntraced(function* (config: JournalConfig) {
+  const { inspect } = yield* lazily(() => import("../../journal/Journals.ts"))
+  const unanswered = (time: string): ReadonlyArray<Inspected> => [
+    { verdict: "wrong", message: `no answer within ${time}` },
+  ]
+  return yield* withDeadline((time) => Effect.succeed(unanswered(time)))(inspect(config))
+})

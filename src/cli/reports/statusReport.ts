@@ -34,8 +34,7 @@ import {
   span,
   toJson,
 } from "../support/output.ts"
-import { withDeadline } from "../support/Program.ts"
-import { checkJournal } from "./checkJournal.ts"
+import { lazily, withDeadline } from "../support/Program.ts"
 
 // The tables of `relay status` below its lanes: relays, signing secrets and certificates.
 
@@ -153,6 +152,7 @@ export const render = (status: Status, style: Paint, width: number): string => {
 
 /** Says why the relay does not answer. Its database may hang, and then the status does too. */
 const unanswered = Effect.fnUntraced(function* (time: string) {
+  const { checkJournal } = yield* lazily(() => import("./doctorFindings.ts"))
   const looked = yield* Effect.flatMap(loadJournal, checkJournal).pipe(Effect.orElseSucceed(() => []))
   const wrong = looked.filter(({ verdict }) => verdict === "wrong").map(({ message }) => message)
   const why = wrong.length === 0 ? "it may hang" : `its journal can't be used: ${wrong.join("; ")}`

@@ -1,4 +1,7 @@
-/** Reads a SQLite journal for a copy. It holds the relay's lock, so that no relay writes to it meanwhile. */
+/**
+ * Reads a SQLite journal. A copy holds the relay's lock, so that no relay writes to it meanwhile. A check only reads,
+ * and works while a relay runs on it.
+ */
 import { existsSync } from "node:fs"
 import type { DatabaseSync } from "node:sqlite"
 import { Effect } from "effect"
@@ -9,10 +12,11 @@ import type { Attempt } from "../../Settlement.ts"
 import { bucketOf } from "../../stream/OutcomeRecord.ts"
 import { decode, decodeRow, decodeStored, type Stored } from "../../stream/Record.ts"
 import { JournalLock } from "../file/JournalLock.ts"
+import { requireReadable } from "../maintenance/Maintenance.ts"
 import { auditOf } from "../rows/AuditRows.ts"
 import { CursorRows } from "../rows/CursorRows.ts"
 import { erasuresOf } from "../rows/ErasedRows.ts"
-import { migrate } from "../rows/Migrations.ts"
+import { current, migrate, refusal, version } from "../rows/Migrations.ts"
 import { NamedLanes } from "../rows/NamedLanes.ts"
 import { endedOf } from "../rows/OutcomeRows.ts"
 import { waitOf } from "../rows/Retries.ts"
@@ -43,18 +47,32 @@ const open = (path: string): DatabaseSync => {
   return db
 }
 
-/** The journal in a file as a source; fails when a relay runs on it. */
-export const source = ({ path }: SqliteConfig) =>
+/** Opens a journal of this relay's schema without changing it. */
+const openToCheck = (path: string): DatabaseSync => {
+  const db = connect(path, { readOnly: true })
+  db.prepare("PRAGMA busy_timeout = 5000").get()
+  if (version(db) === current) return db
+  const older = `The journal ${path} is of another version than this relay: start this relay on it once`
+  const message = version(db) > current ? refusal(db, path) : older
+  db.close()
+  throw new MaintenanceError({ message: `${message}.` })
+}
+
+/** The journal in a file as a source. A copy fails if a relay runs on it. */
+export const source = ({ path }: SqliteConfig, use: "copy" | "check" = "copy") =>
   Effect.gen(function* () {
+    if (use === "check") yield* requireReadable(path)
     if (!existsSync(path)) return yield* new MaintenanceError({ message: `There is no journal at ${path}.` })
     const attempt = attemptOn(path, "read")
-    const lock = yield* Effect.acquireRelease(
-      attempt(() => new JournalLock(path)),
-      (lock) => Effect.sync(() => lock.close()),
-    )
-    yield* attempt(() => lock.holdFile())
+    if (use === "copy") {
+      const lock = yield* Effect.acquireRelease(
+        attempt(() => new JournalLock(path)),
+        (lock) => Effect.sync(() => lock.close()),
+      )
+      yield* attempt(() => lock.holdFile())
+    }
     const db = yield* Effect.acquireRelease(
-      attempt(() => open(path)),
+      attempt(() => (use === "copy" ? open(path) : openToCheck(path))),
       (db) => Effect.sync(() => db.close()),
     )
     return yield* attempt(() => sourceOf(new Reader(db, path)))

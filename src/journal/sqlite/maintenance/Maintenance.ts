@@ -116,7 +116,7 @@ const noneAt = (path: string): string =>
   `There is no journal at ${path}: the relay makes it when it starts, or it is elsewhere.`
 
 /** Fails if there is something other than a file, or if this user may not read the journal. */
-const requireReadable = (path: string): Effect.Effect<void, MaintenanceError> =>
+export const requireReadable = (path: string): Effect.Effect<void, MaintenanceError> =>
   Effect.suspend(() => {
     const kind = OwnFiles.notAFile(path)
     if (kind !== undefined) return new MaintenanceError({ message: `${kind}.` })
