@@ -84,7 +84,7 @@ const files = new Map<string, File>([
   [paths.icon, { text: icon, type: "image/svg+xml", cache: forever }],
 ])
 
-/** Compressed once, when it is first asked for: a relay that nobody looks at does not pay for it. */
+/** Compressed at the first request, so that a relay whose page nobody opens doesn't pay for it. */
 const encoded = new Map<string, Promise<Buffer>>()
 const bytesOf = (path: string, { text }: File, encoding: Encoding): Promise<Buffer> => {
   const key = `${encoding} ${path}`

@@ -91,7 +91,7 @@ const describeEach = ({ oneOf, prefix, exists }: Tests, isNot: boolean): Readonl
   ...(exists === undefined ? [] : [exists === isNot ? "does not exist" : "exists"]),
 ]
 
-/** Describes the condition in words that follow the field's name: `is one of "acct_1", "acct_2"`. */
+/** Describes the condition in words that follow the field's name, such as `is one of "acct_1", "acct_2"`. */
 export const describe = (condition: Condition): string => {
   const { not = {}, ...tests } = isList(condition) ? { oneOf: condition } : condition
   return [...describeEach(tests, false), ...describeEach(spelled(not), true)].join(" and ")

@@ -98,7 +98,7 @@ export const problem = (source: string): string | undefined => {
   if (source.split(".").some((segment) => segment === "")) return "a pattern has an empty segment between its dots"
   if (source.split(".").some((segment) => segment.includes("**") && segment !== "**")) return alone
   if (/[{,][,.}]|\.[,}]/.test(source)) return "a choice in a `{a,b}` is empty, or has a dot at its end"
-  /** For each open brace, whether it has a choice yet. */
+  /** For each open brace, whether a comma has followed it yet. */
   const open: Array<boolean> = []
   for (const character of source) {
     if (character === "{" && open.push(false) > most.depth) return `braces are nested ${most.depth} deep at most`

@@ -270,7 +270,7 @@ export interface Receiver<Webhook extends Receiving = Receiving> {
 /** The webhooks of one path. */
 interface Endpoint<Webhook extends Receiving = Receiving> {
   readonly receivers: ReadonlyArray<Receiver<Webhook>>
-  /** The largest `maxBody` of its webhooks, because the body's webhook is known only after reading it. */
+  /** The largest `maxBody` of its webhooks, because the relay must read a body before it knows its webhook. */
   readonly maxBody: Bytes
 }
 

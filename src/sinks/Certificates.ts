@@ -68,7 +68,10 @@ const checked = (key: string, pem: string, problem: Problem | undefined): string
   throw misconfigured(`"${key}": ${problem.message}; ${problem.hint}`)
 }
 
-/** The PEM texts of a config, checked; `at` is the place of the config in the sink's. Fails with `SinkMisconfigured`. */
+/**
+ * Returns the checked PEM texts of a config. `at` is the path of that config in the
+ * sink's. Fails with `SinkMisconfigured`.
+ */
 export const read = (tls: CertificatesConfig, at = "tls"): Effect.Effect<Certificates, SinkError> =>
   Effect.try({
     try: () => {

@@ -1,11 +1,12 @@
 /**
  * Connections that a sink keeps from one send to the next.
  *
- * **Guarantee.** A connection that has ended is not used. One whose use failed or
- * was interrupted is not used again. After a use that was interrupted (a
- * time-out), nor are those that have been idle since before it: what dropped one
- * without a word (NAT, a firewall) has dropped them too. None of a pool is used
- * when it is older than ten minutes: the name may lead elsewhere by then.
+ * **Guarantee.** A connection that has ended is not used, and a connection is not
+ * used again after a use that failed or was interrupted. After an interrupted use (a
+ * timeout), connections that have been idle since before it are not used either: a
+ * NAT or a firewall that silently dropped one has dropped them too. A connection of
+ * a pool is not used when it is older than ten minutes, because the name may resolve
+ * to another server by then.
  */
 import { Duration, Effect, Exit, Pool, RcRef, type Scope } from "effect"
 import * as Monotonic from "../event/Monotonic.ts"
@@ -17,11 +18,11 @@ interface Connection {
   readonly isOpen: () => boolean
 }
 
-/** Whether the target's name may lead to another server now, while the old server still answers. */
+/** Whether the target's name may resolve to another server now, while the old server still answers. */
 export const mayHaveMoved = ({ reason }: SinkError): boolean =>
   reason._tag === "SinkUnavailable" || reason._tag === "SinkMisconfigured"
 
-/** Uses a connection. It is closed afterwards unless the use succeeded and `isWhole` says that it can go on. */
+/** Uses a connection. It is closed afterwards unless the use succeeded and `isWhole` allows another use. */
 export type Use<C, E> = <A, E2>(
   use: (connection: C) => Effect.Effect<A, E2>,
   isWhole?: (value: A, connection: C) => boolean,

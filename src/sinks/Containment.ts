@@ -1,14 +1,15 @@
 /**
- * Which sink an error belongs to that nobody caught, so that a bug of a client
- * library costs its sink and not the process.
+ * Finds the sink that an uncaught error belongs to, so that a bug of a client
+ * library stops its sink and not the process.
  *
- * **Guarantee.** An error is given to a sink only if the async context or the stack
- * says so. Any other error, and any error that a journal's code is part of, belongs
- * to nobody here: the process has to end.
+ * **Guarantee.** A sink gets an error only if the async context or the stack names
+ * the sink. Any other error, and any error with the journal's code in its stack,
+ * belongs to no sink: the process has to end.
  *
- * **Gotcha.** Bun calls the handler in the context of what threw, but not of a
- * promise that was rejected; Deno does so for promises only. So the stack is read as
- * well. It names libraries, which sinks may share: then all of these are meant.
+ * **Gotcha.** Bun calls the handler in the context of the code that threw, but not
+ * in the context of a rejected promise. Deno does so only for promises. So the stack
+ * is read as well. It names libraries: if several sinks use a library, all of them
+ * get the error.
  */
 import { AsyncLocalStorage } from "node:async_hooks"
 import { Effect, Fiber, type Scope } from "effect"
@@ -26,10 +27,10 @@ export interface Owner {
 const context = new AsyncLocalStorage<Owner | undefined>()
 const owners = new Set<Owner>()
 
-/** Runs something whose consequences are the owner's: its timers, sockets and promises. */
+/** Runs a function. Errors of the timers, sockets and promises that it starts belong to the owner. */
 export const within = <A>(owner: Owner | undefined, run: () => A): A => context.run(owner, run)
 
-/** Runs an effect in a fiber of its own, whose consequences are the owner's. */
+/** Runs an effect in its own fiber. Errors of everything that it starts belong to the owner. */
 export const as =
   (owner: Owner) =>
   <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
@@ -64,7 +65,10 @@ const isOf = ({ type, libraries }: Owner, frame: string): boolean => {
 const isJournals = (frame: string): boolean => /\bsrc\/journal\/|node_modules\/pg(?:-[a-z]+)?\//.test(frame)
 const isOurs = (frame: string): boolean => /\bsrc\/(?!sinks\/)[a-zA-Z]+/.test(frame) && !frame.includes("node_modules/")
 
-/** Attributes an error with this stack, thrown in the context of `owner`, to sinks; to none if it is nobody's. */
+/**
+ * Returns the sinks that an error with this stack, thrown in the context of `owner`,
+ * belongs to. Returns none if it belongs to no sink.
+ */
 export const culprits = (
   stack: string,
   owner: Owner | undefined,

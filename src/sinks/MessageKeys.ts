@@ -26,7 +26,7 @@ export const host = (
     Schema.makeFilter(problem, { toJsonSchema: () => ({ pattern: Address.pattern }) }),
   )
 
-/** The hosts to connect to, at least one: `none` says why. */
+/** The hosts to connect to. At least one is required, and `none` is the message if there are none. */
 export const hosts = (thing: string, example: string, description: string, none: string) => {
   const port = example.replace(/^.*:/, "")
   const together = `each ${thing} stands in its own quotes: ["one:${port}", "two:${port}"]`
@@ -43,7 +43,7 @@ export const key = textOrShapeOr("A template over the envelope: what `order` kee
 
 type Headers = Readonly<Record<string, string>>
 
-/** The config's own headers, by name. Their values are templates. `problem` reports headers that a broker refuses. */
+/** The config's own headers, by name. Their values are templates. `problem` describes headers that a broker refuses. */
 export const headers = (problem: (headers: Headers) => Schema.FilterIssue | undefined = () => undefined) =>
   Schema.Record(Schema.String, Schema.String.annotate({ template: true, shown: true }))
     .annotate({
@@ -62,7 +62,7 @@ export const format = oneOf(
 
 // The headers of a message to a broker: the relay's facts about the event, the sender's, and the config's own.
 
-/** The part of a config that shapes headers; the values of its own are templates. */
+/** The config keys that set headers. Values written by the user are templates. */
 interface Shape {
   readonly format: "raw" | "cloudevents"
   readonly headers: Readonly<Record<string, string>>
@@ -103,7 +103,7 @@ export const sentHeaders = (config: Shape, { values, raw, cloudEvent }: Broker) 
 
 const placeholder = /\{\{\s*(type|resource)\s*\}\}/g
 
-/** Topics or subjects of events of these types; none if the template needs more than the type. */
+/** Returns the topics or subjects of events of these types, or none if the template needs more than the type. */
 export const possibleValues = (template: string, types: ReadonlyArray<string> = eventTypes): ReadonlyArray<string> => {
   const nameOf = (type: string) => template.replace(placeholder, (_, key) => (key === "type" ? type : resource(type)))
   return template.replace(placeholder, "").includes("{{") ? [] : [...new Set(types.map(nameOf))]

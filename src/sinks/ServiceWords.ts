@@ -78,7 +78,10 @@ const shortestSent = 3
 /** The separate parts of a text: lines, and the values after names. */
 const partsIn = (text: string): ReadonlyArray<string> => [text, ...text.split(/\n|: +/)]
 
-/** The texts and numbers of a body: the values of JSON, also without the backslashes of Markdown; else its lines. */
+/**
+ * Returns the texts and numbers of a body: the values of JSON, with and without
+ * Markdown's backslashes, or the lines of any other body.
+ */
 export const sentIn = (body: Uint8Array | undefined): ReadonlyArray<string> => {
   const text = body === undefined ? "" : Buffer.from(body).toString("utf8")
   const leaves = (value: unknown): ReadonlyArray<string> => {
@@ -121,7 +124,10 @@ const spokenAt = (value: unknown): string => {
   return ""
 }
 
-/** Mistakes by the name of their field, such as Django's `{"content":["This field is required"]}`; empty for other JSON. */
+/**
+ * Returns mistakes that are listed by field, as in Django's `{"content":["This field
+ * is required"]}`. Returns an empty text for other JSON.
+ */
 const mistakesIn = (value: unknown): string => {
   const fields: ReadonlyArray<readonly [string, unknown]> = Predicate.isObject(value) ? Object.entries(value) : []
   const lists = fields.flatMap(([name, list]) =>
@@ -144,8 +150,9 @@ export const spokenIn = (answer: string): string => {
 }
 
 /**
- * A receiver's own words, as a message shows them: one line, without the sink's secrets, without addresses, and
- * without the parts of the request (`sent`) that it may repeat. Empty if it said nothing.
+ * Returns a receiver's own words for a message: one line, without the sink's
+ * secrets, addresses, or parts of the request (`sent`). Returns an empty text for an
+ * answer without words.
  */
 export const ownWords = (keep: Keep, text: string, sent: ReadonlyArray<string>): string => {
   const kept = keep(text)

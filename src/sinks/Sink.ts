@@ -80,7 +80,7 @@ export const throttled = (message: string, retryAfter: number): SinkError =>
 /** An error with {@link DeliveryFailed}. */
 export const failed = (message: string, more?: More): SinkError =>
   new SinkError({ reason: new DeliveryFailed({ message, ...more }) })
-/** An error with {@link DeliveryRejected}. The response does not say whether other events would be accepted. */
+/** An error with {@link DeliveryRejected}. The response doesn't show whether other events would be accepted. */
 export const rejected = (message: string, more?: More): SinkError =>
   new SinkError({ reason: new DeliveryRejected({ message, ...more }) })
 /** An error with {@link DeliveryRejected} for the size or the content of this event. */
@@ -164,11 +164,14 @@ export interface SinkType<Config> extends ConfiguredType<Config> {
   preview(config: Config, batch: ReadonlyArray<Entry>): ReadonlyArray<Preview>
   /** Whether the events of a batch go out in one message, whose body and idempotency key are the batch's. */
   isBatched?(config: Config): boolean
-  /** The packages that it sends by, as a stack trace names them; `@aws-sdk/` stands for all that begin so. See `Containment.ts`. */
+  /**
+   * The packages of its client, as a stack trace names them. `@aws-sdk/` means all packages with this prefix. See
+   * `Containment.ts`.
+   */
   readonly libraries?: ReadonlyArray<string>
   /** The name of the system in OpenTelemetry's conventions, if it differs from the config's name for it. */
   readonly messagingSystem?: string
 }
 
-/** A type whose config only its own schema knows: the output of `config` is the input of `open`. */
+/** A type of sink with any config: the output of `config` is the input of `open`. */
 export type AnySinkType = SinkType<unknown>

@@ -1,4 +1,4 @@
-/** The types of sinks, by the name that a config gives them; the only file that names them. A new one is a line here. */
+/** The types of sinks, by their name in a config. Only this file lists them. To add a type, add a line here. */
 
 export { Discord as discord } from "./alerts/discord/Discord.ts"
 export { PagerDuty as pagerduty } from "./alerts/pagerduty/PagerDuty.ts"

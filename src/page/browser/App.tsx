@@ -1,4 +1,4 @@
-/** The page: how the relay is in one line, and the view that the address names. */
+/** The page: the relay's health in one line, and the view that the address names. */
 
 import { effect, signal } from "@preact/signals"
 import { render } from "preact"
@@ -23,7 +23,7 @@ import { RouteExplainer } from "./RouteExplainer.tsx"
 import { SinkView } from "./SinkView.tsx"
 import { Tail } from "./Tail.tsx"
 
-/** Asks for the token of the admin API. It is kept in memory alone. */
+/** Asks for the token of the admin API. It is kept only in memory. */
 const TokenForm = () => {
   const [text, setText] = useState("")
   const input = useRef<HTMLInputElement>(null)

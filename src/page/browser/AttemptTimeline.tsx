@@ -7,7 +7,7 @@ import { type Column, Table } from "./parts/Table.tsx"
 
 type Step = EventReport["timeline"][number]
 
-/** A sequence leads to its event. */
+/** Shows a sequence as a link to its event. */
 const Linked = ({ of }: { readonly of: string }) => {
   const [before = "", sequence, after = ""] = of.split(/\b(seq_[0-9]+)\b/)
   if (sequence === undefined) return <Message of={of} max={2_000} />
@@ -60,7 +60,10 @@ const columnsOf = (receivedAt: number): ReadonlyArray<Column<Step>> => [
 const width = 1_000
 const row = 22
 
-/** A line for each sink, from when the event was received: a bar for each attempt, as long as it took. */
+/**
+ * Draws a line for each sink, which begins when the event was received, with a bar
+ * for each attempt. A bar's length is the attempt's duration.
+ */
 const Picture = ({ steps, receivedAt }: { readonly steps: ReadonlyArray<Step>; readonly receivedAt: number }) => {
   const attempts = steps.filter(({ attempt, at }) => attempt !== undefined && at !== undefined)
   const sinks = [...new Set(attempts.map(({ sink = "" }) => sink))]

@@ -1,4 +1,4 @@
-/** Dead letters and the quarantine: why each could not be delivered, and what to do with them. */
+/** Shows dead letters and the quarantine, with the reason of each failure and the possible actions. */
 
 import { useEffect, useRef, useState } from "preact/hooks"
 import type { DeadLetter, Selection } from "../../admin/api/DeadLetterApi.ts"
@@ -43,7 +43,7 @@ const DeadLetterTable = ({
   onChoose,
 }: {
   readonly letters: ReadonlyArray<DeadLetter>
-  /** The ids of those that are chosen. */
+  /** The ids of the selected dead letters. */
   readonly chosen: ReadonlySet<string>
   readonly onChoose: (ids: ReadonlySet<string>) => void
 }) => {

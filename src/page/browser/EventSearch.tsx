@@ -26,7 +26,7 @@ import { Outcomes } from "./SinkOutcomes.tsx"
 /** A dead letter's id is the sink and the event's place: `crm:42`. */
 const letter = /:([1-9]\d*)$/
 
-/** Reports whether the journal has an event of an object. A search ends after a moment, so it may take several. */
+/** Reports whether the journal has an event of an object. Each search has a time limit, so it may take several. */
 const hasObject = async (object: string): Promise<boolean> => {
   for (let from = {}; ; ) {
     const { events, next } = await admin.events({ object, ...from, limit: 1 })
@@ -75,7 +75,7 @@ const columns: ReadonlyArray<Column<Event>> = [
   },
 ]
 
-/** A phone shows one column, so a page has few events, and the filters are folded. */
+/** A phone shows one column, so a page there has few events and folded filters. */
 const isNarrow = matchMedia("(max-width: 760px)").matches
 
 /** One box for ids of every kind. */

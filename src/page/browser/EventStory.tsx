@@ -28,10 +28,7 @@ const parsed = (text: string): unknown => {
 /** A payload may hold a text that is JSON. */
 const isMember = (value: unknown): value is object => typeof value === "object" && value !== null
 
-/**
- * Masked parts of texts and values are marked, and named by their paths. `body.data.object.name` of each value that
- * is masked.
- */
+/** Returns the paths of the values that have a masked part, such as `body.data.object.name`. */
 const masksIn = (value: unknown, path = ""): ReadonlyArray<string> => {
   const inner = typeof value === "string" && /^[[{]/.test(value) ? parsed(value) : value
   if (isMember(inner)) {
@@ -42,11 +39,11 @@ const masksIn = (value: unknown, path = ""): ReadonlyArray<string> => {
   return typeof value === "string" && value.includes(mask) ? [path] : []
 }
 
-/** A {@link Block} in which masks are marked. */
+/** A {@link Block} with marked masks. */
 const MaskedBlock = ({ of, label }: { readonly of: string; readonly label: string }) => (
   <Block label={label}>
     {of.split(mask).map((part, index) => (
-      // The parts of a text have no names but their order.
+      // The parts of a text have no ids, so their order is the key.
       <Fragment key={`${index} ${part}`}>
         {index > 0 && <mark>{mask}</mark>}
         {part.split("\n").map(plain).join("\n")}
@@ -73,7 +70,7 @@ const sentHeading = ({ outcome, sentIn }: Sink): string => {
   return outcome === "delivered" ? "Sent, as the active config renders it" : "What would be sent, by the active config"
 }
 
-/** The request or message that a sink is sent. */
+/** The request or message for a sink. */
 const Sent = ({ sink: one }: { readonly sink: Sink }) => {
   const { sink, payload, sentIn, note } = one
   return (
@@ -295,7 +292,7 @@ const Actions = ({
   </>
 )
 
-/** A time in a sentence. */
+/** A time for use in a sentence. */
 const timeOf = (at: number): string => {
   const date = new Date(at)
   return Number.isNaN(date.getTime()) ? `${at} ms` : zoned(date, true)

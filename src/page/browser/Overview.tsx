@@ -1,4 +1,4 @@
-/** At a glance: what needs somebody, the last hour, sinks, webhooks, routes, journal. */
+/** The overview: problems, the last hour, sinks, webhooks, routes and the journal. */
 
 import { Fragment } from "preact"
 import { health, isSilent, levelOf, type StatusProblem } from "../../admin/status/Health.ts"
@@ -133,7 +133,7 @@ const columns: ReadonlyArray<Column<Sums>> = [
   ...series.map((of) => ({ title: words[of], kind: "amount", cell: (row: Sums) => number(row[of]) })),
 ]
 
-/** Twelve rows of five minutes, for those who can't see the graph. */
+/** Twelve rows of five minutes, for users who can't see the graph. */
 const rows = ({ at, ...counts }: RelayHistory): ReadonlyArray<Sums> => {
   const found: Array<Sums> = []
   for (let end = at.length; end > 0; end -= 30) {

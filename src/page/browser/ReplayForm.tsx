@@ -1,4 +1,4 @@
-/** Replays: a dry run says what would be sent, then it is sent. */
+/** Replays events. A dry run first shows the events that would be sent. */
 import { useEffect, useState } from "preact/hooks"
 import { replayWords } from "../../admin/replay/ReplayCommand.ts"
 import type { Replay, ReplayEvents, ReplayRequest } from "../../admin/replay/ReplayReport.ts"
@@ -170,7 +170,7 @@ export const ReplayForm = ({ status }: { readonly status: Status }) => {
   const [problem, setProblem] = useState("")
   const list = useLoaded("replays", admin.replays)
   const isRunning = list.value?.some(({ endedAt }) => endedAt === undefined) === true
-  // Each answer asks for the next
+  // Each answer requests the next part
   useEffect(() => {
     if (!isRunning) return
     const timer = setTimeout(list.again, everyMillis)

@@ -1,4 +1,4 @@
-/** Which sinks a type goes to and why, as it is typed; and the routes in force. */
+/** Shows the sinks of an event type, and the reasons, while it is typed. Also shows the active routes. */
 
 import { useEffect, useState } from "preact/hooks"
 import type { EventReport } from "../../admin/api/EventApi.ts"
@@ -37,7 +37,7 @@ export const Verdicts = ({ routes }: { readonly routes: ReadonlyArray<Verdict> }
 
 const pause = 120
 
-/** The hint that the command line gives as well. */
+/** The same hint as on the command line. */
 const DidYouMean = ({ type, onChoose }: { readonly type: string; readonly onChoose: (type: string) => void }) => {
   const near = nearestType(type)
   if (near === undefined) return null
@@ -122,10 +122,10 @@ const columnsOf = (routes: ReadonlyArray<Route>): ReadonlyArray<Column<Route>> =
   { title: "Since the start", kind: "amount", cell: (route) => <RouteCount {...{ route, routes }} /> },
 ]
 
-/** Whether a route takes only the relay's own events: deliveries alone are counted. */
+/** Reports whether a route matches only the relay's own events. Only deliveries are counted. */
 export const isOwn = ({ match }: Route): boolean => match.every(isRelayEvent)
 
-/** Events that a route took; amber where others took some and it took none. */
+/** The number of events that a route matched. It is amber if the route matched none and others matched some. */
 export const RouteCount = ({ route, routes }: { readonly route: Route; readonly routes: ReadonlyArray<Route> }) => {
   const { count, where } = route
   if (isOwn(route)) {

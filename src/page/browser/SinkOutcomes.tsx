@@ -1,4 +1,4 @@
-/** Where an event is at each sink, failures first: why it failed, and the ways to send it again. */
+/** Shows an event's state at each sink, failures first, with the reasons and the ways to send it again. */
 import type { Event, EventReport } from "../../admin/api/EventApi.ts"
 import { relayCommand } from "../../formats/Texts.ts"
 import { confirmReplay } from "./parts/Actions.tsx"
@@ -23,7 +23,10 @@ const words: Readonly<Record<string, string>> = {
   unrecorded: "not recorded",
 }
 
-/** An event without a failed attempt is not retried: its digest collects, or it waits for its sink or for one before it. */
+/**
+ * An event without a failed attempt is not being retried. Its digest is still
+ * filling, or it waits for its sink or for an earlier event.
+ */
 const stateOf = ({ outcome, collecting, attempts }: Delivery): string => {
   if (outcome !== "retrying" || attempts.length > 0) return outcome
   return collecting === true ? "collecting" : "waiting"
@@ -81,7 +84,7 @@ const When = ({ of: { outcome, due, at, attempts } }: { readonly of: Sink }) => 
   )
 }
 
-/** The events that a sink got in one attempt ended at the same moment. */
+/** Events that a sink got in the same attempt ended at the same moment. */
 const linkToDigest = (sink: string, at: number): string =>
   linkTo("events", "", {
     ...{ sink, outcome: "delivered" },

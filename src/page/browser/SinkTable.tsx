@@ -15,7 +15,7 @@ export const toneOf = ({ condition, backlog }: Lane): Tone => {
   return condition === "running" ? "good" : "warn"
 }
 
-/** The events that wait, and how many of them for another attempt or for their digest. */
+/** The number of waiting events. Also shows how many of them wait for another attempt or for their digest. */
 export const Backlog = ({ of: { backlog, retrying, collecting = 0 } }: { readonly of: Lane }) => (
   <>
     {number(backlog)}

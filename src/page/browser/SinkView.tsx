@@ -1,4 +1,4 @@
-/** One sink: how its lane is, its rate, durations and backlog over time, and the ways to its events. */
+/** Shows one sink: the state of its lane, its rate, durations and backlog over time, and links to its events. */
 import { useEffect, useState } from "preact/hooks"
 import { letterWords } from "../../admin/replay/ReplayCommand.ts"
 import type { Lane, LaneHistory, Status } from "../../admin/status/Status.ts"
@@ -15,9 +15,9 @@ import { Ago, EventLink, Message, Moment, Nothing, number, Pill, perSecond, Text
 import { type Column, Table } from "./parts/Table.tsx"
 import { Backlog, toneOf } from "./SinkTable.tsx"
 
-/** Dead letters, and events that wait for a retry, that are read for the causes. */
+/** The maximum number of dead letters and retrying events from which the causes are counted. */
 const newest = 1_000
-/** Events that are read for the last attempts. */
+/** The maximum number of events that are read for the last attempts. */
 const recent = 50
 const shownAttempts = 10
 const shownCauses = 20
@@ -57,7 +57,7 @@ const attemptColumns: ReadonlyArray<Column<Attempted>> = [
   { title: "Why", kind: "words", cell: ({ message }) => (message === "" ? undefined : <Message of={message} />) },
 ]
 
-/** Asks before it replays the sink's dead letters of events that were received since a time. */
+/** Replays the sink's dead letters of events received since a time, after a confirmation. */
 const ReplaySince = ({ sink }: { readonly sink: string }) => {
   const [since, setSince] = useState("")
   const at = momentOf(since)

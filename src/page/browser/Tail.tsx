@@ -13,7 +13,7 @@ import { link } from "./parts/RelayLink.ts"
 import { Message, Moment, Name, Nothing, number, Pill, Text, TypeName } from "./parts/Shown.tsx"
 import { type Column, Table } from "./parts/Table.tsx"
 
-/** Rows that are kept; older ones are in the journal. */
+/** The maximum number of rows that are kept. Older ones are in the journal. */
 const most = 200
 /** The interval between two polls, and the wait after a filter changed, in milliseconds. */
 const every = 500
@@ -90,13 +90,13 @@ export const Tail = ({ status }: { readonly status: Status }) => {
   const [isPaused, setPaused] = useState(false)
   const [problem, setProblem] = useState("")
   const isLive = link.value === "live"
-  // The lines that were shown belong to the filter.
+  // The shown lines belong to the old filter.
   useEffect(clear, [filter])
   useEffect(() => {
     if (isPaused || !isLive) return
     const abort = new AbortController()
     const follow = async () => {
-      // A pattern is typed letter by letter.
+      // Waits until the user stops typing a pattern.
       await wait(typing)
       setProblem("")
       for (let last: Tap | undefined; !abort.signal.aborted; await wait(every)) {

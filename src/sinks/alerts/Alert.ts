@@ -1,7 +1,7 @@
 /**
  * The content of an alert, before a service's payload is made of it.
  *
- * **Guarantee.** Unless its options ask for more it holds no personal data: the
+ * **Guarantee.** Unless its options add more, it holds no personal data: only the
  * event's type, account, id and time, and the id of its object. The interface shows
  * no error code and no schema of the objects, so nothing else is known to be
  * harmless. The relay's own events hold neither secret nor payload, and are shown
@@ -63,11 +63,11 @@ export const fit = (text: string, limit: number, harmless: Escape = asItIs): str
   const characters = Array.from(graphemes.segment(near), ({ segment }) => segment)
   // The last one may be incomplete.
   if (!isWhole) characters.pop()
-  // A single grapheme may exceed the limit: then it is cut within.
+  // A single grapheme that exceeds the limit is cut.
   return take(characters, limit, harmless) || take(near, limit, harmless)
 }
 
-/** The characters that fit before the ellipsis, and the ellipsis; empty if none fits. */
+/** Returns the characters that fit, with an ellipsis, or an empty text if none fits. */
 const take = (characters: Iterable<string>, limit: number, harmless: Escape): string => {
   let out = ""
   for (const character of characters) {
@@ -114,7 +114,7 @@ export const arrange = (facts: ReadonlyArray<Fact>, room: Room, harmless: Escape
 
 type Action = "trigger" | "resolve"
 
-/** An alert is made of these. */
+/** The events of an alert. */
 export interface Group {
   readonly action: Action
   /** Some of the events, at least one, oldest first. */
@@ -124,14 +124,14 @@ export interface Group {
   /** When the first and the last event were received, in epoch milliseconds. */
   readonly first: number
   readonly last: number
-  /** The group's own key; without one it is the last sample's. */
+  /** The group's own key (default: the key of the last sample). */
   readonly key?: string
 }
 
-/** Its texts are neither cut nor escaped: that depends on the service. */
+/** An alert. Its texts are neither cut nor escaped, because that depends on the service. */
 export interface Alert {
   readonly action: Action
-  /** Alerts of one key are one incident; a resolve ends it. */
+  /** Alerts with the same key are one incident, which a resolve ends. */
   readonly key: string
   /** The event type and the account; empty unless all events have the same. */
   readonly type: string
@@ -306,12 +306,10 @@ export const compile = (options: Options): ((group: Group) => Alert) => {
   }
 }
 
-// Alert services share this: each is the HTTP sink with a payload and a reading
-// of answers of its own. To add one: a folder here with its code and
-// `<service>.md`, its part of the reference, a line in `Sinks.ts`, and a test that calls the contract
-// (`test/sinks/alerts/alertContract.ts`).
-//
-// A batch is one alert: of one event, or of a digest.
+// The code that alert services share. Each is the HTTP sink with its own payload and its own verdicts on answers. To
+// add one: a folder here with its code and `<service>.md`, its part of the reference, a line in `Sinks.ts`, and a test
+// that calls the contract (`test/sinks/alerts/alertContract.ts`). A batch becomes one alert, about one event or a
+// digest.
 
 /** The keys of every alert service, beside its `url`. */
 export const keys = {

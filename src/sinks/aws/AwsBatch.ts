@@ -1,6 +1,5 @@
 /**
- * How a lane's batch is sent in requests of ten, each message with an outcome of its
- * own.
+ * Sends a lane's batch in requests of ten. Each message has its own outcome.
  *
  * **Guarantee.** A request holds at most one message of a group, and nothing
  * overtakes a failed message of its group. With FIFO, events of one key stay in
@@ -82,7 +81,7 @@ interface Sending<Message extends Sized> {
   /** The largest message, and the largest request, in bytes. */
   readonly largest: number
   readonly encode: (entry: Entry, index: number) => Message
-  /** Sends one request; the failures by index in the lane's batch. */
+  /** Sends one request. Returns the failures by index in the lane's batch. */
   readonly publish: (request: ReadonlyArray<Message>) => Effect.Effect<Failures, SinkError>
 }
 
@@ -98,7 +97,7 @@ export const send = Effect.fnUntraced(function* <Message extends Sized>(
     const request = next(waiting, largest, atMost)
     const answer = yield* Effect.result(publish(request))
     if (answer._tag === "Failure" && isFinal(answer.failure) && request.length > 1) {
-      // One message may be the cause: from here on each is sent alone.
+      // One message may be the cause, so each is sent alone from here on.
       atMost = 1
       continue
     }
@@ -129,7 +128,10 @@ interface Answer {
     | undefined
 }
 
-/** The failures of a request whose entries have the index as their id; an entry that the answer does not name has failed. */
+/**
+ * Returns the failures of a request. The id of an entry is its index. An entry that
+ * the answer doesn't name has failed.
+ */
 export const failuresOf = (
   request: ReadonlyArray<Sized>,
   { Successful, Failed }: Answer,
@@ -167,14 +169,10 @@ export const sizeAdvice = (taker: string, largest: number, maxBody: number): Rea
     : []
 
 // Messages of SNS and SQS: their text, attributes and size.
-//
-// **Guarantee.** The text is the signed bytes wherever both accept them. Bytes
-// that aren't UTF-8, or hold a character that XML doesn't allow, are sent as
-// base64 with the attribute `encoding`.
-//
-// **Gotcha.** Both count the names, types and values of attributes towards the
-// size and refuse empty texts and values; a queue has at most ten attributes of a
-// message, and with `encoding` and the trace there are ten.
+// **Guarantee.** The text is the signed bytes wherever both accept them. Bytes that aren't UTF-8, or hold a character
+// that XML doesn't allow, are sent as base64 with the attribute `encoding`.
+// **Gotcha.** Both services count the names, types and values of attributes towards the size, and refuse empty texts
+// and values. A message in a queue has at most ten attributes. With `encoding` and the trace it has exactly ten.
 
 export interface Message extends Sized {
   readonly text: string
@@ -275,7 +273,7 @@ export const entryOf = ({ index, attributes, fifo }: Message) => ({
   ...(fifo && { MessageGroupId: fifo.group, MessageDeduplicationId: fifo.deduplication }),
 })
 
-/** A message is shown so. */
+/** The form of a message in a preview. */
 export const shown = ({ text, attributes, fifo }: Message) => ({
   ...(fifo && { messageGroupId: fifo.group, messageDeduplicationId: fifo.deduplication }),
   attributes,

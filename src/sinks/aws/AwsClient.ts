@@ -62,7 +62,10 @@ const textIn = (error: unknown, key: string): string => {
   return typeof text === "string" ? text : ""
 }
 
-/** Asks the endpoint of a container or pod once more, for its error. Returns `undefined` without such an endpoint. */
+/**
+ * Requests credentials once more from the endpoint of a container or pod, to read
+ * its error. Returns `undefined` if there is no such endpoint.
+ */
 const ofContainer = async ({ fromHttp }: Providers): Promise<AwsErrors.CredentialSource | undefined> => {
   const { AWS_CONTAINER_CREDENTIALS_RELATIVE_URI: relative, AWS_CONTAINER_CREDENTIALS_FULL_URI: full } = process.env
   const address = relative ? `http://169.254.170.2${relative}` : full
@@ -79,7 +82,7 @@ const ofContainer = async ({ fromHttp }: Providers): Promise<AwsErrors.Credentia
   }
 }
 
-/** AWS's usual places, or a profile. An error of it is about the credentials. */
+/** AWS's usual sources, or a profile. Any error here is about the credentials. */
 const found = (providers: Providers, { profile }: Identity, clientConfig: object) => {
   const chain = providers.fromNodeProviderChain({
     ...once,
@@ -169,12 +172,12 @@ interface ClientConfig extends Identity {
   readonly endpoint?: string
 }
 
-/** Asks for something by the client; an interruption aborts the request. */
+/** Makes a request with the client. An interruption aborts it. */
 type Ask<Client> = <A>(
   request: (client: Client, options: { readonly abortSignal: AbortSignal }) => Promise<A>,
 ) => Effect.Effect<A, SinkError>
 
-/** The traits of all types of sinks over AWS's SDK. */
+/** Properties of all types of sinks that use AWS's SDK. */
 export const traits = { libraries: ["@aws-sdk/", "@aws/", "@smithy/"], concurrency: 8 } as const
 
 /** Opens a client for a scope. */

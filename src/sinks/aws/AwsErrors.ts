@@ -30,7 +30,7 @@ export interface AwsError {
   readonly role: string
   /** `Retry-After` in milliseconds. */
   readonly retryAfter?: number
-  /** The answer is XML, and the SDK expects JSON: so do servers that know only a service's older protocol. */
+  /** The answer is XML, but the SDK expects JSON. Servers that know only a service's older protocol send XML. */
   readonly isXml?: boolean
 }
 
@@ -47,7 +47,7 @@ export class RoleRefused extends Error {
 export interface CredentialSource {
   readonly name: string
   readonly words: string
-  /** Whether it refuses the request, so that waiting does not help. */
+  /** Whether the source refuses the request, so that waiting doesn't help. */
   readonly isRefusal: boolean
 }
 
@@ -69,13 +69,13 @@ export interface Service {
   readonly endpointKey: string
   /** The rights that are needed: `sns:Publish and sns:GetTopicAttributes on the topic`. */
   readonly rights: string
-  /** Codes of its own that need a person, each with advice. */
+  /** The service's own codes that need a person, each with advice. */
   readonly advice: Readonly<Record<string, string>>
-  /** Codes of its own about one message. */
+  /** The service's own codes about one message. */
   readonly messages?: ReadonlyArray<string>
 }
 
-/** A message names these. */
+/** The names that a message shows. */
 export interface Place {
   readonly service: Service
   /** The name of the target. */
@@ -176,7 +176,7 @@ const keyAdvice = (thing: string): Readonly<Record<string, string>> => ({
   KMSOptInRequired: "the account is not subscribed to KMS in this region",
 })
 
-/** Says why a signature is wrong, if AWS's text tells. */
+/** Says why a signature is wrong, if AWS's text shows it. */
 const ofSignature = ({ code, detail }: AwsError): string | undefined => {
   if (advice[code] !== wrongSignature) return undefined
   if (/^Signature (expired|not yet current)/.test(detail)) return wrongClock
@@ -190,7 +190,7 @@ export const isOfCredentials = (error: AwsError): boolean =>
   error.code === "InvalidSecurity" ||
   ofSignature(error) === wrongSecret
 
-/** Codes of a request that was not taken this time, whatever the status is. */
+/** Codes of a request that may succeed later, whatever its status is. */
 const isPassing = (code: string): boolean =>
   /^(RequestAborted|RequestTimeout|ServiceUnavailable|Internal(Failure|Error|ServerError)|KMSInternal)$/.test(code)
 

@@ -5,8 +5,8 @@
  * A retry goes to the addresses that don't have it yet; the relay knows them until
  * it stops. The retry has the same Message-ID, so mail systems drop the second copy.
  *
- * **Gotcha.** A server that takes a mail may still return it later: that goes to
- * `from`, and the relay hears nothing of it.
+ * **Gotcha.** A server that accepts a mail may still return it later. The returned
+ * mail goes to `from`, so the relay doesn't notice.
  */
 import { createHash } from "node:crypto"
 import { domainToASCII } from "node:url"
@@ -35,13 +35,13 @@ interface Mail {
   readonly subject: string
   /** Lines end in LF. */
   readonly text: string
-  /** It is equal at each attempt: mail systems drop the second of two. */
+  /** It is the same at each attempt, so mail systems drop the second copy. */
   readonly messageId: string
   /** The id that all mails of a thread refer to. No mail has this id. */
   readonly thread: string
 }
 
-/** RFC 5322 wants lines under 998 characters; lists of mails show some 60. */
+/** RFC 5322 limits lines to 998 characters. Lists of mails show about 60. */
 const longestSubject = 200
 /** Code units of a text. A text that was cut ends in an ellipsis. */
 const longestText = 256 * 1024
@@ -65,7 +65,7 @@ const paragraphs = ({ summary, facts, samples }: Alert.Alert): string =>
 /** Control characters but for tabs and line feeds, and marks that change the direction of text. */
 const steering = /(?![\t\n])\p{Cc}|[\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu
 
-/** Does for a text of several lines what {@link fit} does for one line. */
+/** Like {@link fit}, but for a text of several lines. */
 const harmless = (text: string): string => {
   const near = text.length <= longestText ? text : `${text.slice(0, longestText - 1)}…`
   return near.toWellFormed().replace(/\r\n?/g, "\n").replace(steering, " ")
@@ -100,7 +100,7 @@ export const composer = (config: EmailConfig): ((entries: Entries) => Mail) => {
 const seconds = 1_000
 /** The number of mails whose remaining addresses are remembered. */
 const maxPartly = 10_000
-/** Writes an address as SMTP has it: a domain of other letters is in ASCII. */
+/** Writes an address for SMTP: an international domain in its ASCII form. */
 const mailbox = (written: string): Mailbox => {
   const { name, address } = mailboxOf(written) ?? { name: "", address: "" }
   const at = address.lastIndexOf("@") + 1
@@ -164,7 +164,7 @@ const make = Effect.fnUntraced(function* (config: EmailConfig): Effect.fn.Return
         .build(),
     )
 
-  /** By Message-ID, the addresses that have got the mail while others have not. */
+  /** By Message-ID, the addresses that have received the mail while others have not. */
   const partly = new Map<string, ReadonlySet<string>>()
   /** Forgets the oldest beyond the bound: those addresses get the mail again. */
   const remember = (messageId: string, got: ReadonlySet<string>) => {

@@ -15,8 +15,8 @@ const serverProblem = (server: string): string | undefined =>
     : MessageKeys.hostProblem("server", example)(server)
 
 /**
- * `local@domain`, as RFC 5321 writes it, without quotes and comments: what needs
- * those is read in several ways. A name before it in `<>` may be any text.
+ * `local@domain` by RFC 5321, without quotes and comments, because programs read
+ * those differently. A name before it in `<>` may be any text.
  */
 const mailbox = /^(?:([^<>\p{Cc}]*?)\s*<([^<>]+)>|([^<>]+))$/u
 const address = /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@(?!\.)[\p{L}\p{N}.-]{1,253}(?<!\.)$/u

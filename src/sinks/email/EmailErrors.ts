@@ -13,7 +13,7 @@ import { untrusted } from "../Certificates.ts"
 import { failed, misconfigured, rejected, type SinkError, throttled, unacceptable, unavailable } from "../Sink.ts"
 import { noLogin, noLoginWithoutTls, type Refused, type SmtpError } from "./SmtpSession.ts"
 
-/** A message names these. */
+/** The facts that a message shows. */
 export interface Place {
   /** Host and port. */
   readonly server: string
@@ -50,7 +50,7 @@ type Concern =
   | "origin"
   | "login"
   | "tls"
-  /** The number of mails in a time. */
+  /** The rate of mails. */
   | "limit"
 
 /**
@@ -69,7 +69,7 @@ const byCode: ReadonlyArray<readonly [RegExp, Concern]> = [
   [/^7\.(2[0-8]|[567]\d\d)$/, "origin"],
 ]
 
-/** By the words of usual servers, if the codes don't tell. */
+/** By the words of common servers, if the codes don't decide. */
 const byWords: ReadonlyArray<readonly [RegExp, Concern]> = [
   [/\bsender\b.{0,30}\b(rejected|denied|refused|invalid|unknown|verify|not)\b|\bsend as this sender/i, "sender"],
   [/\bSPF\b|\bDKIM\b|\bDMARC\b|reverse (dns|lookup)|\bPTR\b/i, "origin"],
@@ -79,7 +79,7 @@ const byWords: ReadonlyArray<readonly [RegExp, Concern]> = [
   [/\bmailbox\b.{0,20}\bfull\b|over ?quota|quota exceeded/i, "full"],
 ]
 
-/** `undefined` if neither code nor words tell. */
+/** Returns `undefined` if neither the code nor the words decide. */
 const concernOf = ({ reply, status }: SmtpError): Concern | undefined => {
   const enhanced = enhancedOf(reply) ?? ""
   const coded = byCode.find(([pattern]) => pattern.test(enhanced))?.[1]
@@ -89,7 +89,7 @@ const concernOf = ({ reply, status }: SmtpError): Concern | undefined => {
   return status === 552 && enhanced === "" ? "size" : undefined
 }
 
-/** Whether a temporary reply asks for fewer mails; the codes don't tell. */
+/** Reports whether a temporary reply asks for fewer mails. The codes don't show it. */
 const isThrottling = ({ status, reply }: SmtpError): boolean =>
   status >= 400 &&
   status < 500 &&
@@ -99,7 +99,7 @@ const isThrottling = ({ status, reply }: SmtpError): boolean =>
 export const isOfConnection = ({ status, reply }: SmtpError): boolean =>
   status === 421 || (status >= 400 && /\b(per|this|in one|single) (connection|session)\b/i.test(reply))
 
-/** A minute: a server that asks for fewer mails does not say for how long. */
+/** A minute, because a server that asks for fewer mails doesn't say how long to wait. */
 const pause = 60_000
 
 const withoutTls = ({ security }: Place): string =>
@@ -107,7 +107,7 @@ const withoutTls = ({ security }: Place): string =>
     ? 'it offers no TLS at this port: correct "server", or set "security"'
     : 'it speaks no TLS at this port: correct "server", or set "security" to "starttls"'
 
-/** The server has agreed to speak TLS, and has broken off. */
+/** The server agreed to TLS and then closed the connection. */
 const brokenTls = (detail: string): string => {
   const [, alert = ""] = /alert[ _]([a-z_ ]+)/i.exec(detail) ?? []
   const named = alert === "" ? "" : ` (${alert.replaceAll("_", " ").trim().toLowerCase()})`
@@ -151,7 +151,7 @@ const unanswered = ({ code, command, detail }: SmtpError, at: string, place: Pla
 const wrongSender = 'does not take mails of this sender: correct "from" or "auth"'
 const wantsTls = 'wants TLS first: set "security" to "starttls"'
 
-/** Advice about a refusal that every mail would get; `undefined` if it concerns this mail. */
+/** Returns advice about a refusal that concerns every mail, or `undefined` if it concerns this mail. */
 const whatToDo = (concern: Concern | undefined, command: string, place: Place): string | undefined => {
   const { hasAuth } = place
   switch (concern) {

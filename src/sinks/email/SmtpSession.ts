@@ -1,12 +1,12 @@
 /**
- * A connection to an SMTP server, logged in and ready for mails one after the
- * other: nodemailer's `SMTPConnection` as Effects.
+ * A connection to an SMTP server, logged in and ready to send mails one after the
+ * other. It wraps nodemailer's `SMTPConnection` in Effects.
  *
- * **Guarantee.** A mail that is interrupted closes its connection, before the
- * dot that ends it or after: it never arrives in parts. Every call ends, also
- * when the server goes away in the middle of it. A server that waits for the
- * rest of a command, as after a byte that the network changed, is left after a
- * minute, or five from `MAIL` on. Only the confirmation of a mail may take longer.
+ * **Guarantee.** An interrupted mail closes its connection, so a mail never arrives
+ * in parts. Every call ends, even if the server disappears during it. If the server
+ * waits for the rest of a command, for example because the network changed a byte,
+ * the call ends after a minute, or after five minutes from `MAIL` on. Only the
+ * confirmation of a mail may take longer.
  */
 import { Readable } from "node:stream"
 import { Deferred, Effect, Schema, type Scope } from "effect"
@@ -57,11 +57,13 @@ export interface Refused {
 export interface Session {
   /** False once the server or an error has ended it. */
   readonly isOpen: () => boolean
-  /** Whether it has carried a mail. A server may end it for that, and take the next mail by another connection. */
+  /**
+   * Whether it has sent a mail. A server may close it for that reason, and accept the next mail on another connection.
+   */
   readonly isUsed: () => boolean
-  /** Sends one mail; the addresses that did not get it. */
+  /** Sends one mail. Returns the addresses that did not get it. */
   readonly send: (envelope: Envelope, message: Buffer) => Effect.Effect<ReadonlyArray<Refused>, SmtpError>
-  /** Asks the server for nothing, by RSET. */
+  /** Waits for the server's answer to RSET, which changes nothing. */
   readonly ping: Effect.Effect<void, SmtpError>
 }
 
@@ -70,7 +72,7 @@ export interface Login {
   readonly pass: string
 }
 
-/** The codes of an error of ours: the server offers no login, or none before TLS. */
+/** The relay's own error codes: the server offers no login, or none before TLS. */
 export const noLogin = "NO_LOGIN"
 export const noLoginWithoutTls = "NO_LOGIN_WITHOUT_TLS"
 
@@ -89,7 +91,7 @@ const offered = (greeting: string): Effect.Effect<string, SmtpError> => {
 
 type Options = NonNullable<ConstructorParameters<typeof SMTPConnection>[0]>
 
-/** How long the parts of a session may take. */
+/** Timeouts of the parts of a session. */
 const limits = {
   connect: "8 seconds",
   /** Connecting with the greeting, EHLO and STARTTLS. Servers that look up names greet after more than half a minute. */

@@ -1,13 +1,13 @@
 /**
- * The EventBridge sink: PutEvents, up to ten events in a request, each with its
- * own outcome.
+ * The EventBridge sink: PutEvents, up to ten events in a request, each with its own
+ * outcome.
  *
- * **Guarantee.** An event counts as sent when the answer has an id for it, and
- * the bus was there within the last minute.
+ * **Guarantee.** An event counts as sent if the answer has an id for it, and the bus
+ * existed within the last minute.
  *
  * **Gotcha.** EventBridge accepts events for a bus that does not exist and drops
- * them ("Sending events with PutEvents" in its guide), so the sink looks whether
- * it is there. It keeps no order and drops no repeats.
+ * them ("Sending events with PutEvents" in its guide), so the sink checks that the
+ * bus exists. EventBridge keeps no order and drops no duplicates.
  */
 import { Effect, Schema, type Scope } from "effect"
 import { oneOf, templateOr } from "../../config/schema/Keys.ts"
@@ -85,10 +85,10 @@ interface BusEvent extends Sized {
 }
 
 const longestDetailType = 128
-/** EventBridge counts this for the time, in bytes. */
+/** The bytes that EventBridge counts for the time. */
 const timeSize = 14
 
-/** The header of X-Ray for a W3C trace: the first 8 digits of its id are the time there. */
+/** Makes X-Ray's header for a W3C trace. In X-Ray the first 8 digits of an id are a time. */
 const traceHeaderOf = (traceparent: string): string | undefined => {
   const span = spanOf(traceparent)
   if (span === undefined) return undefined
@@ -189,7 +189,7 @@ const make = Effect.fnUntraced(function* (config: EventBridgeConfig): Effect.fn.
   const look = Effect.gen(function* () {
     const answer = yield* ask((client, options) =>
       client.send(new DescribeEventBusCommand({ Name: eventBusArn }), options).catch((error: unknown) => {
-        // A user who may send may lack the right to look, for example at a bus of another account.
+        // A user with the right to send may lack the right to check, for example for a bus of another account.
         if (AwsErrors.isDenied(error)) return "denied"
         throw error
       }),

@@ -2,13 +2,13 @@
  * The file sink: one line of JSON per event (NDJSON), synced to disk before it
  * counts as sent.
  *
- * **Guarantee.** A batch succeeds once it is written and synced. Torn lines that
- * a crash left at the end of the file are repaired before the first write, and
- * logged; their batch had not succeeded, so it is sent again. A file that was
- * moved or deleted (logrotate) is replaced by a new one at the next batch.
+ * **Guarantee.** A batch succeeds once it is written and synced. Torn lines that a
+ * crash left at the end of the file are repaired before the first write, and logged;
+ * their batch had not succeeded, so it is sent again. A file that was moved or
+ * deleted (logrotate) is replaced by a new one at the next batch.
  *
  * **Gotcha.** Opening and checking don't touch the file: `relay validate` may run
- * beside a relay that is writing to it, perhaps as another user.
+ * while a relay is writing to it, perhaps as another user.
  */
 import { constants, type Stats } from "node:fs"
 import { access, type FileHandle, mkdir, open, readdir, rename, stat, unlink } from "node:fs/promises"
@@ -34,22 +34,18 @@ import {
   writeMark,
 } from "./TornLines.ts"
 
-// An append-only file of lines, rotated by size, by day, or when it was moved
-// away. Its methods reject with the system's errors; the sink below classifies them.
-//
-// **Guarantee.** The file holds whole lines only, however the last process
-// ended, a failed write leaves nothing behind, and no byte of another program
-// is changed. The names of new and rotated
-// files are durable before a line is written to them. A file system that stands
-// still (a server of NFS that is gone, a disk that is frozen) holds up nobody
-// else: nothing here waits for it on the event loop.
+// An append-only file of lines, rotated by size, by day, or when it was moved away. Its methods reject with the
+// system's errors; the sink below classifies them. **Guarantee.** The file holds only whole lines, however the last
+// process ended. A failed write leaves nothing behind, and no byte of another program is changed. The names of new and
+// rotated files are durable before a line is written to them. A stalled file system (an unavailable NFS server, a
+// frozen disk) delays nothing else, because nothing here waits for it on the event loop.
 
 /** When the file is rotated. */
 interface Rotation {
   /** Bytes. */
   readonly size?: number
   readonly daily: boolean
-  /** How many rotated files are kept; all when absent. */
+  /** The number of rotated files that are kept (default: all). */
   readonly keep?: number
 }
 
@@ -97,7 +93,7 @@ const mode = 0o640
 const claim = async (handle: FileHandle, path: string, { ino: inode, size }: Stats): Promise<Repaired> => {
   const mark = await readMark(path)
   if (mark !== undefined && (await isMarked(handle, size, inode, mark))) {
-    // A new file with the number of the one before: its name is not durable yet.
+    // A new file with the inode number of the last one: its name is not durable yet.
     if (size === 0) await syncDirectory(dirname(path))
     const repaired = await repair(handle, path, size, mark)
     if (repaired !== undefined) return repaired
@@ -150,7 +146,10 @@ const rotatedFiles = async (path: string): Promise<ReadonlyArray<Rotated>> => {
     .toSorted((a, b) => (a.stamp === b.stamp ? a.number - b.number : a.stamp < b.stamp ? -1 : 1))
 }
 
-/** `events.ndjson` as `events-2026-11-21T08-00-00Z.ndjson`, with a number when that name is taken. */
+/**
+ * Returns the rotated name of a file, `events-2026-11-21T08-00-00Z.ndjson` for
+ * `events.ndjson`, with a number if that name exists.
+ */
 const rotatedName = async (path: string, now: number): Promise<string> => {
   const extension = extname(path)
   const stamp = stampOf(now)
@@ -199,7 +198,7 @@ export class LogFile {
     if (this.#open === undefined) return
     const { handle } = this.#open
     try {
-      // A file longer than we made it has another writer, whose lines must stay.
+      // If the file is longer than the relay made it, another program has written to it, and its lines must stay.
       const isOurs = (await handle.stat()).size <= this.#before + this.#appended
       if (isOurs) await handle.truncate(this.#before)
     } catch {
@@ -338,7 +337,7 @@ const make = Effect.fnUntraced(function* (config: FileConfig): Effect.fn.Return<
 
   const { path } = config
   const checked = Effect.tryPromise({ try: () => checkWritable(path), catch: (error) => error })
-  /** Only the relay's user can tell. */
+  /** Only the relay's user can check this. */
   const isUnknown = (error: unknown) => codeOf(error) === "EACCES" && isOfServiceUser(path)
 
   return {

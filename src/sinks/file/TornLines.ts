@@ -14,10 +14,8 @@ import { type FileHandle, open, readFile, rename } from "node:fs/promises"
 import { basename, dirname, join } from "node:path"
 import { codeOf } from "../../runtime/Errors.ts"
 
-// The mark of a file sink: the hidden file `.NAME.mark` beside the file, which
-// says from which byte on the relay alone has written. Only those bytes may be
-// repaired.
-//
+// The mark of a file sink: the hidden file `.NAME.mark` next to the file. It stores the offset from which only the
+// relay has written. Only bytes after that offset may be repaired.
 // **Guarantee.** The mark is durable before the first byte that it covers.
 
 interface Mark {
@@ -77,7 +75,7 @@ export const writeMark = async (path: string, mark: Mark): Promise<void> => {
 export const lineFeed = 0x0a
 const space = 0x20
 
-/** Bytes read at the end of a file at most, unless a batch was larger. */
+/** Maximum bytes read at the end of a file, unless a batch was larger. */
 export const maxRead = 1024 * 1024
 /** Bytes at the end of a file without a mark that must be whole lines. */
 const wholeBytes = 64 * 1024
@@ -162,9 +160,9 @@ export const endsInLines = async (handle: FileHandle, size: number): Promise<boo
 }
 
 /**
- * Whether the bytes after the mark can be the relay's. The number of a file may
- * be used again for another one, which hardly begins as an event's line does, or
- * with the zeros of a power cut.
+ * Reports whether the bytes after the mark can be the relay's. Another file may get
+ * the same inode number, but it is unlikely to begin like an event's line, or with
+ * the zeros of a power cut.
  */
 export const isMarked = async (handle: FileHandle, size: number, inode: number, mark: Mark): Promise<boolean> => {
   if (mark.inode !== inode || mark.from > size) return false

@@ -1,12 +1,11 @@
 /**
  * Access tokens by OAuth 2.0 client credentials (RFC 6749, section 4.4): fetched
- * when the first attempt needs one, held in memory, and renewed before they
- * expire.
+ * when the first attempt needs one, held in memory, and renewed before they expire.
  *
  * **Guarantee.** One request serves all attempts that wait for a token, and an
- * attempt that is interrupted takes it from no other. While the endpoint is
- * unavailable, the last token is used until it expires. A token that can't be had
- * costs no event an attempt: the endpoint is unavailable, or the client is
+ * interrupted attempt doesn't cancel it for the others. While the endpoint is
+ * unavailable, the last token is used until it expires. A missing token doesn't use
+ * up an event's attempt: the endpoint is unavailable, or the client is
  * misconfigured.
  */
 import { Clock, Effect, Fiber, FiberHandle, Option, Redacted, Schema, type Scope } from "effect"
@@ -42,23 +41,26 @@ export type OAuthConfig = typeof OAuthConfig.Type
 export type Token = Redacted.Redacted<string>
 
 export interface AccessTokens {
-  /** The token in force. */
+  /** The current token. */
   readonly current: Effect.Effect<Token, SinkError>
-  /** Returns another token than this, which the receiver refused. */
+  /** Returns a new token in place of this one, which the receiver refused. */
   readonly after: (refused: Token) => Effect.Effect<Token, SinkError>
 }
 
-/** Below `delivery.timeout`: an endpoint that hangs is to count as down, not as a failure of the event. */
+/** Below `delivery.timeout`, so that an endpoint that hangs counts as down, not as a failure of the event. */
 const timeout = "5 seconds"
 
-/** Milliseconds that a token is held, less than it lives: by a tenth of that, a minute at most. */
+/**
+ * Returns how long a token is held, in milliseconds: its lifetime less a tenth, or
+ * less a minute if that is smaller.
+ */
 const heldForRequests = (seconds: number | undefined): number =>
-  // If the endpoint doesn't state it, the receiver's refusal shows it.
+  // If the endpoint doesn't state the lifetime, the receiver's refusal shows its end.
   seconds === undefined ? 300_000 : seconds * 1_000 - Math.min(60_000, seconds * 100)
 
 interface Held {
   readonly token: Token
-  /** Monotonic milliseconds from which on it is renewed. */
+  /** When the token is renewed, in monotonic milliseconds. */
   readonly until: number
   /** Monotonic milliseconds at which it expires. It is `until` if the endpoint does not state its lifetime. */
   readonly end: number
@@ -99,7 +101,7 @@ const parametersOf = ({ scope, audience }: OAuthConfig): Record<string, string> 
   ...(audience !== undefined && { audience }),
 })
 
-/** The failure that an answer's status names, if it is not about the client; `said` has the endpoint's words. */
+/** Returns the failure for an answer's status, unless it is about the client. `said` has the endpoint's words. */
 const failureOf = (response: Response, text: () => string, said: string, now: number): SinkError | undefined => {
   const { status, headers } = response
   const inFront = status < 400 ? undefined : HttpAnswer.meaningInFront({ status, headers, text }, false)
@@ -113,7 +115,7 @@ const failureOf = (response: Response, text: () => string, said: string, now: nu
 }
 
 interface Options {
-  /** Hides the sink's secrets in the endpoint's words; without it none are shown. */
+  /** Hides the sink's secrets in the endpoint's words. If absent, no words are shown. */
   readonly keep?: Keep | undefined
   /** Milliseconds that a token is held. If the endpoint doesn't state its lifetime, `seconds` is absent. */
   readonly heldFor?: (seconds: number | undefined) => number

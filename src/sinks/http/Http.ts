@@ -1,10 +1,10 @@
 /**
- * The HTTP sink: one request per event, digest or batch. The alert services are presets
- * over it: each brings its {@link Service}, and this is what sends.
+ * The HTTP sink: one request per event, digest or batch. The alert services use it
+ * too: each has its own {@link Service}, and this sink sends.
  *
- * **Guarantee.** A 2xx is the only success. Redirects are not followed, at most
- * 64 KiB of an answer are read, and nothing of the URL but its origin is shown:
- * for many services the URL is the secret.
+ * **Guarantee.** A 2xx is the only success. Redirects are not followed, and at most
+ * 64 KiB of an answer are read. Only the URL's origin is shown, because for many
+ * services the URL is the secret.
  */
 import { Clock, Duration, Effect, Redacted, type Scope } from "effect"
 import * as Template from "../../formats/Template.ts"
@@ -24,7 +24,7 @@ interface Answer {
   readonly body: ReadonlyArray<Uint8Array>
 }
 
-/** Opens a sink; for an alert service with its payload and its reading of answers. */
+/** Opens a sink. An alert service adds its payload and its verdicts on answers. */
 export const make = Effect.fnUntraced(function* (
   config: HttpConfig,
   service?: Service,
@@ -95,7 +95,7 @@ export const make = Effect.fnUntraced(function* (
   return {
     batch: limitsOf(config),
     send: isBatched(config) ? inHalves((entries) => deliver(encode(entries))) : asOneMessage(encode, deliver),
-    // Any answer shows that the receiver is there: many refuse HEAD.
+    // Any answer shows that the receiver can be reached. Many refuse HEAD.
     check: Effect.andThen(
       tokens?.current ?? Effect.void,
       exchange({ url: isTemplated ? address.origin : address.href, init: probe }, ({ response }) => {

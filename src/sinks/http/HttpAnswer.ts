@@ -97,11 +97,14 @@ const ofConnection: ReadonlyArray<readonly [words: RegExp, because: string]> = [
 const isUnknownPath = (status: number, headers: AnswerInFront["headers"]): boolean =>
   status === 403 && /^MissingAuthenticationTokenException/.test(headers.get("x-amzn-errortype") ?? "")
 
-/** A page that wants a person to sign in; any page, if the receiver is a service that answers with none. */
+/** A sign-in page, or any page if the receiver is a service that never answers with pages. */
 const isSignIn = (text: string, isService: boolean): boolean =>
   isPage(text) && (isService || /<input[^>]+type\s*=\s*["']?password|<title>[^<]*\b(sign|log) ?in\b/i.test(text))
 
-/** The meaning of an answer of something in front of the receiver; `undefined` if it may be the receiver's own. */
+/**
+ * Returns the meaning of an answer from a server in front of the receiver, or
+ * `undefined` if it may be the receiver's own.
+ */
 export const meaningInFront = (
   { status, headers, text }: AnswerInFront,
   isService: boolean,
@@ -141,7 +144,7 @@ interface Asked {
   /** Its name in messages: the method and the URL's origin. */
   readonly name: string
   readonly origin: string
-  /** The key of the config that has the certificates; `tls` unless said. */
+  /** The config key of the certificates (default: `tls`). */
   readonly tls?: string
 }
 
@@ -178,20 +181,26 @@ const wait = { usual: 5_000, ofLimit: 60_000, least: 1_000, most: 3_600_000 } as
 
 type Headed = Pick<Headers, "get">
 
-/** Milliseconds until the date of a header, by the receiver's clock if it says its time: this machine's may be wrong. */
+/**
+ * Returns the milliseconds until the date of a header. It uses the receiver's clock
+ * if the answer shows it, because this machine's clock may be wrong.
+ */
 const until = (date: number, headers: Headed, now: number): number => {
   const own = Date.parse(headers.get("date") ?? "")
   return date - (Number.isNaN(own) ? now : own)
 }
 
-/** Whether the receiver says that a quota of requests is used up. */
+/** Reports whether the answer says that a quota of requests is used up. */
 const isUsedUp = (headers: Headed): boolean => headers.get("x-ratelimit-remaining")?.trim() === "0"
 
-/** Whether a 403 is a limit of requests, as GitHub's: by its headers, or by its words alone. */
+/** Reports whether a 403 is a rate limit, as GitHub's is: by its headers, or by its words alone. */
 const isLimit = (status: number, headers: Headed, text: () => string): boolean =>
   status === 403 && (headers.get("retry-after") !== null || isUsedUp(headers) || /\brate limit/i.test(text()))
 
-/** Milliseconds to wait, by `Retry-After` (seconds or an HTTP date) or by the time at which a quota is renewed. NaN without either. */
+/**
+ * Returns the milliseconds to wait, from `Retry-After` (seconds or an HTTP date) or
+ * from the time at which a quota is renewed. Returns NaN without either.
+ */
 const waitAsked = (headers: Headed, now: number): number => {
   const text = headers.get("retry-after")?.trim() ?? ""
   if (/^\d+$/.test(text)) return Number(text) * 1_000
@@ -224,7 +233,7 @@ const whatToDo = (
   if (status < 400) {
     return `redirects are not followed; put the address that it leads to${whereTo(location, origin)} into "url"`
   }
-  // Through a tunnel the proxy can't answer. Without a tunnel it can, and few proxies say so.
+  // Through a tunnel the proxy can't answer. Without a tunnel it can, and few proxies identify themselves.
   const orProxy = proxy === undefined ? "" : `, or whether the proxy ${proxy.name} lets the relay there`
   switch (status) {
     case 401:
@@ -258,7 +267,7 @@ const byProxy = (name: string, status: number, proxy: HttpProxy): Reason => {
       })
 }
 
-/** The reason if a proxy answered in the receiver's place. Returns `undefined` if the receiver answered. */
+/** Returns the reason if a proxy answered in the receiver's place, or `undefined` if the receiver answered. */
 export const ofProxy = (
   answer: { readonly status: number; readonly headers: Headed },
   { name, origin }: Asked,
@@ -286,7 +295,7 @@ interface Sent {
   readonly body?: Uint8Array | undefined
 }
 
-/** The reason for the lane; `undefined` when the event was delivered. */
+/** Returns the reason for the lane, or `undefined` if the event was delivered. */
 export const reasonOf = (
   response: { readonly status: number; readonly headers: Headed },
   text: () => string,
@@ -311,7 +320,7 @@ export const reasonOf = (
     usual(status, headers.get("retry-after") !== null, isTemplated)
   const because = documented?.verdict === verdict ? documented.because : undefined
   if (verdict === "delivered") return undefined
-  // Compressed although we ask for none: the runtimes differ in whether they undo it.
+  // Compressed, although the request doesn't allow it. Some runtimes decompress it, and others don't.
   const isPlain = (headers.get("content-encoding") ?? "identity") === "identity"
   const answer = isPlain ? keep?.(text(), token) : undefined
   const words =

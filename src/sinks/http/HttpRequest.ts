@@ -18,12 +18,9 @@ import type * as HttpAnswer from "./HttpAnswer.ts"
 import { type HttpConfig, isBatched } from "./HttpConfig.ts"
 import { previewed, signer } from "./HttpSignature.ts"
 
-// Several events in one request: an array of CloudEvents or of the signed bodies,
-// or a body a line.
-//
-// **Guarantee.** A batch that the receiver refuses costs only the events that it
-// refuses alone: the others of it are sent again in halves, in their order. Each
-// half is another request with a key of its own.
+// Several events in one request: an array of CloudEvents or of the signed bodies, or one body per line. **Guarantee.**
+// If the receiver refuses a batch, its halves are sent, in their order, and so on. So only events that it refuses alone
+// fail. Each half is a new request with its own key.
 
 interface BatchBody {
   readonly type: string
@@ -99,7 +96,7 @@ export const bearing = ({ url, init, bytes }: Encoded, token: Redacted.Redacted<
 
 const utf8 = new TextEncoder()
 
-/** An alert service adds this: the body, and the meaning of an answer. */
+/** The parts that an alert service adds: the body, and the meaning of an answer. */
 export interface Service {
   readonly body: Template.Template
   readonly meaning: HttpAnswer.Meaning
@@ -164,7 +161,7 @@ interface Rendered extends Encoded {
   readonly signature: Readonly<HeaderFields>
 }
 
-/** `now` is when the attempt is made, in epoch milliseconds. */
+/** `now` is the time of the attempt, in epoch milliseconds. */
 type Encoder = (batch: Batch, now: number) => Rendered
 
 export const encoder = (config: HttpConfig, payload: Payload): Encoder => {

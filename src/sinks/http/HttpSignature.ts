@@ -1,17 +1,20 @@
 /**
- * The relay's own signature of a request, over the body as it is sent, in a form
- * that receivers have a library for. All are HMAC-SHA256.
- *
+ * The relay's own signature of a request, over the body as it is sent, in formats
+ * for which receivers have libraries. All are HMAC-SHA256.
  * | scheme | signed | header |
  * |---|---|---|
- * | `sender` | the body | `sha256=`, uppercase hexadecimal (webhook interface, section 5.1) |
- * | `github` | the body | `sha256=`, lowercase hexadecimal ("Validating webhook deliveries") |
- * | `stripe` | time`.`body | `t=`seconds`,v1=`hexadecimal ("Verify webhook signatures manually") |
- * | `standardWebhooks` | id`.`time`.`body | three headers (Standard Webhooks, "Signature scheme") |
+ * | `sender` | the body | `sha256=`, uppercase hexadecimal (webhook interface,
+ *   section 5.1) |
+ * | `github` | the body | `sha256=`, lowercase hexadecimal ("Validating webhook
+ *   deliveries") |
+ * | `stripe` | time`.`body | `t=`seconds`,v1=`hexadecimal ("Verify webhook
+ *   signatures manually") |
+ * | `standardWebhooks` | id`.`time`.`body | three headers (Standard Webhooks,
+ *   "Signature scheme") |
  *
- * **Gotcha.** The time is the attempt's, not the event's: receivers refuse a time
- * that is minutes old. The last two have room for a signature by each of several
- * secrets, so a secret is rotated without a gap.
+ * **Gotcha.** The time is the attempt's, not the event's, because receivers refuse a
+ * time that is minutes old. The last two schemes can carry a signature for each of
+ * several secrets, so a secret can be rotated without a gap.
  */
 import { createHmac } from "node:crypto"
 import { Redacted, Schema } from "effect"
@@ -91,9 +94,9 @@ export const SignatureConfig = Schema.Struct({
   .check(Schema.makeFilter(problemsOf))
 export type SignatureConfig = typeof SignatureConfig.Type
 
-/** These are signed together with the body. */
+/** The values that are signed together with the body. */
 export interface Signed {
-  /** It is equal for each attempt. */
+  /** It is the same for each attempt. */
   readonly id: string
   /** Time of the attempt, in epoch milliseconds. */
   readonly at: number

@@ -36,11 +36,12 @@ import * as KafkaErrors from "./KafkaErrors.ts"
 import * as KafkaLogin from "./KafkaLogin.ts"
 
 /**
- * The partition of a key, by murmur2 as in Kafka's own producer: the relay and a Java producer choose the same
- * partition.
+ * The partition of a key, by murmur2 as in Kafka's own producer: the relay and a
+ * Java producer choose the same partition.
  *
- * It serves both clients without loading either. One of them exports no hash. The other's, over BigInt, takes 2.4 to
- * 2.9 µs a key; this takes 0.1 to 0.3.
+ * It serves both clients without loading either. One client exports no hash. The
+ * other client's hash, over BigInt, takes 2.4 to 2.9 µs a key; this one takes 0.1 to
+ * 0.3.
  */
 const seed = 0x9747b28c
 const multiplier = 0x5bd1e995
@@ -105,9 +106,9 @@ const noName = Effect.fail(kafkaError("INVALID_TOPIC_EXCEPTION"))
 const untilKnown = Schedule.max([Schedule.spaced("100 millis"), Schedule.recurs(20)])
 
 interface KafkaTopics {
-  /** The topic of this name. It is created first if it is missing and the config allows it. */
+  /** Returns the topic of this name. Creates it if it is missing and the config allows it. */
   readonly find: (name: string) => Effect.Effect<Topic, KafkaError>
-  /** Fails as a record to the topic would. Makes no topic. */
+  /** Fails as a record to the topic would. Doesn't create the topic. */
   readonly check: (name: string) => Effect.Effect<void, KafkaError>
   /** Whether an error of `check` ends by itself, because `find` creates the topic. */
   readonly willBeMade: (error: KafkaError) => boolean
@@ -143,7 +144,7 @@ type Advice = ReadonlyArray<string>
 /** An estimate of the bytes around the body in a batch of one record. */
 const overhead = 1_024
 
-/** A cluster, and how advice about it is worded. */
+/** A cluster, and the wording of advice about it. */
 interface Cluster {
   readonly client: KafkaClient
   readonly topics: KafkaTopics
@@ -357,7 +358,9 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
   const sendBatch = batchSender(client, topics, encoder(config), (error, { topic, key, value }) =>
     fault(error, { topic, bytes: value.length, isKeyless: key === "" }),
   )
-  /** The address of the config may lead to another cluster by now, while the old one lives on without the topic. */
+  /**
+   * The address in the config may lead to another cluster by now, while the old cluster still runs without the topic.
+   */
   const restartIf = (isWrong: boolean) => (isWrong ? client.restart : Effect.void)
   const isMisconfigured = ({ reason }: SinkError) => reason._tag === "SinkMisconfigured"
   const send = (batch: ReadonlyArray<Entry>): Effect.Effect<Failures, SinkError> => {

@@ -11,12 +11,10 @@ import { Effect, Schema } from "effect"
 import { oneLine } from "../ServiceWords.ts"
 import { SinkError } from "../Sink.ts"
 
-// A socket to a broker, watched for its whole life: both clients leave gaps in which an error has
-// no listener and would end the process.
-//
-// **Guarantee.** Each of its errors has a listener. If a client throws because it can't read the
-// bytes, only the connection ends: under Deno nothing else could. An answer that is longer than any
-// broker's isn't collected: it ends the connection and doesn't fill the relay's memory.
+// A socket to a broker that always has an error listener. Both clients leave gaps in which an error has no listener and
+// would end the process. **Guarantee.** Each of its errors has a listener. If a client throws because it can't read the
+// bytes, only the connection ends; under Deno no other code could catch that. An answer that is too long for a broker
+// ends the connection, so it can't fill the relay's memory.
 
 /** The largest answer, in bytes. Metadata of 100,000 partitions takes about 10 MiB. */
 const largestAnswer = 64 * 1024 * 1024
@@ -107,7 +105,7 @@ export const requestTooLarge = "REQUEST_TOO_LARGE"
 /** The user may not create the topic. The broker uses the same code for a refused write. */
 export const createDenied = "CREATE_DENIED"
 export const untrusted = "TLS_UNTRUSTED"
-/** The broker refuses the client certificate, or that there is none. */
+/** The broker refuses the client certificate, or requires one. */
 export const certificateRefused = "TLS_CERTIFICATE_REFUSED"
 export const timedOut = "TIMED_OUT"
 /** Only one side speaks TLS. */
@@ -202,13 +200,13 @@ export interface KafkaClient {
    * meanwhile seem to hang.
    */
   readonly throttled: () => number
-  /** Errors by index of the record. A failure means that nothing is known about any record. */
+  /** Returns errors by index of the record. After a failure any of the records may have been written. */
   readonly send: (records: ReadonlyArray<KafkaRecord>) => Effect.Effect<ReadonlyMap<number, KafkaError>, KafkaError>
 }
 
 /**
- * Milliseconds. A broker throttles for the length of its quota's window: 11 seconds by default. An answer that was
- * garbled on its way may say a month.
+ * The maximum wait in milliseconds. A broker throttles for the length of its quota's
+ * window, 11 seconds by default. A corrupted answer may say a month.
  */
 const longestThrottle = 30_000
 
@@ -237,7 +235,7 @@ export const textOf = (error: object, key: string): string => {
   return typeof value === "string" ? value : ""
 }
 
-/** Other codes of TLS, such as the code for a garbled record, say nothing of the certificate. */
+/** Other TLS codes, such as the code for a corrupted record, don't concern the certificate. */
 const certificateCodes =
   /CERT|SELF_SIGNED|UNABLE_TO_(?:VERIFY|GET)|UnknownIssuer|invalid peer certificate|unable to (?:verify|get)|self.signed/i
 

@@ -31,7 +31,7 @@ export interface Place {
   readonly brokers: string
   /** The topic; empty if the error isn't about one. */
   readonly topic: string
-  /** Whether the topic is a template: then an error about it concerns this event only. */
+  /** Whether the topic is a template. If it is, an error about it concerns only this event. */
   readonly isTemplated: boolean
   /** The size of the record; 0 if the error isn't about one. */
   readonly bytes: number
@@ -85,7 +85,7 @@ const topicAdvice = new Map(
   }),
 )
 
-/** Codes that end without a person, each with advice in case they don't. */
+/** Codes that usually pass without a person, each with advice in case they don't. */
 const passing = new Map([
   [
     "NOT_ENOUGH_REPLICAS",
@@ -131,7 +131,7 @@ export const sinkErrorOf = (error: KafkaError, place: Place): SinkError => {
   const { code, failure } = error
   if (failure !== undefined) return failure
   const { brokers, topic, isTemplated, bytes, isKeyless } = place
-  // A template may render any text: a name that is too long is cut.
+  // A template may render any text, so a name that is too long is cut.
   const name = topic.length > 249 ? `${topic.slice(0, 60)}…` : topic
   const at = name === "" ? `kafka ${brokers}` : `kafka ${brokers}, topic ${name}`
   if (code === unreachable) {
@@ -182,11 +182,10 @@ export const sinkErrorOf = (error: KafkaError, place: Place): SinkError => {
   return unavailable(`${at} can't take events now (${code}${words})${hint === undefined ? "" : `: ${hint}`}`)
 }
 
-// Why a broker closes its connections without an answer. The libraries report only that it did, and
-// a listener that requires TLS, a login or a client certificate has no other way to say so.
-//
-// **Guarantee.** It sends two requests without a credential, which a broker answers for anybody who
-// may connect. If the cause isn't certain it names none.
+// Finds why a broker closes its connections without an answer. The libraries report only the closing, but a listener
+// that requires TLS, a login or a client certificate has no other way to refuse.
+// **Guarantee.** It sends two requests without a credential, which a broker answers for anybody who may connect. If the
+// cause isn't certain it names none.
 
 /** How a conversation ended. */
 type Ending = "answered" | "closed" | "closed after the greeting" | "alert of TLS" | KafkaError
@@ -259,8 +258,8 @@ const ofBroker = Effect.fnUntraced(function* (
 })
 
 /**
- * A call that ends within `millis` milliseconds. If a broker closed its connection, the error is the cause, if one is
- * found.
+ * Runs a call with a timeout of `millis` milliseconds. If a broker closed its
+ * connection, the call fails with the cause, if it is found.
  */
 export const callWithin = <A, R>(
   call: Effect.Effect<A, KafkaError, R>,
@@ -274,7 +273,7 @@ export const callWithin = <A, R>(
     ),
   )
 
-/** The cause that the first broker with one shows; the error itself if none does. */
+/** Returns the cause from the first broker that shows one, or the error itself if none does. */
 export const diagnose = Effect.fnUntraced(function* (
   error: KafkaError,
   options: ClientOptions,

@@ -178,8 +178,8 @@ export const make = Effect.fnUntraced(function* (
     }),
   )
   /**
-   * It keeps a connection on which nothing was answered, or only bytes that it could not read. The frames on that
-   * connection may be lost for good: each batch would be written, and each would seem to fail.
+   * The library keeps a connection on which it got no answer, or only bytes that it couldn't read. Answers on that
+   * connection may be lost for good: each batch would be written and would seem to fail.
    */
   const call = <A>(use: (connected: Connected) => Promise<A>): Effect.Effect<A, KafkaError> =>
     Effect.flatMap(current, (connected) => Effect.tryPromise({ try: () => use(connected), catch: kafkaErrorOf })).pipe(
@@ -292,7 +292,7 @@ const toMessage = ({ partition, key, value, headers }: KafkaRecord): Message => 
 
 // --- reading an error ------------------------------------------------------------
 
-/** Whether a broker has answered. Then nothing of the batch that it names is written. */
+/** Reports whether a broker has answered. If it has, it wrote nothing of the batch that the error names. */
 const isRefusal = ({ code }: KafkaError): boolean =>
   /^[A-Z][A-Z_]+$/.test(code) && !code.includes("SASL") && !isOurs({ code })
 

@@ -1,11 +1,11 @@
 /**
- * Logins to Kafka brokers: by a user and password, or by a token (OAUTHBEARER) of
- * an OAuth server, from a file, or signed for the IAM of Amazon MSK.
+ * Logins to Kafka brokers: by a user and password, or by a token (OAUTHBEARER) of an
+ * OAuth server, from a file, or signed for the IAM of Amazon MSK.
  *
  * **Guarantee.** A server's token is renewed after three quarters of its lifetime. A
  * file is read, and a token for MSK is signed, at each login. Both clients log in
  * again later than that and before the broker ends the session, so a session never
- * ends because of an old token. A token that can't be had costs no event an attempt.
+ * ends because of an old token. A missing token doesn't use up an event's attempt.
  */
 import { createHash, createHmac } from "node:crypto"
 import { readFile } from "node:fs/promises"
@@ -108,7 +108,7 @@ export type SaslConfig = typeof SaslConfig.Type
 /** Milliseconds that a token is used for new logins. Platformatic renews a session, at most as long, after 80 %. */
 const heldFor = (seconds = 0): number => seconds * 750
 
-/** The token in force, for the next login. */
+/** The current token, for the next login. */
 type Tokens = Effect.Effect<string, SinkError>
 
 const ofServer = (oauth: AccessTokens.OAuthConfig): Effect.Effect<Tokens, SinkError, Scope.Scope> =>
@@ -139,7 +139,7 @@ const service: Service = {
   advice: {},
 }
 
-/** Percent-encodes all but the characters that RFC 3986 reserves nothing for. */
+/** Percent-encodes all characters except RFC 3986's unreserved ones. */
 const encoded = (text: string): string =>
   encodeURIComponent(text).replace(/[!'()*]/g, (one) => `%${one.charCodeAt(0).toString(16).toUpperCase()}`)
 const hmac = (key: string | Buffer, text: string): Buffer => createHmac("sha256", key).update(text).digest()
@@ -154,7 +154,7 @@ export const mskToken = (credentials: AwsClient.Credentials, region: string, now
   const host = `kafka.${region}.amazonaws.com`
   const time = new Date(now).toISOString().replace(/[-:]|\.\d+/g, "")
   const scope = [time.slice(0, 8), region, "kafka-cluster", "aws4_request"]
-  // In the order that the signature wants.
+  // In the order that the signature requires.
   const query = Object.entries({
     Action: "kafka-cluster:Connect",
     "X-Amz-Algorithm": "AWS4-HMAC-SHA256",
@@ -181,9 +181,9 @@ const ofMsk = (identity: Identity, region: string): Effect.Effect<Tokens, never,
   )
 }
 
-// Why a broker refuses a token. It says `invalid_token` for any cause, so the causes are looked for in the token.
+// Finds why a broker refuses a token. Brokers answer `invalid_token` for any cause, so this checks the token itself.
 
-/** Milliseconds. Brokers allow for 30 seconds by default; a smaller difference of clocks is none. */
+/** Milliseconds. Brokers allow a difference of 30 seconds by default, so smaller ones are ignored. */
 const tolerance = 10_000
 
 /** The claims of a JWT, or `undefined` for any other token. */

@@ -37,7 +37,7 @@ import {
 } from "./KafkaClient.ts"
 import * as Produce from "./Produce.ts"
 
-/** How long metadata is cached: it bounds how long a new partition stays unused. */
+/** The lifetime of cached metadata, which is also the longest time until a new partition is used. */
 const metadataMaxAge = 30_000
 
 /**
@@ -52,7 +52,7 @@ instancesChannel.subscribe((created) => {
   // Its socket is made right after this event.
   connection.on("connecting", () => queueMicrotask(() => watchSocket(connection.socket)))
   connection.on("closing", () => connection.socket.on("error", ignoreErrors))
-  // If the broker closed it, its timer for the next login would log in on a closed socket.
+  // If the broker closed the connection, its timer for the next login would log in on a closed socket.
   connection.once("close", () => void connection.close())
 })
 

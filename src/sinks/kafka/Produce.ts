@@ -4,10 +4,11 @@
  * acknowledged by every in-sync replica.
  *
  * It replaces the library's `producer.send`, which encodes records one at a time. In
- * one run of three rounds, all else equal, an event took 81 to 102 µs of CPU and a
- * p99 of 26 to 33 ms with this file, and 115 to 162 µs and 51 to 68 ms with the
- * library's. This file goes when the library takes batches that are encoded already;
- * github.com/platformatic/kafka/issues/81 is about the cost of its own batches.
+ * one run of three rounds, with everything else equal, an event took 81 to 102 µs of
+ * CPU and a p99 of 26 to 33 ms with this file, and 115 to 162 µs and 51 to 68 ms
+ * with the library's. This file can be deleted when the library accepts encoded
+ * batches; github.com/platformatic/kafka/issues/81 is about the cost of its own
+ * batches.
  *
  * **Guarantee.** A batch that is sent again within a send keeps its sequence, so
  * that the broker writes it once, unless the broker itself lost count of that
@@ -90,7 +91,7 @@ export class RecordBatches {
   #bytes = Buffer.allocUnsafeSlow(smallest)
   #at = 0
 
-  /** The memory is free: batches that were written before are overwritten. */
+  /** Frees the memory: earlier batches are overwritten. */
   reset(): void {
     this.#at = 0
     if (this.#bytes.length > mostKept) this.#bytes = Buffer.allocUnsafeSlow(smallest)
@@ -152,7 +153,7 @@ export class RecordBatches {
     this.#prefix(start, guess)
   }
 
-  /** Puts the length of the written bytes in front of them. Moves them if `guess` bytes were not left free. */
+  /** Writes the length of the written bytes before them. Moves them if `guess` bytes are not enough for it. */
   #prefix(start: number, guess: number): void {
     const length = this.#at - start - guess
     const size = sizeOfVarint(length)
@@ -169,7 +170,7 @@ export class RecordBatches {
   }
 }
 
-/** Sets what depends on a batch's bytes. */
+/** Sets the fields that depend on a batch's bytes. */
 const seal = (batch: Buffer, attributes: number): Buffer => {
   batch.writeInt32BE(batch.length - lengthAt - 4, lengthAt)
   batch.writeInt16BE(attributes, attributesAt)
@@ -181,7 +182,7 @@ const seal = (batch: Buffer, attributes: number): Buffer => {
 
 /** The batch with its records compressed. */
 export const compressed = async (batch: Buffer, { bitmask, compress }: Compression): Promise<Buffer> => {
-  // A copy: the memory of the batch is another's as soon as this waits.
+  // A copy, because other batches may use the memory as soon as this waits.
   const own = Buffer.from(batch)
   const records = await compress(own.subarray(recordsAt))
   return seal(Buffer.concat([own.subarray(0, recordsAt), records]), bitmask)
@@ -194,7 +195,7 @@ interface ProduceOptions extends Pick<ClientOptions, "compression" | "requestTim
   readonly throttled: (millis: number) => void
 }
 
-/** The first and two more. */
+/** The first attempt and two retries. */
 const attempts = 3
 const retryDelay = "100 millis"
 const apiKey = 0
@@ -251,7 +252,10 @@ const batchesOf = (records: ReadonlyArray<KafkaRecord>): ReadonlyArray<Batch> =>
   return batches
 }
 
-/** The broker lost count, or dropped the identity: records that it refused are sent again under another. */
+/**
+ * The broker lost count, or dropped the identity. The records that it refused are
+ * sent again under another identity.
+ */
 const lostCount = new Set([
   "OUT_OF_ORDER_SEQUENCE_NUMBER",
   "UNKNOWN_PRODUCER_ID",
@@ -274,7 +278,10 @@ const hasResponse = (error: unknown): error is { readonly response: ProduceRespo
 
 type PartitionResponse = ProduceResponse["responses"][number]["partitionResponses"][number]
 
-/** The broker's own words; older versions of the response have none. Those about a record say more. */
+/**
+ * The broker's own words, which older versions of the response lack. Words about a
+ * record say more than words about the batch.
+ */
 const wordsOf = ({ recordErrors, errorMessage }: PartitionResponse): string => {
   const ofRecord = recordErrors?.find(({ batchIndexErrorMessage }) => batchIndexErrorMessage)?.batchIndexErrorMessage
   return oneLine(ofRecord ?? errorMessage ?? "")
@@ -320,7 +327,7 @@ const framed = (
 
 type Compress = (records: Buffer) => Buffer | Promise<Buffer>
 
-/** The sink uses this much of the library's producer. */
+/** The part of the library's producer that the sink uses. */
 type Client = Pick<
   Producer<Buffer, Buffer, Buffer, Buffer>,
   "connections" | "initIdempotentProducer" | "listApis" | "metadata"

@@ -103,7 +103,10 @@ class Transport extends NodeTransport {
     return this.#greetedBy(guarded(await super.dial(host)))
   }
 
-  /** Bounds the greeting: the client collects the first line for as long as it has no end, and then takes all listeners off. */
+  /**
+   * Limits the greeting: the client collects the first line without a limit until it ends, and then removes all
+   * listeners.
+   */
   #greetedBy<S extends Socket>(socket: S): S {
     return socket.on("data", (bytes: Buffer) => {
       this.#greeting += bytes
@@ -115,7 +118,7 @@ class Transport extends NodeTransport {
     const { tls } = this.options
     if (!tls) return Promise.reject(new Error(tlsMissing))
     return new Promise((resolve, reject) => {
-      // Guarded from the first moment: a server's complaint about the certificate may arrive with its consent to TLS.
+      // Guarded from the start: the server's refusal of the certificate may arrive together with its consent to TLS.
       const socket = guarded(
         connectTls({ ...tls, socket: this.socket, servername: this.tlsName }, () => {
           socket.removeAllListeners()
@@ -175,12 +178,12 @@ class Transport extends NodeTransport {
 const transport = { factory: () => new Transport(), dnsResolveFn: nodeResolveHost }
 
 const seconds = 1_000
-/** For one server of the list: a lane gives all of them ten seconds. */
+/** The timeout for one server of the list. A lane gives all of them ten seconds. */
 const connectTimeout = 3 * seconds
 const ackTimeout = 8 * seconds
 /** JetStream's code while its servers have no leader. */
 const noQuorum = 10008
-/** The timeout of questions whose answers are optional. */
+/** The timeout of requests whose answers are optional. */
 const askTimeout = 2 * seconds
 /** After three of these without an answer, an idle connection counts as dead. */
 const pingInterval = 30 * seconds
@@ -233,7 +236,7 @@ const loginOf = (auth: AuthConfig) => {
 
 const connect = (options: Options, now: number): Effect.Effect<NatsConnection, NatsError> =>
   Effect.callback((resume) => {
-    // It applies to the whole process, and any other user of the client would set its own.
+    // It applies to the whole process, so another user of the client could replace it.
     setTransportFactory(transport)
     const connecting = NatsConnectionImpl.connect({
       servers: [...options.servers],
@@ -376,7 +379,7 @@ const refusalFor = (error: unknown, { tls, tlsFirst, auth }: Options, now: numbe
   return refused.kind === "refused" && isExpired(credentials, now) ? natsError("expired") : refused
 }
 
-/** Why a request was not answered as it should be; the client has it below its own error. */
+/** Returns why a request failed. The client wraps the reason in its own error. */
 const failureOf = (thrown: unknown): NatsError => {
   for (let error = thrown, depth = 0; error instanceof Error && depth < 4; error = error.cause, depth++) {
     if (error instanceof JetStreamApiError) {

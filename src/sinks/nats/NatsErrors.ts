@@ -23,7 +23,7 @@ export const Kind = Schema.Literals([
   "publishDenied",
   "inboxDenied",
   "noStream",
-  /** A stream takes the subject, or no server knows which streams there are: a quorum is missing. */
+  /** The subject's stream has no leader, or no server knows the streams, because a quorum is missing. */
   "noLeader",
   "unacknowledged",
   "foreignAck",
@@ -48,7 +48,7 @@ interface Place {
   readonly servers: string
   /** The subject; empty if the error isn't about one. */
   readonly subject: string
-  /** Whether the subject is a template: then an error about it concerns this event only. */
+  /** Whether the subject is a template. If it is, an error about it concerns only this event. */
   readonly isTemplated: boolean
   /** The size of the message, headers included; 0 if the error isn't about one. */
   readonly bytes: number
@@ -134,7 +134,7 @@ export const sinkErrorOf = (error: NatsError, place: Place): SinkError => {
   const { kind, detail } = error
   const { subject, isTemplated, bytes } = place
   const server = `NATS ${place.servers}`
-  // A template may render any text: a subject that is too long is cut.
+  // A template may render any text, so a subject that is too long is cut.
   const at =
     subject === "" ? server : `${server}, subject ${subject.length > 250 ? `${subject.slice(0, 60)}…` : subject}`
   if (kind === "stream") return byStream(error, at, place)

@@ -45,7 +45,7 @@ interface Login {
 }
 
 const patience = "3 seconds"
-/** The greeting of a broker has some 500 bytes. */
+/** The greeting of a broker has about 500 bytes. */
 const longest = 65_536
 
 /** The methods of a connection: their class in two bytes, then their number. */
@@ -131,13 +131,13 @@ export interface SessionOptions {
   readonly url: AmqpUrl
   readonly password: string | undefined
   readonly tls: Certificates | undefined
-  /** Milliseconds until the broker must have let the relay in. */
+  /** Milliseconds within which the broker must accept the login. */
   readonly timeout: number
 }
 
 export interface Destination {
   readonly exchange: string
-  /** Whether the broker returns a message that no queue is bound for. */
+  /** Whether the broker returns a message for which no queue is bound. */
   readonly mandatory: boolean
 }
 
@@ -153,8 +153,8 @@ export interface Session {
     timeout: number,
   ) => Effect.Effect<ReadonlyMap<number, AmqpError>>
   /**
-   * Fails if the exchange is missing, or for `""` the queue that `routingKey` names, or the right to write to it. It
-   * ends the session.
+   * Fails if the exchange is missing (for `""`, the queue that `routingKey` names), or the right to write to it. The
+   * check ends the session.
    */
   readonly check: (exchange: string, routingKey: string | undefined) => Effect.Effect<void, AmqpError>
 }
@@ -203,13 +203,13 @@ const leave = (model: ChannelModel): Promise<void> =>
       resolve()
     }
     const timer = setTimeout(over, 1_000)
-    // The promise alone does not end if the connection breaks meanwhile.
+    // The promise itself never settles if the connection breaks meanwhile.
     model.once("close", over)
     model.close().then(over, over)
   })
 
 const [product, version] = userAgent.split("/")
-/** The broker shows these. The library would say of itself that it runs on Node. */
+/** The broker shows these properties. The library's default says that it runs on Node. */
 const clientProperties = { connection_name: "relay", product, version, platform: undefined, information: undefined }
 
 /** A connection, and a function that ends it immediately and drops all unwritten bytes. */
@@ -233,7 +233,7 @@ const connection = Effect.fnUntraced(function* (
   }
   const { host, port } = url.address
   const protocol = url.isTls ? "amqps" : "amqp"
-  // amqplib decodes the virtual host, of an object too.
+  // amqplib decodes the virtual host, even if the options are an object.
   const place = { protocol, hostname: host, port, vhost: encodeURIComponent(url.vhost) }
   const model = yield* Effect.tryPromise({ try: () => connect(place, socket), catch: openingError }).pipe(
     Effect.catchIf(
@@ -350,8 +350,8 @@ export const open = Effect.fnUntraced(
           },
           catch: (error) => failure ?? errorOf(error),
         }).pipe(
-          // The broker should close the channel for its last message. Without a key nobody knows whether it may write.
-          // A queue that another connection owns is there.
+          // The last message makes a working broker close the channel. Without a key this can't check the right to
+          // write. A queue that another connection owns counts as existing.
           Effect.catchIf(
             (error) =>
               error.code === preconditionFailed ||
@@ -369,7 +369,7 @@ export const open = Effect.fnUntraced(
     Effect.timeoutOrElse(opening, { duration: timeout, orElse: () => Effect.fail(amqpError(timedOut)) }),
 )
 
-/** This part of a message comes back when no queue is bound for it. */
+/** The part of a message that is returned if no queue is bound for it. */
 const placeOf = ({ messageId, routingKey }: Pick<Message, "messageId" | "routingKey">): string =>
   `${messageId} ${routingKey}`
 
@@ -394,8 +394,9 @@ const write = (
 }
 
 /**
- * Publishes a message that no broker accepts. The broker first checks that the exchange exists and may be written to,
- * then that the expiration is a number, which it is not: so nothing arrives.
+ * Publishes a message that no broker accepts. The broker first checks the exchange
+ * and the right to write to it. Then it refuses the message, because its expiration
+ * isn't a number. So nothing arrives.
  */
 const refusedMessage = (channel: ConfirmChannel, exchange: string, routingKey: string): Promise<void> =>
   new Promise((resolve, reject) => {

@@ -23,7 +23,7 @@ import { doubts, encoder, longestKey, type Message, RabbitMqConfig, urlOf } from
 import * as RabbitMqErrors from "./RabbitMqErrors.ts"
 import { type AmqpError, amqpError, blocked, timedOut } from "./RabbitMqErrors.ts"
 
-/** The first message of each key; one without a key has an order of its own. */
+/** The first message of each key, and every message without a key. */
 const firstOfEachKey = (waiting: ReadonlyArray<Placed<Message>>): ReadonlyArray<Placed<Message>> => {
   const keys = new Set<string>()
   return waiting.filter(({ message: { key } }) => key === "" || (!keys.has(key) && keys.add(key)))
@@ -60,7 +60,7 @@ const make = Effect.fnUntraced(function* (config: RabbitMqConfig): Effect.fn.Ret
     const messages = some.map(({ message }) => message)
     return use(
       (session) => {
-        // A message that is published to a broker that reads nothing would be published twice.
+        // A message published to a broker that currently reads nothing would be published twice.
         const alarm = session.blocked()
         if (alarm !== undefined) return Effect.succeed(ofAll(amqpError(blocked, alarm)))
         return session.publish({ exchange, mandatory }, messages, left)
@@ -91,7 +91,7 @@ const make = Effect.fnUntraced(function* (config: RabbitMqConfig): Effect.fn.Ret
       )
       const end = [...errors.values()].find(RabbitMqErrors.isConnections)
       const isForOne = end !== undefined && RabbitMqErrors.isOneMessages(end)
-      // One of them closed the channel, and nobody knows which: those without a confirm go again, each alone.
+      // One of them closed the channel, but it isn't known which. Those without a confirm are sent again, each alone.
       const isAgain = isForOne && some.size > 1
       isAlone ||= isAgain
       const stops = new Map<string, SinkError>()

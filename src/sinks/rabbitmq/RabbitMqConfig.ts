@@ -112,7 +112,7 @@ export const RabbitMqConfig = Schema.Struct({
       default: true,
     }),
   ),
-  // The lane reads both too: the sink confirms events one by one if the lane keeps them in order.
+  // The lane reads both keys too. If the lane keeps the order, the sink confirms events one by one.
   order: oneOf("`key`: events of one key in the order they came; `none`: as fast as may be", ["none", "key"], "none"),
   key: MessageKeys.key,
   headers: MessageKeys.headers(),

@@ -19,16 +19,16 @@ export const amqpError = (code: string, detail = "") => new AmqpError({ code, de
 /** Our codes, for failures without a reply code. */
 export const unreachable = "UNREACHABLE"
 export const timedOut = "TIMED_OUT"
-/** The broker closed the connection before it let the relay in, without a word. */
+/** The broker closed the connection before the login succeeded, without an error. */
 export const hungUp = "HUNG_UP"
 /** The code of a server that speaks another protocol. */
 export const noBroker = "NO_BROKER"
 export const loginRefused = "LOGIN_REFUSED"
 export const noLogin = "NO_LOGIN"
 export const vhostRefused = "VHOST_REFUSED"
-/** An alarm of the broker: it reads nothing from those who publish. */
+/** The broker has an alarm, so it reads nothing from publishers. */
 export const blocked = "BLOCKED"
-/** A queue did not take the message. */
+/** A queue did not accept the message. */
 export const nacked = "NACKED"
 /** No queue is bound for the message. */
 export const returned = "RETURNED"
@@ -41,7 +41,7 @@ export const preconditionFailed = "406"
 /** Another connection owns the queue. Publishing to it is allowed. */
 export const resourceLocked = "405"
 
-/** The right to write is by the routing key ("topic authorisation"). */
+/** The right to write depends on the routing key ("topic authorisation"). */
 export const isForKey = ({ code, detail }: AmqpError): boolean =>
   code === accessRefused && detail.includes("access to topic")
 
@@ -61,7 +61,7 @@ interface Place {
   readonly bytes: number
 }
 
-/** Whether one message may be the reason that the channel was closed: alone, the others are taken. */
+/** Whether one message may be the reason for the closed channel. If so, the others can be accepted when sent alone. */
 export const isOneMessages = (error: AmqpError): boolean => error.code === preconditionFailed || isForKey(error)
 
 /** Whether nothing more can be sent now. */
@@ -147,7 +147,7 @@ const unroutable = (at: string, { exchange, routingKey = "", isTemplated }: Plac
   return isTemplated ? rejected(message) : misconfigured(message)
 }
 
-/** Decides by the broker's words, if it has any, why it does not open a virtual host. */
+/** Decides, from the broker's words if it sent any, why it doesn't open a virtual host. */
 const ofVhost = (words: string, at: string, vhost: string): SinkError => {
   const named = `${at}: the virtual host ${vhost}`
   const said = words === "" ? "" : ` (${oneLine(words)})`
@@ -162,7 +162,7 @@ const ofVhost = (words: string, at: string, vhost: string): SinkError => {
   )
 }
 
-/** A queue is full or failed. A constant key leads every event to the same queues, so all of them wait. */
+/** A queue is full or has failed. A constant key leads every event to the same queues, so all events wait. */
 const refusedByQueue = (at: string, { isTemplated }: Place): SinkError => {
   const message = `${at}: a queue did not take the event (nack): it is full and refuses more ("x-overflow": "reject-publish"), or failed`
   return isTemplated ? failed(message) : throttled(message, pause)

@@ -68,7 +68,7 @@ export const SqsConfig = Schema.Struct({
 )
 export type SqsConfig = typeof SqsConfig.Type
 
-/** The largest message, and the largest request, in bytes; a queue may be set to take less. */
+/** The largest message, and the largest request, in bytes. A queue's own limit may be lower. */
 export const largest = 1024 * 1024
 
 const noQueue =

@@ -1,4 +1,4 @@
-/** Actions on sinks and dead letters, each with a question before it and a message after it. */
+/** Actions on sinks and dead letters. Each asks for confirmation first, and shows a message afterwards. */
 import { type Signal, signal } from "@preact/signals"
 import type { Selection } from "../../../admin/api/DeadLetterApi.ts"
 import type { Lane, Status } from "../../../admin/status/Status.ts"
@@ -122,7 +122,7 @@ const drop = ({ name, backlog, deadLetters }: Lane): void =>
 export const sinksOf = ({ lanes }: Status): ReadonlyArray<string> =>
   lanes.flatMap(({ name, condition }) => (name === quarantine || condition === "orphaned" ? [] : name))
 
-/** `sinks`: those that a removed sink's events can go to. */
+/** `sinks` are the sinks to which a removed sink's events can be moved. */
 export const SinkActions = ({ lane, sinks }: { readonly lane: Lane; readonly sinks: ReadonlyArray<string> }) => {
   const name = plain(lane.name)
   if (lane.condition === "orphaned") {
@@ -144,7 +144,7 @@ export const SinkActions = ({ lane, sinks }: { readonly lane: Lane; readonly sin
   }
   const isWaiting = lane.condition === "waiting" || lane.condition === "misconfigured"
   const isStopped = lane.condition === "paused" || lane.condition === "blocked"
-  // It sends nothing that could be paused.
+  // This lane sends nothing, so it can't be paused.
   if (lane.name === quarantine && !isStopped) return null
   return (
     <div class="row-actions">

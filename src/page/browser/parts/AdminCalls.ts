@@ -1,8 +1,8 @@
 /**
  * Requests to the admin API, typed by its schemas.
  *
- * The token is in this variable alone: it ends with the tab, and no other page
- * can read it.
+ * The token is only in this variable, so it is gone when the tab closes, and no
+ * other page can read it.
  */
 import { signal } from "@preact/signals"
 import type { Count } from "../../../admin/api/ApiParts.ts"
@@ -38,7 +38,7 @@ const urlOf = (path: string, query: Query): string => {
   return `/api/v1${path}${text === "" ? "" : `?${text}`}`
 }
 
-/** Members of an error's body, whichever kind it is. */
+/** The fields of any error's body. */
 interface Problem {
   readonly message?: string
   readonly title?: string
@@ -107,7 +107,7 @@ interface EventQuery {
 const lane = (name: string, what: string): string => `/lanes/${encodeURIComponent(name)}/${what}`
 
 export const admin = {
-  /** The news since the last answer; without one, none yet. */
+  /** Returns the events since the last answer, or none if there was no answer yet. */
   tap: (query: TapQuery, last: Tap | undefined, abort: AbortSignal) =>
     get<Tap>("/tap/since", { ...query, ...last?.next }, abort),
   status: (abort?: AbortSignal) => get<Status>("/status", {}, abort),
@@ -122,7 +122,7 @@ export const admin = {
   move: (name: string, to: string) => post<typeof Count.Type>(lane(name, "move"), { to }),
   drop: (name: string) => post<typeof Count.Type>(lane(name, "drop")),
   events: (query: EventQuery) => get<typeof EventPage.Type>("/events", { ...query }),
-  /** By its id, or by its place in the log: `seq_42`. */
+  /** Finds an event by its id, or by its place in the log: `seq_42`. */
   explain: (id: string, reveal: boolean) =>
     get<EventReports>(`/events/${encodeURIComponent(id)}`, reveal ? { reveal: "true" } : {}),
   deadLetters: (query: Omit<EventQuery, "deliveredAfter" | "attemptsOver" | "outcome">) =>

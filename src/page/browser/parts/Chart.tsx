@@ -1,4 +1,7 @@
-/** Charts over time that share an axis: panels, each with a scale of its own, and a cursor that points at a step of all. */
+/**
+ * Charts over time with a shared axis. Each panel has its own scale, and the cursor
+ * points at the same step in all panels.
+ */
 import type { ComponentChildren } from "preact"
 import { useState } from "preact/hooks"
 import { Moment } from "./Shown.tsx"
@@ -8,7 +11,7 @@ const minute = 60_000
 const spans = [5, 15, 30, 60] as const
 const width = 720
 
-/** Steps of time. */
+/** Consecutive steps of time. */
 interface Steps {
   /** Epoch milliseconds at which each step ended, and at which the first began. */
   readonly at: ReadonlyArray<number>
@@ -45,7 +48,7 @@ export const spanShown = (steps: Steps): string => {
   return minutes === 60 ? "The last hour" : `The last ${minutes} minutes`
 }
 
-/** Seconds that a step took. */
+/** The length of a step in seconds. */
 const seconds = ({ at, since }: Steps, index: number): number =>
   Math.max(1, ((at[index] ?? 0) - (at[index - 1] ?? Math.max(since, (at[0] ?? 0) - 10_000))) / 1_000)
 
@@ -53,7 +56,7 @@ const seconds = ({ at, since }: Steps, index: number): number =>
 export const rates = (steps: Steps, counts: ReadonlyArray<number>): ReadonlyArray<number> =>
   counts.map((count, index) => count / seconds(steps, index))
 
-/** The next of 1, 2, 5, 10, … above. */
+/** Returns the next larger number of the series 1, 2, 5, 10, …. */
 const ceiling = (value: number): number => {
   const power = 10 ** Math.floor(Math.log10(Math.max(value, 0.1)))
   return power * ([1, 2, 5, 10].find((step) => step * power >= value) ?? 10)
@@ -116,7 +119,7 @@ const Drawn = ({
   )
 }
 
-/** `legend` gets the step that is pointed at, or else the newest. */
+/** `legend` gets the step under the cursor, or the newest step. */
 export const Chart = ({
   steps,
   panels,

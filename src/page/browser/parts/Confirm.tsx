@@ -1,4 +1,4 @@
-/** A question before anything is changed: what will happen, how the command line does it, and a way back. */
+/** Asks before anything is changed. Shows what will happen and the equivalent command, and can be cancelled. */
 import { signal } from "@preact/signals"
 import type { ComponentChildren } from "preact"
 import { useEffect, useRef } from "preact/hooks"
@@ -10,13 +10,13 @@ import { Message, Text } from "./Shown.tsx"
 
 interface Question {
   readonly title: string
-  /** It says what will happen. */
+  /** Says what will happen. */
   readonly what: ComponentChildren
-  /** This command does the same. */
+  /** The equivalent command. */
   readonly command: ComponentChildren
   readonly yes: string
   readonly isDangerous?: boolean
-  /** Does it; gives what to say when it is done. */
+  /** Makes the change. Returns the message to show afterwards. */
   readonly act: () => Promise<string>
 }
 
@@ -32,11 +32,11 @@ export const confirm = (asked: Question): void => {
 const close = (): void => {
   question.value = undefined
 }
-// It belongs to the view that asked.
+// The confirmation belongs to the view that opened it.
 place.subscribe(close)
 link.subscribe((now) => now === "locked" && close())
 
-/** Whether it could be done. */
+/** Reports whether the change succeeded. */
 const answerYes = async (asked: Question): Promise<boolean> => {
   isBusy.value = true
   try {

@@ -15,11 +15,11 @@ export interface Attempted {
   readonly message: string
 }
 
-/** Events that failed alike. */
+/** Events that failed with the same cause. */
 export interface Cause {
   readonly message: string
   readonly count: number
-  /** The newest of them. */
+  /** The newest of these events. */
   readonly at: number
   readonly id: string
   readonly sequence: number
@@ -36,7 +36,7 @@ const ofLetter = ({ id, eventId, type, attempts }: DeadLetter): Tried => ({
   attempts,
 })
 
-/** Ids and numbers differ from event to event. */
+/** Removes ids and numbers, which differ between events. */
 const alike = (message: string): string => message.replaceAll(/[\w-]*\d{4,}[\w-]*/g, "…")
 
 const failureOf = ({ attempts, ...event }: Tried): ReadonlyArray<Failure> => {
@@ -44,7 +44,7 @@ const failureOf = ({ attempts, ...event }: Tried): ReadonlyArray<Failure> => {
   return last === undefined ? [] : [{ ...event, message: last.message, at: last.at }]
 }
 
-/** The sink's part of its events. */
+/** The parts of an event's story that concern the sink. */
 const at = (events: ReadonlyArray<Event>, sink: string) =>
   events.flatMap(({ id, sequence, type, sinks }) =>
     sinks.filter((one) => one.sink === sink).map((delivery) => ({ id, sequence, type, ...delivery })),

@@ -54,7 +54,7 @@ export const TextField = ({ label, value, onChange, placeholder = "" }: Field) =
   </label>
 )
 
-/** An instant, put in by the zone that is shown. */
+/** An instant, entered in the zone that is shown. */
 export const MomentField = ({ label, value, onChange }: Field) => (
   <label class="field">
     <span>
@@ -121,13 +121,13 @@ export const Choice = ({
 
 export const webhooksOf = ({ webhooks }: Status): ReadonlyArray<string> => webhooks.map(({ name }) => name)
 
-/** The times of a selection, as texts of instants. */
+/** The times of a selection, as ISO instants. */
 export const anyTime = { since: "", until: "", endedSince: "", endedUntil: "" }
 
-/** No event is chosen by any of the fields. */
+/** The empty selection: no field restricts the events. */
 export const anyEvent = { type: "", account: "", object: "", webhook: "", outcome: "", ...anyTime }
 
-/** The fields for when an event was received, and when it ended at a sink. */
+/** The fields for an event's time of receipt, and for the time when it ended at a sink. */
 export const TimeFields = ({ field }: { readonly field: (key: keyof typeof anyTime) => Input }) => (
   <>
     <MomentField label="Received from" {...field("since")} />
@@ -137,7 +137,7 @@ export const TimeFields = ({ field }: { readonly field: (key: keyof typeof anyTi
   </>
 )
 
-/** The fields that choose events. */
+/** The fields that select events. */
 export const EventFields = ({
   field,
   typeLabel = "Type",

@@ -1,4 +1,4 @@
-/** Which view is shown: the part of the address after `#`, so that it can be kept and gone back to. */
+/** The current view, stored in the address after `#`, so that it can be bookmarked and the Back button works. */
 import { signal } from "@preact/signals"
 
 interface Place {

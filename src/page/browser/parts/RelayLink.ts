@@ -14,7 +14,7 @@ export const link = signal<Link>("connecting")
 /** The reason why the relay does not answer. */
 export const linkProblem = signal("")
 export const status = signal<Status | undefined>(undefined)
-/** Whether the token changes nothing. */
+/** Whether the token has only the right to read. */
 export const isReadOnly = computed(() => status.value?.caller.role === "read")
 export const history = signal<RelayHistory | undefined>(undefined)
 /** Epoch milliseconds by this machine's clock when the relay was last heard. */
@@ -67,19 +67,19 @@ const ask = async (): Promise<void> => {
 }
 
 let wake = (): void => {}
-/** Asks for the status now, such as after a change. */
+/** Requests the status immediately, for example after a change. */
 export const askNow = (): void => wake()
-// A browser slows the timers of a hidden tab down.
+// Browsers slow down the timers of hidden tabs.
 addEventListener("visibilitychange", askNow)
 
-/** Until it is time to ask again; without the token, until one is typed in. */
+/** Waits until the next poll. If a token is missing, waits until the user enters one. */
 const pause = (): Promise<void> =>
   new Promise((resolve) => {
     wake = resolve
     if (link.peek() !== "locked") setTimeout(resolve, every)
   })
 
-/** Until the tab is closed. */
+/** Runs until the tab is closed. */
 export const connect = async (): Promise<never> => {
   for (;;) {
     await ask()
@@ -87,7 +87,7 @@ export const connect = async (): Promise<never> => {
   }
 }
 
-/** Tries a token that was typed in. */
+/** Tries a token that the user entered. */
 export const unlock = (text: string): void => {
   token.value = text
   link.value = "connecting"

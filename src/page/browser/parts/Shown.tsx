@@ -11,7 +11,7 @@ import { linkTo } from "./Location.ts"
 
 const key = "relay.utc"
 
-/** A browser may forbid it. */
+/** The browser may forbid storage. */
 const stored = (): string | null => {
   try {
     return localStorage.getItem(key)
@@ -31,7 +31,7 @@ export const switchZone = (): void => {
   try {
     localStorage.setItem(key, isUtc.value ? "yes" : "no")
   } catch {
-    // It holds for this tab.
+    // Without storage the choice holds only for this tab.
   }
 }
 
@@ -122,7 +122,7 @@ export const Name = ({
   )
 }
 
-/** An event's type; a delivery that was not understood has none. */
+/** An event's type. A delivery that could not be read has none. */
 export const TypeName = ({
   of,
   max = longest,
@@ -136,21 +136,21 @@ export const TypeName = ({
   return isStrong ? <strong>{name}</strong> : name
 }
 
-/** The way to an event, by its sequence; a delivery that was not understood has no id. */
+/** A link to an event by its sequence, because a delivery that could not be read has no id. */
 export const EventLink = ({ id, sequence }: { readonly id: string; readonly sequence: number | string }) => (
   <a href={linkTo("event", `seq_${sequence}`)}>
     <Name of={id === "" ? `seq_${sequence}` : id} />
   </a>
 )
 
-/** Text of several lines, such as JSON; as long as it is, so that nothing scrolls but the page. */
+/** Text of several lines, such as JSON, at its full height, so that only the page scrolls. */
 export const Block = ({ label, children }: { readonly label: string; readonly children: ComponentChildren }) => (
   <section class="block" aria-label={label}>
     <pre>{children}</pre>
   </section>
 )
 
-/** With its zone, by the switch; the exact instant in UTC when it is pointed at. */
+/** Shows a time in the chosen zone. The tooltip has the exact instant in UTC. */
 export const Moment = ({ at, exact = false }: { readonly at: number; readonly exact?: boolean }) => {
   const date = new Date(at)
   if (Number.isNaN(date.getTime())) return <>–</>
@@ -170,7 +170,7 @@ export const Moment = ({ at, exact = false }: { readonly at: number; readonly ex
   )
 }
 
-/** `3 min ago`, by the relay's clock. */
+/** Shows an age such as `3 min ago`, by the relay's clock. */
 export const Ago = ({ at, now }: { readonly at: number; readonly now: number }) => {
   const date = new Date(at)
   if (Number.isNaN(date.getTime())) return <>–</>
@@ -182,7 +182,7 @@ export const Ago = ({ at, now }: { readonly at: number; readonly now: number }) 
 }
 
 export const number = (amount: number): string => amount.toLocaleString("en-US")
-/** Few digits: `0.4`, `12`, `1,234`. */
+/** Shows a number with few digits: `0.4`, `12`, `1,234`. */
 export const perSecond = (value: number): string =>
   value === 0 ? "0" : value < 10 ? value.toFixed(1) : number(Math.round(value))
 

@@ -1,11 +1,11 @@
-/** A table of rows, which narrow screens show as cards; and the way to its older pages. */
+/** A table of rows, which narrow screens show as cards, and links to its older pages. */
 import { Component, type ComponentChildren } from "preact"
 
 export interface Column<Row> {
   readonly title: string
-  /** How it is aligned and set: `amount`, `words`, `code`, `outcomes`. */
+  /** The style of the column: `amount`, `words`, `code`, `outcomes`. */
   readonly kind?: string
-  /** Its cells need no title, such as those with buttons. */
+  /** Its cells need no title, for example because they have buttons. */
   readonly isUntitled?: boolean
   /** `undefined` if there is nothing to show. */
   readonly cell: (row: Row) => ComponentChildren | undefined
@@ -19,7 +19,7 @@ interface RowProps<Row> {
   readonly hasHeading: boolean
 }
 
-/** It is drawn again only when its row or its columns are others. */
+/** It is drawn again only if its row or its columns have changed. */
 class TableRow<Row> extends Component<RowProps<Row>> {
   override shouldComponentUpdate(next: RowProps<Row>): boolean {
     const { row, columns } = this.props

@@ -1,10 +1,10 @@
 /**
  * Discord's webhooks: a message with one embed.
  *
- * Its documented limits: `content` 2000 characters; an embed 25 fields, a
- * name 256, a value 1024, all of them together 6000. Nobody is mentioned,
- * whatever an event says (`allowed_mentions` parses nothing), and a backslash
- * before each character of its Markdown leaves it as it is.
+ * Its documented limits: `content` 2000 characters; an embed 25 fields, a name 256,
+ * a value 1024, all of them together 6000. No text of an event can mention anybody
+ * (`allowed_mentions` parses nothing). A backslash before each character of Markdown
+ * shows it as it is.
  */
 import { Schema } from "effect"
 import type { Meaning } from "../../http/HttpAnswer.ts"
@@ -59,7 +59,7 @@ const waitOf = (text: string): number | undefined => {
 /** The code of an error of Discord itself. Errors of proxies in front of it have none. */
 const codeOf = (text: string): number => Number(/"code"\s*:\s*(\d+)/.exec(text)?.[1] ?? Number.NaN)
 
-/** Codes that every message to the webhook gets, each with advice. */
+/** Codes that concern every message to the webhook, each with advice. */
 const ofWebhook = new Map([
   [40333, "Discord's network blocks this machine's requests"],
   [

@@ -87,7 +87,7 @@ const words = new Map<string, Documented>([
   }),
 ])
 
-/** Answers of compatible servers that every message gets: of Rocket.Chat by their words, of Mattermost by an id. */
+/** Answers of compatible servers that concern every message: Rocket.Chat's words, and Mattermost's ids. */
 const ofWebhook: ReadonlyArray<readonly [words: RegExp, because: string]> = [
   [
     /invalid integration id or token|web\.incoming_webhook\.(invalid|disabled)\./i,
@@ -112,8 +112,8 @@ const outcomeIn = (text: string): { readonly isOk?: boolean; readonly error?: st
 }
 
 /**
- * Slack answers 200 with the body `ok`, a workflow with JSON; a failure may come
- * with 200, too. Servers that are compatible (Mattermost, Rocket.Chat, Zulip)
+ * Slack answers 200 with the body `ok`, and a workflow answers with JSON. A failure
+ * may have status 200, too. Compatible servers (Mattermost, Rocket.Chat, Zulip)
  * answer 2xx with other words, or with none.
  */
 export const meaning: Meaning = (status, text, origin) => {

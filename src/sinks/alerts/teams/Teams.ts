@@ -89,13 +89,13 @@ const turnedOff = {
   because: "the workflow is turned off; turn it on in Power Automate",
 } as const
 
-/** The URL is signed, and a workflow takes one login. */
+/** The URL is signed, and a workflow accepts only one login. */
 const twoLogins = {
   verdict: "misconfigured",
   because: 'the workflow takes no login beside its URL; take "authorization" out of "headers"',
 } as const
 
-/** A workflow answers 202 when it takes a message. Nobody knows whether it then does anything with it. */
+/** A workflow answers 202 when it accepts a message. The answer doesn't show whether it then posts the message. */
 const meaning: Meaning = (status, text) => {
   if (status < 300) return ofConnector(text())
   if (/WorkflowTriggerIsNotEnabled|WorkflowNotEnabled|WorkflowIsDisabled/.test(text())) return turnedOff
