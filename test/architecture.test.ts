@@ -57,7 +57,7 @@ describe("the table of rooms", () => {
     expect(readdirSync(join(root, "src")).sort()).toEqual(rooms.map(({ name }) => name).sort())
   })
 
-  test("lets a room import only what stands above it, so no import goes up", () => {
+  test("lets a room import only rooms above it", () => {
     const above = rooms.map(({ name, imports }, index) => ({
       name,
       below: imports.filter((imported) => !rooms.slice(0, index).some((earlier) => earlier.name === imported)),
@@ -71,7 +71,7 @@ describe("the table of rooms", () => {
     expect(wrong.map(({ file, target }) => `${file} imports ${target}`)).toEqual([])
   })
 
-  test("names no import that there is none of", () => {
+  test("lists no import that doesn't exist", () => {
     const used = new Set(crossing.map(({ file, target }) => `${roomOf(file)} ${roomOf(target)}`))
     expect(
       rooms
@@ -80,7 +80,7 @@ describe("the table of rooms", () => {
     ).toEqual([])
   })
 
-  test("keeps what is one sink's or one journal's own from other rooms", () => {
+  test("keeps files of one sink or one journal from other rooms", () => {
     const wrong = crossing.filter(({ target }) => room(roomOf(target)).ownFolders && target.split("/").length > 3)
     expect(wrong.map(({ file, target }) => `${file} imports ${target}`)).toEqual([])
   })
@@ -93,7 +93,7 @@ describe("the table of rooms", () => {
     expect(wrong).toEqual([])
   })
 
-  test("names a platform in runtime alone", () => {
+  test("allows platform modules only in runtime", () => {
     const platforms = importsMatching(/^(@effect\/platform-|bun(:|$))/)
     expect(platforms.length).toBeGreaterThan(0)
     expect(platforms.filter(({ file }) => roomOf(file) !== "runtime")).toEqual([])
@@ -133,7 +133,7 @@ describe("the sources", () => {
     expect(rehearsals.filter((pattern) => [...new Bun.Glob(pattern).scanSync(root)].length === 0)).toEqual([])
   })
 
-  test("have private members by # and nothing else, as the tests do", () => {
+  test("have private members only by #, as the tests do", () => {
     const all = [...sources, ...filesBelow("test")]
     expect(all.filter((file) => /^\s+private (?!constructor\b)/m.test(read(file)))).toEqual([])
   })
@@ -180,14 +180,14 @@ describe("ARCHITECTURE.md and docs/development", () => {
 })
 
 describe("what is loaded", () => {
-  test("with the command line is no command, and nothing that only commands need", () => {
+  test("the command line loads no command, and nothing that only commands need", () => {
     const loaded = [...loadedWith("src/cli/start.ts")].filter((file) => file.startsWith("src/"))
     expect(loaded).toContain("src/cli/Commands.ts")
     expect(loaded.filter((file) => file.startsWith("src/cli/commands/"))).toEqual([])
     expect([...new Set(loaded.map(roomOf))].sort()).toEqual(["cli", "config", "event", "formats", "runtime"])
   })
 
-  test("with the client of the admin API are its schemas, and not what answers the requests", () => {
+  test("the client of the admin API loads its schemas, and none of the handlers", () => {
     const loaded = loadedWith("src/admin/AdminClient.ts")
     expect(loaded).toContain("src/admin/api/RelayApi.ts")
     const served = [
@@ -205,7 +205,7 @@ describe("what is loaded", () => {
     expect(loaded.filter((file) => !/^(src\/|node:)/.test(file))).toEqual([])
   })
 
-  test("with the relay is no client of a service, which is loaded when a config names it", () => {
+  test("the relay loads the client of a service only when a config names it", () => {
     const parts = ["src/Relay.ts", "src/sinks/SinkTypes.ts", "src/journal/Journals.ts"]
     const loaded = parts.flatMap((part) => [...loadedWith(part)])
     expect(loaded).toContain("src/sinks/kafka/Kafka.ts")

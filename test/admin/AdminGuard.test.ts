@@ -40,7 +40,7 @@ describe("the admin API's guard", () => {
     expect(open(request({ host: "evil.example" })).problem?.status).toBe(421)
   })
 
-  test("lets who knows the token come by any name", () => {
+  test("accepts a token's holder under any host name", () => {
     const open = Guard.guard({ listen: everywhere, token })
     expect(open(request({ host: "relay.internal", authorization: "Bearer a-token" })).problem).toBeUndefined()
   })
@@ -79,7 +79,7 @@ describe("the admin API's guard", () => {
     expect(code(undefined, "/metrics")).toBe(401)
   })
 
-  test("knows the holder of each token, and nobody by a part of one or by two", () => {
+  test("recognizes the holder of each token, but not by a part of a token or by two tokens", () => {
     const make = (index: number) => ({
       name: `holder${index}`,
       role: index % 2 === 0 ? ("read" as const) : ("operate" as const),

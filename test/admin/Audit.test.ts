@@ -116,7 +116,7 @@ describe("the audit log", () => {
     ).toEqual(Object.keys(requests).sort())
   })
 
-  it.live("says until when a sink is muted, and what then becomes of its events", function* () {
+  it.live("records until when a sink is muted, and what happens to its events afterwards", function* () {
     const { send, records } = yield* opened({ lanes: [lane("oncall", { type: "email" })] })
     yield* send("/lanes/oncall/pause?for=60000&ending=drop", undefined)
     const note = expect.stringMatching(/^until \d{4}-\S+Z, then drop$/)
@@ -124,7 +124,7 @@ describe("the audit log", () => {
   })
 
   for (const [name, { path, body, record }] of Object.entries(requests)) {
-    it.live(`has one record of ${name}: who, what, on what, and how it ended`, function* () {
+    it.live(`has one record of ${name}: the user, the action, its target and the result`, function* () {
       const { journal, send, records } = yield* opened()
       yield* journal.openLane("lake")
       yield* journal.append(event("evt_1"), ["lake"])
@@ -162,7 +162,7 @@ describe("the audit log", () => {
     ])
   })
 
-  it.live("says which program asked, and who where there is no token, or one for all", function* () {
+  it.live("names the calling program and its user, also without tokens or with a shared one", function* () {
     const page = { "sec-fetch-site": "same-origin" }
     const open = yield* opened({ admin: {} })
     yield* open.send("/lanes/lake/pause", undefined, page)
@@ -172,7 +172,7 @@ describe("the audit log", () => {
     expect((yield* one.records()).records).toMatchObject([{ who: "admin", by: "the page" }])
   })
 
-  it.live("says why an operation was refused, and why one failed", function* () {
+  it.live("records why an operation was refused or failed", function* () {
     const refusal = { message: "only a restart changes listen\nand more", diagnostics: [] }
     const { send, records } = yield* opened({
       reload: Effect.fail(new ReloadRefused({ reason: "restart", ...refusal })),
@@ -192,7 +192,7 @@ describe("the audit log", () => {
     ])
   })
 
-  it.live("has what ended with a bug, and what was stopped", function* () {
+  it.live("records operations that ended with a bug, and those that were stopped", function* () {
     const begun = yield* Deferred.make<void>()
     const bug = yield* opened({ reload: Effect.die(new Error("the secret of a bug")) })
     expect((yield* bug.send("/reload", undefined)).status).toBe(500)
@@ -229,7 +229,7 @@ describe("the audit log", () => {
     expect((yield* records()).records.map(({ on }) => on)).toEqual(["journal j1", "journal j2", "journal j1"])
   })
 
-  it.live("has neither a secret nor anything of an event, and cuts what is long", function* () {
+  it.live("contains no secret and no part of an event, and cuts long texts", function* () {
     const { send, records } = yield* opened()
     yield* send("/journal/import", { events: [{ ...owed, bodyBase64: Buffer.from("payload").toString("base64") }] })
     yield* send("/dead-letters/drop", { ids: Array.from({ length: 1_000 }, (_, index) => `lake:${index}`) })
@@ -250,7 +250,7 @@ describe("the audit log", () => {
     expect((yield* records(`?since=${Date.now() + 60_000}`)).records).toEqual([])
   })
 
-  it.live("that can't be written fails nothing that was done", function* () {
+  it.live("doesn't undo an operation if its record can't be written", function* () {
     const { journal, send, told } = yield* opened({ audit: { record: () => Effect.fail(unavailable("no disk")) } })
     expect((yield* send("/lanes/lake/pause", undefined)).status).toBe(200)
     expect(yield* told).toEqual(["pause lake"])
@@ -292,7 +292,7 @@ describe("a token", () => {
     expect(status).toMatchObject({ caller: { name: "screen", role: "read" } })
   })
 
-  it.live("with a name is recorded with what it drops", function* () {
+  it.live("with a name is named in the record of its drops", function* () {
     const { journal, send } = yield* opened()
     yield* journal.openLane("lake")
     yield* journal.append(event("evt_1"), ["lake"])

@@ -37,19 +37,22 @@ const kept = Effect.gen(function* () {
 })
 
 describe("erasing events", () => {
-  it.live("erases an account's events with their copies, and says what it leaves and why", function* () {
-    const { erase, erased } = yield* kept
-    const counts = { count: 3, deadLetters: 1, givenUp: 0, before: 0, undelivered: 1 }
-    const first = [{ sequence: 3, id: "c", sinks: ["lake"] }]
-    expect(yield* erase({ account: "acct_1", dryRun: true })).toEqual({ ...counts, first, notReached: [] })
-    expect(yield* erased).toEqual([])
-    expect(yield* erase({ account: "acct_1" })).toEqual({ ...counts, first, notReached: [] })
-    expect(yield* erased).toEqual([1, 2, 6])
-    expect(yield* erase({ account: "acct_1", giveUp: true })).toMatchObject({
-      ...{ count: 1, givenUp: 1, before: 3, undelivered: 0 },
-    })
-    expect(yield* erased).toEqual([1, 2, 3, 6])
-  })
+  it.live(
+    "erases an account's events with their copies, and lists the events that it leaves, with reasons",
+    function* () {
+      const { erase, erased } = yield* kept
+      const counts = { count: 3, deadLetters: 1, givenUp: 0, before: 0, undelivered: 1 }
+      const first = [{ sequence: 3, id: "c", sinks: ["lake"] }]
+      expect(yield* erase({ account: "acct_1", dryRun: true })).toEqual({ ...counts, first, notReached: [] })
+      expect(yield* erased).toEqual([])
+      expect(yield* erase({ account: "acct_1" })).toEqual({ ...counts, first, notReached: [] })
+      expect(yield* erased).toEqual([1, 2, 6])
+      expect(yield* erase({ account: "acct_1", giveUp: true })).toMatchObject({
+        ...{ count: 1, givenUp: 1, before: 3, undelivered: 0 },
+      })
+      expect(yield* erased).toEqual([1, 2, 3, 6])
+    },
+  )
 
   it.live("erases every event of an object, and lists others that have its id elsewhere in the body", function* () {
     const { journal, erase, erased } = yield* kept
@@ -121,7 +124,7 @@ describe("erasing events", () => {
     expect((yield* byPlace.post("/api/v1/events/erase", { place: "evt_2" })).status).toBe(400)
   })
 
-  it.live("wants one of a selection, an id and a place", function* () {
+  it.live("requires exactly one of a selection, an id and a place", function* () {
     const { post } = yield* kept
     for (const request of [{}, { account: "acct_1", event: "a" }, { event: "a", place: "seq_1" }]) {
       const response = yield* post("/api/v1/events/erase", request)
@@ -133,7 +136,7 @@ describe("erasing events", () => {
     expect((yield* post("/api/v1/events/erase", { account: "" })).status).toBe(400)
   })
 
-  it.live("is told by explain, and refused by replays with its date", function* () {
+  it.live("is shown by explain, and replays refuse the event with the date of its erasure", function* () {
     const { erase, ask, post } = yield* kept
     yield* erase({ account: "acct_1" })
     const { events } = yield* Effect.flatMap(ask("/api/v1/events/a?reveal=true"), json).pipe(
@@ -148,7 +151,7 @@ describe("erasing events", () => {
     expect(letters).toEqual({ count: 0, stayed: [], erased: 1 })
   })
 
-  it.live("ends while events of the account go on arriving, and finds a copy that is made meanwhile", function* () {
+  it.live("ends while events of the account keep arriving, and finds copies made meanwhile", function* () {
     let arrived = 0
     const journal = MemoryJournal.layerWith((memory) => ({
       // With each look three more arrive, and with the first three of them a copy of an event that was just erased.
@@ -175,7 +178,7 @@ describe("erasing events", () => {
     [50, true],
     [70, false],
   ] as const) {
-    it.effect(`${isAnswered ? "goes on" : "fails"} when the journal is unavailable for ${seconds} seconds`, () => {
+    it.effect(`${isAnswered ? "continues" : "fails"} when the journal is unavailable for ${seconds} seconds`, () => {
       let left = seconds * 4
       const silent = unavailable("PostgreSQL has not answered")
       const journal = MemoryJournal.layerWith((memory) => ({

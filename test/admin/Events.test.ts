@@ -71,7 +71,7 @@ describe("events of the admin API", () => {
     expect(yield* found("seq_4")).toEqual([[4, "seq_1"]])
   })
 
-  it.live("tell an unknown id that never came from one that may not be kept any more", function* () {
+  it.live("distinguish an id that never arrived from one that may have been deleted", function* () {
     const whole = yield* kept()
     expect((yield* whole.explain("evt_none")).kept).toEqual({ since: 10, pruned: false })
     expect((yield* whole.list("account=acct_none")).kept).toEqual({ since: 10, pruned: false })
@@ -83,7 +83,7 @@ describe("events of the admin API", () => {
     expect(none).toMatchObject({ kept: { pruned: false } })
   })
 
-  it.live("are listed and explained whatever time they were received at", function* () {
+  it.live("are listed and explained whatever their time of receipt", function* () {
     const { journal, list, explain } = yield* kept()
     yield* journal.append(event("evt_late", { receivedAt: Number.MAX_SAFE_INTEGER }), ["lake"])
     expect((yield* list("")).events.map(({ receivedAt }) => receivedAt)).toContain(Number.MAX_SAFE_INTEGER)
@@ -112,48 +112,51 @@ describe("events of the admin API", () => {
     ])
   })
 
-  it.live("have a story: the signature, what was promised, the routes now, and where each sink stands", function* () {
-    const waiting = lane("lake", { condition: "waiting", message: "it refuses connections" })
-    const { explain } = yield* kept({ lanes: [waiting, lane("audit")] })
-    const { events, next } = yield* explain("evt_client")
-    expect(next).toBeUndefined()
-    expect(events).toMatchObject([
-      {
-        sequence: 2,
-        signature: `sha256=${"A".repeat(64)}`,
-        secret: "current",
-        webhookId: "wh_1",
-        size: body.length,
-        routes: [
-          {
-            route: "clients",
-            verdict: "matches",
-            because: 'client.* where /data/object/id is "cli_1"',
-            sinks: ["lake"],
-          },
-          { route: "blocks", verdict: "no pattern matches" },
-        ],
-        sinks: [
-          {
-            sink: "lake",
-            outcome: "retrying",
-            due: 2_000,
-            attempts: [{ ...attempts[0], answer: "***" }],
-            lane: "waiting: it refuses connections",
-          },
-          {
-            sink: "audit",
-            outcome: "dead",
-            at: 9,
-            note: "a sink of the type unknown can't show its payload",
-          },
-          { sink: "old", outcome: "pending", attempts: [], note: "no sink in the config has this name" },
-        ],
-      },
-    ])
-  })
+  it.live(
+    "have a story: the signature, the promised sinks, the current routes, and the state at each sink",
+    function* () {
+      const waiting = lane("lake", { condition: "waiting", message: "it refuses connections" })
+      const { explain } = yield* kept({ lanes: [waiting, lane("audit")] })
+      const { events, next } = yield* explain("evt_client")
+      expect(next).toBeUndefined()
+      expect(events).toMatchObject([
+        {
+          sequence: 2,
+          signature: `sha256=${"A".repeat(64)}`,
+          secret: "current",
+          webhookId: "wh_1",
+          size: body.length,
+          routes: [
+            {
+              route: "clients",
+              verdict: "matches",
+              because: 'client.* where /data/object/id is "cli_1"',
+              sinks: ["lake"],
+            },
+            { route: "blocks", verdict: "no pattern matches" },
+          ],
+          sinks: [
+            {
+              sink: "lake",
+              outcome: "retrying",
+              due: 2_000,
+              attempts: [{ ...attempts[0], answer: "***" }],
+              lane: "waiting: it refuses connections",
+            },
+            {
+              sink: "audit",
+              outcome: "dead",
+              at: 9,
+              note: "a sink of the type unknown can't show its payload",
+            },
+            { sink: "old", outcome: "pending", attempts: [], note: "no sink in the config has this name" },
+          ],
+        },
+      ])
+    },
+  )
 
-  it.live("show nobody's data in what a sink would be sent or has answered, unless they are asked to", function* () {
+  it.live("show no personal data in requests and answers of sinks, unless asked for", function* () {
     const { explain } = yield* kept()
     const masked = yield* explain("evt_client")
     expect(masked.events[0]?.sinks[0]?.payload).toMatchObject({
@@ -168,7 +171,7 @@ describe("events of the admin API", () => {
     expect(revealed.events[0]?.sinks.map(({ attempts }) => attempts[0]?.answer)).toEqual([answer, answer, undefined])
   })
 
-  it.live("say of a sink that sends digests or batches that the message of several events is another", function* () {
+  it.live("say that a sink with digests or batches gets another message for several events", function* () {
     const [plain] = sinks
     if (plain === undefined) throw new Error("there is no sink")
     const batches = Schema.decodeUnknownSync(HttpConfig)({ url: "https://lake.example/", format: "ndjson" })
@@ -200,7 +203,7 @@ describe("events of the admin API", () => {
     expect(JSON.stringify(story)).not.toContain(person)
   })
 
-  it.live("without an id are told by their place in the log, with why they are in quarantine", function* () {
+  it.live("without an id are named by their place in the log, with the reason for the quarantine", function* () {
     const { explain } = yield* kept()
     const { events } = yield* explain("seq_3")
     expect(events).toMatchObject([{ sequence: 3, id: "", problem: "the body is not JSON", routes: [] }])
@@ -208,7 +211,7 @@ describe("events of the admin API", () => {
     expect((yield* explain("evt_none")).events).toEqual([])
   })
 
-  it.live("have their replays in their story, with the payload said once", function* () {
+  it.live("have their replays in their story, with the payload only once", function* () {
     const { explain, journal } = yield* kept()
     yield* journal.replay([{ sequence: 2, sinks: ["audit"] }])
     const { events } = yield* explain("evt_client")
@@ -219,7 +222,7 @@ describe("events of the admin API", () => {
     expect(events[0]?.sinks).toEqual([{ sink: "audit", outcome: "pending", attempts: [] }])
   })
 
-  it.live("are looked for until all has been looked at", function* () {
+  it.live("are searched until the end of the journal", function* () {
     const { handle, journal } = yield* kept()
     let asked = 0
     const { events } = journal

@@ -37,12 +37,12 @@ const fleet: FleetStatus = {
 }
 
 describe("relays on one journal", () => {
-  test("a sink's backlog, retries and dead letters are those of all relays' streams", () => {
+  test("a sink's backlog, retries and dead letters are the sums over the streams of all relays", () => {
     const [lake] = withOthers([lane("lake", { backlog: 100, retrying: 1, deadLetters: 2 })], fleet)
     expect(lake).toMatchObject({ name: "lake", condition: "running", backlog: 115, retrying: 3, deadLetters: 6 })
   })
 
-  test("a sink that only others have is listed with what they say of it", () => {
+  test("a sink that only other relays have is listed with their reports", () => {
     const listed = withOthers([lane("renamed", { condition: "orphaned", type: "" })], fleet)
     expect(listed).toMatchObject([
       { name: "renamed", message: "its sink is in the config of b, not here" },
@@ -51,7 +51,7 @@ describe("relays on one journal", () => {
     ])
   })
 
-  test("each relay has its streams, and what waits in them; a stream between two relays is named", () => {
+  test("each relay has its streams and their backlogs, and a stream without a relay is named", () => {
     expect(fleetOf(fleet)).toMatchObject({
       relays: [
         { name: "a", isSelf: true, streams: [0], shared: false, waiting: 100 },
@@ -61,7 +61,7 @@ describe("relays on one journal", () => {
     })
   })
 
-  test("a sink is in the worst condition that it has at any relay, with the relay's name; what one that has no streams said is past", () => {
+  test("a sink has its worst condition at any relay, with the relay's name; reports of relays without streams don't count", () => {
     const stalled = { ...running("lake"), condition: "stalled", message: "since noon" } as const
     const at = (relay: string) =>
       withOthers([lane("lake")], {
@@ -74,7 +74,7 @@ describe("relays on one journal", () => {
     expect(withOthers([own], fleet)[0]).toMatchObject({ condition: "failed", message: "a bug" })
   })
 
-  test("the reports of all relays are looked at as often for each sink of a thousand as of ten", () => {
+  test("the reports of relays are read as often per sink with a thousand sinks as with ten", () => {
     const looks = (sinks: number) => {
       let count = 0
       const report = (name: string) => ({
@@ -97,7 +97,7 @@ describe("relays on one journal", () => {
     expect(looks(1_000)).toBe(looks(10))
   })
 
-  test("the oldest event is that of all relays", () => {
+  test("the oldest event is the oldest of all relays", () => {
     const told = (oldestAt: number) => ({
       ...fleet,
       members: [member("b", { lanes: [{ ...running("lake"), oldestAt }] })],

@@ -42,7 +42,7 @@ const history = Effect.fnUntraced(function* (journal: Layer.Layer<Archive> = Mem
 })
 
 describe("the history", () => {
-  it.effect("has what was counted in each ten seconds", function* () {
+  it.effect("has the counts of each ten seconds", function* () {
     const { report, lanes, answer } = yield* history()
     answer(204, 5)
     answer(401, 2)
@@ -60,7 +60,7 @@ describe("the history", () => {
     })
   })
 
-  it.effect("has of each lane what was delivered, failed and waiting, and how long attempts took", function* () {
+  it.effect("has for each lane the delivered, failed and waiting events, and the attempts' durations", function* () {
     const { laneReport, lanes } = yield* history()
     expect(laneReport("lake").at).toEqual([])
     lanes.push(
@@ -126,7 +126,7 @@ describe("the history", () => {
     }).pipe(withWall)
   })
 
-  it.effect("continues after a restart, says since when it counts, and forgets what is over an hour old", function* () {
+  it.effect("continues after a restart, says when its counts begin, and drops counts older than an hour", function* () {
     const journal = MemoryJournal.create()
     yield* TestClock.adjust("5 minutes")
     yield* Effect.scoped(

@@ -176,7 +176,7 @@ describe("a tap", () => {
 })
 
 describe("a tap over the admin API", () => {
-  it.live("is a line of JSON each, without a byte of what was sent", function* () {
+  it.live("prints one line of JSON per event, without any byte of its body", function* () {
     const { ask, journal } = yield* start()
     const response = yield* ask("/api/v1/tap?sink=lake")
     expect([response.status, response.headers.get("content-type")]).toEqual([200, "application/x-ndjson"])
@@ -195,7 +195,7 @@ describe("a tap over the admin API", () => {
     yield* Effect.promise(() => reader.cancel())
   })
 
-  it.live("is asked again and again: each answer has what is new since the one before", function* () {
+  it.live("polls, and each answer has the events since the last one", function* () {
     const { ask, journal } = yield* start({
       refused: [{ webhook: "", reason: "method", requestId: "1", from: "203.0.113.7", detail: "" }],
     })
@@ -221,7 +221,7 @@ describe("a tap over the admin API", () => {
     expect(none).toMatchObject({ events: [{ id: "evt_102" }], refused: [{ refused: "method" }] })
   })
 
-  it.live("refuses a pattern that is none, and names that nobody has", function* () {
+  it.live("refuses an invalid pattern, and names that don't exist", function* () {
     const { ask } = yield* start()
     const statuses: Array<number> = []
     for (const query of ["type=a..b", "sink=nope", "webhook=nope"]) {

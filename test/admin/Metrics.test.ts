@@ -113,7 +113,7 @@ describe("/metrics", () => {
     expect(new Set(families).size).toBe(families.length)
   })
 
-  it.live("does not count what a digest collects as retrying, before an attempt failed", function* () {
+  it.live("doesn't count a digest's events as retrying before an attempt has failed", function* () {
     const [sink] = plainConfig().sinks
     if (sink === undefined) throw new Error("there is no sink")
     const sinks = [sink, { ...sink, name: "chat", digest: { wait: Duration.seconds(30), maxEvents: 9 } }]
@@ -132,7 +132,7 @@ describe("/metrics", () => {
     }
   })
 
-  it.live("counts what was counted, under labels that are escaped", function* () {
+  it.live("counts under escaped labels", function* () {
     const { body } = yield* scrape(busy)
     const odd = 'webhook="odd \\"name\\"\\n"'
     expect(body).toContain(`relay_webhook_requests_total{${odd},code="202"} 2\n`)
@@ -155,7 +155,7 @@ describe("/metrics", () => {
     expect(body).toContain("relay_ready 1\n")
   })
 
-  it.live("counts from the start with 0, so that the first failure is an increase", function* () {
+  it.live("begins each counter at 0, so that the first failure is an increase", function* () {
     const { body } = yield* scrape({ lanes: [lane("lake")], config: { webhooks: [webhook()] } })
     for (const series of [
       'relay_webhook_requests_total{webhook="scheduling",code="202"}',

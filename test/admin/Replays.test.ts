@@ -77,7 +77,7 @@ describe("a replay", () => {
       }).pipe(Effect.provide(memory), Effect.orDie),
   )
 
-  it.live("of a sink's events takes those with the outcome there, and sends them to just that sink as routed", () =>
+  it.live("of a sink's events selects those with the outcome at that sink, and sends them to that sink alone", () =>
     Effect.gen(function* () {
       yield* eachState
       const events = { sink: "lake", outcome: "dead" } as const
@@ -89,7 +89,7 @@ describe("a replay", () => {
     }).pipe(Effect.provide(memory), Effect.orDie),
   )
 
-  it.live("and its dry run agree with each other and with a reader of everything, whatever is asked for", () =>
+  it.live("and its dry run agree with each other and with a full read, for any selection", () =>
     Effect.gen(function* () {
       const random = seeded(7)
       const pick = <A>(from: ReadonlyArray<A>): A => from[Math.floor(random() * from.length)] as A
@@ -169,7 +169,7 @@ describe("a replay", () => {
     }).pipe(Effect.provide(memory)),
   )
 
-  it.live("asked for an outcome sends to the sinks where the event has it, and says what would come twice", () =>
+  it.live("by outcome sends to the sinks where the event has it, and names events that arrive twice", () =>
     Effect.gen(function* () {
       yield* eachState
       const of = (outcome: "delivered" | "retrying" | "dead" | "pending" | "unrouted", to: ReplayRequest["to"]) =>
@@ -189,7 +189,7 @@ describe("a replay", () => {
     }).pipe(Effect.provide(memory)),
   )
 
-  it.live("leaves out copies, so that it never replays what it has appended; one that is named is sent", () =>
+  it.live("leaves out copies, so it never replays its own events; a copy that is named is sent", () =>
     Effect.gen(function* () {
       yield* eachState
       for (const round of [0, 1, 2]) {
@@ -201,7 +201,7 @@ describe("a replay", () => {
     }).pipe(Effect.provide(memory)),
   )
 
-  it.effect("waits while the journal can't append, and ends with what it has sent where that is final", () =>
+  it.effect("waits while the journal can't append, and ends with the sent events if the failure is final", () =>
     Effect.gen(function* () {
       const journal = yield* whole
       for (const id of ["a", "b"]) yield* journal.append(event(id), [])
@@ -235,7 +235,7 @@ describe("a replay", () => {
     }).pipe(Effect.provide(memory)),
   )
 
-  it.effect("with a rate queues no more events a second, and none of them in one burst", () =>
+  it.effect("with a rate never exceeds that rate, and sends no burst", () =>
     Effect.gen(function* () {
       const journal = yield* whole
       yield* journal.openLane("lake")
@@ -286,30 +286,33 @@ describe("over the admin API", () => {
   })
   const everything = { events: {}, to: { sink: "lake" } }
 
-  it.live("it is started, waits while the sink has its share waiting, is cancelled, and another goes on", function* () {
-    const { journal, tell, until, ...admin } = yield* filled(30)
-    const { id } = yield* tell("/replays", everything)
-    const waiting = yield* until(id, ({ state }) => state === "waiting")
-    // Half of the backlog that the sink may have: deliveries find room.
-    expect(waiting).toMatchObject({ count: 10, reached: "10", message: "10 events wait for the sink lake" })
-    const status = yield* Effect.flatMap(admin.ask("/api/v1/status"), json)
-    expect(status).toMatchObject({ work: [{ what: "replay to lake", share: 0 }] })
-    const cancelled = yield* tell(`/replays/${id}/cancel`)
-    expect(cancelled).toMatchObject({ state: "cancelled", count: 10, reached: "10" })
-    expect(yield* tell(`/replays/${id}/cancel`)).toEqual(cancelled)
-    yield* journal.settle([settlement("lake", yield* journal.head)])
-    const rest = yield* tell("/replays", { ...everything, events: { after: "10", through: "30" } })
-    yield* until(rest.id, ({ state }) => state === "waiting")
-    yield* journal.settle([settlement("lake", yield* journal.head)])
-    const done = yield* until(rest.id, ({ state }) => state === "finished")
-    expect(done).toMatchObject({ count: 20, share: 1, events: { after: "10", through: "30" } })
-    const again = (yield* journal.read(30, 100)).map(({ event }) => event.id)
-    expect(again).toEqual(Array.from({ length: 30 }, (_, n) => `evt_${n}`))
-    const list = yield* Effect.flatMap(admin.ask("/api/v1/replays"), json)
-    expect(list).toMatchObject([{ id: rest.id }, { id, state: "cancelled" }])
-  })
+  it.live(
+    "it is started, waits while the sink has enough pending events, is cancelled, and another continues",
+    function* () {
+      const { journal, tell, until, ...admin } = yield* filled(30)
+      const { id } = yield* tell("/replays", everything)
+      const waiting = yield* until(id, ({ state }) => state === "waiting")
+      // Half of the backlog that the sink may have: deliveries find room.
+      expect(waiting).toMatchObject({ count: 10, reached: "10", message: "10 events wait for the sink lake" })
+      const status = yield* Effect.flatMap(admin.ask("/api/v1/status"), json)
+      expect(status).toMatchObject({ work: [{ what: "replay to lake", share: 0 }] })
+      const cancelled = yield* tell(`/replays/${id}/cancel`)
+      expect(cancelled).toMatchObject({ state: "cancelled", count: 10, reached: "10" })
+      expect(yield* tell(`/replays/${id}/cancel`)).toEqual(cancelled)
+      yield* journal.settle([settlement("lake", yield* journal.head)])
+      const rest = yield* tell("/replays", { ...everything, events: { after: "10", through: "30" } })
+      yield* until(rest.id, ({ state }) => state === "waiting")
+      yield* journal.settle([settlement("lake", yield* journal.head)])
+      const done = yield* until(rest.id, ({ state }) => state === "finished")
+      expect(done).toMatchObject({ count: 20, share: 1, events: { after: "10", through: "30" } })
+      const again = (yield* journal.read(30, 100)).map(({ event }) => event.id)
+      expect(again).toEqual(Array.from({ length: 30 }, (_, n) => `evt_${n}`))
+      const list = yield* Effect.flatMap(admin.ask("/api/v1/replays"), json)
+      expect(list).toMatchObject([{ id: rest.id }, { id, state: "cancelled" }])
+    },
+  )
 
-  it.live("what can't be is refused, in words", function* () {
+  it.live("impossible requests are refused with a reason", function* () {
     const { post, tell } = yield* filled(30)
     const refused = Effect.fnUntraced(function* (status: number, request: object, words: string) {
       const response = yield* post("/api/v1/replays", request)

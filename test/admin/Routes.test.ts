@@ -37,7 +37,7 @@ describe("routes in the admin API", () => {
     expect(found[2]).toMatchObject({ where: { "/account_id": ["acct_1"] }, to: ["crm"] })
   })
 
-  it.live("explain a type, whether it is known or not", function* () {
+  it.live("explain any type, known or unknown", function* () {
     const { ask } = yield* start({ config: { routes } })
     const found = reportIn(yield* json(yield* ask("/api/v1/routes/explain?type=client.created")))
     expect(found).toMatchObject({ type: "client.created", isKnown: true, sinks: ["lake"], conditional: ["crm"] })

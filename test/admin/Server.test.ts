@@ -39,7 +39,7 @@ describe("the probes", () => {
     expect((yield* ask("/healthz")).status).toBe(200)
   })
 
-  it.live("come by any name, that of a pod or of a service, and need no token", function* () {
+  it.live("accept any host name, such as a pod's or a service's, and need no token", function* () {
     const { ask } = yield* start({ admin: { token: Redacted.make("a-token") } })
     const asked = (path: string, method = "GET") =>
       Effect.map(ask(path, { method, headers: { host: "relay-0.relay.prod.svc.cluster.local:9080" } }), (_) => _.status)
@@ -49,7 +49,7 @@ describe("the probes", () => {
     expect([yield* asked("/readyz", "POST"), yield* asked("/healthz/../metrics")]).toEqual([421, 421])
   })
 
-  it.live("say on the delivery port whether the relay is ready, and leave all else to the deliveries", function* () {
+  it.live("report readiness on the delivery port, and leave all other paths to deliveries", function* () {
     const next = () => new Response("a delivery")
     for (const [health, said] of [
       ["ok", "ready\n"],
@@ -67,7 +67,7 @@ describe("the probes", () => {
     expect((yield* ask("/readyz")).status).toBe(200)
   })
 
-  it.live("/readyz says no while the journal can't keep an event, and while it drains", function* () {
+  it.live("/readyz fails while the journal can't store an event, and during a drain", function* () {
     for (const health of ["starting", "full", "broken"] as const) {
       const { ask } = yield* start({ status: { health, message: "the reason" } })
       const response = yield* ask("/readyz")
@@ -79,7 +79,7 @@ describe("the probes", () => {
     expect(yield* json(yield* ask("/api/v1/status"))).toMatchObject({ notReady: "draining", draining: true })
   })
 
-  it.live("/readyz stays ready on a red journal: what comes now is kept", function* () {
+  it.live("/readyz stays ready on a red journal, because new events are stored", function* () {
     const { ask } = yield* start({ status: { health: "red", message: "a record was damaged" } })
     expect((yield* ask("/readyz")).status).toBe(200)
   })
@@ -99,7 +99,7 @@ describe("a request without a Host, by HTTP/1.0", () => {
     expect(yield* asking("GET /readyz HTTP/1.1\r\nHost:\r\n\r\n")).toEqual([200])
   })
 
-  it.live("is refused if it asks for anything else", function* () {
+  it.live("is refused if it isn't a probe", function* () {
     expect(yield* asking("GET /api/v1/status HTTP/1.0\r\n\r\n")).toEqual([421])
     expect(yield* asking("GET //localhost/readyz HTTP/1.0\r\n\r\n")).toEqual([421])
     expect(yield* asking("POST /api/v1/reload HTTP/1.0\r\nContent-Length: 0\r\n\r\n")).toEqual([400])
@@ -157,7 +157,7 @@ describe("what a request may cost the relay", () => {
 })
 
 describe("the admin API", () => {
-  it.live("refuses what the guard refuses, in problem+json", function* () {
+  it.live("answers a refused request with problem+json", function* () {
     const { ask } = yield* start()
     const response = yield* ask("/api/v1/status", { headers: { host: "evil.example" } })
     expect(response.status).toBe(421)
@@ -165,7 +165,7 @@ describe("the admin API", () => {
     expect(yield* json(response)).toMatchObject({ status: 421, requestId: expect.any(String) })
   })
 
-  it.live("says of a lane when it is tried next, and what failed last", function* () {
+  it.live("shows when a lane tries next, and its last failure", function* () {
     const { ask } = yield* start({
       lanes: [lane("lake", { nextAttemptAt: 7, lastFailure: { at: 5, message: "refused" } })],
     })
@@ -175,7 +175,7 @@ describe("the admin API", () => {
     })
   })
 
-  it.live("has the steps of a lane's last hour, and none of a lane that there is not", function* () {
+  it.live("has the steps of a lane's last hour, and refuses an unknown lane", function* () {
     const { ask } = yield* start()
     expect(yield* json(yield* ask("/api/v1/lanes/lake/history"))).toEqual({
       since: expect.any(Number),
@@ -184,7 +184,7 @@ describe("the admin API", () => {
     expect((yield* ask("/api/v1/lanes/nobody/history")).status).toBe(404)
   })
 
-  it.live("says which lanes send digests", function* () {
+  it.live("shows which lanes send digests", function* () {
     const [lake] = config().sinks
     if (lake === undefined) return expect.unreachable()
     const digest = { wait: Duration.minutes(5), maxEvents: 10 }
@@ -199,7 +199,7 @@ describe("the admin API", () => {
     ])
   })
 
-  it.live("says how the relay is", function* () {
+  it.live("reports the relay's health", function* () {
     const { ask } = yield* start()
     expect(yield* json(yield* ask("/api/v1/status"))).toMatchObject({
       version: "1.2.3",
@@ -211,7 +211,7 @@ describe("the admin API", () => {
     })
   })
 
-  it.live("says what was refused within the last hour, why, and what to do", function* () {
+  it.live("lists the refused requests of the last hour, with reasons and remedies", function* () {
     const refused = {
       webhook: "",
       reason: "unknownPath",
@@ -276,7 +276,7 @@ describe("the admin API", () => {
     expect(yield* advice([right, { ...other, path: "/other" }])).toStartWith("compare the secret")
   })
 
-  it.live("logs to the relay's log what a request does", () => {
+  it.live("writes the changes of a request to the relay's log", () => {
     const lines: Array<string> = []
     const reload = Effect.as(Effect.logInfo("reloaded"), { file: "x", changes: [], notes: [], warnings: [] })
     return Effect.gen(function* () {
@@ -289,7 +289,7 @@ describe("the admin API", () => {
     )
   })
 
-  it.live("does not pause the quarantine, and resumes one that is paused", function* () {
+  it.live("refuses to pause the quarantine, and resumes a paused quarantine", function* () {
     const { post, told } = yield* start({ lanes: [lane("_quarantine", { condition: "paused" })] })
     const refused = yield* post("/api/v1/lanes/_quarantine/pause")
     expect([refused.status, yield* json(refused)]).toEqual([
@@ -328,7 +328,7 @@ describe("the admin API", () => {
     expect(shown[1]).not.toHaveProperty("alerts")
   })
 
-  it.live("steers lanes, and says what there is not or can't be", function* () {
+  it.live("controls lanes, and refuses unknown lanes and impossible changes", function* () {
     const { post, told } = yield* start()
     const statuses: Record<string, number> = {}
     for (const path of ["lake/pause", "lake/resume", "nope/pause", "lake/drop", "old/drop"]) {
@@ -485,7 +485,7 @@ describe("the admin API", () => {
     expect(yield* admin.journal.deadLetters({ limit: 10 })).toHaveLength(2)
   })
 
-  it.live("knows of no dead letters where there is no lane: a name that is mistyped is told", function* () {
+  it.live("reports that a lane doesn't exist, so that a mistyped name isn't an empty list", function* () {
     const admin = yield* start()
     yield* letters(admin, 2)
     const answers = [

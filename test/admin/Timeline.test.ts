@@ -28,7 +28,7 @@ const failure = (at: number, took: number, number: number) => ({
 const end = (delivery: Partial<DeliveryStatus>): string | undefined => timelineOf(found(delivery)).at(-1)?.what
 
 describe("a delivery says how long after its acceptance it came", () => {
-  test("and what the time was spent on", () => {
+  test("and how the time was spent", () => {
     const attempts = [failure(receivedAt + 240_300, 300, 1), failure(receivedAt + 242_000, 500, 2)]
     expect(end({ attempts, at: receivedAt + 250_000, took: 200, tries: 3 })).toBe(
       "delivered by attempt 3, 4 min after its acceptance: 4 min before the first attempt, 1.0 s in 3 attempts, 9.0 s between them",
@@ -50,7 +50,7 @@ describe("a delivery says how long after its acceptance it came", () => {
   })
 })
 
-test("the pauses of a sink stand between an event's acceptance and its delivery", () => {
+test("the pauses of a sink are part of the time between an event's acceptance and its delivery", () => {
   const operation = (at: number, what: string, more: Partial<AuditRecord> = {}): AuditRecord => ({
     ...{ id: at, relay: "", at, what, on: "crm", who: "ada", by: "the page", result: "done", note: "" },
     ...more,

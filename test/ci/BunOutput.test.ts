@@ -17,7 +17,7 @@ const readAll = (lines: ReadonlyArray<string>) => {
 describe("the output of bun test", () => {
   const { tests, output, failures } = readAll(recorded)
 
-  test("names each test that failed, once, and what skipped itself", () => {
+  test("names each failed test once, and the tests that skipped themselves", () => {
     expect(tests).toEqual([
       "test/hooks.test.ts: counts",
       "test/shared.test.ts: hangs",
@@ -39,7 +39,7 @@ describe("the output of bun test", () => {
     ])
   })
 
-  test("gives each failure its error and what was printed before it, and no other's", () => {
+  test("gives each failure its own error and its own output", () => {
     const said = (name: string) => failures.get(name) ?? ""
     const found = said("test/plain.test.ts: a suite > says (once) what it > found")
     expect(found).toStartWith("said before it fails")

@@ -60,7 +60,7 @@ describe("a run", () => {
     expect(end.split("\n").at(-1)).toBe("3 passed, 0 failed, 0 unstable in 1 s: ok")
   })
 
-  test("tries a test again that failed, alone, and lists it as unstable with its first failure", async () => {
+  test("repeats a failed test alone, and lists it as unstable with its first failure", async () => {
     const home = files("unstable", { "test/a.test.ts": passes + unstable("one") + unstable("two") })
     const { good, end, printed } = await go(home, { sideBySide: [suite("a.test")] })
     expect(good).toBe(true)
@@ -98,7 +98,7 @@ describe("a run", () => {
     expect(end).toContain("error: no broker")
   })
 
-  test("ends with the first defect: what runs is killed, what comes later is left out, nothing is tried again", async () => {
+  test("ends with the first defect: running tests are killed, later ones are left out, and none is repeated", async () => {
     const home = files("defect", {
       "test/faults/a.test.ts": unstable("loses") + hangs,
       "test/b.test.ts": `writeFileSync(import.meta.path + "-pid", String(process.pid))\n${hangs}`,
@@ -128,7 +128,7 @@ describe("a run", () => {
     expect(end).toContain("  3 lost")
   })
 
-  test("ends at its limit, and says what still ran", async () => {
+  test("ends at its limit, and names the tests that were still running", async () => {
     const home = files("late", { "test/a.test.ts": hangs })
     const { good, result } = await go(home, { sideBySide: [suite("a.test")] }, 1_000)
     expect(good).toBe(false)
@@ -143,7 +143,7 @@ describe("a run", () => {
     }
   })
 
-  test("runs nothing else without what must come first", async () => {
+  test("runs nothing else if a required step fails", async () => {
     const home = files("first", { "test/a.test.ts": passes })
     const { result } = await go(home, { first: [check("false")], sideBySide: [suite("a.test")] })
     expect(result.ended.map(({ step }) => step.name)).toEqual(["false"])
@@ -151,7 +151,7 @@ describe("a run", () => {
   })
 })
 
-test("a defect is what fails in the campaign's tests and where a contract runs", () => {
+test("a failure in the campaign's tests or in a contract is a defect", () => {
   const defects = ["test/faults/simulation/Simulation.test.ts", "test/sinks/kafka/KafkaFaults.test.ts"]
   const contracts = ["test/sinks/http/Http.contract.test.ts", "test/journal/sqlite/SqliteJournal.test.ts"]
   expect([...defects, ...contracts].filter((file) => !isDefect(root, file))).toEqual([])

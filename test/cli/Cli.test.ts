@@ -35,7 +35,7 @@ const salvaged = (): string => {
 }
 
 describe("every command", () => {
-  test("has help that says what it does and gives an example", async () => {
+  test("has help with a description and an example", async () => {
     const { stdout } = await cli(["--help"])
     const commands = [...stdout.slice(stdout.indexOf("SUBCOMMANDS")).matchAll(/^ {2}([a-z]+) {2,}\S/gm)].map(
       ([, name]) => name ?? "",
@@ -50,7 +50,7 @@ describe("every command", () => {
     }
   })
 
-  test("that is mistyped is a usage error on stderr, with what was meant", async () => {
+  test("exits with a usage error on stderr if it is mistyped, and suggests the right name", async () => {
     const { code, stdout, stderr } = await cli(["triger"])
     expect([code, stdout]).toEqual([64, ""])
     expect(stderr).toContain("trigger")
@@ -108,7 +108,7 @@ describe("every command", () => {
     }
   })
 
-  test("without its config exits 78 and says what to do", async () => {
+  test("exits 78 without its config, and says what to do", async () => {
     for (const command of [["run"], ["validate"], ["test"], ["explain", "a.b"], ["trigger", "a.b"], ["status"]]) {
       const { code, stderr } = await cli([...command, "-c", join(directory, "missing.json")])
       expect([command, code]).toEqual([command, 78])
@@ -117,7 +117,7 @@ describe("every command", () => {
     }
   })
 
-  test("that needs a running relay exits 69 and names address and config", async () => {
+  test("exits 69 if it needs a running relay and there is none, and names address and config", async () => {
     const file = config()
     for (const command of [
       ["status"],

@@ -24,7 +24,7 @@ test("each cell has a scenario, or a statement with a link", () => {
   )
 })
 
-test("at most a third of the cells say that a condition can't happen", () => {
+test("at most a third of the cells say that a condition can't occur", () => {
   expect(cells.filter(isStatement).length).toBeLessThanOrEqual(cells.length / 3)
 })
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test"
 import * as Address from "../../src/config/Address.ts"
 
 describe("an address", () => {
-  test("is loopback only where no other machine can reach it", () => {
+  test("is loopback only if no other machine can reach it", () => {
     const loopback = (host: string) => Address.isLoopback({ host })
     expect(["127.0.0.1", "127.255.0.9", "::1", "localhost"].every(loopback)).toBe(true)
     expect(
@@ -10,7 +10,7 @@ describe("an address", () => {
     ).toBe(false)
   })
 
-  test("for all interfaces is reached at loopback of the same family", () => {
+  test("for all interfaces is reached on loopback of the same family", () => {
     const reached = (text: string) => {
       const address = Address.parse(text)
       return address && Address.format(Address.reachable(address))

@@ -49,7 +49,7 @@ const warnings = async (parts: Parts) =>
   (await loaded(parts)).warnings.map(({ key, message }) => [key, message] as const)
 
 describe("an expression of a config", () => {
-  test("is tried with samples of the types that reach it, and of those alone", async () => {
+  test("is tried with samples of the types that reach it, and with no others", async () => {
     expect(await warnings({ match: "**" })).toEqual([])
     expect(await warnings({ body: "data.object.meeting.id", match: "appointment.{created,meeting.created}" })).toEqual([
       ["sinks.shaped.body.jmespath", "with a sample of appointment.created the expression makes nothing, only null"],

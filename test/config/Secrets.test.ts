@@ -75,7 +75,7 @@ const holding: ReadonlyArray<readonly [where: string, text: string]> = [
 
 describe("a secret", () => {
   for (const [where, text] of holding) {
-    it.effect(`is not to be seen in anything that comes of a config with ${where}`, function* () {
+    it.effect(`is never shown by anything made from a config with ${where}`, function* () {
       const result = yield* Effect.result(loadText(text, { SECRET: canary }, { secret: canary }))
       if (Result.isFailure(result)) {
         const { diagnostics, message } = result.failure
@@ -89,7 +89,7 @@ describe("a secret", () => {
     })
   }
 
-  it.effect("is not to be seen where it is a number either", function* () {
+  it.effect("isn't shown either if it is a number", function* () {
     for (const text of [
       `{ "admin": { "token": 8675309 } }`,
       `{ "lisen": 1, "admin": { "token": 8675309 } }`,
@@ -100,7 +100,7 @@ describe("a secret", () => {
     }
   })
 
-  it.effect("comes out only when asked for", function* () {
+  it.effect("is revealed only on request", function* () {
     const { config: loaded } = yield* loadText(config({ webhooks: webhooks({ name: "a", value: canary }) }))
     const value = loaded.webhooks[0]?.secrets[0]?.value
     expect(value === undefined ? "" : Redacted.value(value)).toBe(canary)
@@ -135,7 +135,7 @@ describe("a secret", () => {
 describe("the development secret", () => {
   const development = webhooks({ name: "a", value: "relay-development-secret" })
 
-  it.effect("is accepted on every loopback address and refused on any other, wherever it comes from", function* () {
+  it.effect("is accepted on every loopback address and refused on any other, wherever it is set", function* () {
     for (const host of ["127.0.0.1", "127.8.8.8", "[::1]", "localhost"]) {
       yield* loadText(config({ listen: `${host}:80`, webhooks: development }))
     }

@@ -26,14 +26,14 @@ describe("a sender is silent", () => {
     expect(silent("2026-11-27T03:00:00Z", berlin(8, 18, "25 hours"))).toBe("2026-11-29T12:00:00Z")
   })
 
-  test("by hours that end on the next day", () => {
+  test("with hours that end on the next day", () => {
     const night = berlin(22, 6, "3 hours")
     expect(silent("2026-11-27T12:00:00Z", night)).toBe("2026-11-28T00:00:00Z")
     expect(silent("2026-11-28T03:00:00Z", night)).toBe("2026-11-28T22:00:00Z")
     expect(silent("2026-11-27T12:00:00Z", berlin(22, 24, "3 hours"))).toBe("2026-11-28T22:00:00Z")
   })
 
-  test("by the hours of the wall clock when daylight saving time begins and ends", () => {
+  test("with hours of the wall clock, also when daylight saving time begins and ends", () => {
     // On 29 March the clock goes from 2:00 to 3:00, on 25 October from 3:00 to 2:00.
     expect(silent("2026-03-28T17:00:00Z", berlin(8, 18, "2 hours"))).toBe("2026-03-29T08:00:00Z")
     expect(silent("2026-10-24T16:00:00Z", berlin(8, 18, "2 hours"))).toBe("2026-10-25T09:00:00Z")
@@ -43,7 +43,7 @@ describe("a sender is silent", () => {
     expect(silent("2026-03-28T20:00:00Z", berlin(2, 3, "30 minutes"))).toBe("2026-03-30T00:30:00Z")
   })
 
-  test("in any time zone that the engine knows", () => {
+  test("in any time zone of the runtime", () => {
     const kiritimati = { hours: { from: 0, to: 60 }, timeZone: "Pacific/Kiritimati" }
     expect(silent("2026-11-27T12:00:00Z", { duration: Duration.minutes(30), within: kiritimati })).toBe(
       "2026-11-28T10:30:00Z",

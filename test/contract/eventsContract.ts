@@ -91,7 +91,7 @@ export const eventsContract = (name: string, create: Create): void => {
       expect(yield* look(journal, { after: yield* journal.end })).toEqual({ events: [], looked: 0, lookedTo: 0 })
     })
 
-    test("are refused from a place that is none", function* (journal) {
+    test("are refused from an invalid place", function* (journal) {
       for (const query of [{ before: "nonsense" }, { after: "1e400" }, { after: "", through: "-1" }]) {
         const told = Effect.match(look(journal, query), {
           onSuccess: () => "found",
@@ -101,7 +101,7 @@ export const eventsContract = (name: string, create: Create): void => {
       }
     })
 
-    test("are found by type, account, webhook and time, all of them at once", function* (journal) {
+    test("are found by type, account, webhook and time, also combined", function* (journal) {
       yield* journal.append(event("a", { receivedAt: now + 10 }), ["lake"])
       yield* journal.append(event("b", { type: "client.created", accountId: "acct_2", receivedAt: now + 20 }), ["lake"])
       yield* journal.append(event("c", { webhook: "platform", accountId: "acct_2", receivedAt: now + 30 }), ["lake"])
@@ -115,7 +115,7 @@ export const eventsContract = (name: string, create: Create): void => {
       expect(yield* sequences(journal, { account: "acct" })).toEqual([])
     })
 
-    test("are found by the id of an object at one of the JSON Pointers, with all else that is asked for", function* (journal) {
+    test("are found by the id of an object at one of the JSON Pointers, combined with all other filters", function* (journal) {
       const of = (object: unknown) => new TextEncoder().encode(JSON.stringify({ data: { object } }))
       yield* journal.openLane("lake")
       yield* journal.append(event("a", { body: of({ id: "app_1", client_id: "cli_1" }) }), ["lake"])
@@ -142,7 +142,7 @@ export const eventsContract = (name: string, create: Create): void => {
       expect(yield* sequences(journal, { object: "cli_1" })).toEqual([6, 1])
     })
 
-    test("are found by their id with their bytes: every copy, and what came under the same id", function* (journal) {
+    test("are found by their id with their bytes: every copy, and every delivery with the same id", function* (journal) {
       const other = new TextEncoder().encode("other")
       yield* journal.openLane("lake")
       yield* journal.append(event("a"), ["lake"])
@@ -167,7 +167,7 @@ export const eventsContract = (name: string, create: Create): void => {
       expect(one?.body).toEqual(event("b").body)
     })
 
-    test("say what became of them at each sink, with the attempts that failed", function* (journal) {
+    test("have their outcome at each sink, with the failed attempts", function* (journal) {
       yield* eachState(journal)
       const { events } = yield* look(journal)
       const lake = { sink: "lake", attempts: [] }
@@ -180,7 +180,7 @@ export const eventsContract = (name: string, create: Create): void => {
       ])
     })
 
-    test("are found by what became of them", function* (journal) {
+    test("are found by their outcome", function* (journal) {
       yield* eachState(journal)
       for (const [outcome, found] of [
         ["delivered", 1],
@@ -218,13 +218,13 @@ export const eventsContract = (name: string, create: Create): void => {
       expect(yield* sequences(journal, { sink: "lake", outcome: "moved" })).toEqual([2, 1])
     })
 
-    test("of a sink that have not ended are found by no time of an end", function* (journal) {
+    test("that have not ended at a sink match no time of an end", function* (journal) {
       yield* eachState(journal)
       expect(yield* sequences(journal, { sink: "lake", endedSince: 0 })).toEqual([3, 1])
       expect(yield* sequences(journal, { sink: "lake", endedUntil: 9_999_999_999_999 })).toEqual([3, 1])
     })
 
-    test("tell apart the lane that is no more and the one that holds them now", function* (journal) {
+    test("distinguish a removed lane from a new lane that holds them", function* (journal) {
       yield* journal.openLane("audit")
       for (const id of ["a", "b"]) yield* journal.append(event(id), ["lake"])
       yield* journal.settle([settlement("lake", 2, { deadLetter: [letter(1)] })])
@@ -237,7 +237,7 @@ export const eventsContract = (name: string, create: Create): void => {
       expect(yield* sequences(journal, { outcome: "dead" })).toEqual([1])
     })
 
-    test("that a sink got already and that are newer than replayed events of their keys are counted", function* (journal) {
+    test("are counted if a sink already got them and they are newer than replayed events of their keys", function* (journal) {
       const { config } = spec("lake", scripted(() => "pass").sink, { order: "key", key: "{{/data/object/id}}" })
       const body = (id: string) => bytes(JSON.stringify(envelope(1, { id })))
       yield* journal.openLane("lake")
@@ -258,7 +258,7 @@ export const eventsContract = (name: string, create: Create): void => {
       expect(some?.count).toBeLessThan(150)
     })
 
-    test("say who had muted the sink at which they were dropped, and are found by it", function* (journal) {
+    test("show who had muted the sink at which they were dropped, and are found by it", function* (journal) {
       yield* journal.openLane("lake")
       for (const id of ["a", "b", "c"]) yield* journal.append(event(id), ["lake"])
       const dropped = [{ sequence: 2, at: 2_000, by: "alice" }]
@@ -273,7 +273,7 @@ export const eventsContract = (name: string, create: Create): void => {
       expect(found?.deliveries).toEqual([{ sink: "lake", outcome: "dropped", at: 2_000, by: "alice", attempts: [] }])
     })
 
-    test("say who dropped a dead letter and when, with its attempts, and are found by it", function* (journal) {
+    test("show who dropped a dead letter and when, with its attempts, and are found by it", function* (journal) {
       yield* eachState(journal)
       const before = Date.now()
       yield* Effect.provideService(journal.dropDeadLetters(["lake:3"]), Operator, "the page")
@@ -286,7 +286,7 @@ export const eventsContract = (name: string, create: Create): void => {
       expect(yield* sequences(journal, { outcome: "delivered" })).toEqual([1])
     })
 
-    test("say of a dead letter that moved to another lane when it died, who moved it, and where to", function* (journal) {
+    test("show when a dead letter that moved to another lane died, who moved it, and where to", function* (journal) {
       yield* journal.openLane("new")
       yield* journal.append(event("a"), ["old"])
       yield* journal.settle([settlement("old", 1, { delivered: [], deadLetter: [letter(1)] })])
@@ -298,7 +298,7 @@ export const eventsContract = (name: string, create: Create): void => {
       ])
     })
 
-    test("say of a replayed dead letter that it is retrying, who replayed it and when, and are found by it", function* (journal) {
+    test("show that a replayed dead letter is retrying, who replayed it and when, and are found by it", function* (journal) {
       yield* eachState(journal)
       const before = Date.now()
       yield* Effect.provideService(journal.replayDeadLetters(["lake:3"]), Operator, "the page")
@@ -312,7 +312,7 @@ export const eventsContract = (name: string, create: Create): void => {
       expect(yield* sequences(journal, { outcome: "dead" })).toEqual([])
     })
 
-    test("say that they were delivered although they were replayed since, by whom, with both links", function* (journal) {
+    test("show that they were delivered although they were replayed since, by whom, with both links", function* (journal) {
       yield* eachState(journal)
       yield* Effect.provideService(journal.replay([{ sequence: 1, sinks: ["lake"] }]), Operator, "ann")
       const [copy, original] = (yield* look(journal, { id: "a" })).events
@@ -321,7 +321,7 @@ export const eventsContract = (name: string, create: Create): void => {
       expect(copy?.copyOf).toMatchObject({ sequence: 1, by: "ann" })
     })
 
-    test("say when they were delivered, after how many attempts and which, and are found by it", function* (journal) {
+    test("show when they were delivered, after how many attempts and by which, and are found by it", function* (journal) {
       yield* eachState(journal)
       const late = { sequence: 2, at: 3_000, took: 12, code: 204, attempts: 2, refunded: 0, failed: [] }
       yield* journal.settle([settlement("lake", 3, { delivered: [], endRetry: [2], late: [late] })])
@@ -336,7 +336,7 @@ export const eventsContract = (name: string, create: Create): void => {
       expect(yield* sequences(journal, { deliveredAfter: 2_000, attemptsOver: 2 })).toEqual([])
     })
 
-    test("are never said to be delivered where no record says so", function* (journal) {
+    test("never count as delivered without a record", function* (journal) {
       yield* journal.openLane("lake")
       for (let at = 1; at <= 300; at++) yield* journal.append(event(`evt_${at}`), ["lake"])
       const range = { took: 1, at: 5 }
@@ -349,7 +349,7 @@ export const eventsContract = (name: string, create: Create): void => {
       expect(yield* sequences(journal, { outcome: "unrecorded" })).toEqual([261, 128])
     })
 
-    test("say what a lane held that was removed, and by whom", function* (journal) {
+    test("show the events of a removed lane, and who removed it", function* (journal) {
       yield* eachState(journal)
       yield* Effect.provideService(journal.dropLane("lake"), Operator, "the page")
       const { events } = yield* look(journal)
@@ -358,7 +358,7 @@ export const eventsContract = (name: string, create: Create): void => {
       expect(told).toEqual([[], ["laneRemoved the page"], [gone], [gone], ["delivered undefined"]])
     })
 
-    test("say that a lane was removed, and are found by it, once there is a lane of that name again", function* (journal) {
+    test("show that a lane was removed, and are found by it, even if a lane has that name again", function* (journal) {
       yield* journal.openLane("lake")
       for (const id of ["a", "b"]) yield* journal.append(event(id), ["lake"])
       yield* journal.settle([settlement("lake", 1)])
@@ -371,7 +371,7 @@ export const eventsContract = (name: string, create: Create): void => {
       expect(yield* sequences(journal, { outcome: "unrecorded" })).toEqual([])
     })
 
-    test("keep what became of them in a lane that was moved to another", function* (journal) {
+    test("keep their outcomes in a lane that was moved to another", function* (journal) {
       yield* eachState(journal)
       yield* journal.openLane("audit", { renamedFrom: "lake" })
       const { events } = yield* look(journal, { after: "" })
@@ -380,7 +380,7 @@ export const eventsContract = (name: string, create: Create): void => {
       expect(events[2]?.deliveries.find(({ sink }) => sink === "audit")).toMatchObject({ outcome: "dead", attempts })
     })
 
-    test("say how far was looked", function* (journal) {
+    test("show how far the search went", function* (journal) {
       for (const at of [10, 20, 30]) yield* journal.append(event(`evt_${at}`, { receivedAt: now + at }), ["lake"])
       expect(yield* look(journal, { account: "nobody" })).toEqual({ events: [], looked: 3, lookedTo: now + 10 })
       const all = yield* pages(journal, {})

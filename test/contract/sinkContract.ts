@@ -148,7 +148,7 @@ export const sinkContract = (name: string, contract: SinkContract): void => {
       },
     )
 
-    test("has what it says it has: the moment a batch settles, it can be read", function* (sink, { received }) {
+    test("is readable as soon as a batch settles", function* (sink, { received }) {
       for (const each of entries(3)) {
         yield* sink.send([each])
         const all = yield* received(each.sequence)
@@ -157,7 +157,7 @@ export const sinkContract = (name: string, contract: SinkContract): void => {
     })
 
     for (const [title, more] of Object.entries(awkward)) {
-      test(`carries ${title} as it is, and what comes before and after`, function* (sink, { received }) {
+      test(`carries ${title} unchanged, and the events before and after it`, function* (sink, { received }) {
         const sent = [entry(1), entry(2, more), entry(3)]
         expect(yield* sendAll(sink, sent)).toEqual([])
         expectBodies(yield* received(3), sent)
@@ -172,7 +172,9 @@ export const sinkContract = (name: string, contract: SinkContract): void => {
         expectBodies(yield* received(3), sent)
       })
     } else {
-      test("rejects what it can't carry, says why, and sends the rest of the batch", function* (sink, { received }) {
+      test("rejects events that it can't carry, says why, and sends the rest of the batch", function* (sink, {
+        received,
+      }) {
         const body = utf8.encode(`{"id":"evt_2","x":"${"x".repeat(maxBody)}"}`)
         const sent = [entry(1), entry(2, { body }), entry(3)]
         const failed = yield* Effect.catch(sendAll(sink, sent), (error) => Effect.succeed([[2, error] as const]))
@@ -183,7 +185,9 @@ export const sinkContract = (name: string, contract: SinkContract): void => {
     }
 
     if (dropsRepeats) {
-      test("has once what it sends twice, and both of two events with the same bytes", function* (sink, { received }) {
+      test("arrives once if it is sent twice, and both of two events with the same bytes arrive", function* (sink, {
+        received,
+      }) {
         const sent = entries(3)
         const again = { ...entry(4, { body: entry(1).event.body }), replayed: true }
         expect(yield* sendAll(sink, sent)).toEqual([])
@@ -191,7 +195,7 @@ export const sinkContract = (name: string, contract: SinkContract): void => {
         expectBodies(yield* received(4), [...sent, again])
       })
     } else {
-      test("sends twice what it is asked to send twice", function* (sink, { received }) {
+      test("arrives twice if it is sent twice", function* (sink, { received }) {
         const sent = entries(3)
         yield* sendAll(sink, sent)
         yield* sendAll(sink, sent)
@@ -211,7 +215,7 @@ export const sinkContract = (name: string, contract: SinkContract): void => {
       expectBodies(yield* received(1), [entry(1)])
     })
 
-    test("takes as many batches at once as a lane may give it", function* (sink, { received }) {
+    test("accepts as many concurrent batches as a lane may send", function* (sink, { received }) {
       const sent = entries(40)
       yield* Effect.forEach(sent, (each) => sink.send([each]), { concurrency: 16 })
       expect(sorted(yield* received(40))).toEqual(sorted(sent.map(bytesOf)))
@@ -266,7 +270,7 @@ export const sinkContract = (name: string, contract: SinkContract): void => {
 
   describe(`${name}: what it says`, () => {
     for (const [title, [open, reason, says]] of Object.entries(wrong)) {
-      it.live(`says what to do about ${title}`, function* () {
+      it.live(`gives advice about ${title}`, function* () {
         const error = yield* Effect.flip(
           Effect.gen(function* () {
             const sink = yield* open

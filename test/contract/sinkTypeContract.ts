@@ -48,7 +48,7 @@ export const sinkTypeContract = ({ type, config, carriesTrace = false }: SinkTyp
     const preview = (entry: Entry) =>
       JSON.stringify(sinkType.preview(Schema.decodeUnknownSync(sinkType.config)(config), [entry]))
 
-    it.effect("its config loads, and is what an editor is told", function* () {
+    it.effect("its config loads, and its JSON Schema accepts it", function* () {
       const loaded = yield* load(written)
       expect(Result.isFailure(loaded) ? loaded.failure.message : "").toBe("")
       const schema = fields(jsonSchema({ sinkTypes, journalTypes }))
@@ -69,7 +69,7 @@ export const sinkTypeContract = ({ type, config, carriesTrace = false }: SinkTyp
         }),
     )
 
-    it.effect("every text of its config says whether it may be shown", () =>
+    it.effect("every text of its config is marked as shown or hidden", () =>
       Effect.sync(() => {
         const silent: Array<string> = []
         const look = (ast: SchemaAST.AST, at: string): void => {
@@ -86,7 +86,7 @@ export const sinkTypeContract = ({ type, config, carriesTrace = false }: SinkTyp
       }),
     )
 
-    it.effect("no secret is in what a mistake in its config prints, nor in a preview", function* () {
+    it.effect("no secret is in the messages about its config's mistakes, or in a preview", function* () {
       for (const key of ["unheard", ...Object.keys(config)]) {
         for (const value of [1, [canary], "{{"]) {
           const loaded = yield* load({ ...written, [key]: value })
@@ -100,7 +100,7 @@ export const sinkTypeContract = ({ type, config, carriesTrace = false }: SinkTyp
     })
 
     if (carriesTrace) {
-      it.effect("the trace of an event that has one goes along, and nothing of one where there is none", () =>
+      it.effect("an event's trace is sent along, and nothing if the event has none", () =>
         Effect.sync(() => {
           const trace = { traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01`, tracestate: "vendor=1" }
           const shown = preview(entry(1, { trace }))

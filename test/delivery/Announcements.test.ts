@@ -59,7 +59,7 @@ describe("the log of a lane", () => {
 })
 
 describe("a dead letter", () => {
-  it.effect("is announced with those that come within a second of it, by the first of them", function* () {
+  it.effect("is announced together with others within a second, by the first of them", function* () {
     const { announced, dies } = yield* announcing
     for (let sequence = 1; sequence <= 500; sequence++) dies(sequence)
     yield* pass("500 millis")
@@ -78,7 +78,7 @@ describe("a dead letter", () => {
     ])
   })
 
-  it.effect("of a stream is in one of its announcements, ten seconds apart, the last ones too", function* () {
+  it.effect("of a stream is in exactly one of its announcements, ten seconds apart, including the last", function* () {
     const { announced, dies, counts } = yield* announcing
     for (let sequence = 1; sequence <= 35; sequence++) {
       dies(sequence)
@@ -106,7 +106,7 @@ describe("a dead letter", () => {
     expect(counts()).toEqual([1, 2])
   })
 
-  it.effect("is announced in its time whatever the wall clock is set to meanwhile", function* () {
+  it.effect("is announced in time whatever the wall clock is set to", function* () {
     const clock = yield* Clock.Clock
     let ahead = 0
     const jumping: Clock.Clock = {
@@ -130,7 +130,7 @@ describe("a dead letter", () => {
     expect(counts()).toEqual([1, 1, 1])
   })
 
-  it.effect("of a lane that was restarted is announced with those of before", function* () {
+  it.effect("of a restarted lane is announced with earlier ones", function* () {
     const { dies, announce, counts } = yield* announcing
     dies(1)
     announce("sink", progress).deadLettered(entry(2), "Defect", "a bug")

@@ -7,7 +7,7 @@ import { it } from "../lib/effect.ts"
 import { append, away, failed, lanesOf, letters, pass, relay, scripted, spec, statusOf } from "./fixture.ts"
 
 describe("a backlog that is full", () => {
-  it.effect("gives up nothing for what was delivered and is not yet on disk", () => {
+  it.effect("gives up nothing for delivered events that are not on disk yet", () => {
     let up = false
     let storing = true
     const sink = scripted(() => (up ? "pass" : away))
@@ -42,7 +42,7 @@ describe("a backlog that is full", () => {
     }).pipe(Effect.provide(Layer.provideMerge(lanesOf([spec("sink", sink.sink, overrides)]), stuck)))
   })
 
-  it.effect("gives up the oldest, which wait for a retry, and not what comes after them", () => {
+  it.effect("gives up the oldest events, which wait for a retry, and not later ones", () => {
     const sink = scripted((entry) => (entry.sequence === 1 ? failed : "pass"))
     const overrides = {
       order: "key" as const,
@@ -62,7 +62,7 @@ describe("a backlog that is full", () => {
 })
 
 describe("a long backlog", () => {
-  it.effect("is stored while it goes, so that the lane need not wait for the disk at its bound", () => {
+  it.effect("is stored during its delivery, so that the lane needn't wait for the disk at its limit", () => {
     const sink = scripted(() => "pass")
     const delivered: Array<number> = []
     const watched = MemoryJournal.layerWith((journal) => ({

@@ -49,7 +49,7 @@ describe("an event whose key can't be made", () => {
     ["the group of a digest", { digest: { wait: Duration.seconds(1), maxEvents: 10 } }],
   ]
   for (const [what, config] of keyed) {
-    it.effect(`is a dead letter that says where it is too deep, and the others continue: ${what}`, () => {
+    it.effect(`is a dead letter that names the place that is too deep, and the others continue: ${what}`, () => {
       const sink = scripted(() => "pass", 10)
       const template = { ...config, key: "{{account_id}}/{{/data/object}}" }
       return Effect.gen(function* () {
@@ -65,7 +65,7 @@ describe("an event whose key can't be made", () => {
       }).pipe(Effect.provide(relay([{ ...spec("sink", sink.sink, template), key: orderKey({ ...template }) }])))
     })
 
-    it.effect(`by a bug is a dead letter, the log has the cause, and the others continue: ${what}`, () => {
+    it.effect(`because of a bug is a dead letter, the log has the cause, and the others continue: ${what}`, () => {
       const sink = scripted(() => "pass", 10)
       const log = logging()
       const buggy = {
@@ -120,24 +120,27 @@ describe("a batch that dies of a bug", () => {
   ]
   for (const [what, config, maxEvents] of shapes) {
     for (const how of ["at once", "in its effect"] as const) {
-      it.effect(`is tried event by event: the one that it dies of is dead after three, ${what}, ${how}`, () => {
-        const sink = dying([3, 17], maxEvents, how)
-        return Effect.gen(function* () {
-          yield* append(40, ["sink"], (n) => `acct_${n % 4}`)
-          yield* pass("1 minute")
-          const dead = (yield* letters("sink")).toSorted((a, b) => a.sequence - b.sequence)
-          expect(dead.map(({ sequence, attempts }) => [sequence, attempts.map(({ reason }) => reason)])).toEqual([
-            [3, ["Defect", "Defect", "Defect"]],
-            [17, ["Defect", "Defect", "Defect"]],
-          ])
-          expect(sorted(sink.delivered)).toEqual(range(1, 40).filter((sequence) => sequence !== 3 && sequence !== 17))
-          expect(yield* statusOf("sink")).toMatchObject({ condition: "running", backlog: 0, retrying: 0 })
-        }).pipe(Effect.provide(relay([spec("sink", sink.sink, config)])))
-      })
+      it.effect(
+        `is sent event by event, and the event that triggers the bug is dead after three attempts, ${what}, ${how}`,
+        () => {
+          const sink = dying([3, 17], maxEvents, how)
+          return Effect.gen(function* () {
+            yield* append(40, ["sink"], (n) => `acct_${n % 4}`)
+            yield* pass("1 minute")
+            const dead = (yield* letters("sink")).toSorted((a, b) => a.sequence - b.sequence)
+            expect(dead.map(({ sequence, attempts }) => [sequence, attempts.map(({ reason }) => reason)])).toEqual([
+              [3, ["Defect", "Defect", "Defect"]],
+              [17, ["Defect", "Defect", "Defect"]],
+            ])
+            expect(sorted(sink.delivered)).toEqual(range(1, 40).filter((sequence) => sequence !== 3 && sequence !== 17))
+            expect(yield* statusOf("sink")).toMatchObject({ condition: "running", backlog: 0, retrying: 0 })
+          }).pipe(Effect.provide(relay([spec("sink", sink.sink, config)])))
+        },
+      )
     }
   }
 
-  it.effect("whatever is in it lets the lane wait before a whole backlog is dead", () => {
+  it.effect("for every event makes the lane wait before a whole backlog is dead", () => {
     const sink = dying(range(1, 500), 10)
     return Effect.gen(function* () {
       yield* append(500, ["sink"])
@@ -173,7 +176,7 @@ const late = MemoryJournal.layerWith((journal) => {
 
 describe("a lane that a bug ends", () => {
   for (const call of ["read", "readRetries", "awaitBeyond"] as const) {
-    it.effect(`says so in its condition and at ERROR, and restarts with all that it had: ${call}`, () => {
+    it.effect(`reports it in its condition and at ERROR, and restarts with all its events: ${call}`, () => {
       const sink = scripted((entry, attempt) => (entry.sequence % 3 === 0 && attempt === 1 ? failed : "pass"))
       const log = logging()
       return Effect.gen(function* () {
@@ -287,7 +290,7 @@ it.effect("a settlement that dies of a bug is loud, and goes with the next", () 
 })
 
 describe("a lane whose progress the journal refuses", () => {
-  it.effect("says so in its condition and once at ERROR, stops at its bound, and holds up no other", () => {
+  it.effect("reports it in its condition and once at ERROR, stops at its limit, and delays no other lane", () => {
     const sink = scripted(() => "pass")
     const other = scripted((entry) => (entry.sequence % 100 === 0 ? rejected : "pass"))
     const log = logging()

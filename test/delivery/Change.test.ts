@@ -98,7 +98,7 @@ const names = Effect.flatMap(Journal, (journal) =>
 )
 
 describe("a change of sinks", () => {
-  it.effect("leaves a sink that is not touched alone, with what is in flight", () => {
+  it.effect("leaves an unchanged sink running, with its attempts in flight", () => {
     const kept = slow()
     const stays = counted("stays", kept.sink, "stays", longTimeout)
     const other = scripted(() => "pass")
@@ -124,7 +124,7 @@ describe("a change of sinks", () => {
     }).pipe(Effect.provide(running([stays])))
   })
 
-  it.effect("opens a lane before anything is routed to it: what comes at the moment of the swap has one", () => {
+  it.effect("opens a lane before any event is routed to it, also for events at the moment of the swap", () => {
     const added = scripted(() => "pass")
     return Effect.gen(function* () {
       const lanes = yield* Lanes
@@ -189,7 +189,7 @@ describe("a change of sinks", () => {
     }).pipe(Effect.provide(running([counted("sink", stuck, "before", longTimeout)])))
   })
 
-  it.effect("takes what is retrying along, with its attempts, to be sent when it is due", () => {
+  it.effect("keeps retrying events, with their attempts, and sends them when they are due", () => {
     const failing = scripted((entry) => (entry.sequence === 1 ? failed : "pass"))
     const after = scripted(() => "pass")
     return Effect.gen(function* () {
@@ -202,7 +202,7 @@ describe("a change of sinks", () => {
     }).pipe(Effect.provide(running([counted("sink", failing.sink, "before")])))
   })
 
-  it.effect("of how a lane delivers keeps its connection", () => {
+  it.effect("of a lane's delivery settings keeps its connection", () => {
     const up = scripted(() => "pass")
     const before = counted("sink", up.sink)
     const after = counted("sink", up.sink, "sink", { concurrency: 1 })
@@ -220,7 +220,7 @@ describe("a change of sinks", () => {
     }).pipe(Effect.provide(running([before])))
   })
 
-  it.effect("lets a removed sink that works have what was promised to it, then closes it", () => {
+  it.effect("lets a removed sink finish its pending events, and then closes it", () => {
     const up = scripted(() => "pass")
     const unhurried: Sink = { ...up.sink, send: (batch) => Effect.delay(up.sink.send(batch), "100 millis") }
     const old = counted("old", unhurried)
@@ -234,21 +234,24 @@ describe("a change of sinks", () => {
     }).pipe(Effect.provide(running([old])))
   })
 
-  it.effect("keeps what waits for a removed sink that is away, and names it; a sink of its name continues", () => {
-    let isAway = true
-    const sink = scripted(() => (isAway ? new SinkUnavailable({ message: "refused" }) : "pass"))
-    return Effect.gen(function* () {
-      yield* append(10, ["sink"])
-      yield* pass("5 seconds")
-      const { result } = yield* change([])
-      expect(result).toMatchObject({ success: [expect.stringContaining("10 events wait for the sink sink")] })
-      expect(yield* statusOf("sink")).toMatchObject({ condition: "orphaned", backlog: 10 })
-      isAway = false
-      yield* change([counted("sink", sink.sink, "again")])
-      expect(sink.delivered.toSorted((a, b) => a - b)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
-      expect(yield* statusOf("sink")).toMatchObject({ condition: "running", backlog: 0 })
-    }).pipe(Effect.provide(running([counted("sink", sink.sink)])))
-  })
+  it.effect(
+    "keeps the events of a removed sink that is unavailable, and names it; a sink of its name continues",
+    () => {
+      let isAway = true
+      const sink = scripted(() => (isAway ? new SinkUnavailable({ message: "refused" }) : "pass"))
+      return Effect.gen(function* () {
+        yield* append(10, ["sink"])
+        yield* pass("5 seconds")
+        const { result } = yield* change([])
+        expect(result).toMatchObject({ success: [expect.stringContaining("10 events wait for the sink sink")] })
+        expect(yield* statusOf("sink")).toMatchObject({ condition: "orphaned", backlog: 10 })
+        isAway = false
+        yield* change([counted("sink", sink.sink, "again")])
+        expect(sink.delivered.toSorted((a, b) => a - b)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
+        expect(yield* statusOf("sink")).toMatchObject({ condition: "running", backlog: 0 })
+      }).pipe(Effect.provide(running([counted("sink", sink.sink)])))
+    },
+  )
 
   it.effect("moves the backlog of a renamed sink to its new name, over the same connection", () => {
     let isMended = false
@@ -362,7 +365,7 @@ describe("a change of sinks", () => {
     }).pipe(Effect.provide(running([stays])))
   })
 
-  it.effect("does not wait for a new sink that is away, nor for one that never opens: their lanes do", () => {
+  it.effect("doesn't wait for a new sink that is unavailable or never opens: only its lane does", () => {
     const up = scripted(() => "pass")
     let isAway = true
     const away: LaneSpec = {
@@ -388,7 +391,7 @@ describe("a change of sinks", () => {
     }).pipe(Effect.provide(running([])))
   })
 
-  it.effect("does not age what is retrying in a lane that is paused", () => {
+  it.effect("doesn't age the retrying events of a paused lane", () => {
     const sink = scripted((entry, attempt) => (entry.sequence === 1 && attempt <= 2 ? failed : "pass"))
     const retry = { maxAge: Duration.minutes(1), initial: Duration.seconds(30), max: Duration.seconds(30) }
     const overrides = { delivery: { ...delivery, retry } }
@@ -406,7 +409,7 @@ describe("a change of sinks", () => {
     }).pipe(Effect.provide(running([counted("sink", sink.sink, "before", overrides)])))
   })
 
-  it.effect("that is cut off by a stop loses nothing: the next start continues", () => {
+  it.effect("that is interrupted by a stop loses nothing: the next start continues", () => {
     const before = slow()
     const after = scripted(() => "pass")
     return Effect.gen(function* () {

@@ -33,7 +33,7 @@ const buggy = (name: string, sink: Sink) => {
 }
 
 describe("a bug in a sink's library", () => {
-  it.effect("costs no event and no attempt: the sink is opened anew after a second, and the other sends on", () => {
+  it.effect("costs no event and no attempt: the sink is reopened after a second, and other sinks continue", () => {
     let away = true
     const bad = scripted(() => (away ? "hang" : "pass"))
     const good = scripted(() => "pass")
@@ -62,7 +62,7 @@ describe("a bug in a sink's library", () => {
     }).pipe(Effect.provide(relay([one.lane, two.lane])))
   })
 
-  it.effect("that comes again makes the wait longer", () => {
+  it.effect("that recurs makes the wait longer", () => {
     const sink = scripted(() => "pass")
     const { seen, lane } = buggy("sink", sink.sink)
     return Effect.gen(function* () {
@@ -102,7 +102,7 @@ describe("a bug in a sink's library", () => {
     }).pipe(Effect.provide(relay([lane])))
   })
 
-  it.effect("that shows after the sink was removed ends nothing", () => {
+  it.effect("that appears after the sink was removed ends nothing", () => {
     const sink = scripted(() => "pass")
     const { seen, lane } = buggy("sink", sink.sink)
     return Effect.gen(function* () {

@@ -30,7 +30,7 @@ describe("an event that fails for ever", () => {
     }).pipe(Effect.provide(relay([narrow(sink.sink)])))
   })
 
-  it.effect("costs its own digest, and no other", () => {
+  it.effect("affects only its own digest", () => {
     const sink = scripted((entry) => (entry.event.accountId === "bad" ? failed : "pass"), 3)
     const digest = { wait: Duration.seconds(2), maxEvents: 3 }
     return Effect.gen(function* () {

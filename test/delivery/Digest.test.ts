@@ -115,7 +115,7 @@ describe("a digest", () => {
     )
   })
 
-  it.effect("is tried again as it was; what came meanwhile is the next one, and waits behind it", () => {
+  it.effect("is retried unchanged; events that arrive meanwhile form the next digest, which waits behind it", () => {
     let isDown = true
     const chat = messages(() => (isDown ? failed : "pass"))
     return Effect.gen(function* () {
@@ -160,7 +160,7 @@ describe("a digest", () => {
     }).pipe(Effect.provide(relay([digests(chat.sink)])))
   })
 
-  it.effect("that fails alone is no outage, however many events it holds", () => {
+  it.effect("that fails alone is not an outage, however many events it holds", () => {
     const chat = messages((message) => (message <= 8 ? failed : "pass"))
     return Effect.gen(function* () {
       yield* append(50, ["chat"])
@@ -206,7 +206,7 @@ describe("a digest", () => {
     }).pipe(Effect.provide(MemoryJournal.layer))
   })
 
-  it.effect("makes a thousand failures within a minute a handful of messages, and loses none", () => {
+  it.effect("turns a thousand failures within a minute into a few messages, and loses none", () => {
     const chat = messages()
     return Effect.gen(function* () {
       for (let second = 0; second < 60; second += 10) {
@@ -240,7 +240,7 @@ describe("a digest", () => {
 })
 
 describe("the retry queue of digests", () => {
-  it.effect("gives each event once, in the order of its group, never more at once than go together", () =>
+  it.effect("returns each event once, in the order of its group, and at most one group's limit at a time", () =>
     Effect.sync(() => {
       for (let seed = 1; seed <= tries(200); seed++) {
         const random = seeded(seed)

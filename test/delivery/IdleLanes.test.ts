@@ -39,7 +39,7 @@ describe("a hundred idle lanes", () => {
   const idle = Array.from({ length: 100 }, (_, n) => spec(`idle_${n}`, scripted(() => "pass").sink))
   const layer = Layer.provideMerge(lanesOf([spec("sink", sink.sink), ...idle]), journal)
 
-  it.effect("are neither looked at nor stored each second, while one lane delivers and then waits, too", () =>
+  it.effect("are neither visited nor stored each second while one lane delivers and then waits", () =>
     Effect.gen(function* () {
       yield* pass("5 seconds")
       yield* forget
@@ -59,7 +59,7 @@ describe("a hundred idle lanes", () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.effect("are looked at again once one has a dead letter, or is paused at another relay", () =>
+  it.effect("are visited again once one has a dead letter, or is paused at another relay", () =>
     Effect.gen(function* () {
       yield* pass("5 seconds")
       yield* append(1, ["sink"], () => "bad")

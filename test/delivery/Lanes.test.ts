@@ -37,7 +37,7 @@ const counted =
     })
 
 describe("a lane", () => {
-  it.effect("delivers what was routed to its sink, and nothing else", () => {
+  it.effect("delivers exactly the events that are routed to its sink", () => {
     const up = scripted(() => "pass")
     return Effect.gen(function* () {
       yield* append(3, ["up"])
@@ -74,7 +74,7 @@ describe("a lane", () => {
     }).pipe(Effect.provide(relay([spec("up", up.sink), spec("stuck", stuck.sink)])))
   })
 
-  it.effect("wakes up for what it has: not at all with nothing left to send, seldom while all waits", () => {
+  it.effect("wakes up only for work: never with nothing to send, and seldom while everything waits", () => {
     /** How often `count` lanes sleep in ten seconds, a minute after three events whose first attempt failed. */
     const sleepsOf = Effect.fnUntraced(function* (count: number, initial: Duration.Duration) {
       const clock = yield* Clock.Clock
@@ -119,7 +119,7 @@ describe("a lane", () => {
     }).pipe(Effect.provide(relay([spec("sink", sink.sink)])))
   })
 
-  it.effect("a sink that is paused for a time says when that ends, and gets events then, even after a restart", () => {
+  it.effect("a sink that is paused for a time shows the end, and gets events then, even after a restart", () => {
     const sink = scripted(() => "pass")
     const lanes = lanesOf([spec("sink", sink.sink)])
     return Effect.gen(function* () {
@@ -157,7 +157,7 @@ describe("a lane", () => {
     }).pipe(Effect.provide(MemoryJournal.layer))
   })
 
-  it.effect("an event that is rejected becomes a dead letter at once, with its attempt's error and the answer", () => {
+  it.effect("a rejected event becomes a dead letter immediately, with the attempt's error and the answer", () => {
     const sink = scripted((entry) => (entry.sequence === 2 ? rejected : "pass"))
     return Effect.gen(function* () {
       yield* append(3, ["sink"])
@@ -215,19 +215,22 @@ describe("a lane", () => {
     }).pipe(Effect.provide(relay([spec("sink", sink.sink, overrides)])))
   })
 
-  it.effect("while the sink is away the lane waits and uses no attempts, and all arrives when it is back", () => {
-    let up = false
-    const sink = scripted(() => (up ? "pass" : away))
-    return Effect.gen(function* () {
-      yield* append(20, ["sink"])
-      yield* pass("45 seconds")
-      expect(yield* statusOf("sink")).toMatchObject({ condition: "waiting", backlog: 20, retrying: 0 })
-      up = true
-      yield* pass("30 seconds")
-      expect(sink.delivered.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 20 }, (_, index) => index + 1))
-      expect(yield* letters("sink")).toEqual([])
-    }).pipe(Effect.provide(relay([spec("sink", sink.sink, { concurrency: 1 })])))
-  })
+  it.effect(
+    "while the sink is unavailable the lane waits and uses no attempts, and everything arrives afterwards",
+    () => {
+      let up = false
+      const sink = scripted(() => (up ? "pass" : away))
+      return Effect.gen(function* () {
+        yield* append(20, ["sink"])
+        yield* pass("45 seconds")
+        expect(yield* statusOf("sink")).toMatchObject({ condition: "waiting", backlog: 20, retrying: 0 })
+        up = true
+        yield* pass("30 seconds")
+        expect(sink.delivered.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 20 }, (_, index) => index + 1))
+        expect(yield* letters("sink")).toEqual([])
+      }).pipe(Effect.provide(relay([spec("sink", sink.sink, { concurrency: 1 })])))
+    },
+  )
 
   it.effect("a sink that fails everything is an outage: attempts are given back and nothing is given up", () => {
     let up = false
@@ -269,7 +272,7 @@ describe("a lane", () => {
     }).pipe(Effect.provide(relay([spec("sink", sink.sink, { order: "key" })])))
   })
 
-  it.effect("a throttled sink is left alone as long as it asked", () => {
+  it.effect("a throttled sink gets no event for as long as it asked", () => {
     const sink = scripted((_, attempt) =>
       attempt === 1 ? new SinkThrottled({ message: "429", retryAfter: 60_000 }) : "pass",
     )
@@ -282,7 +285,7 @@ describe("a lane", () => {
     }).pipe(Effect.provide(relay([spec("sink", sink.sink)])))
   })
 
-  it.effect("a sink whose config is wrong pauses the lane and says why", () => {
+  it.effect("a misconfigured sink pauses the lane, which shows the reason", () => {
     const sink = scripted(() => new SinkMisconfigured({ message: "answered 401: check the token" }))
     return Effect.gen(function* () {
       yield* append(5, ["sink"])
@@ -367,7 +370,7 @@ describe("a lane", () => {
     }).pipe(Effect.provide(relay([spec("sink", sink.sink)])))
   })
 
-  it.effect("one event by which batches fail as a whole is a dead letter alone, and the others arrive", () => {
+  it.effect("one event that makes batches fail as a whole becomes a dead letter, and the others arrive", () => {
     const delivered = new Set<number>()
     const sink: Sink = {
       batch: { maxEvents: 100, maxBytes: 1_000_000 },
@@ -407,7 +410,7 @@ describe("a lane", () => {
     }).pipe(Effect.provide(relay([spec("sink", sink.sink)])))
   })
 
-  it.effect("what a removed sink left behind goes to the sink that the operator names, retrying events too", () => {
+  it.effect("the events of a removed sink go to the sink that the operator names, retrying events too", () => {
     const left = scripted((entry) => (entry.sequence <= 2 ? failed : away))
     const target = scripted(() => "pass")
     return Effect.gen(function* () {
@@ -447,7 +450,7 @@ describe("a lane", () => {
 
   // Found by the simulation: the target held an event twice, and one of the two blocked its key for ever.
   for (const when of ["already read", "not yet read"]) {
-    it.effect(`what was routed to both lanes reaches the target once, ${when} when it is moved`, () => {
+    it.effect(`an event that was routed to both lanes reaches the target once, ${when} when it is moved`, () => {
       const left = scripted(() => failed)
       const target = scripted(() => "pass")
       return Effect.gen(function* () {
@@ -497,7 +500,7 @@ describe("a lane", () => {
     }).pipe(Effect.provide(relay([spec("target", target.sink, { order: "key", delivery: { ...delivery, retry } })])))
   })
 
-  it.effect("what was retrying reaches its target although the move failed on its last step", () => {
+  it.effect("a retrying event reaches its target although the last step of the move failed", () => {
     const left = scripted(() => failed)
     const target = scripted(() => "pass")
     const cut = MemoryJournal.layerWith((journal) => ({
@@ -522,7 +525,7 @@ describe("a lane", () => {
     ["retrying, which is not stored yet", "1 millis"],
     ["waiting for the sink", "2 seconds"],
   ] as const) {
-    it.effect(`what is erased while it is ${state} is never sent, and all else is`, () => {
+    it.effect(`an event that is erased while it is ${state} is never sent, and all others are`, () => {
       let isBack = false
       const sink = scripted(() => (isBack ? "pass" : state === "waiting for the sink" ? away : failed))
       return Effect.gen(function* () {
@@ -567,18 +570,21 @@ describe("a lane", () => {
     }).pipe(Effect.provide(relay([spec("sink", sink.sink, overrides)])))
   })
 
-  it.effect("by choice a full backlog sends the oldest to the dead letters and keeps the newest", () => {
-    const sink = scripted(() => away)
-    const overrides = { backlog: { max: 10, whenFull: "deadLetter" as const } }
-    return Effect.gen(function* () {
-      yield* append(25, ["sink"])
-      yield* pass("5 seconds")
-      const dead = (yield* letters("sink")).map((one) => one.entry.sequence).toSorted((a, b) => a - b)
-      expect(dead.length).toBeGreaterThanOrEqual(14)
-      expect(dead).not.toContain(25)
-      expect((yield* statusOf("sink"))?.backlog).toBeLessThanOrEqual(11)
-    }).pipe(Effect.provide(relay([spec("sink", sink.sink, overrides)])))
-  })
+  it.effect(
+    "sends the oldest events of a full backlog to the dead letters if so configured, and keeps the newest",
+    () => {
+      const sink = scripted(() => away)
+      const overrides = { backlog: { max: 10, whenFull: "deadLetter" as const } }
+      return Effect.gen(function* () {
+        yield* append(25, ["sink"])
+        yield* pass("5 seconds")
+        const dead = (yield* letters("sink")).map((one) => one.entry.sequence).toSorted((a, b) => a - b)
+        expect(dead.length).toBeGreaterThanOrEqual(14)
+        expect(dead).not.toContain(25)
+        expect((yield* statusOf("sink"))?.backlog).toBeLessThanOrEqual(11)
+      }).pipe(Effect.provide(relay([spec("sink", sink.sink, overrides)])))
+    },
+  )
 
   it.effect("passes over damaged events at the end of the log, and does not read them all the time", () => {
     const sink = scripted(() => "pass")
@@ -640,7 +646,7 @@ describe("a lane", () => {
     }).pipe(Effect.provide(lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(far))))
   })
 
-  it.effect("says that an attempt has had its time which is waited for, and takes its end for what it is", () => {
+  it.effect("shows that an attempt without a timeout takes too long, and accepts its result", () => {
     const disk = Latch.makeUnsafe(false)
     const { sink, delivered } = scripted(() => "pass", 10)
     const slow = {
@@ -670,7 +676,7 @@ describe("a lane", () => {
     }).pipe(Effect.provide(relay([spec("sink", slow)])))
   })
 
-  it.effect("reads a backlog in small parts, one soon after the other, so that it holds nobody up", () => {
+  it.effect("reads a backlog in small parts, without a pause between them, so that it delays nothing else", () => {
     const sink = scripted(() => "pass", 500)
     const limits: Array<number> = []
     let readable = false
@@ -690,7 +696,7 @@ describe("a lane", () => {
     }).pipe(Effect.provide(lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(slow))))
   })
 
-  it.effect("that catches up asks for its time on the event loop for each read, and one that keeps up does not", () => {
+  it.effect("that catches up waits for its turn on the event loop for each read, and one that keeps up doesn't", () => {
     const sink = scripted(() => "pass", 500)
     const run = spyOn(eventLoop, "run")
     return Effect.gen(function* () {

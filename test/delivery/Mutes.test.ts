@@ -44,7 +44,7 @@ const outcomes = Effect.gen(function* () {
 })
 
 describe("a sink that is muted", () => {
-  it.effect("sends the events that it got meanwhile as one digest, and later events by themselves", () => {
+  it.effect("sends the events of the muted time as one digest, and later events by themselves", () => {
     const { sink, sent } = messages()
     return Effect.gen(function* () {
       yield* append(1, ["oncall"])
@@ -98,7 +98,7 @@ describe("a sink that is muted", () => {
     }).pipe(Effect.provide(relay([spec("oncall", sink, { order: "key", concurrency: 1 })])))
   })
 
-  it.effect("drops the events that it got meanwhile in the operator's name, and nothing else", () => {
+  it.effect("drops the events of the muted time in the operator's name, and no others", () => {
     const { sink, sent } = messages()
     const lanes = lanesOf([spec("oncall", sink)])
     return Effect.gen(function* () {

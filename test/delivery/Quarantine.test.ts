@@ -12,7 +12,7 @@ import { it } from "../lib/effect.ts"
 import { settable } from "../lib/wallClock.ts"
 
 describe("the quarantine", () => {
-  it.live("deletes what is older than its age, and nothing younger or of another lane", () =>
+  it.live("deletes deliveries older than its age, and none that are younger or in another lane", () =>
     Effect.gen(function* () {
       const journal = yield* whole
       for (const lane of [quarantine, "lake"]) yield* journal.openLane(lane)
@@ -37,7 +37,7 @@ describe("the quarantine", () => {
     }).pipe(Effect.provide(SqliteJournal.layer(options()))),
   )
 
-  it.effect("deletes nothing by age while the wall clock is set ahead, and what is too old once it agrees again", () =>
+  it.effect("deletes nothing by age while the wall clock is set ahead, and old deliveries once it is right again", () =>
     Effect.gen(function* () {
       const { wall, withWall } = yield* settable
       const journal = yield* whole

@@ -14,7 +14,7 @@ const until = (isSo: Effect.Effect<boolean, unknown, Lanes>) =>
   Effect.orDie(Effect.repeat(Effect.delay(isSo, "20 millis"), { until: (so) => so }))
 
 describe("a rename on SQLite to the name of another lane", () => {
-  it.live("that fails moves what waits and what is retrying once it can, and sends each event once", () =>
+  it.live("that fails moves pending and retrying events once it can, and sends each event once", () =>
     Effect.gen(function* () {
       const journal = yield* whole
       let isFull = true

@@ -50,7 +50,7 @@ const causes: ReadonlyArray<readonly [what: string, fault: Fault, says: string]>
 describe("a lane that has work and does nothing", () => {
   for (const [what, fault, says] of causes) {
     const { state, sink, layer } = lane(fault)
-    it.effect(`is stalled after half a minute, says why, and goes on by itself: ${what}`, () =>
+    it.effect(`is stalled after half a minute, shows why, and continues by itself: ${what}`, () =>
       Effect.gen(function* () {
         yield* append(2, ["sink"])
         yield* pass("10 seconds")
@@ -139,7 +139,7 @@ describe("a lane that has reason to wait", () => {
   }
 })
 
-test("a process that stood still is no lane that did", () => {
+test("a process that was stopped doesn't count as a stalled lane", () => {
   const stall = new Stall()
   const look = (now: number) => stall.look({ now, wall: now, activity: 1, hasWork: true, cause: () => "" })
   expect(look(0)).toBe("")

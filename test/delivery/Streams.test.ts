@@ -50,7 +50,7 @@ const appendTo = (journal: Journal["Service"], count: number) =>
   Effect.provideService(append(count, ["sink"]), Journal, journal)
 
 describe("lanes over streams", () => {
-  it.effect("deliver what a stream holds once the relay has taken it, and count it as their own", function* () {
+  it.effect("deliver a stream's events once the relay has taken it, and count them as their own", function* () {
     const { journal, other, take } = yield* two
     const sink = scripted(() => "pass")
     yield* appendTo(other, 3)
@@ -103,7 +103,7 @@ describe("lanes over streams", () => {
     },
   )
 
-  it.effect("say that a sink is stalled whose lane can't be opened over a stream that holds its events", function* () {
+  it.effect("report a stalled sink if its lane can't be opened over a stream with its events", function* () {
     const { journal, other, take, close } = yield* two
     const sink = scripted(() => "pass")
     yield* Effect.gen(function* () {

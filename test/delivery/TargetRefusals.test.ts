@@ -56,7 +56,7 @@ describe("a lane whose target refuses", () => {
     }).pipe(Effect.provide(relay([spec("sink", sink.sink, { order: "key" })])))
   })
 
-  it.effect("does not wait for a dead letter that an operator has dropped meanwhile", () => {
+  it.effect("doesn't wait for a dead letter that an operator has dropped", () => {
     let isRefusing = true
     const sink = scripted(() => (isRefusing ? rejected : "pass"))
     return Effect.gen(function* () {
@@ -72,7 +72,7 @@ describe("a lane whose target refuses", () => {
     }).pipe(Effect.provide(relay([spec("sink", sink.sink)])))
   })
 
-  it.effect("goes on refusing after an operator resumed the lane, and nothing is lost", () => {
+  it.effect("continues to refuse after an operator resumed the lane, and nothing is lost", () => {
     const sink = scripted(() => rejected)
     return Effect.gen(function* () {
       yield* append(60, ["sink"])
@@ -83,7 +83,7 @@ describe("a lane whose target refuses", () => {
     }).pipe(Effect.provide(relay([spec("sink", sink.sink)])))
   })
 
-  it.effect("leaves a dead letter whose key has a later event in flight, so that order is kept", () => {
+  it.effect("keeps a dead letter if a later event of its key is in flight, so that the order holds", () => {
     const sink = scripted(({ sequence }, attempt) => (sequence === 2 && attempt === 1 ? "hang" : rejected))
     const accounts = ["", "acct_1", "acct_1", "acct_2", "acct_3"]
     return Effect.gen(function* () {
@@ -181,12 +181,12 @@ describe("refusals", () => {
     expect(rules([why('no field "a"'), why('no field "b"'), why('no field "c"')]).at(-1)).toBe("Target")
   })
 
-  test("that differ are the events'", () => {
+  test("that differ concern the events", () => {
     expect(rules([why("a", 400), why("a", 422), why("a", 400), why("a", 422)])).not.toContain("Target")
     expect(rules([why("too old"), why("too long"), why("too short")])).not.toContain("Target")
   })
 
-  test("of one event again and again are the event's", () => {
+  test("that repeat for one event concern the event", () => {
     const refusals = new TargetRefusals()
     const again = Array.from({ length: 5 }, () => refusals.refused(of(1), why("a"), false, 0)._tag)
     expect(again).not.toContain("Target")

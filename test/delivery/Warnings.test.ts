@@ -78,13 +78,13 @@ describe("a certificate that expires", () => {
     ])
   })
 
-  it.effect("is given at the last third of its time where that is less", function* () {
+  it.effect("is announced at the last third of its lifetime if that is shorter", function* () {
     expect((yield* given(certificate(0, 6), [3, 4, 5, 6])).counts).toEqual([0, 1, 1, 2])
   })
 })
 
 describe("a secret that expires", () => {
-  it.effect("is given 14 days, 3 days and 1 day before, once each, and one that lasts never", function* () {
+  it.effect("is announced 14 days, 3 days and 1 day before, once each; a secret without an expiry never", function* () {
     const { run, emitted } = yield* start
     for (const [at, count] of [
       [85, 0],
@@ -136,7 +136,7 @@ describe("the log", () => {
   })
 })
 
-test("the notice that is due is the shortest that has begun (1,000 seeds)", () => {
+test("the due notice is the shortest that has begun (1,000 seeds)", () => {
   for (let seed = 1; seed <= 1_000; seed++) {
     const left = Math.floor((seeded(seed)() - 0.2) * 25 * day)
     const due = Warnings.dueNotice(expires, expires - left)

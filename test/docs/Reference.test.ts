@@ -65,7 +65,7 @@ describe("the committed files", () => {
 
 describe("where no variable is set and no credential is there, as in CI", () => {
   for (const path of examples) {
-    test(`${path} passes its tests, and what was absent is told`, async () => {
+    test(`${path} passes its tests, and missing values are reported`, async () => {
       const file = new URL(`../../${path}`, import.meta.url).pathname
       const { code, stdout, stderr } = await cli(["test", "-c", file])
       expect([code, stdout]).toEqual([0, expect.stringMatching(/^(\d+) of \1 tests? passed\n$/)])

@@ -171,7 +171,7 @@ describe("a single command on the operations page", () => {
     "/var/backups/relay.db": () => join(state, "newer/journal.db"),
   }
 
-  test("does what it should on a relay that has what it is about", async () => {
+  test("works on a relay in the situation that it is for", async () => {
     status = 413
     write(["lake", ...orphans])
     await sh("relay reload && relay lanes pause old && relay lanes pause older")

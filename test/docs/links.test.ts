@@ -25,7 +25,7 @@ describe("the docs", () => {
     })
   }
 
-  test("are where messages, configs, alert rules, scripts and pages say that they are", () => {
+  test("are at the places that messages, configs, alert rules, scripts and pages name", () => {
     const top = readdirSync(root).filter((name) => /\.(md|json)$/.test(name))
     const sources = [...top, ...["src", "config", "docs", "test", ".ci"].flatMap(filesBelow)]
       // The parts of the pages on sinks; their links are checked in the pages.

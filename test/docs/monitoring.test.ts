@@ -62,7 +62,7 @@ const faults = (expr: string): ReadonlyArray<string> => {
 }
 
 describe("an expression", () => {
-  test("that names what there isn't, or isn't closed, is found out", () => {
+  test("fails the check if it names an unknown metric or isn't closed", () => {
     for (const wrong of [
       "relay_nothing > 0",
       'relay_lane_state{stat="running"}',
@@ -92,7 +92,7 @@ describe("the alert rules", () => {
   }
   const rules = file.groups.flatMap((group) => group.rules)
 
-  test("are what Prometheus reads: groups of rules, each with what it must have and nothing else", () => {
+  test("have the form that Prometheus reads: groups of rules, each with its required keys and no others", () => {
     expect(Object.keys(file)).toEqual(["groups"])
     expect(rules.length).toBeGreaterThan(10)
     expect(new Set(rules.map(({ alert }) => alert)).size).toBe(rules.length)
@@ -133,7 +133,7 @@ describe("the dashboard", () => {
   const panels = dashboard.panels.filter(({ type }) => type !== "row")
   const variables = dashboard.templating.list
 
-  test("has panels that each say what they show, on a grid where none covers another", () => {
+  test("has panels with a description each, on a grid without overlaps", () => {
     const ids = dashboard.panels.map(({ id }) => id)
     expect(new Set(ids).size).toBe(ids.length)
     const taken = new Set<string>()

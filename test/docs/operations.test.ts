@@ -34,7 +34,7 @@ const linked = groups
 const levels: Readonly<Record<string, string>> = states
 
 describe("the operations page", () => {
-  test("has a runbook for each state of the status and each alert rule, and none besides", () => {
+  test("has a runbook for each state of the status and each alert rule, and no others", () => {
     const wanted = new Set([...Object.keys(states), ...linked.map(({ state }) => state)])
     expect(
       runbooks()
@@ -43,7 +43,7 @@ describe("the operations page", () => {
     ).toEqual([...wanted].toSorted())
   })
 
-  test("says of each how bad it is and which alerts lead there, as the program and the rules do", () => {
+  test("gives the level of each and its alerts, as the program and the rules do", () => {
     for (const { state, level, text } of runbooks()) {
       const alerts = linked.filter((alert) => alert.state === state)
       expect([state, level]).toEqual([state, levels[state] ?? alerts[0]?.severity ?? ""])
@@ -56,7 +56,7 @@ describe("the operations page", () => {
     }
   })
 
-  test("alerts wake a person for what is critical, or for what only they can see", () => {
+  test("only critical alerts, and those that only a person can see, wake a person", () => {
     for (const { state, alert, severity } of linked) {
       expect([alert, severity]).toEqual([alert, levels[state] ?? severity])
     }

@@ -86,7 +86,7 @@ describe("the README", () => {
     }
   })
 
-  test("shows commands that do what they should where no relay runs", async () => {
+  test("shows commands that work while no relay runs", async () => {
     // The embedded defaults on ports where surely nobody listens.
     const free = embedded.replace(":8080", `:${await freePort()}`).replace(":9080", `:${await freePort()}`)
     writeFileSync(join(cwd, "relay.config.json"), free)

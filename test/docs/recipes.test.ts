@@ -31,7 +31,7 @@ describe("the page on expressions", () => {
   })
 
   for (const { name, type, blocks } of recipes) {
-    test(`has a recipe that does what it says: ${name}`, () => {
+    test(`has a recipe that works as described: ${name}`, () => {
       const [jmespath = "", ...json] = blocks
       expect(Jmespath.problem(jmespath, Template.variableNames)).toBeUndefined()
       const [object, result = object] = json

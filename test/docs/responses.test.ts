@@ -31,13 +31,13 @@ describe("the page on responses", () => {
     }
   })
 
-  test("has one row for what is accepted, and no two that a sender can't tell apart", () => {
+  test("has one row for accepted deliveries, and no two rows that look the same to a sender", () => {
     expect(rows.filter(({ reasons }) => reasons.length === 0).map(({ status }) => status)).toEqual([202])
     const seen = rows.map(({ status, title }) => `${status} ${title}`)
     expect(new Set(seen).size).toBe(seen.length)
   })
 
-  test("tells the limits of bodies as they are in the code", () => {
+  test("states the limits of bodies as in the code", () => {
     const ingest = readPage("src/ingest/Ingest.ts")
     const [, body] = /const bodyDeadline = Duration.seconds\((\d+)\)/.exec(ingest) ?? []
     const [, firstByte] = /const firstByteDeadline = Duration.seconds\((\d+)\)/.exec(ingest) ?? []

@@ -13,7 +13,7 @@ const advised = (file: string, pattern: RegExp): ReadonlyArray<string> =>
   [...(pattern.exec(readPage(file))?.[1] ?? "").matchAll(/\w+:\w+/g)].map(([action]) => action)
 
 describe("the page on least rights", () => {
-  test("has a policy for AWS with what the sinks advise to grant", () => {
+  test("has a policy for AWS with the rights that the sinks advise", () => {
     const policy = JSON.parse(/^```json\n(.*?)^```/ms.exec(page)?.[1] ?? "") as Policy
     expect(policy.Statement.map(({ Action }) => Action)).toEqual([
       advised("src/sinks/sns/Sns.ts", /rights: "(.*?)"/),

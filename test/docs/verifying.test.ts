@@ -213,7 +213,7 @@ for (const [name, language] of Object.entries(languages)) {
   suiteUnless(reasonToSkip(language), `signatures are verified in ${name}`, () => {
     const code = new RegExp(`^\`\`\`${language.block}\n(.*?)^\`\`\``, "ms").exec(page)?.[1] ?? ""
 
-    test("as the relay makes them, and no others", () => {
+    test("exactly as the relay makes them", () => {
       const directory = temporaryDirectory("verifying-")
       // A program of Go is one package.
       writeFileSync(join(directory, language.file), code.replace("package webhook", "package main"))
@@ -230,7 +230,7 @@ for (const [name, language] of Object.entries(languages)) {
       )
     }, 60_000)
 
-    test("by a comparison in constant time", () => {
+    test("with a comparison in constant time", () => {
       expect(code).toContain(language.compare)
     })
   })

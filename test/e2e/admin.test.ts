@@ -107,7 +107,7 @@ describe("the admin API on loopback", () => {
     expect(kinds.open.running.stderr()).not.toContain("a bug")
   })
 
-  test("asks for the token where the config has one, and for nothing on its probes", async () => {
+  test("requires the token if the config has one, except for probes", async () => {
     for (const line of ["GET /api/v1/status", "GET /metrics", "GET /openapi.json", pause]) {
       for (const headers of [{}, { authorization: "Bearer wrong" }, { authorization: token }]) {
         expect([line, await ask(kinds.guarded, line, headers)]).toEqual([line, 401])
@@ -117,7 +117,7 @@ describe("the admin API on loopback", () => {
     for (const probe of ["GET /healthz", "GET /readyz"]) expect(await ask(kinds.guarded, probe)).toBe(200)
   })
 
-  test("has done nothing of what it refused, and does what the command line asks", async () => {
+  test("carries out nothing that it refused, and everything that the command line requests", async () => {
     for (const started of Object.values(kinds)) {
       const { stdout } = await relay(["status", "--json", "-c", started.file], { cwd })
       expect(JSON.parse(stdout).lanes.find(({ name }: { name: string }) => name === "audit").condition).toBe("running")

@@ -70,7 +70,7 @@ const alert = (type: string) => ({
 const services = ["pagerduty", "slack", "teams", "discord"]
 
 describe("a relay whose config, events and answers hold canaries", () => {
-  test("no secret and nobody's data is in a log, a metric, an answer or a crash", async () => {
+  test("no secret and no personal data is in a log, a metric, an answer or a crash", async () => {
     const [port, admin] = [await freePort(), await freePort()]
     const config = join(cwd, "relay.config.json")
     writeFileSync(

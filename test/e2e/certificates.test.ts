@@ -57,7 +57,7 @@ suiteUnless(lacking, "certificates of a running relay", () => {
       sending.end(body)
     })
 
-  test("the listener's and a sink's are renewed under load, none is refused, and a bad one is not taken", async () => {
+  test("certificates of the listener and a sink are renewed under load, no delivery is refused, and a bad one is not used", async () => {
     renew("live", "first")
     renew("client", "client-1")
     const clients = new Set<string>()

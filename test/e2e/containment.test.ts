@@ -45,7 +45,7 @@ suiteUnless(
   "a bug in a client library",
   () => {
     for (const kind of sample(["exception", "rejection", "error"] as const)) {
-      test(`costs its sink, not the process: ${kind}`, async () => {
+      test(`stops its sink, not the process: ${kind}`, async () => {
         rmSync(join(cwd, `${port}.ndjson`), { force: true })
         const { config, url, admin } = await write()
         const running = await startRelay(config, { cwd, env: planted(port, kind), args: ["--log-format", "json"] })
@@ -83,7 +83,7 @@ suiteUnless(
         expect(await running.kill()).toBe(0)
       })
 
-      test(`is what validate says of the sink: ${kind}`, async () => {
+      test(`is reported by validate for the sink: ${kind}`, async () => {
         const { config } = await write()
         const { code, stdout } = await relay(["validate", "-c", config], { cwd, env: planted(port, kind) })
         expect(code).toBe(1)
@@ -93,7 +93,7 @@ suiteUnless(
       })
     }
 
-    test("that is of no sink's library ends the process with 70, once it has drained", async () => {
+    test("that belongs to no sink's library ends the process with 70, after a drain", async () => {
       rmSync(join(cwd, `${port}.ndjson`), { force: true })
       const { config, url } = await write()
       const running = await startRelay(config, { cwd, env: planted(1, "error") })

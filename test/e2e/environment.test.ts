@@ -130,7 +130,7 @@ test("arguments that turn the check of certificates off are refused, and no othe
   }
 })
 
-test("a relay that this machine does not run is asked without a proxy too", () => {
+test("a relay on another machine is reached without a proxy too", () => {
   const env: Record<string, string | undefined> = { NO_PROXY: "a.example, b.example", no_proxy: "c.example" }
   goDirect(["10.0.0.1"], env)
   goDirect([], env)

@@ -66,7 +66,7 @@ suiteUnless(reasonToSkip(), "two relays on one PostgreSQL behind a load balancer
     expect(fleet.members.map(({ audit }) => readFileSync(audit, "utf8") === "")).toEqual([false, false])
   })
 
-  test("deliver what a relay on a file still owed, once its journal is copied", async () => {
+  test("deliver the undelivered events of a relay on a file, once its journal is copied", async () => {
     const file = options()
     const owed = await Effect.runPromise(
       session(file, (journal) =>

@@ -149,7 +149,7 @@ suiteUnless(lacking, "the status of two relays on one PostgreSQL", () => {
     }
   })
 
-  test("says what the tables hold, from either", async () => {
+  test("match the tables, from either relay", async () => {
     await fetch(`${at(0).admin}/api/v1/lanes/audit/pause`, { method: "POST" })
     await until(async () =>
       (await statusOf(at(1))).lanes.some(({ name, condition }) => name === "audit" && condition === "paused"),
@@ -168,7 +168,7 @@ suiteUnless(lacking, "the status of two relays on one PostgreSQL", () => {
     expect(await agreeSoon(at(1), database())).toEqual(figures)
   })
 
-  test("says it also while a relay is killed, and another takes over its streams", async () => {
+  test("match while a relay is killed and another takes over its streams", async () => {
     const before = await agreeSoon(at(1), database())
     await at(0).relay.kill("SIGKILL")
     const isOver = async () => {
@@ -183,7 +183,7 @@ suiteUnless(lacking, "the status of two relays on one PostgreSQL", () => {
     expect(await agreeSoon(at(1), database())).toEqual(before)
   }, 60_000)
 
-  test("says what was known last while the database is away; and what holds after the failover", async () => {
+  test("show the last known state while the database is unavailable, and the current one after the failover", async () => {
     const before = await agreeSoon(at(1), database())
     await primary?.kill()
     await until(async () => {
@@ -232,7 +232,7 @@ suiteUnless(lacking ?? noMount, "the status of a relay whose database has a full
     for (const path of [cwd, disk]) rmSync(path, { recursive: true, force: true })
   }, 60_000)
 
-  test("is not ready before it refuses, says what the tables hold, and accepts again once there is room", async () => {
+  test("fails readiness before it refuses, matches the tables, and accepts again once there is space", async () => {
     await fetch(`${member.admin}/api/v1/lanes/audit/pause`, { method: "POST" })
     await send(member, "client.updated", 5, cwd)
     await agreeSoon(member, database)

@@ -55,7 +55,7 @@ suiteUnless(lacking, "a relay whose PostgreSQL is frozen", () => {
     return (JSON.parse(text) as Status).journal.answeredAt !== undefined
   }
 
-  test("gives what it knows without waiting for it, from the moment on at which it freezes", async () => {
+  test("answers from memory without waiting, from the moment at which the database freezes", async () => {
     const to = ["--url", `http://127.0.0.1:${env.RELAY_PORT}/hooks/scheduling`]
     expect((await ask("trigger", "client.updated", "--count", "3", ...to)).code).toBe(0)
     database.freeze()

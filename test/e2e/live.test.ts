@@ -48,7 +48,7 @@ const staying = (words: ReadonlyArray<string>) => {
 const trigger = (type: string) => relay(["trigger", type, "-c", config], { cwd })
 
 describe("a command that stays", () => {
-  test("tap says when it listens, and shows what comes from then on", async () => {
+  test("tap says when it listens, and shows the events from then on", async () => {
     const tap = staying([...command(), "tap", "--type", "client.*", "-c", config])
     await tap.prints(/accepted events/)
     await trigger("appointment.created")
@@ -59,7 +59,7 @@ describe("a command that stays", () => {
     expect([code, stdout]).toEqual([0, expect.stringMatching(/^\S+ {2}client\.created .* audit\n$/)])
   })
 
-  test("tap that is refused says why and nothing else", async () => {
+  test("tap prints only the reason if it is refused", async () => {
     const refused = await relay(["tap", "--sink", "nope", "-c", config], { cwd })
     expect(refused).toEqual({
       code: 1,
@@ -68,7 +68,7 @@ describe("a command that stays", () => {
     })
   })
 
-  test("tap shows what comes in as it comes in, and ends with 0", async () => {
+  test("tap shows events as they arrive, and ends with 0", async () => {
     const tap = staying([...command(), "tap", "--type", "client.*", "--json", "-c", config])
     // It sees what comes once it listens, and nobody but itself knows when: so until it has seen one.
     const seen = tap.prints(/client\.created/)
@@ -90,7 +90,7 @@ describe("a command that stays", () => {
     expect(new Set(shown.map(({ type, sinks }) => `${type} ${sinks}`))).toEqual(new Set(["client.created audit"]))
   })
 
-  test("status --watch prints a line when something changes, where no terminal is", async () => {
+  test("status --watch prints a line per change without a terminal", async () => {
     const status = staying([...command(), "status", "--watch", "-c", config])
     await status.prints(/audit running\n/)
     await trigger("appointment.created")

@@ -78,7 +78,7 @@ const raw = (port: number, text: string): Promise<string> =>
     socket.on("error", reject)
   })
 
-test("every counter agrees with what was sent", async () => {
+test("every counter matches the requests that were sent", async () => {
   const http = (server: { readonly port?: number | undefined }) => ({
     type: "http",
     url: `http://127.0.0.1:${server.port}/`,

@@ -16,7 +16,7 @@ beforeAll(async () => {
 })
 afterAll(() => running.kill())
 
-test("the page and what it links are served, compressed", async () => {
+test("the page and its linked files are served compressed", async () => {
   const links = [...(await (await fetch(admin)).text()).matchAll(/(?:href|src)="([^"]+)"/g)].map(([, path]) => path)
   expect(links.length).toBe(3)
   for (const path of links) {
@@ -26,7 +26,7 @@ test("the page and what it links are served, compressed", async () => {
   }
 })
 
-test("the live view shows what comes, and a stop does not wait for who listens", async () => {
+test("the live view shows new events, and a stop doesn't wait for its viewers", async () => {
   const reader = (await fetch(`${admin}/api/v1/tap`)).body?.pipeThrough(new TextDecoderStream()).getReader()
   // It is not signed: a refusal is shown as well.
   await fetch(hooks, { method: "POST", body: "{}", headers: { "content-type": "application/json" } })

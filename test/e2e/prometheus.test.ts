@@ -133,7 +133,7 @@ suiteUnless(reasonToSkip(), "relays that Prometheus scrapes", () => {
     )
   }, 60_000)
 
-  test("are asked for what the dashboard shows", async () => {
+  test("are queried as the dashboard does", async () => {
     const { panels } = JSON.parse(readPage("config/monitoring/grafana.json")) as {
       readonly panels: ReadonlyArray<Panel>
     }

@@ -118,7 +118,7 @@ for (const name of names) {
       }
     })
 
-    test("refuses as it would alone, with its own problem", async () => {
+    test("refuses as without a proxy, with its own problem", async () => {
       const body = envelope()
       const large = envelope("appointment.created", { note: "x".repeat(300 * 1024) })
       const answers = [
@@ -138,7 +138,7 @@ for (const name of names) {
     })
 
     if (proxy.looks) {
-      test("gets no delivery while /readyz says no, and gets them again after it", async () => {
+      test("gets no delivery while /readyz fails, and gets deliveries again afterwards", async () => {
         isReady = false
         await sendUntil(503)
         isReady = true
@@ -174,7 +174,7 @@ describe("the page on proxies", () => {
     for (const name of names) expect(configOf(name)).toContain("/hooks/")
   })
 
-  test("tells the relay's limits as they are, and each config keeps to them", () => {
+  test("states the relay's limits, and each config keeps to them", () => {
     const webhooks = readPage("docs/reference/webhooks.md")
     const defaultOf = (key: string) => new RegExp(`${key}\` \\| \\w+ \\| \`(.*?)\``).exec(webhooks)?.[1] ?? ""
     const seconds = (file: string, pattern: RegExp) => Number(pattern.exec(readPage(file))?.[1])

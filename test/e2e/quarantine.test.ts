@@ -6,7 +6,7 @@ import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 
 const cwd = temporaryDirectory("quarantine-")
 
-test("what was in quarantine is delivered by `dlq replay` or sent again, as the event that it is, once", async () => {
+test("a quarantined delivery is delivered once by `dlq replay` or by a repeated delivery, as the same event", async () => {
   const received: Array<{ readonly key: string | null; readonly body: string }> = []
   const sink = Bun.serve({
     port: 0,
@@ -61,7 +61,7 @@ test("what was in quarantine is delivered by `dlq replay` or sent again, as the 
   }
 })
 
-test("a flood of signed bodies that are no JSON costs no other delivery, and the status says which it was", async () => {
+test("a flood of signed bodies that aren't JSON delays no other delivery, and the status names its webhook", async () => {
   const webhook = (path: string) => ({ path, secrets: [{ name: "main", value: secret }] })
   const { url } = await writeConfig(
     cwd,

@@ -103,7 +103,7 @@ describe.concurrent("relay run --watch", () => {
 })
 
 describe.concurrent("relay reload", () => {
-  test("adds, removes and renames sinks, says so, and events go where the new routes say", async () => {
+  test("adds, removes and renames sinks, reports it, and events follow the new routes", async () => {
     const { write, reload, ask, deliveries } = await start({ sinks: sinks("one", "two") })
     expect(await send(deliveries, "evt_1")).toBe(202)
     await Promise.all([arrives("one", "evt_1"), arrives("two", "evt_1")])
@@ -145,7 +145,7 @@ describe.concurrent("relay reload", () => {
     expect(statuses).toEqual([202, 202, 202, 401])
   })
 
-  test("of a wrong config, or of what only a restart changes, keeps the old one and says why", async () => {
+  test("of a wrong config, or of a change that requires a restart, keeps the old config and says why", async () => {
     const { write, reload, post, ask, metrics, deliveries, process } = await start({ sinks: sinks("kept") })
     write({ sinks: sinks("other"), listen: "127.0.0.1:1" })
     expect(await reload()).toMatchObject({
@@ -197,7 +197,7 @@ describe.concurrent("relay reload", () => {
     expect(refused.stderr).toContain("mount the directory, or restart the container")
   })
 
-  test("does not disturb what is under way: an attempt, nor a delivery whose body is still coming", async () => {
+  test("doesn't disturb attempts or deliveries in progress, nor a body that is still arriving", async () => {
     let release = (): void => {}
     const released = new Promise<void>((resolve) => {
       release = resolve
@@ -238,7 +238,7 @@ describe.concurrent("relay reload", () => {
     await sink.stop(true)
   })
 
-  test("is what SIGHUP does, and what --watch does when another file takes the config's name", async () => {
+  test("happens at SIGHUP too, and with --watch if another file takes the config's name", async () => {
     const { process, write, replace, deliveries } = await start({ sinks: sinks("first") }, ["--watch"])
     replace({ sinks: sinks("second") })
     await process.prints("+ sink second; - sink first")

@@ -123,7 +123,7 @@ suiteUnless(isLong ? lacksOpenssl : "RELAY_PARTS=1 bun test waits for it", "with
   )
 })
 
-test("the first process goes on if the second one is killed while it opens the journal", async () => {
+test("the first process continues if the second one is killed while it opens the journal", async () => {
   expect(await survives("opening")).toMatchObject(killed)
 }, 30_000)
 
@@ -201,7 +201,7 @@ suiteUnless(reasonToSkip(), "with a journal on PostgreSQL", () => {
   )
 })
 
-test("a config with another address is refused, and the relay goes on", async () => {
+test("a config with another address is refused, and the relay continues", async () => {
   const { target, restart, pid } = await start()
   const file = join(target.directory, "relay.config.json")
   const text = await Bun.file(file).text()

@@ -25,7 +25,7 @@ const typesIn = (file: string): ReadonlyArray<string> => {
 }
 
 describe("relay run", () => {
-  test("prints where it listens, where events go, and lines to paste that work", async () => {
+  test("prints its address, the targets of events, and commands that work when pasted", async () => {
     const config = await write("first.json", files)
     const running = await startRelay(config, { cwd })
     await running.prints(/create_failed/)
@@ -62,7 +62,7 @@ describe("relay run", () => {
     expect(await running.kill("SIGTERM")).toBe(0)
   })
 
-  test("says what a stop waits for and until when, and ends at once on a second signal, with that signal's code", async () => {
+  test("says what a stop waits for and until when, and ends immediately on a second signal, with that signal's code", async () => {
     let asked = (): void => {}
     const arrived = new Promise<void>((resolve) => {
       asked = resolve
@@ -89,7 +89,7 @@ describe("relay run", () => {
     await sink.stop(true)
   })
 
-  test("does not start where another relay listens, or where the config is wrong, and says why", async () => {
+  test("refuses to start if another relay listens there or the config is wrong, and says why", async () => {
     const config = await write("taken.json", files)
     const running = await startRelay(config, { cwd })
     const second = await relay(["run", "-c", config], { cwd })

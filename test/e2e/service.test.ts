@@ -90,7 +90,7 @@ describe.skipIf(!hasPython)("a service manager hears", () => {
     })
   }
 
-  test("once it reads again, that the relay is ready; meanwhile the relay answers and delivers", async () => {
+  test("once it is read again, that the relay is ready; meanwhile the relay answers and delivers", async () => {
     const path = join(cwd, "full.sock")
     const message = await manager(path, "full")
     const running = await startRelay(config, { cwd, env: { NOTIFY_SOCKET: path, WATCHDOG_USEC: "20000" } })
@@ -101,7 +101,7 @@ describe.skipIf(!hasPython)("a service manager hears", () => {
     expect(await pastBeats(message)).toStartWith("STOPPING=1")
   })
 
-  test("that a reload begins, by its own clock, and that it has ended", async () => {
+  test("that a reload begins, by its own clock, and later that it has ended", async () => {
     const path = join(cwd, "reload.sock")
     const message = await manager(path)
     const running = await startRelay(config, { cwd, env: { NOTIFY_SOCKET: path } })
@@ -149,7 +149,7 @@ describe.skipIf(!hasPython)("a service manager hears", () => {
 })
 
 describe("a relay that can't be heard", () => {
-  test("runs all the same", async () => {
+  test("runs normally", async () => {
     for (const NOTIFY_SOCKET of ["/nonexistent/notify.sock", "vsock:2:1234"]) {
       const running = await startRelay(config, { cwd, env: { NOTIFY_SOCKET, WATCHDOG_USEC: "100000" } })
       expect(await running.kill("SIGTERM")).toBe(0)
@@ -158,7 +158,7 @@ describe("a relay that can't be heard", () => {
 })
 
 describe("the log of a service", () => {
-  test("is JSON lines where nobody sits at a terminal, from the first to the last", async () => {
+  test("is JSON lines without a terminal, from the first to the last", async () => {
     const running = await startRelay(config, { cwd, args: [] })
     await running.kill("SIGTERM")
     const lines = running
@@ -177,11 +177,11 @@ describe("the log of a service", () => {
 describe("the unit", () => {
   const unit = readFileSync(unitFile, "utf8")
 
-  test("is what `relay init --systemd` prints", async () => {
+  test("is the output of `relay init --systemd`", async () => {
     expect((await relay(["init", "--systemd"], { cwd })).stdout).toBe(unit)
   })
 
-  test("says when the relay is ready and that it lives, reloads it, and keeps secrets and BUN_* from it", () => {
+  test("reports when the relay is ready and alive, reloads it, and hides secrets and BUN_* from it", () => {
     for (const line of [
       "Type=notify",
       "WatchdogSec=30",

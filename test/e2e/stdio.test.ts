@@ -122,7 +122,7 @@ const droppedOf = async (ask: (path: string) => Promise<Response>): Promise<numb
 describe("a relay whose log nobody reads", () => {
   const audit = () => ({ audit: { type: "file", path: `audit-${pipes}.ndjson` } })
 
-  test("answers deliveries, refusals and probes, counts the lines that it drops, and says how many in the log", async () => {
+  test("answers deliveries, refusals and probes, and counts the lines that it drops in the log", async () => {
     const { writing, read, isBlocking } = pipe()
     const { child, ask, url } = await start("ignore", writing, audit(), names)
     for (const [index, name] of names.entries()) {
@@ -193,7 +193,7 @@ describe("a relay whose stdout nobody reads", () => {
 
 const hasPython = Bun.which("python3") !== null
 describe.skipIf(!hasPython)("a relay whose terminal has stopped", () => {
-  test("answers, delivers to other sinks, shows all events once the terminal goes on, and stops", async () => {
+  test("answers, delivers to other sinks, shows all events once the terminal continues, and stops", async () => {
     const file = join(cwd, "beside.ndjson")
     const sinks = { screen: { type: "console" }, audit: { type: "file", path: file } }
     const { words, ask, ready, url } = await configure(sinks, names)

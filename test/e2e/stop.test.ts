@@ -17,7 +17,7 @@ const refusing = /refusing deliveries for/
 const forever = { delay: "1 hour", refuse: "1 hour" }
 
 describe("a stop by SIGTERM", () => {
-  test("is seen at /readyz at once, then accepts, then refuses, then closes the port", async () => {
+  test("first fails /readyz while it accepts, then refuses, then closes the port", async () => {
     const target = await startTarget({ drain: { delay: "3 seconds", refuse: "2 seconds" } })
     expect(await isReady(target)).toBe(true)
     target.relay.signal("SIGTERM")
@@ -37,7 +37,7 @@ describe("a stop by SIGTERM", () => {
     await target.stop()
   })
 
-  test("has a deadline of both waits and the drain, and ends at once at a second signal", async () => {
+  test("has a deadline of both waits and the drain, and ends immediately at a second signal", async () => {
     const target = await startTarget({ drain: forever })
     const before = Date.now()
     target.relay.signal("SIGTERM")
@@ -50,7 +50,7 @@ describe("a stop by SIGTERM", () => {
     await target.stop()
   })
 
-  test("waits as the config in force says, after a reload", async () => {
+  test("waits as the active config says, after a reload", async () => {
     const target = await startTarget({ drain: forever })
     const file = join(target.directory, "relay.config.json")
     await Bun.write(file, JSON.stringify({ ...(await Bun.file(file).json()), drain: { delay: "0 seconds" } }))

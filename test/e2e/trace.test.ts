@@ -66,7 +66,7 @@ const write = async (name: string, sinks: Readonly<Record<string, string>>, tele
 const named = (spans: ReadonlyArray<Span>, name: string) => spans.filter((span) => span.name === name)
 
 describe.concurrent("a trace", () => {
-  test("goes on from the sender over the delivery to each sink's send, and out with the event", async () => {
+  test("continues from the sender over the delivery to each sink's send, and leaves with the event", async () => {
     const { spans, logs, resources, wrong, requests, url, stop } = collector()
     cleanups.push(stop)
     const [lake, chat] = [receiver(() => 200), receiver(() => 422)]
@@ -163,7 +163,7 @@ describe.concurrent("a trace", () => {
     )
   })
 
-  test("is not begun at a sample rate of 0, and one that is not sampled is only passed on", async () => {
+  test("is not started at a sample rate of 0, and an unsampled trace is only passed on", async () => {
     const { spans, url, stop } = collector()
     cleanups.push(stop)
     const lake = receiver(() => 200)
@@ -191,7 +191,7 @@ describe.concurrent("a trace", () => {
 })
 
 describe.concurrent("a collector that hangs", () => {
-  test("says in the log that the collector does not take it, and why, once", async () => {
+  test("logs once that the collector doesn't accept the export, and why", async () => {
     const elsewhere = receiver(() => 404)
     for (const [url, why] of [
       [elsewhere.url, 'it answers 404: nothing accepts OTLP there; check "telemetry.otlp.url"'],
@@ -209,7 +209,7 @@ describe.concurrent("a collector that hangs", () => {
     }
   })
 
-  test("holds up neither a delivery nor the end", async () => {
+  test("delays neither a delivery nor the stop", async () => {
     const stuck = Bun.serve({
       port: 0,
       hostname: "127.0.0.1",

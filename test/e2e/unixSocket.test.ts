@@ -99,7 +99,7 @@ describe("a relay at a Unix socket", () => {
     expect(existsSync(socket)).toBe(false)
   }, 60_000)
 
-  test("replaces what a killed relay has left, and leaves a running one alone", async () => {
+  test("replaces the socket of a killed relay, and leaves a running relay's socket unchanged", async () => {
     await write()
     const killed = await startRelay(file, { cwd })
     await killed.kill("SIGKILL")
@@ -124,7 +124,7 @@ describe("a relay at a Unix socket", () => {
     return stderr
   }
 
-  test("does not start without a directory or group, or at another kind of file, and says why", async () => {
+  test("doesn't start without a directory or group, or on another kind of file, and says why", async () => {
     expect(await starts({ listen: `unix:${cwd}/none/relay.sock` })).toContain("its directory does not exist")
     expect(await starts({ socket: { group: "no-such-group" } })).toContain('there is no group "no-such-group"')
     writeFileSync(socket, "")

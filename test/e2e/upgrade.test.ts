@@ -163,7 +163,7 @@ const refusal = (journal: string) =>
   `relay ${next.version} wrote ${journal}, which is too new for this relay (${before}): run relay ${next.version} or later, or restore a backup from before the upgrade`
 
 describe("an upgrade of a journal in a file, under load", () => {
-  test("loses nothing, nor does the way back with what the next relay salvages", async () => {
+  test("loses nothing, and neither does a downgrade with the next relay's salvage", async () => {
     const sinks = receivers()
     const place = await placeOf(sinks.config)
     const load = loadOn([place])
@@ -204,7 +204,7 @@ suiteUnless(reasonToSkip(), "a rolling upgrade of relays on one PostgreSQL, unde
   }, 60_000)
   afterAll(() => server.stop())
 
-  test("loses nothing, nor does the way back: those of before deliver beside the next, and don't start again", async () => {
+  test("loses nothing, and neither does a downgrade: the old relays deliver next to the new ones, and don't start again", async () => {
     const sinks = receivers()
     const journalOf = (name: string) => ({ type: "postgres", url: server.url, name })
     const [a, b] = [await placeOf(sinks.config, journalOf("a")), await placeOf(sinks.config, journalOf("b"))]

@@ -68,14 +68,14 @@ const answers =
     response.writeHead(status).end(typeof body === "string" ? body : JSON.stringify(body))
 
 describe("a sink that asks for client details", () => {
-  it.live("gets them beside the envelope, from where the API has them", function* () {
+  it.live("gets them next to the envelope, from the API", function* () {
     const { sink, sent, paths } = yield* asking(answers(200, { id: "cl_1", ...details }))
     yield* sink.send([about(1, "cl_1")])
     expect(sent).toEqual(["evt_1 Ada ada@example.com "])
     expect(paths).toEqual(["Bearer of-the-api GET /v1/clients/cl_1"])
   })
 
-  it.live("gets them in place of what stood there, and however deep the rest is nested", function* () {
+  it.live("gets them in place of an existing value, however deep the rest is nested", function* () {
     const { sink, sent } = yield* asking(answers(200, { id: "cl_1", ...details }))
     const given = about(1, "cl_1")
     const nested = `${"[".repeat(100_000)}${"]".repeat(100_000)}`
@@ -93,12 +93,15 @@ describe("a sink that asks for client details", () => {
     expect(paths).toEqual([])
   })
 
-  it.live("asks once for a client, however many events concern it at once or while it is cached", function* () {
-    const { sink, paths } = yield* asking(answers(200, details))
-    yield* Effect.forEach([1, 2, 3], (n) => sink.send([about(n, "cl_1")]), { concurrency: "unbounded" })
-    yield* sink.send([about(4, "cl_1", "client.updated")])
-    expect(paths.length).toBe(1)
-  })
+  it.live(
+    "requests a client once, however many events concern it at the same time or while it is cached",
+    function* () {
+      const { sink, paths } = yield* asking(answers(200, details))
+      yield* Effect.forEach([1, 2, 3], (n) => sink.send([about(n, "cl_1")]), { concurrency: "unbounded" })
+      yield* sink.send([about(4, "cl_1", "client.updated")])
+      expect(paths.length).toBe(1)
+    },
+  )
 
   it.effect("leaves nothing of them in memory once their lifetime is over, asked for again or not", function* () {
     const { url } = yield* serve(answers(200, details))
@@ -110,7 +113,7 @@ describe("a sink that asks for client details", () => {
     expect(yield* clients.size).toBe(0)
   })
 
-  it.effect("keeps them for their lifetime and no longer if the wall clock is set meanwhile", function* () {
+  it.effect("keeps them for their lifetime and no longer if the wall clock is set", function* () {
     const { wall, withWall } = yield* settable
     yield* Effect.gen(function* () {
       const { url } = yield* serve(answers(200, details))
@@ -132,7 +135,7 @@ describe("a sink that asks for client details", () => {
     expect(paths.length).toBe(20)
   })
 
-  it.live("asks for no client by an id that is longer than any, and remembers none", function* () {
+  it.live("requests no client by an id that is too long, and remembers none", function* () {
     const { sink, sent, paths } = yield* asking(answers(200, details))
     yield* sink.send([about(1, "c".repeat(257))])
     expect(sent.length).toBe(1)
@@ -159,7 +162,7 @@ describe("what a receiver answers to client details", () => {
     return yield* reasonOf(sink.send([about(1, "cl_1")]))
   })
 
-  it.live("is not kept, and all else of the failure is", function* () {
+  it.live("is not kept, but the rest of the failure is", function* () {
     expect(yield* fails(new SinkThrottled({ message: "wait", retryAfter: 7_000, answer }))).toEqual(
       new SinkThrottled({ message: "wait", retryAfter: 7_000 }),
     )
@@ -221,7 +224,7 @@ describe("an API that", () => {
     expect(sent).toEqual(["evt_1   "])
   })
 
-  it.live("refuses our word pauses the lane and says what to mend", function* () {
+  it.live("refuses the relay's credentials pauses the lane, which shows the remedy", function* () {
     const { sink } = yield* asking(answers(401, ""), "wait")
     expect(yield* reasonOf(sink.send([about(1, "cl_1")]))).toMatchObject({
       _tag: "SinkMisconfigured",
@@ -238,7 +241,7 @@ describe("an API that", () => {
     expect(paths.length).toBeLessThanOrEqual(1)
   })
 
-  it.live("has no details of one client costs a digest only the event of that client", function* () {
+  it.live("lacks the details of one client costs a digest only the event of that client", function* () {
     const { sink, sent } = yield* asking((request, response, raw) => {
       const isKnown = !String(request.url).endsWith("cl_2")
       answers(isKnown ? 200 : 404, details)(request, response, raw)
@@ -249,7 +252,7 @@ describe("an API that", () => {
     expect(sent.map((text) => text.slice(0, 5))).toEqual(["evt_1", "evt_3"])
   })
 
-  it.effect("has its turns given to those that still wait, where it may be asked once a second", function* () {
+  it.effect("allows one request a second gets requests only for waiting events", function* () {
     const rateLimit = { events: 1, per: Duration.seconds(1) }
     const { sink, sent } = yield* asking(answers(200, details), "wait", {
       rateLimit,
@@ -274,7 +277,7 @@ describe("an API that", () => {
     expect(sent).toHaveLength(3)
   })
 
-  it.live("is slow does not hold up a digest for longer than one event", function* () {
+  it.live("is slow doesn't delay a digest for longer than one event", function* () {
     const { sink, sent, paths } = yield* asking(() => {}, "deliver", {
       timeout: Duration.millis(20),
       concurrency: 1,
@@ -285,7 +288,7 @@ describe("an API that", () => {
     expect(paths.length).toBeLessThan(20)
   })
 
-  it.live("fails is asked again by the next attempt: only answers are remembered", function* () {
+  it.live("fails is requested again by the next attempt: only answers are remembered", function* () {
     let up = false
     const { sink, sent } = yield* asking((...args) => answers(up ? 200 : 500, details)(...args), "wait")
     expect((yield* reasonOf(sink.send([about(1, "cl_1")])))?._tag).toBe("DeliveryFailed")
@@ -317,7 +320,7 @@ describe("an API that", () => {
     expect(most).toBe(2)
   })
 
-  it.live("is interrupted where the lane gives up, and asked again by the next", function* () {
+  it.live("is interrupted if the lane gives up, and requested again by the next attempt", function* () {
     let stuck = true
     let begun = () => {}
     const hasBegun = new Promise<void>((resolve) => {

@@ -29,7 +29,7 @@ describe("an envelope", () => {
     expect<unknown>(decoded(extended)).toEqual(extended)
   })
 
-  test("may come with any version, any id and any white space", () => {
+  test("may have any version, any id and any white space", () => {
     expect(problemOf(`\r\n ${JSON.stringify({ ...envelope(), version: "", id: "" }, undefined, 2)}\n`)).toBe("decoded")
   })
 
@@ -43,7 +43,7 @@ describe("a body is no envelope", () => {
     for (const body of ["", "{", "not json", "{'id':1}", "NaN"]) expect(problemOf(body)).toBe("the body is not JSON")
   })
 
-  test("when a byte order mark stands before it", () => {
+  test("when it begins with a byte order mark", () => {
     expect(problemOf(`\uFEFF${JSON.stringify(envelope())}`)).toBe("the body is not JSON")
   })
 
@@ -80,7 +80,7 @@ describe("a body is no envelope", () => {
     }
   })
 
-  test("when its object is none, or its type is empty", () => {
+  test("when its object isn't one, or its type is empty", () => {
     for (const object of [null, 1, "x", [1]])
       expect(problemOf(JSON.stringify(envelope("a.b", object)))).toContain("data.object")
     expect(problemOf(JSON.stringify(envelope("")))).toContain("data.type")
@@ -108,7 +108,7 @@ describe("a body is no envelope", () => {
 describe("redaction", () => {
   const client = { id: "cli_1", first_name: null, last_name: null, email: null, phone: null }
 
-  test("a client object with null in all four fields is as the interface says", () => {
+  test("a client object with null in all four fields matches the interface", () => {
     expect(unredactedFields(decoded(envelope("client.created", client)))).toEqual([])
   })
 
@@ -126,7 +126,7 @@ describe("redaction", () => {
     ])
   })
 
-  test("only client events are looked at", () => {
+  test("only client events are checked", () => {
     expect(unredactedFields(decoded(envelope("provider.updated", { ...client, email: "p@example.org" })))).toEqual([])
   })
 })

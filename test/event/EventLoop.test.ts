@@ -42,7 +42,7 @@ const looped = () => {
 }
 
 describe("the event loop", () => {
-  test("runs all steps at once without deliveries", () => {
+  test("runs all steps immediately without deliveries", () => {
     const { loop, runs, step } = looped()
     for (const name of ["a", "b", "c"]) loop.run(step(name, 10))
     expect(runs).toEqual([["a", "b", "c"]])
@@ -98,7 +98,7 @@ describe("the event loop", () => {
     expect(runs).toEqual([["a"], ["b"], []])
   })
 
-  test("goes on after a step that throws", () => {
+  test("continues after a step that throws", () => {
     const { loop, runs, step, pass } = looped()
     expect(() =>
       loop.run(() => {

@@ -15,7 +15,7 @@ const keyOf = (id: string, { altered = false, replayed = false, body = "{}", seq
   })
 
 describe("an idempotency key", () => {
-  test("is the id of an event as senders name them, and says when it is altered or replayed", () => {
+  test("is the id of an event as senders name them, and shows if the event is altered or replayed", () => {
     expect(keyOf("evt_1aB-9.x")).toBe("evt_1aB-9.x")
     expect(keyOf("evt_1", { replayed: true })).toBe("evt_1:replay:7")
     expect(keyOf("evt_1", { altered: true })).toMatch(/^evt_1:altered:[0-9a-f]{32}$/)
@@ -33,7 +33,7 @@ describe("an idempotency key", () => {
     expect(keyOf("evt_1", { replayed: true, sequence: 8 })).not.toBe(keyOf("evt_1", { replayed: true }))
   })
 
-  test("is of one event only, whatever ids a sender makes up", () => {
+  test("is unique to one event, whatever ids a sender invents", () => {
     const ids = [
       "evt_1",
       "evt_1:replay:7",
@@ -70,7 +70,7 @@ describe("an idempotency key", () => {
     expect(keyOf("", { body: "one" })).not.toBe(keyOf("", { body: "other" }))
   })
 
-  test(`is visible ASCII, and short enough for a header, whatever the id (${tries(1_000)} seeds)`, () => {
+  test(`is visible ASCII and short enough for a header, whatever the id (${tries(1_000)} seeds)`, () => {
     for (let seed = 1; seed <= tries(1_000); seed++) {
       const random = seeded(seed)
       const length = Math.floor(random() ** 4 * 2_000)

@@ -21,7 +21,7 @@ const masked = (value: unknown) => {
 }
 
 describe("a masked body", () => {
-  test("keeps the envelope, null, ids and points in time, and nothing else", () => {
+  test("keeps only the envelope, null, ids and points in time", () => {
     const object = {
       id: "cli_1a2B",
       provider_ids: ["prv_1", "prv_2"],
@@ -45,7 +45,7 @@ describe("a masked body", () => {
     )
   })
 
-  test("takes nothing for an id or a time because of its name or its form alone", () => {
+  test("doesn't trust a name or a form alone to be an id or a time", () => {
     const object = {
       id: "Ann Example",
       passport_id: "C01X00T47",
@@ -57,18 +57,18 @@ describe("a masked body", () => {
     expect(new Set(Object.values(masked(envelope(object)).data.object))).toEqual(new Set(["***"]))
   })
 
-  test("shows no name of a field that may be somebody's", () => {
+  test("shows no field name that may be personal data", () => {
     const { data } = masked(envelope({ guests: { "ann@example.com": 1, "Ann Example": 2 } }))
     expect(data.object).toEqual({ guests: { "***": "***" } })
   })
 
-  test("masks what stands beside the fields that the interface states", () => {
+  test("masks fields that the interface doesn't state", () => {
     expect(masked(envelope({}, { actor: "Ann" }, { previous: { email: "a@b.c", id: "cli_1" } }))).toEqual(
       envelope({}, { actor: "***" }, { previous: { email: "***", id: "cli_1" } }),
     )
   })
 
-  test("is none where the body is no envelope", () => {
+  test("doesn't exist if the body isn't an envelope", () => {
     for (const value of [null, "Ann", { first_name: "Ann" }, envelope([])]) expect(masked(value)).toBeUndefined()
     expect(maskedBody(Uint8Array.of(0xff))).toBeUndefined()
   })

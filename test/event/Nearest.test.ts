@@ -3,7 +3,7 @@ import { eventTypes } from "../../src/event/EventType.ts"
 import { nearest } from "../../src/event/Nearest.ts"
 
 describe("the nearest", () => {
-  test("is what was meant", () => {
+  test("is the intended word", () => {
     expect(nearest("client.craeted", eventTypes)).toBe("client.created")
     expect(nearest("Appointment.Created", eventTypes)).toBe("appointment.created")
     expect(nearest("appointment.meeting.creation_failed", eventTypes)).toBe("appointment.meeting.create_failed")

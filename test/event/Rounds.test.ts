@@ -5,7 +5,7 @@ import { repeating, rounds } from "../../src/event/Rounds.ts"
 import { it } from "../lib/effect.ts"
 
 describe("work that is repeated", () => {
-  it.effect("goes on after a failure and after a bug, and logs both", function* () {
+  it.effect("continues after a failure and after a bug, and logs both", function* () {
     const lines: Array<string> = []
     const logger = Logger.layer([Logger.make(({ logLevel, message }) => void lines.push(`${logLevel} ${message}`))])
     let round = 0
@@ -27,17 +27,20 @@ describe("work that is repeated", () => {
     expect(round).toBe(4)
   })
 
-  it.effect("goes on a second after a bug if the task waits by itself, so a bug at once is no busy loop", function* () {
-    let round = 0
-    const task = Effect.suspend(() => {
-      round += 1
-      return round < 3 ? Effect.die(new TypeError("no such thing")) : Effect.never
-    })
-    const quiet = Logger.layer([Logger.make(() => {})])
-    yield* Effect.forkChild(Effect.provide(repeating("counting", task), quiet))
-    yield* TestClock.adjust("999 millis")
-    expect(round).toBe(1)
-    yield* TestClock.adjust("1 minute")
-    expect(round).toBe(3)
-  })
+  it.effect(
+    "continues a second after a bug if the task has its own wait, so that an immediate bug is no busy loop",
+    function* () {
+      let round = 0
+      const task = Effect.suspend(() => {
+        round += 1
+        return round < 3 ? Effect.die(new TypeError("no such thing")) : Effect.never
+      })
+      const quiet = Logger.layer([Logger.make(() => {})])
+      yield* Effect.forkChild(Effect.provide(repeating("counting", task), quiet))
+      yield* TestClock.adjust("999 millis")
+      expect(round).toBe(1)
+      yield* TestClock.adjust("1 minute")
+      expect(round).toBe(3)
+    },
+  )
 })

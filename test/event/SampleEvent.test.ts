@@ -8,7 +8,7 @@ const now = Date.UTC(2026, 10, 21, 3, 4, 5, 678)
 const bytesOf = (value: unknown) => new TextEncoder().encode(JSON.stringify(value))
 
 describe("samples", () => {
-  test("of all 42 types are envelopes as the interface states them", () => {
+  test("of all 42 types are envelopes as the interface states", () => {
     for (const type of eventTypes) {
       const envelope = sample(type, now)
       expect(Result.getOrThrow(decode(bytesOf(envelope)))).toEqual(envelope)

@@ -65,14 +65,14 @@ describe("a signature is refused", () => {
     expect(refusal(`sha256=${signed.slice(7).toLowerCase()}`)).toBe("lowercase")
   })
 
-  test("when one of its letters is lowercase", () => {
+  test("when any letter is lowercase", () => {
     const letter = [...signed].findIndex((character, index) => index > 6 && /[A-F]/.test(character))
     expect(refusal(signed.slice(0, letter) + signed.charAt(letter).toLowerCase() + signed.slice(letter + 1))).toBe(
       "lowercase",
     )
   })
 
-  test("when its length is not that of a SHA-256 digest", () => {
+  test("when its length is not a SHA-256 digest's", () => {
     expect(refusal(signed.slice(0, -1))).toBe("malformed")
     expect(refusal(signed.slice(0, -2))).toBe("malformed")
     expect(refusal(`${signed}0`)).toBe("malformed")
@@ -88,7 +88,7 @@ describe("a signature is refused", () => {
     }
   })
 
-  test("when any character is no uppercase hexadecimal digit", () => {
+  test("when any character isn't an uppercase hexadecimal digit", () => {
     for (let index = 7; index < signed.length; index++) {
       for (const character of ["g", "G", "/", ":", "@", "`", " ", "é", "Ａ", "\u0000", "😀"]) {
         const header = signed.slice(0, index) + character + signed.slice(index + character.length)
@@ -122,7 +122,7 @@ describe("a signature is refused", () => {
     }
   })
 
-  test("when it was made with another secret, or there is no secret at all", () => {
+  test("when it was made with another secret, or without a secret", () => {
     expect(refusal(signed, [secret("other", "whsec_other")])).toBe("mismatch")
     expect(refusal(signed, [])).toBe("mismatch")
   })
@@ -132,7 +132,7 @@ describe("rotation", () => {
   const old = secret("old", "whsec_old", 1000)
   const byOld = sign(old.hmac, body)
 
-  test("any of the secrets verifies, and its name is told", () => {
+  test("any of the secrets verifies, and the result has its name", () => {
     expect(verify([main, old], byOld, body, 0)).toEqual({ ok: true, secret: "old" })
     expect(verify([old, main], signed, body, 0)).toEqual({ ok: true, secret: "main" })
   })

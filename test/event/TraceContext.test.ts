@@ -16,13 +16,13 @@ describe("a traceparent", () => {
     expect(spanOf(`00-${trace}-${span}-03`)?.sampled).toBe(true)
   })
 
-  test("of a version to come is read as far as this one goes", () => {
+  test("of a future version is read as far as this version goes", () => {
     expect(spanOf(`cc-${trace}-${span}-01-what-comes-then`)?.traceId).toBe(trace)
     expect(spanOf(`00-${trace}-${span}-01-more`)).toBeUndefined()
     expect(spanOf(`ff-${trace}-${span}-01`)).toBeUndefined()
   })
 
-  test("that is anything else is none", () => {
+  test("in any other form is ignored", () => {
     for (const wrong of [
       "",
       "00",
@@ -38,7 +38,7 @@ describe("a traceparent", () => {
     }
   })
 
-  test(`comes back as it was written (${tries(300)} seeds)`, () => {
+  test(`is written as it was read (${tries(300)} seeds)`, () => {
     for (let seed = 1; seed <= tries(300); seed++) {
       const random = seeded(seed)
       const hex = (length: number) =>

@@ -62,7 +62,7 @@ describe("CloudEvents", () => {
     })
   }
 
-  test("structured: what is no envelope stands there as base64, byte for byte", () => {
+  test("structured: a body that isn't an envelope is base64, byte for byte", () => {
     const body = Uint8Array.of(0, 0xff, 0xfe, 10, 13, 0x7b)
     const found = JSON.parse(CloudEvents.structured(entry(7, { id: "", type: "", body })))
     expect(Buffer.from(found.data_base64, "base64")).toEqual(Buffer.from(body))
@@ -70,7 +70,7 @@ describe("CloudEvents", () => {
     expect(found).toMatchObject({ type: "relay.undecodable", datacontenttype: "application/octet-stream" })
   })
 
-  test("is found by its id in every mode, whatever the sender's id holds", () => {
+  test("is found by its id in every mode, whatever characters the sender's id has", () => {
     for (const more of [{ id: "evt 1%:ü\n" }, { altered: true }, { id: "x".repeat(5_000) }]) {
       const one = entry(7, more)
       for (const read of [overKafka, structured]) expect(read(one).id).toBe(idempotencyKey(one))
@@ -92,7 +92,7 @@ describe("CloudEvents", () => {
     )
   })
 
-  test("the time is the sender's where it is one, else when the event came", () => {
+  test("the time is the sender's if it is valid, and otherwise the time of receipt", () => {
     const at = (created_at: unknown) =>
       CloudEvents.attributes(
         entry(7, {
@@ -111,7 +111,7 @@ describe("CloudEvents", () => {
     for (const odd of ["yesterday", "2026-13-45T99:00:00Z", "", 7]) expect(at(odd)).toBe("2026-11-21T08:00:07.000Z")
   })
 
-  test("whatever ids, types and webhooks hold, the SDK reads the same in all three ways", () => {
+  test("the SDK reads the same in all three modes, whatever ids, types and webhooks contain", () => {
     const random = seeded(11)
     const alphabet = ["a", "é", "🙂", "%", '"', " ", "\r\n", "\u0000", "\ud800", "/", "😀", "\uffff", "z", ",", ";"]
     const text = () =>

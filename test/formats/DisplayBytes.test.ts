@@ -3,7 +3,7 @@ import { displayBytes } from "../../src/formats/Rendering.ts"
 import { bytes } from "../sinks/samples.ts"
 
 describe("bytes are shown", () => {
-  test("as JSON where that loses nothing, as text where it would, and else as base64", () => {
+  test("as JSON or as text if that loses nothing, and otherwise as base64", () => {
     expect(displayBytes(bytes('{"a":[1,null]}'))).toEqual({ a: [1, null] })
     for (const text of ['{"a": 1}', '{"a":1.0}', '{"a":1,"a":2}', "[12345678901234567890]", "plain", "", "\ufeff{}"]) {
       expect(displayBytes(bytes(text))).toBe(text)

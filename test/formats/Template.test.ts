@@ -65,7 +65,7 @@ describe("a template", () => {
     expect(render("{{/data/object/a~1b/0}}", "text", { "a/b": ["x"] })).toBe("x")
   })
 
-  test("gives nothing for what is missing or null, and JSON for what is no text", () => {
+  test("renders a missing or null value as nothing, and a value that isn't text as JSON", () => {
     const object = { none: null, list: [1, "a"], yes: true, n: 1.5 }
     expect(render("[{{/data/object/none}}{{/nowhere}}{{/constructor}}]", "text", object)).toBe("[]")
     expect(render("{{/data/object/list}} {{/data/object/yes}} {{/data/object/n}}", "text", object)).toBe(
@@ -73,7 +73,7 @@ describe("a template", () => {
     )
   })
 
-  test("never fills in what a value looks like", () => {
+  test("never fills in placeholders inside a value", () => {
     expect(render("{{/data/object/id}}", "text", { id: "{{type}}" })).toBe("{{type}}")
   })
 
@@ -82,7 +82,7 @@ describe("a template", () => {
     expect(Template.compile("{{type}}/{{/data/object/id}}/{{webhook}}").render(broken)).toBe("//scheduling")
   })
 
-  test("that needs no pointer never looks at the body", () => {
+  test("without a pointer never reads the body", () => {
     const sealed = entry(1)
     const event = Object.defineProperty({ ...sealed.event }, "body", {
       get: () => {
@@ -110,7 +110,7 @@ describe("a template", () => {
 })
 
 describe("a value in a URL", () => {
-  test("stays in the segment that it was put into, whatever it is", () => {
+  test("stays in its segment, whatever it is", () => {
     for (const value of troubles(2_000)) {
       const url = new URL(
         render("http://example.com/a/{{/data/object/id}}/z?q={{/data/object/id}}", "url", { id: value }),
@@ -143,14 +143,14 @@ test("a value in a header is visible ASCII, and starts no header of its own", ()
   }
 })
 
-test("values that differ by what a header can't hold differ in a header too", () => {
+test("values that differ only in characters that a header can't hold differ in a header too", () => {
   const headers = ["\u00fc", "\u00f6", "\n", "\0", " ", "\u{1f600}"].map((id) =>
     render("{{/data/object/id}}", "header", { id }),
   )
   expect(new Set(headers).size).toBe(headers.length)
 })
 
-test("a value in a topic is what a topic may hold", () => {
+test("a value in a topic becomes legal for a topic", () => {
   for (const value of troubles(500)) {
     expect(render("t.{{/data/object/id}}", "topic", { id: value })).toMatch(/^[A-Za-z0-9._-]+$/)
   }
@@ -165,7 +165,7 @@ test("a value inside a JSON string is that value again when it is parsed", () =>
 describe("a body", () => {
   const body = (value: unknown, object: unknown) => JSON.parse(Template.compileBody(value).render(holding(object)))
 
-  test("keeps the JSON type of a value that stands alone, and makes text of one among text", () => {
+  test("keeps the JSON type of a value that is alone, and makes text of a value within text", () => {
     const object = { n: 1, list: [true, null], deep: { a: "b" } }
     expect(
       body({ n: "{{/data/object/n}}", list: "{{/data/object/list}}", deep: "{{/data/object/deep}}" }, object),
@@ -180,7 +180,7 @@ describe("a body", () => {
     ])
   })
 
-  test("is JSON whatever the values are", () => {
+  test("is JSON for any values", () => {
     for (const value of troubles(500)) {
       expect(
         body({ text: "x{{/data/object/id}}", __proto__: null, whole: "{{/data/object/id}}" }, { id: value }),
@@ -194,7 +194,7 @@ describe("a number that no double holds", () => {
   const text = JSON.stringify(envelope(1, "here")).replace('"here"', object)
   const event = entry(1, { body: bytes(text) })
 
-  test("keeps its digits, alone, in text and within something larger", () => {
+  test("keeps its digits, by itself, in text and within a larger value", () => {
     const body = Template.compileBody({
       id: "{{/data/object/id}}",
       text: "n {{/data/object/id}}",
@@ -222,7 +222,7 @@ describe("a number that no double holds", () => {
     expect(keyOf("9007199254740992", "{{/data/object/id}}")).toBe("9007199254740992")
   })
 
-  test("is rounded where the rest is nested too deep to look at each number, and the rest is there", () => {
+  test("is rounded if the rest is nested too deep to read each number, and the rest is complete", () => {
     const deep = `${"[".repeat(150_000)}${"]".repeat(150_000)}`
     const event = entry(1, { body: bytes(text.replace('"small":12', `"small":12,"deep":${deep}`)) })
     expect(Template.compile("{{/data/object/small}}").render(event)).toBe("12")
@@ -230,7 +230,7 @@ describe("a number that no double holds", () => {
 })
 
 describe("what is wrong with a template", () => {
-  test("is told by the placeholder that is none", () => {
+  test("is described with the invalid placeholder", () => {
     expect(Template.problem("{{type}} {{/a/b}}")).toBeUndefined()
     expect(Template.problem("{{acount_id}}")).toContain("{{acount_id}} is no placeholder")
     expect(Template.problem("{{constructor}}")).toContain("is no placeholder")
@@ -238,7 +238,7 @@ describe("what is wrong with a template", () => {
     expect(Template.problem("{{}}")).toContain("is no placeholder")
   })
 
-  test("is told of braces without their counterpart", () => {
+  test("is described for unmatched braces", () => {
     for (const text of ["{{type", "type}}", "{{type}} {{", "{{{{type}}"]) expect(Template.problem(text)).toBeDefined()
   })
 })
@@ -256,7 +256,7 @@ describe("what is nested too deep to be written", () => {
   const attempt = (levels: number, pointer: string) =>
     Rendering.attempt(() => Template.compile(`of {{${pointer}}}`).render(nested(levels)))
 
-  test("is a value, and says where it stands; up to a thousand levels are text", () => {
+  test("is rendered as a value, and an error names its place; up to a thousand levels are text", () => {
     expect(attempt(1_000, "/data/object/list")).toMatchObject({
       _tag: "Success",
       success: expect.stringMatching(/^of \[{1000}\]{1000}$/),
@@ -271,7 +271,7 @@ describe("what is nested too deep to be written", () => {
     }
   })
 
-  test("is in nobody's way who wants something else of the event", () => {
+  test("affects no template that needs other fields of the event", () => {
     expect(attempt(100_000, "/data/object/id")).toMatchObject({ _tag: "Success", success: "of apt_1" })
   })
 

@@ -23,12 +23,12 @@ const decided = (body: string, changes: Partial<Webhook> = {}) => {
 }
 
 describe("an authentic body", () => {
-  test("that is an envelope goes where the routes say", () => {
+  test("that is an envelope is routed", () => {
     expect(decided(envelope("appointment.created"))).toEqual([["lake"], undefined])
     expect(decided(envelope("block.created"))).toEqual([[], undefined])
   })
 
-  test("that is no envelope is quarantined or refused, as the webhook says", () => {
+  test("that isn't an envelope is quarantined or refused, as the webhook says", () => {
     expect(decided("no envelope")).toEqual([[quarantine], "the body is not JSON"])
     expect(decided("no envelope", { undecodable: "reject" })).toBe("undecodable")
   })
@@ -45,7 +45,7 @@ describe("an authentic body", () => {
     expect(decided(envelope("relay.dead_letter"))).toEqual([[quarantine], problem])
   })
 
-  test("says which client fields were not redacted", () => {
+  test("reports the client fields that were not redacted", () => {
     const client = { id: "cl_1", first_name: "Ada", last_name: null, email: "ada@example.com", phone: null }
     const decision = decide(received(envelope("client.created", client)), webhook(), table)
     expect(decision).toMatchObject({ unredacted: ["first_name", "email"] })

@@ -30,7 +30,7 @@ const decider = (where: Readonly<Record<string, string>>) =>
   })
 
 describe("a route's condition on a number", () => {
-  it.effect("holds for that number alone, however either is written", function* () {
+  it.effect("holds for exactly that number, however either is written", function* () {
     const at = (value: string) => `{"/data/object/n":${value}}`
     const sinksOf = yield* decider({
       odd: at("9007199254740993"),
@@ -89,7 +89,7 @@ describe("a number of the config that no double holds", () => {
     expect(JSON.stringify(loaded.sinks[0]?.config)).toContain('"body":{"id":9007199254740993}')
   })
 
-  it.effect("is a double where a number of the relay's own stands, and an error where none may", function* () {
+  it.effect("is a double in the relay's own settings, and an error where no number may be", function* () {
     const own = config({ delivery: { pauseAfter: "here" } }).replace('"here"', "5.00000000000000000001")
     expect((yield* loadText(own)).config.sinks[0]?.delivery.pauseAfter).toBe(5)
     for (const [parts, why] of [

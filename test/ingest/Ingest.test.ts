@@ -19,7 +19,7 @@ const status = (responses: ReadonlyArray<Response>) => responses.map((_) => _.st
 const text = (response: Response) => Effect.promise(() => response.text())
 
 describe("a delivery is accepted", () => {
-  it.effect("with 202 and nothing else, once the journal has exactly its bytes", function* () {
+  it.effect("only with 202, once the journal has exactly its bytes", function* () {
     const { send, entries } = yield* start()
     const body = `  ${envelope()}\r\n`
     const response = yield* send(delivery(body))
@@ -144,7 +144,7 @@ describe("a request is refused", () => {
     )
   })
 
-  it.effect("with 413 when more comes than the limit, though nothing was declared", function* () {
+  it.effect("with 413 when more arrives than the limit, without a declared length", function* () {
     const { send, counters } = yield* start()
     const exactly = delivery("x".repeat(100_000), { headers: { "content-length": null } })
     expect((yield* send(exactly)).status).toBe(202)
@@ -169,7 +169,7 @@ describe("a request is refused", () => {
     expect(pulled).toBeLessThan(20)
   })
 
-  it.effect("a large body counts with the memory of what has come: nobody claims what they don't send", function* () {
+  it.effect("a large body counts with its received bytes, so nobody can reserve memory without sending", function* () {
     const { send, counters } = yield* start()
     const started = new ReadableStream<Uint8Array<ArrayBuffer>>({ start: (_) => _.enqueue(new Uint8Array(3)) })
     const { url, headers } = delivery("", { headers: { "content-length": "90000" } })
@@ -230,7 +230,7 @@ describe("a body that does not come", () => {
   })
 
   for (const by of [-hour, hour]) {
-    it.effect(`has its time and no more if the wall clock is set by ${by / 60_000} minutes meanwhile`, function* () {
+    it.effect(`gets its time and no more if the wall clock is set by ${by / 60_000} minutes`, function* () {
       const { wall, withWall } = yield* settable
       yield* Effect.gen(function* () {
         const { send } = yield* start()
@@ -324,7 +324,7 @@ describe("a body that does not come", () => {
     },
   )
 
-  it.effect("comes byte by byte and is whole all the same", function* () {
+  it.effect("is accepted if it arrives byte by byte", function* () {
     const { send, entries } = yield* start()
     const text = envelope()
     const bytes = new TextEncoder().encode(text)
@@ -339,7 +339,7 @@ describe("a body that does not come", () => {
 })
 
 describe("what is signed is not lost", () => {
-  it.effect("a body that is no envelope goes to quarantine with the reason", function* () {
+  it.effect("a body that isn't an envelope goes to quarantine with the reason", function* () {
     const { send, entries, counters } = yield* start()
     const bodies = ["", "not json", "\uFEFF{}", "[]", envelope("", {}), Uint8Array.of(0x22, 0xff, 0x22)]
     for (const body of bodies) expect((yield* send(delivery(body))).status).toBe(202)
@@ -406,7 +406,7 @@ describe("what is signed is not lost", () => {
     ])
   })
 
-  it.effect("a type that the catalogue lacks goes to quarantine or gets 422, as the config says", function* () {
+  it.effect("a type outside the catalogue goes to quarantine or gets 422, as the config says", function* () {
     const { send, entries } = yield* start({
       webhooks: [
         webhook({ name: "careful", path: "/careful", unknownTypes: "quarantine" }),
@@ -476,7 +476,7 @@ describe("the webhook", () => {
     expect((yield* strict.send(as("wh_1", "whsec_one"))).status).toBe(202)
   })
 
-  it.effect("has its own limit of a body, also where another of its path takes more", function* () {
+  it.effect("has its own body limit, also if another webhook of its path allows more", function* () {
     const { send, counters } = yield* start({ webhooks: [{ ...one, maxBody: 1_000 }, two] })
     const long = envelope("appointment.created", { id: "x".repeat(5_000) })
     const from = (secret: string) => delivery(long, { secret, headers: { "x-service-webhook-id": null } })
@@ -511,7 +511,7 @@ describe("the webhook", () => {
     )
   })
 
-  it.effect("is that of the newest config", function* () {
+  it.effect("is the newest config's", function* () {
     const { send, reload } = yield* start()
     yield* reload([webhook({ path: "/moved" })])
     expect((yield* send(delivery(envelope()))).status).toBe(404)
@@ -522,7 +522,7 @@ describe("the webhook", () => {
 describe("what is in quarantine", () => {
   const strict = [webhook({ unknownTypes: "quarantine" })]
 
-  it.effect("is routed by the config of now, as the event that it is, or says why not", function* () {
+  it.effect("is routed by the current config, as the same event, or shows why it can't be", function* () {
     const { ingest, send, entries, reload } = yield* start({ webhooks: strict })
     const bodies = ["no envelope", envelope("made.up"), envelope("block.made_up"), envelope("relay.dead_letter")]
     for (const body of bodies) yield* send(delivery(body))
@@ -632,7 +632,7 @@ describe("503 with Retry-After asks for a retry", () => {
     expect(counters.bytesInFlight).toBe(64 * 1024 * 1024)
   })
 
-  it.effect("when it drains, and the connection is closed; what is under way ends as it would have", function* () {
+  it.effect("when it drains, and the connection is closed; requests in progress end normally", function* () {
     let settle = (_: AppendExit) => {}
     const commit = new Promise<AppendExit>((resolve) => {
       settle = resolve
@@ -650,7 +650,7 @@ describe("503 with Retry-After asks for a retry", () => {
 })
 
 describe("a bug", () => {
-  it.effect("is answered by 500, a request id and nothing else", function* () {
+  it.effect("is answered by 500 with only a request id", function* () {
     const { ingest, counters } = yield* start({
       append: () => {
         throw new Error("the canary is in the cause")
@@ -727,7 +727,7 @@ describe("a refusal", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("costs an accepted delivery nothing", function* () {
+  it.effect("doesn't delay an accepted delivery", function* () {
     const { ingest, send } = yield* start()
     expect((yield* send(delivery(envelope()))).status).toBe(202)
     expect([ingest.refusals.total(), ingest.refusals.counted()]).toEqual([0, []])

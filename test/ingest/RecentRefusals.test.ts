@@ -17,7 +17,7 @@ const start = Effect.gen(function* () {
 })
 
 describe("refusals of the last hour", () => {
-  it.effect("are counted by webhook and reason, with the last of them and what they were about", function* () {
+  it.effect("are counted by webhook and reason, with the last of them and its subject", function* () {
     const { add, refuse, counted } = yield* start
     refuse("/a", "", 2)
     yield* TestClock.adjust("1 minute")
@@ -48,7 +48,7 @@ describe("refusals of the last hour", () => {
     ])
   })
 
-  it.effect("are forgotten minute by minute, and nothing is left of what an hour has not repeated", function* () {
+  it.effect("are forgotten minute by minute, and none is kept after an hour without a repetition", function* () {
     const { refuse, counted } = yield* start
     refuse("/first", "", 3)
     yield* TestClock.adjust("30 minutes")
@@ -64,7 +64,7 @@ describe("refusals of the last hour", () => {
     expect(counts()).toEqual([[1, "/third"]])
   })
 
-  it.effect("are counted by the monotonic clock: a jump of the wall clock forgets none and keeps none", function* () {
+  it.effect("are counted by the monotonic clock: a jump of the wall clock neither forgets nor keeps any", function* () {
     const test = yield* Clock.Clock
     let ahead = 0
     const clock = { ...test, currentTimeMillisUnsafe: () => test.currentTimeMillisUnsafe() + ahead }
@@ -90,7 +90,7 @@ describe("refusals of the last hour", () => {
     expect(found?.details[0]).toMatchObject({ detail: "/hooks/schedulng", count: 100 })
   })
 
-  it.effect("show a detail cut to 200 characters, and none that could steer what shows it", function* () {
+  it.effect("show a detail cut to 200 characters, without control characters", function* () {
     const { refuse, counted } = yield* start
     refuse(`/${"x".repeat(20_000)}`)
     refuse("/a\u001b[2J\u202e\nb")

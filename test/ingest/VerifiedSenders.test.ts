@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { makeVerifiedSenders, mostVerified } from "../../src/ingest/Ingest.ts"
 
-test("an address is verified by its last delivery alone, and an unknown one never", () => {
+test("an address is verified by its last delivery, and an unknown one never", () => {
   const { has, note } = makeVerifiedSenders()
   expect(has("198.51.100.7")).toBe(false)
   note("198.51.100.7", true)

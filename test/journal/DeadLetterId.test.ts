@@ -9,7 +9,7 @@ test("an id is split into the lane and the sequence that it was made of", () => 
   }
 })
 
-test("what is no id is not split", () => {
+test("a text that isn't an id is not split", () => {
   for (const text of [undefined, "", "lake", "lake:", ":1", "lake:0", "lake:007", "lake:-1", "lake:1.5", "lake:1 "]) {
     expect(parseLetterId(text)).toBeUndefined()
   }

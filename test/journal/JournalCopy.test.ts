@@ -103,7 +103,7 @@ suiteUnless(reasonToSkip(), "a journal's copy", () => {
     30_000,
   )
 
-  it.live("is the newest operation of the audit log where it went", function* () {
+  it.live("is the newest operation of the target's audit log", function* () {
     const [file, there, back] = [inFile(), inDatabase(), inFile()]
     yield* file.use(fill)
     yield* copy(file, there, (source) => withOperation(source, operation({ on: "there" })))
@@ -146,7 +146,7 @@ suiteUnless(reasonToSkip(), "a journal's copy", () => {
     30_000,
   )
 
-  it.live("belongs to nobody in a database until it is complete, and is not made twice", function* () {
+  it.live("has no owner in a database until it is complete, and is not made twice", function* () {
     const [file, there] = [inFile(), inDatabase()]
     yield* file.use(fill)
     expect((yield* Effect.flip(copy(file, there, cutOff(3, 0)))).message).toBe("cut off")

@@ -56,7 +56,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     }
   }
 
-  test("says that all is well, and who the relay is", async () => {
+  test("shows that all is well, and the relay's identity", async () => {
     await show("")
     await says("All is well")
     await says("0.1.0")
@@ -95,7 +95,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     await says("There is no such sink.")
   })
 
-  test("shows a delivery as it comes, and a refused request", async () => {
+  test("shows new deliveries and refused requests", async () => {
     await show("live")
     await says("Listening")
     await site.deliver({ id: "evt_live", type: "block.created" })
@@ -133,7 +133,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     expect(site.received).toContain("/lake")
   })
 
-  test("mutes a sink that sends alerts: for how long, and what then becomes of its events", async () => {
+  test("mutes a sink that sends alerts: for how long, and what happens to its events afterwards", async () => {
     const config = site.config()
     const sinks = config.sinks as Record<string, { url: string }>
     const pager = { type: "pagerduty", routingKey: "0123456789abcdef0123456789abcdef", url: sinks.lake?.url }
@@ -169,7 +169,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     expect(await page.getByRole("dialog").count()).toBe(0)
   })
 
-  test("retries a sink now that is away, and says what to do about it", async () => {
+  test("retries an unavailable sink immediately, and shows the remedy", async () => {
     site.answers.set("/lake", () => new Response("away", { status: 401 }))
     await site.deliver({ id: "evt_away", type: "appointment.created" })
     await show("")
@@ -235,7 +235,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     await says("No dead letters")
   })
 
-  test("replays what is in quarantine, and says what stays there", async () => {
+  test("replays quarantined deliveries, and shows which ones stay", async () => {
     await site.deliver({ id: "evt_quarantined", type: "relay.made_up" })
     await show("sink/_quarantine")
     await page.getByRole("heading", { level: 1, name: /^_quarantine/ }).waitFor()
@@ -251,7 +251,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     await lane("_quarantine", ({ deadLetters }) => deadLetters === 0)
   })
 
-  test("tells an event's whole story, personal data masked until asked", async () => {
+  test("shows an event's whole story, with personal data masked until requested", async () => {
     site.answers.set("/crm", () => new Response(`not ${personal}`, { status: 422 }))
     await site.deliver({
       id: "evt_story",
@@ -341,7 +341,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     expect(site.received.filter((path) => path === "/lake").length).toBe(before + 2)
   })
 
-  test("cancels a replay that waits, after saying what was queued", async () => {
+  test("cancels a waiting replay, after showing the queued events", async () => {
     await site.run("lanes", "pause", "lake")
     const config = site.config()
     const { lake } = config.sinks as Record<string, object>
@@ -366,7 +366,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     await site.run("lanes", "resume", "lake")
   })
 
-  test("shows what messages have in backticks as code, wherever they are", async () => {
+  test("shows text in backticks as code, in all messages", async () => {
     await site.run("lanes", "pause", "lake")
     await site.deliver({ id: "evt_paused", type: "appointment.created" })
     for (const view of ["", "sink/lake", "event/evt_paused"]) {
@@ -387,7 +387,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     await page.unroute("**/api/v1/reload")
   })
 
-  test("says of an empty audit log that it is, and nothing else", async () => {
+  test("says that the audit log is empty", async () => {
     await page.route("**/api/v1/audit*", (route) => route.fulfill({ json: { records: [] } }))
     await show("audit")
     await says("No operation is recorded.")
@@ -402,7 +402,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     expect((below?.y ?? 0) - (above?.y ?? 0) - (above?.height ?? 0)).toBeGreaterThanOrEqual(8)
   })
 
-  test("says that there is no such view, and leads to the overview", async () => {
+  test("says that the view doesn't exist, and links to the overview", async () => {
     await show("nope")
     await page.getByRole("heading", { level: 1, name: "No such view" }).waitFor()
     await says("#/nope")
@@ -442,7 +442,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     await page.unroute("**/api/v1/routes")
   })
 
-  test("reloads the config, or says why it stays; moves and drops what a removed sink leaves", async () => {
+  test("reloads the config, or shows why it is unchanged; moves and drops events of a removed sink", async () => {
     await site.run("lanes", "pause", "old")
     for (const number of [1, 2]) await site.deliver({ id: `evt_old${number}`, type: "service.created" })
     await lane("old", ({ backlog }) => backlog === 2)
@@ -469,7 +469,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     expect(await laneOf("old")).toBeUndefined()
   })
 
-  test("drops what a removed sink leaves, and says how much is lost", async () => {
+  test("drops the events of a removed sink, and shows how many are lost", async () => {
     await site.run("lanes", "pause", "crm")
     await site.deliver({ id: "evt_dropped", type: "client.created" })
     await lane("crm", ({ backlog }) => backlog === 1)
@@ -485,7 +485,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     expect(await laneOf("crm")).toBeUndefined()
   })
 
-  test("acknowledges what the journal lost, after repeating it", async () => {
+  test("acknowledges the journal's losses, after showing them again", async () => {
     const status = JSON.parse(await site.run("status", "--json"))
     const journal = { ...status.journal, health: "red", message: "3 events were lost\nby a damaged page" }
     await page.route("**/api/v1/status", (route) => route.fulfill({ json: { ...status, journal } }))
@@ -555,7 +555,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     await context.close()
   })
 
-  test("says that the relay is silent when it hangs, and goes on with it", async () => {
+  test("says that the relay is silent when it hangs, and continues with it", async () => {
     await show("")
     await says("Live")
     site.freeze()
@@ -580,7 +580,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     await page.getByRole("table").waitFor()
   })
 
-  test("stays right when the relay restarts: what is shown is marked as old, and then is new", async () => {
+  test("is right across a restart of the relay: old data is marked as old, and then replaced", async () => {
     await show("")
     await says("Live")
     await site.restart(async () => {

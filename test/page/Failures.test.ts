@@ -59,7 +59,7 @@ suiteUnless(reasonToSkip(), "failures on the page in Chromium", () => {
     })
   }
 
-  test("says of an unknown id that it never came, or may not be kept any more, and what to look at", async () => {
+  test("says that an unknown id never arrived or was deleted, and what to check", async () => {
     await show("event/evt_unknown")
     await page.getByText(/^evt_unknown never came: the journal still has every event since /).waitFor()
     await page.getByText(/^In the sender's log, look for evt_unknown/).waitFor()
@@ -74,7 +74,7 @@ suiteUnless(reasonToSkip(), "failures on the page in Chromium", () => {
     await page.unroute("**/api/v1/events/*")
   })
 
-  test("shows where a sink sends, without what may be a secret", async () => {
+  test("shows the target of a sink without possible secrets", async () => {
     await show("sink/crm")
     await page
       .getByRole("definition")

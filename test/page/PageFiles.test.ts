@@ -12,7 +12,7 @@ const linked = async () => {
 }
 
 describe("the page's files", () => {
-  test("are a document and what it links: a script, a style and an icon, none of them inline", async () => {
+  test("are a document and its linked files: a script, a style and an icon, none of them inline", async () => {
     const page = await ask("/")
     expect(page.status).toBe(200)
     expect(await page.text()).not.toMatch(/<style|<script(?![^>]* src=)| on\w+=| style=|https?:/)
@@ -20,7 +20,7 @@ describe("the page's files", () => {
     expect(types.map((type) => type?.split(";")[0])).toEqual(["image/svg+xml", "text/css", "text/javascript"])
   })
 
-  test("come with a policy that lets in nothing inline and nothing from elsewhere", async () => {
+  test("have a policy that allows nothing inline and nothing from other sites", async () => {
     for (const path of ["/", ...(await linked())]) {
       const policy = (await ask(path)).headers.get("content-security-policy") ?? ""
       expect(policy).toStartWith("default-src 'none'; script-src 'self'; style-src 'self'; ")
@@ -52,7 +52,7 @@ describe("the page's files", () => {
     }
   })
 
-  test("leave everything else to the admin API", async () => {
+  test("leave all other paths to the admin API", async () => {
     const answers = [
       await ask("/api/v1/status"),
       await ask("/healthz"),

@@ -184,7 +184,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     await page.close()
   })
 
-  test("says when it was first painted, and comes with its policy", async () => {
+  test("reports when it was first painted, and has its policy", async () => {
     const page = await openPage()
     await page.goto(site.url)
     const times: Array<number> = []
@@ -243,7 +243,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     await guarded.stop()
   })
 
-  test("lets a token with the role read see what others did, and change nothing", async () => {
+  test("lets a token with the role read see the changes of others, and make none", async () => {
     const own = "the-token-of-a-screen-on-the-wall"
     const tokens = [
       { name: "ada", role: "operate", value: token },

@@ -209,7 +209,7 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
     run("systemctl", "restart", "relay")
   }
 
-  test("a new credential comes with a restart: a reload without it is refused, and systemctl fails if it is", () => {
+  test("a new credential requires a restart: a reload without it is refused, and systemctl fails if it is", () => {
     const secrets = (): ReadonlyArray<string> =>
       status().webhooks[0].secrets.map(({ name }: { readonly name: string }) => name)
     try {
@@ -235,7 +235,7 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
     }
   })
 
-  test("doctor accuses nobody where the token is a credential that its user can't read", () => {
+  test("doctor blames nobody if the token is a credential that its user can't read", () => {
     run("useradd", "--user-group", "--groups", "relay", "oncall")
     try {
       run("install", "-m", "600", "/etc/relay/admin-token", "/etc/relay/secrets/admin-token")
@@ -346,7 +346,7 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
     120_000 + rounds * 60_000 + keptEvents / 5,
   )
 
-  test("it goes on as it is where the new version refuses the config", () => {
+  test("the old version continues if the new version refuses the config", () => {
     const running = mainPid()
     writeFileSync(machine.path(config), '{ "admin": { "token": "file:/etc/relay/admin-token" } }')
     const { stderr } = machine.run("sh", "-c", "dpkg --install --force-confold /opt/0/*.deb")
@@ -404,7 +404,7 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
     expect(named()).toEqual([...before])
   })
 
-  test("a package goes on from the journal of a relay that was installed by hand, as the unit says", async () => {
+  test("a package continues the journal of a relay that was installed by hand, as the unit says", async () => {
     const steps = readFileSync(join(root, "config/deploy/relay.service"), "utf8").matchAll(/^# {3}(.*)$/gm)
     // By hand there is no group that could read a token.
     const text = readFileSync(join(root, "config/deploy/packaged.json"), "utf8")

@@ -23,7 +23,7 @@ test("the installed config names only files that are installed", () => {
   expect(files.map(({ path }) => path)).toEqual(expect.arrayContaining(named))
 })
 
-test("the default config names the reference where it is, in the source and in a package", () => {
+test("the default config names the reference at its place, in the source and in a package", () => {
   const named = embedded.match(/[\w./-]*reference\/[\w./-]*\w/g) ?? []
   expect(named).toEqual(["docs/reference/README.md", "/usr/share/doc/relay/docs/reference/README.md"])
   expect(existsSync(join(root, named[0] ?? ""))).toBe(true)

@@ -29,7 +29,7 @@ suiteUnless(lacking(), "the npm package", () => {
     }
   }, 120_000)
 
-  test("runs by npx where no install script may, takes an event, and drains at SIGTERM", async () => {
+  test("runs by npx without install scripts, accepts an event, and drains at SIGTERM", async () => {
     const cwd = temporaryDirectory("npm-")
     const tarball = await Npm.make({ root, version: versionOf(root), into: cwd })
     writeFileSync(join(cwd, "package.json"), "{}")

@@ -40,7 +40,7 @@ describe("the container image", () => {
   const base: DebianBase.Base = { entries: [{ path: "lib", linkname: "usr/lib" }], packages: ["libc6_1_amd64.deb"] }
   const platforms = ["amd64", "arm64"].map((architecture) => ({ architecture, base, binary: join(root, "LICENSE") }))
 
-  test("is an OCI layout in which every digest, size and layer is what stands there", async () => {
+  test("is an OCI layout with correct digests, sizes and layers", async () => {
     const { json, images, unused } = read(await Oci.layout(root, version, platforms))
     expect(json("oci-layout")).toEqual({ imageLayoutVersion: "1.0.0" })
     expect(json("index.json").manifests[0].annotations).toEqual({
@@ -59,7 +59,7 @@ describe("the container image", () => {
     }
   })
 
-  test("runs as the container file says", () => {
+  test("runs as the container file describes", () => {
     expect(Oci.runtimeOf(readFileSync(join(root, "config/deploy/Containerfile"), "utf8"))).toEqual({
       User: "65532:65532",
       ExposedPorts: { "8080/tcp": {}, "9080/tcp": {} },

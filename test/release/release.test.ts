@@ -52,7 +52,7 @@ describe("the SBOM", () => {
     expect(sbom.components.find(({ type }) => type === "platform")).toMatchObject({ name: "bun", version: Bun.version })
   })
 
-  test("says of every package where it is from, its hash and its licence", () => {
+  test("lists every package with its origin, its hash and its licence", () => {
     for (const component of libraries) {
       expect(component).toMatchObject({
         purl: expect.stringMatching(/^pkg:npm\//),
@@ -63,7 +63,7 @@ describe("the SBOM", () => {
     }
   })
 
-  test("connects only what it names, and every package to the relay", () => {
+  test("connects only listed packages, and every package to the relay", () => {
     const refs = new Set(sbom.components.map((component) => component["bom-ref"]))
     const reached = new Set(sbom.dependencies[0]?.dependsOn)
     for (const ref of reached) {
@@ -103,7 +103,7 @@ describe("the changelog", () => {
   })
 })
 
-test("the packages' unit is the relay's own but for the program, the user and what its group may see", () => {
+test("the packages' unit is the relay's own except for the program, the user and the group's rights", () => {
   const unit = readFileSync(join(root, "config/deploy/relay.service"), "utf8")
   const own = unit.split("\n").filter((line) => line !== "" && !line.startsWith("#"))
   const packaged = unitOf(unit).split("\n")

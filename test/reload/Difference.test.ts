@@ -50,7 +50,7 @@ const between = Effect.fnUntraced(function* (before: object, after: object) {
 })
 
 describe("the difference between two configs", () => {
-  it.effect("is none between a file and the same file, whatever stands in it", () =>
+  it.effect("is empty between a file and itself, whatever it contains", () =>
     Effect.gen(function* () {
       const { readFile } = yield* FileSystem.FileSystem
       const variables = new Proxy<Record<string, string>>(
@@ -78,7 +78,7 @@ describe("the difference between two configs", () => {
     }).pipe(Effect.provide(services)),
   )
 
-  it.effect("names what is added, removed and changed, and the keys, never a value", function* () {
+  it.effect("names added, removed and changed parts, and their keys, and never a value", function* () {
     const after = {
       webhooks: {
         scheduling: {
@@ -116,7 +116,7 @@ describe("the difference between two configs", () => {
     expect(lines.join()).not.toMatch(/the-/)
   })
 
-  it.effect("knows a renamed sink, and what else changed of it", function* () {
+  it.effect("recognizes a renamed sink, and its other changes", function* () {
     const { audit, lake } = base.sinks
     const routes = [{ name: "everything", match: "**", to: ["lake", "trail"] }]
     const trail = { ...audit, path: "trail.ndjson", renamedFrom: "audit" }
@@ -151,7 +151,7 @@ describe("the difference between two configs", () => {
     expect(Difference.needingRestart(before, both)).toEqual(["clients.timeout"])
   })
 
-  it.effect("names what only a restart changes", function* () {
+  it.effect("names the changes that require a restart", function* () {
     const after = {
       ...base,
       listen: "127.0.0.1:1",

@@ -79,7 +79,7 @@ const relayWith = <A, E>(
     }).pipe(Effect.provide(parts))
   })
 
-it.live("a reload whose certificate the listener refuses leaves what waits at the sink that has it", () =>
+it.live("a reload with a certificate that the listener refuses leaves pending events at their sink", () =>
   relayWith(loading("new", "after", { ...away, renamedFrom: "old" }), ({ reload, listener, lanes }) =>
     Effect.gen(function* () {
       yield* listener.listening(() => Effect.fail(new ServeError({ message: "it takes no other certificate" })))
@@ -90,7 +90,7 @@ it.live("a reload whose certificate the listener refuses leaves what waits at th
   ),
 )
 
-it.live("a reload that would take another file, because the config is gone, is refused", () =>
+it.live("a reload that would use another file, because the config is gone, is refused", () =>
   relayWith(
     Effect.map(loading("new", "before", away), (loaded) => ({ ...loaded, file: "the embedded defaults" })),
     ({ reload, lanes }) =>

@@ -44,20 +44,20 @@ const watching = Effect.fnUntraced(function* (text: string | undefined) {
 })
 
 describe("a watched config", () => {
-  it.effect("is loaded anew when it reads otherwise, once, and not while it is being written", function* () {
+  it.effect("is reloaded once when it changes, and not while it is being written", function* () {
     const { after } = yield* watching("one")
     expect([yield* after("one"), yield* after("one")]).toEqual([0, 0])
     expect([yield* after("tw"), yield* after("two"), yield* after("two"), yield* after("two")]).toEqual([0, 0, 1, 1])
   })
 
-  it.effect("may be away for a moment, as when another takes its name", function* () {
+  it.effect("may be missing for a moment, as when another file takes its name", function* () {
     const { after } = yield* watching("one")
     expect([yield* after(undefined), yield* after(undefined), yield* after("")]).toEqual([0, 0, 0])
     expect([yield* after("one"), yield* after("one")]).toEqual([0, 0])
     expect([yield* after(undefined), yield* after("two"), yield* after("two")]).toEqual([0, 0, 1])
   })
 
-  it.effect("is loaded anew when it goes back to what it was", function* () {
+  it.effect("is reloaded when it returns to its former content", function* () {
     const { after } = yield* watching("one")
     expect([yield* after("wrong"), yield* after("wrong")]).toEqual([0, 1])
     expect([yield* after("one"), yield* after("one")]).toEqual([1, 2])
@@ -91,7 +91,7 @@ describe("a watched config", () => {
     ])
   })
 
-  it.effect("may come to be after the relay has started on its defaults", function* () {
+  it.effect("may be created after the relay has started with its defaults", function* () {
     const { after } = yield* watching(undefined)
     expect([yield* after("one"), yield* after("one")]).toEqual([0, 1])
   })

@@ -27,7 +27,7 @@ const values = [
 ]
 
 describe("a condition", () => {
-  test("holds for what a naive reader says, and is decided by its witnesses", () => {
+  test("agrees with a naive implementation, and its witnesses decide it", () => {
     const random = seeded(23)
     for (let round = 0; round < tries(3_000); round++) {
       const condition = randomCondition(random)
@@ -39,7 +39,7 @@ describe("a condition", () => {
     }
   })
 
-  test("says in words what it asks, with long lists and texts cut", () => {
+  test("is described in words, with long lists and texts cut", () => {
     const said = (condition: Condition.Condition) => Condition.describe(condition)
     expect(said(["a"])).toBe('is "a"')
     expect(said(["a", 1, null])).toBe('is one of "a", 1, null')

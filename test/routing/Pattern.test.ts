@@ -46,7 +46,7 @@ describe("a pattern", () => {
 
   test("takes a dot for a dot, never for any character", () => expect(matches("a.b", "axb")).toBe(false))
 
-  test("takes a type that is no dotted name only when it takes everything", () => {
+  test("matches a type that isn't a dotted name only if it matches everything", () => {
     for (const type of [".", ".x", "x.", "a..b", "a/b", "/", "..", "a./b"]) {
       expect([type, matches("**", type)]).toEqual([type, true])
       for (const pattern of ["*", "a.b", "a.*", "a.**", "**.b", "*.*", "**.**"]) {
@@ -129,10 +129,10 @@ describe("the text of a pattern is wrong", () => {
     ["client.*{*,x}", /alone/],
   ]
   for (const [pattern, why] of wrong) {
-    test(`in ${pattern === "" ? "nothing at all" : pattern}`, () => expect(Pattern.problem(pattern)).toMatch(why))
+    test(`for ${pattern === "" ? "nothing at all" : pattern}`, () => expect(Pattern.problem(pattern)).toMatch(why))
   }
 
-  test("no problem is found where braces stand for as much as they may", () => {
+  test("not at the limits of braces", () => {
     const ten = "{a,b,c,d,e,f,g,h,i,j}"
     expect(Pattern.problem(`${ten}${ten}.${ten}`)).toBeUndefined()
     expect(matches(`${ten}${ten}.${ten}`, "aj.e")).toBe(true)
@@ -142,18 +142,18 @@ describe("the text of a pattern is wrong", () => {
     expect(Pattern.problem(`${"a".repeat(255)}.*`)).toBeUndefined()
   })
 
-  test("in none of the patterns above that work", () => {
+  test("not in any of the working patterns above", () => {
     for (const [pattern] of cases) expect([pattern, Pattern.problem(pattern)]).toEqual([pattern, undefined])
   })
 })
 
-test("a pattern tells which types of the catalogue it takes", () => {
+test("a pattern lists the matching types of the catalogue", () => {
   expect(matchedTypes("block.*")).toEqual(["block.created", "block.updated", "block.deleted"])
   expect(matchedTypes("**")).toHaveLength(42)
   expect(matchedTypes("blok.*")).toEqual([])
 })
 
-test("a hostile pattern costs no more than another", () => {
+test("a hostile pattern takes no longer than another", () => {
   const pattern = Pattern.make(`${"*a".repeat(200)}.b`)
   expect(pattern.matches(`${"a".repeat(5000)}.c`)).toBe(false)
 })

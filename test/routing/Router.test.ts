@@ -48,7 +48,7 @@ describe("routing", () => {
     ])
   })
 
-  test("leaves out what a route excepts", () => {
+  test("leaves out the types in a route's `except`", () => {
     expect(router.route("scheduling", envelope("connected_account.refresh_failed"))).toEqual(["lake", "audit"])
   })
 
@@ -56,7 +56,7 @@ describe("routing", () => {
     expect(router.route("partner", envelope("block.created"))).toEqual(["lake", "audit", "elsewhere"])
   })
 
-  test("asks of `where` that every pointer holds one of its values", () => {
+  test("requires for `where` that every pointer holds one of its values", () => {
     const sinks = (account: string, object = {}) =>
       router.route("scheduling", envelope("client.created", account, object))
     expect(sinks("acct_2")).toEqual(["lake", "audit", "crm"])
@@ -65,11 +65,11 @@ describe("routing", () => {
     expect(sinks("acct_3", { vip: "true" })).toEqual(["lake", "audit"])
   })
 
-  test("sends the relay's own events where a route names them, and nowhere else", () => {
+  test("sends the relay's own events only if a route names them", () => {
     for (const type of relayEventTypes) expect(router.routeType("relay", type)).toEqual(["chat"])
   })
 
-  test("of an event that no route takes gives no sinks", () => {
+  test("returns no sinks for an event that no route matches", () => {
     expect(Router.make([route("few", ["client.*"], ["crm"])]).route("w", envelope("block.created"))).toEqual([])
   })
 
@@ -179,20 +179,20 @@ describe("the cost of an event", () => {
     return length
   }
 
-  test("is no pattern at all for a type of the catalogue, with a thousand routes", () => {
+  test("includes no pattern for a type of the catalogue, with a thousand routes", () => {
     const router = Router.make(many)
     const events = eventTypes.map((type) => envelope(type))
     expect(evaluations(() => events.map((event) => router.route("scheduling", event)))).toBe(0)
   })
 
-  test("is no pattern from the second event on for a type that nobody knew", () => {
+  test("includes no pattern from the second event on for an unknown type", () => {
     const router = Router.make(many)
     const event = envelope("appointment.teleported")
     expect(evaluations(() => router.route("scheduling", event))).toBeGreaterThanOrEqual(1000)
     expect(evaluations(() => router.route("scheduling", event))).toBe(0)
   })
 
-  test("is the same array for the same answer, so that the journal can share it", () => {
+  test("includes no new array: the same result is the same array, which the journal can share", () => {
     const router = Router.make(many)
     expect(router.route("scheduling", envelope("appointment.created"))).toBe(
       router.route("scheduling", envelope("appointment.created", "acct_2")),
@@ -222,7 +222,7 @@ describe("a sink that is to hear when a failure is over", () => {
     expect(router.route("scheduling", envelope("connected_account.reconnected", "acct_2"))).toEqual([])
   })
 
-  test("does not get one that its route excepts", () => {
+  test("doesn't get a recovery that its route excepts", () => {
     const routes = [route("failures", ["**.*_failed"], ["oncall"], { except: ["appointment.meeting.created"] })]
     const excepting = Router.make(routes, new Set(["oncall"]))
     expect(excepting.route("scheduling", created)).toEqual([])

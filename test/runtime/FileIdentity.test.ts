@@ -38,7 +38,7 @@ describe("a file sink", () => {
     ["a symbolic link", join(directory, "soft")],
     ["a link to its directory", join(`${directory}.link`, "journal.db")],
   ] as const) {
-    test(`can't be the journal by ${what}`, async () => {
+    test(`can't be the journal's file through ${what}`, async () => {
       expect(await saidOf(path)).toBe("journal.path is the same file")
     })
   }

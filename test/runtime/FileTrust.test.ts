@@ -65,7 +65,7 @@ describe("a file of the user that runs the command", () => {
     expect(distrust(join(deep, "relay.config.json"))).toBeUndefined()
   })
 
-  test("may be written by a group of that user alone", () => {
+  test("may be writable by a group that has only that user", () => {
     const passwd = "root:x:0:0::/root:/bin/sh\nada:x:1000:1000::/:/bin/sh\nbob:x:1001:1001::/:/bin/sh\n"
     const of = (group: string) => isPrivate(1000, 1000, { passwd, group })
     expect(of("ada:x:1000:\n")).toBe(true)
@@ -100,7 +100,7 @@ suiteUnless(isRoot ? undefined : "only root may give a file to another user", "a
     expect(distrust(file)).toBeUndefined()
   })
 
-  test("is not sent a token that it names: each command says whose file it is, and how to use it all the same", async () => {
+  test("gets no token from a config there: each command names the file's owner, and how to use it anyway", async () => {
     const asked: Array<string> = []
     const server = Bun.serve({
       hostname: "127.0.0.1",

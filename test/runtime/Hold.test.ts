@@ -30,7 +30,7 @@ test("held requests wait for the next handler, with and without a length", async
   expect(hold.size()).toBe(0)
 })
 
-test("a request that comes after a handler is held for the next one", async () => {
+test("a request after a handler is held for the next handler", async () => {
   const hold = Hold.makeHold()
   hold.passTo(echo)
   const waiting = hold.handle(sized("one"))
@@ -38,7 +38,7 @@ test("a request that comes after a handler is held for the next one", async () =
   expect(await (await waiting).text()).toBe("the next")
 })
 
-test("a request that was held too long gets 503, and so does one whose body doesn't end", async () => {
+test("a request that was held too long gets 503, and so does a request whose body doesn't end", async () => {
   const hold = Hold.makeHold(1)
   expect(await answer(hold.handle(sized("one")))).toEqual([503, "1", "close"])
   expect(await answer(hold.handle(chunked("a part")))).toEqual([503, "1", "close"])

@@ -43,7 +43,7 @@ describe("the proxy of a request", () => {
     [plain, { HTTP_PROXY: "*", no_proxy: "receiver.invalid", NO_PROXY: "" }],
   ]
 
-  test("is the one that the runtime asks", async () => {
+  test("is the same as the runtime's choice", async () => {
     let asked = 0
     const server = createServer((socket) => {
       asked += 1
@@ -66,7 +66,7 @@ describe("the proxy of a request", () => {
     server.close()
   })
 
-  test("is named by its host alone, and by its variable where it is no URL", () => {
+  test("is named by its host, or by its variable if it isn't a URL", () => {
     const name = (HTTP_PROXY: string) => proxyFor(plain, { HTTP_PROXY })?.name
     expect(name("http://relay:canary@proxy.example.com:3128/x")).toBe("proxy.example.com:3128")
     expect(name("proxy.example.com:3128")).toBe("proxy.example.com:3128")
@@ -74,7 +74,7 @@ describe("the proxy of a request", () => {
   })
 })
 
-test("a tunnel that a proxy refuses is told from other errors, with the status where there is one", () => {
+test("a tunnel that a proxy refuses is distinguished from other errors, with the status if it has one", () => {
   const bun = Object.assign(new Error("Proxy refused to open a tunnel"), { code: "ERR_PROXY_TUNNEL", status: 403 })
   const deno = (words: string) => new TypeError("error sending request", { cause: new Error(words) })
   expect(refusedTunnel(bun)).toBe(403)
@@ -84,7 +84,7 @@ test("a tunnel that a proxy refuses is told from other errors, with the status w
   expect(refusedTunnel("nothing")).toBeUndefined()
 })
 
-test("a response is the proxy's own if it says so", () => {
+test("a response is the proxy's own if it identifies itself", () => {
   const own = (status: number, headers: Record<string, string> = {}) =>
     isItsOwn({ status, headers: new Headers(headers) })
   expect(own(407)).toBe(true)

@@ -11,7 +11,7 @@ const seen = (command: ReadonlyArray<string>, env: Readonly<Record<string, strin
     .stdout.toString()
     .trim()
 
-test("the user is the one that the system knows, whatever the environment says", () => {
+test("the user is the system's, whatever the environment says", () => {
   const known = seen(["/usr/bin/id", "-un"], {})
   const script = `console.log((await import(${JSON.stringify(module)})).localUser())`
   for (const env of [{}, { USER: "mallory", LOGNAME: "mallory", USERNAME: "mallory" }]) {
@@ -21,7 +21,7 @@ test("the user is the one that the system knows, whatever the environment says",
   expect(localUser()).toBe(known)
 })
 
-test("a number has a name where the text has one", () => {
+test("a number gets the name in the text", () => {
   const passwd = "root:x:0:0:root:/root:/bin/bash\n# a comment\n\nrelay:x:999:999::/var/lib/relay:/usr/sbin/nologin\n"
   expect([0, 999, 99, 1].map((uid) => nameIn(passwd, uid))).toEqual(["root", "relay", undefined, undefined])
 })

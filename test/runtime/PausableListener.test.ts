@@ -24,7 +24,7 @@ const numbered = Effect.fnUntraced(function* (address: Address) {
   return listener
 })
 
-it.live("a replaced listener asks its clients to connect anew, and is gone when its time is over", function* () {
+it.live("a replaced listener makes its clients reconnect, and closes after its time", function* () {
   const { address, replace } = yield* numbered(anywhere)
   const libc = platform.libc()
   const sockets = () => listeningSockets(libc, address.port).length

@@ -40,7 +40,7 @@ suiteUnless(lacking, "a listener's certificate", () => {
     return { certificate: pem.cert, key: Redacted.make(pem.key) }
   }
 
-  test("is renewed under load: none is refused, a body that is half sent arrives, and new connections get the new one", () =>
+  test("certificates are renewed under load: nothing is refused, half-sent bodies arrive, and new connections get the new one", () =>
     Effect.runPromise(
       Effect.scoped(
         Effect.gen(function* () {

@@ -23,14 +23,14 @@ const captured = () => {
 }
 
 describe("an address", () => {
-  it.live("with port 0 is told with the port that it got", function* () {
+  it.live("with port 0 is reported with the actual port", function* () {
     const { host, port } = (yield* Runtime.serve({ address: anywhere, handler: ok })).address
     expect(host).toBe("127.0.0.1")
     expect(port).toBeGreaterThan(0)
     expect((yield* get(port)).status).toBe(200)
   })
 
-  it.live("that is taken, or not of this machine, is an error in words", function* () {
+  it.live("that is taken, or not on this machine, is an error with a message", function* () {
     const port = yield* Effect.acquireRelease(
       Effect.callback<Server>((resume) => {
         const server = createServer().listen(0, "127.0.0.1", () => resume(Effect.succeed(server)))
@@ -52,7 +52,7 @@ describe("an address", () => {
     expect(yield* whyNot({ address, handler: ok })).toStartWith(`127.0.0.1:${address.port} is taken: `)
   })
 
-  it.live("that is * takes connections of IPv4 and IPv6, and is taken then for both", function* () {
+  it.live("that is * accepts connections of IPv4 and IPv6, and is then taken for both", function* () {
     const { address } = yield* Runtime.serve({ address: { host: "*", port: 0 }, handler: ok })
     const { port } = address
     expect(address.host).toBe("*")
@@ -111,7 +111,7 @@ describe("headers", () => {
       return statuses[0]
     })
 
-  it.live("may be as large as is asked for, up to the largest that the config takes", function* () {
+  it.live("may be as large as configured, up to the largest that the config accepts", function* () {
     // The limit is the process's: the last one is the usual one again.
     for (const maxHeaders of [32 * 1024, 1024 * 1024, 16 * 1024]) {
       const { port } = (yield* Runtime.serve({ address: anywhere, handler: ok, maxHeaders })).address
@@ -189,7 +189,7 @@ describe("a drain", () => {
     return { port: address.port, order, entered: Deferred.await(entered), close, answer: () => answer() }
   })
 
-  it.live("refuses first, waits for what is under way, and closes last", function* () {
+  it.live("refuses new requests first, waits for those in progress, and closes last", function* () {
     const { port, order, entered, close, answer } = yield* slow(Duration.seconds(5))
     const response = yield* Effect.forkChild(get(port))
     yield* entered
@@ -232,7 +232,7 @@ describe("a drain", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.live("cuts off what is still under way at its deadline", () => {
+  it.live("aborts requests in progress at its deadline", () => {
     const { lines, layer } = captured()
     return Effect.gen(function* () {
       const { port, entered, close } = yield* slow(Duration.millis(50))

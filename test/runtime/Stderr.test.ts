@@ -20,14 +20,14 @@ const stream = () => {
 const long = "x".repeat(1_000)
 
 describe("lines on standard error", () => {
-  test("come in order, and nothing is said of lines that are missing if none is", async () => {
+  test("are written in order, without a notice if none is missing", async () => {
     const { state, line, drained, dropped } = stream()
     for (const text of ["a", "b", "c"]) line(text)
     await drained()
     expect([state.text, dropped()]).toEqual(["a\nb\nc\n", 0])
   })
 
-  test("are dropped once the buffer is full, and a line after it says how many", async () => {
+  test("are dropped once the buffer is full, and a later line counts them", async () => {
     const { state, line, drained, dropped } = stream()
     state.takes = "none"
     for (let index = 0; index < 1_000; index++) line(`${index} ${long}`)
@@ -45,7 +45,7 @@ describe("lines on standard error", () => {
     expect(dropped()).toBe(missing)
   })
 
-  test("are counted if they can't be written, and the first that can be says so before", async () => {
+  test("are counted if they can't be written, and the first written line says so", async () => {
     const { state, line, drained, dropped } = stream()
     state.takes = "fails"
     for (const text of ["a", "b", "c"]) {

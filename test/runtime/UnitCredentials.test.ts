@@ -19,7 +19,7 @@ const of = (files: Readonly<Record<string, string>>) => {
 
 const packaged = "[Service]\nLoadCredential=a:/etc/relay/secrets/a\n#LoadCredential=b:/etc/relay/secrets/b\n"
 
-test("the credentials of a unit are those of its file and its drop-ins, of which the administrator's count", () => {
+test("a unit's credentials come from its file and its drop-ins, and the administrator's drop-ins win", () => {
   expect(of({})).toBeUndefined()
   expect(of({ "usr/relay.service": packaged })).toEqual(new Map([["a", "/etc/relay/secrets/a"]]))
   const dropIns = {

@@ -22,7 +22,7 @@ const refused = (port: number) =>
   })
 
 describe("connections without a request", () => {
-  it.live("are known to the kernel by the port that closed them", function* () {
+  it.live("are attributed by the kernel to the port that closed them", function* () {
     const { address, requests } = yield* serve
     yield* refused(address.port)
     // This client closes first, so the kernel remembers its connection at the client's port.
@@ -56,7 +56,7 @@ describe("connections without a request", () => {
       ),
     )
 
-  it.effect("are noted once a minute, if no request has come for longer than a connection stays idle", function* () {
+  it.effect("are noted once a minute if no request has arrived for longer than a connection stays idle", function* () {
     const noted = yield* watching(() => 0)
     yield* pass(2)
     expect(noted).toEqual([])
@@ -64,7 +64,7 @@ describe("connections without a request", () => {
     expect(noted).toEqual([4, 4])
   })
 
-  it.effect("are not noted while requests come", function* () {
+  it.effect("are not noted while requests arrive", function* () {
     let requests = 0
     const noted = yield* watching(() => requests)
     for (requests = 1; requests < 10; requests++) yield* pass(1)

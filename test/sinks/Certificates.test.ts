@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { untrusted } from "../../src/sinks/Certificates.ts"
 
-test("what to do about a server's certificate follows from what is wrong with it", () => {
+test("the advice about a server's certificate depends on its problem", () => {
   for (const [failure, todo] of [
     ["untrusted certificate", '"tls": { "ca": … }'],
     ["expired certificate", "renew it"],

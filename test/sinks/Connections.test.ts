@@ -32,7 +32,7 @@ it.effect("a connection of a pool is used again until it is ten minutes old", fu
   expect([...open]).toEqual([2])
 })
 
-it.effect("an attempt that times out takes with it what has been idle since before, and nothing else", function* () {
+it.effect("an attempt that times out closes the connections that were idle since before, and no others", function* () {
   const { make, open } = opened()
   const use = yield* Connections.pooled(make, "1 hour")
   yield* Effect.all(

@@ -19,32 +19,32 @@ describe("an error that nobody caught", () => {
     expect(culprits(stack("node_modules/effect/src/internal/effect.ts"), slack, known)).toEqual([slack])
   })
 
-  test("belongs to that sink alone where the stack names a library of several", () => {
+  test("belongs to the sink in whose context it is, if the stack names a library of several", () => {
     expect(culprits(stack("node:net", library), other, known)).toEqual([other])
   })
 
-  test("belongs to all sinks of the library that the stack names, where there is no context", () => {
+  test("belongs to all sinks of the library in the stack, if there is no context", () => {
     expect(culprits(stack("node:net", library), undefined, known)).toEqual([kafka, other])
     expect(culprits(stack("node_modules/kafkajs/src/network/socket.js"), undefined, known)).toEqual([kafka, other])
     expect(culprits(stack("src/sinks/rabbitmq/AmqpSession.ts"), undefined, known)).toEqual([rabbit])
     expect(culprits(stack("src/sinks/alerts/slack/Slack.ts"), undefined, known)).toEqual([slack])
   })
 
-  test("belongs to whom the stack names, where the context is another's", () => {
+  test("belongs to the sink that the stack names, even in another sink's context", () => {
     expect(culprits(stack("node_modules/amqplib/lib/connection.js"), slack, known)).toEqual([rabbit])
   })
 
-  test("belongs to nobody where neither says so", () => {
+  test("belongs to nobody if neither the stack nor the context names a sink", () => {
     expect(culprits(stack("node:net"), undefined, known)).toEqual([])
     expect(culprits("", undefined, known)).toEqual([])
     expect(culprits(stack("src/ingest/Ingest.ts"), undefined, known)).toEqual([])
   })
 
-  test("belongs to nobody where the relay's own code threw it in a sink's context", () => {
+  test("belongs to nobody if the relay's own code threw it in a sink's context", () => {
     expect(culprits(stack("src/delivery/lane/Lane.ts", "node:net"), kafka, known)).toEqual([])
   })
 
-  test("belongs to nobody where a journal is part of it, whatever the context", () => {
+  test("belongs to nobody if a journal is part of it, in any context", () => {
     expect(culprits(stack("node_modules/pg/lib/client.js"), kafka, known)).toEqual([])
     expect(culprits(stack("node_modules/pg-protocol/dist/parser.js", library), kafka, known)).toEqual([])
     expect(culprits(stack("src/journal/sqlite/commit/Engine.ts", library), kafka, known)).toEqual([])

@@ -45,7 +45,7 @@ describe("an event that is nested too deep", () => {
     ["a text of its body", { format: "template", body: "of {{/data/object/list}}" }, ""],
   ]
   for (const [part, config, path] of parts) {
-    it.live(`is rejected where ${part} would hold it, and says so; nothing is sent`, function* () {
+    it.live(`is rejected with a reason if ${part} would contain it, and nothing is sent`, function* () {
       const { url, bodies } = yield* receiving
       const decoded = Schema.decodeUnknownSync(HttpConfig)({ url: `${url}/${path}`, ...config })
       const sink = yield* Http.open(decoded)
@@ -55,14 +55,14 @@ describe("an event that is nested too deep", () => {
     })
   }
 
-  it.live("is sent as it is by a sink that needs none of it", function* () {
+  it.live("is sent normally by a sink that doesn't use it", function* () {
     const { url, bodies } = yield* receiving
     const sink = yield* Http.open(Schema.decodeUnknownSync(HttpConfig)({ url }))
     expect(yield* reasonOf(sink.send([deep(1)]))).toBeUndefined()
     expect(bodies).toEqual([Buffer.from(deep(1).event.body).toString()])
   })
 
-  it.live("ends alone in a digest: the others are one message", function* () {
+  it.live("is rejected alone in a digest: the others are one message", function* () {
     const { url, bodies } = yield* receiving
     const sink = yield* Slack.open(Schema.decodeUnknownSync(SlackConfig)({ url }))
     const failures = yield* sink.send([entry(1), deep(2), entry(3)])
@@ -73,7 +73,7 @@ describe("an event that is nested too deep", () => {
     expect(bodies.length).toBe(1)
   })
 
-  it.live("ends alone in a batch to a FIFO topic", function* () {
+  it.live("is rejected alone in a batch to a FIFO topic", function* () {
     const server = yield* snsServer()
     const sink = yield* Sns.open(
       Schema.decodeUnknownSync(Sns.config)({

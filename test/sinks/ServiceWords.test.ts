@@ -8,7 +8,7 @@ test("a service's words are one line of 500 characters at most, without control 
   expect(oneLine(`${"x".repeat(499)}😀`).isWellFormed()).toBe(true)
 })
 
-test("the words of JSON are its known fields or lists of mistakes, and nothing else that it may repeat", () => {
+test("the words of JSON are its known fields or lists of mistakes, without other parts that may repeat the request", () => {
   for (const [answer, words] of [
     [
       '{"message":"Event object is invalid","errors":["no summary","no source"]}',

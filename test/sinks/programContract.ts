@@ -102,7 +102,7 @@ export const programContract = ({ service, env = {}, delivers, refuses, waits, e
   }
 
   if (refuses !== undefined) {
-    test(`relay validate says of ${service} sinks ${refuses.what}`, async () => {
+    test(`relay validate reports for ${service} sinks ${refuses.what}`, async () => {
       const { sinks, env: own, says } = await refuses.make(cwd)
       const { config } = await writeConfig(cwd, sinks)
       const { code, stdout } = await relay(["validate", "-c", config], { cwd, env: { ...env, ...own } })
@@ -115,7 +115,7 @@ export const programContract = ({ service, env = {}, delivers, refuses, waits, e
   }
 
   if (waits !== undefined) {
-    test(`relay run starts and accepts while ${service} is away, and delivers when it comes`, async () => {
+    test(`relay run starts and accepts while ${service} is unavailable, and delivers when it is back`, async () => {
       const { sink, failure, start, received, stop } = await waits()
       const delivery = { retry: { initial: "200 millis", max: "1 second" } }
       const { config, url } = await writeConfig(cwd, { late: { ...sink, delivery } })

@@ -23,17 +23,20 @@ const start = Effect.gen(function* () {
 const times = (count: number, effect: Effect.Effect<void>) => Effect.replicateEffect(effect, count, { discard: true })
 
 describe("repeats in the log", () => {
-  it.effect("are one line at once, and after ten seconds another with the count of those held back", function* () {
-    const { lines, logger } = yield* start
-    yield* times(50, Effect.logWarning("refused with 401")).pipe(Effect.provide(logger))
-    expect(lines).toEqual(["refused with 401"])
-    yield* TestClock.adjust("11 seconds")
-    expect(lines).toEqual(["refused with 401", "refused with 401 (49 times since the last such line)"])
-    yield* TestClock.adjust("1 minute")
-    expect(lines).toHaveLength(2)
-    yield* Effect.provide(Effect.logWarning("refused with 401"), logger)
-    expect(lines.at(-1)).toBe("refused with 401")
-  })
+  it.effect(
+    "are one line immediately, and after ten seconds another with the count of the suppressed ones",
+    function* () {
+      const { lines, logger } = yield* start
+      yield* times(50, Effect.logWarning("refused with 401")).pipe(Effect.provide(logger))
+      expect(lines).toEqual(["refused with 401"])
+      yield* TestClock.adjust("11 seconds")
+      expect(lines).toEqual(["refused with 401", "refused with 401 (49 times since the last such line)"])
+      yield* TestClock.adjust("1 minute")
+      expect(lines).toHaveLength(2)
+      yield* Effect.provide(Effect.logWarning("refused with 401"), logger)
+      expect(lines.at(-1)).toBe("refused with 401")
+    },
+  )
 
   it.effect("are one line in ten seconds, however often the wall clock is set", function* () {
     const { wall, withWall } = yield* settable
@@ -59,21 +62,21 @@ describe("repeats in the log", () => {
     expect(told.reduce((sum, count) => sum + count, 1)).toBe(6_000)
   })
 
-  it.effect("are told apart by their first 300 characters: what is kept of a line has a bound", function* () {
+  it.effect("are distinguished by their first 300 characters, so that memory is limited", function* () {
     const { lines, logger } = yield* start
     const all = Effect.forEach(["a", "b"], (end) => Effect.logWarning(`${"w".repeat(300)}${end.repeat(100_000)}`))
     yield* Effect.provide(all, logger)
     expect(lines).toHaveLength(1)
   })
 
-  it.effect("are no losses: each of 30 in a row is a line, and the same one again is a repeat", function* () {
+  it.effect("are no losses: each of 30 different lines is written, and the same line again is a repeat", function* () {
     const { lines, logger } = yield* start
     const lost = Array.from({ length: 30 }, (_, at) => `lost 100 events, from seq_${100 * at} on`)
     yield* Effect.forEach([...lost, ...lost], (line) => reportsLoss(Effect.logError(line))).pipe(Effect.provide(logger))
     expect(lines).toEqual(lost)
   })
 
-  it.effect("are alike whatever their numbers; another level or other words are another fact", function* () {
+  it.effect("are alike whatever their numbers, and different with another level or other words", function* () {
     const { lines, logger } = yield* start
     yield* Effect.provide(
       Effect.gen(function* () {
@@ -92,7 +95,7 @@ describe("repeats in the log", () => {
     ])
   })
 
-  it.effect("are told before what comes after them, in their order, and dated when they are told", function* () {
+  it.effect("are written before later lines, in their order, with the time of writing", function* () {
     const { lines, dates, logger } = yield* start
     const say = (words: string) => Effect.provide(Effect.logWarning(words), logger)
     for (const words of ["resumed", "paused", "paused", "resumed", "paused"]) {
@@ -110,7 +113,7 @@ describe("repeats in the log", () => {
     expect(dates).toEqual([0, 1_000, 5_000, 5_000, 5_000])
   })
 
-  it.effect("are told no more than once a second, however many new lines come", function* () {
+  it.effect("are written at most once a second, however many new lines arrive", function* () {
     const { lines, logger } = yield* start
     for (const other of ["a", "b", "c", "d", "e"]) {
       yield* Effect.provide(Effect.andThen(times(10, Effect.logWarning("refused")), Effect.logInfo(other)), logger)
@@ -119,7 +122,7 @@ describe("repeats in the log", () => {
     expect(lines.filter((line) => line.startsWith("refused"))).toHaveLength(3)
   })
 
-  it.effect("are told with the fields of the last of them, their number and its time", function* () {
+  it.effect("are written with the fields of the last of them, their number and its time", function* () {
     const { fields, logger } = yield* start
     for (const requestId of ["id-1", "id-2", "id-3"]) {
       yield* Effect.provide(Effect.annotateLogs(Effect.logWarning("refused"), { requestId }), logger)
@@ -132,14 +135,14 @@ describe("repeats in the log", () => {
     ])
   })
 
-  it.effect("are told at the end, too", function* () {
+  it.effect("are written at the end, too", function* () {
     const { lines, logger, close } = yield* start
     yield* times(3, Effect.logInfo("goes on")).pipe(Effect.provide(logger))
     yield* close
     expect(lines).toEqual(["goes on", "goes on (2 times since the last such line)"])
   })
 
-  it.effect("cost no more memory than a thousand kinds: a flood of different lines is held back as one", function* () {
+  it.effect("take no more memory than a thousand kinds: a flood of different lines is suppressed as one", function* () {
     const { lines, logger } = yield* start
     const name = (n: number) => n.toString(26).replaceAll(/\d/g, (digit) => "qrstuvwxyz"[Number(digit)] ?? "")
     yield* Effect.forEach(

@@ -40,7 +40,7 @@ const outcomes = (spans: ReadonlyArray<Tracer.NativeSpan>) =>
   ])
 
 describe("a sink's attempts", () => {
-  it.effect("are a span for each event of a batch that is traced, each with what became of it", function* () {
+  it.effect("are a span for each traced event of a batch, each with its outcome", function* () {
     const { spans, tracing } = yield* start()
     const sent: Array<Entry> = []
     const batch = [entry(1, { trace: sampled }), entry(2), entry(3, { trace: sampled })]
@@ -94,7 +94,7 @@ describe("a sink's attempts", () => {
     ])
   })
 
-  it.effect("of events without a trace go to the sink untouched", function* () {
+  it.effect("of events without a trace reach the sink unchanged", function* () {
     const { spans, tracing } = yield* start()
     const batch = [entry(1), entry(2)]
     let got: unknown

@@ -6,7 +6,7 @@ import { runningIn } from "../running.ts"
 const running = runningIn(temporary())
 
 describe("audit", () => {
-  it.live("lists what was changed, newest first, a page at a time, and says where there is nothing", function* () {
+  it.live("lists changes, newest first, page by page, and says if there are none", function* () {
     const { ask } = yield* running()
     expect(yield* ask("audit")).toEqual({ code: 0, stdout: "", stderr: "no operation is recorded\n" })
     yield* ask("lanes", "pause", "lake")

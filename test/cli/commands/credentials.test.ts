@@ -25,7 +25,7 @@ const packaged = (listen = "127.0.0.1:2") => {
 }
 
 describe("where the service's credentials can't be read", () => {
-  test("validate checks the rest, and says what it leaves out", async () => {
+  test("validate checks everything else, and lists the checks that it leaves out", async () => {
     const { code, stdout, stderr } = await cli(["validate", "-c", packaged()])
     expect([code, stdout]).toEqual([0, expect.stringMatching(/audit +reached/)])
     expect(stdout).toContain("2 sinks, 1 of them reached")
@@ -45,7 +45,7 @@ describe("where the service's credentials can't be read", () => {
     expect(stdout).not.toMatch(/sink +oncall/)
   })
 
-  test("a variable that is not set is an error as before, and so is a credential that is not there", async () => {
+  test("a missing variable or credential is still an error", async () => {
     const lacking = config({ sinks: { audit: { type: "http", url: "${NOWHERE}" }, screen: { type: "console" } } })
     expect((await cli(["validate", "-c", lacking])).code).toBe(78)
     const env = { CREDENTIALS_DIRECTORY: directory }
@@ -53,7 +53,7 @@ describe("where the service's credentials can't be read", () => {
     expect([absent.code, absent.stderr]).toEqual([78, expect.stringContaining("there is no such file")])
   })
 
-  it.live("status needs no secret, and says so of a token that the relay wants", function* () {
+  it.live("status needs no secret, and says so if the relay requires a token", function* () {
     const open = yield* (yield* running({}, credential("admin-token"))).ask("status")
     expect([open.stderr, open.stdout]).toEqual(["", expect.stringContaining("lake")])
     const admin = { listen: { host: "127.0.0.1", port: 9080 }, token: Redacted.make("the-right-token") }

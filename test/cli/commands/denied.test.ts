@@ -32,7 +32,7 @@ suiteUnless(lacking, "without the right to read", () => {
   afterAll(() => rmSync(directory, { recursive: true }))
   chmodSync(directory, 0o755)
 
-  it.live("journal commands say so, whose file it is, and who may", function* () {
+  it.live("journal commands name the owner of the file, and who may read it", function* () {
     const [shown, hidden] = [join(directory, "shown"), join(directory, "hidden")]
     for (const at of [shown, hidden]) {
       yield* Effect.scoped(Effect.provide(Effect.void, SqliteJournal.layer(optionsAt(join(at, "journal.db")))))

@@ -16,7 +16,7 @@ const deadLetter = (sequence: number) => ({
 })
 
 describe("dlq", () => {
-  it.live("a dry run says how many newer events of the same keys a sink that keeps an order got already", function* () {
+  it.live("a dry run counts the newer events of the same keys that a sink with order already got", function* () {
     const sinks = config().sinks.map((sink) => ({ ...sink, order: "key" as const }))
     const { ask, journal } = yield* running({ config: { sinks } })
     yield* journal.openLane("lake")
@@ -82,7 +82,7 @@ describe("dlq", () => {
     expect((yield* ask("dlq", "list")).stderr).toBe("no dead letters\n")
   })
 
-  it.live("those of one sink since a time are replayed, and no others", function* () {
+  it.live("only the dead letters of one sink since a time are replayed", function* () {
     const { ask, journal } = yield* running()
     for (const lane of ["lake", "crm"]) yield* journal.openLane(lane)
     const now = Date.now()
@@ -111,7 +111,7 @@ describe("dlq", () => {
     expect([late.code, late.stderr]).toEqual([64, expect.stringContaining("--since must be before --until")])
   })
 
-  it.live("what is in quarantine says how it gets out, and why it does not", function* () {
+  it.live("a quarantined delivery is shown with its reason and with the ways out", function* () {
     const { ask, journal } = yield* running()
     yield* journal.openLane("_quarantine")
     for (const sequence of [1, 2]) {
@@ -136,7 +136,7 @@ describe("dlq", () => {
     })
   })
 
-  it.live("nothing is replayed or dropped because nothing was said, or two things were", function* () {
+  it.live("nothing is replayed or dropped without a selection, or with two", function* () {
     const { ask } = yield* running()
     for (const args of [[], ["lake:1", "--all"], ["--all", "--sink", "lake"], ["lake:1", "--type", "a.b"]]) {
       expect((yield* ask("dlq", "drop", ...args)).code).toBe(64)

@@ -79,7 +79,7 @@ const holding = (port: number) =>
 
 // At once: each watches the clock for half a second.
 describe.concurrent("doctor", () => {
-  test("finds a set-up that is well so, a line each, and leaves nothing behind", async () => {
+  test("prints one line per check of a healthy set-up, and leaves nothing behind", async () => {
     const file = await config()
     const before = readdirSync(join(file, ".."))
     const { code, stdout, stderr } = await cli(["doctor", "-c", file])
@@ -101,7 +101,7 @@ describe.concurrent("doctor", () => {
     expect(readdirSync(join(file, "..")).filter((name) => name !== "audit.ndjson")).toEqual(before)
   })
 
-  it.live("says all that is wrong at once, worst first, and exits 1", function* () {
+  it.live("lists all problems together, worst first, and exits 1", function* () {
     const port = yield* Effect.promise(freePort)
     yield* holding(port)
     const notADirectory = join(directory, "file")
@@ -131,7 +131,7 @@ describe.concurrent("doctor", () => {
     expect(text.stdout).toStartWith("  wrong")
   })
 
-  test("tells of each certificate how long it lasts, and what is wrong with one", async () => {
+  test("shows when each certificate expires, and its problems", async () => {
     const pem = (file: string) => join(import.meta.dir, "../../e2e/http/tls", file)
     const tls = { certificate: pem("localhost.pem"), key: pem("localhost.key.pem") }
     const sinks = { audit: { type: "http", url: "http://127.0.0.1:1", tls: { ca: "no.pem" } } }
@@ -155,7 +155,7 @@ describe.concurrent("doctor", () => {
     ])
   })
 
-  it.live("tells what a sink advises, and it is no failure", function* () {
+  it.live("shows a sink's advice without counting it as a failure", function* () {
     const { url } = yield* serve((_, response) => response.writeHead(204).end())
     const file = yield* Effect.promise(() => config({ sinks: { audit: { type: "http", url } } }))
     const { code, of } = yield* Effect.promise(() => examine(file))
@@ -199,7 +199,7 @@ describe.concurrent("doctor", () => {
     })
   })
 
-  it.live("says when what listens at the admin address is no relay", function* () {
+  it.live("reports that the program at the admin address isn't a relay", function* () {
     const port = yield* Effect.promise(freePort)
     yield* holding(port)
     const file = yield* Effect.promise(() => config({ admin: { listen: `127.0.0.1:${port}` } }))
@@ -211,7 +211,7 @@ describe.concurrent("doctor", () => {
     expect(of("port", "admin.listen")[0]).toMatchObject({ verdict: "wrong" })
   })
 
-  test("says which address is none of this machine", async () => {
+  test("names an address that this machine doesn't have", async () => {
     const { of } = await examine(await config({ listen: "192.0.2.1:8080" }))
     expect(of("port", "listen")[0]).toMatchObject({
       verdict: "wrong",
@@ -219,7 +219,7 @@ describe.concurrent("doctor", () => {
     })
   })
 
-  it.live("finds the process that holds the journal where no relay of the config answers", function* () {
+  it.live("finds the process that holds the journal if no relay of the config answers", function* () {
     const path = join(directory, "held", "journal.db")
     const file = yield* Effect.promise(() => config({ journal: { path, maxSize: "1 MiB", minFree: "1 MiB" } }))
     const free = yield* Effect.promise(() => examine(file))
@@ -237,7 +237,7 @@ describe.concurrent("doctor", () => {
     expect(second.message).toContain(`process ${process.pid} (`)
   })
 
-  it.live("says that the journal's path holds another file, and leaves it as it is", function* () {
+  it.live("says that the journal's path holds another file, and leaves it unchanged", function* () {
     const path = join(directory, "notes.txt")
     writeFileSync(path, "notes of somebody")
     const file = yield* Effect.promise(() => config({ journal: { path, maxSize: "1 MiB", minFree: "1 MiB" } }))
@@ -248,7 +248,7 @@ describe.concurrent("doctor", () => {
     expect(readdirSync(directory).filter((name) => name.startsWith("notes.txt"))).toEqual(["notes.txt"])
   })
 
-  it.live("asks the API for client details, and says what it answers", function* () {
+  it.live("requests client details from the API, and shows its answer", function* () {
     let status = 404
     const asked: Array<string> = []
     const { url } = yield* serve(({ headers, url }, response) => {
@@ -277,7 +277,7 @@ describe("of a process that holds a port while no relay answers it says", () => 
   const relay = { words: "process 4711 (relay)", program: "/usr/bin/relay", isRelay: true, config: file }
   const of = (holder: Parameters<typeof judge>[0]) => judge(holder, file, held)
 
-  test("that it is the relay of this config, or one of another config, which may be stopped", () => {
+  test("that it is a relay of this or of another config, which may be stopped", () => {
     expect(of(relay)).toEqual(["ok", expect.stringContaining("(relay), a relay that runs this config")])
     expect(of({ ...relay, config: "/etc/other.json" })).toEqual([
       "wrong",
@@ -285,7 +285,7 @@ describe("of a process that holds a port while no relay answers it says", () => 
     ])
   })
 
-  test("that it could not try a port below 1024, unless it is root", () => {
+  test("that it could not try a port below 1024, unless it runs as root", () => {
     const denied = Result.fail(new ServeError({ message: "it needs a privilege", isDenied: true }))
     const of = (seesAll: boolean) => {
       const known = { runs: false, file, seesAll }
@@ -296,7 +296,7 @@ describe("of a process that holds a port while no relay answers it says", () => 
     expect(of(false)).toEqual(["warning", expect.stringContaining("was not checked: this user may not listen there")])
   })
 
-  test("what this user can't see, and accuses nobody", () => {
+  test("what this user can't see, without blaming a process", () => {
     for (const holder of [undefined, { ...relay, program: undefined }, { ...relay, config: undefined }]) {
       const [verdict, message] = of(holder)
       expect([verdict, message]).toEqual(["warning", expect.stringMatching(/can't be (seen|read) here/)])
@@ -311,12 +311,12 @@ describe("of a process that holds a port while no relay answers it says", () => 
 })
 
 describe("of the disk it says", () => {
-  test("that a slow sync slows every answer", () => {
+  test("that a slow sync delays every answer", () => {
     expect(sync(3.14)).toEqual(["ok", "writable; a sync takes 3.1 ms"])
     expect(sync(240)).toEqual(["warning", expect.stringContaining("240 ms")])
   })
 
-  test("whether there is room: the watermark, and what the journal may grow to beside it", () => {
+  test("whether there is enough space for the watermark and for the journal's growth", () => {
     const of = (free: number | undefined, used: number) => room({ free, used, maxSize: 10 * gib, minFree: 1 * gib })
     expect(of(0.5 * gib, 0)).toEqual(["wrong", expect.stringMatching(/^512\.0 MiB free.*journal\.minFree.*503/)])
     expect(of(10.5 * gib, 0)).toEqual(["warning", expect.stringMatching(/grow by 10\.0 GiB \(journal\.maxSize\)/)])
@@ -330,12 +330,12 @@ describe("of the disk it says", () => {
 })
 
 describe("of the clock it says", () => {
-  test("that a day before this program was written is wrong", () => {
+  test("that a date before this program was written is wrong", () => {
     const { verdict, message } = time({ now: 0, drift: 0, synchronized: true })
     expect([verdict, message]).toEqual(["wrong", expect.stringContaining("1970-01-01")])
   })
 
-  test("that it was moved while it was watched, either way", () => {
+  test("that it was set forward or back during the check", () => {
     for (const drift of [-4_000, 4_000]) {
       const { verdict, message } = time({ now, drift, synchronized: true })
       expect([verdict, message]).toEqual(["warning", expect.stringContaining(`${drift} ms`)])
@@ -364,7 +364,7 @@ describe("of the secrets it says", () => {
   const of = (...expires: ReadonlyArray<number | undefined>) =>
     secrets([webhook(...expires)], now).map(({ name, verdict }) => `${verdict} ${name}`)
 
-  test("which has expired, which soon will, and that none is left", () => {
+  test("which have expired, which will expire soon, and that none is left", () => {
     expect(of(undefined)).toEqual(["ok scheduling"])
     expect(of(undefined, 15 * day)).toEqual(["ok scheduling"])
     expect(of(undefined, -1, 3 * day)).toEqual(["warning scheduling/s1", "warning scheduling/s2"])

@@ -75,7 +75,7 @@ const own: EventReport = {
 }
 
 describe("relay events", () => {
-  it.live("lists what is kept, newest first, with what became of it", function* () {
+  it.live("lists kept events, newest first, with their outcomes", function* () {
     const { ask } = yield* running()
     const { code, stdout, stderr } = yield* ask("events")
     expect([code, stderr]).toEqual([0, ""])
@@ -89,22 +89,25 @@ describe("relay events", () => {
     expect(json).toMatchObject({ looked: 3, events: [{ sequence: 3 }, { sequence: 2 }, { sequence: 1 }] })
   })
 
-  it.live("says collecting of an event whose digest was not tried, and lists it not as retrying", function* () {
-    const digest = { wait: Duration.seconds(30), maxEvents: 9 }
-    const sinks = plainConfig().sinks.map((sink) => ({ ...sink, digest, config: { path: "lake.ndjson" } }))
-    const queued = lane("lake", { backlog: 2, retrying: 2, oldestAt: noon })
-    const { ask, journal } = yield* running({ lanes: [queued], config: { sinks } })
-    yield* journal.append(event("evt_4", { receivedAt: noon }), ["lake"])
-    yield* journal.settle([settlement("lake", 4, { retry: [{ ...retrying(4), tried: 0, failed: [] }] })])
-    const { stdout } = yield* ask("events")
-    expect(stdout).toMatch(/evt_4 .* lake collecting\n/)
-    expect(stdout).toMatch(/evt_2 .* lake retrying\n/)
-    expect((yield* ask("lanes", "list")).stdout).toMatch(/lake +file +running +2 +.* 0 +0\n/)
-    const [found] = JSON.parse((yield* ask("lanes", "list", "--json")).stdout)
-    expect(found).toMatchObject({ backlog: 2, retrying: 0, collecting: 2 })
-  })
+  it.live(
+    "shows an event as collecting if its digest was not tried yet, and doesn't list it as retrying",
+    function* () {
+      const digest = { wait: Duration.seconds(30), maxEvents: 9 }
+      const sinks = plainConfig().sinks.map((sink) => ({ ...sink, digest, config: { path: "lake.ndjson" } }))
+      const queued = lane("lake", { backlog: 2, retrying: 2, oldestAt: noon })
+      const { ask, journal } = yield* running({ lanes: [queued], config: { sinks } })
+      yield* journal.append(event("evt_4", { receivedAt: noon }), ["lake"])
+      yield* journal.settle([settlement("lake", 4, { retry: [{ ...retrying(4), tried: 0, failed: [] }] })])
+      const { stdout } = yield* ask("events")
+      expect(stdout).toMatch(/evt_4 .* lake collecting\n/)
+      expect(stdout).toMatch(/evt_2 .* lake retrying\n/)
+      expect((yield* ask("lanes", "list")).stdout).toMatch(/lake +file +running +2 +.* 0 +0\n/)
+      const [found] = JSON.parse((yield* ask("lanes", "list", "--json")).stdout)
+      expect(found).toMatchObject({ backlog: 2, retrying: 0, collecting: 2 })
+    },
+  )
 
-  it.live("takes filters, and says where the next page begins or that there is nothing", function* () {
+  it.live("takes filters, and says where the next page begins or that there are no events", function* () {
     const { ask } = yield* running()
     const page = yield* ask("events", "--limit", "1")
     expect(page.stderr).toBe("1 event searched, back to 2026-01-02T12:00:00.002Z; for older ones: --before 3\n")
@@ -130,25 +133,30 @@ describe("relay events", () => {
 })
 
 describe("relay events erase", () => {
-  it.live("erases, names what it leaves and what it can't reach, and is told by events and explain", function* () {
-    const { ask } = yield* running()
-    const dry = yield* ask("events", "erase", "--account", "acct_1", "--dry-run")
-    const left = "1 event not erased, because sinks have yet to get them; repeat the command later, or give them up"
-    expect([dry.code, dry.stdout]).toEqual([1, "dry run, nothing was erased: 1 event would be erased\n"])
-    expect(dry.stderr).toContain(`${left} with --give-up:\n  evt_2 for lake\n`)
-    expect((yield* ask("events")).stdout).not.toContain("erased")
-    const done = yield* ask("events", "erase", "--account", "acct_1", "--give-up")
-    expect([done.code, done.stderr]).toEqual([0, ""])
-    expect(done.stdout).toBe("2 events erased\n  1 event among them given up: a sink had yet to get what was erased\n")
-    expect((yield* ask("events")).stdout).toMatch(/evt_2 .* lake dropped \(erased 20\S+Z\)\n/)
-    const { stdout } = yield* ask("explain", "evt_2", "--reveal")
-    expect(stdout).toMatch(/erased +20\S+Z: body, signature and answers are gone\n/)
-    expect(stdout).toMatch(/given up by the command line, to be erased\n/)
-    expect(stdout).toMatch(/what lake would be sent: its body was erased on 20/)
-    expect(stdout).not.toContain(person)
-    const again = yield* ask("events", "erase", "--account", "acct_1", "--json")
-    expect(JSON.parse(again.stdout)).toMatchObject({ count: 0, before: 2, undelivered: 0 })
-  })
+  it.live(
+    "erases, lists the copies that it leaves or can't reach, and events and explain show the erasure",
+    function* () {
+      const { ask } = yield* running()
+      const dry = yield* ask("events", "erase", "--account", "acct_1", "--dry-run")
+      const left = "1 event not erased, because sinks have yet to get them; repeat the command later, or give them up"
+      expect([dry.code, dry.stdout]).toEqual([1, "dry run, nothing was erased: 1 event would be erased\n"])
+      expect(dry.stderr).toContain(`${left} with --give-up:\n  evt_2 for lake\n`)
+      expect((yield* ask("events")).stdout).not.toContain("erased")
+      const done = yield* ask("events", "erase", "--account", "acct_1", "--give-up")
+      expect([done.code, done.stderr]).toEqual([0, ""])
+      expect(done.stdout).toBe(
+        "2 events erased\n  1 event among them given up: a sink had yet to get what was erased\n",
+      )
+      expect((yield* ask("events")).stdout).toMatch(/evt_2 .* lake dropped \(erased 20\S+Z\)\n/)
+      const { stdout } = yield* ask("explain", "evt_2", "--reveal")
+      expect(stdout).toMatch(/erased +20\S+Z: body, signature and answers are gone\n/)
+      expect(stdout).toMatch(/given up by the command line, to be erased\n/)
+      expect(stdout).toMatch(/what lake would be sent: its body was erased on 20/)
+      expect(stdout).not.toContain(person)
+      const again = yield* ask("events", "erase", "--account", "acct_1", "--json")
+      expect(JSON.parse(again.stdout)).toMatchObject({ count: 0, before: 2, undelivered: 0 })
+    },
+  )
 
   it.live("erases an object's events, and lists the others that have its id elsewhere in their body", function* () {
     const { ask, journal } = yield* running()
@@ -210,7 +218,7 @@ describe("relay events erase", () => {
     ])
   })
 
-  it.live("leaves the file alone while a relay runs on it", function* () {
+  it.live("leaves the file unchanged while a relay runs on it", function* () {
     const at = optionsAt(join(directory, "running", "journal.db"))
     const file = join(directory, "running.json")
     writeFileSync(file, JSON.stringify({ journal: { path: at.path } }))
@@ -222,7 +230,7 @@ describe("relay events erase", () => {
 })
 
 describe("relay explain EVENT_ID", () => {
-  it.live("tells where it came from, what the routes say, where it stands, and what would be sent", function* () {
+  it.live("shows an event's origin, the routes, its state at each sink, and what would be sent", function* () {
     const { ask } = yield* running()
     const { code, stdout, stderr } = yield* ask("explain", "evt_2")
     expect([code, stderr]).toEqual([0, ""])
@@ -239,7 +247,7 @@ describe("relay explain EVENT_ID", () => {
     expect(stdout).toContain('"first_name": "***"')
   })
 
-  it.live("shows somebody's data only where that is asked for, whatever else is", function* () {
+  it.live("shows personal data only if asked for", function* () {
     const { ask } = yield* running()
     for (const more of [[], ["--json"], ["--payload", "lake"]]) {
       const { stdout, stderr } = yield* ask("explain", "evt_2", ...more)
@@ -248,7 +256,7 @@ describe("relay explain EVENT_ID", () => {
     }
   })
 
-  it.live("prints one payload by itself, or says why there is none", function* () {
+  it.live("prints one payload by itself, or the reason why there is none", function* () {
     const { ask } = yield* running()
     const one = yield* ask("explain", "evt_2", "--payload", "lake")
     expect(JSON.parse(one.stdout)).toMatchObject({ file: "lake.ndjson", line: { id: "evt_2" } })
@@ -282,7 +290,7 @@ describe("relay explain EVENT_ID", () => {
     expect((yield* ask("explain", "seq_3")).stdout).toMatch(/quarantined +the body is not JSON/)
   })
 
-  it.live("tells replays apart from what was received, and dead letters since when", function* () {
+  it.live("distinguishes replays from received events, and shows the age of dead letters", function* () {
     const { ask, journal } = yield* running()
     yield* journal.settle([settlement("lake", 2, { deadLetter: [letter(2)] })])
     expect((yield* ask("explain", "evt_2")).stdout).toMatch(/1970-01-01T00:00:00\.009Z +lake +became a dead letter/)
@@ -298,20 +306,23 @@ describe("relay explain EVENT_ID", () => {
     expect(copied).toContain("replayed from seq_2")
   })
 
-  it.live("of an id that is not kept, or by another webhook, is a failed look and says how far it went", function* () {
-    const { ask } = yield* running()
-    expect(yield* ask("explain", "evt_none")).toEqual({
-      code: 1,
-      stdout: "",
-      stderr: expect.stringMatching(
-        /^relay: evt_none never came: the journal still has every event since 2026-01-02T12:00:00.000Z\nIn the sender's log, look for evt_none\. /,
-      ),
-    })
-    expect((yield* ask("explain", "evt_2", "--webhook", "other")).code).toBe(1)
-    expect((yield* ask("explain", "0b6b7f-e1")).code).toBe(1)
-  })
+  it.live(
+    "fails for an id that isn't kept, or that belongs to another webhook, and says how far it searched",
+    function* () {
+      const { ask } = yield* running()
+      expect(yield* ask("explain", "evt_none")).toEqual({
+        code: 1,
+        stdout: "",
+        stderr: expect.stringMatching(
+          /^relay: evt_none never came: the journal still has every event since 2026-01-02T12:00:00.000Z\nIn the sender's log, look for evt_none\. /,
+        ),
+      })
+      expect((yield* ask("explain", "evt_2", "--webhook", "other")).code).toBe(1)
+      expect((yield* ask("explain", "0b6b7f-e1")).code).toBe(1)
+    },
+  )
 
-  test("says of each sink whether it was sent the message, and whether it is that of a digest", () => {
+  test("says for each sink whether it got the message, and whether the message is a digest", () => {
     const at = { outcome: "delivered", attempts: [], payload: { line: 1 } } as const
     const sinks: EventReport["sinks"] = [
       { ...at, sink: "lake" },
@@ -326,14 +337,14 @@ describe("relay explain EVENT_ID", () => {
     ])
   })
 
-  test("says when it has not looked at everything yet", () => {
+  test("says if the search has not reached the end", () => {
     const page = { events: [], looked: 12_000, lookedTo: noon, next: "7" }
     expect(remark(page, "evt_1")).toBe(
       "evt_1 is not found so far: 12,000 events searched, back to 2026-01-02T12:00:00.000Z. Older events are still being indexed; try again in a minute",
     )
   })
 
-  test("says that the relay's own event has no signature, and that no route took an event", () => {
+  test("says that the relay's own event has no signature, and that no route matched an event", () => {
     const text = render(own, painted(false), false, 200)
     expect(text).toContain("none, it is the relay's own event")
     expect(text).toContain("no route matched when it was accepted")

@@ -6,7 +6,7 @@ const directory = temporary()
 const config = configsIn(directory)
 
 describe("explain", () => {
-  test("says which routes take a type, which don't, and why", async () => {
+  test("shows which routes match a type, which don't, and why", async () => {
     const { stdout } = await cli(["explain", "appointment.meeting.create_failed", "-c", config()])
     expect(stdout).toMatch(/everything +matches +by \*\* +audit/)
     expect(stdout).toMatch(/failures +matches +by \*\*\.\*_failed +audit, screen/)
@@ -15,7 +15,7 @@ describe("explain", () => {
     expect(other.stdout).toMatch(/failures +- +excepted by connected_account\.\*/)
   })
 
-  test("of a type outside the catalogue says so, with the nearest", async () => {
+  test("says that a type is outside the catalogue, and suggests the nearest", async () => {
     const { code, stderr } = await cli(["explain", "appointment.creatd", "-c", config()])
     expect(code).toBe(0)
     expect(stderr).toContain("did you mean appointment.created?")
@@ -23,7 +23,7 @@ describe("explain", () => {
     expect((await cli(["explain", "a.b", "--webhook", "nope", "-c", config()])).code).toBe(64)
   })
 
-  test("tells a route that depends on the event apart", async () => {
+  test("marks a route that depends on the event", async () => {
     const routes = [{ name: "some", match: "**", where: { "/account_id": "acct_1" }, to: "audit" }]
     const { stdout } = await cli(["explain", "block.created", "--json", "-c", config({ routes })])
     expect(JSON.parse(stdout)).toMatchObject({ sinks: [], conditional: ["audit"] })
@@ -59,7 +59,7 @@ describe("explain", () => {
     })
   })
 
-  test("of a type needs no secret, and says which was not there", async () => {
+  test("explains a type without the secrets, and names the missing ones", async () => {
     const secrets = [{ name: "main", value: "file:/nowhere/secret" }]
     const file = config({ webhooks: { scheduling: { path: "/hooks", secrets } } })
     const { code, stdout, stderr } = await cli(["explain", "block.created", "-c", file])

@@ -23,7 +23,7 @@ const deadLetter = (sequence: number) => ({
 })
 
 describe("journal", () => {
-  it.live("journal import and salvage keep what was erased erased, and deliver nothing of it", function* () {
+  it.live("journal import and salvage keep erased events erased, and deliver none of them", function* () {
     const { ask, journal } = yield* running()
     yield* journal.openLane("lake")
     const other = optionsAt(join(directory, "erased", "journal.db"))
@@ -54,100 +54,108 @@ describe("journal", () => {
     ])
   })
 
-  it.live("journal import brings back once what a journal or its salvage owed, and names removed sinks", function* () {
-    const { ask, journal } = yield* running()
-    yield* journal.openLane("lake")
-    const other = optionsAt(join(directory, "other", "journal.db"))
-    yield* Effect.flatMap(whole, (journal) =>
-      Effect.gen(function* () {
-        for (const lane of ["lake", "old"]) yield* journal.openLane(lane)
-        for (let index = 1; index <= 450; index++) yield* journal.append(event(`evt_${index}`), ["lake", "old"])
-        const done = Array.from({ length: 400 }, (_, index) => index + 1)
-        yield* journal.settle([settlement("lake", done.length, { deadLetter: [deadLetter(7)], retry: [retrying(9)] })])
-      }),
-    ).pipe(Effect.provide(SqliteJournal.layer(other)))
-    const salvaged = join(directory, "salvaged.ndjson")
-    expect((yield* ask("journal", "salvage", salvaged, other.path)).code).toBe(0)
-    const first = yield* ask("journal", "import", other.path)
-    expect([first.code, first.stderr]).toEqual([0, ""])
-    expect(first.stdout).toBe(
-      "51 events queued for delivery, 1 dead letter restored\n  450 events for old not imported: the config has no such sink; add it and import again, or ignore them\n",
-    )
-    const entries = (yield* journal.read(0, 1_000)).filter(({ sinks }) => sinks.length > 0)
-    expect(entries.map(({ event }) => event)).toEqual(
-      [9, ...Array.from({ length: 50 }, (_, i) => 401 + i)].map((n) => event(`evt_${n}`)),
-    )
-    // A line that was cut short costs itself alone.
-    appendFileSync(salvaged, '{"journal":"cut sh')
-    const again = yield* ask("journal", "import", salvaged)
-    expect([again.code, again.stderr]).toEqual([0, ""])
-    expect(again.stdout).toStartWith(
-      "0 events queued for delivery, 52 events already in the journal\n  1 record of it could not be read\n  450 ",
-    )
-    const [sound] = readFileSync(salvaged, "utf8").split("\n")
-    const odd = [
-      { receivedAt: 1e300 },
-      { at: -1 },
-      { sequence: 0 },
-      { bodyBase64: "!" },
-      { trace: { traceparent: "x" } },
-    ]
-    const strange = odd.map((more) => JSON.stringify({ ...JSON.parse(sound ?? ""), ...more })).join("\n")
-    const refused = join(directory, "strange.ndjson")
-    writeFileSync(refused, strange)
-    expect(yield* ask("journal", "import", refused, "--json")).toEqual({
-      code: 1,
-      stdout: "",
-      stderr: `relay: ${refused} is neither a journal nor a salvage of one: none of its records can be read\n  Correct the path.\n`,
-    })
-    expect(JSON.parse((yield* ask("journal", "import", salvaged, "--json")).stdout)).toMatchObject({
-      known: 52,
-      pending: 0,
-    })
-    const { code, stderr } = yield* ask("journal", "import", join(directory, "nothing"))
-    expect([code, stderr]).toEqual([74, expect.stringContaining("nothing can't be read")])
-  })
+  it.live(
+    "journal import delivers once the undelivered events of a journal or a salvage, and names removed sinks",
+    function* () {
+      const { ask, journal } = yield* running()
+      yield* journal.openLane("lake")
+      const other = optionsAt(join(directory, "other", "journal.db"))
+      yield* Effect.flatMap(whole, (journal) =>
+        Effect.gen(function* () {
+          for (const lane of ["lake", "old"]) yield* journal.openLane(lane)
+          for (let index = 1; index <= 450; index++) yield* journal.append(event(`evt_${index}`), ["lake", "old"])
+          const done = Array.from({ length: 400 }, (_, index) => index + 1)
+          yield* journal.settle([
+            settlement("lake", done.length, { deadLetter: [deadLetter(7)], retry: [retrying(9)] }),
+          ])
+        }),
+      ).pipe(Effect.provide(SqliteJournal.layer(other)))
+      const salvaged = join(directory, "salvaged.ndjson")
+      expect((yield* ask("journal", "salvage", salvaged, other.path)).code).toBe(0)
+      const first = yield* ask("journal", "import", other.path)
+      expect([first.code, first.stderr]).toEqual([0, ""])
+      expect(first.stdout).toBe(
+        "51 events queued for delivery, 1 dead letter restored\n  450 events for old not imported: the config has no such sink; add it and import again, or ignore them\n",
+      )
+      const entries = (yield* journal.read(0, 1_000)).filter(({ sinks }) => sinks.length > 0)
+      expect(entries.map(({ event }) => event)).toEqual(
+        [9, ...Array.from({ length: 50 }, (_, i) => 401 + i)].map((n) => event(`evt_${n}`)),
+      )
+      // A line that was cut short costs itself alone.
+      appendFileSync(salvaged, '{"journal":"cut sh')
+      const again = yield* ask("journal", "import", salvaged)
+      expect([again.code, again.stderr]).toEqual([0, ""])
+      expect(again.stdout).toStartWith(
+        "0 events queued for delivery, 52 events already in the journal\n  1 record of it could not be read\n  450 ",
+      )
+      const [sound] = readFileSync(salvaged, "utf8").split("\n")
+      const odd = [
+        { receivedAt: 1e300 },
+        { at: -1 },
+        { sequence: 0 },
+        { bodyBase64: "!" },
+        { trace: { traceparent: "x" } },
+      ]
+      const strange = odd.map((more) => JSON.stringify({ ...JSON.parse(sound ?? ""), ...more })).join("\n")
+      const refused = join(directory, "strange.ndjson")
+      writeFileSync(refused, strange)
+      expect(yield* ask("journal", "import", refused, "--json")).toEqual({
+        code: 1,
+        stdout: "",
+        stderr: `relay: ${refused} is neither a journal nor a salvage of one: none of its records can be read\n  Correct the path.\n`,
+      })
+      expect(JSON.parse((yield* ask("journal", "import", salvaged, "--json")).stdout)).toMatchObject({
+        known: 52,
+        pending: 0,
+      })
+      const { code, stderr } = yield* ask("journal", "import", join(directory, "nothing"))
+      expect([code, stderr]).toEqual([74, expect.stringContaining("nothing can't be read")])
+    },
+  )
 
-  it.live("journal import refuses what is neither journal nor salvage, and takes an empty journal", function* () {
-    const { ask, file } = yield* running()
-    const write = (name: string, text: string) => {
-      const path = join(directory, name)
-      writeFileSync(path, text)
-      return path
-    }
-    const database = join(directory, "foreign.db")
-    const db = new DatabaseSync(database)
-    db.prepare("CREATE TABLE lane (name TEXT)").run()
-    db.close()
-    for (const path of [
-      file,
-      database,
-      write("empty", ""),
-      write("hostname", "a-host\n"),
-      write("log", '{"a":1}\n{}\n'),
-    ]) {
-      const { code, stdout, stderr } = yield* ask("journal", "import", path, "--json")
-      expect([code, stdout, stderr]).toEqual([
-        1,
-        "",
-        expect.stringContaining(`${path} is neither a journal nor a salvage of one`),
-      ])
-    }
-    const sound = join(directory, "without-events", "journal.db")
-    yield* Effect.scoped(Effect.provide(Effect.void, SqliteJournal.layer(optionsAt(sound))))
-    expect(yield* ask("journal", "import", sound)).toEqual({
-      code: 0,
-      stdout: "0 events queued for delivery\n",
-      stderr: "",
-    })
-  })
+  it.live(
+    "journal import refuses a file that is neither a journal nor a salvage, and accepts an empty journal",
+    function* () {
+      const { ask, file } = yield* running()
+      const write = (name: string, text: string) => {
+        const path = join(directory, name)
+        writeFileSync(path, text)
+        return path
+      }
+      const database = join(directory, "foreign.db")
+      const db = new DatabaseSync(database)
+      db.prepare("CREATE TABLE lane (name TEXT)").run()
+      db.close()
+      for (const path of [
+        file,
+        database,
+        write("empty", ""),
+        write("hostname", "a-host\n"),
+        write("log", '{"a":1}\n{}\n'),
+      ]) {
+        const { code, stdout, stderr } = yield* ask("journal", "import", path, "--json")
+        expect([code, stdout, stderr]).toEqual([
+          1,
+          "",
+          expect.stringContaining(`${path} is neither a journal nor a salvage of one`),
+        ])
+      }
+      const sound = join(directory, "without-events", "journal.db")
+      yield* Effect.scoped(Effect.provide(Effect.void, SqliteJournal.layer(optionsAt(sound))))
+      expect(yield* ask("journal", "import", sound)).toEqual({
+        code: 0,
+        stdout: "0 events queued for delivery\n",
+        stderr: "",
+      })
+    },
+  )
 
   test("check of a journal that is not there exits 74", async () => {
     const { code, stderr } = await cli(["journal", "check", "-c", config()])
     expect([code, stderr]).toEqual([74, expect.stringContaining("There is no journal")])
   })
 
-  test("reads only the journal of a config: neither a secret nor a sink is in the way", async () => {
+  test("reads only the journal of a config, even if secrets or sinks are missing", async () => {
     const path = join(directory, "alone", "journal.db")
     await Effect.runPromise(Effect.scoped(Effect.provide(Effect.void, SqliteJournal.layer(optionsAt(path)))))
     const broken = { journal: { path }, webhooks: { a: { secrets: "${NOT_SET}" } }, sinks: { b: { type: "nothing" } } }
@@ -160,7 +168,7 @@ describe("journal", () => {
     expect([absent.code, absent.stderr]).toEqual([78, expect.stringContaining("the variable NOT_SET is not set")])
   })
 
-  test("journal copy says which journals it needs, and where they are named", async () => {
+  test("journal copy says which journals it needs, and which keys name them", async () => {
     const copy = (from: string, to: string) => cli(["journal", "copy", "--from", from, "--to", to, "-c", config()])
     const said = async (from: string, to: string) => {
       const { code, stderr } = await copy(from, to)

@@ -39,7 +39,7 @@ describe("lanes", () => {
     ])
   })
 
-  it.live("lanes are listed and steered, and a refusal is told as the relay said it", function* () {
+  it.live("lanes are listed and controlled, and a refusal is shown in the relay's words", function* () {
     const { ask, told } = yield* running()
     expect((yield* ask("lanes", "list")).stdout).toMatch(/old +- +orphaned +3/)
     expect((yield* ask("lanes", "pause", "lake")).code).toBe(0)

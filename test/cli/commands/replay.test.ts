@@ -14,7 +14,7 @@ const running = runningIn(directory)
 const day = (day: number): number => Date.UTC(2026, 0, day)
 
 describe("replay", () => {
-  it.live("sends what the journal holds, by type and between two times", function* () {
+  it.live("sends events of the journal, by type and between two times", function* () {
     const { ask, journal } = yield* running()
     yield* journal.openLane("lake")
     yield* journal.append(event("evt_1", { receivedAt: day(2) }), ["lake"])
@@ -31,7 +31,7 @@ describe("replay", () => {
     expect((yield* ask("journal", "acknowledge")).code).toBe(0)
   })
 
-  it.live("wants to know where to and which events: everything is asked for by name", function* () {
+  it.live("requires a sink and a selection: replaying everything must be requested explicitly", function* () {
     const { ask } = yield* running()
     for (const [args, words] of [
       [["--all"], "--to SINK, or --routed"],
@@ -44,7 +44,7 @@ describe("replay", () => {
     }
   })
 
-  it.live("--dry-run says how many and which, sends nothing, and prints the command that does", function* () {
+  it.live("--dry-run counts and lists the events, sends nothing, and prints the command that sends them", function* () {
     const { ask, journal } = yield* running()
     for (const id of ["evt_1", "evt_2", ""]) {
       yield* journal.append(event(id, { receivedAt: day(2), accountId: "acct 7" }), ["lake", "old"])
@@ -88,7 +88,7 @@ describe("replay", () => {
     )
   })
 
-  it.live("sends one event by its id or its place, and fails where there is none", function* () {
+  it.live("sends one event by its id or its place, and fails if it doesn't exist", function* () {
     const { ask, journal } = yield* running()
     for (const id of ["evt_1", "evt_2"]) yield* journal.append(event(id), ["lake"])
     yield* journal.openLane("lake")
@@ -104,7 +104,7 @@ describe("replay", () => {
     expect(JSON.parse(json.stdout)).toMatchObject({ state: "finished", count: 1, leftOut: { copies: 2 } })
   })
 
-  it.live("of a relay that goes away says how far it had come", function* () {
+  it.live("shows its progress if the relay stops during it", function* () {
     const replay = {
       ...{
         id: "1",
@@ -143,7 +143,7 @@ describe("replay", () => {
     expect(stderr).toContain("It had queued 5 events again when it last answered: `--after 7` continues from there.")
   })
 
-  it.live("says what was sent and how to go on if Ctrl-C or `replay cancel` ends it", function* () {
+  it.live("shows what was sent and how to continue if Ctrl-C or `replay cancel` ends it", function* () {
     const sinks = config().sinks.map((sink) => ({ ...sink, backlog: { max: 4, whenFull: "refuse" as const } }))
     const { ask, journal } = yield* running({ config: { sinks } })
     for (let n = 1; n <= 9; n++) yield* journal.append(event(`evt_${n}`), [])

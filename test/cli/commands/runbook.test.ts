@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test"
 import { cli } from "../harness.ts"
 
 describe("runbook", () => {
-  test("lists the states with how bad each is, and prints what one means and what to do", async () => {
+  test("lists the states with their levels, and prints the meaning and the remedy of one", async () => {
     const all = await cli(["runbook"])
     expect([all.code, all.stdout]).toEqual([0, expect.stringMatching(/^ {2}sink-waiting +warning$/m)])
     const one = await cli(["runbook", "sink-waiting"])
@@ -12,7 +12,7 @@ describe("runbook", () => {
     expect(asJson).toEqual({ state: "journal-red", level: "critical", text: expect.stringContaining("salvage") })
   })
 
-  test("of a state that there is not is a usage error", async () => {
+  test("exits with a usage error for an unknown state", async () => {
     const { code, stdout, stderr } = await cli(["runbook", "sink-tired"])
     expect([code, stdout]).toEqual([64, ""])
     expect(stderr).toContain("there is no runbook sink-tired; `relay runbook` lists them")

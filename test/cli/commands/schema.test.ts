@@ -6,7 +6,7 @@ const directory = temporary()
 const _config = configsIn(directory)
 
 describe("schema", () => {
-  test("prints the JSON Schema, and nothing else", async () => {
+  test("prints only the JSON Schema", async () => {
     const { code, stdout } = await cli(["schema"])
     expect(code).toBe(0)
     expect(JSON.parse(stdout)).toMatchObject({ $schema: expect.stringContaining("json-schema.org") })

@@ -49,7 +49,7 @@ describe("status", () => {
     expect([code, JSON.parse(stdout).problems]).toMatchObject([0, [{ level: "note", state: "stranger-refused" }]])
   })
 
-  test("with --exit-code it exits 3 where there is no status, and says why on stdout", async () => {
+  test("with --exit-code it exits 3 if there is no status, and prints the reason on stdout", async () => {
     const config = join(directory, "nobody.json")
     writeFileSync(config, JSON.stringify({ admin: { listen: `127.0.0.1:${await freePort()}` } }))
     const nobody = await cli(["status", "--exit-code", "-c", config])

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { refusalLine } from "../../../src/cli/commands/tap.ts"
 import { painted } from "../../../src/cli/support/output.ts"
 
-test("tap marks a refused request as such, with the reason, what it was about and the id in its answer", () => {
+test("tap marks a refused request, with its reason, its subject and the id in its answer", () => {
   const refusal = {
     at: 1_000,
     webhook: "",

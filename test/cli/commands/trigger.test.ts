@@ -39,7 +39,7 @@ suiteUnless(lacking, "trigger over TLS", () => {
   const trigger = (...args: ReadonlyArray<string>) =>
     Effect.promise(() => cli(["trigger", "client.created", "-c", config, ...args]))
 
-  it.live("trusts an authority that is named, and says without it that none is trusted, and what to do", function* () {
+  it.live("trusts a given authority, and otherwise says that none is trusted, and what to do", function* () {
     const url = yield* listening(own)
     expect(yield* trigger("--url", url, "--ca", ca)).toMatchObject({ code: 0, stderr: "" })
     const { code, stderr } = yield* trigger("--url", url)
@@ -57,7 +57,7 @@ suiteUnless(lacking, "trigger over TLS", () => {
     expect(yield* trigger("--url", url, "--ca", certificate)).toMatchObject({ code: 0, stderr: "" })
   })
 
-  it.live("says that a certificate is for another host or has expired, and that there is no TLS", function* () {
+  it.live("reports a certificate for another host, an expired certificate, and a missing TLS", function* () {
     for (const [certificate, words] of [
       [
         issue("other", "DNS:other.example"),
@@ -72,7 +72,7 @@ suiteUnless(lacking, "trigger over TLS", () => {
     }
   })
 
-  it.live("takes no file for an authority that holds none", function* () {
+  it.live("refuses a file without an authority", function* () {
     expect(yield* trigger("--ca", "/no/such.pem")).toMatchObject({
       code: 74,
       stderr: expect.stringContaining("/no/such.pem of --ca can't be read"),

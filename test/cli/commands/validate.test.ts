@@ -19,7 +19,7 @@ describe("validate", () => {
     expect(offline).toMatchObject({ code: 0, stdout: expect.not.stringContaining("reached") })
   })
 
-  test("is an error where there is no config file, and names what would be used", async () => {
+  test("fails without a config file, and names the config that would be used", async () => {
     const empty = join(config(), "..", "empty")
     mkdirSync(empty, { recursive: true })
     const { code, stdout, stderr } = await relay(["validate", "--offline"], { cwd: empty })
@@ -29,7 +29,7 @@ describe("validate", () => {
     )
   })
 
-  test("exits 1 where the journal's directory can't be used, and warns of its disk", async () => {
+  test("exits 1 if the journal's directory can't be used, and warns about its disk", async () => {
     const file = config({ journal: { path: join(config(), "journal.db") } })
     const { code, stdout, stderr } = await cli(["validate", "-c", file])
     expect([code, stderr]).toEqual([1, expect.stringContaining("its journal can't be used")])
@@ -74,7 +74,7 @@ describe("validate", () => {
     expect([json.code, JSON.parse(json.stdout).ok]).toEqual([1, false])
   })
 
-  test("tells all mistakes at once as JSON too, with their places and without the secrets", async () => {
+  test("lists all mistakes also as JSON, with their positions and without the secrets", async () => {
     const file = config({ lisen: 1, routes: [{ name: "x", match: "**", to: "adit" }] })
     const { code, stdout, stderr } = await cli(["validate", "--json", "-c", file])
     expect(code).toBe(78)
@@ -84,7 +84,7 @@ describe("validate", () => {
     expect(stdout + stderr).not.toContain(canary)
   })
 
-  test("does without its secrets with --offline only, and says which were not there", async () => {
+  test("works without secrets only with --offline, and lists the missing ones", async () => {
     const secrets = [{ name: "main", value: "${SIGNING_SECRET}" }]
     const file = config({ webhooks: { scheduling: { path: "/hooks", secrets } } })
     const offline = await cli(["validate", "--offline", "-c", file])

@@ -13,12 +13,12 @@ const started = {
 } as const
 
 describe("the command that start-up prints can be pasted", () => {
-  test("from source, with the path from here", () => {
+  test("from source, with the path relative to the current directory", () => {
     expect(commandOf(started)).toBe("bun src/main.ts")
     expect(commandOf({ ...started, cwd: "/tmp" })).toBe("bun /home/me/relay/src/main.ts")
   })
 
-  test("from source under npx, where no bun is on the PATH", () => {
+  test("from source under npx, without bun on the PATH", () => {
     expect(commandOf({ ...started, env: { npm_command: "exec" } })).toBe("npx -y bun@1.4.5 src/main.ts")
   })
 
@@ -26,7 +26,7 @@ describe("the command that start-up prints can be pasted", () => {
     expect(commandOf({ ...started, runtime: "deno" })).toBe("deno run -A src/main.ts")
   })
 
-  test("as a binary: by name on the PATH, else by its path", () => {
+  test("as a binary: by its name if it is on the PATH, otherwise by its path", () => {
     const binary = { ...started, isCompiled: true, execPath: "/usr/bin/relay" }
     expect(commandOf(binary)).toBe("relay")
     expect(commandOf({ ...binary, execPath: "/home/me/relay/dist/relay" })).toBe("dist/relay")

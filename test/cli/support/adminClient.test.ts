@@ -10,7 +10,7 @@ const directory = temporary()
 const running = runningIn(directory)
 
 describe("asking a running relay", () => {
-  it.live("the token of the config is sent; one that does not fit is told as such, and not shown", function* () {
+  it.live("sends the token of the config, and reports a wrong token without showing it", function* () {
     const admin = { listen: { host: "127.0.0.1", port: 9080 }, token: Redacted.make("the-right-token") }
     expect((yield* (yield* running({ admin }, "the-right-token")).ask("lanes", "list")).code).toBe(0)
     const { code, stderr } = yield* (yield* running({ admin }, "another-token")).ask("lanes", "list")
@@ -50,7 +50,7 @@ describe("asking a running relay", () => {
     ])
   })
 
-  it.live("another program on the address is no relay", function* () {
+  it.live("another program at the address isn't a relay", function* () {
     const server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => Response.json({ hello: "world" }) })
     const file = join(directory, "other.json")
     writeFileSync(file, JSON.stringify({ admin: { listen: `127.0.0.1:${server.port}` } }))

@@ -51,7 +51,7 @@ describe.skipIf(Bun.which("bash") === null)("bash", () => {
     )
   }, 60_000)
 
-  test("completes files where a file is wanted", async () => {
+  test("completes file names if a file is expected", async () => {
     for (const name of ["reliable.json", "reliable.db"]) writeFileSync(join(directory, name), "{}")
     const both = ["reliable.db", "reliable.json"]
     for (const words of [
@@ -80,7 +80,7 @@ describe.skipIf(Bun.which("bash") === null)("bash", () => {
     ])
   }, 60_000)
 
-  test("offers nothing, and prints nothing, where the config can't be read", async () => {
+  test("offers and prints nothing if the config can't be read", async () => {
     expect(await bashOffers("-c", join(directory, "missing.json"), "lanes", "pause", "")).toEqual([""])
   }, 60_000)
 })
@@ -99,7 +99,7 @@ describe("asked for values", () => {
     }
   })
 
-  it.live("it names lanes without a sink as the running relay knows them, and none without one", function* () {
+  it.live("it completes orphaned lanes from the running relay, and none without a relay", function* () {
     const { file } = yield* runningIn(directory)()
     const found = yield* Effect.promise(() => asked("orphans", "-c", file))
     expect(found).toEqual({ code: 0, stdout: "old\n", stderr: "" })

@@ -11,7 +11,7 @@ describe("a diff", () => {
     expect(diff(text(one), text(one))).toEqual([])
   })
 
-  test("shows what went, what came, and two lines around", () => {
+  test("shows removed and added lines, and two lines around them", () => {
     const other = one.with(3, '  "c": 30,')
     expect(diff(text(one), text(other))).toEqual([
       '    "a": 1,',
@@ -24,7 +24,7 @@ describe("a diff", () => {
     ])
   })
 
-  test("of a file that is not there yet is all of it", () => {
+  test("shows the whole text if the file doesn't exist yet", () => {
     expect(diff("", "{\n}")).toEqual(["- ", "+ {", "+ }"])
   })
 
@@ -43,7 +43,7 @@ describe("a diff", () => {
     }
   })
 
-  test("of long texts that share nothing is told without comparing every pair", () => {
+  test("of long texts without common lines is made without comparing every pair", () => {
     const long = (word: string) => text(Array.from({ length: 5_000 }, (_, n) => `${word} ${n}`))
     expect(diff(long("a"), long("b"))).toHaveLength(10_000)
   })

@@ -36,7 +36,7 @@ describe("how a command ends", () => {
     )
   })
 
-  test("adds no message where the command has said all there is", () => {
+  test("adds no message if the command has already printed everything", () => {
     expect(of(failed())).toEqual({ code: 1, message: "" })
   })
 

@@ -48,7 +48,7 @@ describe("a golden file", () => {
     expect(again.stderr).toBe("")
   })
 
-  test("that no longer holds is a failed test with the lines that differ, and stays as it is", async () => {
+  test("fails as a test with the differing lines if it is outdated, and stays unchanged", async () => {
     const { file, write, at } = config()
     await cli(["test", "--update", "-c", file])
     const before = readFileSync(at(golden), "utf8")
@@ -87,19 +87,19 @@ describe("a golden file", () => {
     expect(readFileSync(at(golden), "utf8")).toContain("acct_77")
   })
 
-  test("that can't be read or written is an error that names it", async () => {
+  test("reports an error with its name if it can't be read or written", async () => {
     const { file, at } = config()
     mkdirSync(at(golden), { recursive: true })
     expect(await cli(["test", "-c", file])).toMatchObject({ code: 74, stderr: expect.stringContaining(golden) })
   })
 
-  test("of the relay's own events shows what they say", async () => {
+  test("of the relay's own events shows their texts", async () => {
     const { file, at } = config({ event: "relay.lane_paused", to: "oncall", payloads: { oncall: golden } })
     await cli(["test", "--update", "-c", file])
     expect(readFileSync(at(golden), "utf8")).toContain("The sink sample does not deliver")
   })
 
-  test("of a recipe in config/ is what its sink is sent", async () => {
+  test("of a recipe in config/ has the message to its sink", async () => {
     for (const name of ["scheduling", "pagerduty"]) writeFileSync(join(root, name), "a-long-signing-secret")
     const env = {
       CREDENTIALS_DIRECTORY: root,
@@ -116,7 +116,7 @@ describe("a golden file", () => {
 })
 
 describe("explain --payload", () => {
-  test("prints what a golden file would hold", async () => {
+  test("prints the content of a golden file", async () => {
     const { file, at } = config()
     await cli(["test", "--update", "-c", file])
     const { code, stdout, stderr } = await cli(["explain", failure, "--payload", "oncall", "-c", file])
@@ -124,7 +124,7 @@ describe("explain --payload", () => {
     expect(stdout).toBe(readFileSync(at(golden), "utf8"))
   })
 
-  test("of a sink that is not there names those that are", async () => {
+  test("names the existing sinks if the sink doesn't exist", async () => {
     const { code, stdout, stderr } = await cli(["explain", failure, "--payload", "oncal", "-c", config().file])
     expect([code, stdout]).toEqual([64, ""])
     expect(stderr).toContain("it has oncall")

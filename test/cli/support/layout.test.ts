@@ -133,7 +133,7 @@ describe("a table that is too wide", () => {
     expect(headedTable(55, rows, ["TYPE", "BACKLOG"]).split("\n")[0]).toBe("  SINK  WHY")
   })
 
-  test("has the text of its last column broken, and is a block a row where that is not enough", () => {
+  test("wraps its last column, and shows a block per row if that is not enough", () => {
     expect(headedTable(52, rows)).toBe(
       [
         "  SINK  TYPE   BACKLOG  WHY",
@@ -152,7 +152,7 @@ describe("a table that is too wide", () => {
     )
   })
 
-  test("of lanes keeps backlog and dead letters at every width", () => {
+  test("of lanes keeps the backlog and the dead letters at every width", () => {
     const lanes = statuses.map(({ lastFailure: _, ...one }) => ({ ...one, name: "lake" }))
     for (let width = 30; width <= 120; width++) {
       const shown = lanesTable(lanes, 300_000, width)
@@ -164,7 +164,7 @@ describe("a table that is too wide", () => {
   })
 })
 
-test("a command in backticks stays whole, so that no half of it is pasted", () => {
+test("a command in backticks isn't wrapped, so that it can be pasted whole", () => {
   expect(folded("send it by `relay replay --sink lake --all` when it works", 40)).toBe(
     "send it by\n  `relay replay --sink lake --all` when\n  it works",
   )

@@ -68,7 +68,7 @@ describe("a relay that hangs", () => {
     })
   }
 
-  it.effect("ends trigger, which says that something listens", function* () {
+  it.effect("ends trigger, which says that a program listens there", function* () {
     const { code, stderr } = yield* after("30 seconds", "trigger", "block.created")
     expect(code).toBe(69)
     expect(stderr).toMatch(/the server at http:\/\/127\.0\.0\.1:\d+\/hooks does not answer within 30s/)

@@ -23,7 +23,7 @@ const chosen = (isTerminal: boolean, format: "auto" | "text" | "json", json: boo
 const say = Effect.logWarning("the sink said\u001b[2J").pipe(Effect.annotateLogs({ event: "evt_1" }))
 
 describe("the log", () => {
-  it.effect("is JSON where nobody sits at a terminal, unless a flag says otherwise", function* () {
+  it.effect("is JSON without a terminal, unless a flag chooses otherwise", function* () {
     expect(yield* chosen(true, "auto", false)).toBe(false)
     expect(yield* chosen(false, "auto", false)).toBe(true)
     expect(yield* chosen(false, "text", false)).toBe(false)
@@ -37,7 +37,7 @@ describe("the log", () => {
     expect(plain.written).toEqual(["1970-01-01T00:00:00.000Z WARN  the sink said\ufffd[2J  event=evt_1"])
   })
 
-  it.effect("has colours at a terminal, and none with NO_COLOR", function* () {
+  it.effect("has colours on a terminal, and none with NO_COLOR", function* () {
     for (const [env, coloured] of [
       [{}, true],
       [{ NO_COLOR: "1" }, false],
@@ -48,7 +48,7 @@ describe("the log", () => {
     }
   })
 
-  it.effect("turns no text around, as lines or as JSON, which says the same all the same", function* () {
+  it.effect("reverses no text, as lines or as JSON, and keeps its content", function* () {
     for (const json of [false, true]) {
       const pipe = stderr(false)
       const line = Effect.logWarning("refused by a\u202eb\u200b").pipe(Effect.annotateLogs({ "k\u202e": "v\u2066" }))
@@ -63,7 +63,7 @@ describe("the log", () => {
     }
   })
 
-  it.effect("is one JSON object a line for a machine, with fields of their own and none that is empty", function* () {
+  it.effect("is one JSON object per line for machines, with separate fields and none that is empty", function* () {
     const pipe = stderr(false)
     const line = Effect.annotateLogs(say, { webhook: "", status: 401 })
     yield* line.pipe(Effect.provide(Logging.layer(true)), Effect.provide(pipe.services))
@@ -78,7 +78,7 @@ describe("the log", () => {
     })
   })
 
-  it.effect("says for a person once what is in the words and in a field", function* () {
+  it.effect("shows people only once what is both in the text and in a field", function* () {
     const terminal = stderr(false)
     const line = Effect.logInfo("sink lake: answered 503, again").pipe(
       Effect.annotateLogs({ sink: "lake", status: 503, reason: "SinkThrottled" }),

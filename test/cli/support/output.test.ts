@@ -50,7 +50,7 @@ describe("what commands print", () => {
     }
   })
 
-  test("lines and colours reach the terminal, and nothing else that steers it", () => {
+  test("only line breaks and colours reach the terminal as control characters", () => {
     const passed: Array<unknown> = []
     const print = (...parts: ReadonlyArray<unknown>) => void passed.push(...parts)
     const console = screen({ ...globalThis.console, log: print, error: print, warn: print, info: print, debug: print })

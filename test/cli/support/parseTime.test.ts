@@ -6,7 +6,7 @@ const now = Date.UTC(2026, 10, 21, 12)
 const at = (text: string) => Result.getOrUndefined(parseTime(text, now))
 
 describe("times on the command line", () => {
-  test("are ISO 8601, and UTC unless they say otherwise", () => {
+  test("are ISO 8601, in UTC unless a zone is given", () => {
     expect(at("2026-11-20")).toBe(Date.UTC(2026, 10, 20))
     expect(at("2026-11-20T08:00")).toBe(Date.UTC(2026, 10, 20, 8))
     expect(at("2026-11-20 08:00:30")).toBe(Date.UTC(2026, 10, 20, 8, 0, 30))

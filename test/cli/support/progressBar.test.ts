@@ -58,13 +58,13 @@ const drawn = (args: ReadonlyArray<string>, canAnimate: boolean) =>
   }).pipe(Effect.provide(services), Effect.orDie)
 
 describe("progress", () => {
-  it.live("is drawn on a terminal while the answer is awaited, and taken away when it is there", function* () {
+  it.live("is drawn on a terminal during a request, and removed when the answer arrives", function* () {
     const told = yield* drawn([], true)
     expect(told.at(0)).toBe(`\r\u001b[K${barOf("it", 0.5)}`)
     expect(told.at(-1)).toBe("\r\u001b[K")
   })
 
-  it.live("is not drawn elsewhere, nor beside JSON", function* () {
+  it.live("is not drawn without a terminal or with JSON", function* () {
     expect(yield* drawn([], false)).toEqual([])
     expect(yield* drawn(["--json"], true)).toEqual([])
   })

@@ -29,7 +29,7 @@ test("another address, another journal or an older schema is refused with the re
   expect(mismatch(facts, { ...facts, schema: 2 })).toContain("older than the journal's schema (2 and 3)")
 })
 
-test("a restart is refused where the end of the first process would end the service", () => {
+test("a restart is refused if the end of the first process would end the service", () => {
   const usual: Situation = { pid: 20, parent: 10, runtime: "bun", isHeard: false }
   expect(refusal(usual)).toBeUndefined()
   expect(refusal({ ...usual, parent: 1, isHeard: true })).toBeUndefined()

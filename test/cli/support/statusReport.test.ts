@@ -58,7 +58,7 @@ const uncoloured = (_: string, text: string) => text
 const rendered = (found: Status) => render(found, uncoloured, Number.POSITIVE_INFINITY)
 
 describe("status", () => {
-  test("is critical where nothing passes until a person acts, a warning where it can wait", () => {
+  test("is critical if nothing is delivered until a person acts, and a warning if it can wait", () => {
     const levels = (found: Status) => [health(found).level, ...health(found).problems.map(({ state }) => state)]
     const ofLane = (more: Partial<Lane>) => levels(status([lane("a", more)]))
     expect(ofLane({})).toEqual(["ok"])
@@ -84,7 +84,7 @@ describe("status", () => {
     expect(whole({ config: { loadedAt: 0, refusal: "wrong" } })).toEqual(["warning", "reload-refused"])
   })
 
-  test("puts the worst first, whatever it is about", () => {
+  test("puts the worst problem first, whatever its subject", () => {
     const found = status([lane("a", { deadLetters: 1 }), lane("b", { condition: "failed" })], { filling: 80 }, 300_000)
     const { problems } = health(found)
     expect(problems.map(({ state }) => state)).toEqual([
@@ -97,7 +97,7 @@ describe("status", () => {
     expect(problems.map(levelOf)).toEqual(["critical", "warning", "warning", "warning"])
   })
 
-  test("says the worst first, and what to do about it", () => {
+  test("shows the worst problem first, and its remedy", () => {
     const text = rendered(
       status(
         [
@@ -122,7 +122,7 @@ describe("status", () => {
     expect(text).toMatch(/^ {2}b-away +file +waiting +3 +4 min +- +0 +0$/m)
   })
 
-  test("says why events fail before the lane pauses, retrying or not, and nothing of it once they passed", () => {
+  test("shows why events fail before the lane pauses, retrying or not, and nothing once they are delivered", () => {
     const failing = lane("lake", { message: "answered 500", backlog: 2 })
     expect(rendered(status([failing]))).toStartWith(
       "warning  lake: 2 events not delivered; the last attempt failed: answered 500\n  more: relay runbook sink-failing\n\nrelay",
@@ -130,7 +130,7 @@ describe("status", () => {
     expect(health(status([{ ...failing, backlog: 0 }]))).toEqual({ level: "ok", problems: [] })
   })
 
-  test("says why an event is retried for more than a minute while others are delivered", () => {
+  test("shows why an event is retried for more than a minute while others are delivered", () => {
     const message = "topic x.client: there is no such topic: make it"
     const at = (at: number) =>
       lane("lake", { backlog: 24, retrying: 24, oldestAt: 60_000, lastFailure: { at, message } })
@@ -140,7 +140,7 @@ describe("status", () => {
     expect(health(status([at(119_999)]))).toEqual({ level: "ok", problems: [] })
   })
 
-  test("says what was refused within the last hour, why, and what to do", () => {
+  test("lists the refused requests of the last hour, with reasons and remedies", () => {
     const refusals = {
       webhook: "scheduling",
       reason: "signatureMismatch",
@@ -206,7 +206,7 @@ describe("status", () => {
     expect(refused("method", 1).problems[0]?.lines[0]).toContain(" in the last hour, ")
   })
 
-  test("of a relay that is well says only that", () => {
+  test("of a healthy relay is one line", () => {
     expect(rendered(status([lane("lake"), lane("_quarantine")]))).toBe(
       [
         "relay 1.2.3 with relay.config.json, up 5 min",
@@ -223,7 +223,7 @@ describe("status", () => {
     )
   })
 
-  test("warns of a secret that soon expires and says when it last signed, and is critical where none is left", () => {
+  test("warns of a secret that expires soon and shows its last use, and is critical if none is left", () => {
     const day = 86_400_000
     const at = (expires: number) => status([lane("lake")], {}, expires)
     expect(rendered(at(300_000 + 15 * day))).toMatch(/^relay 1\.2\.3/)
@@ -245,7 +245,7 @@ describe("status", () => {
     expect(rendered({ ...shut, journal: { ...shut.journal, health: "red" } })).toStartWith("critical  journal: red")
   })
 
-  test("warns of a webhook whose sender is silent, and says since when", () => {
+  test("warns of a webhook with a silent sender, and shows since when", () => {
     const quiet = {
       ...status([]),
       now: 10_800_000,
@@ -257,7 +257,7 @@ describe("status", () => {
     )
   })
 
-  test("warns of a certificate that soon expires, is critical with one that has, and lists all of them", () => {
+  test("warns of a certificate that expires soon, is critical with an expired one, and lists all of them", () => {
     const day = 86_400_000
     const at = (notAfter: number): Status => ({
       ...status([lane("lake")]),
@@ -309,7 +309,7 @@ describe("status", () => {
     expect(text).toContain("_quarantine: 2 dead letters\n  what to do: relay dlq list --sink _quarantine")
   })
 
-  test("without its database says how old its figures are, and nothing of relays that nobody hears", () => {
+  test("without its database shows the age of its figures, and nothing of relays without a heartbeat", () => {
     const silent = {
       name: "b",
       isSelf: false,
@@ -329,7 +329,7 @@ describe("status", () => {
     expect(rendered(found)).toContain("journal unavailable: 12 entries so far, 2.0 KiB of 1.0 GiB, as of 12 s ago")
   })
 
-  test("a lane that is stalled is critical, with what its message says", () => {
+  test("a stalled lane is critical, with its message", () => {
     const { level, problems } = health(
       status([lane("lake", { condition: "stalled", message: "since noon", backlog: 3 })]),
     )

@@ -149,7 +149,7 @@ suiteUnless(lacking, "certificates of a config", () => {
     expect(loaded.config.certificates[0]?.chain).toMatchObject({ message: told?.message, isSure: sure })
   })
 
-  test("a chain that is complete, in any order, or self-signed, is not, nor the chain of a sink", async () => {
+  test("a complete chain, in any order, or a self-signed certificate isn't reported, nor is a sink's chain", async () => {
     for (const [certificate, key] of [
       ["chain.pem", "chain.key"],
       ["mixed.pem", "chain.key"],
@@ -175,7 +175,7 @@ suiteUnless(lacking, "certificates of a config", () => {
     expect(await withCa("old+new.pem")).toEqual([])
   })
 
-  test("what a sink lacks costs the sink alone: the config loads, and warns; what the listener lacks is an error", async () => {
+  test("a sink's missing file stops only the sink: the config loads with a warning; for the listener it is an error", async () => {
     const routes = [{ name: "all", match: "**", to: "lake" }]
     const loaded = await loadWith({ sinks: sinkWith({ ca: "no.pem" }), routes })
     expect(warningsOf(loaded).map(({ severity, key }) => `${severity} ${key}`)).toEqual(["warning sinks.lake.tls.ca"])
@@ -186,7 +186,7 @@ suiteUnless(lacking, "certificates of a config", () => {
     expect(loadWith({ tls: { certificate: "no.pem", key: "good.key" } })).rejects.toThrow("tls.certificate")
   })
 
-  test("a config holds what is in its files, and what is known of each certificate", async () => {
+  test("a config holds the content of its files, and the facts about each certificate", async () => {
     const { config } = await loadWith(
       {
         tls: { certificate: "good.pem", key: "${KEY}" },
@@ -203,7 +203,7 @@ suiteUnless(lacking, "certificates of a config", () => {
     for (const { notBefore, notAfter } of config.certificates) expect(notAfter - notBefore).toBe(2 * 86_400_000)
   })
 
-  test("where a check goes on without what is absent, a file that is not there is none of its errors", async () => {
+  test("if a check continues without missing values, a missing file is not an error", async () => {
     const tls = { certificate: "no.pem", key: "no.key" }
     const { absent, certificateFaults } = await loadWith({ tls }, { mayLack: true })
     expect(absent.map(({ key }) => key)).toEqual(["tls.certificate", "tls.key"])

@@ -15,7 +15,7 @@ const failure = (text: string, env: Readonly<Record<string, string>> = {}) =>
   loadText(text, env, files).pipe(Effect.flip)
 
 describe("a file with several mistakes", () => {
-  it.effect("has them all told at once, in the order of the file", function* () {
+  it.effect("has all of them reported together, in the order of the file", function* () {
     const error = yield* failure(
       `{
   "lisen": "127.0.0.1:8080",
@@ -55,7 +55,7 @@ describe("a file with several mistakes", () => {
     }
   })
 
-  it.effect("is one of thousands, and each is told at its place", function* () {
+  it.effect("may have thousands, and each is reported at its position", function* () {
     const many = tries(5_000)
     const keys = Array.from({ length: many }, (_, index) => [`key${index}`, 1] as const)
     const { diagnostics } = yield* failure(JSON.stringify(Object.fromEntries(keys), null, 2))
@@ -68,7 +68,7 @@ describe("a file with several mistakes", () => {
     })
   })
 
-  it.effect("is told where the text is nested beyond any sense, or broken at any place", function* () {
+  it.effect("has a report for text that is nested too deep, or broken at any position", function* () {
     for (const depth of [101, 5_000, 200_000]) {
       const { diagnostics } = yield* failure(`{ "sinks":\n${'{"a":'.repeat(depth)}1${"}".repeat(depth)} }`)
       expect(toJson(diagnostics).map(({ line, message }) => [line, message])).toEqual([
@@ -128,7 +128,7 @@ describe("what is allowed and probably not meant", () => {
     },
   )
 
-  it.effect("texts of events and of what is sent may look like references; a secret may not", function* () {
+  it.effect("texts of events and messages may look like references; a secret may not", function* () {
     const looks = ["$PRICE", "%SHARE%", "env:production", "$(date)", "see file:/etc/motd"]
     const http = { type: "http", url: "https://example.com", body: { looks } }
     const where = { "/data/object/tag": looks }
@@ -171,7 +171,7 @@ describe("what is allowed and probably not meant", () => {
     expect(yield* of(sound)).toEqual([])
   })
 
-  it.effect("secrets that have expired are warnings, and louder when none is left", function* () {
+  it.effect("expired secrets are warnings, and more serious if none is left", function* () {
     yield* TestClock.setTime(Date.parse("2026-12-01T00:00:00Z"))
     const old = { name: "old", value: "a-long-signing-secret-a", expires: "2026-12-01T00:00:00Z" }
     const current = { name: "new", value: "a-long-signing-secret-b", expires: "2026-12-01T00:00:01Z" }
@@ -184,7 +184,7 @@ describe("what is allowed and probably not meant", () => {
     ])
   })
 
-  it.effect("a secret or a token of fewer than 16 bytes is a warning that tells nothing of it", function* () {
+  it.effect("a secret or token of fewer than 16 bytes gives a warning that doesn't reveal it", function* () {
     const weak = { scheduling: { path: "/hooks", secrets: [{ name: "now", value: "fifteen bytes.." }] } }
     expect(yield* warnings(config({ webhooks: weak, admin: { token: "x" } }))).toEqual([
       [
@@ -343,7 +343,7 @@ describe("a config that is right", () => {
     })
   })
 
-  it.effect("a sink without a concurrency has that of its type", function* () {
+  it.effect("a sink without a concurrency gets its type's default", function* () {
     const url = "https://example.com"
     const sinks = { one: { type: "http", url }, two: { type: "http", url, concurrency: 3 } }
     const { config: loaded } = yield* loadText(
@@ -357,7 +357,7 @@ describe("a config that is right", () => {
     expect([loaded.listen.port, loaded.admin.listen.port]).toEqual([0, 0])
   })
 
-  it.effect("one text stands for a list of one, and a rate for its two parts", function* () {
+  it.effect("a single text stands for a list of one, and a rate for its two parts", function* () {
     const { config: loaded } = yield* loadText(
       config({
         webhooks: {
@@ -442,7 +442,7 @@ describe("a file that can't be read", () => {
   const reading = (files: Parameters<typeof options>[0]) =>
     Effect.map(Effect.flip(load("some.json", options(files))), (_) => _.message)
 
-  it.effect("is named, with what to do", function* () {
+  it.effect("is named, with the remedy", function* () {
     expect(yield* reading({})).toBe(
       "some.json: error: there is no such file\n  hint: `relay init` writes a config to start from; `--config PATH` chooses another\n\n1 error",
     )
@@ -452,7 +452,7 @@ describe("a file that can't be read", () => {
     )
   })
 
-  it.effect("is the installed one where the directory has none", function* () {
+  it.effect("is the installed config if the directory has none", function* () {
     const files = { "/etc/relay/relay.config.json": config({ admin: { listen: "127.0.0.1:9999" } }) }
     expect((yield* loadOrEmbedded(options(files))).file).toBe("/etc/relay/relay.config.json")
     const both = { ...files, "relay.config.json": config({}) }
@@ -536,7 +536,7 @@ describe("the admin API's address", () => {
     expect(unset.diagnostics.map(({ key }) => key)).toEqual(["admin.token"])
   })
 
-  it.effect("comes with the token that is asked for, and reads no other", function* () {
+  it.effect("is loaded with the chosen token, and without reading the others", function* () {
     const tokens = [
       { name: "service", role: "operate", value: "file:${CREDENTIALS_DIRECTORY}/service" },
       { name: "ada", role: "operate", value: "file:/home/ada/token" },
@@ -562,7 +562,7 @@ describe("the admin API's address", () => {
     expect((yield* load("nobody")).admin.tokens).toBeUndefined()
   })
 
-  it.effect("is the embedded one where no file is named and none is there", function* () {
+  it.effect("is the embedded one if no file is named and none exists", function* () {
     expect((yield* loadAdmin(undefined, options())).admin.listen.port).toBe(9080)
     const named = yield* Effect.result(loadAdmin("b.json", options()))
     expect(Result.isFailure(named)).toBe(true)

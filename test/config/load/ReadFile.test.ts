@@ -45,7 +45,7 @@ describe("reading a config", () => {
 })
 
 describe("a file that is too large", () => {
-  it.effect("is not read, and that is said", function* () {
+  it.effect("is not read, and reported", function* () {
     const fs = FileSystem.makeNoop({
       stat: () => Effect.succeed({ type: "File", size: 33n * 1024n * 1024n } as unknown as FileSystem.File.Info),
       readFile: () => Effect.die("it was read"),

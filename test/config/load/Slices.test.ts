@@ -17,13 +17,13 @@ const large = (routes: number, sinks: number) =>
   })
 
 describe("a config with a thousand routes", () => {
-  test("lets what waits run dozens of times while it is loaded", async () => {
+  test("lets waiting work run dozens of times while it is loaded", async () => {
     const { result, turns } = await Effect.runPromise(countTurns(loadText(large(1_000, 100))))
     expect(result.config.routes).toHaveLength(1_000)
     expect(turns).toBeGreaterThan(30)
   })
 
-  test("has each wrong route told at its place", async () => {
+  test("has each wrong route reported at its position", async () => {
     const text = large(300, 3).replace('"route 257"', "257")
     const { diagnostics } = await Effect.runPromise(Effect.flip(loadText(text)))
     expect(diagnostics.map(({ key }) => key)).toEqual(["routes[257].name"])

@@ -59,13 +59,13 @@ describe("a config without its variables and files", () => {
     expect(absent.map(({ key, message }) => [key, message])).toEqual([["admin.token", "the variable TOKEN is not set"]])
   })
 
-  it.effect("has its other mistakes told, and one that no value could mend", function* () {
+  it.effect("has its other mistakes reported, and values that no replacement could fix", function* () {
     const wrong = config({ admin: { token: "${TOKEN}" }, lisen: 1, delivery: { pauseAfter: "${MANY}" } })
     const { diagnostics } = yield* Effect.flip(loadLacking(wrong))
     expect(diagnostics.map(({ key }) => key)).toEqual(["lisen", "delivery.pauseAfter"])
   })
 
-  it.effect("tells a file that can't be text, a variable that is empty and a reference that is wrong", function* () {
+  it.effect("reports a file that can't be text, an empty variable and a wrong reference", function* () {
     const secrets = ["file:folder", "file:bytes", "${EMPTY}", "${A b}", "file:nothing"]
     const named = secrets.map((value, index) => ({ name: `${index}`, value }))
     const { diagnostics } = yield* load("x", {

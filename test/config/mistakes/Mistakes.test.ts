@@ -14,14 +14,14 @@ const isWhole = tries(5) === 5
 const rows = (table: string): ReadonlyArray<string> => table.split(/^(?=#)/m).filter((block) => block.startsWith("###"))
 
 describe("what is said to mistakes", () => {
-  test("is what mistakes.md shows; if not, and it is better now: bun test/config/mistakes/table.ts", () => {
+  test("is in mistakes.md; if it is better now, update the page: bun test/config/mistakes/table.ts", () => {
     const [shown, made] = [readFileSync(golden, "utf8"), markdown(all)]
     const written = new Set(rows(`${shown}\n`))
     expect(rows(`${made}\n`).filter((row) => !written.has(row))).toEqual([])
     if (isWhole) expect(shown).toBe(made)
   })
 
-  test("points at the mistake, where it is one of the config", () => {
+  test("points at the mistake if it is in the config", () => {
     const placed = told.filter(({ mistake }) => mistake.config?.includes("§") === true)
     expect(placed.length).toBeGreaterThan(tries(200))
     const places = placed.map(({ mistake: { name, config = "" }, text }) => {
@@ -40,7 +40,7 @@ describe("what is said to mistakes", () => {
     }
   })
 
-  test("ends with the exit code of a config that is wrong, and with 0 where it only warns", () => {
+  test("ends with the exit code of a wrong config, and with 0 if there are only warnings", () => {
     const codes = told.filter(({ mistake, code, text }) => {
       if (mistake.command !== undefined) return false
       return code !== (/: error( |:)/.test(text) ? 78 : 0)
@@ -48,14 +48,14 @@ describe("what is said to mistakes", () => {
     expect(codes.map(({ mistake, code }) => [mistake.name, code])).toEqual([])
   })
 
-  test("is told of 150 mistakes and more, each by a name of its own", () => {
+  test("covers 150 mistakes or more, each with its own name", () => {
     const names = all.flatMap(([title, told]) => told.map(({ mistake }) => `${title}: ${mistake.name}`))
     expect(new Set(names).size).toBe(names.length)
     expect(names.length).toBeGreaterThan(tries(150))
   })
 })
 
-test("a quote that is missing is one mistake, told in its line, wherever it is missing", () => {
+test("a missing quote is one mistake, reported on its line, wherever it is missing", () => {
   const text = readFileSync(new URL("../../../relay.config.json", import.meta.url), "utf8").replaceAll(
     /^ *\/\/.*$/gm,
     "",

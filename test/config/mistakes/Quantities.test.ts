@@ -112,7 +112,7 @@ const nameOf = (path: Key["path"]): string => path.join(".").replaceAll(/\.0(?=\
 const keys = keysOf(schema, { path: [], types: [] }).filter((key) => wrongOf(key).length > 0)
 
 describe("a quantity", () => {
-  test("has limits, whatever its key", () => {
+  test("has limits under every key", () => {
     expect(keys.length).toBeGreaterThan(150)
     const withoutLimits = keys.filter(
       ({ schema: { type, minimum, maximum } }) => type !== "string" && (minimum === undefined || maximum === undefined),

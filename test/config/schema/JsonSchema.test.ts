@@ -11,7 +11,7 @@ const schema = jsonSchema({ sinkTypes, journalTypes })
 const read = (text: string): unknown => parse(text, [], { allowTrailingComma: true })
 
 describe("the JSON Schema", () => {
-  it.effect("accepts what the relay accepts, with references where it wants words", () =>
+  it.effect("accepts the same configs as the relay, with references in place of words", () =>
     Effect.sync(() => {
       expect(validate(schema, read(config({})))).toEqual([])
       expect(validate(schema, read(embedded))).toEqual([])
@@ -57,7 +57,7 @@ describe("the JSON Schema", () => {
     }),
   )
 
-  it.effect("refuses unknown keys and words that are none", () =>
+  it.effect("refuses unknown keys and invalid words", () =>
     Effect.sync(() => {
       const refused = (parts: object) => validate(schema, read(config({ ...parts })))
       expect(refused({ lisen: "x" })).toEqual([".lisen: unknown key"])

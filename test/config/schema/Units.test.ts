@@ -70,7 +70,7 @@ describe("words", () => {
     })
   })
 
-  test("what is encoded decodes to the same", () => {
+  test("decode to the encoded value", () => {
     for (const text of ["500 millis", "30 seconds", "7 days"]) {
       const value = Schema.decodeUnknownSync(duration)(text)
       expect(Schema.decodeUnknownSync(duration)(Schema.encodeSync(duration)(value))).toEqual(value)
@@ -104,7 +104,7 @@ describe("words", () => {
       expect(decode(Units.timeZone(doc), text)).toBeUndefined()
   })
 
-  test("what is no word is refused", () => {
+  test("are refused if they aren't valid", () => {
     for (const text of [
       "",
       "7",

@@ -51,7 +51,7 @@ export const auditContract = (name: string, create: Create): void => {
       expect(yield* names({ since: at + 1 })).toEqual([])
     })
 
-    test("forgets what is too old when it gets another record", function* ({ audit }) {
+    test("drops records that are too old when it gets another record", function* ({ audit }) {
       yield* audit.record(operation({ on: "old", at: at - kept.age - 1 }))
       yield* audit.record(operation({ on: "at the limit", at: at - kept.age }))
       yield* audit.record(operation({ on: "new" }))

@@ -41,7 +41,7 @@ export const deadLettersContract = (name: string, create: Create): void => {
       expect((yield* journal.deadLetters({ lane: "lake", limit: 9 })).at(-1)?.entry.event).toEqual(event("a"))
     })
 
-    test("makes a retry of a dead letter that its lane takes back, with its attempts, also if told twice", function* (journal) {
+    test("turns a replayed dead letter into a retry with its attempts, also if it is done twice", function* (journal) {
       yield* withDeadLetters(journal)
       const { failed: _, refunded: __, ...wait } = retrying(2, "acct_1")
       yield* journal.dropDeadLetters(["lake:3"])
@@ -60,7 +60,7 @@ export const deadLettersContract = (name: string, create: Create): void => {
       expect(dead).toMatchObject({ sequence: 2, at: 10, attempts })
     })
 
-    test("makes a dead letter again of one that its lane takes back and gives up in one settlement", function* (journal) {
+    test("keeps a dead letter that its lane takes back and gives up in the same settlement", function* (journal) {
       yield* withDeadLetters(journal)
       const { failed: _, refunded: __, ...wait } = retrying(2)
       yield* journal.settle([settlement("lake", 3, { takeBack: [wait], deadLetter: [{ ...letter(2), at: 10 }] })])
@@ -106,7 +106,7 @@ export const deadLettersContract = (name: string, create: Create): void => {
       expect(yield* journal.dropLane("audit")).toBe(69)
     })
 
-    test("routes what is in quarantine again, once, as a delivery, or leaves it there", function* (journal) {
+    test("routes a quarantined delivery again, once, as a delivery, or leaves it there", function* (journal) {
       const quarantine = "_quarantine"
       const problem = "the event type is not in the catalogue"
       const bodies = ["still", "now", "sent again"]
@@ -136,7 +136,7 @@ export const deadLettersContract = (name: string, create: Create): void => {
       expect(yield* lane(journal, "audit")).toMatchObject({ deadLetters: 0, deadLetterBytes: 0 })
     })
 
-    test("replays entries for the sinks that are named, wherever they are kept, and says which are gone", function* (journal) {
+    test("replays entries for the named sinks, wherever they are stored, and names missing entries", function* (journal) {
       yield* withDeadLetters(journal)
       const targets = [1, 3, 99].map((sequence) => ({ sequence, sinks: ["audit", "new"] }))
       expect(yield* journal.replay(targets)).toEqual({ done: 3, gone: [99] })

@@ -39,7 +39,7 @@ export const duplicatesContract = (name: string, create: Create): void => {
       expect((yield* journal.status).counters.altered).toBe(1)
     })
 
-    test("marks the same id with other bytes for good: its key is its own wherever it goes", function* (journal) {
+    test("marks the same id with other bytes permanently: the event keeps its own key everywhere", function* (journal) {
       yield* journal.openLane("new")
       const bodies = ["one", "two", "three"].map((text) => utf8.encode(text))
       for (const body of bodies) yield* journal.append(event("a", { body }), ["old"])
@@ -65,7 +65,7 @@ export const duplicatesContract = (name: string, create: Create): void => {
       expect(copy && idempotencyKey(copy)).toBe(`${keys[1]}:replay:5`)
     })
 
-    test("keeps what could not be routed and now can be, and what still can't be once", function* (journal) {
+    test("keeps a delivery that couldn't be routed and now can; one that still can't is kept once", function* (journal) {
       const quarantined = event("a", { problem: "the event type is not in the catalogue" })
       expect(yield* journal.append(quarantined, ["_quarantine"])).toBe("appended")
       expect(yield* journal.append(quarantined, ["_quarantine"])).toBe("duplicate")
@@ -83,7 +83,7 @@ export const duplicatesContract = (name: string, create: Create): void => {
       expect(yield* journal.append(event("a", { webhook: "platform" }), ["lake"])).toBe("appended")
     })
 
-    test("tells events without an id apart by their bytes", function* (journal) {
+    test("distinguish events without an id by their bytes", function* (journal) {
       const one = event("", { body: utf8.encode("not json") })
       const two = event("", { body: utf8.encode("not json either") })
       expect(yield* journal.append(one, ["_quarantine"])).toBe("appended")

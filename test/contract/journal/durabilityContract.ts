@@ -55,7 +55,7 @@ export const durabilityContract = (name: string, create: Create): void => {
       yield* session(({ hour }) => Effect.map(hour.read, (text) => expect(text).toBe("2 received")))
     })
 
-    test("goes on with the log where it ended", function* (session) {
+    test("continues the log at its end", function* (session) {
       yield* session((journal) => appendAll(journal, ["a", "b"], ["lake"]))
       yield* session(function* (journal) {
         expect(yield* journal.head).toBe(2)
@@ -64,7 +64,7 @@ export const durabilityContract = (name: string, create: Create): void => {
       })
     })
 
-    test("still knows duplicates, and what came under the same id with other bytes", function* (session) {
+    test("still recognizes duplicates, and events with the same id and other bytes", function* (session) {
       const now = Date.now()
       const one = event("a", { receivedAt: now })
       const other = { ...one, body: new TextEncoder().encode("other") }
@@ -112,7 +112,7 @@ export const durabilityContract = (name: string, create: Create): void => {
       })
     })
 
-    test("knows a lane that moved, and has forgotten the one that was dropped", function* (session) {
+    test("still has a lane that moved, and not the one that was dropped", function* (session) {
       yield* session(function* (journal) {
         yield* appendAll(journal, ["a", "b"], ["old", "away"])
         yield* journal.settle([settlement("old", 1, { retry: [retrying(1)] })])

@@ -35,7 +35,7 @@ export const erasureContract = (name: string, create: Create): void => {
 
   describe(`${name}: erasing events`, () => {
     for (const seed of sample([1, 2, 3, 4])) {
-      it.live(`leaves nothing to read of them, and all else as it was (history ${seed})`, function* () {
+      it.live(`leaves nothing to read of them, and everything else unchanged (history ${seed})`, function* () {
         const session = sessionsOf(create())
         const look = yield* session(function* (journal) {
           yield* play(journal, seed, 60)
@@ -76,7 +76,7 @@ export const erasureContract = (name: string, create: Create): void => {
       expect(yield* journal.append(event("b"), [])).toBe("appended")
     })
 
-    test("refuses what a lane has yet to deliver, and says which", function* (journal) {
+    test("refuses events that a lane has not delivered yet, and names them", function* (journal) {
       yield* journal.openLane("lake")
       yield* appendAll(journal, ["a", "b", "c"], ["lake"])
       yield* journal.settle([settlement("lake", 2, { retry: [retrying(2)] })])
@@ -91,7 +91,7 @@ export const erasureContract = (name: string, create: Create): void => {
       expect((yield* journal.readRetries("lake", [2])).entries[0]?.event).toEqual(event("b"))
     })
 
-    test("gives up what a lane has yet to deliver when it is told to", function* (journal) {
+    test("gives up events that a lane has not delivered yet if requested", function* (journal) {
       yield* journal.openLane("lake")
       yield* appendAll(journal, ["a", "b", "c", "d"], ["lake"])
       yield* journal.settle([settlement("lake", 2, { retry: [retrying(2)] })])
@@ -105,7 +105,7 @@ export const erasureContract = (name: string, create: Create): void => {
       expect(yield* lane(journal, "lake")).toMatchObject({ backlog: 0 })
     })
 
-    test("leaves an erased dead letter where it is, and never sends it again", function* (journal) {
+    test("leaves an erased dead letter in its lane, and never sends it again", function* (journal) {
       yield* journal.openLane("lake")
       yield* journal.append(event("a"), ["lake"])
       yield* journal.settle([settlement("lake", 1, { deadLetter: [letter(1)] })])
@@ -130,7 +130,7 @@ export const erasureContract = (name: string, create: Create): void => {
       expect((yield* allEvents(journal))[0]?.event.erased).toEqual(first ?? { at: 0, key: [0, 0, 0] })
     })
 
-    test("has the storage overwrite what it replaced, and says what it does not reach", function* (journal) {
+    test("makes the storage overwrite the old bytes, and names the copies that it can't reach", function* (journal) {
       yield* journal.append(event("a"), [])
       yield* journal.erase([1], false)
       expect((yield* journal.scrub).every((place) => place !== "")).toBe(true)

@@ -52,7 +52,7 @@ export const importContract = (name: string, create: Create): void => {
       expect(yield* journal.replayDeadLetters(["audit:4"])).toBe(1)
     })
 
-    test("leaves out what the sender has sent again since, but for replays", function* (journal) {
+    test("leaves out events that the sender has sent again since, except replays", function* (journal) {
       yield* journal.openLane("lake")
       yield* journal.append(event("a"), ["lake"])
       const again = [undelivered(1, "a", ["lake"]), { ...undelivered(2, "a", ["lake"]), replayed: true }]
@@ -60,7 +60,7 @@ export const importContract = (name: string, create: Create): void => {
       expect((yield* journal.status).counters.altered).toBe(0)
     })
 
-    test("takes many at once", function* (journal) {
+    test("accepts many events at the same time", function* (journal) {
       yield* journal.openLane("lake")
       const many = Array.from({ length: 1_000 }, (_, index) => undelivered(index + 1, `evt_${index}`, ["lake"]))
       expect(yield* journal.import("other", many)).toEqual({ pending: 1_000, deadLetters: 0, known: 0 })

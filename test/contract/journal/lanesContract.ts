@@ -9,7 +9,7 @@ export const lanesContract = (name: string, create: Create): void => {
   const test = testWith(create)
 
   describe(`${name}: lanes`, () => {
-    test("opens a new lane at the head, and a known one where it stood", function* (journal) {
+    test("opens a new lane at the head, and a known lane at its cursor", function* (journal) {
       yield* appendAll(journal, ["a"], [])
       expect((yield* journal.openLane("lake")).cursor).toEqual({ sequence: 1, settled: [] })
       yield* appendAll(journal, ["b", "c", "d"], ["lake"])
@@ -19,14 +19,14 @@ export const lanesContract = (name: string, create: Create): void => {
       expect(state.backlog).toBe(1)
     })
 
-    test("holds for a lane that is not open what was routed to it", function* (journal) {
+    test("keeps the events that are routed to a closed lane", function* (journal) {
       yield* appendAll(journal, ["a", "b"], ["late"])
       const state = yield* journal.openLane("late")
       expect(state.cursor.sequence).toBe(0)
       expect(state.backlog).toBe(2)
     })
 
-    test("counts a lane's backlog as what was routed to it and is not settled", function* (journal) {
+    test("counts in a lane's backlog the events that are routed to it and not settled", function* (journal) {
       const random = seeded(7)
       yield* journal.openLane("lake")
       const routed: Array<number> = []
@@ -58,7 +58,7 @@ export const lanesContract = (name: string, create: Create): void => {
       expect((yield* lane(journal, "lake"))?.cursor.sequence).toBe(3)
     })
 
-    test("refuses a settlement that can't be stored, all of it, and stores those of the other lanes", function* (journal) {
+    test("refuses the whole of a settlement that can't be stored, and stores the settlements of other lanes", function* (journal) {
       for (const name of ["audit", "chat", "lake"]) yield* journal.openLane(name)
       yield* appendAll(journal, ["a", "b", "c"], ["lake", "chat", "audit"])
       const poisoned = (due: number) =>
@@ -129,7 +129,7 @@ export const lanesContract = (name: string, create: Create): void => {
       expect((yield* journal.openLane("lake")).paused).toBe(false)
     })
 
-    test("remembers when a pause ends, and ends it unless a person has changed it meanwhile", function* (journal) {
+    test("remembers when a pause ends, and ends it unless a person has changed it since", function* (journal) {
       const paused = Effect.map(lane(journal, "lake"), (info) => info?.paused)
       yield* journal.openLane("lake")
       yield* journal.setPaused("lake", 1_800_000_000_000)

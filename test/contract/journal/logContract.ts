@@ -33,7 +33,7 @@ export const logContract = (name: string, create: Create): void => {
       expect(yield* journal.read(4, 10)).toEqual([])
     })
 
-    test("keeps everything that is appended at once", function* (journal) {
+    test("stores all concurrent appends", function* (journal) {
       const ids = Array.from({ length: 700 }, (_, index) => `evt_${index}`)
       const results = yield* Effect.forEach(ids, (id) => journal.append(event(id), ["lake"]), {
         concurrency: "unbounded",
@@ -42,7 +42,7 @@ export const logContract = (name: string, create: Create): void => {
       expect((yield* journal.read(0, 1000)).map((entry) => entry.event.id)).toEqual(ids)
     })
 
-    test("gives the events of one commit one promise, so that one timer serves all of them", function* (journal) {
+    test("gives the events of one commit the same promise, so that one timer serves all of them", function* (journal) {
       const results = ["a", "b", "c"].map((id) => journal.appendUnsafe(event(id), ["lake"]))
       // A journal in memory knows the exit at once.
       expect(new Set(results.filter((result) => result instanceof Promise)).size).toBeLessThan(2)
@@ -59,7 +59,7 @@ export const logContract = (name: string, create: Create): void => {
       expect(yield* Fiber.join(waiting)).toBe(2)
     })
 
-    test("wakes a lane for its next event, and passes over none of them", function* (journal) {
+    test("wakes a lane for its next event, and skips none", function* (journal) {
       yield* journal.openLane("lake")
       yield* journal.openLane("audit")
       const waiting = yield* Effect.forkChild(journal.awaitBeyond(0, "lake"), { startImmediately: true })

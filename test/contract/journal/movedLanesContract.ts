@@ -59,7 +59,7 @@ export const movedLanesContract = (name: string, create: Create): void => {
       ])
     })
 
-    test("tells what became of a retry at the other lane, also if its first attempt there delivered it", (journal) =>
+    test("has a retry's outcome at the other lane, also if its first attempt there delivered it", (journal) =>
       Effect.gen(function* () {
         for (const name of ["old", "new"]) yield* journal.openLane(name)
         yield* appendAll(journal, ["a"], ["old"])

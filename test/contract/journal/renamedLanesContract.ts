@@ -90,7 +90,7 @@ export const renamedLanesContract = (name: string, create: Create): void => {
       expect(yield* lane(journal, "new")).toMatchObject({ returned: 2, deadLetters: 0 })
     })
 
-    test("is found by its new name, with what became of its events before", function* (journal) {
+    test("is found by its new name, with the earlier outcomes of its events", function* (journal) {
       yield* fill(journal)
       const outcomes = ["delivered", "retrying", "dead", "dropped", "retrying", "pending"]
       const told = (sink: string) =>
@@ -209,7 +209,7 @@ export const renamedLanesContract = (name: string, create: Create): void => {
       expect(yield* lane(journal, "goal")).toMatchObject({ backlog: 1, deadLetters: 1 })
     })
 
-    test("loses no event that is appended or replayed meanwhile", function* (journal) {
+    test("loses no event that is appended or replayed during the rename", function* (journal) {
       yield* journal.openLane("old")
       const ids = Array.from({ length: 300 }, (_, index) => `evt_${index}`)
       const appending = yield* Effect.forkChild(

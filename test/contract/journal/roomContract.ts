@@ -30,7 +30,7 @@ export const roomContract = (name: string, create: Create): void => {
   const test = testWith(create, maxSize)
 
   describe(`${name}: a full journal`, () => {
-    test("appends nothing for an operator either, and says so", function* (journal) {
+    test("refuses an operator's appends too, with the reason", function* (journal) {
       const count = yield* fill(journal)
       yield* journal.openLane("_quarantine")
       yield* journal.settle([settlement("_quarantine", 2, { delivered: [], deadLetter: [letter(2)] })])

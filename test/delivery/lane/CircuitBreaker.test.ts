@@ -29,7 +29,7 @@ describe("a lane's circuit breaker", () => {
     expect(breaker.condition).toBeUndefined()
   })
 
-  test("says why the last attempt failed, until the sink answers", () => {
+  test("shows why the last attempt failed, until the sink answers", () => {
     const breaker = new CircuitBreaker({ delivery }, always)
     breaker.failed(failed, [1], 0, 0)
     expect([breaker.condition, breaker.message]).toEqual([undefined, "answered 500"])
@@ -79,7 +79,7 @@ describe("a lane's circuit breaker", () => {
     expect(breaker.allowance(1_039, 0)).toBe(1)
   })
 
-  test("gives attempts back when others fail as well, and charges the one that fails while another passes", () => {
+  test("gives attempts back if others fail too, and charges an event that fails while another is delivered", () => {
     const breaker = new CircuitBreaker({ delivery }, always)
     const refunded = [1, 2, 3, 4, 5].map((sequence) => breaker.failed(failed, [sequence], sequence, sequence).refunded)
     expect(refunded).toEqual([[], [], [], [], [1, 2, 3, 4, 5]])
@@ -89,14 +89,14 @@ describe("a lane's circuit breaker", () => {
     expect(breaker.failed(failed, [8], 30, 30).refunded).toEqual([])
   })
 
-  test("a throttled sink is left alone until the time it asked for", () => {
+  test("a throttled sink gets no attempt until the time it asked for", () => {
     const breaker = new CircuitBreaker({ delivery }, always)
     expect(breaker.failed(new SinkThrottled({ message: "429", retryAfter: 30_000 }), [1], 0, 0).opened).toBe(true)
     expect(breaker.allowance(29_999, 0)).toBe(0)
     expect(breaker.allowance(30_000, 0)).toBe(1)
   })
 
-  test("a wrong config pauses at once, and is probed", () => {
+  test("a wrong config pauses the lane immediately, and is probed", () => {
     const breaker = new CircuitBreaker({ delivery }, always)
     expect(breaker.failed(new SinkMisconfigured({ message: "401" }), [1], 0, 0).opened).toBe(true)
     expect(breaker.condition).toBe("misconfigured")

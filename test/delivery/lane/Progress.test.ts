@@ -34,7 +34,7 @@ const item = (sequence: number) => ({
 })
 
 // Found by the simulation: an event that was first tried while the clock was wrong was given up when it was set right.
-it.effect("an event grows older by the time that passes, whatever the wall clock is set to meanwhile", function* () {
+it.effect("an event ages by the monotonic clock, whatever the wall clock is set to", function* () {
   const clock = yield* Clock.Clock
   let ahead = 0
   const wall = () => clock.currentTimeMillisUnsafe() + ahead
@@ -48,7 +48,7 @@ it.effect("an event grows older by the time that passes, whatever the wall clock
 })
 
 // Found by the simulation: a reload while the clock was wrong made lanes that aged what waited for a retry by the error.
-it.effect("nor by a reload meanwhile: a lane that it makes tells ages as the one before", function* () {
+it.effect("a reload doesn't change ages either: the new lane continues them", function* () {
   const clock = yield* Clock.Clock
   const ahead = { ...clock, currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + 3_600_000 }
   const { start } = WallClock.make(clock)
@@ -59,14 +59,14 @@ it.effect("nor by a reload meanwhile: a lane that it makes tells ages as the one
 })
 
 describe("a lane that takes over what was retrying in another", () => {
-  it.effect("knows what is new to it, once", function* () {
+  it.effect("recognizes the events that are new to it, once", function* () {
     const progress = progressOf([1], yield* Clock.Clock)
     progress.adopt(state([1, 2]).retries)
     progress.adopt(state([1, 2]).retries)
     expect([...progress.retries.all()].map(({ sequence }) => sequence)).toEqual([1, 2])
   })
 
-  it.effect("does not read again what it has just delivered or given up, which the journal still has", function* () {
+  it.effect("doesn't read again the events that it has just settled, which the journal still has", function* () {
     const progress = progressOf([1, 2, 3], yield* Clock.Clock)
     progress.delivered(item(1), delivery)
     progress.deadLetter(item(2), failed)
@@ -75,7 +75,7 @@ describe("a lane that takes over what was retrying in another", () => {
   })
 
   // Found by the simulation (seed 900000663): the retry was stored once more, and the journal no longer had the event.
-  it.effect("nor while that is being stored, and again once it could not be", function* () {
+  it.effect("doesn't read them while they are being stored, and reads them again if that failed", function* () {
     const progress = progressOf([1, 2, 3], yield* Clock.Clock)
     progress.delivered(item(1), delivery)
     progress.deadLetter(item(2), failed)
@@ -112,7 +112,7 @@ describe("a lane that takes over what was retrying in another", () => {
 
 describe("a wait", () => {
   // Found by the simulation (seed 477000503): one such event kept every lane's progress from being stored.
-  it.effect("of a fraction of a millisecond, as a sink may ask for, is stored as whole ones", function* () {
+  it.effect("of a fraction of a millisecond, which a sink may ask for, is stored as whole milliseconds", function* () {
     const progress = progressOf([], yield* Clock.Clock)
     progress.retry(item(11), failed, 64.57)
     const [retry] = progress.takeChanges()?.retry ?? []
@@ -124,7 +124,7 @@ describe("a wait", () => {
 describe("what the journal is told of failed attempts", () => {
   const attempt = (message: string) => ({ ...failed, message })
 
-  it.effect("is each of them once, also where one settlement could not be stored", function* () {
+  it.effect("has each of them once, even if a settlement could not be stored", function* () {
     const progress = progressOf([], yield* Clock.Clock)
     progress.retry(item(11), attempt("first"), 0)
     const lost = progress.takeChanges()

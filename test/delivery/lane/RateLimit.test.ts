@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { Duration } from "effect"
 import { RateLimit } from "../../../src/delivery/lane/Batcher.ts"
 
-test("a rate limit lets so many events go in its time, and no burst beyond a tenth of a second", () => {
+test("a rate limit allows its number of events per period, and no burst beyond a tenth of a second", () => {
   const limit = new RateLimit({ events: 100, per: Duration.seconds(1) })
   let sent = 0
   for (let now = 0; now < 10_000; now += 25) {

@@ -16,7 +16,7 @@ const event = (sequence: number, dueAt: number, key = "", tried = 1) => ({
 const sequences = (taken: ReadonlyArray<{ sequence: number }>) => taken.map((one) => one.sequence)
 
 describe("a lane's retry queue", () => {
-  test("gives what is due, the longest due first, and gives it once", () => {
+  test("returns due events, the longest due first, each once", () => {
     const retries = new RetryQueue()
     retries.put(event(1, 300))
     retries.put(event(2, 100))
@@ -26,14 +26,14 @@ describe("a lane's retry queue", () => {
     expect(sequences(retries.takeDue(900, 10))).toEqual([3])
   })
 
-  test("what the limit left is due at once", () => {
+  test("events beyond the limit are due immediately afterwards", () => {
     const retries = new RetryQueue()
     for (let sequence = 1; sequence <= 5; sequence++) retries.put(event(sequence, 100))
     expect(sequences(retries.takeDue(100, 2))).toEqual([1, 2])
     expect(sequences(retries.takeDue(100, 10))).toEqual([3, 4, 5])
   })
 
-  test("only the first of a key is tried; the next goes at once when it is settled", () => {
+  test("only the first event of a key is tried; the next follows when it is settled", () => {
     const retries = new RetryQueue()
     retries.put(event(1, 100, "acct_1"))
     retries.put(event(2, 0, "acct_1", 0))
@@ -79,7 +79,7 @@ describe("a lane's retry queue", () => {
     expect(sequences(givenBack.takeGroup(200))).toEqual([1])
   })
 
-  test("a group that filled behind one in flight goes at once when that one ends, and not by its window", () => {
+  test("a group that filled behind one in flight is sent when that one ends, without waiting for its window", () => {
     const retries = new RetryQueue(2)
     for (const sequence of [1, 2]) retries.put(event(sequence, 1_000, "group", 0))
     expect(sequences(retries.takeGroup(10))).toEqual([1, 2])
@@ -89,7 +89,7 @@ describe("a lane's retry queue", () => {
     expect(sequences(retries.takeGroup(30))).toEqual([3, 4])
   })
 
-  test("after a restart a wait is what is left of it, even when the wall clock went back ten years", () => {
+  test("after a restart the rest of a wait remains, even if the wall clock went back ten years", () => {
     const retries = new RetryQueue()
     const tenYears = 10 * 365 * 86_400_000
     retries.load(

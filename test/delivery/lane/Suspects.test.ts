@@ -43,7 +43,7 @@ describe("the suspicion of an event", () => {
     expect(suspects.suspicion(1)).toBe("atFault")
   })
 
-  test("outlives a restart where the journal has it as charged for what is said of the whole sink", () => {
+  test("survives a restart if the journal has it as charged for a failure of the whole sink", () => {
     const suspects = new Suspects()
     const retry = { key: "", due: 0, delay: 0, firstAttemptAt: 1, tried: 1 }
     suspects.recall([
@@ -173,7 +173,7 @@ describe("an event at which the receiver", () => {
 })
 
 // Found by the simulation: a probe went to and fro between the two, and never got to the others.
-it.effect("a bad event that is tried again and one that comes anew don't keep a probe from the others", () => {
+it.effect("a bad event that is retried and a new bad event don't keep a probe from the others", () => {
   const sink = scripted((entry, attempt) =>
     entry.sequence === 1 ? (attempt === 1 ? failed : away) : entry.sequence === 2 ? away : "pass",
   )
@@ -188,7 +188,7 @@ it.effect("a bad event that is tried again and one that comes anew don't keep a 
 
 describe("while nothing passes", () => {
   for (const [what, reason] of kinds) {
-    it.effect(`nobody is charged: the sink ${what} at all that it gets`, () => {
+    it.effect(`no event is charged: the sink ${what} every event`, () => {
       let up = true
       const sink = dropping(() => !up, reason, 3)
       return Effect.gen(function* () {

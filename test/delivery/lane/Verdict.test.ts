@@ -159,7 +159,7 @@ describe("the policy", () => {
   })
 })
 
-test("a refusal of the target costs the event nothing, and the circuit breaker counts it", () => {
+test("a refusal by the target charges no event, and the circuit breaker counts it", () => {
   const ofTarget = new SinkMisconfigured({ message })
   for (const [name, attempt] of Object.entries(attempts)) {
     const refused = verdictOf(new DeliveryRejected({ message }), attempt, "none", ofTarget)
@@ -169,6 +169,6 @@ test("a refusal of the target costs the event nothing, and the circuit breaker c
   expect(said(bug)).toBe("Returned against sink")
 })
 
-test("the stored reasons that blame the sink are those of a sink that is down", () => {
+test("the stored reasons that blame the sink are the reasons of a sink that is down", () => {
   expect([...reasons, "Defect", ""].filter(blamesSink).sort()).toEqual(sinkDown.toSorted())
 })

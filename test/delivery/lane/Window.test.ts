@@ -4,7 +4,7 @@ import { seeded } from "../../lib/seeded.ts"
 import { tries } from "../../lib/tries.ts"
 
 describe("a lane's window", () => {
-  test("the cursor stands below the lowest open event", () => {
+  test("the cursor is below the lowest open event", () => {
     const window = new Window({ sequence: 10, settled: [] })
     window.take(11)
     window.skip(12)
@@ -21,7 +21,7 @@ describe("a lane's window", () => {
     expect(window.cursor()).toEqual({ sequence: 500, settled: [] })
   })
 
-  test("after a restart at any moment each event is settled exactly once, but for what was open", () => {
+  test("after a restart at any moment each event is settled exactly once, except open ones", () => {
     for (let seed = 1; seed <= tries(300); seed++) {
       const random = seeded(seed)
       let window = new Window({ sequence: 0, settled: [] })

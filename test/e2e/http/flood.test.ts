@@ -188,7 +188,7 @@ suiteUnless(typeof group === "string" ? group : undefined, `in a memory cgroup o
     minutes * 120_000,
   )
 
-  test("beside a flood, the deliveries of 64 senders with 1 MiB each are accepted, some of them when they come again", async () => {
+  test("during a flood, the deliveries of 64 senders with 1 MiB each are accepted, some after a retry", async () => {
     const target = await start()
     let accepted = 0
     let asked = 0

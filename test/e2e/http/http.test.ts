@@ -58,7 +58,7 @@ describe("accepted", () => {
     expect(target.kept().filter((_) => _ === body)).toHaveLength(1)
   })
 
-  test("twenty duplicates at once are all answered 202 and kept once", async () => {
+  test("twenty concurrent duplicates are all answered 202 and kept once", async () => {
     const body = envelope()
     const responses = await Promise.all(Array.from({ length: 20 }, () => post(body)))
     expect(responses.map((_) => _.status)).toEqual(Array.from({ length: 20 }, () => 202))
@@ -77,7 +77,7 @@ describe("accepted", () => {
     expect(await target.keeps(body)).toBe(true)
   })
 
-  test("a type that nobody knows is routed", async () => {
+  test("an unknown type is routed", async () => {
     const body = envelope("appointment.teleported")
     expect((await post(body)).status).toBe(202)
     expect(await target.keeps(body)).toBe(true)
@@ -93,7 +93,7 @@ describe("accepted", () => {
     expect((await post(envelope(), {}, "/hooks/picky")).status).toBe(200)
   })
 
-  test("a body in chunks, one that comes slowly, and one near the limit", async () => {
+  test("a body in chunks, a slow body, and a body near the limit", async () => {
     const chunked = envelope()
     const inChunks = await Raw.open(target.port)
     inChunks.write(
@@ -136,7 +136,7 @@ describe("accepted", () => {
     expect(await target.keeps(body)).toBe(true)
   })
 
-  test("by HTTP/1.1, with an offer to change to HTTP/2, or refused where the runtime can't take it", async () => {
+  test("by HTTP/1.1, with an offer to change to HTTP/2, or refused if the runtime can't take it", async () => {
     const body = envelope()
     const offer = ["Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAEAAEAAAAIAAAAB"]
     const framing = ["Host: a", `Content-Length: ${body.length}`, ...offer]
@@ -149,7 +149,7 @@ describe("accepted", () => {
     expect(target.kept().filter((_) => _ === body)).toHaveLength(isDeno ? 0 : 1)
   })
 
-  test("a signed body with 31,000 objects in one another, and the relay goes on", async () => {
+  test("a signed body with 31,000 nested objects, and the relay continues", async () => {
     const body = `${'{"a":'.repeat(31_000)}1${"}".repeat(31_000)}`
     expect((await post(body)).status).toBe(202)
     const after = envelope()
@@ -203,7 +203,7 @@ describe("refused with 401", () => {
 })
 
 describe("refused", () => {
-  test("with 404 where no webhook is, with or without a signature", async () => {
+  test("with 404 on a path without a webhook, with or without a signature", async () => {
     for (const path of [
       "/",
       "/hooks",
@@ -218,7 +218,7 @@ describe("refused", () => {
     }
   })
 
-  test("with 404 an unknown webhook id, where the webhook insists", async () => {
+  test("with 404 for an unknown webhook id, if the webhook requires it", async () => {
     await expectRefusal(await post(envelope(), { "x-service-webhook-id": "wh_other" }, "/hooks/strict"), 404)
     await expectRefusal(await post(envelope(), { "x-service-webhook-id": undefined }, "/hooks/strict"), 404)
     expect((await post(envelope(), {}, "/hooks/strict")).status).toBe(202)
@@ -266,14 +266,14 @@ describe("refused", () => {
     }
   })
 
-  test("with 422 what the config says to reject", async () => {
+  test("with 422 for a delivery that the config rejects", async () => {
     await expectRefusal(await post(envelope("appointment.teleported"), {}, "/hooks/picky"), 422)
     await expectRefusal(await post("not json", {}, "/hooks/picky"), 422)
   })
 })
 
 describe("in quarantine, and answered 202", () => {
-  test("is what is signed and no envelope, or of a type that the config keeps out", async () => {
+  test("are signed bodies that aren't envelopes, and types that the config keeps out", async () => {
     const undecodable = `not an envelope ${Math.random()}`
     const unknown = envelope("appointment.teleported")
     expect((await post(undecodable)).status).toBe(202)
@@ -324,7 +324,7 @@ describe("malformed HTTP is refused with 400, and nothing of it is kept", () => 
     }
   })
 
-  test("what is no HTTP at all, or has a head without end", async () => {
+  test("bytes that aren't HTTP, or a head without an end", async () => {
     expect((await Raw.send(target.port, "\x16\x03\x01\x02\r\n\r\n")).statuses).toEqual([400])
     const endless = await Raw.send(target.port, `GET / HTTP/1.1\r\nHost: a\r\nX: ${"x".repeat(1_000_000)}`)
     expect([400, 431, undefined]).toContain(endless.statuses[0])
@@ -469,7 +469,7 @@ describe("a connection that is not as it should be", () => {
 })
 
 describe("draining", () => {
-  test("ends what is under way, refuses what is new, and keeps what was accepted", async () => {
+  test("finishes requests in progress, refuses new ones, and keeps accepted events", async () => {
     const own = await startTarget()
     const body = envelope()
     const text = rawDelivery(body)

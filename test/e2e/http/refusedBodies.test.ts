@@ -131,7 +131,7 @@ for (const [name, proxy] of Object.entries(proxies)) {
 describe("beyond the bounds the response comes without the rest of the body", () => {
   const type = { "content-type": "text/plain" }
 
-  test("at once if the length is larger", async () => {
+  test("immediately if the length is larger", async () => {
     const connection = await Raw.open(target.port)
     connection.write(rawDelivery("", ["Host: a", `Content-Length: ${maxDiscarded + 1}`], type))
     expect((await connection.answers(1)).statuses).toEqual([415])
@@ -156,7 +156,7 @@ describe("beyond the bounds the response comes without the rest of the body", ()
     connection.destroy()
   })
 
-  test("after five seconds if the body goes on slowly", async () => {
+  test("after five seconds if the body continues slowly", async () => {
     const connection = await Raw.open(target.port)
     connection.write(rawDelivery("", ["Host: a", "Transfer-Encoding: chunked"], type))
     const timer = setInterval(() => connection.write(chunk("x")), 100)

@@ -21,7 +21,7 @@ const failure = (text: string, root: unknown): string =>
   Result.match(made(text, root), { onSuccess: (value) => `it gave ${JSON.stringify(value)}`, onFailure: (why) => why })
 
 describe("an expression", () => {
-  test("gives what the library gives, of random expressions over random values", () => {
+  test("gives the same results as the library for random expressions over random values", () => {
     const sides = { same: 0, bothFail: 0 }
     for (let round = 0; round < 5_000; round++) {
       const random = make(20_261_125 + round)
@@ -43,7 +43,7 @@ describe("an expression", () => {
     expect(sides.bothFail).toBeGreaterThan(100)
   })
 
-  test("orders, trims and groups as the specification says, where the library does not", () => {
+  test("orders, trims and groups by the specification, even where the library doesn't", () => {
     expect(of("sort(@)", [10, 9, 1])).toEqual([1, 9, 10])
     expect(of("max_by(@, &n).n", [{ n: "a" }, { n: "b" }])).toBe("b")
     expect(of("trim(@)", "  a\nb \t")).toBe("a\nb")
@@ -74,7 +74,7 @@ describe("an expression", () => {
     expect(of("type(code)", event)).toBe("object")
   })
 
-  test("changes no number: what is passed on is what the sender wrote", () => {
+  test("changes no number: it passes on the sender's digits", () => {
     for (let round = 0; round < 2_000; round++) {
       const number = decimal(make(round))
       const root = Numbers.parse(`{"list": [{"n": ${number}}, {"n": 1}]}`)
@@ -108,7 +108,7 @@ describe("an expression", () => {
     expect(failure("small / `0`", root)).toContain("divides by zero")
   })
 
-  test("says which function failed, and nothing of the event", () => {
+  test("reports the function that failed, and nothing of the event", () => {
     const said = failure("{a: join(', ', people[].secret)}", { people: [{ secret: "geheim" }, { secret: 7 }] })
     expect(said).toBe(
       "the expression at body.jmespath fails: join() at character 5 takes an array of strings as argument 2, and got array of string, number",
@@ -147,7 +147,7 @@ describe("a wrong expression", () => {
     ["x".repeat(limits.length + 1), limits.length, /more than 8192 characters/],
     [`a${".b".repeat(limits.depth)}`, 0, /nested more than 200 levels/],
   ]
-  test("is refused with the character where it is wrong", () => {
+  test("is refused with the position of the mistake", () => {
     for (const [text, offset, message] of wrong) {
       const problem = Jmespath.problem(text)
       expect([text, problem?.offset]).toEqual([text, offset])

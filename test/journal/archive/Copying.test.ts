@@ -52,7 +52,7 @@ const copied = Effect.fnUntraced(function* (streams: ReadonlyArray<CopiedStream>
 })
 
 describe("a copy of logs with gaps", () => {
-  it.effect("numbers the events of all streams without gaps, and keeps what is pending", function* () {
+  it.effect("numbers the events of all streams without gaps, and keeps pending events", function* () {
     const journal = yield* copied([
       stream("a", [3, 4, 7, 8], { lanes: [lane(3, [[7, 7]])] }),
       stream("b", [5, 6], { lanes: [lane(5)] }),
@@ -73,7 +73,7 @@ describe("a copy of logs with gaps", () => {
     })
   })
 
-  it.effect("keeps a dead letter that the log was pruned of, and sends it from nowhere else", function* () {
+  it.effect("keeps a dead letter that is no longer in the log, and never sends it from the log", function* () {
     const letters = once([{ lane: "lake", at: 9, attempts, entry: entry(1, "pruned") }])
     const journal = yield* copied([stream("a", [3], { lanes: [lane(3)], letters })])
     const [letter] = yield* journal.deadLetters({ limit: 9 })
@@ -81,7 +81,7 @@ describe("a copy of logs with gaps", () => {
     expect((yield* journal.read(0, 9)).map(({ sinks }) => sinks)).toEqual([["lake"], []])
   })
 
-  it.effect("tells of a removed lane for the events that are left of it", function* () {
+  it.effect("reports the removed lane for its remaining events", function* () {
     const ends = once([removed(1, 2, 5), removed(2, 5, 6), removed(3, 7, 9)])
     const journal = yield* copied([stream("a", [3, 4, 7, 8], { ends })])
     const [first] = journal.source().streams

@@ -3,7 +3,7 @@ import { chooseImports, importedLetters } from "../../../src/journal/archive/Imp
 import { attempts, event } from "../samples.ts"
 import { forSeeds, lanes } from "../stream/policies.ts"
 
-test("each event is imported once for each lane, however often and in whatever parts", () => {
+test("imports each event once for each lane, however often and in whatever parts", () => {
   forSeeds(100, (random) => {
     const events = Array.from({ length: 12 }, (_, index) => ({
       sequence: 1 + random.below(8),
@@ -39,7 +39,7 @@ test("each event is imported once for each lane, however often and in whatever p
   })
 })
 
-test("a dead letter stands in the place of its copy, once for each lane", () => {
+test("a dead letter takes its copy's place, once for each lane", () => {
   const dead = { at: 5, attempts }
   const one = { sequence: 3, event: event("evt_1"), replayed: false }
   const chosen = [

@@ -57,7 +57,7 @@ suiteUnless(reasonToSkip(), "the audit log on PostgreSQL", () => {
     expect(yield* names).toEqual(["later", "by a clock that is ahead"])
   })
 
-  it.live("is one for all relays, each of which says who it is", function* () {
+  it.live("is shared by all relays, and each record names its relay", function* () {
     const one = yield* open("audit_fleet", "one")
     const two = yield* open("audit_fleet", "two")
     yield* one.audit.record(operation({ on: "a" }))

@@ -26,7 +26,7 @@ suiteUnless(reasonToSkip(), "what validate and doctor say of the journal on Post
   const worst = (found: Effect.Success<ReturnType<typeof looked>>) =>
     found.filter(({ verdict }) => verdict === "wrong").map(({ message }) => message)
 
-  it.live("names the version and the clock's difference, and what a 2xx survives", function* () {
+  it.live("shows the version, the clock's difference, and which failures a 2xx survives", function* () {
     const found = yield* looked("inspected_none")
     expect(worst(found)).toEqual([])
     expect(found).toContainEqual({
@@ -38,7 +38,7 @@ suiteUnless(reasonToSkip(), "what validate and doctor say of the journal on Post
     expect(found).toContainEqual({ verdict: "warning", message: expect.stringContaining("no synchronous standby") })
   })
 
-  it.live("tells each right that is missing, with the GRANT for it", function* () {
+  it.live("names each missing right, with its GRANT", function* () {
     const database = yield* openDatabase(server.url, { schema: "inspected" })
     expect(worst(yield* looked("inspected", asLooker()))[0]).toContain("CREATE SCHEMA inspected AUTHORIZATION")
     yield* migrate(database, "inspected")
@@ -78,13 +78,13 @@ suiteUnless(reasonToSkip(), "what validate and doctor say of the journal on Post
     })
   }
 
-  it.live("says why it can't be used, and shows no password", function* () {
+  it.live("says why it can't be used, without a password", function* () {
     const found = yield* looked("relay", server.url.replace(user.password, "wrong-canary"))
     expect(found).toMatchObject([{ verdict: "wrong", message: expect.stringContaining("the password is wrong") }])
     expect(JSON.stringify(found)).not.toContain("canary")
   })
 
-  it.live("says that commits wait where the synchronous standby is away, if it may see that", () =>
+  it.live("says that commits wait while the synchronous standby is unavailable, if it may see that", () =>
     Effect.sync(() => {
       const named = { standbys: "db-2", synchronous: 0 }
       expect(survival({ ...named, seesStandbys: true })).toMatchObject({ verdict: "wrong" })

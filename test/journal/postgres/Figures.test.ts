@@ -56,7 +56,7 @@ const busy = Effect.gen(function* () {
 })
 
 suiteUnless(reasonToSkip(), "the figures of a fleet", () => {
-  it.effect("are those of the tables, from any relay: in peace, during a kill, and after the takeover", function* () {
+  it.effect("match the tables, at any relay: normally, during a kill, and after the takeover", function* () {
     const { a, b, tables } = yield* busy
     const counted = yield* tables
     expect(counted).toMatchObject({
@@ -78,7 +78,7 @@ suiteUnless(reasonToSkip(), "the figures of a fleet", () => {
     expect(yield* said(b)).toEqual(counted)
   })
 
-  it.effect("are those of the tables once a relay has left, and once rows with duplicates were deleted", function* () {
+  it.effect("match the tables once a relay has left, and once rows with duplicates were deleted", function* () {
     const { start, sql } = yield* relays
     const a = yield* start("a", Duration.seconds(1))
     const b = yield* start("b", Duration.seconds(1))
@@ -106,7 +106,7 @@ suiteUnless(reasonToSkip(), "the figures of a fleet", () => {
     expect(yield* said(a)).toEqual(counted)
   })
 
-  it.effect("are those of the tables after a failover that lost events", function* () {
+  it.effect("match the tables after a failover that lost events", function* () {
     const { a, b, tables, sql, promote } = yield* busy
     const third = floorOf(sharedStream) + 3
     yield* sql(`DELETE FROM relay.log WHERE first IN (7, ${third + 4}); DELETE FROM relay.seen WHERE sequence = 7`)
@@ -118,7 +118,7 @@ suiteUnless(reasonToSkip(), "the figures of a fleet", () => {
     expect(yield* said(b)).toEqual(counted)
   })
 
-  it.effect("stay what they were without the database, which is said at once, with since when", function* () {
+  it.effect("are kept without the database, and immediately shown with their age", function* () {
     const { a, b, tables } = yield* busy
     const counted = yield* tables
     a.fails("away")
@@ -138,7 +138,7 @@ suiteUnless(reasonToSkip(), "the figures of a fleet", () => {
     expect((yield* a.journal.status).engine).toEqual({})
   })
 
-  it.effect("are told within a second where the database takes what it is asked and never answers", function* () {
+  it.effect("are shown within a second if the database accepts requests and never answers", function* () {
     const { a, tables } = yield* busy
     const counted = yield* tables
     a.freeze()
@@ -163,7 +163,7 @@ suiteUnless(reasonToSkip(), "the figures of a fleet", () => {
     ["diskFull", "full", "the server's disk is full"],
     ["readOnly", "unavailable", "the server takes no writes"],
   ] as const) {
-    it.effect(`say that nothing can be stored before the delivery is answered that meets it: ${how}`, function* () {
+    it.effect(`report that nothing can be stored before the affected delivery is answered: ${how}`, function* () {
       const { a, tables } = yield* busy
       const counted = yield* tables
       a.fails(how)
@@ -191,7 +191,7 @@ suiteUnless(reasonToSkip(), "the figures of a fleet", () => {
     })
   }
 
-  it.effect("end an alarm at every relay when one is told that it was seen, and do not raise it again", function* () {
+  it.effect("end an alarm at every relay when it is acknowledged at one, and don't raise it again", function* () {
     const { start, sql } = yield* relays
     const [a, b] = [yield* start("a"), yield* start("b")]
     for (const relay of [a, b]) {

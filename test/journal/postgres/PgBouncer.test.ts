@@ -62,7 +62,7 @@ suiteUnless(reasonToSkip(), "the journal on PostgreSQL behind PgBouncer", () => 
       expect(first.server()?.isPooled).toBe(true)
     })
 
-    it.live(`appends, settles and finds again what it was given, in ${mode} mode`, function* () {
+    it.live(`appends, settles and finds events, in ${mode} mode`, function* () {
       const { url } = yield* bouncer(server, mode, mode === "session" ? 8 : 2)
       const schema = ownSchema()
       const database = yield* openDatabase(url, { schema })
@@ -81,7 +81,7 @@ suiteUnless(reasonToSkip(), "the journal on PostgreSQL behind PgBouncer", () => 
     })
   }
 
-  it.live("costs no more round trips than a direct connection", function* () {
+  it.live("takes no more round trips than a direct connection", function* () {
     const { url, address, port } = yield* bouncer(server, "transaction", 2)
     const proxy = yield* Effect.acquireRelease(
       Effect.promise(() => makeDelayProxy(port, 1)),
@@ -96,7 +96,7 @@ suiteUnless(reasonToSkip(), "the journal on PostgreSQL behind PgBouncer", () => 
     expect(proxy.roundTrips() - connected).toBe(4)
   })
 
-  it.live("says in validate and doctor that a pooler stands before the server", function* () {
+  it.live("reports in validate and doctor that a pooler is in front of the server", function* () {
     const { url, address } = yield* bouncer(server, "transaction", 1)
     const config = Schema.decodeUnknownSync(PostgresConfig)({ url, schema: ownSchema() })
     const found = yield* inspect(config)
@@ -109,7 +109,7 @@ suiteUnless(reasonToSkip(), "the journal on PostgreSQL behind PgBouncer", () => 
     expect(JSON.stringify(direct)).not.toContain("pooler")
   })
 
-  it.live("refuses a pooler that has no transactions, and says what to set", function* () {
+  it.live("refuses a pooler without transactions, and names the setting", function* () {
     const { url, address } = yield* bouncer(server, "statement", 2)
     const database = yield* openDatabase(url, {})
     const refused = yield* Effect.flip(database.query("SELECT 1"))

@@ -171,7 +171,7 @@ suiteUnless(reasonToSkip(), "round trips to PostgreSQL", () => {
     expect(roundTrips() - before).toBe(3)
   })
 
-  it.effect("a lane that is behind reads on over what was pruned, however large the rows around it are", function* () {
+  it.effect("a lane that is behind continues over pruned rows, however large the rows around them are", function* () {
     const { journal, db } = yield* far
     const body = new Uint8Array(1024 * 1024 + 1).fill(32)
     for (const id of ["a", "b", "c", "d"]) yield* journal.append(event(id, { body }), ["lake"])

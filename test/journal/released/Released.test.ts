@@ -104,7 +104,7 @@ const remedy =
   "A step of the schema was edited, or added. While this version is unreleased make its fixture anew: bun test/journal/released/make.ts. A step of a released version stays as it is: change what it made by a new step."
 
 describe("the fixtures of released journals", () => {
-  test(`have the schema of today in ${newest}, or else: bun test/journal/released/make.ts`, () => {
+  test(`have the current schema in ${newest}, or else: bun test/journal/released/make.ts`, () => {
     const path = join(temporaryDirectory("schema-"), "journal.db")
     restoreFile(newest, path)
     const db = new DatabaseSync(path)

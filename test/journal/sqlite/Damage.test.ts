@@ -18,7 +18,7 @@ describe("SqliteJournal and damage", () => {
     ["emptied", (path: string) => truncateSync(path, 0), true],
     ["deleted", (path: string) => rmSync(path), false],
   ] as const) {
-    it.live(`begins a new file when it finds the old one ${what}, and stays red until acknowledged`, function* () {
+    it.live(`begins a new file if the old one is ${what}, and stays red until acknowledged`, function* () {
       const at = options()
       yield* session(at, (journal) => appendAll(journal, ids(10)))
       harm(at.path)
@@ -95,7 +95,7 @@ describe("SqliteJournal and damage", () => {
     yield* session(at, (journal) => Effect.map(journal.status, (status) => expect(status.health).toBe("red")))
   })
 
-  it.live("says which events are lost when a row of the log is missing", function* () {
+  it.live("names the lost events if a row of the log is missing", function* () {
     const at = options()
     yield* session(at, (journal) => Effect.forEach(ids(3), (id) => journal.append(event(id), ["lake"])))
     const db = new DatabaseSync(at.path)
@@ -109,7 +109,7 @@ describe("SqliteJournal and damage", () => {
     yield* session(at, (journal) => Effect.map(journal.status, (status) => expect(status.health).toBe("ok")))
   })
 
-  it.live("says which events are lost when the oldest pending rows are missing", function* () {
+  it.live("names the lost events if the oldest pending rows are missing", function* () {
     const at = options()
     yield* session(at, function* (journal) {
       yield* journal.openLane("lake")
@@ -131,7 +131,7 @@ describe("SqliteJournal and damage", () => {
     ["another name", "UPDATE lane SET name = 'lane' WHERE name = 'lake'"],
     ["nothing", "DELETE FROM lane WHERE name = 'lake'"],
   ] as const) {
-    it.live(`begins a lane again and says so when the disk has ${what} for it`, function* () {
+    it.live(`restarts a lane and reports it if the disk has ${what} for it`, function* () {
       const at = options()
       yield* session(at, function* (journal) {
         yield* journal.openLane("lake")
@@ -174,7 +174,7 @@ describe("SqliteJournal and damage", () => {
     })
   })
 
-  it.live("passes over damaged events at the end of the log, and over nothing else", function* () {
+  it.live("skips damaged events at the end of the log, and no others", function* () {
     const at = options()
     yield* session(at, (journal) =>
       Effect.forEach(ids(4), (id) => Effect.andThen(journal.openLane("lake"), journal.append(event(id), ["lake"]))),
@@ -191,7 +191,7 @@ describe("SqliteJournal and damage", () => {
     })
   })
 
-  it.live("builds an index anew that the disk has damaged, and says so", function* () {
+  it.live("rebuilds an index that the disk has damaged, and reports it", function* () {
     const at = options()
     yield* session(at, function* (journal) {
       yield* journal.openLane("lake")

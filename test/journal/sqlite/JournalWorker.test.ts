@@ -16,7 +16,7 @@ const journalAt = (path: string) => ({ path, searchIds: searchIds.pointers })
 const worker = (file: string) => new URL(file, import.meta.url)
 
 describe("JournalWorker", () => {
-  test("moves what is committed into the file, and says how long the log is", async () => {
+  test("moves commits into the file, and reports the length of the log", async () => {
     const { engine } = openEngine()
     let journalWorker: JournalWorker.JournalWorker | undefined
     try {
@@ -84,7 +84,7 @@ describe("JournalWorker", () => {
     expect(await failure("../missing.ts", "/nonexistent/journal.db")).not.toBe("a pass")
   })
 
-  test("goes on after what passes, such as a full disk or no descriptor left, and not after what is final", () => {
+  test("continues after a temporary failure, such as a full disk or no free descriptor, but not after a final one", () => {
     const codes = (all: ReadonlyArray<number>) => all.map((errcode) => isFinal({ errcode }))
     expect(codes([5, 13, 14, 778])).toEqual([false, false, false, false])
     expect(codes([10, 1034, 266, 11, 26])).toEqual([true, true, true, true, true])
@@ -109,7 +109,7 @@ describe("JournalWorker", () => {
     }
   })
 
-  test("answers a search, and stops, although what is sent before it listens is lost", async () => {
+  test("answers a search and stops, although messages sent before it listens are lost", async () => {
     const { engine } = openEngine()
     const journalWorker = JournalWorker.start(worker("../lateWorker.ts"), journalAt(engine.store.path), {
       checkpoint: () => {},
@@ -146,7 +146,7 @@ describe("JournalWorker", () => {
 
   it.effect("or with the first search", () => startsWith((journal) => journal.events({ limit: 1 })))
 
-  it.effect("or when pruning alone has filled the log: what a lane waits for is copied", function* () {
+  it.effect("or if pruning alone has filled the log, because pending events are copied", function* () {
     const at = options({ retention: Duration.minutes(5) })
     yield* session(at, (journal) =>
       Effect.forEach(ids(300), (id) => journal.append(event(id, { body: new Uint8Array(100_000) }), ["lake"])),

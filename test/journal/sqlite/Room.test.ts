@@ -38,7 +38,7 @@ describe("SqliteJournal and room", () => {
     })
   })
 
-  it.effect("prunes what was delivered before it refuses an append, however fast a burst comes", function* () {
+  it.effect("prunes delivered events before it refuses an append, however fast a burst arrives", function* () {
     const maxSize = 3_000_000
     yield* session(options({ maxSize }), function* (journal) {
       yield* journal.openLane("lake")
@@ -65,7 +65,7 @@ describe("SqliteJournal and room", () => {
     })
   })
 
-  it.effect("names the quarantine first when that is what fills it", function* () {
+  it.effect("names the quarantine first if it takes the space", function* () {
     yield* session(options({ maxSize: 3_000_000 }), function* (journal) {
       yield* journal.openLane("_quarantine")
       let count = 0
@@ -91,7 +91,7 @@ describe("SqliteJournal and room", () => {
     })
   })
 
-  it.effect("looks at the disk sooner while a burst may have taken what is left of it", function* () {
+  it.effect("checks the disk sooner if a burst may have used its last space", function* () {
     const at = options()
     const { bavail, bsize } = statfsSync(tmpdir())
     const mebibyte = 1024 * 1024
@@ -126,7 +126,7 @@ describe("SqliteJournal and room", () => {
     expect(yield* grown(bavail * bsize * 0.9)).toBeLessThanOrEqual(most)
   })
 
-  it.effect("forgets what is older than the retention, but not what a lane still waits for", function* () {
+  it.effect("deletes events older than the retention, but not those that a lane still waits for", function* () {
     const at = options({ retention: Duration.minutes(3) })
     yield* TestClock.setTime(10 * 3_600_000)
     yield* session(at, function* (journal) {
@@ -183,7 +183,7 @@ describe("SqliteJournal and room", () => {
     })
   })
 
-  it.effect("prunes nothing while the disk is full, so that what is left is there for the lanes", function* () {
+  it.effect("prunes nothing while the disk is full, so that lanes can use the remaining space", function* () {
     yield* TestClock.setTime(10 * 3_600_000)
     const full = spyOn(Space.prototype, "isDiskFull").mockReturnValue(true)
     yield* Effect.addFinalizer(() => Effect.sync(() => full.mockRestore()))

@@ -18,7 +18,7 @@ journalContract("SqliteJournal", createSqlite)
 upkeepContract("SqliteJournal", createOnDisk)
 
 describe("SqliteJournal's dead letters", () => {
-  it.live("take room with what was answered to their attempts, and give it back", function* () {
+  it.live("take space with the answers to their attempts, and give it back", function* () {
     const answer = "ü".repeat(1_024)
     yield* session(options(), function* (journal) {
       const bytes = Effect.map(journal.lanes, (lanes) => lanes.find(({ name }) => name === "lake")?.deadLetterBytes)
@@ -108,7 +108,7 @@ const appendUntilKilled = (path: string, prefix: string, count: number) =>
   })
 
 describe("SqliteJournal and other processes", () => {
-  it.live("refuses a second relay at once, and names the lock", function* () {
+  it.live("refuses a second relay immediately, and names the lock", function* () {
     const at = options()
     yield* session(at, function* () {
       const refused = yield* failure(session(at, () => Effect.void))
@@ -118,7 +118,7 @@ describe("SqliteJournal and other processes", () => {
     yield* session(at, () => Effect.void)
   })
 
-  it.live("refuses a file that a newer relay wrote, and leaves it alone", function* () {
+  it.live("refuses a file of a newer relay, and leaves it unchanged", function* () {
     const at = options()
     yield* session(at, () => Effect.void)
     const write = (sql: string) => {
@@ -160,7 +160,7 @@ describe("SqliteJournal and other processes", () => {
       },
     ],
   ] as const) {
-    it.live(`breaks when its file is ${what} while it is open, and acknowledges nothing more`, function* () {
+    it.live(`breaks if its file is ${what} while it is open, and acknowledges nothing more`, function* () {
       const at = options()
       yield* session(at, function* (journal) {
         yield* appendAll(journal, ["a"])

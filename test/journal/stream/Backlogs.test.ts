@@ -30,7 +30,7 @@ describe("a thousand lanes", () => {
     ["is paused", (lane) => (lane.paused = true), (lane) => (lane.paused = false)],
   ]
   for (const [what, begin, end] of cases) {
-    test(`are not looked at while only one of them ${what}`, () => {
+    test(`are not visited while only one of them ${what}`, () => {
       for (const again of [1, 2]) {
         begin(lake(), again)
         expect(holding()).toEqual(["lane 7"])
@@ -49,7 +49,7 @@ describe("a thousand lanes", () => {
     expect(looks).toBeLessThan(10)
   })
 
-  test("forget a lane that was removed, and know one that was renamed", () => {
+  test("forget a removed lane, and keep a renamed one", () => {
     lake().routed(3)
     lanes.set("new", lake().renamed("new"))
     lanes.delete("lane 7")

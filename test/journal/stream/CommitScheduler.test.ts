@@ -19,7 +19,7 @@ const orderOf = (use: (first: CommitScheduler, second: CommitScheduler) => void)
     use(make("first"), make("second"))
   })
 
-test("an event that arrives alone waits for fewer turns of the event loop than a batch", async () => {
+test("a single event waits for fewer turns of the event loop than a batch", async () => {
   const order = orderOf((first, second) => {
     first.committed(3, 0)
     second.committed(2, 0)

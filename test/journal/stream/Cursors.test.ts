@@ -6,7 +6,7 @@ import { cursorOf, entryOf, forSeeds } from "./policies.ts"
 const head = 40
 const sequences = Array.from({ length: head }, (_, index) => index + 1)
 
-test("a cursor has passed what is up to it and what its ranges hold, and nothing else", () => {
+test("a cursor has passed the sequences up to it and in its ranges, and no others", () => {
   forSeeds(50, (random) => {
     const cursor = cursorOf(random, head)
     const settled = new Set(cursor.settled.flatMap(([from, to]) => sequences.filter((at) => from <= at && at <= to)))

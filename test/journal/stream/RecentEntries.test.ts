@@ -18,7 +18,7 @@ const holding = (from: number, to: number): RecentEntries => {
   return recent
 }
 
-test("what the only reader has read leaves, and what comes then is there for it", () => {
+test("entries that the only reader has read are dropped, and new ones are kept for it", () => {
   const recent = holding(1, 5)
   expect(sequences(recent.read(0, 3, "lake"))).toEqual([1, 2, 3])
   expect(recent.first).toBe(4)
@@ -64,7 +64,7 @@ test("without a reader they stay, within a bound", () => {
   expect(5_001 - recent.first).toBeLessThanOrEqual(4_096)
 })
 
-test("while every reader is far behind nothing is kept, and what comes is there again for one that has come near", () => {
+test("while every reader is far behind nothing is kept, and entries are kept again once one has come near", () => {
   const recent = holding(1, 2)
   recent.read(0, 1, "slow")
   recent.push(entries(3, 4_000))
@@ -77,7 +77,7 @@ test("while every reader is far behind nothing is kept, and what comes is there 
   expect(sequences(recent.read(5_000, 9, "slow"))).toEqual([5_001, 5_002])
 })
 
-test("entries that no reader waits for leave at once, and stay for a reader that is woken", () => {
+test("entries without a waiting reader are dropped immediately, and kept for a woken reader", () => {
   const recent = holding(1, 2)
   recent.read(0, 9, "lake")
   recent.waits("lake")

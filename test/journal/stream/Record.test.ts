@@ -56,7 +56,7 @@ describe("Record", () => {
     }
   })
 
-  test("returns nothing that was altered, and everything else up to a broken length (500 flips)", () => {
+  test("returns no altered event, and every other event up to a broken length (500 flips)", () => {
     for (let seed = 1; seed <= tries(500); seed++) {
       const random = seeded(seed)
       const { events, bytes } = row(random, 5)
@@ -69,7 +69,7 @@ describe("Record", () => {
     }
   })
 
-  test("takes a record for damaged that stands under another sequence", () => {
+  test("treats a record under another sequence as damaged", () => {
     const { bytes } = row(seeded(3), 3)
     expect(decodeRow(bytes, 200, 3)).toEqual({ stored: [], damaged: [200, 201, 202] })
   })

@@ -10,7 +10,7 @@ const bytes = (text: string): Buffer => Buffer.from(text)
 const usual = new SearchIds(["/data/object/id", "/data/object/client_id"])
 const body = (object: unknown): Buffer => bytes(JSON.stringify({ id: "evt_1", data: { type: "a.b", object } }))
 
-test("An id is found at each pointer, and nowhere else", () => {
+test("An id is found at each pointer, and at no other place", () => {
   const found = body({ id: "app_1", client_id: "cli_1", other: { id: "x" }, clients: [{ id: "y" }], name: "cli_2" })
   for (const id of ["app_1", "cli_1"]) expect([id, usual.has(found, id)]).toEqual([id, true])
   for (const id of ["evt_1", "x", "y", "cli_2", "app", "a.b", ""])
@@ -98,7 +98,7 @@ test("Whatever the JSON, the ids are those that JSON.parse and the pointers lead
   expect(found).toBeGreaterThan(tries(100))
 })
 
-test("A body mentions an id that stands alone in it, also escaped, and not a part of a longer word", () => {
+test("A body mentions an id that is a whole word in it, also escaped, and not a part of a longer word", () => {
   expect(mentions(body({ note: "ask cli_1, please" }), "cli_1")).toBe(true)
   expect(mentions(body({ list: ["cli_1"] }), "cli_1")).toBe(true)
   expect(mentions(body({ note: "cli_12 and xcli_1" }), "cli_1")).toBe(false)

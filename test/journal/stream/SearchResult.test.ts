@@ -24,7 +24,7 @@ test("an event has one state at each lane that it was routed to, holds it, or he
   })
 })
 
-test("an event of a lane that was renamed is told under the new name, with what was recorded under the former", () => {
+test("an event of a renamed lane has the new name, with the records under the former name", () => {
   const { deliveries } = laneStates(sequence, ["lake", "pond"], {
     held: new Map(),
     ended: [],
@@ -40,7 +40,7 @@ test("an event of a lane that was renamed is told under the new name, with what 
   ])
 })
 
-test("a copy names its original, and is not told to have ended as that did", () => {
+test("a copy names its original, and doesn't have its outcome", () => {
   const states = laneStates(sequence, ["lake"], {
     held: new Map(),
     ended: [{ ...why, sequence: 2, lane: "lake", outcome: "replayed", copy: sequence }],

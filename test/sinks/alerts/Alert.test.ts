@@ -36,7 +36,7 @@ const problems = (alert: Alert.Alert) =>
 const none = { pagerduty: [], slack: [], teams: [], discord: [] }
 
 describe("an alert of one event", () => {
-  test("says what failed and for whom, and shows ids and the time", () => {
+  test("shows what failed and for whom, with ids and the time", () => {
     expect(alertOf({ id: "apt_1" })).toEqual({
       action: "trigger",
       key: `${failure}/acct_1/apt_1`,
@@ -56,7 +56,7 @@ describe("an alert of one event", () => {
     })
   })
 
-  test("holds nothing else of the event unless it is asked to", () => {
+  test("contains nothing else of the event unless configured", () => {
     const person = "canary-5772156649"
     const object = {
       id: { name: person },
@@ -69,7 +69,7 @@ describe("an alert of one event", () => {
     expect(facts).toContainEqual({ name: "Why", value: person })
   })
 
-  test("takes its line, its key and its object's id from where the options say", () => {
+  test("takes its line, its key and its object's id from the configured places", () => {
     const alert = alertOf(
       { meeting: { id: 42 } },
       {
@@ -89,7 +89,7 @@ describe("an alert of one event", () => {
     expect(alert("9007199254740993").key).not.toBe(alert("9007199254740992").key)
   })
 
-  test("is one incident with others of its type and object, and with none where there is no object", () => {
+  test("is one incident with others of its type and object, and separate without an object", () => {
     const key = (sequence: number, object: unknown) => Alert.compile(usual)(Alert.groupOf([of(sequence, object)])).key
     expect(key(1, { id: "apt_1" })).toBe(key(2, { id: "apt_1" }))
     expect(key(1, { id: "apt_1" })).not.toBe(key(1, { id: "apt_2" }))
@@ -108,7 +108,7 @@ describe("an alert of one event", () => {
     }
   })
 
-  test("leaves out facts that say nothing", () => {
+  test("leaves out empty facts", () => {
     const { facts } = alertOf({ id: "" }, { details: { a: "{{/nowhere}}", b: " \r\n\0 ", c: "{{/data/object}}" } })
     expect(facts.map(({ name }) => name)).toEqual(["Type", "Account", "c", "Event", "Time"])
   })
@@ -119,7 +119,7 @@ describe("an alert of one event", () => {
     return Alert.compile({ ...usual, resolve })(group)
   }
 
-  test("of a lane that delivers again resolves the one of its pause", () => {
+  test("of a lane that delivers again resolves the alert of its pause", () => {
     const key = "relay.lane_paused/sample"
     expect(ofOwn("relay.lane_paused", true)).toMatchObject({ action: "trigger", key })
     const summary = "Resolved: The sink sample does not deliver"
@@ -127,7 +127,7 @@ describe("an alert of one event", () => {
     expect(ofOwn("relay.lane_resumed")).toMatchObject({ action: "trigger", key: "relay.lane_resumed/sample" })
   })
 
-  test("of the relay itself shows all that it says, as one incident a sink", () => {
+  test("of the relay itself shows its whole content, as one incident per sink", () => {
     const dead = ofOwn("relay.dead_letter")
     expect(dead).toMatchObject({ summary: "The sink sample has new dead letters", key: "relay.dead_letter/sample" })
     expect(dead.facts.map(({ name }) => name)).toContain("reason")
@@ -141,7 +141,7 @@ describe("an alert of one event", () => {
     }
   })
 
-  test("of what is no envelope is an alert all the same", () => {
+  test("of a body that isn't an envelope is an alert too", () => {
     const alert = alertOf({}, {}, { id: "", type: "", accountId: "", body: Uint8Array.of(0xff) })
     expect(alert.summary).toBe("An event without an envelope")
     expect(problems(alert)).toEqual(none)
@@ -157,7 +157,7 @@ describe("an alert of a group", () => {
     last: Date.UTC(2026, 10, 21, 9),
   }
 
-  test("has the count, the first and last time, what all have in common, and what each sample has alone", () => {
+  test("has the count, the first and last time, the shared facts, and the facts of each sample", () => {
     const { summary, facts, samples } = Alert.compile(usual)(group)
     expect(summary).toBe("1234 × A meeting could not be created with its provider (acct_1)")
     expect(facts).toEqual([
@@ -181,7 +181,7 @@ describe("an alert of a group", () => {
     expect(Alert.compile(usual)({ ...group, key: "by type" }).key).toBe("by type")
   })
 
-  test("resolves what it triggered: by its key alone at PagerDuty, in words elsewhere", () => {
+  test("resolves what it triggered: by its key at PagerDuty, and in words at other services", () => {
     const triggered = payloads(Alert.compile(usual)(group))
     const alert = Alert.compile(usual)({ ...group, action: "resolve" })
     const resolved = payloads(alert)
@@ -279,7 +279,7 @@ describe("a key of PagerDuty", () => {
     expect(PagerDuty.dedupKey("x".repeat(255))).toBe("x".repeat(255))
   })
 
-  test("that is too long, blank or not clean is hashed, and two that differ stay two", () => {
+  test("that is too long, blank or not clean is hashed, and different ones stay different", () => {
     const random = seeded(12)
     const keys = [...new Set(Array.from({ length: 500 }, () => hostile(random))), "x".repeat(256), "x".repeat(257)]
     const hashed = keys.map(PagerDuty.dedupKey)

@@ -15,7 +15,7 @@ import { routingKey } from "./pagerduty/pagerdutyService.ts"
 import { type Name, names, own, services } from "./services.ts"
 
 describe("an answer", () => {
-  it.live("of Discord that asks to wait says so in its body, in fractions of a second", function* () {
+  it.live("of Discord that asks to wait has the wait in its body, in fractions of a second", function* () {
     const wait = Effect.fnUntraced(function* (body: string, headers = {}) {
       const { url } = yield* serve((_, response) => response.writeHead(429, headers).end(body))
       const reason = yield* reasonOf((yield* openAlert("discord", { url })).send([entry(1)]))
@@ -28,7 +28,7 @@ describe("an answer", () => {
     expect(yield* wait('{"retry_after":"soon"}')).toBe(5_000)
   })
 
-  it.live("of Slack that says its ok in pieces has said it", function* () {
+  it.live("of Slack whose ok arrives in pieces is a success", function* () {
     const { url } = yield* serve((_, response) => {
       response.writeHead(200)
       response.write("o")
@@ -59,7 +59,7 @@ describe("a batch of events that belong together", () => {
     return accepted
   })
 
-  it.live("has the key of what they have in common, so that the next digest finds the incident", function* () {
+  it.live("has a key of the events' shared fields, so that the next digest finds the incident", function* () {
     const batches = [[failure(1), failure(2, undefined, "mtg_2")], [failure(3, undefined, "mtg_3")]]
     const keys = (yield* sent("pagerduty", batches, {}, "{{type}}/{{account_id}}")).map(
       (body) => JSON.parse(body).dedup_key,
@@ -67,7 +67,7 @@ describe("a batch of events that belong together", () => {
     expect(keys).toEqual(Array(2).fill("appointment.meeting.create_failed/acct_1"))
   })
 
-  it.live("that ends with a recovery resolves what the failure opened, by the same key", function* () {
+  it.live("that ends with a recovery resolves the incident of the failure, by the same key", function* () {
     const created = (sequence: number) => failure(sequence, "appointment.meeting.created")
     const asked = yield* sent("pagerduty", [[failure(1)], [created(2)], [failure(3), created(4)]], { resolve: true })
     const events = asked.map((body) => JSON.parse(body))
@@ -95,7 +95,7 @@ describe("a config", () => {
       diagnostics.filter(({ severity }) => severity === "error").map(({ key }) => key),
     )
 
-  it.live("is warned about a URL that is not the service's, unless it is one of this machine", function* () {
+  it.live("warns about a URL that isn't the service's, unless it is on this machine", function* () {
     const urls = {
       slack: "https://hooks.slack.com/services/T0/B0/x",
       discord: "https://discord.com/api/webhooks/0/x",
@@ -125,11 +125,11 @@ describe("a config", () => {
     expect(warnings.map(({ message }) => message)).toEqual(["the service has retired the addresses of this host"])
   })
 
-  it.live("needs nothing but where an alert goes", function* () {
+  it.live("needs only the target of its alerts", function* () {
     for (const name of names) yield* loaded(config({ sinks: sinks(name) }))
   })
 
-  it.live("is refused where a placeholder is none, a secret is empty or a URL is missing", function* () {
+  it.live("is refused with an invalid placeholder, an empty secret or a missing URL", function* () {
     for (const name of names) {
       const more = { summary: "{{typ}}", details: { Why: "{{/a" } }
       expect(yield* findings({ sinks: sinks(name, more) })).toEqual(["sinks.audit.summary", "sinks.audit.details.Why"])
@@ -154,7 +154,7 @@ describe("a config", () => {
     }
   })
 
-  it.live("of digests has the key of what their events have in common, unless it has its own", function* () {
+  it.live("of digests has a key of the events' shared fields, unless it has its own", function* () {
     const digests = (more: object) =>
       Effect.map(loaded(config({ sinks: sinks("pagerduty", { digest: {}, ...more }) })), (found) =>
         Reflect.get(Object(found.config.sinks[0]?.config), "dedupKey"),
@@ -163,7 +163,7 @@ describe("a config", () => {
     expect(yield* digests({ dedupKey: "{{type}}" })).toBe("{{type}}")
   })
 
-  it.live("leads to PagerDuty itself unless it says otherwise", () =>
+  it.live("leads to PagerDuty itself by default", () =>
     Effect.sync(() => {
       const { url } = Schema.decodeUnknownSync(PagerDutyConfig)({ routingKey })
       expect(Redacted.value(url)).toBe("https://events.pagerduty.com/v2/enqueue")

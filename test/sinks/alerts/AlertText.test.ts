@@ -10,14 +10,14 @@ const characters = (text: string): ReadonlyArray<string> => Array.from(graphemes
 const doubled = (text: string) => text.replaceAll("<", "&lt;")
 
 describe("a text", () => {
-  test("that fits is the text, without what steers a terminal or a reader", () => {
+  test("that fits is unchanged, except for characters that control a terminal or a reader", () => {
     expect(fit("A meeting could not be created", 1024)).toBe("A meeting could not be created")
     expect(fit("a\r\nb\0c\u202ed\x1b[2J", 1024)).toBe("a b c d [2J")
     expect(fit("  a   b ", 1024)).toBe("a b")
     expect(fit("", 10)).toBe("")
   })
 
-  test("is well-formed, on one line, and within its limit in UTF-16 code units, whatever it was", () => {
+  test("is well-formed, on one line, and within its limit in UTF-16 code units, for any input", () => {
     const random = seeded(7)
     for (const text of [...hostiles(tries(2_000)), ...huge]) {
       const limit = 2 + Math.floor(random() * 200)
@@ -28,7 +28,7 @@ describe("a text", () => {
     }
   })
 
-  test("is cut between characters as a person sees them, and says so", () => {
+  test("is cut between characters as people see them, and ends in an ellipsis", () => {
     const random = seeded(8)
     for (const text of hostiles(tries(1_000))) {
       const limit = 120 + Math.floor(random() * 200)
@@ -54,13 +54,13 @@ describe("a text", () => {
     expect(fit("ab👨‍👩‍👧‍👦c", 14)).toBe("ab👨‍👩‍👧‍👦c")
   })
 
-  test("shows no half of a character that stands where looking ends", () => {
+  test("shows no half of a character at the end of the part that is read", () => {
     for (let blanks = 250; blanks < 280; blanks++) {
       expect(fit(`a${" ".repeat(blanks)}👨‍👩‍👧‍👦😀`, 10)).toMatch(/^a( …|…| 👨‍👩‍👧‍👦….*)?$|^a…$/u)
     }
   })
 
-  test("of one character larger than the limit is cut between its marks", () => {
+  test("with one character larger than the limit is cut between that character's marks", () => {
     expect(fit(`z${"\u0300".repeat(500)}`, 10)).toBe(`z${"\u0300".repeat(8)}…`)
   })
 
@@ -72,17 +72,17 @@ describe("a text", () => {
 describe("facts", () => {
   const room = { facts: 5, name: 10, value: 20, total: 120 }
 
-  test("that there is room for are all there", () => {
+  test("that fit are all shown", () => {
     const facts = [1, 2, 3, 4, 5].map((n) => ({ name: `n${n}`, value: `v${n}` }))
     expect(arrange(facts, room)).toEqual(facts)
   })
 
-  test("that are too many leave a count of the rest", () => {
+  test("that don't fit are counted at the end", () => {
     const facts = Array.from({ length: 9 }, (_, n) => ({ name: `n${n}`, value: `v${n}` }))
     expect(arrange(facts, room)).toEqual([...facts.slice(0, 4), { name: "…", value: "5 more" }])
   })
 
-  test("are within the number, the lengths and the total, whatever they are, and none is empty", () => {
+  test("are within the number, the lengths and the total, for any input, and none is empty", () => {
     const random = seeded(9)
     for (let round = 0; round < tries(500); round++) {
       const facts = Array.from({ length: Math.floor(random() * 12) }, () => ({

@@ -110,18 +110,18 @@ export const alertContract = ({ type, service, config = {}, wrong, documented }:
   })
 
   describe(`the ${type} sink: an answer`, () => {
-    it.live("means what the service's documentation says", function* () {
+    it.live("has the meaning in the service's documentation", function* () {
       const found: Array<readonly [Answer, Reason["_tag"] | undefined]> = []
       for (const [answer] of documented) found.push([answer, (yield* answered(say(answer)))?._tag])
       expect(found).toEqual([...documented])
     })
 
-    it.live("that asks to wait is heard", function* () {
+    it.live("with a wait makes the lane wait", function* () {
       const reason = yield* answered(say([429, "", { "retry-after": "30" }]))
       expect(reason).toMatchObject({ _tag: "SinkThrottled", retryAfter: 30_000 })
     })
 
-    it.live("that refuses the credentials names the key that has them, which is not `headers`", function* () {
+    it.live("that refuses the credentials names the key that has them, which isn't `headers`", function* () {
       for (const status of [401, 403]) {
         const reason = yield* answered(say([status, "no"]))
         expect(reason?.message).toMatch(/"(url|routingKey)"|webhook/)
@@ -129,12 +129,12 @@ export const alertContract = ({ type, service, config = {}, wrong, documented }:
       }
     })
 
-    it.live("means what `classify` says first", function* () {
+    it.live("has the meaning in `classify` first", function* () {
       const reason = yield* answered(say([404, "no_service"]), { classify: { "404": "retry" } })
       expect(reason?._tag).toBe("DeliveryFailed")
     })
 
-    it.live("is quoted without what was sent, and not at all if answers aren't kept", function* () {
+    it.live("is quoted without the sent text, and not at all if answers aren't kept", function* () {
       for (const status of [302, 400, 401, 404, 429, 500]) {
         const answer = say([status, "invalid_payload apt_1 of https://x.example/ by ada@example.com"])
         const reason = yield* answered(answer)
@@ -143,12 +143,15 @@ export const alertContract = ({ type, service, config = {}, wrong, documented }:
       }
     })
 
-    it.live("that is a connection reset means that the service is not reached: the event is innocent", function* () {
-      const reason = yield* answered((_, __, raw) => raw.socket.destroy())
-      expect(reason).toMatchObject({ _tag: "SinkUnavailable" })
-    })
+    it.live(
+      "that is a connection reset means that the service can't be reached, so the event isn't charged",
+      function* () {
+        const reason = yield* answered((_, __, raw) => raw.socket.destroy())
+        expect(reason).toMatchObject({ _tag: "SinkUnavailable" })
+      },
+    )
 
-    it.live("that is slow is given up when the lane gives up, and its connection is closed", function* () {
+    it.live("that is slow is abandoned when the lane gives up, and its connection is closed", function* () {
       let begun = () => {}
       const hasBegun = new Promise<void>((resolve) => {
         begun = resolve
@@ -170,7 +173,7 @@ export const alertContract = ({ type, service, config = {}, wrong, documented }:
   })
 
   describe(`the ${type} sink: an alert`, () => {
-    it.live("is what the service takes, whatever the event and the headers hold", function* () {
+    it.live("is accepted by the service, whatever the event and the headers contain", function* () {
       const accepted: Array<Received> = []
       const { url } = yield* local(service, (request) => accepted.push(request))
       const text = "{{/data/object/text}}"
@@ -191,7 +194,7 @@ export const alertContract = ({ type, service, config = {}, wrong, documented }:
       expect(accepted[0]?.headers["x-why"]).toBe("plain%0D%0Ax-evil: 1")
     })
 
-    it.live("that could hold more than the service takes in all is cut to that", function* () {
+    it.live("that could exceed the service's total limit is cut to it", function* () {
       const { url } = yield* local(service)
       const text = "{{/data/object/text}}"
       const own = Object.fromEntries(Array.from({ length: 60 }, (_, index) => [`Detail ${index}`, text]))
@@ -203,7 +206,7 @@ export const alertContract = ({ type, service, config = {}, wrong, documented }:
       expect(yield* reasonOf(sink.send(Array.from({ length: 60 }, (_, index) => large(index + 1))))).toBeUndefined()
     })
 
-    it.live("of a thousand events is one valid message, with their number", function* () {
+    it.live("of a thousand events is one valid message with their number", function* () {
       const accepted: Array<string> = []
       const { url } = yield* local(service, ({ body }) => accepted.push(Buffer.from(body).toString("utf8")))
       const sink = yield* openAlert(type, { ...config, url: `${url}/hook` }, "{{type}}/{{account_id}}")

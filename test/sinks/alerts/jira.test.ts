@@ -11,7 +11,7 @@ import { fields, list } from "./localService.ts"
 
 const text = readFileSync(new URL("../../../config/examples/jira.json", import.meta.url), "utf8")
 
-test("whatever an event holds, Jira takes the alert's message and alias", () => {
+test("Jira accepts the alert's message and alias for any event", () => {
   const { value } = parse("jira.json", text, () => false)
   const { sinks, routes } = fields(value)
   const { oncall } = fields(sinks)

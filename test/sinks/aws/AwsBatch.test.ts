@@ -13,7 +13,7 @@ describe("the messages of a request", () => {
       ...(isFifo && { fifo: { group: `g${Math.floor(random() * 4)}` } }),
     }))
 
-  test("are ten and a size at most, one of a group, and every message goes once, in order", () => {
+  test("are at most ten and within the size, at most one of a group, and every message is sent once, in order", () => {
     const random = seeded(2)
     for (let round = 0; round < tries(500); round++) {
       const isFifo = round % 2 === 0

@@ -75,7 +75,7 @@ it.live("a container's endpoint that can't be reached and an unreadable token fi
   expect(unread?.message).toContain("/no/token")
 })
 
-it.live("a key that AWS refuses is looked for again, so a file that was replaced is used", function* () {
+it.live("a key that AWS refuses is looked up again, so a replaced file is used", function* () {
   const directory = yield* Effect.acquireRelease(
     Effect.sync(() => mkdtempSync(join(tmpdir(), "relay-aws-"))),
     (directory) => Effect.sync(() => rmSync(directory, { recursive: true })),

@@ -16,7 +16,7 @@ const carried = ({ text, attributes }: Message) =>
   Buffer.from(bytesOf({ body: text, attributes, group: undefined, deduplication: undefined }))
 
 describe("a message", () => {
-  test("carries any bytes: as they are where they are text that SNS and SQS take, and as base64 with a mark", () => {
+  test("carries any bytes: as they are if SNS and SQS accept them, and otherwise as base64 with a mark", () => {
     const random = seeded(1)
     const cases = Object.values(awkward).map(({ body }) => body ?? new Uint8Array(0))
     for (let n = 0; n < 200; n++) {
@@ -40,7 +40,7 @@ describe("a message", () => {
     }
   })
 
-  test("has ten attributes at most, none of them empty, and leaves out what the event never had", () => {
+  test("has ten attributes at most, none of them empty, and leaves out absent facts", () => {
     const trace = { traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01`, tracestate: "x=1" }
     const all = of({ trace, body: Uint8Array.of(255) }).attributes
     expect(all).toEqual({
@@ -60,7 +60,7 @@ describe("a message", () => {
     })
   })
 
-  test("of a CloudEvent has no signature: it is over other bytes", () => {
+  test("of a CloudEvent has no signature, because that is over other bytes", () => {
     const cloudevents = encoder({ format: "cloudevents", key: "{{account_id}}", isFifo: false })
     expect(of({}, cloudevents).attributes).not.toHaveProperty("signature")
     expect(of({}, cloudevents).attributes).toHaveProperty("event_id", "evt_1")
@@ -84,7 +84,7 @@ describe("a message", () => {
     expect(fifo(replayed, 0).fifo).toEqual({ group: "acct_1", deduplication: "scheduling:evt_7:replay:7" })
   })
 
-  test("has ids that are taken, and those that differ stay different", () => {
+  test("has valid ids, and different ids stay different", () => {
     const odd = ["a b", "ü", "x".repeat(129), "\n", "x".repeat(130), "a  b"]
     const groups = odd.map((accountId) => of({ accountId }, fifo).fifo?.group ?? "")
     for (const group of groups) expect(group).toMatch(/^sha256-[0-9a-f]{64}$/)

@@ -127,7 +127,7 @@ export const awsContract = (contract: AwsContract): void => {
     }
   })
 
-  test(`the config of a sink of ${service} refuses what could never work, in words`, () => {
+  test(`the config of a sink of ${service} refuses values that could never work, with a reason`, () => {
     const decode = Schema.decodeUnknownSync(contract.config)
     expect(() => decode(contract.valid)).not.toThrow()
     for (const [config, says] of contract.wrong) expect(() => decode({ ...contract.valid, ...config })).toThrow(says)
@@ -139,7 +139,7 @@ export const fifoContract = (service: string, start: AwsContract["start"]): void
   const two = (sequence: number) => entry(sequence, { accountId: `acct_${sequence % 2}` })
 
   describe(`a FIFO target of ${service}`, () => {
-    it.live("gets no message after one of its key that failed, and those of other keys", function* () {
+    it.live("gets no message after a failed one of its key, and messages of other keys", function* () {
       const { sink, requests } = yield* start({ refuse: { evt_3: ["InternalError", false] } })
       const failures = yield* sink.send([1, 2, 3, 4, 5, 6, 7].map(two))
       expect(reasons(failures)).toEqual({ 2: "DeliveryFailed", 4: "DeliveryFailed", 6: "DeliveryFailed" })
@@ -157,7 +157,7 @@ export interface Opened {
 export const messagesContract = (
   open: (fifo: boolean, config?: Record<string, unknown>) => Effect.Effect<Opened, SinkError, Scope.Scope>,
 ): void => {
-  it.live("sends the signed bytes, and what is known of the event as attributes", function* () {
+  it.live("sends the signed bytes, and the facts about the event as attributes", function* () {
     const { sink, received } = yield* open(false)
     expect((yield* sink.send([entry(1)])).size).toBe(0)
     const [first] = yield* received(1)

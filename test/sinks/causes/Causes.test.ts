@@ -10,11 +10,11 @@ for (const part of parts) {
       told = await tell(part)
     }, 300_000)
 
-    test("are told as causes.md shows; if not, and it is better now: RELAY_PARTS=1 bun test/sinks/causes/table.ts", () => {
+    test("are in causes.md; if one is better now, update the page: RELAY_PARTS=1 bun test/sinks/causes/table.ts", () => {
       expect(block(part.title, told)).toBe(shown().get(part.title) ?? "")
     })
 
-    test("come with what to do, and are waited for where nobody has to do anything", () => {
+    test("have a remedy, and the lane waits if none is needed", () => {
       const waits = ["SinkUnavailable", "SinkThrottled", "DeliveryFailed"]
       const wrong = told.filter(({ cause: { todo }, reason }) =>
         todo === "" ? !waits.includes(reason?._tag ?? "") : !reason?.message.includes(todo),

@@ -31,13 +31,13 @@ const failing = (code: string): Output => ({
 })
 
 describe("the console", () => {
-  it.live("shows time, type, ids, webhook and sinks of an event, and nothing of what it holds", function* () {
+  it.live("shows time, type, ids, webhook and sinks of an event, and nothing of its content", function* () {
     const { output, text } = captured()
     yield* make(summary, output).send([entry(1, { body: bytes('{"email":"a@example.com"}') })])
     expect(text()).toBe("2026-11-21T08:00:01.000Z  appointment.created  evt_1  acct_1  via scheduling  to audit\n")
   })
 
-  it.live("says when an event has no envelope, and when it comes by replay", function* () {
+  it.live("shows that an event has no envelope, and that it is a replay", function* () {
     const { output, text } = captured()
     yield* make(summary, output).send([{ ...entry(1, { id: "", type: "", accountId: "" }), replayed: true }])
     expect(text()).toBe("2026-11-21T08:00:01.000Z  (no envelope)  via scheduling  to audit  replayed\n")
@@ -50,17 +50,20 @@ describe("the console", () => {
     expect(text().split("\n")).toHaveLength(2)
   })
 
-  it.live("shows the signed JSON at a terminal without what would turn it around, and a pipe its bytes", function* () {
-    const body = '{"note":"a\u202eb\u200b\u2028\u{e0041}"}'
-    const [pipe, terminal] = [captured(), captured(Number.POSITIVE_INFINITY, false, true)]
-    yield* make(raw, pipe.output).send([entry(1, { body: bytes(body) })])
-    yield* make(raw, terminal.output).send([entry(1, { body: bytes(body) })])
-    expect(pipe.text()).toBe(`${body}\n`)
-    expect(terminal.text()).toMatch(/^[ -~]+\n$/)
-    expect(JSON.parse(terminal.text())).toEqual(JSON.parse(body))
-  })
+  it.live(
+    "shows the signed JSON on a terminal without direction marks, and writes the exact bytes to a pipe",
+    function* () {
+      const body = '{"note":"a\u202eb\u200b\u2028\u{e0041}"}'
+      const [pipe, terminal] = [captured(), captured(Number.POSITIVE_INFINITY, false, true)]
+      yield* make(raw, pipe.output).send([entry(1, { body: bytes(body) })])
+      yield* make(raw, terminal.output).send([entry(1, { body: bytes(body) })])
+      expect(pipe.text()).toBe(`${body}\n`)
+      expect(terminal.text()).toMatch(/^[ -~]+\n$/)
+      expect(JSON.parse(terminal.text())).toEqual(JSON.parse(body))
+    },
+  )
 
-  it.live("dims what matters less where there is color, and writes no escapes where there is none", function* () {
+  it.live("dims less important parts if there is color, and writes no escapes otherwise", function* () {
     const [plain, colored] = [captured(), captured(Number.POSITIVE_INFINITY, true)]
     yield* make(summary, plain.output).send([entry(1)])
     yield* make(summary, colored.output).send([entry(1)])
@@ -76,7 +79,7 @@ describe("the console", () => {
     expect((yield* reasonOf(make(raw, failing("ENOSPC")).send([entry(1)])))?._tag).toBe("SinkUnavailable")
   })
 
-  it.live("goes on where a full pipe stopped it", function* () {
+  it.live("continues where a full pipe stopped it", function* () {
     const { output, bytes } = captured(10)
     let calls = 0
     const full: Output = {

@@ -82,7 +82,7 @@ describe("a mail", () => {
     },
   )
 
-  test("tells what failed, where and when, and nothing of the object but its id", function* (sink, smtp) {
+  test("shows what failed, where and when, and only the object's id", function* (sink, smtp) {
     yield* sink.send([typed(1, "connected_account.refresh_failed", { id: "cal_1", email: "ada@example.com" })])
     const { mail } = last(smtp)
     expect(mail.subject).toBe("A calendar has lost its access and must be connected again (acct_1)")
@@ -100,7 +100,7 @@ describe("a mail", () => {
     )
   })
 
-  test("of a digest tells how many there were and what differs", function* (sink, smtp) {
+  test("of a digest shows the number of events and their differences", function* (sink, smtp) {
     const type = "connected_account.refresh_failed"
     yield* sink.send([typed(1, type), typed(2, type), typed(3, type)])
     expect(smtp.taken).toHaveLength(1)
@@ -202,7 +202,7 @@ describe("ids of mails", () => {
     expect(new Set(smtp.taken.map(({ mail }) => mail.messageId)).size).toBe(2)
   })
 
-  test("refer to one thread where the object is the same, and to none that they share elsewhere", function* (sink, smtp) {
+  test("refer to one thread for the same object, and to none that other mails share", function* (sink, smtp) {
     const type = "connected_account.refresh_failed"
     for (const [sequence, id] of [
       [1, "a"],
@@ -230,7 +230,7 @@ describe("ids of mails", () => {
 })
 
 describe("connections to an SMTP server", () => {
-  test("are used for mail after mail, and opened again where the server ended them", function* (sink, smtp) {
+  test("are reused for several mails, and reopened if the server ended them", function* (sink, smtp) {
     for (const one of entries(5)) yield* sink.send([one])
     expect(smtp.connections()).toEqual({ ever: 1, now: 1 })
     const again = yield* Effect.promise(async () => {
@@ -270,7 +270,7 @@ describe("connections to an SMTP server", () => {
 })
 
 describe("a session", () => {
-  it.live("goes to the address that the name has now, not to one that the library remembers", function* () {
+  it.live("goes to the current address of the name, not to one that the library cached", function* () {
     const smtp = yield* started()
     dnsCache.set("localhost", { value: { addresses: ["127.0.0.9"] }, expires: Date.now() + 300_000 })
     const session = yield* SmtpSession.open({ host: "localhost", port: smtp.port, ignoreTLS: true }, undefined)
@@ -328,7 +328,7 @@ describe("a session", () => {
     })
   }
 
-  it.effect("waits for a greeting that comes after 40 seconds", function* () {
+  it.effect("waits for a greeting that arrives after 40 seconds", function* () {
     const { fiber, answer } = yield* unanswered("CONN")
     yield* TestClock.adjust("40 seconds")
     answer()
@@ -522,7 +522,7 @@ it.live("a server that answers DATA without 354 has not got the mail", function*
   })
 })
 
-it.live("a server that breaks off the TLS that it offered is not said to offer none", function* () {
+it.live("a server that aborts the TLS that it offered isn't reported as offering none", function* () {
   const server = createServer((socket) => {
     socket.write("220 here\r\n")
     socket

@@ -38,7 +38,7 @@ describe("relay run with email sinks", () => {
     return { config, send }
   }
 
-  test("starts while the server is away, delivers when it comes, and after it was killed", async () => {
+  test("starts while the server is unavailable, delivers when it is back, and also after a kill", async () => {
     const digest = mail({
       subject: "digest {{count}}",
       delivery,
@@ -63,7 +63,7 @@ describe("relay run with email sinks", () => {
     expect(await running.kill()).toBe(0)
   }, 60_000)
 
-  test("delivers what it took while the server was frozen; what comes twice has one Message-ID", async () => {
+  test("delivers events that it accepted while the server was frozen; duplicates have one Message-ID", async () => {
     const { config, send } = await start("frozen")
     const running = await startRelay(config, { cwd })
     await send(0, 10)

@@ -115,7 +115,7 @@ awsContract({
 })
 
 describe("a request of PutEvents", () => {
-  it.live("takes an event of the largest size, and of one byte more says by how much it is too large", function* () {
+  it.live("accepts an event of the largest size, and reports the excess of an event with one byte more", function* () {
     const { server, sink } = yield* started()
     const around = 14 + "relay".length + "appointment.created".length
     const failures = yield* sink.send([sized(1, largest - around), sized(2, largest - around + 1)])
@@ -124,7 +124,7 @@ describe("a request of PutEvents", () => {
     expect(ids(server.passed())).toEqual(["evt_1"])
   })
 
-  it.live("that is refused for what one entry may be to blame for is sent again, each alone", function* () {
+  it.live("that is refused because of one possible entry is sent again, each entry alone", function* () {
     const fate: Behaviour["fate"] = (_, __, sent) =>
       sent.some((one) => idOf(one) === "evt_2")
         ? { status: 400, body: errorJson("ValidationException", "Total size is over the limit.") }
@@ -140,7 +140,7 @@ describe("a request of PutEvents", () => {
     expect(server.actions).toEqual(["DescribeEventBus", "PutEvents", "PutEvents", "PutEvents"])
   })
 
-  it.effect("is not made to a bus that has gone since, which would drop it", function* () {
+  it.effect("is not made to a bus that was deleted, which would drop it", function* () {
     let isGone = false
     const server = yield* awsServer({
       fate: (action) =>
@@ -160,7 +160,7 @@ describe("a request of PutEvents", () => {
     expect(server.requests).toHaveLength(1)
   })
 
-  it.effect("looks for the bus again after a minute, whatever the wall clock says", function* () {
+  it.effect("checks the bus again after a minute, whatever the wall clock says", function* () {
     const { wall, withWall } = yield* settable
     yield* Effect.gen(function* () {
       const server = yield* awsServer()
@@ -178,7 +178,7 @@ describe("a request of PutEvents", () => {
     }).pipe(withWall)
   })
 
-  it.live("is made also where the relay may not look, and advice says what that means", function* () {
+  it.live("is made also if the relay may not check the bus, and advice explains that", function* () {
     const { server, sink } = yield* started({
       fate: (action) =>
         action === "DescribeEventBus" ? { status: 400, body: errorJson("AccessDeniedException") } : undefined,
@@ -193,7 +193,7 @@ describe("a request of PutEvents", () => {
 })
 
 describe("a check of EventBridge", () => {
-  it.live("fails as a request does, by another answer or by none", function* () {
+  it.live("fails like a request, for a wrong answer or for none", function* () {
     for (const [fate, reason] of [
       [{ status: 200, body: "{}" }, "SinkMisconfigured"],
       ["reset", "SinkUnavailable"],
@@ -210,7 +210,7 @@ describe("an event on the bus", () => {
   const preview = (one: Entry, more: Record<string, unknown> = {}) =>
     EventBridge.preview(Schema.decodeUnknownSync(EventBridgeConfig)({ eventBusArn, ...more }), [one])[0] ?? {}
 
-  it.live("has source, detail type, resources and time, and X-Ray's header where it has a trace", function* () {
+  it.live("has source, detail type, resources and time, and X-Ray's header if it has a trace", function* () {
     const more = {
       source: "com.example.scheduling",
       detailType: "{{resource}} {{type}}",
@@ -237,7 +237,7 @@ describe("an event on the bus", () => {
     expect(preview(entry(1, { type: "a\r\nb" }))).toMatchObject({ detailType: "a  b" })
   })
 
-  test("carries what is no envelope encoded, and so an envelope that looks like that", () => {
+  test("encodes a body that isn't an envelope, and also an envelope that looks like the encoding", () => {
     expect(preview(entry(1, { type: "", body: Uint8Array.of(255, 0) }))).toMatchObject({
       detail: { relay_base64: "/wA=", event_id: "evt_1" },
     })
@@ -254,7 +254,7 @@ describe("an event on the bus", () => {
 })
 
 withMoto("the EventBridge sink against moto", (moto) => {
-  it.live("sends what a rule matches by source, detail type and a field of the envelope", function* () {
+  it.live("matches rules by source, detail type and a field of the envelope", function* () {
     const pattern = { source: ["relay"], "detail-type": [{ prefix: "client." }], detail: { account_id: ["acct_1"] } }
     const { arn, received } = yield* Effect.promise(() => makeBus(moto().url, { pattern }))
     const sink = yield* openEventBridge(() => ({ endpoint: moto().url, eventBusArn: arn }))

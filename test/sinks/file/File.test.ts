@@ -39,21 +39,21 @@ const begun = Effect.fnUntraced(function* (path: string, text: string) {
 })
 
 describe("a file", () => {
-  it.live("that ends in half a line is mended before it is written to", function* () {
+  it.live("that ends in half a line is repaired before the first write", function* () {
     const path = join(yield* directory, "events.ndjson")
     yield* begun(path, `${expected(1, 2).join("\n")}\n{"id":"evt_3","torn`)
     yield* (yield* open({ path })).send(entries(1, 3))
     expect(bodies(path)).toEqual(expected(1, 3))
   })
 
-  it.live("that holds nothing but half a line, longer than what is read at once, is emptied", function* () {
+  it.live("that is only half a line, longer than one read, is emptied", function* () {
     const path = join(yield* directory, "events.ndjson")
     yield* begun(path, `{"x":"${"x".repeat(200_000)}`)
     yield* (yield* open({ path })).send(entries(1))
     expect(bodies(path)).toEqual(expected(1, 1))
   })
 
-  it.live("that holds something else is left as it is", function* () {
+  it.live("with other content is left unchanged", function* () {
     const path = join(yield* directory, "journal.db")
     writeFileSync(path, "SQLite format 3\0\npage")
     const reason = yield* reasonOf((yield* open({ path })).send(entries(1)))
@@ -61,7 +61,7 @@ describe("a file", () => {
     expect(readFileSync(path, "utf8")).toBe("SQLite format 3\0\npage")
   })
 
-  it.live("that a power cut left with zeros, at its end and between lines, is mended and told with its size", () => {
+  it.live("with zeros from a power cut, at its end and between lines, is repaired, and the size is reported", () => {
     const lines: Array<string> = []
     return Effect.gen(function* () {
       const path = join(yield* directory, "events.ndjson")
@@ -84,7 +84,7 @@ describe("a file", () => {
     }).pipe(Effect.provide(Logger.layer([Logger.make(({ message }) => void lines.push(String(message)))])))
   })
 
-  it.live("that holds nothing but zeros is emptied, and one that begins with them keeps its lines", function* () {
+  it.live("of only zeros is emptied, and a file that begins with zeros keeps its lines", function* () {
     const path = join(yield* directory, "events.ndjson")
     yield* begun(path, "\0".repeat(9_000))
     yield* (yield* open({ path })).send(entries(1))
@@ -132,17 +132,20 @@ describe("a file", () => {
     },
   )
 
-  it.live("of JSON that is no file of lines is never mended, even if one of its lines could be an event", function* () {
-    const path = join(yield* directory, "config.json")
-    for (const text of ['{\n  "rows": [\n{"a":1},\n{"a":2}\n]\n}\n', '{\n"a": 1\n}\n', "[\n{}\n]\n", "text\n{}\n"]) {
-      for (const whole of [text, text.trimEnd()]) {
-        writeFileSync(path, whole)
-        const reason = yield* reasonOf((yield* open({ path })).send(entries(1)))
-        expect(reason).toMatchObject({ _tag: "SinkMisconfigured" })
-        expect(readFileSync(path, "utf8")).toBe(whole)
+  it.live(
+    "of JSON that isn't a file of lines is never repaired, even if one of its lines could be an event",
+    function* () {
+      const path = join(yield* directory, "config.json")
+      for (const text of ['{\n  "rows": [\n{"a":1},\n{"a":2}\n]\n}\n', '{\n"a": 1\n}\n', "[\n{}\n]\n", "text\n{}\n"]) {
+        for (const whole of [text, text.trimEnd()]) {
+          writeFileSync(path, whole)
+          const reason = yield* reasonOf((yield* open({ path })).send(entries(1)))
+          expect(reason).toMatchObject({ _tag: "SinkMisconfigured" })
+          expect(readFileSync(path, "utf8")).toBe(whole)
+        }
       }
-    }
-  })
+    },
+  )
 
   const foreign: Readonly<Record<string, (root: string) => Buffer>> = {
     "an SQLite database": (root) => {
@@ -163,7 +166,7 @@ describe("a file", () => {
     zeros: () => Buffer.alloc(70_000),
   }
   for (const [what, make] of Object.entries(foreign)) {
-    it.live(`that is ${what} is refused by the sink and by its check, and stays as it is`, function* () {
+    it.live(`that is ${what} is refused by the sink and by its check, and left unchanged`, function* () {
       const root = yield* directory
       const path = join(root, "events.ndjson")
       writeFileSync(path, make(root))
@@ -179,17 +182,20 @@ describe("a file", () => {
     })
   }
 
-  it.live("of lines that the relay did not begin is appended to, and never repaired before its own", function* () {
-    const path = join(yield* directory, "events.ndjson")
-    const before = `not an event\n${'{"of":"another"}\n'.repeat(5_000)}`
-    writeFileSync(path, before)
-    yield* (yield* open({ path })).send(entries(1))
-    appendFileSync(path, '{"id":"evt_2","torn')
-    yield* (yield* open({ path })).send(entries(1, 2))
-    expect(readFileSync(path, "utf8")).toBe(`${before}${expected(1, 2).join("\n")}\n`)
-  })
+  it.live(
+    "of lines that another program began is appended to, and only the relay's own lines are repaired",
+    function* () {
+      const path = join(yield* directory, "events.ndjson")
+      const before = `not an event\n${'{"of":"another"}\n'.repeat(5_000)}`
+      writeFileSync(path, before)
+      yield* (yield* open({ path })).send(entries(1))
+      appendFileSync(path, '{"id":"evt_2","torn')
+      yield* (yield* open({ path })).send(entries(1, 2))
+      expect(readFileSync(path, "utf8")).toBe(`${before}${expected(1, 2).join("\n")}\n`)
+    },
+  )
 
-  it.live("whose last batch was larger than what is read of it is mended all the same", function* () {
+  it.live("whose last batch was larger than the part that is read is repaired as well", function* () {
     const path = join(yield* directory, "events.ndjson")
     yield* begun(path, `${expected(1, 1)[0]}\n`)
     const large = entry(2, { body: Buffer.from(JSON.stringify({ id: "evt_2", x: "x".repeat(3_000_000) })) })
@@ -209,7 +215,7 @@ describe("a file", () => {
     expect(readdirSync(root)).toEqual(["events.ndjson"])
   })
 
-  it.live("that is moved away or deleted is begun anew", function* () {
+  it.live("that is moved away or deleted is replaced by a new one", function* () {
     const path = join(yield* directory, "events.ndjson")
     const sink = yield* open({ path })
     yield* sink.send(entries(1, 1))
@@ -229,7 +235,7 @@ describe("a file", () => {
     expect(bodies(path)).toEqual(expected(4, 4))
   })
 
-  it.live("whose directory went away comes back with it", function* () {
+  it.live("whose directory was deleted is recreated with it", function* () {
     const data = join(yield* directory, "data")
     const path = join(data, "events.ndjson")
     const sink = yield* open({ path })
@@ -239,7 +245,7 @@ describe("a file", () => {
     expect(bodies(path)).toEqual(expected(2, 2))
   })
 
-  it.live("that turned into a directory is told as such, and used again when it is a file", function* () {
+  it.live("that was replaced by a directory is reported, and used again when it is a file", function* () {
     const path = join(yield* directory, "events.ndjson")
     const sink = yield* open({ path })
     yield* sink.send(entries(1))
@@ -281,7 +287,7 @@ test("two sinks on one file, as a reload may leave for a while, write one after 
 })
 
 describe("a write that fails half-way", () => {
-  it.live("leaves nothing behind, says why, and passes when there is room", function* () {
+  it.live("leaves no part of a line, reports the reason, and succeeds when there is space", function* () {
     const path = join(yield* directory, "events.ndjson")
     const script = fileURLToPath(new URL("filling.ts", import.meta.url))
     const limited = `ulimit -f 64 && exec "$0" "$1" "$2"`
@@ -296,7 +302,7 @@ describe("a write that fails half-way", () => {
 })
 
 describe("a relay that is killed in the middle of a write", () => {
-  it.live("leaves every event that passed in the files, whole, and the next one goes on", function* () {
+  it.live("leaves every delivered event whole in the files, and the next relay continues", function* () {
     const script = fileURLToPath(new URL("appending.ts", import.meta.url))
     for (const batches of [1, 7, 20]) {
       const root = yield* directory
@@ -326,7 +332,7 @@ describe("rotation", () => {
       .filter((name) => name.startsWith("events-"))
       .toSorted()
 
-  it.effect("by size begins a new file, and numbers those of the same second", function* () {
+  it.effect("by size starts a new file, and numbers the files of the same second", function* () {
     const root = yield* directory
     const path = join(root, "events.ndjson")
     const sink = yield* open({ path, rotate: { size: "100 B" } })
@@ -337,7 +343,7 @@ describe("rotation", () => {
     expect(bodies(path)).toEqual(expected(3, 3))
   })
 
-  it.effect("by day begins a new file at the first event after midnight UTC", function* () {
+  it.effect("by day starts a new file at the first event after midnight UTC", function* () {
     const root = yield* directory
     const path = join(root, "events.ndjson")
     const sink = yield* open({ path, rotate: { daily: true } })

@@ -63,7 +63,7 @@ describe("an access token", () => {
     ])
   })
 
-  it.effect("is asked for by the client in a header, or in the body", function* () {
+  it.effect("is requested by the client in a header, or in the body", function* () {
     const { tokenUrl, requests } = yield* tokenEndpoint()
     const { sink } = yield* opened({ tokenUrl, clientAuth: "client_secret_post" })
     yield* sink.send([entry(1)])
@@ -118,7 +118,7 @@ describe("an access token", () => {
     expect(bearers()).toEqual([1, 1, 1, requests.length].map((n) => `Bearer canary-token-${n}`))
   })
 
-  it.effect("is renewed when its life ends, whatever the wall clock says", function* () {
+  it.effect("is renewed when it expires, whatever the wall clock says", function* () {
     const { wall, withWall } = yield* settable
     yield* Effect.gen(function* () {
       const { tokenUrl, requests } = yield* tokenEndpoint({ lifetime: 100 })
@@ -134,19 +134,22 @@ describe("an access token", () => {
     }).pipe(withWall)
   })
 
-  it.effect("that is refused is renewed once for all attempts that had it, and the events are delivered", function* () {
-    const { tokenUrl, requests } = yield* tokenEndpoint()
-    let good = "canary-token-1"
-    const { sink } = yield* opened(
-      { tokenUrl },
-      only(() => good),
-    )
-    yield* sink.send([entry(1)])
-    good = "canary-token-2"
-    const sent = Effect.forEach([2, 3, 4, 5], (n) => sink.send([entry(n)]), { concurrency: "unbounded" })
-    expect(yield* reasonOf(sent)).toBeUndefined()
-    expect(requests).toHaveLength(2)
-  })
+  it.effect(
+    "that is refused is renewed once for all attempts that used it, and the events are delivered",
+    function* () {
+      const { tokenUrl, requests } = yield* tokenEndpoint()
+      let good = "canary-token-1"
+      const { sink } = yield* opened(
+        { tokenUrl },
+        only(() => good),
+      )
+      yield* sink.send([entry(1)])
+      good = "canary-token-2"
+      const sent = Effect.forEach([2, 3, 4, 5], (n) => sink.send([entry(n)]), { concurrency: "unbounded" })
+      expect(yield* reasonOf(sent)).toBeUndefined()
+      expect(requests).toHaveLength(2)
+    },
+  )
 
   it.effect("that is too long for a receiver is renewed as well", function* () {
     const { tokenUrl, requests } = yield* tokenEndpoint()
@@ -157,7 +160,7 @@ describe("an access token", () => {
     expect(requests).toHaveLength(2)
   })
 
-  it.effect("that is refused when another attempt has renewed it already is not renewed again", function* () {
+  it.effect("that is refused after another attempt has renewed it is not renewed again", function* () {
     const { tokenUrl, requests } = yield* tokenEndpoint()
     let refuse: (() => void) | undefined
     const { sink } = yield* opened({ tokenUrl }, ({ headers, body }, response) => {
@@ -176,7 +179,7 @@ describe("an access token", () => {
     expect(requests).toHaveLength(2)
   })
 
-  it.effect("that is refused although it is new says what to correct, and shows no token", function* () {
+  it.effect("that is refused although it is new gives advice, and isn't shown", function* () {
     const { tokenUrl, requests } = yield* tokenEndpoint()
     const { sink, bearers } = yield* opened(
       { tokenUrl },
@@ -190,7 +193,7 @@ describe("an access token", () => {
     expect(reason?.answer && Redacted.value(reason.answer)).toBe("Bearer ***")
   })
 
-  it.effect("stays what the attempts behind wait for when the first is interrupted", function* () {
+  it.effect("is still fetched for waiting attempts if the first attempt is interrupted", function* () {
     const release: Array<() => void> = []
     const { tokenUrl, requests } = yield* tokenEndpoint({
       answer: (response) => {
@@ -215,7 +218,7 @@ describe("an access token", () => {
 })
 
 describe("a token endpoint", () => {
-  it.live("whose answer breaks off is away, and not wrong", function* () {
+  it.live("whose answer ends early is unavailable, and not wrong", function* () {
     const { tokenUrl } = yield* tokenEndpoint({
       answer: (response) => {
         response.writeHead(200, { "content-type": "application/json", "content-length": 200 })
@@ -262,7 +265,7 @@ describe("a token endpoint", () => {
     expect(yield* failing({ tokenUrl })).toEqual(["SinkUnavailable", `${at} gives no token: temporarily_unavailable`])
   })
 
-  it.effect("that asks for a wait has the lane wait", function* () {
+  it.effect("that asks for a wait makes the lane wait", function* () {
     for (const [status, headers, retryAfter] of throttlings) {
       const { tokenUrl } = yield* answering(status, "slow down", headers)
       const { sink } = yield* opened({ tokenUrl })
@@ -280,7 +283,7 @@ describe("a token endpoint", () => {
     ]).toEqual(["SinkMisconfigured", true])
   })
 
-  it.effect("that hangs makes the sink unavailable before the attempt times out, and is asked again", function* () {
+  it.effect("that hangs makes the sink unavailable before the attempt times out, and is requested again", function* () {
     let asked = () => {}
     const first = new Promise<void>((resolve) => {
       asked = resolve
@@ -304,7 +307,7 @@ describe("a token endpoint", () => {
     expect(yield* reasonOf(sink.send([entry(1)]))).toBeUndefined()
   })
 
-  it.effect("that refuses the client makes the sink misconfigured, with its code and what to correct", function* () {
+  it.effect("that refuses the client makes the sink misconfigured, with its code and advice", function* () {
     const { tokenUrl } = yield* tokenEndpoint()
     for (const clientAuth of ["client_secret_basic", "client_secret_post"] as const) {
       expect(yield* failing({ tokenUrl, clientAuth, clientSecret: "canary-wrong" })).toEqual([
@@ -325,7 +328,7 @@ describe("a token endpoint", () => {
     }
   })
 
-  it.effect("that gives a token which no header can carry is to blame, and is asked again", function* () {
+  it.effect("whose token no header can carry is at fault, and is requested again", function* () {
     let asked = 0
     const bad = ["one\r\nx-injected: two", "one\u0000", "τόκεν", "t\u00e9"]
     const { tokenUrl } = yield* tokenEndpoint({
@@ -347,7 +350,7 @@ describe("a token endpoint", () => {
     expect(bearers()).toEqual([`Bearer canary-token-${bad.length + 1}`])
   })
 
-  it.effect("that gives a long token makes no dead letter of a good event, and still one of a bad one", function* () {
+  it.effect("with a long token makes no dead letter of a good event, but still one of a bad event", function* () {
     const issuing = (token: string) => ({
       answer: (response: ServerResponse) => {
         response.setHeader("content-type", "application/json")

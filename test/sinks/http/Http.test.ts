@@ -41,7 +41,7 @@ const ok = answer(200)
 const text = (request: Received) => Buffer.from(request.body).toString()
 
 describe("a request", () => {
-  it.live("of format raw is the signed bytes, with the signature and the webhook id that came with them", function* () {
+  it.live("of format raw is the signed bytes, with the sender's signature and webhook id", function* () {
     const { request, reason } = yield* sendTo(ok)
     expect(reason).toBeUndefined()
     expect(request.method).toBe("POST")
@@ -59,12 +59,12 @@ describe("a request", () => {
     expect(request.headers).not.toHaveProperty("x-relay-signature")
   })
 
-  it.live("of a replayed event has an idempotency key of its own", function* () {
+  it.live("of a replayed event has its own idempotency key", function* () {
     const { request } = yield* sendTo(ok, {}, { event: { ...entry(7), replayed: true } })
     expect(request.headers["idempotency-key"]).toBe("evt_7:replay:7")
   })
 
-  it.live("leaves out what the event never had: the relay's own events are not signed", function* () {
+  it.live("leaves out absent facts: the relay's own events are not signed", function* () {
     const { request } = yield* sendTo(ok, {}, { event: entry(1, { signature: "", webhookId: "" }) })
     expect(Object.keys(request.headers).filter((name) => name.startsWith("x-service"))).toEqual([])
   })
@@ -85,7 +85,7 @@ describe("a request", () => {
     })
   })
 
-  it.live("of format template is the body filled in, without a signature that is not its own", function* () {
+  it.live("of format template is the filled-in body, without the sender's signature", function* () {
     const { request } = yield* sendTo(ok, {
       format: "template",
       body: { text: "{{type}} of {{account_id}}", object: "{{/data/object}}", fixed: [1, true, null] },
@@ -98,27 +98,30 @@ describe("a request", () => {
     expect(request.headers).not.toHaveProperty("x-service-signature")
   })
 
-  it.live("is what an expression makes; an event for which it fails is rejected with the place, alone", function* () {
-    yield* Jmespath.load
-    const config = {
-      format: "template",
-      body: { jmespath: "{id: data.object.id, big: upper(data.object.id)}" },
-    } as const
-    const { request, reason } = yield* sendTo(ok, config)
-    expect(reason).toBeUndefined()
-    expect(text(request)).toBe('{"id":"apt_1","big":"APT_1"}')
-    const failing = entry(2, { body: bytes(JSON.stringify(envelope(2, { id: 4_242 }))) })
-    const failed = yield* sendTo(ok, config, { event: failing })
-    expect(failed.requests).toEqual([])
-    expect(failed.reason).toMatchObject({
-      _tag: "DeliveryRejected",
-      message:
-        "the expression at body.jmespath fails: upper() at character 27 takes a string as argument 1, and got number",
-    })
-  })
+  it.live(
+    "has the body that an expression makes; an event for which the expression fails is rejected alone, with the position",
+    function* () {
+      yield* Jmespath.load
+      const config = {
+        format: "template",
+        body: { jmespath: "{id: data.object.id, big: upper(data.object.id)}" },
+      } as const
+      const { request, reason } = yield* sendTo(ok, config)
+      expect(reason).toBeUndefined()
+      expect(text(request)).toBe('{"id":"apt_1","big":"APT_1"}')
+      const failing = entry(2, { body: bytes(JSON.stringify(envelope(2, { id: 4_242 }))) })
+      const failed = yield* sendTo(ok, config, { event: failing })
+      expect(failed.requests).toEqual([])
+      expect(failed.reason).toMatchObject({
+        _tag: "DeliveryRejected",
+        message:
+          "the expression at body.jmespath fails: upper() at character 27 takes a string as argument 1, and got number",
+      })
+    },
+  )
 
   for (const mode of [undefined, "binary", "structured"] as const) {
-    it.live(`of format cloudevents, ${mode ?? "binary unless told"}, is read by the official SDK`, function* () {
+    it.live(`of format cloudevents, ${mode ?? "binary by default"}, is read by the official SDK`, function* () {
       const { request, reason } = yield* sendTo(ok, { format: "cloudevents", ...(mode && { mode }) })
       expect(reason).toBeUndefined()
       const found = HTTP.toEvent({ headers: request.headers, body: text(request) })
@@ -135,22 +138,25 @@ describe("a request", () => {
     })
   }
 
-  it.live("of format cloudevents is the signed bytes and their signature; structured, it has none", function* () {
-    const { request } = yield* sendTo(ok, { format: "cloudevents" })
-    expect(text(request)).toBe(JSON.stringify(envelope(1)))
-    expect(request.headers).toMatchObject({
-      "content-type": "application/json",
-      "idempotency-key": "evt_1",
-      "x-service-signature": `sha256=${"AB".repeat(32)}`,
-      "x-service-webhook-id": "wh_1",
-    })
-    const structured = yield* sendTo(ok, { format: "cloudevents", mode: "structured", sign: { secret: "ours" } })
-    const { headers, body } = structured.request
-    expect(headers["content-type"]).toBe("application/cloudevents+json; charset=utf-8")
-    expect(headers).not.toHaveProperty("x-service-signature")
-    const secrets = [{ name: "ours", hmac: hmacSha256("ours") }]
-    expect(verify(secrets, String(headers["x-relay-signature"]), body, 0)).toEqual({ ok: true, secret: "ours" })
-  })
+  it.live(
+    "of format cloudevents has the signed bytes and their signature; the structured mode has no signature",
+    function* () {
+      const { request } = yield* sendTo(ok, { format: "cloudevents" })
+      expect(text(request)).toBe(JSON.stringify(envelope(1)))
+      expect(request.headers).toMatchObject({
+        "content-type": "application/json",
+        "idempotency-key": "evt_1",
+        "x-service-signature": `sha256=${"AB".repeat(32)}`,
+        "x-service-webhook-id": "wh_1",
+      })
+      const structured = yield* sendTo(ok, { format: "cloudevents", mode: "structured", sign: { secret: "ours" } })
+      const { headers, body } = structured.request
+      expect(headers["content-type"]).toBe("application/cloudevents+json; charset=utf-8")
+      expect(headers).not.toHaveProperty("x-service-signature")
+      const secrets = [{ name: "ours", hmac: hmacSha256("ours") }]
+      expect(verify(secrets, String(headers["x-relay-signature"]), body, 0)).toEqual({ ok: true, secret: "ours" })
+    },
+  )
 
   it.live("is signed as the sender signs, over the body that is sent", function* () {
     const { request } = yield* sendTo(ok, {
@@ -163,7 +169,7 @@ describe("a request", () => {
     expect(verify(secrets, header, request.body, 0)).toEqual({ ok: true, secret: "ours" })
   })
 
-  it.live("has values escaped where the URL and the headers hold them", function* () {
+  it.live("has values escaped for their places in the URL and the headers", function* () {
     const event = entry(1, { body: bytes(JSON.stringify(envelope(1, { id: "a/b?c#d\r\nx: y" }))) })
     const { request } = yield* sendTo(
       ok,
@@ -174,7 +180,7 @@ describe("a request", () => {
     expect(request.headers["x-id"]).toBe("<a/b?c#d%0D%0Ax: y>")
   })
 
-  it.live("comes over a connection that is used again", function* () {
+  it.live("reuses a connection", function* () {
     const { url, connections } = yield* serve((_, response) => response.end("ok"))
     const sink = yield* open({ url })
     for (let sequence = 1; sequence <= 10; sequence++) yield* sink.send([entry(sequence)])
@@ -220,7 +226,7 @@ describe("an answer", () => {
     expect(reason?.message).toBe(`PATCH ${origin} answered 500; it says "what an answer says does not matter"`)
   })
 
-  it.live("means what the sink says it means, by status before class", function* () {
+  it.live("has the configured meaning, by status before class", function* () {
     const classify = { "409": "delivered", "404": "reject", "4xx": "retry", "500": "misconfigured" } as const
     const found: Array<string | undefined> = []
     for (const status of [409, 404, 400, 500, 502]) {
@@ -229,7 +235,7 @@ describe("an answer", () => {
     expect(found).toEqual([undefined, "DeliveryRejected", "DeliveryFailed", "SinkMisconfigured", "DeliveryFailed"])
   })
 
-  it.live("that a path is not there is about the event where the event chose the path", function* () {
+  it.live("of a missing path concerns the event if the event chose the path", function* () {
     const { reason } = yield* sendTo(answer(404), {}, { path: "/{{account_id}}" })
     expect(reason?._tag).toBe("DeliveryFailed")
   })
@@ -251,7 +257,7 @@ describe("an answer", () => {
     ["2026", 2_026_000],
     ["Mon, 99 Foo 2026 00:00:00 GMT", 5_000],
   ]
-  it.effect("that asks to wait is heard, between a second and an hour", function* () {
+  it.effect("that asks to wait makes the lane wait, between a second and an hour", function* () {
     const found: Array<readonly [string | undefined, unknown]> = []
     for (const [retryAfter] of waits) {
       const headers: Record<string, string> = retryAfter === undefined ? {} : { "retry-after": retryAfter }
@@ -261,16 +267,19 @@ describe("an answer", () => {
     expect(found).toEqual([...waits])
   })
 
-  it.effect("that asks to wait until a time, and does not say what time it is, is measured by our clock", function* () {
-    yield* TestClock.adjust("20 seconds")
-    const { reason } = yield* sendTo((request, response, raw) => {
-      response.sendDate = false
-      answer(503, { "retry-after": "Thu, 01 Jan 1970 00:00:30 GMT" })(request, response, raw)
-    })
-    expect(reason).toMatchObject({ _tag: "SinkThrottled", retryAfter: 10_000 })
-  })
+  it.effect(
+    "that asks to wait until a time, without the receiver's time, is measured by the relay's clock",
+    function* () {
+      yield* TestClock.adjust("20 seconds")
+      const { reason } = yield* sendTo((request, response, raw) => {
+        response.sendDate = false
+        answer(503, { "retry-after": "Thu, 01 Jan 1970 00:00:30 GMT" })(request, response, raw)
+      })
+      expect(reason).toMatchObject({ _tag: "SinkThrottled", retryAfter: 10_000 })
+    },
+  )
 
-  it.live("that leads elsewhere is not followed, to another server or to a file", function* () {
+  it.live("that redirects is not followed, to another server or to a file", function* () {
     const elsewhere: Array<Received> = []
     const { url } = yield* serve((request, response) => {
       elsewhere.push(request)
@@ -288,7 +297,7 @@ describe("an answer", () => {
 })
 
 describe("a receiver that misbehaves", () => {
-  it.live("by answering without end is read no further than it takes to know that it answered", function* () {
+  it.live("by answering without an end is read only until its answer is clear", function* () {
     let written = 0
     const { reason } = yield* sendTo((_, response) => {
       const chunk = Buffer.alloc(64 * 1024, 120)
@@ -306,7 +315,7 @@ describe("a receiver that misbehaves", () => {
     expect(written).toBeLessThan(64 * 1024 * 1024)
   })
 
-  it.live("by never ending an answer has answered all the same", function* () {
+  it.live("by never ending an answer has answered", function* () {
     const endless = (headers: OutgoingHttpHeaders) =>
       sendTo((_, response) => {
         response.writeHead(202, headers)
@@ -323,7 +332,7 @@ describe("a receiver that misbehaves", () => {
     expect(reason?._tag).toBeDefined()
   })
 
-  it.live("by cutting its answer short has answered all the same", function* () {
+  it.live("by cutting its answer short has answered", function* () {
     const { reason } = yield* sendTo((_, response) => {
       response.writeHead(500, { "content-length": "100" })
       response.write("x", () => response.socket?.destroy())
@@ -331,7 +340,7 @@ describe("a receiver that misbehaves", () => {
     expect(reason?._tag).toBe("DeliveryFailed")
   })
 
-  it.live("by packing a bomb is not unpacked", function* () {
+  it.live("by sending a compression bomb is not decompressed", function* () {
     const { gzipSync } = yield* Effect.promise(() => import("node:zlib"))
     const bomb = gzipSync(Buffer.alloc(50 * 1024 * 1024))
     const before = process.memoryUsage().rss
@@ -343,7 +352,7 @@ describe("a receiver that misbehaves", () => {
     expect(process.memoryUsage().rss - before).toBeLessThan(30 * 1024 * 1024)
   })
 
-  it.live("by resetting or closing is away, and nothing is wrong with the event", function* () {
+  it.live("by resetting or closing is unavailable, and the event isn't charged", function* () {
     for (const behave of [(socket: Socket) => socket.resetAndDestroy(), (socket: Socket) => socket.end()]) {
       const { url } = yield* listening(createServer((socket) => socket.once("data", () => behave(socket))))
       const reason = yield* reasonOf((yield* open({ url })).send([entry(1)]))
@@ -351,7 +360,7 @@ describe("a receiver that misbehaves", () => {
     }
   })
 
-  it.live("by closing connections that were to be used again costs no event", function* () {
+  it.live("by closing idle connections costs no event", function* () {
     const answer = "HTTP/1.1 204 No Content\r\n\r\n"
     const behaviours = [
       // Closed while nothing is sent, unannounced; and at the sight of a second request.
@@ -377,7 +386,7 @@ describe("a receiver that misbehaves", () => {
     }
   })
 
-  it.live("by not being there is told apart from a name that is nowhere", function* () {
+  it.live("by not listening is distinguished from a name that doesn't exist", function* () {
     const free = yield* Effect.scoped(listening(createServer()))
     const refused = yield* reasonOf((yield* open({ url: free.url })).send([entry(1)]))
     expect(refused).toMatchObject({ _tag: "SinkUnavailable", message: expect.stringContaining("nothing listens") })
@@ -428,7 +437,7 @@ describe("a config", () => {
     const decoded = decode(config)
     return Result.isFailure(decoded) ? String(decoded.failure) : "nothing"
   }
-  it.live("is refused, in words, where it could never work or would leak", () =>
+  it.live("is refused with a reason if it could never work or would leak", () =>
     Effect.sync(() => {
       const url = "https://example.com/hook"
       const cases: ReadonlyArray<readonly [object, string]> = [

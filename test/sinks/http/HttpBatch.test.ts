@@ -88,14 +88,14 @@ describe("a batch", () => {
     )
   })
 
-  it.live("that the receiver refuses costs the events that it refuses alone", function* () {
+  it.live("that the receiver refuses affects only the events that it refuses alone", function* () {
     const { requests, outcome } = yield* sendTo({ format: "json" }, refusing(["evt_6"]), entries(8))
     expect(Result.isSuccess(outcome) && [...outcome.success.keys()]).toEqual([5])
     expect(requests.map(idsOf).map((ids) => ids.length)).toEqual([8, 4, 4, 2, 1, 1, 2])
     expect(new Set(requests.map(({ headers }) => headers["idempotency-key"])).size).toBe(7)
   })
 
-  it.live("that the receiver refuses because it is too large arrives in parts", function* () {
+  it.live("that the receiver refuses for its size arrives in parts", function* () {
     const small: Handler = (request, response) => response.writeHead(idsOf(request).length > 3 ? 413 : 204).end()
     const { requests, outcome } = yield* sendTo({ format: "json" }, small, entries(10))
     expect(outcome).toEqual(Result.succeed(new Map()))
@@ -107,14 +107,14 @@ describe("a batch", () => {
     ).toEqual(entries(10).map(({ event }) => event.id))
   })
 
-  it.live("that fails otherwise is not taken apart: the receiver may be down", function* () {
+  it.live("that fails for another reason is not split, because the receiver may be down", function* () {
     const { requests, outcome } = yield* sendTo({ format: "json" }, refusing(["evt_2"], 500), entries(4))
     expect(requests).toHaveLength(1)
     expect(Result.isFailure(outcome) && outcome.failure.reason._tag).toBe("DeliveryFailed")
   })
 })
 
-test("in halves each event that the receiver takes arrives once and in order, whatever it refuses and whenever it goes away", async () => {
+test("in halves each event that the receiver accepts arrives once and in order, whatever it refuses and whenever it is unavailable", async () => {
   for (let seed = 1; seed <= 500; seed++) {
     const random = seeded(seed)
     const size = 1 + Math.floor(random() * 40)

@@ -65,7 +65,7 @@ const told = (status: number, retryAfter: boolean): string => {
 describe("the reference's table of answers", () => {
   const statuses = Array.from({ length: 500 }, (_, index) => 100 + index)
 
-  test("says of each status what the relay does", () => {
+  test("shows the relay's reaction to each status", () => {
     const differ = statuses.flatMap((status) =>
       [false, true].flatMap((wait) =>
         told(status, wait) === outcome(status, wait)
@@ -76,13 +76,13 @@ describe("the reference's table of answers", () => {
     expect(differ).toEqual([])
   })
 
-  test("has every word of `classify`, and each means what its row says", () => {
+  test("has every word of `classify`, and each has the effect in its row", () => {
     expect([...new Set(documented.values())].sort()).toEqual([...verdicts].sort())
     for (const verdict of verdicts) expect(outcome(418, false, { overrides: { "418": verdict } })).toBe(tags[verdict])
     expect(outcome(418, false, { overrides: { "4xx": "retry", "418": "delivered" } })).toBe("delivered")
   })
 
-  test("names the statuses that are about the event where the event chose the path", () => {
+  test("names the statuses that concern the event if the event chose the path", () => {
     const [, listed = ""] = /placeholder, ([\d, and]+) concern the event/.exec(reference) ?? []
     const named = [...listed.matchAll(/\d{3}/g)].map(([status]) => Number(status))
     const found = statuses.filter((status) => outcome(status, false, { isTemplated: true }) !== outcome(status, false))
@@ -98,7 +98,7 @@ describe("the reference's table of headers", () => {
     return batch === undefined ? [] : Object.keys(encoder(decoded, payloadOf(decoded))(batch, 0).headers)
   }
 
-  test("names every header that is sent, and none that is not", () => {
+  test("names exactly the headers that are sent", () => {
     const rows = rowsOf("| header | value | sent |")
     const named = rows.flatMap(([names = ""]) => [...names.matchAll(/`([^`]+)`/g)].map(([, name]) => name))
     const trace = { traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01`, tracestate: "vendor=1" }

@@ -56,14 +56,14 @@ describe("an answer as reported", () => {
     })
   }
 
-  it.live("of API Gateway for a path that it does not know sends nobody to look for a token", function* () {
+  it.live("of API Gateway for an unknown path doesn't suggest a token", function* () {
     const headers = { "x-amzn-errortype": "MissingAuthenticationTokenException" }
     const reason = yield* answered(403, '{"message":"Missing Authentication Token"}', headers)
     expect(reason?._tag).toBe("SinkMisconfigured")
     expect(reason?.message).toMatch(/"Missing Authentication Token": API Gateway .*no such path or method; check "url"/)
   })
 
-  it.live("of 403 that is a limit of requests makes the lane wait, as long as it says or a minute", function* () {
+  it.live("of 403 that is a rate limit makes the lane wait, for as long as it says or a minute", function* () {
     const said = '{"message":"You have exceeded a secondary rate limit"}'
     const renewed = { date: "Sat, 21 Nov 2026 08:00:00 GMT", "x-ratelimit-reset": "1795248030" }
     for (const [body, headers, retryAfter] of [
@@ -76,7 +76,7 @@ describe("an answer as reported", () => {
     expect((yield* answered(403, "", { ...renewed, "x-ratelimit-remaining": "9" }))?._tag).toBe("SinkMisconfigured")
   })
 
-  it.live("that redirects names the server that it leads to, and nothing of the path", function* () {
+  it.live("that redirects names the other server, and nothing of the path", function* () {
     for (const [location, says] of [
       ["https://example.com/canary", "leads to, on https://example.com, into"],
       ["/canary/", "leads to, another path of the same server, into"],
@@ -89,7 +89,7 @@ describe("an answer as reported", () => {
     }
   })
 
-  it.live("of 413 before the body is sent is heard, though the connection is cut", function* () {
+  it.live("of 413 before the body is sent is read, though the connection is cut", function* () {
     const { url } = yield* listening(
       createServer((socket) => {
         socket.once("data", () => {
@@ -111,7 +111,7 @@ describe("an answer as reported", () => {
     expect(yield* reasonOf(sink.send([entry(1)]))).toMatchObject({ _tag: "DeliveryFailed", code: 503 })
   })
 
-  it.live("that asks to wait until a date counts by the receiver's clock", function* () {
+  it.live("that asks to wait until a date is measured by the receiver's clock", function* () {
     for (const year of [2020, 2040]) {
       const headers = { date: `Sat, 21 Nov ${year} 08:00:00 GMT`, "retry-after": `Sat, 21 Nov ${year} 08:00:20 GMT` }
       expect(yield* answered(503, "", headers)).toMatchObject({ _tag: "SinkThrottled", retryAfter: 20_000 })

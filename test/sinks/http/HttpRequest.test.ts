@@ -30,7 +30,7 @@ describe("a preview", () => {
     })
   })
 
-  it.live("is what is sent", function* () {
+  it.live("is the message that is sent", function* () {
     const requests: Array<Received> = []
     const { url } = yield* serve((request, response) => {
       requests.push(request)

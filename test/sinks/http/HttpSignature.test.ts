@@ -20,14 +20,14 @@ const hmac = (key: string, text: string) => createHmac("sha256", key).update(tex
 const standard = (fill: number, length = 24) => `whsec_${Buffer.alloc(length, fill).toString("base64")}`
 
 describe("a signature of the relay's own", () => {
-  test("is as the sender signs, unless the config says otherwise", () => {
+  test("is the sender's by default", () => {
     const headers = signed({ secret: "one" }, "{}")
     expect(Object.keys(headers)).toEqual(["x-relay-signature"])
     const secrets = [{ name: "ours", hmac: hmacSha256("one") }]
     expect(verify(secrets, headers["x-relay-signature"] ?? "", bytes("{}"), 0)).toEqual({ ok: true, secret: "ours" })
   })
 
-  test("by GitHub's scheme is what its documentation gives for its example", () => {
+  test("by GitHub's scheme matches the example in its documentation", () => {
     // "Validating webhook deliveries", "Testing the webhook payload validation".
     expect(signed({ scheme: "github", secret: "It's a Secret to Everybody" }, "Hello, World!")).toEqual({
       "x-hub-signature-256": "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17",
@@ -50,7 +50,7 @@ describe("a signature of the relay's own", () => {
     expect(() => new Webhook(standard(3)).verify('{"a":1}', headers)).toThrow("No matching signature")
   })
 
-  test("by Standard Webhooks has an id without a full stop, which could move into the time", () => {
+  test("by Standard Webhooks has an id without a full stop, which could be mistaken for the separator", () => {
     const headers = { ...signed({ scheme: "standardWebhooks", secret: standard(1) }, "{}", "a.1.b") }
     expect(headers["webhook-id"]).toBe("a%2E1%2Eb")
     expect(new Webhook(standard(1)).verify("{}", headers)).toEqual({})
@@ -110,7 +110,7 @@ describe("a config of signatures", () => {
     [{ scheme: "stripe", secret: [""] }, "can't be empty"],
     [{ scheme: "none", secret: "canary" }, "standardWebhooks"],
   ]
-  test("that signs nothing, or what no receiver would take, is refused without showing a secret", () => {
+  test("that signs nothing, or uses a form that no receiver accepts, is refused without showing a secret", () => {
     for (const [config, says] of wrong) {
       const decoded = Schema.decodeUnknownResult(SignatureConfig)(config)
       const message = Result.isFailure(decoded) ? String(decoded.failure) : "it was accepted"

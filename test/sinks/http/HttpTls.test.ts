@@ -138,7 +138,7 @@ suiteUnless(lacking, "a receiver over TLS", () => {
   afterAll(() => Effect.runPromise(Scope.close(scope, Exit.void)))
 
   for (const [name, command] of runtimes) {
-    test(`is reached, or told what is wrong with it, under ${name}`, async () => {
+    test(`is reached, or reported with its problem, under ${name}`, async () => {
       delivered.length = 0
       expect(await reasons(command, configs)).toEqual(expected as Record<string, string>)
       expect(delivered).toHaveLength(5)

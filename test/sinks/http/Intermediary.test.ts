@@ -87,16 +87,16 @@ describe("an answer that is not the receiver's", () => {
     ],
     ["a page of the receiver's own", 200, html, "<html><body>thank you</body></html>", /^delivered/],
   ] as const) {
-    test(`is told as such: ${what}`, () => {
+    test(`is recognized: ${what}`, () => {
       expect(told(status, headers, text)).toMatch(says)
     })
   }
 
-  test("counts as classify says", () => {
+  test("has the meaning in classify", () => {
     expect(told(200, html, "<html><input type=password>", { overrides: { "2xx": "delivered" } })).toBe("delivered")
   })
 
-  test("is any page, where a service answers with none", () => {
+  test("is any page, if a service never answers with pages", () => {
     expect(told(200, {}, "<html>welcome</html>", { meaning: () => undefined })).toMatch(/^SinkMisconfigured/)
   })
 })
@@ -116,7 +116,7 @@ const failureOf = async (url: string, ca?: string): Promise<string> => {
 }
 
 suiteUnless(lacking, "a receiver that speaks HTTP/2 only", () => {
-  test("is told as such, with TLS and without", async () => {
+  test("is recognized, with TLS and without", async () => {
     const authority = makeAuthority(mkdtempSync(join(tmpdir(), "relay-http2-")))
     const { pem } = authority.issue("server", "IP:127.0.0.1")
     for (const server of [createSecureServer({ ...pem, allowHTTP1: false }), createServer()]) {

@@ -38,7 +38,7 @@ const answered = Effect.fnUntraced(function* (
 })
 
 describe("a failed attempt", () => {
-  it.live("keeps the answer, whatever follows from it, and less what is the sink's own secret", function* () {
+  it.live("keeps the answer, whatever it leads to, without the sink's own secrets", function* () {
     for (const status of [400, 401, 429, 500]) {
       const { reason, answer } = yield* answered(status, {})
       expect(answer).toMatch(/^of \*\*\* with \*\*\*: {"id":"evt_1".*}$/)
@@ -47,7 +47,7 @@ describe("a failed attempt", () => {
     }
   })
 
-  it.live("of an alert service keeps the answer too, less the key that stood in the body", function* () {
+  it.live("of an alert service keeps the answer too, without the key in the body", function* () {
     const { url } = yield* serve((request, response) => response.writeHead(400).end(request.body))
     const config = { routingKey: canary, url }
     const sink = yield* PagerDuty.open(Schema.decodeUnknownSync(PagerDutyConfig)(config))
@@ -57,7 +57,7 @@ describe("a failed attempt", () => {
     expect((yield* reasonOf(none.send([entry(1)])))?.answer).toBeUndefined()
   })
 
-  it.live("keeps none that is compressed, of a sink that asks for none, or of one that delivered", function* () {
+  it.live("keeps no answer that is compressed, of a sink that keeps none, or of a successful attempt", function* () {
     expect((yield* answered(400, { "content-encoding": "x-own" })).answer).toBeUndefined()
     expect((yield* answered(400, {}, { keepAnswers: false })).answer).toBeUndefined()
     expect((yield* answered(200, {})).reason).toBeUndefined()
@@ -76,13 +76,13 @@ describe("an answer that is kept", () => {
     }
   })
 
-  test("is none where there is no text, and has no NUL", () => {
+  test("is absent without text, and has no NUL", () => {
     expect(kept({}, "")).toBeUndefined()
     expect(kept({}, " \r\n ")).toBeUndefined()
     expect(kept({}, "a\u0000b")).toBe("a\ufffdb")
   })
 
-  test("has no secret of the config, as it is or in parts, wherever the config has it", () => {
+  test("contains no secret of the config, whole or in parts, from anywhere in the config", () => {
     const config = {
       url: Redacted.make(
         "https://hooks.example.com/services/T0123456789/{{account_id}}/B0123456789abc?token=0123456789abcdef",
@@ -95,7 +95,7 @@ describe("an answer that is kept", () => {
     expect(kept(config, text)).toBe("T0123456789abc? *** *** *** *** services for shown-0123456789")
   })
 
-  test("is cut after its secrets were taken out, so that none is left in part", () => {
+  test("is cut after its secrets were removed, so that no part of one is left", () => {
     const text = `${"x".repeat(longestKept - 4)}secret-0123456789`
     expect(kept([Redacted.make("secret-0123456789")], text)).toBe(`${"x".repeat(longestKept - 4)}***`)
   })

@@ -39,12 +39,12 @@ const found = Effect.fnUntraced(function* (
 })
 
 describe("a broker that closed a connection", () => {
-  it.effect("that answers again was restarted: no cause is named", function* () {
+  it.effect("that answers again was restarted, so no cause is named", function* () {
     const { code } = yield* found((socket, request) => request > 0 && socket.write(answer))
     expect(code).toBe(closed)
   })
 
-  it.effect("wants a login where it answers the greeting alone, in pieces or whole", function* () {
+  it.effect("requires a login if it answers only the greeting, in pieces or whole", function* () {
     const greets = (socket: Socket, request: number) => {
       if (request === 2) return socket.end()
       if (request === 0) return
@@ -57,19 +57,19 @@ describe("a broker that closed a connection", () => {
     expect(Buffer.concat(sent).toString("latin1")).not.toContain(login.password)
   })
 
-  it.effect("that closes each new connection, with TLS and without, names no cause", function* () {
+  it.effect("that closes each new connection, with TLS and without, is reported without a cause", function* () {
     expect((yield* found((socket) => socket.end())).code).toBe(closed)
     expect((yield* found((socket) => socket.end(), { tls: {} })).code).toBe(closed)
   })
 
-  it.effect("that is not a broker, but sends without an end, is left", function* () {
+  it.effect("that isn't a broker, but sends without an end, is abandoned", function* () {
     const { code, sockets } = yield* found((socket) => socket.write(Buffer.alloc(100_000, 0x7f)))
     expect(code).toBe(closed)
     for (const socket of sockets)
       yield* Effect.callback<void>((resume) => void socket.on("close", () => resume(Effect.void)))
   })
 
-  it.effect("that is silent now is left after two seconds", function* () {
+  it.effect("that stays silent is abandoned after two seconds", function* () {
     const asking = yield* Effect.forkChild(found(() => {}))
     yield* TestClock.adjust("10 seconds")
     while (asking.pollUnsafe() === undefined) {

@@ -59,7 +59,7 @@ withBroker("the Kafka sink against a real broker", (broker) => {
         expect(yield* refused).toBeLessThan(yield* refused)
       })
 
-      it.live("sends the signed bytes with what came with them as headers", function* () {
+      it.live("sends the signed bytes, with the sender's headers", function* () {
         const topic = yield* Effect.promise(() => makeTopic(broker().plain))
         const sink = yield* openKafka(plain({ topic, headers: { origin: "{{webhook}}/{{resource}}" } }))
         const received = yield* follow(broker().plain, [topic])
@@ -99,7 +99,7 @@ withBroker("the Kafka sink against a real broker", (broker) => {
         })
       })
 
-      it.live("an event over the broker's limit is rejected alone; the others pass, in order", function* () {
+      it.live("an event over the broker's limit is rejected alone; the others are delivered, in order", function* () {
         const topic = yield* Effect.promise(() => makeTopic(broker().plain, 1, { "max.message.bytes": "20000" }))
         const sink = yield* openKafka(plain({ topic }))
         const received = yield* follow(broker().plain, [topic])
@@ -111,19 +111,22 @@ withBroker("the Kafka sink against a real broker", (broker) => {
         expect(ids(yield* Effect.promise(() => received(expected.length)))).toEqual(expected)
       })
 
-      it.live("an event at which the broker disconnects is retried alone, and says the probable cause", function* () {
-        const topic = yield* Effect.promise(() => makeTopic(broker().plain, 2))
-        const sink = yield* openKafka(plain({ topic, key: "{{account_id}}" }))
-        const received = yield* follow(broker().plain, [topic])
-        const all = [entry(1), large(2, largestRequest), entry(3), entry(4, { accountId: "other" })]
-        const failures = yield* sink.send(all)
-        expect(reasons(failures)).toEqual({ 1: "DeliveryFailed", 2: "DeliveryFailed" })
-        expect(failures.get(1)?.message).toMatch(
-          /event of 4\d+ bytes.* probably larger than socket\.request\.max\.bytes/,
-        )
-        const sent = ids(yield* Effect.promise(() => received(2)))
-        expect(new Set(sent)).toEqual(new Set(["evt_1", "evt_4"]))
-      })
+      it.live(
+        "an event at which the broker disconnects is retried alone, and the message names the probable cause",
+        function* () {
+          const topic = yield* Effect.promise(() => makeTopic(broker().plain, 2))
+          const sink = yield* openKafka(plain({ topic, key: "{{account_id}}" }))
+          const received = yield* follow(broker().plain, [topic])
+          const all = [entry(1), large(2, largestRequest), entry(3), entry(4, { accountId: "other" })]
+          const failures = yield* sink.send(all)
+          expect(reasons(failures)).toEqual({ 1: "DeliveryFailed", 2: "DeliveryFailed" })
+          expect(failures.get(1)?.message).toMatch(
+            /event of 4\d+ bytes.* probably larger than socket\.request\.max\.bytes/,
+          )
+          const sent = ids(yield* Effect.promise(() => received(2)))
+          expect(new Set(sent)).toEqual(new Set(["evt_1", "evt_4"]))
+        },
+      )
 
       it.live("a compacted topic waits for a key in the config; events with a key pass", function* () {
         const topic = yield* Effect.promise(() => makeTopic(broker().plain, 1, { "cleanup.policy": "compact" }))
@@ -171,7 +174,7 @@ withBroker("the Kafka sink against a real broker", (broker) => {
         }
       })
 
-      it.live("a topic that the user may not make: says that the right to create it is missing", function* () {
+      it.live("a topic that the user may not create: the message names the missing right", function* () {
         const topic = `denied-to-${client}`
         yield* Effect.promise(() => forbidCreate(broker().plain, topic, `User:${user.name}`))
         const { sasl, certificates } = broker()
@@ -186,7 +189,7 @@ withBroker("the Kafka sink against a real broker", (broker) => {
         })
       })
 
-      it.live("makes missing topics only when it is told to, with partitions and copies", function* () {
+      it.live("creates missing topics only if configured, with partitions and copies", function* () {
         const name = `made-by-${client}.appointment`
         const sink = yield* openKafka(
           plain({ topic: `made-by-${client}.{{resource}}`, createTopics: { partitions: 4, replication: 1 } }),
@@ -203,7 +206,7 @@ withBroker("the Kafka sink against a real broker", (broker) => {
         })
       })
 
-      it.live("shows a client certificate where the broker demands one, and says so where there is none", function* () {
+      it.live("shows a client certificate if the broker requires one, and reports a missing one", function* () {
         const topic = yield* Effect.promise(() => makeTopic(broker().plain))
         const { ca, client: certificate, clientKey: key } = broker().certificates
         const at = { topic, brokers: [broker().mutual], requestTimeout: "3 seconds" }
@@ -214,14 +217,14 @@ withBroker("the Kafka sink against a real broker", (broker) => {
         expect(reason?.message).toContain("certificate")
       })
 
-      it.live("says when one side speaks TLS and the other does not", function* () {
+      it.live("reports that one side speaks TLS and the other does not", function* () {
         const silent = yield* openKafka(plain({ topic: "t", brokers: [broker().tls] }))
         expect((yield* reasonOf(silent.check))?.message).toContain('"tls"')
         const secret = yield* openKafka(plain({ topic: "t", tls: {} }))
         expect((yield* reasonOf(secret.check))?.message).toContain('"tls"')
       })
 
-      it.live("warns if the broker's limit is below that of deliveries, and if a topic is missing", function* () {
+      it.live("warns if the broker's limit is below the limit for deliveries, and if a topic is missing", function* () {
         const topic = yield* Effect.promise(() => makeTopic(broker().plain, 1, { "max.message.bytes": "50000" }))
         const sink = yield* openKafka(plain({ topic }))
         expect(yield* sink.advise?.({ maxBody: 40_000 }) ?? Effect.succeed(["?"])).toEqual([])

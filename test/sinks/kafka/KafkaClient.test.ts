@@ -7,7 +7,7 @@ test("a throttling that no broker means, of an answer that was garbled, is waite
   expect(throttle.left()).toBeLessThanOrEqual(30_000)
 })
 
-test("a garbled record of TLS is no certificate that is not trusted", () => {
+test("a corrupted TLS record isn't reported as an untrusted certificate", () => {
   const garbled = Object.assign(new Error("bad record mac"), { code: "ERR_SSL_DECRYPTION_FAILED_OR_BAD_RECORD_MAC" })
   expect(below(garbled, garbled.code).code).not.toBe(
     below(new Error("unknown"), "UNABLE_TO_VERIFY_LEAF_SIGNATURE").code,

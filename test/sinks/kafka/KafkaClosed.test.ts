@@ -121,7 +121,7 @@ suiteUnless(lacking, "Kafka sinks whose peer closes the connection early", () =>
 })
 
 withBroker("Kafka sinks whose broker demands a client certificate", (broker) => {
-  test("are said to lack it; the process lives, and again after a restart with their events waiting", async () => {
+  test("report it, and the process lives, also after a restart with pending events", async () => {
     const { mutual, certificates } = broker()
     const sinks = clients.map((client) => [
       `mutual-${client}`,

@@ -20,7 +20,7 @@ test("a refusal shows the words of the broker, and concerns the topic if every e
   }
 })
 
-test("an error about too few replicas in sync says what to look at, if the broker does not", () => {
+test("an error about too few replicas in sync gives advice if the broker doesn't", () => {
   for (const code of ["NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"]) {
     const { reason } = sinkErrorOf(kafkaError(code), place)
     expect(reason).toMatchObject({ _tag: "SinkUnavailable", message: expect.stringContaining("min.insync.replicas") })

@@ -20,7 +20,7 @@ describe("a preview", () => {
   })
 })
 
-test("a header of the config stands once, in the place of one of ours that has its name", () => {
+test("a header of the config replaces the relay's header of its name", () => {
   const headers = { "content-type": "application/webhook+json", origin: "{{webhook}}" }
   const config = Schema.decodeUnknownSync(KafkaConfig)({ brokers: ["b:9092"], topic: "events", headers })
   const encode = encoder(config)

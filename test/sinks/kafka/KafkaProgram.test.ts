@@ -66,7 +66,7 @@ withBroker("the whole program with Kafka sinks", (shared) => {
     }),
   })
 
-  test("relay validate says which Kafka topic takes less than a delivery may have", async () => {
+  test("relay validate names the Kafka topic whose limit is below a delivery's", async () => {
     const topic = await makeTopic(shared().plain, 1, { "max.message.bytes": "50000" })
     const { config } = await writeConfig(cwd, { lake: { type: "kafka", brokers: [shared().plain], topic } })
     const validated = await relay(["validate", "-c", config], { cwd })

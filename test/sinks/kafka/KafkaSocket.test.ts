@@ -39,12 +39,12 @@ describe("a socket to a broker", () => {
     ["0", 0],
     ["what HTTP begins with", 0x48545450],
   ] as const) {
-    test(`ends at an answer of a length of ${what}`, async () => {
+    test(`ends at an answer with a length of ${what}`, async () => {
       expect(await ended(await watched(length(value)))).toBeInstanceOf(NotKafka)
     })
   }
 
-  test("finds the length of the next answer wherever the first ends", async () => {
+  test("finds the length of the next answer wherever the last one ends", async () => {
     const first = Buffer.concat([length(8), Buffer.alloc(8)])
     expect(await ended(await watched(Buffer.concat([first, first, length(-1)])))).toBeInstanceOf(NotKafka)
   })
@@ -60,7 +60,7 @@ describe("a socket to a broker", () => {
     expect(await ended(socket)).toBeNull()
   })
 
-  test("ends with what a listener throws over what comes", async () => {
+  test("ends with the error of a listener for its data", async () => {
     const socket = await watched(length(8), (socket) =>
       socket.on("data", () => {
         throw new RangeError("out of bounds")

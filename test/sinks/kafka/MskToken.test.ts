@@ -46,28 +46,31 @@ describe("a token for MSK", () => {
     expect(signerOf(token)).toMatch(/^AKIAIOSFODNN7EXAMPLE\/\d{8}\/eu-central-1\/kafka-cluster\/aws4_request$/)
   })
 
-  it.live("is signed by the role that the credentials may assume; a refusal is told by its cause", function* () {
-    let status = 200
-    const sts = yield* serve((_, response) =>
-      response.writeHead(status, { "content-type": "text/xml" }).end(status === 200 ? assumed : denied),
-    )
-    yield* Effect.acquireRelease(
-      Effect.sync(() => {
-        process.env.AWS_ENDPOINT_URL_STS = sts.url
-      }),
-      () => Effect.sync(() => delete process.env.AWS_ENDPOINT_URL_STS),
-    )
-    const sasl = { region: "eu-central-1", credentials, role: { arn: "arn:aws:iam::123456789012:role/relay" } }
-    const token = yield* tokenOf(sasl)
-    expect(signerOf(token)).toStartWith("ASIAROLE/")
-    expect(urlOf(token).searchParams.get("X-Amz-Security-Token")).toBe("role-session")
-    status = 403
-    const error = yield* Effect.flip(tokenOf(sasl))
-    const failure = error instanceof KafkaError ? error.failure : error
-    expect(failure?.reason._tag).toBe("SinkMisconfigured")
-    expect(failure?.message).toContain("role arn:aws:iam::123456789012:role/relay")
-    expect(failure?.message).not.toContain("wJalrXUtnFEMI")
-  })
+  it.live(
+    "is signed by the role that the credentials may assume, and a refusal is reported with its cause",
+    function* () {
+      let status = 200
+      const sts = yield* serve((_, response) =>
+        response.writeHead(status, { "content-type": "text/xml" }).end(status === 200 ? assumed : denied),
+      )
+      yield* Effect.acquireRelease(
+        Effect.sync(() => {
+          process.env.AWS_ENDPOINT_URL_STS = sts.url
+        }),
+        () => Effect.sync(() => delete process.env.AWS_ENDPOINT_URL_STS),
+      )
+      const sasl = { region: "eu-central-1", credentials, role: { arn: "arn:aws:iam::123456789012:role/relay" } }
+      const token = yield* tokenOf(sasl)
+      expect(signerOf(token)).toStartWith("ASIAROLE/")
+      expect(urlOf(token).searchParams.get("X-Amz-Security-Token")).toBe("role-session")
+      status = 403
+      const error = yield* Effect.flip(tokenOf(sasl))
+      const failure = error instanceof KafkaError ? error.failure : error
+      expect(failure?.reason._tag).toBe("SinkMisconfigured")
+      expect(failure?.message).toContain("role arn:aws:iam::123456789012:role/relay")
+      expect(failure?.message).not.toContain("wJalrXUtnFEMI")
+    },
+  )
 })
 
 const assumed = `<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials>

@@ -107,7 +107,7 @@ const duplicate = 46
 const lost = { outOfOrder, invalidEpoch: 47, unknownMapping: 49, unknownProducer: 59, fenced: 90 }
 
 describe("producing", () => {
-  it.live("what got no answer goes again under the same sequence, and the next batch continues it", function* () {
+  it.live("sends an unanswered batch again under the same sequence, and the next batch continues it", function* () {
     let calls = 0
     const { sent, send } = to(() => (++calls === 2 ? new NetworkError("closed") : 0))
     yield* send([record(0, "a"), record(0, "b")])
@@ -121,7 +121,7 @@ describe("producing", () => {
     ])
   })
 
-  it.live("of several partitions only the one that was not written goes again", function* () {
+  it.live("of several partitions only the unwritten one is sent again", function* () {
     let moved = false
     const { sent, send } = to(({ partition }) => {
       if (partition === 0 || moved) return 0
@@ -136,7 +136,7 @@ describe("producing", () => {
     ])
   })
 
-  it.live("a refused partition fails its own records, and sequences begin anew with another identity", function* () {
+  it.live("a refused partition fails its own records, and sequences restart with another identity", function* () {
     const { sent, send } = to(({ values }) => (values.includes("large") ? tooLarge : 0))
     const errors = yield* send([record(0, "a"), record(1, "large"), record(1, "b")])
     expect([...errors].map(([index, { code }]) => [index, code])).toEqual([
@@ -160,33 +160,36 @@ describe("producing", () => {
     }
   })
 
-  it.live("where it lost count of one partition, another that got no answer is still written once", function* () {
-    const refused = new Map([
-      ["c", notEnoughReplicasAfterAppend],
-      ["d", outOfOrder],
-    ])
-    const { sent, send } = to(({ values: [value = ""] }) => {
-      const code = refused.get(value) ?? 0
-      refused.delete(value)
-      return code
-    })
-    expect((yield* send([record(0, "a"), record(1, "b")])).size).toBe(0)
-    expect((yield* send([record(0, "c"), record(1, "d")])).size).toBe(0)
-    expect((yield* send([record(0, "e"), record(1, "f")])).size).toBe(0)
-    expect(sent.map(({ by, sequence, values }) => [by, sequence, ...values])).toEqual([
-      [1n, 0, "a"],
-      [1n, 0, "b"],
-      [1n, 1, "c"],
-      [1n, 1, "d"],
-      // What may have been written keeps its identity, and what was refused has another.
-      [1n, 1, "c"],
-      [2n, 0, "d"],
-      [2n, 0, "e"],
-      [2n, 1, "f"],
-    ])
-  })
+  it.live(
+    "if the broker lost count of one partition, another one without an answer is still written once",
+    function* () {
+      const refused = new Map([
+        ["c", notEnoughReplicasAfterAppend],
+        ["d", outOfOrder],
+      ])
+      const { sent, send } = to(({ values: [value = ""] }) => {
+        const code = refused.get(value) ?? 0
+        refused.delete(value)
+        return code
+      })
+      expect((yield* send([record(0, "a"), record(1, "b")])).size).toBe(0)
+      expect((yield* send([record(0, "c"), record(1, "d")])).size).toBe(0)
+      expect((yield* send([record(0, "e"), record(1, "f")])).size).toBe(0)
+      expect(sent.map(({ by, sequence, values }) => [by, sequence, ...values])).toEqual([
+        [1n, 0, "a"],
+        [1n, 0, "b"],
+        [1n, 1, "c"],
+        [1n, 1, "d"],
+        // What may have been written keeps its identity, and what was refused has another.
+        [1n, 1, "c"],
+        [2n, 0, "d"],
+        [2n, 0, "e"],
+        [2n, 1, "f"],
+      ])
+    },
+  )
 
-  it.live("what too few replicas have goes again with the same sequence, and fails only its records", function* () {
+  it.live("records with too few replicas are sent again with the same sequence, and fail alone", function* () {
     let left = 2
     const { sent, send } = to(({ partition }) => (partition === 1 && left-- > 0 ? notEnoughReplicasAfterAppend : 0))
     expect((yield* send([record(0, "a"), record(1, "b")])).size).toBe(0)
@@ -201,13 +204,13 @@ describe("producing", () => {
     expect([...errors].map(([index, { code }]) => [index, code])).toEqual([[1, "NOT_ENOUGH_REPLICAS_AFTER_APPEND"]])
   })
 
-  it.live("what the broker knows to be written already is written", function* () {
+  it.live("counts a batch as written if the broker says that it was written before", function* () {
     const { sent, send } = to(() => duplicate)
     expect((yield* send([record(0, "a")])).size).toBe(0)
     expect(sent).toHaveLength(1)
   })
 
-  it.live("what a leader that moved refused, or did not answer, goes to the new one, once", function* () {
+  it.live("a batch that a former leader refused, or did not answer, goes once to the new leader", function* () {
     for (const end of [notLeader, new NetworkError("closed")]) {
       let leads = 1
       const { sent, send } = to(
@@ -228,7 +231,7 @@ describe("producing", () => {
     }
   })
 
-  it.live("a broker that throttles is heard, with what it took", function* () {
+  it.live("records a broker's throttling along with its answer", function* () {
     const { send, throttled } = to(() => 0, { throttle: 1_500 })
     expect((yield* send([record(0, "a")])).size).toBe(0)
     expect(throttled).toEqual([1_500])
@@ -326,7 +329,7 @@ withBroker("producing to a real broker", (broker) => {
     expect(yield* valuesOf(topic, 3)).toEqual(["a", "b", "c"])
   })
 
-  it.live("an identity that the broker has forgotten by retention costs nothing lost and nothing twice", function* () {
+  it.live("an identity that the broker has forgotten by retention causes no loss and no duplicate", function* () {
     const topic = yield* Effect.promise(() => makeTopic(broker().plain))
     const send = Produce.make(yield* clientOf(broker().plain), options)
     const knows = Effect.promise(() => producersOf(broker().plain, topic))
@@ -340,7 +343,7 @@ withBroker("producing to a real broker", (broker) => {
     expect(yield* valuesOf(topic, 4)).toEqual(["a", "b", "c", "d"])
   })
 
-  it.live("a partition that was added is found, and a topic that was deleted and made anew is another", function* () {
+  it.live("an added partition is found, and a topic that was deleted and recreated is another", function* () {
     const topic = yield* Effect.promise(() => makeTopic(broker().plain))
     const send = Produce.make(yield* clientOf(broker().plain), options)
     const passes = (one: KafkaRecord) =>

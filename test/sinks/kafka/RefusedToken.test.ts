@@ -41,7 +41,7 @@ describe("a refused token", () => {
     ],
     ["has no claims", jwt({}), {}, /audience \(none\), issuer \(none\) and scope \(none\)/],
   ] as const) {
-    test(`that ${cause} is told by it`, () => {
+    test(`that ${cause} is reported with that cause`, () => {
       const message = whyRefused(token, asked, now)
       expect(message).toStartWith("the broker refused the token")
       expect(message).toMatch(says)

@@ -36,7 +36,7 @@ withNats("the NATS sink against a real server", (plain) => {
   })
 
   describe("a message", () => {
-    it.live("is the signed bytes with what came with them as headers", function* () {
+    it.live("is the signed bytes, with the sender's headers", function* () {
       const { name, received } = yield* stream()
       const sink = yield* open(() => ({
         subject: `${name}.{{type}}`,
@@ -71,7 +71,7 @@ withNats("the NATS sink against a real server", (plain) => {
       expect(read).toMatchObject({ id: "evt_7", source: "/webhooks/scheduling", type: "appointment.created" })
     })
 
-    it.live("to another subject of one stream is no repeat of it", function* () {
+    it.live("to another subject of the same stream is not a duplicate", function* () {
       const { name, received } = yield* stream()
       const [one, other] = yield* Effect.all([
         open(() => ({ subject: `${name}.one` })),
@@ -84,7 +84,7 @@ withNats("the NATS sink against a real server", (plain) => {
       ])
     })
 
-    it.effect("has what an event fills in as one legal word or more of its subject", () =>
+    it.effect("has the values of an event as one or more legal words in its subject", () =>
       Effect.sync(() => {
         const subjectOf = (event: Partial<Event>) =>
           preview("nats", { servers: ["nats:4222"], subject: "events.{{account_id}}" }, entry(1, event)).subject
@@ -112,34 +112,40 @@ withNats("the NATS sink against a real server", (plain) => {
         expect(one).toEqual(one.toSorted((a, b) => a - b))
     })
 
-    it.live("sends nothing of a key past what is retried; other keys, and events without one, pass", function* () {
-      const prefix = streamName()
-      const { received } = yield* stream({ subjects: [`${prefix}.open`] })
-      const sink = yield* open(() => ({ subject: `${prefix}.{{type}}`, key: "{{account_id}}" }))
-      const to = (sequence: number, type: string, accountId: string) => entry(sequence, { type, accountId })
-      const failures = yield* sink.send([
-        to(1, "open", "a"),
-        to(2, "closed", "a"),
-        to(3, "open", "a"),
-        to(4, "open", "b"),
-        to(5, "closed", ""),
-        to(6, "open", ""),
-      ])
-      expect(reasons(failures)).toEqual({ 1: "DeliveryFailed", 2: "DeliveryFailed", 4: "DeliveryFailed" })
-      expect(ids(yield* Effect.promise(() => received(3))).toSorted()).toEqual(["evt_1", "evt_4", "evt_6"])
-    })
-    it.live("rejects what is too large for the server or the stream, alone; the rest passes, in order", function* () {
-      const { name, received } = yield* stream({ max_msg_size: 20_000 })
-      const sink = yield* open(() => ({ subject: `${name}.events` }))
-      const all = [entry(1), large(2, 30_000), entry(3), large(4, 1024 * 1024), entry(5)]
-      const failures = yield* sink.send(all)
-      expect(reasons(failures)).toEqual({ 1: "DeliveryRejected", 3: "DeliveryRejected" })
-      expect(failures.get(1)?.message).toMatch(/event of 30\d+ bytes.* max_msg_size.* 10054/)
-      expect(failures.get(3)?.message).toMatch(/event of 10\d+ bytes.* max_payload/)
-      expect(ids(yield* Effect.promise(() => received(3)))).toEqual(["evt_1", "evt_3", "evt_5"])
-    })
+    it.live(
+      "sends nothing of a key past a retried message; other keys, and events without one, are delivered",
+      function* () {
+        const prefix = streamName()
+        const { received } = yield* stream({ subjects: [`${prefix}.open`] })
+        const sink = yield* open(() => ({ subject: `${prefix}.{{type}}`, key: "{{account_id}}" }))
+        const to = (sequence: number, type: string, accountId: string) => entry(sequence, { type, accountId })
+        const failures = yield* sink.send([
+          to(1, "open", "a"),
+          to(2, "closed", "a"),
+          to(3, "open", "a"),
+          to(4, "open", "b"),
+          to(5, "closed", ""),
+          to(6, "open", ""),
+        ])
+        expect(reasons(failures)).toEqual({ 1: "DeliveryFailed", 2: "DeliveryFailed", 4: "DeliveryFailed" })
+        expect(ids(yield* Effect.promise(() => received(3))).toSorted()).toEqual(["evt_1", "evt_4", "evt_6"])
+      },
+    )
+    it.live(
+      "rejects a message that is too large for the server or the stream, alone; the others are delivered, in order",
+      function* () {
+        const { name, received } = yield* stream({ max_msg_size: 20_000 })
+        const sink = yield* open(() => ({ subject: `${name}.events` }))
+        const all = [entry(1), large(2, 30_000), entry(3), large(4, 1024 * 1024), entry(5)]
+        const failures = yield* sink.send(all)
+        expect(reasons(failures)).toEqual({ 1: "DeliveryRejected", 3: "DeliveryRejected" })
+        expect(failures.get(1)?.message).toMatch(/event of 30\d+ bytes.* max_msg_size.* 10054/)
+        expect(failures.get(3)?.message).toMatch(/event of 10\d+ bytes.* max_payload/)
+        expect(ids(yield* Effect.promise(() => received(3)))).toEqual(["evt_1", "evt_3", "evt_5"])
+      },
+    )
 
-    it.live("waits for a stream that is full, and goes on when there is room", function* () {
+    it.live("waits for a full stream, and continues when there is space", function* () {
       const { name, purge } = yield* stream({ max_msgs: 2, discard: DiscardPolicy.New })
       const sink = yield* open(() => ({ subject: `${name}.events` }))
       const failures = yield* sink.send([entry(1), entry(2), entry(3), entry(4)])
@@ -151,7 +157,7 @@ withNats("the NATS sink against a real server", (plain) => {
       expect(reasons(yield* templated.send([entry(5), entry(6)]))).toEqual({ 1: "DeliveryFailed" })
     })
 
-    it.live("is not acknowledged by whoever else answers on its subject", function* () {
+    it.live("is not acknowledged by another listener on its subject", function* () {
       const subject = `${streamName()}.service`
       const service = yield* Effect.acquireRelease(
         Effect.promise(() => connect({ servers: plain().server })),
@@ -170,7 +176,7 @@ withNats("the NATS sink against a real server", (plain) => {
   })
 
   describe("check and advice", () => {
-    it.live("say what a stream or the server takes, and for which types there is no stream", function* () {
+    it.live("report the limits of a stream and the server, and types without a stream", function* () {
       const prefix = streamName()
       const { name } = yield* stream({ subjects: [`${prefix}.appointment.>`], max_msg_size: 50_000 })
       const sink = yield* open(() => ({ subject: `${prefix}.{{type}}` }))
@@ -183,7 +189,7 @@ withNats("the NATS sink against a real server", (plain) => {
       expect(yield* fits.advise?.({ maxBody: 10_000 }) ?? Effect.succeed(["none"])).toEqual([])
     })
 
-    it.live("say that a stream acknowledges nothing", function* () {
+    it.live("report a stream that acknowledges nothing", function* () {
       const { name } = yield* stream({ no_ack: true })
       const sink = yield* open(() => ({ subject: `${name}.events` }))
       expect((yield* reasonOf(sink.check))?.message).toContain("acknowledges nothing (no_ack)")
@@ -191,7 +197,7 @@ withNats("the NATS sink against a real server", (plain) => {
   })
 
   describe("a connection", () => {
-    it.live("that ends is opened again, with the events that it did not bring", function* () {
+    it.live("that ends is reopened for the undelivered events", function* () {
       const own = yield* Effect.acquireRelease(
         Effect.promise(() => startNats()),
         (own) => Effect.promise(own.stop),
@@ -210,7 +216,7 @@ withNats("the NATS sink against a real server", (plain) => {
       expect(ids(yield* Effect.promise(() => received(3)))).toEqual(["evt_1", "evt_2", "evt_3"])
     })
 
-    it.live("to a server that hangs is given up, and nothing of it is left open", function* () {
+    it.live("to a server that hangs is abandoned, and no part of it stays open", function* () {
       const own = yield* Effect.acquireRelease(
         Effect.promise(() => startNats()),
         (own) => Effect.promise(own.stop),
@@ -222,7 +228,7 @@ withNats("the NATS sink against a real server", (plain) => {
       expect(connectionsTo(own.port)).toBe(0)
     })
 
-    it.live("to what is no NATS server says so", function* () {
+    it.live("to a server that isn't NATS is reported as such", function* () {
       const other = yield* Effect.acquireRelease(
         Effect.sync(() =>
           Bun.listen({

@@ -53,7 +53,7 @@ const afterLogin = (then: (socket: Socket) => void) => (socket: Socket) => {
   })
 }
 
-it.live("a greeting without an end is cut off, and the sink says that this is no NATS server", function* () {
+it.live("a greeting without an end is cut off, and the sink reports that this isn't a NATS server", function* () {
   const { sink, said } = yield* sinkTo(endlessly)
   expect((yield* Effect.flip(sink.check)).message).toContain("no NATS server")
   expect(yield* said).toBeLessThan(most)
@@ -122,7 +122,7 @@ const refusals: ReadonlyArray<[when: string, speak: (socket: Socket) => void, wo
 ]
 
 for (const [when, speak, words, more] of refusals) {
-  it.live(`a server that refuses the relay ${when}, is reported as one that turns it away`, function* () {
+  it.live(`a server that refuses the relay ${when} is reported as refusing it`, function* () {
     const { sink } = yield* sinkTo(speak, more)
     expect(yield* reasonOf(sink.check)).toMatchObject({
       _tag: "SinkUnavailable",

@@ -33,7 +33,7 @@ withNats("the NATS sink's logins and certificates", () => {
     const as = (username: string, more: object) =>
       openNats(() => ({ servers: [server.server], auth: { username, password }, ...more }))
 
-    it.live("may do so by the seed of an NKey", function* () {
+    it.live("may use the seed of an NKey", function* () {
       const { name, received } = yield* guarded()
       const sink = yield* openNats(() => ({
         servers: [server.server],
@@ -45,7 +45,7 @@ withNats("the NATS sink's logins and certificates", () => {
       expect(yield* Effect.promise(() => received(1))).toHaveLength(1)
     })
 
-    it.live("may do so by a credentials file, until it expires", function* () {
+    it.live("may use a credentials file, until it expires", function* () {
       const operator = makeOperator()
       const own = yield* Effect.acquireRelease(
         Effect.promise(() => startNats(operator.config)),
@@ -67,7 +67,7 @@ withNats("the NATS sink's logins and certificates", () => {
       expect((yield* reasonOf(late.check))?._tag).toBe("SinkMisconfigured")
     })
 
-    it.live("may do so by a token", function* () {
+    it.live("may use a token", function* () {
       const own = yield* Effect.acquireRelease(
         Effect.promise(() => startNats(`authorization { token: "${password}" }`)),
         (own) => Effect.promise(own.stop),
@@ -134,14 +134,17 @@ withNats("the NATS sink's logins and certificates", () => {
       expect(yield* reasonOf(allowed.check)).toBeUndefined()
     })
 
-    it.live("and may not subscribe to its inbox, is told where acknowledgements come", function* () {
-      const sink = yield* as("limited", { subject: "open.events" })
-      const reason = yield* reasonOf(sink.check)
-      expect(reason?._tag).toBe("SinkMisconfigured")
-      expect(reason?.message).toContain('"inboxPrefix"')
-    })
+    it.live(
+      "and may not subscribe to its inbox, gets a failure that names the subject of acknowledgements",
+      function* () {
+        const sink = yield* as("limited", { subject: "open.events" })
+        const reason = yield* reasonOf(sink.check)
+        expect(reason?._tag).toBe("SinkMisconfigured")
+        expect(reason?.message).toContain('"inboxPrefix"')
+      },
+    )
 
-    it.live("and may not ask for streams, publishes all the same", function* () {
+    it.live("and may not query streams, still publishes", function* () {
       const { received } = yield* guarded({ subjects: ["open.>"] })
       const sink = yield* as("silent", { subject: "open.events" })
       yield* sink.check
@@ -190,7 +193,7 @@ withNats("the NATS sink's logins and certificates", () => {
       })
     })
 
-    it.live("is spoken with a client certificate where the server wants one, which is missed otherwise", function* () {
+    it.live("uses a client certificate if the server requires one, and reports a missing one", function* () {
       const { server } = yield* tlsServer("mutual", "IP:127.0.0.1", 2, () => `ca_file: "${authority.ca}", verify: true`)
       const { certificate, key } = authority.issue("client", "DNS:client")
       const as = (own: object) =>

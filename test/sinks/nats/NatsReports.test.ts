@@ -79,7 +79,7 @@ withNats("NATS as reported", (plain) => {
       },
     )
 
-    it.live("that begins with TLS and never ends its greeting is no NATS server", function* () {
+    it.live("that begins with TLS and never ends its greeting isn't a NATS server", function* () {
       const { ca, issue } = makeAuthority(mkdtempSync(join(tmpdir(), "relay-nats-endless-")))
       const server = createServer(issue("nats", "IP:127.0.0.1").pem, (socket) => {
         socket.on("error", () => {})

@@ -20,7 +20,7 @@ describe("the url of a broker", () => {
     expect(parse("amqp://relay@host")).toEqual(place(false, "host", 5672, "/", "relay"))
   })
 
-  test("is refused with what is wrong with it, and without its text", () => {
+  test("is refused with its problem, and without its text", () => {
     for (const [text, says] of [
       ["http://canary@host", /a url is/],
       ["canary", /a url is/],

@@ -44,25 +44,28 @@ withRabbit("the RabbitMQ sink against a real broker", (rabbit) => {
     expect(proxy.taken()).toBeGreaterThan(1)
   })
 
-  it.live("a user who may only write to the exchange has enough, as docs/reference/rights.md says", function* () {
-    const [, configure, write, read] =
-      /set_permissions -p \/ relay '(.*)' '(.*)' '(.*)'/.exec(readPage("docs/reference/rights.md")) ?? []
-    expect([configure, write, read]).toEqual([
-      rights.configure,
-      rights.write.replace("amq\\.topic", "bookings"),
-      rights.read,
-    ])
-    const queue = yield* makeQueue(url(), { exchange: "amq.topic" })
-    const limited = rabbit().url(users.limited)
-    const sink = yield* openRabbitMq(() => ({
-      url: limited,
-      exchange: "amq.topic",
-      routingKey: "appointment.created",
-    }))
-    yield* sink.check
-    expect((yield* sink.send([entry(1)])).size).toBe(0)
-    expect(yield* (yield* follow(url(), queue))(1)).toHaveLength(1)
-  })
+  it.live(
+    "a user with only the right to write to the exchange can publish, as docs/reference/rights.md says",
+    function* () {
+      const [, configure, write, read] =
+        /set_permissions -p \/ relay '(.*)' '(.*)' '(.*)'/.exec(readPage("docs/reference/rights.md")) ?? []
+      expect([configure, write, read]).toEqual([
+        rights.configure,
+        rights.write.replace("amq\\.topic", "bookings"),
+        rights.read,
+      ])
+      const queue = yield* makeQueue(url(), { exchange: "amq.topic" })
+      const limited = rabbit().url(users.limited)
+      const sink = yield* openRabbitMq(() => ({
+        url: limited,
+        exchange: "amq.topic",
+        routingKey: "appointment.created",
+      }))
+      yield* sink.check
+      expect((yield* sink.send([entry(1)])).size).toBe(0)
+      expect(yield* (yield* follow(url(), queue))(1)).toHaveLength(1)
+    },
+  )
 
   it.live("a message is persistent, has its type and its idempotency key, and the headers of its format", function* () {
     const { exchange, queue, sink } = yield* opened(() => ({
@@ -132,7 +135,7 @@ withRabbit("the RabbitMQ sink against a real broker", (rabbit) => {
     expect(reasons(yield* other.send([entry(1)]))).toEqual([])
   })
 
-  it.live("an event that no queue is bound for is rejected alone, and the rest of its batch arrives", function* () {
+  it.live("an event without a bound queue is rejected alone, and the rest of its batch arrives", function* () {
     const { queue, sink } = yield* opened(undefined, { key: "appointment.#" })
     const received = yield* follow(url(), queue)
     const failures = yield* sink.send([
@@ -173,7 +176,7 @@ withRabbit("the RabbitMQ sink against a real broker", (rabbit) => {
     expect([...new Set(all)]).toEqual(["evt_1", "evt_2", "evt_4", "evt_5"])
   })
 
-  it.live("with order by key nothing overtakes an event that a full queue refused; other keys go on", function* () {
+  it.live("with order by key nothing overtakes an event that a full queue refused; other keys continue", function* () {
     const full = { "x-max-length": 1, "x-overflow": "reject-publish", key: "full" }
     const { exchange, sink } = yield* opened(() => ({ order: "key", routingKey: "{{resource}}" }), full)
     const open = yield* makeQueue(url(), { exchange, key: "open" })
@@ -197,7 +200,7 @@ withRabbit("the RabbitMQ sink against a real broker", (rabbit) => {
     expect(new Set(idsOf(yield* received(4)))).toEqual(new Set(["evt_2", "evt_5", "evt_6", "evt_8"]))
   })
 
-  it.live("a check fails for what is missing, and sends nothing", function* () {
+  it.live("a check fails for missing parts, and sends nothing", function* () {
     const { exchange, queue, sink } = yield* opened()
     const failing = (more: object) =>
       Effect.flatMap(

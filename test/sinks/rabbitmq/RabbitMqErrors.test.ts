@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { amqpError, sinkErrorOf } from "../../../src/sinks/rabbitmq/RabbitMqErrors.ts"
 
-test("a broker that could not read what reached it is away, and says so", () => {
+test("a broker that could not read the relay's bytes is unavailable, and the message says so", () => {
   const place = { server: "mq:5672", isTls: false, vhost: "/", exchange: "", isTemplated: false, bytes: 0 }
   for (const code of ["501", "502", "503", "505"]) {
     expect(sinkErrorOf(amqpError(code, "FRAME_ERROR"), place).reason).toMatchObject({

@@ -35,7 +35,7 @@ suiteUnless(reasonToSkip(), "relay run with RabbitMQ sinks", () => {
       ),
     )
 
-  test("starts while the broker is away, delivers when it comes, after it was killed, and after it was frozen", async () => {
+  test("starts while the broker is unavailable, and delivers when it is back, also after a kill and a freeze", async () => {
     const { config, url } = await writeConfig(cwd, {
       events: {
         type: "rabbitmq",

@@ -21,7 +21,7 @@ withRabbit("RabbitMQ as reported", (rabbit) => {
     })
   })
 
-  it.live("a queue that another connection owns gets events, so a check finds nothing wrong", function* () {
+  it.live("a queue that another connection owns gets events, so a check finds no problem", function* () {
     const channel = yield* channelTo(url())
     const { queue } = yield* Effect.promise(() => channel.assertQueue("", { exclusive: true }))
     const sink = yield* openRabbitMq(() => ({ url: url(), routingKey: queue }))

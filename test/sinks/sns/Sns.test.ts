@@ -155,7 +155,7 @@ awsContract({
 fifoContract("SNS", start(fifo))
 
 describe("an SNS request", () => {
-  it.live("leaves out an event that is too large by its attributes alone, and says by how much", function* () {
+  it.live("leaves out an event that is too large because of its attributes, and reports the excess", function* () {
     const { server, sink } = yield* started({})
     const failures = yield* sink.send([sized(1, largest), sized(2, 10)])
     expect(reasons(failures)).toEqual({ 0: "DeliveryRejected" })
@@ -163,7 +163,7 @@ describe("an SNS request", () => {
     expect(ids(server.passed())).toEqual(["evt_2"])
   })
 
-  it.live("that is refused for what one message may be to blame for is sent again, each alone", function* () {
+  it.live("that is refused because of one possible message is sent again, each message alone", function* () {
     const fate = (request: ReadonlyArray<{ readonly text: string }>): Fate | undefined =>
       request.some(({ text }) => text === "bad") ? { status: 400, body: errorXml("InvalidParameter") } : undefined
     const { server, sink } = yield* started({ fate })
@@ -183,14 +183,14 @@ describe("an SNS request", () => {
     while (server.sockets.size > 1) yield* Effect.sleep("5 millis")
   })
 
-  it.live("that fails leaves settled what had passed before it, and nothing is sent after it", function* () {
+  it.live("that fails keeps earlier messages settled, and nothing is sent after it", function* () {
     const { server, sink } = yield* started({ fate: (_, count) => (count === 2 ? { status: 503 } : undefined) })
     const failures = yield* sink.send([sized(1, 200_000), sized(2, 200_000), sized(3, 200_000)])
     expect(reasons(failures)).toEqual({ 1: "SinkUnavailable", 2: "SinkUnavailable" })
     expect(ids(server.passed())).toEqual(["evt_1"])
   })
 
-  it.live("comes over a connection that is used again, and given back when the sink closes", function* () {
+  it.live("reuses a connection, which is closed with the sink", function* () {
     const server = yield* snsServer()
     yield* Effect.scoped(
       Effect.gen(function* () {
@@ -206,7 +206,7 @@ describe("an SNS request", () => {
 describe("on a FIFO topic", () => {
   const two = (sequence: number) => entry(sequence, { accountId: `acct_${sequence % 2}` })
 
-  it.live("a rejected message lets those of its key go on", function* () {
+  it.live("a rejected message doesn't stop the messages of its key", function* () {
     const refuse = (message: { readonly attributes: Readonly<Record<string, string>> }) =>
       idOf(message) === "evt_1" ? (["InvalidParameter", true] as const) : undefined
     const { server, sink } = yield* started({ refuse }, fifo)
@@ -214,7 +214,7 @@ describe("on a FIFO topic", () => {
     expect(ids(server.passed())).toEqual(["evt_3", "evt_5"])
   })
 
-  it.live("messages of different keys go together, those of one key one to a request", function* () {
+  it.live("messages of different keys share a request, and messages of one key don't", function* () {
     const { server, sink } = yield* started({}, fifo)
     yield* sink.send([1, 2, 3, 4].map(two))
     expect(server.requests.map(ids)).toEqual([
@@ -225,7 +225,7 @@ describe("on a FIFO topic", () => {
 })
 
 describe("a throttled request to SNS", () => {
-  it.live("says for how long to wait, or it is a second", function* () {
+  it.live("waits for the time in the answer, or a second", function* () {
     const said = yield* started({ fate: () => ({ status: 503, headers: { "retry-after": "7" } }) })
     const silent = yield* started({ fate: () => error(400, "Throttling") })
     for (const [{ sink }, retryAfter] of [
@@ -238,7 +238,7 @@ describe("a throttled request to SNS", () => {
 })
 
 describe("the SNS sink", () => {
-  it.live("advises where the relay lets in more than SNS takes", function* () {
+  it.live("warns if the relay accepts larger events than SNS", function* () {
     const sink = yield* openSns(() => ({}))
     const advise = (maxBody: number) => sink.advise?.({ maxBody }) ?? Effect.succeed([])
     expect(yield* advise(200_000)).toEqual([])

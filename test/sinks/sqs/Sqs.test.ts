@@ -150,7 +150,7 @@ awsContract({
 fifoContract("SQS", start("events.fifo"))
 
 describe("an SQS request", () => {
-  it.live("leaves out an event that is too large by its attributes alone, and says by how much", function* () {
+  it.live("leaves out an event that is too large because of its attributes, and reports the excess", function* () {
     const { server, sink } = yield* started()
     const failures = yield* sink.send([sized(1, largest), sized(2, 10)])
     expect(reasons(failures)).toEqual({ 0: "DeliveryRejected" })
@@ -158,7 +158,7 @@ describe("an SQS request", () => {
     expect(ids(server.passed())).toEqual(["evt_2"])
   })
 
-  it.live("that a queue set to less finds too long is sent again, each message alone", function* () {
+  it.live("that is too long for the queue's own limit is sent again, each message alone", function* () {
     const fate: Behaviour["fate"] = (_, __, sent) =>
       sent.reduce((sum, one) => sum + sqsSize(one), 0) > 262_144
         ? { status: 400, body: errorJson("BatchRequestTooLong") }
@@ -171,7 +171,7 @@ describe("an SQS request", () => {
 })
 
 describe("the config of an SQS sink", () => {
-  test("takes the region from the queue's URL, wherever AWS writes it", () => {
+  test("takes the region from the queue's URL, at any of AWS's places", () => {
     const hosts = {
       "sqs.eu-west-1.amazonaws.com": "eu-west-1",
       "sqs-fips.us-gov-west-1.amazonaws.com": "us-gov-west-1",
@@ -196,7 +196,7 @@ withMoto("the SQS sink against moto", (moto) => {
     }),
   )
 
-  it.live("advises where the relay lets in more than the queue is set to take", function* () {
+  it.live("warns if the relay accepts larger events than the queue", function* () {
     const attributes = { MaximumMessageSize: "262144" }
     const { url } = yield* Effect.promise(() => makeQueue(moto().url, { attributes }))
     const sink = yield* openSqs(() => ({ queueUrl: url }))

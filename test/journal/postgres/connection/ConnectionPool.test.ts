@@ -39,7 +39,7 @@ it.effect("a connection that closed before the pool had it is never lent", funct
   expect(yield* pool.use(1_000, isOpen)).toBe(true)
 })
 
-it.effect("a connection that closes between two callers is made anew", function* () {
+it.effect("a connection that closes between two callers is replaced", function* () {
   const first = new Line()
   const pool = yield* poolOf([first, new Line()])
   yield* pool.use(1_000, isOpen)

@@ -66,7 +66,7 @@ const suite = (title: string, release: Release, make: () => Promise<Postgres>): 
       expect(database.server()?.versionNumber).toBeGreaterThan(140_000)
     })
 
-    it.live("has the session that durable commits need, whatever the defaults of the server", function* () {
+    it.live("has the session settings for durable commits, whatever the server's defaults", function* () {
       const role = (setting: string) => server.sql(`ALTER ROLE ${user.name} ${setting}`)
       yield* Effect.acquireRelease(
         Effect.promise(() => role("SET synchronous_commit = off")),
@@ -85,7 +85,7 @@ const suite = (title: string, release: Release, make: () => Promise<Postgres>): 
       }
     })
 
-    it.live("finds a row by its index where the table is small: a plan is kept while it grows", function* () {
+    it.live("finds a row by its index in a small table too: a plan is kept while the table grows", function* () {
       const database = yield* open({}, 1)
       yield* database.query("CREATE TABLE small (a int PRIMARY KEY)")
       yield* database.query("INSERT INTO small VALUES (1)")
@@ -94,7 +94,7 @@ const suite = (title: string, release: Release, make: () => Promise<Postgres>): 
       expect(JSON.stringify(rows)).toContain("using small_pkey")
     })
 
-    it.live("keeps a transaction whole, and nothing of one that failed or was interrupted", function* () {
+    it.live("keeps all of a transaction, and nothing of one that failed or was interrupted", function* () {
       const database = yield* open({}, 1)
       yield* database.query("CREATE TABLE whole (a int PRIMARY KEY)")
       const insert = (a: number) => (tx: Pick<Database, "query">) => tx.query("INSERT INTO whole VALUES ($1)", [a])
@@ -110,7 +110,7 @@ const suite = (title: string, release: Release, make: () => Promise<Postgres>): 
       expect((yield* database.query("SELECT a FROM whole")).rows).toEqual([{ a: 1 }])
     })
 
-    it.live("says by its reason what to do next, and shows no value", function* () {
+    it.live("shows in its reason what to do next, and shows no value", function* () {
       const database = yield* open()
       yield* database.query("CREATE TABLE kept_once (a text PRIMARY KEY)")
       const insert = database.query("INSERT INTO kept_once VALUES ($1)", ["canary"])
@@ -124,7 +124,7 @@ const suite = (title: string, release: Release, make: () => Promise<Postgres>): 
       expect(yield* failureOf(database.query("SELECT nothing"))).toMatchObject({ reason: "failed", code: "42703" })
     })
 
-    it.live("says what is wrong where it can't log in", function* () {
+    it.live("says why it can't log in", function* () {
       const wrong = (url: string) =>
         Effect.flatMap(openDatabase(url), (database) => failureOf(database.query("SELECT 1")))
       const password = yield* wrong(server.url.replace(user.password, "wrong-canary"))
@@ -149,7 +149,7 @@ const suite = (title: string, release: Release, make: () => Promise<Postgres>): 
       })
     })
 
-    it.live("gives up a connection that does not answer in time, and goes on with another", function* () {
+    it.live("abandons a connection that doesn't answer in time, and continues with another", function* () {
       const database = yield* open({}, 1)
       const slow = yield* failureOf(database.query("SELECT pg_sleep(60)", [], { timeout: 100 }))
       expect(slow).toMatchObject({ reason: "unavailable", isLost: true })
@@ -183,7 +183,7 @@ const suite = (title: string, release: Release, make: () => Promise<Postgres>): 
       yield* database.query("SELECT 1")
     })
 
-    it.live("tells a network that stands still from one that is away, and comes back", function* () {
+    it.live("distinguishes a stalled network from an unavailable one, and recovers", function* () {
       const proxy = yield* Effect.acquireRelease(
         Effect.promise(() => makeProxy(server.port)),
         ({ close }) => Effect.promise(close),
@@ -293,7 +293,7 @@ suiteUnless(reasonToSkip() ?? lacking, "the database by TLS", () => {
     }
   })
 
-  it.live("trusts nobody's authority, and says what to do", function* () {
+  it.live("trusts only known authorities, and says what to do", function* () {
     const system = yield* failureOf(open("verify-full"))
     expect(system).toMatchObject({ reason: "misconfigured", message: expect.stringContaining('"ca"') })
     const stranger = yield* failureOf(open("verify-ca", { ca: server.certificates?.strangerCa ?? "" }))
@@ -309,7 +309,7 @@ suiteUnless(reasonToSkip() ?? lacking, "the database by TLS", () => {
     expect(yield* failureOf(open("verify-full", { ca }, url))).toMatchObject({ reason: "misconfigured" })
   })
 
-  it.live("binds a login to its connection, or does not log in where it must be bound and can't", function* () {
+  it.live("binds a login to its connection, or doesn't log in if it must be bound and can't", function* () {
     const ca = server.certificates?.ca ?? ""
     expect(yield* open("verify-full&channel_binding=require", { ca })).toEqual([{ ssl: true }])
     const plain = yield* Effect.promise(sharedPostgres)

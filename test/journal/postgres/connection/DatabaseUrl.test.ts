@@ -32,7 +32,7 @@ describe("the url of a database", () => {
     expect(sslMode).toBe("disable")
   })
 
-  test("verifies the server unless it says otherwise, but for one on this machine", () => {
+  test("verifies the server by default, except one on this machine", () => {
     const modeOf = (text: string) => parsed(text).sslMode
     expect(modeOf("postgres://db/relay")).toBe("verify-full")
     expect(modeOf("postgres://127.0.0.1,db/relay")).toBe("verify-full")
@@ -40,7 +40,7 @@ describe("the url of a database", () => {
     expect(modeOf("postgres://db/relay?sslmode=disable")).toBe("disable")
   })
 
-  test("may say what the relay does anyway", () => {
+  test("may contain the relay's defaults", () => {
     expect(typeof parse("postgres://db/relay?target_session_attrs=read-write")).toBe("object")
     expect(parsed("postgres://db/relay?channel_binding=require").channelBinding).toBe("require")
   })

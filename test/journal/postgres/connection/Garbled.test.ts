@@ -26,7 +26,7 @@ const answers = {
 }
 
 for (const [what, answer] of Object.entries(answers)) {
-  it.live(`fails to connect when it is answered ${what}`, function* () {
+  it.live(`fails to connect if the answer is ${what}`, function* () {
     const server = yield* peer(answer)
     const { port } = server.address() as AddressInfo
     const database = yield* openDatabase(`postgres://relay:p@127.0.0.1:${port}/relay?sslmode=disable`)

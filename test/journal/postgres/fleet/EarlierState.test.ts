@@ -150,7 +150,7 @@ suiteUnless(reasonToSkip(), "a database that went back to an earlier state", () 
     expect(yield* journal.append(event("one"), ["lake"])).toBe("appended")
   })
 
-  it.effect("is not seen where only the last sign of life is gone, as after a crash of the server", function* () {
+  it.effect("is not reported if only the last heartbeat is lost, as after a crash of the server", function* () {
     const { start, sql } = yield* relays
     const { journal } = yield* start("a")
     yield* seconds(3)

@@ -34,7 +34,7 @@ suiteUnless(reasonToSkip(), "erasing events of a fleet", () => {
     await sharedPostgres()
   }, 60_000)
 
-  it.effect("reaches the streams of all relays, and what one stored in vain", function* () {
+  it.effect("reaches the streams of all relays, and rows that a relay stored in vain", function* () {
     const { start, sql } = yield* relays
     const [a, b] = [yield* start("a"), yield* start("b")]
     yield* a.journal.append(event("one"), [])
@@ -51,7 +51,7 @@ suiteUnless(reasonToSkip(), "erasing events of a fleet", () => {
     expect(yield* a.journal.append(event("three"), [])).toBe("appended")
   })
 
-  it.effect("gives up what another relay delivers: that one reads its stream anew", function* () {
+  it.effect("gives up an event that another relay delivers, and that relay re-reads its stream", function* () {
     const { start, sql } = yield* relays
     const [a, b] = [yield* start("a"), yield* start("b")]
     yield* a.journal.openLane("lake")
@@ -108,7 +108,7 @@ suiteUnless(reasonToSkip(), "erasing events of a fleet", () => {
     expect(yield* b.journal.openLane("lake")).toMatchObject({ backlog: count })
   })
 
-  it.effect("asks the database the same of a stream whose relay is dead, whatever waits in it", function* () {
+  it.effect("takes the same queries for a stream of a dead relay, whatever is pending in it", function* () {
     const asked: Array<number> = []
     for (const waiting of [2, 600]) {
       const { start } = yield* relays
@@ -153,7 +153,7 @@ suiteUnless(reasonToSkip(), "erasing events of a fleet", () => {
     expect(kept.map(({ sequence }) => sequence)).toEqual([2, 4])
   })
 
-  it.effect("refuses a replay that had read the event before, so that no copy of it is left", function* () {
+  it.effect("refuses a replay that had read the event before, so that no copy is left", function* () {
     const { start, sql } = yield* relays
     const a = yield* start("a")
     yield* a.journal.append(event("one"), [])

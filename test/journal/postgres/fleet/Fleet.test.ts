@@ -15,7 +15,7 @@ const ids = (entries: ReadonlyArray<{ readonly event: { readonly id: string } }>
   entries.map(({ event }) => event.id)
 
 suiteUnless(reasonToSkip(), "relays on one database", () => {
-  it.effect("each write a stream of their own, and a delivery that comes to both is kept once", function* () {
+  it.effect("write their own streams, and a delivery that arrives at both is kept once", function* () {
     const { start } = yield* relays
     const [a, b] = [yield* start("a"), yield* start("b")]
     expect(yield* a.journal.append(event("one"), ["lake"])).toBe("appended")
@@ -75,7 +75,7 @@ suiteUnless(reasonToSkip(), "relays on one database", () => {
     },
   )
 
-  it.effect("hand over at once when they stop, and take their own stream again when they come back", function* () {
+  it.effect("hand over immediately when they stop, and reclaim their own stream when they return", function* () {
     const { start } = yield* relays
     const [a, b] = [yield* start("a"), yield* start("b")]
     yield* a.journal.append(event("one"), ["lake"])
@@ -91,7 +91,7 @@ suiteUnless(reasonToSkip(), "relays on one database", () => {
     expect(taken?.mayStart()).toBe(false)
   })
 
-  it.effect("refuse a second live relay of a name, and let one come back that ended without a word", function* () {
+  it.effect("refuse a second live relay of a name, and let a relay return that ended without leaving", function* () {
     const { start } = yield* relays
     const a = yield* start("a")
     yield* seconds(1)
@@ -229,7 +229,7 @@ suiteUnless(reasonToSkip(), "relays on one database", () => {
     expect(ids(yield* a.journal.read(0, 10))).toEqual(["one", "two", "four"])
   })
 
-  it.effect("keep every event and its order where a lane is renamed while events are appended", function* () {
+  it.effect("keep every event and its order if a lane is renamed during appends", function* () {
     const { start } = yield* relays
     const { journal } = yield* start("a")
     yield* journal.openLane("one")
@@ -265,7 +265,7 @@ suiteUnless(reasonToSkip(), "relays on one database", () => {
     ).toEqual(new Set(["four pending"]))
   })
 
-  it.effect("give what a relay with an older config appends to the lane that has another name since", function* () {
+  it.effect("give events from a relay with an older config to the lane under its new name", function* () {
     const { start } = yield* relays
     const [a, b] = [yield* start("a"), yield* start("b")]
     for (const { journal } of [a, b]) yield* journal.openLane("old", { exclusive: true })
@@ -295,7 +295,7 @@ suiteUnless(reasonToSkip(), "relays on one database", () => {
     )
   })
 
-  it.effect("store nothing that they knew before on a promoted server, and claim their streams anew", function* () {
+  it.effect("store nothing from before the failover on a promoted server, and claim their streams again", function* () {
     const { start, sql, promote } = yield* relays
     const { journal } = yield* start("a")
     yield* journal.openLane("lake")
@@ -325,20 +325,23 @@ suiteUnless(reasonToSkip(), "relays on one database", () => {
     ])
   })
 
-  it.effect("go on if a failover lost the row of a relay's name, or gave it back to an earlier process", function* () {
-    const { start, sql, promote } = yield* relays
-    const { journal } = yield* start("a")
-    yield* sql("DELETE FROM relay.member")
-    yield* promote(2)
-    yield* seconds(3)
-    expect(yield* journal.append(event("one"), ["lake"])).toBe("appended")
-    yield* sql("UPDATE relay.member SET instance = 'earlier'")
-    yield* promote(3)
-    yield* seconds(3)
-    expect(yield* journal.append(event("two"), ["lake"])).toBe("appended")
-  })
+  it.effect(
+    "continue if a failover lost the row of a relay's name, or gave it back to an earlier process",
+    function* () {
+      const { start, sql, promote } = yield* relays
+      const { journal } = yield* start("a")
+      yield* sql("DELETE FROM relay.member")
+      yield* promote(2)
+      yield* seconds(3)
+      expect(yield* journal.append(event("one"), ["lake"])).toBe("appended")
+      yield* sql("UPDATE relay.member SET instance = 'earlier'")
+      yield* promote(3)
+      yield* seconds(3)
+      expect(yield* journal.append(event("two"), ["lake"])).toBe("appended")
+    },
+  )
 
-  it.effect("say that what lanes settle can't be stored, and why", function* () {
+  it.effect("report that settlements can't be stored, and why", function* () {
     const { start, sql } = yield* relays
     const { journal } = yield* start("a")
     yield* journal.openLane("lake")
@@ -351,7 +354,7 @@ suiteUnless(reasonToSkip(), "relays on one database", () => {
     expect((yield* journal.status).message).toBe("")
   })
 
-  it.effect("see that a failover lost what was answered, and say how much", function* () {
+  it.effect("notice that a failover lost answered deliveries, and count them", function* () {
     const { start, sql } = yield* relays
     const a = yield* start("a")
     yield* a.journal.openLane("lake")

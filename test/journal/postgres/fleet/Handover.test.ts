@@ -38,7 +38,7 @@ const takenOver = Effect.gen(function* () {
 })
 
 suiteUnless(reasonToSkip(), "a stream that changes hands", () => {
-  it.effect("is delivered by one relay where a promoted server names an owner of before", function* () {
+  it.effect("is delivered by one relay if a promoted server names a former owner", function* () {
     const { a, b, before, sql, promote } = yield* takenOver
     for (const { id, epoch } of before)
       yield* sql(`UPDATE relay.stream SET owner = 'a', epoch = ${epoch} WHERE id = ${id}`)
@@ -60,7 +60,7 @@ suiteUnless(reasonToSkip(), "a stream that changes hands", () => {
     yield* until(a, [0], b)
   })
 
-  it.effect("is delivered on at once by the relay that had it until the promotion", function* () {
+  it.effect("is delivered without a gap by the relay that owned it until the promotion", function* () {
     const { start, promote } = yield* relays
     const a = yield* start("a")
     yield* seconds(2)

@@ -10,7 +10,7 @@ import { event } from "../../samples.ts"
 import { relays, seconds } from "../relays.ts"
 
 suiteUnless(reasonToSkip(), "a tap on a relay that loses its stream for a moment", () => {
-  it.effect("counts as skipped only what there was", function* () {
+  it.effect("counts as skipped only events that existed", function* () {
     const { start, promote } = yield* relays
     // The stream of the second begins far above the first sequences.
     yield* start("first")

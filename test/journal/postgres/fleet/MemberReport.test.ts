@@ -14,7 +14,7 @@ const lane: LaneReport = { name: "lake", type: "file", condition: "running", mes
 const stream = { lanes: { lake: { backlog: 1, retrying: 0, deadLetters: 0 } }, accepted: 2, kept: 2, bytes: 900 }
 
 describe("the report of another relay", () => {
-  test("is read as it was written, without what only a later version knows", () => {
+  test("is read as it was written, without the fields of later versions", () => {
     const written = { streams: { 0: { ...stream, later: 1 } }, lanes: [{ ...lane, later: 1 }], later: 1 }
     expect(decodeReport(written)).toEqual({ streams: { 0: stream }, lanes: [lane], isWhole: true })
   })

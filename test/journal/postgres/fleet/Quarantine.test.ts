@@ -8,7 +8,7 @@ import { event, letter, settlement } from "../../samples.ts"
 import { relays } from "../relays.ts"
 
 suiteUnless(reasonToSkip(), "the quarantine of several relays", () => {
-  it.effect("deletes what is older than its age, whichever relay received it", function* () {
+  it.effect("deletes deliveries older than its age, whichever relay received them", function* () {
     const { start } = yield* relays
     const [a, b] = [yield* start("a"), yield* start("b")]
     for (const [name, { journal }] of Object.entries({ a, b })) {

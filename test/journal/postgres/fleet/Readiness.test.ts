@@ -40,25 +40,28 @@ suiteUnless(reasonToSkip(), "a relay whose appends fail", () => {
       mend: mended("log"),
     },
   ]) {
-    it.effect(`is not ready at once, and says the table, until a probe can write: ${table}, ${what}`, function* () {
-      const { start, sql } = yield* relays
-      const { journal } = yield* start("a")
-      yield* journal.append(event("one"), ["lake"])
-      yield* sql(harm)
-      expect((yield* Effect.flip(journal.append(event("two"), ["lake"]))).message).toContain(`(${code})`)
-      const first = yield* journal.status
-      expect([first.health, first.message]).toEqual(["unavailable", expect.stringContaining(`(${code})`)])
-      yield* seconds(2)
-      expect((yield* journal.status).message).toContain(`at the table ${table}, since`)
-      const known = journal.appendUnsafe(event("three"), ["lake"])
-      expect(Exit.isExit(known) && Exit.isFailure(known)).toBe(true)
-      yield* sql(mend)
-      yield* seconds(2)
-      expect(yield* journal.status).toMatchObject({ health: "ok", message: "" })
-      expect(yield* journal.append(event("two"), ["lake"])).toBe("appended")
-      expect(yield* sql("SELECT FROM relay.seen WHERE sequence < 0")).toEqual([])
-      expect(yield* sql("SELECT FROM relay.log WHERE first < 0")).toEqual([])
-    })
+    it.effect(
+      `is not ready immediately, and names the table, until a probe can write: ${table}, ${what}`,
+      function* () {
+        const { start, sql } = yield* relays
+        const { journal } = yield* start("a")
+        yield* journal.append(event("one"), ["lake"])
+        yield* sql(harm)
+        expect((yield* Effect.flip(journal.append(event("two"), ["lake"]))).message).toContain(`(${code})`)
+        const first = yield* journal.status
+        expect([first.health, first.message]).toEqual(["unavailable", expect.stringContaining(`(${code})`)])
+        yield* seconds(2)
+        expect((yield* journal.status).message).toContain(`at the table ${table}, since`)
+        const known = journal.appendUnsafe(event("three"), ["lake"])
+        expect(Exit.isExit(known) && Exit.isFailure(known)).toBe(true)
+        yield* sql(mend)
+        yield* seconds(2)
+        expect(yield* journal.status).toMatchObject({ health: "ok", message: "" })
+        expect(yield* journal.append(event("two"), ["lake"])).toBe("appended")
+        expect(yield* sql("SELECT FROM relay.seen WHERE sequence < 0")).toEqual([])
+        expect(yield* sql("SELECT FROM relay.log WHERE first < 0")).toEqual([])
+      },
+    )
   }
 
   it.effect("is not ready while it can't give events of a renamed sink to the sink's lane", function* () {

@@ -42,7 +42,7 @@ const alarms = Effect.fnUntraced(function* (seed: number) {
 })
 
 suiteUnless(reasonToSkip(), "the alarm of a fleet", () => {
-  it.effect("is raised again where a failover has lost it, until it is acknowledged", function* () {
+  it.effect("is raised again if a failover has lost it, until it is acknowledged", function* () {
     const { start, sql, promote } = yield* relays
     const [a, b] = [yield* start("a"), yield* start("b")]
     const red = Effect.forEach([a, b], ({ journal }) =>

@@ -28,7 +28,7 @@ const lanesOver = ({ journal }: Relay) =>
   )
 
 suiteUnless(reasonToSkip(), "a reload that one of two relays refuses", () => {
-  it.live("costs nothing that the other has accepted by it", function* () {
+  it.live("loses nothing that the other relay has accepted", function* () {
     const { start } = yield* relays
     const [a, b] = [yield* start("a"), yield* start("b")]
     const [ofA, ofB] = [yield* lanesOver(a), yield* lanesOver(b)]

@@ -94,7 +94,7 @@ suiteUnless(reasonToSkip(), "idle lanes on PostgreSQL", () => {
     expect(yield* next.openLane("lake")).toMatchObject({ cursor: { sequence: 2 }, backlog: 1 })
   })
 
-  it.effect("begin at the end of the log after a crash, which one read finds for all of them", function* () {
+  it.effect("begin at the end of the log after a crash, found by one read for all of them", function* () {
     const { start } = yield* relays
     const { journal, freeze } = yield* start("a")
     const idle = Array.from({ length: 20 }, (_, n) => `idle ${n}`)

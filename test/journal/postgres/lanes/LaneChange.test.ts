@@ -7,7 +7,7 @@ import { event } from "../../samples.ts"
 import { relays, seconds } from "../relays.ts"
 
 suiteUnless(reasonToSkip(), "a change of lanes", () => {
-  it.effect("that was committed, and whose answer was lost, is found by the relay that made it", function* () {
+  it.effect("that was committed without a received answer is found by the relay that made it", function* () {
     const { start } = yield* relays
     const { journal, fails } = yield* start("a")
     yield* journal.openLane("old")

@@ -22,7 +22,7 @@ const counting = Effect.fnUntraced(function* (takes: () => number) {
 })
 
 describe("the counts of dead letters", () => {
-  it.effect("are asked for once a second, and again after a change", function* () {
+  it.effect("are queried once a second, and again after a change", function* () {
     const { counts, newest } = yield* counting(() => 0)
     const asked = Effect.forkChild(newest).pipe(Effect.tap(TestClock.adjust(0)), Effect.flatMap(Fiber.join))
     expect([yield* asked, yield* asked]).toEqual([1, 1])

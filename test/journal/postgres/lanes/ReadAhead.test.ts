@@ -24,7 +24,7 @@ const log = (last: number, lacks: ReadonlyArray<number> = []) => {
 }
 
 describe("what is read ahead", () => {
-  it.effect("is there before it is asked for, and asked for once", function* () {
+  it.effect("is available before it is requested, and requested once", function* () {
     const { asked, read } = log(12)
     expect(yield* read(0)).toEqual([1, 2])
     expect(asked).toEqual([0, 4])
@@ -36,14 +36,14 @@ describe("what is read ahead", () => {
     expect(asked).toEqual([0, 4, 8])
   })
 
-  it.effect("goes on over what is not there any more, and ends where nothing is left", function* () {
+  it.effect("skips rows that are gone, and ends at the last row", function* () {
     expect(yield* log(12, [3, 4, 5, 6, 7, 8]).read(2)).toEqual([9, 10])
     const { asked, read } = log(12, [9, 10, 11, 12])
     expect(yield* read(8)).toEqual([])
     expect(asked).toEqual([8])
   })
 
-  it.effect("is each reader's own, wherever it reads, and nothing of one that was forgotten", function* () {
+  it.effect("belongs to its reader, wherever it reads, and a forgotten reader has none", function* () {
     const { ahead, asked, read } = log(12)
     yield* read(0)
     expect(yield* read(8, 2, "audit")).toEqual([9, 10])
@@ -53,7 +53,7 @@ describe("what is read ahead", () => {
     expect(asked).toEqual([0, 4, 8, 6, 10, 0, 4])
   })
 
-  it.effect("is read again after a failure, which is told once", function* () {
+  it.effect("is read again after a failure, which is reported once", function* () {
     let fails = true
     const ahead = new ReadAhead(async (after) =>
       fails ? Result.fail(unavailable("away")) : Result.succeed({ after, to: 1, entries: [entry(1)] }),

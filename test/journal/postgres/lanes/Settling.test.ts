@@ -24,7 +24,7 @@ suiteUnless(reasonToSkip(), "a settlement with a lane whose data the database re
       settled: { deadLetter: [letter(1)] },
     },
   ]) {
-    it.effect(`stores that of the other lanes, and names the reason: ${what}`, function* () {
+    it.effect(`stores the settlements of other lanes, and names the reason: ${what}`, function* () {
       const { start, sql } = yield* relays
       const { journal } = yield* start("a")
       for (const name of names) yield* journal.openLane(name)

@@ -16,7 +16,7 @@ suiteUnless(reasonToSkip(), "the schema of the journal on PostgreSQL", () => {
   const open = (schema: string) => openDatabase(server.url, { schema })
   const sql = (text: string) => Effect.promise(() => server.sql(text))
 
-  it.live("is made where there is none, and stays as it is where it is known", function* () {
+  it.live("is created if it is missing, and left unchanged if it is known", function* () {
     const database = yield* open('made "here"')
     expect(yield* find(database, "made")).toEqual({ version: 0 })
     yield* migrate(database, 'made "here"')
@@ -38,7 +38,7 @@ suiteUnless(reasonToSkip(), "the schema of the journal on PostgreSQL", () => {
     })
   })
 
-  it.live("gets each step once, and none of a step that failed", function* () {
+  it.live("gets each step once, and nothing of a failed step", function* () {
     const database = yield* open("stepwise")
     yield* migrate(database, "stepwise")
     const before = Array.from({ length: latest }, () => "SELECT 1/0")

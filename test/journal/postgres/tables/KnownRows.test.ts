@@ -172,7 +172,7 @@ const play = Effect.fnUntraced(function* (seed: number) {
 })
 
 suiteUnless(reasonToSkip(), "what relays know of rows", () => {
-  it.effect("counts from where the promoted server ended, whatever was appended and pruned there since", function* () {
+  it.effect("counts from the end of the promoted server's log, whatever was appended and pruned since", function* () {
     const { schema, sql, start, promote } = yield* relays
     const { journal } = yield* start("a")
     yield* journal.append(event("one"), ["lake"])

@@ -89,7 +89,7 @@ class Model {
 }
 
 describe("the names of a stream's lanes", () => {
-  it("say of each event whose it is, whatever was renamed, moved, dropped and opened again", () => {
+  it("give each event's owner, whatever was renamed, moved, dropped and reopened", () => {
     for (let seed = 1; seed <= tries(400); seed++) {
       const random = seeded(seed)
       const draw = <A>(from: ReadonlyArray<A>): A => from[Math.floor(random() * from.length)] as A
@@ -109,7 +109,7 @@ describe("the names of a stream's lanes", () => {
     }
   })
 
-  it("forget only what concerns no event that is kept", () => {
+  it("forget only names without a kept event", () => {
     const renamed = LaneNames.of(nothingStored)
       .opened("a", 0, { isConfigured: () => true })
       .lanes.removed("a", 10)

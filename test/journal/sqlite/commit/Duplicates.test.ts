@@ -14,7 +14,7 @@ const offer = (duplicates: Duplicates, id: string, body: number, receivedAt: num
 }
 
 describe("Duplicates", () => {
-  test(`agree with a plain list, whatever comes, commits and fails (${tries(200)} seeds)`, () => {
+  test(`match a plain list for any arrivals, commits and failures (${tries(200)} seeds)`, () => {
     for (let seed = 1; seed <= tries(200); seed++) {
       const random = seeded(seed)
       const bodies = seed % 2 === 0 ? 2 : 50
@@ -55,7 +55,7 @@ describe("Duplicates", () => {
     for (let index = 4_000; index < 5_000; index++) expect(duplicates.find(event(`evt_${index}`), 1)).toBe("new")
   })
 
-  test(`agree with a plain list of their count while few ids come with many bodies (${tries(20)} seeds)`, () => {
+  test(`match a plain list of their count if few ids arrive with many bodies (${tries(20)} seeds)`, () => {
     for (let seed = 1; seed <= tries(20); seed++) {
       const random = seeded(seed)
       const duplicates = new Duplicates({ count: 1024, age: hour })
@@ -79,7 +79,7 @@ describe("Duplicates", () => {
     }
   })
 
-  test("forget what is lost, and that alone", () => {
+  test("forget exactly the lost deliveries", () => {
     const duplicates = new Duplicates({ count: 1024, age: hour })
     const keys = [1, 2, 3].map((body) => {
       offer(duplicates, "evt_1", body, hour)
@@ -109,7 +109,7 @@ describe("Duplicates", () => {
     expect(windows).toHaveLength(100)
   })
 
-  test("keep what can't be routed apart: sent again when it can be, it is new", () => {
+  test("keep unroutable deliveries apart: one sent again when it can be routed is new", () => {
     const duplicates = new Duplicates({ count: 1024, age: hour })
     const quarantined = event("evt_1", { problem: "the event type is not in the catalogue" })
     expect(duplicates.find(quarantined, 1)).toBe("new")
@@ -120,7 +120,7 @@ describe("Duplicates", () => {
     expect(duplicates.isAltered).toBe(false)
   })
 
-  test("forget what is older than their age", () => {
+  test("forget deliveries older than their age", () => {
     const duplicates = new Duplicates({ count: 2_000, age: hour })
     offer(duplicates, "a", 1, hour)
     duplicates.commit()

@@ -35,7 +35,7 @@ const settle = (engine: Engine, sequence: number) =>
   new Promise<SettleExit>((resolve) => engine.settle([settlement("lake", sequence)], resolve))
 
 describe("Engine", () => {
-  test("refuses appends until it has read what the log holds", () => {
+  test("refuses appends until it has read the log", () => {
     const at = options()
     return withEngine(at, async (engine) => {
       const exit = await engine.appendUnsafe(event("a"), ["lake"])
@@ -45,7 +45,7 @@ describe("Engine", () => {
     })
   })
 
-  test("commits all that comes in one turn of the event loop at once", () => {
+  test("commits all events of one turn of the event loop together", () => {
     const at = options()
     return withEngine(at, async (engine) => {
       start(engine, at)
@@ -54,7 +54,7 @@ describe("Engine", () => {
     })
   })
 
-  test("a settlement that can't be stored costs neither the events nor the settlements that share its commit", () => {
+  test("a settlement that can't be stored affects neither the events nor the settlements of its commit", () => {
     const at = options()
     return withEngine(at, async (engine) => {
       start(engine, at)
@@ -101,7 +101,7 @@ describe("Engine", () => {
     })
   })
 
-  test("folds a settlement into the commit of events that come with it", () => {
+  test("stores a settlement in the commit of events that arrive with it", () => {
     const at = options()
     return withEngine(at, async (engine) => {
       start(engine, at)
@@ -141,7 +141,7 @@ describe("Engine", () => {
     })
   })
 
-  test("is broken for good by an I/O error, and tells all who wait", () => {
+  test("breaks permanently at an I/O error, and fails all waiting callers", () => {
     const at = options()
     return withEngine(at, async (engine) => {
       start(engine, at)
@@ -161,7 +161,7 @@ describe("Engine", () => {
     })
   })
 
-  test("tells what can pass from what can't", () => {
+  test("distinguishes temporary from permanent errors", () => {
     const tag = (errcode: number) => classify("j.db", Object.assign(new Error("sqlite"), { errcode })).reason._tag
     expect([13, 778].map(tag)).toEqual(["JournalFull", "JournalFull"])
     expect([1034, 10, 522, 11, 26, 267].map(tag)).toEqual(Array.from({ length: 6 }, () => "JournalBroken"))

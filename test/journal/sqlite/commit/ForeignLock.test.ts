@@ -20,7 +20,7 @@ const lock = (path: string) => {
 const words = (exit: AppendExit) => JSON.stringify(exit)
 
 describe("a commit that a foreign lock stops", () => {
-  test("is made when the lock is released, with the events and settlements that came meanwhile", async () => {
+  test("succeeds when the lock is released, with the events and settlements that arrived meanwhile", async () => {
     const { at, engine } = openEngine()
     const release = lock(at.path)
     const first = engine.appendUnsafe(event("a"), ["lake"])
@@ -36,7 +36,7 @@ describe("a commit that a foreign lock stops", () => {
     closeEngine(engine)
   })
 
-  test("refuses more than a batch meanwhile, and says who holds the file", async () => {
+  test("refuses more than a batch meanwhile, and names the process that holds the file", async () => {
     const { at, engine } = openEngine()
     const release = lock(at.path)
     const large = (index: number) => event(`evt_${index}`, { body: new Uint8Array(200_000).fill(index) })
@@ -55,7 +55,7 @@ describe("a commit that a foreign lock stops", () => {
     closeEngine(engine)
   })
 
-  test("fails at the end where the lock is not released", async () => {
+  test("fails finally if the lock is not released", async () => {
     const { at, engine } = openEngine()
     const release = lock(at.path)
     const appended = engine.appendUnsafe(event("a"), ["lake"])

@@ -76,7 +76,7 @@ describe("an event that is lost on disk", () => {
     })
   })
 
-  it.live("stays a duplicate where every sink had it: the loss cost nobody anything", function* () {
+  it.live("stays a duplicate if every sink had it, because the loss affected nobody", function* () {
     const at = options()
     yield* three(at, (journal) => journal.settle([settlement("lake", 3), settlement("audit", 3)]))
     harm(at, "log")

@@ -19,7 +19,7 @@ const copy = (from: SqliteConfig, to: SqliteConfig, onProgress: Effect.Effect<vo
   )
 
 describe("a copy that was interrupted", () => {
-  it.live("begins again where events were erased in between, and brings none of them back", function* () {
+  it.live("starts again if events were erased meanwhile, and restores none of them", function* () {
     const [from, to] = [options(), options()]
     yield* session(from, function* (journal) {
       yield* journal.openLane("lake")
@@ -33,7 +33,7 @@ describe("a copy that was interrupted", () => {
     expect(events.map(({ event, body }) => [event.erased !== undefined, body?.length])).toEqual([[true, 0]])
   })
 
-  it.live("goes on where it was when nothing was erased", function* () {
+  it.live("continues where it was if nothing was erased", function* () {
     const [from, to] = [options(), options()]
     yield* session(from, function* (journal) {
       yield* journal.openLane("lake")

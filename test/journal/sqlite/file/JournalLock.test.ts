@@ -64,7 +64,7 @@ describe("a journal that another process runs on", () => {
     expect(() => open(path)).toThrow(`Another relay is running on the journal ${path}: process ${running[0]?.pid} (`)
   })
 
-  test("is refused by a hard link, and so is the file from then on", async () => {
+  test("is refused through a hard link, and the file is refused from then on", async () => {
     const { path, other } = closed()
     expect(await opening(path)).toBe("opened")
     linkSync(path, other)
@@ -83,7 +83,7 @@ describe("a journal that another process runs on", () => {
     expect(existsSync(`${other}-lock`)).toBe(false)
   })
 
-  test("is refused where the lock beside it was replaced", async () => {
+  test("is refused if its lock file was replaced", async () => {
     const { path } = closed()
     expect(await opening(path)).toBe("opened")
     rmSync(`${path}-lock`)
@@ -110,7 +110,7 @@ describe("a journal that another process runs on", () => {
     expect(await mounted(dirname(path), dirname(other))).toContain("holds the lock")
   })
 
-  test("does not hold a copy, even one with the lock file", async () => {
+  test("doesn't lock a copy, even with a copied lock file", async () => {
     const { path } = closed()
     expect(await opening(path)).toBe("opened")
     const copy = `${dirname(path)}.copy`

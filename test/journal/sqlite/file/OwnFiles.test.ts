@@ -82,7 +82,7 @@ describe("a path that holds something other than a journal", () => {
       "and nothing is there; mount its disk, or delete the link",
     ],
   ] as const) {
-    test(`is refused, named and left as it is: ${what}`, async () => {
+    test(`is refused, named and left unchanged: ${what}`, async () => {
       const at = prepared()
       make(at.path)
       const before = beside(at)
@@ -171,7 +171,7 @@ describe("what is beside the journal instead of a file of its own", () => {
     }
   }
 
-  test("is no reason to refuse the start if it is a directory at -index: events are found without it", () => {
+  test("doesn't prevent the start if it is a directory at -index: events are found without the index", () => {
     const at = used()
     rmSync(`${at.path}-index`, { force: true })
     mkdirSync(`${at.path}-index`)
@@ -189,7 +189,7 @@ describe("what is beside the journal instead of a file of its own", () => {
 })
 
 describe("a link to a journal", () => {
-  test("has every file next to the link's target, and is refused for what is there", async () => {
+  test("has every file next to the link's target, and the files there decide", async () => {
     const at = used()
     const link = `${prepared().path}-link`
     symlinkSync(at.path, link)
@@ -246,7 +246,7 @@ describe("the mark", () => {
     }))
 
   for (const [what, make] of replacements) {
-    test(`is missed in the status if ${what} takes its place while the relay runs, which is left as it is`, () =>
+    test(`is reported as missing in the status if ${what} takes its place while the relay runs, which is left unchanged`, () =>
       session(options(), (engine) => {
         const file = `${engine.store.path}-mark`
         rmSync(file)
@@ -283,7 +283,7 @@ describe("the ballast", () => {
     }))
 
   for (const [what, make] of replacements) {
-    test(`is missed in the status if ${what} takes its place while the relay runs, which is left as it is`, () =>
+    test(`is reported as missing in the status if ${what} takes its place while the relay runs, which is left unchanged`, () =>
       session(options(), (engine) => {
         const file = `${engine.store.path}-ballast`
         rmSync(file)
@@ -330,7 +330,7 @@ describe("sqlite3's .restore over a running journal", () => {
     })
   })
 
-  test("is no reason to stop if the other program changed nothing of the log", () =>
+  test("doesn't stop the relay if the other program changed nothing of the log", () =>
     session(options(), async (engine) => {
       await engine.appendUnsafe(event("a"), ["lake"])
       for (const sql of ["PRAGMA wal_checkpoint(TRUNCATE)", "ANALYZE", "VACUUM"]) {

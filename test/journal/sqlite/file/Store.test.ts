@@ -45,7 +45,7 @@ const aside = (at: SqliteConfig) => readdirSync(dirname(at.path)).filter((name) 
 const malformed = () => Object.assign(new Error("database disk image is malformed"), { errcode: 11 })
 
 describe("a journal that seemed damaged while it was in use", () => {
-  test("is kept when all of it can be read at the next start, and that is said", async () => {
+  test("is kept if all of it can be read at the next start, and that is reported", async () => {
     const at = options()
     await session(at, async (engine) => {
       await fill(engine, 3)
@@ -60,7 +60,7 @@ describe("a journal that seemed damaged while it was in use", () => {
     await session(at, (engine) => expect(engine.alarm.raised.lines.join("\n")).toBe(""))
   })
 
-  test("is set aside when a page of it can't be read, though the start does not need that page", async () => {
+  test("is moved aside if any page of it can't be read, even a page that the start doesn't need", async () => {
     const at = options()
     await session(at, async (engine) => {
       for (let turn = 0; turn < 4; turn++) {
@@ -147,7 +147,7 @@ describe("a file that is cut off while the relay runs on it", () => {
     ["-wal", "write-ahead log"],
     ["", "journal"],
   ] as const) {
-    test(`breaks the journal at the next look (${what})`, async () => {
+    test(`breaks the journal at the next check (${what})`, async () => {
       const at = options()
       await session(at, async (engine) => {
         await fill(engine, 50)
@@ -157,7 +157,7 @@ describe("a file that is cut off while the relay runs on it", () => {
       })
     })
 
-    test(`acknowledges nothing more, even what would make it as long again (${what})`, async () => {
+    test(`acknowledges nothing more, even appends that would make it as long again (${what})`, async () => {
       const at = options()
       await session(at, async (engine) => {
         await fill(engine, 50)
@@ -200,7 +200,7 @@ describe("a journal that is missing with its mark", () => {
     })
   }
 
-  test("is not suspected where nothing of it was left, whatever else lies there", async () => {
+  test("is not suspected if no part of it was left, whatever other files are there", async () => {
     const at = options()
     mkdirSync(dirname(at.path), { recursive: true })
     for (const name of ["journal.db.json", "journal.log", "events.ndjson"]) {
@@ -213,7 +213,7 @@ describe("a journal that is missing with its mark", () => {
 describe("a write that fails", () => {
   const source = (module: string) => JSON.stringify(`${import.meta.dir}/../../../../src/journal/sqlite/${module}.ts`)
 
-  test("names the file size limit of the process when that is what stops it", async () => {
+  test("names the process's file size limit if that is the cause", async () => {
     const at = options()
     await session(at, (engine) => fill(engine, 50).then(() => {}))
     const script = `
@@ -233,7 +233,7 @@ describe("a write that fails", () => {
     for (const line of said) expect(line).toContain(`${at.path} may grow no further. Raise the file size limit`)
   })
 
-  test("says that a write passes again when it does, and that the disk is full when SQLite said so", async () => {
+  test("reports that a write succeeds again, and that the disk is full if SQLite said so", async () => {
     const at = options()
     await session(at, (engine) => {
       const said = (errcode: number) => engine.failed(Object.assign(new Error("sqlite"), { errcode })).message

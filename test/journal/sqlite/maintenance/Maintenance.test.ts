@@ -59,7 +59,7 @@ describe("journal check", () => {
     expect(yield* Maintenance.check(at.path)).toMatchObject({ sound: false, damaged: [6], missing: [[2, 3]] })
   })
 
-  it.live("finds a restored backup sound, and names what it lost: the relay has reported that", function* () {
+  it.live("finds a restored backup sound, and shows its lost events, which the relay has reported", function* () {
     const at = yield* filled
     const backup = `${at.path}.backup`
     yield* Maintenance.backup(at.path, backup)
@@ -70,7 +70,7 @@ describe("journal check", () => {
     expect(yield* Maintenance.check(at.path)).toMatchObject({ sound: true, missing: [], lost: [[7, 8]] })
   })
 
-  it.live("says in words when there is no journal, or it is none", function* () {
+  it.live("says that there is no journal, or that the file isn't one", function* () {
     const at = options()
     expect((yield* Effect.flip(Maintenance.check(at.path))).message).toContain("no journal at")
     const other = yield* filled
@@ -105,7 +105,7 @@ describe("journal backup", () => {
     expect((yield* Effect.flip(Maintenance.backup(at.path, copy))).message).toContain("never overwrites")
   })
 
-  it.live("takes no place of the journal's own files, there or not, and neither does what is salvaged", function* () {
+  it.live("refuses the names of the journal's own files, existing or not, and so does salvage", function* () {
     const at = yield* filled
     for (const suffix of ["-journal", "-index-journal"]) {
       const refused = Effect.flip(Maintenance.backup(at.path, `${at.path}${suffix}`))
@@ -117,7 +117,7 @@ describe("journal backup", () => {
     expect(existsSync(at.path)).toBe(false)
   })
 
-  it.live("is for its owner only, as are the journal and all that lies beside it, and what is salvaged", function* () {
+  it.live("is readable only by its owner, as are the journal, its files and a salvage", function* () {
     const at = yield* filled
     yield* Effect.gen(function* () {
       yield* whole

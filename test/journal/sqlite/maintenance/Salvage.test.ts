@@ -136,7 +136,7 @@ describe("salvage", () => {
     ["first page is zeroed", (file: Buffer) => void file.fill(0, 0, 32_768)],
     ["first page is noise", (file: Buffer) => void file.fill(0xa5, 0, 32_768)],
   ])) {
-    it.live(`gets all out of a file whose ${what}`, function* () {
+    it.live(`reads everything from a file whose ${what}`, function* () {
       const { closed } = yield* filled
       const file = readFileSync(closed)
       harm(file)
@@ -151,7 +151,7 @@ describe("salvage", () => {
     })
   }
 
-  it.live("gets what is there out of a file that was cut off, wherever", function* () {
+  it.live("reads the rest of a file that was cut off anywhere", function* () {
     const { closed } = yield* filled
     const whole = statSync(closed).size
     let before = 0
@@ -169,7 +169,7 @@ describe("salvage", () => {
     expect(before).toBeGreaterThan(0.65 * count)
   })
 
-  it.live("gets the log's events out of a write-ahead log alone, and past a flipped bit in it", () =>
+  it.live("reads the log's events from a write-ahead log alone, and past a flipped bit in it", () =>
     Effect.promise(async () => {
       // Without checkpoints: all of it lies in the log.
       const at = options()

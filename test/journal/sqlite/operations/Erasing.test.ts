@@ -118,7 +118,7 @@ describe("erasing events of a file", () => {
     )
   }
 
-  it.live("leaves none if pages are written between its steps from a cache that has the old bytes", function* () {
+  it.live("leaves none if pages are written between its steps from a cache with the old bytes", function* () {
     const at = options()
     const played = yield* session(at, function* (journal) {
       const played = yield* play(journal, 33, 80)
@@ -147,7 +147,7 @@ describe("erasing events of a file", () => {
     expect(yield* Maintenance.check(at.path)).toMatchObject({ sound: true })
   })
 
-  it.live("leaves a page as it is that is not sound, and says so", function* () {
+  it.live("leaves a damaged page unchanged, and reports it", function* () {
     const at = options()
     yield* session(at, (journal) => play(journal, 41, 40))
     const db = new DatabaseSync(at.path)
@@ -199,7 +199,7 @@ describe("erasing events of a file", () => {
     })
   })
 
-  it.live("leaves each event whole or erased, wherever a crash ends it", function* () {
+  it.live("leaves each event whole or erased after a crash at any point", function* () {
     const at = options()
     const count = erasedAtOnce * 2 + 7
     yield* session(at, function* (journal) {

@@ -90,7 +90,7 @@ describe("names of lanes", () => {
     )
   })
 
-  it.live("come to a file of the schema before, with all that its lanes are owed", function* () {
+  it.live("are added to a file of the earlier schema, with all pending events of its lanes", function* () {
     const at = options()
     yield* session(at, function* (journal) {
       yield* journal.openLane("lake")
@@ -111,7 +111,7 @@ describe("names of lanes", () => {
   ] as const) {
     for (const isTaken of [false, true]) {
       const first = isTaken ? "lake~1" : "lake"
-      it.live(`are not used if a lane's ${what} is damaged: it is ${first} then, and reported`, function* () {
+      it.live(`are not used if a lane's ${what} is damaged: the lane is then ${first}, and reported`, function* () {
         const at = options()
         yield* session(at, function* (journal) {
           for (const name of ["lake", "pond"]) yield* journal.openLane(name)

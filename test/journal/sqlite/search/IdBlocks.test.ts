@@ -73,7 +73,7 @@ const modelled = () => {
   }
 }
 
-test("find what a list finds: over starts, failed transactions and pruning, in both directions", () => {
+test("match a plain list over starts, failed transactions and pruning, in both directions", () => {
   const random = seeded(5)
   const upTo = (n: number) => Math.floor(random() * n)
   const model = modelled()

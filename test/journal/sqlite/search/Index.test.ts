@@ -88,7 +88,7 @@ describe("an index", () => {
     expect(statSync(fileOf(engine)).mode & 0o777).toBe(0o600)
   })
 
-  test("goes on where the log has got to, and forgets what the log has pruned", () => {
+  test("continues at the log's position, and forgets pruned events", () => {
     const engine = filled(2)
     const index = indexOf(engine)
     while (index.grow());
@@ -135,7 +135,7 @@ describe("an index", () => {
     expect(["acct_0", "acct_1", "acct_2"].map((account) => count({ account }))).toEqual([200, 800, 200])
   })
 
-  test("tells ids apart whose hashes are alike, and forgets blocks of them", () => {
+  test("distinguishes ids with equal hashes, and forgets their blocks", () => {
     const engine = filled(0)
     for (let first = 1; first <= blockSize + 2 * row; first += row) append(engine, row, (n) => `evt_${first + n}`)
     const index = indexOf(engine)
@@ -173,7 +173,7 @@ describe("an index", () => {
     expect([index.grow(), index.through]).toEqual([true, enough.busy])
   })
 
-  test("waits for fewer once nothing comes", () => {
+  test("waits for fewer events if none arrives", () => {
     const engine = filled(0)
     const index = indexOf(engine)
     append(engine, enough.quiet - 1)
@@ -183,7 +183,7 @@ describe("an index", () => {
     expect([index.grow(), index.through]).toEqual([true, enough.quiet])
   })
 
-  test("of another journal, of another format, or that is damaged is begun again", () => {
+  test("of another journal, of another format, or a damaged one is rebuilt", () => {
     const engine = filled(1)
     const change = (statement: string) => () => {
       const db = new DatabaseSync(fileOf(engine))
@@ -207,7 +207,7 @@ describe("an index", () => {
     }
   })
 
-  test("of the ids at other pointers is begun again", () => {
+  test("of the ids at other pointers is rebuilt", () => {
     const engine = filled(0)
     const body = Buffer.from(JSON.stringify({ data: { object: { id: "app_1", provider: { id: "prv_1" } } } }))
     const events = Array.from({ length: enough.busy }, (_, n) => ({ event: event(`evt_${n}`, { body }), sinks: [] }))
@@ -231,7 +231,7 @@ describe("an index", () => {
     }
   })
 
-  test("that breaks while it is in use is done without", () => {
+  test("that breaks during use is no longer used", () => {
     const engine = filled(1)
     const index = indexOf(engine)
     index.grow()
@@ -267,7 +267,7 @@ describe("an index", () => {
     }
   })
 
-  test("passes over what is damaged in the log", () => {
+  test("skips damaged parts of the log", () => {
     const engine = filled(1)
     const { db } = engine.store
     const row = db.prepare("SELECT bytes FROM log WHERE first = 401").get()

@@ -195,7 +195,7 @@ const all = (search: Search, query: EventQuery, millis: number) => {
 }
 
 describe("Search", () => {
-  test("finds what a reader of everything finds, indexed or not, in whatever slices", async () => {
+  test("finds the same events as a full read, with or without an index, in slices of any size", async () => {
     const random = picking(seeded(11))
     const { engine, kept } = await filled(random)
     const { db, path } = engine.store

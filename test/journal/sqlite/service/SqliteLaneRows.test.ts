@@ -15,7 +15,7 @@ import { whole } from "../../whole.ts"
 import { appendAll } from "../session.ts"
 
 describe("a replay", () => {
-  it.live("takes a slice of what it is given, and reads entries of many rows, in whatever order", () =>
+  it.live("processes a slice of its targets, and reads entries of many rows in any order", () =>
     Effect.gen(function* () {
       const journal = yield* whole
       const body = new Uint8Array(300_000)
@@ -31,7 +31,7 @@ describe("a replay", () => {
     { isShared: false, done: 256, why: "because each commit waits for the disk" },
     { isShared: true, done: 16, why: "while deliveries arrive, because a slice holds the event loop" },
   ]) {
-    it.live(`takes ${done} small events at once, ${why}`, () =>
+    it.live(`processes ${done} small events at a time, ${why}`, () =>
       Effect.gen(function* () {
         Object.defineProperty(eventLoop, "isShared", { value: isShared, configurable: true })
         yield* Effect.addFinalizer(() => Effect.sync(() => Reflect.deleteProperty(eventLoop, "isShared")))
@@ -92,7 +92,7 @@ describe("a lane that moves", () => {
     }).pipe(Effect.provide(SqliteJournal.layer(options()))),
   )
 
-  it.live("appends nothing more once the lane is dropped meanwhile, and says so", () =>
+  it.live("appends nothing more if the lane is dropped meanwhile, and fails with the reason", () =>
     Effect.gen(function* () {
       const journal = yield* whole
       yield* journal.openLane("new")

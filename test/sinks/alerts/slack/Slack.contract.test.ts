@@ -3,7 +3,7 @@ import { meaning } from "../../../../src/sinks/alerts/slack/Slack.ts"
 import { alertContract } from "../alertContract.ts"
 import { slack } from "./slackService.ts"
 
-test("Slack itself says ok, and nothing else is success", () => {
+test("only `ok` from Slack itself is success", () => {
   const of = (text: string) => meaning(200, () => text, "https://hooks.slack.com")?.verdict
   expect(["ok", '{"ok":true}', "", "accepted"].map(of)).toEqual(["delivered", "delivered", "retry", "retry"])
 })
