@@ -17,17 +17,17 @@ import * as MovedLanes from "../archive/MovedLanes.ts"
 import * as Reappending from "../archive/Reappending.ts"
 import { prunesTo, Room } from "../archive/Room.ts"
 import type { Journal } from "../Journal.ts"
-import { JournalBroken, type JournalError } from "../JournalError.ts"
+import { JournalBroken, type JournalError, unavailable } from "../JournalError.ts"
 import { servicesOf, type WholeJournal } from "../JournalType.ts"
-import { laneTotals } from "../LaneInfo.ts"
+import { inUse, laneTotals } from "../LaneInfo.ts"
 import { SearchIds } from "../stream/SearchIds.ts"
 import { usualSearchIds } from "../stream/SearchIdsConfig.ts"
 import * as WallClock from "../WallClock.ts"
+import { logOf } from "./append/LaneEmptying.ts"
 import { noStream } from "./append/StreamWriter.ts"
 import * as EventErasing from "./archive/EventErasing.ts"
 import { scrub } from "./archive/EventErasing.ts"
 import { EventFinder } from "./archive/EventFinder.ts"
-import * as LaneOperations from "./archive/LaneOperations.ts"
 import * as PostgresStatus from "./archive/PostgresStatus.ts"
 import * as HourCounts from "./archive/PostgresStatus.ts"
 import * as PostgresTables from "./archive/PostgresTables.ts"
@@ -42,10 +42,55 @@ import * as Member from "./fleet/Member.ts"
 import { beatEvery } from "./fleet/Membership.ts"
 import * as RedAlarm from "./fleet/RedAlarm.ts"
 import * as Upkeep from "./fleet/Upkeep.ts"
+import * as LaneMoves from "./lanes/LaneChange.ts"
+import { load } from "./lanes/StreamLoading.ts"
+import { StreamState } from "./lanes/StreamState.ts"
 import * as AuditTable from "./tables/AuditTable.ts"
 import { migrate } from "./tables/DatabaseSchema.ts"
 
 export { latest as schema } from "./tables/DatabaseSchema.ts"
+
+/** A stream of another relay, in its present state. */
+const visit = ({ fleet }: Member.Member, id: number, epoch = 0): Effect.Effect<StreamState, JournalError> => {
+  const visited = new StreamState(fleet.owner, id, epoch, true)
+  return Effect.as(load(visited), visited)
+}
+
+/** A stream, owned by this relay or another. */
+const streamOf = (member: Member.Member, id: number, epoch = 0): Effect.Effect<StreamState, JournalError> => {
+  const own = member.fleet.streams.find((stream) => stream.id === id && !stream.isLost)
+  return own === undefined ? visit(member, id, epoch) : Effect.succeed<StreamState>(own)
+}
+
+/** A lane in a stream. A move takes eleven round trips, and two for 256 events. A drop takes nine. */
+const laneIn = (member: Member.Member, stream: StreamState, name: string): MovedLanes.LaneRows => {
+  let now = stream
+  return {
+    moveKept: Effect.fnUntraced(function* (to) {
+      const isConfigured = () => true
+      // Two lanes exist then, so this is not a rename: events are appended again, and recorded as moved.
+      yield* LaneMoves.open(stream, to, { isConfigured })
+      const count = yield* LaneMoves.open(stream, to, { renamedFrom: name, isConfigured })
+      now = stream.isVisited ? yield* visit(member, stream.id) : stream
+      return { count, log: yield* logOf(now, member.writer, name) }
+    }),
+    removeEmpty: (why) => Effect.as(LaneMoves.remove(now, name, why), true),
+    drop: (why) => LaneMoves.remove(stream, name, why),
+  }
+}
+
+/** The lane of this name in the streams of all relays, for an operator who moves or drops it. */
+const lanesNamed = Effect.fnUntraced(function* (
+  db: Database,
+  member: Member.Member,
+  name: string,
+): Effect.fn.Return<ReadonlyArray<MovedLanes.LaneRows>, JournalError> {
+  const relays = member.fleet.relaysWith(name)
+  if (relays.length > 0) return yield* unavailable(`The ${inUse(name, relays)}.`)
+  const { rows } = yield* refusing(db.query<{ id: number; epoch: number }>("SELECT id, epoch FROM stream ORDER BY id"))
+  const streams = yield* Effect.forEach(rows, ({ id, epoch }) => streamOf(member, id, epoch))
+  return streams.filter(({ backlogs }) => backlogs.has(name)).map((stream) => laneIn(member, stream, name))
+})
 
 /** The limits of the journal, and this relay's name. */
 export interface JournalOptions extends Upkeep.UpkeepOptions {
@@ -145,8 +190,8 @@ export const make = Effect.fnUntraced(function* (
     setPaused: (name, paused, mute) =>
       askingAgain(fleet.setPause(name, { paused, ...(mute !== undefined && { mute }) })),
     endPause: (name, until) => askingAgain(fleet.endPause(name, until)),
-    moveLane: (from, to) => asking(MovedLanes.move(LaneOperations.lanesNamed(db, member, from), from, to)),
-    dropLane: (name) => asking(MovedLanes.drop(LaneOperations.lanesNamed(db, member, name))),
+    moveLane: (from, to) => asking(MovedLanes.move(lanesNamed(db, member, from), from, to)),
+    dropLane: (name) => asking(MovedLanes.drop(lanesNamed(db, member, name))),
     deadLetters: (query) => askingAgain(PostgresTables.deadLetters(db, query)),
     replayDeadLetters: (ids, reroute) => asking(DeadLetterChanges.replay(tables, ids, reroute)),
     dropDeadLetters: (ids) => asking(DeadLetterChanges.drop(tables, ids)),

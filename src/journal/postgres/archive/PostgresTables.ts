@@ -27,7 +27,6 @@ import type { StreamWriter } from "../append/StreamWriter.ts"
 import type { Database, Queries } from "../connection/Database.ts"
 import { refusing } from "../connection/DatabaseError.ts"
 import * as Erasures from "../tables/Erasures.ts"
-import { noteImports } from "../tables/ImportTable.ts"
 import * as LaneTables from "../tables/LaneTables.ts"
 import * as OutcomeTables from "../tables/OutcomeTables.ts"
 import { type StreamRow, storedOf } from "../tables/StreamRows.ts"
@@ -137,7 +136,7 @@ export const make = (db: Database, writer: StreamWriter, whyFull: () => string, 
             return yield* lettersChanged
           }
           yield* OutcomeTables.putEnded(queries, ended)
-          yield* noteImports(queries, imported)
+          yield* LaneTables.noteImports(queries, imported)
           yield* LaneTables.putLetters(queries, letters)
         })
         return Effect.map(writer.reappend(entries, origin, store), recount)

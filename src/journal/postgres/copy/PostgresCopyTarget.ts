@@ -25,7 +25,6 @@ import * as PooledDatabase from "../connection/PooledDatabase.ts"
 import type { PostgresConfig } from "../connection/PostgresConfig.ts"
 import * as AuditTable from "../tables/AuditTable.ts"
 import { migrate } from "../tables/DatabaseSchema.ts"
-import { noteImports } from "../tables/ImportTable.ts"
 import * as LaneTables from "../tables/LaneTables.ts"
 import { addDelivered, deliveredRows, putEnded } from "../tables/OutcomeTables.ts"
 import { failing } from "./PostgresCopySource.ts"
@@ -162,7 +161,7 @@ export const target = (config: PostgresConfig, source: CopySource) =>
             yield* LaneTables.putRetries(queries, retries)
             yield* LaneTables.putLetters(queries, letters)
             yield* putEnded(queries, ended)
-            yield* noteImports(queries, imported)
+            yield* LaneTables.noteImports(queries, imported)
             if (audit.length > 0) yield* AuditTable.put(queries, audit)
             if (lanes !== undefined) yield* putLanes(queries, stream, lanes)
           }),

@@ -1,5 +1,6 @@
 /** A lane's rows in the database: its cursor in the stream's row of `progress`, its retries and its dead letters. */
 import { Effect } from "effect"
+import type { ImportNote } from "../../archive/JournalTables.ts"
 import { letterId, type Retry, type Returned, returnedDelay, type StoredDeadLetter } from "../../LaneInfo.ts"
 import { rangeOf } from "../../Sequences.ts"
 import { type Attempt, attemptsOf as triesOf, type Wait } from "../../Settlement.ts"
@@ -217,3 +218,18 @@ export const letterCounts = (db: Queries, stream: number) =>
       return counts
     },
   )
+
+/**
+ * Adds lanes to the table `imported`, which has the lanes that events of other journals were imported for. Takes one
+ * round trip, or none if there is nothing to note.
+ */
+export const noteImports = (queries: Queries, imported: ReadonlyArray<ImportNote>) =>
+  imported.length === 0
+    ? Effect.void
+    : queries.query(
+        `INSERT INTO imported (journal, sequence, lanes)
+         SELECT * FROM unnest($1::text[], $2::bigint[], $3::jsonb[])
+         ON CONFLICT (journal, sequence) DO UPDATE SET lanes = (
+           SELECT jsonb_agg(DISTINCT lane) FROM jsonb_array_elements(imported.lanes || excluded.lanes) AS lane)`,
+        unnested(3, imported, ({ journal, sequence, lanes }) => [journal, sequence, JSON.stringify(lanes)]),
+      )
