@@ -76,6 +76,7 @@ describe("the places in src that", () => {
         "delivery/RelayEvents.ts": [1, "when an event happened, which is stored"],
         "delivery/Warnings.ts": [2, "secrets and certificates expire at an instant"],
         "delivery/lane/LaneClock.ts": [1, "due times, which are stored; outcomes, which are stored"],
+        "sinks/rabbitmq/RabbitMq.ts": [1, "a signature's time"],
         "telemetry/Repeats.ts": [1, "a log line's time"],
         "telemetry/Tracing.ts": [1, "when a span starts"],
         "config/load/Load.ts": [1, "certificates and secrets expire at an instant"],
@@ -101,8 +102,10 @@ describe("the places in src that", () => {
         "sinks/file/File.ts": [1, "rotation by calendar day, and a file's name"],
         "sinks/http/AccessTokens.ts": [1, "Retry-After may be a date"],
         "sinks/http/Http.ts": [2, "a signature's time; Retry-After may be a date"],
+        "sinks/kafka/Kafka.ts": [1, "a signature's time"],
         "sinks/kafka/KafkaLogin.ts": [2, "a signature's time; a token is valid at instants"],
         "sinks/kafka/Produce.ts": [1, "a record's time"],
+        "sinks/nats/Nats.ts": [1, "a signature's time"],
         "sinks/nats/NatsConnection.ts": [1, "credentials expire at an instant"],
 
         "admin/Authorization.ts": [1, "when an operation was refused, which is stored"],

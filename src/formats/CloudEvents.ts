@@ -31,10 +31,10 @@ export const identity = (entry: Entry, fit = asItIs): Array<Header> => {
   return headers
 }
 
-/** These came with the bytes: the signature, so that it can be verified again, the webhook's id, and the trace. */
-export const provenance = ({ event }: Entry, fit = asItIs): Array<Header> => {
+/** These came with the bytes: the signature, if the bytes are sent and it can be verified again, the webhook's id, and the trace. */
+export const provenance = ({ event }: Entry, fit = asItIs, isSigned = true): Array<Header> => {
   const headers: Array<Header> = []
-  if (event.signature !== "") headers.push(["x-service-signature", event.signature])
+  if (isSigned && event.signature !== "") headers.push(["x-service-signature", event.signature])
   if (event.webhookId !== "") headers.push(["x-service-webhook-id", fit(event.webhookId)])
   headers.push(...traceHeaders(event))
   return headers

@@ -1,11 +1,13 @@
-/** The keys that the configs of message brokers share. */
+/** The keys that the configs of message brokers and files share, and the bodies and headers that they make. */
 import { Effect, Schema } from "effect"
 import * as Address from "../config/Address.ts"
-import { oneOf, textOrShapeOr } from "../config/schema/Keys.ts"
+import { oneOf, orExpression, Shape, textOrShapeOr } from "../config/schema/Keys.ts"
 import type { Entry } from "../event/Entry.ts"
 import { eventTypes, resource } from "../event/EventType.ts"
+import { idempotencyKey } from "../event/IdempotencyKey.ts"
 import { type Header, identity, provenance } from "../formats/CloudEvents.ts"
 import * as Template from "../formats/Template.ts"
+import * as Signing from "./Signing.ts"
 
 /** Says why a text is not a host and port. `thing` is the config's name for it. */
 export const hostProblem =
@@ -38,16 +40,19 @@ export const hosts = (thing: string, example: string, description: string, none:
     .check(Schema.isMinLength(1, { message: none }))
 }
 
+/** The default of the key. */
+export const usualKey = "{{account_id}}"
+
 /** The template of the key: `order` keeps the events of one key in order. The lane reads it too. */
-export const key = textOrShapeOr("A template over the envelope: what `order` keeps apart", "{{account_id}}")
+export const key = textOrShapeOr("A template over the envelope: what `order` keeps apart", usualKey)
 
-type Headers = Readonly<Record<string, string>>
+type Headers = Readonly<Record<string, Template.Text>>
 
-/** The config's own headers, by name. Their values are templates. `problem` describes headers that a broker refuses. */
+/** The config's own headers, by name. `problem` describes headers that a broker refuses. */
 export const headers = (problem: (headers: Headers) => Schema.FilterIssue | undefined = () => undefined) =>
-  Schema.Record(Schema.String, Schema.String.annotate({ template: true, shown: true }))
+  Schema.Record(Schema.String, Schema.Union([Schema.String.annotate({ shown: true }), Shape]).annotate(orExpression))
     .annotate({
-      description: "Headers in addition to the relay's own; values may hold placeholders",
+      description: "Headers in addition to the relay's own; values are templates or expressions",
       headerNames: true,
     })
     .check(Schema.makeFilter(problem))
@@ -55,17 +60,32 @@ export const headers = (problem: (headers: Headers) => Schema.FilterIssue | unde
 
 /** The key for the format of the body and the headers. */
 export const format = oneOf(
-  "The signed bytes in both formats; with `cloudevents` the headers follow CloudEvents 1.0",
-  ["raw", "cloudevents"],
+  "`raw`: the signed bytes. `cloudevents`: the signed bytes, with headers that follow CloudEvents 1.0. `template`: `body`, filled in",
+  ["raw", "cloudevents", "template"],
   "raw",
 )
 
-// The headers of a message to a broker: the relay's facts about the event, the sender's, and the config's own.
+/** Makes the body of an event's message. Throws if a template throws. With other formats it is the received body itself. */
+export const bodyOf = ({
+  format,
+  body,
+}: {
+  readonly format: string
+  readonly body?: unknown
+}): ((entry: Entry) => Uint8Array) => {
+  if (format !== "template") return ({ event }) => event.body
+  const { render } = Template.compileBody(body)
+  return (entry) => Buffer.from(render(entry))
+}
 
-/** The config keys that set headers. Values written by the user are templates. */
-interface Shape {
-  readonly format: "raw" | "cloudevents"
-  readonly headers: Readonly<Record<string, string>>
+// The headers of a message to a broker: the relay's facts about the event, the sender's, its signature, and the
+// config's own.
+
+/** The part of a config that shapes headers. */
+interface HeaderConfig {
+  readonly format: "raw" | "cloudevents" | "template"
+  readonly headers: Headers
+  readonly sign?: Signing.SignatureConfig
 }
 
 /** The differences between brokers. */
@@ -87,13 +107,21 @@ const set = (headers: Array<Header>, header: Header): void => {
   headers[at === -1 ? headers.length : at] = header
 }
 
-/** Returns a function that makes the headers of an event. That function throws if a template throws. */
-export const sentHeaders = (config: Shape, { values, raw, cloudEvent }: Broker) => {
-  const own = Object.entries(config.headers).map(([name, value]) => [name, Template.compile(value, values)] as const)
+/**
+ * Returns a function that makes the headers of an event. That function throws if a template throws. `now` is the clock
+ * of signatures: see `Signing.bodySigner`.
+ */
+export const sentHeaders = (config: HeaderConfig, { values, raw, cloudEvent }: Broker, now?: () => number) => {
+  const own = Object.entries(config.headers).map(
+    ([name, value]) => [name, Template.compile(value, values, `headers.${name}`)] as const,
+  )
   const fit = values === "header" ? Template.escapeHeader : undefined
-  return (entry: Entry): ReadonlyArray<Header> => {
-    const headers = config.format === "raw" ? [...raw, ...identity(entry, fit)] : [...cloudEvent(entry)]
-    headers.push(...provenance(entry, fit))
+  const sign = config.sign && Signing.bodySigner(config.sign, now)
+  // Only the received body has the sender's signature, and `null` has none.
+  return (entry: Entry, body: Uint8Array | null): ReadonlyArray<Header> => {
+    const headers = config.format === "cloudevents" ? [...cloudEvent(entry)] : [...raw, ...identity(entry, fit)]
+    headers.push(...provenance(entry, fit, body === entry.event.body))
+    if (sign !== undefined && body !== null) headers.push(...Object.entries(sign(body, idempotencyKey(entry))))
     for (const [name, value] of own) set(headers, [name, value.render(entry)])
     return headers
   }

@@ -6,6 +6,7 @@ import { Effect, PlatformError, Predicate, Schema } from "effect"
 import type { ConfigError } from "../../src/config/diagnostics/Diagnostic.ts"
 import { type Loaded, load } from "../../src/config/load/Load.ts"
 import type { ConfiguredTypes } from "../../src/config/schema/ConfiguredTypes.ts"
+import { eventPatterns } from "../../src/config/schema/Keys.ts"
 import { journalTypes } from "../../src/journal/Journals.ts"
 
 export const sinkTypes: ConfiguredTypes = {
@@ -13,7 +14,7 @@ export const sinkTypes: ConfiguredTypes = {
   file: { concurrency: 1, config: Schema.Struct({ path: Schema.NonEmptyString.annotate({ ownFile: true }) }) },
   chat: {
     concurrency: 1,
-    config: Schema.Struct({ resolve: Schema.optionalKey(Schema.Boolean) }),
+    config: Schema.Struct({ resolve: Schema.optionalKey(Schema.Boolean), mute: eventPatterns("Muted events", []) }),
     messages: {
       recoveries: {
         askedBy: "resolve",

@@ -158,7 +158,7 @@ interface Known {
 type Look = (text: string) => Known
 
 /** Makes a lookup that parses each pattern once. */
-const looking = (): Look => {
+export const looking = (): Look => {
   const all = new Map<string, Known>()
   return (text) => {
     const before = all.get(text)
@@ -171,7 +171,8 @@ const looking = (): Look => {
   }
 }
 
-const patternRules = ({ path, text }: Text, look: Look): ReadonlyArray<Finding> => {
+/** Finds patterns that are invalid or match none of the known types. */
+export const patternRules = ({ path, text }: Text, look: Look): ReadonlyArray<Finding> => {
   const { problem, types: matched } = look(text)
   if (problem !== undefined) {
     const choices = Pattern.choicesOf(text).map((one) => one.trim())

@@ -18,6 +18,7 @@ import {
 import { headerNamePattern } from "../schema/Keys.ts"
 import { ownFiles, traitOf } from "../schema/Traits.ts"
 import { parseAddress } from "../schema/Units.ts"
+import { looking, patternRules } from "./RouteRules.ts"
 import { isStoreReference } from "./SecretText.ts"
 import { deepTexts, nameRules, repeated, shapeRules, texts } from "./ShapeRules.ts"
 
@@ -174,6 +175,7 @@ const togetherRules = (keys: ReadonlyArray<string>, value: Fields, at: Path): Re
 const traitRules = (root: Fields, types: Types): ReadonlyArray<Finding> => {
   const found: Array<Finding> = []
   const own = listeners(root)
+  const look = looking()
   visitSinks(root, types, (schema, value, path) => {
     if (traitOf(schema, "postsTo") === true) found.push(...ownAddressRules(value, path, own))
     const hosts = traitOf(schema, "hosts")
@@ -186,6 +188,8 @@ const traitRules = (root: Fields, types: Types): ReadonlyArray<Finding> => {
     else if (typeof value === "string" && schema._tag === "String" && traitOf(schema, "shown") === true) {
       if (path.at(-1) !== "jmespath") found.push(...unfilledRules(value, path))
     }
+    if (traitOf(schema, "patterns") === true)
+      found.push(...texts(value, path).flatMap((one) => patternRules(one, look)))
     if (traitOf(schema, "headerNames") === true) found.push(...headerRules(fields(value), path))
     found.push(...togetherRules(traitOf(schema, "together") ?? [], fields(value), path))
   })

@@ -31,9 +31,33 @@ export const Shape = Schema.Struct({
   jmespath: text("A JMESPath expression over the envelope"),
 })
 
+/** The body that a sink with `"format": "template"` makes of an event. */
+export const body = Schema.optionalKey(
+  Schema.Union([Shape, Schema.Json]).annotate({
+    template: true,
+    description:
+      'For `format: template`: any JSON whose strings may hold placeholders, or `{ "jmespath": "…" }`, an expression that makes it',
+  }),
+)
+
+/** Reports a `body` without its format, and the format without a `body`. */
+export const bodyProblem = ({
+  format,
+  body,
+}: {
+  readonly format: string
+  readonly body?: unknown
+}): Schema.FilterIssue | undefined => {
+  if (format === "template" && body === undefined) {
+    return { path: ["body"], issue: '"format": "template" needs a "body" to fill in' }
+  }
+  if (format === "template" || body === undefined) return undefined
+  return { path: ["body"], issue: `a "body" needs "format": "template": with "${format}" the event itself is sent` }
+}
+
 /** A template or an expression. */
 const shapeable = Schema.Union([Text, Shape])
-const orExpression = { template: true, shown: true, expected: 'text, or { "jmespath": "…" }' }
+export const orExpression = { template: true, shown: true, expected: 'text, or { "jmespath": "…" }' }
 
 /** {@link shapeable} with its description. */
 export const textOrShape = (description: string) => shapeable.annotate({ description, ...orExpression })
@@ -49,6 +73,12 @@ export const textOrShapeOr = (description: string, value: string) =>
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))
 
 export const templateOr = (description: string, value: string) => textOr(description, value, { template: true })
+
+/** Patterns of event types; none by default. */
+export const eventPatterns = (description: string, example: ReadonlyArray<string>) =>
+  Schema.Array(Text)
+    .annotate({ description, examples: [example], default: [], patterns: true })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed([])))
 
 /** `true` or `false`, with a default. */
 export const flag = (description: string, value: boolean) =>

@@ -1,13 +1,13 @@
 /** The config of an HTTP sink; alert services share some of its keys. */
 import { Effect, Redacted, Schema } from "effect"
-import { batchFields as batch, flag, headerName, oneOf, Shape } from "../../config/schema/Keys.ts"
+import { batchFields as batch, body, bodyProblem, flag, headerName, oneOf } from "../../config/schema/Keys.ts"
 import type { OtherNames } from "../../config/schema/Traits.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
+import { SignatureConfig } from "../Signing.ts"
 import { OAuthConfig } from "./AccessTokens.ts"
 import * as HttpAnswer from "./HttpAnswer.ts"
 import { verdicts } from "./HttpAnswer.ts"
-import { SignatureConfig } from "./HttpSignature.ts"
 import { url } from "./HttpUrl.ts"
 
 /** Headers that frame a request: fetch sets them, and other values would break the connection. */
@@ -108,13 +108,7 @@ export const HttpConfig = Schema.Struct({
   batch: Schema.optionalKey(
     BatchConfig.annotate({ description: "How batches fill, for `json`, `ndjson` and batched CloudEvents" }),
   ),
-  body: Schema.optionalKey(
-    Schema.Union([Shape, Schema.Json]).annotate({
-      template: true,
-      description:
-        'For `format: template`: any JSON whose strings may hold placeholders, or `{ "jmespath": "…" }`, an expression that makes it',
-    }),
-  ),
+  body,
   forward: Schema.Struct({
     signature: headerName("Carries the sender's signature", "x-service-signature"),
     webhookId: headerName("Carries the sender's webhook id", "x-service-webhook-id"),
@@ -147,16 +141,9 @@ export const HttpConfig = Schema.Struct({
   .annotate({ otherNames })
   .check(
     Schema.makeFilter((config: Whole) => {
-      const { format, body, mode, headers, oauth } = config
-      if (format === "template" && body === undefined) {
-        return { path: ["body"], issue: '"format": "template" needs a "body" to fill in' }
-      }
-      if (format !== "template" && body !== undefined) {
-        return {
-          path: ["body"],
-          issue: `a "body" needs "format": "template": with "${format}" the event itself is sent`,
-        }
-      }
+      const { format, mode, headers, oauth } = config
+      const ofBody = bodyProblem(config)
+      if (ofBody !== undefined) return ofBody
       if (format !== "cloudevents" && mode !== undefined) {
         return { path: ["mode"], issue: 'a "mode" needs "format": "cloudevents"' }
       }

@@ -2,7 +2,7 @@
  * Encodes events as a request: the body in the sink's format, and the headers.
  *
  * `raw` and `cloudevents` send the sender's own signature with the bytes that it
- * signs. `sign` adds a signature of the relay (`HttpSignature.ts`).
+ * signs. `sign` adds a signature of the relay (`Signing.ts`).
  */
 import { Array as Arr, Effect, Redacted } from "effect"
 import type { Entry } from "../../event/Entry.ts"
@@ -13,10 +13,10 @@ import { displayBytes, rawLine, rawObject } from "../../formats/Rendering.ts"
 import * as Template from "../../formats/Template.ts"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import type { Entries } from "../Rendered.ts"
+import { previewed, signer } from "../Signing.ts"
 import { type Failures, isFinal, masked, type Preview, passed, type Sink, type SinkError } from "../Sink.ts"
 import type * as HttpAnswer from "./HttpAnswer.ts"
 import { type HttpConfig, isBatched } from "./HttpConfig.ts"
-import { previewed, signer } from "./HttpSignature.ts"
 
 // Several events in one request: an array of CloudEvents or of the signed bodies, or one body per line. **Guarantee.**
 // If the receiver refuses a batch, its halves are sent, in their order, and so on. So only events that it refuses alone

@@ -10,15 +10,25 @@
  * **Gotcha.** When a topic gets more partitions, keys move to other partitions, as
  * with every Kafka producer.
  */
-import { Duration, Effect, Schedule, type Scope } from "effect"
+import { Clock, Duration, Effect, Schedule, type Scope } from "effect"
 import type { Entry } from "../../event/Entry.ts"
 import * as CloudEvents from "../../formats/CloudEvents.ts"
 import { displayBytes } from "../../formats/Rendering.ts"
 import * as Template from "../../formats/Template.ts"
+import * as Pattern from "../../routing/Pattern.ts"
 import * as Certificates from "../Certificates.ts"
-import { jsonHeader, possibleValues, sentHeaders } from "../MessageKeys.ts"
+import { bodyOf, jsonHeader, possibleValues, sentHeaders } from "../MessageKeys.ts"
 import { type Placed, renderEach } from "../Rendered.ts"
-import { type Failures, isFinal, type Limits, passed, type Sink, type SinkError, type SinkType } from "../Sink.ts"
+import {
+  type Failures,
+  isFinal,
+  type Limits,
+  passed,
+  type Sink,
+  type SinkError,
+  type SinkType,
+  unacceptable,
+} from "../Sink.ts"
 import {
   type ClientOptions,
   closed,
@@ -77,22 +87,31 @@ export const partitionOf = (key: string, partitions: number): number =>
 
 type Encoded = Omit<KafkaRecord, "partition">
 
-/** Returns a function that makes records. That function throws if a template throws. */
-export const encoder = (config: KafkaConfig): ((entry: Entry) => Encoded) => {
+/** Returns a function that makes records. That function throws if a template throws. `now` is as for `sentHeaders`. */
+export const encoder = (config: KafkaConfig, now?: () => number): ((entry: Entry) => Encoded) => {
   const topic = Template.compile(config.topic, "topic")
   const key = Template.compile(config.key, "key")
-  const headers = sentHeaders(config, {
-    values: "text",
-    raw: [jsonHeader],
-    cloudEvent: (entry) => CloudEvents.binary(entry, CloudEvents.kafka),
-  })
-  return (entry) => ({
-    topic: topic.render(entry),
-    key: key.render(entry),
-    value: entry.event.body,
-    headers: headers(entry),
-  })
+  const body = bodyOf(config)
+  const tombstones = config.tombstone.map(Pattern.make)
+  const headers = sentHeaders(
+    config,
+    {
+      values: "text",
+      raw: [jsonHeader],
+      cloudEvent: (entry) => CloudEvents.binary(entry, CloudEvents.kafka),
+    },
+    now,
+  )
+  return (entry) => {
+    const value = tombstones.some(({ matches }) => matches(entry.event.type)) ? null : body(entry)
+    return { topic: topic.render(entry), key: key.render(entry), value, headers: headers(entry, value) }
+  }
 }
+
+const keyless = unacceptable(
+  'this event is a tombstone and has no key, so no record would be removed: set "key" to a text that every event of "tombstone" has',
+)
+const unfit = ({ key, value }: Encoded) => (value === null && key === "" ? keyless : undefined)
 
 // The topics of events: found, created if the config allows it, and checked.
 
@@ -200,6 +219,8 @@ const adviceOnTopics = (
 
 type PlacedRecord = Placed<KafkaRecord>
 
+const sizeOf = ({ value }: Encoded): number => value?.length ?? 0
+
 /** Bytes. No broker is configured to close the connection for a smaller request. */
 const largeRequest = 64 * 1024
 
@@ -246,7 +267,7 @@ const batchSender = (
 
   /** Reports whether the size of the request probably closed the connection: the brokers answer a small request. */
   const isTooLarge = (records: ReadonlyArray<PlacedRecord>): Effect.Effect<boolean> =>
-    records.reduce((sum, { message }) => sum + message.value.length, 0) < largeRequest
+    records.reduce((sum, { message }) => sum + sizeOf(message), 0) < largeRequest
       ? Effect.succeed(false)
       : Effect.match(client.brokers, { onSuccess: () => true, onFailure: () => false })
 
@@ -297,7 +318,7 @@ const batchSender = (
 
   return Effect.fnUntraced(function* (batch: ReadonlyArray<Entry>): Effect.fn.Return<Failures, KafkaError> {
     const failures = new Map<number, SinkError>()
-    const encoded = renderEach(batch, encode, failures)
+    const encoded = renderEach(batch, encode, failures, unfit)
     const found = yield* topicsOf(encoded)
     turn += 1
     const records: Array<PlacedRecord> = []
@@ -355,8 +376,10 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
   const within = <A>(call: Effect.Effect<A, KafkaError>): Effect.Effect<A, SinkError> =>
     Effect.mapError(KafkaErrors.callWithin(call, options.requestTimeout, options), (error) => fault(error))
 
-  const sendBatch = batchSender(client, topics, encoder(config), (error, { topic, key, value }) =>
-    fault(error, { topic, bytes: value.length, isKeyless: key === "" }),
+  const clock = yield* Clock.Clock
+  const encode = encoder(config, () => clock.currentTimeMillisUnsafe())
+  const sendBatch = batchSender(client, topics, encode, (error, record) =>
+    fault(error, { topic: record.topic, bytes: sizeOf(record), isKeyless: record.key === "" }),
   )
   /**
    * The address in the config may lead to another cluster by now, while the old cluster still runs without the topic.
@@ -414,6 +437,6 @@ export const Kafka: SinkType<KafkaConfig> = {
       topic,
       ...(key !== "" && { key }),
       headers: Object.fromEntries(headers),
-      value: displayBytes(value),
+      value: value && displayBytes(value),
     })),
 }

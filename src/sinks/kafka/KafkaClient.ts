@@ -129,7 +129,8 @@ export interface KafkaRecord {
   readonly partition: number
   /** Empty: no key. */
   readonly key: string
-  readonly value: Uint8Array
+  /** `null` is a tombstone: a compacted topic removes the key. */
+  readonly value: Uint8Array | null
   readonly headers: ReadonlyArray<readonly [name: string, value: string]>
 }
 

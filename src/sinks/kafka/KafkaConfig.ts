@@ -2,11 +2,12 @@
 import { Effect, Schema } from "effect"
 import * as Address from "../../config/Address.ts"
 import type { Doubt } from "../../config/schema/ConfiguredTypes.ts"
-import { batch, countOr, oneOf, template } from "../../config/schema/Keys.ts"
+import { batch, body, bodyProblem, countOr, eventPatterns, oneOf, template } from "../../config/schema/Keys.ts"
 import { Units } from "../../config/schema/Units.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
 import * as MessageKeys from "../MessageKeys.ts"
+import { SignatureConfig } from "../Signing.ts"
 import { compressions } from "./KafkaClient.ts"
 import { SaslConfig } from "./KafkaLogin.ts"
 
@@ -48,6 +49,12 @@ export const KafkaConfig = Schema.Struct({
   key: MessageKeys.key,
   headers: MessageKeys.headers(),
   format: MessageKeys.format,
+  body,
+  tombstone: eventPatterns(
+    "Patterns of event types whose records have a null value, which removes their key from a compacted topic",
+    ["*.deleted"],
+  ),
+  sign: Schema.optionalKey(SignatureConfig),
   compression: oneOf("How batches are compressed; kafkajs knows `none` and `gzip`", compressions, "none"),
   sasl: Schema.optionalKey(SaslConfig),
   tls: Schema.optionalKey(
@@ -78,9 +85,19 @@ export const KafkaConfig = Schema.Struct({
     ],
   })
   .check(
+    Schema.makeFilter(bodyProblem),
     Schema.makeFilter(({ client, compression }) =>
       client === "kafkajs" && !["none", "gzip"].includes(compression)
         ? { path: ["compression"], issue: 'kafkajs knows "none" and "gzip" only: take one, or the other client' }
+        : undefined,
+    ),
+    Schema.makeFilter(({ tombstone, key }) =>
+      tombstone.length > 0 && key === MessageKeys.usualKey
+        ? {
+            path: ["key"],
+            issue:
+              'a tombstone removes the records of its key, and all events of an account have this one: name the object, as in "key": "{{/data/object/id}}"',
+          }
         : undefined,
     ),
   )

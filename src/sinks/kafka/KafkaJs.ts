@@ -286,7 +286,7 @@ const leftOut = (
 const toMessage = ({ partition, key, value, headers }: KafkaRecord): Message => ({
   partition,
   key: key === "" ? null : key,
-  value: Buffer.from(value.buffer, value.byteOffset, value.byteLength),
+  value: value && Buffer.from(value.buffer, value.byteOffset, value.byteLength),
   headers: Object.fromEntries(headers),
 })
 

@@ -83,7 +83,7 @@ const mostKept = 4 * 1024 * 1024
 const room = ({ key, value, headers }: KafkaRecord): number => {
   let units = key.length
   for (const [name, text] of headers) units += name.length + text.length
-  return value.length + widestUnit * units + widestVarint * (2 * headers.length + 6)
+  return (value?.length ?? 0) + widestUnit * units + widestVarint * (2 * headers.length + 6)
 }
 
 /** Writes batches into memory that it uses again. */
@@ -126,7 +126,7 @@ export class RecordBatches {
 
   #record({ key, value, headers }: KafkaRecord, index: number): void {
     const start = this.#at
-    const guess = sizeOfVarint(value.length)
+    const guess = sizeOfVarint(value?.length ?? 0)
     this.#at += guess
     // No attributes, and the time, which is the batch's.
     this.#bytes[this.#at++] = 0
@@ -134,9 +134,12 @@ export class RecordBatches {
     this.#varint(index)
     if (key === "") this.#varint(-1)
     else this.#text(key)
-    this.#varint(value.length)
-    this.#bytes.set(value, this.#at)
-    this.#at += value.length
+    if (value === null) this.#varint(-1)
+    else {
+      this.#varint(value.length)
+      this.#bytes.set(value, this.#at)
+      this.#at += value.length
+    }
     this.#varint(headers.length)
     for (const [name, text] of headers) {
       this.#text(name)

@@ -10,7 +10,7 @@
  * **Gotcha.** Messages of one key go at the pace of the acknowledgements: for speed
  * take a key with many values.
  */
-import { Effect, Result, type Scope } from "effect"
+import { Clock, Effect, Result, type Scope } from "effect"
 import type { Entry } from "../../event/Entry.ts"
 import { displayBytes } from "../../formats/Rendering.ts"
 import * as Template from "../../formats/Template.ts"
@@ -118,7 +118,8 @@ const make = Effect.fnUntraced(function* (config: NatsConfig): Effect.fn.Return<
   const use = yield* Connections.shared(open({ servers: config.servers, tls, tlsFirst, auth, inboxPrefix }))
   const servers = config.servers.join(", ")
   const isTemplated = Template.hasPlaceholder(config.subject)
-  const encode = encoder(config)
+  const clock = yield* Clock.Clock
+  const encode = encoder(config, () => clock.currentTimeMillisUnsafe())
 
   const fault = (error: NatsError, subject = isTemplated ? "" : config.subject, bytes = 0): SinkError =>
     NatsErrors.sinkErrorOf(error, { servers, subject, isTemplated, bytes })

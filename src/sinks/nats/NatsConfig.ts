@@ -2,13 +2,14 @@
 import { Effect, Schema } from "effect"
 import * as Address from "../../config/Address.ts"
 import type { Doubt } from "../../config/schema/ConfiguredTypes.ts"
-import { flag, secret, template, text } from "../../config/schema/Keys.ts"
+import { body, bodyProblem, flag, secret, template, text } from "../../config/schema/Keys.ts"
 import type { Entry } from "../../event/Entry.ts"
 import { idempotencyKey } from "../../event/IdempotencyKey.ts"
 import * as CloudEvents from "../../formats/CloudEvents.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
 import * as MessageKeys from "../MessageKeys.ts"
+import { SignatureConfig } from "../Signing.ts"
 
 // Checks what NATS accepts as a subject to publish to, and which patterns of rights it fits.
 
@@ -85,10 +86,10 @@ const AuthConfig = Schema.Struct({
   )
 export type AuthConfig = typeof AuthConfig.Type
 
-const headersProblem = (headers: Readonly<Record<string, string>>) => {
+const headersProblem = (headers: Readonly<Record<string, Template.Text>>) => {
   for (const [name, value] of Object.entries(headers)) {
     if (/^nats-/i.test(name)) return { path: [name], issue: "headers that begin with Nats- are the server's own" }
-    if (/[\r\n]/.test(value)) return { path: [name], issue: "a header is one line" }
+    if (typeof value === "string" && /[\r\n]/.test(value)) return { path: [name], issue: "a header is one line" }
   }
   return undefined
 }
@@ -109,6 +110,8 @@ export const NatsConfig = Schema.Struct({
   key: MessageKeys.key,
   headers: MessageKeys.headers(headersProblem),
   format: MessageKeys.format,
+  body,
+  sign: Schema.optionalKey(SignatureConfig),
   auth: Schema.optionalKey(AuthConfig),
   tls: Schema.optionalKey(
     Certificates.CertificatesConfig.annotate({
@@ -124,14 +127,16 @@ export const NatsConfig = Schema.Struct({
   })
     .check(Schema.isPattern(prefix, { message: 'this is no prefix of subjects: write it as in "_INBOX_relay"' }))
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed("_INBOX"))),
-}).annotate({
-  otherNames: [
-    ["url urls address addresses", "servers"],
-    ["topic", "subject"],
-    ["username user password token credentials creds nkey", "auth", 'it belongs in "auth"'],
-    ["encoding codec", "format"],
-  ],
 })
+  .check(Schema.makeFilter(bodyProblem))
+  .annotate({
+    otherNames: [
+      ["url urls address addresses", "servers"],
+      ["topic", "subject"],
+      ["username user password token credentials creds nkey", "auth", 'it belongs in "auth"'],
+      ["encoding codec", "format"],
+    ],
+  })
 export type NatsConfig = typeof NatsConfig.Type
 
 /** Ports of a server at which no client can publish. */
@@ -160,25 +165,31 @@ export interface Message {
   readonly body: Uint8Array
 }
 
-/** Returns a function that makes messages. That function throws if a template throws. */
-export const encoder = (config: NatsConfig): ((entry: Entry) => Message) => {
+/** Returns a function that makes messages. That function throws if a template throws. `now` is as for `sentHeaders`. */
+export const encoder = (config: NatsConfig, now?: () => number): ((entry: Entry) => Message) => {
   const subject = Template.compile(config.subject, "topic")
   const key = Template.compile(config.key, "key")
-  const headers = MessageKeys.sentHeaders(config, {
-    values: "header",
-    raw: [MessageKeys.jsonHeader],
-    cloudEvent: (entry) => CloudEvents.binary(entry, CloudEvents.nats),
-  })
+  const bodyOf = MessageKeys.bodyOf(config)
+  const headers = MessageKeys.sentHeaders(
+    config,
+    {
+      values: "header",
+      raw: [MessageKeys.jsonHeader],
+      cloudEvent: (entry) => CloudEvents.binary(entry, CloudEvents.nats),
+    },
+    now,
+  )
   return (entry) => {
     const rendered = subject.render(entry)
+    const body = bodyOf(entry)
     return {
       subject: rendered,
       key: key.render(entry),
       // Ids are unique within a webhook only, and a stream drops a message with the id of another, whatever its
       // subject.
       id: `${entry.event.webhook}:${idempotencyKey(entry)} ${rendered}`,
-      headers: headers(entry),
-      body: entry.event.body,
+      headers: headers(entry, body),
+      body,
     }
   }
 }

@@ -10,7 +10,7 @@
  * **Gotcha.** Confirmed does not mean durable. It depends on the broker's queues
  * whether messages survive its restart.
  */
-import { Duration, Effect, Redacted, type Scope } from "effect"
+import { Clock, Duration, Effect, Redacted, type Scope } from "effect"
 import * as Address from "../../config/Address.ts"
 import type { Entry } from "../../event/Entry.ts"
 import { displayBytes } from "../../formats/Rendering.ts"
@@ -41,7 +41,8 @@ const make = Effect.fnUntraced(function* (config: RabbitMqConfig): Effect.fn.Ret
   const opening = open({ url, password: config.password && Redacted.value(config.password), tls, timeout })
   const isTemplated = Template.hasPlaceholder(routingKey)
   const place = { server: Address.format(url.address), isTls: url.isTls, vhost: url.vhost, exchange, isTemplated }
-  const encode = encoder(config)
+  const clock = yield* Clock.Clock
+  const encode = encoder(config, () => clock.currentTimeMillisUnsafe())
   const use = yield* Connections.pooled(opening, "10 minutes")
 
   const fault = (error: AmqpError, message?: Message): SinkError =>

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto"
 import { Redacted, Schema } from "effect"
 import * as Address from "../../config/Address.ts"
 import type { Doubt } from "../../config/schema/ConfiguredTypes.ts"
-import { batch, oneOf, secret, template, text } from "../../config/schema/Keys.ts"
+import { batch, body, bodyProblem, oneOf, secret, template, text } from "../../config/schema/Keys.ts"
 import { Units } from "../../config/schema/Units.ts"
 import type { Entry } from "../../event/Entry.ts"
 import { idempotencyKey } from "../../event/IdempotencyKey.ts"
@@ -11,6 +11,7 @@ import * as CloudEvents from "../../formats/CloudEvents.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
 import * as MessageKeys from "../MessageKeys.ts"
+import { SignatureConfig } from "../Signing.ts"
 
 // The broker's address, as RabbitMQ's own clients write it:
 // `amqps://user@rabbit.example.com:5671/vhost` (RabbitMQ URI specification).
@@ -117,6 +118,8 @@ export const RabbitMqConfig = Schema.Struct({
   key: MessageKeys.key,
   headers: MessageKeys.headers(),
   format: MessageKeys.format,
+  body,
+  sign: Schema.optionalKey(SignatureConfig),
   batch: batch("Events that wait for their confirms at most", 100),
   requestTimeout: Units.duration.or("8 seconds", "How long the broker may take to let the relay in, and for a batch"),
 })
@@ -131,6 +134,7 @@ export const RabbitMqConfig = Schema.Struct({
     ],
   })
   .check(
+    Schema.makeFilter(bodyProblem),
     Schema.makeFilter(({ url, password, tls, exchange, routingKey, mandatory, headers }) => {
       const { isTls, ...login } = urlOf({ url })
       if (password !== undefined && login.user === undefined) {
@@ -214,23 +218,25 @@ const messageIdOf = (entry: Entry): string => {
   return fits(key) ? key : `sha256-${createHash("sha256").update(key).digest("hex")}`
 }
 
-/** Returns a function that makes messages. That function throws if a template throws. */
-export const encoder = (config: RabbitMqConfig): ((entry: Entry) => Message) => {
+/** Returns a function that makes messages. That function throws if a template throws. `now` is as for `sentHeaders`. */
+export const encoder = (config: RabbitMqConfig, now?: () => number): ((entry: Entry) => Message) => {
   const routingKey = Template.compile(config.routingKey ?? "{{type}}", "text")
   const key = Template.compile(config.key, "key")
   // The content type is a property here.
-  const headers = MessageKeys.sentHeaders(config, { values: "text", raw: [], cloudEvent })
+  const headers = MessageKeys.sentHeaders(config, { values: "text", raw: [], cloudEvent }, now)
+  const bodyOf = MessageKeys.bodyOf(config)
   return (entry) => {
     const { event } = entry
+    const body = bodyOf(entry)
     return {
       routingKey: routingKey.render(entry),
       key: key.render(entry),
       messageId: messageIdOf(entry),
       type: fits(event.type) ? event.type : "",
-      contentType: config.format === "raw" ? "application/json" : CloudEvents.contentType(event),
+      contentType: config.format === "cloudevents" ? CloudEvents.contentType(event) : "application/json",
       timestamp: Math.floor(event.receivedAt / 1_000),
-      headers: Object.fromEntries(headers(entry)),
-      body: event.body,
+      headers: Object.fromEntries(headers(entry, body)),
+      body,
     }
   }
 }

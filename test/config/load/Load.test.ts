@@ -111,6 +111,14 @@ describe("what is allowed and probably not meant", () => {
     ])
   })
 
+  it.effect("checks the patterns of a sink's keys as it checks those of routes", function* () {
+    const routes = [{ name: "a", match: "**", to: "oncall" }]
+    const sinks = { oncall: { type: "chat", mute: ["client.deletd", "*.deleted"] } }
+    expect(yield* warnings(config({ sinks, routes }))).toEqual([
+      ["sinks.oncall.mute[0]", "this matches none of the 42 event types", 'did you mean "client.deleted"?'],
+    ])
+  })
+
   it.effect(
     "suggests a pattern that matches for one with too few segments, or a typing error in its last",
     function* () {

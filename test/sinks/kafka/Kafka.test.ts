@@ -7,8 +7,18 @@ import type { Failures } from "../../../src/sinks/Sink.ts"
 import { it } from "../../lib/effect.ts"
 import { consoleConsumer, largestRequest, user } from "../../parts/Kafka.ts"
 import { makeProxy } from "../../parts/Proxy.ts"
-import { allowWrite, follow, forbid, forbidCreate, type Kept, makeTopic, partitionsOf } from "../../parts/Topics.ts"
+import {
+  allowWrite,
+  cleanEvery,
+  follow,
+  forbid,
+  forbidCreate,
+  type Kept,
+  makeTopic,
+  partitionsOf,
+} from "../../parts/Topics.ts"
 import { bytes, entries, entry, envelope, reasonOf } from "../samples.ts"
+import { doubled, shapes, withText } from "../shapes.ts"
 import { clients, openKafka, withBroker } from "./kafkaSink.ts"
 
 const headersOf = ({ headers }: Kept): Record<string, string> =>
@@ -140,6 +150,74 @@ withBroker("the Kafka sink against a real broker", (broker) => {
         expect(failures.get(1)?.message).toMatch(/compacted \(cleanup\.policy\) .* set "key"/)
         expect(ids(yield* Effect.promise(() => received(3)))).toEqual(["evt_1", "evt_3", "evt_5"])
       })
+
+      for (const { title, config, value } of shapes) {
+        it.live(`${title}, which is delivered`, function* () {
+          const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+          const sink = yield* openKafka(plain({ topic, ...config }))
+          const received = yield* follow(broker().plain, [topic])
+          expect(yield* sink.send([entry(1)])).toEqual(new Map())
+          const [first] = yield* Effect.promise(() => received(1))
+          expect(JSON.parse(String(first?.value))).toEqual(value)
+        })
+      }
+
+      it.live("a body of its own that the broker finds too large is a dead letter", function* () {
+        const topic = yield* Effect.promise(() => makeTopic(broker().plain, 1, { "max.message.bytes": "2000" }))
+        const sink = yield* openKafka(plain({ topic, ...doubled }))
+        const failures = yield* sink.send([withText(1_500)])
+        expect(failures.get(0)?.reason).toMatchObject({ _tag: "DeliveryRejected", ofEvent: true })
+        expect(failures.get(0)?.message).toMatch(/an event of 3011 bytes is larger than the broker takes/)
+      })
+
+      it.live("a tombstone without a key is a dead letter", function* () {
+        const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+        const sink = yield* openKafka(plain({ topic, key: "{{/data/object/nowhere}}", tombstone: ["*.deleted"] }))
+        const failures = yield* sink.send([entry(1, { type: "client.deleted" })])
+        expect(failures.get(0)?.reason).toMatchObject({ _tag: "DeliveryRejected", ofEvent: true })
+        expect(failures.get(0)?.message).toMatch(/a tombstone and has no key.*set "key"/)
+      })
+
+      it.live(
+        "a tombstone removes its key from a compacted topic",
+        function* () {
+          yield* Effect.promise(() => cleanEvery(broker().plain, 500))
+          const topic = yield* Effect.promise(() =>
+            makeTopic(broker().plain, 1, {
+              "cleanup.policy": "compact",
+              "min.cleanable.dirty.ratio": "0.01",
+              "segment.ms": "1000",
+              "delete.retention.ms": "0",
+            }),
+          )
+          const sink = yield* openKafka(plain({ topic, key: "{{id}}", tombstone: ["*.deleted"] }))
+          const send = (id: string, type = "client.created") => sink.send([entry(1, { id, type })])
+          /** The keys that a new consumer reads, up to this one. */
+          const keysTo = (last: string) =>
+            Effect.scoped(
+              Effect.flatMap(follow(broker().plain, [topic]), (received) =>
+                Effect.promise(async () => {
+                  for (let count = 1; ; count++) {
+                    const keys = (await received(count)).map(({ key }) => String(key))
+                    if (keys.includes(last)) return keys
+                  }
+                }),
+              ),
+            )
+          for (const id of ["kept", "removed"]) expect(yield* send(id)).toEqual(new Map())
+          expect(yield* keysTo("removed")).toEqual(["kept", "removed"])
+          expect(yield* send("removed", "client.deleted")).toEqual(new Map())
+          // A segment is compacted after a later record has started the next one.
+          for (let turn = 1; ; turn++) {
+            yield* Effect.sleep("1100 millis")
+            yield* send(`turn-${turn}`)
+            const keys = yield* keysTo(`turn-${turn}`)
+            expect(keys).toContain("kept")
+            if (!keys.includes("removed")) break
+          }
+        },
+        60_000,
+      )
 
       it.live("a topic that is missing fails its own events; those to other topics pass", function* () {
         const topic = yield* Effect.promise(() => makeTopic(broker().plain))

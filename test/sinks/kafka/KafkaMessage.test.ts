@@ -1,9 +1,11 @@
 import { describe, expect, test } from "bun:test"
 import { Schema } from "effect"
+import { hmacSha256, verify } from "../../../src/event/Signature.ts"
 import { encoder } from "../../../src/sinks/kafka/Kafka.ts"
 import { KafkaConfig } from "../../../src/sinks/kafka/KafkaConfig.ts"
 import { preview } from "../preview.ts"
-import { entry, envelope } from "../samples.ts"
+import { bytes, entry, envelope } from "../samples.ts"
+import { nothing, shapes } from "../shapes.ts"
 
 const object = JSON.parse(JSON.stringify(envelope(1)))
 
@@ -17,6 +19,68 @@ describe("a preview", () => {
       value: object,
     })
     expect(preview("kafka", { ...config, key: "{{/nowhere}}" })).not.toHaveProperty("key")
+  })
+})
+
+describe("a record with a body of its own", () => {
+  const config = { brokers: ["b:9092"], topic: "events", key: "{{/data/object/id}}" }
+  const signature = "x-service-signature"
+
+  for (const { title, config: shape, value } of shapes) {
+    test(`${title}, and the sender's signature is left out`, () => {
+      const shown = preview("kafka", { ...config, ...shape })
+      expect(shown).toMatchObject({ key: "apt_1", value, headers: { "x-service-webhook-id": "wh_1" } })
+      expect(shown.headers).not.toHaveProperty(signature)
+    })
+  }
+
+  test("has the JSON value null if the expression has no result: only a tombstone has no value", () => {
+    const [first] = [entry(1)].map(encoder(Schema.decodeUnknownSync(KafkaConfig)({ ...config, ...nothing })))
+    expect(Buffer.from(first?.value ?? "")).toEqual(Buffer.from("null"))
+  })
+
+  test("has the relay's own signature over the body that is sent", () => {
+    const sign = { scheme: "sender", secret: "one" }
+    for (const more of [{}, shapes[0]?.config]) {
+      const encode = encoder(Schema.decodeUnknownSync(KafkaConfig)({ ...config, sign, ...more }), () => 0)
+      const { headers, value } = encode(entry(1))
+      const own = new Map(headers).get("x-relay-signature") ?? ""
+      const secrets = [{ name: "ours", hmac: hmacSha256("one") }]
+      expect(verify(secrets, own, value ?? bytes(""), 0)).toEqual({ ok: true, secret: "ours" })
+    }
+    expect(preview("kafka", { ...config, sign }).headers).toMatchObject({ "x-relay-signature": "***" })
+  })
+
+  test("has headers by templates and by expressions", () => {
+    const headers = { "x-kind": "{{resource}}", "x-object": { jmespath: "data.object.id" } }
+    expect(preview("kafka", { ...config, headers }).headers).toMatchObject({
+      "x-kind": "appointment",
+      "x-object": "apt_1",
+    })
+  })
+})
+
+describe("a tombstone", () => {
+  const config = { brokers: ["b:9092"], topic: "events", key: "{{/data/object/id}}", tombstone: ["*.deleted"] }
+  const deleted = entry(1, { type: "client.deleted" })
+
+  test("has a key, no value, and no signature", () => {
+    const shown = preview("kafka", { ...config, sign: { secret: "one" } }, deleted)
+    expect(shown).toMatchObject({ key: "apt_1", value: null, headers: { "x-relay-event-type": "client.deleted" } })
+    expect(shown.headers).not.toHaveProperty("x-service-signature")
+    expect(shown.headers).not.toHaveProperty("x-relay-signature")
+  })
+
+  test("is made of events of its types alone", () => {
+    expect(preview("kafka", config)).toMatchObject({
+      value: object,
+      headers: { "x-service-signature": entry(1).event.signature },
+    })
+  })
+
+  test("needs a key of the object: all events of an account have the default one", () => {
+    const { key: _, ...keyless } = config
+    expect(() => preview("kafka", keyless)).toThrow(/all events of an account have this one: name the object/)
   })
 })
 

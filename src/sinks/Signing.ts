@@ -1,6 +1,7 @@
 /**
- * The relay's own signature of a request, over the body as it is sent, in formats
+ * The relay's own signature of a message, over the body as it is sent, in formats
  * for which receivers have libraries. All are HMAC-SHA256.
+ *
  * | scheme | signed | header |
  * |---|---|---|
  * | `sender` | the body | `sha256=`, uppercase hexadecimal (webhook interface,
@@ -18,9 +19,9 @@
  */
 import { createHmac } from "node:crypto"
 import { Redacted, Schema } from "effect"
-import { oneOf, optionalHeaderName, secret } from "../../config/schema/Keys.ts"
-import { hmacSha256, sign } from "../../event/Signature.ts"
-import { masked } from "../Sink.ts"
+import { oneOf, optionalHeaderName, secret } from "../config/schema/Keys.ts"
+import { hmacSha256, sign } from "../event/Signature.ts"
+import { masked } from "./Sink.ts"
 
 const schemes = ["sender", "github", "stripe", "standardWebhooks"] as const
 type Scheme = (typeof schemes)[number]
@@ -137,6 +138,13 @@ export const signer = ({
   }
   const hmac = hmacSha256(secrets[0] ?? "")
   return (body) => ({ [name]: scheme === "github" ? sign(hmac, body).toLowerCase() : sign(hmac, body) })
+}
+
+/** Signs bodies at the times of a clock. Without a clock the values are masked, for a preview. */
+export const bodySigner = (config: SignatureConfig, now?: () => number) => {
+  const sign = signer(config)
+  return (body: Uint8Array, id: string): Headers =>
+    now === undefined ? previewed(sign(body, { id, at: 0 })) : sign(body, { id, at: now() })
 }
 
 /** Headers as a preview shows them: a masked secret signs nothing, and the time differs with each attempt. */
