@@ -24,7 +24,7 @@ export const host = (
   problem: (text: string) => string | undefined,
   doc: { readonly description?: string; readonly examples: ReadonlyArray<string> },
 ) =>
-  Schema.String.annotate({ ...doc, shown: false }).check(
+  Schema.String.annotate({ ...doc, shown: false, target: "servers" }).check(
     Schema.makeFilter(problem, { toJsonSchema: () => ({ pattern: Address.pattern }) }),
   )
 
@@ -36,7 +36,7 @@ export const hosts = (thing: string, example: string, description: string, none:
   return Schema.Array(
     host((text) => problem(text) && (text.includes(",") ? together : problem(text)), { examples: [example] }),
   )
-    .annotate({ description, examples: [[`127.0.0.1:${port}`]] })
+    .annotate({ description, examples: [[`127.0.0.1:${port}`]], target: "servers" })
     .check(Schema.isMinLength(1, { message: none }))
 }
 

@@ -4,6 +4,8 @@
  * **Guarantee.** A preview gets a config without secrets, so none can show one.
  */
 import { Record, Redacted } from "effect"
+import { fields } from "../config/Fields.ts"
+import { partOf, traitOf, written } from "../config/schema/Traits.ts"
 import { type AnySinkType, masked } from "./Sink.ts"
 import * as sinks from "./Sinks.ts"
 
@@ -30,12 +32,6 @@ export const sinkTypes: typeof types = Object.fromEntries(
 /** Reports whether sinks of a type send alerts, which report events and don't carry them. */
 export const sendsAlerts = (type: string): boolean => sinkTypes[type]?.messages?.recoveries !== undefined
 
-// The target of a sink: its file, topic or queue, and its servers, as its config names them.
-
-/** The keys that name a place at a service. A mail's subject is not a place. */
-const places = ["path", "topic", "topicArn", "queueUrl", "eventBusArn", "exchange"]
-const servers = ["brokers", "servers", "server", "url"]
-
 /** If a URL may hold a secret, only its scheme and host are shown. */
 const textOf = (value: unknown): string => {
   if (Array.isArray(value)) return value.map(textOf).join(", ")
@@ -46,11 +42,13 @@ const textOf = (value: unknown): string => {
   return `${protocol}//${host}`
 }
 
-/** Returns the target without secrets; empty if the config names none. */
-export const targetOf = (config: unknown): string => {
-  if (typeof config !== "object" || config === null) return ""
-  const keys: Readonly<Record<string, unknown>> = { ...config }
-  const shown = (names: ReadonlyArray<string>) => names.map((name) => textOf(keys[name])).find((text) => text !== "")
-  const place = shown("servers" in keys ? ["subject"] : places)
-  return [place, shown(servers)].filter((text) => text !== undefined).join(" at ")
+/** Returns the target of a sink without secrets: its file, topic or queue, and its servers. Empty if it has none. */
+export const targetOf = (type: string, config: unknown): string => {
+  const schema = sinkTypes[type]?.config
+  const all = Object.entries(fields(config)).map(([key, value]) => {
+    const ast = schema && partOf(written(schema), key)
+    return { part: ast && traitOf(ast, "target"), text: textOf(value) }
+  })
+  const shown = (wanted: string) => all.flatMap(({ part, text }) => (part === wanted && text !== "" ? [text] : []))
+  return [...shown("place"), ...shown("servers")].join(" at ")
 }

@@ -248,7 +248,7 @@ const refusalsOf = (counted: Counted, webhooks: RelayConfig["webhooks"], now: Ep
 
 const laneOf = (lane: LaneStatus, percentiles: Pick<Lane, "p99" | "latency">, sink: LaneConfig | undefined): Lane => {
   const { nextAttemptAt, lastFailure, pausedUntil, pausedThen } = lane
-  const target = targetOf(sink?.config)
+  const target = targetOf(lane.type, sink?.config)
   return {
     ...Struct.pick(lane, ["name", "type", "condition", "message", "backlog", "retrying", "deadLetters", "oldestAt"]),
     ...(target !== "" && { target }),

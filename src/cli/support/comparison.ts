@@ -154,7 +154,7 @@ interface Shown {
 const shownOf = (before: LaneConfig | undefined, after: LaneConfig): Shown => {
   if (before === undefined || Equal.equals(shapeOf(before), shapeOf(after))) return { after: showOf(after) }
   const settingsOf = (lane: LaneConfig, other: LaneConfig, shown: string): Settings => ({
-    target: `${lane.type} ${targetOf(lane.config)}`,
+    target: `${lane.type} ${targetOf(lane.type, lane.config)}`,
     secrets: secretsOnlyIn(lane.config, other.config, shown),
   })
   return {

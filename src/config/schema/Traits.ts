@@ -20,6 +20,8 @@ export interface Traits {
   readonly ownFile?: boolean
   /** Suffixes of more files beside it that nothing else may write to. */
   readonly filesBeside?: ReadonlyArray<string>
+  /** It names the target of a sink: a place such as a topic or a file, or the servers that have it. */
+  readonly target?: "place" | "servers"
   /** It is a URL that events are posted to. */
   readonly postsTo?: boolean
   /** The hosts of the service's URLs. `.example.com` means its subdomains. */

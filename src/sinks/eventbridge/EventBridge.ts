@@ -30,6 +30,7 @@ export const EventBridgeConfig = Schema.Struct({
   eventBusArn: Schema.String.annotate({
     description: "The event bus",
     examples: ["arn:aws:events:eu-west-1:123456789012:event-bus/default"],
+    target: "place",
     shown: true,
   }).check(
     Schema.isPattern(/^arn:aws[a-z-]*:events:[a-z0-9-]+:\d{12}:event-bus\/[/._A-Za-z0-9-]{1,256}$/u, {

@@ -274,6 +274,7 @@ const checkWritable = async (path: string): Promise<void> => {
 export const FileConfig = Schema.Struct({
   path: text("The file. Its directory is created if it is missing", {
     examples: ["./data/events.ndjson"],
+    target: "place",
     ownFile: true,
   }),
   rotate: Schema.Struct({

@@ -34,7 +34,13 @@ const slackToken = /^xox[a-z]-|^xapp-/
 
 const urlOf = (doc: Doc, isTemplate: boolean) =>
   Schema.RedactedFromValue(
-    Schema.String.annotate({ ...doc, postsTo: true, ...(isTemplate && { template: true }), shown: false }).check(
+    Schema.String.annotate({
+      ...doc,
+      postsTo: true,
+      target: "servers",
+      ...(isTemplate && { template: true }),
+      shown: false,
+    }).check(
       Schema.makeFilter((text: string) => problemOf(text, isTemplate), {
         expected: "an http:// or https:// URL",
         toJsonSchema: () => ({ pattern: "^[Hh][Tt][Tt][Pp][Ss]?://" }),

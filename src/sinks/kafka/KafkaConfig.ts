@@ -42,9 +42,10 @@ export const KafkaConfig = Schema.Struct({
       shown: true,
     })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed("relay"))),
-  topic: template("The topic; may hold placeholders", { examples: ["events", "scheduling.{{resource}}"] }).check(
-    Schema.makeFilter(topicProblem),
-  ),
+  topic: template("The topic; may hold placeholders", {
+    examples: ["events", "scheduling.{{resource}}"],
+    target: "place",
+  }).check(Schema.makeFilter(topicProblem)),
   // It is both the order key and the record's key.
   key: MessageKeys.key,
   headers: MessageKeys.headers(),

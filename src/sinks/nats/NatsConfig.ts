@@ -106,6 +106,7 @@ export const NatsConfig = Schema.Struct({
   ),
   subject: template("The subject, which a stream must take; may hold placeholders", {
     examples: ["events.{{type}}"],
+    target: "place",
   }).check(Schema.makeFilter(subjectProblem)),
   key: MessageKeys.key,
   headers: MessageKeys.headers(headersProblem),

@@ -79,6 +79,7 @@ export const RabbitMqConfig = Schema.Struct({
     Schema.String.annotate({
       description: "Address of the broker: `amqps://` with TLS, `amqp://` without, the user, the virtual host",
       examples: ["amqps://relay@rabbit.example.com:5671/events"],
+      target: "servers",
       shown: false,
     }).check(
       Schema.makeFilter(
@@ -99,6 +100,7 @@ export const RabbitMqConfig = Schema.Struct({
   exchange: Schema.optionalKey(
     text("The exchange, which must be there; without it events go to the queue that `routingKey` names", {
       examples: ["events"],
+      target: "place",
     }).check(Schema.makeFilter(exchangeProblem)),
   ),
   routingKey: Schema.optionalKey(

@@ -23,6 +23,7 @@ export const SnsConfig = Schema.Struct({
   topicArn: Schema.String.annotate({
     description: "The topic; a topic whose name ends in `.fifo` keeps order by `key`",
     examples: ["arn:aws:sns:eu-west-1:123456789012:events"],
+    target: "place",
     shown: true,
   }).check(
     Schema.isPattern(/^arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,256}(\.fifo)?$/u, {

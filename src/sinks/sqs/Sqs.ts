@@ -39,6 +39,7 @@ export const SqsConfig = Schema.Struct({
   queueUrl: Schema.String.annotate({
     description: "The queue; a queue whose name ends in `.fifo` keeps order by `key`",
     examples: ["https://sqs.eu-west-1.amazonaws.com/123456789012/events"],
+    target: "place",
     // A wrong text may hold a password.
     shown: false,
   }).check(
