@@ -56,7 +56,8 @@ for (const line of lines.filter(({ name }) => wanted(name))) {
   const outcome = await line
     .run({ long: flags.long, seed, ...(flags.binary === undefined ? {} : { binary: flags.binary }) })
     .catch((error: unknown): Outcome => {
-      const broken = [`the line itself broke: ${error instanceof Error ? (error.stack ?? error.message) : error}`]
+      // The stack of a tagged error has no message, and a cause says more than what it caused.
+      const broken = [`the line itself broke: ${Bun.inspect(error)}`]
       return { rounds: 0, acknowledged: 0, lost: 0, duplicates: 0, broken }
     })
   if (outcome.skipped !== undefined) skipped += 1

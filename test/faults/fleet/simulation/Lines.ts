@@ -20,7 +20,9 @@ const fleets = (name: string, fault: string, databases: number, seeds: { normal:
     let [rounds, acknowledged, lost, repeated, takeovers, meanwhile] = [0, 0, 0, 0, 0, 0]
     let [renames, promotions, restores, splits, operations] = [0, 0, 0, 0, 0]
     for (; rounds < (long ? seeds.long : seeds.normal) && broken.length < reported; rounds++) {
-      const verdict = await simulate(postgres.url, seed + rounds, databases)
+      const verdict = await simulate(postgres.url, seed + rounds, databases).catch((cause: unknown) => {
+        throw new Error(`seed ${seed + rounds} broke the simulation`, { cause })
+      })
       acknowledged += verdict.acknowledged
       lost += verdict.lost
       repeated = Math.max(repeated, verdict.repeated)
