@@ -40,11 +40,11 @@ import {
   type Tries,
 } from "../../src/journal/Settlement.ts"
 import { type Reappended, type Removal, toReplay } from "../../src/journal/stream/BulkSlices.ts"
-import { isPassed, settledAt, whyUnstorable } from "../../src/journal/stream/Cursors.ts"
+import { isPassed, letterColumns, settledAt, whyUnstorable } from "../../src/journal/stream/Cursors.ts"
 import { keyOf } from "../../src/journal/stream/DuplicateKey.ts"
-import { erasedEvent, sendable, withoutAnswers } from "../../src/journal/stream/Erasure.ts"
+import { erasedEvent, erasedNote, sendable, withoutAnswers } from "../../src/journal/stream/Erasure.ts"
 import type { Ended } from "../../src/journal/stream/OutcomeRecord.ts"
-import { Origin } from "../../src/journal/stream/Record.ts"
+import { encode, Origin } from "../../src/journal/stream/Record.ts"
 import { SearchIds } from "../../src/journal/stream/SearchIds.ts"
 import { usualSearchIds } from "../../src/journal/stream/SearchIdsConfig.ts"
 import { heldStatus, type LaneStates, laneStates, noPlace } from "../../src/journal/stream/SearchResult.ts"
@@ -209,7 +209,10 @@ export const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal & MemoryCo
     retrying: lane.retrying.size - returnedOf(lane).length,
     returned: returnedOf(lane).length,
     deadLetters: lane.dead.size,
-    deadLetterBytes: [...lane.dead.values()].reduce((sum, { entry }) => sum + size(entry), 0),
+    deadLetterBytes: [...lane.dead.values()].reduce(
+      (sum, { entry, attempts }) => sum + letterColumns(encode(entry), attempts).size,
+      0,
+    ),
     backlog: pending(name, lane).length + lane.retrying.size,
     oldest:
       [...pending(name, lane).map(({ sequence }) => sequence), ...lane.retrying.keys()].sort((a, b) => a - b)[0] ?? 0,
@@ -566,13 +569,11 @@ export const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal & MemoryCo
             for (const { dead } of lanes.values()) {
               const letter = dead.get(sequence)
               if (letter === undefined) continue
-              const attempts = withoutAnswers(letter.attempts)
-              dead.set(sequence, { ...letter, entry: forget(letter.entry), attempts })
+              dead.set(sequence, { ...letter, entry: forget(letter.entry), attempts: withoutAnswers(letter.attempts) })
             }
             for (const [index, one] of ended.entries()) {
               if (one.sequence !== sequence && one.copy !== sequence) continue
-              const attempts = one.note.attempts && { attempts: withoutAnswers(one.note.attempts) }
-              ended[index] = { ...one, note: { ...one.note, ...attempts } }
+              ended[index] = { ...one, note: erasedNote(one.note) ?? one.note }
             }
           }
           return { erased, undelivered }

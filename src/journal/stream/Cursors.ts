@@ -66,6 +66,19 @@ export interface LetterToPut {
   readonly entry: Entry
 }
 
+/** The columns of a stored dead letter. `size` is the room that it takes, in bytes. */
+interface LetterColumns {
+  readonly record: Uint8Array
+  /** As JSON. */
+  readonly attempts: string
+  readonly size: number
+}
+
+export const letterColumns = (record: Uint8Array, attempts: ReadonlyArray<Attempt>): LetterColumns => {
+  const text = JSON.stringify(attempts)
+  return { record, attempts: text, size: record.length + Buffer.byteLength(text) }
+}
+
 /** The rows that a settlement writes and deletes, in addition to the cursor and the delivered ranges. */
 export interface SettlementRows {
   readonly retries: ReadonlyArray<RetryToPut>

@@ -10,7 +10,9 @@ import type { EpochMillis } from "../../event/Quantities.ts"
 import { unquoted } from "../../event/Quoted.ts"
 import type { ErasedEvents } from "../Archive.ts"
 import type { Attempt } from "../Settlement.ts"
+import { letterColumns } from "./Cursors.ts"
 import { keyOf } from "./DuplicateKey.ts"
+import type { EndedNote } from "./OutcomeRecord.ts"
 import { decodeStored, encode, splitRow } from "./Record.ts"
 
 /** Maximum events that one transaction erases, because each may rewrite a row of a megabyte. */
@@ -108,3 +110,18 @@ export const erasedRow = (
 /** Returns the attempts without the receivers' answers, which may repeat the body. */
 export const withoutAnswers = (attempts: ReadonlyArray<Attempt>): ReadonlyArray<Attempt> =>
   attempts.map(({ answer: _, message, ...attempt }) => ({ ...attempt, message: unquoted(message) }))
+
+/** Returns the columns of the erased dead letter, or `undefined` if it can't be read or was erased before. */
+export const erasedLetter = (
+  record: Uint8Array,
+  attempts: ReadonlyArray<Attempt>,
+  sequence: number,
+  at: EpochMillis,
+) => {
+  const erased = erasedRecord(record, sequence, at)
+  return erased && letterColumns(erased, withoutAnswers(attempts))
+}
+
+/** Returns the note without the receivers' answers, or `undefined` if it has no attempts. */
+export const erasedNote = ({ attempts, ...note }: EndedNote): EndedNote | undefined =>
+  attempts && { ...note, attempts: withoutAnswers(attempts) }

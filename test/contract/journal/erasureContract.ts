@@ -3,9 +3,10 @@ import { describe, expect } from "bun:test"
 import { Effect } from "effect"
 import type { FoundEvent } from "../../../src/journal/EventQuery.ts"
 import { withoutAnswers } from "../../../src/journal/stream/Erasure.ts"
+import { encode } from "../../../src/journal/stream/Record.ts"
 import { allEvents, allThatIsRead, play } from "../../journal/histories.ts"
 import { markersOf } from "../../journal/markers.ts"
-import { event, letter, retrying, settlement } from "../../journal/samples.ts"
+import { answer, event, letter, retrying, settlement } from "../../journal/samples.ts"
 import { it } from "../../lib/effect.ts"
 import { sample } from "../../lib/tries.ts"
 import { appendAll, type Create, lane, type Service, sessionsOf, testWith } from "./sessions.ts"
@@ -119,6 +120,22 @@ export const erasureContract = (name: string, create: Create): void => {
       expect(yield* journal.replay([{ sequence: 1, sinks: ["lake"] }])).toEqual({ done: 1, gone: [1] })
       expect(yield* journal.head).toBe(1)
       expect(yield* journal.dropDeadLetters(["lake:1"])).toBe(1)
+    })
+
+    test("counts the bytes of a dead letter with its attempts, and fewer once it is erased", function* (journal) {
+      yield* journal.openLane("lake")
+      yield* journal.append(event("a"), ["lake"])
+      yield* journal.settle([settlement("lake", 1, { deadLetter: [letter(1)] })])
+      const bytes = Effect.map(lane(journal, "lake"), (lane) => lane?.deadLetterBytes ?? 0)
+      const stored = Effect.map(journal.deadLetters({ limit: 9 }), (letters) =>
+        letters.map(({ entry, attempts }) => encode(entry).length + Buffer.byteLength(JSON.stringify(attempts))),
+      )
+      const before = yield* bytes
+      expect(yield* stored).toEqual([before])
+      yield* journal.erase([1], false)
+      const after = yield* bytes
+      expect(yield* stored).toEqual([after])
+      expect(after).toBeLessThan(before - answer.length)
     })
 
     test("does nothing the second time, and takes the date of the first", function* (journal) {

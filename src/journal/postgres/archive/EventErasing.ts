@@ -19,12 +19,11 @@ import {
   chooseErased,
   elsewhere,
   erasedAtOnce,
-  erasedRecord,
+  erasedLetter,
+  erasedNote,
   erasedRow,
   resultOf,
-  withoutAnswers,
 } from "../../stream/Erasure.ts"
-import type { EndedNote } from "../../stream/OutcomeRecord.ts"
 import { type Database, type Queries, unnested } from "../connection/Database.ts"
 import { type DatabaseError, refusing } from "../connection/DatabaseError.ts"
 import type { Member } from "../fleet/Member.ts"
@@ -133,15 +132,18 @@ const overwrite = Effect.fnUntraced(function* (
     unnested(2, changed, ({ first, bytes }) => [first, bytes]),
   )
   const dead = letters.flatMap(({ lane, sequence, attempts, record }) => {
-    const erased = sequences.has(sequence) ? erasedRecord(record, sequence, at) : undefined
-    const kept = JSON.stringify(withoutAnswers(LaneTables.attemptsOf(attempts)))
-    return erased === undefined ? [] : [{ lane, sequence, attempts: kept, record: Buffer.from(erased) }]
+    if (!sequences.has(sequence)) return []
+    const erased = erasedLetter(record, LaneTables.attemptsOf(attempts), sequence, at)
+    return erased === undefined ? [] : [{ lane, sequence, ...erased }]
   })
   yield* queries.query(
-    `UPDATE dead SET record = new.record, attempts = new.attempts, size = octet_length(new.record)
-     FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bytea[]) AS new(lane, sequence, attempts, record)
+    `UPDATE dead SET record = new.record, attempts = new.attempts, size = new.size
+     FROM unnest($1::text[], $2::bigint[], $3::text[], $4::int[], $5::bytea[]) AS new(lane, sequence, attempts, size, record)
      WHERE dead.lane = new.lane AND dead.sequence = new.sequence`,
-    unnested(4, dead, ({ lane, sequence, attempts, record }) => [lane, sequence, attempts, record]),
+    unnested(5, dead, ({ lane, sequence, attempts, size, record }) => [
+      ...[lane, sequence, attempts, size],
+      Buffer.from(record),
+    ]),
   )
   yield* forgetAnswers(queries, [...sequences])
   return new Set([...inRows, ...dead].map(({ sequence }) => sequence))
@@ -154,9 +156,8 @@ const forgetAnswers = Effect.fnUntraced(function* (queries: Queries, sequences: 
     [sequences],
   )
   const notes = rows.flatMap(({ id, note }) => {
-    const told = JSON.parse(note) as EndedNote
-    if (told.attempts === undefined) return []
-    return [{ id, note: JSON.stringify({ ...told, attempts: withoutAnswers(told.attempts) }) }]
+    const erased = erasedNote(JSON.parse(note))
+    return erased === undefined ? [] : [{ id, note: JSON.stringify(erased) }]
   })
   yield* queries.query(
     "UPDATE ended SET note = new.note FROM unnest($1::bigint[], $2::text[]) AS new(id, note) WHERE ended.id = new.id",

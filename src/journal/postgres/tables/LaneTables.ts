@@ -6,7 +6,7 @@ import { rangeOf } from "../../Sequences.ts"
 import { type Attempt, attemptsOf as triesOf, type Wait } from "../../Settlement.ts"
 import { WebhookBytes } from "../../stream/Backlog.ts"
 import type { Removal } from "../../stream/BulkSlices.ts"
-import type { LetterToPut, RetryToPut } from "../../stream/Cursors.ts"
+import { type LetterToPut, letterColumns, type RetryToPut } from "../../stream/Cursors.ts"
 import { decode, encode } from "../../stream/Record.ts"
 import { type Queries, unnested } from "../connection/Database.ts"
 import { removalParams } from "./OutcomeTables.ts"
@@ -163,21 +163,17 @@ export const putLetters = (db: Queries, letters: ReadonlyArray<LetterToPut>) =>
     ? Effect.void
     : db.query(
         `INSERT INTO dead (lane, sequence, at, type, size, attempts, record, webhook)
-         SELECT lane, sequence, at, type, octet_length(record), attempts, record, webhook
-         FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::bytea[], $7::text[])
-           AS new(lane, sequence, at, type, attempts, record, webhook)
+         SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::int[], $6::text[], $7::bytea[], $8::text[])
          ON CONFLICT (sequence, lane) DO UPDATE SET at = excluded.at, attempts = excluded.attempts,
            size = excluded.size, record = excluded.record, webhook = excluded.webhook
          WHERE dead.at <> excluded.at`,
-        unnested(7, letters, ({ lane, at, attempts, entry }) => [
-          lane,
-          entry.sequence,
-          at,
-          JSON.stringify(entry.event.type),
-          JSON.stringify(attempts),
-          Buffer.from(encode(entry)),
-          entry.event.webhook,
-        ]),
+        unnested(8, letters, ({ lane, at, attempts, entry: { sequence, event }, entry }) => {
+          const columns = letterColumns(Buffer.from(encode(entry)), attempts)
+          return [
+            ...[lane, sequence, at, JSON.stringify(event.type)],
+            ...[columns.size, columns.attempts, columns.record, event.webhook],
+          ]
+        }),
       )
 
 /** The columns of `dead` that form a dead letter. */

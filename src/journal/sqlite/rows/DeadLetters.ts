@@ -10,7 +10,7 @@ import {
   type StoredDeadLetter,
 } from "../../LaneInfo.ts"
 import type { Attempt } from "../../Settlement.ts"
-import type { LetterToPut } from "../../stream/Cursors.ts"
+import { type LetterToPut, letterColumns } from "../../stream/Cursors.ts"
 import { type DuplicateKey, decodeKey, encodeKey } from "../../stream/DuplicateKey.ts"
 import { decode, encode } from "../../stream/Record.ts"
 import { bytes, int, list, type Row, text } from "./Rows.ts"
@@ -91,11 +91,9 @@ export class DeadLetters {
 
   /** Stores a dead letter, and replaces an earlier letter of the same event. */
   put({ lane, at, attempts, entry }: LetterToPut): DeadLetterChange {
-    const record = encode(entry)
+    const { record, attempts: tried, size } = letterColumns(encode(entry), attempts)
     const before = this.delete(lane, entry.sequence)
     const { sequence, event } = entry
-    const tried = JSON.stringify(attempts)
-    const size = record.length + Buffer.byteLength(tried)
     this.#sql.put.run(lane, sequence, at, event.type, size, tried, encodeKey(entry), record, event.webhook)
     return { webhook: event.webhook, letters: 1 - (before?.letters ?? 0), bytes: size - (before?.bytes ?? 0) }
   }

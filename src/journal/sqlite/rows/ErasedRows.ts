@@ -4,11 +4,10 @@
  * Every change is made inside the caller's transaction, with `secure_delete` on, so that SQLite overwrites the
  * rows' former contents.
  */
-import type { DatabaseSync, SQLOutputValue } from "node:sqlite"
+import type { DatabaseSync } from "node:sqlite"
 import type { EpochMillis } from "../../../event/Quantities.ts"
 import type { Attempt } from "../../Settlement.ts"
-import { erasedRecord, erasedRow, withoutAnswers } from "../../stream/Erasure.ts"
-import type { EndedNote } from "../../stream/OutcomeRecord.ts"
+import { erasedLetter, erasedNote, erasedRecord, erasedRow } from "../../stream/Erasure.ts"
 import type { DeadLetterChange } from "./DeadLetters.ts"
 import { bytes, int, list, meta, setMeta, text, tolerant } from "./Rows.ts"
 
@@ -54,15 +53,12 @@ export class ErasedRows {
     at: EpochMillis,
   ): { readonly isFound: boolean; readonly letters: ReadonlyArray<ErasedLetter> } {
     const isInLog = this.#log(sequence, at)
-    const owed = this.#record(this.#sql.owed.get(sequence)?.record, sequence, at)
+    const pending = this.#sql.owed.get(sequence)
+    const owed = pending && erasedRecord(bytes(pending.record), sequence, at)
     if (owed !== undefined) this.#sql.setOwed.run(owed, sequence)
     const letters = this.#letters(sequence, at)
     this.#answers(sequence)
     return { isFound: isInLog || owed !== undefined || letters.length > 0, letters }
-  }
-
-  #record(record: SQLOutputValue | undefined, sequence: number, at: EpochMillis): Uint8Array | undefined {
-    return record === undefined ? undefined : erasedRecord(bytes(record), sequence, at)
   }
 
   #log(sequence: number, at: EpochMillis): boolean {
@@ -77,21 +73,19 @@ export class ErasedRows {
 
   #letters(sequence: number, at: EpochMillis): ReadonlyArray<ErasedLetter> {
     return this.#sql.dead.all(sequence).flatMap((row) => {
-      const record = this.#record(row.record, sequence, at)
-      if (record === undefined) return []
-      const attempts = JSON.stringify(withoutAnswers(list<Attempt>(row.attempts)))
-      const size = record.length + Buffer.byteLength(attempts)
-      this.#sql.setDead.run(record, attempts, size, text(row.lane), sequence)
-      return { lane: text(row.lane), webhook: text(row.webhook), letters: 0, bytes: size - int(row.size) }
+      const letter = erasedLetter(bytes(row.record), list<Attempt>(row.attempts), sequence, at)
+      if (letter === undefined) return []
+      const lane = text(row.lane)
+      this.#sql.setDead.run(letter.record, letter.attempts, letter.size, lane, sequence)
+      return { lane, webhook: text(row.webhook), letters: 0, bytes: letter.size - int(row.size) }
     })
   }
 
   /** Erases answers in the ends of the event, and of an event whose copy it is. */
   #answers(sequence: number): void {
     for (const { id, note } of this.#sql.ended.all(sequence)) {
-      const told = tolerant((): EndedNote => JSON.parse(text(note)))
-      if (told?.attempts === undefined) continue
-      this.#sql.setEnded.run(JSON.stringify({ ...told, attempts: withoutAnswers(told.attempts) }), int(id))
+      const erased = tolerant(() => erasedNote(JSON.parse(text(note))))
+      if (erased !== undefined) this.#sql.setEnded.run(JSON.stringify(erased), int(id))
     }
   }
 }
