@@ -46,7 +46,7 @@ export interface Mutant {
   /** Stands in the file exactly once. */
   readonly find: string
   readonly replace: string
-  /** The line that must fail. */
+  /** The line that must fail, or a file of tests, relative to the project. */
   readonly line: string
   /** Where few seeds show it, one that does; whoever changes what a seed draws finds another. */
   readonly seed?: number

@@ -1,6 +1,7 @@
 /**
  * Guards removed on purpose. Each is taken out of a copy of the project, where
  * its line must then fail: a line that passes without the guard proves nothing.
+ * A file of tests may take the place of the line.
  */
 import { chmodSync, cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -15,6 +16,9 @@ interface Found {
   /** What the line said, or why it said nothing. */
   readonly why: string
 }
+
+/** Reports whether a mutant's line is a file of tests. */
+export const isTests = (line: string): boolean => line.endsWith(".test.ts")
 
 const run = async (mutant: Mutant, seed: number): Promise<Found> => {
   const copy = mkdtempSync(join(tmpdir(), "relay-mutant-"))
@@ -31,17 +35,22 @@ const run = async (mutant: Mutant, seed: number): Promise<Found> => {
       file,
       text.replace(mutant.find, () => mutant.replace),
     )
-    const child = Bun.spawn([process.execPath, "test/faults/main.ts", "--only", mutant.line, "--seed", String(seed)], {
+    const args = isTests(mutant.line)
+      ? ["test", mutant.line]
+      : ["test/faults/main.ts", "--only", mutant.line, "--seed", String(seed)]
+    const child = Bun.spawn([process.execPath, ...args], {
       cwd: copy,
-      // What a failed line keeps for a look goes with the copy.
-      env: { ...process.env, TMPDIR: copy },
+      // What a failed line keeps for a look goes with the copy. Tests need the parts, such as PostgreSQL.
+      env: { ...process.env, TMPDIR: copy, RELAY_PARTS: "1" },
       stdout: "pipe",
       stderr: "pipe",
     })
-    const [output, code] = await Promise.all([new Response(child.stdout).text(), child.exited])
-    const [, failed] = /^ +FAILED: (.*)/m.exec(output) ?? []
+    const streams = [child.stdout, child.stderr].map((stream) => new Response(stream).text())
+    const [code, ...texts] = await Promise.all([child.exited, ...streams])
+    const output = texts.join("")
+    const [, failed] = /^(?: +FAILED:|\(fail\)) (.*)/m.exec(output) ?? []
     if (code === 1 && failed !== undefined) return { verdict: "noticed", why: failed }
-    const [, skipped] = /^ +skipped: (.*)/m.exec(output) ?? []
+    const [, skipped] = /^(?: +skipped:|\(skip\)) (.*)/m.exec(output) ?? []
     if (code === 0 && skipped !== undefined) return { verdict: "skipped", why: skipped }
     return { verdict: "ALIVE", why: `its line did not fail (exit ${code})\n${output}` }
   } finally {

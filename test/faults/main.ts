@@ -30,7 +30,8 @@ const means = (only: string, name: string): boolean => name === only || name.sta
 const isAmong = (named: ReadonlyArray<string>, name: string): boolean => named.some((one) => means(one, name))
 const wanted = (name: string): boolean =>
   (flags.only.length === 0 || isAmong(flags.only, name)) && !isAmong(flags.except, name)
-const unknown = [...flags.only, ...flags.except].filter((one) => !lines.some(({ name }) => means(one, name)))
+const known = [...lines.map(({ name }) => name), ...mutants.map(({ line }) => line)]
+const unknown = [...flags.only, ...flags.except].filter((one) => !known.some((name) => means(one, name)))
 if (unknown.length > 0 || !Number.isInteger(seed)) {
   console.error(
     unknown.length > 0

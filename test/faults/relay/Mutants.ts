@@ -4,6 +4,49 @@ import { mutantsOf } from "../Line.ts"
 const journal = (file: string): string => `src/journal/${file}.ts`
 
 export const mutants = mutantsOf({
+  "test/journal/stream/Erasure.test.ts": {
+    "an erased event that is sent again is a duplicate": [
+      journal("stream/Erasure"),
+      "key: [hi, lo, bodyCrc]",
+      "key: [lo, hi, bodyCrc]",
+    ],
+  },
+  "test/journal/sqlite/SqliteJournal.test.ts": {
+    "an erased dead letter has no answer of the sink": [
+      journal("stream/Erasure"),
+      "letterColumns(erased, withoutAnswers(attempts))",
+      "letterColumns(erased, attempts)",
+    ],
+    "a new name is there after a restart": [
+      journal("sqlite/commit/LaneStore"),
+      "    for (const row of rows) this.put(row)\n",
+      "",
+    ],
+    "an erasure ends a pending event at its sink": [
+      journal("stream/Erasure"),
+      "givenUp: waiting, left: []",
+      "givenUp: [], left: []",
+    ],
+  },
+  "test/journal/MemoryJournal.test.ts": {
+    "an event is listed in the lane that it was moved to": [
+      journal("stream/SearchResult"),
+      "...new Set([...movedTo, ",
+      "...new Set([",
+    ],
+    "a replay that is moved keeps its idempotency key": [
+      journal("stream/BulkSlices"),
+      "  replayed ? { ...event,",
+      "  replayed && event.replay !== undefined ? { ...event,",
+    ],
+  },
+  "test/journal/postgres/lanes/LaneChange.test.ts": {
+    "a late settlement does not bring back a lane that was dropped": [
+      journal("postgres/tables/DatabaseSchema"),
+      "FROM jsonb_each(changed) WHERE lanes ? key",
+      "FROM jsonb_each(changed)",
+    ],
+  },
   descriptors: {
     "no listener closes while descriptors are used up": [
       "src/runtime/PausableListener.ts",

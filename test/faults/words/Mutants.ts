@@ -28,11 +28,6 @@ export const mutants = mutantsOf({
       "if (copy === sequence) copyOf =",
       "if (copy === sequence + 1) copyOf =",
     ],
-    "a replay that is moved keeps its idempotency key": [
-      "src/journal/stream/BulkSlices.ts",
-      "  replayed ? { ...event,",
-      "  replayed && event.replay !== undefined ? { ...event,",
-    ],
     "an orphaned lane says since when its oldest event waits": [
       "src/delivery/LaneStatus.ts",
       "{ oldestAt: orphanedSince }",

@@ -19,4 +19,14 @@ suiteUnless(reasonToSkip(), "a change of lanes", () => {
     expect(yield* journal.openLane("new", { renamedFrom: "old" })).toMatchObject({ backlog: 3 })
     expect((yield* journal.lanes).map(({ name, backlog }) => [name, backlog])).toEqual([["new", 3]])
   })
+
+  it.effect("that drops a lane lasts, although a late settlement stores the lane's place after it", function* () {
+    const { start, sql } = yield* relays
+    const { journal, stop } = yield* start("a")
+    yield* journal.openLane("lake")
+    yield* journal.dropLane("lake")
+    yield* sql(`UPDATE relay.progress SET changed = '{"lake": {"sequence": 0, "settled": [], "pausedFor": 0}}'`)
+    yield* stop
+    expect(yield* (yield* start("a")).journal.lanes).toEqual([])
+  })
 })
