@@ -40,7 +40,7 @@ const run = async (mutant: Mutant, seed: number): Promise<Found> => {
       : ["test/faults/main.ts", "--only", mutant.line, "--seed", String(seed)]
     const child = Bun.spawn([process.execPath, ...args], {
       cwd: copy,
-      // What a failed line keeps for a look goes with the copy. Tests need the parts, such as PostgreSQL.
+      // The files that a failed line leaves are deleted with the copy. Tests need the parts, such as PostgreSQL.
       env: { ...process.env, TMPDIR: copy, RELAY_PARTS: "1" },
       stdout: "pipe",
       stderr: "pipe",

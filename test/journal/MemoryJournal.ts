@@ -6,19 +6,27 @@
  * has the state that it was closed with.
  */
 
-import { Clock, Effect, Exit, Layer } from "effect"
+import { Effect, Exit, Layer } from "effect"
 import type { Entry } from "../../src/event/Entry.ts"
 import type { Event } from "../../src/event/Event.ts"
 import type { Archive } from "../../src/journal/Archive.ts"
 import { type AuditRecord, kept } from "../../src/journal/AuditLog.ts"
 import * as DeadLetterChanges from "../../src/journal/archive/DeadLetterChanges.ts"
+import {
+  chooseErased,
+  erasedEvent,
+  erasedNote,
+  eraseEvents,
+  resultOf,
+  sendable,
+  withoutAnswers,
+} from "../../src/journal/archive/Erasure.ts"
 import { importEvents } from "../../src/journal/archive/Imports.ts"
 import type { JournalTables, RemovedLetters, SliceRows } from "../../src/journal/archive/JournalTables.ts"
 import * as MovedLanes from "../../src/journal/archive/MovedLanes.ts"
 import * as Reappending from "../../src/journal/archive/Reappending.ts"
 import { type FoundEvent, matchOf } from "../../src/journal/EventQuery.ts"
 import type { AppendExit, Journal } from "../../src/journal/Journal.ts"
-import { Operator } from "../../src/journal/JournalContext.ts"
 import { full } from "../../src/journal/JournalError.ts"
 import { servicesOf, type WholeJournal } from "../../src/journal/JournalType.ts"
 import {
@@ -42,7 +50,6 @@ import {
 import { type Reappended, type Removal, toReplay } from "../../src/journal/stream/BulkSlices.ts"
 import { isPassed, letterColumns, settledAt, whyUnstorable } from "../../src/journal/stream/Cursors.ts"
 import { keyOf } from "../../src/journal/stream/DuplicateKey.ts"
-import { erasedEvent, erasedNote, sendable, withoutAnswers } from "../../src/journal/stream/Erasure.ts"
 import type { Ended } from "../../src/journal/stream/OutcomeRecord.ts"
 import { encode, Origin } from "../../src/journal/stream/Record.ts"
 import { SearchIds } from "../../src/journal/stream/SearchIds.ts"
@@ -227,8 +234,6 @@ export const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal & MemoryCo
       )
       .sort((a, b) => b.sequence - a.sequence || (a.lane < b.lane ? 1 : -1))
 
-  const byOperator = <A, E>(work: (why: Removal) => Effect.Effect<A, E>): Effect.Effect<A, E> =>
-    Effect.flatMap(Operator, (by) => Effect.flatMap(Clock.currentTimeMillis, (at) => work({ at, by })))
   const leaves = (
     outcome: Ended["outcome"],
     lane: string,
@@ -237,6 +242,24 @@ export const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal & MemoryCo
     more: Partial<Ended>,
   ) => ended.push({ sequence, lane, at, outcome, ...more, note: { by, ...more.note } })
   /** A retry and a dead letter, as they are recorded once they are gone. */
+  /** Reports whether the log has the event, and it was not erased before. */
+  const eraseOne = (sequence: number, at: number): boolean => {
+    const forget = (entry: Entry): Entry => ({ ...entry, event: erasedEvent(entry.event, at) })
+    const entry = log[sequence - 1]
+    const isFound = entry !== undefined && entry.event.erased === undefined
+    if (isFound) log[sequence - 1] = forget(entry)
+    for (const { dead } of lanes.values()) {
+      const letter = dead.get(sequence)
+      if (letter === undefined) continue
+      dead.set(sequence, { ...letter, entry: forget(letter.entry), attempts: withoutAnswers(letter.attempts) })
+    }
+    for (const [index, one] of ended.entries()) {
+      if (one.sequence !== sequence && one.copy !== sequence) continue
+      ended[index] = { ...one, note: erasedNote(one.note) ?? one.note }
+    }
+    return isFound
+  }
+
   const noteOf = (lane: Lane | undefined, sequence: number): Ended["note"] => {
     const dead = lane?.dead.get(sequence)
     const attempts = dead?.attempts ?? lane?.retrying.get(sequence)?.attempts ?? []
@@ -542,41 +565,23 @@ export const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal & MemoryCo
     dropDeadLetters: (ids) => DeadLetterChanges.drop(tables, ids),
     replay: (targets) => Reappending.replay(tables, targets),
     erase: (sequences, giveUp) =>
-      byOperator((why) =>
+      eraseEvents(sequences, (part, why) =>
         Effect.sync(() => {
-          const erased: Array<number> = []
-          const undelivered: Array<{ readonly sequence: number; readonly lanes: ReadonlyArray<string> }> = []
-          const forget = (entry: Entry): Entry => ({ ...entry, event: erasedEvent(entry.event, why.at) })
-          for (const sequence of sequences) {
-            const waits = [...lanes].filter(
-              ([name, lane]) =>
-                lane.retrying.has(sequence) || pending(name, lane).some((entry) => entry.sequence === sequence),
+          const waitingFor = (sequence: number) =>
+            [...lanes].flatMap(([name, lane]) =>
+              lane.retrying.has(sequence) || pending(name, lane).some((entry) => entry.sequence === sequence)
+                ? [name]
+                : [],
             )
-            if (waits.length > 0 && !giveUp) {
-              undelivered.push({ sequence, lanes: waits.map(([name]) => name) })
-              continue
-            }
-            for (const [name, lane] of waits) {
-              leaves("dropped", name, sequence, why, { note: noteOf(lane, sequence) })
-              lane.retrying.delete(sequence)
-              lane.cursor = settledAt(lane.cursor, sequence)
-            }
-            const entry = log[sequence - 1]
-            if (entry !== undefined && entry.event.erased === undefined) {
-              log[sequence - 1] = forget(entry)
-              erased.push(sequence)
-            }
-            for (const { dead } of lanes.values()) {
-              const letter = dead.get(sequence)
-              if (letter === undefined) continue
-              dead.set(sequence, { ...letter, entry: forget(letter.entry), attempts: withoutAnswers(letter.attempts) })
-            }
-            for (const [index, one] of ended.entries()) {
-              if (one.sequence !== sequence && one.copy !== sequence) continue
-              ended[index] = { ...one, note: erasedNote(one.note) ?? one.note }
-            }
+          const choice = chooseErased(part, waitingFor, giveUp)
+          for (const { lane: name, sequence } of choice.givenUp) {
+            const lane = lanes.get(name)
+            if (lane === undefined) continue
+            leaves("dropped", name, sequence, why, { note: noteOf(lane, sequence) })
+            lane.retrying.delete(sequence)
+            lane.cursor = settledAt(lane.cursor, sequence)
           }
-          return { erased, undelivered }
+          return resultOf(choice, new Set(choice.wanted.filter((sequence) => eraseOne(sequence, why.at))))
         }),
       ),
     scrub: Effect.succeed([]),

@@ -1,8 +1,8 @@
 /** Erasing events. */
 import { describe, expect } from "bun:test"
 import { Effect } from "effect"
+import { withoutAnswers } from "../../../src/journal/archive/Erasure.ts"
 import type { FoundEvent } from "../../../src/journal/EventQuery.ts"
-import { withoutAnswers } from "../../../src/journal/stream/Erasure.ts"
 import { encode } from "../../../src/journal/stream/Record.ts"
 import { allEvents, allThatIsRead, play } from "../../journal/histories.ts"
 import { markersOf } from "../../journal/markers.ts"

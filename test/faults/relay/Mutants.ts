@@ -4,16 +4,16 @@ import { mutantsOf } from "../Line.ts"
 const journal = (file: string): string => `src/journal/${file}.ts`
 
 export const mutants = mutantsOf({
-  "test/journal/stream/Erasure.test.ts": {
+  "test/journal/archive/Erasure.test.ts": {
     "an erased event that is sent again is a duplicate": [
-      journal("stream/Erasure"),
+      journal("archive/Erasure"),
       "key: [hi, lo, bodyCrc]",
       "key: [lo, hi, bodyCrc]",
     ],
   },
   "test/journal/sqlite/SqliteJournal.test.ts": {
     "an erased dead letter has no answer of the sink": [
-      journal("stream/Erasure"),
+      journal("archive/Erasure"),
       "letterColumns(erased, withoutAnswers(attempts))",
       "letterColumns(erased, attempts)",
     ],
@@ -23,9 +23,9 @@ export const mutants = mutantsOf({
       "",
     ],
     "an erasure ends a pending event at its sink": [
-      journal("stream/Erasure"),
-      "givenUp: waiting, left: []",
-      "givenUp: [], left: []",
+      journal("archive/Erasure"),
+      "wanted: sequences, givenUp, left: []",
+      "wanted: sequences, givenUp: [], left: []",
     ],
   },
   "test/journal/MemoryJournal.test.ts": {

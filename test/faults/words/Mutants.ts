@@ -34,9 +34,9 @@ export const mutants = mutantsOf({
       "{ oldestAt: 0 }",
       111,
     ],
-    "an erased event has no body": ["src/journal/stream/Erasure.ts", "    body: nothing,", "    body: event.body,"],
+    "an erased event has no body": ["src/journal/archive/Erasure.ts", "    body: nothing,", "    body: event.body,"],
     "an erased event has no signature": [
-      "src/journal/stream/Erasure.ts",
+      "src/journal/archive/Erasure.ts",
       '    signature: "",',
       "    signature: event.signature,",
     ],

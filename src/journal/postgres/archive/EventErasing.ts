@@ -10,20 +10,19 @@
  */
 import { Effect } from "effect"
 import type { EpochMillis } from "../../../event/Quantities.ts"
-import type { ErasedEvents } from "../../Archive.ts"
-import type { JournalError } from "../../JournalError.ts"
-import * as Sequences from "../../Sequences.ts"
-import { type Removal, removal } from "../../stream/BulkSlices.ts"
-import { isPassed, settledAt } from "../../stream/Cursors.ts"
 import {
   chooseErased,
   elsewhere,
-  erasedAtOnce,
   erasedLetter,
   erasedNote,
   erasedRow,
+  eraseEvents,
   resultOf,
-} from "../../stream/Erasure.ts"
+} from "../../archive/Erasure.ts"
+import type { JournalError } from "../../JournalError.ts"
+import * as Sequences from "../../Sequences.ts"
+import type { Removal } from "../../stream/BulkSlices.ts"
+import { isPassed, settledAt } from "../../stream/Cursors.ts"
 import { type Database, type Queries, unnested } from "../connection/Database.ts"
 import { type DatabaseError, refusing } from "../connection/DatabaseError.ts"
 import type { Member } from "../fleet/Member.ts"
@@ -34,8 +33,6 @@ import { LaneNames } from "../tables/LaneNames.ts"
 import * as LaneTables from "../tables/LaneTables.ts"
 import * as OutcomeTables from "../tables/OutcomeTables.ts"
 import { columns, type StreamRow, storedOf } from "../tables/StreamRows.ts"
-
-type Undelivered = ErasedEvents["undelivered"][number]
 
 /** The stored data of some events, by table. */
 interface Kept {
@@ -165,15 +162,14 @@ const forgetAnswers = Effect.fnUntraced(function* (queries: Queries, sequences: 
   )
 })
 
-/** Erases some events of one stream, in one transaction. */
+/** Erases some events of one stream in a transaction. */
 const erasePart = (stream: StreamState, sequences: ReadonlyArray<number>, isGivingUp: boolean, why: Removal) =>
   change(stream, (before, _, queries) =>
     Effect.gen(function* () {
       yield* Erasures.count(queries)
       const kept = yield* keptOf(queries, stream, before, sequences)
       const choice = chooseErased(sequences, (sequence) => kept.waiting.get(sequence) ?? [], isGivingUp)
-      const waiting = choice.givenUp.flatMap(({ sequence, lanes }) => lanes.map((lane) => ({ lane, sequence })))
-      const lanes = yield* giveUp(queries, before, waiting, why)
+      const lanes = yield* giveUp(queries, before, choice.givenUp, why)
       const found = yield* overwrite(queries, kept, new Set(choice.wanted), why.at)
       return {
         lanes,
@@ -182,7 +178,7 @@ const erasePart = (stream: StreamState, sequences: ReadonlyArray<number>, isGivi
           stream.forgetEntries()
           stream.recount()
           if (lanes === before) return
-          for (const { lane, sequence } of waiting) stream.backlogs.get(lane)?.endRetry(sequence)
+          for (const { lane, sequence } of choice.givenUp) stream.backlogs.get(lane)?.endRetry(sequence)
           for (const [lane, { pausedFor: _, ...cursor }] of lanes.places) stream.backlogs.get(lane)?.settle(cursor)
         },
       }
@@ -194,28 +190,14 @@ const streamOf = ({ fleet }: Member, id: number): StreamState =>
   fleet.streams.find((stream) => stream.id === id && !stream.isLost) ?? new StreamState(fleet.owner, id, 0, true)
 
 /** Takes eleven round trips for each 64 events of a stream, and two more if lanes give some up. */
-export const erase = Effect.fnUntraced(function* (
-  member: Member,
-  sequences: ReadonlyArray<number>,
-  isGivingUp: boolean,
-): Effect.fn.Return<ErasedEvents, JournalError> {
-  const why = yield* removal
-  const erased: Array<number> = []
-  const undelivered: Array<Undelivered> = []
-  for (const [id, own] of Map.groupBy(sequences, Sequences.streamOf)) {
-    for (let next = 0; next < own.length; next += erasedAtOnce) {
-      const some = own.slice(next, next + erasedAtOnce)
-      const part = yield* Effect.retry(
-        Effect.suspend(() => erasePart(streamOf(member, id), some, isGivingUp, why)),
-        // Another relay may have taken the stream meanwhile.
-        { times: 2, while: ({ reason }) => reason._tag === "JournalFenced" },
-      )
-      erased.push(...part.erased)
-      undelivered.push(...part.undelivered)
-    }
-  }
-  return { erased, undelivered }
-})
+export const erase = (member: Member, sequences: ReadonlyArray<number>, isGivingUp: boolean) =>
+  eraseEvents(sequences, (part, why) =>
+    Effect.retry(
+      Effect.suspend(() => erasePart(streamOf(member, Sequences.streamOf(part[0] ?? 0)), part, isGivingUp, why)),
+      // Another relay may have claimed the stream meanwhile.
+      { times: 2, while: ({ reason }) => reason._tag === "JournalFenced" },
+    ),
+  )
 
 /** The tables that contain bodies or receivers' answers. */
 const tables = ["log", "dead", "retry", "ended"]

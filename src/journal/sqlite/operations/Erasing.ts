@@ -1,6 +1,5 @@
 /**
- * Erases events, a few per transaction. After a crash each is whole or erased, and
- * the erasure can be started again.
+ * Erases events in the tables, and in the free space of the file.
  *
  * SQLite itself overwrites the deleted rows, because `secure_delete` is on
  * meanwhile. It is off otherwise, because it makes each deletion write more. Earlier
@@ -9,9 +8,9 @@
 
 import { closeSync, openSync, readSync, statSync } from "node:fs"
 import type { ErasedEvents } from "../../Archive.ts"
+import { chooseErased, elsewhere, erasedEvent, resultOf } from "../../archive/Erasure.ts"
 import { unavailable } from "../../JournalError.ts"
 import type { Removal } from "../../stream/BulkSlices.ts"
-import { chooseErased, elsewhere, erasedAtOnce, erasedEvent, resultOf } from "../../stream/Erasure.ts"
 import type { Engine } from "../commit/Engine.ts"
 import { allOf, type Committed } from "../commit/LaneStore.ts"
 import { FreeSpace } from "../file/FreeSpace.ts"
@@ -32,51 +31,41 @@ const securely = <A>({ store: { db } }: Engine, work: () => A): A => {
 }
 
 /**
- * Erases events that no lane waits for. With `giveUp` it ends the others at their
- * lanes and erases them too. A step is a transaction.
+ * Erases events that no lane waits for, in one transaction. With `isGivingUp` it ends the others at their lanes and
+ * erases them too.
  */
-export const erase = function* (
+export const erase = (
   engine: Engine,
   sequences: ReadonlyArray<number>,
-  giveUp: boolean,
+  isGivingUp: boolean,
   why: Removal,
-): Generator<void, ErasedEvents> {
+): ErasedEvents => {
   const { lanes } = engine
   const rows = engine.guard(() => new ErasedRows(engine.store.db))
-  const erased: Array<number> = []
-  const undelivered: Array<ErasedEvents["undelivered"][number]> = []
-  for (let next = 0; next < sequences.length; next += erasedAtOnce) {
-    const part = sequences.slice(next, next + erasedAtOnce)
-    const work = () => {
-      const choice = chooseErased(part, (sequence) => lanes.waitingFor(sequence), giveUp)
-      const waiting = choice.givenUp.flatMap(({ sequence, lanes }) => lanes.map((lane) => ({ lane, sequence })))
-      const committed: Array<Committed> = []
-      for (const [lane, some] of Map.groupBy(waiting, ({ lane }) => lane)) {
-        const sequences = some.map(({ sequence }) => sequence)
-        committed.push(lanes.giveUp(lane, sequences, why))
-      }
-      rows.count()
-      const found = new Set<number>()
-      // Afterwards, because giving up stores outcomes, which may quote answers.
-      for (const sequence of choice.wanted) {
-        const { isFound, letters } = rows.erase(sequence, why.at)
-        if (isFound) found.add(sequence)
-        committed.push(...letters.map((letter) => lanes.resized(letter)))
-      }
-      const result = resultOf(choice, found)
-      const inMemory = () => {
-        for (const sequence of result.erased) {
-          engine.reader.erase(sequence, (entry) => ({ ...entry, event: erasedEvent(entry.event, why.at) }))
-        }
-      }
-      return { result, committed: allOf([...committed, inMemory]) }
+  const work = () => {
+    const choice = chooseErased(sequences, (sequence) => lanes.waitingFor(sequence), isGivingUp)
+    const committed: Array<Committed> = []
+    for (const [lane, some] of Map.groupBy(choice.givenUp, ({ lane }) => lane)) {
+      const sequences = some.map(({ sequence }) => sequence)
+      committed.push(lanes.giveUp(lane, sequences, why))
     }
-    const done = securely(engine, () => engine.exclusively(work))
-    erased.push(...done.erased)
-    undelivered.push(...done.undelivered)
-    yield
+    rows.count()
+    const found = new Set<number>()
+    // Afterwards, because giving up stores outcomes, which may quote answers.
+    for (const sequence of choice.wanted) {
+      const { isFound, letters } = rows.erase(sequence, why.at)
+      if (isFound) found.add(sequence)
+      committed.push(...letters.map((letter) => lanes.resized(letter)))
+    }
+    const result = resultOf(choice, found)
+    const inMemory = () => {
+      for (const sequence of result.erased) {
+        engine.reader.erase(sequence, (entry) => ({ ...entry, event: erasedEvent(entry.event, why.at) }))
+      }
+    }
+    return { result, committed: allOf([...committed, inMemory]) }
   }
-  return { erased, undelivered }
+  return securely(engine, () => engine.exclusively(work))
 }
 
 /**

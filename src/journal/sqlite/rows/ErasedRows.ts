@@ -1,13 +1,13 @@
 /**
- * Erases events in every table that holds their bytes: see `stream/Erasure.ts`.
+ * Erases events in every table that holds their bytes: see `archive/Erasure.ts`.
  *
  * Every change is made inside the caller's transaction, with `secure_delete` on, so that SQLite overwrites the
  * rows' former contents.
  */
 import type { DatabaseSync } from "node:sqlite"
 import type { EpochMillis } from "../../../event/Quantities.ts"
+import { erasedLetter, erasedNote, erasedRecord, erasedRow } from "../../archive/Erasure.ts"
 import type { Attempt } from "../../Settlement.ts"
-import { erasedLetter, erasedNote, erasedRecord, erasedRow } from "../../stream/Erasure.ts"
 import type { DeadLetterChange } from "./DeadLetters.ts"
 import { bytes, int, list, meta, setMeta, text, tolerant } from "./Rows.ts"
 

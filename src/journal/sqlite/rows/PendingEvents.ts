@@ -7,10 +7,10 @@
  */
 import type { DatabaseSync } from "node:sqlite"
 import type { Entry } from "../../../event/Entry.ts"
+import { sendable } from "../../archive/Erasure.ts"
 import type { Cursor } from "../../Settlement.ts"
 import type { Backlog } from "../../stream/Backlog.ts"
 import { type DuplicateKey, decodeKey, encodeKey } from "../../stream/DuplicateKey.ts"
-import { sendable } from "../../stream/Erasure.ts"
 import { RecentEntries } from "../../stream/RecentEntries.ts"
 import { decodeStored, encode, type Stored } from "../../stream/Record.ts"
 import type { LogRows } from "./LogRows.ts"

@@ -6,13 +6,14 @@ import type { JournalStatus, Reroute } from "../../Archive.ts"
 import type { AuditLog } from "../../AuditLog.ts"
 import { conditionOf } from "../../archive/AlarmLines.ts"
 import * as DeadLetterChanges from "../../archive/DeadLetterChanges.ts"
+import { eraseEvents } from "../../archive/Erasure.ts"
 import { importEvents } from "../../archive/Imports.ts"
 import type { AlsoStored, JournalTables, RemovedLetters, SliceRows } from "../../archive/JournalTables.ts"
 import * as Reappending from "../../archive/Reappending.ts"
 import { type JournalError, unavailable } from "../../JournalError.ts"
 import type { WholeJournal } from "../../JournalType.ts"
 import { letterId, parseLetterId, type StoredDeadLetter } from "../../LaneInfo.ts"
-import { firstOf, readBytes, removal, slice } from "../../stream/BulkSlices.ts"
+import { firstOf, readBytes, slice } from "../../stream/BulkSlices.ts"
 import { bodyChecksum, Origin } from "../../stream/Record.ts"
 import type { WallClock } from "../../WallClock.ts"
 import type { Engine } from "../commit/Engine.ts"
@@ -177,11 +178,17 @@ export const eventsOf = (engine: Engine, started: Started, search: WorkerSearch)
       ),
     erase: (sequences, giveUp) =>
       started(
-        Effect.flatMap(removal, (why) => sliced(engine, () => Erasing.erase(engine, sequences, giveUp, why))).pipe(
-          Effect.map(({ erased, undelivered }) => ({
+        Effect.map(
+          eraseEvents(sequences, (part, why) =>
+            inOneTurn(
+              engine,
+              attempt(() => Erasing.erase(engine, part, giveUp, why)),
+            ),
+          ),
+          ({ erased, undelivered }) => ({
             erased,
             undelivered: undelivered.map((one) => ({ ...one, lanes: ids.namesOf(one.lanes) })),
-          })),
+          }),
         ),
       ),
     scrub: started(scrubbed(engine)),

@@ -4,16 +4,21 @@
  * **Guarantee.** The new record keeps the fields that duplicates, order and outcomes need. Its checksums are
  * valid, so every reader can read it. No lane sends an erased event.
  */
+import { Array as Arr, Effect } from "effect"
 import type { Entry } from "../../event/Entry.ts"
 import type { Event } from "../../event/Event.ts"
 import type { EpochMillis } from "../../event/Quantities.ts"
 import { unquoted } from "../../event/Quoted.ts"
 import type { ErasedEvents } from "../Archive.ts"
+import type { JournalError } from "../JournalError.ts"
+import type { DeadLetterKey } from "../LaneInfo.ts"
+import { streamOf } from "../Sequences.ts"
 import type { Attempt } from "../Settlement.ts"
-import { letterColumns } from "./Cursors.ts"
-import { keyOf } from "./DuplicateKey.ts"
-import type { EndedNote } from "./OutcomeRecord.ts"
-import { decodeStored, encode, splitRow } from "./Record.ts"
+import { type Removal, removal } from "../stream/BulkSlices.ts"
+import { letterColumns } from "../stream/Cursors.ts"
+import { keyOf } from "../stream/DuplicateKey.ts"
+import type { EndedNote } from "../stream/OutcomeRecord.ts"
+import { decodeStored, encode, splitRow } from "../stream/Record.ts"
 
 /** Maximum events that one transaction erases, because each may rewrite a row of a megabyte. */
 export const erasedAtOnce = 64
@@ -21,16 +26,14 @@ export const erasedAtOnce = 64
 const nothing = new Uint8Array()
 const nowhere: ReadonlyArray<string> = []
 
-type Undelivered = ErasedEvents["undelivered"]
-
 /** The decision about each event of an erasure. */
 export interface ErasureChoice {
   /** The events to erase. */
   readonly wanted: ReadonlyArray<number>
-  /** Events to erase that lanes have not delivered yet. They end at those lanes first. */
-  readonly givenUp: Undelivered
+  /** Pending events that end at their lanes first. */
+  readonly givenUp: ReadonlyArray<DeadLetterKey>
   /** Events to leave unchanged, because lanes have not delivered them yet. */
-  readonly left: Undelivered
+  readonly left: ErasedEvents["undelivered"]
 }
 
 /** Decides which events are erased. `waitingFor` returns the lanes that have not delivered an event yet. */
@@ -42,7 +45,10 @@ export const chooseErased = (
   const waiting = sequences
     .map((sequence) => ({ sequence, lanes: waitingFor(sequence) }))
     .filter(({ lanes }) => lanes.length > 0)
-  if (isGivingUp) return { wanted: sequences, givenUp: waiting, left: [] }
+  if (isGivingUp) {
+    const givenUp = waiting.flatMap(({ sequence, lanes }) => lanes.map((lane) => ({ lane, sequence })))
+    return { wanted: sequences, givenUp, left: [] }
+  }
   const isLeft = new Set(waiting.map(({ sequence }) => sequence))
   return { wanted: sequences.filter((sequence) => !isLeft.has(sequence)), givenUp: [], left: waiting }
 }
@@ -55,6 +61,17 @@ export const resultOf = ({ wanted, givenUp, left }: ErasureChoice, found: Readon
   const isGone = new Set(givenUp.map(({ sequence }) => sequence))
   return { erased: wanted.filter((sequence) => found.has(sequence) || isGone.has(sequence)), undelivered: left }
 }
+
+/** Erases events in parts, each in a transaction of its own. After a crash the erasure can be started again. */
+export const eraseEvents = Effect.fnUntraced(function* (
+  sequences: ReadonlyArray<number>,
+  erase: (part: ReadonlyArray<number>, why: Removal) => Effect.Effect<ErasedEvents, JournalError>,
+) {
+  const why = yield* removal
+  const parts = [...Map.groupBy(sequences, streamOf).values()].flatMap(Arr.chunksOf(erasedAtOnce))
+  const done = yield* Effect.forEach(parts, (part) => erase(part, why))
+  return { erased: done.flatMap(({ erased }) => erased), undelivered: done.flatMap(({ undelivered }) => undelivered) }
+})
 
 /** Copies that no journal can reach. */
 export const elsewhere: ReadonlyArray<string> = [

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import type { Event } from "../../../src/event/Event.ts"
+import { erasedEvent, erasedRow } from "../../../src/journal/archive/Erasure.ts"
 import { keyOf } from "../../../src/journal/stream/DuplicateKey.ts"
-import { erasedEvent, erasedRow } from "../../../src/journal/stream/Erasure.ts"
 import {
   bodyChecksum,
   decode,
